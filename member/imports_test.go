@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// homes are the folders of member/ in which each folder is one kind's home.
+// homes are the folders of member/ in which each folder holds one kind.
 var homes = []string{"workload", "pod", "image", "resource"}
 
-// TestNoKindImportsASibling holds the one layer rule that depguard can't say: two kinds meet in pkg or through the API,
-// never by import.
+// TestNoKindImportsASibling checks the one layer rule that depguard can't express: two kinds share code in pkg or interact by the
+// API, but never import each other.
 func TestNoKindImportsASibling(t *testing.T) {
 	t.Parallel()
 	const root = "github.com/flotilla-io/flotilla/member/"
@@ -41,13 +41,13 @@ func TestNoKindImportsASibling(t *testing.T) {
 		seen++
 		for _, imported := range append(p.Imports, p.TestImports...) {
 			other, isKind := kindOf(strings.TrimPrefix(imported, root))
-			require.Falsef(t, isKind && other != kind, "%s imports its sibling %s: let them meet in pkg", kind, other)
+			require.Falsef(t, isKind && other != kind, "%s imports its sibling %s: move what they share to pkg", kind, other)
 		}
 	}
-	require.NotZero(t, seen, "no kind was looked at")
+	require.NotZero(t, seen, "no kind was checked")
 }
 
-// kindOf is the kind whose home a folder below member/ belongs to.
+// kindOf returns the kind that a folder below member/ belongs to.
 func kindOf(path string) (string, bool) {
 	parts := strings.Split(path, "/")
 	if len(parts) < 2 {

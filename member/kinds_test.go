@@ -30,7 +30,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// files is where the chart has what is generated from the code.
+// files is the chart's folder of generated files.
 var files = filepath.Join("..", "charts", "member", "files")
 
 // documents reads the objects of one type from a generated file.
@@ -52,7 +52,7 @@ func documents[T any](t *testing.T, path, kind string) []T {
 	return out
 }
 
-// fakeManager has only what webhooks are registered with.
+// fakeManager has only what the registration of webhooks needs.
 type fakeManager struct {
 	ctrl.Manager
 	scheme   *runtime.Scheme
@@ -85,7 +85,7 @@ func TestTheChartHasTheWebhooksOfEachKind(t *testing.T) {
 	require.NoError(t, err)
 	served := map[string]bool{}
 	for _, kind := range Kinds() {
-		// Only its own gates are there: to ask for another one panics.
+		// Only its own gates exist: reading another one panics.
 		gates, err := feature.New(kind.Gates...)
 		require.NoError(t, err)
 		m := fakeManager{
@@ -141,7 +141,7 @@ func TestEveryGateIsReadByAKind(t *testing.T) {
 	require.Equal(t, feature.All(), Kinds().Gates())
 }
 
-// TestTheCacheHoldsWhatEachKindDeclares goes by the options that the manager is made with.
+// TestTheCacheHoldsWhatEachKindDeclares uses the options of the manager's cache.
 func TestTheCacheHoldsWhatEachKindDeclares(t *testing.T) {
 	t.Parallel()
 	o := Restrict(ctrl.Options{LeaderElectionNamespace: "ours"})

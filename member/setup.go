@@ -116,7 +116,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// inPlace is what pods of any kind can take over while they run: by the gates, and by what the apiserver serves.
+// inPlace returns what can be updated in place: by the gates, and by what the apiserver serves.
 func inPlace(ctx context.Context, mgr ctrl.Manager, gates *feature.Gates) (inplace.Options, error) {
 	o := inplace.Options{
 		Resources: gates.Enabled(feature.InPlaceWorkloadVerticalScaling), Env: gates.Enabled(feature.InPlaceUpdateEnvFromMetadata),
@@ -146,8 +146,8 @@ type puller struct {
 	options Options
 }
 
-// Start connects until ctx ends or the cluster has left the hub. It returns nil: a hub that is down must not stop the controllers of
-// this cluster.
+// Start connects until ctx ends or the cluster has left the hub. It returns nil: a hub that is down must not stop the controllers
+// of this cluster.
 func (p *puller) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("agent").WithValues("cluster", p.hub.Cluster)
 	ctx = ctrl.LoggerInto(ctx, log)
@@ -159,7 +159,7 @@ func (p *puller) Start(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // The end of ctx is no error, whatever it broke off.
 		case errors.Is(err, link.ErrLeft):
-			log.Info("Left the hub", "reason", "to join again, give a new token and start anew")
+			log.Info("Left the hub", "reason", "to join again, give a new token and restart")
 			return nil
 		}
 		if p.options.Clock.Since(began) > dialMax {

@@ -31,7 +31,7 @@ func TestSchemeKnowsAllVersions(t *testing.T) {
 	}
 }
 
-// counter counts tries to connect: the first read of each is that of this cluster's identity.
+// counter counts attempts to connect: the first read of each is that of this cluster's identity.
 type counter struct {
 	client.Reader
 	tries chan struct{}
@@ -44,7 +44,7 @@ func (c counter) Get(ctx context.Context, key client.ObjectKey, o client.Object,
 	return c.Reader.Get(ctx, key, o, opts...)
 }
 
-func TestAHubThatIsAwayIsTriedAgainAndNeverFailsTheManager(t *testing.T) {
+func TestAnUnreachableHubIsRetriedAndNeverFailsTheManager(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	tries := make(chan struct{})

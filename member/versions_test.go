@@ -12,8 +12,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
-// B 28: with the template left in the words of v1alpha1, the CloneSets of its subsets would be refused.
-func TestB28ATemplateInTheWordsOfV1alpha1MakesACloneSetThatIsAdmitted(t *testing.T) {
+// B 28: with a template that is not converted from v1alpha1, the CloneSets of its subsets would be refused.
+func TestB28AV1alpha1TemplateMakesACloneSetThatIsAdmitted(t *testing.T) {
 	t.Parallel()
 	const written = `{"metadata":{"name":"web"},"spec":{"replicas":4,"selector":{"matchLabels":{"app":"web"}},
 		"template":{"cloneSetTemplate":{"metadata":{"labels":{"app":"web"}},"spec":{

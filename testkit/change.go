@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Change reads o by its name, changes it and writes it, again when somebody wrote it in between, as controllers under
-// test do. The object is as it was written last.
+// Change reads o by its name, changes it and writes it, again after a conflict with the controllers under test. o is then the
+// object as written.
 func Change[T client.Object](tb testing.TB, c client.Client, o T, change func(T)) {
 	tb.Helper()
 	write(tb, c, o, change, func() error { return c.Update(tb.Context(), o) })

@@ -68,7 +68,7 @@ func (b *CloneSetBuilder) Policy(p appsv1beta1.PodUpdatePolicy) *CloneSetBuilder
 	return b
 }
 
-// Rolling sets partition, maxUnavailable and maxSurge, each a number or a percentage as YAML has it.
+// Rolling sets partition, maxUnavailable and maxSurge, each a number or a percentage as in YAML.
 func (b *CloneSetBuilder) Rolling(partition, maxUnavailable, maxSurge string) *CloneSetBuilder {
 	ru := b.set.Spec.UpdateStrategy.RollingUpdate
 	ru.Partition = new(intstr.Parse(partition))
@@ -89,14 +89,14 @@ func (b *CloneSetBuilder) OnDelete() *CloneSetBuilder {
 	return b
 }
 
-// PodsToDelete names pods.
+// PodsToDelete sets podsToDelete.
 func (b *CloneSetBuilder) PodsToDelete(names ...string) *CloneSetBuilder {
 	b.set.Spec.ScaleStrategy.PodsToDelete = names
 	return b
 }
 
-// Claims adds claim templates of 1 GiB.
-func (b *CloneSetBuilder) Claims(names ...string) *CloneSetBuilder {
+// PVCs adds PVC templates of 1 GiB.
+func (b *CloneSetBuilder) PVCs(names ...string) *CloneSetBuilder {
 	for _, name := range names {
 		b.set.Spec.VolumeClaimTemplates = append(b.set.Spec.VolumeClaimTemplates, corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -106,7 +106,7 @@ func (b *CloneSetBuilder) Claims(names ...string) *CloneSetBuilder {
 	return b
 }
 
-// Reuse keeps the claims of lost pods for others.
+// Reuse lets new pods reuse the PVCs of lost pods.
 func (b *CloneSetBuilder) Reuse() *CloneSetBuilder {
 	b.set.Spec.ScaleStrategy.EnablePVCReuse = true
 	return b

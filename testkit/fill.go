@@ -68,9 +68,9 @@ func fill(v reflect.Value) {
 	}
 }
 
-// Furnish gives a pod something in each field that a cache may drop, where nothing is there: scheduling constraints, volumes,
-// secrets, probes and the like.
-func Furnish(p *corev1.Pod) {
+// FillDropped sets each field of a pod that a cache may drop, where it is not set: scheduling constraints, volumes, secrets,
+// probes and the like.
+func FillDropped(p *corev1.Pod) {
 	full, s := Fill(&corev1.Pod{}), &p.Spec
 	if s.Affinity == nil {
 		s.Affinity = full.Spec.Affinity
@@ -97,7 +97,7 @@ func Furnish(p *corev1.Pod) {
 	}
 	for _, all := range [][]corev1.Container{s.InitContainers, s.Containers} {
 		for i := range all {
-			furnishContainer(&all[i], &full.Spec.Containers[0])
+			fillContainer(&all[i], &full.Spec.Containers[0])
 		}
 	}
 	p.ManagedFields = full.ManagedFields
@@ -113,8 +113,8 @@ func Furnish(p *corev1.Pod) {
 	}
 }
 
-// furnishContainer replaces a container by full, but for what identifies and sizes it.
-func furnishContainer(c, full *corev1.Container) {
+// fillContainer replaces a container by full, except for what identifies it and its resources.
+func fillContainer(c, full *corev1.Container) {
 	is := *full.DeepCopy()
 	is.Name, is.Image, is.RestartPolicy = c.Name, c.Image, c.RestartPolicy
 	is.Resources, is.ResizePolicy = c.Resources, c.ResizePolicy
@@ -122,14 +122,14 @@ func furnishContainer(c, full *corev1.Container) {
 	*c = is
 }
 
-// SamePlan holds that a plan is the same for pods as they are and for pods as the cache of a manager holds them. plan plans
-// for the pods that it is given; strip is the cache's, by the fields that the kind declares.
-func SamePlan(tb testing.TB, pods []*corev1.Pod, strip func(*corev1.Pod), plan func([]*corev1.Pod) string) {
+// RequireSamePlan requires that a plan is the same for whole pods and for pods as in the cache of a manager. plan plans for the
+// pods that it is given; strip is the cache's, by the fields that the kind declares.
+func RequireSamePlan(tb testing.TB, pods []*corev1.Pod, strip func(*corev1.Pod), plan func([]*corev1.Pod) string) {
 	tb.Helper()
 	whole, stripped := make([]*corev1.Pod, len(pods)), make([]*corev1.Pod, len(pods))
 	for i, p := range pods {
 		whole[i] = p.DeepCopy()
-		Furnish(whole[i])
+		FillDropped(whole[i])
 		stripped[i] = whole[i].DeepCopy()
 		strip(stripped[i])
 	}

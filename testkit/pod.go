@@ -33,7 +33,7 @@ func Pod(name string) *PodBuilder {
 // Obj returns the pod.
 func (b *PodBuilder) Obj() *corev1.Pod { return &b.pod }
 
-// OwnedBy makes owner, a CloneSet unless kind says otherwise, the pod's controller.
+// OwnedBy makes owner, a CloneSet, the pod's controller.
 func (b *PodBuilder) OwnedBy(owner types.UID) *PodBuilder {
 	b.pod.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web", UID: owner,
@@ -54,7 +54,7 @@ func (b *PodBuilder) Annotation(key, value string) *PodBuilder {
 	return b
 }
 
-// Rev sets the revision that the pod is of, by its full name.
+// Rev sets the revision of the pod, by its full name.
 func (b *PodBuilder) Rev(name string) *PodBuilder {
 	return b.Label(keys.ControllerRevisionHash, name).Label(keys.PodTemplateHash, revision.Short(name))
 }
@@ -120,17 +120,17 @@ func (b *PodBuilder) Gate(open bool, since time.Time) *PodBuilder {
 	return b.condition(keys.InPlaceUpdateReady, status, since)
 }
 
-// Serving is a pod in normal service: Ready since then, its gate open, its lifecycle state Normal.
+// Serving makes the pod one in normal service: Ready since then, its gate open, its lifecycle state Normal.
 func (b *PodBuilder) Serving(since time.Time) *PodBuilder {
 	return b.Gate(true, since).Ready(since).State(pods.LifecycleNormal)
 }
 
-// NotReady takes readiness from the pod.
+// NotReady makes the pod not ready.
 func (b *PodBuilder) NotReady() *PodBuilder {
 	return b.condition(corev1.PodReady, corev1.ConditionFalse, b.pod.CreationTimestamp.Time)
 }
 
-// Terminating says that the pod is being deleted.
+// Terminating sets the deletionTimestamp.
 func (b *PodBuilder) Terminating(since time.Time) *PodBuilder {
 	b.pod.DeletionTimestamp = new(metav1.NewTime(since))
 	return b

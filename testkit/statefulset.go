@@ -62,7 +62,7 @@ func (b *StatefulSetBuilder) Replicas(n int32) *StatefulSetBuilder {
 	return b
 }
 
-// Parallel makes and removes pods all at once, and updates as many at a time as maxUnavailable says.
+// Parallel creates and deletes pods all at once, and updates as many at a time as maxUnavailable allows.
 func (b *StatefulSetBuilder) Parallel(maxUnavailable string) *StatefulSetBuilder {
 	b.set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
 	b.set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.Parse(maxUnavailable))
@@ -88,7 +88,7 @@ func (b *StatefulSetBuilder) Partition(n int32) *StatefulSetBuilder {
 	return b
 }
 
-// Reserve leaves ordinals out, each a number or a range as YAML has it.
+// Reserve reserves ordinals, each a number or a range as in YAML.
 func (b *StatefulSetBuilder) Reserve(ordinals ...string) *StatefulSetBuilder {
 	for _, o := range ordinals {
 		b.set.Spec.ReserveOrdinals = append(b.set.Spec.ReserveOrdinals, intstr.Parse(o))
@@ -96,8 +96,8 @@ func (b *StatefulSetBuilder) Reserve(ordinals ...string) *StatefulSetBuilder {
 	return b
 }
 
-// Claims adds claim templates of 1 GiB in class fast.
-func (b *StatefulSetBuilder) Claims(names ...string) *StatefulSetBuilder {
+// PVCs adds PVC templates of 1 GiB in class fast.
+func (b *StatefulSetBuilder) PVCs(names ...string) *StatefulSetBuilder {
 	for _, name := range names {
 		b.set.Spec.VolumeClaimTemplates = append(b.set.Spec.VolumeClaimTemplates, corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -112,7 +112,7 @@ func (b *StatefulSetBuilder) Claims(names ...string) *StatefulSetBuilder {
 	return b
 }
 
-// Keep says what becomes of claims: "Retain" or "Delete" when the set is deleted, and when a pod is scaled in.
+// Keep sets the retention policy of PVCs: "Retain" or "Delete" when the set is deleted, and when a pod is scaled in.
 func (b *StatefulSetBuilder) Keep(whenDeleted, whenScaled appsv1.PersistentVolumeClaimRetentionPolicyType) *StatefulSetBuilder {
 	b.set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1beta1.StatefulSetClaimRetentionPolicy{
 		WhenDeleted: whenDeleted, WhenScaled: whenScaled,
@@ -120,7 +120,7 @@ func (b *StatefulSetBuilder) Keep(whenDeleted, whenScaled appsv1.PersistentVolum
 	return b
 }
 
-// Resize lets claims follow their templates.
+// Resize lets PVCs be resized to the size of their templates.
 func (b *StatefulSetBuilder) Resize() *StatefulSetBuilder {
 	b.set.Spec.VolumeClaimUpdateStrategy.Type = appsv1beta1.StatefulSetClaimOnPodRollingUpdate
 	return b

@@ -77,7 +77,7 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 		ExpectationTimeout: f.ExpectationTimeout, RunAgent: agent.Run, ValidateCloneSet: cloneset.ValidateSpec,
 		ValidateStatefulSet: statefulset.ValidateSpec,
 		// Each member has feature gates of its own, which are not checked here.
-		StatefulSetWarnings: statefulset.Gates{ResizeClaims: true, DeleteClaims: true}.Warnings,
+		StatefulSetWarnings: statefulset.Gates{ResizePVCs: true, DeletePVCs: true}.Warnings,
 		Identity:            identity, Version: option.Version, Clock: clock.RealClock{},
 	})
 }

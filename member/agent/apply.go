@@ -97,14 +97,14 @@ func refusal(err error) *problem {
 	}
 }
 
-// isUndeclared tells whether an apply failed on a field that the member's CRD does not have, usually because its chart is
+// isUndeclared reports whether an apply failed on a field that the member's CRD does not have, usually because its chart is
 // older than the hub's. Kubernetes 1.36 answers with status 500, and only the text says why.
 func isUndeclared(err error) bool {
 	return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && strings.Contains(err.Error(), "field not declared in schema")
 }
 
 // errForeign is a conflict with fields of others in an object that is not ours.
-var errForeign = errors.New("an object of that name was made by somebody else")
+var errForeign = errors.New("another client has created an object of that name")
 
 // writer writes to the member.
 type writer struct {
@@ -221,7 +221,7 @@ func (w writer) orphan(ctx context.Context, live *unstructured.Unstructured) err
 	return nil
 }
 
-// withdrawLine withdraws the object of a ledger line without a row. It tells whether the line is gone.
+// withdrawLine withdraws the object of a ledger line without a row. It reports whether the line is gone.
 func (w writer) withdrawLine(ctx context.Context, line *fleetv1alpha1.AppliedWork, policy fleetv1alpha1.LeavePolicy) (bool, error) {
 	live := &unstructured.Unstructured{}
 	live.SetAPIVersion(line.Spec.Object.APIVersion)

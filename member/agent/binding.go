@@ -44,7 +44,7 @@ type binding struct {
 	state bindingState
 }
 
-// permission says what the rows may do.
+// permission returns what the rows may do.
 func (b *binding) permission() permission {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,14 +69,14 @@ func (b *binding) set(s bindingState) bool {
 
 // bindingState follows from the MemberCluster on the hub and the Membership in the member.
 type bindingState struct {
-	// ours says that this cluster is bound to this hub, under the name that it has there.
+	// ours: this cluster is bound to this hub, under the name that it has there.
 	ours bool
-	// bind asks to create the binding, raise to store the hub's epoch.
+	// bind: the binding has to be created; raise: the hub's epoch has to be stored.
 	bind, raise bool
-	// release asks to remove the binding: the cluster is leaving.
+	// release: the binding has to be removed, because the cluster is leaving.
 	release    bool
 	permission permission
-	// skew says whether the versions of hub and agent work together; zero until the hub has published its version.
+	// skew reports whether the versions of hub and agent work together; zero until the hub has published its version.
 	skew    link.Skew
 	reason  string
 	message string

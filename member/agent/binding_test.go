@@ -30,7 +30,7 @@ func testMembership() *fleetv1alpha1.Membership {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestBindingState(t *testing.T) {
 	t.Parallel()
 	type expect struct {
 		ours, bind, raise, release, act bool
@@ -43,12 +43,12 @@ func TestJudge(t *testing.T) {
 		want expect
 	}{
 		{
-			name: "the hub that the cluster is bound to may act",
+			name: "the hub that the cluster is bound to may apply",
 			in:   func(_ *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership { return m },
 			want: expect{ours: true, act: true, reason: ReasonBound},
 		},
 		{
-			name: "the first hub binds the cluster and may not act before that",
+			name: "the first hub binds the cluster, and applies nothing before that",
 			in:   func(*fleetv1alpha1.MemberCluster, *fleetv1alpha1.Membership) *fleetv1alpha1.Membership { return nil },
 			want: expect{bind: true, reason: ReasonHubUnknown},
 		},
@@ -93,7 +93,7 @@ func TestJudge(t *testing.T) {
 			want: expect{bind: true, reason: ReasonHubUnknown},
 		},
 		{
-			name: "a hub that is one minor version away may act",
+			name: "a hub that is one minor version away may apply",
 			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
 				mc.Status.Hub.Version = "v0.4.7"
 				return m
@@ -101,7 +101,7 @@ func TestJudge(t *testing.T) {
 			want: expect{ours: true, act: true, reason: ReasonBound},
 		},
 		{
-			name: "a hub that is too new keeps its binding and may not act",
+			name: "a hub that is too new keeps its binding and applies nothing",
 			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
 				mc.Status.Hub.Version = "v0.5.0"
 				return m
@@ -109,7 +109,7 @@ func TestJudge(t *testing.T) {
 			want: expect{ours: true, reason: ReasonBound},
 		},
 		{
-			name: "a hub that is too old keeps its binding and may not act",
+			name: "a hub that is too old keeps its binding and applies nothing",
 			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
 				mc.Status.Hub.Version = "v0.1.9"
 				return m
@@ -142,7 +142,7 @@ func TestJudge(t *testing.T) {
 			want: expect{reason: ReasonBoundToOtherHub},
 		},
 		{
-			name: "a higher epoch is remembered before it is acted on",
+			name: "a higher epoch is stored before it takes effect",
 			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
 				mc.Status.Hub.Epoch = 5
 				return m
@@ -150,7 +150,7 @@ func TestJudge(t *testing.T) {
 			want: expect{ours: true, raise: true, reason: ReasonBound},
 		},
 		{
-			name: "a lower epoch is not remembered",
+			name: "a lower epoch is not stored",
 			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
 				mc.Status.Hub.Epoch = 3
 				return m
@@ -158,7 +158,7 @@ func TestJudge(t *testing.T) {
 			want: expect{ours: true, act: true, reason: ReasonBound},
 		},
 		{
-			name: "a leaving cluster works off its rows, accepted or not",
+			name: "a leaving cluster withdraws its rows, accepted or not",
 			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
 				leave(mc)
 				mc.Spec.Accepted = false
@@ -209,7 +209,7 @@ func TestClusterStatusIsEqualWhileNothingChanges(t *testing.T) {
 	require.Equal(t, first, clusterStatus(*agentPart(first), f, mc, j, false, testNow().Add(time.Hour)))
 
 	require.Equal(t, first, clusterStatus(*agentPart(first), fact{}, mc, j, false, testNow().Add(time.Hour)),
-		"an agent that has just started knows nothing yet, and takes nothing back (I9)")
+		"an agent that has just started has no facts yet, and reverts none (I9)")
 
 	f.healthy, f.message = false, "no answer"
 	sick := clusterStatus(first, f, mc, j, false, testNow().Add(time.Hour))
@@ -245,8 +245,8 @@ func TestReadTombstone(t *testing.T) {
 		membership *fleetv1alpha1.Membership
 		err        string
 	}{
-		{name: "of this hub and cluster is obeyed", change: func(map[string]string) {}, membership: testMembership()},
-		{name: "is obeyed after a crash behind the removal of the binding", change: func(map[string]string) {}},
+		{name: "of this hub and cluster is followed", change: func(map[string]string) {}, membership: testMembership()},
+		{name: "is followed after a crash that came after the removal of the binding", change: func(map[string]string) {}},
 		{name: "of another cluster is not", change: func(m map[string]string) { m[link.TombstoneCluster] = "west" }, err: "for cluster"},
 		{name: "of another hub than the cluster is bound to is not", change: func(map[string]string) {}, membership: other, err: "of hub"},
 		{name: "of a cluster that joined again under another name is not", change: func(map[string]string) {}, membership: renamed, err: "is bound as"},

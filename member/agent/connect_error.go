@@ -35,7 +35,7 @@ const (
 type ConnectError struct {
 	// Reason is one word, for a condition.
 	Reason string
-	// Message says what is wrong and what to do. It is the same at each attempt.
+	// Message is what is wrong and what to do. It is the same at each attempt.
 	Message string
 
 	// kind is one of this package's errors, or nil; cause may be nil.
@@ -65,7 +65,7 @@ func invalidOptions(format string, args ...any) error {
 	return &ConnectError{Reason: ReasonInvalidOptions, Message: fmt.Sprintf(format, args...)}
 }
 
-// errNotSigned says that a request was neither signed nor denied in time.
+// errNotSigned means that a request was neither signed nor denied in time.
 var errNotSigned = errors.New("the hub has not signed the certificate in time")
 
 // credential is what the agent authenticates with at the hub.

@@ -41,7 +41,7 @@ func (o Options) reportFailure(ctx context.Context, err error) {
 	}
 }
 
-// boundByPull tells whether a binding was made by this cluster's own agent under that name. The binding to a hub that
+// boundByPull reports whether a binding was made by this cluster's own agent under that name. The binding to a hub that
 // connects by itself (Push) has no address; its agent does not run here.
 func boundByPull(m *fleetv1alpha1.Membership, cluster string) bool {
 	return m.Spec.Hub.Cluster == cluster && m.Spec.Hub.URL != ""

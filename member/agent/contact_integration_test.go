@@ -31,11 +31,11 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// agentUser is who the agent is in a member, with the rights of the chart and no other.
+// agentUser is the user of the agent in a member, with only the rights of the chart.
 const agentUser = "flotilla-agent"
 
-// admit gives agentUser the rights of the chart.
-func (e *end) admit(t *testing.T) {
+// grantAgentRole gives agentUser the rights of the chart.
+func (e *controlPlane) grantAgentRole(t *testing.T) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "charts", "member", "files", "agent-role.yaml"))
 	require.NoError(t, err)
@@ -56,8 +56,8 @@ func (e *end) admit(t *testing.T) {
 	require.Fail(t, "the chart has no role of the agent")
 }
 
-// membership is the member's, or nil.
-func (e *end) membership(t *testing.T) *fleetv1alpha1.Membership {
+// membership returns the member's Membership, or nil.
+func (e *controlPlane) membership(t *testing.T) *fleetv1alpha1.Membership {
 	t.Helper()
 	m := &fleetv1alpha1.Membership{}
 	err := e.Get(t.Context(), client.ObjectKey{Name: fleetv1alpha1.MembershipName}, m)
@@ -68,8 +68,8 @@ func (e *end) membership(t *testing.T) *fleetv1alpha1.Membership {
 	return m
 }
 
-// told waits until the Membership says something of itself as it is now.
-func (e *end) told(t *testing.T, kind, reason string) *metav1.Condition {
+// waitForCondition waits until the Membership has a condition with that reason for its generation.
+func (e *controlPlane) waitForCondition(t *testing.T, kind, reason string) *metav1.Condition {
 	t.Helper()
 	var c *metav1.Condition
 	if !eventually(t, func() bool {
@@ -80,13 +80,13 @@ func (e *end) told(t *testing.T, kind, reason string) *metav1.Condition {
 		c = report.GetCondition(m.Status.Conditions, kind)
 		return c != nil && c.Reason == reason && c.ObservedGeneration == m.Generation
 	}) {
-		require.Failf(t, "the Membership does not say it", "%s for the reason %s, but %+v", kind, reason, e.membership(t))
+		require.Failf(t, "the Membership has no such condition", "%s for the reason %s, but %+v", kind, reason, e.membership(t))
 	}
 	return c
 }
 
-// owned waits until a MemberCluster says who owns the member.
-func (f *fleet) owned(t *testing.T, reason string) *metav1.Condition {
+// waitForBound waits until the condition OwnedByThisHub of the MemberCluster has that reason.
+func (f *fleet) waitForBound(t *testing.T, reason string) *metav1.Condition {
 	t.Helper()
 	var c *metav1.Condition
 	mc := &fleetv1alpha1.MemberCluster{}
@@ -95,27 +95,27 @@ func (f *fleet) owned(t *testing.T, reason string) *metav1.Condition {
 		c = report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub)
 		return c != nil && c.Reason == reason
 	}) {
-		require.Failf(t, "the hub is not told", "%s of %s, but %+v", reason, f.name, mc.Status)
+		require.Failf(t, "the hub has no such condition", "%s of %s, but %+v", reason, f.name, mc.Status)
 	}
 	return c
 }
 
-// says sets the version that the hub tells its member.
-func (f *fleet) says(t *testing.T, version string) {
+// setHubVersion sets the version that the hub publishes to its member.
+func (f *fleet) setHubVersion(t *testing.T, version string) {
 	t.Helper()
 	mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
 	testkit.ChangeStatus(t, f.hub.Client, mc, func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Hub.Version = version })
 }
 
-// calms has the agent beat so seldom that a busy machine is not taken for a hub that is away.
-func (f *fleet) calms(t *testing.T) {
+// slowHeartbeats makes heartbeats so rare that a busy machine is not taken for an unreachable hub.
+func (f *fleet) slowHeartbeats(t *testing.T) {
 	t.Helper()
 	mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
 	testkit.Change(t, f.hub.Client, mc, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Heartbeat.LeaseSeconds = 9 })
 }
 
-// work is what an agent wrote since then, but for what it says of the connection, which a busy machine breaks off.
-func (e *end) work(t *testing.T, since time.Time) []lab.Write {
+// agentWrites returns what an agent wrote since then, except about the connection, which a busy machine may interrupt.
+func (e *controlPlane) agentWrites(t *testing.T, since time.Time) []lab.Write {
 	t.Helper()
 	return slices.DeleteFunc(e.writes(t, since), func(w lab.Write) bool { return w.Resource == "memberships.fleet.kruise.io/status" })
 }
@@ -133,20 +133,20 @@ func (f *fleet) renewed(t *testing.T) {
 	}))
 }
 
-// TestConnectionIsToldInTheMember goes from a join that can't succeed to one that does, and loses the hub then. In the
-// member the agent has the rights of the chart.
-func TestConnectionIsToldInTheMember(t *testing.T) {
+// TestConnectionIsReportedInTheMember goes from joins that fail to one that succeeds, and then loses the hub. In the member the
+// agent has the rights of the chart.
+func TestConnectionIsReportedInTheMember(t *testing.T) {
 	t.Parallel()
 	// This hub stops.
-	hub := startEnd(t, lab.Config{Name: "hub", ControlPlaneOnly: true}, "../../charts/hub/files/crds/fleet*.yaml")
-	member := startEnd(t, lab.Config{Name: "east", ControlPlaneOnly: true, Audit: true}, "../../charts/member/files/crds/*.yaml")
+	hub := startControlPlane(t, lab.Config{Name: "hub", ControlPlaneOnly: true}, "../../charts/hub/files/crds/fleet*.yaml")
+	member := startControlPlane(t, lab.Config{Name: "east", ControlPlaneOnly: true, Audit: true}, "../../charts/member/files/crds/*.yaml")
 	hub.namespace(t, fleetv1alpha1.SystemNamespace)
 	member.namespace(t, "flotilla-system")
-	member.admit(t)
+	member.grantAgentRole(t)
 	f := &fleet{hub: hub, member: member, name: "east", as: agentUser}
 	f.join(t, "hub-1")
-	f.says(t, "v0.1.3")
-	f.calms(t)
+	f.setHubVersion(t, "v0.1.3")
+	f.slowHeartbeats(t)
 
 	closed, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -158,7 +158,7 @@ func TestConnectionIsToldInTheMember(t *testing.T) {
 	}{
 		{"a wrong token", "Unauthorized", func(*agent.Options) {}},
 		{"a wrong CA", "UnknownAuthority", func(o *agent.Options) { o.CA = member.lab.CA }},
-		{"an address where nobody is", "ConnectionRefused", func(o *agent.Options) { o.URL = "https://" + closed.Addr().String() }},
+		{"an address without a server", "ConnectionRefused", func(o *agent.Options) { o.URL = "https://" + closed.Addr().String() }},
 		{"the address of a cluster that is no hub", "Unauthorized", func(o *agent.Options) { o.URL, o.CA = member.lab.ServerURL, member.lab.CA }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -170,46 +170,46 @@ func TestConnectionIsToldInTheMember(t *testing.T) {
 			_, err := agent.Connect(logged(t), o)
 			require.Error(t, err)
 			require.NotContains(t, err.Error(), token)
-			told := member.told(t, fleetv1alpha1.ConditionConnected, c.reason)
-			require.Equal(t, metav1.ConditionFalse, told.Status)
-			require.NotContains(t, told.Message, token)
+			condition := member.waitForCondition(t, fleetv1alpha1.ConditionConnected, c.reason)
+			require.Equal(t, metav1.ConditionFalse, condition.Status)
+			require.NotContains(t, condition.Message, token)
 			require.Zero(t, member.membership(t).Spec.Hub, "not bound")
 			before := member.membership(t).ResourceVersion
 			_, err = agent.Connect(logged(t), o)
 			require.Error(t, err)
-			require.Equal(t, before, member.membership(t).ResourceVersion, "the same is not told twice")
+			require.Equal(t, before, member.membership(t).ResourceVersion, "the same is not written twice")
 		})
 	}
 
 	stop, ended := f.run(t)
-	f.owned(t, agent.ReasonBound)
+	f.waitForBound(t, agent.ReasonBound)
 	require.Equal(t, "hub-1", member.membership(t).Spec.Hub.UID, "the Membership without a hub is bound")
-	member.told(t, fleetv1alpha1.ConditionConnected, agent.ReasonConnected)
-	require.Equal(t, metav1.ConditionTrue, member.told(t, fleetv1alpha1.ConditionSkewSupported, link.SkewSupported).Status)
+	member.waitForCondition(t, fleetv1alpha1.ConditionConnected, agent.ReasonConnected)
+	require.Equal(t, metav1.ConditionTrue, member.waitForCondition(t, fleetv1alpha1.ConditionSkewSupported, link.SkewSupported).Status)
 
 	rest := member.membership(t).ResourceVersion
 	for range 3 {
 		f.renewed(t)
 	}
-	require.Equal(t, rest, member.membership(t).ResourceVersion, "at rest nothing is written")
+	require.Equal(t, rest, member.membership(t).ResourceVersion, "nothing is written while nothing changes")
 
 	require.NoError(t, hub.lab.StopComponent(t.Context(), "kube-apiserver"))
-	require.Equal(t, metav1.ConditionFalse, member.told(t, fleetv1alpha1.ConditionConnected, "ConnectionRefused").Status)
+	require.Equal(t, metav1.ConditionFalse, member.waitForCondition(t, fleetv1alpha1.ConditionConnected, "ConnectionRefused").Status)
 	require.NoError(t, hub.lab.StartComponent(t.Context(), "kube-apiserver"))
-	require.Equal(t, metav1.ConditionTrue, member.told(t, fleetv1alpha1.ConditionConnected, agent.ReasonConnected).Status)
+	require.Equal(t, metav1.ConditionTrue, member.waitForCondition(t, fleetv1alpha1.ConditionConnected, agent.ReasonConnected).Status)
 
-	t.Log("a hub that is there and silent, as behind a network that drops packets")
+	t.Log("a hub that does not answer, as behind a network that drops packets")
 	apiserver, err := lab.FindProcess(hub.lab.Dir, lab.APIServer)
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(apiserver.PID, syscall.SIGSTOP))
-	member.told(t, fleetv1alpha1.ConditionConnected, "TimedOut")
+	member.waitForCondition(t, fleetv1alpha1.ConditionConnected, "TimedOut")
 	require.NoError(t, syscall.Kill(apiserver.PID, syscall.SIGCONT))
-	member.told(t, fleetv1alpha1.ConditionConnected, agent.ReasonConnected)
+	member.waitForCondition(t, fleetv1alpha1.ConditionConnected, agent.ReasonConnected)
 
 	t.Log("another hub at the same address, which knows the cluster by the same name")
 	mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}
 	testkit.ChangeStatus(t, hub.Client, mc, func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Hub.UID, mc.Status.Hub.Version = "hub-2", "v0.2.0" })
-	f.owned(t, agent.ReasonBoundToOtherHub)
+	f.waitForBound(t, agent.ReasonBoundToOtherHub)
 	rest = member.membership(t).ResourceVersion
 	for range 3 {
 		f.renewed(t)
@@ -219,44 +219,44 @@ func TestConnectionIsToldInTheMember(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// TestHubThatIsTooFarAway holds that an agent works for no hub whose version is too far from its own, and leaves all as it
-// was until the versions fit again or the cluster leaves.
-func TestHubThatIsTooFarAway(t *testing.T) {
+// TestHubOfAnUnsupportedVersion: an agent applies nothing for a hub whose version skew is not supported, and changes nothing
+// until it is supported again or the cluster leaves.
+func TestHubOfAnUnsupportedVersion(t *testing.T) {
 	t.Parallel()
 	hub := sharedHub(t)
-	member := startEnd(t, lab.Config{Name: "east", ControlPlaneOnly: true, Audit: true}, "../../charts/member/files/crds/*.yaml")
+	member := startControlPlane(t, lab.Config{Name: "east", ControlPlaneOnly: true, Audit: true}, "../../charts/member/files/crds/*.yaml")
 	member.namespace(t, "shop")
-	member.admit(t)
+	member.grantAgentRole(t)
 	f := &fleet{hub: hub, member: member, name: unique("east"), as: agentUser}
 	f.join(t, "hub-1")
-	f.says(t, "v0.3.0")
+	f.setHubVersion(t, "v0.3.0")
 	row := f.row(t, "shop", "web", 5, fleetv1alpha1.LeaveDelete)
 	whole := t
 
 	stop, ended := f.run(whole)
-	t.Run("it is not let in", func(t *testing.T) {
-		c := f.owned(t, agent.ReasonVersionSkew)
+	t.Run("it does not join", func(t *testing.T) {
+		c := f.waitForBound(t, agent.ReasonVersionSkew)
 		for _, part := range []string{"v0.3.0", "v0.1.0", "upgrade the member to v0.2 or v0.3"} {
 			require.Contains(t, c.Message, part)
 		}
-		require.Equal(t, metav1.ConditionFalse, member.told(t, fleetv1alpha1.ConditionSkewSupported, link.AgentTooOld).Status)
+		require.Equal(t, metav1.ConditionFalse, member.waitForCondition(t, fleetv1alpha1.ConditionSkewSupported, link.AgentTooOld).Status)
 		require.Zero(t, member.membership(t).Spec.Hub)
 		f.renewed(t)
 		lines := &fleetv1alpha1.AppliedWorkList{}
 		require.NoError(t, member.List(t.Context(), lines))
 		require.Empty(t, lines.Items)
 	})
-	t.Run("it is let in after the hub was taken back", func(t *testing.T) {
-		f.says(t, "v0.2.4")
-		f.owned(t, agent.ReasonBound)
+	t.Run("it joins after the hub was downgraded", func(t *testing.T) {
+		f.setHubVersion(t, "v0.2.4")
+		f.waitForBound(t, agent.ReasonBound)
 		f.phase(t, row, fleetv1alpha1.WorkProgressing)
-		f.play(t)
+		f.completeUnited(t)
 		f.phase(t, row, fleetv1alpha1.WorkHealthy)
-		member.told(t, fleetv1alpha1.ConditionSkewSupported, link.SkewSupported)
+		member.waitForCondition(t, fleetv1alpha1.ConditionSkewSupported, link.SkewSupported)
 	})
 	t.Run("an upgrade that goes too far changes nothing in the member", func(t *testing.T) {
-		f.says(t, "v0.3.0")
-		member.told(t, fleetv1alpha1.ConditionSkewSupported, link.AgentTooOld)
+		f.setHubVersion(t, "v0.3.0")
+		member.waitForCondition(t, fleetv1alpha1.ConditionSkewSupported, link.AgentTooOld)
 		since := clock.RealClock{}.Now()
 		before := f.united(t, "web")
 		testkit.Change(t, hub.Client, row.DeepCopy(), func(now *fleetv1alpha1.MemberWork) { now.Spec.Patch.Raw = grantPatch(1) })
@@ -264,35 +264,35 @@ func TestHubThatIsTooFarAway(t *testing.T) {
 		for range 6 {
 			f.renewed(t)
 		}
-		require.Empty(t, member.work(t, since))
+		require.Empty(t, member.agentWrites(t, since))
 		require.Equal(t, before.ResourceVersion, f.united(t, "web").ResourceVersion)
-		c := f.owned(t, agent.ReasonBound)
+		c := f.waitForBound(t, agent.ReasonBound)
 		require.Equal(t, metav1.ConditionTrue, c.Status, "the binding stays")
 	})
-	t.Run("nor does a new start of the agent", func(t *testing.T) {
+	t.Run("nor does a restart of the agent", func(t *testing.T) {
 		require.NoError(t, stop())
 		require.NoError(t, <-ended)
 		since := clock.RealClock{}.Now()
 		stop, ended = f.run(whole)
 		f.renewed(t)
 		f.renewed(t)
-		require.Empty(t, member.work(t, since))
+		require.Empty(t, member.agentWrites(t, since))
 		f.united(t, "web")
 	})
-	t.Run("an agent that is upgraded goes on", func(t *testing.T) {
+	t.Run("an upgraded agent continues", func(t *testing.T) {
 		require.NoError(t, stop())
 		require.NoError(t, <-ended)
 		f.version = "v0.4.1"
 		stop, ended = f.run(whole)
 		f.withdrawn(t, row)
 		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web"}, &appsv1beta1.UnitedDeployment{})))
-		member.told(t, fleetv1alpha1.ConditionSkewSupported, link.SkewSupported)
+		member.waitForCondition(t, fleetv1alpha1.ConditionSkewSupported, link.SkewSupported)
 	})
 	t.Run("a cluster may leave a hub that is too old", func(t *testing.T) {
 		left := f.row(t, "shop", "left", 2, fleetv1alpha1.LeaveOrphan)
 		f.phase(t, left, fleetv1alpha1.WorkProgressing)
-		f.says(t, "v0.1.0")
-		member.told(t, fleetv1alpha1.ConditionSkewSupported, link.HubTooOld)
+		f.setHubVersion(t, "v0.1.0")
+		member.waitForCondition(t, fleetv1alpha1.ConditionSkewSupported, link.HubTooOld)
 		mc := &fleetv1alpha1.MemberCluster{}
 		require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: f.name}, mc))
 		require.NoError(t, hub.Delete(t.Context(), mc))
@@ -304,29 +304,29 @@ func TestHubThatIsTooFarAway(t *testing.T) {
 	require.NoError(t, stop())
 }
 
-// TestMemberOfAnotherHub holds that a cluster that belongs to a hub stays as it is when another one wants it (I21), and
-// that the other gets it when the first lets it go.
+// TestMemberOfAnotherHub: a cluster that is bound to a hub is unchanged when another one requests it (I21), and is bound to the
+// other after it has left the first.
 func TestMemberOfAnotherHub(t *testing.T) {
 	t.Parallel()
 	hub := sharedHub(t)
-	member := startEnd(t, lab.Config{Name: "east", ControlPlaneOnly: true, Audit: true}, "../../charts/member/files/crds/*.yaml")
+	member := startControlPlane(t, lab.Config{Name: "east", ControlPlaneOnly: true, Audit: true}, "../../charts/member/files/crds/*.yaml")
 	member.namespace(t, "shop")
-	member.admit(t)
+	member.grantAgentRole(t)
 	first := &fleet{hub: hub, member: member, name: unique("east"), as: agentUser}
 	first.join(t, "hub-1")
 	stopFirst, endedFirst := first.run(t)
 	row := first.row(t, "shop", "web", 3, fleetv1alpha1.LeaveOrphan)
 	first.phase(t, row, fleetv1alpha1.WorkProgressing)
-	first.play(t)
+	first.completeUnited(t)
 	first.phase(t, row, fleetv1alpha1.WorkHealthy)
-	member.told(t, fleetv1alpha1.ConditionConnected, agent.ReasonConnected)
+	member.waitForCondition(t, fleetv1alpha1.ConditionConnected, agent.ReasonConnected)
 
 	other := &fleet{hub: hub, member: member, name: unique("our-east"), as: agentUser, program: "flotilla-agent-of-another-hub"}
 	other.join(t, "hub-2")
 	since, before := clock.RealClock{}.Now(), first.united(t, "web")
 	stopOther, endedOther := other.run(t)
 	theirs := other.row(t, "shop", "theirs", 1, fleetv1alpha1.LeaveDelete)
-	c := other.owned(t, agent.ReasonBoundToOtherHub)
+	c := other.waitForBound(t, agent.ReasonBoundToOtherHub)
 	require.Equal(t, metav1.ConditionFalse, c.Status)
 	for _, part := range []string{"hub-1", `"` + first.name + `"`, "remove it from that hub", "delete Membership default"} {
 		require.Contains(t, c.Message, part)
@@ -342,7 +342,7 @@ func TestMemberOfAnotherHub(t *testing.T) {
 		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
 			return e.Reason == agent.EventHubRefused && e.InvolvedObject.Kind == "Membership" && strings.Contains(e.Message, "hub-1")
 		})
-	}), "the member's administrators are told too")
+	}), "an event is recorded in the member too")
 	require.NoError(t, hub.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs))
 	require.Empty(t, theirs.Status.Phase)
 
@@ -351,12 +351,12 @@ func TestMemberOfAnotherHub(t *testing.T) {
 	require.NoError(t, hub.Delete(t.Context(), mc))
 	require.NoError(t, hub.Delete(t.Context(), row))
 	first.withdrawn(t, row)
-	other.owned(t, agent.ReasonBound)
+	other.waitForBound(t, agent.ReasonBound)
 	other.phase(t, theirs, fleetv1alpha1.WorkProgressing)
-	require.EqualValues(t, 3, *first.united(t, "web").Spec.Replicas, "what the first left runs on")
+	require.EqualValues(t, 3, *first.united(t, "web").Spec.Replicas, "what the first has applied is kept")
 	require.Equal(t, "hub-2", member.membership(t).Spec.Hub.UID)
 	require.NoError(t, stopFirst())
-	if err := <-endedFirst; err != nil { // Whether it saw that it has left is another test's.
+	if err := <-endedFirst; err != nil { // Whether it noticed that it has left is tested elsewhere.
 		require.ErrorIs(t, err, link.ErrLeft)
 	}
 	require.NoError(t, stopOther())
@@ -367,8 +367,8 @@ func TestMemberOfAnotherHub(t *testing.T) {
 func TestPushHubBindsAMembershipWithoutAHub(t *testing.T) {
 	t.Parallel()
 	hub := sharedHub(t)
-	member := startEnd(t, lab.Config{Name: "west", ControlPlaneOnly: true}, "../../charts/member/files/crds/*.yaml")
-	member.admit(t)
+	member := startControlPlane(t, lab.Config{Name: "west", ControlPlaneOnly: true}, "../../charts/member/files/crds/*.yaml")
+	member.grantAgentRole(t)
 	m := &fleetv1alpha1.Membership{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName}}
 	require.NoError(t, member.Create(t.Context(), m))
 	testkit.ChangeStatus(t, member.Client, m, func(m *fleetv1alpha1.Membership) {
@@ -379,7 +379,7 @@ func TestPushHubBindsAMembershipWithoutAHub(t *testing.T) {
 	f := &fleet{hub: hub, member: member, name: unique("west"), as: agentUser, dialled: true}
 	f.join(t, "hub-1")
 	stop, ended := f.run(t)
-	f.owned(t, agent.ReasonBound)
+	f.waitForBound(t, agent.ReasonBound)
 	require.Equal(t, fleetv1alpha1.MembershipHub{UID: "hub-1", Cluster: f.name}, member.membership(t).Spec.Hub)
 	require.NoError(t, stop())
 	require.NoError(t, <-ended)

@@ -51,7 +51,7 @@ func (r *rows) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 	}
 	a, err := r.apply(ctx, o, p)
 	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: time.Second}, nil // Somebody else wrote at the same time.
+		return ctrl.Result{RequeueAfter: time.Second}, nil // A concurrent write.
 	}
 	if err != nil {
 		return ctrl.Result{}, err
@@ -137,7 +137,7 @@ func (r *rows) write(ctx context.Context, row *fleetv1alpha1.MemberWork, s fleet
 	err = r.link.Hub.GetClient().Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u),
 		client.FieldOwner(link.AgentManager), client.ForceOwnership)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // The row went; the watch says so soon.
+		return nil // The row is gone; its watch event follows.
 	}
 	if err != nil {
 		return fmt.Errorf("report row %s: %w", row.Name, err)

@@ -158,7 +158,7 @@ func connect(ctx context.Context, o Options) (*Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	if stored == nil { // Before the hub is asked for anything: it may be gone for good.
+	if stored == nil { // Before the first request to the hub, which may be gone for good.
 		if err := o.release(ctx); err != nil {
 			return nil, err
 		}
@@ -281,7 +281,7 @@ func (c *Connection) renewAt(jitter float64) time.Time {
 	return leaf.NotBefore.Add(time.Duration(float64(life) * max(c.options.RenewAt-renewJitter*jitter, 0)))
 }
 
-// sleepUntil tells whether the time came before ctx ended.
+// sleepUntil reports whether the time came before ctx ended.
 func (c *Connection) sleepUntil(ctx context.Context, at time.Time) bool {
 	timer := c.options.Clock.NewTimer(at.Sub(c.options.Clock.Now()))
 	defer timer.Stop()
@@ -325,15 +325,15 @@ func (c *Connection) load(ctx context.Context) (*tls.Certificate, error) {
 	}
 	cert, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Info("Passed over stored certificate", "reason", err.Error())
+		ctrl.LoggerFrom(ctx).Info("Ignored stored certificate", "reason", err.Error())
 		return nil, nil
 	}
 	switch {
 	case cert.Leaf.Subject.CommonName != fleetv1alpha1.User(c.options.Cluster):
-		ctrl.LoggerFrom(ctx).Info("Passed over stored certificate", "reason", "it is of another cluster name")
+		ctrl.LoggerFrom(ctx).Info("Ignored stored certificate", "reason", "it is of another cluster name")
 		return nil, nil
 	case !c.options.Clock.Now().Before(cert.Leaf.NotAfter):
-		ctrl.LoggerFrom(ctx).Info("Passed over stored certificate", "reason", "it has expired")
+		ctrl.LoggerFrom(ctx).Info("Ignored stored certificate", "reason", "it has expired")
 		return nil, nil
 	}
 	// When the certificate was got is not stored; its own date is, within the minutes that signers date back.

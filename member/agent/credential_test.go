@@ -76,21 +76,21 @@ func (a *authority) sign(t *testing.T, template *x509.Certificate, public crypto
 	return der
 }
 
-// testHubServer plays the hub's apiserver as far as joining needs it: it knows who asks by token or certificate, keeps
-// one certificate request, and signs or refuses it when asked to watch.
+// testHubServer fakes the hub's apiserver for joining: it authenticates by token or certificate, stores one certificate request,
+// and signs or denies it when it is watched.
 type testHubServer struct {
 	t      *testing.T
 	server *httptest.Server
 	ca     *authority
 	clock  *clocktesting.FakeClock
-	// life is what it signs for.
+	// life is the lifetime of its certificates.
 	life time.Duration
 
 	mu       sync.Mutex
 	deny     string
 	down     bool // Answers 503.
-	echo     int  // Answers that, with the credential that it was shown in the words, as no hub should.
-	noCert   bool // Takes certificates for unknown.
+	echo     int  // Answers with that code, and with the credential in the message, as no hub should.
+	noCert   bool // Does not accept certificates.
 	request  *certificatesv1.CertificateSigningRequest
 	requests []certificatesv1.CertificateSigningRequest
 	serial   int64
@@ -141,7 +141,7 @@ func (h *testHubServer) answer(w http.ResponseWriter, code int, body any) {
 	}
 }
 
-// known tells whether the request shows the token or a certificate of this hub's.
+// known reports whether the request shows the token or a certificate of this hub's.
 func (h *testHubServer) known(r *http.Request) bool {
 	if len(r.TLS.PeerCertificates) > 0 && !h.noCert {
 		h.shown = append(h.shown, r.TLS.PeerCertificates[0].SerialNumber.String())
@@ -202,7 +202,7 @@ func (h *testHubServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// watch tells what became of the one request.
+// watch answers with the signed or denied request.
 func (h *testHubServer) watch(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("fieldSelector") != "metadata.name=fleet-east" || r.URL.Query().Get("resourceVersion") != "7" {
 		h.t.Errorf("the watch is not for the one request from where it was made: %s", r.URL)
@@ -247,7 +247,7 @@ func (h *testHubServer) options(t *testing.T) Options {
 	}
 }
 
-// token is a file that holds a token.
+// token returns a file that holds a token.
 func token(text string) func() (string, error) {
 	return func() (string, error) { return text, nil }
 }
@@ -262,7 +262,7 @@ func get(t *testing.T, c *Connection) error {
 
 func (c *Connection) closeForTest() { c.dialer.CloseAll() }
 
-func TestJoinAsksExactlyWhatTheApproverWants(t *testing.T) {
+func TestJoinRequestsExactlyWhatTheApproverAccepts(t *testing.T) {
 	t.Parallel()
 	hub := newTestHub(t)
 	o := hub.options(t)
@@ -297,7 +297,7 @@ func TestJoinAsksExactlyWhatTheApproverWants(t *testing.T) {
 	require.True(t, s.NotAfter.Equal(&metav1.Time{Time: testNow().Add(time.Hour)}))
 }
 
-func TestConnectGoesOnWithTheStoredCertificate(t *testing.T) {
+func TestConnectUsesTheStoredCertificate(t *testing.T) {
 	t.Parallel()
 	hub := newTestHub(t)
 	o := hub.options(t)
@@ -315,29 +315,29 @@ func TestConnectGoesOnWithTheStoredCertificate(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoCredential)
 }
 
-func TestConnectSaysWhatIsWrong(t *testing.T) {
+func TestConnectExplainsFailures(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		name   string
-		change func(t *testing.T, h *testHubServer, o *Options)
-		is     error
-		reason string
-		says   string
+		name    string
+		change  func(t *testing.T, h *testHubServer, o *Options)
+		is      error
+		reason  string
+		message string
 	}{
 		{
 			name:   "a wrong or used token",
 			change: func(_ *testing.T, _ *testHubServer, o *Options) { o.Token = token("used") },
-			is:     ErrUnauthorized, reason: "Unauthorized", says: "kubectl kruise cluster token east",
+			is:     ErrUnauthorized, reason: "Unauthorized", message: "kubectl kruise cluster token east",
 		},
 		{
 			name:   "no token and no certificate",
 			change: func(_ *testing.T, _ *testHubServer, o *Options) { o.Token = nil },
-			is:     ErrNoCredential, reason: ReasonNoCredential, says: "kubectl kruise cluster token east",
+			is:     ErrNoCredential, reason: ReasonNoCredential, message: "kubectl kruise cluster token east",
 		},
 		{
 			name:   "a CA of another hub",
 			change: func(t *testing.T, _ *testHubServer, o *Options) { t.Helper(); o.CA = newAuthority(t).pem() },
-			is:     ErrUntrusted, reason: "UnknownAuthority", says: "check the hub's CA",
+			is:     ErrUntrusted, reason: "UnknownAuthority", message: "check the hub's CA",
 		},
 		{
 			name: "a hash of another CA",
@@ -345,32 +345,32 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 				t.Helper()
 				o.CA, o.CAHash = nil, CAHash(newAuthority(t).cert)
 			},
-			is: ErrUntrusted, reason: "UnknownAuthority", says: "none of 2 certificates",
+			is: ErrUntrusted, reason: "UnknownAuthority", message: "none of 2 certificates",
 		},
 		{
 			name:   "a hash that does not fit the given CA",
 			change: func(t *testing.T, _ *testHubServer, o *Options) { t.Helper(); o.CAHash = CAHash(newAuthority(t).cert) },
-			is:     ErrUntrusted, reason: "UnknownAuthority", says: "the given CA",
+			is:     ErrUntrusted, reason: "UnknownAuthority", message: "the given CA",
 		},
 		{
 			name: "an address that is not in the hub's certificate",
 			change: func(_ *testing.T, _ *testHubServer, o *Options) {
 				o.URL = strings.Replace(o.URL, "127.0.0.1", "localhost", 1)
 			},
-			is: ErrUntrusted, reason: "WrongName", says: "a certificate for other names",
+			is: ErrUntrusted, reason: "WrongName", message: "a certificate for other names",
 		},
 		{
-			name:   "an address where nobody is",
+			name:   "an address without a server",
 			change: func(t *testing.T, _ *testHubServer, o *Options) { t.Helper(); o.URL = "https://" + closedPort(t) },
-			is:     ErrUnreachable, reason: "ConnectionRefused", says: "check the address and the network",
+			is:     ErrUnreachable, reason: "ConnectionRefused", message: "check the address and the network",
 		},
 		{
-			name: "a pinned CA of an address where nobody is",
+			name: "a pinned CA of an address without a server",
 			change: func(t *testing.T, h *testHubServer, o *Options) {
 				t.Helper()
 				o.CA, o.CAHash, o.URL = nil, CAHash(h.ca.cert), "https://"+closedPort(t)
 			},
-			is: ErrUnreachable, reason: "ConnectionRefused", says: "check the address and the network",
+			is: ErrUnreachable, reason: "ConnectionRefused", message: "check the address and the network",
 		},
 		{
 			name: "an address that does not speak TLS",
@@ -380,7 +380,7 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 				t.Cleanup(plain.Close)
 				o.URL = "https://" + plain.Listener.Addr().String()
 			},
-			is: ErrUnreachable, reason: "NotTLS", says: "without TLS",
+			is: ErrUnreachable, reason: "NotTLS", message: "without TLS",
 		},
 		{
 			name: "an address of something that is no hub",
@@ -388,74 +388,74 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 				t.Helper()
 				h.server.Config.Handler = http.NotFoundHandler()
 			},
-			reason: "NotServed", says: "that chart flotilla-hub is installed there",
+			reason: "NotServed", message: "that chart flotilla-hub is installed there",
 		},
 		{
 			name:   "a token of another cluster of the hub",
 			change: func(_ *testing.T, h *testHubServer, _ *Options) { h.echo = http.StatusForbidden },
-			reason: "Forbidden", says: "kubectl kruise cluster accept east",
+			reason: "Forbidden", message: "kubectl kruise cluster accept east",
 		},
 		{
-			name:   "a far end that answers with what it was shown",
+			name:   "a server that answers with the credential",
 			change: func(_ *testing.T, h *testHubServer, _ *Options) { h.echo = http.StatusUnauthorized },
-			is:     ErrUnauthorized, reason: "Unauthorized", says: "[removed]",
+			is:     ErrUnauthorized, reason: "Unauthorized", message: "[removed]",
 		},
 		{
-			name:   "a far end that fails with what it was shown",
+			name:   "a server that fails with the credential",
 			change: func(_ *testing.T, h *testHubServer, _ *Options) { h.echo = http.StatusInternalServerError },
-			reason: "Failing", says: "[removed]",
+			reason: "Failing", message: "[removed]",
 		},
 		{
 			name:   "a hub without such a cluster",
 			change: func(_ *testing.T, h *testHubServer, _ *Options) { h.echo = http.StatusNotFound },
-			reason: ReasonUnknownCluster, says: "check hub.cluster",
+			reason: ReasonUnknownCluster, message: "check hub.cluster",
 		},
 		{
 			name:   "a hub that refuses",
 			change: func(_ *testing.T, h *testHubServer, _ *Options) { h.deny = "another cluster has this name" },
-			is:     ErrDenied, reason: ReasonRequestDenied, says: "another cluster has this name",
+			is:     ErrDenied, reason: ReasonRequestDenied, message: "another cluster has this name",
 		},
 		{
 			name:   "an address without TLS",
 			change: func(_ *testing.T, _ *testHubServer, o *Options) { o.URL = "http://hub.example" },
-			reason: ReasonInvalidOptions, says: "must be https://",
+			reason: ReasonInvalidOptions, message: "must be https://",
 		},
 		{
 			name:   "an address with a password",
 			change: func(_ *testing.T, _ *testHubServer, o *Options) { o.URL = "https://me:" + testToken + "@hub.example" },
-			reason: ReasonInvalidOptions, says: "without user",
+			reason: ReasonInvalidOptions, message: "without user",
 		},
 		{
 			name:   "an address that is none",
 			change: func(_ *testing.T, _ *testHubServer, o *Options) { o.URL = "https://me:" + testToken + "@hub example" },
-			reason: ReasonInvalidOptions, says: "check hub.url",
+			reason: ReasonInvalidOptions, message: "check hub.url",
 		},
 		{
 			name:   "no CA at all",
 			change: func(_ *testing.T, _ *testHubServer, o *Options) { o.CA = nil },
-			reason: ReasonInvalidOptions, says: "give the CA or its hash",
+			reason: ReasonInvalidOptions, message: "give the CA or its hash",
 		},
 		{
 			name:   "a CA that is none",
 			change: func(_ *testing.T, _ *testHubServer, o *Options) { o.CA = []byte("-----BEGIN CERTIFICATE-----") },
-			reason: ReasonInvalidOptions, says: "no certificate in PEM",
+			reason: ReasonInvalidOptions, message: "no certificate in PEM",
 		},
 		{
 			name:   "a hash of another form",
 			change: func(_ *testing.T, _ *testHubServer, o *Options) { o.CAHash = "md5:00" },
-			reason: ReasonInvalidOptions, says: "64 hexadecimal digits",
+			reason: ReasonInvalidOptions, message: "64 hexadecimal digits",
 		},
 		{
 			name:   "a hub that does not work",
 			change: func(_ *testing.T, h *testHubServer, _ *Options) { h.down = true },
-			reason: "Failing", says: "ServiceUnavailable",
+			reason: "Failing", message: "ServiceUnavailable",
 		},
 		{
 			name: "a token that can't be read",
 			change: func(_ *testing.T, _ *testHubServer, o *Options) {
 				o.Token = func() (string, error) { return "", errors.New("disk on fire at 12:00:01") }
 			},
-			reason: ReasonFailed, says: "disk on fire",
+			reason: ReasonFailed, message: "disk on fire",
 		},
 	}
 	for _, tc := range tests {
@@ -467,7 +467,7 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 			o.Events = events
 			tc.change(t, hub, &o)
 			_, err := Connect(t.Context(), o)
-			require.ErrorContains(t, err, tc.says)
+			require.ErrorContains(t, err, tc.message)
 			for _, sentinel := range []error{ErrNoCredential, ErrUnauthorized, ErrUntrusted, ErrUnreachable, ErrDenied, ErrExpired} {
 				if sentinel == tc.is { //nolint:errorlint // The very value is meant.
 					require.ErrorIs(t, err, sentinel)
@@ -480,24 +480,24 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 			m, merr := getMembership(t.Context(), o.Reader)
 			require.NoError(t, merr)
 			require.Nil(t, boundMembership(m), "reporting does not bind")
-			told := report.GetCondition(m.Status.Conditions, fleetv1alpha1.ConditionConnected)
-			require.Equal(t, metav1.ConditionFalse, told.Status)
-			require.Equal(t, tc.reason, told.Reason, told.Message)
-			require.NotContains(t, told.Message, testToken)
-			require.NotContains(t, told.Message, "12:00:01", "what changes is for the log")
+			condition := report.GetCondition(m.Status.Conditions, fleetv1alpha1.ConditionConnected)
+			require.Equal(t, metav1.ConditionFalse, condition.Status)
+			require.Equal(t, tc.reason, condition.Reason, condition.Message)
+			require.NotContains(t, condition.Message, testToken)
+			require.NotContains(t, condition.Message, "12:00:01", "details that change are only logged")
 
 			hub.clock.Step(time.Minute)
 			_, err = Connect(t.Context(), o)
 			require.Error(t, err)
 			again, merr := getMembership(t.Context(), o.Reader)
 			require.NoError(t, merr)
-			require.Equal(t, m.ResourceVersion, again.ResourceVersion, "the same is not told twice")
+			require.Equal(t, m.ResourceVersion, again.ResourceVersion, "the same is not written twice")
 			require.Empty(t, events.Lines())
 		})
 	}
 }
 
-func TestABindingToAnotherHubIsLeftAsItIs(t *testing.T) {
+func TestABindingToAnotherHubIsUnchanged(t *testing.T) {
 	t.Parallel()
 	o := newTestHub(t).options(t)
 	events := &testkit.Events{}
@@ -515,7 +515,7 @@ func TestABindingToAnotherHubIsLeftAsItIs(t *testing.T) {
 	require.Contains(t, events.Lines()[0], "the token")
 }
 
-func TestAHubThatDoesNotSignIsTold(t *testing.T) {
+func TestAHubThatDoesNotSignIsReported(t *testing.T) {
 	t.Parallel()
 	o := newTestHub(t).options(t)
 	err := o.explain(errors.Join(errNotSigned, context.DeadlineExceeded), credential{words: "the token"})
@@ -577,7 +577,7 @@ func TestRotationReplacesCertificateAndConnections(t *testing.T) {
 	for serial := 102; serial < 105; serial++ {
 		hub.waitForTimer(t)
 		hub.clock.Step(43 * time.Minute) // More than 70 % of an hour.
-		// A kept connection would go on showing the former one. Those that are open are closed just after the change, and
+		// A kept connection would still present the former one. Open connections are closed just after the change, and
 		// may still serve a request in between, or break under it.
 		require.Eventually(t, func() bool {
 			return c.Credential().Serial == fmt.Sprintf("%x", serial) && get(t, c) == nil && hub.lastShown() == strconv.Itoa(serial)
@@ -587,7 +587,7 @@ func TestRotationReplacesCertificateAndConnections(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-func TestAFailedRenewalIsTriedAgainUntilTheEnd(t *testing.T) {
+func TestAFailedRenewalIsRetriedUntilExpiry(t *testing.T) {
 	t.Parallel()
 	hub := newTestHub(t)
 	c, err := Connect(t.Context(), hub.options(t))
@@ -630,7 +630,7 @@ func TestARefusedCertificateGivesWayToAToken(t *testing.T) {
 	require.Equal(t, "66", c.Credential().Serial, "a new one, signed for the token")
 }
 
-func TestAStoredCertificateOfAnotherClusterOrTimeIsPassedOver(t *testing.T) {
+func TestAStoredCertificateOfAnotherClusterOrTimeIsIgnored(t *testing.T) {
 	t.Parallel()
 	hub := newTestHub(t)
 	o := hub.options(t)
@@ -691,12 +691,12 @@ func TestReleaseByTheMembersAdministrator(t *testing.T) {
 		name, annotation string
 		change           func(*fleetv1alpha1.Membership)
 		is               error
-		says             string
+		message          string
 		gone             bool
 	}{
-		{name: "without a word nothing happens", is: ErrNoCredential, says: "annotate membership default fleet.kruise.io/release"},
-		{name: "the word ends the membership", annotation: "Orphan", is: link.ErrLeft, gone: true},
-		{name: "another word is not understood", annotation: "yes", says: "write Orphan or Delete"},
+		{name: "without the annotation nothing happens", is: ErrNoCredential, message: "annotate membership default fleet.kruise.io/release"},
+		{name: "the annotation ends the membership", annotation: "Orphan", is: link.ErrLeft, gone: true},
+		{name: "another value is not accepted", annotation: "yes", message: "write Orphan or Delete"},
 		{
 			name: "a binding to another hub stays", annotation: "Delete", is: ErrNoCredential,
 			change: func(m *fleetv1alpha1.Membership) { m.Spec.Hub.Cluster = "west" },
@@ -715,7 +715,7 @@ func TestReleaseByTheMembersAdministrator(t *testing.T) {
 			if c.is != nil {
 				require.ErrorIs(t, err, c.is)
 			}
-			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, c.message)
 			left, err := getMembership(t.Context(), o.Reader)
 			require.NoError(t, err)
 			require.Equal(t, c.gone, left == nil)
@@ -731,11 +731,11 @@ func TestAnAgentWithACertificateIsNotReleased(t *testing.T) {
 	first.closeForTest()
 	bind(t, o, "Delete", nil)
 	c, err := Connect(t.Context(), o)
-	require.NoError(t, err, "the hub is there: it lets the cluster go, or not")
+	require.NoError(t, err, "the hub is reachable, and decides")
 	c.closeForTest()
 }
 
-func TestRenewAtSpreadsButNeverLaterThanAsked(t *testing.T) {
+func TestRenewAtIsSpreadAndNeverLate(t *testing.T) {
 	t.Parallel()
 	c := &Connection{options: Options{RenewAt: 0.7}}
 	c.current.Store(&tls.Certificate{Leaf: &x509.Certificate{NotBefore: testNow(), NotAfter: testNow().Add(1000 * time.Minute)}})
@@ -752,7 +752,7 @@ func (h *testHubServer) lastShown() string {
 	return h.shown[len(h.shown)-1]
 }
 
-// waitForTimer waits until somebody waits for the clock.
+// waitForTimer waits until the clock has a waiter.
 func (h *testHubServer) waitForTimer(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, h.clock.HasWaiters, 10*time.Second, time.Millisecond)

@@ -27,8 +27,8 @@
 // The agent creates no namespaces, takes no field away from an object that is not ours, and does not stop workloads whose
 // hub does not answer.
 //
-// A known gap: between the read that finds no object and the apply that creates it, somebody else may create one of that
-// name. If the two differ the apply is refused; if they agree in all fields that we set, the object becomes ours.
+// A known gap: between the read that finds no object and the apply that creates it, another client may create one of that name.
+// If the two differ the apply is refused; if they agree in all fields that we set, the object becomes ours.
 //
 // Rights in the member, besides those in kind.go:
 //

@@ -13,7 +13,7 @@ const (
 	driftLength = 128
 )
 
-// metadataDiffers tells whether a label or annotation of want is missing in live or has another value. Such changes do not
+// metadataDiffers reports whether a label or annotation of want is missing in live or has another value. Such changes do not
 // raise the generation of an object.
 func metadataDiffers(want, live *unstructured.Unstructured) bool {
 	return !holds(live.GetLabels(), want.GetLabels()) || !holds(live.GetAnnotations(), want.GetAnnotations())

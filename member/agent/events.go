@@ -8,7 +8,7 @@ import (
 
 // Reasons and actions of events, on objects in the member.
 const (
-	// EventDrift: somebody changed an object of the hub, and the change was reverted.
+	// EventDrift: another writer changed an object of the hub, and the change was reverted.
 	EventDrift = "DriftReverted"
 	// EventContended: it is changed again each time after it was reverted.
 	EventContended = reasonContended

@@ -13,7 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// configured has a configuration, which is all that a look at /readyz needs of the member.
+// configured has only a configuration, which is all that /readyz needs.
 type configured struct {
 	cluster.Cluster
 	config *rest.Config
@@ -21,7 +21,7 @@ type configured struct {
 
 func (c configured) GetConfig() *rest.Config { return c.config }
 
-func TestWhatTheMemberAnswersIsToldWithoutTheCredential(t *testing.T) {
+func TestReadyzErrorsAreReportedWithoutTheCredential(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)

@@ -55,8 +55,8 @@ const (
 	agentName = "flotilla-agent-under-test"
 )
 
-// end is one of two control planes, with an administrator's client.
-type end struct {
+// controlPlane is a control plane, with an administrator's client.
+type controlPlane struct {
 	client.Client
 	lab *lab.Cluster
 	cfg *rest.Config
@@ -73,14 +73,14 @@ func testScheme(t *testing.T) *runtime.Scheme {
 	return scheme
 }
 
-func startEnd(t *testing.T, cfg lab.Config, crds string) *end {
+func startControlPlane(t *testing.T, cfg lab.Config, crds string) *controlPlane {
 	t.Helper()
 	c := lab.StartT(t, cfg)
 	rc, err := c.REST()
 	require.NoError(t, err)
 	admin, err := client.New(rc, client.Options{Scheme: testScheme(t)})
 	require.NoError(t, err)
-	e := &end{Client: admin, lab: c, cfg: rc}
+	e := &controlPlane{Client: admin, lab: c, cfg: rc}
 	files, err := filepath.Glob(crds)
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
@@ -89,7 +89,7 @@ func startEnd(t *testing.T, cfg lab.Config, crds string) *end {
 		require.NoError(t, err)
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		require.NoError(t, yaml.Unmarshal(raw, crd))
-		crd.Spec.Conversion = nil // No webhook serves here; the tests use the stored version only.
+		crd.Spec.Conversion = nil // There is no webhook; the tests use the storage version only.
 		require.NoError(t, e.Create(t.Context(), crd))
 		require.Eventually(t, func() bool {
 			if e.Get(t.Context(), client.ObjectKeyFromObject(crd), crd) != nil {
@@ -103,32 +103,32 @@ func startEnd(t *testing.T, cfg lab.Config, crds string) *end {
 	return e
 }
 
-// sharedHub is the cluster that the tests of all packages share: a hub has many members, and each test names its own. The
-// member is a cluster of the test's own, for it belongs to one hub, and leaves.
-func sharedHub(t *testing.T) *end {
+// sharedHub returns the cluster that the tests of all packages share: a hub has many members, and each test names its own. The
+// member is a cluster of the test's own, because it is bound to one hub, and leaves.
+func sharedHub(t *testing.T) *controlPlane {
 	t.Helper()
 	s := testenv.Start(t, testenv.Config{Scheme: fleetv1alpha1.AddToScheme})
 	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.SystemNamespace}}
 	require.NoError(t, client.IgnoreAlreadyExists(s.Create(t.Context(), system)))
-	return &end{Client: s, lab: s.Cluster, cfg: s.REST()}
+	return &controlPlane{Client: s, lab: s.Cluster, cfg: s.REST()}
 }
 
-// unique is a name that no other test has for a cluster.
+// unique returns a cluster name that no other test uses.
 func unique(name string) string { return name + "-" + strings.ToLower(rand.Text()[:6]) }
 
-func (e *end) namespace(t *testing.T, name string) {
+func (e *controlPlane) namespace(t *testing.T, name string) {
 	t.Helper()
 	require.NoError(t, e.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 }
 
-// writes are what the agent wrote since then, but for Leases and events.
-func (e *end) writes(t *testing.T, since time.Time) []lab.Write {
+// writes returns what the agent wrote since then, except Leases and events.
+func (e *controlPlane) writes(t *testing.T, since time.Time) []lab.Write {
 	t.Helper()
 	return e.writesOf(t, agentName, since)
 }
 
 // writesOf is writes for the agents of one fleet.
-func (e *end) writesOf(t *testing.T, agent string, since time.Time) []lab.Write {
+func (e *controlPlane) writesOf(t *testing.T, agent string, since time.Time) []lab.Write {
 	t.Helper()
 	all, err := e.lab.Writes(since)
 	require.NoError(t, err)
@@ -137,7 +137,7 @@ func (e *end) writesOf(t *testing.T, agent string, since time.Time) []lab.Write 
 	})
 }
 
-// hubWrites are those of the agents in what the hub has for this cluster.
+// hubWrites returns the agents' writes to the hub's objects of this cluster.
 func (f *fleet) hubWrites(t *testing.T, since time.Time) []lab.Write {
 	t.Helper()
 	return slices.DeleteFunc(f.hub.writes(t, since), func(w lab.Write) bool {
@@ -147,21 +147,21 @@ func (f *fleet) hubWrites(t *testing.T, since time.Time) []lab.Write {
 
 // fleet is a hub and a member and the agent between them.
 type fleet struct {
-	hub, member *end
+	hub, member *controlPlane
 	name        string
 	// left runs agents as the hub does for a cluster that has left.
 	left bool
-	// program is what its agents call themselves; empty is agentName.
+	// program is the user agent of its agents; empty is agentName.
 	program string
 	// version is that of the agent; empty is v0.1.0.
 	version string
 	// dialled runs agents as the hub does for push members.
 	dialled bool
-	// as is the user that the agent is in the member; empty is an administrator.
+	// as is the agent's user in the member; empty is an administrator.
 	as string
 }
 
-// join makes what the hub's controllers would make for a cluster.
+// join creates what the hub's controllers would create for a cluster.
 func (f *fleet) join(t *testing.T, hubUID string) {
 	t.Helper()
 	mc := &fleetv1alpha1.MemberCluster{
@@ -218,7 +218,7 @@ func logged(t *testing.T) context.Context {
 	return ctrl.LoggerInto(t.Context(), testr.New(t))
 }
 
-// row makes a row on the hub for a UnitedDeployment.
+// row creates a row on the hub for a UnitedDeployment.
 func (f *fleet) row(t *testing.T, namespace, name string, replicas int32, deletion fleetv1alpha1.LeavePolicy) *fleetv1alpha1.MemberWork {
 	t.Helper()
 	manifest, err := os.ReadFile(filepath.Join("testdata", "united.json"))
@@ -294,8 +294,8 @@ func (f *fleet) united(t *testing.T, name string) *appsv1beta1.UnitedDeployment 
 	return ud
 }
 
-// play does for shop/web what the member's own controller would: all pods there and available.
-func (f *fleet) play(t *testing.T) {
+// completeUnited writes the status of shop/web as the member's controller would: all pods available.
+func (f *fleet) completeUnited(t *testing.T) {
 	t.Helper()
 	testkit.ChangeStatus(t, f.member.Client, f.united(t, "web"), func(ud *appsv1beta1.UnitedDeployment) {
 		n := *ud.Spec.Replicas
@@ -310,7 +310,7 @@ func (f *fleet) play(t *testing.T) {
 func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 	t.Parallel()
 	hub := sharedHub(t)
-	member := startEnd(t, lab.Config{Name: "east", ControlPlaneOnly: true, Audit: true}, "../../charts/member/files/crds/*.yaml")
+	member := startControlPlane(t, lab.Config{Name: "east", ControlPlaneOnly: true, Audit: true}, "../../charts/member/files/crds/*.yaml")
 	member.namespace(t, "shop")
 	f := &fleet{hub: hub, member: member, name: unique("east")}
 	f.join(t, "hub-1")
@@ -361,27 +361,27 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 			return member.Get(t.Context(), client.ObjectKey{Name: row.Name}, line) == nil && line.Spec.Object.UID == string(ud.UID)
 		}))
 		require.Equal(t, "hub-1", line.Spec.HubUID)
-		f.play(t)
+		f.completeUnited(t)
 		s = f.phase(t, row, fleetv1alpha1.WorkHealthy)
 		require.Equal(t, row.Generation, s.ObservedGeneration)
 		require.EqualValues(t, 5, s.Counts.Available)
 	})
 
-	t.Run("what somebody changes is put back, and told once", func(t *testing.T) {
+	t.Run("drift is reverted, and reported once", func(t *testing.T) {
 		ud := f.united(t, "web")
 		change := []byte(`{"metadata":{"labels":{"app":"changed"}},"spec":{"replicas":1}}`)
 		require.NoError(t, member.Patch(t.Context(), ud, client.RawPatch(types.MergePatchType, change), client.FieldOwner("somebody")))
-		s := f.status(t, row, "drift told", func(s fleetv1alpha1.MemberWorkStatus) bool { return len(s.Drift) > 0 })
+		s := f.status(t, row, "drift reported", func(s fleetv1alpha1.MemberWorkStatus) bool { return len(s.Drift) > 0 })
 		require.ElementsMatch(t, []string{"metadata.labels.app", "spec.replicas"}, s.Drift)
 		ud = f.united(t, "web")
 		require.EqualValues(t, 5, *ud.Spec.Replicas)
 		require.Equal(t, "web", ud.Labels["app"])
-		f.play(t)
+		f.completeUnited(t)
 		s = f.phase(t, row, fleetv1alpha1.WorkHealthy)
-		require.Empty(t, s.Drift, "the report after that has none")
+		require.Empty(t, s.Drift, "the next report has none")
 	})
 
-	t.Run("an object that was deleted here is made again", func(t *testing.T) {
+	t.Run("an object that was deleted here is re-created", func(t *testing.T) {
 		was := f.united(t, "web")
 		require.NoError(t, member.Delete(t.Context(), was))
 		f.status(t, row, "progressing", func(s fleetv1alpha1.MemberWorkStatus) bool { return s.Phase == fleetv1alpha1.WorkProgressing })
@@ -389,7 +389,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 			ud := &appsv1beta1.UnitedDeployment{}
 			return member.Get(t.Context(), client.ObjectKeyFromObject(was), ud) == nil && ud.UID != was.UID
 		}))
-		f.play(t)
+		f.completeUnited(t)
 		f.phase(t, row, fleetv1alpha1.WorkHealthy)
 	})
 
@@ -399,12 +399,12 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.True(t, eventually(t, func() bool { return *f.united(t, "web").Spec.Replicas == 7 }))
 		s := f.phase(t, row, fleetv1alpha1.WorkProgressing)
 		require.Less(t, s.ObservedGeneration, now.Generation)
-		f.play(t)
+		f.completeUnited(t)
 		s = f.phase(t, row, fleetv1alpha1.WorkHealthy)
 		require.Equal(t, now.Generation, s.ObservedGeneration)
 	})
 
-	t.Run("an object that is not ours is not touched, and taken over only when it is gone", func(t *testing.T) {
+	t.Run("a foreign object is left alone, and ours is created once it is gone", func(t *testing.T) {
 		foreign := f.united(t, "web").DeepCopy()
 		foreign.ObjectMeta = metav1.ObjectMeta{Namespace: "shop", Name: "foreign"}
 		require.NoError(t, member.Create(t.Context(), foreign))
@@ -417,7 +417,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		ours := f.united(t, "foreign")
 		require.EqualValues(t, 3, *ours.Spec.Replicas)
 
-		t.Log("withdrawn: it is replaced by somebody just before, and the new one stays (I11)")
+		t.Log("withdrawn: another client re-creates it just before, and the new one stays (I11)")
 		require.NoError(t, stop())
 		require.NoError(t, <-ended)
 		require.NoError(t, member.Delete(t.Context(), ours))
@@ -429,7 +429,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.Equal(t, foreign.ResourceVersion, f.united(t, "foreign").ResourceVersion)
 	})
 
-	t.Run("a namespace that is missing blocks, and frees when it is made", func(t *testing.T) {
+	t.Run("a missing namespace blocks the row until it is created", func(t *testing.T) {
 		late := f.row(t, "late", "web", 1, fleetv1alpha1.LeaveDelete)
 		s := f.phase(t, late, fleetv1alpha1.WorkBlocked)
 		require.Equal(t, fleetv1alpha1.ReasonNamespaceNotFound, s.Reason)
@@ -440,7 +440,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Namespace: "late", Name: "web"}, &appsv1beta1.UnitedDeployment{})))
 	})
 
-	t.Run("what the member refuses is told with its words", func(t *testing.T) {
+	t.Run("what the member refuses is reported with its message", func(t *testing.T) {
 		bad := f.row(t, "shop", "bad", 1, fleetv1alpha1.LeaveDelete)
 		testkit.Change(t, hub.Client, bad.DeepCopy(), func(now *fleetv1alpha1.MemberWork) {
 			now.Spec.Patch.Raw = []byte(`{"spec":{"noSuchField":1}}`)
@@ -452,7 +452,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		f.withdrawn(t, bad)
 	})
 
-	t.Run("an orphan keeps its life and loses our marks (I12)", func(t *testing.T) {
+	t.Run("an orphaned object is kept without our annotation (I12)", func(t *testing.T) {
 		orphan := f.row(t, "shop", "orphan", 2, fleetv1alpha1.LeaveOrphan)
 		f.phase(t, orphan, fleetv1alpha1.WorkProgressing)
 		was := f.united(t, "orphan")
@@ -470,14 +470,14 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 	})
 
 	t.Run("a restart writes nothing (I9)", func(t *testing.T) {
-		f.play(t)
+		f.completeUnited(t)
 		f.phase(t, row, fleetv1alpha1.WorkHealthy)
 		require.NoError(t, stop())
 		require.NoError(t, <-ended)
 		since := clock.RealClock{}.Now()
 		stop, ended = f.run(whole)
 		seen := ""
-		require.True(t, eventually(t, func() bool { // The new agent beats: it is up, and has had its first passes.
+		require.True(t, eventually(t, func() bool { // The new agent sends heartbeats: it runs, and has reconciled.
 			lease := &coordinationv1.Lease{}
 			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Namespace: fleetv1alpha1.Namespace(f.name), Name: fleetv1alpha1.MemberLease}, lease))
 			if lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Time.Before(since.Add(2*time.Second)) {
@@ -491,7 +491,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.Empty(t, member.writes(t, since))
 	})
 
-	t.Run("a member's apiserver that is away changes no row (I10, I15)", func(t *testing.T) {
+	t.Run("an unreachable apiserver of the member changes no row (I10, I15)", func(t *testing.T) {
 		healthy := func(want bool) func() bool {
 			return func() bool {
 				require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: f.name}, own))
@@ -512,7 +512,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.True(t, eventually(t, func() bool { return *f.united(t, "web").Spec.Replicas == 8 }))
 		require.Equal(t, was.UID, f.united(t, "web").UID)
 		require.Equal(t, before.ObservedGeneration, f.phase(t, row, fleetv1alpha1.WorkProgressing).ObservedGeneration)
-		f.play(t)
+		f.completeUnited(t)
 		f.phase(t, row, fleetv1alpha1.WorkHealthy)
 	})
 
@@ -545,7 +545,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.ErrorIs(t, <-ended, link.ErrLeft)
 	})
 
-	t.Run("a member that was away finds a tombstone and obeys it (I12)", func(t *testing.T) {
+	t.Run("a member that was away follows a tombstone (I12)", func(t *testing.T) {
 		require.NoError(t, stop())
 		gone := &fleet{hub: hub, member: member, name: unique("north")}
 		gone.join(t, "hub-1")
@@ -555,7 +555,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.NoError(t, stopGone())
 		require.NoError(t, <-endedGone)
 
-		t.Log("without a tombstone absence proves nothing")
+		t.Log("without a tombstone nothing is withdrawn")
 		gone.forget(t, row)
 		stopGone, endedGone = gone.run(t)
 		require.ErrorContains(t, <-endedGone, "knows no such cluster")
@@ -580,7 +580,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 func TestAgentOfAClusterThatLeft(t *testing.T) {
 	t.Parallel()
 	hub := sharedHub(t)
-	member := startEnd(t, lab.Config{Name: "west", ControlPlaneOnly: true}, "../../charts/member/files/crds/*.yaml")
+	member := startControlPlane(t, lab.Config{Name: "west", ControlPlaneOnly: true}, "../../charts/member/files/crds/*.yaml")
 	member.namespace(t, "shop")
 	uid, err := link.ClusterUID(t.Context(), member)
 	require.NoError(t, err)
@@ -632,12 +632,12 @@ func TestAgentOfAClusterThatLeft(t *testing.T) {
 	}
 }
 
-// The certificate that a real signer gives for our request is the identity that the hub's roles are about.
+// The certificate that a real signer issues for our request has the identity that the hub's roles name.
 func TestConnectAgainstARealSigner(t *testing.T) {
 	t.Parallel()
-	// The accounts of this test and its signer's certificates are good for a whole hub.
-	hub := startEnd(t, lab.Config{Name: "hub"}, "../../charts/hub/files/crds/fleet*.yaml")
-	member := startEnd(t, lab.Config{Name: "east", ControlPlaneOnly: true}, "../../charts/member/files/crds/fleet*.yaml")
+	// The accounts of this test and its signer's certificates have rights on the whole hub.
+	hub := startControlPlane(t, lab.Config{Name: "hub"}, "../../charts/hub/files/crds/fleet*.yaml")
+	member := startControlPlane(t, lab.Config{Name: "east", ControlPlaneOnly: true}, "../../charts/member/files/crds/fleet*.yaml")
 	member.namespace(t, "flotilla-system")
 	require.NoError(t, hub.Create(t.Context(), &fleetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "east"},
@@ -677,7 +677,7 @@ func TestConnectAgainstARealSigner(t *testing.T) {
 	ends := c.Credential().NotAfter.Time
 	require.WithinDuration(t, clock.RealClock{}.Now().Add(600*time.Second), ends, 2*time.Minute)
 
-	t.Log("and again from what is stored, without the token")
+	t.Log("and again with the stored certificate, without the token")
 	o.Token = nil
 	again, err := agent.Connect(logged(t), o)
 	require.NoError(t, err)
@@ -689,8 +689,8 @@ func TestConnectAgainstARealSigner(t *testing.T) {
 	}
 }
 
-// bootstrap gives the account that the hub would make, with the rights that it would have, and returns a token of it.
-func (e *end) bootstrap(t *testing.T, name string) string {
+// bootstrap creates the bootstrap account as the hub would, with its rights, and returns a token of it.
+func (e *controlPlane) bootstrap(t *testing.T, name string) string {
 	t.Helper()
 	namespace, account := fleetv1alpha1.Namespace(name), fleetv1alpha1.BootstrapAccount(name)
 	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}}
@@ -714,7 +714,7 @@ func (e *end) bootstrap(t *testing.T, name string) string {
 	return request.Status.Token
 }
 
-// withdrawn waits for the report and lets the row go, as the hub does.
+// withdrawn waits for the report and removes the row's finalizer, as the hub does.
 func (f *fleet) withdrawn(t *testing.T, row *fleetv1alpha1.MemberWork) {
 	t.Helper()
 	now := &fleetv1alpha1.MemberWork{}
@@ -726,7 +726,7 @@ func (f *fleet) withdrawn(t *testing.T, row *fleetv1alpha1.MemberWork) {
 	testkit.Change(t, f.hub.Client, now, func(w *fleetv1alpha1.MemberWork) { w.Finalizers = nil })
 }
 
-// forget takes a cluster off the hub without asking its agent.
+// forget removes a cluster from the hub without its agent.
 func (f *fleet) forget(t *testing.T, row *fleetv1alpha1.MemberWork) {
 	t.Helper()
 	testkit.Change(t, f.hub.Client, row, func(w *fleetv1alpha1.MemberWork) { w.Finalizers = nil })

@@ -30,7 +30,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// defaultTTLSeconds is requested where the MemberCluster says nothing; its schema has the same default.
+// defaultTTLSeconds is requested where the MemberCluster has no lifetime; its schema has the same default.
 const defaultTTLSeconds = 86400
 
 const (
@@ -166,7 +166,7 @@ func sign(ctx context.Context, hub client.WithWatch, csr *certificatesv1.Certifi
 	if err := hub.Create(ctx, csr); err != nil {
 		return nil, fmt.Errorf("create certificate request %s: %w", csr.Name, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Asked hub for certificate", "name", csr.Name)
+	ctrl.LoggerFrom(ctx).Info("Requested certificate from hub", "name", csr.Name)
 	for {
 		signed, err := await(ctx, hub, csr)
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {

@@ -13,7 +13,7 @@ import (
 
 // kind is what the agent needs to know of the objects of one kind.
 type kind struct {
-	// observed tells whether the object's controller has acted on the present generation.
+	// observed reports whether the object's controller has acted on the present generation.
 	observed func(live *unstructured.Unstructured) bool
 	// measure fills in the phase, revision and counts of a row from its object.
 	measure func(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.Unstructured)

@@ -31,7 +31,7 @@ func TestOtherKindsAreMeasuredByKstatus(t *testing.T) {
 			observed: true,
 		},
 		{
-			name:     "of a custom resource without a status nothing is known",
+			name:     "a custom resource without a status is Applied",
 			object:   `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, generation: 1}}`,
 			want:     fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkApplied},
 			observed: true,
@@ -80,7 +80,7 @@ func TestOtherKindsAreMeasuredByKstatus(t *testing.T) {
 			},
 		},
 		{
-			name:     "a number that is none counts as 0",
+			name:     "an invalid number counts as 0",
 			object:   `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, spec: {replicas: many}, status: {replicas: -4, readyReplicas: 5000000000}}`,
 			want:     fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkHealthy, Counts: fleetv1alpha1.WorkCounts{Ready: 1<<31 - 1}},
 			observed: true,
@@ -107,7 +107,7 @@ func TestOtherKindsShrinkByTheirReplicas(t *testing.T) {
 	k := kindOf(three.GroupVersionKind())
 	require.Equal(t, "spec.replicas", k.shrinks(two, three))
 	require.Empty(t, k.shrinks(three, two))
-	require.Empty(t, k.shrinks(none, three), "a row without the field leaves it to others")
+	require.Empty(t, k.shrinks(none, three), "a row without the field leaves it to other writers")
 }
 
 func TestTheAgentMayWriteTheKindsOfTheHubAndNoOthers(t *testing.T) {

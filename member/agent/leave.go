@@ -27,7 +27,7 @@ type leaver struct {
 	left func()
 }
 
-// release removes the binding of a leaving cluster once no row and no ledger line is left, and tells whether it did. The hub
+// release removes the binding of a leaving cluster once no row and no ledger line is left, and reports whether it did. The hub
 // withdraws rows and their controller handles them; a line without a row is withdrawn here by the cluster's policy.
 func (l leaver) release(ctx context.Context, mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, p permission) (bool, error) {
 	list := &fleetv1alpha1.MemberWorkList{}
@@ -47,7 +47,7 @@ func (l leaver) release(ctx context.Context, mc *fleetv1alpha1.MemberCluster, me
 	return true, l.drop(ctx, membership)
 }
 
-// clear withdraws all ledger lines of a hub and tells whether none is left.
+// clear withdraws all ledger lines of a hub and reports whether none is left.
 func (l leaver) clear(ctx context.Context, hubUID string, policy fleetv1alpha1.LeavePolicy) (bool, error) {
 	all := true
 	for _, line := range l.ledger.of(hubUID) {
@@ -95,7 +95,7 @@ func (l leaver) check(ctx context.Context) error {
 	return nil
 }
 
-// errGoing says that objects are still being deleted.
+// errGoing means that objects are still being deleted.
 var errGoing = errors.New("the tombstone is gone, or objects that it withdraws are not gone yet")
 
 // followTombstone follows the tombstone of a cluster that the hub runs this agent for. It returns link.ErrLeft when nothing is
@@ -111,7 +111,7 @@ func (l leaver) followTombstone(ctx context.Context) error {
 	}
 }
 
-// tombstone follows the tombstone of a cluster that was away while it left, and tells whether that is done.
+// tombstone follows the tombstone of a cluster that was away while it left, and reports whether that is done.
 func (l leaver) tombstone(ctx context.Context) (bool, error) {
 	cm := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.TombstoneName(l.clusterUID)}

@@ -94,7 +94,7 @@ func (l *ledger) drop(ctx context.Context, name string) error {
 	return nil
 }
 
-// settle reads a line again after somebody else wrote it, for the next reconcile.
+// settle reads a line again after a conflict, for the next reconcile.
 func (l *ledger) settle(ctx context.Context, cause error, name string) error {
 	if !apierrors.IsConflict(cause) && !apierrors.IsAlreadyExists(cause) && !apierrors.IsNotFound(cause) {
 		return cause

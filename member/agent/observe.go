@@ -15,7 +15,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// errGone says that the row does not exist. Its object stays: absence does not prove a withdrawal.
+// errGone means that the row does not exist. Its object stays: absence does not prove a withdrawal.
 var errGone = errors.New("the row is gone")
 
 // observe reads the input of a row's plan. With fresh the object is read from the apiserver, otherwise from a cache where there

@@ -13,7 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/overlay"
 )
 
-// reasonContended is the reason of a Degraded row whose object somebody else changes after each of our writes.
+// reasonContended is the reason of a Degraded row whose object another writer changes after each of our writes.
 const reasonContended = "Contended"
 
 // recheckBlocked is how soon a blocked row is retried. No watch reports that the cause is gone.
@@ -32,7 +32,7 @@ const (
 type permission struct {
 	// act is false where nothing may be done: unbound, bound to another hub, or not accepted.
 	act bool
-	// leaving says that rows are withdrawn only, and none is applied.
+	// leaving: rows are only withdrawn, and none is applied.
 	leaving bool
 	// hubUID is the hub that the cluster is bound to.
 	hubUID string
@@ -44,7 +44,7 @@ type permission struct {
 	namespaces []string
 }
 
-// regressed tells whether a grant of that epoch (0: none stated) is older than the epoch stored here, as of a hub that was
+// regressed reports whether a grant of that epoch (0: none stated) is older than the epoch stored here, as of a hub that was
 // restored from a backup.
 func (p permission) regressed(granted int64) bool {
 	if granted == 0 {
@@ -100,7 +100,7 @@ type observed struct {
 	// live is the object in the member, or nil. fresh says that it was read from the apiserver and not from a cache.
 	live  *unstructured.Unstructured
 	fresh bool
-	// noNamespace says that the object's namespace does not exist. It is read only where live is nil.
+	// noNamespace: the object's namespace does not exist. It is read only where live is nil.
 	noNamespace bool
 	contention  contention
 }
@@ -128,17 +128,17 @@ type planned struct {
 	why string
 	// line is written to the ledger before the action; nil if the ledger has it already.
 	line *fleetv1alpha1.AppliedWorkSpec
-	// drift says that somebody changed what we had applied.
+	// drift: another writer changed what we had applied.
 	drift bool
 	// stopped is why the row can't be applied; nil if it can.
 	stopped *problem
-	// withdrawn says that nothing of a withdrawn row is left, without an action.
+	// withdrawn: nothing of a withdrawn row is left, without an action.
 	withdrawn bool
 	// recheck is after how long to reconcile again without a watch event; 0 for never.
 	recheck time.Duration
 }
 
-// atRest tells whether the plan may be relied on though it was made from a cache.
+// atRest reports whether the plan may be relied on though it was made from a cache.
 func (p planned) atRest() bool { return p.act == actNothing && p.stopped == nil }
 
 func nothing(why string) planned { return planned{act: actNothing, why: why} }
@@ -172,7 +172,7 @@ func plan(o observed, now time.Time) planned {
 			"%s exists here and was not made by this hub: delete or rename one of the two", describe(o.live)))
 	}
 	if o.live.GetDeletionTimestamp() != nil {
-		return nothing("somebody else is deleting the object; it is created again afterwards")
+		return nothing("another client is deleting the object; it is re-created afterwards")
 	}
 	if upToDate(o.line, o.want, o.live) {
 		return nothing("the object is up to date")
@@ -192,7 +192,7 @@ func planWithdrawal(o observed) planned {
 	case o.live == nil:
 		return planned{act: actForget, why: "the object is gone"}
 	case !ours(o.line, o.live):
-		return planned{act: actForget, why: "somebody else has recreated the object"}
+		return planned{act: actForget, why: "another client has re-created the object"}
 	case o.row.Spec.DeletionPolicy == fleetv1alpha1.LeaveOrphan:
 		return planned{act: actOrphan, why: "the row was withdrawn with deletionPolicy Orphan"}
 	case o.permission.regressed(o.row.Spec.Grant.Epoch):
@@ -270,7 +270,7 @@ func regression(o observed, doing string) *problem {
 		doing, o.permission.epoch)
 }
 
-// ours tells whether live is the object of the ledger line: by UID, or, while the line has no UID yet, by our annotation.
+// ours reports whether live is the object of the ledger line: by UID, or, while the line has no UID yet, by our annotation.
 func ours(line *fleetv1alpha1.AppliedWork, live *unstructured.Unstructured) bool {
 	switch {
 	case line == nil:
@@ -282,7 +282,7 @@ func ours(line *fleetv1alpha1.AppliedWork, live *unstructured.Unstructured) bool
 	}
 }
 
-// upToDate tells whether live is still as the last apply left it, and that apply was of want. Kinds without a generation
+// upToDate reports whether live is still as the last apply left it, and that apply was of want. Kinds without a generation
 // (ConfigMap) are compared field by field.
 func upToDate(line *fleetv1alpha1.AppliedWork, want *rendered, live *unstructured.Unstructured) bool {
 	if line == nil || want == nil || line.Spec.Object.UID != string(live.GetUID()) || line.Spec.AppliedHash != want.hash {

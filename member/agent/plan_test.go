@@ -25,7 +25,7 @@ const (
 
 func testNow() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
-// scene is an observation to start from: a row of generation 3 whose object was applied and is as asked.
+// scene is an observation to start from: a row of generation 3 whose object is applied and up to date.
 type scene struct {
 	observed
 }
@@ -96,7 +96,7 @@ func TestPlan(t *testing.T) {
 		want expect
 	}{
 		{
-			name: "an object that is as asked is left alone",
+			name: "an object that is up to date is left alone",
 			in:   func(*testing.T, *scene) {},
 			want: expect{act: actNothing},
 		},
@@ -116,7 +116,7 @@ func TestPlan(t *testing.T) {
 			want: expect{act: actNothing},
 		},
 		{
-			name: "a new object is written to the ledger before it is made",
+			name: "a new object is written to the ledger before it is created",
 			in:   func(_ *testing.T, s *scene) { s.live, s.line = nil, nil },
 			want: expect{act: actApply, ledger: true},
 		},
@@ -128,12 +128,12 @@ func TestPlan(t *testing.T) {
 			want: expect{act: actApply},
 		},
 		{
-			name: "after a crash between apply and ledger our mark tells that the object is ours",
+			name: "after a crash between apply and ledger the object is ours by its annotation",
 			in:   func(_ *testing.T, s *scene) { s.line = &fleetv1alpha1.AppliedWork{Spec: newLine(s.observed)} },
 			want: expect{act: actApply},
 		},
 		{
-			name: "an object that somebody made while we had only the ledger is foreign",
+			name: "an object that another client created after our ledger line is foreign",
 			in: func(_ *testing.T, s *scene) {
 				s.line = &fleetv1alpha1.AppliedWork{Spec: newLine(s.observed)}
 				s.live.SetAnnotations(nil)
@@ -141,17 +141,17 @@ func TestPlan(t *testing.T) {
 			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonForeignObject, recheck: recheckBlocked},
 		},
 		{
-			name: "an object without a line is foreign, even with our mark",
+			name: "an object without a line is foreign, even with our annotation",
 			in:   func(_ *testing.T, s *scene) { s.line = nil },
 			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonForeignObject, recheck: recheckBlocked},
 		},
 		{
-			name: "an object that somebody else recreated is foreign",
+			name: "an object that another client has re-created is foreign",
 			in:   func(_ *testing.T, s *scene) { s.live.SetUID("object-2") },
 			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonForeignObject, recheck: recheckBlocked},
 		},
 		{
-			name: "an object that was deleted here is made again, ledger first",
+			name: "an object that was deleted here is re-created, ledger first",
 			in:   func(_ *testing.T, s *scene) { s.live = nil },
 			want: expect{act: actApply, ledger: true, drift: true},
 		},
@@ -193,14 +193,14 @@ func TestPlan(t *testing.T) {
 			want: expect{act: actApply, drift: true},
 		},
 		{
-			name: "a label of others is none",
+			name: "a label of another writer is no drift",
 			in: func(_ *testing.T, s *scene) {
 				s.live.SetLabels(map[string]string{"app": "web", "team": "blue"})
 			},
 			want: expect{act: actNothing},
 		},
 		{
-			name: "an object that somebody deletes is waited for",
+			name: "a terminating object is waited for",
 			in:   func(_ *testing.T, s *scene) { s.live.SetDeletionTimestamp(&metav1.Time{Time: testNow()}) },
 			want: expect{act: actNothing},
 		},
@@ -215,7 +215,7 @@ func TestPlan(t *testing.T) {
 			want: expect{act: actApply},
 		},
 		{
-			name: "a row without an epoch is judged by the hub's",
+			name: "a row without an epoch counts with the hub's",
 			in: func(t *testing.T, s *scene) {
 				t.Helper()
 				s.row.Spec.Grant.Epoch, s.permission.hubEpoch = 0, 3
@@ -252,7 +252,7 @@ func TestPlan(t *testing.T) {
 			want: expect{act: actForget},
 		},
 		{
-			name: "an object that was made again by others is not deleted (I11)",
+			name: "an object that another client has re-created is not deleted (I11)",
 			in:   func(_ *testing.T, s *scene) { s.withdraw(fleetv1alpha1.LeaveDelete); s.live.SetUID("object-2") },
 			want: expect{act: actForget},
 		},

@@ -12,7 +12,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// wayOut says what an administrator can do in the member when its hub does not let it in any more.
+// wayOut is what an administrator can do in the member when its hub rejects it for good.
 const wayOut = `if the cluster has left that hub, or the hub is gone for good, say here what becomes of what it placed: ` +
 	`kubectl annotate membership default ` + link.AnnotationRelease + `=Orphan (or Delete)`
 

@@ -31,7 +31,7 @@ type applied struct {
 	stopped *problem
 	// drift lists the fields that were reverted.
 	drift []string
-	// gone says that nothing of a withdrawn row is left here.
+	// gone: nothing of a withdrawn row is left here.
 	gone bool
 }
 
@@ -96,7 +96,7 @@ func size(s fleetv1alpha1.MemberWorkStatus) int {
 	return len(raw)
 }
 
-// due says whether next is to be reported now, or after how long. A status equal to last is not reported; transitions are
+// due reports whether next is to be reported now, or after how long. A status equal to last is not reported; transitions are
 // reported at once, counts at most every reportEvery. since is how long ago last was reported.
 func due(last, next fleetv1alpha1.MemberWorkStatus, since time.Duration) (now bool, after time.Duration) {
 	transition := next.Drift != nil

@@ -17,7 +17,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// report lays a status of the object's own controller over the scene's object.
+// report sets the status of the scene's object.
 func (s *scene) report(t *testing.T, u appsv1beta1.UnitedDeploymentStatus) {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&u)
@@ -90,7 +90,7 @@ func TestStatus(t *testing.T) {
 			},
 		},
 		{
-			name: "a failing subset is Degraded with its own words",
+			name: "a failing subset is Degraded with its message",
 			in: func(t *testing.T, s *scene) {
 				t.Helper()
 				u := allFive()
@@ -165,7 +165,7 @@ func TestARowIsWithdrawnOnlyWhenNothingIsLeft(t *testing.T) {
 	require.Equal(t, fleetv1alpha1.MemberWorkStatus{ObservedGeneration: 4, Phase: fleetv1alpha1.WorkWithdrawn}, gone)
 }
 
-// I26: a row's status is at most 4 KiB, whatever the member says.
+// I26: a row's status is at most 4 KiB, whatever the object's status holds.
 func TestStatusStaysWithinItsLimit(t *testing.T) {
 	t.Parallel()
 	for _, subsets := range []int{0, 1, 20, 500} {
@@ -218,7 +218,7 @@ func TestDue(t *testing.T) {
 		after time.Duration
 	}{
 		{name: "what is equal is never reported", next: func(*fleetv1alpha1.MemberWorkStatus) {}, since: time.Hour},
-		{name: "numbers wait for two seconds", next: func(s *fleetv1alpha1.MemberWorkStatus) { s.Counts.Ready = 3 }, since: 500 * time.Millisecond, after: 1500 * time.Millisecond},
+		{name: "counts wait for two seconds", next: func(s *fleetv1alpha1.MemberWorkStatus) { s.Counts.Ready = 3 }, since: 500 * time.Millisecond, after: 1500 * time.Millisecond},
 		{name: "after that they are reported", next: func(s *fleetv1alpha1.MemberWorkStatus) { s.Counts.Ready = 3 }, since: 2 * time.Second, now: true},
 		{name: "an acknowledgement is reported at once", next: func(s *fleetv1alpha1.MemberWorkStatus) { s.ObservedGeneration = 4 }, now: true},
 		{name: "so is a change of phase", next: func(s *fleetv1alpha1.MemberWorkStatus) { s.Phase = fleetv1alpha1.WorkDegraded }, now: true},

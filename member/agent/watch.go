@@ -142,7 +142,7 @@ func (w *watches) forget(row client.ObjectKey) {
 	}
 }
 
-// synced tells whether the cache holds the objects of this kind.
+// synced reports whether the cache holds the objects of this kind.
 func (w *watches) synced(gvk schema.GroupVersionKind) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -35,7 +35,7 @@ const (
 	poll     = 50 * time.Millisecond
 )
 
-// kubelet plays that of node-1: it starts containers in the runtime, and says so in pods.
+// kubelet acts as that of node-1: it starts containers in the runtime, and writes the status of pods.
 type kubelet struct {
 	client.Client
 	t       *testing.T
@@ -66,8 +66,8 @@ func (k *kubelet) start(ctx context.Context, key client.ObjectKey, restarted str
 	require.NoError(k.t, k.Status().Update(ctx, &pod))
 }
 
-// TestIntegrationAnAnnotationBecomesEnv follows pods of two nodes, of which the daemon is one's, through an update of an
-// annotation that the container app reads by env.
+// TestIntegrationAnAnnotationBecomesEnv updates an annotation that the container app reads by env, of pods on two nodes of which
+// one has the daemon.
 func TestIntegrationAnAnnotationBecomesEnv(t *testing.T) {
 	t.Parallel()
 	cfg, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()
@@ -135,7 +135,7 @@ func TestIntegrationAnAnnotationBecomesEnv(t *testing.T) {
 	var lease coordinationv1.Lease
 	require.NoError(t, api.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: nodelease.Name("node-1")}, &lease))
 
-	// The manager writes all pods in the same way.
+	// The manager writes all pods alike.
 	record, err := json.Marshal(map[string]any{
 		"revision": "web-2", "updateTimestamp": metav1.Now(), "updateEnvFromMetadata": true,
 		"containerBatchesRecord": []any{map[string]any{"timestamp": metav1.Now(), "containers": []string{"app"}}},
@@ -152,7 +152,7 @@ func TestIntegrationAnAnnotationBecomesEnv(t *testing.T) {
 	require.Eventually(t, func() bool {
 		after = get("here")
 		return inplace.Progress(after, clock.RealClock{}.Now()).Done
-	}, patience, poll, "the update is done by the report")
+	}, patience, poll, "the update completes by the report")
 	require.Equal(t, before.UID, after.UID)
 	app, side := after.Status.ContainerStatuses[0], after.Status.ContainerStatuses[1]
 	require.EqualValues(t, 1, app.RestartCount)

@@ -24,14 +24,14 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// The daemon begins without a runtime, gets one, and loses it.
+// The daemon starts without a runtime, gets one, and loses it.
 func TestTheLeaseIsRenewedWhileARuntimeAnswers(t *testing.T) {
 	t.Parallel()
 	scheme, err := Scheme()
 	require.NoError(t, err)
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	clk := clocktesting.NewFakeClock(start)
-	// A renewal takes as long as the apiserver does; looks come on time all the same.
+	// A renewal takes as long as the apiserver does; polls are on time all the same.
 	api := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			clk.Step(20 * time.Millisecond)
@@ -58,39 +58,39 @@ func TestTheLeaseIsRenewedWhileARuntimeAnswers(t *testing.T) {
 		return l.Spec.RenewTime.Sub(start).Seconds()
 	}
 	looks := 0
-	pass := func() {
+	tick := func() {
 		k.tick(t.Context())
 		looks++
 		clk.SetTime(start.Add(time.Duration(looks) * pollInterval))
 	}
-	pass()
-	pass()
-	require.InDelta(t, -1, renewed(), 0, "#1663: without a runtime the daemon goes on, and does not say that it lives")
+	tick()
+	tick()
+	require.InDelta(t, -1, renewed(), 0, "#1663: without a runtime the daemon keeps running, and renews no Lease")
 	require.Len(t, sent.All(), 1, "it is reported once")
 	require.Contains(t, sent.Lines()[0], "NoContainerRuntime: no container runtime: "+dir+" has none of containerd.sock")
 	require.ErrorIs(t, Ready(k.runtimes)(nil), cri.ErrNoRuntime)
 
 	server := crifake.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
-	pass()
+	tick()
 	require.InDelta(t, 20, renewed(), 0.1)
 	require.NoError(t, Ready(k.runtimes)(nil))
 	require.Equal(t, "ContainerRuntimeFound: found containerd v9", sent.Lines()[1])
-	pass()
-	pass()
+	tick()
+	tick()
 	require.InDelta(t, 20, renewed(), 0.1)
-	pass()
+	tick()
 	require.InDelta(t, 50, renewed(), 0.1, "a renewal is due every 30 s")
 
 	server.Stop()
 	for range 5 {
-		pass()
+		tick()
 	}
 	require.InDelta(t, 50, renewed(), 0.1)
 	require.Len(t, sent.All(), 3)
 }
 
-// A manager goes by the Lease when it asks for restarts.
-func TestADaemonWithoutLoopsDoesNotSayThatItLives(t *testing.T) {
+// A manager relies on the Lease when it requests restarts.
+func TestADaemonWithoutControllersRenewsNoLease(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	crifake.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
@@ -103,8 +103,8 @@ func TestADaemonWithoutLoopsDoesNotSayThatItLives(t *testing.T) {
 	require.True(t, k.renewed.IsZero())
 }
 
-// What keeps an apiserver from taking renewals may last, on all nodes.
-func TestLostRenewalsAreToldOnce(t *testing.T) {
+// Renewals may fail for long, on all nodes.
+func TestFailedRenewalsAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	scheme, err := Scheme()
 	require.NoError(t, err)

@@ -29,7 +29,7 @@ import (
 // Component is the reporter of events, and the name of the program.
 const Component = "flotilla-noded"
 
-// Where an apiserver of Kubernetes 1.30 or later notes the node of a pod's token.
+// Where an apiserver of Kubernetes 1.30 or later records the node of a pod's token.
 const (
 	extraNode    = "authentication.kubernetes.io/node-name"
 	extraNodeUID = "authentication.kubernetes.io/node-uid"

@@ -88,7 +88,7 @@ func TestPodBuilder(t *testing.T) {
 
 func TestPVCsAndTheirVolumes(t *testing.T) {
 	t.Parallel()
-	set := testkit.CloneSet("web").Claims("data").Obj()
+	set := testkit.CloneSet("web").PVCs("data").Obj()
 	set.Spec.VolumeClaimTemplates[0].Labels = map[string]string{"tier": "fast"}
 	name := func(template string) string { return template + "-web-0" }
 	pvcs := NewPVCs("ns", set.Spec.VolumeClaimTemplates, set.Spec.Selector, name)

@@ -1,3 +1,3 @@
-// Package golden compares what a test made with a file that people have looked at. With the flag -update, which this
-// package gives to every test binary that imports it, the file is written instead.
+// Package golden compares the output of a test with a reviewed file. With the flag -update, which this package adds to every test
+// binary that imports it, the file is written instead.
 package golden

@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write golden files") //nolint:gochecknoglobals // Flags of tests are parsed before a test runs.
 
-// Equal holds got against testdata/name.golden.
+// Equal compares got with testdata/name.golden.
 func Equal(tb testing.TB, name, got string) {
 	tb.Helper()
 	file := filepath.Join("testdata", name+".golden")

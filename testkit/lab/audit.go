@@ -20,7 +20,7 @@ var ErrNoAudit = errors.New("no audit log: bring the cluster up with Audit")
 type Write struct {
 	// At is when the request came in.
 	At time.Time
-	// User and Agent say who asked: the name that was authenticated, and what
+	// User and Agent are the client: the name that was authenticated, and what
 	// the program calls itself.
 	User, Agent string
 	// Verb is create, update, patch, delete or deletecollection.

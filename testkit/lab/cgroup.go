@@ -62,7 +62,7 @@ func v1Controllers() []string {
 	}
 }
 
-// unified says whether nodes live by version 2. It is what the programs in them
+// unified reports whether nodes live by version 2. It is what the programs in them
 // go by, too: the file system that is at /sys/fs/cgroup.
 func unified(all []hierarchy) bool { return len(all) == 1 && all[0].v2 && all[0].name == "" }
 

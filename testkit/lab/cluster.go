@@ -376,7 +376,7 @@ func down(ctx context.Context, dir string) error {
 }
 
 // endAll ends all processes of a folder: first those that are clients of the
-// apiserver, so that they can say goodbye to it, then the apiserver and etcd.
+// apiserver, so that they can shut down in order, then the apiserver and etcd.
 // These two are killed: their data goes away anyway, and kube-apiserver would
 // wait for its watches.
 func endAll(ctx context.Context, dir string) error {

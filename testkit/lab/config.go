@@ -61,7 +61,7 @@ type Config struct {
 	// Bin has the programs that the cluster runs; empty means those of
 	// Binaries. Real nodes need these.
 	Bin Bin `json:"-"`
-	// Progress is told of each stage.
+	// Progress is called for each stage.
 	Progress Progress `json:"-"`
 	// Clock dates the certificates; nil means the machine's clock.
 	Clock clock.PassiveClock `json:"-"`
@@ -97,7 +97,7 @@ func (c Config) complete() (Config, error) {
 	return c, err
 }
 
-// sameCluster says whether a cluster made for c serves for d as well. More
+// sameCluster reports whether a cluster made for c serves for d as well. More
 // nodes can be added to one that runs; everything else is fixed at its start.
 func (c Config) sameCluster(d Config) bool {
 	return c.Audit == d.Audit && c.ControlPlaneOnly == d.ControlPlaneOnly &&
@@ -106,7 +106,7 @@ func (c Config) sameCluster(d Config) bool {
 		(c.real() || !d.real())
 }
 
-// real says whether real nodes are asked for.
+// real reports whether real nodes are asked for.
 func (c Config) real() bool {
 	n, err := ParseNodes(c.Nodes)
 	return err == nil && n.Real > 0

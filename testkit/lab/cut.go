@@ -72,7 +72,7 @@ func (p Place) ranges() ([]string, error) {
 // cut is a rule of the router: packets of that sort vanish.
 type cut struct{ from, to string }
 
-// touches says whether the rule is about addresses of that network.
+// touches reports whether the rule is about addresses of that network.
 func (c cut) touches(n network) bool {
 	for _, r := range []string{c.from, c.to} {
 		if strings.HasPrefix(r, strings.TrimSuffix(n.nodes(), "0/24")) || strings.HasPrefix(r, strings.TrimSuffix(n.pods(), "0.0/16")) {

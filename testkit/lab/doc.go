@@ -2,7 +2,7 @@
 // for integration tests, end-to-end tests and demonstrations.
 //
 // A lab cluster is an etcd, a kube-apiserver, a kube-controller-manager and a
-// kube-scheduler that run as plain processes, and kwok, which plays the nodes:
+// kube-scheduler that run as plain processes, and kwok, which simulates nodes:
 // it needs no root, no containers and no network. The programs are compiled
 // from their modules (folder e2e/kube) the first time they are needed and kept
 // in a cache.
@@ -12,11 +12,11 @@
 // other nodes and to this machine and nowhere else. They need root; RealNodes
 // says whether they can run. docs/internals/lab.md tells how they are made.
 //
-// All that is known of a cluster stands in one folder: its settings and ports
+// The state of a cluster is in one folder: its settings and ports
 // (cluster.json), certificates (pki), processes (process), logs (log), data
 // (etcd) and, on request, the audit log. No process holds state of its own, so
-// a cluster outlives the one that started it and can be found, mended and
-// taken down by any other.
+// a cluster outlives the process that started it and can be found, repaired
+// and removed by any other.
 //
 //	Binaries   builds the programs once, under a lock; InstalledBinaries, for
 //	           demonstrations, takes what the machine has already
@@ -26,10 +26,10 @@
 //	StopNode   and KillNode, StartNode, NodeExec, LoadImages: one real node, or all
 //	Cut        ends all traffic between two nodes or clusters, until Heal
 //
-// Processes are told from strangers by pid and start time together, so a pid
-// that the kernel gave to another process since is never signalled.
+// Processes are identified by pid and start time together, so a pid that the
+// kernel has since given to another process is never signalled.
 //
-// What it won't do: other systems than Linux, high availability, simulated pods
-// that run anything. Ports are fixed per cluster, so that an apiserver that went
-// away comes back under the address that its clients know.
+// Not supported: other systems than Linux, high availability, simulated pods
+// that run anything. Ports are fixed per cluster, so that a restarted apiserver
+// has the address that its clients know.
 package lab

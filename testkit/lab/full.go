@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// tierEnv is the environment variable by which make test says that it wants what the gate runs, and no more.
+// tierEnv is the environment variable by which make test limits tests to what the gate runs.
 const tierEnv = "FLOTILLA_TEST"
 
 // Full is called first by a test that make test-all runs and the gate does not; docs/internals/tests.md says why it lies

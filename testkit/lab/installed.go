@@ -191,7 +191,7 @@ func (p installable) find(ctx context.Context, dirs []string, want *version.Vers
 	return installed{}, why, nil
 }
 
-// fits says whether a version is of the wanted minor one, and no candidate for
+// fits reports whether a version is of the wanted minor one, and no candidate for
 // its first release.
 func fits(got, want *version.Version) bool {
 	return minor(got) == minor(want) && got.AtLeast(version.MustParseSemantic(minor(want)+".0"))
@@ -216,7 +216,7 @@ func (p installable) version(ctx context.Context, path string) (*version.Version
 	return nil, fmt.Errorf("it prints %q", line)
 }
 
-// complete says whether a cluster can run with what was found and with what is
+// complete reports whether a cluster can run with what was found and with what is
 // built alone.
 func (s search) complete() bool {
 	return !slices.ContainsFunc(s.missing, func(m missing) bool { return m.pkg == "" })

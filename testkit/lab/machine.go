@@ -36,7 +36,7 @@ const (
 type tenant struct {
 	// Dir is the cluster's folder.
 	Dir string `json:"dir"`
-	// Tied says that the cluster's processes end with the test that made it,
+	// Tied reports whether the cluster's processes end with the test that made it,
 	// so that one without processes is a remnant.
 	Tied bool `json:"tied"`
 
@@ -150,7 +150,7 @@ func (t tenant) gone() bool {
 }
 
 // evict removes the cluster's addresses, routes, cuts and control groups, and
-// ends the nodes that nobody knows of any more. What is not there is no error:
+// ends the nodes without a record. What does not exist is no error:
 // anything may have been broken off.
 func (m machine) evict(ctx context.Context, t tenant) error {
 	if m.routed() {
@@ -297,7 +297,7 @@ func (m machine) raiseInotify() error {
 	return nil
 }
 
-// restoreInotify puts the setting back, unless somebody else has changed it.
+// restoreInotify restores the setting, unless another program has changed it.
 func (m machine) restoreInotify() error {
 	was, err := os.ReadFile(m.inotifyWas())
 	if errors.Is(err, os.ErrNotExist) {

@@ -17,7 +17,7 @@ import (
 )
 
 // The network of real nodes is one router: a network namespace that each node,
-// and this machine, hang on by a cable (a veth pair) of their own. The router
+// and this machine, connect to by a cable (a veth pair) of their own. The router
 // forwards between them and knows no way out, so neither does a node. This
 // machine has routes to nodes and pods, so whatever runs on it, control planes
 // and tests alike, reaches them at their own addresses.
@@ -108,10 +108,10 @@ func (n network) nodeUp(i int) []string {
 }
 
 // widest is the size of a range (the bits that its addresses share) that is too
-// wide to say that the lab's networks are somebody's: a company's 10.0.0.0/8.
+// wide to show that the lab's networks are in use: a company's 10.0.0.0/8.
 const widest = 8
 
-// clashes says whether routes lead to what would be the network's.
+// clashes reports whether routes lead to what would be the network's.
 func (n network) clashes(routes []netip.Prefix) bool {
 	for _, ours := range []string{n.nodes(), n.pods()} {
 		p := netip.MustParsePrefix(ours)
@@ -206,7 +206,7 @@ func (m machine) makeNetns() error {
 	return nil
 }
 
-// routed says whether there is a router. The file alone may be what a start
+// routed reports whether there is a router. The file alone may be what a start
 // that was broken off has left.
 func (m machine) routed() bool {
 	var st unix.Statfs_t

@@ -126,7 +126,7 @@ func (c *Cluster) node(i int) *corev1.Node {
 	}
 }
 
-// nodeReady says whether pods can go to a node: the taint that a new node gets
+// nodeReady reports whether pods can go to a node: the taint that a new node gets
 // is taken away a moment after it reports to be Ready.
 func nodeReady(n *corev1.Node) bool {
 	for _, t := range n.Spec.Taints {

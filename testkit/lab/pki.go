@@ -182,7 +182,7 @@ func (p pair) write(dir, name string) error {
 }
 
 // The users of a lab's own programs. Each has its own name so that the audit
-// log tells who wrote what.
+// log shows who wrote what.
 const (
 	adminUser             = "lab:admin"
 	simulatorUser         = "lab:kwok"

@@ -73,7 +73,7 @@ func (b portBook) owned(port int) bool {
 	return err == nil && exists(string(owner))
 }
 
-// bindable says whether nobody listens there, of our labs or otherwise.
+// bindable reports whether no process listens there.
 func bindable(ctx context.Context, port int) bool {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))

@@ -27,7 +27,7 @@ var ErrRunning = errors.New("already running")
 const (
 	processFolder = "process"
 	logFolder     = "log"
-	// alivePoll is how often a process that was told to end is looked at.
+	// alivePoll is how often a process that was signalled is checked.
 	alivePoll = 20 * time.Millisecond
 	// killWait is how long the kernel may take to remove a killed process. It
 	// is long because a machine with two busy cores can be slow.
@@ -39,7 +39,7 @@ type Command struct {
 	// Dir is the state folder that keeps the record of the process
 	// (process/NAME.json) and, unless Log says otherwise, its log.
 	Dir string
-	// Name tells the processes of one folder apart.
+	// Name is unique among the processes of one folder.
 	Name string
 	// Args is the program's path and its arguments.
 	Args []string
@@ -182,7 +182,7 @@ func readProcess(file string) (*Process, error) {
 	return p, nil
 }
 
-// Alive says whether the process runs. A zombie does not.
+// Alive reports whether the process runs. A zombie does not.
 func (p *Process) Alive() bool {
 	st, err := readStat(p.PID)
 	return err == nil && st.start == p.Start && st.alive()
@@ -214,7 +214,7 @@ func (p *Process) Kill(ctx context.Context) error {
 // get it. An end-to-end test freezes a process so (SIGSTOP, SIGCONT).
 func (p *Process) Signal(s unix.Signal) bool { return p.signal(s) }
 
-// signal tells the process group, if it is still ours.
+// signal signals the process group, if it is still ours.
 func (p *Process) signal(s unix.Signal) bool {
 	return p.Alive() && unix.Kill(-p.PID, s) == nil
 }
@@ -264,7 +264,7 @@ type stat struct {
 	start   uint64
 }
 
-// alive says whether any thread still runs: the first one is a zombie as soon as
+// alive reports whether any thread still runs: the first one is a zombie as soon as
 // it has ended, and what the process holds, such as connections, goes with the
 // last.
 func (s stat) alive() bool {

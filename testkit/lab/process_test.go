@@ -144,11 +144,11 @@ func TestStopKillsTheWholeGroupWhenTheProcessWillNotEnd(t *testing.T) {
 func TestAPidThatBelongsToAnotherProcessIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	stranger := start(t, Command{Dir: dir, Name: "stranger", Args: []string{"sleep", "300"}})
+	other := start(t, Command{Dir: dir, Name: "other", Args: []string{"sleep", "300"}})
 
 	// A record from before: the same pid, but a process that started earlier.
-	stale := *stranger
-	stale.Name, stale.Start, stale.file = "stale", stranger.Start-1, filepath.Join(dir, "process", "stale.json")
+	stale := *other
+	stale.Name, stale.Start, stale.file = "stale", other.Start-1, filepath.Join(dir, "process", "stale.json")
 	require.NoError(t, writeJSON(stale.file, stale))
 
 	found, err := FindProcess(dir, "stale")
@@ -156,7 +156,7 @@ func TestAPidThatBelongsToAnotherProcessIsLeftAlone(t *testing.T) {
 	require.False(t, found.Alive())
 	require.False(t, found.Signal(unix.SIGKILL))
 	require.NoError(t, found.Stop(t.Context(), soon))
-	require.True(t, stranger.Alive())
+	require.True(t, other.Alive())
 }
 
 func TestATiedProcessEndsWithItsStarter(t *testing.T) {

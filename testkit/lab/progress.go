@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Progress is told when a stage of work begins, and calls back when it ends:
+// Progress is called when a stage of work begins, and returns what to call when it ends:
 // done(nil) or done(err). It may be called concurrently. A nil Progress is
 // silent.
 type Progress func(stage string) (done func(error))
@@ -167,7 +167,7 @@ func (p *Printer) clear() {
 	}
 }
 
-// print drops an error: the work goes on when nobody can be told of it.
+// print ignores errors: the work continues without output.
 func (p *Printer) print(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.out, format, args...)
 }

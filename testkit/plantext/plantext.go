@@ -1,4 +1,4 @@
-// Package plantext writes plans as text, for golden files that a reviewer reads.
+// Package plantext writes plans as text, for golden files.
 package plantext
 
 import (
@@ -17,8 +17,8 @@ var kinds = []rollout.StepKind{ //nolint:gochecknoglobals // A table that nothin
 	rollout.StepPrepareUpdate, rollout.StepMarkUnready, rollout.StepUpdateInPlace, rollout.StepMarkReady,
 }
 
-// Plan writes a plan in the order in which it is done. before and after are lines of what the kind does besides: before pods
-// are changed, and after they are made.
+// Plan returns a plan as text, in the order in which it is applied. before and after are lines of what only the kind does: before
+// pods are changed, and after they are created.
 func Plan(p *podset.Plan, before, after []string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, "  "+format+"\n", args...) }

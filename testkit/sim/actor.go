@@ -21,23 +21,22 @@ func Cluster(nodes int) []Actor {
 	return []Actor{Scheduler{Nodes: nodes}, Kubelet{}, Collector{}}
 }
 
-// Scheduler gives each pod a node, one of Nodes by turns: node-1, node-2 and so on; a pod that is bound to a node by its
-// affinity that one, which must be there as an object and have no taint that the pod does not tolerate. A pod waits for the
-// claims that it mounts.
+// Scheduler binds each pod to one of Nodes in turn: node-1, node-2 and so on; a pod with affinity to one node to that one, which
+// must exist and have no taint that the pod does not tolerate. A pod waits for the PVCs that it mounts.
 type Scheduler struct{ Nodes int }
 
 // Steps implements Actor.
 func (s Scheduler) Steps(w *World) []Step {
 	var out []Step
 	for _, pod := range All[*corev1.Pod](w) {
-		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && hasClaims(w, pod) && isTaken(w, pod) {
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && hasPVCs(w, pod) && isTaken(w, pod) {
 			out = append(out, Step{"", func(context.Context) error { return s.bind(w, pod) }})
 		}
 	}
 	return out
 }
 
-func hasClaims(w *World, pod *corev1.Pod) bool {
+func hasPVCs(w *World, pod *corev1.Pod) bool {
 	return !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		if v.PersistentVolumeClaim == nil {
 			return false
@@ -69,7 +68,7 @@ func (s Scheduler) bind(w *World, pod *corev1.Pod) error {
 	return w.put("scheduler", "binding", bound)
 }
 
-// put writes an object as somebody who does not lag behind.
+// put writes an object as a writer without a cache.
 func (w *World) put(by, sub string, o client.Object) error {
 	kind, err := w.as(by).GroupVersionKindFor(o)
 	if err != nil {
@@ -80,7 +79,7 @@ func (w *World) put(by, sub string, o client.Object) error {
 	return err
 }
 
-// erase deletes an object, at once or with the time that it is given.
+// erase deletes an object, with a grace period.
 func (w *World) erase(by string, o client.Object, grace *int64) error {
 	kind, err := w.as(by).GroupVersionKindFor(o)
 	if err != nil {
@@ -93,11 +92,11 @@ func (w *World) erase(by string, o client.Object, grace *int64) error {
 	return err
 }
 
-// Kubelet runs the pods that have a node: all containers at once, anew where an image has changed, ready when all run and
-// all readiness gates are open. A pod that is being deleted ends.
+// Kubelet runs the pods that have a node: all containers at once, restarted where an image has changed; a pod is ready when all
+// run and all readiness gates are open. A terminating pod is removed.
 type Kubelet struct {
-	// Hangs tells whether an image can't be pulled; nil means that all can.
-	Hangs func(image string) bool
+	// Unpullable reports whether an image can't be pulled; nil means that all can.
+	Unpullable func(image string) bool
 }
 
 // Steps implements Actor.
@@ -121,7 +120,7 @@ func (k Kubelet) Steps(w *World) []Step {
 	return out
 }
 
-// run is the pod after the next thing that its kubelet does.
+// run returns the pod after the next action of its kubelet.
 func (k Kubelet) run(w *World, is *corev1.Pod) *corev1.Pod {
 	pod := is.DeepCopy()
 	pod.Status.Phase = corev1.PodRunning
@@ -146,8 +145,8 @@ func (k Kubelet) run(w *World, is *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// container is the status of a container after the next thing that happens to it: one with another image than its spec
-// stops first and starts then.
+// container returns the status of a container after its next change: one with another image than its spec stops first and starts
+// then.
 func (k Kubelet) container(pod *corev1.Pod, c *corev1.Container) corev1.ContainerStatus {
 	st := corev1.ContainerStatus{Name: c.Name}
 	known := false
@@ -160,7 +159,7 @@ func (k Kubelet) container(pod *corev1.Pod, c *corev1.Container) corev1.Containe
 	case known && st.Image != c.Image && st.State.Running != nil:
 		st.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}
 		st.Ready, st.Started = false, new(false)
-	case k.Hangs != nil && k.Hangs(c.Image) && st.State.Running == nil:
+	case k.Unpullable != nil && k.Unpullable(c.Image) && st.State.Running == nil:
 		st.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
 		st.Image, st.ImageID = c.Image, ""
 	case st.State.Running == nil:
@@ -196,8 +195,8 @@ func setCondition(now time.Time, pod *corev1.Pod, t corev1.PodConditionType, hol
 		corev1.PodCondition{Type: t, Status: status, LastTransitionTime: metav1.NewTime(now)})
 }
 
-// Collector is the garbage collector, and what lets claims go: objects whose owners are gone are deleted, those of an
-// owner that is deleted in the foreground before it, and a claim that is being deleted goes when no pod mounts it.
+// Collector is the garbage collector and the PVC protection controller: objects whose owners are gone are deleted, those of an
+// owner that is deleted in the foreground before it, and a terminating PVC is removed when no pod mounts it.
 type Collector struct{}
 
 // Steps implements Actor.
@@ -233,7 +232,7 @@ func (w *World) each(do func(schema.GroupVersionKind, client.Object)) {
 	}
 }
 
-// orphaned tells whether an object has owners and none of them lives. One that is deleted in the foreground does not.
+// orphaned reports whether an object has owners and none of them exists, or is not being deleted in the foreground.
 func orphaned(o client.Object, uids map[types.UID]client.Object) bool {
 	refs := o.GetOwnerReferences()
 	for _, ref := range refs {
@@ -253,10 +252,10 @@ func (w *World) unfinalize(o client.Object, finalizer string) Step {
 	}}
 }
 
-func mounted(w *World, claim client.Object) bool {
+func mounted(w *World, pvc client.Object) bool {
 	return slices.ContainsFunc(All[*corev1.Pod](w), func(pod *corev1.Pod) bool {
-		return pod.Namespace == claim.GetNamespace() && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.GetName()
+		return pod.Namespace == pvc.GetNamespace() && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == pvc.GetName()
 		})
 	})
 }
@@ -275,7 +274,7 @@ func LoseNode(name string, when func(*World) bool) Edit {
 	}}
 }
 
-// EndPods is an edit: the pods on a node end by themselves and stay as Failed, as after an eviction.
+// EndPods is an edit: the pods on a node fail, and stay, as after an eviction.
 func EndPods(node string, when func(*World) bool) Edit {
 	return Edit{Name: "end pods on " + node, When: when, Do: func(_ context.Context, w *World) error {
 		for _, pod := range All[*corev1.Pod](w) {

@@ -20,8 +20,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// sharedCases are behaviours of an apiserver that controllers rely on. Each is checked on the simulated and, as an
-// integration test, on a real one. A case gets a name of its own for its objects.
+// sharedCases are behaviours of an apiserver that controllers rely on. Each is checked on the simulated apiserver and, in an
+// integration test, on a real one. A case has a unique name for its objects.
 func sharedCases() []sharedCase {
 	return []sharedCase{
 		{"a new object has UID, version and generation, and no status", func(o on) {
@@ -38,7 +38,7 @@ func sharedCases() []sharedCase {
 			require.NoError(o, o.c.Create(o.Context(), podOf(o.name)))
 			require.True(o, apierrors.IsAlreadyExists(o.c.Create(o.Context(), podOf(o.name))))
 		}},
-		{"a name is drawn where only its beginning is given", func(o on) {
+		{"generateName generates a name", func(o on) {
 			pod := podOf("")
 			pod.GenerateName = o.name + "-"
 			require.NoError(o, o.c.Create(o.Context(), pod))
@@ -48,7 +48,7 @@ func sharedCases() []sharedCase {
 			require.NoError(o, o.c.Create(o.Context(), both))
 			require.Equal(o, o.name, both.Name)
 		}},
-		{"an answer that there is no such object names it, one that there is no such resource is another", func(o on) {
+		{"NotFound names a missing object, and differs for a missing resource", func(o on) {
 			err := patch(o.T, o.c, podOf(o.name), types.MergePatchType, `{"metadata":{"labels":{"a":"1"}}}`)
 			require.True(o, apierrors.IsNotFound(err))
 			var status apierrors.APIStatus
@@ -67,7 +67,7 @@ func sharedCases() []sharedCase {
 			require.Error(o, o.c.Create(o.Context(), pod))
 			require.True(o, apierrors.IsNotFound(o.c.Get(o.Context(), client.ObjectKeyFromObject(pod), pod)))
 		}},
-		{"a dry run leaves nothing", func(o on) {
+		{"a dry run stores nothing", func(o on) {
 			pod := podOf(o.name)
 			require.NoError(o, o.c.Create(o.Context(), pod, client.DryRunAll))
 			require.True(o, apierrors.IsNotFound(o.c.Get(o.Context(), client.ObjectKeyFromObject(pod), pod)))
@@ -79,13 +79,13 @@ func sharedCases() []sharedCase {
 			require.NoError(o, o.c.Update(o.Context(), pod))
 			require.True(o, apierrors.IsConflict(o.c.Update(o.Context(), old)))
 		}},
-		{"a patch that names a version or a UID is for these only", func(o on) {
+		{"a patch with a resourceVersion or a UID applies to these only", func(o on) {
 			pod := made(o.T, o.c, podOf(o.name))
 			require.True(o, apierrors.IsConflict(patch(o.T, o.c, pod, types.MergePatchType, `{"metadata":{"resourceVersion":"1","labels":{"a":"1"}}}`)))
 			require.True(o, apierrors.IsInvalid(patch(o.T, o.c, pod, types.MergePatchType, `{"metadata":{"uid":"another","labels":{"a":"1"}}}`)))
 			other := pod.DeepCopy()
 			other.UID = "another"
-			require.True(o, apierrors.IsConflict(o.c.Update(o.Context(), other)), "an update is refused by another name")
+			require.True(o, apierrors.IsConflict(o.c.Update(o.Context(), other)), "an update is refused with another error")
 			require.NoError(o, patch(o.T, o.c, pod, types.MergePatchType,
 				fmt.Sprintf(`{"metadata":{"uid":%q,"resourceVersion":%q,"labels":{"a":"1"}}}`, pod.UID, pod.ResourceVersion)))
 		}},
@@ -103,7 +103,7 @@ func sharedCases() []sharedCase {
 			require.Equal(o, int64(2), pod.Generation)
 			require.True(o, apierrors.IsInvalid(patch(o.T, o.c, pod, types.MergePatchType, `{"spec":{"hostname":"another"}}`)))
 		}},
-		{"the status is written apart, a pod's with its labels", func(o on) {
+		{"the status is a subresource, for pods with labels", func(o on) {
 			pod := made(o.T, o.c, podOf(o.name))
 			require.NoError(o, patch(o.T, o.c, pod, types.MergePatchType, `{"status":{"message":"main"},"metadata":{"labels":{"a":"1"}}}`))
 			require.Empty(o, pod.Status.Message)
@@ -126,7 +126,7 @@ func sharedCases() []sharedCase {
 			require.Equal(o, int64(2), pod.Spec.Containers[0].Resources.Requests.Cpu().Value())
 			require.Equal(o, int64(2), pod.Generation)
 		}},
-		{"the status and the resize of a pod are for the UID and the version that they name", func(o on) {
+		{"status and resize of a pod apply to the UID and the version that they name", func(o on) {
 			for _, name := range []string{"status", "resize"} {
 				pod := podOf(o.name + "-" + name)
 				pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
@@ -143,7 +143,7 @@ func sharedCases() []sharedCase {
 				require.NoError(o, send(fmt.Sprintf(`{"metadata":{"uid":%q,"resourceVersion":%q}}`, pod.UID, pod.ResourceVersion)))
 			}
 		}},
-		{"a resize takes no labels", func(o on) {
+		{"a resize changes no labels", func(o on) {
 			pod := podOf(o.name)
 			pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 			made(o.T, o.c, pod)
@@ -153,7 +153,7 @@ func sharedCases() []sharedCase {
 			require.Equal(o, "app:1", pod.Spec.Containers[0].Image)
 			require.Equal(o, int64(2), pod.Spec.Containers[0].Resources.Requests.Cpu().Value())
 		}},
-		{"labels, annotations and finalizers come and go with the status of a pod", func(o on) {
+		{"labels, annotations and finalizers change with the status of a pod", func(o on) {
 			pod := podOf(o.name)
 			pod.Labels, pod.Annotations = map[string]string{"a": "1"}, map[string]string{"b": "2"}
 			pod.Finalizers = []string{"example.com/first"}
@@ -165,7 +165,7 @@ func sharedCases() []sharedCase {
 			require.ElementsMatch(o, []string{"example.com/first", "example.com/second"}, pod.Finalizers)
 			require.NoError(o, patch(o.T, o.c, pod, types.MergePatchType, `{"metadata":{"finalizers":null}}`))
 		}},
-		{"owners are taken off and put on by their UID", func(o on) {
+		{"owners are removed and added by their UID", func(o on) {
 			pod := podOf(o.name)
 			owner := func(uid string) metav1.OwnerReference {
 				return metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n-" + uid, UID: types.UID(uid)}
@@ -207,7 +207,7 @@ func sharedCases() []sharedCase {
 			require.NoError(o, o.c.Delete(o.Context(), pod, client.Preconditions{UID: &pod.UID}))
 			require.True(o, apierrors.IsNotFound(o.c.Delete(o.Context(), pod)))
 		}},
-		{"a pod without a node goes at once", func(o on) {
+		{"a pod without a node is deleted at once", func(o on) {
 			pod := made(o.T, o.c, podOf(o.name))
 			require.NoError(o, o.c.Delete(o.Context(), pod))
 			require.True(o, apierrors.IsNotFound(o.c.Get(o.Context(), client.ObjectKeyFromObject(pod), pod)))
@@ -224,7 +224,7 @@ func sharedCases() []sharedCase {
 			version := pod.ResourceVersion
 			require.NoError(o, o.c.Delete(o.Context(), pod))
 			require.NoError(o, o.c.Get(o.Context(), client.ObjectKeyFromObject(pod), pod))
-			require.Equal(o, version, pod.ResourceVersion, "asking again changes nothing")
+			require.Equal(o, version, pod.ResourceVersion, "a second deletion changes nothing")
 			require.NoError(o, o.c.Delete(o.Context(), pod, client.GracePeriodSeconds(0)))
 			require.True(o, apierrors.IsNotFound(o.c.Get(o.Context(), client.ObjectKeyFromObject(pod), pod)))
 		}},
@@ -238,7 +238,7 @@ func sharedCases() []sharedCase {
 			require.NoError(o, patch(o.T, o.c, pod, types.MergePatchType, `{"metadata":{"finalizers":null}}`))
 			require.True(o, apierrors.IsNotFound(o.c.Get(o.Context(), client.ObjectKeyFromObject(pod), pod)))
 		}},
-		{"an object that is being deleted is written to, and gets no more finalizers", func(o on) {
+		{"a terminating object can be written, but gets no more finalizers", func(o on) {
 			pod := podOf(o.name)
 			pod.Finalizers = []string{"example.com/wait"}
 			made(o.T, o.c, pod)
@@ -247,7 +247,7 @@ func sharedCases() []sharedCase {
 			require.True(o, apierrors.IsInvalid(patch(o.T, o.c, pod, types.MergePatchType, `{"metadata":{"finalizers":["example.com/wait","example.com/more"]}}`)))
 			require.NoError(o, patch(o.T, o.c, pod, types.MergePatchType, `{"metadata":{"finalizers":null}}`))
 		}},
-		{"a revision has no generation, and only its number changes", func(o on) {
+		{"a revision has no generation, and its data is immutable", func(o on) {
 			r := &appsv1.ControllerRevision{
 				ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: o.name},
 				Data:       runtime.RawExtension{Raw: []byte(`{"a":1}`)}, Revision: 1,
@@ -258,7 +258,7 @@ func sharedCases() []sharedCase {
 			require.Zero(o, r.Generation)
 			require.True(o, apierrors.IsInvalid(patch(o.T, o.c, r, types.MergePatchType, `{"data":{"a":2}}`)))
 		}},
-		{"null takes a field of a custom resource off", func(o on) {
+		{"null removes a field of a custom resource", func(o on) {
 			set := setOf(o.name)
 			set.Spec.ScaleStrategy.PodsToDelete = []string{"a"}
 			require.NoError(o, o.c.Create(o.Context(), set))
@@ -267,19 +267,19 @@ func sharedCases() []sharedCase {
 			require.Empty(o, set.Spec.ScaleStrategy.PodsToDelete)
 			require.Equal(o, int64(2), set.Generation)
 		}},
-		{"a claim is protected from its beginning", func(o on) {
-			claim := &corev1.PersistentVolumeClaim{
+		{"a PVC has its protection finalizer from its creation", func(o on) {
+			pvc := &corev1.PersistentVolumeClaim{
 				ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: o.name},
 				Spec: corev1.PersistentVolumeClaimSpec{
 					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 					Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 				},
 			}
-			require.NoError(o, o.c.Create(o.Context(), claim))
-			require.Equal(o, []string{pvcProtection}, claim.Finalizers)
-			require.Zero(o, claim.Generation)
+			require.NoError(o, o.c.Create(o.Context(), pvc))
+			require.Equal(o, []string{pvcProtection}, pvc.Finalizers)
+			require.Zero(o, pvc.Generation)
 		}},
-		{"a custom resource takes no update without a version and no strategic merge", func(o on) {
+		{"a custom resource refuses updates without a version and strategic merge", func(o on) {
 			set := setOf(o.name)
 			require.NoError(o, o.c.Create(o.Context(), set))
 			require.Equal(o, int64(1), set.Generation)
@@ -292,7 +292,7 @@ func sharedCases() []sharedCase {
 			err := o.c.Patch(o.Context(), set, client.RawPatch(types.StrategicMergePatchType, []byte(`{}`)))
 			require.True(o, apierrors.IsUnsupportedMediaType(err), "%v", err)
 		}},
-		{"the status of a custom resource has no labels, and asks for no UID", func(o on) {
+		{"the status of a custom resource changes no labels, and ignores the UID", func(o on) {
 			set := setOf(o.name)
 			require.NoError(o, o.c.Create(o.Context(), set))
 			require.NoError(o, o.c.Status().Patch(o.Context(), set, client.RawPatch(types.MergePatchType,
@@ -323,7 +323,7 @@ type sharedCase struct {
 	run  func(on)
 }
 
-// on is where a case runs: a test, a client, and a name for its objects.
+// on is the environment of a case: a test, a client, and a name for its objects.
 type on struct {
 	*testing.T
 

@@ -19,15 +19,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// errNotServed says that the simulator lacks a request. No controller under test should get it.
+// errNotServed means that the simulator does not support a request. No controller under test should get it.
 var errNotServed = errors.New("the simulator does not serve this request")
 
-// conn is a client of the world: reads come from where its owner reads, writes go through send.
+// conn is a client of the world: it reads by objects and writes by send.
 type conn struct {
 	scheme *runtime.Scheme
-	// objects returns the objects of a kind that this client sees.
+	// objects returns the objects of a kind that this client reads.
 	objects func(schema.GroupVersionKind) (map[types.NamespacedName]client.Object, error)
-	// match tells whether an object has a value in a field that is indexed; an error if the field is not.
+	// match reports whether an object has a value in a field that is indexed; an error if the field is not.
 	match func(kind schema.GroupVersionKind, o client.Object, field, value string) (bool, error)
 	// send carries out a write.
 	send func(Request) (client.Object, error)
@@ -55,7 +55,7 @@ func (c *conn) Get(_ context.Context, key client.ObjectKey, obj client.Object, _
 	return put(obj, is)
 }
 
-// put copies is into the caller's object.
+// put copies is to the caller's object.
 func put(obj, is client.Object) error {
 	into, from := reflect.ValueOf(obj), reflect.ValueOf(is.DeepCopyObject())
 	if into.Type() != from.Type() {
@@ -239,7 +239,7 @@ func (s sub) Apply(context.Context, runtime.ApplyConfiguration, ...client.SubRes
 
 func copyOf(o client.Object) client.Object { return o.DeepCopyObject().(client.Object) }
 
-// liveFields tells of the fields that an apiserver selects by for every kind.
+// liveFields matches the fields that an apiserver can select by for every kind.
 func liveFields(_ schema.GroupVersionKind, o client.Object, field, value string) (bool, error) {
 	known := fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()}
 	if !known.Has(field) {

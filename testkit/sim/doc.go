@@ -1,43 +1,43 @@
-// Package sim runs a real reconciler in a small world that goes wrong on purpose: an apiserver, a watch cache that lags,
-// the kubelet and others beside it, and a process that is killed between any two writes. All of it happens in one
-// process, in an order that a seed decides, on a clock that nobody waits for. The same schedule gives the same run.
+// Package sim runs a real reconciler in a simulated cluster with injected faults: an apiserver, a watch cache that lags, the
+// kubelet and other actors, and a process that may crash between any two writes. It all runs in one process, in an order that a
+// seed determines, on a fake clock. The same schedule gives the same run.
 //
-// The idea: a run is a list of steps. At each point some steps are possible (a watch delivers its next event; a request is
-// reconciled; the kubelet starts a pod; a user edits the spec; the dead process starts again) and the schedule chooses
-// one. Seed 0 takes them in the most orderly way: news first, then the controller, then the others. Any other seed draws,
-// so that news of pods may be old while news of claims is not. Faults name the write or the call at which they strike.
+// A run is a list of steps. At each point some steps are possible (a watch delivers its next event; a request is reconciled; the
+// kubelet starts a pod; a user changes the spec; a crashed process restarts) and the schedule chooses one. Seed 0 chooses watch
+// events first, then the controller, then the others. Any other seed chooses at random, so that the cache of pods may lag while
+// that of PVCs does not. A fault names the write or the call at which it is injected.
 //
-// A kind is described once (Kind), a scenario is a world to begin with and edits (Scenario). Test then plays it
+// A kind is described once (Kind); a scenario (Scenario) is a list of initial objects and of edits. Test plays it
 //
-//	undisturbed   twice, and the two runs must be equal to the letter
+//	undisturbed   twice, and the two runs must be equal
 //	swept         once for each kind of fault at each write or call of the undisturbed run
-//	at random     with the order of steps, and up to four faults, drawn from the seed
+//	at random     with the order of steps, and up to four faults, from the seed
 //
-// a hundred schedules of it each time, as many as FLOTILLA_SIM says, or all. In each run
+// a hundred of these schedules, as many as FLOTILLA_SIM says, or all. In each run
 //
-//	rules hold after every write and step (Rule; AtMost, Floor, OwnOnly and DeletesByUID are ready-made)
-//	the world comes to rest, and Kind.Summary says of it the same as of the undisturbed run
-//	at rest the controller writes nothing, neither when all is queued again nor after a restart
-//	no object of the cache was changed
+//	rules hold after every write and step (Rule; AtMost, AtLeast, OwnOnly and DeletesByUID are predefined)
+//	the world comes to rest, with the same Kind.Summary as the undisturbed run
+//	at rest the controller writes nothing, neither when all objects are enqueued again nor after a restart
+//	no object of the cache was modified
 //
-// A failure is shrunk to the faults that it needs and printed with its last steps and a line that replays it:
+// A failure is reduced to the faults that it needs and printed with its last steps and a line that replays it:
 //
-//	FLOTILLA_SIM='rollback in the middle/7:crash-after@5,stale@9+20' go test -run TestSimulation -v ./member/workload/cloneset
+//	FLOTILLA_SIM='rollback midway/7:crash-after@5,stale@9+20' go test -run TestSimulation -v ./member/workload/cloneset
 //
-// What the apiserver does as a real one: versions that grow, UIDs, generations that count changes of the spec, generated
-// names, AlreadyExists, NotFound, conflicts by version and by UID, preconditions of deletions, merge, JSON and strategic
-// merge patches (the last not of custom resources), the status subresource (of pods with metadata), resize and binding of
-// pods, pod specs of which only images change, revisions whose data never changes, dry runs, writes without a change that make no event, finalizers, grace
-// periods of pods on a node, protection of claims in use, and admission by Kind.Admit. TestSharedCases checks this, and
-// its integration twin checks the same cases on a real apiserver.
+// The apiserver behaves like a real one in these: resource versions, UIDs, generations that count changes of the spec, generated
+// names, AlreadyExists, NotFound, conflicts by version and by UID, preconditions of deletions, merge, JSON and strategic merge
+// patches (the last not of custom resources), the status subresource (of pods with metadata), resize and binding of pods, pod
+// specs of which only images change, revisions whose data never changes, dry runs, writes without a change that make no event,
+// finalizers, grace periods of pods on a node, protection of PVCs in use, and admission by Kind.Admit. TestSharedCases checks
+// this; an integration test checks the same cases on a real apiserver.
 //
-// What it does not: defaulting and validation beyond the above (objects should come as the webhook leaves them), pruning,
-// namespaces, field managers, server-side apply and deletion of collections (both are refused), watches by label or field,
-// and lists from a cache that is older than the process, as a new leader may get from another apiserver.
+// It has no defaulting and validation beyond the above (objects should be as the webhook leaves them), no pruning, namespaces,
+// field managers, server-side apply or deletion of collections (both are refused), no watches by label or field, and no lists
+// from a cache that is older than the process, as a new leader may get from another apiserver.
 //
-// The controller must do one request at a time (podcontrol's Parallel is 1), must take time from Process.Clock and what it
-// draws by lot from Process.Draw, and must know its indexes by Kind.Index. Runs share nothing and may overlap.
+// The controller must send one request at a time (podcontrol's Parallel is 1), must take time from Process.Clock and random names
+// from Process.Draw, and must register its indexes by Kind.Index. Runs share nothing and may be concurrent.
 //
-// A process that was killed gets an error from each call, and nothing that it does from then on reaches the world: to the
-// world that is the same as a dead one, and needs no goroutine to be stopped.
+// A process that has crashed gets an error from each call, and none of its later writes reaches the world. So no goroutine needs
+// to be stopped.
 package sim

@@ -12,30 +12,29 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FaultKind is what goes wrong.
+// FaultKind is a kind of fault.
 type FaultKind string
 
-// What can go wrong at a write of the controller. These count its writes.
+// Faults at writes of the controller. They are numbered by its writes.
 const (
 	// CrashBefore: the process dies before it sends the write.
 	CrashBefore FaultKind = "crash-before"
-	// CrashAfter: the process dies after the write was done, before it hears of it.
+	// CrashAfter: the process dies after the write was done, before it gets the answer.
 	CrashAfter FaultKind = "crash-after"
 	// LateWrite: the process loses its leadership with the write under way. The next leader starts, and the write arrives
 	// some steps later.
 	LateWrite FaultKind = "late-write"
 	// Stale: from just before the write, no watch delivers anything for some steps.
 	Stale FaultKind = "stale"
-	// Relist: with the write, all watches break. What they had not delivered is lost, and each cache lists anew, at a time
-	// of its own.
+	// Relist: with the write, all watches break. What they had not delivered is lost, and each cache lists again, at its own time.
 	Relist FaultKind = "relist"
 	// Duplicate: after the write, each watch delivers its next event twice.
 	Duplicate FaultKind = "duplicate"
 )
 
-// What the apiserver can answer. These count the controller's calls: writes and reads that bypass the cache.
+// Answers of the apiserver. They are numbered by the controller's calls: writes and reads that bypass the cache.
 const (
-	// Conflict: 409, because somebody has just changed another part of the object. Only updates and patches get it.
+	// Conflict: 409, because another writer has just changed the object. Only updates and patches get it.
 	Conflict FaultKind = "conflict"
 	// TooMany: 429, nothing was done.
 	TooMany FaultKind = "too-many"
@@ -59,13 +58,13 @@ func AllFaults() []FaultKind {
 	}
 }
 
-// ofCalls tells whether faults of the kind count calls rather than writes.
+// ofCalls reports whether faults of the kind are numbered by calls rather than writes.
 func (k FaultKind) ofCalls() bool {
 	return slices.Contains([]FaultKind{Conflict, TooMany, Refused, Internal, InternalDone, Timeout, TimeoutDone}, k)
 }
 
-// lasts tells whether faults of the kind have a length.
-func (k FaultKind) lasts() bool { return k == Stale || k == LateWrite }
+// hasLength reports whether faults of the kind have a length.
+func (k FaultKind) hasLength() bool { return k == Stale || k == LateWrite }
 
 // Fault is one thing that goes wrong in a run.
 type Fault struct {
@@ -78,17 +77,17 @@ type Fault struct {
 
 // String is the form that ParseSchedule reads.
 func (f Fault) String() string {
-	if f.Kind.lasts() {
+	if f.Kind.hasLength() {
 		return fmt.Sprintf("%s@%d+%d", f.Kind, f.At, f.Steps)
 	}
 	return fmt.Sprintf("%s@%d", f.Kind, f.At)
 }
 
-// Schedule is all that decides how a run goes: the same schedule gives the same run.
+// Schedule determines a run: the same schedule gives the same run.
 type Schedule struct {
-	// Seed chooses among the steps that can be done. 0 does them in the most orderly way.
+	// Seed chooses among the possible steps. 0 takes watch events first, then the controller's, then the others.
 	Seed int64
-	// Faults are what goes wrong.
+	// Faults are the faults to inject.
 	Faults []Fault
 }
 
@@ -116,7 +115,7 @@ func ParseSchedule(text string) (Schedule, error) {
 		kind, at, _ := strings.Cut(one, "@")
 		f := Fault{Kind: FaultKind(kind)}
 		at, steps, lasts := strings.Cut(at, "+")
-		if !slices.Contains(AllFaults(), f.Kind) || lasts != f.Kind.lasts() {
+		if !slices.Contains(AllFaults(), f.Kind) || lasts != f.Kind.hasLength() {
 			return Schedule{}, fmt.Errorf("read schedule %q: %q is no fault", text, one)
 		}
 		if f.At, err = strconv.Atoi(at); err != nil {
@@ -137,7 +136,7 @@ func (s Schedule) without(i int) Schedule {
 	return Schedule{Seed: s.Seed, Faults: slices.Delete(slices.Clone(s.Faults), i, i+1)}
 }
 
-// answer is the error that a fault of calls gives, and whether the call is done all the same.
+// answer returns the error of a fault of calls, and whether the call is done all the same.
 func (k FaultKind) answer(name string, c call) (done bool, err error) {
 	switch k { //nolint:exhaustive // The others are no answers.
 	case Conflict:

@@ -12,7 +12,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podset"
 )
 
-// Node is a node to begin with, for worlds in which it matters which there are. Labels come in pairs of key and value.
+// Node returns an initial node, for worlds in which nodes are objects. Labels are pairs of key and value.
 func Node(name string, labels ...string) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
 	for i := 0; i+1 < len(labels); i += 2 {
@@ -31,7 +31,7 @@ func AddNode(when func(*World) bool, name string, labels ...string) Edit {
 	}}
 }
 
-// RemoveNode is an edit: a node leaves for good. Its pods are left to PodCollector.
+// RemoveNode is an edit: a node is deleted. Its pods are left to PodCollector.
 func RemoveNode(when func(*World) bool, name string) Edit {
 	return Edit{Name: "a node leaves: " + name, When: when, Do: func(ctx context.Context, w *World) error {
 		if n := Find[*corev1.Node](w, types.NamespacedName{Name: name}); n != nil {
@@ -41,7 +41,7 @@ func RemoveNode(when func(*World) bool, name string) Edit {
 	}}
 }
 
-// PodCollector is the collector of pods: those that are on nodes which are gone are removed.
+// PodCollector is the pod garbage collector: it removes pods on nodes that are gone.
 type PodCollector struct{}
 
 // Steps implements Actor.
@@ -75,7 +75,7 @@ func TaintNode(when func(*World) bool, name string, taints ...corev1.Taint) Edit
 	return editNode(what, when, name, func(n *corev1.Node) { n.Spec.Taints = taints })
 }
 
-// CordonNode is an edit: a node is closed to new pods that do not tolerate it.
+// CordonNode is an edit: a node is cordoned.
 func CordonNode(when func(*World) bool, name string) Edit {
 	return editNode("cordon "+name, when, name, func(n *corev1.Node) {
 		n.Spec.Unschedulable = true
@@ -89,7 +89,7 @@ func editNode(what string, when func(*World) bool, name string, change func(*cor
 	}}
 }
 
-// isTaken tells whether the node to which a pod is bound by its affinity, if it is to any, takes it.
+// isTaken reports whether the node of a pod's affinity, if it has one, can run it.
 func isTaken(w *World, pod *corev1.Pod) bool {
 	name := podset.Pinned(pod)
 	if name == "" {

@@ -47,7 +47,7 @@ func TestPodsThatAreBoundToANodeWaitForIt(t *testing.T) {
 	require.Equal(t, map[string]string{"on-a": "a", "on-b": "", "on-b-too": "b", "on-c": "", "free": "node-1"}, schedule())
 	require.NoError(t, TaintNode(nil, "b").Do(t.Context(), w))
 	require.NoError(t, AddNode(nil, "c").Do(t.Context(), w))
-	require.NoError(t, AddNode(nil, "c").Do(t.Context(), w), "a node that is there stays as it is")
+	require.NoError(t, AddNode(nil, "c").Do(t.Context(), w), "an existing node is unchanged")
 	require.Equal(t, map[string]string{"on-a": "a", "on-b": "b", "on-b-too": "b", "on-c": "c", "free": "node-1"}, schedule())
 
 	require.NoError(t, LabelNode(nil, "a", "zone", "z2").Do(t.Context(), w))
@@ -61,5 +61,5 @@ func TestPodsThatAreBoundToANodeWaitForIt(t *testing.T) {
 	for _, s := range (PodCollector{}).Steps(w) {
 		require.NoError(t, s.Do(t.Context()))
 	}
-	require.Equal(t, map[string]string{"on-b": "b", "on-b-too": "b", "on-c": "c", "free": "node-1"}, schedule(), "its pod has gone with it")
+	require.Equal(t, map[string]string{"on-b": "b", "on-b-too": "b", "on-c": "c", "free": "node-1"}, schedule(), "its pod is gone with it")
 }

@@ -20,8 +20,8 @@ func Edited(c Change) (before, after *corev1.Pod, ok bool) {
 	return before, after, before != nil && after != nil && c.Verb == Patch && before.Generation != after.Generation
 }
 
-// Once is the rule that a write that changes what a pod's containers run changes the revision as well, to the wanted one, and
-// that none is made again. wanted is the name of the revision that the controller can know to be wanted; empty if there is none.
+// Once is the rule that a write that changes what a pod's containers run changes the revision as well, to the wanted one, and is
+// made only once. wanted is the name of the update revision by the controller's cache; empty if there is none.
 func Once(wanted func(*World) string) Rule {
 	return Rule{Name: "a pod is updated once for a revision", Write: func(w *World, c Change) error {
 		before, after, ok := Edited(c)
@@ -39,9 +39,9 @@ func Once(wanted func(*World) string) Rule {
 	}}
 }
 
-// PausedHolds is the rule that no pod is edited while updates are paused, as far as the controller can know.
+// PausedHolds is the rule that no pod is updated in place while updates are paused, by the controller's cache.
 func PausedHolds(paused func(*World) bool) Rule {
-	return Rule{Name: "no edit while paused", Write: func(w *World, c Change) error {
+	return Rule{Name: "no update while paused", Write: func(w *World, c Change) error {
 		if _, _, ok := Edited(c); ok && !c.Late && paused(w) {
 			return errors.New(c.String())
 		}
@@ -49,8 +49,9 @@ func PausedHolds(paused func(*World) bool) Rule {
 	}}
 }
 
-// HooksHold is the rule that no pod is edited or deleted while its hook holds it, whatever the controller knows. hooks are those of
-// the workload as it is, nil if it has none; active tells whether a pod is the workload's and neither going nor at its end.
+// HooksHold is the rule that no pod is updated in place or deleted while its hook holds it, whatever the cache shows. hooks
+// returns those of the workload in the apiserver, nil if it has none; active reports whether a pod is an active one of the
+// workload.
 func HooksHold(hooks func(*World) *pods.Lifecycle, active func(*World, *corev1.Pod) bool) Rule {
 	return Rule{Name: "hooks are never skipped", Write: func(w *World, c Change) error {
 		before, ok := c.Before.(*corev1.Pod)

@@ -22,23 +22,23 @@ import (
 )
 
 const (
-	// firstBackoff and lastBackoff bound the wait after an error, as controller-runtime's queue does it.
+	// firstBackoff and lastBackoff bound the backoff after an error, as in controller-runtime's queue.
 	firstBackoff = 5 * time.Millisecond
 	lastBackoff  = 1000 * time.Second
 )
 
-// errDead is what a process that has crashed gets from each call. Nothing that it does with it reaches the world.
+// errDead is the error that a crashed process gets from each call.
 var errDead = errors.New("this process has ended")
 
 // Process is what a controller is started with.
 type Process struct {
-	// Client reads from caches that lag behind, and writes.
+	// Client reads from caches, which lag, and writes.
 	Client client.Client
 	// Live reads from the apiserver.
 	Live client.Reader
-	// Clock tells the time of the world.
+	// Clock is the clock of the world.
 	Clock clock.PassiveClock
-	// Draw draws that many letters and digits of a name by lot, as String of k8s.io/apimachinery/pkg/util/rand does.
+	// Draw returns that many random letters and digits, as String of k8s.io/apimachinery/pkg/util/rand does.
 	Draw func(length int) string
 }
 
@@ -48,10 +48,10 @@ type call struct {
 	kind schema.GroupVersionKind
 }
 
-// cached is an object in a cache: what controllers are given, and what it must still be when they are done.
+// cached is an object in a cache, with a copy to detect modifications.
 type cached struct{ given, is client.Object }
 
-// untouched makes sure that the controller, which may read its cache without copying, has changed nothing.
+// untouched makes sure that the controller, which may read its cache without copying, has modified nothing.
 func (c cached) untouched() error {
 	if c.is != nil && !apiequality.Semantic.DeepEqual(c.given, c.is) {
 		return fmt.Errorf("the controller changed %T %s in its cache", c.is, c.is.GetName())
@@ -63,7 +63,7 @@ func (c cached) untouched() error {
 type cache struct {
 	items   map[types.NamespacedName]cached
 	pending []event
-	// lost: the watch is broken, the next delivery lists anew. twice: the next event comes twice.
+	// lost: the watch is broken, the next delivery lists again. twice: the next event is delivered twice.
 	lost, twice bool
 }
 
@@ -75,7 +75,7 @@ func (c *cache) objects() map[types.NamespacedName]client.Object {
 	return out
 }
 
-// put takes in an event. An object that leaves the cache must be what it was when it came.
+// put applies an event. An object that leaves the cache must not have been modified.
 func (p *process) put(c *cache, e event) error {
 	key := client.ObjectKeyFromObject(e.object())
 	err := c.items[key].untouched()
@@ -96,7 +96,7 @@ func (p *process) cached(is client.Object) cached {
 	return cached{given: given, is: p.stripped(is)}
 }
 
-// stripped is a copy of a pod or a node with what the cache holds of it, and anything else itself.
+// stripped returns a copy of a pod or a node with the fields of the cache, and any other object itself.
 func (p *process) stripped(is client.Object) client.Object {
 	if p.w.kind.whole {
 		return is
@@ -114,13 +114,13 @@ func (p *process) stripped(is client.Object) client.Object {
 	return is
 }
 
-// timer is a request to be queued at a time.
+// timer is a request to enqueue at a time.
 type timer struct {
 	at      time.Time
 	request reconcile.Request
 }
 
-// process is a controller while it runs: its reconciler, caches and queue. All of it goes with a crash.
+// process is a running controller: its reconciler, caches and queue, all lost in a crash.
 type process struct {
 	w          *World
 	reconciler reconcile.Reconciler
@@ -132,7 +132,7 @@ type process struct {
 	dead       bool
 }
 
-// start begins a process, with caches that are in step with the apiserver.
+// start starts a process, with caches that are in sync with the apiserver.
 func (w *World) start(ctx context.Context) error {
 	p := &process{
 		w: w, caches: map[schema.GroupVersionKind]*cache{}, failures: map[reconcile.Request]int{},
@@ -173,14 +173,14 @@ func (w *World) start(ctx context.Context) error {
 	return nil
 }
 
-// resync queues all objects of the kind that is reconciled.
+// resync enqueues all objects of the kind that is reconciled.
 func (p *process) resync() {
 	for _, o := range inOrder(p.cache(p.w.primary).objects()) {
 		p.add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
 	}
 }
 
-// IndexField remembers an index, for reads of the cache by field.
+// IndexField registers an index, for reads of the cache by field.
 func (p *process) IndexField(_ context.Context, o client.Object, field string, of client.IndexerFunc) error {
 	kind, err := apiutil.GVKForObject(o, p.w.store.scheme)
 	if err != nil {
@@ -201,7 +201,7 @@ func (p *process) match(kind schema.GroupVersionKind, o client.Object, field, va
 	return slices.Contains(of(o), value), nil
 }
 
-// cache returns the cache of a kind, which begins with the first use.
+// cache returns the cache of a kind, which starts with the first use.
 func (p *process) cache(kind schema.GroupVersionKind) *cache {
 	c := p.caches[kind]
 	if c == nil {
@@ -214,14 +214,14 @@ func (p *process) cache(kind schema.GroupVersionKind) *cache {
 	return c
 }
 
-// notice puts an event under way to the cache.
+// notice appends an event to those pending for the cache.
 func (p *process) notice(e event) {
 	if c := p.caches[e.kind]; c != nil && !c.lost {
 		c.pending = append(c.pending, e)
 	}
 }
 
-// deliver shows the next event of a kind to the controller.
+// deliver applies the next event of a kind to the cache.
 func (p *process) deliver(kind schema.GroupVersionKind) error {
 	c := p.caches[kind]
 	if c.lost {
@@ -237,7 +237,7 @@ func (p *process) deliver(kind schema.GroupVersionKind) error {
 	return p.put(c, e)
 }
 
-// relist shows what has changed since, as one event for each object.
+// relist applies what has changed since, as one event for each object.
 func (p *process) relist(kind schema.GroupVersionKind, c *cache) error {
 	c.lost, c.pending = false, nil
 	was := c.objects()
@@ -260,7 +260,7 @@ func (p *process) relist(kind schema.GroupVersionKind, c *cache) error {
 	return errors.Join(errs...)
 }
 
-// wake queues the requests that an event stands for.
+// wake enqueues the requests of an event.
 func (p *process) wake(e event) {
 	if to := p.w.mapped[e.kind]; to != nil {
 		for _, r := range to(p.w, p.stripped(e.old), p.stripped(e.is)) {
@@ -290,7 +290,7 @@ func (p *process) add(r reconcile.Request) {
 	}
 }
 
-// ring queues the requests whose time has come.
+// ring enqueues the requests that are due.
 func (p *process) ring() {
 	now := p.w.clock.Now()
 	p.timers = slices.DeleteFunc(p.timers, func(t timer) bool {
@@ -302,7 +302,7 @@ func (p *process) ring() {
 	})
 }
 
-// reconcile runs one reconcile. What it returns decides when the next one comes.
+// reconcile runs one reconcile, and requeues the request by its result.
 func (p *process) reconcile(ctx context.Context, i int) (err error) {
 	request := p.queue[i]
 	p.queue = slices.Delete(p.queue, i, i+1)
@@ -318,9 +318,9 @@ func (p *process) reconcile(ctx context.Context, i int) (err error) {
 	at := p.w.clock.Now()
 	switch {
 	case errors.Is(failed, reconcile.TerminalError(nil)):
-		p.w.tell("reconcile %s: %v", request, failed)
+		p.w.record("reconcile %s: %v", request, failed)
 	case failed != nil:
-		p.w.tell("reconcile %s: %v", request, failed)
+		p.w.record("reconcile %s: %v", request, failed)
 		wait := min(firstBackoff<<min(p.failures[request], 20), lastBackoff)
 		p.failures[request]++
 		p.timers = append(p.timers, timer{at: at.Add(wait), request: request})
@@ -356,7 +356,7 @@ func (p *process) ask(c call) error {
 	}
 	p.w.calls++
 	for _, f := range p.w.faults(true, p.w.calls) {
-		p.w.tell("FAULT %s", f)
+		p.w.record("FAULT %s", f)
 		if _, err := f.Kind.answer("", c); err != nil {
 			return err
 		}
@@ -380,7 +380,7 @@ func (p *process) send(r Request) (client.Object, error) {
 		if r.DryRun && !f.Kind.ofCalls() {
 			continue
 		}
-		w.tell("FAULT %s at %s", f, r)
+		w.record("FAULT %s at %s", f, r)
 		switch f.Kind { //nolint:exhaustive // The default is for the answers.
 		case CrashBefore:
 			crash, do = true, false

@@ -10,17 +10,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Rule must hold all the time. Its functions read the world and change nothing.
+// Rule must always hold. Its functions read the world and change nothing.
 type Rule struct {
 	Name string
-	// Write judges a write of the controller, when it has reached the apiserver; nil if the rule is not about writes.
+	// Write checks a write of the controller once it has reached the apiserver; nil if the rule is not about writes.
 	Write func(*World, Change) error
-	// State judges the world after each step; nil if the rule is not about states.
+	// State checks the world after each step; nil if the rule is not about states.
 	State func(*World) error
 }
 
-// DeletesByUID is the rule that the controller deletes nothing but the very object that it means: another one may have
-// taken the name since its cache was filled.
+// DeletesByUID is the rule that deletions have a UID precondition: another object of the name may have been created since.
 func DeletesByUID() Rule {
 	return Rule{Name: "deletions name the UID", Write: func(_ *World, c Change) error {
 		if c.Verb == Delete && (c.Preconditions == nil || c.Preconditions.UID == nil) {
@@ -30,11 +29,11 @@ func DeletesByUID() Rule {
 	}}
 }
 
-// OwnOnly is the rule that the controller changes and deletes objects of type T only if mine, by what they were before.
-func OwnOnly[T client.Object](mine func(*World, T) bool) Rule {
+// OwnOnly is the rule that the controller changes and deletes only objects of type T for which own was true before.
+func OwnOnly[T client.Object](own func(*World, T) bool) Rule {
 	return Rule{Name: "others' objects are left alone", Write: func(w *World, c Change) error {
 		before, ok := c.Before.(T)
-		if ok && c.Verb != Create && c.Err == nil && !mine(w, before) {
+		if ok && c.Verb != Create && c.Err == nil && !own(w, before) {
 			return fmt.Errorf("%s belongs to %s", c.Request, ownerOf(before))
 		}
 		return nil
@@ -45,11 +44,11 @@ func ownerOf(o client.Object) string {
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
 		return ref.Kind + " " + ref.Name
 	}
-	return "nobody"
+	return "none"
 }
 
-// AtMost is the rule that no creation of the controller makes more than most objects of type T that count. A late write
-// is one too many that no controller can help, so each of them is one more.
+// AtMost is the rule that no creation of the controller makes more than most objects of type T that count. No controller can
+// prevent a late write, so each raises the limit by one.
 func AtMost[T client.Object](name string, counts func(*World, T) bool, most func(*World) int) Rule {
 	return Rule{Name: name, Write: func(w *World, c Change) error {
 		if _, ok := c.After.(T); !ok || c.Verb != Create || c.Late {
@@ -73,33 +72,32 @@ func AtMost[T client.Object](name string, counts func(*World, T) bool, most func
 	}}
 }
 
-// Floor is a number of good objects of type T that the controller must not go below by its own hand: whenever it takes a
-// good one out, by a change or a deletion, enough others must be good by what it can know.
+// AtLeast is a number of good objects of type T that the controller's own writes must leave: whenever one of its writes changes or
+// deletes a good one, enough others must be good as far as it can know.
 //
-// It can know its cache and its own writes, also those of a former process and those whose answer it never got; it
-// cannot know what others did and no watch has shown. So a pod that has become ready since its cache was filled may go.
-// Late writes are not judged, but they count.
-type Floor[T client.Object] struct {
+// It knows its cache and its own writes, also those of a former process and those without an answer; it does not know what others
+// did until a watch event shows it. So a pod that has become ready since may be deleted. Late writes are not checked, but counted.
+type AtLeast[T client.Object] struct {
 	Name string
-	// Good tells whether an object counts.
+	// Good reports whether an object counts.
 	Good func(*World, T) bool
-	// Least is how many must be left.
+	// Least returns how many must be left.
 	Least func(*World) int
-	// Verbs are the writes that are judged and counted; nil means all.
+	// Verbs are the writes that are checked and counted; nil means all.
 	Verbs []Verb
-	// Free tells of a write that it counts and is not judged; nil means that all are.
+	// Free reports whether a write is counted but not checked; nil means that all are checked.
 	Free func(*World, Change) bool
 }
 
 // Rule returns the rule.
-func (f Floor[T]) Rule() Rule { return Rule{Name: f.Name, Write: f.judge} }
+func (f AtLeast[T]) Rule() Rule { return Rule{Name: f.Name, Write: f.check} }
 
-func (f Floor[T]) judge(w *World, c Change) error {
+func (f AtLeast[T]) check(w *World, c Change) error {
 	limit := f.Least(w)
 	if limit <= 0 || c.Late || !f.took(w, c) || f.Free != nil && f.Free(w, c) {
 		return nil
 	}
-	out := map[types.UID]int64{} // in which version it was taken out
+	out := map[types.UID]int64{} // by the version of that write
 	for _, was := range w.changes {
 		if f.took(w, was) {
 			out[was.Before.GetUID()] = version(was.After)
@@ -121,15 +119,15 @@ func (f Floor[T]) judge(w *World, c Change) error {
 	return nil
 }
 
-// took tells whether a write took a good object out.
-func (f Floor[T]) took(w *World, c Change) bool {
+// took reports whether a write has changed or deleted a good object.
+func (f AtLeast[T]) took(w *World, c Change) bool {
 	if c.By != controller || c.Err != nil || c.Verb == Create || f.Verbs != nil && !slices.Contains(f.Verbs, c.Verb) {
 		return false
 	}
 	return f.good(w, c.Before) && (c.Verb == Delete || !f.good(w, c.After))
 }
 
-func (f Floor[T]) good(w *World, o client.Object) bool {
+func (f AtLeast[T]) good(w *World, o client.Object) bool {
 	t, ok := o.(T)
 	return ok && f.Good(w, t)
 }

@@ -14,22 +14,22 @@ const (
 	// staleSteps and lateSteps are how long Stale and LateWrite last in a sweep.
 	staleSteps = 25
 	lateSteps  = 12
-	// shownSteps and shownWrites are how much of a story a failure shows.
+	// shownSteps and shownWrites are how many lines of a story a failure prints.
 	shownSteps  = 60
 	shownWrites = 10
 )
 
-// Result is what came of a run.
+// Result is the result of a run.
 type Result struct {
-	// Err says what went wrong, nil if nothing did.
+	// Err is the failure, nil if there is none.
 	Err error
-	// Summary is what the kind says of the world at the end.
+	// Summary is Kind.Summary of the final world.
 	Summary string
 	// Story is what happened, a line each.
 	Story []string
-	// Writes and Calls are how many the controller made.
+	// Writes and Calls are how many the controller sent.
 	Writes, Calls int
-	// Stall is the longest time, in the time of the world, that nothing happened until the controller went on by itself.
+	// Stall is the longest time, by the world's clock, that nothing happened until the controller continued by a timer.
 	Stall time.Duration
 	// WriteLines are the writes of the controller, a line each.
 	WriteLines []string
@@ -46,7 +46,7 @@ func Run(ctx context.Context, k Kind, s Scenario, sch Schedule) Result {
 	r.Writes, r.Calls = w.writes, w.calls
 	if r.Err == nil {
 		r.Summary = k.Summary(w)
-		r.Err = w.quiet(ctx)
+		r.Err = w.checkIdle(ctx)
 	}
 	r.Story = w.story
 	for _, line := range w.story {
@@ -57,14 +57,14 @@ func Run(ctx context.Context, k Kind, s Scenario, sch Schedule) Result {
 	return r
 }
 
-// RunError is a run that went wrong.
+// RunError is a failed run.
 type RunError struct {
 	Scenario string
 	Schedule Schedule
 	Result   Result
 }
 
-// Error tells the story of the failure: what went wrong, how to see it again, and what happened last.
+// Error returns the failure, how to replay it, and the last steps.
 func (f *RunError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %v\nreplay: %s='%s/%s'\n", f.Scenario, f.Result.Err, ReplayEnv, f.Scenario, f.Schedule)
@@ -77,19 +77,19 @@ func (f *RunError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns what went wrong.
+// Unwrap returns the failure.
 func (f *RunError) Unwrap() error { return f.Result.Err }
 
-// ErrOtherEnd says that a run came to rest in another state than the undisturbed one.
-var ErrOtherEnd = errors.New("the end is another one than without faults")
+// ErrOtherEnd means that a run came to rest in another state than the undisturbed one.
+var ErrOtherEnd = errors.New("the final state differs from that without faults")
 
-// ErrNotAgain says that the same schedule gave two different runs, so that nothing that is found could be found again.
+// ErrNotAgain means that the same schedule gave two different runs, so that failures can't be replayed.
 var ErrNotAgain = errors.New("the same schedule gave another run")
 
-// ErrUndeclared says that the controller does something else when its cache holds more than it declares.
+// ErrUndeclared means that the run is another one when the cache has more fields than the kind declares.
 var ErrUndeclared = errors.New("the controller reads a field that is not among its Fields")
 
-// ErrStalled says that the controller left the world standing still for too long.
+// ErrStalled means that nothing happened for too long until the controller continued by a timer.
 var ErrStalled = errors.New("the world stood still")
 
 // Checker runs schedules of one scenario and compares them with the undisturbed run.
@@ -99,16 +99,17 @@ type Checker struct {
 	calm     Result
 	// Limit is the longest Result.Stall that a run may have; 0 means any.
 	Limit time.Duration
-	// Every leaves all but each n-th schedule of a sweep out; 0 and 1 leave none out.
+	// Every keeps each n-th schedule of a sweep only; 0 and 1 keep all.
 	Every int
 	// Runs is how many schedules were tried.
 	Runs int
-	// Stall is the longest Result.Stall of a run that went well, Staller its schedule.
+	// Stall is the longest Result.Stall of a run without failure, Staller its schedule.
 	Stall   time.Duration
 	Staller Schedule
 }
 
-// NewChecker plays the scenario without faults, twice, and once with a cache that holds whole objects. The error is a *RunError if that goes wrong.
+// NewChecker plays the scenario without faults, twice, and once with a cache of whole objects. The error is a *RunError if that
+// fails.
 func NewChecker(ctx context.Context, k Kind, s Scenario) (*Checker, error) {
 	c := &Checker{kind: k, scenario: s, calm: Run(ctx, k, s, Schedule{})}
 	again := Run(ctx, k, s, Schedule{})
@@ -136,10 +137,10 @@ func firstDifference(a, b []string) string {
 	return "one is longer"
 }
 
-// Calm is the undisturbed run.
+// Calm returns the undisturbed run.
 func (c *Checker) Calm() Result { return c.calm }
 
-// Try runs one schedule and compares its end. A failure is shrunk: faults that it does not need are left out.
+// Try runs one schedule and compares its final state. A failure is reduced: faults that it does not need are left out.
 func (c *Checker) Try(ctx context.Context, sch Schedule) error {
 	r := c.try(ctx, sch)
 	if r.Stall > c.Stall && r.Err == nil {
@@ -199,7 +200,7 @@ func (c *Checker) Sweep(ctx context.Context, seed int64, kinds []FaultKind) []er
 	return failed
 }
 
-// planned is about how many schedules a plan has: a sweep with another order of steps may have some writes more or less.
+// planned estimates how many schedules a plan has: a sweep with another order of steps may have more or fewer writes.
 func (c *Checker) planned(p Plan) int {
 	faults := 0
 	for _, kind := range p.Faults {
@@ -212,7 +213,7 @@ func (c *Checker) planned(p Plan) int {
 	return p.Sweeps*faults + p.Seeds
 }
 
-// newFault is a fault of ordinary length, or of one drawn by lot.
+// newFault returns a fault of the default length, or of a random one.
 func newFault(kind FaultKind, at int, rng *rand.Rand) Fault {
 	f := Fault{Kind: kind, At: at}
 	switch kind { //nolint:exhaustive // The others have no length.
@@ -227,9 +228,9 @@ func newFault(kind FaultKind, at int, rng *rand.Rand) Fault {
 	return f
 }
 
-// Random tries a schedule that the seed draws: the order of steps, and up to four faults.
+// Random tries a random schedule of the seed: the order of steps, and up to four faults.
 func (c *Checker) Random(ctx context.Context, seed int64, kinds []FaultKind) error {
-	rng := rand.New(rand.NewSource(seed)) //nolint:gosec // The seed is what makes a run happen again.
+	rng := rand.New(rand.NewSource(seed)) //nolint:gosec // The seed makes a run reproducible.
 	s := Schedule{Seed: seed}
 	if len(kinds) > 0 {
 		for range rng.Intn(5) {

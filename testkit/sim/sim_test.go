@@ -32,20 +32,20 @@ var setKey = types.NamespacedName{Namespace: "shop", Name: "web"}
 type toy struct {
 	Process
 	expect *expect.Store
-	// unsure: a creation had no clear answer, so the cache can't be believed before the apiserver was asked.
+	// unsure: a creation had no clear answer, so the apiserver has to be read before the cache can be used.
 	unsure bool
 
-	// lot: names are drawn by lot, and no creation is waited for.
+	// lot: names are random, without expectations of creations.
 	lot bool
-	// anyUID: a deletion takes whatever has the name.
+	// anyUID: deletions have no UID precondition.
 	anyUID bool
-	// forgets: no deletion is waited for, so the budget is counted from pods that are gone.
+	// forgets: deletions have no expectations, so the budget is counted from pods that are gone.
 	forgets bool
-	// chatty: the status is written each time.
+	// chatty: the status is written by each reconcile.
 	chatty bool
-	// spoils: it writes into its cache.
+	// spoils: it modifies objects of its cache.
 	spoils bool
-	// sleepy: it begins after an hour.
+	// sleepy: it starts after an hour.
 	sleepy bool
 }
 
@@ -222,7 +222,7 @@ func toyKind(t *testing.T, bug func(*toy)) Kind {
 		Rules: []Rule{
 			DeletesByUID(),
 			AtMost("never more pods than wanted", alive, want),
-			Floor[*corev1.Pod]{
+			AtLeast[*corev1.Pod]{
 				Name: "one pod at a time",
 				Good: func(_ *World, p *corev1.Pod) bool { return serves(p) }, Least: func(w *World) int { return want(w) - 1 },
 			}.Rule(),
@@ -256,7 +256,7 @@ func toyScenario() Scenario {
 	}}
 }
 
-// tryAll draws and sweeps, and returns the first failure.
+// tryAll tries random schedules and sweeps, and returns the first failure.
 func tryAll(t *testing.T, k Kind, s Scenario, seeds int64) (*Checker, error) {
 	t.Helper()
 	c, err := NewChecker(t.Context(), k, s)
@@ -353,7 +353,7 @@ func TestAWorldThatStandsStillIsFound(t *testing.T) {
 	require.ErrorIs(t, c.Try(t.Context(), Schedule{}), ErrStalled)
 }
 
-// restless always has something to do.
+// restless always has a step.
 type restless struct{}
 
 func (restless) Steps(*World) []Step {

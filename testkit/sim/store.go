@@ -43,7 +43,7 @@ const (
 // defaultGrace is the termination grace period of a pod that names none, as in kube 1.36.
 const defaultGrace = 30
 
-// pvcProtection keeps a claim while a pod mounts it, as in kube 1.36.
+// pvcProtection keeps a PVC while a pod mounts it, as in kube 1.36.
 const pvcProtection = "kubernetes.io/pvc-protection"
 
 // Request is one write as it reaches the apiserver.
@@ -66,7 +66,7 @@ type Request struct {
 	DryRun bool
 }
 
-// String names the request, for stories.
+// String returns the line of a story about the request.
 func (r Request) String() string {
 	what := strings.ToLower(r.Kind.Kind)
 	if r.Sub != "" {
@@ -75,7 +75,7 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s %s %s", r.Verb, what, r.Key.Name)
 }
 
-// event is a change of one object as watches see it: a new object has no old, one that is gone only that.
+// event is a watch event: old is nil for a new object, is for a deleted one.
 type event struct {
 	kind    schema.GroupVersionKind
 	old, is client.Object
@@ -89,7 +89,7 @@ func (e event) object() client.Object {
 	return e.old
 }
 
-// store is an apiserver: see the list in doc.go of what it does as a real one does.
+// store is the simulated apiserver: doc.go lists how far it behaves like a real one.
 type store struct {
 	scheme  *runtime.Scheme
 	clock   clock.PassiveClock
@@ -97,11 +97,11 @@ type store struct {
 	kinds   map[schema.GroupVersionKind]map[types.NamespacedName]client.Object
 	version int64
 	serial  int
-	// changed is told of each event.
+	// changed is called with each event.
 	changed func(event)
-	// admit may refuse a write; nil lets all pass. The object is the one to be stored, nil for a deletion.
+	// admit may refuse a write; nil admits all. The object is the one to be stored, nil for a deletion.
 	admit func(r Request, old, is client.Object) error
-	// furnish gives new pods something in each field that a cache may drop.
+	// furnish sets each field of new pods that a cache may drop.
 	furnish bool
 }
 
@@ -125,7 +125,7 @@ func inOrder(objects map[types.NamespacedName]client.Object) []client.Object {
 	return out
 }
 
-// gvks are the kinds that have had objects, in order.
+// gvks returns the kinds that have had objects, in order.
 func (s *store) gvks() []schema.GroupVersionKind {
 	return slices.SortedFunc(maps.Keys(s.kinds), func(a, b schema.GroupVersionKind) int {
 		return cmp.Compare(a.String(), b.String())
@@ -137,7 +137,7 @@ func resourceOf(kind schema.GroupVersionKind) schema.GroupResource {
 	return plural.GroupResource()
 }
 
-// do carries out a request and returns the object as it is then; after a deletion, as it was or is being deleted.
+// do carries out a request and returns the object before and after it.
 func (s *store) do(r Request) (before, after client.Object, err error) {
 	before = s.kinds[r.Kind][r.Key]
 	if r.Verb != Create && before == nil {
@@ -203,7 +203,7 @@ func (s *store) create(r *Request) (before, after client.Object, err error) {
 	case *corev1.Pod:
 		o.Status.Phase = corev1.PodPending
 		if s.furnish {
-			testkit.Furnish(o)
+			testkit.FillDropped(o)
 		}
 	case *corev1.PersistentVolumeClaim:
 		o.Status.Phase = corev1.ClaimPending
@@ -218,7 +218,7 @@ func (s *store) create(r *Request) (before, after client.Object, err error) {
 	return nil, is, nil
 }
 
-// draw makes a part of a name by lot.
+// draw returns a random part of a name.
 func draw(rng *rand.Rand, length int) string {
 	const letters = "bcdfghjklmnpqrstvwxz2456789"
 	out := make([]byte, length)
@@ -228,7 +228,7 @@ func draw(rng *rand.Rand, length int) string {
 	return string(out)
 }
 
-// update stores is in the place of before, as far as the subresource lets it.
+// update replaces before by is, as far as the subresource allows.
 func (s *store) update(r Request, before, is client.Object) (client.Object, error) {
 	if err := s.current(r, before, is); err != nil {
 		return nil, err
@@ -251,7 +251,7 @@ func (s *store) update(r Request, before, is client.Object) (client.Object, erro
 		return nil, err
 	}
 	if apiequality.Semantic.DeepEqual(before, is) {
-		return before, nil // as the apiserver, which writes nothing then and sends no event
+		return before, nil // like the apiserver, which stores nothing and sends no event
 	}
 	if !r.DryRun {
 		s.commit(r.Kind, before, is)
@@ -259,14 +259,14 @@ func (s *store) update(r Request, before, is client.Object) (client.Object, erro
 	return is, nil
 }
 
-// current checks what a write says of the object that it is meant for.
+// current checks the UID and the resourceVersion of a write.
 func (s *store) current(r Request, before, is client.Object) error {
 	refuse := func(format string, args ...any) error {
 		return apierrors.NewConflict(resourceOf(r.Kind), r.Key.Name, fmt.Errorf(format, args...))
 	}
 	uid := is.GetUID()
 	if r.Verb == Patch && r.Sub == "status" && custom(r.Kind) {
-		uid = "" // the metadata that is sent along is not looked at, but for the version
+		uid = "" // of the metadata, only the version counts
 	}
 	if uid != "" && uid != before.GetUID() {
 		if r.Verb == Patch { // only of an update is the UID a precondition
@@ -288,7 +288,7 @@ func (s *store) current(r Request, before, is client.Object) error {
 	return nil
 }
 
-// restrict takes off is what the subresource doesn't let a writer change, and refuses what nobody may.
+// restrict reverts what the subresource does not let a writer change, and refuses what is immutable.
 func restrict(r Request, before, is client.Object, now time.Time) error {
 	pod, isPod := is.(*corev1.Pod)
 	switch r.Sub {
@@ -337,7 +337,7 @@ func restrict(r Request, before, is client.Object, now time.Time) error {
 	return mayChange(r, before, is)
 }
 
-// noResource is what an apiserver says where it does not serve the path at all.
+// noResource is the error of an apiserver that does not serve the path at all.
 func noResource(r Request) error {
 	err := apierrors.NewNotFound(resourceOf(r.Kind), "")
 	err.ErrStatus.Message = "the server could not find the requested resource"
@@ -363,8 +363,8 @@ func mayChange(r Request, before, is client.Object) error {
 	return apierrors.NewInvalid(r.Kind.GroupKind(), r.Key.Name, faults)
 }
 
-// podSpecMayChange refuses changes of a pod's spec but those of images, as in kube 1.36; tolerations, deadlines and
-// gates of scheduling, which may change too, are of no matter to our controllers.
+// podSpecMayChange refuses changes of a pod's spec except those of images, as in kube 1.36; tolerations, deadlines and scheduling
+// gates, which may change too, don't matter to our controllers.
 func podSpecMayChange(before, is *corev1.Pod) error {
 	if len(before.Spec.Containers) == len(is.Spec.Containers) {
 		same := is.Spec.DeepCopy()
@@ -380,7 +380,7 @@ func podSpecMayChange(before, is *corev1.Pod) error {
 	})
 }
 
-// remove deletes an object, or begins to.
+// remove deletes an object, or sets its deletionTimestamp.
 func (s *store) remove(r Request, before client.Object) (client.Object, error) {
 	if p := r.Preconditions; p != nil {
 		if p.UID != nil && *p.UID != before.GetUID() || p.ResourceVersion != nil && *p.ResourceVersion != before.GetResourceVersion() {
@@ -415,7 +415,7 @@ func (s *store) remove(r Request, before client.Object) (client.Object, error) {
 	return is, nil
 }
 
-// graceOf is the time in seconds that a deleted object is given: none, but to pods that run on a node, as in kube 1.36.
+// graceOf returns the grace period in seconds of a deletion: 0 except for pods that run on a node, as in kube 1.36.
 func graceOf(o client.Object, asked *int64) int64 {
 	pod, ok := o.(*corev1.Pod)
 	switch {
@@ -429,8 +429,8 @@ func graceOf(o client.Object, asked *int64) int64 {
 	return defaultGrace
 }
 
-// commit stores an object at the next version and tells the watches. One that is being deleted, with nothing left to wait
-// for, goes.
+// commit stores an object at the next version and notifies the watches. A terminating one without finalizers and grace period is
+// removed.
 func (s *store) commit(kind schema.GroupVersionKind, old, is client.Object) {
 	s.version++
 	key := client.ObjectKeyFromObject(is)
@@ -449,7 +449,7 @@ func (s *store) commit(kind schema.GroupVersionKind, old, is client.Object) {
 	s.changed(event{kind: kind, old: old, is: is, version: s.version})
 }
 
-// roundTrip copies an object by way of JSON, as it travels: times lose what is less than a second.
+// roundTrip copies an object by JSON, as on the wire: times are truncated to seconds.
 func (s *store) roundTrip(o client.Object) (client.Object, error) {
 	raw, err := json.Marshal(o)
 	if err != nil {
@@ -473,7 +473,7 @@ func part(o client.Object, name string) reflect.Value {
 	return reflect.ValueOf(o).Elem().FieldByName(name)
 }
 
-// custom tells whether a kind comes from a CustomResourceDefinition: its group has a dot and is none of Kubernetes'.
+// custom reports whether a kind is that of a CustomResourceDefinition: its group has a dot and is none of Kubernetes'.
 func custom(kind schema.GroupVersionKind) bool {
 	return strings.Contains(kind.Group, ".") && !strings.HasSuffix(kind.Group, ".k8s.io")
 }

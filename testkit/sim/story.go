@@ -14,12 +14,12 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// Describe is a Kind.Describe for stories that somebody reads: what is new of a pod, as Face tells it, or of another object, as
-// other does; nil and what it tells nothing of say nothing.
+// Describe returns a Kind.Describe for golden stories: what is new in DescribePod of a pod, or in other of another object; other
+// may be nil.
 func Describe(other func(client.Object) []string) func(Change) string {
-	tell := func(o client.Object) []string {
+	describe := func(o client.Object) []string {
 		if pod, ok := o.(*corev1.Pod); ok {
-			return Face(pod)
+			return DescribePod(pod)
 		}
 		if o == nil || other == nil {
 			return nil
@@ -30,13 +30,13 @@ func Describe(other func(client.Object) []string) func(Change) string {
 		if c.Verb == Delete || c.After == nil {
 			return ""
 		}
-		was := tell(c.Before)
-		return strings.Join(slices.DeleteFunc(tell(c.After), func(line string) bool { return slices.Contains(was, line) }), ", ")
+		was := describe(c.Before)
+		return strings.Join(slices.DeleteFunc(describe(c.After), func(line string) bool { return slices.Contains(was, line) }), ", ")
 	}
 }
 
-// Face is what a story tells of a pod.
-func Face(p *corev1.Pod) []string {
+// DescribePod returns the lines of a story about a pod.
+func DescribePod(p *corev1.Pod) []string {
 	out := []string{"image " + p.Spec.Containers[0].Image, string(lifecycle.Of(p))}
 	for _, c := range p.Status.ContainerStatuses {
 		switch {
@@ -52,7 +52,7 @@ func Face(p *corev1.Pod) []string {
 		}
 	}
 	if p.Labels[keys.SpecifiedDelete] != "" {
-		out = append(out, "named for deletion")
+		out = append(out, "to delete")
 	}
 	if p.Labels["hold"] != "" {
 		out = append(out, "held")
@@ -63,9 +63,9 @@ func Face(p *corev1.Pod) []string {
 	return out
 }
 
-// Tale is the story of an undisturbed run in lines that a reader follows: revisions are numbered, and so are pods whose names
-// are drawn by lot, and what he can do without is left out. set is the name of the workload.
-func Tale(lines []string, set string) string {
+// StoryText returns the story of an undisturbed run for golden files: revisions and pods with random names are numbered, and
+// lines of little interest are left out. set is the name of the workload.
+func StoryText(lines []string, set string) string {
 	drawn := regexp.MustCompile(`\b` + set + `-[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
 	hashed := regexp.MustCompile(`controllerrevision ` + set + `-[a-z0-9]+`)
 	names := map[string]string{}
@@ -85,7 +85,7 @@ func Tale(lines []string, set string) string {
 	for _, line := range lines {
 		line = strings.TrimSpace(line[min(len(line), len("    0        0s")):])
 		switch {
-		case strings.HasPrefix(line, "scheduler"), strings.HasPrefix(line, "user"), strings.Contains(line, "stranger"),
+		case strings.HasPrefix(line, "scheduler"), strings.HasPrefix(line, "user"), strings.Contains(line, "unowned"),
 			strings.HasPrefix(line, "kubelet: update") && !strings.Contains(line[len("kubelet: "):], ":"),
 			strings.HasPrefix(line, "the controller starts"):
 			continue

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// ReplayEnv is the environment variable that says how much of its Plan Test tries: a number of schedules, shared by its
-// scenarios and spread evenly over the plan, or "all". Without it there are few, for each change. The name of a scenario, a
-// slash and a schedule, as a failure prints them, replays that one.
+// ReplayEnv is the environment variable that says how much of its Plan Test tries: a number of schedules, shared by its scenarios
+// and spread evenly over the plan, or "all". The default is few. The name of a scenario, a slash and a schedule, as a failure
+// prints them, replays that one.
 const ReplayEnv = "FLOTILLA_SIM"
 
 // few is how many schedules are tried without ReplayEnv.
@@ -21,13 +21,13 @@ const few = 100
 
 // Plan is how much there is to try.
 type Plan struct {
-	// Sweeps is for how many orders of steps each fault is tried at each write: seeds 0, the orderly one, to Sweeps-1.
+	// Sweeps is for how many orders of steps each fault is tried at each write: seeds 0 to Sweeps-1.
 	Sweeps int
 	// Seeds is how many random schedules are tried beyond that.
 	Seeds int
 	// Faults are the kinds of faults; nil means all.
 	Faults []FaultKind
-	// Stall is the longest that the world may stand still until the controller goes on by itself; 0 means any time.
+	// Stall is the longest time that nothing may happen until the controller continues by a timer; 0 means any time.
 	Stall time.Duration
 }
 
@@ -89,10 +89,10 @@ func parseShare(text string, scenarios int) (int, error) {
 	return max(n/max(scenarios, 1), 1), nil
 }
 
-// play sweeps and draws, and returns how many schedules it tried, and how many there are. A share of 0 means all.
+// play tries sweeps and random schedules, and returns how many it tried, and how many there are. A share of 0 means all.
 func (p Plan) play(t *testing.T, k Kind, s Scenario, share int) (tried, planned int) {
 	t.Helper()
-	k.Describe = nil // Nobody reads a run that goes well.
+	k.Describe = nil // Stories are printed for failures alone.
 	c, err := NewChecker(t.Context(), k, s)
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func (p Plan) play(t *testing.T, k Kind, s Scenario, share int) (tried, planned 
 	return c.Runs, planned
 }
 
-// again replays one schedule and tells its whole story.
+// again replays one schedule and logs its whole story.
 func again(t *testing.T, k Kind, p Plan, s Scenario, text string) {
 	t.Helper()
 	sch, err := ParseSchedule(text)

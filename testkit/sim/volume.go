@@ -8,10 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Provisioner gives each claim a volume of the size that it asks for, and lets volumes grow: first it says that it does, then it
-// is done. A claim that it can't let grow gets the condition of that.
+// Provisioner binds each PVC to a volume of the requested size, and resizes volumes: first it sets the condition Resizing, then
+// the new capacity. A PVC that it can't resize gets the condition of that.
 type Provisioner struct {
-	// Fails tells whether a claim's volume can't grow; nil means that all can.
+	// Fails reports whether a PVC's volume can't be resized; nil means that all can.
 	Fails func(*corev1.PersistentVolumeClaim) bool
 	// Static tells whether nothing resizes a PVC's volume, and nothing says so; nil means none.
 	Static func(*corev1.PersistentVolumeClaim) bool
@@ -28,7 +28,7 @@ func (p Provisioner) Steps(w *World) []Step {
 	return out
 }
 
-// next is the claim after the next thing that happens to its volume, nil if nothing does.
+// next returns the PVC after the next change of its volume, nil if there is none.
 func (p Provisioner) next(w *World, is *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	c := is.DeepCopy()
 	has, asks := c.Status.Capacity[corev1.ResourceStorage], c.Spec.Resources.Requests[corev1.ResourceStorage]

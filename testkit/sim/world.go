@@ -26,67 +26,67 @@ import (
 )
 
 const (
-	// controller is who writes what the controller under test writes.
+	// controller is the name of the controller under test as a writer.
 	controller = "controller"
-	// user is who writes what a scenario writes.
+	// user is the name of the scenario as a writer.
 	user = "user"
 
 	// tick is how long a step takes.
 	tick = time.Millisecond
-	// maxSteps is how many steps a run may have before it counts as never coming to rest.
+	// maxSteps is how many steps a run may take to come to rest.
 	maxSteps = 20000
-	// idleTimers is how many timers in a row may go off with nothing written before the world is at rest.
+	// idleTimers is how many timers in a row may fire without a write until the world is at rest.
 	idleTimers = 10
 )
 
-// Kind says how a controller runs. It is the same for all scenarios.
+// Kind describes how a controller runs. It is the same for all scenarios.
 type Kind struct {
 	Scheme *runtime.Scheme
-	// New makes a reconciler as a process has it when it starts, with no memory of a former one.
+	// New returns a reconciler as a new process has it, without state of a former one.
 	New func(Process) (reconcile.Reconciler, error)
-	// Index adds the indexes that the cache is read by; nil if there are none.
+	// Index registers the indexes of the cache; nil if there are none.
 	Index func(context.Context, client.FieldIndexer) error
-	// For is the kind that is reconciled, as an empty object. Owns are kinds whose controller it is; Maps are kinds whose
-	// events stand for other requests: was is nil of an object that came, is of one that went.
+	// For is the kind that is reconciled, as an empty object. Owns are kinds that it controls; Maps are kinds whose events are
+	// mapped to requests: was is nil for a new object, is for a deleted one.
 	For  client.Object
 	Owns []client.Object
 	Maps map[client.Object]func(w *World, was, is client.Object) []reconcile.Request
-	// Fields are what the controller's cache holds of pods and nodes. The undisturbed run of a scenario is repeated with a
-	// cache that holds all, and must come to the same.
+	// Fields are the fields of pods and nodes in the controller's cache. The undisturbed run of a scenario is repeated with a
+	// cache of whole objects, and must be the same.
 	Fields podset.Fields
-	// Admit refuses writes, as a webhook does; nil lets all pass. A deletion has no object that is to be stored.
+	// Admit refuses writes, as a webhook does; nil admits all. For a deletion, the new object is nil.
 	Admit func(r Request, old, is client.Object) error
-	// Actors live beside the controller; Cluster returns the usual ones.
+	// Actors run beside the controller; Cluster returns the usual ones.
 	Actors []Actor
-	// Rules must hold all the time.
+	// Rules must always hold.
 	Rules []Rule
-	// Summary says what matters of the world at rest, in words that do not depend on names drawn by lot.
+	// Summary describes what matters of the world at rest, without random names.
 	Summary func(*World) string
-	// Describe says in a few words what a write has changed, for stories that somebody reads; nil and "" say nothing.
+	// Describe returns in a few words what a write has changed, for golden stories; nil and "" add nothing.
 	Describe func(Change) string
 
-	// whole is for that repetition: pods have something in each field, and the cache holds all of it.
+	// whole is for that repetition: pods have a value in each field, and the cache strips none.
 	whole bool
 }
 
-// Scenario is a story that a controller has to bring to a good end.
+// Scenario is a sequence of edits after which a controller has to reach the desired state.
 type Scenario struct {
 	Name string
-	// Objects are there before the controller starts. They get UIDs and versions.
+	// Objects exist before the controller starts. They get UIDs and resource versions.
 	Objects []client.Object
-	// Edits are what users and chance do to the world, in this order.
+	// Edits are changes from outside, in this order.
 	Edits []Edit
-	// Rules must hold in this scenario, and Actors live in it, beside those of the kind.
+	// Rules and Actors are those of this scenario, in addition to those of the kind.
 	Rules  []Rule
 	Actors []Actor
 	// Stall replaces that of the Plan, if it is not 0.
 	Stall time.Duration
 }
 
-// Edit is one thing done to the world from outside.
+// Edit is one change of the world from outside.
 type Edit struct {
 	Name string
-	// When says that the time has come; nil means at rest, and with a seed at any time. An edit whose time does not come is
+	// When reports whether the edit is due; nil means at rest, and with a seed at any time. An edit that never becomes due is
 	// done at rest.
 	When func(*World) bool
 	// Do does it.
@@ -99,29 +99,29 @@ type Step struct {
 	Do   func(context.Context) error
 }
 
-// Actor is somebody beside the controller who changes the world.
+// Actor is another component that changes the world.
 type Actor interface {
-	// Steps are what it could do now, in an order that depends on the world alone.
+	// Steps returns what it could do now, in an order that depends on the world alone.
 	Steps(*World) []Step
 }
 
-// Change is a write and what came of it.
+// Change is a write and its result.
 type Change struct {
-	// By is who wrote.
+	// By is the name of the writer.
 	By string
 	Request
-	// Late says that the process that wrote it had been replaced meanwhile.
+	// Late reports whether the process that wrote it had been replaced meanwhile.
 	Late bool
-	// Before is the object as it was, nil if there was none. After is as it is then, nil if the write was refused. Both are
-	// the world's own: nobody may change them.
+	// Before is the object before the write, nil if there was none. After is the object after it, nil if the write was refused.
+	// Both are the world's own and must not be changed.
 	Before, After client.Object
 	Err           error
 }
 
-// ByController tells whether the controller under test wrote it, in whatever incarnation.
+// ByController reports whether the controller under test wrote it, before or after a crash.
 func (c Change) ByController() bool { return c.By == controller }
 
-// late is a write of a process that is not the leader any more.
+// late is a write of a process that is no longer the leader.
 type late struct {
 	request Request
 	due     int
@@ -135,7 +135,7 @@ type World struct {
 	store    *store
 	clock    *clocktesting.FakePassiveClock
 	rng      *rand.Rand
-	lot      *rand.Rand // what the controller draws from
+	lot      *rand.Rand // for the controller's random names
 	process  *process
 
 	types   map[reflect.Type]schema.GroupVersionKind
@@ -147,8 +147,8 @@ type World struct {
 	edits               int // done so far
 	late                []late
 	frozen              int // the step until which no watch delivers
-	idle                int // timers that went off since the last change
-	// waited is the time that has passed with nothing to do since the last change or edit, longest the most of it after
+	idle                int // timers that fired since the last change
+	// waited is the time that has passed with nothing to do since the last change or edit, longest the longest such time after
 	// which the controller wrote.
 	waited, longest time.Duration
 	// settled are the versions of pods in which their kubelet has nothing to do.
@@ -158,13 +158,13 @@ type World struct {
 	broken  error
 }
 
-// begin is when every world begins.
+// begin is the initial time of every world.
 func begin() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) }
 
 func newWorld(k Kind, s Scenario, sch Schedule) (*World, error) {
 	w := &World{
 		kind: k, scenario: s, schedule: sch, clock: clocktesting.NewFakePassiveClock(begin()),
-		rng:     rand.New(rand.NewSource(sch.Seed)), //nolint:gosec // The seed is what makes a run happen again.
+		rng:     rand.New(rand.NewSource(sch.Seed)), //nolint:gosec // The seed makes a run reproducible.
 		lot:     rand.New(rand.NewSource(sch.Seed)), //nolint:gosec // As above.
 		settled: map[types.UID]string{}, types: map[reflect.Type]schema.GroupVersionKind{},
 		owned: map[schema.GroupVersionKind]bool{}, mapped: map[schema.GroupVersionKind]func(w *World, was, is client.Object) []reconcile.Request{},
@@ -210,12 +210,12 @@ func newWorld(k Kind, s Scenario, sch Schedule) (*World, error) {
 	return w, nil
 }
 
-// tell adds a line to the story.
-func (w *World) tell(format string, args ...any) {
+// logf adds a line to the story.
+func (w *World) record(format string, args ...any) {
 	w.story = append(w.story, fmt.Sprintf("%5d %9s  ", w.step, w.clock.Since(begin()).Round(tick))+fmt.Sprintf(format, args...))
 }
 
-// faults are those of the schedule at the n-th call or write.
+// faults returns those of the schedule at the n-th call or write.
 func (w *World) faults(ofCalls bool, n int) []Fault {
 	var out []Fault
 	for _, f := range w.schedule.Faults {
@@ -226,7 +226,7 @@ func (w *World) faults(ofCalls bool, n int) []Fault {
 	return out
 }
 
-// apply carries out a write and judges it.
+// apply carries out a write and checks the rules.
 func (w *World) apply(by string, r Request, lateWrite bool) (client.Object, error) {
 	if by == controller && !lateWrite {
 		w.longest = max(w.longest, w.waited)
@@ -253,7 +253,7 @@ func (w *World) apply(by string, r Request, lateWrite bool) (client.Object, erro
 			outcome = ": " + what
 		}
 	}
-	w.tell("%s%s: %s%s", by, number, r, outcome)
+	w.record("%s%s: %s%s", by, number, r, outcome)
 	if by != controller {
 		return after, err
 	}
@@ -269,16 +269,16 @@ func (w *World) apply(by string, r Request, lateWrite bool) (client.Object, erro
 
 func (w *World) rules() []Rule { return slices.Concat(w.kind.Rules, w.scenario.Rules) }
 
-// Changes are all writes so far, also those that were refused.
+// Changes returns all writes so far, also those that were refused.
 func (w *World) Changes() []Change { return w.changes }
 
-// Now is the time in this world.
+// Now returns the time in this world.
 func (w *World) Now() time.Time { return w.clock.Now() }
 
 // User returns a client that reads and writes the apiserver itself, as users do.
 func (w *World) User() client.Client { return w.as(user) }
 
-// as returns a client of somebody who does not lag behind.
+// as returns a client of a writer without a cache.
 func (w *World) as(name string) client.Client {
 	return &conn{
 		scheme: w.store.scheme, match: liveFields,
@@ -289,7 +289,7 @@ func (w *World) as(name string) client.Client {
 	}
 }
 
-// touch changes an annotation of the object that a write is for, as somebody may who is none of its business.
+// touch changes an annotation of the object that a write is for, as any other writer may.
 func (w *World) touch(r Request) {
 	is := w.store.kinds[r.Kind][r.Key]
 	if is == nil {
@@ -307,7 +307,7 @@ func (w *World) touch(r Request) {
 	}
 }
 
-// kindOf is the kind of objects of type T, which the scheme must know.
+// kindOf returns the kind of objects of type T, which the scheme must know.
 func kindOf[T client.Object](w *World) schema.GroupVersionKind {
 	t := reflect.TypeFor[T]()
 	kind, known := w.types[t]
@@ -321,17 +321,17 @@ func kindOf[T client.Object](w *World) schema.GroupVersionKind {
 	return kind
 }
 
-// All returns the objects of type T as they are, in the order of their names. Nobody may change them.
+// All returns the objects of type T in the apiserver, in the order of their names. They must not be changed.
 func All[T client.Object](w *World) []T { return typed[T](w.store.kinds[kindOf[T](w)]) }
 
-// Find returns the object of type T of that name as it is, the zero T if there is none. Nobody may change it.
+// Find returns the object of type T of that name in the apiserver, the zero T if there is none. It must not be changed.
 func Find[T client.Object](w *World, key types.NamespacedName) T {
 	o, _ := w.store.kinds[kindOf[T](w)][key].(T)
 	return o
 }
 
-// Cached returns the objects of type T as the controller's cache shows them, in the order of their names; none while no
-// controller runs. Nobody may change them.
+// Cached returns the objects of type T in the controller's cache, in the order of their names; none while no controller runs. They
+// must not be changed.
 func Cached[T client.Object](w *World) []T {
 	if w.process == nil || w.process.dead {
 		return nil
@@ -347,7 +347,7 @@ func typed[T client.Object](objects map[types.NamespacedName]client.Object) []T 
 	return out
 }
 
-// Set changes an object as a user does. One that is not there is left alone.
+// Set changes an object as a user does, if it exists.
 func Set[T client.Object](ctx context.Context, w *World, key types.NamespacedName, change func(T)) error {
 	o := Find[T](w, key)
 	if reflect.ValueOf(o).IsNil() {
@@ -358,7 +358,7 @@ func Set[T client.Object](ctx context.Context, w *World, key types.NamespacedNam
 	return w.User().Update(ctx, o)
 }
 
-// run plays until nothing is left to happen.
+// run takes steps until none is left.
 func (w *World) run(ctx context.Context) error {
 	ctx = logr.NewContext(ctx, logr.Discard())
 	if err := w.start(ctx); err != nil {
@@ -375,19 +375,19 @@ func (w *World) run(ctx context.Context) error {
 			return w.process.untouched()
 		}
 		if s.Name != "" {
-			w.tell("%s", s.Name)
+			w.record("%s", s.Name)
 		}
 		if err := s.Do(ctx); err != nil {
 			return fmt.Errorf("step %d %s: %w", w.step, s.Name, err)
 		}
-		if err := w.judge(); err != nil {
+		if err := w.checkRules(); err != nil {
 			return err
 		}
 	}
 }
 
-// judge looks whether a rule is broken.
-func (w *World) judge() error {
+// checkRules looks whether a rule is broken.
+func (w *World) checkRules() error {
 	if w.broken != nil {
 		return w.broken
 	}
@@ -403,7 +403,7 @@ func (w *World) judge() error {
 
 // next chooses the next step; there is none at the end.
 func (w *World) next() (Step, bool) {
-	classes := [][]Step{w.restart(), w.arrivals(false), w.timely(), w.deliveries(), w.passes(), w.acts()}
+	classes := [][]Step{w.restart(), w.arrivals(false), w.timely(), w.deliveries(), w.reconciles(), w.acts()}
 	if w.schedule.Seed != 0 {
 		if len(classes[0])+len(classes[2])+len(classes[3])+len(classes[4])+len(classes[5]) > 0 {
 			classes = append(classes, w.untimely())
@@ -422,11 +422,11 @@ func (w *World) next() (Step, bool) {
 	return w.whenIdle()
 }
 
-// whenIdle is what happens when nobody has anything to do: what was held back comes, or time passes, or the next edit.
+// whenIdle returns the step when nothing is due: what was delayed arrives, or time passes, or the next edit is done.
 func (w *World) whenIdle() (Step, bool) {
 	switch {
 	case w.frozen > w.step:
-		return Step{"the watches go on", func(context.Context) error { w.frozen = 0; return nil }}, true
+		return Step{"the watches resume", func(context.Context) error { w.frozen = 0; return nil }}, true
 	case len(w.late) > 0:
 		return w.arrivals(true)[0], true
 	case len(w.process.timers) > 0 && w.idle < idleTimers:
@@ -437,7 +437,7 @@ func (w *World) whenIdle() (Step, bool) {
 	return Step{}, false
 }
 
-// waiting lets time pass until the next timer.
+// waiting advances the clock to the next timer.
 func (w *World) waiting() Step {
 	first := slices.MinFunc(w.process.timers, func(a, b timer) int { return a.at.Compare(b.at) })
 	return Step{"", func(context.Context) error {
@@ -454,10 +454,10 @@ func (w *World) restart() []Step {
 	if !w.process.dead {
 		return nil
 	}
-	return []Step{{"the controller starts again", w.start}}
+	return []Step{{"the controller restarts", w.start}}
 }
 
-// arrivals are late writes whose time has come, or all of them.
+// arrivals returns the late writes that are due, or all of them.
 func (w *World) arrivals(all bool) []Step {
 	for i, l := range w.late {
 		if all || w.step >= l.due {
@@ -466,7 +466,7 @@ func (w *World) arrivals(all bool) []Step {
 				_, err := w.apply(controller, l.request, true)
 				var status apierrors.APIStatus
 				if errors.As(err, &status) {
-					return nil // its writer is gone, so nobody hears of it
+					return nil // its writer is gone
 				}
 				return err
 			}}}
@@ -475,7 +475,7 @@ func (w *World) arrivals(all bool) []Step {
 	return nil
 }
 
-// timely is the next edit if its time has come.
+// timely returns the next edit if it is due.
 func (w *World) timely() []Step {
 	if w.edits < len(w.scenario.Edits) {
 		if e := w.scenario.Edits[w.edits]; e.When != nil && e.When(w) {
@@ -485,7 +485,7 @@ func (w *World) timely() []Step {
 	return nil
 }
 
-// untimely is the next edit if it may come at any time.
+// untimely returns the next edit if it may be done at any time.
 func (w *World) untimely() []Step {
 	if w.edits < len(w.scenario.Edits) && w.scenario.Edits[w.edits].When == nil && w.rng.Intn(10) == 0 {
 		return []Step{w.edit()}
@@ -502,7 +502,7 @@ func (w *World) edit() Step {
 	}}
 }
 
-// deliveries are the watches that have something to say, the one with the oldest news first.
+// deliveries returns the watches with pending events, that with the oldest event first.
 func (w *World) deliveries() []Step {
 	p := w.process
 	if p.dead || w.frozen > w.step {
@@ -533,8 +533,8 @@ func (w *World) deliveries() []Step {
 	return out
 }
 
-// passes are the requests in the queue.
-func (w *World) passes() []Step {
+// reconciles returns the requests in the queue.
+func (w *World) reconciles() []Step {
 	p := w.process
 	if p.dead {
 		return nil
@@ -556,8 +556,9 @@ func (w *World) acts() []Step {
 	return out
 }
 
-// quiet makes sure that at rest the controller writes nothing, neither when all is looked at again nor after a restart.
-func (w *World) quiet(ctx context.Context) error {
+// checkIdle makes sure that at rest the controller writes nothing, neither when all objects are enqueued again nor after a
+// restart.
+func (w *World) checkIdle(ctx context.Context) error {
 	ctx = logr.NewContext(ctx, logr.Discard())
 	writes := w.writes
 	for _, begin := range []func() error{
@@ -571,7 +572,7 @@ func (w *World) quiet(ctx context.Context) error {
 			if err := w.process.reconcile(ctx, 0); err != nil {
 				return err
 			}
-			if err := w.judge(); err != nil {
+			if err := w.checkRules(); err != nil {
 				return err
 			}
 			if w.writes > writes {

@@ -36,7 +36,7 @@ import (
 const (
 	// Long is how long a step of a rollout may take on a busy machine.
 	Long = 90 * time.Second
-	// Poll is how often it is looked at.
+	// Poll is how often it is checked.
 	Poll = 100 * time.Millisecond
 )
 
@@ -44,14 +44,13 @@ const (
 type Config struct {
 	// Scheme adds the types beyond those of Kubernetes.
 	Scheme func(*runtime.Scheme) error
-	// Own asks for a cluster of the test's own, because the test changes what others rely on. It gets the CRDs of both
-	// charts too.
+	// Own requests a cluster of the test's own, because the test changes what others rely on. It has the CRDs of both charts too.
 	Own *lab.Config
 }
 
-// Site is a part of a cluster, the namespaces that begin with its name: the controllers and webhooks that run in it know no
-// others. So sites with other controllers, or with the same in other versions, may share a cluster.
-type Site struct {
+// Env is a part of a cluster, the namespaces whose names have its prefix: its controllers and webhooks see no others. So Envs with
+// different controllers, or with different configurations of one, may share a cluster.
+type Env struct {
 	client.WithWatch
 	// Cluster is the lab's.
 	Cluster *lab.Cluster
@@ -61,20 +60,19 @@ type Site struct {
 }
 
 // REST returns a configuration for clients of a user who may do everything.
-func (s *Site) REST() *rest.Config { return rest.CopyConfig(s.rest) }
+func (s *Env) REST() *rest.Config { return rest.CopyConfig(s.rest) }
 
-// siteLabel has the name of a site, on its namespaces.
-const siteLabel = "lab.flotilla.io/site"
+// envLabel is the label of namespaces with the name of their Env.
+const envLabel = "lab.flotilla.io/site"
 
-// silence discards what controller-runtime logs. Its logger is that of the whole process, and tests that begin at a time would
-// race to set it.
-var silence = sync.OnceFunc(func() { ctrl.SetLogger(logr.Discard()) }) //nolint:gochecknoglobals // It is about a global.
+// discardLogs discards the logs of controller-runtime. Its logger is global, and concurrent tests would race to set it.
+var discardLogs = sync.OnceFunc(func() { ctrl.SetLogger(logr.Discard()) }) //nolint:gochecknoglobals // It guards a global.
 
-// Start makes a site in the cluster that all tests share, or in one of its own, which ends with the test.
-func Start(t *testing.T, c Config) *Site {
+// Start returns an Env in the cluster that all tests share, or in one of its own, which ends with the test.
+func Start(t *testing.T, c Config) *Env {
 	t.Helper()
-	silence()
-	s := &Site{name: "t" + strings.ToLower(rand.Text()[:6])}
+	discardLogs()
+	s := &Env{name: "t" + strings.ToLower(rand.Text()[:6])}
 	var err error
 	if c.Own == nil {
 		s.Cluster, err = plane.get(t.Context())
@@ -87,7 +85,7 @@ func Start(t *testing.T, c Config) *Site {
 	require.NoError(t, err)
 	connections := connrotation.NewDialer((&net.Dialer{}).DialContext)
 	s.rest.Dial = connections.DialContext
-	t.Cleanup(connections.CloseAll) // The cluster may outlive the process, which is to leave no goroutine behind.
+	t.Cleanup(connections.CloseAll) // The cluster may outlive the process, which must not leak goroutines.
 	if c.Own != nil {
 		require.NoError(t, installCRDs(s.rest))
 	}
@@ -101,11 +99,11 @@ func Start(t *testing.T, c Config) *Site {
 	return s
 }
 
-// Namespace makes a namespace, which is deleted when the test ends: the nodes have room for the pods of some tests only.
-func (s *Site) Namespace(t *testing.T) string {
+// Namespace creates a namespace, which is deleted when the test ends: the nodes have room for the pods of some tests only.
+func (s *Env) Namespace(t *testing.T) string {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: s.name + "-" + strings.ToLower(rand.Text()[:6]), Labels: map[string]string{siteLabel: s.name},
+		Name: s.name + "-" + strings.ToLower(rand.Text()[:6]), Labels: map[string]string{envLabel: s.name},
 	}}
 	require.NoError(t, s.Create(t.Context(), ns))
 	t.Cleanup(func() { // The test's own context has ended by now.
@@ -114,9 +112,9 @@ func (s *Site) Namespace(t *testing.T) string {
 	return ns.Name
 }
 
-// Run starts a manager with what add puts into it, and with the webhooks of a kind, and stops it before the cluster goes.
-// Its requests carry agent, so that its writes can be told from those of others.
-func (s *Site) Run(t *testing.T, agent string, kind schema.GroupVersionKind, add func(ctrl.Manager)) {
+// Run starts a manager with what add adds to it, and with the webhooks of a kind, and stops it before the cluster is removed.
+// agent is the user agent of its requests, by which its writes are recognized.
+func (s *Env) Run(t *testing.T, agent string, kind schema.GroupVersionKind, add func(ctrl.Manager)) {
 	t.Helper()
 	hooks := webhooks(kind, s.name)
 	require.NoError(t, hooks.Install(s.rest))
@@ -143,10 +141,10 @@ func (s *Site) Run(t *testing.T, agent string, kind schema.GroupVersionKind, add
 	require.Eventually(t, func() bool { return mgr.GetWebhookServer().StartedChecker()(nil) == nil }, Long, Poll)
 }
 
-// webhooks are the two configurations of a kind for a site, with a certificate and a port of their own.
+// webhooks returns the two configurations of a kind for an Env, with a certificate and a port of their own.
 func webhooks(kind schema.GroupVersionKind, site string) *envtest.WebhookInstallOptions {
 	name := strings.ToLower(kind.Kind)
-	namespaces := &metav1.LabelSelector{MatchLabels: map[string]string{siteLabel: site}}
+	namespaces := &metav1.LabelSelector{MatchLabels: map[string]string{envLabel: site}}
 	rules := []admissionregv1.RuleWithOperations{{
 		Operations: []admissionregv1.OperationType{admissionregv1.Create, admissionregv1.Update},
 		Rule: admissionregv1.Rule{

@@ -7,13 +7,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-func TestTestsThatBeginAtATimeSilenceTheLogTogether(t *testing.T) {
+func TestConcurrentTestsDiscardTheLogOnce(t *testing.T) {
 	t.Parallel()
 	const many = 8
 	done := make(chan bool, many)
 	for range many {
 		go func() {
-			silence()
+			discardLogs()
 			done <- ctrl.Log.Enabled()
 		}()
 	}

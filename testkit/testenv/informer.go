@@ -12,9 +12,9 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// informer is one that does not see what lies in namespaces of other sites. The namespaces of a site are made while its
+// informer returns an informer that does not show namespaces of other Envs. The namespaces of an Env are created while its
 // managers run, so the options of a cache can't name them.
-func (s *Site) informer(
+func (s *Env) informer(
 	from toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers,
 ) toolscache.SharedIndexInformer {
 	all := toolscache.ToListerWatcherWithContext(from)
@@ -30,7 +30,7 @@ func (s *Site) informer(
 			}
 			var own []runtime.Object
 			for _, item := range items {
-				if s.sees(item) {
+				if s.shows(item) {
 					own = append(own, item)
 				}
 			}
@@ -41,13 +41,13 @@ func (s *Site) informer(
 			if err != nil {
 				return nil, err
 			}
-			return watch.Filter(w, func(e watch.Event) (watch.Event, bool) { return e, s.sees(e.Object) }), nil
+			return watch.Filter(w, func(e watch.Event) (watch.Event, bool) { return e, s.shows(e.Object) }), nil
 		},
 	}, example, resync, indexers)
 }
 
-// sees tells whether an object has no namespace, as that of a bookmark, or one of the site's.
-func (s *Site) sees(o runtime.Object) bool {
+// shows reports whether an object has no namespace, as that of a bookmark, or one of the Env.
+func (s *Env) shows(o runtime.Object) bool {
 	m, err := meta.Accessor(o)
 	return err != nil || m.GetNamespace() == "" || strings.HasPrefix(m.GetNamespace(), s.name+"-")
 }

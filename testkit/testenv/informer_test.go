@@ -14,7 +14,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-func TestAnInformerSeesTheSitesNamespacesAndWhatHasNone(t *testing.T) {
+func TestAnInformerShowsTheEnvsNamespacesAndClusterScopedObjects(t *testing.T) {
 	t.Parallel()
 	pod := func(namespace, name string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: "1"}}
@@ -23,7 +23,7 @@ func TestAnInformerSeesTheSitesNamespacesAndWhatHasNone(t *testing.T) {
 	events.Add(pod("tb-1", "later-of-another"))
 	events.Add(pod("ta-2", "later"))
 	events.Add(pod("", "without"))
-	s := &Site{name: "ta"}
+	s := &Env{name: "ta"}
 	i := s.informer(&toolscache.ListWatch{
 		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 			return &corev1.PodList{Items: []corev1.Pod{*pod("tab-1", "alike"), *pod("ta-1", "first"), *pod("default", "stray")}}, nil

@@ -20,12 +20,12 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// Name is the name of the one object under test in a Ground.
+// Name is the name of the one object under test in a Fixture.
 const Name = "web"
 
-// Ground is the namespace of one test, with one object of type T, Name, in it.
-type Ground[T client.Object] struct {
-	*Site
+// Fixture is the namespace of one test, with one object of type T named Name.
+type Fixture[T client.Object] struct {
+	*Env
 	// Namespace is the name of the namespace.
 	Namespace string
 
@@ -33,27 +33,27 @@ type Ground[T client.Object] struct {
 	empty T
 }
 
-// New makes a namespace for a test of the controller that runs under the name agent.
-func New[T client.Object](t *testing.T, s *Site, agent string, empty T) *Ground[T] {
+// New creates a namespace for a test of the controller that runs with that user agent.
+func New[T client.Object](t *testing.T, s *Env, agent string, empty T) *Fixture[T] {
 	t.Helper()
-	return &Ground[T]{Site: s, Namespace: s.Namespace(t), agent: agent, empty: empty}
+	return &Fixture[T]{Env: s, Namespace: s.Namespace(t), agent: agent, empty: empty}
 }
 
 // Object reads the object under test.
-func (g *Ground[T]) Object(t *testing.T) T {
+func (g *Fixture[T]) Object(t *testing.T) T {
 	t.Helper()
 	o := g.empty.DeepCopyObject().(T)
 	require.NoError(t, g.Get(t.Context(), types.NamespacedName{Namespace: g.Namespace, Name: Name}, o))
 	return o
 }
 
-// Await waits until the object under test has come to something, and returns it.
-func (g *Ground[T]) Await(t *testing.T, come func(T) bool) T {
+// Await waits until reached is true of the object under test, and returns it.
+func (g *Fixture[T]) Await(t *testing.T, reached func(T) bool) T {
 	t.Helper()
 	var o T
 	if !assert.Eventually(t, func() bool {
 		o = g.Object(t)
-		return come(o)
+		return reached(o)
 	}, Long, Poll) {
 		require.FailNow(t, "the object did not come to it", "%+v\npods: %v", o, g.Describe(t))
 	}
@@ -61,7 +61,7 @@ func (g *Ground[T]) Await(t *testing.T, come func(T) bool) T {
 }
 
 // Change writes the object under test.
-func (g *Ground[T]) Change(t *testing.T, change func(T)) {
+func (g *Fixture[T]) Change(t *testing.T, change func(T)) {
 	t.Helper()
 	o := g.empty.DeepCopyObject().(T)
 	o.SetNamespace(g.Namespace)
@@ -70,7 +70,7 @@ func (g *Ground[T]) Change(t *testing.T, change func(T)) {
 }
 
 // Pods are the pods that are not terminating, by name.
-func (g *Ground[T]) Pods(t *testing.T) map[string]*corev1.Pod {
+func (g *Fixture[T]) Pods(t *testing.T) map[string]*corev1.Pod {
 	t.Helper()
 	var list corev1.PodList
 	require.NoError(t, g.List(t.Context(), &list, client.InNamespace(g.Namespace)))
@@ -83,8 +83,8 @@ func (g *Ground[T]) Pods(t *testing.T) map[string]*corev1.Pod {
 	return out
 }
 
-// Describe tells of each pod what a failed test wants to know.
-func (g *Ground[T]) Describe(t *testing.T) []string {
+// Describe describes each pod, for the output of a failed test.
+func (g *Fixture[T]) Describe(t *testing.T) []string {
 	t.Helper()
 	pods := g.Pods(t)
 	out := make([]string, 0, len(pods))
@@ -94,8 +94,8 @@ func (g *Ground[T]) Describe(t *testing.T) []string {
 	return out
 }
 
-// Requests are all writes in the namespace since then, whoever asked for them. The audit log may lag a little.
-func (g *Ground[T]) Requests(t *testing.T, since time.Time) []lab.Write {
+// Requests returns all writes in the namespace since then, of any client. The audit log may lag a little.
+func (g *Fixture[T]) Requests(t *testing.T, since time.Time) []lab.Write {
 	t.Helper()
 	all, err := g.Cluster.Writes(since)
 	require.NoError(t, err)
@@ -103,7 +103,7 @@ func (g *Ground[T]) Requests(t *testing.T, since time.Time) []lab.Write {
 }
 
 // Writes counts the controller's successful writes in the namespace since then, as "verb resource", and its conflicts.
-func (g *Ground[T]) Writes(t *testing.T, since time.Time) map[string]int {
+func (g *Fixture[T]) Writes(t *testing.T, since time.Time) map[string]int {
 	t.Helper()
 	out := map[string]int{}
 	for _, w := range g.Requests(t, since) {
@@ -121,9 +121,9 @@ func (g *Ground[T]) Writes(t *testing.T, since time.Time) map[string]int {
 	return out
 }
 
-// PodWrites waits until the controller's writes to pods since then are as wanted: the log may lag, and on a busy machine to read it
-// may take its time.
-func (g *Ground[T]) PodWrites(t *testing.T, since time.Time, want map[string]int) {
+// PodWrites waits until the controller's writes to pods since then are as wanted: the log may lag, and on a busy machine to read
+// it may take its time.
+func (g *Fixture[T]) PodWrites(t *testing.T, since time.Time, want map[string]int) {
 	t.Helper()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		got := g.Writes(t, since)
@@ -132,8 +132,8 @@ func (g *Ground[T]) PodWrites(t *testing.T, since time.Time, want map[string]int
 	}, Long, Poll)
 }
 
-// Rests waits until the controller has written nothing for a while, and sees to it that it goes on writing nothing.
-func (g *Ground[T]) Rests(t *testing.T) {
+// Rests waits until the controller has written nothing for a while, and requires that it stays so.
+func (g *Fixture[T]) Rests(t *testing.T) {
 	t.Helper()
 	const while = 3 * time.Second // The audit log shows a write within a moment of its answer.
 	require.Eventually(t, func() bool { return len(g.Writes(t, clock.RealClock{}.Now().Add(-while))) == 0 }, Long, Poll)

@@ -16,8 +16,9 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// sharedEnv names the folder of the cluster that the tests of all packages share. The first package that needs the cluster
-// starts it there, and whoever has set the variable takes it down. Without it, each package has a cluster of its own.
+// sharedEnv is the environment variable with the folder of the cluster that the tests of all packages share. The first package
+// that needs the cluster starts it there, and whoever has set the variable removes it. Without it, each package has a cluster of
+// its own.
 const sharedEnv = "FLOTILLA_SHARED_PLANES"
 
 // Nodes is how many simulated nodes the shared cluster has, in two zones.
@@ -84,7 +85,7 @@ func (p *shared) get(ctx context.Context) (*lab.Cluster, error) {
 	return c, closeConnections(c)
 }
 
-// closeConnections closes those by which the cluster was waited for and prepared.
+// closeConnections closes the connections that were used to prepare the cluster.
 func closeConnections(c *lab.Cluster) error {
 	cfg, err := c.REST()
 	if err != nil {
@@ -109,7 +110,7 @@ func (p *shared) down(ctx context.Context) error {
 	return errors.Join(err, os.RemoveAll(p.own))
 }
 
-// installCRDs installs those of both charts.
+// installCRDs installs the CRDs of both charts.
 func installCRDs(cfg *rest.Config) error {
 	root, err := lab.Repository()
 	if err != nil {

@@ -28,7 +28,7 @@ func Read[Alpha, Beta any](tb testing.TB, text []byte, toHub func(context.Contex
 	return out
 }
 
-// manifests are the valid and the invalid ones of a kind.
+// manifests returns the valid and the invalid ones of a kind.
 func manifests(tb testing.TB, folder, kind string) []string {
 	tb.Helper()
 	valid, err := filepath.Glob(filepath.Join(folder, kind+"*.yaml"))
@@ -49,9 +49,9 @@ func read(tb testing.TB, file string) (text []byte, first string) {
 	return text, first
 }
 
-// Examples holds a kind's webhook to the manifests in a folder: it takes those named <kind>*.yaml without a warning, and answers
-// those named invalid/<kind>-*.yaml as their first lines say, "# refused: TEXT" or "# warned: TEXT". Those of bySchema, without
-// kind and ending, are left out: the schema refuses them, which only an apiserver can show.
+// Examples tests a kind's webhook with the manifests in a folder: it must admit those named <kind>*.yaml without a warning, and
+// answer those named invalid/<kind>-*.yaml as their first lines say, "# refused: TEXT" or "# warned: TEXT". Those of bySchema,
+// without kind and extension, are left out: the schema refuses them, which takes an apiserver.
 func Examples(t *testing.T, folder, kind string, bySchema []string, answer func(t *testing.T, text []byte) (warnings []string, err error)) {
 	t.Helper()
 	for _, name := range bySchema {
@@ -81,8 +81,8 @@ func Examples(t *testing.T, folder, kind string, bySchema []string, answer func(
 	}
 }
 
-// DryRun holds an apiserver, with the kind's schema and webhook, to the same manifests. It leaves out v1alpha1, which needs a
-// conversion, and does not hear warnings.
+// DryRun tests an apiserver, with the kind's schema and webhook, with the same manifests. It leaves out v1alpha1, which needs a
+// conversion, and ignores warnings.
 func DryRun(t *testing.T, c client.Client, namespace, folder, kind string) {
 	t.Helper()
 	for _, file := range manifests(t, folder, kind) {

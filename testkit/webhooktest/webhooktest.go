@@ -1,5 +1,5 @@
-// Package webhooktest holds what tests of workloads' webhooks share: an apiserver that is asked about pod templates, the request
-// that a webhook is called with, and the manifests of e2e/examples, whose first lines say what comes back.
+// Package webhooktest has what tests of workloads' webhooks share: an apiserver for dry runs of pod templates, admission
+// requests, and the manifests of e2e/examples, whose first lines say the expected answer.
 package webhooktest
 
 import (
@@ -23,8 +23,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// Apiserver knows the objects given, completes a template by its restart policy, refuses one with an image named "bad", is away
-// for one named "down", and counts how often it was asked about templates.
+// Apiserver returns a fake apiserver with these objects, which defaults the restart policy of a template, refuses an image named
+// "bad", does not answer for one named "down", and counts dry runs of templates.
 func Apiserver(known ...client.Object) (c client.Client, asked *int) {
 	asked = new(int)
 	return interceptor.NewClient(fake.NewClientBuilder().WithObjects(known...).Build(), interceptor.Funcs{
@@ -47,7 +47,7 @@ func Apiserver(known ...client.Object) (c client.Client, asked *int) {
 	}), asked
 }
 
-// Requested is the context of an admission request in testkit.Namespace; nil as old is that of a creation.
+// Requested returns the context of an admission request in testkit.Namespace; old is nil for a create.
 func Requested[T any](tb testing.TB, old *T) context.Context {
 	tb.Helper()
 	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Namespace: testkit.Namespace}}

@@ -81,7 +81,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 	concerned := predicate.Funcs{
 		CreateFunc: func(e ctrlevent.CreateEvent) bool { return is(e.Object) },
-		// The old object counts too, so that memory of a pod is dropped when it ceases to matter. Deletions always pass.
+		// The old object counts too, so that memory of a pod is dropped when it ceases to matter. Deletions are always reconciled.
 		UpdateFunc: func(e ctrlevent.UpdateEvent) bool { return is(e.ObjectOld) || is(e.ObjectNew) },
 	}
 	err := ctrl.NewControllerManagedBy(mgr).

@@ -91,33 +91,33 @@ func TestStop(t *testing.T) {
 		return &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: command}}
 	}
 	for _, tc := range []struct {
-		name  string
-		hook  *corev1.LifecycleHandler
-		grace time.Duration
-		takes time.Duration // of the hook
-		ended bool          // the container has, before
-		calls []string
-		told  []string
+		name   string
+		hook   *corev1.LifecycleHandler
+		grace  time.Duration
+		takes  time.Duration // of the hook
+		ended  bool          // the container has, before
+		calls  []string
+		events []string
 	}{
 		{
 			name: "a container gets the pod's grace period", grace: 30 * time.Second,
-			calls: []string{"StopContainer app-1 30"}, told: []string{"Killing"},
+			calls: []string{"StopContainer app-1 30"}, events: []string{"Killing"},
 		},
 		{
-			name: "the hook comes before it and takes of it", hook: exec("drain"), grace: 30 * time.Second, takes: 12 * time.Second,
-			calls: []string{"ExecSync app-1 drain", "StopContainer app-1 18"}, told: []string{"Killing"},
+			name: "the hook runs before, within the same grace period", hook: exec("drain"), grace: 30 * time.Second, takes: 12 * time.Second,
+			calls: []string{"ExecSync app-1 drain", "StopContainer app-1 18"}, events: []string{"Killing"},
 		},
 		{
 			name: "two seconds are left in any case", hook: exec("drain"), grace: 30 * time.Second, takes: 30 * time.Second,
-			calls: []string{"ExecSync app-1 drain", "StopContainer app-1 2"}, told: []string{"Killing"},
+			calls: []string{"ExecSync app-1 drain", "StopContainer app-1 2"}, events: []string{"Killing"},
 		},
 		{
-			name: "a hook that fails is told of and holds nothing up", hook: exec("exit", "1"), grace: 30 * time.Second,
-			calls: []string{"ExecSync app-1 exit 1", "StopContainer app-1 30"}, told: []string{"Killing", "FailedPreStopHook"},
+			name: "a failed hook is reported and blocks nothing", hook: exec("exit", "1"), grace: 30 * time.Second,
+			calls: []string{"ExecSync app-1 exit 1", "StopContainer app-1 30"}, events: []string{"Killing", "FailedPreStopHook"},
 		},
 		{
 			name: "without any grace the hook is not run, and two seconds are left", hook: exec("drain"),
-			calls: []string{"StopContainer app-1 2"}, told: []string{"Killing"},
+			calls: []string{"StopContainer app-1 2"}, events: []string{"Killing"},
 		},
 		{name: "a container that has ended meanwhile is left alone", hook: exec("drain"), grace: 30 * time.Second, ended: true},
 	} {
@@ -132,7 +132,7 @@ func TestStop(t *testing.T) {
 			server.On("ExecSync", func(string) { clk.Step(tc.takes) })
 			var sent testkit.Events
 			r := &Reconciler{Runtimes: runtimes, Clock: clk, Events: &sent}
-			o := world(t, map[string]string{"app": "one"}, container("app"))
+			o := observedOf(t, map[string]string{"app": "one"}, container("app"))
 			r.memory.of(o.pod, start)
 			s := restart{name: "app", id: server.Run(fake.Container{Name: "app"}), reason: reasonEnv, hook: tc.hook, grace: tc.grace}
 			if tc.ended {
@@ -140,7 +140,7 @@ func TestStop(t *testing.T) {
 			}
 			require.NoError(t, r.stop(t.Context(), o.pod, s))
 			require.Equal(t, tc.calls, server.Calls())
-			require.Equal(t, tc.told, sent.Reasons())
+			require.Equal(t, tc.events, sent.Reasons())
 			if tc.ended {
 				require.Empty(t, r.memory.of(o.pod, start).tries)
 				return
@@ -150,8 +150,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// A daemon that ends leaves the rest to the next one.
-func TestAStopThatIsCutShortIsNoFault(t *testing.T) {
+// A daemon that shuts down leaves the rest to the next one.
+func TestAnInterruptedStopIsNoError(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	server := fake.Start(t, filepath.Join(dir, "crio.sock"), "cri-o")
@@ -162,7 +162,7 @@ func TestAStopThatIsCutShortIsNoFault(t *testing.T) {
 	server.On("ExecSync", func(string) { end() })
 	var sent testkit.Events
 	r := &Reconciler{Runtimes: runtimes, Clock: clocktesting.NewFakeClock(start), Events: &sent}
-	o := world(t, map[string]string{"app": "one"}, container("app"))
+	o := observedOf(t, map[string]string{"app": "one"}, container("app"))
 	s := restart{
 		name: "app", id: server.Run(fake.Container{Name: "app"}), grace: time.Minute,
 		hook: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"exit", "1"}}},

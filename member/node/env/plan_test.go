@@ -28,9 +28,9 @@ func container(name string, more ...corev1.EnvVar) corev1.Container {
 	}}, more...)}
 }
 
-// world is a pod whose annotation config has become two, and that is updated in place for it in all these containers: they
-// run, are ready and were started with the value that each has in env.
-func world(t *testing.T, env map[string]string, containers ...corev1.Container) observed {
+// observedOf returns a pod whose annotation config has changed to two, with an in-place update of all these containers: they run,
+// are ready and were started with the value that each has in env.
+func observedOf(t *testing.T, env map[string]string, containers ...corev1.Container) observed {
 	t.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -100,11 +100,11 @@ func TestPlan(t *testing.T) {
 		},
 		{name: "native sidecars are restarted too", env: both, containers: []corev1.Container{app, native}, restart: []string{"app", "side"}},
 		{
-			name: "an annotation that was taken off is an empty value", env: both, containers: []corev1.Container{app}, restart: []string{"app"},
+			name: "a removed annotation is an empty value", env: both, containers: []corev1.Container{app}, restart: []string{"app"},
 			change: func(o *observed) { delete(o.pod.Annotations, "config") },
 		},
 		{
-			name: "nothing is restarted that no update asks for", env: both, containers: []corev1.Container{app},
+			name: "nothing is restarted without an update", env: both, containers: []corev1.Container{app},
 			change: func(o *observed) { delete(o.pod.Labels, keys.LifecycleState) },
 		},
 		{
@@ -123,11 +123,11 @@ func TestPlan(t *testing.T) {
 			holds:      []string{"LaunchPriority: container side has been restarted and is not ready"},
 		},
 		{
-			name: "and goes then", env: map[string]string{"app": "one", "side": "two"},
+			name: "and is restarted then", env: map[string]string{"app": "one", "side": "two"},
 			containers: []corev1.Container{container("app", priority("1")), container("side", priority("9"))}, restart: []string{"app"},
 		},
 		{
-			name: "a container that does not run is the kubelet's", env: both, containers: []corev1.Container{app},
+			name: "a container that does not run is left to the kubelet", env: both, containers: []corev1.Container{app},
 			change: func(o *observed) {
 				o.pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}
 			},
@@ -139,12 +139,12 @@ func TestPlan(t *testing.T) {
 			holds:  []string{"Kubelet: container app is not the one in the pod's status"},
 		},
 		{
-			name: "one that gets a new image is the kubelet's", env: both, containers: []corev1.Container{app},
+			name: "one that gets a new image is left to the kubelet", env: both, containers: []corev1.Container{app},
 			change: func(o *observed) { reimaged(t, o) },
 			holds:  []string{"Kubelet: container app is about to be restarted by the kubelet, because its image changed"},
 		},
 		{
-			name: "until it runs that, should it have started before it saw the metadata", env: both, containers: []corev1.Container{app},
+			name: "but is restarted if it started with the new image before the kubelet saw the metadata", env: both, containers: []corev1.Container{app},
 			change: func(o *observed) {
 				reimaged(t, o)
 				o.started["run://app-0"] = cri.Container{Name: "app", PodUID: "u1", Hash: plain(), Env: map[string]string{"CONFIG": "one"}}
@@ -152,7 +152,7 @@ func TestPlan(t *testing.T) {
 			restart: []string{"app"},
 		},
 		{
-			name: "a container that nobody would start again is left running", env: both, containers: []corev1.Container{once},
+			name: "a container that the kubelet would not restart is left running", env: both, containers: []corev1.Container{once},
 			holds: []string{"RestartPolicy: container app has restart policy OnFailure: nothing would start it again"},
 		},
 		{
@@ -179,7 +179,7 @@ func TestPlan(t *testing.T) {
 			name: "and ends", env: both, containers: []corev1.Container{app}, restart: []string{"app"},
 			change: func(o *observed) { o.tries = map[string]try{"app": {2, start.Add(-6 * time.Second)}} },
 		},
-		{name: "where the runtime does not tell, the container from before the update is restarted", containers: []corev1.Container{app}, restart: []string{"app"}},
+		{name: "where the runtime does not report env, the container from before the update is restarted", containers: []corev1.Container{app}, restart: []string{"app"}},
 		{
 			name: "and the one after it is not", containers: []corev1.Container{app},
 			change: func(o *observed) {
@@ -204,31 +204,31 @@ func TestPlan(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			o := world(t, tc.env, tc.containers...)
+			o := observedOf(t, tc.env, tc.containers...)
 			if tc.change != nil {
 				tc.change(&o)
 			}
 			before := o.pod.DeepCopy()
-			w := plan(o, start)
-			require.Equal(t, before, o.pod, "a plan changes nothing")
+			p := plan(o, start)
+			require.Equal(t, before, o.pod, "a plan does not change the pod")
 			var restarts, holds []string
-			for _, r := range w.restart {
+			for _, r := range p.restart {
 				restarts = append(restarts, r.name)
 				require.Equal(t, "run://"+r.name+"-0", r.id)
 				require.Equal(t, 20*time.Second, r.grace)
 				require.NotContains(t, r.why, "one", "values may be secret")
 			}
-			for _, h := range w.holds {
+			for _, h := range p.holds {
 				holds = append(holds, string(h.reason)+": "+h.why)
 			}
 			require.Equal(t, tc.restart, restarts)
 			require.Equal(t, tc.holds, holds)
-			require.Equal(t, tc.recheck, w.recheck)
+			require.Equal(t, tc.recheck, p.recheck)
 		})
 	}
 }
 
-// reimaged says that the container app gets a new image in the same update.
+// reimaged reports whether the container app gets a new image in the same update.
 func reimaged(t *testing.T, o *observed) {
 	t.Helper()
 	var record map[string]any
@@ -249,16 +249,16 @@ func plain() uint64 {
 func TestReport(t *testing.T) {
 	t.Parallel()
 	plainContainer := corev1.Container{Name: "log", Image: "log:1"}
-	o := world(t, map[string]string{"app": "one"}, container("app"), plainContainer, container("side"))
+	o := observedOf(t, map[string]string{"app": "one"}, container("app"), plainContainer, container("side"))
 	o.pod.Status.ContainerStatuses[0].RestartCount = 3
 	hash := func(value string) uint64 {
 		p := o.pod.DeepCopy()
 		p.Annotations["config"] = value
 		return inplace.EnvHash(inplace.MetadataEnv(&p.Spec.Containers[0], p))
 	}
-	w := plan(o, start)
+	p := plan(o, start)
 	var got struct{ Containers []map[string]any }
-	require.NoError(t, json.Unmarshal([]byte(w.report), &got))
+	require.NoError(t, json.Unmarshal([]byte(p.report), &got))
 	require.Equal(t, []map[string]any{
 		{
 			"name": "app", "containerID": "run://app-0", "restartCount": 3.0,
@@ -268,17 +268,17 @@ func TestReport(t *testing.T) {
 			"name": "log", "containerID": "run://log-0", "restartCount": 0.0,
 			"hashes": map[string]any{"plainHash": 7.0, "extractedEnvFromMetadataHash": 86995377.0},
 		},
-	}, got.Containers, "side reads metadata, and the runtime does not tell what it was started with")
+	}, got.Containers, "side reads metadata, and the runtime does not report its env")
 	require.NotEqual(t, hash("one"), hash("two"))
 
-	o.pod.Annotations[keys.RuntimeContainersMeta] = w.report
-	require.Empty(t, plan(o, start).report, "what stands there is not written again")
+	o.pod.Annotations[keys.RuntimeContainersMeta] = p.report
+	require.Empty(t, plan(o, start).report, "an up-to-date report is not written again")
 	o.started = nil
-	require.Empty(t, plan(o, start).report, "nothing known is nothing to say")
+	require.Empty(t, plan(o, start).report, "nothing known is nothing to report")
 }
 
-// retag lets the container app read nothing and get the image app:2. Its status says image and ID, and which container it
-// is now.
+// retag makes the container app read no metadata and get the image app:2. The arguments are image, image ID and container ID in
+// its status.
 func retag(image, id string, now ...string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Spec.Containers[0].Env, p.Spec.Containers[0].Image = nil, "app:2"
@@ -302,29 +302,29 @@ func TestConcerns(t *testing.T) {
 		{"one that only reads it", func(p *corev1.Pod) { delete(p.Labels, keys.LifecycleState) }, true},
 		{"one that reads nothing", func(p *corev1.Pod) { p.Spec.Containers[0].Env = nil }, false},
 		{"also while its image is updated", retag("app:1", "id-1"), false},
-		{"and when its status tells that it was", retag("app:2", "id-2"), false},
+		{"and when its status shows that it was", retag("app:2", "id-2"), false},
 		{"one whose new image has the ID of the former", retag("app:1", "id-1", "run://app-1"), true},
 		{"until that update is over", func(p *corev1.Pod) {
 			retag("app:1", "id-1", "run://app-1")(p)
 			delete(p.Labels, keys.LifecycleState)
 		}, false},
 		{"a pod of a Deployment", func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion = "apps/v1" }, false},
-		{"a pod of nobody", func(p *corev1.Pod) { p.OwnerReferences = nil }, false},
+		{"a pod without a controller", func(p *corev1.Pod) { p.OwnerReferences = nil }, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			o := world(t, nil, container("app"))
+			o := observedOf(t, nil, container("app"))
 			tc.change(o.pod)
 			require.Equal(t, tc.want, concerns(o.pod))
 		})
 	}
 }
 
-// A second batch is asked for while the first one still is.
+// A second batch is requested while the first one still is.
 func TestTheKubeletGetsItsSecondForEachChange(t *testing.T) {
 	t.Parallel()
 	var m memory
-	o := world(t, nil, container("app"))
+	o := observedOf(t, nil, container("app"))
 	require.Equal(t, start, m.of(o.pod, start).asked)
 	m.tried(o.pod, "app", start)
 	require.Len(t, m.of(o.pod, start.Add(time.Second)).tries, 1)
@@ -332,7 +332,7 @@ func TestTheKubeletGetsItsSecondForEachChange(t *testing.T) {
 	o.pod.Annotations["config"] = "three"
 	p := m.of(o.pod, start.Add(time.Minute))
 	require.Equal(t, start.Add(time.Minute), p.asked)
-	require.Empty(t, p.tries, "the pauses were about other values")
+	require.Empty(t, p.tries, "the pauses were for other values")
 	o.pod.Annotations["unread"] = "x"
 	require.Equal(t, start.Add(time.Minute), m.of(o.pod, start.Add(time.Hour)).asked)
 

@@ -22,13 +22,13 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// applied is the result of a plan, by class of writes: an error in one class does not stop the others.
+// applied is what a reconcile has written, by class of writes: an error in one class does not stop the others.
 type applied struct {
 	podcontrol.Results
 
-	// set is the set with podsToDelete as it was written; nil if it was not.
+	// set is the set after podsToDelete was patched; nil if it was not.
 	set *appsv1beta1.CloneSet
-	// transferred is the error of PVCs that get another owner, deletedPVCs that of PVCs that are deleted.
+	// transferred is the error of changing owners of PVCs, deletedPVCs that of deleting PVCs.
 	transferred, deletedPVCs error
 }
 
@@ -75,7 +75,7 @@ func transferPVCs(ctx context.Context, applier podcontrol.Applier, p planned) ([
 		owner := metav1.OwnerReference{
 			APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod", Name: g.pod.Name, UID: g.pod.UID, Controller: new(true),
 		}
-		patch, err := podcontrol.OwnerPatch(g.claim, []types.UID{applier.Owner}, owner)
+		patch, err := podcontrol.OwnerPatch(g.pvc, []types.UID{applier.Owner}, owner)
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ func transferPVCs(ctx context.Context, applier podcontrol.Applier, p planned) ([
 	return result.Done, result.Err
 }
 
-// ready returns the steps that delete pods whose PVCs, if any were to be transferred, have been.
+// ready returns the deletions of pods that own their PVCs by now, where these were to be transferred.
 func (p planned) ready(transferred []string) []podset.Step {
 	done := make(map[string]bool, len(transferred))
 	for _, name := range transferred {
@@ -93,15 +93,15 @@ func (p planned) ready(transferred []string) []podset.Step {
 	}
 	waits := map[types.UID]bool{}
 	for _, g := range p.transfers {
-		if !done[g.claim.Name] {
+		if !done[g.pvc.Name] {
 			waits[g.pod.UID] = true
 		}
 	}
 	return slices.DeleteFunc(p.Of(rollout.StepDelete), func(s podset.Step) bool { return waits[s.Pod.Object.UID] })
 }
 
-// pvcsAfter returns the PVCs to delete after their pods, which have just been deleted by a scale-in or an update; none with reuse,
-// because then pods own their PVCs by now.
+// pvcsAfter returns the PVCs of pods that a scale-in or an update has just deleted; none with reuse, where the pods own them by
+// now.
 func (p planned) pvcsAfter(o observed, a applied) []*corev1.PersistentVolumeClaim {
 	if o.set.Spec.ScaleStrategy.EnablePVCReuse {
 		return nil
@@ -111,11 +111,11 @@ func (p planned) pvcsAfter(o observed, a applied) []*corev1.PersistentVolumeClai
 	for _, s := range deletes {
 		ids[s.Pod.Key] = instanceID(s.Pod.Object)
 	}
-	var claims []*corev1.PersistentVolumeClaim
+	var pvcs []*corev1.PersistentVolumeClaim
 	for _, name := range slices.Concat(a.Of(rollout.StepDelete, "").Done, a.Of(rollout.StepDelete, rollout.ReasonRecreate).Done) {
-		claims = append(claims, pvcsOf(o, ids[name])...)
+		pvcs = append(pvcs, pvcsOf(o, ids[name])...)
 	}
-	return claims
+	return pvcs
 }
 
 // podCreates builds pods with their PVCs.
@@ -129,9 +129,9 @@ func (r *Reconciler) podCreates(
 			id = r.newID(ids)
 		}
 		create := podcontrol.PodCreate{Pod: newPod(o.set, o.gates, rev, template, id, now)}
-		for _, claim := range newPVCs(o.set, id) {
-			if !ids[claim.Name] {
-				create.PVCs = append(create.PVCs, claim)
+		for _, pvc := range newPVCs(o.set, id) {
+			if !ids[pvc.Name] {
+				create.PVCs = append(create.PVCs, pvc)
 			}
 		}
 		return create
@@ -140,11 +140,11 @@ func (r *Reconciler) podCreates(
 
 // usedIDs returns the instance ids that a new pod can't get, and the names of PVCs that exist.
 func usedIDs(o observed) map[string]bool {
-	out := make(map[string]bool, len(o.pods)+2*len(o.claims))
+	out := make(map[string]bool, len(o.pods)+2*len(o.pvcs))
 	for _, pod := range o.pods {
 		out[instanceID(pod)] = true
 	}
-	for _, c := range o.claims {
+	for _, c := range o.pvcs {
 		out[instanceID(c)] = true
 		out[c.Name] = true
 	}
@@ -165,8 +165,8 @@ func (r *Reconciler) newID(used map[string]bool) string {
 	}
 }
 
-// truncate removes pods that are gone from podsToDelete. It is the only write to the spec; its resourceVersion keeps it from undoing
-// what a user has changed meanwhile. It returns the set as written, nil if there was nothing to write.
+// truncate removes pods that are gone from podsToDelete. It is the only write to the spec; its resourceVersion keeps it from
+// reverting a concurrent change. It returns the set as written, nil if there was nothing to write.
 func (r *Reconciler) truncate(ctx context.Context, o observed, p planned) (*appsv1beta1.CloneSet, error) {
 	if !p.truncate {
 		return nil, nil

@@ -29,32 +29,32 @@ func TestConditionsInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
 	manage(t, s, Options{Gates: Gates{ShortHash: true}})
-	for name, test := range map[string]func(*testing.T, *ground){
-		"examples are answered as they say":                            testExamples,
-		"#463: a hung update in place is told, late, and over":         testStalled,
-		"priorities and the partition decide who is updated":           testPriority,
-		"an overlap is reported, and its pods are left alone":          testOverlap,
-		"with CloneSetShortHash pods are labelled with the hash alone": testShortHash,
+	for name, test := range map[string]func(*testing.T, *fixture){
+		"examples are accepted, refused or warned of as they say":                  testExamples,
+		"#463: a stalled in-place update is reported at the deadline and recovers": testStalled,
+		"priorities and the partition decide which pods are updated":               testPriority,
+		"an overlap is reported, and its pods are left alone":                      testOverlap,
+		"with CloneSetShortHash pods are labelled with the hash alone":             testShortHash,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, newGround(t, s))
+			test(t, newFixture(t, s))
 		})
 	}
 }
 
-func testExamples(t *testing.T, g *ground) {
+func testExamples(t *testing.T, g *fixture) {
 	t.Helper()
 	webhooktest.DryRun(t, g, g.Namespace, examples, "cloneset")
 }
 
-// has tells whether a set has a condition with that status and reason.
+// has reports whether a set has a condition with that status and reason.
 func has(s *appsv1beta1.CloneSet, kind appsv1beta1.CloneSetConditionType, status corev1.ConditionStatus, reason string) bool {
 	c := find(s.Status.Conditions, kind)
 	return c != nil && c.Status == status && c.Reason == reason
 }
 
-func testStalled(t *testing.T, g *ground) {
+func testStalled(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, web(3).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0").
 		Spec(func(s *appsv1beta1.CloneSetSpec) { s.ProgressDeadlineSeconds = ptr.To[int32](4) }))
@@ -86,7 +86,7 @@ func testStalled(t *testing.T, g *ground) {
 	}
 }
 
-func testPriority(t *testing.T, g *ground) {
+func testPriority(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, web(4).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("3", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
 		s.UpdateStrategy.RollingUpdate.PriorityStrategy = &pods.UpdatePriorityStrategy{
@@ -115,25 +115,25 @@ func testPriority(t *testing.T, g *ground) {
 	}
 }
 
-func testOverlap(t *testing.T, g *ground) {
+func testOverlap(t *testing.T, g *fixture) {
 	t.Helper()
-	stranger := testkit.Pod("stranger").Label("app", "web").Obj()
-	stranger.ObjectMeta = metav1.ObjectMeta{Name: stranger.Name, Namespace: g.Namespace, Labels: map[string]string{"app": "web"}}
-	stranger.Status = corev1.PodStatus{}
-	require.NoError(t, g.Create(t.Context(), stranger))
+	unowned := testkit.Pod("unowned").Label("app", "web").Obj()
+	unowned.ObjectMeta = metav1.ObjectMeta{Name: unowned.Name, Namespace: g.Namespace, Labels: map[string]string{"app": "web"}}
+	unowned.Status = corev1.PodStatus{}
+	require.NoError(t, g.Create(t.Context(), unowned))
 	g.make(t, web(2))
 	set := g.Await(t, func(s *appsv1beta1.CloneSet) bool {
 		return has(s, appsv1beta1.CloneSetSelectorOverlap, corev1.ConditionTrue, appsv1beta1.CloneSetReasonPodsOfOthers)
 	})
-	require.Contains(t, find(set.Status.Conditions, appsv1beta1.CloneSetSelectorOverlap).Message, "1 pods, such as stranger without controller")
+	require.Contains(t, find(set.Status.Conditions, appsv1beta1.CloneSetSelectorOverlap).Message, "1 pods, such as unowned without controller")
 	after := g.Pods(t)
 	require.Len(t, after, 3)
-	require.Equal(t, stranger.UID, after["stranger"].UID)
-	require.Empty(t, after["stranger"].OwnerReferences)
+	require.Equal(t, unowned.UID, after["unowned"].UID)
+	require.Empty(t, after["unowned"].OwnerReferences)
 	require.EqualValues(t, 2, set.Status.Replicas)
 }
 
-func testShortHash(t *testing.T, g *ground) {
+func testShortHash(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, web(2).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "2", "0"))
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" })

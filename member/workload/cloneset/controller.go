@@ -35,7 +35,7 @@ type Reconciler struct {
 	*podcontrol.Controller
 	// Gates are the feature gates.
 	Gates Gates
-	// Draw returns that many random letters and digits for the name of a new pod; nil means String of util/rand.
+	// Draw returns a random string for the name of a new pod; nil means String of util/rand.
 	Draw func(length int) string
 }
 
@@ -59,7 +59,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// Reconcile does the next step for one CloneSet.
+// Reconcile takes the next step for one CloneSet.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	began := r.Clock.Now()
 	o, err := r.observe(ctx, req.NamespacedName)
@@ -73,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	s, events := status(o, p, a, now)
 	set := o.set
 	if a.set != nil {
-		set = a.set // The status applies to no other version.
+		set = a.set // The status is patched at its resourceVersion.
 	}
 	return r.Report(ctx, measure, &a.Results, podcontrol.Outcome{
 		Object: set, Was: set.Status, Is: s, CountsOnly: countsOnly(set, s), Events: events,

@@ -32,7 +32,7 @@ import (
 
 var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "web"}
 
-// indexer puts indexes into a fake client.
+// indexer adds indexes to a fake client.
 type indexer struct{ *fake.ClientBuilder }
 
 func (i indexer) IndexField(_ context.Context, o client.Object, name string, of client.IndexerFunc) error {
@@ -40,7 +40,7 @@ func (i indexer) IndexField(_ context.Context, o client.Object, name string, of 
 	return nil
 }
 
-// stage is a reconciler on a fake apiserver, which stands for cache and live reads alike unless a test says otherwise.
+// stage is a reconciler with a fake client, which serves both cached and live reads unless a test replaces one.
 type stage struct {
 	*Reconciler
 	api   client.Client
@@ -55,7 +55,7 @@ func newStage(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *
 	require.NoError(t, appsv1beta1.AddToScheme(scheme))
 	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&appsv1beta1.CloneSet{}, &corev1.Pod{})
 	require.NoError(t, ownership.IndexByOwner(t.Context(), indexer{b}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &appsv1.ControllerRevision{}))
-	// The fake gives no UIDs, by which expectations know objects.
+	// The fake client sets no UIDs, which expectations need.
 	api := interceptor.NewClient(b.Build(), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			o.SetUID(types.UID("uid-" + o.GetName()))
@@ -89,9 +89,9 @@ func (s *stage) pods(t *testing.T) []corev1.Pod {
 	return list.Items
 }
 
-func TestReconcileMakesPods(t *testing.T) {
+func TestReconcileCreatesPods(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, interceptor.Funcs{}, web(3).Claims("data").Obj())
+	s := newStage(t, interceptor.Funcs{}, web(3).PVCs("data").Obj())
 	_, err := s.reconcile(t)
 	require.NoError(t, err)
 	set := s.get(t)
@@ -163,8 +163,8 @@ func TestB4ReconcileWaitsForItsCacheAndThenReadsLive(t *testing.T) {
 	s.clock.SetTime(now.Add(45 * time.Second))
 	got, err := s.reconcile(t)
 	require.NoError(t, err)
-	require.Equal(t, 15*time.Second, got.RequeueAfter, "the net below the watch")
-	require.Len(t, s.pods(t), 2, "no pod is made twice")
+	require.Equal(t, 15*time.Second, got.RequeueAfter, "rechecked in case no watch event comes")
+	require.Len(t, s.pods(t), 2, "no pod is created twice")
 
 	s.clock.SetTime(now.Add(time.Minute))
 	_, err = s.reconcile(t)
@@ -174,11 +174,11 @@ func TestB4ReconcileWaitsForItsCacheAndThenReadsLive(t *testing.T) {
 
 	got, err = s.reconcile(t)
 	require.NoError(t, err)
-	require.Equal(t, 30*time.Second, got.RequeueAfter, "the cache is still behind: a pod that lives is looked up again later")
+	require.Equal(t, 30*time.Second, got.RequeueAfter, "the cache is still stale: rechecked later")
 	require.Len(t, s.pods(t), 2)
 }
 
-func TestReconcileMakesNothingForASetThatItsCacheShowsAliveAndTheApiserverDoesNot(t *testing.T) {
+func TestReconcileCreatesNothingForADeletedSetThatItsCacheStillShows(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return nil },
@@ -189,7 +189,7 @@ func TestReconcileMakesNothingForASetThatItsCacheShowsAliveAndTheApiserverDoesNo
 
 	s.Live = interceptor.NewClient(s.api.(client.WithWatch), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-			require.Empty(t, o.GetName(), "an answer is decoded over what the object holds, so it must hold nothing of the cache")
+			require.Empty(t, o.GetName(), "the answer is decoded into the object, so it must be empty")
 			err := c.Get(ctx, key, o, opts...)
 			o.SetDeletionTimestamp(new(metav1.NewTime(now)))
 			return err
@@ -223,7 +223,7 @@ func TestReconcileCountsACollision(t *testing.T) {
 func TestReconcileGoesOnAfterAnErrorOfAnotherClass(t *testing.T) {
 	t.Parallel()
 	set := web(3).Rolling("0", "100%", "0").Obj()
-	doomed := pod("a").Label(keys.SpecifiedDelete, "true").Rev(revisionOf(t, set, 1).Name).Serving(start).Obj()
+	toDelete := pod("a").Label(keys.SpecifiedDelete, "true").Rev(revisionOf(t, set, 1).Name).Serving(start).Obj()
 	s := newStage(t, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			if _, ok := o.(*corev1.Pod); ok {
@@ -231,10 +231,10 @@ func TestReconcileGoesOnAfterAnErrorOfAnotherClass(t *testing.T) {
 			}
 			return c.Create(ctx, o, opts...)
 		},
-	}, set, doomed)
+	}, set, toDelete)
 	_, err := s.reconcile(t)
 	require.ErrorContains(t, err, "exceeded quota")
-	require.Empty(t, s.pods(t), "the named pod was deleted all the same")
+	require.Empty(t, s.pods(t), "the pod to delete is deleted all the same")
 	got := s.get(t).Status.Conditions
 	require.Len(t, got, 1)
 	require.Equal(t, appsv1beta1.CloneSetFailedScale, got[0].Type)
@@ -242,9 +242,9 @@ func TestReconcileGoesOnAfterAnErrorOfAnotherClass(t *testing.T) {
 	require.ElementsMatch(t, []string{"SuccessfulDelete", "FailedCreate"}, s.sent.Reasons())
 }
 
-func TestReconcileSaysThatAClaimCanNotBeDeleted(t *testing.T) {
+func TestReconcileReportsAPVCThatCanNotBeDeleted(t *testing.T) {
 	t.Parallel()
-	set := web(0).Claims("data").Obj()
+	set := web(0).PVCs("data").Obj()
 	s := newStage(t, interceptor.Funcs{
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 			if _, ok := o.(*corev1.PersistentVolumeClaim); ok {
@@ -262,7 +262,7 @@ func TestReconcileSaysThatAClaimCanNotBeDeleted(t *testing.T) {
 	require.ElementsMatch(t, []string{"SuccessfulDelete", "FailedDelete"}, s.sent.Reasons())
 }
 
-func TestReconcileMakesNewPodsEvenIfTheFormerRevisionCanNotBeRead(t *testing.T) {
+func TestReconcileCreatesNewPodsEvenIfTheFormerRevisionCanNotBeRead(t *testing.T) {
 	t.Parallel()
 	set := web(3).Image("app:2").Obj()
 	former := revisionOf(t, web(3).Obj(), 1)
@@ -293,7 +293,7 @@ func TestASetInANamespaceThatIsBeingDeletedIsLeftAlone(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		refuse func(client.Object) bool
-		made   int // pods and revisions that the apiserver is asked for
+		made   int // create requests for pods and revisions
 	}{
 		{"its revision is refused", func(client.Object) bool { return true }, 1},
 		{"its pods are refused", func(o client.Object) bool { _, pod := o.(*corev1.Pod); return pod }, 2},
@@ -318,7 +318,7 @@ func TestASetInANamespaceThatIsBeingDeletedIsLeftAlone(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, ctrl.Result{RequeueAfter: 30*time.Second - time.Duration(i)*time.Second}, got)
 			}
-			require.Equal(t, tc.made, asked, "what was refused once is not asked for again at once")
+			require.Equal(t, tc.made, asked, "a refused create is not retried at once")
 			require.Empty(t, s.sent.All(), "events would be refused too")
 			require.Zero(t, s.get(t).Status)
 		})
@@ -340,9 +340,9 @@ func TestReportWritesCountersAtMostOnceASecond(t *testing.T) {
 	s.clock.SetTime(now.Add(200 * time.Millisecond))
 	require.Equal(t, 800*time.Millisecond, report(func(s *appsv1beta1.CloneSetStatus) { s.Replicas = 2 }))
 	require.Equal(t, int32(1), s.get(t).Status.Replicas)
-	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.ObservedGeneration = 2 }), "more than counters is written at once")
-	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.UpdatedAvailableReplicas = 5 }), "the end is written at once")
+	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.ObservedGeneration = 2 }), "a change beyond counts is written at once")
+	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.UpdatedAvailableReplicas = 5 }), "a completed rollout is written at once")
 	s.clock.SetTime(now.Add(time.Second))
-	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.Replicas = 2 }), "and so is what waited for long enough")
+	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.Replicas = 2 }), "and so is a status that has waited long enough")
 	require.Equal(t, int32(2), s.get(t).Status.Replicas)
 }

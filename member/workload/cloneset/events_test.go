@@ -13,28 +13,28 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// stepped are the results of steps of one kind.
+// stepped returns results of steps of one kind.
 func stepped(kind rollout.StepKind, r podcontrol.Result) podcontrol.Results {
 	return podcontrol.Results{Steps: map[podcontrol.Class]podcontrol.Result{{Kind: kind}: r}}
 }
 
-func TestScaleUpLimitedIsToldWhenItBites(t *testing.T) {
+func TestScaleUpLimitedIsSentWhenItHoldsPods(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
 		bound   int32
-		seen    bool // the spec was acted on before
+		seen    bool // the spec was observed before
 		created []string
 		want    []string
 	}{
 		{"when the spec is new", 1, false, nil, []string{"ScaleUpLimited"}},
-		{"with each pod that is made", 1, true, []string{"web-a"}, []string{"SuccessfulCreate", "ScaleUpLimited"}},
+		{"with each pod that is created", 1, true, []string{"web-a"}, []string{"SuccessfulCreate", "ScaleUpLimited"}},
 		{"not while nothing changes", 1, true, nil, nil},
-		{"not where all pods may be made", 9, false, []string{"web-a"}, []string{"SuccessfulCreate"}},
+		{"not where all pods may be created", 9, false, []string{"web-a"}, []string{"SuccessfulCreate"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			o, _ := world(t, web(4).Spec(func(s *appsv1beta1.CloneSetSpec) {
+			o, _ := observedOf(t, web(4).Spec(func(s *appsv1beta1.CloneSetSpec) {
 				s.ScaleStrategy.MaxUnavailable = new(intstr.FromInt32(tt.bound))
 			}))
 			o.set.Generation = 2
@@ -47,10 +47,10 @@ func TestScaleUpLimitedIsToldWhenItBites(t *testing.T) {
 	}
 }
 
-func TestAFailedPreparationIsAFailureOfWhatItIsFor(t *testing.T) {
+func TestAFailedPreparationIsAFailureOfScaleOrUpdate(t *testing.T) {
 	t.Parallel()
-	o, _ := world(t, web(1))
-	w := plan(o, now)
+	o, _ := observedOf(t, web(1))
+	p := plan(o, now)
 	refused := podcontrol.Result{Err: errors.New("patch web-a: refused")}
 	for _, tt := range []struct {
 		name string
@@ -63,7 +63,7 @@ func TestAFailedPreparationIsAFailureOfWhatItIsFor(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s, events := status(o, w, tt.done, now)
+			s, events := status(o, p, tt.done, now)
 			require.Len(t, s.Conditions, 1)
 			require.Equal(t, tt.want, s.Conditions[0].Type)
 			require.Equal(t, "patch web-a: refused", s.Conditions[0].Message)

@@ -11,8 +11,8 @@ import (
 
 const examples = "../../../e2e/examples"
 
-// Examples that the schema refuses, which only an apiserver can show, are in package suite.
-func TestExamplesAreAnsweredAsTheySay(t *testing.T) {
+// Examples that the schema refuses are tested in e2e/suite: that takes an apiserver.
+func TestExamples(t *testing.T) {
 	t.Parallel()
 	webhooktest.Examples(t, examples, "cloneset", []string{
 		"negative-replicas", "negative-min-ready", "negative-history", "unknown-type", "unknown-policy", "template-without-containers",

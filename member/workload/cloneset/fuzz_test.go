@@ -14,8 +14,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// FuzzPlan plans a set in the middle of an update with a pod whose labels and annotations anybody may have written. None of
-// them may do more than decide about that pod.
+// FuzzPlan plans a set in the middle of an update with a pod that has arbitrary labels and annotations. They may affect no other
+// pod.
 func FuzzPlan(f *testing.F) {
 	f.Add("web-2", "Normal", "{}", "", "1", "2026-11-21T09:00:00Z", uint8(0))
 	f.Add("", "", `{"revision":"web-2","nextContainerImages":{"app":"app:3"}}`, `{"containerImages":{"app":""}}`, "+5", "yesterday", uint8(1))
@@ -32,7 +32,7 @@ func FuzzPlan(f *testing.F) {
 				asked(s)
 			}
 		})
-		o, names := world(t, set, web(3))
+		o, names := observedOf(t, set, web(3))
 		o.with(names[0], "a", "b")
 		odd := pod("c").Rev(hash).Gate(kind&8 > 0, start).Running().Label(keys.LifecycleState, state).
 			Annotation(keys.InPlaceUpdateState, record).Annotation(keys.InPlaceUpdateGrace, grace).
@@ -49,14 +49,14 @@ func FuzzPlan(f *testing.F) {
 		o.pods = append(o.pods, odd)
 		before := odd.DeepCopy()
 
-		w := plan(o, now)
+		p := plan(o, now)
 		require.Empty(t, cmp.Diff(before, odd), "a plan changes nothing")
-		require.Equal(t, text(w), text(plan(o, now)), "the same facts give the same plan")
+		require.Equal(t, text(p), text(plan(o, now)), "the plan is deterministic")
 		Registration().Fields.Strip(odd)
-		require.Equal(t, text(w), text(plan(o, now)), "what a cache drops, no plan reads")
+		require.Equal(t, text(p), text(plan(o, now)), "the plan reads no field that the cache drops")
 		seen := map[string]bool{}
 		taken := 0
-		for _, s := range w.Steps {
+		for _, s := range p.Steps {
 			if s.Pod == nil {
 				continue
 			}
@@ -68,7 +68,7 @@ func FuzzPlan(f *testing.F) {
 			}
 		}
 		require.LessOrEqual(t, taken, 1, "the budget of the others")
-		got, _ := status(o, w, applied{}, now)
+		got, _ := status(o, p, applied{}, now)
 		require.LessOrEqual(t, got.UpdatedAvailableReplicas, got.AvailableReplicas)
 		require.LessOrEqual(t, got.Replicas, int32(3))
 	})

@@ -1,16 +1,16 @@
 package cloneset
 
-// Gates are the feature gates that a CloneSet is planned by, see package feature, and what a flag sets for all CloneSets. The
-// zero value has all of them off.
+// Gates are the feature gates of CloneSet, see package feature, and what a flag sets for all CloneSets. The zero value has all of
+// them off.
 type Gates struct {
-	// ShortHash makes new pods name their revision by its hash alone.
+	// ShortHash labels new pods with the hash of their revision instead of its name.
 	ShortHash bool
-	// PartitionRollback brings updated pods back when the partition is raised.
+	// PartitionRollback rolls updated pods back when the partition is raised.
 	PartitionRollback bool
 	// PreparingUpdateAsUpdate counts pods that an inPlaceUpdate hook holds as updated when pods are scaled.
 	PreparingUpdateAsUpdate bool
-	// RecreateOnClaimChange makes pods anew for an update if the claim templates changed with it.
-	RecreateOnClaimChange bool
-	// ExcludePreparingDelete is scaleStrategy.excludePreparingDelete of all CloneSets, whatever they say.
+	// RecreateOnPVCChange re-creates the pods that an update changes if volumeClaimTemplates have changed too.
+	RecreateOnPVCChange bool
+	// ExcludePreparingDelete sets scaleStrategy.excludePreparingDelete for all CloneSets.
 	ExcludePreparingDelete bool
 }

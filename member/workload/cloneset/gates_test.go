@@ -24,21 +24,21 @@ func TestRevisionLabel(t *testing.T) {
 func TestPodsWithFullAndShortHashesAreAtTheSameRevision(t *testing.T) {
 	t.Parallel()
 	for _, gates := range []Gates{{}, {ShortHash: true}} {
-		o, names := world(t, web(3))
+		o, names := observedOf(t, web(3))
 		o.gates = gates
 		o.with(names[0], "full")
 		o.with(revision.Short(names[0]), "short")
 		o.pods = append(o.pods, pod("former").Rev("former-name-"+revision.Short(names[0])).Serving(start).Obj())
-		w := plan(o, now)
-		require.Empty(t, w.Steps, text(w))
-		require.Empty(t, w.RevisionsToDelete)
-		got, _ := status(o, w, applied{}, now)
+		p := plan(o, now)
+		require.Empty(t, p.Steps, text(p))
+		require.Empty(t, p.RevisionsToDelete)
+		got, _ := status(o, p, applied{}, now)
 		require.EqualValues(t, 3, got.UpdatedAvailableReplicas)
-		require.Equal(t, names[0], got.UpdateRevision, "the status has the full name with either")
+		require.Equal(t, names[0], got.UpdateRevision, "the status has the full name in both cases")
 	}
 }
 
-func TestPodsAreMadeAndUpdatedWithTheHashThatTheGateSays(t *testing.T) {
+func TestPodsGetTheHashThatTheGateSelects(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
@@ -50,7 +50,7 @@ func TestPodsAreMadeAndUpdatedWithTheHashThatTheGateSays(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			o, names := world(t, web(2).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible), web(2))
+			o, names := observedOf(t, web(2).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible), web(2))
 			made := newPod(o.set, tt.gates, names[1], &o.set.Spec.Template, "a", now)
 			require.Equal(t, tt.want(names[1]), made.Labels[keys.ControllerRevisionHash])
 			require.Equal(t, revision.Short(names[1]), made.Labels[keys.PodTemplateHash])
@@ -58,20 +58,20 @@ func TestPodsAreMadeAndUpdatedWithTheHashThatTheGateSays(t *testing.T) {
 	}
 }
 
-func TestPodsHeldForDeletionAreNotCountedWhereTheSetOrTheFlagSaysSo(t *testing.T) {
+func TestPodsPreparingDeleteAreExcludedByTheSetOrTheFlag(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name       string
 		set, flag  bool
 		wantCreate int
 	}{
-		{"they count", false, false, 0},
+		{"they are counted by default", false, false, 0},
 		{"the set leaves them out", true, false, 1},
 		{"the flag leaves them out", false, true, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			o, names := world(t, web(2).Spec(func(s *appsv1beta1.CloneSetSpec) {
+			o, names := observedOf(t, web(2).Spec(func(s *appsv1beta1.CloneSetSpec) {
 				s.Lifecycle = &pods.Lifecycle{PreDelete: &pods.LifecycleHook{FinalizersHandler: []string{"example.com/drain"}}}
 				s.ScaleStrategy.ExcludePreparingDelete = tt.set
 			}))

@@ -26,16 +26,16 @@ func TestHooksInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
 	manage(t, s, Options{})
-	for name, test := range map[string]func(*testing.T, *ground){
+	for name, test := range map[string]func(*testing.T, *fixture){
 		"an update in place waits for its hook before and after": testUpdateHook,
-		"#1156: a rollback is held by hooks and hangs nowhere":   testHookedRollback,
-		"a deletion waits for its hook, or is taken back":        testDeleteHook,
+		"#1156: a rollback is held by hooks and never stalls":    testHookedRollback,
+		"a deletion waits for its hook, or is cancelled":         testDeleteHook,
 		"a new pod waits for its hook":                           testNormalHook,
 		"a scale-out is bounded":                                 testBoundedScaleOut,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, newGround(t, s))
+			test(t, newFixture(t, s))
 		})
 	}
 }
@@ -45,14 +45,14 @@ const (
 	holdFinalizer = "example.com/hold"
 )
 
-// hold is a hook of a label and a finalizer that marks pods not ready.
+// hold returns a hook of a label and a finalizer that marks pods not ready.
 func hold() *pods.LifecycleHook {
 	return &pods.LifecycleHook{
 		LabelsHandler: map[string]string{holdLabel: "on"}, FinalizersHandler: []string{holdFinalizer}, MarkPodNotReady: true,
 	}
 }
 
-// hooked is a set whose pods are born with the label and the finalizer.
+// hooked returns a set whose pods are created with the label and the finalizer.
 func hooked(n int32, l pods.Lifecycle) *testkit.CloneSetBuilder {
 	return web(n).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
 		s.Lifecycle = &l
@@ -62,7 +62,7 @@ func hooked(n int32, l pods.Lifecycle) *testkit.CloneSetBuilder {
 }
 
 // in waits until as many pods are in a state, and returns them.
-func (g *ground) in(t *testing.T, state pods.LifecycleState, n int) []*corev1.Pod {
+func (g *fixture) in(t *testing.T, state pods.LifecycleState, n int) []*corev1.Pod {
 	t.Helper()
 	var out []*corev1.Pod
 	require.Eventually(t, func() bool {
@@ -78,30 +78,30 @@ func (g *ground) in(t *testing.T, state pods.LifecycleState, n int) []*corev1.Po
 }
 
 // patch changes a pod's metadata as a user's controller does.
-func (g *ground) patch(t *testing.T, p *corev1.Pod, data string) {
+func (g *fixture) patch(t *testing.T, p *corev1.Pod, data string) {
 	t.Helper()
 	require.NoError(t, g.Patch(t.Context(), p, client.RawPatch(types.MergePatchType, []byte(data))))
 }
 
-func (g *ground) letGo(t *testing.T, p *corev1.Pod) {
+func (g *fixture) letGo(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	g.patch(t, p, `{"metadata":{"labels":{"`+holdLabel+`":null},"finalizers":null}}`)
 }
 
-func (g *ground) takeUp(t *testing.T, p *corev1.Pod) {
+func (g *fixture) takeUp(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	g.patch(t, p, `{"metadata":{"labels":{"`+holdLabel+`":"on"},"finalizers":["`+holdFinalizer+`"]}}`)
 }
 
-// free takes the finalizers off, so that the namespace's pods can go with their cluster.
-func (g *ground) free(t *testing.T) {
+// free removes the finalizers, so that the namespace can be deleted.
+func (g *fixture) free(t *testing.T) {
 	t.Helper()
 	for _, p := range g.Pods(t) {
 		g.letGo(t, p)
 	}
 }
 
-func testUpdateHook(t *testing.T, g *ground) {
+func testUpdateHook(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, hooked(2, pods.Lifecycle{InPlaceUpdate: hold()}))
 	for _, p := range g.Pods(t) {
@@ -124,12 +124,12 @@ func testUpdateHook(t *testing.T, g *ground) {
 		g.takeUp(t, p)
 	}
 	g.Await(t, rested)
-	// A pod: PreparingUpdate; marked; written; Updated; Normal.
+	// Per pod: PreparingUpdate; marked unready; spec; Updated; Normal.
 	g.PodWrites(t, began, map[string]int{"patch pods": 2, "patch pods/status": 8})
 	g.free(t)
 }
 
-func testHookedRollback(t *testing.T, g *ground) {
+func testHookedRollback(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, hooked(2, pods.Lifecycle{InPlaceUpdate: hold()}))
 	g.change(t, image("app:2"))
@@ -144,7 +144,7 @@ func testHookedRollback(t *testing.T, g *ground) {
 	g.change(t, image("app:1"))
 	again := g.in(t, pods.LifecyclePreparingUpdate, 1)[0]
 	require.Equal(t, p.Name, again.Name)
-	require.Equal(t, "on", again.Labels[holdLabel], "the hook is put on again")
+	require.Equal(t, "on", again.Labels[holdLabel], "the label is added again")
 	require.Contains(t, again.Finalizers, holdFinalizer)
 	g.letGo(t, again)
 	back := g.in(t, pods.LifecycleUpdated, 1)[0]
@@ -154,7 +154,7 @@ func testHookedRollback(t *testing.T, g *ground) {
 	g.free(t)
 }
 
-func testDeleteHook(t *testing.T, g *ground) {
+func testDeleteHook(t *testing.T, g *fixture) {
 	t.Helper()
 	h := hold()
 	h.MarkPodNotReady = false
@@ -165,7 +165,7 @@ func testDeleteHook(t *testing.T, g *ground) {
 	g.in(t, pods.LifecyclePreparingDelete, 1)
 	scale(3)
 	g.Await(t, rested)
-	require.Equal(t, names, slices.Sorted(maps.Keys(g.Pods(t))), "no pod was made or deleted")
+	require.Equal(t, names, slices.Sorted(maps.Keys(g.Pods(t))), "no pod was created or deleted")
 	scale(2)
 	p := g.in(t, pods.LifecyclePreparingDelete, 1)[0]
 	g.letGo(t, p)
@@ -174,7 +174,7 @@ func testDeleteHook(t *testing.T, g *ground) {
 	g.free(t)
 }
 
-func testNormalHook(t *testing.T, g *ground) {
+func testNormalHook(t *testing.T, g *fixture) {
 	t.Helper()
 	h := &pods.LifecycleHook{LabelsHandler: map[string]string{"example.com/warm": "yes"}}
 	set := web(1).Spec(func(s *appsv1beta1.CloneSetSpec) { s.Lifecycle = &pods.Lifecycle{PreNormal: h} }).Obj()
@@ -188,7 +188,7 @@ func testNormalHook(t *testing.T, g *ground) {
 	g.Await(t, rested)
 }
 
-func testBoundedScaleOut(t *testing.T, g *ground) {
+func testBoundedScaleOut(t *testing.T, g *fixture) {
 	t.Helper()
 	h := &pods.LifecycleHook{LabelsHandler: map[string]string{"example.com/warm": "yes"}}
 	bound := web(4).Spec(func(s *appsv1beta1.CloneSetSpec) {

@@ -30,14 +30,13 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// troupe is a CloneSet with hooks, its pods, a kubelet for them and a user who lets pods go and takes them up again. Plans
-// and patches are the real ones.
-type troupe struct {
+// hookTest is a CloneSet with hooks, its pods, a kubelet for them and a hook handler. Plans and patches are the real ones.
+type hookTest struct {
 	t     *testing.T
 	o     observed
 	now   time.Time
 	pods  map[string]*corev1.Pod
-	since map[string]time.Time // when the user, or the kubelet, last saw something to do
+	since map[string]time.Time // when the handler, or the kubelet, was last due to act
 	lazy  time.Duration        // how long they take
 	made  int
 	story strings.Builder
@@ -45,54 +44,54 @@ type troupe struct {
 
 const handlerLabel = "example.com/held"
 
-func newTroupe(t *testing.T, set *testkit.CloneSetBuilder, lazy time.Duration) *troupe {
+func newHookTest(t *testing.T, set *testkit.CloneSetBuilder, lazy time.Duration) *hookTest {
 	t.Helper()
-	m := &troupe{t: t, now: now, pods: map[string]*corev1.Pod{}, since: map[string]time.Time{}, lazy: lazy}
-	m.o, _ = world(t, set)
+	m := &hookTest{t: t, now: now, pods: map[string]*corev1.Pod{}, since: map[string]time.Time{}, lazy: lazy}
+	m.o, _ = observedOf(t, set)
 	return m
 }
 
-// template changes the template, and with it the revision that is wanted.
-func (m *troupe) template(change func(*corev1.PodTemplateSpec)) {
+// template changes the template, and so the wanted revision.
+func (m *hookTest) template(change func(*corev1.PodTemplateSpec)) {
 	change(&m.o.set.Spec.Template)
 	m.o.wanted = revisionOf(m.t, m.o.set, 0)
 }
 
-// pass is one reconcile: plan, write, status.
-func (m *troupe) pass() planned {
+// reconcile plans, writes and computes the status.
+func (m *hookTest) reconcile() planned {
 	m.o.pods = nil
 	for _, name := range slices.Sorted(maps.Keys(m.pods)) {
 		m.o.pods = append(m.o.pods, m.pods[name])
 	}
-	w := plan(m.o, m.now)
-	require.Empty(m.t, w.InvalidSpec)
-	fmt.Fprintf(&m.story, "%s %s\n%s", m.now.Format(time.TimeOnly), m.describe(), text(w))
-	if r := w.Revision; r.Change != revision.Keep {
+	p := plan(m.o, m.now)
+	require.Empty(m.t, p.InvalidSpec)
+	fmt.Fprintf(&m.story, "%s %s\n%s", m.now.Format(time.TimeOnly), m.describe(), text(p))
+	if r := p.Revision; r.Change != revision.Keep {
 		m.o.history = slices.DeleteFunc(m.o.history, func(h *appsv1.ControllerRevision) bool { return h.Name == r.Revision.Name })
 		m.o.history = append(m.o.history, r.Revision)
 	}
-	for _, s := range w.Steps {
+	for _, s := range p.Steps {
 		switch s.Kind { //nolint:exhaustive // The others patch the pod.
 		case rollout.StepDelete:
-			require.False(m.t, lifecycle.Hooked(m.o.set.Spec.Lifecycle.PreDelete, s.Pod.Object), "%s is deleted while it is held", s.Pod.Key)
+			require.False(m.t, lifecycle.Hooked(m.o.set.Spec.Lifecycle.PreDelete, s.Pod.Object), "%s is deleted while a hook holds it", s.Pod.Key)
 			m.pods[s.Pod.Key] = s.Pod.Object.DeepCopy()
 			m.pods[s.Pod.Key].DeletionTimestamp = &metav1.Time{Time: m.now}
 		case rollout.StepCreate:
-			m.create(w, s)
+			m.create(p, s)
 		default:
-			m.write(w, s)
+			m.write(p, s)
 		}
 	}
-	s, _ := status(m.o, w, applied{}, m.now)
+	s, _ := status(m.o, p, applied{}, m.now)
 	m.o.set.Status = s
-	return w
+	return p
 }
 
-func (m *troupe) write(w planned, s podset.Step) {
+func (m *hookTest) write(p planned, s podset.Step) {
 	m.t.Helper()
 	name := s.Pod.Key
 	before := m.pods[name]
-	patches, err := (&Reconciler{Controller: &podcontrol.Controller{}}).applier(m.o.set).Patches(&w.Plan, s, m.now)
+	patches, err := (&Reconciler{Controller: &podcontrol.Controller{}}).applier(m.o.set).Patches(&p.Plan, s, m.now)
 	require.NoError(m.t, err)
 	for _, p := range patches {
 		m.patch(name, p)
@@ -101,7 +100,7 @@ func (m *troupe) write(w planned, s podset.Step) {
 	m.since[name] = m.now
 }
 
-func (m *troupe) patch(name string, p podpatch.Patch) {
+func (m *hookTest) patch(name string, p podpatch.Patch) {
 	m.t.Helper()
 	raw, err := json.Marshal(m.pods[name])
 	require.NoError(m.t, err)
@@ -112,36 +111,36 @@ func (m *troupe) patch(name string, p podpatch.Patch) {
 	m.pods[name] = pod
 }
 
-// check: no hook is passed over by a write.
-func (m *troupe) check(step rollout.StepKind, before, after *corev1.Pod) {
+// check fails if a write skips a hook.
+func (m *hookTest) check(step rollout.StepKind, before, after *corev1.Pod) {
 	m.t.Helper()
 	l := m.o.set.Spec.Lifecycle
 	was, is := lifecycle.Of(before), lifecycle.Of(after)
 	if is == pods.LifecycleUpdating && was != is && step != rollout.StepCancelDelete {
-		require.False(m.t, lifecycle.Hooked(l.InPlaceUpdate, before), "%s of %s while it is held", step, before.Name)
+		require.False(m.t, lifecycle.Hooked(l.InPlaceUpdate, before), "%s of %s while a hook holds it", step, before.Name)
 	}
 	if is != pods.LifecycleNormal || was == is {
 		return
 	}
 	switch was {
 	case pods.LifecyclePreparingNormal:
-		require.True(m.t, lifecycle.Answered(l.PreNormal, before), "%s goes into service before its hook", before.Name)
+		require.True(m.t, lifecycle.Answered(l.PreNormal, before), "%s becomes Normal before its hook", before.Name)
 	case pods.LifecycleUpdating, pods.LifecycleUpdated, pods.LifecyclePreparingUpdate:
-		require.True(m.t, lifecycle.Answered(l.InPlaceUpdate, before), "%s goes into service before it is taken up", before.Name)
+		require.True(m.t, lifecycle.Answered(l.InPlaceUpdate, before), "%s becomes Normal before its handlers are back", before.Name)
 	case pods.LifecycleNormal, pods.LifecyclePreparingDelete:
 		require.Fail(m.t, "a pod skips a state", "%s: %s", before.Name, was)
 	}
 }
 
-func (m *troupe) create(w planned, s podset.Step) {
+func (m *hookTest) create(p planned, s podset.Step) {
 	m.made++
 	id := fmt.Sprintf("p%03d", m.made)
-	template, name := &m.o.set.Spec.Template, w.Revision.Revision.Name
+	template, name := &m.o.set.Spec.Template, p.Revision.Revision.Name
 	if s.Old {
 		var err error
-		template, err = revision.PodTemplate(w.Current)
+		template, err = revision.PodTemplate(p.Current)
 		require.NoError(m.t, err)
-		name = w.Current.Name
+		name = p.Current.Name
 	}
 	pod := newPod(m.o.set, m.o.gates, name, template, id, m.now)
 	pod.UID, pod.CreationTimestamp = types.UID("uid-"+id), metav1.NewTime(m.now)
@@ -150,8 +149,8 @@ func (m *troupe) create(w planned, s podset.Step) {
 	m.pods[pod.Name], m.since[pod.Name] = pod, m.now
 }
 
-// live lets the kubelet and, if he cares, the user do what they are due to do.
-func (m *troupe) live(userCares bool) (acted bool) {
+// live lets the kubelet and, if handle is set, the hook handler act.
+func (m *hookTest) live(userCares bool) (acted bool) {
 	m.now = m.now.Add(time.Second)
 	for _, name := range slices.Sorted(maps.Keys(m.pods)) {
 		before, err := json.Marshal(m.pods[name])
@@ -180,8 +179,8 @@ func (m *troupe) live(userCares bool) (acted bool) {
 	return acted
 }
 
-// run brings the container to its image.
-func (m *troupe) run(pod *corev1.Pod) {
+// run starts the container with its image.
+func (m *hookTest) run(pod *corev1.Pod) {
 	image := pod.Spec.Containers[0].Image
 	if st := pod.Status.ContainerStatuses; len(st) == 1 && st[0].Image == image {
 		return
@@ -193,8 +192,8 @@ func (m *troupe) run(pod *corev1.Pod) {
 	}}
 }
 
-// serve lets a pod go that is asked for, and takes up one that waits.
-func (m *troupe) serve(pod *corev1.Pod) {
+// serve removes the label from a pod that is being prepared, and adds it to one that is updated.
+func (m *hookTest) serve(pod *corev1.Pod) {
 	switch lifecycle.Of(pod) {
 	case pods.LifecyclePreparingUpdate, pods.LifecyclePreparingDelete:
 		delete(pod.Labels, handlerLabel)
@@ -206,8 +205,8 @@ func (m *troupe) serve(pod *corev1.Pod) {
 	}
 }
 
-// ready is the kubelet's word on the pod: its container runs what the spec says and all gates are open.
-func (m *troupe) ready(pod *corev1.Pod) {
+// ready sets the condition Ready: the container runs the spec's image and all gates are open.
+func (m *hookTest) ready(pod *corev1.Pod) {
 	open := corev1.ConditionTrue
 	if st := pod.Status.ContainerStatuses; len(st) == 0 || st[0].Image != pod.Spec.Containers[0].Image {
 		open = corev1.ConditionFalse
@@ -227,7 +226,7 @@ func (m *troupe) ready(pod *corev1.Pod) {
 	}
 }
 
-func (m *troupe) describe() string {
+func (m *hookTest) describe() string {
 	out := make([]string, 0, len(m.pods))
 	for _, name := range slices.Sorted(maps.Keys(m.pods)) {
 		p := m.pods[name]
@@ -244,7 +243,7 @@ func (m *troupe) describe() string {
 }
 
 // available is how many pods count as available.
-func (m *troupe) available() int {
+func (m *hookTest) available() int {
 	n := 0
 	for _, p := range m.pods {
 		if podset.View(p, rulesOf(&m.o.set.Spec), m.now).Available && p.DeletionTimestamp == nil {
@@ -254,15 +253,15 @@ func (m *troupe) available() int {
 	return n
 }
 
-// FuzzHooks changes a CloneSet with hooks at random while it is at work, and then lets it come to rest.
+// FuzzHooks changes a CloneSet with hooks at random while it is updated, and then lets it complete.
 func FuzzHooks(f *testing.F) {
 	for i := range uint64(50) {
 		f.Add(i, uint8(i*37))
 	}
-	f.Fuzz(dance)
+	f.Fuzz(runHooks)
 }
 
-func dance(t *testing.T, seed uint64, flags uint8) {
+func runHooks(t *testing.T, seed uint64, flags uint8) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 3))
 	hook := func(bit uint8) *pods.LifecycleHook {
@@ -275,7 +274,7 @@ func dance(t *testing.T, seed uint64, flags uint8) {
 		}
 	}
 	const unavailable = 2
-	m := newTroupe(t, web(4).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "2", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
+	m := newHookTest(t, web(4).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "2", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
 		s.Lifecycle = &pods.Lifecycle{InPlaceUpdate: hook(1), PreDelete: hook(2), PreNormal: hook(4)}
 		s.Template.Labels[handlerLabel], s.Template.Finalizers = "yes", []string{handlerLabel}
 		s.ScaleStrategy.ExcludePreparingDelete = flags&16 != 0
@@ -314,30 +313,30 @@ func dance(t *testing.T, seed uint64, flags uint8) {
 			disturb[r.IntN(len(disturb))]()
 		}
 		before := m.available()
-		m.pass()
+		m.reconcile()
 		floor := replicas(&m.o.set.Spec) - unavailable
-		// More pods than wanted may go, whatever is available: then readiness counts.
+		// Pods above replicas may be deleted whatever is available: then readiness counts.
 		if len(m.pods) <= replicas(&m.o.set.Spec) {
-			require.GreaterOrEqual(t, m.available(), min(before, floor), "the budget was broken")
+			require.GreaterOrEqual(t, m.available(), min(before, floor), "the budget was exceeded")
 		}
 		m.live(r.IntN(3) > 0)
 	}
 	rolling.Paused = false
 	for range 300 {
-		w := m.pass()
-		if acted := m.live(true); !acted && len(w.Steps) == 0 && w.Recheck == 0 {
+		p := m.reconcile()
+		if acted := m.live(true); !acted && len(p.Steps) == 0 && p.Recheck == 0 {
 			m.checkRest()
 			return
 		}
 	}
-	require.Fail(t, "no rest")
+	require.Fail(t, "it never completes")
 }
 
-func (m *troupe) checkRest() {
+func (m *hookTest) checkRest() {
 	m.t.Helper()
 	want := replicas(&m.o.set.Spec)
 	require.Len(m.t, m.pods, want)
-	require.Equal(m.t, want, m.available(), "a pod hangs: %s", m.describe())
+	require.Equal(m.t, want, m.available(), "a pod is stuck: %s", m.describe())
 	s := m.o.set.Status
 	require.GreaterOrEqual(m.t, s.UpdatedReplicas, s.ExpectedUpdatedReplicas)
 	for _, p := range m.pods {

@@ -15,13 +15,13 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// The autoscaler of Kubernetes itself scales here. Without metrics it holds the minimum, which is enough to see that it
-// reads and writes the scale of a CloneSet.
+// Without metrics, the HorizontalPodAutoscaler of Kubernetes scales to its minimum, which shows that it reads and writes the scale
+// of a CloneSet.
 func TestAnAutoscalerHoldsItsMinimum(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
 	manage(t, s, Options{})
-	g := newGround(t, s)
+	g := newFixture(t, s)
 	g.make(t, testkit.CloneSet("web").Replicas(2))
 
 	scale := &autoscalingv1.Scale{}
@@ -31,7 +31,7 @@ func TestAnAutoscalerHoldsItsMinimum(t *testing.T) {
 	selector, err := labels.Parse(scale.Status.Selector)
 	require.NoError(t, err)
 	for name, p := range g.Pods(t) {
-		require.True(t, selector.Matches(labels.Set(p.Labels)), "an autoscaler measures the pods that %s selects, and %s is one", selector, name)
+		require.True(t, selector.Matches(labels.Set(p.Labels)), "the autoscaler selects pods by %s, and %s is one", selector, name)
 	}
 
 	require.NoError(t, g.Create(t.Context(), &autoscalingv2.HorizontalPodAutoscaler{

@@ -36,23 +36,23 @@ func TestInPlaceInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
 	manage(t, s, Options{Options: podcontrol.Options{InPlace: inplace.Options{Resources: true, Env: true}}})
-	for name, test := range map[string]func(*testing.T, *ground){
-		"a resize without restart costs three writes a pod and no service":    testResize,
-		"an image and a resize with restart are one update":                   testResizeAndImage,
-		"containers with launch priorities are updated one after the other":   testBatches,
-		"a native sidecar is updated":                                         testNativeSidecar,
-		"a grace period passes before containers change":                      testGrace,
-		"B 29: env from metadata makes pods anew where no node daemon lives":  testEnv,
-		"B 29: with InPlaceOnly a condition says why env can't be brought on": testEnvOnly,
+	for name, test := range map[string]func(*testing.T, *fixture){
+		"a resize without restart takes three writes for each pod, which stays ready": testResize,
+		"an image and a resize with restart are one update":                           testResizeAndImage,
+		"containers with launch priorities are updated one after the other":           testBatches,
+		"a native sidecar is updated":                                                 testNativeSidecar,
+		"a grace period passes before containers change":                              testGrace,
+		"B 29: env from metadata re-creates pods where no node daemon is alive":       testEnv,
+		"B 29: with InPlaceOnly a condition says why env can't be updated":            testEnvOnly,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, newGround(t, s))
+			test(t, newFixture(t, s))
 		})
 	}
 }
 
-// inPlace is a set of pods with a request of cpu and memory.
+// inPlace returns a set of pods that request cpu and memory.
 func inPlace(n int32) *testkit.CloneSetBuilder {
 	return web(n).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "50%", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
 		requesting(&s.Template.Spec.Containers[0], "100m", "64Mi")
@@ -65,25 +65,25 @@ func requesting(c *corev1.Container, cpu, memory string) {
 	}
 }
 
-// same requires that these are the pods from before.
-func (g *ground) same(t *testing.T, before map[string]*corev1.Pod) map[string]*corev1.Pod {
+// same requires that no pod was re-created.
+func (g *fixture) same(t *testing.T, before map[string]*corev1.Pod) map[string]*corev1.Pod {
 	t.Helper()
 	after := g.Pods(t)
 	for name, p := range after {
-		require.NotNil(t, before[name], "no pod was made anew")
-		require.Equal(t, before[name].UID, p.UID, "no pod was made anew")
+		require.NotNil(t, before[name], "no pod was re-created")
+		require.Equal(t, before[name].UID, p.UID, "no pod was re-created")
 	}
 	return after
 }
 
-func testResize(t *testing.T, g *ground) {
+func testResize(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, inPlace(4))
 	before := g.Pods(t)
 	began := clock.RealClock{}.Now()
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { requesting(&s.Template.Spec.Containers[0], "200m", "64Mi") })
 	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
-		require.Equal(t, int32(4), s.Status.ReadyReplicas, "all pods serve throughout")
+		require.Equal(t, int32(4), s.Status.ReadyReplicas, "all pods stay ready")
 		return rested(s)
 	})
 	g.PodWrites(t, began, map[string]int{"patch pods": 4, "patch pods/resize": 4, "patch pods/status": 4})
@@ -96,7 +96,7 @@ func testResize(t *testing.T, g *ground) {
 	}
 }
 
-func testResizeAndImage(t *testing.T, g *ground) {
+func testResizeAndImage(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, inPlace(2).Spec(func(s *appsv1beta1.CloneSetSpec) {
 		s.Template.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{
@@ -119,7 +119,7 @@ func testResizeAndImage(t *testing.T, g *ground) {
 	}
 }
 
-func testBatches(t *testing.T, g *ground) {
+func testBatches(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, inPlace(2).Spec(func(s *appsv1beta1.CloneSetSpec) {
 		first := s.Template.Spec.Containers[0].DeepCopy()
@@ -143,7 +143,7 @@ func testBatches(t *testing.T, g *ground) {
 	}
 }
 
-func testNativeSidecar(t *testing.T, g *ground) {
+func testNativeSidecar(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, inPlace(2).Spec(func(s *appsv1beta1.CloneSetSpec) {
 		proxy := s.Template.Spec.Containers[0].DeepCopy()
@@ -164,7 +164,7 @@ func testNativeSidecar(t *testing.T, g *ground) {
 	}
 }
 
-func testGrace(t *testing.T, g *ground) {
+func testGrace(t *testing.T, g *fixture) {
 	t.Helper()
 	const grace = 3 * time.Second
 	g.make(t, inPlace(2).Rolling("0", "100%", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
@@ -181,13 +181,13 @@ func testGrace(t *testing.T, g *ground) {
 				closed[w.Name] = w.At
 			}
 		case w.Resource == "pods":
-			require.GreaterOrEqual(t, w.At.Sub(closed[w.Name]), grace, "%s keeps its containers while traffic goes away", w.Name)
+			require.GreaterOrEqual(t, w.At.Sub(closed[w.Name]), grace, "%s keeps its containers during the grace period", w.Name)
 		}
 	}
 	require.Len(t, closed, 2)
 }
 
-func testEnv(t *testing.T, g *ground) {
+func testEnv(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, inPlace(2).Spec(reading("one")))
 	before := g.Pods(t)
@@ -197,7 +197,7 @@ func testEnv(t *testing.T, g *ground) {
 		require.NotContains(t, before, name)
 	}
 
-	// A container that gets a new image reads the new value as it starts: that is in place.
+	// A container that gets a new image reads the new value when it restarts, so that is in place.
 	before = g.Pods(t)
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) {
 		reading("three")(s)
@@ -209,7 +209,7 @@ func testEnv(t *testing.T, g *ground) {
 	}
 }
 
-func testEnvOnly(t *testing.T, g *ground) {
+func testEnvOnly(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, inPlace(2).Policy(appsv1beta1.PodInPlaceOnly).Spec(reading("one")))
 	before := g.Pods(t)
@@ -225,13 +225,13 @@ func testEnvOnly(t *testing.T, g *ground) {
 	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) && len(s.Status.Conditions) == 0 })
 }
 
-// TestEnvInCluster has node daemons come to nodes whose pods can't be updated without.
+// TestEnvInCluster starts node daemons on nodes whose pods can't be updated in place without them.
 func TestEnvInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
 	daemons := nodelease.NewTracker(clock.RealClock{})
 	manage(t, s, Options{Options: podcontrol.Options{InPlace: inplace.Options{Env: true}, Daemons: daemons}})
-	g := newGround(t, s)
+	g := newFixture(t, s)
 	g.make(t, inPlace(3).Policy(appsv1beta1.PodInPlaceOnly).Spec(reading("one")))
 	before := g.Pods(t)
 	g.change(t, reading("two"))
@@ -245,7 +245,7 @@ func TestEnvInCluster(t *testing.T) {
 		h := nodelease.Holder{Client: g, Namespace: g.Namespace, Node: node, Identity: "test", Clock: clock.RealClock{}}
 		require.NoError(t, h.Renew(t.Context()))
 	}
-	// The daemons have restarted what is asked of them, and say so.
+	// The daemons have restarted the containers.
 	g.Await(t, func(set *appsv1beta1.CloneSet) bool {
 		for _, p := range g.Pods(t) {
 			asks := inplace.RestartRequests(p)
@@ -268,18 +268,18 @@ func TestEnvInCluster(t *testing.T) {
 	g.same(t, before)
 }
 
-// TestTakeOverInCluster starts the manager on what another controller left: of four pods with a partition of two, one has
-// got its new image and waits for its gate.
+// TestTakeOverInCluster starts the manager on a set that OpenKruise has left in the middle of an update: of four pods with a
+// partition of two, one has its new image, and its gate is still closed.
 func TestTakeOverInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
-	g := newGround(t, s)
+	g := newFixture(t, s)
 	left := leftBehind(t)
 	g.leave(t, left)
 	before := g.Pods(t)
 	began := clock.RealClock{}.Now()
 	manage(t, s, Options{
-		Options: podcontrol.Options{InPlace: inplace.Options{Resources: true, Env: true}}, Gates: Gates{RecreateOnClaimChange: true},
+		Options: podcontrol.Options{InPlace: inplace.Options{Resources: true, Env: true}}, Gates: Gates{RecreateOnPVCChange: true},
 	})
 
 	set := &appsv1beta1.CloneSet{}
@@ -288,7 +288,7 @@ func TestTakeOverInCluster(t *testing.T) {
 		require.NoError(t, g.Get(t.Context(), key, set))
 		return set.Status.UpdatedAvailableReplicas == 2 && set.Status.AvailableReplicas == 4
 	}, testenv.Long, testenv.Poll) {
-		require.FailNow(t, "the rollout did not go on", "status: %+v\npods: %v", set.Status, g.Describe(t))
+		require.FailNow(t, "the rollout did not continue", "status: %+v\npods: %v", set.Status, g.Describe(t))
 	}
 	require.Equal(t, left.set.Status.UpdateRevision, set.Status.UpdateRevision)
 	require.Equal(t, left.set.Status.CurrentRevision, set.Status.CurrentRevision)
@@ -312,11 +312,11 @@ func TestTakeOverInCluster(t *testing.T) {
 		require.NotContains(t, what, "controllerrevisions", "writes: %v", writes)
 	}
 	require.Equal(t, 1, writes["patch pods"], "one more pod is updated")
-	require.Equal(t, 3, writes["patch pods/status"], "the one that waits is released, the other marked and released")
+	require.Equal(t, 3, writes["patch pods/status"], "the first gate is opened, the other closed and opened")
 }
 
-// leave puts a set with its revisions and pods into the namespace, as another controller left them.
-func (g *ground) leave(t *testing.T, left observed) {
+// leave creates a set with its revisions and pods in the namespace, as another controller left them.
+func (g *fixture) leave(t *testing.T, left observed) {
 	t.Helper()
 	status := left.set.Status
 	set := left.set.DeepCopy()
@@ -343,8 +343,8 @@ func (g *ground) leave(t *testing.T, left observed) {
 	revision.Sort(left.history)
 }
 
-// leavePod makes one pod, waits until it runs, and gives it the conditions and the record that it had.
-func (g *ground) leavePod(t *testing.T, p *corev1.Pod, own func(client.Object)) {
+// leavePod creates a pod, waits until it runs, and sets the conditions and annotations that it had.
+func (g *fixture) leavePod(t *testing.T, p *corev1.Pod, own func(client.Object)) {
 	t.Helper()
 	conditions := p.Status.Conditions
 	own(p)

@@ -16,14 +16,14 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// sized gives the container of a set's template a cpu request.
+// sized sets the cpu request of the template's container.
 func sized(cpu string) func(*appsv1beta1.CloneSetSpec) {
 	return func(s *appsv1beta1.CloneSetSpec) {
 		s.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
 	}
 }
 
-// reading lets the container read the annotation config by env.
+// reading makes the container read the annotation config by env.
 func reading(config string) func(*appsv1beta1.CloneSetSpec) {
 	return func(s *appsv1beta1.CloneSetSpec) {
 		s.Template.Annotations = map[string]string{"config": config}
@@ -33,7 +33,7 @@ func reading(config string) func(*appsv1beta1.CloneSetSpec) {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestPlanOfInPlaceUpdates(t *testing.T) {
 	t.Parallel()
 	plain := func(*appsv1beta1.CloneSetSpec) {}
 	for _, tc := range []struct {
@@ -50,11 +50,11 @@ func TestJudge(t *testing.T) {
 		gated   bool
 	}{
 		{
-			name: "an image needs the gate closed", from: plain, gated: true,
+			name: "an image is updated with the gate closed", from: plain, gated: true,
 			to: func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" },
 		},
 		{
-			name: "metadata is quiet", from: plain, quiet: true,
+			name: "metadata restarts no container", from: plain, quiet: true,
 			to: func(s *appsv1beta1.CloneSetSpec) { s.Template.Annotations = map[string]string{"note": "two"} },
 		},
 		{
@@ -66,12 +66,12 @@ func TestJudge(t *testing.T) {
 			edits: inplace.Options{Resources: true},
 		},
 		{
-			name: "an apiserver without pods/resize can't be asked for one, and the reason says so", from: sized("1"), to: sized("2"),
+			name: "without pods/resize in the apiserver the pod is re-created, and the reason says so", from: sized("1"), to: sized("2"),
 			edits: inplace.Options{Resources: true, NoResize: true}, gated: true,
 			why: "container app: resources changed, and the apiserver has no pods/resize, as Kubernetes does from 1.33 on",
 		},
 		{
-			name: "without pods/resize other changes are made in place as ever", from: sized("1"), gated: true,
+			name: "without pods/resize other changes are still made in place", from: sized("1"), gated: true,
 			to: func(s *appsv1beta1.CloneSetSpec) {
 				sized("1")(s)
 				s.Template.Spec.Containers[0].Image = "app:2"
@@ -79,12 +79,12 @@ func TestJudge(t *testing.T) {
 			edits: inplace.Options{Resources: true, NoResize: true},
 		},
 		{
-			name: "B 29: env from metadata is not changed in place where no node daemon lives", from: reading("one"), to: reading("two"),
+			name: "B 29: env from metadata is not changed in place where no node daemon is alive", from: reading("one"), to: reading("two"),
 			edits: inplace.Options{Env: true}, gated: true,
 			why: "container app reads annotation config by env CONFIG, and its node has no daemon that could restart it",
 		},
 		{
-			name: "where one lives, it is, and the pod is out of service meanwhile", from: reading("one"), to: reading("two"),
+			name: "where one is alive, it is, and the pod is not ready meanwhile", from: reading("one"), to: reading("two"),
 			edits: inplace.Options{Env: true}, daemons: map[string]bool{"node-1": true}, gated: true,
 		},
 		{
@@ -96,23 +96,23 @@ func TestJudge(t *testing.T) {
 			name: "without the gate for env, it is metadata like any other", from: reading("one"), to: reading("two"), quiet: true,
 		},
 		{
-			name: "other claims matter to new pods only", from: claiming("data"), to: claiming("data", "more"), quiet: true,
+			name: "changed volumeClaimTemplates matter to new pods only", from: withTemplates("data"), to: withTemplates("data", "more"), quiet: true,
 		},
 		{
-			name: "the gate makes pods with other claims anew", from: claiming("data"), to: claiming("data", "more"),
-			gates: Gates{RecreateOnClaimChange: true}, why: "volumeClaimTemplates changed", gated: true,
+			name: "with the gate, changed volumeClaimTemplates re-create pods", from: withTemplates("data"), to: withTemplates("data", "more"),
+			gates: Gates{RecreateOnPVCChange: true}, why: "volumeClaimTemplates changed", gated: true,
 		},
 		{
-			name: "and pods that had none", from: plain, to: claiming("data"),
-			gates: Gates{RecreateOnClaimChange: true}, why: "volumeClaimTemplates changed", gated: true,
+			name: "and so do the first volumeClaimTemplates", from: plain, to: withTemplates("data"),
+			gates: Gates{RecreateOnPVCChange: true}, why: "volumeClaimTemplates changed", gated: true,
 		},
 		{
-			name: "not with InPlaceOnly, which makes no pod anew", from: claiming("data"), to: claiming("data", "more"), quiet: true,
-			gates: Gates{RecreateOnClaimChange: true}, policy: appsv1beta1.PodInPlaceOnly,
+			name: "not with InPlaceOnly, which re-creates no pod", from: withTemplates("data"), to: withTemplates("data", "more"), quiet: true,
+			gates: Gates{RecreateOnPVCChange: true}, policy: appsv1beta1.PodInPlaceOnly,
 		},
 		{
-			name: "a revision from before there was a hash says nothing of claims", from: claiming("data"), to: claiming("more"), quiet: true,
-			gates:   Gates{RecreateOnClaimChange: true},
+			name: "revisions without the hash are not compared", from: withTemplates("data"), to: withTemplates("more"), quiet: true,
+			gates:   Gates{RecreateOnPVCChange: true},
 			history: func(from, _ *appsv1.ControllerRevision) { delete(from.Annotations, keys.VolumeClaimTemplateHash) },
 		},
 	} {
@@ -121,10 +121,10 @@ func TestJudge(t *testing.T) {
 			if tc.policy == "" {
 				tc.policy = appsv1beta1.PodInPlaceIfPossible
 			}
-			// The note is there to make another revision where only claims differ.
+			// The note makes another revision where only volumeClaimTemplates differ.
 			from := web(1).Spec(tc.from).Spec(func(s *appsv1beta1.CloneSetSpec) { noted(s, "one") })
-			o, revs := world(t, web(1).Policy(tc.policy).Spec(tc.to).Spec(func(s *appsv1beta1.CloneSetSpec) { noted(s, "two") }), from)
-			o.gates, o.edits, o.daemons = tc.gates, tc.edits, tc.daemons
+			o, revs := observedOf(t, web(1).Policy(tc.policy).Spec(tc.to).Spec(func(s *appsv1beta1.CloneSetSpec) { noted(s, "two") }), from)
+			o.gates, o.inPlace, o.daemons = tc.gates, tc.edits, tc.daemons
 			if tc.history != nil {
 				tc.history(o.history[0], o.history[1])
 			}
@@ -147,19 +147,19 @@ func noted(s *appsv1beta1.CloneSetSpec, value string) {
 	s.Template.Labels["note"] = value
 }
 
-// claiming gives a set claim templates.
-func claiming(names ...string) func(*appsv1beta1.CloneSetSpec) {
+// withTemplates sets volumeClaimTemplates.
+func withTemplates(names ...string) func(*appsv1beta1.CloneSetSpec) {
 	return func(s *appsv1beta1.CloneSetSpec) {
-		s.VolumeClaimTemplates = testkit.CloneSet("x").Claims(names...).Obj().Spec.VolumeClaimTemplates
+		s.VolumeClaimTemplates = testkit.CloneSet("x").PVCs(names...).Obj().Spec.VolumeClaimTemplates
 	}
 }
 
-func TestClaimsHash(t *testing.T) {
+func TestPVCTemplateHash(t *testing.T) {
 	t.Parallel()
 	of := func(change func([]corev1.PersistentVolumeClaim)) string {
-		claims := testkit.CloneSet("x").Claims("data", "logs").Obj().Spec.VolumeClaimTemplates
-		change(claims)
-		hash, err := pvcTemplateHash(claims)
+		pvcs := testkit.CloneSet("x").PVCs("data", "logs").Obj().Spec.VolumeClaimTemplates
+		change(pvcs)
+		hash, err := pvcTemplateHash(pvcs)
 		require.NoError(t, err)
 		return hash
 	}
@@ -173,35 +173,35 @@ func TestClaimsHash(t *testing.T) {
 	require.Empty(t, none)
 }
 
-// An apiserver before Kubernetes 1.33 can't resize pods: they are made anew, or it is said that they can't be.
+// An apiserver before Kubernetes 1.33 can't resize pods: they are re-created, or a condition says why they can't be updated.
 func TestNewResourcesWhereThereIsNoResize(t *testing.T) {
 	t.Parallel()
 	type policy = appsv1beta1.PodUpdatePolicy
 	was := func(p policy) *testkit.CloneSetBuilder { return web(2).Policy(p).Spec(sized("1")) }
 	to := func(p policy) *testkit.CloneSetBuilder { return web(2).Policy(p).Spec(sized("2")) }
-	pass := func(p policy) (observed, planned) {
-		o, revs := world(t, to(p), was(p))
-		o.edits = inplace.Options{Resources: true, NoResize: true}
+	planWith := func(p policy) (observed, planned) {
+		o, revs := observedOf(t, to(p), was(p))
+		o.inPlace = inplace.Options{Resources: true, NoResize: true}
 		o.with(revs[0], "a", "b")
 		return o, plan(o, now)
 	}
 
-	_, w := pass(appsv1beta1.PodInPlaceIfPossible)
-	require.Empty(t, w.Of(rollout.StepUpdateInPlace))
-	require.Empty(t, w.Of(rollout.StepMarkUnready))
-	require.Equal(t, []string{"web-a"}, keysOf(w.Of(rollout.StepDelete)))
+	_, p := planWith(appsv1beta1.PodInPlaceIfPossible)
+	require.Empty(t, p.Of(rollout.StepUpdateInPlace))
+	require.Empty(t, p.Of(rollout.StepMarkUnready))
+	require.Equal(t, []string{"web-a"}, keysOf(p.Of(rollout.StepDelete)))
 
 	const why = "the apiserver has no pods/resize"
-	o, w := pass(appsv1beta1.PodInPlaceOnly)
-	require.Empty(t, w.Steps, text(w))
-	got, events := status(o, w, applied{}, now)
+	o, p := planWith(appsv1beta1.PodInPlaceOnly)
+	require.Empty(t, p.Steps, text(p))
+	got, events := status(o, p, applied{}, now)
 	c := find(got.Conditions, appsv1beta1.CloneSetFailedUpdate)
 	require.NotNil(t, c)
 	require.Equal(t, string(rollout.ReasonNotInPlace), c.Reason)
 	require.Contains(t, c.Message, why)
 	require.Len(t, events, 1)
 
-	faults := validateInPlaceOnly(was(appsv1beta1.PodInPlaceOnly).Obj(), to(appsv1beta1.PodInPlaceOnly).Obj(), o.edits)
+	faults := validateInPlaceOnly(was(appsv1beta1.PodInPlaceOnly).Obj(), to(appsv1beta1.PodInPlaceOnly).Obj(), o.inPlace)
 	require.Len(t, faults, 1)
 	require.Contains(t, faults[0].Error(), why)
 }

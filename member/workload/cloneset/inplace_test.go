@@ -16,12 +16,12 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 )
 
-// TestAResizeThatFailsIsWrittenLater follows a pod whose image and resources change, where the second of the two requests
-// is refused at first.
+// TestAResizeThatFailsIsWrittenLater: the image and the resources of a pod change, and the second of the two requests fails at
+// first.
 func TestAResizeThatFailsIsWrittenLater(t *testing.T) {
 	t.Parallel()
 	set := web(1).Policy(appsv1beta1.PodInPlaceOnly).Rolling("0", "1", "0").Spec(sized("1"))
-	o, names := world(t, set)
+	o, names := observedOf(t, set)
 	o.set.Status.CurrentRevision = names[0]
 	p := pod("a").Rev(names[0]).Serving(start).Obj()
 	p.Spec.Containers[0].Resources = o.set.Spec.Template.Spec.Containers[0].Resources
@@ -52,7 +52,7 @@ func TestAResizeThatFailsIsWrittenLater(t *testing.T) {
 	require.ErrorContains(t, err, "patch web-a: no quota left")
 	got := s.pods(t)[0]
 	require.Equal(t, "app:2", got.Spec.Containers[0].Image)
-	require.NotEqual(t, names[0], got.Labels[keys.ControllerRevisionHash], "the pod is of the new revision")
+	require.NotEqual(t, names[0], got.Labels[keys.ControllerRevisionHash], "the pod is at the new revision")
 	require.Equal(t, "FailedUpdate", string(s.get(t).Status.Conditions[0].Type))
 
 	refused = nil
@@ -62,7 +62,7 @@ func TestAResizeThatFailsIsWrittenLater(t *testing.T) {
 	require.Empty(t, cmp.Diff(s.get(t).Spec.Template.Spec.Containers[0].Resources, got.Spec.Containers[0].Resources))
 	require.Empty(t, s.get(t).Status.Conditions)
 
-	// The kubelet follows, and the pod goes into service.
+	// The kubelet applies it, and the pod becomes ready.
 	st := &got.Status.ContainerStatuses[0]
 	st.Image, st.ImageID, st.Resources = "app:2", "sha256:2", got.Spec.Containers[0].Resources.DeepCopy()
 	require.NoError(t, s.api.Status().Update(t.Context(), &got))

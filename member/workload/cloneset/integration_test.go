@@ -31,24 +31,24 @@ const agent = "cloneset-under-test"
 // TestMain lets the package's tests share a cluster.
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// ground is a namespace of one test, with one CloneSet in it.
-type ground struct {
-	*testenv.Ground[*appsv1beta1.CloneSet]
+// fixture is the namespace of one test, with one CloneSet.
+type fixture struct {
+	*testenv.Fixture[*appsv1beta1.CloneSet]
 }
 
-func newGround(t *testing.T, s *testenv.Site) *ground {
+func newFixture(t *testing.T, s *testenv.Env) *fixture {
 	t.Helper()
-	return &ground{testenv.New(t, s, agent, &appsv1beta1.CloneSet{})}
+	return &fixture{testenv.New(t, s, agent, &appsv1beta1.CloneSet{})}
 }
 
-// begin makes a part of the shared cluster for a manager.
-func begin(t *testing.T) *testenv.Site {
+// begin returns a part of the shared cluster for a manager.
+func begin(t *testing.T) *testenv.Env {
 	t.Helper()
 	return testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 }
 
 // manage starts the controller and its webhook, in this process.
-func manage(t *testing.T, s *testenv.Site, o Options) {
+func manage(t *testing.T, s *testenv.Env, o Options) {
 	t.Helper()
 	s.Run(t, agent, Kind(), func(mgr ctrl.Manager) {
 		o.Clock = clock.RealClock{}
@@ -61,7 +61,7 @@ func manage(t *testing.T, s *testenv.Site, o Options) {
 }
 
 // make creates the set in the test's namespace and waits until all its pods are available.
-func (g *ground) make(t *testing.T, b *testkit.CloneSetBuilder) {
+func (g *fixture) make(t *testing.T, b *testkit.CloneSetBuilder) {
 	t.Helper()
 	set := b.Obj()
 	set.Namespace, set.UID, set.ResourceVersion = g.Namespace, "", ""
@@ -69,19 +69,19 @@ func (g *ground) make(t *testing.T, b *testkit.CloneSetBuilder) {
 	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) })
 }
 
-// rested tells that the controller has seen the spec and all pods are updated and available.
+// rested reports whether the status is of this spec and all pods are updated and available.
 func rested(s *appsv1beta1.CloneSet) bool {
 	want := ptr.Deref(s.Spec.Replicas, 0)
 	return s.Status.ObservedGeneration == s.Generation && s.Status.Replicas == want &&
 		s.Status.UpdatedAvailableReplicas == want && s.Status.CurrentRevision == s.Status.UpdateRevision
 }
 
-func (g *ground) change(t *testing.T, change func(*appsv1beta1.CloneSetSpec)) {
+func (g *fixture) change(t *testing.T, change func(*appsv1beta1.CloneSetSpec)) {
 	t.Helper()
 	g.Change(t, func(set *appsv1beta1.CloneSet) { change(&set.Spec) })
 }
 
-func (g *ground) claims(t *testing.T) []string {
+func (g *fixture) pvcs(t *testing.T) []string {
 	t.Helper()
 	var list corev1.PersistentVolumeClaimList
 	require.NoError(t, g.List(t.Context(), &list, client.InNamespace(g.Namespace)))
@@ -98,25 +98,25 @@ func TestInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
 	manage(t, s, Options{})
-	for name, test := range map[string]func(*testing.T, *ground){
-		"creation costs two writes a pod, an update in place three, rest none": testWrites,
-		"a partition is kept":                                        testPartition,
-		"a ReCreate stays within budget and surge":                   testReCreate,
-		"a bad image holds the budget and never a rollback":          testBadImage,
-		"a minimal object is completed and a bad one refused":        testWebhook,
-		"named pods are replaced and the list is emptied":            testPodsToDelete,
-		"a claim is reused by the pod that takes a lost one's place": testReuse,
-		"without reuse a claim goes with its pod":                    testNoReuse,
-		"a pod that lost its labels is let go":                       testDisown,
+	for name, test := range map[string]func(*testing.T, *fixture){
+		"creation takes two writes for each pod, an in-place update three, and nothing is written after": testWrites,
+		"a partition is kept":                                         testPartition,
+		"a ReCreate stays within budget and surge":                    testReCreate,
+		"a bad image exhausts the budget and blocks no rollback":      testBadImage,
+		"a minimal object is defaulted and an invalid one refused":    testWebhook,
+		"pods in podsToDelete are replaced and the list is truncated": testPodsToDelete,
+		"a PVC is reused by the pod that replaces a lost one":         testReuse,
+		"without reuse a PVC is deleted with its pod":                 testNoReuse,
+		"a pod that lost its labels is released":                      testRelease,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, newGround(t, s))
+			test(t, newFixture(t, s))
 		})
 	}
 }
 
-func testWrites(t *testing.T, g *ground) {
+func testWrites(t *testing.T, g *fixture) {
 	t.Helper()
 	began := clock.RealClock{}.Now()
 	g.make(t, web(10).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "50%", "0"))
@@ -130,14 +130,14 @@ func testWrites(t *testing.T, g *ground) {
 	g.PodWrites(t, began, map[string]int{"patch pods": 10, "patch pods/status": 20})
 	t.Logf("all writes of the update in place: %v", g.Writes(t, began))
 	for name, p := range g.Pods(t) {
-		require.Equal(t, before[name].UID, p.UID, "no pod was made anew")
+		require.Equal(t, before[name].UID, p.UID, "no pod was re-created")
 		require.Equal(t, int32(1), p.Status.ContainerStatuses[0].RestartCount)
 		require.Equal(t, "app:2", p.Status.ContainerStatuses[0].Image)
 		require.Equal(t, "Normal", p.Labels[keys.LifecycleState])
 		require.Contains(t, p.Annotations, keys.InPlaceUpdateState)
 	}
 
-	// A rollback to the first template renews its revision instead of making a third.
+	// A rollback to the first template makes its revision the newest instead of creating a third.
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:1" })
 	g.Await(t, rested)
 	var history appsv1.ControllerRevisionList
@@ -151,21 +151,21 @@ func testWrites(t *testing.T, g *ground) {
 	g.Rests(t)
 }
 
-func testPartition(t *testing.T, g *ground) {
+func testPartition(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, web(4).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("3", "50%", "0"))
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" })
 	set := g.Await(t, func(s *appsv1beta1.CloneSet) bool { return s.Status.UpdatedAvailableReplicas == 1 })
 	require.NotEqual(t, set.Status.UpdateRevision, set.Status.CurrentRevision)
 	require.Equal(t, int32(1), set.Status.ExpectedUpdatedReplicas)
-	// A scale-out keeps the share: one more new pod, as three stay old.
+	// A scale-out keeps the partition: one more updated pod, as three stay old.
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Replicas = ptr.To[int32](5) })
 	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
 		return s.Status.AvailableReplicas == 5 && s.Status.UpdatedAvailableReplicas == 2
 	})
 }
 
-func testReCreate(t *testing.T, g *ground) {
+func testReCreate(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, web(6).Rolling("0", "1", "2"))
 	before := g.Pods(t)
@@ -191,7 +191,7 @@ func testReCreate(t *testing.T, g *ground) {
 	}
 }
 
-func testBadImage(t *testing.T, g *ground) {
+func testBadImage(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, web(4).Policy(appsv1beta1.PodInPlaceOnly).Rolling("0", "1", "0"))
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:bad" })
@@ -203,7 +203,7 @@ func testBadImage(t *testing.T, g *ground) {
 	g.Await(t, rested)
 }
 
-func testWebhook(t *testing.T, g *ground) {
+func testWebhook(t *testing.T, g *fixture) {
 	t.Helper()
 	set := &appsv1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: "web"}}
 	set.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
@@ -214,7 +214,7 @@ func testWebhook(t *testing.T, g *ground) {
 
 	err := g.Create(t.Context(), set.DeepCopy())
 	require.ErrorContains(t, err, `spec.template.spec.containers[0].volumeMounts[0].name: Not found: "data"`)
-	set.Spec.VolumeClaimTemplates = testkit.CloneSet("web").Claims("data").Obj().Spec.VolumeClaimTemplates
+	set.Spec.VolumeClaimTemplates = testkit.CloneSet("web").PVCs("data").Obj().Spec.VolumeClaimTemplates
 	bad := set.DeepCopy()
 	bad.Spec.MinReadySeconds, bad.Spec.ProgressDeadlineSeconds = 60, ptr.To[int32](60)
 	require.ErrorContains(t, g.Create(t.Context(), bad), "spec.progressDeadlineSeconds: Invalid value: 60: must be above minReadySeconds (60)")
@@ -229,7 +229,7 @@ func testWebhook(t *testing.T, g *ground) {
 	require.Equal(t, corev1.PersistentVolumeFilesystem, *got.Spec.VolumeClaimTemplates[0].Spec.VolumeMode)
 	require.Empty(t, got.Spec.Template.Spec.Volumes)
 
-	// A scale leaves the template, and so the revision, as it is.
+	// A scale does not change the template, and so not the revision.
 	generation := got.Status.UpdateRevision
 	require.NoError(t, g.Patch(t.Context(), got, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"minReadySeconds":1}}`))))
 	require.Equal(t, generation, g.Await(t, rested).Status.UpdateRevision)
@@ -238,7 +238,7 @@ func testWebhook(t *testing.T, g *ground) {
 	require.ErrorContains(t, err, `"web-none": there is no such pod`)
 }
 
-func testPodsToDelete(t *testing.T, g *ground) {
+func testPodsToDelete(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, web(3))
 	before := g.Pods(t)
@@ -254,13 +254,13 @@ func testPodsToDelete(t *testing.T, g *ground) {
 	}
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.ScaleStrategy.PodsToDelete = []string{named} })
 	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
-		pods := g.Pods(t) // The status may be of before they went.
+		pods := g.Pods(t) // The status may still count them.
 		return len(s.Spec.ScaleStrategy.PodsToDelete) == 0 && rested(s) && len(pods) == 3 && pods[named] == nil && pods[labelled] == nil
 	})
 }
 
-// volumes makes static volumes: nothing provisions any here.
-func (g *ground) volumes(t *testing.T, n int) {
+// volumes creates static volumes: there is no provisioner.
+func (g *fixture) volumes(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {
 		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", g.Namespace, i)}}
@@ -276,16 +276,16 @@ func (g *ground) volumes(t *testing.T, n int) {
 	}
 }
 
-func (g *ground) withClaims(b *testkit.CloneSetBuilder) *testkit.CloneSetBuilder {
-	return b.Claims("data").Spec(func(s *appsv1beta1.CloneSetSpec) {
+func (g *fixture) withPVCs(b *testkit.CloneSetBuilder) *testkit.CloneSetBuilder {
+	return b.PVCs("data").Spec(func(s *appsv1beta1.CloneSetSpec) {
 		spec := &s.VolumeClaimTemplates[0].Spec
 		spec.StorageClassName = new(g.Namespace)
 		spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	})
 }
 
-// lose deletes one pod as an eviction would and returns it.
-func (g *ground) lose(t *testing.T) *corev1.Pod {
+// lose deletes one pod, as an eviction would, and returns it.
+func (g *fixture) lose(t *testing.T) *corev1.Pod {
 	t.Helper()
 	for _, p := range g.Pods(t) {
 		require.NoError(t, g.Delete(t.Context(), p))
@@ -295,39 +295,39 @@ func (g *ground) lose(t *testing.T) *corev1.Pod {
 	return nil
 }
 
-func testReuse(t *testing.T, g *ground) {
+func testReuse(t *testing.T, g *fixture) {
 	t.Helper()
 	g.volumes(t, 3)
-	g.make(t, g.withClaims(web(2)).Reuse())
-	before := g.claims(t)
+	g.make(t, g.withPVCs(web(2)).Reuse())
+	before := g.pvcs(t)
 	require.Len(t, before, 2)
 	lost := g.lose(t)
 	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
 		p := g.Pods(t)[lost.Name]
 		return rested(s) && p != nil && p.UID != lost.UID
 	})
-	require.ElementsMatch(t, before, g.claims(t), "the same claims, no other")
+	require.ElementsMatch(t, before, g.pvcs(t), "the same PVCs, no other")
 
-	// A scale-in takes the claim along.
+	// A scale-in deletes the PVC as well.
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Replicas = ptr.To[int32](1) })
 	g.Await(t, rested)
-	require.Eventually(t, func() bool { return len(g.claims(t)) == 1 }, testenv.Long, testenv.Poll)
+	require.Eventually(t, func() bool { return len(g.pvcs(t)) == 1 }, testenv.Long, testenv.Poll)
 }
 
-func testNoReuse(t *testing.T, g *ground) {
+func testNoReuse(t *testing.T, g *fixture) {
 	t.Helper()
 	g.volumes(t, 4)
-	g.make(t, g.withClaims(web(2)))
-	before := g.claims(t)
+	g.make(t, g.withPVCs(web(2)))
+	before := g.pvcs(t)
 	lost := g.lose(t)
 	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) && g.Pods(t)[lost.Name] == nil })
 	require.Eventually(t, func() bool {
-		after := g.claims(t)
+		after := g.pvcs(t)
 		return len(after) == 2 && !slices.Contains(after, "data-"+lost.Name) && slices.Contains(before, "data-"+lost.Name)
 	}, testenv.Long, testenv.Poll)
 }
 
-func testDisown(t *testing.T, g *ground) {
+func testRelease(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, web(2))
 	var free *corev1.Pod

@@ -21,7 +21,7 @@ import (
 // +kubebuilder:webhook:path=/mutate-apps-kruise-io-cloneset,mutating=true,groups=apps.kruise.io,resources=clonesets,versions=v1beta1,verbs=create;update,name=mcloneset.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:path=/validate-apps-kruise-io-cloneset,mutating=false,groups=apps.kruise.io,resources=clonesets,versions=v1beta1,verbs=create;update,name=vcloneset.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
 
-// Registration is what CloneSet brings to a member's manager. Its flags are those of the value returned.
+// Registration registers CloneSet with a member's manager. The flags set fields of the value returned.
 func Registration() setup.Kind {
 	const name = "cloneset"
 	excludePreparingDelete := false
@@ -61,6 +61,6 @@ func gatesOf(g *feature.Gates) Gates {
 		ShortHash:               g.Enabled(feature.CloneSetShortHash),
 		PartitionRollback:       g.Enabled(feature.CloneSetPartitionRollback),
 		PreparingUpdateAsUpdate: g.Enabled(feature.PreparingUpdateAsUpdate),
-		RecreateOnClaimChange:   g.Enabled(feature.RecreatePodWhenChangeVCTInCloneSet),
+		RecreateOnPVCChange:     g.Enabled(feature.RecreatePodWhenChangeVCTInCloneSet),
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// keysOf are the names of the pods of steps.
+// keysOf returns the names of the pods of steps.
 func keysOf(steps []podset.Step) []string {
 	out := []string{}
 	for _, c := range steps {
@@ -25,9 +25,9 @@ func keysOf(steps []podset.Step) []string {
 	return out
 }
 
-// Each case is a complaint about OpenKruise, by the number of its issue there, and what is done here instead. Where users
-// rely on what it does, that is kept, and the case says so.
-func TestKnownComplaints(t *testing.T) {
+// Each case is an issue of OpenKruise, by its number there, and what this controller does instead. Where users rely on
+// OpenKruise's behaviour, it is kept, and the case says so.
+func TestKnownIssuesOfOpenKruise(t *testing.T) {
 	t.Parallel()
 	type Spec = appsv1beta1.CloneSetSpec
 	tests := []struct {
@@ -37,31 +37,31 @@ func TestKnownComplaints(t *testing.T) {
 		check func(*testing.T, planned)
 	}{
 		{
-			name: "#2369: an update in place makes no pods of a surge",
+			name: "#2369: an in-place update creates no surge pods",
 			set:  web(4).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "2"),
 			pods: func(o *observed, rev []string) { o.with(rev[0], "a", "b", "c", "d") },
-			check: func(t *testing.T, w planned) {
+			check: func(t *testing.T, p planned) {
 				t.Helper()
-				require.Empty(t, w.Of(rollout.StepCreate))
-				require.Equal(t, []string{"web-a"}, keysOf(w.Of(rollout.StepMarkUnready)))
+				require.Empty(t, p.Of(rollout.StepCreate))
+				require.Equal(t, []string{"web-a"}, keysOf(p.Of(rollout.StepMarkUnready)))
 			},
 		},
 		{
-			name: "#1153: a paused set makes no pods of a surge",
+			name: "#1153: a paused set creates no surge pods",
 			set:  web(4).Image("app:2").Rolling("0", "1", "2").Paused(),
 			pods: func(o *observed, rev []string) { o.with(rev[0], "a", "b", "c", "d") },
-			check: func(t *testing.T, w planned) {
+			check: func(t *testing.T, p planned) {
 				t.Helper()
-				require.Empty(t, w.Steps, text(w))
+				require.Empty(t, p.Steps, text(p))
 			},
 		},
 		{
 			name: "#1478: a long minReadySeconds does not hold up scale-in",
 			set:  web(2).Rolling("0", "1", "0").Spec(func(s *Spec) { s.MinReadySeconds = 7200 }),
 			pods: func(o *observed, rev []string) { o.with(rev[1], "a", "b", "c", "d") },
-			check: func(t *testing.T, w planned) {
+			check: func(t *testing.T, p planned) {
 				t.Helper()
-				require.Equal(t, []string{"web-a", "web-b"}, keysOf(w.Of(rollout.StepDelete)))
+				require.Equal(t, []string{"web-a", "web-b"}, keysOf(p.Of(rollout.StepDelete)))
 			},
 		},
 		{
@@ -72,9 +72,9 @@ func TestKnownComplaints(t *testing.T) {
 				o.with(rev[1], "d")
 				o.pods = append(o.pods, unready("e", rev[1], start))
 			},
-			check: func(t *testing.T, w planned) {
+			check: func(t *testing.T, p planned) {
 				t.Helper()
-				require.Equal(t, []string{"web-a", "web-b"}, keysOf(w.Of(rollout.StepDelete)), "two of three old pods, as one is kept")
+				require.Equal(t, []string{"web-a", "web-b"}, keysOf(p.Of(rollout.StepDelete)), "two of three old pods, as one is kept")
 			},
 		},
 		{
@@ -85,78 +85,78 @@ func TestKnownComplaints(t *testing.T) {
 					o.pods = append(o.pods, pod(name).Rev(rev[1]).Serving(start).Annotation(keys.PodDeletionCost, cost).Obj())
 				}
 			},
-			check: func(t *testing.T, w planned) {
+			check: func(t *testing.T, p planned) {
 				t.Helper()
-				require.Equal(t, []string{"web-b", "web-c"}, keysOf(w.Of(rollout.StepDelete)), "a cost that is no plain number counts as 0")
+				require.Equal(t, []string{"web-b", "web-c"}, keysOf(p.Of(rollout.StepDelete)), "a cost that is not an integer counts as 0")
 			},
 		},
 		{
-			name: "#2473: an evicted pod is replaced, whatever events say",
+			name: "#2473: an evicted pod is replaced, whatever events were sent",
 			set:  web(2),
 			pods: func(o *observed, rev []string) {
 				o.with(rev[1], "a")
 				o.pods = append(o.pods, pod("b").Rev(rev[1]).Serving(start).Phase(corev1.PodFailed).Obj())
 			},
-			check: func(t *testing.T, w planned) {
+			check: func(t *testing.T, p planned) {
 				t.Helper()
-				require.Len(t, w.Of(rollout.StepCreate), 1)
+				require.Len(t, p.Of(rollout.StepCreate), 1)
 			},
 		},
 		{
-			name: "#892: the gate of a new pod that was not opened at its creation is opened when it has a node, with ReCreate too",
+			name: "#892: the gate of a new pod that was not opened at its creation is opened once it is scheduled, with ReCreate too",
 			set:  web(1),
 			pods: func(o *observed, rev []string) {
 				made := newPod(o.set, Gates{}, rev[1], &o.set.Spec.Template, "a", start)
 				made.Spec.NodeName = "node-1"
 				o.pods = append(o.pods, made)
 			},
-			check: func(t *testing.T, w planned) {
+			check: func(t *testing.T, p planned) {
 				t.Helper()
-				require.Equal(t, []string{"web-a"}, keysOf(w.Of(rollout.StepMarkReady)))
+				require.Equal(t, []string{"web-a"}, keysOf(p.Of(rollout.StepMarkReady)))
 			},
 		},
 		{
-			name: "#1670, kept: changed claim templates hold for pods made from then on",
-			set:  web(1).Claims("data"),
+			name: "#1670, kept: changed volumeClaimTemplates apply to new pods only",
+			set:  web(1).PVCs("data"),
 			pods: func(o *observed, rev []string) { o.with(rev[1], "a") },
-			check: func(t *testing.T, w planned) {
+			check: func(t *testing.T, p planned) {
 				t.Helper()
-				require.Empty(t, w.Steps, text(w))
+				require.Empty(t, p.Steps, text(p))
 			},
 		},
 		{
-			name: "#1089: a set at rest has nothing to do and asks for no later look",
+			name: "#1089: a set that is up to date has no steps and no recheck",
 			set:  web(2),
 			pods: func(o *observed, rev []string) { o.with(rev[1], "a", "b") },
-			check: func(t *testing.T, w planned) {
+			check: func(t *testing.T, p planned) {
 				t.Helper()
-				require.Empty(t, w.Steps, text(w))
-				require.Zero(t, w.Recheck)
+				require.Empty(t, p.Steps, text(p))
+				require.Zero(t, p.Recheck)
 			},
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			o, names := world(t, tt.set, web(4).Image("app:0"))
+			o, names := observedOf(t, tt.set, web(4).Image("app:0"))
 			tt.pods(&o, names)
 			tt.check(t, plan(o, now))
 		})
 	}
 }
 
-func TestB2FailuresAreWrittenByThemselvesAndTakenOff(t *testing.T) {
+func TestB2AFailureAloneIsWrittenAndRemoved(t *testing.T) {
 	t.Parallel()
-	o, names := world(t, web(3))
+	o, names := observedOf(t, web(3))
 	o.with(names[0], "a", "b")
 	o.set.Status, _ = status(o, plan(o, now), applied{}, now)
 
-	// Nothing but the failure differs, and it is no counter.
+	// Only the failure differs, and it is no count.
 	failed, _ := status(o, plan(o, now), applied{Results: stepped(rollout.StepCreate, podcontrol.Result{Err: errors.New("create pod web-c: quota")})}, now)
 	require.NotNil(t, find(failed.Conditions, appsv1beta1.CloneSetFailedScale))
 	require.False(t, countsOnly(o.set, failed))
 
-	// #1351: what was a failure is none when it works again.
+	// #1351: the condition is removed when it works again.
 	o.set.Status = failed
 	healed, _ := status(o, plan(o, now), applied{}, now.Add(time.Minute))
 	require.Empty(t, healed.Conditions)
@@ -164,8 +164,8 @@ func TestB2FailuresAreWrittenByThemselvesAndTakenOff(t *testing.T) {
 
 func TestConflictsAreNoFailure(t *testing.T) {
 	t.Parallel()
-	// #1351: a conflict ends the reconcile without noise; podwork counts it as skipped.
-	o, names := world(t, web(2).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible), web(2))
+	// #1351: a conflict ends the reconcile silently; podcontrol counts it as skipped.
+	o, names := observedOf(t, web(2).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible), web(2))
 	o.with(names[0], "a", "b")
 	got, events := status(o, plan(o, now), applied{Results: stepped(rollout.StepMarkUnready, podcontrol.Result{Skipped: 1})}, now)
 	require.Empty(t, got.Conditions)

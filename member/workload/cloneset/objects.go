@@ -27,26 +27,26 @@ func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind("
 
 // wantedRevision is the revision of the set's template.
 func wantedRevision(set *appsv1beta1.CloneSet) (*appsv1.ControllerRevision, error) {
-	claims, err := pvcTemplateHash(set.Spec.VolumeClaimTemplates)
+	pvcs, err := pvcTemplateHash(set.Spec.VolumeClaimTemplates)
 	if err != nil {
 		return nil, err
 	}
 	return revision.New(revision.Spec{
 		Owner: set, Kind: Kind(), Template: &set.Spec.Template, Labels: set.Spec.Template.Labels,
-		Annotations: map[string]string{keys.VolumeClaimTemplateHash: claims}, Collisions: set.Status.CollisionCount,
+		Annotations: map[string]string{keys.VolumeClaimTemplateHash: pvcs}, Collisions: set.Status.CollisionCount,
 	})
 }
 
-// pvcTemplateHash is the hash of the volumeClaimTemplates that the revision is annotated with; empty if there are none. Source:
-// OpenKruise 1.8, FNV-1a of the printed JSON of their names and specs, sorted by name.
-func pvcTemplateHash(claims []corev1.PersistentVolumeClaim) (string, error) {
-	if len(claims) == 0 {
+// pvcTemplateHash is the hash of the volumeClaimTemplates that the revision is annotated with; empty if there are none. As in
+// OpenKruise 1.8: FNV-1a of the printed JSON of their names and specs, sorted by name.
+func pvcTemplateHash(pvcs []corev1.PersistentVolumeClaim) (string, error) {
+	if len(pvcs) == 0 {
 		return "", nil
 	}
-	list := make([]corev1.PersistentVolumeClaim, 0, len(claims))
-	for i := range claims {
+	list := make([]corev1.PersistentVolumeClaim, 0, len(pvcs))
+	for i := range pvcs {
 		list = append(list, corev1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Name: claims[i].Name}, Spec: claims[i].Spec,
+			ObjectMeta: metav1.ObjectMeta{Name: pvcs[i].Name}, Spec: pvcs[i].Spec,
 		})
 	}
 	slices.SortStableFunc(list, func(a, b corev1.PersistentVolumeClaim) int { return cmp.Compare(a.Name, b.Name) })

@@ -23,24 +23,24 @@ type observed struct {
 	set *appsv1beta1.CloneSet
 	// wanted is the revision of the set's template, without a number.
 	wanted *appsv1.ControllerRevision
-	// history, pods and claims (PVCs) are those that the set controls; history is in the order of revision.Sort.
+	// history, pods and pvcs are those that the set controls; history is in the order of revision.Sort.
 	history []*appsv1.ControllerRevision
 	pods    []*corev1.Pod
-	claims  []*corev1.PersistentVolumeClaim
+	pvcs    []*corev1.PersistentVolumeClaim
 	// nodes are the labels of nodes by name; only set if the pods to delete are chosen by topology.
 	nodes map[string]map[string]string
-	// overlap are pods that the selector matches and that the set does not control.
+	// overlap are pods that the selector matches and the set does not control.
 	overlap ownership.Overlap
 	// daemons are the nodes of pods on which a node daemon is alive.
 	daemons map[string]bool
-	// gates are those of the controller, edits what may change in a running pod.
-	gates Gates
-	edits inplace.Options
+	// gates are those of the controller, inPlace what may be updated in place.
+	gates   Gates
+	inPlace inplace.Options
 }
 
 // observe reads what a reconcile needs: from the cache, or from the apiserver if the cache has not shown our writes for too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
-	o := observed{set: &appsv1beta1.CloneSet{}, gates: r.Gates, edits: r.InPlace}
+	o := observed{set: &appsv1beta1.CloneSet{}, gates: r.Gates, inPlace: r.InPlace}
 	children := func(from client.Reader, live bool) error { return o.children(ctx, from, live) }
 	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.set, children, o.shown); err != nil {
 		return o, fmt.Errorf("read CloneSet: %w", err)
@@ -70,7 +70,7 @@ func (o *observed) children(ctx context.Context, r client.Reader, live bool) err
 	if o.pods, err = ownership.Pods(ctx, r, o.set, Kind(), live); err != nil {
 		return err
 	}
-	o.claims, err = ownership.PVCs(ctx, r, o.set, Kind(), live)
+	o.pvcs, err = ownership.PVCs(ctx, r, o.set, Kind(), live)
 	return err
 }
 
@@ -78,11 +78,11 @@ func (o *observed) children(ctx context.Context, r client.Reader, live bool) err
 // again.
 func (o *observed) shown() iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) {
-		_ = yield(o.set) && expect.Each(o.pods, yield) && expect.Each(o.claims, yield) && expect.Each(o.history, yield)
+		_ = yield(o.set) && expect.Each(o.pods, yield) && expect.Each(o.pvcs, yield) && expect.Each(o.history, yield)
 	}
 }
 
-// byTopology tells whether labels of nodes matter: there are pods to delete, and the template spreads them by topology.
+// byTopology reports whether labels of nodes matter: there are pods to delete, and the template spreads them by topology.
 func (o *observed) byTopology() bool {
 	return len(o.set.Spec.Template.Spec.TopologySpreadConstraints) > 0 && len(o.pods) > replicas(&o.set.Spec)
 }

@@ -27,15 +27,15 @@ func TestUpdateGoesByPriorityAndScatter(t *testing.T) {
 		fault  string
 	}{
 		{"without either, by name", func(*Rolling) {}, []string{"web-a", "web-b"}, ""},
-		{"priority goes first", func(r *Rolling) { r.PriorityStrategy = weight("tier", "test") }, []string{"web-d", "web-a"}, ""},
+		{"pods of a priority are first", func(r *Rolling) { r.PriorityStrategy = weight("tier", "test") }, []string{"web-d", "web-a"}, ""},
 		{
-			"scattered pods go in between, the last of them last",
+			"scattered pods are spread over the order, the last of them last",
 			func(r *Rolling) { r.ScatterStrategy = []pods.UpdateScatterTerm{{Key: "tier", Value: "test"}} },
 			[]string{"web-a", "web-b"},
 			"",
 		},
 		{
-			"a selector that admission did not see is a fault, not a panic",
+			"an invalid selector that was not admitted is a fault, not a panic",
 			func(r *Rolling) { r.PriorityStrategy = weight("a b", "c") }, nil,
 			"priorityStrategy.weightPriority[0].matchSelector: ",
 		},
@@ -45,18 +45,18 @@ func TestUpdateGoesByPriorityAndScatter(t *testing.T) {
 			t.Parallel()
 			set := web(4).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "2", "0").
 				Spec(func(s *appsv1beta1.CloneSetSpec) { tt.change(s.UpdateStrategy.RollingUpdate) })
-			o, names := world(t, set, web(4))
+			o, names := observedOf(t, set, web(4))
 			o.with(names[0], "a", "b", "c", "d")
 			for _, p := range o.pods {
 				if p.Name == "web-d" {
 					p.Labels["tier"] = "test"
 				}
 			}
-			w := plan(o, now)
-			require.True(t, strings.HasPrefix(w.InvalidSpec, tt.fault), w.InvalidSpec)
-			require.Equal(t, tt.fault == "", w.InvalidSpec == "")
+			p := plan(o, now)
+			require.True(t, strings.HasPrefix(p.InvalidSpec, tt.fault), p.InvalidSpec)
+			require.Equal(t, tt.fault == "", p.InvalidSpec == "")
 			var got []string
-			for _, c := range w.Of(rollout.StepMarkUnready) {
+			for _, c := range p.Of(rollout.StepMarkUnready) {
 				got = append(got, c.Pod.Key)
 			}
 			require.Equal(t, tt.want, got)

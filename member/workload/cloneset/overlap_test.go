@@ -13,15 +13,15 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-func TestPodsOfOthersAreToldOnceAndLeftAlone(t *testing.T) {
+func TestAnOverlapIsReportedOnceAndItsPodsAreLeftAlone(t *testing.T) {
 	t.Parallel()
-	o, names := world(t, web(2))
+	o, names := observedOf(t, web(2))
 	o.with(names[0], "a", "b")
 	o.overlap = ownership.Overlap{Count: 3, First: "shop-1 of ReplicaSet shop"}
-	w := plan(o, now)
-	require.Empty(t, w.Steps, "nobody's pods are fought over")
-	require.Equal(t, ownership.OverlapScanInterval, w.Recheck)
-	got, events := status(o, w, applied{}, now)
+	p := plan(o, now)
+	require.Empty(t, p.Steps, "no pod of another owner is touched")
+	require.Equal(t, ownership.OverlapScanInterval, p.Recheck)
+	got, events := status(o, p, applied{}, now)
 	require.Empty(t, cmp.Diff([]appsv1beta1.CloneSetCondition{{
 		Type: "SelectorOverlap", Status: "True", Reason: "PodsOfOthers",
 		Message:        "the selector matches pods that have another controller or none, and that are left alone: create a new CloneSet with a narrower one: 3 pods, such as shop-1 of ReplicaSet shop",

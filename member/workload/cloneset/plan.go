@@ -22,8 +22,8 @@ import (
 // reasonPVC (Hold): a new pod waits for the PVCs of a pod that is terminating or is to be deleted.
 const reasonPVC rollout.Reason = "PVC"
 
-// planned is what to do now: the plan for the pods, which all kinds have, and what only a CloneSet does. It is read-only, because it
-// shares objects with observed.
+// planned is what to do now: the plan for the pods, which all kinds have, and what only a CloneSet does. It is read-only, because
+// it shares objects with observed.
 type planned struct {
 	podset.Plan
 
@@ -78,8 +78,8 @@ func viewOptions(o observed, rollback bool) podset.ViewOptions {
 	for _, name := range o.set.Spec.ScaleStrategy.PodsToDelete {
 		listed[name] = true
 	}
-	terminating := make(map[string]bool, len(o.claims))
-	for _, c := range o.claims {
+	terminating := make(map[string]bool, len(o.pvcs))
+	for _, c := range o.pvcs {
 		terminating[c.Name] = c.DeletionTimestamp != nil
 	}
 	r := o.set.Spec.UpdateStrategy.RollingUpdate
@@ -87,7 +87,7 @@ func viewOptions(o observed, rollback bool) podset.ViewOptions {
 	return podset.ViewOptions{
 		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec), Rollback: rollback,
 		Differ: &podset.Differ{
-			History: o.history, Options: o.edits, PVCTemplates: o.gates.RecreateOnClaimChange && !inPlaceOnly, Daemons: o.daemons,
+			History: o.history, Options: o.inPlace, PVCTemplates: o.gates.RecreateOnPVCChange && !inPlaceOnly, Daemons: o.daemons,
 		},
 		Extend: func(pod *podset.Pod) {
 			id := instanceID(pod.Object)
@@ -161,8 +161,8 @@ func goalOf(s *appsv1beta1.CloneSetSpec) (rollout.Goal, error) {
 
 func replicas(s *appsv1beta1.CloneSetSpec) int { return int(ptr.Deref(s.Replicas, defaultReplicas)) }
 
-// domains returns the values of the topology keys of the template on the pod's node. Nodes without the label, and pods without a
-// node, share the domain "".
+// domains returns the values that the topology keys of the template have on the pod's node. Nodes without the label, and pods
+// without a node, share the domain "".
 func domains(o observed, pod *corev1.Pod) []string {
 	if o.nodes == nil {
 		return nil

@@ -41,8 +41,8 @@ func revisionOf(tb testing.TB, set *appsv1beta1.CloneSet, number int64) *appsv1.
 	return r
 }
 
-// world builds what is observed of set, after former versions of it; names are the revisions, oldest first.
-func world(tb testing.TB, set *testkit.CloneSetBuilder, former ...*testkit.CloneSetBuilder) (o observed, names []string) {
+// observedOf builds what is observed of set, after former versions of it; names are the revisions, oldest first.
+func observedOf(tb testing.TB, set *testkit.CloneSetBuilder, former ...*testkit.CloneSetBuilder) (o observed, names []string) {
 	tb.Helper()
 	for i, f := range append(former, set) {
 		r := revisionOf(tb, f.Obj(), int64(i+1))
@@ -68,10 +68,10 @@ func pod(name string) *testkit.PodBuilder {
 	return testkit.Pod("web-" + name).OwnedBy(owner).ID(name).Created(start)
 }
 
-// claim is an existing claim of an instance id.
-func claim(set *appsv1beta1.CloneSet, id string) *corev1.PersistentVolumeClaim {
+// pvc is an existing PVC of an instance id.
+func pvc(set *appsv1beta1.CloneSet, id string) *corev1.PersistentVolumeClaim {
 	c := newPVCs(set, id)[0]
-	c.UID = "uid-" + "claim-" + c.UID
+	c.UID = "uid-" + "pvc-" + c.UID
 	return c
 }
 
@@ -85,21 +85,21 @@ func hookAll(s *appsv1beta1.CloneSetSpec) {
 	s.Lifecycle = &pods.Lifecycle{PreDelete: hook(), InPlaceUpdate: hook(), PreNormal: hook()}
 }
 
-func createsOf(w planned) []podset.Step { return w.Of(rollout.StepCreate) }
+func createsOf(p planned) []podset.Step { return p.Of(rollout.StepCreate) }
 
 // text writes a plan in the order in which it is done.
-func text(w planned) string {
+func text(p planned) string {
 	var before, after []string
-	for _, g := range w.transfers {
-		before = append(before, fmt.Sprintf("give PVC %s to %s", g.claim.Name, g.pod.Name))
+	for _, g := range p.transfers {
+		before = append(before, fmt.Sprintf("give PVC %s to %s", g.pvc.Name, g.pod.Name))
 	}
-	for _, c := range w.deletePVCs {
+	for _, c := range p.deletePVCs {
 		after = append(after, "delete PVC "+c.Name)
 	}
-	if w.truncate {
-		after = append(after, fmt.Sprintf("podsToDelete: %v", w.podsToDelete))
+	if p.truncate {
+		after = append(after, fmt.Sprintf("podsToDelete: %v", p.podsToDelete))
 	}
-	return plantext.Plan(&w.Plan, before, after)
+	return plantext.Plan(&p.Plan, before, after)
 }
 
 func TestPlan(t *testing.T) {
@@ -109,21 +109,21 @@ func TestPlan(t *testing.T) {
 		name  string
 		world func(t *testing.T) observed
 	}{
-		{"a new set makes its revision and its pods", func(t *testing.T) observed {
+		{"a new set creates its revision and its pods", func(t *testing.T) observed {
 			t.Helper()
-			o, _ := world(t, web(2))
+			o, _ := observedOf(t, web(2))
 			o.history, o.set.Status.CurrentRevision = nil, ""
 			return o
 		}},
-		{"a set at rest does nothing", func(t *testing.T) observed {
+		{"a set that is up to date does nothing", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, web(2))
+			o, names := observedOf(t, web(2))
 			o.with(names[0], "a", "b")
 			return o
 		}},
-		{"a scheduled pod is put into service, one without a node is not", func(t *testing.T) observed {
+		{"the gate of a scheduled pod is opened, that of one without a node is not", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, web(2))
+			o, names := observedOf(t, web(2))
 			fresh := func(n string) *testkit.PodBuilder {
 				b := pod(n).Rev(names[0]).State(pods.LifecyclePreparingNormal)
 				b.Obj().Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: keys.InPlaceUpdateReady}}
@@ -134,16 +134,16 @@ func TestPlan(t *testing.T) {
 		}},
 		{"an image changes in place within the budget", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, inPlace(4).Image("app:2").Rolling("1", "2", "0"), inPlace(4))
+			o, names := observedOf(t, inPlace(4).Image("app:2").Rolling("1", "2", "0"), inPlace(4))
 			o.with(names[0], "a", "b", "c", "d")
 			return o
 		}},
-		{"another change than images is a new pod, deleted and made in two reconciles", func(t *testing.T) observed {
+		{"a change beyond images re-creates the pod, in two reconciles", func(t *testing.T) observed {
 			t.Helper()
 			changed := inPlace(2).Rolling("0", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
 				s.Template.Spec.Containers[0].Command = []string{"serve"}
 			})
-			o, names := world(t, changed, inPlace(2))
+			o, names := observedOf(t, changed, inPlace(2))
 			o.with(names[0], "a", "b")
 			return o
 		}},
@@ -152,19 +152,19 @@ func TestPlan(t *testing.T) {
 			changed := web(1).Policy(appsv1beta1.PodInPlaceOnly).Spec(func(s *appsv1beta1.CloneSetSpec) {
 				s.Template.Spec.Containers[0].Command = []string{"serve"}
 			})
-			o, names := world(t, changed, web(1))
+			o, names := observedOf(t, changed, web(1))
 			o.with(names[0], "a")
 			return o
 		}},
-		{"a pod of a revision that is not in history is made anew", func(t *testing.T) observed {
+		{"a pod of a revision that is not in history is re-created", func(t *testing.T) observed {
 			t.Helper()
-			o, _ := world(t, inPlace(1))
+			o, _ := observedOf(t, inPlace(1))
 			o.with("web-gone", "a")
 			return o
 		}},
-		{"a template that went back makes the old revision the newest", func(t *testing.T) observed {
+		{"a rollback of the template makes the old revision the newest", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, inPlace(2).Image("app:1"), inPlace(2).Image("app:1"), inPlace(2).Image("app:2"))
+			o, names := observedOf(t, inPlace(2).Image("app:1"), inPlace(2).Image("app:1"), inPlace(2).Image("app:2"))
 			o.history, names = o.history[:2], names[:2]
 			o.with(names[0], "a")
 			o.with(names[1], "b")
@@ -172,46 +172,46 @@ func TestPlan(t *testing.T) {
 		}},
 		{"a paused set scales and does not update", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, inPlace(3).Image("app:2").Paused(), inPlace(3))
+			o, names := observedOf(t, inPlace(3).Image("app:2").Paused(), inPlace(3))
 			o.with(names[0], "a", "b")
 			return o
 		}},
-		{"OnDelete leaves old pods and makes new ones of the new revision", func(t *testing.T) observed {
+		{"OnDelete leaves old pods and creates new ones at the new revision", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, web(2).OnDelete().Image("app:2"), web(2))
+			o, names := observedOf(t, web(2).OnDelete().Image("app:2"), web(2))
 			o.with(names[0], "a")
 			return o
 		}},
-		{"missing pods below the partition are made at the current revision", func(t *testing.T) observed {
+		{"missing pods below the partition are created at the current revision", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, web(3).Image("app:2").Rolling("2", "1", "0"), web(3))
+			o, names := observedOf(t, web(3).Image("app:2").Rolling("2", "1", "0"), web(3))
 			o.with(names[1], "a")
 			return o
 		}},
-		{"named pods go first, by list and by label, and names of gone pods are taken off", func(t *testing.T) observed {
+		{"pods to delete go first, by podsToDelete and by label, and names of deleted pods are removed", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, web(2).PodsToDelete("web-b", "web-gone"))
+			o, names := observedOf(t, web(2).PodsToDelete("web-b", "web-gone"))
 			o.with(names[0], "a", "b", "c", "d")
 			o.pods[3].Labels[keys.SpecifiedDelete] = ""
 			return o
 		}},
-		{"a pod that lost its labels is disowned, replaced, and keeps its claims", func(t *testing.T) observed {
+		{"a pod that lost its labels is released, replaced, and keeps its PVCs", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, web(2).Claims("data"))
+			o, names := observedOf(t, web(2).PVCs("data"))
 			o.with(names[0], "a", "b")
 			o.pods[1].Labels["app"] = "other"
-			o.claims = []*corev1.PersistentVolumeClaim{claim(o.set, "a"), claim(o.set, "b")}
+			o.pvcs = []*corev1.PersistentVolumeClaim{pvc(o.set, "a"), pvc(o.set, "b")}
 			return o
 		}},
-		{"a pod that is ready for too short a time is looked at again when it is available", func(t *testing.T) observed {
+		{"a pod that is not ready for long enough is rechecked when it will be available", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, web(1).Spec(func(s *appsv1beta1.CloneSetSpec) { s.MinReadySeconds = 3660 }))
+			o, names := observedOf(t, web(1).Spec(func(s *appsv1beta1.CloneSetSpec) { s.MinReadySeconds = 3660 }))
 			o.with(names[0], "a")
 			return o
 		}},
-		{"scale-in takes pods from the zone that has most", func(t *testing.T) observed {
+		{"scale-in deletes pods in the zone that has most", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, web(2).Rolling("0", "100%", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
+			o, names := observedOf(t, web(2).Rolling("0", "100%", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
 				s.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{TopologyKey: "zone"}}
 			}))
 			o.nodes = map[string]map[string]string{}
@@ -224,13 +224,13 @@ func TestPlan(t *testing.T) {
 		}},
 		{"a spec with numbers that can't be resolved does nothing", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, web(3).Rolling("x", "1", "0"))
+			o, names := observedOf(t, web(3).Rolling("x", "1", "0"))
 			o.with(names[0], "a")
 			return o
 		}},
-		{"a hooked pod is let go before it is updated, one that was let go is updated", func(t *testing.T) observed {
+		{"a pod with a hook is prepared before it is updated, one whose hook has let go is updated", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, inPlace(4).Image("app:2").Rolling("0", "2", "0").Spec(hookAll), inPlace(4))
+			o, names := observedOf(t, inPlace(4).Image("app:2").Rolling("0", "2", "0").Spec(hookAll), inPlace(4))
 			o.with(names[0], "a", "b", "c")
 			for _, p := range o.pods {
 				p.Labels["hold"] = "yes"
@@ -238,9 +238,9 @@ func TestPlan(t *testing.T) {
 			o.pods = append(o.pods, pod("d").Rev(names[0]).Serving(start).State(pods.LifecyclePreparingUpdate).Obj())
 			return o
 		}},
-		{"#1156: a rollback brings pods back from every state of an update", func(t *testing.T) observed {
+		{"#1156: a rollback reverts pods from every state of an update", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, inPlace(5).Rolling("0", "5", "0").Spec(hookAll), inPlace(5), inPlace(5).Image("app:2"))
+			o, names := observedOf(t, inPlace(5).Rolling("0", "5", "0").Spec(hookAll), inPlace(5), inPlace(5).Image("app:2"))
 			for id, state := range map[string]pods.LifecycleState{"a": pods.LifecyclePreparingUpdate, "b": pods.LifecycleNormal} {
 				o.pods = append(o.pods, pod(id).Rev(names[0]).Serving(start).State(state).Obj())
 			}
@@ -250,9 +250,9 @@ func TestPlan(t *testing.T) {
 			o.pods = append(o.pods, pod("e").Rev(names[1]).Image("app:2").Serving(start).Gate(false, start).State(pods.LifecycleUpdating).Obj())
 			return o
 		}},
-		{"a hooked pod is let go before it is deleted, and others are not made meanwhile", func(t *testing.T) observed {
+		{"a pod with a hook is prepared before it is deleted, and is not replaced meanwhile", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, web(2).Spec(hookAll))
+			o, names := observedOf(t, web(2).Spec(hookAll))
 			o.with(names[0], "a", "b", "c")
 			o.pods[1].Labels[keys.SpecifiedDelete] = "true"
 			for _, p := range o.pods {
@@ -260,18 +260,18 @@ func TestPlan(t *testing.T) {
 			}
 			return o
 		}},
-		{"pods that wait for their deletion come back when more are wanted, but for named ones", func(t *testing.T) observed {
+		{"PreparingDelete is cancelled when more pods are wanted, except for pods to delete", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, web(3).Spec(hookAll))
+			o, names := observedOf(t, web(3).Spec(hookAll))
 			for _, id := range []string{"a", "b", "c"} {
 				o.pods = append(o.pods, pod(id).Rev(names[0]).Serving(start).Label("hold", "yes").State(pods.LifecyclePreparingDelete).Obj())
 			}
 			o.pods[1].Labels[keys.SpecifiedDelete] = ""
 			return o
 		}},
-		{"pods that wait for their deletion are made up for where they don't count", func(t *testing.T) observed {
+		{"pods in PreparingDelete are replaced where they don't count", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, web(2).Spec(func(s *appsv1beta1.CloneSetSpec) {
+			o, names := observedOf(t, web(2).Spec(func(s *appsv1beta1.CloneSetSpec) {
 				hookAll(s)
 				s.Lifecycle.PreDelete.MarkPodNotReady = true
 				s.ScaleStrategy.ExcludePreparingDelete = true
@@ -280,9 +280,9 @@ func TestPlan(t *testing.T) {
 			o.pods = append(o.pods, pod("b").Rev(names[0]).Serving(start).Label("hold", "yes").State(pods.LifecyclePreparingDelete).Obj())
 			return o
 		}},
-		{"no more pods are made than may be unavailable", func(t *testing.T) observed {
+		{"no more pods are created than may be unavailable", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, web(10).Spec(func(s *appsv1beta1.CloneSetSpec) {
+			o, names := observedOf(t, web(10).Spec(func(s *appsv1beta1.CloneSetSpec) {
 				s.ScaleStrategy.MaxUnavailable = new(intstr.FromString("25%"))
 			}))
 			o.with(names[0], "a", "b")
@@ -291,15 +291,15 @@ func TestPlan(t *testing.T) {
 		}},
 		{"a grace period passes before containers change", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, inPlace(1).Image("app:2").Spec(func(s *appsv1beta1.CloneSetSpec) {
+			o, names := observedOf(t, inPlace(1).Image("app:2").Spec(func(s *appsv1beta1.CloneSetSpec) {
 				s.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy = &pods.InPlaceUpdateStrategy{GracePeriodSeconds: 60}
 			}), inPlace(1))
 			o.pods = append(o.pods, pod("a").Rev(names[0]).Serving(start).Gate(false, now.Add(-time.Second)).State(pods.LifecycleUpdating).Obj())
 			return o
 		}},
-		{"a raised partition brings pods back where the gate says so", func(t *testing.T) observed {
+		{"a raised partition rolls pods back with the gate", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, inPlace(3).Image("app:2").Rolling("2", "1", "0"), inPlace(3))
+			o, names := observedOf(t, inPlace(3).Image("app:2").Rolling("2", "1", "0"), inPlace(3))
 			o.gates.PartitionRollback = true
 			o.with(names[0], "a")
 			for _, id := range []string{"b", "c"} {
@@ -307,42 +307,42 @@ func TestPlan(t *testing.T) {
 			}
 			return o
 		}},
-		{"and does not where it doesn't", func(t *testing.T) observed {
+		{"and does not without the gate", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, inPlace(3).Image("app:2").Rolling("2", "1", "0"), inPlace(3))
+			o, names := observedOf(t, inPlace(3).Image("app:2").Rolling("2", "1", "0"), inPlace(3))
 			o.with(names[0], "a")
 			for _, id := range []string{"b", "c"} {
 				o.pods = append(o.pods, pod(id).Rev(names[1]).Image("app:2").Serving(start).Obj())
 			}
 			return o
 		}},
-		{"with reuse, a pod with claims is marked for deletion first, so that the choice is for good", func(t *testing.T) observed {
+		{"with reuse, a pod with PVCs is labelled for deletion first", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, web(1).Claims("data").Reuse())
+			o, names := observedOf(t, web(1).PVCs("data").Reuse())
 			o.with(names[0], "a", "b")
-			o.claims = []*corev1.PersistentVolumeClaim{claim(o.set, "a"), claim(o.set, "b")}
+			o.pvcs = []*corev1.PersistentVolumeClaim{pvc(o.set, "a"), pvc(o.set, "b")}
 			return o
 		}},
-		{"with reuse, a pod that is deleted gets its claims before, so that no other pod takes them over", func(t *testing.T) observed {
+		{"with reuse, a pod to delete becomes the owner of its PVCs first, so that no other pod reuses them", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, web(1).Claims("data").Reuse())
+			o, names := observedOf(t, web(1).PVCs("data").Reuse())
 			o.with(names[0], "a", "b")
 			o.pods[1].Labels[keys.SpecifiedDelete] = "true"
-			o.claims = []*corev1.PersistentVolumeClaim{claim(o.set, "a"), claim(o.set, "b")}
+			o.pvcs = []*corev1.PersistentVolumeClaim{pvc(o.set, "a"), pvc(o.set, "b")}
 			return o
 		}},
-		{"a pod that is only prepared for its deletion keeps its claims as they are", func(t *testing.T) observed {
+		{"a pod that is prepared for its deletion does not own its PVCs yet", func(t *testing.T) observed {
 			t.Helper()
-			o, names := world(t, web(1).Claims("data").Reuse().Spec(hookAll))
+			o, names := observedOf(t, web(1).PVCs("data").Reuse().Spec(hookAll))
 			o.with(names[0], "a", "b")
 			o.pods[1].Labels[keys.SpecifiedDelete], o.pods[1].Labels["hold"] = "true", "yes"
-			o.claims = []*corev1.PersistentVolumeClaim{claim(o.set, "a"), claim(o.set, "b")}
+			o.pvcs = []*corev1.PersistentVolumeClaim{pvc(o.set, "a"), pvc(o.set, "b")}
 			return o
 		}},
-		{"revisions beyond the limit go, those in use stay", func(t *testing.T) observed {
+		{"revisions beyond the limit are deleted, those in use are kept", func(t *testing.T) observed {
 			t.Helper()
 			last := web(1).Image("app:5").Spec(func(s *appsv1beta1.CloneSetSpec) { s.RevisionHistoryLimit = ptr.To[int32](1) })
-			o, names := world(t, last, web(1).Image("app:1"), web(1).Image("app:2"), web(1).Image("app:3"), web(1).Image("app:4"))
+			o, names := observedOf(t, last, web(1).Image("app:1"), web(1).Image("app:2"), web(1).Image("app:3"), web(1).Image("app:4"))
 			o.set.Status.CurrentRevision = names[4]
 			o.with(names[4], "a")
 			o.pods = append(o.pods, pod("b").Rev(names[0]).Terminating(start).Obj())
@@ -353,7 +353,7 @@ func TestPlan(t *testing.T) {
 	for _, tt := range tests {
 		o := tt.world(t)
 		fmt.Fprintf(&got, "%s:\n%s\n", tt.name, text(plan(o, now)))
-		testkit.SamePlan(t, o.pods, Registration().Fields.Strip, func(pods []*corev1.Pod) string {
+		testkit.RequireSamePlan(t, o.pods, Registration().Fields.Strip, func(pods []*corev1.Pod) string {
 			o.pods = pods
 			return text(plan(o, now))
 		})
@@ -361,10 +361,10 @@ func TestPlan(t *testing.T) {
 	golden.Equal(t, "plan", got.String())
 }
 
-func TestPlanOfClaims(t *testing.T) {
+func TestPlanOfPVCs(t *testing.T) {
 	t.Parallel()
 	set := func(reuse bool) *testkit.CloneSetBuilder {
-		b := web(1).Claims("data")
+		b := web(1).PVCs("data")
 		if reuse {
 			b.Reuse()
 		}
@@ -373,42 +373,42 @@ func TestPlanOfClaims(t *testing.T) {
 	tests := []struct {
 		name  string
 		reuse bool
-		// pod is the one under id "a" besides a claim of that id; nil for none.
+		// pod is the pod of id "a", which has a PVC; nil for none.
 		pod  *testkit.PodBuilder
 		want string
 	}{
 		{
-			"with reuse, a claim without a pod is taken over by the next pod", true, nil,
+			"with reuse, a PVC without a pod is reused by the next pod", true, nil,
 			"  Create new (a): Missing: 0 pods < 1 wanted; reuses the PVCs of a\n",
 		},
 		{
-			"without reuse, a claim without a pod is deleted", false, nil,
+			"without reuse, a PVC without a pod is deleted", false, nil,
 			"  Create new (any id): Missing: 0 pods < 1 wanted\n  delete PVC data-web-a\n",
 		},
 		{
 			"with reuse, a new pod waits until the terminating one is gone", true, pod("a").Serving(start).Terminating(now),
-			"  hold 1: PVC: 1 new pods wait for PVCs of pods that are about to go\n",
+			"  hold 1: PVC: 1 new pods wait for PVCs of pods that are terminating or have ended\n",
 		},
 		{
-			"without reuse, a claim goes with its terminating pod", false, pod("a").Serving(start).Terminating(now),
+			"without reuse, a PVC is deleted with its terminating pod", false, pod("a").Serving(start).Terminating(now),
 			"  give PVC data-web-a to web-a\n  Create new (any id): Missing: 0 pods < 1 wanted\n",
 		},
 		{
-			"with reuse, a failed pod is deleted to make room for its successor", true, pod("a").Phase(corev1.PodFailed),
+			"with reuse, a failed pod is deleted to free its name", true, pod("a").Phase(corev1.PodFailed),
 			"  Delete web-a: Ended: phase Failed; 1 PVCs are for the pod that replaces it\n" +
-				"  hold 1: PVC: 1 new pods wait for PVCs of pods that are about to go\n",
+				"  hold 1: PVC: 1 new pods wait for PVCs of pods that are terminating or have ended\n",
 		},
 		{
-			"without reuse, a claim goes with its failed pod", false, pod("a").Phase(corev1.PodFailed),
+			"without reuse, a PVC is deleted with its failed pod", false, pod("a").Phase(corev1.PodFailed),
 			"  give PVC data-web-a to web-a\n  Create new (any id): Missing: 0 pods < 1 wanted\n",
 		},
-		{"a claim of a running pod is left alone", false, pod("a").Serving(start), "  nothing\n"},
+		{"a PVC of a running pod is left alone", false, pod("a").Serving(start), "  nothing\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			o, names := world(t, set(tt.reuse))
-			o.claims = []*corev1.PersistentVolumeClaim{claim(o.set, "a")}
+			o, names := observedOf(t, set(tt.reuse))
+			o.pvcs = []*corev1.PersistentVolumeClaim{pvc(o.set, "a")}
 			if tt.pod != nil {
 				o.pods = []*corev1.Pod{tt.pod.Rev(names[0]).Obj().DeepCopy()}
 			}
@@ -417,33 +417,33 @@ func TestPlanOfClaims(t *testing.T) {
 	}
 }
 
-func TestPlanLeavesTerminatingClaimsAlone(t *testing.T) {
+func TestPlanIgnoresTerminatingPVCs(t *testing.T) {
 	t.Parallel()
-	o, _ := world(t, web(1).Claims("data").Reuse())
-	c := claim(o.set, "a")
+	o, _ := observedOf(t, web(1).PVCs("data").Reuse())
+	c := pvc(o.set, "a")
 	c.DeletionTimestamp = new(metav1.NewTime(start))
-	o.claims = []*corev1.PersistentVolumeClaim{c}
-	w := plan(o, now)
-	require.Len(t, createsOf(w), 1)
-	require.Empty(t, createsOf(w)[0].Slot, "a claim that goes can't be taken over")
-	require.Empty(t, w.deletePVCs)
+	o.pvcs = []*corev1.PersistentVolumeClaim{c}
+	p := plan(o, now)
+	require.Len(t, createsOf(p), 1)
+	require.Empty(t, createsOf(p)[0].Slot, "a terminating PVC can't be reused")
+	require.Empty(t, p.deletePVCs)
 }
 
-func TestTheCurrentRevisionIsThatOfPodsWhereNoStatusSaysIt(t *testing.T) {
+func TestTheCurrentRevisionIsThatOfPodsWithoutAStatus(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
-		// status is the revision that the status names, pods are those of the pods, as numbers from 0; -1 for none.
+		// status is the revision in the status, pods that of the pods, as numbers from 0; -1 for none.
 		status, pod int
 		want        int
 	}{
-		{"the status says it", 1, 0, 1},
-		{"a status that was never written is made up for by what runs", -1, 1, 1},
+		{"the status names it", 1, 0, 1},
+		{"without a status it is that of the pods", -1, 1, 1},
 		{"without pods there is only the update revision", -1, -1, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			o, names := world(t, web(2).Image("app:3"), web(2).Image("app:1"), web(2).Image("app:2"))
+			o, names := observedOf(t, web(2).Image("app:3"), web(2).Image("app:1"), web(2).Image("app:2"))
 			o.set.Status.CurrentRevision = ""
 			if tt.status >= 0 {
 				o.set.Status.CurrentRevision = names[tt.status]
@@ -457,27 +457,27 @@ func TestTheCurrentRevisionIsThatOfPodsWhereNoStatusSaysIt(t *testing.T) {
 	}
 }
 
-func TestAPodThatLostAClaimGoes(t *testing.T) {
+func TestAPodThatLostAPVCIsDeleted(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
-		// claim is what the pod mounts; there tells whether that is there, going whether it is being deleted.
-		claim       string
+		// pvc is what the pod mounts; there reports whether that is there, going whether it is being deleted.
+		pvc         string
 		there       bool
 		going       bool
 		unscheduled bool
 		want        bool
 	}{
-		{name: "all is well with a pod and its claim", claim: "data-web-a", there: true},
-		{name: "what a claim holds goes with it, so its pod has to start anew", claim: "data-web-a", there: true, going: true, want: true},
-		{name: "a pod that waits for a claim waits in vain if that is gone", claim: "data-web-a", unscheduled: true, want: true},
-		{name: "a pod waits for its claim to be bound", claim: "data-web-a", there: true, unscheduled: true},
-		{name: "a pod that runs may have given its claim away", claim: "data-web-a"},
-		{name: "claims of others come and go", claim: "shared", unscheduled: true},
+		{name: "a pod that has its PVC is kept", pvc: "data-web-a", there: true},
+		{name: "a pod whose PVC is terminating is deleted", pvc: "data-web-a", there: true, going: true, want: true},
+		{name: "a pending pod whose PVC is gone is deleted", pvc: "data-web-a", unscheduled: true, want: true},
+		{name: "a pending pod whose PVC exists is kept", pvc: "data-web-a", there: true, unscheduled: true},
+		{name: "a running pod whose PVC is gone is kept", pvc: "data-web-a"},
+		{name: "PVCs of other owners don't matter", pvc: "shared", unscheduled: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			o, names := world(t, web(1).Claims("data"))
+			o, names := observedOf(t, web(1).PVCs("data"))
 			o.with(names[0], "a")
 			p := o.pods[0]
 			p.Spec.NodeName = "node-1"
@@ -485,13 +485,13 @@ func TestAPodThatLostAClaimGoes(t *testing.T) {
 				p.Spec.NodeName = ""
 			}
 			p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: tt.claim},
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: tt.pvc},
 			}}}
 			if tt.there {
-				o.claims = []*corev1.PersistentVolumeClaim{claim(o.set, "a")}
+				o.pvcs = []*corev1.PersistentVolumeClaim{pvc(o.set, "a")}
 			}
 			if tt.going {
-				o.claims[0].DeletionTimestamp = new(metav1.NewTime(start))
+				o.pvcs[0].DeletionTimestamp = new(metav1.NewTime(start))
 			}
 			w := plan(o, now)
 			require.Equal(t, tt.want, w.Pods[0].ToDelete)
@@ -500,26 +500,26 @@ func TestAPodThatLostAClaimGoes(t *testing.T) {
 	}
 }
 
-func TestAPodIsDeletedWhenItHasItsClaims(t *testing.T) {
+func TestAPodIsDeletedOnceItOwnsItsPVCs(t *testing.T) {
 	t.Parallel()
-	o, names := world(t, web(0).Claims("data", "logs").Reuse())
+	o, names := observedOf(t, web(0).PVCs("data", "logs").Reuse())
 	o.with(names[0], "a", "b", "c")
 	for i, id := range []string{"a", "b"} {
 		o.pods[i].Labels[keys.SpecifiedDelete] = "true"
-		o.claims = append(o.claims, newPVCs(o.set, id)...)
+		o.pvcs = append(o.pvcs, newPVCs(o.set, id)...)
 	}
-	w := plan(o, now)
-	require.Len(t, w.transfers, 4)
+	p := plan(o, now)
+	require.Len(t, p.transfers, 4)
 	var ready []string
-	for _, c := range w.ready([]string{"data-web-a", "logs-web-a", "data-web-b"}) {
+	for _, c := range p.ready([]string{"data-web-a", "logs-web-a", "data-web-b"}) {
 		ready = append(ready, c.Pod.Key)
 	}
-	require.ElementsMatch(t, []string{"web-a", "web-c"}, ready, "not web-b, whose logs somebody else has just changed")
+	require.ElementsMatch(t, []string{"web-a", "web-c"}, ready, "not web-b, one of whose PVCs was changed concurrently")
 }
 
 func TestPlanIsAFunction(t *testing.T) {
 	t.Parallel()
-	o, names := world(t, web(4).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible), web(4))
+	o, names := observedOf(t, web(4).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible), web(4))
 	o.with(names[0], "a", "b", "c", "d")
 	first := text(plan(o, now))
 	before := o.pods[0].DeepCopy()
@@ -548,7 +548,7 @@ func TestGoalOf(t *testing.T) {
 			rollout.Goal{Replicas: 3, MaxUnavailable: 1, Mode: rollout.OnDelete},
 		},
 		{
-			"policy and pause are taken over", web(1).Policy(appsv1beta1.PodInPlaceOnly).Paused(),
+			"policy and pause are copied", web(1).Policy(appsv1beta1.PodInPlaceOnly).Paused(),
 			rollout.Goal{Replicas: 1, MaxUnavailable: 1, Mode: rollout.InPlaceOnly, Paused: true},
 		},
 		{
@@ -585,7 +585,7 @@ func BenchmarkPlan(b *testing.B) {
 	for _, n := range []int{100, 5_000, 10_000} {
 		b.Run(fmt.Sprintf("pods=%d", n), func(b *testing.B) {
 			inPlace := func() *testkit.CloneSetBuilder { return web(int32(n)).Policy(appsv1beta1.PodInPlaceIfPossible) }
-			o, names := world(b, inPlace().Image("app:2").Rolling("50%", "10%", "0"), inPlace())
+			o, names := observedOf(b, inPlace().Image("app:2").Rolling("50%", "10%", "0"), inPlace())
 			for i := range n {
 				o.with(names[i%2], fmt.Sprintf("%05d", i))
 			}
@@ -599,7 +599,7 @@ func BenchmarkPlan(b *testing.B) {
 
 func TestReplicasTakeNoMemory(t *testing.T) {
 	t.Parallel()
-	o, names := world(t, web(2_000_000_000))
+	o, names := observedOf(t, web(2_000_000_000))
 	o.with(names[0], "a", "b")
 	p := plan(o, now)
 	require.Len(t, createsOf(p), rollout.MaxCreates)

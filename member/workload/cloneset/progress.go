@@ -57,13 +57,13 @@ func progress(set *appsv1beta1.CloneSet, s *appsv1beta1.CloneSetStatus, now time
 		c.Message = fmt.Sprintf("%s; the partition keeps %d old", done, want-s.ExpectedUpdatedReplicas)
 	default:
 		c.Reason, c.Message = appsv1beta1.CloneSetReasonUpdated, done
-		if moved(set, was, s) {
+		if hasProgressed(set, was, s) {
 			break
 		}
 		c.LastUpdateTime = was.LastUpdateTime
-		if late(set, was, s, now) {
+		if timedOut(set, was, s, now) {
 			c.Status, c.Reason = corev1.ConditionFalse, appsv1beta1.CloneSetReasonDeadlineExceeded
-			c.Message = fmt.Sprintf("%s; nothing moved for %d seconds or longer", done, *set.Spec.ProgressDeadlineSeconds)
+			c.Message = fmt.Sprintf("%s; no progress for %d seconds or longer", done, *set.Spec.ProgressDeadlineSeconds)
 		}
 	}
 	if was == nil {
@@ -72,39 +72,39 @@ func progress(set *appsv1beta1.CloneSet, s *appsv1beta1.CloneSetStatus, now time
 	if was.Status == c.Status {
 		c.LastTransitionTime = was.LastTransitionTime
 	}
-	if resting(c.Reason) && was.Reason == c.Reason {
+	if deadlineStopped(c.Reason) && was.Reason == c.Reason {
 		c.LastUpdateTime = was.LastUpdateTime
 	}
 	return &c
 }
 
-// resting tells whether no deadline runs.
-func resting(reason string) bool {
+// deadlineStopped reports whether the deadline does not run with this reason.
+func deadlineStopped(reason string) bool {
 	return reason != appsv1beta1.CloneSetReasonUpdated && reason != appsv1beta1.CloneSetReasonDeadlineExceeded
 }
 
-// moved tells whether a rollout has just begun, has got another goal or has made progress.
-func moved(set *appsv1beta1.CloneSet, was *appsv1beta1.CloneSetCondition, s *appsv1beta1.CloneSetStatus) bool {
+// hasProgressed reports whether a rollout has just begun, has another goal or has made progress.
+func hasProgressed(set *appsv1beta1.CloneSet, was *appsv1beta1.CloneSetCondition, s *appsv1beta1.CloneSetStatus) bool {
 	before := &set.Status
 	missing := func(s *appsv1beta1.CloneSetStatus) int {
 		n := replicas(&set.Spec) - int(s.Replicas)
 		return max(n, -n)
 	}
-	return was == nil || resting(was.Reason) ||
+	return was == nil || deadlineStopped(was.Reason) ||
 		s.UpdateRevision != before.UpdateRevision ||
 		s.ExpectedUpdatedReplicas != before.ExpectedUpdatedReplicas ||
 		s.UpdatedReplicas > before.UpdatedReplicas ||
 		s.UpdatedAvailableReplicas > before.UpdatedAvailableReplicas ||
 		s.AvailableReplicas > before.AvailableReplicas ||
 		missing(s) < missing(before) ||
-		// With OnDelete, a deleted pod is how the rollout goes on.
+		// With OnDelete, a rollout progresses by pods that a user deletes.
 		onDelete(set) && s.Replicas < before.Replicas
 }
 
-// late tells whether a rollout that has made no progress has exceeded its deadline. One that had stays so until it makes progress or
-// its spec changes: lastUpdateTime may have been written by OpenKruise, which sets it when the deadline is exceeded. An OnDelete
-// set whose pods are all available waits for a user, without a deadline.
-func late(
+// timedOut reports whether a rollout that has made no progress has exceeded its deadline. One that had stays so until it makes
+// progress or its spec changes: lastUpdateTime may have been written by OpenKruise, which sets it when the deadline is exceeded.
+// An OnDelete set whose pods are all available waits for a user, without a deadline.
+func timedOut(
 	set *appsv1beta1.CloneSet, was *appsv1beta1.CloneSetCondition, s *appsv1beta1.CloneSetStatus, now time.Time,
 ) bool {
 	want := int32(replicas(&set.Spec)) //nolint:gosec // It was an int32.

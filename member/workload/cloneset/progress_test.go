@@ -57,7 +57,7 @@ func TestProgress(t *testing.T) {
 			want: progressing(yes, "CloneSetUpdated", "0 of 4 pods updated and available", now, now),
 		},
 		{
-			name: "one that is under way keeps the time when it last moved", set: due(4), before: at(1), now: at(1),
+			name: "a rollout in progress keeps the time of its last progress", set: due(4), before: at(1), now: at(1),
 			was:  progressing(yes, "CloneSetUpdated", "old", ago(9*time.Minute), start),
 			want: progressing(yes, "CloneSetUpdated", "1 of 4 pods updated and available", ago(9*time.Minute), start),
 		},
@@ -80,33 +80,33 @@ func TestProgress(t *testing.T) {
 			want:   progressing(yes, "CloneSetUpdated", "1 of 4 pods updated and available", now, start),
 		},
 		{
-			name: "a missing pod that is made anew is progress", set: due(4),
+			name: "re-creating a missing pod is progress", set: due(4),
 			before: with(at(1), func(s *status) { s.Replicas = 2 }), now: with(at(1), func(s *status) { s.Replicas = 3 }),
 			was:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
 			want: progressing(yes, "CloneSetUpdated", "1 of 4 pods updated and available", now, start),
 		},
 		{
-			name: "when nothing moved for the deadline, it is late since now", set: due(4), before: at(1), now: at(1),
+			name: "without progress for as long as the deadline, it is exceeded now", set: due(4), before: at(1), now: at(1),
 			was:  progressing(yes, "CloneSetUpdated", "", ago(10*time.Minute), start),
-			want: progressing(no, "ProgressDeadlineExceeded", "1 of 4 pods updated and available; nothing moved for 600 seconds or longer", ago(10*time.Minute), now),
+			want: progressing(no, "ProgressDeadlineExceeded", "1 of 4 pods updated and available; no progress for 600 seconds or longer", ago(10*time.Minute), now),
 		},
 		{
-			name: "late stays late, with its time", set: due(4), before: at(1), now: at(1),
+			name: "an exceeded deadline stays exceeded, with its time", set: due(4), before: at(1), now: at(1),
 			was:  progressing(no, "ProgressDeadlineExceeded", "", ago(time.Hour), ago(50*time.Minute)),
-			want: progressing(no, "ProgressDeadlineExceeded", "1 of 4 pods updated and available; nothing moved for 600 seconds or longer", ago(time.Hour), ago(50*time.Minute)),
+			want: progressing(no, "ProgressDeadlineExceeded", "1 of 4 pods updated and available; no progress for 600 seconds or longer", ago(time.Hour), ago(50*time.Minute)),
 		},
 		{
-			name: "late stays late when another controller noted when it found out", set: due(4), before: at(1), now: at(1),
+			name: "an exceeded deadline stays exceeded with the time that OpenKruise wrote", set: due(4), before: at(1), now: at(1),
 			was:  progressing(no, "ProgressDeadlineExceeded", "", ago(time.Minute), ago(time.Minute)),
-			want: progressing(no, "ProgressDeadlineExceeded", "1 of 4 pods updated and available; nothing moved for 600 seconds or longer", ago(time.Minute), ago(time.Minute)),
+			want: progressing(no, "ProgressDeadlineExceeded", "1 of 4 pods updated and available; no progress for 600 seconds or longer", ago(time.Minute), ago(time.Minute)),
 		},
 		{
-			name: "B 2: a late rollout that moves again is under way again", set: due(4), before: at(1), now: at(2),
+			name: "B 2: progress after the deadline makes the rollout progressing again", set: due(4), before: at(1), now: at(2),
 			was:  progressing(no, "ProgressDeadlineExceeded", "", ago(time.Hour), ago(50*time.Minute)),
 			want: progressing(yes, "CloneSetUpdated", "2 of 4 pods updated and available", now, now),
 		},
 		{
-			name: "a longer deadline makes a late rollout one under way", set: due(4).Spec(func(s *appsv1beta1.CloneSetSpec) { *s.ProgressDeadlineSeconds = 7200 }),
+			name: "a longer deadline makes the rollout progressing again", set: due(4).Spec(func(s *appsv1beta1.CloneSetSpec) { *s.ProgressDeadlineSeconds = 7200 }),
 			before: at(1), now: with(at(1), func(s *status) { s.ObservedGeneration = 2 }),
 			was:  progressing(no, "ProgressDeadlineExceeded", "", ago(time.Hour), ago(50*time.Minute)),
 			want: progressing(yes, "CloneSetUpdated", "1 of 4 pods updated and available", ago(time.Hour), now),
@@ -118,43 +118,43 @@ func TestProgress(t *testing.T) {
 			want: progressing(yes, "CloneSetUpdated", "1 of 4 pods updated and available", ago(100000*time.Hour), start),
 		},
 		{
-			name: "B 2: a late rollout that completes is available", set: due(4), before: at(3), now: complete,
+			name: "B 2: a rollout that completes after its deadline is available", set: due(4), before: at(3), now: complete,
 			was:  progressing(no, "ProgressDeadlineExceeded", "", ago(time.Hour), ago(50*time.Minute)),
 			want: progressing(yes, "CloneSetAvailable", "4 of 4 pods updated and available", now, now),
 		},
 		{
-			name: "complete stays as it is", set: due(4), before: complete, now: complete,
+			name: "a completed rollout keeps its time", set: due(4), before: complete, now: complete,
 			was:  progressing(yes, "CloneSetAvailable", "", start, start),
 			want: progressing(yes, "CloneSetAvailable", "4 of 4 pods updated and available", start, start),
 		},
 		{
-			name: "complete comes before paused", set: due(4).Paused(), before: complete, now: complete,
+			name: "a completed rollout is available although paused", set: due(4).Paused(), before: complete, now: complete,
 			want: progressing(yes, "CloneSetAvailable", "4 of 4 pods updated and available", now, now),
 		},
 		{
-			name: "a paused rollout is not late", set: due(4).Paused(), before: at(1), now: at(1),
+			name: "a paused rollout does not exceed its deadline", set: due(4).Paused(), before: at(1), now: at(1),
 			was:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
 			want: progressing(yes, "CloneSetPaused", "paused: 1 of 4 pods updated and available", now, start),
 		},
 		{
-			name: "one that is resumed has all its time", set: due(4), before: at(1), now: at(1),
+			name: "a resumed rollout has the whole deadline again", set: due(4), before: at(1), now: at(1),
 			was:  progressing(yes, "CloneSetPaused", "", ago(time.Hour), start),
 			want: progressing(yes, "CloneSetUpdated", "1 of 4 pods updated and available", now, start),
 		},
 		{
-			name: "at the partition it rests", set: due(4).Rolling("3", "1", "0"), before: at(0),
+			name: "at the partition no deadline runs", set: due(4).Rolling("3", "1", "0"), before: at(0),
 			now:  with(at(1), func(s *status) { s.ExpectedUpdatedReplicas = 1 }),
 			was:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
 			want: progressing(yes, "ProgressPartitionAvailable", "1 of 4 pods updated and available; the partition keeps 3 old", now, start),
 		},
 		{
-			name: "OnDelete waits for its user without being late", set: due(4).Spec(func(s *appsv1beta1.CloneSetSpec) { s.UpdateStrategy.Type = appsv1beta1.CloneSetOnDelete }),
+			name: "OnDelete waits for a user without a deadline", set: due(4).Spec(func(s *appsv1beta1.CloneSetSpec) { s.UpdateStrategy.Type = appsv1beta1.CloneSetOnDelete }),
 			before: at(1), now: at(1),
 			was:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
 			want: progressing(yes, "CloneSetUpdated", "1 of 4 pods updated and available", ago(time.Hour), start),
 		},
 		{
-			name: "with OnDelete the time runs from the deletion", set: due(4).OnDelete(),
+			name: "with OnDelete the deadline runs from the deletion", set: due(4).OnDelete(),
 			before: at(1), now: with(at(1), func(s *status) { s.Replicas, s.AvailableReplicas = 3, 3 }),
 			was:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
 			want: progressing(yes, "CloneSetUpdated", "1 of 4 pods updated and available", now, start),
@@ -172,19 +172,19 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-func TestAPassComesAtTheDeadline(t *testing.T) {
+func TestReconcileIsRequeuedAtTheDeadline(t *testing.T) {
 	t.Parallel()
-	o, names := world(t, due(2).Image("app:2"), due(2))
+	o, names := observedOf(t, due(2).Image("app:2"), due(2))
 	o.with(names[0], "a", "b")
 	o.set.Status.Conditions = []appsv1beta1.CloneSetCondition{*progressing(corev1.ConditionTrue, "CloneSetUpdated", "", now.Add(-9*time.Minute), start)}
 	require.Equal(t, time.Minute, plan(o, now).Recheck)
-	require.Zero(t, plan(o, now.Add(time.Minute)).Recheck, "what is late needs no clock")
+	require.Zero(t, plan(o, now.Add(time.Minute)).Recheck, "after the deadline nothing is scheduled")
 }
 
-// hung is a world in which one of three pods can't start its new image.
-func hung(t *testing.T, set *testkit.CloneSetBuilder, since time.Time) observed {
+// stalledUpdate returns a set of which one of three pods can't start its new image.
+func stalledUpdate(t *testing.T, set *testkit.CloneSetBuilder, since time.Time) observed {
 	t.Helper()
-	o, names := world(t, set.Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0"), web(3))
+	o, names := observedOf(t, set.Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0"), web(3))
 	o.with(names[0], "b", "c")
 	p := pod("a").Rev(names[1]).Gate(false, since).Running().NotReady().State(pods.LifecycleUpdating).Obj()
 	p.Annotations[keys.InPlaceUpdateState] = `{"revision":"` + names[1] + `","updateTimestamp":"` + since.Format(time.RFC3339) +
@@ -198,19 +198,19 @@ func hung(t *testing.T, set *testkit.CloneSetBuilder, since time.Time) observed 
 	return o
 }
 
-func TestHungUpdateIsToldOnceWithItsTime(t *testing.T) {
+func TestAStalledUpdateIsReportedOnceWithItsTime(t *testing.T) {
 	t.Parallel()
 	began := now.Add(-9 * time.Minute)
-	o := hung(t, web(3), began)
+	o := stalledUpdate(t, web(3), began)
 	got, events := status(o, plan(o, now), applied{}, now)
 	require.Empty(t, got.Conditions, "nine minutes are not too long")
 	require.Empty(t, events)
 	require.Equal(t, time.Minute, plan(o, now).Recheck)
 
 	later := now.Add(time.Minute)
-	w := plan(o, later)
-	require.Zero(t, w.Recheck)
-	o.set.Status, events = status(o, w, applied{}, later)
+	p := plan(o, later)
+	require.Zero(t, p.Recheck)
+	o.set.Status, events = status(o, p, applied{}, later)
 	message := "web-a has not completed its update in place since 2026-11-21T09:51:00Z: container app waits: ImagePullBackOff; 1 pods wait so"
 	require.Empty(t, cmp.Diff([]appsv1beta1.CloneSetCondition{{
 		Type: "FailedUpdate", Status: "True", Reason: "UpdateStalled", Message: message,
@@ -218,13 +218,13 @@ func TestHungUpdateIsToldOnceWithItsTime(t *testing.T) {
 	}}, o.set.Status.Conditions))
 	require.Equal(t, []string{"FailedUpdate"}, testkit.Reasons(events))
 
-	// A kubelet goes back and forth between two reasons; that is one failure and no write.
+	// The kubelet alternates between two reasons; that is one failure and no write.
 	o.pods[2].Status.ContainerStatuses[0].State.Waiting.Reason = "ErrImagePull"
 	again, events := status(o, plan(o, later.Add(time.Hour)), applied{}, later.Add(time.Hour))
 	require.Empty(t, cmp.Diff(o.set.Status, again))
 	require.Empty(t, events)
 
-	// When the image can be had, the condition goes.
+	// The condition is removed when the image can be pulled.
 	o.pods[2].Status.ContainerStatuses[0] = corev1.ContainerStatus{
 		Name: "app", Image: "app:2", ImageID: "sha256:2", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 	}
@@ -232,11 +232,11 @@ func TestHungUpdateIsToldOnceWithItsTime(t *testing.T) {
 	require.Empty(t, again.Conditions)
 }
 
-// A kubelet that can't reach the registry goes on running the former image until its pull has timed out: what the pod waits
-// for then is news.
-func TestHungUpdateTellsWhatTheContainerCameToWaitFor(t *testing.T) {
+// A kubelet that can't reach the registry keeps running the former image until its pull has timed out. Then the pod waits for
+// something else, which is reported.
+func TestAStalledUpdateNamesWhatTheContainerWaitsFor(t *testing.T) {
 	t.Parallel()
-	o := hung(t, web(3), now.Add(-time.Hour))
+	o := stalledUpdate(t, web(3), now.Add(-time.Hour))
 	waits := o.pods[2].Status.ContainerStatuses[0].State
 	o.pods[2].Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	o.pods[2].Status.ContainerStatuses[0].ContainerID = "containerd://1"
@@ -248,13 +248,13 @@ func TestHungUpdateTellsWhatTheContainerCameToWaitFor(t *testing.T) {
 	require.Contains(t, find(o.set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message, "container app waits: ImagePullBackOff")
 	o.pods[2].Status.ContainerStatuses[0].State.Waiting.Reason = "ErrImagePull"
 	o.set.Status, _ = status(o, plan(o, now), applied{}, now)
-	require.Contains(t, find(o.set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message, "ImagePullBackOff", "which of the two is no news")
+	require.Contains(t, find(o.set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message, "ImagePullBackOff", "which of the two is not reported")
 }
 
-// B 29: it is told that nobody will restart the container.
-func TestHungUpdateTellsThatTheNodeHasNoDaemon(t *testing.T) {
+// B 29: the message says that no node daemon can restart the container.
+func TestAStalledUpdateNamesAMissingNodeDaemon(t *testing.T) {
 	t.Parallel()
-	o := hung(t, web(3), now.Add(-time.Hour))
+	o := stalledUpdate(t, web(3), now.Add(-time.Hour))
 	p := o.pods[2]
 	p.Spec.NodeName = "node-1"
 	p.Annotations[keys.InPlaceUpdateState] = `{"updateTimestamp":"` + now.Add(-time.Hour).Format(time.RFC3339) + `","updateEnvFromMetadata":true,
@@ -264,33 +264,33 @@ func TestHungUpdateTellsThatTheNodeHasNoDaemon(t *testing.T) {
 	}}}
 	p.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	p.Status.ContainerStatuses[0].ContainerID = "run://1"
-	told := func() string {
+	message := func() string {
 		o.set.Status, _ = status(o, plan(o, now), applied{}, now)
 		return find(o.set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message
 	}
 	const why = "container app reads changed metadata by env and was not restarted"
-	require.Contains(t, told(), why+", and its node has no daemon that could restart it; 1 pods wait so")
+	require.Contains(t, message(), why+", and its node has no daemon that could restart it; 1 pods wait so")
 	o.daemons = map[string]bool{"node-1": true}
-	require.Contains(t, told(), why+"; 1 pods wait so", "one that came and is at it")
+	require.Contains(t, message(), why+"; 1 pods wait so", "a daemon that has started since")
 }
 
-func TestHungUpdateIsToldAtTheDeadlineOfTheSet(t *testing.T) {
+func TestAStalledUpdateIsReportedAtTheDeadlineOfTheSet(t *testing.T) {
 	t.Parallel()
-	o := hung(t, web(3).Spec(func(s *appsv1beta1.CloneSetSpec) { s.ProgressDeadlineSeconds = ptr.To[int32](60) }), now.Add(-time.Minute))
+	o := stalledUpdate(t, web(3).Spec(func(s *appsv1beta1.CloneSetSpec) { s.ProgressDeadlineSeconds = ptr.To[int32](60) }), now.Add(-time.Minute))
 	require.Equal(t, "UpdateStalled", plan(o, now).Stalled.Reason)
 }
 
-// unready is a pod that ceased to be ready at since.
+// unready returns a pod that has not been ready since then.
 func unready(name, rev string, since time.Time) *corev1.Pod {
 	return pod(name).Rev(rev).Created(since).Gate(true, since).Running().NotReady().Obj()
 }
 
-// asked holds pods before an update in place.
+// asked adds a hook that holds pods before an in-place update.
 func asked(s *appsv1beta1.CloneSetSpec) {
 	s.Lifecycle = &pods.Lifecycle{InPlaceUpdate: &pods.LifecycleHook{LabelsHandler: map[string]string{"example.com/hold": "yes"}}}
 }
 
-func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
+func TestAStalledBudgetIsReportedWithItsTime(t *testing.T) {
 	t.Parallel()
 	long, short := now.Add(-time.Hour), now.Add(-4*time.Minute)
 	tests := []struct {
@@ -302,7 +302,7 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 		recheck time.Duration
 	}{
 		{
-			name: "updated pods that serve for too long hold up the others",
+			name: "updated pods that stay unready hold up the others",
 			set:  web(3).Image("app:2").Rolling("0", "1", "0"),
 			change: func(o *observed, names []string) {
 				o.with(names[0], "a", "b")
@@ -311,7 +311,7 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 			want: "no pod became available since 2026-11-21T09:00:00Z: 2 old pods wait: 1 updated pods not available >= 1 at a time",
 		},
 		{
-			name: "a pod that is just going makes room soon, as ready as it may be",
+			name: "a terminating pod makes room soon, ready or not",
 			set: web(2).Rolling("0", "1", "0").PodsToDelete("web-a", "web-b").Spec(func(s *appsv1beta1.CloneSetSpec) {
 				s.ScaleStrategy.MaxUnavailable = new(intstr.FromInt32(0))
 			}),
@@ -323,7 +323,7 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 			recheck: 6 * time.Minute,
 		},
 		{
-			name: "a pod that has ended is waited for by nobody",
+			name: "no step waits for a pod that has ended",
 			set:  web(1).Image("app:2").Rolling("0", "0", "0"),
 			change: func(o *observed, names []string) {
 				o.with(names[0], "a")
@@ -341,7 +341,7 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 			recheck: 6 * time.Minute,
 		},
 		{
-			name: "pods that a hook holds since a while ago are unavailable since then, ready or not",
+			name: "pods that a hook holds are unavailable since then, ready or not",
 			set:  web(3).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0").Spec(asked),
 			change: func(o *observed, names []string) {
 				o.with(names[0], "a", "b")
@@ -351,7 +351,7 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 			recheck: 6 * time.Minute,
 		},
 		{
-			name: "a hook that nobody answers is told, with since when",
+			name: "an unanswered hook is reported with its time",
 			set:  web(1).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0").Spec(asked),
 			change: func(o *observed, names []string) {
 				o.pods = append(o.pods, pod("c").Rev(names[0]).Serving(start).State(pods.LifecyclePreparingUpdate).
@@ -360,10 +360,10 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 			want: "web-c waits for its hook in PreparingUpdate since 2026-11-21T09:00:00Z: 1 pods wait for their lifecycle hooks",
 		},
 		{
-			name: "a scale-out that waits for pods that never serve is a failure to scale",
+			name: "a scale-out that waits for pods that never become ready is a FailedScale",
 			set:  web(3).Spec(func(s *appsv1beta1.CloneSetSpec) { s.ScaleStrategy.MaxUnavailable = new(intstr.FromInt32(1)) }),
 			change: func(o *observed, names []string) {
-				o.set.Status.ObservedGeneration = o.set.Generation // The event of its begin is over.
+				o.set.Status.ObservedGeneration = o.set.Generation // Not observed for the first time, which sends an event.
 				o.with(names[0], "a")
 				o.pods = append(o.pods, unready("b", names[0], long))
 			},
@@ -371,7 +371,7 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 			want:  "no pod became available since 2026-11-21T09:00:00Z: 1 new pods wait: 1 unavailable and 0 made now, of 1",
 		},
 		{
-			name: "a pod that time alone makes available is waited for",
+			name: "a pod within minReadySeconds is rechecked",
 			set:  web(3).Image("app:2").Rolling("0", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) { s.MinReadySeconds = 7200 }),
 			change: func(o *observed, names []string) {
 				o.pods = append(o.pods,
@@ -382,7 +382,7 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 			recheck: time.Hour,
 		},
 		{
-			name: "a named pod that can't go is a failure to scale",
+			name: "a pod in podsToDelete that can't be deleted is a FailedScale",
 			set:  web(3).Rolling("0", "1", "0").PodsToDelete("web-a"),
 			change: func(o *observed, names []string) {
 				o.with(names[0], "a", "b")
@@ -392,7 +392,7 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 			want:  "no pod became available since 2026-11-21T09:00:00Z: 1 pods marked for deletion wait: 2 available <= 2 minimum",
 		},
 		{
-			name: "numbers that let no pod go, past admission, are told at once",
+			name: "numbers that allow no update, which were not validated, are reported at once",
 			set:  web(3).Image("app:2").Rolling("0", "0", "0"),
 			change: func(o *observed, names []string) {
 				o.with(names[0], "a", "b", "c")
@@ -403,11 +403,11 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			o, names := world(t, tt.set, web(3))
+			o, names := observedOf(t, tt.set, web(3))
 			tt.change(&o, names)
-			w := plan(o, now)
-			require.Equal(t, tt.recheck, w.Recheck)
-			got, events := status(o, w, applied{}, now)
+			p := plan(o, now)
+			require.Equal(t, tt.recheck, p.Recheck)
+			got, events := status(o, p, applied{}, now)
 			if tt.want == "" {
 				require.Empty(t, got.Conditions)
 				require.Empty(t, events)
@@ -424,12 +424,12 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 			o.set.Status = got
 			again, events := status(o, plan(o, now.Add(time.Hour)), applied{}, now.Add(time.Hour))
 			require.Empty(t, cmp.Diff(got, again), "it is written once")
-			require.Empty(t, events, "and told once")
+			require.Empty(t, events, "and reported once")
 		})
 	}
 }
 
-func TestProgressAloneIsAChangeOfCounters(t *testing.T) {
+func TestAChangeOfProgressAloneIsACountsOnlyChange(t *testing.T) {
 	t.Parallel()
 	set := due(4).Obj()
 	set.Status.Conditions = []appsv1beta1.CloneSetCondition{*progressing(corev1.ConditionTrue, "CloneSetUpdated", "1 of 4", start, start)}

@@ -14,21 +14,21 @@ import (
 
 // ownershipTransfer makes a pod the owner of a PVC, which is deleted with it then.
 type ownershipTransfer struct {
-	claim *corev1.PersistentVolumeClaim
-	pod   *corev1.Pod
+	pvc *corev1.PersistentVolumeClaim
+	pod *corev1.Pod
 }
 
 // instance is the pod and the PVCs of one instance id.
 type instance struct {
-	claims []*corev1.PersistentVolumeClaim
-	pod    *podset.Pod // nil if there is none
+	pvcs []*corev1.PersistentVolumeClaim
+	pod  *podset.Pod // nil if there is none
 }
 
 // planPVCs plans for PVCs, and assigns instance ids to new pods: a new pod reuses PVCs by getting their id.
 //
-// PVCs of a pod that this plan deletes are deleted as well: after the pod, or with reuse by transferring them to the pod first, see
-// transferDeleted. For PVCs whose pod is lost otherwise (its node is gone, it was evicted, a user deleted it), the user chooses
-// with enablePVCReuse:
+// PVCs of a pod that this plan deletes are deleted as well: after the pod, or with reuse by transferring them to the pod first,
+// see transferDeleted. For PVCs whose pod is lost otherwise (its node is gone, it was evicted, a user deleted it), the user
+// chooses with enablePVCReuse:
 //
 //	reuse      they stay, and the next new pod gets their id. Because the pod's name contains the id, the new pod waits until the
 //	           former one is gone; a pod that has ended is deleted for this.
@@ -36,7 +36,7 @@ type instance struct {
 //
 // PVCs of a pod that is released are always transferred to it.
 func (p *planned) planPVCs(o observed) {
-	if len(o.claims) == 0 { // Most sets have none, and what follows visits each pod.
+	if len(o.pvcs) == 0 { // Most sets have none, and what follows visits each pod.
 		return
 	}
 	instances := map[string]*instance{}
@@ -46,9 +46,9 @@ func (p *planned) planPVCs(o observed) {
 		}
 		return instances[id]
 	}
-	for _, c := range o.claims {
+	for _, c := range o.pvcs {
 		if id := instanceID(c); id != "" && c.DeletionTimestamp == nil {
-			of(id).claims = append(of(id).claims, c)
+			of(id).pvcs = append(of(id).pvcs, c)
 		}
 	}
 	for i := range p.Pods {
@@ -61,35 +61,34 @@ func (p *planned) planPVCs(o observed) {
 	}
 	for _, pod := range p.Release {
 		if in := instances[instanceID(pod)]; in != nil && in.pod == nil {
-			p.transfer(in.claims, pod)
-			in.claims = nil
+			p.transfer(in.pvcs, pod)
+			in.pvcs = nil
 		}
 	}
 	var free []string // ids with PVCs and without a pod
-	var leaving int   // pods that leave PVCs to reuse
+	var releasing int // inactive pods whose PVCs are to be reused
 	for _, id := range slices.Sorted(maps.Keys(instances)) {
 		in := instances[id]
 		switch {
-		case len(in.claims) == 0 || in.pod != nil && !in.pod.Inactive:
+		case len(in.pvcs) == 0 || in.pod != nil && !in.pod.Inactive:
 		case !o.set.Spec.ScaleStrategy.EnablePVCReuse:
 			p.discard(in)
 		case in.pod == nil:
 			free = append(free, id)
 		default:
-			leaving++
+			releasing++
 			if in.pod.Object.DeletionTimestamp == nil {
 				p.Steps = append(p.Steps, podset.Step{Kind: rollout.StepDelete, Pod: in.pod, Reason: rollout.ReasonEnded, Why: fmt.Sprintf(
-					"phase %s; %d PVCs are for the pod that replaces it", in.pod.Object.Status.Phase, len(in.claims))})
+					"phase %s; %d PVCs are for the pod that replaces it", in.pod.Object.Status.Phase, len(in.pvcs))})
 			}
 		}
 	}
-	p.assignIDs(free, leaving)
+	p.assignIDs(free, releasing)
 }
 
-// transferDeleted transfers PVCs to the pods that own them before these are deleted: after a crash between two deletions, a new pod
-// would reuse them. But if the deletion is refused because the pod has changed since it was observed, the pod would have lost its
-// PVCs for nothing. So the pod is first labelled for deletion, at the observed resourceVersion, and deleted when the cache shows
-// the label.
+// transferDeleted makes pods that are to be deleted the owners of their PVCs: otherwise, after a crash between the two deletions,
+// a new pod would reuse the PVCs. But if the pod has changed since it was observed, its deletion is refused after the transfer.
+// So the pod is first labelled for deletion, at the observed resourceVersion, and deleted when the cache shows the label.
 func (p *planned) transferDeleted(instances map[string]*instance) {
 	for i := range p.Steps {
 		s := &p.Steps[i]
@@ -97,36 +96,36 @@ func (p *planned) transferDeleted(instances map[string]*instance) {
 			continue
 		}
 		in := instances[instanceID(s.Pod.Object)]
-		if in == nil || len(in.claims) == 0 {
+		if in == nil || len(in.pvcs) == 0 {
 			continue
 		}
 		if _, marked := s.Pod.Object.Labels[keys.SpecifiedDelete]; !marked {
 			s.Kind = rollout.StepMarkForDeletion
 			continue
 		}
-		p.transfer(in.claims, s.Pod.Object)
-		in.claims = nil
+		p.transfer(in.pvcs, s.Pod.Object)
+		in.pvcs = nil
 	}
 }
 
 // discard transfers PVCs to their pod, which is terminating or has ended, or deletes them if it is gone.
 func (p *planned) discard(in *instance) {
 	if in.pod == nil {
-		p.deletePVCs = append(p.deletePVCs, in.claims...)
+		p.deletePVCs = append(p.deletePVCs, in.pvcs...)
 		return
 	}
-	p.transfer(in.claims, in.pod.Object)
+	p.transfer(in.pvcs, in.pod.Object)
 }
 
-func (p *planned) transfer(claims []*corev1.PersistentVolumeClaim, pod *corev1.Pod) {
-	for _, c := range claims {
-		p.transfers = append(p.transfers, ownershipTransfer{claim: c, pod: pod})
+func (p *planned) transfer(pvcs []*corev1.PersistentVolumeClaim, pod *corev1.Pod) {
+	for _, c := range pvcs {
+		p.transfers = append(p.transfers, ownershipTransfer{pvc: c, pod: pod})
 	}
 }
 
-// assignIDs assigns free ids to new pods. As many more new pods as there are leaving pods wait for their ids; the rest get random
-// ids when they are created.
-func (p *planned) assignIDs(free []string, leaving int) {
+// assignIDs assigns free ids to new pods. As many more new pods as there are releasing pods wait for their ids; the rest get
+// random ids when they are created.
+func (p *planned) assignIDs(free []string, releasing int) {
 	held := 0
 	steps := make([]podset.Step, 0, len(p.Steps))
 	for _, s := range p.Steps {
@@ -135,7 +134,7 @@ func (p *planned) assignIDs(free []string, leaving int) {
 		case len(free) > 0:
 			s.Slot, free = free[0], free[1:]
 			s.Why += "; reuses the PVCs of " + s.Slot
-		case held < leaving:
+		case held < releasing:
 			held++
 			continue
 		}
@@ -144,14 +143,14 @@ func (p *planned) assignIDs(free []string, leaving int) {
 	p.Steps = steps
 	if held > 0 {
 		p.Holds = append(p.Holds, rollout.Hold{Reason: reasonPVC, Pods: held, Why: fmt.Sprintf(
-			"%d new pods wait for PVCs of pods that are about to go", held)})
+			"%d new pods wait for PVCs of pods that are terminating or have ended", held)})
 	}
 }
 
 // pvcsOf returns the PVCs of an instance id that are not being deleted yet.
 func pvcsOf(o observed, id string) []*corev1.PersistentVolumeClaim {
 	var out []*corev1.PersistentVolumeClaim
-	for _, c := range o.claims {
+	for _, c := range o.pvcs {
 		if id != "" && instanceID(c) == id && c.DeletionTimestamp == nil {
 			out = append(out, c)
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// rogue is a CloneSet controller with one bad habit, which it gives in to before each reconcile.
+// rogue is a CloneSet controller with one fault, which acts before each reconcile.
 type rogue struct {
 	reconcile.Reconciler
 
@@ -32,16 +32,16 @@ type rogue struct {
 func (r rogue) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	s := scene{set: &appsv1beta1.CloneSet{}, now: r.p.Clock.Now()}
 	var all corev1.PodList
-	var claims corev1.PersistentVolumeClaimList
-	err := errors.Join(r.p.Client.Get(ctx, req.NamespacedName, s.set), r.p.Client.List(ctx, &all), r.p.Client.List(ctx, &claims))
+	var pvcs corev1.PersistentVolumeClaimList
+	err := errors.Join(r.p.Client.Get(ctx, req.NamespacedName, s.set), r.p.Client.List(ctx, &all), r.p.Client.List(ctx, &pvcs))
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	for i := range all.Items {
 		s.pods = append(s.pods, &all.Items[i])
 	}
-	for i := range claims.Items {
-		s.claims = append(s.claims, &claims.Items[i])
+	for i := range pvcs.Items {
+		s.pvcs = append(s.pvcs, &pvcs.Items[i])
 	}
 	if err := r.habit(ctx, r.p.Client, s); err != nil {
 		return ctrl.Result{}, err
@@ -49,8 +49,8 @@ func (r rogue) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 	return r.Reconciler.Reconcile(ctx, req)
 }
 
-// told returns the story of that name.
-func told(t *testing.T, name string) sim.Scenario {
+// storyNamed returns the story of a name.
+func storyNamed(t *testing.T, name string) sim.Scenario {
 	t.Helper()
 	all := append(scenarios(), fewReady())
 	i := slices.IndexFunc(all, func(s sim.Scenario) bool { return s.Name == name })
@@ -58,7 +58,7 @@ func told(t *testing.T, name string) sim.Scenario {
 	return all[i]
 }
 
-// fewReady is a set of which one pod is ready when two of four have to go.
+// fewReady is a story in which one pod of four is ready when two have to be deleted.
 func fewReady() sim.Scenario {
 	set := web(4).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("1", "3", "0").Spec(func(s *appsv1beta1.CloneSetSpec) { s.MinReadySeconds = 3 })
 	return scenario("few are ready", set,
@@ -68,7 +68,7 @@ func fewReady() sim.Scenario {
 		}).simulated())
 }
 
-// toImage brings a pod in place to an image; rev is the hash label that it gets, or as it is if that is empty.
+// toImage updates a pod in place to an image; rev is its new revision label, unchanged if empty.
 func toImage(ctx context.Context, c client.Client, p *corev1.Pod, image, rev string) error {
 	p = p.DeepCopy()
 	if rev != "" {
@@ -79,8 +79,8 @@ func toImage(ctx context.Context, c client.Client, p *corev1.Pod, image, rev str
 	return c.Patch(ctx, p, client.RawPatch(types.StrategicMergePatchType, data))
 }
 
-// twin is a pod like p that is to be made.
-func twin(p *corev1.Pod) *corev1.Pod {
+// podLike returns a new pod like p.
+func podLike(p *corev1.Pod) *corev1.Pod {
 	p = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: p.Namespace, GenerateName: "web-", Labels: p.Labels, OwnerReferences: p.OwnerReferences,
 	}, Spec: *p.Spec.DeepCopy()}
@@ -92,7 +92,7 @@ func remove(ctx context.Context, c client.Client, o client.Object) error {
 	return client.IgnoreNotFound(c.Delete(ctx, o, client.Preconditions{UID: new(o.GetUID())}))
 }
 
-// one is the first of the set's own pods if they are that many at least, all available.
+// one returns the first of the set's own pods if there are at least that many, all available.
 func (s scene) one(atLeast int) *corev1.Pod {
 	own := s.own()
 	if len(own) < atLeast || slices.ContainsFunc(own, func(p *corev1.Pod) bool { return !availableIn(s.set, p, s.now) }) {
@@ -101,9 +101,8 @@ func (s scene) one(atLeast int) *corev1.Pod {
 	return own[0]
 }
 
-// TestEachRuleIsBrokenByWhoBreaksIt proves that no rule is idle: for each of them there is a controller that would pass all
-// the same.
-func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
+// TestEachRuleCatchesARogueController proves that each rule is needed: for each there is a controller that only this rule catches.
+func TestEachRuleCatchesARogueController(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name  string
@@ -127,15 +126,15 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 			}
 			return nil
 		}, "enough pods are ready"},
-		{"makes a pod too many", "surge with re-create", func(ctx context.Context, c client.Client, s scene) error {
+		{"creates one pod too many", "surge with re-create", func(ctx context.Context, c client.Client, s scene) error {
 			if len(s.own()) <= 4 {
 				return nil
 			}
-			return errors.Join(c.Create(ctx, twin(s.own()[0])), c.Create(ctx, twin(s.own()[0])))
+			return errors.Join(c.Create(ctx, podLike(s.own()[0])), c.Create(ctx, podLike(s.own()[0])))
 		}, "never more pods than replicas and surge"},
 		{"#1153: surges while paused", "paused surge", func(ctx context.Context, c client.Client, s scene) error {
 			if p := s.one(3); p != nil {
-				return c.Create(ctx, twin(p))
+				return c.Create(ctx, podLike(p))
 			}
 			return nil
 		}, "never more pods than replicas and surge"},
@@ -163,27 +162,27 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 			}
 			return nil
 		}, "the partition holds"},
-		{"edits while paused", "paused", func(ctx context.Context, c client.Client, s scene) error {
+		{"updates while paused", "paused", func(ctx context.Context, c client.Client, s scene) error {
 			for _, p := range s.own() {
 				if s.set.Spec.UpdateStrategy.RollingUpdate.Paused && p.Spec.Containers[0].Image == "app:1" {
 					return toImage(ctx, c, p, "app:2", s.set.Status.UpdateRevision)
 				}
 			}
 			return nil
-		}, "no edit while paused"},
-		{"deletes a pod that may stay", "scale out and in", func(ctx context.Context, c client.Client, s scene) error {
+		}, "no update while paused"},
+		{"deletes a pod that is not deletable", "scale out and in", func(ctx context.Context, c client.Client, s scene) error {
 			if own := s.own(); len(own) > 0 && !availableIn(s.set, own[0], s.now) {
 				return remove(ctx, c, own[0])
 			}
 			return nil
-		}, "no pod goes that may stay"},
-		{"asks for a pod that may stay", "scale-in with hooks", func(ctx context.Context, c client.Client, s scene) error {
+		}, "only deletable pods are deleted"},
+		{"prepares the deletion of a pod that is not deletable", "scale-in with hooks", func(ctx context.Context, c client.Client, s scene) error {
 			if p := s.one(4); p != nil {
 				return c.Patch(ctx, p, client.RawPatch(types.MergePatchType,
 					fmt.Appendf(nil, `{"metadata":{"labels":{%q:"PreparingDelete"}}}`, keys.LifecycleState)))
 			}
 			return nil
-		}, "no pod goes that may stay"},
+		}, "only deletable pods are deleted"},
 		{"deletes a pod that its hook holds", "scale-in with hooks", func(ctx context.Context, c client.Client, s scene) error {
 			for _, p := range s.own() {
 				if p.Labels[keys.LifecycleState] == "PreparingDelete" && p.Labels["hold"] != "" {
@@ -192,7 +191,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 			}
 			return nil
 		}, "hooks are never skipped"},
-		{"edits a pod that its hook holds", "rollback midway with hooks", func(ctx context.Context, c client.Client, s scene) error {
+		{"updates a pod that its hook holds", "rollback midway with hooks", func(ctx context.Context, c client.Client, s scene) error {
 			for _, p := range s.own() {
 				if p.Labels[keys.LifecycleState] == "PreparingUpdate" && p.Labels["hold"] != "" {
 					return toImage(ctx, c, p, "app:2", s.set.Status.UpdateRevision)
@@ -200,15 +199,15 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 			}
 			return nil
 		}, "hooks are never skipped"},
-		{"deletes the pods that cost most", "scale-in order", func(ctx context.Context, c client.Client, s scene) error {
+		{"deletes the pods of the highest cost", "scale-in order", func(ctx context.Context, c client.Client, s scene) error {
 			for _, p := range s.own() {
 				if costOf(p) != "" && len(s.own()) > int(*s.set.Spec.Replicas) {
 					return remove(ctx, c, p)
 				}
 			}
 			return nil
-		}, "the cheapest pod goes first"},
-		{"updates another tier first", "who goes first", func(ctx context.Context, c client.Client, s scene) error {
+		}, "pods of lower deletion cost are deleted first"},
+		{"updates pods without the priority first", "who goes first", func(ctx context.Context, c client.Client, s scene) error {
 			p := s.one(4)
 			if p == nil || p.Labels["tier"] != "" || len(slices.DeleteFunc(s.own(), func(p *corev1.Pod) bool { return p.Labels["tier"] == "" })) == 0 {
 				return nil
@@ -219,7 +218,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 			}
 			return c.Patch(ctx, p, client.RawPatch(types.MergePatchType,
 				fmt.Appendf(nil, `{"metadata":{"labels":{%q:"PreparingUpdate"}}}`, keys.LifecycleState)))
-		}, "the tier goes first"},
+		}, "pods of the priority are updated first"},
 		{"deletes whatever has the name", "scale out and in", func(ctx context.Context, c client.Client, s scene) error {
 			if p := s.one(6); p != nil {
 				return c.Delete(ctx, p)
@@ -234,22 +233,22 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 			}
 			return nil
 		}, "others' objects are left alone"},
-		{"deletes a claim that a pod mounts", "claims that are reused", func(ctx context.Context, c client.Client, s scene) error {
-			for _, claim := range s.claims {
-				if claim.DeletionTimestamp == nil && s.one(3) != nil {
-					return remove(ctx, c, claim)
+		{"deletes a PVC that a pod mounts", "PVCs that are reused", func(ctx context.Context, c client.Client, s scene) error {
+			for _, pvc := range s.pvcs {
+				if pvc.DeletionTimestamp == nil && s.one(3) != nil {
+					return remove(ctx, c, pvc)
 				}
 			}
 			return nil
-		}, "pods keep their claims"},
-		{"deletes the claim of a lost pod", "claims that are reused", func(ctx context.Context, c client.Client, s scene) error {
-			for _, claim := range s.claims {
-				if !slices.ContainsFunc(s.own(), func(p *corev1.Pod) bool { return instanceID(p) == instanceID(claim) }) {
-					return remove(ctx, c, claim)
+		}, "pods keep their PVCs"},
+		{"deletes the PVC of a lost pod", "PVCs that are reused", func(ctx context.Context, c client.Client, s scene) error {
+			for _, pvc := range s.pvcs {
+				if !slices.ContainsFunc(s.own(), func(p *corev1.Pod) bool { return instanceID(p) == instanceID(pvc) }) {
+					return remove(ctx, c, pvc)
 				}
 			}
 			return nil
-		}, "claims of lost pods are kept"},
+		}, "PVCs of lost pods are kept"},
 		{"writes at each reconcile", "scale out and in", func(ctx context.Context, c client.Client, s scene) error {
 			return c.Patch(ctx, s.set, client.RawPatch(types.MergePatchType,
 				fmt.Appendf(nil, `{"metadata":{"annotations":{"seen":"%d"}}}`, s.now.UnixNano())))
@@ -264,7 +263,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 				inner, err := sound(p)
 				return rogue{inner, p, tt.habit}, err
 			}
-			r := sim.Run(t.Context(), k, told(t, tt.story), sim.Schedule{})
+			r := sim.Run(t.Context(), k, storyNamed(t, tt.story), sim.Schedule{})
 			require.ErrorContains(t, r.Err, tt.says)
 		})
 	}

@@ -21,11 +21,11 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// rules are what a CloneSet keeps to at every write, whatever goes wrong.
+// rules hold at every write of a CloneSet, under all faults.
 func rules() []sim.Rule {
 	return []sim.Rule{
 		sim.DeletesByUID(),
-		sim.OwnOnly(owned[*corev1.Pod]), sim.OwnOnly(ownClaim), sim.OwnOnly(owned[*appsv1.ControllerRevision]),
+		sim.OwnOnly(owned[*corev1.Pod]), sim.OwnOnly(ownPVC), sim.OwnOnly(owned[*appsv1.ControllerRevision]),
 		sim.AtMost("never more pods than replicas and surge", active, func(w *sim.World) int {
 			g := simGoal(w)
 			if g.Paused {
@@ -33,35 +33,35 @@ func rules() []sim.Rule {
 			}
 			return g.Replicas + g.MaxSurge
 		}),
-		sim.Floor[*corev1.Pod]{
-			Name: "the budget holds", Good: available, Free: spare,
+		sim.AtLeast[*corev1.Pod]{
+			Name: "the budget holds", Good: available, Free: surplus,
 			Least: func(w *sim.World) int { return simGoal(w).Replicas - simGoal(w).MaxUnavailable },
 		}.Rule(),
-		sim.Floor[*corev1.Pod]{
+		sim.AtLeast[*corev1.Pod]{
 			Name: "enough pods are ready", Good: ready,
 			Least: func(w *sim.World) int { return simGoal(w).Replicas - simGoal(w).MaxUnavailable },
 		}.Rule(),
-		sim.Floor[*corev1.Pod]{
+		sim.AtLeast[*corev1.Pod]{
 			Name: "the partition holds", Good: old, Verbs: []sim.Verb{sim.Patch},
 			Least: func(w *sim.World) int { return simGoal(w).Partition },
 		}.Rule(),
 		sim.Once(wantedName),
 		sim.PausedHolds(func(w *sim.World) bool { return simGoal(w).Paused }),
-		{Name: "no pod goes that may stay", Write: onlyWhatMayGo},
+		{Name: "only deletable pods are deleted", Write: onlyDeletable},
 		sim.HooksHold(func(w *sim.World) *pods.Lifecycle {
 			if set := sim.Find[*appsv1beta1.CloneSet](w, key); set != nil {
 				return set.Spec.Lifecycle
 			}
 			return nil
 		}, active),
-		{Name: "the cheapest pod goes first", Write: cheapestFirst},
-		{Name: "the tier goes first", Write: firstFirst},
-		{Name: "pods keep their claims", State: claimsLive},
-		{Name: "claims of lost pods are kept", Write: onlyOfItsOwn},
+		{Name: "pods of lower deletion cost are deleted first", Write: lowestCostFirst},
+		{Name: "pods of the priority are updated first", Write: priorityFirst},
+		{Name: "pods keep their PVCs", State: pvcsLive},
+		{Name: "PVCs of lost pods are kept", Write: onlyItsOwnPVCs},
 	}
 }
 
-// cachedSet is the CloneSet as the controller sees it.
+// cachedSet is the CloneSet in the controller's cache.
 func cachedSet(w *sim.World) *appsv1beta1.CloneSet {
 	for _, s := range sim.Cached[*appsv1beta1.CloneSet](w) {
 		if s.Name == key.Name {
@@ -88,8 +88,8 @@ func owned[T client.Object](w *sim.World, o T) bool {
 	return set != nil && ownership.ControlledBy(o, set, Kind())
 }
 
-// ownClaim: a claim is the set's own, or was given to one of its pods, which may be gone.
-func ownClaim(w *sim.World, c *corev1.PersistentVolumeClaim) bool {
+// ownPVC: a PVC belongs to the set, or was transferred to one of its pods, which may be gone.
+func ownPVC(w *sim.World, c *corev1.PersistentVolumeClaim) bool {
 	return owned(w, c) || slices.ContainsFunc(w.Changes(), func(was sim.Change) bool {
 		p, ok := was.After.(*corev1.Pod)
 		return ok && owned(w, p) && len(c.OwnerReferences) > 0 && c.OwnerReferences[0].UID == p.UID
@@ -105,15 +105,15 @@ func available(w *sim.World, p *corev1.Pod) bool {
 	return set != nil && active(w, p) && podset.View(p, rulesOf(&set.Spec), w.Now()).Available
 }
 
-// ready tells of a pod that serves: one that was prepared for its deletion does so no more, ready or not.
+// ready reports whether a pod serves: one in PreparingDelete does not, ready or not.
 func ready(w *sim.World, p *corev1.Pod) bool {
 	f := podset.View(p, podset.Rules{}, w.Now())
 	return active(w, p) && f.Ready && f.Lifecycle == pods.LifecycleNormal
 }
 
-// spare tells, for #1478, of a pod that nothing but a lower number makes go: a long time until pods count as available does
-// not hold that up, so that it is judged by readiness alone. With a surge, pods above the number are none.
-func spare(w *sim.World, c sim.Change) bool {
+// surplus reports whether a pod is deleted by a scale-in alone, without a surge. A long minReadySeconds does not hold that up
+// (#1478), so readiness counts instead of availability.
+func surplus(w *sim.World, c sim.Change) bool {
 	pod, ok := c.Before.(*corev1.Pod)
 	set, g := cachedSet(w), simGoal(w)
 	return ok && c.Verb == sim.Delete && set.Spec.MinReadySeconds > 0 && g.MaxSurge == 0 && known(w, pod) > g.Replicas
@@ -124,7 +124,7 @@ func old(w *sim.World, p *corev1.Pod) bool {
 	return name != "" && active(w, p) && !podset.AtRevision(p, name)
 }
 
-// wantedName is the revision that the controller can know to be wanted.
+// wantedName is the update revision by the controller's cache.
 func wantedName(w *sim.World) string {
 	set := cachedSet(w)
 	if set == nil {
@@ -137,10 +137,9 @@ func wantedName(w *sim.World) string {
 	return wanted.Name
 }
 
-// onlyWhatMayGo: a pod is deleted, or asked to be let go for it, that was named, that can't live without its claims, that is
-// old where pods are made anew, or that is one too many; as far as the controller can know. Once asked it goes: a pod that
-// was marked as not ready is not taken back.
-func onlyWhatMayGo(w *sim.World, c sim.Change) error {
+// onlyDeletable: a pod is deleted, or prepared for it, only if it is to delete, has lost a PVC, is old where pods are re-created,
+// or is above replicas, by the controller's cache and its own writes. A pod in PreparingDelete may always be deleted.
+func onlyDeletable(w *sim.World, c sim.Change) error {
 	pod, ok := c.Before.(*corev1.Pod)
 	set := cachedSet(w)
 	if !ok || c.Late || c.After == nil || set == nil || !active(w, pod) || lifecycle.Of(pod) == pods.LifecyclePreparingDelete {
@@ -159,7 +158,7 @@ func onlyWhatMayGo(w *sim.World, c sim.Change) error {
 			continue
 		}
 		name := client.ObjectKey{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName}
-		if claim := sim.Find[*corev1.PersistentVolumeClaim](w, name); claim == nil || claim.DeletionTimestamp != nil {
+		if pvc := sim.Find[*corev1.PersistentVolumeClaim](w, name); pvc == nil || pvc.DeletionTimestamp != nil {
 			return nil
 		}
 	}
@@ -169,7 +168,7 @@ func onlyWhatMayGo(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// known is how many pods there are as the controller can know, pod included: those of its cache that it has not made go.
+// known counts the pods of the controller's cache that it has not deleted, pod included.
 func known(w *sim.World, pod *corev1.Pod) int {
 	gone := map[types.UID]bool{}
 	for _, was := range w.Changes() {
@@ -189,8 +188,8 @@ func known(w *sim.World, pod *corev1.Pod) int {
 	return n
 }
 
-// cheapestFirst: of pods that are in service, none is deleted while there is one of a lower deletion cost.
-func cheapestFirst(w *sim.World, c sim.Change) error {
+// lowestCostFirst: no ready pod is deleted while there is one of a lower deletion cost.
+func lowestCostFirst(w *sim.World, c sim.Change) error {
 	pod, ok := c.Before.(*corev1.Pod)
 	if !ok || c.Verb != sim.Delete || c.Late || c.After == nil || !available(w, pod) {
 		return nil
@@ -205,15 +204,14 @@ func cheapestFirst(w *sim.World, c sim.Change) error {
 	for _, p := range sim.Cached[*corev1.Pod](w) {
 		is := sim.Find[*corev1.Pod](w, client.ObjectKeyFromObject(p))
 		if is != nil && is.UID != pod.UID && available(w, p) && available(w, is) && max(price(p), price(is)) < price(pod) {
-			return fmt.Errorf("%s, and %s is cheaper", c.Request, p.Name)
+			return fmt.Errorf("%s, and %s has a lower cost", c.Request, p.Name)
 		}
 	}
 	return nil
 }
 
-// firstFirst: while a pod of the tier that goes first is old and in service, no other is taken out of service for its
-// update.
-func firstFirst(w *sim.World, c sim.Change) error {
+// priorityFirst: while a pod of the priority is old and ready, no other one is made unready for its update.
+func priorityFirst(w *sim.World, c sim.Change) error {
 	before, ok := c.Before.(*corev1.Pod)
 	after, _ := c.After.(*corev1.Pod)
 	if !ok || after == nil || c.Verb != sim.Patch || c.Late || before.Labels["tier"] != "" || !available(w, before) ||
@@ -224,14 +222,14 @@ func firstFirst(w *sim.World, c sim.Change) error {
 		is := sim.Find[*corev1.Pod](w, client.ObjectKeyFromObject(p))
 		return p.Labels["tier"] == "first" && old(w, p) && available(w, p) && is != nil && available(w, is)
 	}); i >= 0 {
-		return fmt.Errorf("%s, and a pod that goes first has not been updated", c.Request)
+		return fmt.Errorf("%s, and a pod of the priority has not been updated", c.Request)
 	}
 	return nil
 }
 
-// claimsLive: what an active pod on a node mounts is there and stays. A late deletion may take a claim that the next leader
-// has given to another pod, which then has to go.
-func claimsLive(w *sim.World) error {
+// pvcsLive: the PVCs that an active pod on a node mounts exist and are not terminating. A late deletion may hit a PVC that the
+// next leader lets another pod reuse, which then has to be deleted.
+func pvcsLive(w *sim.World) error {
 	for _, pod := range sim.All[*corev1.Pod](w) {
 		if !active(w, pod) || pod.Spec.NodeName == "" {
 			continue
@@ -241,16 +239,16 @@ func claimsLive(w *sim.World) error {
 				continue
 			}
 			name := client.ObjectKey{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName}
-			if c := sim.Find[*corev1.PersistentVolumeClaim](w, name); (c == nil || c.DeletionTimestamp != nil) && lately(w, sim.Delete, name.Name) == 0 {
-				return fmt.Errorf("pod %s mounts %s, which is gone or going", pod.Name, name.Name)
+			if c := sim.Find[*corev1.PersistentVolumeClaim](w, name); (c == nil || c.DeletionTimestamp != nil) && lateWrites(w, sim.Delete, name.Name) == 0 {
+				return fmt.Errorf("pod %s mounts %s, which is gone or terminating", pod.Name, name.Name)
 			}
 		}
 	}
 	return nil
 }
 
-// lately counts the late writes that did that to a claim; an empty name is any.
-func lately(w *sim.World, verb sim.Verb, name string) int {
+// lateWrites counts the late writes of a verb to a PVC; an empty name is any.
+func lateWrites(w *sim.World, verb sim.Verb, name string) int {
 	n := 0
 	for _, c := range w.Changes() {
 		if c.Late && c.Verb == verb && c.Kind.Kind == "PersistentVolumeClaim" && (name == "" || c.Key.Name == name) {
@@ -260,20 +258,20 @@ func lately(w *sim.World, verb sim.Verb, name string) int {
 	return n
 }
 
-// onlyOfItsOwn: with reuse, the set deletes no claim but those of pods that it deletes itself.
-func onlyOfItsOwn(w *sim.World, c sim.Change) error {
-	claim, ok := c.Before.(*corev1.PersistentVolumeClaim)
+// onlyItsOwnPVCs: with reuse, the set deletes only PVCs of pods that it deletes itself.
+func onlyItsOwnPVCs(w *sim.World, c sim.Change) error {
+	pvc, ok := c.Before.(*corev1.PersistentVolumeClaim)
 	set := cachedSet(w)
 	if !ok || c.Verb != sim.Delete || set == nil || !set.Spec.ScaleStrategy.EnablePVCReuse {
 		return nil
 	}
 	for _, pod := range sim.Cached[*corev1.Pod](w) {
-		if active(w, pod) && instanceID(pod) == instanceID(claim) {
-			return nil // that it was lost is not known yet; and if it stays, another rule is broken
+		if active(w, pod) && instanceID(pod) == instanceID(pvc) {
+			return nil // the cache shows the pod still; if it stays, another rule fails
 		}
 	}
 	for _, was := range w.Changes() {
-		if pod, ok := was.Before.(*corev1.Pod); ok && was.ByController() && was.Verb == sim.Delete && instanceID(pod) == instanceID(claim) {
+		if pod, ok := was.Before.(*corev1.Pod); ok && was.ByController() && was.Verb == sim.Delete && instanceID(pod) == instanceID(pvc) {
 			return nil
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// counts is what a story tells of a set.
+// counts are the lines of a story about a set.
 func counts(o client.Object) []string {
 	s, ok := o.(*appsv1beta1.CloneSet)
 	if !ok {
@@ -26,14 +26,14 @@ func counts(o client.Object) []string {
 	return out
 }
 
-func TestStoriesReadWell(t *testing.T) {
+func TestStoriesGolden(t *testing.T) {
 	t.Parallel()
 	for _, s := range stories() {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			r := sim.Run(t.Context(), simulated(t), s.simulated(), sim.Schedule{})
 			require.NoError(t, r.Err)
-			golden.Equal(t, strings.ReplaceAll(s.name, " ", "-"), sim.Tale(r.Story, key.Name)+"# the end\n"+r.Summary+"\n")
+			golden.Equal(t, strings.ReplaceAll(s.name, " ", "-"), sim.StoryText(r.Story, key.Name)+"# the end\n"+r.Summary+"\n")
 		})
 	}
 }

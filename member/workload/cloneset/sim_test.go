@@ -21,7 +21,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// simulated is how CloneSet runs in the simulator, with the rules that it keeps in every scenario.
+// simulated is CloneSet in the simulator, with the rules that hold in every scenario.
 func simulated(t *testing.T) sim.Kind {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -41,9 +41,9 @@ func simulated(t *testing.T) sim.Kind {
 		},
 		For:      &appsv1beta1.CloneSet{},
 		Owns:     []client.Object{&corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &appsv1.ControllerRevision{}},
-		Actors:   []sim.Actor{sim.Scheduler{Nodes: 3}, sim.Kubelet{Hangs: hangs}, sim.Collector{}, sim.Keeper{Serves: heldPod}},
+		Actors:   []sim.Actor{sim.Scheduler{Nodes: 3}, sim.Kubelet{Unpullable: unpullable}, sim.Collector{}, sim.HookHandler{Handles: heldPod}},
 		Rules:    rules(),
-		Summary:  func(w *sim.World) string { return sceneOf(w).end(lately(w, sim.Create, "")) },
+		Summary:  func(w *sim.World) string { return sceneOf(w).end(lateWrites(w, sim.Create, "")) },
 		Describe: sim.Describe(counts),
 	}
 }
@@ -51,17 +51,17 @@ func simulated(t *testing.T) sim.Kind {
 func sceneOf(w *sim.World) scene {
 	return scene{
 		set: sim.Find[*appsv1beta1.CloneSet](w, key), pods: sim.All[*corev1.Pod](w),
-		claims: sim.All[*corev1.PersistentVolumeClaim](w), now: w.Now(),
+		pvcs: sim.All[*corev1.PersistentVolumeClaim](w), now: w.Now(),
 	}
 }
 
-// heldPod tells of a pod of a set that is held.
+// heldPod reports whether a pod belongs to a set with hooks.
 func heldPod(w *sim.World, pod *corev1.Pod) bool {
 	set := sim.Find[*appsv1beta1.CloneSet](w, key)
 	return set != nil && set.Spec.Lifecycle != nil && activeIn(set, pod)
 }
 
-// simulated is the act as the simulator knows it.
+// simulated returns the act as an edit of the simulator.
 func (a act) simulated() sim.Edit {
 	e := sim.Edit{Name: a.name, Do: func(ctx context.Context, w *sim.World) error {
 		if o := a.change(sceneOf(w)); o != nil {
@@ -87,8 +87,8 @@ func (s story) simulated() sim.Scenario {
 	return out
 }
 
-// withClaims is a life with claims: pods are lost, re-created for an update, end by themselves, and are scaled in.
-func withClaims(name string, set *testkit.CloneSetBuilder) sim.Scenario {
+// withPVCs is a scenario with PVCs: pods are lost, re-created for an update, fail, and are scaled in.
+func withPVCs(name string, set *testkit.CloneSetBuilder) sim.Scenario {
 	well := func(w *sim.World) bool { return whole(3, "app:2")(sceneOf(w)) }
 	return scenario(name, set,
 		sim.LoseNode("node-1", nil),
@@ -97,14 +97,14 @@ func withClaims(name string, set *testkit.CloneSetBuilder) sim.Scenario {
 		edit("scale to 2", whole(3, "app:2"), scale(2)).simulated())
 }
 
-// lostUnseen is a life of pods that are gone before any watch has shown them.
-func lostUnseen() sim.Scenario {
-	return scenario("pods that are lost before they are seen", web(3).Rolling("0", "1", "1"),
-		loseUnseen(), edit("a new image", nil, image("app:2")).simulated(), loseUnseen())
+// deletedUnseen is a scenario in which pods are deleted before the cache has shown them.
+func deletedUnseen() sim.Scenario {
+	return scenario("pods that are lost before the cache shows them", web(3).Rolling("0", "1", "1"),
+		deleteUnseen(), edit("a new image", nil, image("app:2")).simulated(), deleteUnseen())
 }
 
-// loseUnseen deletes a pod that no watch has shown, or the first one if all are known.
-func loseUnseen() sim.Edit {
+// deleteUnseen deletes a pod that the cache has not shown, or the first one if it has shown all.
+func deleteUnseen() sim.Edit {
 	unseen := func(w *sim.World) *corev1.Pod {
 		known := map[string]bool{}
 		for _, p := range sim.Cached[*corev1.Pod](w) {
@@ -137,8 +137,8 @@ func scenarios() []sim.Scenario {
 	for _, s := range stories() {
 		all = append(all, s.simulated())
 	}
-	kept := withClaims("claims that are reused", web(3).Claims("data").Reuse())
-	return append(all, withClaims("claims that go with their pod", web(3).Claims("data")), kept, lostUnseen())
+	kept := withPVCs("PVCs that are reused", web(3).PVCs("data").Reuse())
+	return append(all, withPVCs("PVCs that go with their pod", web(3).PVCs("data")), kept, deletedUnseen())
 }
 
 func TestSimulation(t *testing.T) {

@@ -30,7 +30,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.CloneS
 		CurrentRevision:    p.Current.Name,
 		LabelSelector:      metav1.FormatLabelSelector(o.set.Spec.Selector),
 	}
-	if a.Revision != nil || p.InvalidSpec != "" { // The revision may not exist, and must not be named.
+	if a.Revision != nil || p.InvalidSpec != "" { // The revision may not exist.
 		s.UpdateRevision, s.CurrentRevision = was.UpdateRevision, was.CurrentRevision
 	}
 	n := p.Count()
@@ -48,7 +48,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.CloneS
 	return s, append(events, begun...)
 }
 
-// conditionForm is how a CloneSet writes its failures.
+// conditionForm converts the conditions of a CloneSet.
 func conditionForm() podcontrol.ConditionForm[appsv1beta1.CloneSetCondition] {
 	type condition = appsv1beta1.CloneSetCondition
 	return podcontrol.ConditionForm[condition]{
@@ -82,8 +82,8 @@ func ofType(t appsv1beta1.CloneSetConditionType) func(appsv1beta1.CloneSetCondit
 	return func(c appsv1beta1.CloneSetCondition) bool { return c.Type == t }
 }
 
-// countsOnly tells whether s differs from the set's status in counts only, which the message of Progressing repeats, and does not
-// complete the rollout: all pods updated and available.
+// countsOnly reports whether s differs from the set's status in nothing but counts, which the message of Progressing repeats, and
+// does not complete the rollout. Such a status may be written later.
 func countsOnly(set *appsv1beta1.CloneSet, s appsv1beta1.CloneSetStatus) bool {
 	if int(s.UpdatedAvailableReplicas) == replicas(&set.Spec) {
 		return false

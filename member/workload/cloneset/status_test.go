@@ -23,7 +23,7 @@ import (
 
 func TestStatusCounts(t *testing.T) {
 	t.Parallel()
-	o, names := world(t, web(6).Image("app:2").Rolling("50%", "1", "0"), web(6))
+	o, names := observedOf(t, web(6).Image("app:2").Rolling("50%", "1", "0"), web(6))
 	o.set.Generation = 7
 	o.with(names[0], "old")
 	o.with(names[1], "new")
@@ -47,7 +47,7 @@ func TestStatusCurrentRevision(t *testing.T) {
 	tests := []struct {
 		name     string
 		old, new []string
-		current  bool // the update revision becomes the current one
+		current  bool // the update revision becomes the current revision
 	}{
 		{"stays while an old pod is there", []string{"a"}, []string{"b"}, false},
 		{"stays while an updated pod is missing", nil, []string{"b"}, false},
@@ -56,7 +56,7 @@ func TestStatusCurrentRevision(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			o, names := world(t, web(2).Image("app:2"), web(2))
+			o, names := observedOf(t, web(2).Image("app:2"), web(2))
 			o.with(names[0], tt.old...)
 			o.with(names[1], tt.new...)
 			got, _ := status(o, plan(o, now), applied{}, now)
@@ -66,23 +66,23 @@ func TestStatusCurrentRevision(t *testing.T) {
 	}
 }
 
-func TestStatusOfANewSetNamesTheRevisionThatWasMade(t *testing.T) {
+func TestStatusOfANewSetNamesTheRevisionThatWasCreated(t *testing.T) {
 	t.Parallel()
-	o, names := world(t, web(2))
+	o, names := observedOf(t, web(2))
 	o.history, o.set.Status.CurrentRevision = nil, ""
-	w := plan(o, now)
-	got, _ := status(o, w, applied{}, now)
+	p := plan(o, now)
+	got, _ := status(o, p, applied{}, now)
 	require.Equal(t, names[0], got.UpdateRevision)
 	require.Equal(t, names[0], got.CurrentRevision)
 
-	got, events := status(o, w, applied{Results: podcontrol.Results{Revision: errors.New("create revision x: no")}}, now)
-	require.Empty(t, got.UpdateRevision, "a revision that could not be made is not promised")
+	got, events := status(o, p, applied{Results: podcontrol.Results{Revision: errors.New("create revision x: no")}}, now)
+	require.Empty(t, got.UpdateRevision, "a revision that could not be created is not in the status")
 	require.Equal(t, []string{"FailedCreate"}, testkit.Reasons(events))
 }
 
 func TestStatusCountsACollisionAndNothingElse(t *testing.T) {
 	t.Parallel()
-	o, _ := world(t, web(2).Status(appsv1beta1.CloneSetStatus{Replicas: 5, CollisionCount: ptr.To[int32](1)}))
+	o, _ := observedOf(t, web(2).Status(appsv1beta1.CloneSetStatus{Replicas: 5, CollisionCount: ptr.To[int32](1)}))
 	got, events := status(o, plan(o, now), applied{Results: podcontrol.Results{Collided: true}}, now)
 	require.Equal(t, int32(2), *got.CollisionCount)
 	require.Equal(t, int32(5), got.Replicas)
@@ -115,19 +115,19 @@ func TestStatusConditions(t *testing.T) {
 			[]appsv1beta1.CloneSetCondition{condition("FailedScale", "WriteFailed", "create pod web-x: quota", at)},
 		},
 		{
-			"a failed edit is FailedUpdate", web(1), nil,
+			"a failed update is FailedUpdate", web(1), nil,
 			applied{Results: stepped(rollout.StepUpdateInPlace, podcontrol.Result{Err: errors.New("patch web-x: no")})},
 			[]appsv1beta1.CloneSetCondition{condition("FailedUpdate", "WriteFailed", "patch web-x: no", at)},
 		},
 		{
-			"a failure that goes on keeps its time",
+			"a failure that persists keeps its time",
 			web(1),
 			[]appsv1beta1.CloneSetCondition{condition("FailedScale", "WriteFailed", "create pod web-w: quota", before)},
 			applied{Results: stepped(rollout.StepCreate, podcontrol.Result{Err: errors.New("create pod web-x: quota")})},
 			[]appsv1beta1.CloneSetCondition{condition("FailedScale", "WriteFailed", "create pod web-x: quota", before)},
 		},
 		{
-			"a failure that is over is taken off, and no other condition",
+			"a failure that is over is removed, and no other condition",
 			web(1),
 			[]appsv1beta1.CloneSetCondition{condition("FailedUpdate", "WriteFailed", "x", before), other},
 			applied{},
@@ -140,7 +140,7 @@ func TestStatusConditions(t *testing.T) {
 				"invalid value for IntOrString: invalid type: string is not a percentage", at)},
 		},
 		{
-			"InPlaceOnly that can't is FailedUpdate and no error",
+			"InPlaceOnly that can't update in place is FailedUpdate and no error",
 			web(1).Policy(appsv1beta1.PodInPlaceOnly).Spec(func(s *appsv1beta1.CloneSetSpec) {
 				s.Template.Spec.Containers[0].Command = []string{"serve"}
 			}), nil,
@@ -152,13 +152,13 @@ func TestStatusConditions(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			o, names := world(t, tt.set, web(1))
+			o, names := observedOf(t, tt.set, web(1))
 			o.with(names[0], "a")
 			o.set.Status.Conditions = tt.was
 			was := fmt.Sprint(tt.was)
 			got, _ := status(o, plan(o, now), tt.done, now)
 			require.Empty(t, cmp.Diff(tt.want, got.Conditions))
-			require.Equal(t, was, fmt.Sprint(tt.was), "the observed conditions are not changed")
+			require.Equal(t, was, fmt.Sprint(tt.was), "the observed conditions are not modified")
 		})
 	}
 }
@@ -172,7 +172,7 @@ func TestStatusCutsLongMessages(t *testing.T) {
 
 func TestEventsAreOneForEachClass(t *testing.T) {
 	t.Parallel()
-	o, names := world(t, web(9).Image("app:2"), web(9))
+	o, names := observedOf(t, web(9).Image("app:2"), web(9))
 	d := applied{
 		Results: podcontrol.Results{Steps: map[podcontrol.Class]podcontrol.Result{
 			{Kind: rollout.StepCreate}:                                 {Done: []string{"a", "b", "c", "d"}, Err: errors.New("create pod e: quota")},
@@ -183,8 +183,8 @@ func TestEventsAreOneForEachClass(t *testing.T) {
 			{Kind: rollout.StepMarkUnready}:                            {Done: []string{"l"}},
 			{Kind: rollout.StepMarkReady}:                              {Done: []string{"m"}},
 		}, Rest: errors.New("patch p: no")},
-		deletedPVCs: errors.New("delete claim n: no"),
-		transferred: errors.New("patch claim o: no"),
+		deletedPVCs: errors.New("delete PVC n: no"),
+		transferred: errors.New("patch PVC o: no"),
 	}
 	_, events := status(o, plan(o, now), d, now)
 	notes := make([]string, 0, len(events))
@@ -198,15 +198,15 @@ func TestEventsAreOneForEachClass(t *testing.T) {
 		"Normal SuccessfulUpdatePodReCreate: deleted 1 pods to re-create them at " + names[1] + ": h",
 		"Warning FailedUpdatePodReCreate: delete i: no",
 		"Normal SuccessfulUpdatePodInPlace: updated 2 pods in place to " + names[1] + ": j, k",
-		"Warning FailedDelete: delete claim n: no",
-		"Warning FailedUpdate: patch claim o: no",
+		"Warning FailedDelete: delete PVC n: no",
+		"Warning FailedUpdate: patch PVC o: no",
 		"Warning FailedUpdate: patch p: no",
 	}, notes)
 }
 
-func TestWhatOnlyTheSpecCanMendIsToldOnce(t *testing.T) {
+func TestAnInvalidSpecIsReportedOnce(t *testing.T) {
 	t.Parallel()
-	o, names := world(t, web(1).Rolling("0", "x", "0"))
+	o, names := observedOf(t, web(1).Rolling("0", "x", "0"))
 	o.with(names[0], "a")
 	first, events := status(o, plan(o, now), applied{}, now)
 	require.Equal(t, []string{"FailedUpdate"}, testkit.Reasons(events))

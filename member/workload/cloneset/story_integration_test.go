@@ -18,8 +18,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
-// TestStoriesInCluster plays the stories of the simulator on a real apiserver with simulated nodes. Each must come to the
-// same there, at the end and wherever the simulated one was at rest.
+// TestStoriesInCluster plays the stories of the simulator on a real apiserver with simulated nodes. Each must come to the same
+// state, at the end and wherever the simulated one was at rest.
 func TestStoriesInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
@@ -27,12 +27,12 @@ func TestStoriesInCluster(t *testing.T) {
 	for _, tt := range stories() {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			play(t, newGround(t, s), tt)
+			play(t, newFixture(t, s), tt)
 		})
 	}
 }
 
-// rests are what the simulated story has come to when each of its acts begins, and at its end.
+// rests returns the states of the simulated story before each of its acts and at its end.
 func rests(t *testing.T, s story) []string {
 	t.Helper()
 	var out []string
@@ -49,16 +49,16 @@ func rests(t *testing.T, s story) []string {
 	return append(out, r.Summary)
 }
 
-func play(t *testing.T, g *ground, s story) {
+func play(t *testing.T, g *fixture, s story) {
 	t.Helper()
 	want := rests(t, s)
-	alien := foreign()
-	alien.Namespace, alien.UID, alien.ResourceVersion, alien.Spec.NodeName = g.Namespace, "", "", ""
-	require.NoError(t, g.Create(t.Context(), alien))
+	unowned := foreign()
+	unowned.Namespace, unowned.UID, unowned.ResourceVersion, unowned.Spec.NodeName = g.Namespace, "", "", ""
+	require.NoError(t, g.Create(t.Context(), unowned))
 	set := s.set.Obj().DeepCopy()
 	set.Namespace, set.UID, set.ResourceVersion = g.Namespace, "", ""
 	if slices.ContainsFunc(s.acts, func(a act) bool { return a.when != nil }) {
-		// An act in the middle of an update must not come too late on a busy machine.
+		// An act in the middle of an update must come in time on a busy machine.
 		set.Spec.Template.Annotations = map[string]string{"lab.flotilla.io/restart-delay": "3s"}
 	}
 	require.NoError(t, g.Create(t.Context(), set))
@@ -75,40 +75,40 @@ func play(t *testing.T, g *ground, s story) {
 	require.Empty(t, cmp.Diff(want[len(s.acts)], g.scene(t).end(0)))
 }
 
-// scene reads the namespace, after the hooks of its pods were served.
-func (g *ground) scene(t *testing.T) scene {
+// scene reads the namespace, and acts as the hook handler.
+func (g *fixture) scene(t *testing.T) scene {
 	t.Helper()
 	s := scene{set: g.Object(t), now: clock.RealClock{}.Now()}
 	var all corev1.PodList
-	var claims corev1.PersistentVolumeClaimList
+	var pvcs corev1.PersistentVolumeClaimList
 	require.NoError(t, g.List(t.Context(), &all, client.InNamespace(g.Namespace)))
-	require.NoError(t, g.List(t.Context(), &claims, client.InNamespace(g.Namespace)))
+	require.NoError(t, g.List(t.Context(), &pvcs, client.InNamespace(g.Namespace)))
 	for i := range all.Items {
 		p := &all.Items[i]
 		s.pods = append(s.pods, p)
 		if s.set.Spec.Lifecycle == nil || !activeIn(s.set, p) {
 			continue
 		}
-		if next, _ := sim.Served(p); next != nil {
-			passing(t, g.Update(t.Context(), next))
+		if next, _ := sim.HandleHook(p); next != nil {
+			ignoreTransient(t, g.Update(t.Context(), next))
 		}
 	}
-	for i := range claims.Items {
-		s.claims = append(s.claims, &claims.Items[i])
+	for i := range pvcs.Items {
+		s.pvcs = append(s.pvcs, &pvcs.Items[i])
 	}
 	return s
 }
 
-// passing lets an answer pass that is gone with the next try.
-func passing(t *testing.T, err error) {
+// ignoreTransient ignores errors that the next attempt does not meet.
+func ignoreTransient(t *testing.T, err error) {
 	t.Helper()
 	if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		require.NoError(t, err)
 	}
 }
 
-// comesTo waits until the story has come as far as the simulated one.
-func (g *ground) comesTo(t *testing.T, what, want string) {
+// comesTo waits until the cluster is in the state that the simulated story was in.
+func (g *fixture) comesTo(t *testing.T, what, want string) {
 	t.Helper()
 	var got string
 	require.Eventually(t, func() bool {
@@ -117,13 +117,13 @@ func (g *ground) comesTo(t *testing.T, what, want string) {
 	}, testenv.Long, testenv.Poll, "%s: %s", what, lazily(func() string { return cmp.Diff(want, got) }))
 }
 
-// lazily is text that is made when it is printed.
+// lazily is text that is computed when it is printed.
 type lazily func() string
 
 func (l lazily) String() string { return l() }
 
-// do does what the user does. Somebody else may have changed the object meanwhile.
-func (g *ground) do(t *testing.T, a act) {
+// do does what the user does, again if there was a concurrent change.
+func (g *fixture) do(t *testing.T, a act) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		o := a.change(g.scene(t))
@@ -131,11 +131,11 @@ func (g *ground) do(t *testing.T, a act) {
 			return true
 		}
 		err := g.Update(t.Context(), o)
-		if apierrors.IsInvalid(err) { // The pod that it names has gone since: the next look finds another one.
+		if apierrors.IsInvalid(err) { // The pod that it names is gone: the next attempt names another one.
 			t.Logf("%s: %v", a.name, err)
 			return false
 		}
-		passing(t, err)
+		ignoreTransient(t, err)
 		return err == nil
 	}, testenv.Long, testenv.Poll, a.name)
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// A story is what users do to a CloneSet, one act after the other. The same stories are played in the simulator, where all
-// goes wrong that can, and on a real apiserver with simulated nodes, and must come to the same each time.
+// A story is what users do to a CloneSet, one act after the other. The same stories are played in the simulator, with faults, and
+// on a real apiserver with simulated nodes, and must come to the same state each time.
 type story struct {
 	name string
 	set  *testkit.CloneSetBuilder
@@ -30,21 +30,21 @@ type story struct {
 // act is one change that a user makes.
 type act struct {
 	name string
-	// when says that the time has come; nil means at rest.
+	// when reports whether the time has come; nil means at rest.
 	when func(scene) bool
 	// change returns a changed copy of an object, nil if there is nothing to change.
 	change func(scene) client.Object
 }
 
-// scene is what there is at a moment. Nothing in it may be changed.
+// scene is a snapshot of the namespace. Nothing in it may be changed.
 type scene struct {
-	set    *appsv1beta1.CloneSet // nil if there is none
-	pods   []*corev1.Pod         // in the order of their names
-	claims []*corev1.PersistentVolumeClaim
-	now    time.Time
+	set  *appsv1beta1.CloneSet // nil if there is none
+	pods []*corev1.Pod         // in the order of their names
+	pvcs []*corev1.PersistentVolumeClaim
+	now  time.Time
 }
 
-// own are the set's pods that are neither going nor have ended.
+// own returns the set's active pods.
 func (s scene) own() []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(s.pods), func(p *corev1.Pod) bool { return s.set == nil || !activeIn(s.set, p) })
 }
@@ -57,7 +57,7 @@ func availableIn(set *appsv1beta1.CloneSet, p *corev1.Pod, now time.Time) bool {
 	return activeIn(set, p) && podset.View(p, rulesOf(&set.Spec), now).Available
 }
 
-// edit changes the spec at rest, or when the time has come.
+// edit changes the spec at rest, or when it is due.
 func edit(name string, when func(scene) bool, change func(*appsv1beta1.CloneSetSpec)) act {
 	return act{name: name, when: when, change: func(s scene) client.Object {
 		if s.set == nil {
@@ -81,7 +81,7 @@ func paused(is bool) func(*appsv1beta1.CloneSetSpec) {
 	return func(s *appsv1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.Paused = is }
 }
 
-// some tells, for act.when, whether n pods are to run app:2.
+// some reports, for act.when, whether n pods are to run app:2.
 func some(n int) func(scene) bool {
 	return func(s scene) bool {
 		have := 0
@@ -94,7 +94,7 @@ func some(n int) func(scene) bool {
 	}
 }
 
-// whole tells, for act.when, whether all is well with n pods of an image.
+// whole reports, for act.when, whether n pods of an image are available and there are no others.
 func whole(n int, image string) func(scene) bool {
 	return func(s scene) bool {
 		have := 0
@@ -111,8 +111,8 @@ func whole(n int, image string) func(scene) bool {
 	}
 }
 
-// dear tells, for act.when, whether n pods have a deletion cost.
-func dear(n int) func(scene) bool {
+// withCost reports, for act.when, whether n pods have a deletion cost.
+func withCost(n int) func(scene) bool {
 	return func(s scene) bool {
 		return len(slices.DeleteFunc(s.own(), func(p *corev1.Pod) bool { return costOf(p) == "" })) == n
 	}
@@ -137,14 +137,14 @@ func onPod(name string, when func(scene) bool, n int, change func(*corev1.Pod)) 
 	}}
 }
 
-// nameOne asks for the deletion of the first pod by its label.
-func nameOne() act {
-	return onPod("name a pod for deletion", nil, 0, func(p *corev1.Pod) { p.Labels[keys.SpecifiedDelete] = "true" })
+// labelOne labels the first pod for deletion.
+func labelOne() act {
+	return onPod("label a pod for deletion", nil, 0, func(p *corev1.Pod) { p.Labels[keys.SpecifiedDelete] = "true" })
 }
 
-// listOne puts the first pod on the list podsToDelete and wants n pods.
+// listOne adds the first pod to podsToDelete and sets replicas to n.
 func listOne(n int32) act {
-	return act{name: "put a pod on podsToDelete", change: func(s scene) client.Object {
+	return act{name: "add a pod to podsToDelete", change: func(s scene) client.Object {
 		own := s.own()
 		if len(own) == 0 {
 			return nil
@@ -155,7 +155,7 @@ func listOne(n int32) act {
 	}}
 }
 
-// cost makes the n-th pod from the end one that is to stay.
+// cost gives the n-th pod from the end a deletion cost.
 func cost(n int, when func(scene) bool) act {
 	return onPod("a pod gets a deletion cost", when, -n, func(p *corev1.Pod) {
 		if p.Annotations == nil {
@@ -165,14 +165,14 @@ func cost(n int, when func(scene) bool) act {
 	})
 }
 
-// foreign is a pod that the selector selects and that nobody owns.
+// foreign is a pod that the selector matches and that has no controller.
 func foreign() *corev1.Pod {
-	p := testkit.Pod("stranger").Obj()
-	p.Spec.NodeName = "node-of-its-own" // No edit of a node ends it: that it is there is looked at twice a minute only.
+	p := testkit.Pod("unowned").Obj()
+	p.Spec.NodeName = "node-of-its-own" // No act on a node deletes it: overlaps are scanned twice a minute only.
 	return p
 }
 
-// held is a set whose pods have hooks of the label hold=yes, and that label from the start.
+// held is a set with hooks of the label hold=yes, which its pods are created with.
 func held(n int32) *testkit.CloneSetBuilder {
 	hook := func() *pods.LifecycleHook {
 		return &pods.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}}
@@ -184,10 +184,10 @@ func held(n int32) *testkit.CloneSetBuilder {
 	})
 }
 
-// hangs tells of an image that it can't be pulled.
-func hangs(image string) bool { return strings.HasSuffix(image, ":bad") }
+// unpullable reports whether an image can't be pulled.
+func unpullable(image string) bool { return strings.HasSuffix(image, ":bad") }
 
-// stories are those that every change has to tell well.
+// stories are played in the simulator and in the cluster, and written to golden files.
 func stories() []story {
 	inPlace := func(n int32) *testkit.CloneSetBuilder { return web(n).Policy(appsv1beta1.PodInPlaceIfPossible) }
 	first := []pods.UpdatePriorityWeightTerm{{
@@ -198,10 +198,10 @@ func stories() []story {
 			edit("scale to 6", nil, scale(6)), edit("scale to 2", nil, scale(2)),
 		}},
 		{"scale-in order", web(5), []act{
-			cost(1, whole(5, "app:1")), cost(2, whole(5, "app:1")), edit("scale to 2", dear(2), scale(2)),
+			cost(1, whole(5, "app:1")), cost(2, whole(5, "app:1")), edit("scale to 2", withCost(2), scale(2)),
 		}},
 		{"scale-in with hooks", held(4), []act{
-			edit("scale to 2", nil, scale(2)), nameOne(), edit("scale to 3", nil, scale(3)),
+			edit("scale to 2", nil, scale(2)), labelOne(), edit("scale to 3", nil, scale(3)),
 		}},
 		{"in place with partition", inPlace(5).Rolling("3", "2", "0"), []act{
 			edit("a new image", nil, image("app:2")),
@@ -210,8 +210,8 @@ func stories() []story {
 		{"surge with re-create", web(4).Rolling("0", "1", "2"), []act{
 			edit("a new image", nil, image("app:2")),
 		}},
-		{"named pods", inPlace(4).Rolling("0", "1", "0"), []act{
-			nameOne(), listOne(3), edit("a new image", nil, image("app:2")), nameOne(),
+		{"pods to delete", inPlace(4).Rolling("0", "1", "0"), []act{
+			labelOne(), listOne(3), edit("a new image", nil, image("app:2")), labelOne(),
 		}},
 		{"rollback midway", inPlace(5).Rolling("0", "2", "0"), []act{
 			edit("a new image", nil, image("app:2")), edit("back", some(2), image("app:1")),
@@ -226,7 +226,7 @@ func stories() []story {
 		{"paused surge", web(3).Rolling("0", "1", "1").Paused(), []act{
 			edit("a new image", nil, image("app:2")), edit("resume", nil, paused(false)),
 		}},
-		{"hung image", inPlace(4).Rolling("0", "1", "0"), []act{
+		{"stalled image", inPlace(4).Rolling("0", "1", "0"), []act{
 			edit("an image that can't be pulled", nil, image("app:bad")), edit("back", nil, image("app:1")),
 		}},
 		{"minReadySeconds", inPlace(4).Rolling("0", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) { s.MinReadySeconds = 3 }), []act{
@@ -241,8 +241,8 @@ func stories() []story {
 	}
 }
 
-// end is what a story has come to: what the status says, the pods without their names, and the claims. How many pods have
-// ended is chance, and they and what is theirs may stay. So may, with reuse, spare claims without a pod.
+// end is the state that a story has come to: the status, the pods without their names, and the PVCs. How many pods have ended
+// depends on chance, and they and their PVCs may stay. So may, with reuse, PVCs without a pod, spare in number.
 func (s scene) end(spare int) string {
 	var lines []string
 	ids := map[string]bool{}
@@ -255,19 +255,19 @@ func (s scene) end(spare int) string {
 		lines = append(lines, fmt.Sprintf("pod of %s: %s available=%t %s edit=%d cost=%s",
 			ownerName(pod), pod.Spec.Containers[0].Image, f.Available, f.Lifecycle, f.Update, cmp.Or(costOf(pod), "0")))
 	}
-	for _, c := range s.claims {
+	for _, c := range s.pvcs {
 		owner := ownerName(c)
 		if owner != "Pod" && !ids[instanceID(c)] && spare > 0 {
 			spare--
 		} else if owner != "Pod" {
-			lines = append(lines, "claim of "+owner)
+			lines = append(lines, "PVC of "+owner)
 		}
 	}
 	slices.Sort(lines)
 	if s.set != nil {
 		st := s.set.Status
 		conditions := make([]string, 0, len(st.Conditions))
-		for _, c := range st.Conditions { // Their times are chance.
+		for _, c := range st.Conditions { // Their times depend on chance.
 			conditions = append(conditions, fmt.Sprintf("%s=%s: %s", c.Type, c.Status, c.Reason))
 		}
 		lines = append(lines, fmt.Sprintf("%d pods, %d ready, %d available; updated: %d, %d ready, %d available, %d expected",
@@ -279,10 +279,10 @@ func (s scene) end(spare int) string {
 	return strings.Join(lines, "\n")
 }
 
-// ownerName is who owns an object, a pod by its kind alone as its name is drawn by lot.
+// ownerName is the owner of an object, a pod by its kind alone as its name is random.
 func ownerName(o client.Object) string {
 	for _, ref := range o.GetOwnerReferences() {
 		return ref.Kind
 	}
-	return "nobody"
+	return "none"
 }

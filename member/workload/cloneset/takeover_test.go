@@ -14,11 +14,11 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// leftBehind is what another controller left in a cluster, as it would be observed.
+// leftBehind is what OpenKruise left in a cluster, as it would be observed.
 func leftBehind(t *testing.T) observed {
 	t.Helper()
 	o := observed{set: &appsv1beta1.CloneSet{}}
-	o.history, o.pods = testkit.Left(t, "testdata/openkruise.yaml", o.set)
+	o.history, o.pods = testkit.ReadTakeover(t, "testdata/openkruise.yaml", o.set)
 	revision.Sort(o.history)
 	var err error
 	o.wanted, err = wantedRevision(o.set)
@@ -26,17 +26,17 @@ func leftBehind(t *testing.T) observed {
 	return o
 }
 
-// TestPlanOfATakeOver: one pod of four is updated and hangs, two are to stay old. Nothing is restarted or made anew, no
-// revision is written, and the counters come out as the former controller had them.
+// TestPlanOfATakeOver: one pod of four is updated and not ready, two are to stay old. Nothing is restarted or re-created, no
+// revision is written, and the counts are those of the former controller.
 func TestPlanOfATakeOver(t *testing.T) {
 	t.Parallel()
 	o := leftBehind(t)
-	w := plan(o, time.Date(2026, 11, 21, 9, 2, 0, 0, time.UTC))
-	require.Equal(t, revision.Keep, w.Revision.Change)
-	for _, s := range w.Steps {
+	p := plan(o, time.Date(2026, 11, 21, 9, 2, 0, 0, time.UTC))
+	require.Equal(t, revision.Keep, p.Revision.Change)
+	for _, s := range p.Steps {
 		require.Equal(t, rollout.StepMarkReady, s.Kind, "%s: %s", s.Pod.Key, s.Why)
 	}
-	got, events := status(o, w, applied{}, now)
+	got, events := status(o, p, applied{}, now)
 	require.Empty(t, events)
 	was := o.set.Status
 	require.Equal(t, was.Replicas, got.Replicas)
@@ -60,7 +60,7 @@ func TestObjectsAreOwnedWhateverTheVersionOfTheirReference(t *testing.T) {
 		{"not with another UID", func(r *metav1.OwnerReference) { r.UID = "another" }, false},
 		{"not by another kind", func(r *metav1.OwnerReference) { r.Kind = "StatefulSet" }, false},
 		{"not in another group", func(r *metav1.OwnerReference) { r.APIVersion = "apps/v1" }, false},
-		{"not without being its controller", func(r *metav1.OwnerReference) { r.Controller = nil }, false},
+		{"not as an owner that is not the controller", func(r *metav1.OwnerReference) { r.Controller = nil }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -37,17 +37,16 @@ const idLength = 5
 
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
 
-// Webhook defaults CloneSets and validates what neither schema nor CEL can: what depends on the cluster's rules for pods, on
-// other objects or on resolved percentages. Objects of both versions arrive as v1beta1. It may be used
-// concurrently.
+// Webhook defaults CloneSets and validates what neither schema nor CEL can: what depends on the apiserver's validation of pods, on
+// other objects or on resolved percentages. Objects of both versions arrive as v1beta1. It may be used concurrently.
 type Webhook struct {
-	// Client asks the apiserver about templates, by dry runs.
+	// Client creates pod templates as dry runs.
 	Client client.Client
-	// Live reads pods from the apiserver: a name that a user has just seen may be younger than a cache.
+	// Live reads pods from the apiserver: a cache may not show a pod that the user has seen.
 	Live client.Reader
-	// KeepTemplates leaves pod and claim templates without defaults (gate TemplateNoDefaults). They are validated still.
+	// KeepTemplates does not default pod templates and volumeClaimTemplates (gate TemplateNoDefaults). They are still validated.
 	KeepTemplates bool
-	// InPlace says what may change in a running pod.
+	// InPlace are the options of in-place updates.
 	InPlace inplace.Options
 
 	templates workloadspec.PodTemplates
@@ -58,14 +57,14 @@ var (
 	_ admission.Validator[*appsv1beta1.CloneSet] = &Webhook{}
 )
 
-// Default fills in what a user left out. The pod template is completed by the apiserver when it is new or changed, so
-// that a scale or a change of strategy never makes a new revision.
+// Default sets defaults. The apiserver defaults the pod template only when it is new or changed, so that a scale or a change of
+// strategy never makes a new revision.
 func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.CloneSet) error {
 	setDefaults(&set.Spec)
 	if w.KeepTemplates {
 		return nil
 	}
-	set.Spec.VolumeClaimTemplates = claimDefaults(set.Spec.VolumeClaimTemplates)
+	set.Spec.VolumeClaimTemplates = pvcDefaults(set.Spec.VolumeClaimTemplates)
 	old, err := admit.Old[appsv1beta1.CloneSet](ctx)
 	if err != nil {
 		return err
@@ -120,11 +119,11 @@ func setDefaults(s *appsv1beta1.CloneSetSpec) {
 	}
 }
 
-func claimDefaults(claims []corev1.PersistentVolumeClaim) []corev1.PersistentVolumeClaim {
-	if len(claims) == 0 {
-		return claims
+func pvcDefaults(pvcs []corev1.PersistentVolumeClaim) []corev1.PersistentVolumeClaim {
+	if len(pvcs) == 0 {
+		return pvcs
 	}
-	return workloadspec.DefaultPVCs(claims)
+	return workloadspec.DefaultPVCs(pvcs)
 }
 
 // ValidateCreate implements admission.Validator.
@@ -137,8 +136,8 @@ func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.CloneSet)
 	return nil, admit.Invalid(Kind(), set.Name, append(faults, more...))
 }
 
-// ValidateUpdate implements admission.Validator. Faults that the old spec has too are warnings: an object that is older than a
-// rule, such as one that another controller left, can still be scaled and updated, and names can be removed from podsToDelete.
+// ValidateUpdate implements admission.Validator. Faults that the old spec has too are warnings: an object that was admitted
+// without this webhook can still be scaled and updated, and names can be removed from podsToDelete.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.CloneSet) (admission.Warnings, error) {
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
 		return nil, nil
@@ -168,14 +167,14 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.CloneSet) (admiss
 func validateSpec(set *appsv1beta1.CloneSet) field.ErrorList {
 	spec, path := &set.Spec, field.NewPath("spec")
 	var faults field.ErrorList
-	// The longest name that we make from the set's is a pod's; claims add the template's name before it.
+	// The longest of the names derived from the set's: a PVC's is a template's and a pod's.
 	longest := len(set.Name) + 1 + idLength
 	for i := range spec.VolumeClaimTemplates {
 		longest = max(longest, len(spec.VolumeClaimTemplates[i].Name)+1+len(set.Name)+1+idLength)
 	}
 	if longest > validation.DNS1123SubdomainMaxLength {
 		faults = append(faults, field.Invalid(field.NewPath("metadata", "name"), set.Name, fmt.Sprintf(
-			"names of pods and claims made from it would have %d characters, %d are possible: use a shorter name",
+			"names of pods and PVCs derived from it would have %d characters, %d are possible: use a shorter name",
 			longest, validation.DNS1123SubdomainMaxLength)))
 	}
 	faults = append(faults, workloadspec.Selector(spec.Selector, &spec.Template, path)...)
@@ -183,15 +182,14 @@ func validateSpec(set *appsv1beta1.CloneSet) field.ErrorList {
 	for i, name := range spec.ScaleStrategy.PodsToDelete {
 		if slices.Contains(spec.ScaleStrategy.PodsToDelete[:i], name) {
 			faults = append(faults, field.Invalid(path.Child("scaleStrategy", "podsToDelete").Index(i), name,
-				"stands here before: name it once"))
+				"is listed already: list it once"))
 		}
 	}
 	return append(faults, validateStrategy(spec, path)...)
 }
 
-// ValidateSpec returns what is wrong with a spec that stands at path in another object, which has a selector and replicas
-// of its own and checks these: the numbers, the pods that a CloneSet can't run, and the fields that are not served. It
-// asks nobody.
+// ValidateSpec validates a spec that is at path in another object, which validates selector and replicas: the numbers, the pods
+// that a CloneSet can't run, and the fields that are not supported. It makes no requests.
 func ValidateSpec(s *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
 	spec := s.DeepCopy()
 	setDefaults(spec)
@@ -216,7 +214,7 @@ func validateStrategy(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Er
 	return append(faults, workloadspec.NoImagePull(r.InPlaceUpdateStrategy, at.Child("inPlaceUpdateStrategy"))...)
 }
 
-// validateDeadline refuses a deadline that a rollout whose pods start at once could miss.
+// validateDeadline refuses a deadline that no rollout could meet, because pods become available after it.
 func validateDeadline(spec *appsv1beta1.CloneSetSpec, at *field.Path) field.ErrorList {
 	d := spec.ProgressDeadlineSeconds
 	if d == nil || *d == math.MaxInt32 || *d > spec.MinReadySeconds {
@@ -240,7 +238,7 @@ func validateNumbers(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Err
 	}
 	if r.PodUpdatePolicy == appsv1beta1.PodInPlaceOnly && surge > 0 {
 		faults = append(faults, field.Invalid(path.Child("maxSurge"), r.MaxSurge.String(),
-			"must be 0 with podUpdatePolicy InPlaceOnly, which makes no pod anew"))
+			"must be 0 with podUpdatePolicy InPlaceOnly, which re-creates no pod"))
 	}
 	if want > 0 && unavailable < 1 && surge < 1 && r.MaxUnavailable != nil {
 		faults = append(faults, field.Invalid(path.Child("maxUnavailable"), r.MaxUnavailable.String(),
@@ -249,7 +247,7 @@ func validateNumbers(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Err
 	return faults
 }
 
-// validateInPlaceOnly refuses a template that InPlaceOnly could never bring to the pods.
+// validateInPlaceOnly refuses a change of the template that can't be made in place.
 func validateInPlaceOnly(old, set *appsv1beta1.CloneSet, may inplace.Options) field.ErrorList {
 	r := set.Spec.UpdateStrategy.RollingUpdate
 	if set.Spec.UpdateStrategy.Type == appsv1beta1.CloneSetOnDelete || r == nil || r.PodUpdatePolicy != appsv1beta1.PodInPlaceOnly {
@@ -258,15 +256,15 @@ func validateInPlaceOnly(old, set *appsv1beta1.CloneSet, may inplace.Options) fi
 	return workloadspec.InPlaceOnly(&old.Spec.Template, &set.Spec.Template, may, field.NewPath("spec", "template"))
 }
 
-// validateTemplate asks the apiserver about the pod template.
+// validateTemplate validates the pod template by a dry run.
 func (w *Webhook) validateTemplate(ctx context.Context, set *appsv1beta1.CloneSet) (field.ErrorList, error) {
 	_, faults, err := w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template,
 		set.Spec.VolumeClaimTemplates, field.NewPath("spec", "template"))
 	return faults, err
 }
 
-// validatePodsToDelete validates names that were not in the old object: each must be a running pod of this CloneSet, so
-// that a typo is refused at once. A new object may hold any names: it has no pods yet.
+// validatePodsToDelete validates names that were not in the old object: each must be a pod of this CloneSet that is not
+// terminating, so that a typo is refused. A new object may have any names: it has no pods yet.
 func (w *Webhook) validatePodsToDelete(ctx context.Context, old, set *appsv1beta1.CloneSet) (field.ErrorList, error) {
 	var faults field.ErrorList
 	path := field.NewPath("spec", "scaleStrategy", "podsToDelete")
@@ -290,7 +288,7 @@ func (w *Webhook) validatePodsToDelete(ctx context.Context, old, set *appsv1beta
 	return faults, nil
 }
 
-// templateChanged tells whether the apiserver has to be asked again.
+// templateChanged reports whether the templates have to be defaulted and validated again.
 func templateChanged(old, set *appsv1beta1.CloneSet) bool {
 	return !apiequality.Semantic.DeepEqual(old.Spec.Template, set.Spec.Template) ||
 		!workloadspec.SamePVCs(old.Spec.VolumeClaimTemplates, set.Spec.VolumeClaimTemplates)

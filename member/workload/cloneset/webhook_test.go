@@ -21,14 +21,14 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
-// asking is a webhook with an apiserver that knows the pods given and counts how often it was asked.
+// asking returns a webhook with a fake apiserver that has these pods, and counts dry runs.
 func asking(t *testing.T, known ...client.Object) (*Webhook, *int) {
 	t.Helper()
 	c, asked := webhooktest.Apiserver(known...)
 	return &Webhook{Client: c, Live: c}, asked
 }
 
-// requested is the context of an admission request; old is nil on a creation.
+// requested returns the context of an admission request; old is nil for a create.
 func requested(t *testing.T, old *appsv1beta1.CloneSet) context.Context {
 	t.Helper()
 	return webhooktest.Requested(t, old)
@@ -43,7 +43,7 @@ func TestDefault(t *testing.T) {
 		want appsv1beta1.CloneSetUpdateStrategy
 	}{
 		{
-			"an empty strategy rolls and re-creates",
+			"an empty strategy becomes RollingUpdate with ReCreate",
 			appsv1beta1.CloneSetUpdateStrategy{},
 			appsv1beta1.CloneSetUpdateStrategy{
 				Type: appsv1beta1.CloneSetRollingUpdate,
@@ -54,7 +54,7 @@ func TestDefault(t *testing.T) {
 			},
 		},
 		{
-			"an in-place policy gets an empty in-place strategy, and what is given stays",
+			"an in-place policy gets an empty in-place strategy, and explicit values are kept",
 			appsv1beta1.CloneSetUpdateStrategy{RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{
 				PodUpdatePolicy: appsv1beta1.PodInPlaceOnly, Partition: new(intstr.FromInt32(3)),
 				MaxUnavailable: new(intstr.FromInt32(0)), MaxSurge: new(intstr.FromInt32(2)),
@@ -78,7 +78,7 @@ func TestDefault(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w, _ := asking(t)
-			set := testkit.CloneSet("web").Claims("data").Spec(func(s *Spec) {
+			set := testkit.CloneSet("web").PVCs("data").Spec(func(s *Spec) {
 				s.Replicas, s.RevisionHistoryLimit, s.UpdateStrategy = nil, nil, tt.in
 			}).Obj()
 			require.NoError(t, w.Default(requested(t, nil), set))
@@ -92,9 +92,9 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-func TestDefaultAsksAboutATemplateOnlyWhenItChanged(t *testing.T) {
+func TestDefaultDryRunsATemplateOnlyWhenItChanged(t *testing.T) {
 	t.Parallel()
-	completed := web(2).Claims("data").Obj()
+	completed := web(2).PVCs("data").Obj()
 	completed.Spec.VolumeClaimTemplates[0].Spec.VolumeMode = new(corev1.PersistentVolumeFilesystem)
 	tests := []struct {
 		name  string
@@ -103,12 +103,12 @@ func TestDefaultAsksAboutATemplateOnlyWhenItChanged(t *testing.T) {
 		keep  bool
 		asked int
 	}{
-		{"a creation asks", nil, web(1).Obj(), false, 1},
-		{"a scale does not", web(1).Obj(), web(2).Obj(), false, 0},
-		{"a new image asks", web(1).Obj(), web(1).Image("app:2").Obj(), false, 1},
-		{"a new claim template asks, as containers may mount it", web(1).Obj(), web(1).Claims("data").Obj(), false, 1},
-		{"defaults of claims are no change", web(1).Claims("data").Obj(), completed, false, 0},
-		{"with the gate off, nothing asks", nil, web(1).Obj(), true, 0},
+		{"a create is dry-run", nil, web(1).Obj(), false, 1},
+		{"a scale is not", web(1).Obj(), web(2).Obj(), false, 0},
+		{"a new image is", web(1).Obj(), web(1).Image("app:2").Obj(), false, 1},
+		{"so is a new PVC template, which containers may mount", web(1).Obj(), web(1).PVCs("data").Obj(), false, 1},
+		{"defaults of PVCs are no change", web(1).PVCs("data").Obj(), completed, false, 0},
+		{"with the gate off, nothing is", nil, web(1).Obj(), true, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestDefaultAsksAboutATemplateOnlyWhenItChanged(t *testing.T) {
 			require.NoError(t, w.Default(requested(t, tt.old), tt.set))
 			require.Equal(t, tt.asked, *asked)
 			if tt.asked == 0 {
-				require.Empty(t, tt.set.Spec.Template.Spec.RestartPolicy, "the template is left as it is")
+				require.Empty(t, tt.set.Spec.Template.Spec.RestartPolicy, "the template is unchanged")
 			}
 		})
 	}
@@ -196,7 +196,7 @@ func TestValidate(t *testing.T) {
 
 		{"a name so long that pods could have none is refused", testkit.CloneSet(strings.Repeat("x", 248)), "metadata.name: Invalid value"},
 		{
-			"a name so long that claims could have none is refused", testkit.CloneSet(strings.Repeat("x", 245)).Claims("data"),
+			"a name so long that PVCs could have none is refused", testkit.CloneSet(strings.Repeat("x", 245)).PVCs("data"),
 			"metadata.name: Invalid value",
 		},
 		{"an empty selector is refused", web(4).Spec(func(s *Spec) { s.Selector.MatchLabels = nil }), "spec.selector: Required value"},
@@ -220,7 +220,7 @@ func TestValidate(t *testing.T) {
 			"spec.template.spec.activeDeadlineSeconds: Forbidden",
 		},
 		{"a template that the apiserver refuses is refused", web(4).Image("bad"), "spec.template.spec.containers[0].image: Invalid value"},
-		{"a name twice in podsToDelete is refused", web(4).PodsToDelete("a", "b", "a"), `spec.scaleStrategy.podsToDelete[2]: Invalid value: "a": stands here before`},
+		{"a name twice in podsToDelete is refused", web(4).PodsToDelete("a", "b", "a"), `spec.scaleStrategy.podsToDelete[2]: Invalid value: "a": is listed already`},
 
 		{"a partition that is no percentage is refused", rolling(func(r *Rolling) { r.Partition = new(intstr.FromString("5")) }), at + `partition: Invalid value: "5"`},
 		{"a negative partition is refused", web(4).Rolling("-1", "1", "0"), at + `partition: Invalid value: "-1"`},
@@ -274,7 +274,7 @@ func TestValidate(t *testing.T) {
 			check(err)
 			old := testkit.CloneSet(tt.set.Obj().Name).Spec(func(s *Spec) { s.MinReadySeconds = 5 }).Obj()
 			if len(validateSpec(old)) > 0 {
-				return // It is the name, which was as long before.
+				return // The name was as long before.
 			}
 			_, err = w.ValidateUpdate(requested(t, old), old, tt.set.Obj())
 			check(err)
@@ -307,17 +307,17 @@ func TestValidateUpdate(t *testing.T) {
 			"spec.template: Forbidden: podUpdatePolicy InPlaceOnly can't make this change (container app: command changed)",
 		},
 		{"with InPlaceIfPossible, another change is fine", web(2).Policy(appsv1beta1.PodInPlaceIfPossible), command(web(2).Policy(appsv1beta1.PodInPlaceIfPossible)), ""},
-		{"an object from before a rule may change its labels", web(2).Rolling("0", "0", "0"), web(2).Rolling("0", "0", "0"), ""},
+		{"an object that was stored with a fault may change its labels", web(2).Rolling("0", "0", "0"), web(2).Rolling("0", "0", "0"), ""},
 		{"it may be updated and scaled too", web(2).Rolling("0", "0", "0"), web(3).Rolling("0", "0", "0").Image("app:2"), ""},
 		{"it may not break another rule", web(2).Rolling("0", "0", "0"), web(2).Rolling("101%", "0", "0"), "must not be above 100%"},
 		{"it may not break the same rule otherwise", web(2).Rolling("101%", "1", "0"), web(2).Rolling("102%", "1", "0"), "must not be above 100%"},
-		{"a pre-download that another controller has served may stay", preDownloading(2), preDownloading(3).Image("app:2"), ""},
-		{"a pre-download may not be asked for anew", web(2), preDownloading(2), "not served yet"},
+		{"a pre-download that is stored may stay", preDownloading(2), preDownloading(3).Image("app:2"), ""},
+		{"a pre-download may not be added", web(2), preDownloading(2), "not served yet"},
 		{"a name of a pod of the set is fine", web(2), web(2).PodsToDelete("web-ours"), ""},
 		{"B 1: a name of no pod is refused", web(2), web(2).PodsToDelete("web-x"), `spec.scaleStrategy.podsToDelete[0]: Invalid value: "web-x": there is no such pod`},
 		{"a name of a terminating pod is refused", web(2), web(2).PodsToDelete("web-going"), `podsToDelete[0]: Invalid value: "web-going": is being deleted already`},
-		{"a name of somebody else's pod is refused", web(2), web(2).PodsToDelete("web-theirs"), `podsToDelete[0]: Invalid value: "web-theirs": is no pod of this CloneSet`},
-		{"a name that was there before is not looked at again", web(2).PodsToDelete("web-x"), web(3).PodsToDelete("web-x"), ""},
+		{"a name of another owner's pod is refused", web(2), web(2).PodsToDelete("web-theirs"), `podsToDelete[0]: Invalid value: "web-theirs": is no pod of this CloneSet`},
+		{"a name that was stored before is not validated again", web(2).PodsToDelete("web-x"), web(3).PodsToDelete("web-x"), ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -17,15 +17,15 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-func TestWhatIsTakenOverIsTold(t *testing.T) {
+func TestAdoptionIsReported(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name   string
 		answer error
 		want   []string
 	}{
-		{"pods that are taken over", nil, []string{"SuccessfulAdopt"}},
-		{"pods that nobody may write to", errors.New("pods are frozen"), []string{"FailedUpdate"}},
+		{"adopted pods", nil, []string{"SuccessfulAdopt"}},
+		{"pods that can't be patched", errors.New("pods are frozen"), []string{"FailedUpdate"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -32,7 +32,7 @@ type Options struct {
 // Reconciler reconciles DaemonSets. It adopts orphans by adopts.
 type Reconciler struct {
 	*podcontrol.Controller
-	// Draw returns that many random letters and digits for the name of a new pod; nil means String of util/rand.
+	// Draw returns a random string for the name of a new pod; nil means String of util/rand.
 	Draw func(length int) string
 
 	failures failures
@@ -57,7 +57,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// Reconcile does the next step for one DaemonSet.
+// Reconcile takes the next step for one DaemonSet.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	began := r.Clock.Now()
 	o, err := r.observe(ctx, req.NamespacedName)

@@ -11,8 +11,8 @@ import (
 
 const examples = "../../../e2e/examples"
 
-// Examples that the schema refuses, which only an apiserver can show, are in apis/apps/v1beta1.
-func TestExamplesAreAnsweredAsTheySay(t *testing.T) {
+// Examples that the schema refuses are tested in apis/apps/v1beta1: that takes an apiserver.
+func TestExamples(t *testing.T) {
 	t.Parallel()
 	webhooktest.Examples(t, examples, "daemonset", []string{
 		"budget-and-surge", "no-room-to-update", "surge-in-place", "in-place-hook", "budget-above-100-percent",

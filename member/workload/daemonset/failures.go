@@ -7,15 +7,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A pod that has ended is deleted, and one is made anew: the first time at once, then after firstWait, twice that and so on, up to
-// lastWait. A node whose pods ran for twice that long begins anew. Source: kube 1.36, DaemonSet controller.
+// A pod that has ended is deleted and re-created: the first time at once, then after firstWait, twice that and so on, up to
+// lastWait. After twice lastWait without a failure a node starts over. As in kube 1.36, DaemonSet controller.
 const (
 	firstWait = time.Second
 	lastWait  = 15 * time.Minute
 )
 
-// failures remembers where pods ended. The zero value is ready; it may be used concurrently. A restart forgets it, which costs
-// one deletion more.
+// failures is the backoff of nodes, by set. The zero value is ready; it may be used concurrently. It does not survive a restart,
+// after which a pod may be deleted too early once.
 type failures struct {
 	mu   sync.Mutex
 	sets map[types.NamespacedName]map[string]failure
@@ -24,11 +24,11 @@ type failures struct {
 type failure struct {
 	at   time.Time
 	wait time.Duration
-	// generation is that of the set: another one may have mended what made pods end.
+	// generation is that of the set: another spec may have fixed the cause.
 	generation int64
 }
 
-// note notes that a pod that had ended was deleted on a node.
+// note records that a pod that had ended was deleted on a node.
 func (f *failures) note(set types.NamespacedName, generation int64, node string, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -46,7 +46,7 @@ func (f *failures) note(set types.NamespacedName, generation int64, node string,
 	f.sets[set][node] = next
 }
 
-// until tells for each node of a set until when a pod that has ended stays there.
+// until returns the nodes of a set in backoff, with the time before which a pod that has ended is not deleted.
 func (f *failures) until(set types.NamespacedName, generation int64, now time.Time) map[string]time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -66,7 +66,7 @@ func (f *failures) until(set types.NamespacedName, generation int64, now time.Ti
 	return out
 }
 
-// forget drops what is known of a set that is gone.
+// forget drops the backoff of a set that is gone.
 func (f *failures) forget(set types.NamespacedName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -10,11 +10,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-func TestNodesOnWhichPodsEndWaitLongerEachTime(t *testing.T) {
+func TestBackoffOfNodesGrows(t *testing.T) {
 	t.Parallel()
 	var f failures
 	at := now
-	require.Empty(t, f.until(key, 1, at), "the first pod that ends goes at once")
+	require.Empty(t, f.until(key, 1, at), "the first pod that has ended is deleted at once")
 	for _, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second} {
 		f.note(key, 1, "n1", at)
 		require.Equal(t, map[string]time.Time{"n1": at.Add(want)}, f.until(key, 1, at))
@@ -24,18 +24,18 @@ func TestNodesOnWhichPodsEndWaitLongerEachTime(t *testing.T) {
 	for range 10 {
 		f.note(key, 1, "n1", at)
 	}
-	require.Equal(t, map[string]time.Time{"n1": at.Add(15 * time.Minute)}, f.until(key, 1, at), "no longer than that")
+	require.Equal(t, map[string]time.Time{"n1": at.Add(15 * time.Minute)}, f.until(key, 1, at), "the longest backoff")
 	f.note(key, 1, "n2", at)
 	require.Len(t, f.until(key, 1, at), 2)
 	require.Empty(t, f.until(types.NamespacedName{Name: "other"}, 1, at))
 
-	require.Empty(t, f.until(key, 2, at), "another spec may have mended it")
+	require.Empty(t, f.until(key, 2, at), "another spec may have fixed it")
 	f.note(key, 2, "n1", at)
 	require.Equal(t, map[string]time.Time{"n1": at.Add(time.Second)}, f.until(key, 2, at))
 
 	at = at.Add(time.Hour)
 	require.Empty(t, f.until(key, 2, at))
-	require.Empty(t, f.sets[key], "a node on which pods run is forgotten")
+	require.Empty(t, f.sets[key], "a node without failures is forgotten")
 	f.note(key, 2, "n1", at)
 	require.Equal(t, map[string]time.Time{"n1": at.Add(time.Second)}, f.until(key, 2, at))
 	f.forget(key)

@@ -37,13 +37,13 @@ const (
 // TestMain lets the package's tests share a cluster.
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// ground is a namespace of one test, with one DaemonSet in it.
-type ground struct {
-	*testenv.Ground[*appsv1beta1.DaemonSet]
+// fixture is the namespace of one test, with one DaemonSet.
+type fixture struct {
+	*testenv.Fixture[*appsv1beta1.DaemonSet]
 }
 
 // make creates the set in the test's namespace and waits until a pod is available on each node that fits.
-func (g *ground) make(t *testing.T, b *testkit.DaemonSetBuilder, fit int32) {
+func (g *fixture) make(t *testing.T, b *testkit.DaemonSetBuilder, fit int32) {
 	t.Helper()
 	set := b.Obj()
 	set.Namespace, set.UID, set.ResourceVersion = g.Namespace, "", ""
@@ -52,7 +52,7 @@ func (g *ground) make(t *testing.T, b *testkit.DaemonSetBuilder, fit int32) {
 }
 
 // rest waits until a pod of the template is available on each of so many nodes.
-func (g *ground) rest(t *testing.T, fit int32) {
+func (g *fixture) rest(t *testing.T, fit int32) {
 	t.Helper()
 	g.Await(t, func(s *appsv1beta1.DaemonSet) bool {
 		st := &s.Status
@@ -61,13 +61,13 @@ func (g *ground) rest(t *testing.T, fit int32) {
 	})
 }
 
-func (g *ground) change(t *testing.T, change func(*appsv1beta1.DaemonSetSpec)) {
+func (g *fixture) change(t *testing.T, change func(*appsv1beta1.DaemonSetSpec)) {
 	t.Helper()
 	g.Change(t, func(set *appsv1beta1.DaemonSet) { change(&set.Spec) })
 }
 
 // uids are the pods by node.
-func (g *ground) uids(t *testing.T) map[string]types.UID {
+func (g *fixture) uids(t *testing.T) map[string]types.UID {
 	t.Helper()
 	out := map[string]types.UID{}
 	for _, p := range g.Pods(t) {
@@ -87,28 +87,28 @@ func TestInCluster(t *testing.T) {
 			Object: &appsv1beta1.DaemonSet{}, Defaulter: answers, Validator: answers,
 		}))
 	})
-	for name, test := range map[string]func(*testing.T, *ground){
-		"creation costs a write a pod, rest none":             testWrites,
-		"in place, pods stay":                                 testInPlace,
-		"a surge replaces pods with none missing":             testSurge,
-		"nodes that are chosen get pods, others lose them":    testNodes,
-		"a minimal object is completed and a bad one refused": testWebhook,
-		"the pods of a native DaemonSet are taken over":       testMove,
-		"examples are answered as they say":                   testExamples,
+	for name, test := range map[string]func(*testing.T, *fixture){
+		"creation takes one write for each pod, and nothing is written after": testWrites,
+		"an in-place update keeps pods":                                       testInPlace,
+		"a surge replaces pods with none missing":                             testSurge,
+		"nodes that match get pods, others lose them":                         testNodes,
+		"a minimal object is defaulted and an invalid one refused":            testWebhook,
+		"the pods of a native DaemonSet are adopted":                          testMove,
+		"examples are accepted, refused or warned of as they say":             testExamples,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, &ground{testenv.New(t, s, underTest, &appsv1beta1.DaemonSet{})})
+			test(t, &fixture{testenv.New(t, s, underTest, &appsv1beta1.DaemonSet{})})
 		})
 	}
 }
 
-func testExamples(t *testing.T, g *ground) {
+func testExamples(t *testing.T, g *fixture) {
 	t.Helper()
 	webhooktest.DryRun(t, g, g.Namespace, examples, "daemonset")
 }
 
-func testWrites(t *testing.T, g *ground) {
+func testWrites(t *testing.T, g *fixture) {
 	t.Helper()
 	began := clock.RealClock{}.Now()
 	g.make(t, web(), nodesThere)
@@ -116,7 +116,7 @@ func testWrites(t *testing.T, g *ground) {
 	g.Rests(t)
 }
 
-func testInPlace(t *testing.T, g *ground) {
+func testInPlace(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, web().InPlace().Budget("0", "2", "0"), nodesThere)
 	was, began := g.uids(t), clock.RealClock{}.Now()
@@ -127,7 +127,7 @@ func testInPlace(t *testing.T, g *ground) {
 	g.Rests(t)
 }
 
-func testSurge(t *testing.T, g *ground) {
+func testSurge(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, web().Budget("0", "0", "2"), nodesThere)
 	was := g.uids(t)
@@ -145,7 +145,7 @@ func testSurge(t *testing.T, g *ground) {
 			delete(pods, pod.Name)
 		}
 		if len(pods) < nodesThere {
-			continue // the watch begins with what there is
+			continue // the watch begins with existing pods
 		}
 		serving := map[string]bool{}
 		for _, p := range pods {
@@ -166,7 +166,7 @@ func testSurge(t *testing.T, g *ground) {
 	}
 }
 
-func testNodes(t *testing.T, g *ground) {
+func testNodes(t *testing.T, g *fixture) {
 	t.Helper()
 	var nodes corev1.NodeList
 	require.NoError(t, g.List(t.Context(), &nodes))
@@ -187,7 +187,7 @@ func testNodes(t *testing.T, g *ground) {
 	g.Rests(t)
 }
 
-func testWebhook(t *testing.T, g *ground) {
+func testWebhook(t *testing.T, g *fixture) {
 	t.Helper()
 	set := &appsv1beta1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: testenv.Name, Namespace: g.Namespace}}
 	set.Spec.Selector, set.Spec.Template = web().Obj().Spec.Selector, web().Obj().Spec.Template
@@ -199,8 +199,8 @@ func testWebhook(t *testing.T, g *ground) {
 	require.True(t, apierrors.IsInvalid(err), err)
 }
 
-// testMove deletes a DaemonSet of Kubernetes without its pods, and makes one of ours of its name.
-func testMove(t *testing.T, g *ground) {
+// testMove deletes a DaemonSet of Kubernetes without its pods, and creates one of ours of that name.
+func testMove(t *testing.T, g *fixture) {
 	t.Helper()
 	spec := web().Obj().Spec
 	native := &appsv1.DaemonSet{
@@ -219,10 +219,10 @@ func testMove(t *testing.T, g *ground) {
 	}, testenv.Long, testenv.Poll)
 
 	ours := web()
-	ours.Obj().Spec.Template = native.Spec.Template // as the apiserver had completed it
+	ours.Obj().Spec.Template = native.Spec.Template // with the apiserver's defaults
 	began := clock.RealClock{}.Now()
 	g.make(t, ours, nodesThere)
-	require.Equal(t, was, g.uids(t), "no pod was made anew")
+	require.Equal(t, was, g.uids(t), "no pod was re-created")
 	var revisions appsv1.ControllerRevisionList
 	require.NoError(t, g.List(t.Context(), &revisions, client.InNamespace(g.Namespace)))
 	require.Len(t, revisions.Items, 1, "nor a revision")

@@ -20,7 +20,7 @@ import (
 // +kubebuilder:webhook:path=/mutate-apps-kruise-io-daemonset,mutating=true,groups=apps.kruise.io,resources=daemonsets,versions=v1beta1,verbs=create;update,name=mdaemonset.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:path=/validate-apps-kruise-io-daemonset,mutating=false,groups=apps.kruise.io,resources=daemonsets,versions=v1beta1,verbs=create;update,name=vdaemonset.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
 
-// Registration is what DaemonSet brings to a member's manager.
+// Registration registers DaemonSet with a member's manager.
 func Registration() setup.Kind {
 	const name = "daemonset"
 	return setup.Kind{

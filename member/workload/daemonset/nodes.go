@@ -17,8 +17,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
-// concerns tells whether a node that was and is so means another plan for a set. was is nil of a node that came, is of one that
-// went. It is a pure function.
+// concerns reports whether a change of a node from was to is may change the plan of a set. was is nil for a new node, is for a
+// deleted one. It is a pure function.
 func concerns(s *appsv1beta1.DaemonSetSpec, was, is *corev1.Node) bool {
 	m := matcher(&s.Template)
 	fit := func(node *corev1.Node) (run, stay, selected bool) {
@@ -33,8 +33,8 @@ func concerns(s *appsv1beta1.DaemonSetSpec, was, is *corev1.Node) bool {
 	return run != runs || stay != stays || selected != selectsIt
 }
 
-// selects tells whether a set updates pods on a node: by updateStrategy.rollingUpdate.selector. One that can't be read, which no
-// webhook lets pass, selects none.
+// selects reports whether a set updates pods on a node, by updateStrategy.rollingUpdate.selector. An invalid one, which no webhook
+// admits, selects none.
 func selects(s *appsv1beta1.DaemonSetSpec, node *corev1.Node) bool {
 	r := s.UpdateStrategy.RollingUpdate
 	if r == nil || r.Selector == nil {
@@ -46,8 +46,8 @@ func selects(s *appsv1beta1.DaemonSetSpec, node *corev1.Node) bool {
 
 type adder = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
-// onNodes makes requests of those sets that an event of a node concerns. Most events concern none: kubelets report often, and
-// what they report is in no cache. The first list of nodes makes no request, as that of the sets does for all of them.
+// onNodes enqueues the sets that an event of a node concerns. Most events concern none, such as the heartbeats of kubelets. The
+// initial list of nodes enqueues nothing, as the initial list of sets enqueues them all.
 func onNodes(cache client.Reader) handler.EventHandler {
 	enqueue := func(ctx context.Context, was, is *corev1.Node, q adder) {
 		for _, req := range ownership.RequestsFor(ctx, cache, &appsv1beta1.DaemonSetList{}, metav1.NamespaceAll, func(set *appsv1beta1.DaemonSet) bool {

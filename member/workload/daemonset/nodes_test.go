@@ -20,7 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// requests notes what is queued.
+// requests records what is enqueued.
 type requests struct {
 	adder
 
@@ -29,7 +29,7 @@ type requests struct {
 
 func (q *requests) Add(r ctrl.Request) { q.names = append(q.names, r.Name) }
 
-// fifty is a cache with 50 DaemonSets: five for each of ten roles of nodes, of which the first updates pods of zone a alone.
+// fifty returns a cache with 50 DaemonSets: five for each of ten roles of nodes, of which the first updates only pods in zone a.
 func fifty(t *testing.T) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -45,7 +45,7 @@ func fifty(t *testing.T) client.Client {
 	return b.Build()
 }
 
-func TestANodeEventStartsPassesOfTheSetsThatItConcerns(t *testing.T) {
+func TestANodeEventEnqueuesTheSetsThatItConcerns(t *testing.T) {
 	t.Parallel()
 	cache := fifty(t)
 	of := func(list ...int) []string {
@@ -76,9 +76,9 @@ func TestANodeEventStartsPassesOfTheSetsThatItConcerns(t *testing.T) {
 		{name: "a heartbeat: none", was: node("3", nil), is: node("3", func(n *corev1.Node) {
 			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		})},
-		{name: "a label that nobody asks for: none", was: node("3", nil), is: node("3", func(n *corev1.Node) { n.Labels["rack"] = "7" })},
+		{name: "a label that no set selects: none", was: node("3", nil), is: node("3", func(n *corev1.Node) { n.Labels["rack"] = "7" })},
 		{name: "another role: those of both", was: node("3", nil), is: node("4", nil), want: of(15, 16, 17, 18, 19, 20, 21, 22, 23, 24)},
-		{name: "a label that an update asks for: that one", was: node("3", nil), is: node("3", func(n *corev1.Node) { n.Labels["zone"] = "a" }), want: of(15)},
+		{name: "a label that an update selects: that one", was: node("3", nil), is: node("3", func(n *corev1.Node) { n.Labels["zone"] = "a" }), want: of(15)},
 		{
 			name: "a cordon: none, as daemons run there", was: node("3", nil),
 			is: node("3", tainted(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule)),
@@ -89,7 +89,7 @@ func TestANodeEventStartsPassesOfTheSetsThatItConcerns(t *testing.T) {
 			is: node("3", tainted("db", corev1.TaintEffectNoSchedule)), want: of(15, 16, 17, 18, 19),
 		},
 		{
-			name: "a taint that then drives them away: the same", was: node("3", tainted("db", corev1.TaintEffectNoSchedule)),
+			name: "a taint that evicts them: the same", was: node("3", tainted("db", corev1.TaintEffectNoSchedule)),
 			is: node("3", tainted("db", corev1.TaintEffectNoExecute)), want: of(15, 16, 17, 18, 19),
 		},
 	} {
@@ -110,11 +110,11 @@ func TestANodeEventStartsPassesOfTheSetsThatItConcerns(t *testing.T) {
 	}
 }
 
-func TestTheFirstListOfNodesStartsNoPasses(t *testing.T) {
+func TestTheFirstListOfNodesEnqueuesNothing(t *testing.T) {
 	t.Parallel()
 	q := &requests{}
 	onNodes(fifty(t)).Create(t.Context(), event.CreateEvent{Object: sim.Node("n1", "role", "3"), IsInInitialList: true}, q)
-	require.Empty(t, q.names, "that of the sets starts one for each")
+	require.Empty(t, q.names, "the list of sets enqueues them all")
 }
 
 func TestOrphansEnqueueTheSetsThatMayAdoptThem(t *testing.T) {
@@ -124,10 +124,10 @@ func TestOrphansEnqueueTheSetsThatMayAdoptThem(t *testing.T) {
 	left := orphan("web-x", "n1")
 	require.Equal(t, []ctrl.Request{{NamespacedName: key}}, r.requestsForOrphan(t.Context(), left))
 	for name, change := range map[string]func(*corev1.Pod){
-		"one that has an owner":           func(p *corev1.Pod) { p.OwnerReferences = testkit.Pod("a").OwnedBy("x").Obj().OwnerReferences },
-		"one of other labels":             func(p *corev1.Pod) { p.Labels = nil },
-		"one that no DaemonSet made":      func(p *corev1.Pod) { p.Spec.Affinity = nil },
-		"one that another DaemonSet made": func(p *corev1.Pod) { p.GenerateName = "other-" },
+		"one that has an owner":              func(p *corev1.Pod) { p.OwnerReferences = testkit.Pod("a").OwnedBy("x").Obj().OwnerReferences },
+		"one of other labels":                func(p *corev1.Pod) { p.Labels = nil },
+		"one that no DaemonSet created":      func(p *corev1.Pod) { p.Spec.Affinity = nil },
+		"one that another DaemonSet created": func(p *corev1.Pod) { p.GenerateName = "other-" },
 	} {
 		pod := left.DeepCopy()
 		change(pod)

@@ -76,8 +76,8 @@ func pin(pod *corev1.PodSpec, node string) {
 	}
 }
 
-// nodeOf returns the node that a pod is on or is for. A pod that has ended and is terminating occupies no node: it runs nothing any
-// more, and may stay for long.
+// nodeOf returns the node that a pod is on or is for. A pod that has ended and is terminating occupies no node: it runs nothing
+// any more, and may stay for long.
 func nodeOf(pod *corev1.Pod) string {
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	if ended && pod.DeletionTimestamp != nil {
@@ -86,8 +86,8 @@ func nodeOf(pod *corev1.Pod) string {
 	return podset.Node(pod)
 }
 
-// adopts tells whether a set adopts an orphan: one that a DaemonSet of its name created for a node, as that of Kubernetes leaves them
-// when it is deleted without its pods.
+// adopts reports whether a set adopts an orphan: one that a DaemonSet of its name created for a node, as that of Kubernetes
+// leaves them when it is deleted without its pods.
 func adopts(owner metav1.Object, pod *corev1.Pod) bool {
 	return pod.GenerateName == owner.GetName()+"-" && podset.Pinned(pod) != ""
 }

@@ -21,7 +21,7 @@ func TestANewPodIsForItsNodeAlone(t *testing.T) {
 	require.Equal(t, "n1", nodeOf(pod))
 	require.Len(t, pod.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution, 1)
 	require.Len(t, set.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions, 1,
-		"the template is left as it is")
+		"the template is unchanged")
 	require.Equal(t, "web-", pod.GenerateName)
 	require.Equal(t, map[string]string{
 		"controller-revision-hash": "abc", "pod-template-generation": "7", "lifecycle.apps.kruise.io/state": "Normal",

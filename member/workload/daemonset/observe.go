@@ -33,7 +33,7 @@ type observed struct {
 	pods    []*corev1.Pod
 	// nodes are all nodes, in the order of their names.
 	nodes []*corev1.Node
-	// overlap are pods that the selector matches and that the set does not control.
+	// overlap are pods that the selector matches and the set does not control.
 	overlap ownership.Overlap
 	// orphans are the pods and revisions that a former set of this name has left.
 	orphans []client.Object
@@ -41,13 +41,13 @@ type observed struct {
 	daemons map[string]bool
 	// failures are the nodes on which pods have ended, with the time before which the next one is not deleted.
 	failures map[string]time.Time
-	// edits is what may change in a running pod.
-	edits inplace.Options
+	// inPlace is what may be updated in place.
+	inPlace inplace.Options
 }
 
 // observe reads what a reconcile needs: from the cache, or from the apiserver if the cache has not shown our writes for too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
-	o := observed{set: &appsv1beta1.DaemonSet{}, edits: r.InPlace}
+	o := observed{set: &appsv1beta1.DaemonSet{}, inPlace: r.InPlace}
 	children := func(from client.Reader, live bool) error { return o.children(ctx, from, live) }
 	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.set, children, o.shown); err != nil {
 		return o, fmt.Errorf("read DaemonSet: %w", err)
@@ -68,7 +68,7 @@ func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
 	if o.overlap, err = r.Overlaps.Scan(ctx, r.Client, o.set, Kind(), o.set.Spec.Selector, now); err != nil {
 		return err
 	}
-	// A former set's revisions are there before this set has acted, or appear with its pods.
+	// The revisions of a former set are found before this set has acted, or together with its pods.
 	if o.set.Status.ObservedGeneration == 0 || len(o.overlap.Orphans) > 0 {
 		revisions, err := revision.Orphans(ctx, r.Client, o.set, o.set.Spec.Selector)
 		if err != nil {

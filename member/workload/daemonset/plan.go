@@ -20,8 +20,8 @@ import (
 // reasonBackoff (Hold): a pod that has ended is deleted later, because others ended on its node before.
 const reasonBackoff rollout.Reason = "Backoff"
 
-// planned is what to do now: the plan for the pods, which all kinds have, and what a DaemonSet knows of nodes. It is read-only, because
-// it shares objects with observed.
+// planned is what to do now: the plan for the pods, which all kinds have, and what a DaemonSet knows of nodes. It is read-only,
+// because it shares objects with observed.
 type planned struct {
 	podset.Plan
 
@@ -40,7 +40,7 @@ func plan(o observed, now time.Time) planned {
 	mayStay := p.matchNodes(o)
 	p.Classify(p.onKnownNodes(o.pods), viewOptions(o), now)
 	if s := spec.Selector; s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
-		p.selectsAll, p.InvalidSpec = true, "selector: it selects all pods, which is never meant: make a new DaemonSet with a narrower one"
+		p.selectsAll, p.InvalidSpec = true, "selector: it selects all pods: create a new DaemonSet with a narrower one"
 		return p
 	}
 	goal, err := goalOf(spec, p.desired)
@@ -81,9 +81,9 @@ func (p *planned) matchNodes(o observed) (mayStay map[string]bool) {
 	return mayStay
 }
 
-// onKnownNodes leaves out pods on nodes that are not in the cache. Such a node is either gone, and the pod garbage collector deletes its
-// pods after asking the apiserver; or it is new, and the cache of pods was faster than that of nodes. Source: kube 1.36, DaemonSet
-// controller.
+// onKnownNodes leaves out pods on nodes that are not in the cache. Such a node is either gone, and the pod garbage collector
+// deletes its pods after asking the apiserver; or it is new, and the cache of pods was faster than that of nodes. Source: kube
+// 1.36, DaemonSet controller.
 func (p *planned) onKnownNodes(all []*corev1.Pod) []*corev1.Pod {
 	out := make([]*corev1.Pod, 0, len(all))
 	for _, pod := range all {
@@ -102,7 +102,7 @@ func viewOptions(o observed) podset.ViewOptions {
 	}
 	return podset.ViewOptions{
 		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec),
-		Differ: &podset.Differ{History: o.history, Options: o.edits, Daemons: o.daemons},
+		Differ: &podset.Differ{History: o.history, Options: o.inPlace, Daemons: o.daemons},
 		Extend: func(pod *podset.Pod) {
 			pod.Slot = nodeOf(pod.Object)
 			pod.Rank.Order = order[pod.Slot]
@@ -115,7 +115,7 @@ func rulesOf(s *appsv1beta1.DaemonSetSpec) podset.Rules {
 	return podset.Rules{MinReady: time.Duration(s.MinReadySeconds) * time.Second, Hooks: hooks(s)}
 }
 
-// inPlace tells whether pods are updated in place where that is possible.
+// inPlace reports whether pods are updated in place where that is possible.
 func inPlace(s *appsv1beta1.DaemonSetSpec) bool {
 	r := s.UpdateStrategy.RollingUpdate
 	return s.UpdateStrategy.Type != appsv1beta1.DaemonSetOnDelete && r != nil && r.Type == appsv1beta1.DaemonSetInPlaceIfPossible
@@ -157,8 +157,8 @@ func goalOf(s *appsv1beta1.DaemonSetSpec, desired int) (rollout.Goal, error) {
 	return g, nil
 }
 
-// burstOf returns how many pods may be created, deleted or updated in one reconcile. A percentage above 0 is at least one pod: a set
-// with few nodes would never begin otherwise.
+// burstOf returns how many pods may be created, deleted or updated in one reconcile. A percentage above 0 is at least one pod: a
+// set with few nodes would never begin otherwise.
 func burstOf(s *appsv1beta1.DaemonSetSpec, desired int) (int, error) {
 	v := s.BurstReplicas
 	if v == nil {
@@ -174,7 +174,7 @@ func burstOf(s *appsv1beta1.DaemonSetSpec, desired int) (int, error) {
 	return n, nil
 }
 
-// occupants tells of the pods on one node whether there is any, any active, updated, available, and updated and available one.
+// occupants says whether a node has any pod, and any that is active, updated, available, or both updated and available.
 type occupants struct{ some, active, updated, available, updatedAvailable bool }
 
 func (p *planned) occupants() map[string]*occupants {
@@ -198,9 +198,9 @@ func (p *planned) occupants() map[string]*occupants {
 	return out
 }
 
-// setSlots sets the slots of a goal: the nodes on which a pod is to run. Nodes that the update does not select keep the old revision,
-// unless an updated pod is available there already. A node on which a pod may only stay is a slot as long as it has one; that pod
-// takes up neither maxUnavailable nor the partition.
+// setSlots sets the slots of a goal: the nodes on which a pod is to run. Nodes that the update does not select keep the old
+// revision, unless an updated pod is available there already. A node on which a pod may only stay is a slot as long as it has
+// one; that pod takes up neither maxUnavailable nor the partition.
 func (p *planned) setSlots(g *rollout.Goal, o observed, mayStay map[string]bool) {
 	occupied := p.occupants()
 	free := len(o.nodes)
@@ -263,8 +263,8 @@ func (p *planned) backOff(until map[string]time.Time, now time.Time) {
 	}
 }
 
-// limitBurst limits creations, deletions and updates in place to a burst each. Steps that complete a deletion or an update come before
-// those that begin one.
+// limitBurst limits creations, deletions and updates in place to a burst each. Steps that complete a deletion or an update come
+// before those that begin one.
 func (p *planned) limitBurst(burst int) {
 	left, over := map[rollout.StepKind]int{}, 0
 	for _, kinds := range [][]rollout.StepKind{
@@ -305,7 +305,7 @@ func (p *planned) oldest() map[string]*podset.Pod {
 	return out
 }
 
-// before tells whether a pod is older on its node than another one: one with a node comes before one without, then the older.
+// before reports whether a pod is older on its node than another one: one with a node comes before one without, then the older.
 func before(a, b *corev1.Pod) bool {
 	if (a.Spec.NodeName == "") != (b.Spec.NodeName == "") {
 		return a.Spec.NodeName != ""

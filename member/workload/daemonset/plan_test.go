@@ -27,8 +27,8 @@ var (
 	now   = start.Add(time.Hour)
 )
 
-// world is what is observed of a set with its former image app:0 and these nodes.
-func world(tb testing.TB, set *testkit.DaemonSetBuilder, nodes ...*corev1.Node) observed {
+// observedOf returns what is observed of a set that had image app:0, with these nodes.
+func observedOf(tb testing.TB, set *testkit.DaemonSetBuilder, nodes ...*corev1.Node) observed {
 	tb.Helper()
 	o := observed{set: set.Obj(), nodes: nodes}
 	former := o.set.DeepCopy()
@@ -44,8 +44,8 @@ func world(tb testing.TB, set *testkit.DaemonSetBuilder, nodes ...*corev1.Node) 
 	return o
 }
 
-// on adds pods on nodes: "n1" is a serving one of the update revision, "n1 old" one of the former. Further words change it: unready,
-// going, ended, pending, young (created later), held (by a hook of the label hold).
+// on adds pods on nodes: "n1" is a serving one of the update revision, "n1 old" one of the former. Further words change it:
+// unready, terminating, ended, pending, newer (created later), held (by a hook of the label hold).
 func (o observed) on(lines ...string) observed {
 	for i, line := range lines {
 		words := strings.Fields(line)
@@ -65,11 +65,11 @@ func (o observed) on(lines ...string) observed {
 			switch word {
 			case "unready":
 				b.NotReady()
-			case "going":
+			case "terminating":
 				b.Terminating(now)
 			case "ended":
 				b.Phase(corev1.PodFailed).NotReady()
-			case "young":
+			case "newer":
 				b.Created(start.Add(time.Minute))
 			case "held":
 				b.Label("hold", "yes")
@@ -82,24 +82,24 @@ func (o observed) on(lines ...string) observed {
 	return o
 }
 
-// brief is what a plan does, in words.
-func brief(w planned) []string {
+// summary returns a plan in words.
+func summary(p planned) []string {
 	var out []string
-	for _, c := range w.Of(rollout.StepCreate) {
+	for _, c := range p.Of(rollout.StepCreate) {
 		out = append(out, fmt.Sprintf("Create %s %s", c.Slot, c.Reason))
 	}
 	for _, kind := range []rollout.StepKind{
 		rollout.StepDelete, rollout.StepPrepareDelete, rollout.StepMarkUnready, rollout.StepUpdateInPlace, rollout.StepMarkReady, rollout.StepCancelDelete,
 	} {
-		for _, s := range w.Of(kind) {
+		for _, s := range p.Of(kind) {
 			out = append(out, fmt.Sprintf("%s %s %s", kind, s.Pod.Key, s.Reason))
 		}
 	}
-	for _, h := range w.Holds {
+	for _, h := range p.Holds {
 		out = append(out, fmt.Sprintf("hold %s %d", h.Reason, h.Pods))
 	}
-	if w.InvalidSpec != "" {
-		out = append(out, "invalid spec "+w.InvalidSpec)
+	if p.InvalidSpec != "" {
+		out = append(out, "invalid spec "+p.InvalidSpec)
 	}
 	return out
 }
@@ -140,38 +140,38 @@ func TestPlan(t *testing.T) {
 		want  []string
 	}{
 		{name: "each node that fits gets a pod", set: web(), nodes: nodes(2), want: []string{"Create n1 Missing", "Create n2 Missing"}},
-		{name: "a pod that is for a node but not on it yet is enough", set: web(), nodes: nodes(1), pods: []string{"n1 pending"}},
-		{name: "a pod that is going holds its node", set: web(), nodes: nodes(1), pods: []string{"n1 going"}},
+		{name: "a pod that is not scheduled on its node yet is enough", set: web(), nodes: nodes(1), pods: []string{"n1 pending"}},
+		{name: "a terminating pod occupies its node", set: web(), nodes: nodes(1), pods: []string{"n1 terminating"}},
 		{
-			name: "a pod that has ended and is going holds it no more", set: web(), nodes: nodes(1), pods: []string{"n1 ended going"},
+			name: "a pod that has ended and is terminating does not", set: web(), nodes: nodes(1), pods: []string{"n1 ended terminating"},
 			want: []string{"Create n1 Missing"},
 		},
-		{name: "a pod that has ended goes first", set: web(), nodes: nodes(1), pods: []string{"n1 ended"}, want: []string{"Delete p0 Ended"}},
+		{name: "a pod that has ended is deleted first", set: web(), nodes: nodes(1), pods: []string{"n1 ended"}, want: []string{"Delete p0 Ended"}},
 		{
-			name: "a pod that has ended stays for as long as its node has to wait", set: web(), nodes: nodes(1), pods: []string{"n1 ended"},
+			name: "a pod that has ended is kept until the backoff of its node is over", set: web(), nodes: nodes(1), pods: []string{"n1 ended"},
 			fails: map[string]time.Time{"n1": now.Add(time.Second)}, want: []string{"hold Backoff 1"},
 		},
 		{
-			name: "it goes when its node has waited, also if that was so a moment before the plan is made", set: web(), nodes: nodes(2),
+			name: "it is deleted when the backoff is over, also if it ended just before the plan", set: web(), nodes: nodes(2),
 			pods: []string{"n1 ended", "n2 ended"}, fails: map[string]time.Time{"n1": now, "n2": now.Add(-time.Millisecond)},
 			want: []string{"Delete p1 Ended", "Delete p0 Ended"},
 		},
-		{name: "a pod that waits for a node that is gone goes", set: web(), nodes: nodes(1), pods: []string{"n1", "n9 pending"}, want: []string{"Delete p1 ScaleIn"}},
+		{name: "a pending pod of a node that is gone is deleted", set: web(), nodes: nodes(1), pods: []string{"n1", "n9 pending"}, want: []string{"Delete p1 ScaleIn"}},
 		{
-			name: "a pod on a node that is not known is left: the node may be gone, or new", set: web(), nodes: nodes(1),
+			name: "a pod on a node that is not in the cache is left alone: the node may be gone, or new", set: web(), nodes: nodes(1),
 			pods: []string{"n1", "n9", "n8 old unready"},
 		},
 		{
 			name: "nor does it count for the budget or the surge", set: web().Budget("0", "0", "1"), nodes: nodes(1),
 			pods: []string{"n1 old", "n9 old", "n9"}, want: []string{"Create n1 Surge"},
 		},
-		{name: "of two pods on a node the younger goes", set: web(), nodes: nodes(1), pods: []string{"n1 young", "n1"}, want: []string{"Delete p0 Recreate"}},
+		{name: "of two pods on a node the newer is deleted", set: web(), nodes: nodes(1), pods: []string{"n1 newer", "n1"}, want: []string{"Delete p0 Recreate"}},
 		{
 			name: "the last node is updated first", set: web().Budget("0", "2", "0"), nodes: nodes(3), pods: []string{"n1 old", "n2 old", "n3 old"},
 			want: []string{"Delete p2 Recreate", "Delete p1 Recreate", "hold Budget 1"},
 		},
 		{
-			name: "what does not serve is updated beyond the budget", set: web(), nodes: nodes(3), pods: []string{"n1 old unready", "n2 old unready", "n3 old"},
+			name: "pods that are not available are updated beyond the budget", set: web(), nodes: nodes(3), pods: []string{"n1 old unready", "n2 old unready", "n3 old"},
 			want: []string{"Delete p1 Recreate", "Delete p0 Recreate", "hold Budget 1"},
 		},
 		{
@@ -200,28 +200,28 @@ func TestPlan(t *testing.T) {
 			}}
 		}), nodes: nodes(4), pods: []string{"n1 old", "n2 old", "n3 old", "n4 old"}, want: []string{"Delete p2 Recreate", "Delete p1 Recreate"}},
 		{
-			name: "a surge makes the new pod first", set: web().Budget("0", "0", "1"), nodes: nodes(2), pods: []string{"n1 old", "n2 old"},
+			name: "a surge creates the new pod first", set: web().Budget("0", "0", "1"), nodes: nodes(2), pods: []string{"n1 old", "n2 old"},
 			want: []string{"Create n2 Surge", "hold Budget 1"},
 		},
 		{
-			name: "#1012: the old pod goes when the new one is available", set: web().Budget("0", "0", "1"), nodes: nodes(1), pods: []string{"n1 old", "n1"},
+			name: "#1012: the old pod is deleted when the new one is available", set: web().Budget("0", "0", "1"), nodes: nodes(1), pods: []string{"n1 old", "n1"},
 			want: []string{"Delete p0 Recreate"},
 		},
 		{
-			name: "a surge that began on a node that is not selected any more goes on to where a pod serves", set: web().Budget("0", "0", "2").Canary("nr", "9"),
+			name: "a surge on a node that is no longer selected completes if the new pod is available, and is undone otherwise", set: web().Budget("0", "0", "2").Canary("nr", "9"),
 			nodes: nodes(2), pods: []string{"n1 old", "n1 unready", "n2 old", "n2"}, want: []string{"Delete p1 Recreate", "Delete p2 Recreate"},
 		},
 		{
-			name: "paused, pods still come", set: web().Rolling(func(r *appsv1beta1.DaemonSetRollingUpdateStrategy) { r.Paused = true }), nodes: nodes(2),
+			name: "paused, missing pods are created", set: web().Rolling(func(r *appsv1beta1.DaemonSetRollingUpdateStrategy) { r.Paused = true }), nodes: nodes(2),
 			pods: []string{"n1 old"}, want: []string{"Create n2 Missing", "hold Paused 1"},
 		},
 		{
-			name: "with OnDelete old pods stay, and new ones are new", set: web().OnDelete(), nodes: nodes(2), pods: []string{"n1 old"},
+			name: "with OnDelete old pods stay, and new ones are at the update revision", set: web().OnDelete(), nodes: nodes(2), pods: []string{"n1 old"},
 			want: []string{"Create n2 Missing"},
 		},
 		{name: "in place, the gate is closed first", set: web().InPlace(), nodes: nodes(1), pods: []string{"n1 old"}, want: []string{"MarkUnready p0 InPlace"}},
 		{
-			name: "a node that takes no new pod keeps its old one", set: web().Budget("0", "2", "0"), nodes: with(nodes(2), 0, noSchedule()),
+			name: "a node on which no pod would be created keeps its old one", set: web().Budget("0", "2", "0"), nodes: with(nodes(2), 0, noSchedule()),
 			pods: []string{"n1 old", "n2"},
 		},
 		{
@@ -233,47 +233,47 @@ func TestPlan(t *testing.T) {
 			pods: []string{"n1 old", "n2 old", "n3 old"}, want: []string{"Delete p2 Recreate"},
 		},
 		{
-			name: "a node that drives its pod away is left", set: web(), nodes: with(nodes(2), 0, noExecute()), pods: []string{"n1", "n2"},
+			name: "a pod is deleted from a node whose taint it does not tolerate", set: web(), nodes: with(nodes(2), 0, noExecute()), pods: []string{"n1", "n2"},
 			want: []string{"Delete p0 ScaleIn"},
 		},
-		{name: "a hook holds a pod before it goes", set: web().Spec(hooked), nodes: nodes(1), pods: []string{"n1 old held"}, want: []string{"PrepareDelete p0 Recreate"}},
+		{name: "a hook holds a pod before its deletion", set: web().Spec(hooked), nodes: nodes(1), pods: []string{"n1 old held"}, want: []string{"PrepareDelete p0 Recreate"}},
 		{name: "a preNormal hook holds nothing", set: web().Spec(hooked), nodes: nodes(1), pods: []string{"n1"}},
 		{
-			name: "step by step, nodes that the partition keeps get no pod", set: web().Budget("2", "1", "0").Spec(byParts), nodes: nodes(3),
+			name: "with partitioned scaling, nodes within the partition get no pod", set: web().Budget("2", "1", "0").Spec(byParts), nodes: nodes(3),
 			want: []string{"Create n1 Missing"},
 		},
 		{
-			name: "step by step, the next ones follow", set: web().Budget("1", "1", "0").Spec(byParts), nodes: nodes(3), pods: []string{"n1"},
+			name: "with partitioned scaling, a lower partition adds pods", set: web().Budget("1", "1", "0").Spec(byParts), nodes: nodes(3), pods: []string{"n1"},
 			want: []string{"Create n2 Missing"},
 		},
-		{name: "step by step without partition is all at once", set: web().Spec(byParts), nodes: nodes(2), want: []string{"Create n1 Missing", "Create n2 Missing"}},
+		{name: "partitioned scaling without a partition creates all pods", set: web().Spec(byParts), nodes: nodes(2), want: []string{"Create n1 Missing", "Create n2 Missing"}},
 		{
-			name: "step by step, a node is no missing one before its turn", set: web().Budget("1", "1", "0").Spec(byParts), nodes: nodes(3),
+			name: "with partitioned scaling, a node within the partition counts as no missing pod", set: web().Budget("1", "1", "0").Spec(byParts), nodes: nodes(3),
 			pods: []string{"n1 old", "n2 old"}, want: []string{"Create n3 Missing", "hold Budget 1"},
 		},
 		{
-			name: "a burst bounds creations, deletions and updates each by itself", set: web().InPlace().Budget("0", "100%", "0").Spec(burst("1")), nodes: nodes(6),
+			name: "a burst limits creations, deletions and updates separately", set: web().InPlace().Budget("0", "100%", "0").Spec(burst("1")), nodes: nodes(6),
 			pods: []string{"n1 old", "n2 old", "n8 pending", "n9 pending"},
 			want: []string{"Create n3 Missing", "Delete p2 ScaleIn", "MarkUnready p1 InPlace", "hold Burst 5"},
 		},
 		{name: "a burst in percent rounds down", set: web().Spec(burst("50%")), nodes: nodes(3), want: []string{"Create n1 Missing", "hold Burst 2"}},
 		{name: "a burst in percent is one pod at least", set: web().Spec(burst("10%")), nodes: nodes(2), want: []string{"Create n1 Missing", "hold Burst 1"}},
-		{name: "a burst of 0 lets nothing happen", set: web().Spec(burst("0")), nodes: nodes(2), want: []string{"hold Burst 2"}},
+		{name: "a burst of 0 holds everything", set: web().Spec(burst("0")), nodes: nodes(2), want: []string{"hold Burst 2"}},
 		{
-			name: "no burst is one of 250", set: web().Spec(func(s *appsv1beta1.DaemonSetSpec) { s.BurstReplicas = nil }), nodes: nodes(1),
+			name: "the default burst is 250", set: web().Spec(func(s *appsv1beta1.DaemonSetSpec) { s.BurstReplicas = nil }), nodes: nodes(1),
 			want: []string{"Create n1 Missing"},
 		},
 		{
-			name: "a number that can't be read changes nothing", set: web().Budget("half", "1", "0"), nodes: nodes(1),
+			name: "an invalid partition changes nothing", set: web().Budget("half", "1", "0"), nodes: nodes(1),
 			want: []string{`invalid spec partition: resolve "half" of 1 pods: invalid value for IntOrString: invalid type: string is not a percentage`},
 		},
 		{
-			name: "so does a burst that can't be read", set: web().Spec(burst("some")), nodes: nodes(1),
+			name: "an invalid burst changes nothing", set: web().Spec(burst("some")), nodes: nodes(1),
 			want: []string{`invalid spec burstReplicas: resolve "some" of 1 pods: invalid value for IntOrString: invalid type: string is not a percentage`},
 		},
 		{
 			name: "a selector of all pods changes nothing", set: web().Spec(func(s *appsv1beta1.DaemonSetSpec) { s.Selector = &metav1.LabelSelector{} }),
-			nodes: nodes(1), want: []string{"invalid spec selector: it selects all pods, which is never meant: make a new DaemonSet with a narrower one"},
+			nodes: nodes(1), want: []string{"invalid spec selector: it selects all pods: create a new DaemonSet with a narrower one"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -281,29 +281,29 @@ func TestPlan(t *testing.T) {
 			for _, p := range tc.set.Obj().Spec.Template.Labels {
 				require.Equal(t, "web", p)
 			}
-			o := world(t, tc.set, tc.nodes...).on(tc.pods...)
+			o := observedOf(t, tc.set, tc.nodes...).on(tc.pods...)
 			o.failures = tc.fails
-			require.Equal(t, tc.want, brief(plan(o, now)))
-			testkit.SamePlan(t, o.pods, Registration().Fields.Strip, func(pods []*corev1.Pod) string {
+			require.Equal(t, tc.want, summary(plan(o, now)))
+			testkit.RequireSamePlan(t, o.pods, Registration().Fields.Strip, func(pods []*corev1.Pod) string {
 				o.pods = pods
-				return strings.Join(brief(plan(o, now)), "\n")
+				return strings.Join(summary(plan(o, now)), "\n")
 			})
 		})
 	}
 }
 
-func TestAPodThatWaitsForItsNodeIsLookedAtThen(t *testing.T) {
+func TestAPodThatWaitsForItsNodeIsRechecked(t *testing.T) {
 	t.Parallel()
-	o := world(t, web(), sim.Node("n1")).on("n1 ended")
+	o := observedOf(t, web(), sim.Node("n1")).on("n1 ended")
 	o.failures = map[string]time.Time{"n1": now.Add(3 * time.Second)}
 	require.Equal(t, 3*time.Second, plan(o, now).Recheck)
 }
 
-func TestRevisionsThatNobodyUsesGo(t *testing.T) {
+func TestUnusedRevisionsAreDeleted(t *testing.T) {
 	t.Parallel()
-	o := world(t, web().Spec(func(s *appsv1beta1.DaemonSetSpec) { s.RevisionHistoryLimit = new(int32(0)) }), sim.Node("n1")).on("n1")
-	w := plan(o, now)
-	require.Equal(t, []*appsv1.ControllerRevision{o.history[0]}, w.RevisionsToDelete)
-	o = world(t, web().Spec(func(s *appsv1beta1.DaemonSetSpec) { s.RevisionHistoryLimit = new(int32(0)) }), sim.Node("n1")).on("n1 old")
+	o := observedOf(t, web().Spec(func(s *appsv1beta1.DaemonSetSpec) { s.RevisionHistoryLimit = new(int32(0)) }), sim.Node("n1")).on("n1")
+	p := plan(o, now)
+	require.Equal(t, []*appsv1.ControllerRevision{o.history[0]}, p.RevisionsToDelete)
+	o = observedOf(t, web().Spec(func(s *appsv1beta1.DaemonSetSpec) { s.RevisionHistoryLimit = new(int32(0)) }), sim.Node("n1")).on("n1 old")
 	require.Empty(t, plan(o, now).RevisionsToDelete, "a pod is at it")
 }

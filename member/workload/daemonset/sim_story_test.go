@@ -13,7 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// describe says what a write has changed of a pod or of a set, and for which node a pod is made.
+// describe returns what a write has changed of a pod or of a set, and the node of a new pod.
 func describe(c sim.Change) string {
 	what := sim.Describe(func(o client.Object) []string {
 		if set, ok := o.(*appsv1beta1.DaemonSet); ok {
@@ -27,14 +27,14 @@ func describe(c sim.Change) string {
 	return what
 }
 
-func TestStoriesReadWell(t *testing.T) {
+func TestStoriesGolden(t *testing.T) {
 	t.Parallel()
 	for _, s := range stories() {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			r := sim.Run(t.Context(), simulated(t), s, sim.Schedule{})
 			require.NoError(t, r.Err)
-			golden.Equal(t, strings.ReplaceAll(s.Name, " ", "-"), sim.Tale(r.Story, "web")+"# the end\n"+r.Summary+"\n")
+			golden.Equal(t, strings.ReplaceAll(s.Name, " ", "-"), sim.StoryText(r.Story, "web")+"# the end\n"+r.Summary+"\n")
 		})
 	}
 }

@@ -31,7 +31,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// reconciler is one that reads and writes by a client.
+// reconciler returns a Reconciler with these clients.
 func reconciler(c client.Client, clk clock.PassiveClock) *Reconciler {
 	return &Reconciler{Controller: &podcontrol.Controller{
 		Client: c, Live: c, Clock: clk, Overlaps: ownership.OverlapScanner{Adopts: adopts},
@@ -39,7 +39,7 @@ func reconciler(c client.Client, clk clock.PassiveClock) *Reconciler {
 	}}
 }
 
-// simulated is how DaemonSet runs in the simulator, with the rules that it keeps in every scenario.
+// simulated is DaemonSet in the simulator, with the rules that hold in every scenario.
 func simulated(t *testing.T) sim.Kind {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -68,27 +68,27 @@ func simulated(t *testing.T) sim.Kind {
 				return nil
 			},
 		},
-		Actors:   []sim.Actor{sim.Scheduler{Nodes: 1}, sim.Kubelet{Hangs: hangs}, sim.Collector{}, sim.PodCollector{}, keeper{}},
+		Actors:   []sim.Actor{sim.Scheduler{Nodes: 1}, sim.Kubelet{Unpullable: unpullable}, sim.Collector{}, sim.PodCollector{}, hookHandler{}},
 		Rules:    rules(),
 		Summary:  end,
 		Describe: describe,
 	}
 }
 
-// rules are what a DaemonSet keeps to at every write, whatever goes wrong.
+// rules hold at every write of a DaemonSet, under all faults.
 func rules() []sim.Rule {
 	return []sim.Rule{
 		sim.DeletesByUID(),
 		sim.OwnOnly(ownPod), sim.OwnOnly(owned[*appsv1.ControllerRevision]),
-		{Name: "one pod a node, two while one takes over with a surge", Write: onePerNode},
-		{Name: "no pod is made on a node that does not fit", Write: onlyWhereItFits},
-		{Name: "what an update leaves alone stays", Write: onlyWhatMayGo},
-		sim.Floor[*corev1.Pod]{
+		{Name: "one pod for each node, two during a surge", Write: onePerNode},
+		{Name: "no pod is created for a node that does not fit", Write: onlyWhereItFits},
+		{Name: "only deletable pods are deleted", Write: onlyDeletable},
+		sim.AtLeast[*corev1.Pod]{
 			Name: "the budget over nodes holds", Good: serves, Free: misplaced,
 			Least: func(w *sim.World) int { return fitting(w) - simGoal(w).MaxUnavailable },
 		}.Rule(),
-		sim.Floor[*corev1.Pod]{
-			Name: "the partition holds", Good: old, Free: unfit,
+		sim.AtLeast[*corev1.Pod]{
+			Name: "the partition holds", Good: old, Free: deletable,
 			Least: func(w *sim.World) int { return keptOld(w) },
 		}.Rule(),
 		sim.Once(wantedName),
@@ -102,12 +102,12 @@ func rules() []sim.Rule {
 	}
 }
 
-// ownPod: a pod is the set's own, or may be taken over.
+// ownPod: a pod is controlled by the set, or may be adopted.
 func ownPod(w *sim.World, p *corev1.Pod) bool {
 	return owned(w, p) || len(p.OwnerReferences) == 0 && current(w) != nil && adopts(current(w), p)
 }
 
-// cachedNodes are the nodes as the controller sees them, by name.
+// cachedNodes are the nodes in the controller's cache, by name.
 func cachedNodes(w *sim.World) map[string]*corev1.Node {
 	out := map[string]*corev1.Node{}
 	for _, n := range sim.Cached[*corev1.Node](w) {
@@ -116,7 +116,7 @@ func cachedNodes(w *sim.World) map[string]*corev1.Node {
 	return out
 }
 
-// fits tells whether the controller can know that a pod may run, or stay, on a node.
+// fits reports whether a pod may run, or stay, on a node by the controller's cache.
 func fits(w *sim.World, name string) (run, stay bool) {
 	set, node := cachedSet(w), cachedNodes(w)[name]
 	if set == nil || node == nil {
@@ -125,7 +125,7 @@ func fits(w *sim.World, name string) (run, stay bool) {
 	return matcher(&set.Spec.Template).Match(node)
 }
 
-// fitting is how many nodes fit.
+// fitting counts the nodes that fit.
 func fitting(w *sim.World) int {
 	n := 0
 	for name := range cachedNodes(w) {
@@ -171,13 +171,13 @@ func available(w *sim.World, p *corev1.Pod) bool {
 	return set != nil && active(w, p) && podset.View(p, rulesOf(&set.Spec), w.Now()).Available
 }
 
-// serves tells of a pod on which its node depends: it is available, and no other one there is.
+// serves reports whether a pod is available on a node that fits.
 func serves(w *sim.World, p *corev1.Pod) bool {
 	run, _ := fits(w, nodeOf(p))
 	return run && available(w, p)
 }
 
-// misplaced tells of a write to a pod that has to go, whatever the budget: its node does not fit any more, or another one is
+// misplaced reports whether a write is to a pod that the budget does not count: its node does not fit any more, or another pod is
 // available there.
 func misplaced(w *sim.World, c sim.Change) bool {
 	pod, ok := c.Before.(*corev1.Pod)
@@ -192,8 +192,9 @@ func misplaced(w *sim.World, c sim.Change) bool {
 	})
 }
 
-// unfit tells of a pod that goes whatever the partition: it was named, has ended, or is one too many beside that of a late write.
-func unfit(w *sim.World, c sim.Change) bool {
+// deletable reports whether a pod is deleted whatever the partition: it is to delete, has ended, or is a second one created by a
+// late write.
+func deletable(w *sim.World, c sim.Change) bool {
 	pod, ok := c.Before.(*corev1.Pod)
 	if !ok || pod.Status.Phase == corev1.PodFailed || pod.Labels[keys.SpecifiedDelete] != "" {
 		return true
@@ -203,7 +204,7 @@ func unfit(w *sim.World, c sim.Change) bool {
 	})
 }
 
-// lateOnes is how many pods late writes have made.
+// lateOnes counts the pods that late writes have created.
 func lateOnes(w *sim.World) int {
 	n := 0
 	for _, was := range w.Changes() {
@@ -214,10 +215,10 @@ func lateOnes(w *sim.World) int {
 	return n
 }
 
-// keptOld is how many old pods the partition keeps: as many as there are, if they are fewer.
+// keptOld returns how many old pods the partition keeps, at most as many as there are.
 func keptOld(w *sim.World) int { return simGoal(w).Partition }
 
-// byNode counts the pods of each node that are not gone, those that are leaving included.
+// byNode returns the pods of each node, terminating ones included.
 func byNode(w *sim.World) map[string][]*corev1.Pod {
 	out := map[string][]*corev1.Pod{}
 	for _, p := range sim.All[*corev1.Pod](w) {
@@ -228,8 +229,8 @@ func byNode(w *sim.World) map[string][]*corev1.Pod {
 	return out
 }
 
-// onePerNode: the controller makes no second pod on a node, but for as many as may be with a surge, and then beside one that
-// it takes over from. A late write is one too many that no controller can help, and so are pods of nobody that nobody knew of.
+// onePerNode: the controller creates no second pod for a node, except within the surge, to replace the first one. No controller
+// can prevent second pods by late writes, or by orphans that its cache has not shown.
 func onePerNode(w *sim.World, c sim.Change) error {
 	made, ok := c.After.(*corev1.Pod)
 	if !ok || c.Verb != sim.Create || c.Late {
@@ -238,7 +239,7 @@ func onePerNode(w *sim.World, c sim.Change) error {
 	late, doubles, all := lateOnes(w), 0, byNode(w)
 	for node, list := range all {
 		if run, _ := fits(w, node); !run {
-			continue // What is there has to go, or may stay as it is.
+			continue // Its pods are deleted, or may stay.
 		}
 		if len(list) > 2 && node == nodeOf(made) && late == 0 {
 			return fmt.Errorf("%s is the third pod on %s", c.Request, node)
@@ -264,9 +265,9 @@ func onlyWhereItFits(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// onlyWhatMayGo: a pod is deleted, or asked to be let go for it, that was named, that has ended, whose node does not keep it, that
-// has another one beside it, or that is old where the update may go.
-func onlyWhatMayGo(w *sim.World, c sim.Change) error {
+// onlyDeletable: a pod is deleted, or prepared for it, only if it is to delete, has ended, may not stay on its node, is not the
+// only one there, or is old and selected by the update.
+func onlyDeletable(w *sim.World, c sim.Change) error {
 	pod, ok := c.Before.(*corev1.Pod)
 	set := cachedSet(w)
 	if !ok || c.Late || c.After == nil || set == nil || !active(w, pod) || lifecycle.Of(pod) == pods.LifecyclePreparingDelete {

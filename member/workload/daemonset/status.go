@@ -31,11 +31,11 @@ func status(o observed, p planned, a podcontrol.Results, now time.Time) (appsv1b
 	s.ObservedGeneration, s.CollisionCount = o.set.Generation, was.CollisionCount
 	s.UpdateRevision = revision.Short(p.Revision.Revision.Name)
 	if a.Revision != nil || p.InvalidSpec != "" {
-		s.UpdateRevision = was.UpdateRevision // The revision may not exist, and must not be named.
+		s.UpdateRevision = was.UpdateRevision // The new revision may not exist.
 	}
 	scale, update := a.Failures(&p.Plan)
 	if scale.Reason == "" {
-		scale = p.unplaced()
+		scale = p.unschedulable()
 	}
 	begins := o.set.Generation != was.ObservedGeneration
 	events := a.Events(&p.Plan, begins, nil, nil)
@@ -82,8 +82,8 @@ func (p *planned) count() appsv1beta1.DaemonSetStatus {
 	return s
 }
 
-// unplaced returns the failure of pods that the scheduler can't place on their nodes.
-func (p *planned) unplaced() report.Failure {
+// unschedulable returns the failure of pods that can't be scheduled on their nodes.
+func (p *planned) unschedulable() report.Failure {
 	var first *corev1.Pod
 	why, n := "", 0
 	for i := range p.Pods {
@@ -104,8 +104,8 @@ func (p *planned) unplaced() report.Failure {
 		fmt.Sprintf("%d pods, such as %s for %s: %s", n, first.Name, nodeOf(first), why))
 }
 
-// countsOnly tells whether s differs from the set's status in counts only, and does not complete the rollout: an available pod of
-// the update revision on each node that fits.
+// countsOnly reports whether s differs from was in nothing but counts, and does not complete the rollout. Such a status may be
+// written later.
 func countsOnly(was, s appsv1beta1.DaemonSetStatus) bool {
 	if s.UpdatedNumberScheduled == s.DesiredNumberScheduled && s.NumberAvailable == s.DesiredNumberScheduled {
 		return false

@@ -27,7 +27,7 @@ func conditions(s appsv1beta1.DaemonSetStatus) map[string]string {
 	return out
 }
 
-// failed are the results of steps of one class that failed.
+// failed returns results of failed steps of one kind.
 func failed(kind rollout.StepKind, reason rollout.Reason, why string) map[podcontrol.Class]podcontrol.Result {
 	return map[podcontrol.Class]podcontrol.Result{{Kind: kind, Reason: reason}: {Err: errors.New(why)}}
 }
@@ -37,13 +37,13 @@ func TestStatusCountsNodesByTheirOldestPod(t *testing.T) {
 	full := sim.Node("n5")
 	full.Spec.Taints = []corev1.Taint{noSchedule()}
 	nodes := []*corev1.Node{sim.Node("n1"), sim.Node("n2"), sim.Node("n3"), sim.Node("n4"), full, sim.Node("n6")}
-	o := world(t, web(), nodes...).on(
-		"n1 old", "n1 young", // the old one counts
+	o := observedOf(t, web(), nodes...).on(
+		"n1 old", "n1 newer", // the oldest one counts
 		"n2 unready",
 		"n3 pending",
-		"n4 going", // counts until it is gone, as its readiness says
-		"n5",       // does not fit
-		"n9",       // is gone
+		"n4 terminating", // counts until it is gone, by its readiness
+		"n5",             // does not fit
+		"n9",             // is gone
 	)
 	o.set.Generation = 7
 	s, events := status(o, plan(o, now), podcontrol.Results{}, now)
@@ -55,7 +55,7 @@ func TestStatusCountsNodesByTheirOldestPod(t *testing.T) {
 	}, s))
 }
 
-func TestStatusTellsTheTruth(t *testing.T) {
+func TestStatusOfFailuresAndHolds(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name       string
@@ -66,9 +66,9 @@ func TestStatusTellsTheTruth(t *testing.T) {
 		conditions map[string]string
 		events     []string
 	}{
-		{name: "nothing to tell of a set at rest", pods: []string{"n1"}},
+		{name: "a set that is up to date has no condition", pods: []string{"n1"}},
 		{
-			name: "a pod that can't be made", done: func(d *podcontrol.Results) { d.Steps = failed(rollout.StepCreate, "", "quota exceeded") },
+			name: "a pod that can't be created", done: func(d *podcontrol.Results) { d.Steps = failed(rollout.StepCreate, "", "quota exceeded") },
 			conditions: map[string]string{"FailedCreatePod": "WriteFailed: quota exceeded"}, events: []string{"FailedCreate"},
 		},
 		{
@@ -76,7 +76,7 @@ func TestStatusTellsTheTruth(t *testing.T) {
 			conditions: map[string]string{"FailedUpdatePod": "WriteFailed: refused"}, events: []string{"FailedUpdatePodReCreate"},
 		},
 		{
-			name: "a condition is taken off when its cause is gone", pods: []string{"n1"}, set: func(s *appsv1beta1.DaemonSet) {
+			name: "a condition is removed when its cause is gone", pods: []string{"n1"}, set: func(s *appsv1beta1.DaemonSet) {
 				s.Status.Conditions = []appsv1beta1.WorkloadCondition{{Type: appsv1beta1.WorkloadFailedCreatePod, Status: corev1.ConditionTrue}}
 			},
 		},
@@ -102,7 +102,7 @@ func TestStatusTellsTheTruth(t *testing.T) {
 		{
 			name: "a selector of all pods", pods: []string{"n1"}, set: func(s *appsv1beta1.DaemonSet) { s.Spec.Selector = &metav1.LabelSelector{} },
 			conditions: map[string]string{
-				"FailedUpdatePod": "InvalidSpec: selector: it selects all pods, which is never meant: make a new DaemonSet with a narrower one",
+				"FailedUpdatePod": "InvalidSpec: selector: it selects all pods: create a new DaemonSet with a narrower one",
 			},
 			events: []string{"SelectingAll", "FailedUpdate"},
 		},
@@ -113,7 +113,7 @@ func TestStatusTellsTheTruth(t *testing.T) {
 			events: []string{"SuccessfulDelete", "FailedDaemonPod"},
 		},
 		{
-			name: "an update that stands still", pods: []string{"n1 old", "n2 unready", "n3 unready"},
+			name: "a stalled update", pods: []string{"n1 old", "n2 unready", "n3 unready"},
 			conditions: map[string]string{
 				"FailedUpdatePod": "Budget: no pod became available since 2026-11-21T09:00:00Z: 1 old pods wait: 1 available <= 2 minimum",
 			},
@@ -122,7 +122,7 @@ func TestStatusTellsTheTruth(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			o := world(t, web(), sim.Node("n1"), sim.Node("n2"), sim.Node("n3")).on(tc.pods...)
+			o := observedOf(t, web(), sim.Node("n1"), sim.Node("n2"), sim.Node("n3")).on(tc.pods...)
 			if tc.set != nil {
 				tc.set(o.set)
 			}
@@ -144,15 +144,15 @@ func TestStatusTellsTheTruth(t *testing.T) {
 			o.set.Status = s
 			_, events = status(o, plan(o, now), podcontrol.Results{}, now)
 			if tc.done == nil {
-				require.Empty(t, events, "what lasts is told once")
+				require.Empty(t, events, "what persists is reported once")
 			}
 		})
 	}
 }
 
-func TestAHookThatNobodyAnswersIsToldWithSinceWhen(t *testing.T) {
+func TestAnUnansweredHookIsReportedWithItsTime(t *testing.T) {
 	t.Parallel()
-	o := world(t, held(), sim.Node("n1")).on("n1 old held")
+	o := observedOf(t, held(), sim.Node("n1")).on("n1 old held")
 	pod := o.pods[0]
 	pod.Labels["lifecycle.apps.kruise.io/state"] = "PreparingDelete"
 	pod.Annotations["lifecycle.apps.kruise.io/timestamp"] = start.Format(time.RFC3339)
@@ -162,9 +162,9 @@ func TestAHookThatNobodyAnswersIsToldWithSinceWhen(t *testing.T) {
 	}, conditions(s))
 }
 
-func TestARevisionThatIsNotThereIsNotPromised(t *testing.T) {
+func TestStatusNamesNoRevisionThatWasNotCreated(t *testing.T) {
 	t.Parallel()
-	o := world(t, web(), sim.Node("n1"))
+	o := observedOf(t, web(), sim.Node("n1"))
 	o.set.Status.UpdateRevision = "before"
 	s, _ := status(o, plan(o, now), podcontrol.Results{Revision: errors.New("refused")}, now)
 	require.Equal(t, "before", s.UpdateRevision)
@@ -173,14 +173,14 @@ func TestARevisionThatIsNotThereIsNotPromised(t *testing.T) {
 	require.Empty(t, events)
 }
 
-func TestCountersMayWait(t *testing.T) {
+func TestWhatChangesCountsOnly(t *testing.T) {
 	t.Parallel()
 	was := appsv1beta1.DaemonSetStatus{DesiredNumberScheduled: 5, ObservedGeneration: 1}
 	is := was
 	is.NumberReady, is.CurrentNumberScheduled = 3, 4
 	require.True(t, countsOnly(was, is))
 	is.ObservedGeneration = 2
-	require.False(t, countsOnly(was, is), "that a spec was seen is waited for")
+	require.False(t, countsOnly(was, is), "a new observedGeneration is written at once")
 	is.ObservedGeneration, is.NumberAvailable, is.UpdatedNumberScheduled = 1, 5, 5
-	require.False(t, countsOnly(was, is), "so is the end")
+	require.False(t, countsOnly(was, is), "so is a completed rollout")
 }

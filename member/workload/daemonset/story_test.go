@@ -28,8 +28,8 @@ var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "web"}
 // web begins a DaemonSet.
 func web() *testkit.DaemonSetBuilder { return testkit.DaemonSet("web") }
 
-// four are the nodes of a story: two of tier a, which updates may begin with, two of tier b, of which the last takes no pod of
-// those that don't tolerate what it is kept for.
+// four are the nodes of a story: two of tier a, which an update may select, and two of tier b, of which the last has a taint
+// PreferNoSchedule.
 func four() []client.Object {
 	last := sim.Node("n4", "tier", "b", "role", "work")
 	last.Spec.Taints = []corev1.Taint{{Key: "kept", Value: "db", Effect: corev1.TaintEffectPreferNoSchedule}}
@@ -43,7 +43,7 @@ func four() []client.Object {
 // current is the set as it is, nil if there is none.
 func current(w *sim.World) *appsv1beta1.DaemonSet { return sim.Find[*appsv1beta1.DaemonSet](w, key) }
 
-// live are the set's pods that are neither going nor have ended.
+// live returns the set's active pods.
 func live(w *sim.World) []*corev1.Pod {
 	return slices.DeleteFunc(sim.All[*corev1.Pod](w), func(p *corev1.Pod) bool { return !active(w, p) })
 }
@@ -52,7 +52,7 @@ func active(w *sim.World, p *corev1.Pod) bool {
 	return owned(w, p) && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed
 }
 
-// edit changes the spec at rest, or when the time has come.
+// edit changes the spec at rest, or when it is due.
 func edit(name string, when func(*sim.World) bool, change func(*appsv1beta1.DaemonSetSpec)) sim.Edit {
 	return sim.Edit{Name: name, When: when, Do: func(ctx context.Context, w *sim.World) error {
 		return sim.Set(ctx, w, key, func(set *appsv1beta1.DaemonSet) { change(&set.Spec) })
@@ -69,7 +69,7 @@ func partition(n int32) func(*appsv1beta1.DaemonSetSpec) {
 	}
 }
 
-// some tells, for sim.Edit.When, whether n pods are to run app:2.
+// some reports, for sim.Edit.When, whether n pods are to run app:2.
 func some(n int) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		have := 0
@@ -82,7 +82,7 @@ func some(n int) func(*sim.World) bool {
 	}
 }
 
-// whole tells, for sim.Edit.When, whether all is well with n pods of an image, and no other.
+// whole reports, for sim.Edit.When, whether n pods of an image are available and there are no others.
 func whole(n int, image string) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		have := 0
@@ -99,9 +99,9 @@ func whole(n int, image string) func(*sim.World) bool {
 	}
 }
 
-// named is a user who names the pod of a node for deletion.
-func named(node string) sim.Edit {
-	return onPod("name a pod for deletion", node, func(p *corev1.Pod) { p.Labels[keys.SpecifiedDelete] = "true" })
+// labelled is a user who labels the pod of a node for deletion.
+func labelled(node string) sim.Edit {
+	return onPod("label a pod for deletion", node, func(p *corev1.Pod) { p.Labels[keys.SpecifiedDelete] = "true" })
 }
 
 // onPod changes the pod of a node as a user.
@@ -118,14 +118,14 @@ func onPod(name, node string, change func(*corev1.Pod)) sim.Edit {
 	}}
 }
 
-// foreign is a pod that the selector selects and that nobody owns, nor a DaemonSet has made.
+// foreign is a pod that the selector matches, without a controller, that no DaemonSet has created.
 func foreign() *corev1.Pod {
-	p := testkit.Pod("stranger").Obj()
+	p := testkit.Pod("unowned").Obj()
 	p.Spec.NodeName = "virtual"
 	return p
 }
 
-// held is a set whose pods have a hook of the label hold=yes, and that label from the start.
+// held is a set with a hook of the label hold=yes, which its pods are created with.
 func held() *testkit.DaemonSetBuilder {
 	return web().Spec(func(s *appsv1beta1.DaemonSetSpec) {
 		s.Lifecycle = &pods.Lifecycle{PreDelete: &pods.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}, MarkPodNotReady: true}}
@@ -133,17 +133,17 @@ func held() *testkit.DaemonSetBuilder {
 	})
 }
 
-// keeper lets go of pods that are to be deleted.
-type keeper struct{}
+// hookHandler removes the label from pods in PreparingDelete.
+type hookHandler struct{}
 
 // Steps implements sim.Actor.
-func (keeper) Steps(w *sim.World) []sim.Step {
+func (hookHandler) Steps(w *sim.World) []sim.Step {
 	var out []sim.Step
 	for _, p := range live(w) {
 		if p.Labels["hold"] == "" || lifecycle.Of(p) != pods.LifecyclePreparingDelete {
 			continue
 		}
-		out = append(out, sim.Step{Name: "keeper lets go of " + p.Name, Do: func(ctx context.Context) error {
+		out = append(out, sim.Step{Name: "hook handler lets go of " + p.Name, Do: func(ctx context.Context) error {
 			p = p.DeepCopy()
 			delete(p.Labels, "hold")
 			return w.User().Update(ctx, p)
@@ -152,8 +152,8 @@ func (keeper) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
-// hangs tells of an image that it can't be pulled.
-func hangs(image string) bool { return strings.HasSuffix(image, ":bad") }
+// unpullable reports whether an image can't be pulled.
+func unpullable(image string) bool { return strings.HasSuffix(image, ":bad") }
 
 func noSchedule() corev1.Taint {
 	return corev1.Taint{Key: "full", Effect: corev1.TaintEffectNoSchedule}
@@ -167,7 +167,7 @@ func story(name string, set *testkit.DaemonSetBuilder, edits ...sim.Edit) sim.Sc
 	return sim.Scenario{Name: name, Objects: append(four(), set.Obj(), foreign()), Edits: edits}
 }
 
-// stories are those that every change has to tell well.
+// stories are played in the simulator, and written to golden files.
 func stories() []sim.Scenario {
 	return []sim.Scenario{
 		story("nodes come and go", web().OnNodes("role", "work"),
@@ -177,33 +177,33 @@ func stories() []sim.Scenario {
 		story("taints", web(),
 			sim.TaintNode(nil, "n1", noSchedule()), sim.TaintNode(nil, "n2", noExecute()),
 			edit("a new image", nil, image("app:2")), sim.TaintNode(nil, "n1"), sim.TaintNode(nil, "n2")),
-		story("re-created by turns", web().Budget("0", "2", "0"), edit("a new image", nil, image("app:2"))),
+		story("re-created two at a time", web().Budget("0", "2", "0"), edit("a new image", nil, image("app:2"))),
 		story("in place with partition", web().InPlace().Budget("50%", "2", "0"),
 			edit("a new image", nil, image("app:2")), edit("partition 0", whole2of4, partition(0))),
 		story("canary", web().InPlace().Canary("tier", "a").Budget("0", "2", "0"),
 			edit("a new image", nil, image("app:2")), sim.LabelNode(nil, "n3", "tier", "a"),
 			edit("everywhere", nil, func(s *appsv1beta1.DaemonSetSpec) { s.UpdateStrategy.RollingUpdate.Selector = nil })),
 		story("surge", web().Budget("0", "0", "2"), edit("a new image", nil, image("app:2"))),
-		story("a surge that is called off", web().Budget("0", "0", "1"),
+		story("a surge that is rolled back", web().Budget("0", "0", "1"),
 			edit("an image that can't be pulled", nil, image("app:bad")), edit("back", nil, image("app:1"))),
 		story("a surge while nodes change", web().Budget("0", "0", "2"),
 			edit("a new image", nil, image("app:2")), sim.TaintNode(some(1), "n4", noSchedule()),
 			sim.RemoveNode(some(2), "n3"), sim.TaintNode(nil, "n4")),
-		story("named pods with a surge", web().Budget("0", "0", "1"), named("n3"), named("n2"), edit("a new image", nil, image("app:2"))),
+		story("pods to delete with a surge", web().Budget("0", "0", "1"), labelled("n3"), labelled("n2"), edit("a new image", nil, image("app:2"))),
 		story("rollback midway", web().InPlace().Budget("0", "2", "0"),
 			edit("a new image", nil, image("app:2")), edit("back", some(1), image("app:1"))),
-		story("hung image", web().InPlace().Budget("0", "1", "0"),
+		story("stalled image", web().InPlace().Budget("0", "1", "0"),
 			edit("an image that can't be pulled", nil, image("app:bad")), edit("back", nil, image("app:1"))),
 		story("paused", web().InPlace().Budget("0", "1", "0"),
 			edit("a new image", nil, image("app:2")), edit("pause", some(1), paused(true)),
 			sim.AddNode(nil, "n5"), edit("resume", nil, paused(false))),
 		story("hooks", held().Budget("0", "2", "0"),
 			edit("a new image", nil, image("app:2")), sim.TaintNode(nil, "n2", noExecute()),
-			named("n3")),
+			labelled("n3")),
 		story("pods end", web(), sim.EndPods("n2", nil), sim.EndPods("n2", nil), sim.EndPods("n3", nil)),
 		story("on delete", web().OnDelete(),
 			edit("a new image", whole(4, "app:1"), image("app:2")), deletePod("n3", revised), sim.AddNode(nil, "n5")),
-		story("step by step", web().Budget("3", "1", "0").Spec(func(s *appsv1beta1.DaemonSetSpec) {
+		story("partitioned scaling", web().Budget("3", "1", "0").Spec(func(s *appsv1beta1.DaemonSetSpec) {
 			s.ScaleStrategy = &appsv1beta1.DaemonSetScaleStrategy{PartitionedScaling: true}
 		}), edit("partition 1", nil, partition(1)), edit("partition 0", nil, partition(0))),
 		story("a burst of one", web().InPlace().Budget("0", "100%", "0").Spec(func(s *appsv1beta1.DaemonSetSpec) {
@@ -221,10 +221,10 @@ func whole2of4(w *sim.World) bool {
 	})
 }
 
-// revised tells, for sim.Edit.When, that the controller has made a second revision.
+// revised reports, for sim.Edit.When, whether the controller has created a second revision.
 func revised(w *sim.World) bool { return len(sim.All[*appsv1.ControllerRevision](w)) == 2 }
 
-// deletePod is somebody who deletes the pod of a node, and another one there, if a late write has made it.
+// deletePod deletes the pod of a node, and a second one there if a late write has created it.
 func deletePod(node string, when func(*sim.World) bool) sim.Edit {
 	return sim.Edit{Name: "delete the pod of " + node, When: when, Do: func(ctx context.Context, w *sim.World) error {
 		for _, p := range live(w) {
@@ -239,16 +239,16 @@ func deletePod(node string, when func(*sim.World) bool) sim.Edit {
 	}}
 }
 
-// moved is a set that takes the place of another one of its name, which left its pods.
+// moved is a set of the name of a former one, which has left its pods.
 func moved() sim.Scenario {
-	s := story("pods are taken over", web().Budget("0", "1", "0"), edit("a new image", nil, image("app:2")))
+	s := story("pods are adopted", web().Budget("0", "1", "0"), edit("a new image", nil, image("app:2")))
 	for _, node := range []string{"n1", "n3"} {
 		s.Objects = append(s.Objects, orphan("web-of"+node, node))
 	}
 	return s
 }
 
-// orphan is a pod that another DaemonSet of the name web left.
+// orphan is a pod that another DaemonSet of the name web has left.
 func orphan(name, node string) *corev1.Pod {
 	pod := testkit.Pod(name).Obj()
 	pod.GenerateName = "web-"
@@ -257,7 +257,7 @@ func orphan(name, node string) *corev1.Pod {
 	return pod
 }
 
-// end is what a story has come to: what the status says, and the pod of each node. How many pods have ended is chance.
+// end is the state that a story has come to: the status, and the pod of each node. How many pods have ended depends on chance.
 func end(w *sim.World) string {
 	var lines []string
 	for _, p := range sim.All[*corev1.Pod](w) {
@@ -272,7 +272,7 @@ func end(w *sim.World) string {
 	if set := current(w); set != nil {
 		st := set.Status
 		conditions := make([]string, 0, len(st.Conditions))
-		for _, c := range st.Conditions { // Their times are chance.
+		for _, c := range st.Conditions { // Their times depend on chance.
 			conditions = append(conditions, fmt.Sprintf("%s=%s: %s", c.Type, c.Status, c.Reason))
 		}
 		lines = append(lines, counts(set)[0], fmt.Sprintf("observed=%t conditions=%v", st.ObservedGeneration == set.Generation, conditions))
@@ -284,10 +284,10 @@ func ownerName(o client.Object) string {
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
 		return ref.Kind
 	}
-	return "nobody"
+	return "none"
 }
 
-// counts is what a story tells of a set.
+// counts are the lines of a story about a set.
 func counts(s *appsv1beta1.DaemonSet) []string {
 	st := &s.Status
 	out := []string{fmt.Sprintf("desired %d, current %d, ready %d, up-to-date %d, available %d, misscheduled %d",
@@ -306,7 +306,7 @@ func owned[T client.Object](w *sim.World, o T) bool {
 	return set != nil && ownership.ControlledBy(o, set, Kind())
 }
 
-// cachedSet is the DaemonSet as the controller sees it.
+// cachedSet is the DaemonSet in the controller's cache.
 func cachedSet(w *sim.World) *appsv1beta1.DaemonSet {
 	for _, s := range sim.Cached[*appsv1beta1.DaemonSet](w) {
 		if s.Name == key.Name {

@@ -18,7 +18,7 @@ import (
 func leftBehind(t *testing.T) observed {
 	t.Helper()
 	o := observed{set: &appsv1beta1.DaemonSet{}}
-	o.history, o.pods = testkit.Left(t, "testdata/openkruise.yaml", o.set)
+	o.history, o.pods = testkit.ReadTakeover(t, "testdata/openkruise.yaml", o.set)
 	for _, p := range o.pods {
 		Registration().Fields.Strip(p)
 		o.nodes = append(o.nodes, sim.Node(p.Spec.NodeName))
@@ -34,16 +34,16 @@ func TestPlanOfATakeOver(t *testing.T) {
 	t.Parallel()
 	o := leftBehind(t)
 	at := time.Date(2026, 11, 21, 9, 2, 0, 0, time.UTC)
-	w := plan(o, at)
-	require.Equal(t, revision.Keep, w.Revision.Change, "no revision is written")
-	require.Same(t, o.history[1], w.Revision.Revision, "it is found by what it holds: a name of ours would have another hash")
-	require.NotEqual(t, o.wanted.Name, w.Revision.Revision.Name)
+	p := plan(o, at)
+	require.Equal(t, revision.Keep, p.Revision.Change, "no revision is written")
+	require.Same(t, o.history[1], p.Revision.Revision, "it is found by its data: our name would have another hash")
+	require.NotEqual(t, o.wanted.Name, p.Revision.Revision.Name)
 	for _, r := range append(o.history, o.wanted) {
 		require.Equal(t, map[string]string{"app": "take-ds", "controller-revision-hash": revision.Short(r.Name)}, r.Labels,
 			"one selector finds all revisions, theirs and ours")
 	}
-	require.Empty(t, brief(w), "no pod is restarted, made anew or written")
-	got, events := status(o, w, podcontrol.Results{}, at)
+	require.Empty(t, summary(p), "no pod is restarted, re-created or written")
+	got, events := status(o, p, podcontrol.Results{}, at)
 	require.Empty(t, events)
 	require.Equal(t, o.set.Status.UpdateRevision, got.UpdateRevision)
 	n := int32(len(o.pods))
@@ -58,8 +58,8 @@ func TestATakenOverSetIsUpdatedInPlace(t *testing.T) {
 	var err error
 	o.wanted, err = wantedRevision(o.set)
 	require.NoError(t, err)
-	w := plan(o, time.Date(2026, 11, 21, 9, 2, 0, 0, time.UTC))
-	require.Equal(t, revision.Create, w.Revision.Change)
-	require.NotEmpty(t, w.Of(rollout.StepMarkUnready))
-	require.Empty(t, w.Of(rollout.StepDelete))
+	p := plan(o, time.Date(2026, 11, 21, 9, 2, 0, 0, time.UTC))
+	require.Equal(t, revision.Create, p.Revision.Change)
+	require.NotEmpty(t, p.Of(rollout.StepMarkUnready))
+	require.Empty(t, p.Of(rollout.StepDelete))
 }

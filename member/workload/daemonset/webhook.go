@@ -33,10 +33,10 @@ const hashLength = 10
 
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
 
-// Webhook sets defaults of DaemonSets and says what neither schema nor CEL can. Objects of both versions arrive as v1beta1.
-// It may be used concurrently.
+// Webhook defaults DaemonSets and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may
+// be used concurrently.
 type Webhook struct {
-	// Client asks the apiserver about pod templates, by dry runs.
+	// Client creates pod templates as dry runs.
 	Client client.Client
 
 	templates workloadspec.PodTemplates
@@ -49,8 +49,8 @@ var (
 
 func kind() string { return "DaemonSet" }
 
-// Default fills in what a user left out. The pod template stays as it was written, as OpenKruise leaves it: with defaults in
-// the new revision and none in the old one, no pod of a DaemonSet of OpenKruise could be updated in place.
+// Default sets defaults. It does not default the pod template, as OpenKruise does not: with defaults in the new revision and none
+// in the old one, no pod of a DaemonSet of OpenKruise could be updated in place.
 func (w *Webhook) Default(_ context.Context, set *appsv1beta1.DaemonSet) error {
 	s := &set.Spec
 	if s.BurstReplicas == nil {
@@ -85,7 +85,7 @@ func (w *Webhook) Default(_ context.Context, set *appsv1beta1.DaemonSet) error {
 	return nil
 }
 
-// surges tells whether a second pod may be made on a node.
+// surges reports whether a second pod may be created on a node.
 func surges(r *appsv1beta1.DaemonSetRollingUpdateStrategy) bool {
 	const many = 100
 	n, err := rollout.Resolve(r.MaxSurge, many, rollout.Up)
@@ -94,14 +94,14 @@ func surges(r *appsv1beta1.DaemonSetRollingUpdateStrategy) bool {
 
 // ValidateCreate implements admission.Validator.
 func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.DaemonSet) (admission.Warnings, error) {
-	faults, err := w.ask(ctx, set)
+	faults, err := w.checkTemplate(ctx, set)
 	if err != nil {
 		return nil, err
 	}
 	return warnings(set), refuse(set, append(validateSpec(set), faults...))
 }
 
-// ValidateUpdate implements admission.Validator. What the old spec has wrong already is warned of, not refused.
+// ValidateUpdate implements admission.Validator. Faults that the old spec has too are warnings.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.DaemonSet) (admission.Warnings, error) {
 	news := admit.NewWarnings(warnings(set), warnings(old))
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
@@ -109,7 +109,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Daem
 	}
 	faults, said := admit.Ratchet(validateSpec(set), validateSpec(old))
 	if !apiequality.Semantic.DeepEqual(old.Spec.Template, set.Spec.Template) {
-		more, err := w.ask(ctx, set)
+		more, err := w.checkTemplate(ctx, set)
 		if err != nil {
 			return nil, err
 		}
@@ -123,19 +123,19 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.DaemonSet) (admis
 	return nil, nil
 }
 
-// ask has the apiserver judge the pod template.
-func (w *Webhook) ask(ctx context.Context, set *appsv1beta1.DaemonSet) (field.ErrorList, error) {
+// checkTemplate validates the pod template by a dry run.
+func (w *Webhook) checkTemplate(ctx context.Context, set *appsv1beta1.DaemonSet) (field.ErrorList, error) {
 	_, faults, err := w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, nil, field.NewPath("spec", "template"))
 	return faults, err
 }
 
-// validateSpec judges the spec alone.
+// validateSpec validates the spec alone.
 func validateSpec(set *appsv1beta1.DaemonSet) field.ErrorList {
 	spec, path := &set.Spec, field.NewPath("spec")
 	var faults field.ErrorList
 	if longest := len(set.Name) + 1 + hashLength; longest > validation.DNS1123SubdomainMaxLength {
 		faults = append(faults, field.Invalid(field.NewPath("metadata", "name"), set.Name, fmt.Sprintf(
-			"names of revisions made from it would have %d characters, %d are possible: use a shorter name",
+			"names of revisions derived from it would have %d characters, %d are possible: use a shorter name",
 			longest, validation.DNS1123SubdomainMaxLength)))
 	}
 	faults = append(faults, workloadspec.Selector(spec.Selector, &spec.Template, path)...)
@@ -149,23 +149,23 @@ func validateSpec(set *appsv1beta1.DaemonSet) field.ErrorList {
 	return faults
 }
 
-// warnings says what is accepted and may not be what was meant.
+// warnings returns warnings about fields without the effect that a user may expect.
 func warnings(set *appsv1beta1.DaemonSet) admission.Warnings {
 	spec := &set.Spec
 	out := workloadspec.PullAnnotations(set.Annotations)
 	if v, ok := set.Annotations[keys.DaemonSetProgressiveCreate]; ok && v != "false" {
-		out = append(out, fmt.Sprintf(`annotation %s: %q says nothing: write "true" in v1alpha1, or set spec.scaleStrategy.partitionedScaling in v1beta1`,
+		out = append(out, fmt.Sprintf(`annotation %s: %q has no effect: write "true" in v1alpha1, or set spec.scaleStrategy.partitionedScaling in v1beta1`,
 			keys.DaemonSetProgressiveCreate, v))
 	}
 	if spec.Lifecycle != nil && spec.Lifecycle.PreNormal != nil {
-		out = append(out, "spec.lifecycle.preNormal says nothing on a DaemonSet: its pods are in service when they are ready")
+		out = append(out, "spec.lifecycle.preNormal has no effect on a DaemonSet: its pods are Normal once they are ready")
 	}
 	r := spec.UpdateStrategy.RollingUpdate
 	if r == nil {
 		return out
 	}
 	if spec.UpdateStrategy.Type == appsv1beta1.DaemonSetOnDelete {
-		return append(out, "spec.updateStrategy.rollingUpdate says nothing with type OnDelete: pods are updated when somebody deletes them")
+		return append(out, "spec.updateStrategy.rollingUpdate has no effect with type OnDelete: pods are updated when a user deletes them")
 	}
 	if port := nodePort(&spec.Template.Spec); port != "" && surges(r) {
 		out = append(out, fmt.Sprintf("spec.updateStrategy.rollingUpdate.maxSurge: %s uses a port of the node, "+
@@ -174,7 +174,7 @@ func warnings(set *appsv1beta1.DaemonSet) admission.Warnings {
 	return out
 }
 
-// nodePort names a container that takes a port of its node; empty if none does.
+// nodePort names a container that uses a port of its node; empty if none does.
 func nodePort(pod *corev1.PodSpec) string {
 	for i := range pod.Containers {
 		c := &pod.Containers[i]

@@ -23,7 +23,7 @@ type (
 	Rolling = appsv1beta1.DaemonSetRollingUpdateStrategy
 )
 
-// asking is a webhook with an apiserver that counts how often it was asked about a template.
+// asking returns a webhook with a fake apiserver that counts dry runs.
 func asking(t *testing.T) (*Webhook, *int) {
 	t.Helper()
 	c, asked := webhooktest.Apiserver()
@@ -83,14 +83,14 @@ func TestDefault(t *testing.T) {
 			}},
 		},
 		{
-			"a surge of 0 is as none",
+			"a surge of 0 is no surge",
 			appsv1beta1.DaemonSetUpdateStrategy{RollingUpdate: &Rolling{MaxSurge: amount("0%")}},
 			appsv1beta1.DaemonSetUpdateStrategy{Type: appsv1beta1.DaemonSetRollingUpdate, RollingUpdate: &Rolling{
 				Type: appsv1beta1.DaemonSetStandard, MaxUnavailable: amount("1"), MaxSurge: amount("0%"),
 			}},
 		},
 		{
-			"what is given stays",
+			"explicit values are kept",
 			appsv1beta1.DaemonSetUpdateStrategy{RollingUpdate: &Rolling{
 				Type: appsv1beta1.DaemonSetInPlaceIfPossible, MaxUnavailable: amount("20%"), Partition: amount("50%"), Paused: true,
 			}},
@@ -151,7 +151,7 @@ func TestValidate(t *testing.T) {
 
 		{
 			"a name that leaves no room for the revision's is refused", named(strings.Repeat("x", 243)),
-			"names of revisions made from it would have 254 characters, 253 are possible: use a shorter name",
+			"names of revisions derived from it would have 254 characters, 253 are possible: use a shorter name",
 		},
 		{"an empty selector is refused", agent(t, func(s *Spec) { s.Selector = nil }), "spec.selector: Required value: an empty selector would select every pod"},
 		{
@@ -168,7 +168,7 @@ func TestValidate(t *testing.T) {
 		},
 		{"a template that the apiserver refuses is refused", agent(t, image("bad")), "spec.template.spec.containers[0].image: Invalid value"},
 		{
-			"a selector of nodes that is none is refused",
+			"an invalid selector of nodes is refused",
 			agent(t, rolling(func(r *Rolling) {
 				r.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "zone", Operator: "Near"}}}
 			})),
@@ -196,7 +196,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestValidateUpdateAsksAboutNewTemplatesAlone(t *testing.T) {
+func TestValidateUpdateDryRunsOnlyNewTemplates(t *testing.T) {
 	t.Parallel()
 	w, asked := asking(t)
 	busy := func(s *Spec) { s.MinReadySeconds = 5 }
@@ -214,7 +214,7 @@ func TestValidateUpdateAsksAboutNewTemplatesAlone(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestWhatWasWrongBeforeIsWarnedOf(t *testing.T) {
+func TestFaultsOfTheOldSpecAreWarnings(t *testing.T) {
 	t.Parallel()
 	w, _ := asking(t)
 	wrong := func(s *Spec) { s.Selector.MatchLabels["app"] = "web" }
@@ -242,28 +242,28 @@ func TestWarnings(t *testing.T) {
 		set  *appsv1beta1.DaemonSet
 		want string // empty: none
 	}{
-		{"nothing to say about a plain set", agent(t), ""},
-		{"nor about a surge of pods that take no port", agent(t, surge, port(corev1.ContainerPort{ContainerPort: 80})), ""},
+		{"no warning about a plain set", agent(t), ""},
+		{"nor about a surge of pods that use no port of the node", agent(t, surge, port(corev1.ContainerPort{ContainerPort: 80})), ""},
 		{"nor about a port without a surge", agent(t, port(corev1.ContainerPort{HostPort: 80})), ""},
-		{"a surge of pods that take a port", agent(t, surge, port(corev1.ContainerPort{HostPort: 80})), taken},
+		{"a surge of pods that use a port of the node", agent(t, surge, port(corev1.ContainerPort{HostPort: 80})), taken},
 		{
 			"a surge of pods in the network of the node",
 			agent(t, surge, port(corev1.ContainerPort{ContainerPort: 80}), func(s *Spec) { s.Template.Spec.HostNetwork = true }), taken,
 		},
 		{
 			"a preNormal hook", agent(t, func(s *Spec) { s.Lifecycle = &pods.Lifecycle{PreNormal: &pods.LifecycleHook{}} }),
-			"spec.lifecycle.preNormal says nothing on a DaemonSet: its pods are in service when they are ready",
+			"spec.lifecycle.preNormal has no effect on a DaemonSet: its pods are Normal once they are ready",
 		},
 		{
 			"a rolling update with OnDelete", agent(t, func(s *Spec) { s.UpdateStrategy.Type = appsv1beta1.DaemonSetOnDelete }),
-			"spec.updateStrategy.rollingUpdate says nothing with type OnDelete: pods are updated when somebody deletes them",
+			"spec.updateStrategy.rollingUpdate has no effect with type OnDelete: pods are updated when a user deletes them",
 		},
 		{
 			"an annotation of v1alpha1", annotated(keys.DaemonSetProgressiveCreate, "true"),
-			`annotation daemonset.kruise.io/progressive-create-pod: "true" says nothing: write "true" in v1alpha1, ` +
+			`annotation daemonset.kruise.io/progressive-create-pod: "true" has no effect: write "true" in v1alpha1, ` +
 				`or set spec.scaleStrategy.partitionedScaling in v1beta1`,
 		},
-		{"one that says no", annotated(keys.DaemonSetProgressiveCreate, "false"), ""},
+		{"one of value false", annotated(keys.DaemonSetProgressiveCreate, "false"), ""},
 		{
 			"a pre-download of images", annotated(keys.ImagePreDownloadParallelism, "2"),
 			"annotation apps.kruise.io/image-predownload-parallelism says nothing: no image is pulled before an update",
@@ -284,10 +284,10 @@ func TestWarnings(t *testing.T) {
 			later.Spec.MinReadySeconds = 9
 			said, err = w.ValidateUpdate(t.Context(), tt.set, later)
 			require.NoError(t, err)
-			require.Empty(t, said, "once is enough")
+			require.Empty(t, said, "an update does not repeat the warning")
 		})
 	}
-	t.Run("an annotation that comes later", func(t *testing.T) {
+	t.Run("an annotation that is added later", func(t *testing.T) {
 		t.Parallel()
 		w, _ := asking(t)
 		said, err := w.ValidateUpdate(t.Context(), agent(t), annotated(keys.DaemonSetProgressiveCreate, "true"))
@@ -297,7 +297,7 @@ func TestWarnings(t *testing.T) {
 	})
 }
 
-func TestAnUpdateThatLeavesTheSpecIsNotLookedAt(t *testing.T) {
+func TestAnUpdateWithoutSpecChangesIsNotValidated(t *testing.T) {
 	t.Parallel()
 	w, _ := asking(t)
 	wrong := agent(t, func(s *Spec) { s.Selector = nil })

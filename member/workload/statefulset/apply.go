@@ -42,7 +42,7 @@ func (r *Reconciler) applier(o observed) podcontrol.Applier {
 	}
 }
 
-// adopts tells whether a set adopts an orphan: one that has a name of the set.
+// adopts reports whether a set adopts an orphan: one that has a name of the set.
 func adopts(set metav1.Object, pod *corev1.Pod) bool { return ordinalIn(set, pod.Name) != "" }
 
 // apply applies the plan. It is idempotent: a crash or a conflict in the middle does no harm.
@@ -93,7 +93,7 @@ func (a *applied) log(ctx context.Context, p *planned) {
 func transferPVCs(ctx context.Context, applier podcontrol.Applier, p planned) podcontrol.Result {
 	patches := make([]podcontrol.Patch, 0, len(p.transfers))
 	for _, h := range p.transfers {
-		patch, err := podcontrol.OwnerPatch(h.claim, h.from, h.to...)
+		patch, err := podcontrol.OwnerPatch(h.pvc, h.from, h.to...)
 		if err != nil {
 			return podcontrol.Result{Err: err}
 		}
@@ -102,24 +102,25 @@ func transferPVCs(ctx context.Context, applier podcontrol.Applier, p planned) po
 	return applier.Writer.Patch(ctx, applier.Owner, patches)
 }
 
-// ready returns the steps that delete pods whose PVCs, if any were to be transferred, have been: a pod deleted before would leave its
-// PVCs behind.
+// ready returns the steps that delete pods whose PVCs, if any were to be transferred, have been: a pod deleted before would leave
+// its PVCs behind.
 func (p planned) ready(transferred []string) []podset.Step {
 	waits := map[string]bool{}
 	for _, h := range p.transfers {
-		waits[h.slot] = waits[h.slot] || !slices.Contains(transferred, h.claim.Name)
+		waits[h.slot] = waits[h.slot] || !slices.Contains(transferred, h.pvc.Name)
 	}
 	return slices.DeleteFunc(p.Of(rollout.StepDelete), func(s podset.Step) bool { return waits[s.Pod.Slot] })
 }
 
-// resizePVCs resizes PVCs that are as they were observed, so as not to undo what a user has asked for meanwhile. It annotates them with
-// the name of the set, because a PVC need not have an owner, and with the time, because nothing else says how long it has waited.
+// resizePVCs resizes PVCs that are as they were observed, so as not to undo what a user has asked for meanwhile. It annotates
+// them with the name of the set, because a PVC need not have an owner, and with the time, because nothing else says how long it
+// has waited.
 func resizePVCs(ctx context.Context, applier podcontrol.Applier, o observed, p planned, now time.Time) podcontrol.Result {
 	patches := make([]podcontrol.Patch, 0, len(p.resizes))
 	for _, g := range p.resizes {
 		data, err := json.Marshal(map[string]any{
 			"metadata": map[string]any{
-				"uid": g.claim.UID, "resourceVersion": g.claim.ResourceVersion,
+				"uid": g.pvc.UID, "resourceVersion": g.pvc.ResourceVersion,
 				"annotations": map[string]any{
 					keys.OwnedByStatefulSet: o.set.Name, keys.ResizeRequested: now.UTC().Format(time.RFC3339),
 				},
@@ -127,9 +128,9 @@ func resizePVCs(ctx context.Context, applier podcontrol.Applier, o observed, p p
 			"spec": map[string]any{"resources": g.template.Spec.Resources},
 		})
 		if err != nil {
-			return podcontrol.Result{Err: fmt.Errorf("marshal the size of %s: %w", g.claim.Name, err)}
+			return podcontrol.Result{Err: fmt.Errorf("marshal the size of %s: %w", g.pvc.Name, err)}
 		}
-		patches = append(patches, podcontrol.Patch{Object: g.claim, Type: types.MergePatchType, Data: data})
+		patches = append(patches, podcontrol.Patch{Object: g.pvc, Type: types.MergePatchType, Data: data})
 	}
 	return applier.Writer.Patch(ctx, applier.Owner, patches)
 }

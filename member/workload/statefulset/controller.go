@@ -55,7 +55,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// Reconcile does the next step for one StatefulSet.
+// Reconcile takes the next step for one StatefulSet.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	began := r.Clock.Now()
 	o, err := r.observe(ctx, req.NamespacedName)

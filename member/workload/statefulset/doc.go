@@ -1,26 +1,28 @@
-// Package statefulset runs StatefulSets of apps.kruise.io: pods with a fixed name, a place in an order and claims of their own.
+// Package statefulset runs StatefulSets of apps.kruise.io: pods with an ordinal, a stable name and PVCs of their own.
 //
-// The idea: one reconcile is observe, plan, apply, status, as for every kind that owns pods. The ordinals are places for the engine
-// (pkg/rollout), which decides which pods change now; pkg/podset and pkg/podcontrol plan and do what is alike for all kinds, and this
-// package adds what is a StatefulSet's own: ordinals, names, claims. To learn how a StatefulSet works, read plan.go.
+// One reconcile is observe, plan, apply, status, as for every kind that owns pods. Ordinals are slots for the engine
+// (pkg/rollout), which decides which pods change now; pkg/podset and pkg/podcontrol plan and apply what all kinds that own pods
+// have in common, and this package adds what only a StatefulSet has: ordinals, stable names, PVCs. To learn how a StatefulSet
+// works, read plan.go.
 //
-//	observe.go         StatefulSet, revisions, pods from the cache, claims by their names; waits until the cache shows our last writes
+//	observe.go         reads StatefulSet, revisions, pods and PVCs from the cache, once the cache shows our last writes
 //	plan.go            what to do and why
-//	pvcs.go            which claims are made anew, with whom they go, and which are to grow
-//	apply.go           do it, and take over what a former set has left
-//	status.go          counters, conditions, events
-//	objects.go         the revision, pods and claims that a StatefulSet makes, and their names
-//	ordinals.go        which ordinals the pods have, with reserved ones left out
-//	webhook.go         defaults and validation; webhook_claims.go of a change of claim templates
-//	gates.go           the feature gates that a StatefulSet is planned by
+//	pvcs.go            which PVCs are re-created, who owns them, and which are resized
+//	apply.go           writes: adoptions, revision, PVCs, pods
+//	status.go          counts, conditions, events
+//	objects.go         the revision, pods and PVCs of a StatefulSet, and their names
+//	ordinals.go        the ordinals of the pods, without reserved ones
+//	webhook.go         defaults and validation; webhook_pvcs.go validates changes of volumeClaimTemplates
+//	gates.go           the feature gates
 //
-// A pod costs one write to create, and a second one if it has the readiness gate for updates in place or hooks. Claims are
-// never deleted here: the garbage collector does that, by the owners that persistentVolumeClaimRetentionPolicy gives them.
+// A new pod costs one write, and a second one if it has the readiness gate for in-place updates or hooks. PVCs are never deleted
+// here: the garbage collector does that, by the owners that persistentVolumeClaimRetentionPolicy sets.
 //
-// Where it differs from Kubernetes' StatefulSet on purpose: a broken pod is replaced by a rollout although others are not ready,
-// so that a bad image needs no hand to get out of; a pod that has ended is deleted out of turn; deletions name UID and version;
-// a pod on a node whose claim is being deleted is made anew, within maxUnavailable; claims are given to nobody who is not
-// there, but are taken from a set that is to keep them. In its order it does not: scale-in waits for health as there.
+// Intended differences from the StatefulSet of Kubernetes: a rollout replaces a broken pod although others are not ready, so that
+// it recovers from a bad image; a pod that has ended is deleted out of order; deletions have preconditions for UID and
+// resourceVersion; a scheduled pod whose PVC is being deleted is re-created, within maxUnavailable; no PVC gets a pod that is
+// gone as its owner, and a set that is to keep its PVCs is removed from their owners. The order is the same: scale-in waits for
+// available pods as there.
 //
-// What it won't do: pull images before an update. The webhook refuses the fields that ask for it.
+// Not supported: pulling images before an update. The webhook refuses the fields for it.
 package statefulset

@@ -9,8 +9,8 @@ import (
 
 const examples = "../../../e2e/examples"
 
-// Examples that the schema refuses, which only an apiserver can show, are in apis/apps/v1beta1.
-func TestExamplesAreAnsweredAsTheySay(t *testing.T) {
+// Examples that the schema refuses are tested in apis/apps/v1beta1: that takes an apiserver.
+func TestExamples(t *testing.T) {
 	t.Parallel()
 	webhooktest.Examples(t, examples, "statefulset", []string{
 		"negative-replicas", "unknown-management-policy", "budget-without-parallel", "budget-zero", "scale-budget-without-parallel",

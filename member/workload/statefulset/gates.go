@@ -5,21 +5,21 @@ import appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 // Names of the feature gates, as OpenKruise has them.
 const (
 	gateStartOrdinal = "StatefulSetStartOrdinal"
-	gateResizeClaims = "StatefulSetAutoResizePVCGate"
-	gateDeleteClaims = "StatefulSetAutoDeletePVC"
+	gateResizePVCs   = "StatefulSetAutoResizePVCGate"
+	gateDeletePVCs   = "StatefulSetAutoDeletePVC"
 )
 
-// Gates are the feature gates that a StatefulSet is planned by, see package feature. The zero value has all of them off.
+// Gates are the feature gates of StatefulSet, see package feature. The zero value has all of them off.
 type Gates struct {
 	// StartOrdinal numbers pods from spec.ordinals.start on.
 	StartOrdinal bool
-	// ResizeClaims lets claims follow their templates, by spec.volumeClaimUpdateStrategy.
-	ResizeClaims bool
-	// DeleteClaims lets claims go with their pod or their set, by spec.persistentVolumeClaimRetentionPolicy.
-	DeleteClaims bool
+	// ResizePVCs resizes PVCs to the size of their templates, by spec.volumeClaimUpdateStrategy.
+	ResizePVCs bool
+	// DeletePVCs deletes PVCs with their pod or their set, by spec.persistentVolumeClaimRetentionPolicy.
+	DeletePVCs bool
 }
 
-// start is the first ordinal.
+// start returns the first ordinal.
 func (g Gates) start(spec *appsv1beta1.StatefulSetSpec) int64 {
 	if !g.StartOrdinal || spec.Ordinals == nil {
 		return 0

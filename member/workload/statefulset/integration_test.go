@@ -32,13 +32,13 @@ const agent = "statefulset-under-test"
 // TestMain lets the package's tests share a cluster.
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// ground is a namespace of one test, with one StatefulSet in it.
-type ground struct {
-	*testenv.Ground[*appsv1beta1.StatefulSet]
+// fixture is the namespace of one test, with one StatefulSet.
+type fixture struct {
+	*testenv.Fixture[*appsv1beta1.StatefulSet]
 }
 
-// create makes the set in the test's namespace.
-func (g *ground) create(t *testing.T, b *testkit.StatefulSetBuilder) {
+// create creates the set in the test's namespace.
+func (g *fixture) create(t *testing.T, b *testkit.StatefulSetBuilder) {
 	t.Helper()
 	set := b.Obj()
 	set.Namespace, set.UID, set.ResourceVersion = g.Namespace, "", ""
@@ -46,7 +46,7 @@ func (g *ground) create(t *testing.T, b *testkit.StatefulSetBuilder) {
 }
 
 // rests waits until all pods of the set are updated and available.
-func (g *ground) rests(t *testing.T) *appsv1beta1.StatefulSet {
+func (g *fixture) rests(t *testing.T) *appsv1beta1.StatefulSet {
 	t.Helper()
 	return g.Await(t, func(s *appsv1beta1.StatefulSet) bool {
 		return s.Status.ObservedGeneration == s.Generation && s.Status.Replicas == *s.Spec.Replicas &&
@@ -54,20 +54,20 @@ func (g *ground) rests(t *testing.T) *appsv1beta1.StatefulSet {
 	})
 }
 
-func (g *ground) names(t *testing.T) []string {
+func (g *fixture) names(t *testing.T) []string {
 	t.Helper()
 	return slices.Sorted(maps.Keys(g.Pods(t)))
 }
 
-// claims are the claims that are not being deleted, with their owners' kinds.
-func (g *ground) claims(t *testing.T) map[string]string {
+// pvcs returns the PVCs that are not terminating, with their owners' kinds.
+func (g *fixture) pvcs(t *testing.T) map[string]string {
 	t.Helper()
 	var list corev1.PersistentVolumeClaimList
 	require.NoError(t, g.List(t.Context(), &list, client.InNamespace(g.Namespace)))
 	out := map[string]string{}
 	for i := range list.Items {
 		if c := &list.Items[i]; c.DeletionTimestamp == nil {
-			out[c.Name] = "nobody"
+			out[c.Name] = "none"
 			for _, ref := range c.OwnerReferences {
 				out[c.Name] = ref.Kind
 			}
@@ -87,27 +87,27 @@ func TestInCluster(t *testing.T) {
 			Object: &appsv1beta1.StatefulSet{}, Defaulter: answers, Validator: answers,
 		}))
 	})
-	for name, test := range map[string]func(*testing.T, *ground){
-		"a pod costs one write, an update in place three, rest none": testWrites,
-		"pods are made, updated and removed in order":                testOrder,
-		"claims stay or go with their pod as the policy says":        testClaims,
-		"a set of Kubernetes is taken over without a restart":        testMove,
-		"the way back to Kubernetes restarts no pod":                 testReturn,
-		"examples are answered as they say":                          testExamples,
+	for name, test := range map[string]func(*testing.T, *fixture){
+		"a pod takes one write, an in-place update three, and nothing is written after": testWrites,
+		"pods are created, updated and deleted in order":                                testOrder,
+		"PVCs are kept or deleted with their pod by the policy":                         testPVCs,
+		"a set of Kubernetes is taken over without a restart":                           testMove,
+		"the way back to Kubernetes restarts no pod":                                    testReturn,
+		"examples are accepted, refused or warned of as they say":                       testExamples,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, &ground{testenv.New(t, s, agent, &appsv1beta1.StatefulSet{})})
+			test(t, &fixture{testenv.New(t, s, agent, &appsv1beta1.StatefulSet{})})
 		})
 	}
 }
 
-func testExamples(t *testing.T, g *ground) {
+func testExamples(t *testing.T, g *fixture) {
 	t.Helper()
 	webhooktest.DryRun(t, g, g.Namespace, examples, "statefulset")
 }
 
-func testWrites(t *testing.T, g *ground) {
+func testWrites(t *testing.T, g *fixture) {
 	t.Helper()
 	began := clock.RealClock{}.Now()
 	g.create(t, web(10).Parallel("50%"))
@@ -115,7 +115,7 @@ func testWrites(t *testing.T, g *ground) {
 	g.PodWrites(t, began, map[string]int{"create pods": 10})
 	t.Logf("all writes of the creation: %v", g.Writes(t, began))
 
-	g.Change(t, func(s *appsv1beta1.StatefulSet) { // The gate makes pods anew, with two writes each.
+	g.Change(t, func(s *appsv1beta1.StatefulSet) { // The gate re-creates pods, with two writes each.
 		s.Spec = web(10).Parallel("50%").InPlace().Image("app:2").Obj().Spec
 	})
 	g.rests(t)
@@ -125,12 +125,12 @@ func testWrites(t *testing.T, g *ground) {
 	g.rests(t)
 	g.PodWrites(t, began, map[string]int{"patch pods": 10, "patch pods/status": 20})
 	for name, p := range g.Pods(t) {
-		require.Equal(t, before[name].UID, p.UID, "no pod was made anew")
+		require.Equal(t, before[name].UID, p.UID, "no pod was re-created")
 	}
 	g.Rests(t)
 }
 
-func testOrder(t *testing.T, g *ground) {
+func testOrder(t *testing.T, g *fixture) {
 	t.Helper()
 	g.create(t, web(3).Reserve("1"))
 	g.rests(t)
@@ -163,8 +163,8 @@ func readyAt(p *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// volumes makes static volumes: nothing provisions any here.
-func (g *ground) volumes(t *testing.T, n int, set *appsv1beta1.StatefulSet) {
+// volumes creates static volumes: there is no provisioner.
+func (g *fixture) volumes(t *testing.T, n int, set *appsv1beta1.StatefulSet) {
 	t.Helper()
 	set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = new(g.Namespace)
 	for i := range n {
@@ -178,18 +178,18 @@ func (g *ground) volumes(t *testing.T, n int, set *appsv1beta1.StatefulSet) {
 	}
 }
 
-func testClaims(t *testing.T, g *ground) {
+func testPVCs(t *testing.T, g *fixture) {
 	t.Helper()
-	b := web(3).Parallel("1").Claims("data").Keep(appsv1.DeletePersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType)
+	b := web(3).Parallel("1").PVCs("data").Keep(appsv1.DeletePersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType)
 	g.volumes(t, 5, b.Obj())
 	g.create(t, b)
 	g.rests(t)
-	require.Equal(t, map[string]string{"data-web-0": "StatefulSet", "data-web-1": "StatefulSet", "data-web-2": "StatefulSet"}, g.claims(t))
+	require.Equal(t, map[string]string{"data-web-0": "StatefulSet", "data-web-1": "StatefulSet", "data-web-2": "StatefulSet"}, g.pvcs(t))
 	g.Change(t, func(s *appsv1beta1.StatefulSet) { scale(2)(&s.Spec) })
 	g.rests(t)
-	require.Eventually(t, func() bool { return len(g.claims(t)) == 2 }, testenv.Long, testenv.Poll, "the claim goes with its pod")
+	require.Eventually(t, func() bool { return len(g.pvcs(t)) == 2 }, testenv.Long, testenv.Poll, "the PVC is deleted with its pod")
 
-	// A claim that is deleted by hand goes with its pod, and both come again.
+	// A PVC that a user deletes is deleted with its pod, and both are re-created.
 	lost := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: "data-web-1"}}
 	require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(lost), lost))
 	uid := lost.UID
@@ -201,12 +201,12 @@ func testClaims(t *testing.T, g *ground) {
 	g.rests(t)
 
 	require.NoError(t, g.Delete(t.Context(), g.Object(t)))
-	require.Eventually(t, func() bool { return len(g.claims(t)) == 0 && len(g.Pods(t)) == 0 }, testenv.Long, testenv.Poll)
+	require.Eventually(t, func() bool { return len(g.pvcs(t)) == 0 && len(g.Pods(t)) == 0 }, testenv.Long, testenv.Poll)
 }
 
-func testMove(t *testing.T, g *ground) {
+func testMove(t *testing.T, g *fixture) {
 	t.Helper()
-	b := web(3).Claims("data")
+	b := web(3).PVCs("data")
 	g.volumes(t, 3, b.Obj())
 	spec := &b.Obj().Spec
 	native := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: "web"}, Spec: appsv1.StatefulSetSpec{
@@ -230,7 +230,7 @@ func testMove(t *testing.T, g *ground) {
 		require.Equal(t, set.UID, metav1.GetControllerOf(p).UID)
 		require.Zero(t, p.Status.ContainerStatuses[0].RestartCount)
 	}
-	require.Equal(t, map[string]string{"data-web-0": "nobody", "data-web-1": "nobody", "data-web-2": "nobody"}, g.claims(t))
+	require.Equal(t, map[string]string{"data-web-0": "none", "data-web-1": "none", "data-web-2": "none"}, g.pvcs(t))
 	g.Rests(t)
 	g.Change(t, func(s *appsv1beta1.StatefulSet) { image("app:2")(&s.Spec) })
 	g.rests(t)
@@ -238,10 +238,10 @@ func testMove(t *testing.T, g *ground) {
 }
 
 // testReturn follows the way back in docs/kinds/statefulset.md.
-func testReturn(t *testing.T, g *ground) {
+func testReturn(t *testing.T, g *fixture) {
 	t.Helper()
 	const deleted = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
-	b := web(2).Parallel("2").InPlace().Claims("data").Keep(deleted, deleted)
+	b := web(2).Parallel("2").InPlace().PVCs("data").Keep(deleted, deleted)
 	g.volumes(t, 2, b.Obj())
 	g.create(t, b)
 	g.rests(t)
@@ -284,16 +284,17 @@ func testReturn(t *testing.T, g *ground) {
 		require.Zero(t, p.Status.ContainerStatuses[0].RestartCount)
 	}
 	require.Eventually(t, func() bool {
-		return maps.Equal(g.claims(t), map[string]string{"data-web-0": "StatefulSet", "data-web-1": "StatefulSet"})
+		return maps.Equal(g.pvcs(t), map[string]string{"data-web-0": "StatefulSet", "data-web-1": "StatefulSet"})
 	}, testenv.Long, testenv.Poll)
 
+	older := native.DeepCopy()
 	native.Spec.Template.Spec.Containers[0].Image = "app:2"
-	require.NoError(t, g.Update(t.Context(), native))
+	require.NoError(t, g.Patch(t.Context(), native, client.MergeFrom(older)))
 	require.Eventually(t, rests, testenv.Long, testenv.Poll, "new pods become available")
 }
 
 // orphans waits until a StatefulSet is gone, of whichever kind, and its pods have no owner.
-func (g *ground) orphans(t *testing.T, set client.Object) {
+func (g *fixture) orphans(t *testing.T, set client.Object) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return apierrors.IsNotFound(g.Get(t.Context(), client.ObjectKeyFromObject(set), set)) &&

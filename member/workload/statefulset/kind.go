@@ -20,7 +20,7 @@ import (
 // +kubebuilder:webhook:path=/mutate-apps-kruise-io-statefulset,mutating=true,groups=apps.kruise.io,resources=statefulsets,versions=v1beta1,verbs=create;update,name=mstatefulset.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:path=/validate-apps-kruise-io-statefulset,mutating=false,groups=apps.kruise.io,resources=statefulsets,versions=v1beta1,verbs=create;update,name=vstatefulset.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
 
-// Registration is what StatefulSet brings to a member's manager.
+// Registration registers StatefulSet with a member's manager.
 func Registration() setup.Kind {
 	const name = "statefulset"
 	return setup.Kind{
@@ -52,7 +52,7 @@ func Registration() setup.Kind {
 func GatesOf(g *feature.Gates) Gates {
 	return Gates{
 		StartOrdinal: g.Enabled(feature.StatefulSetStartOrdinal),
-		DeleteClaims: g.Enabled(feature.StatefulSetAutoDeletePVC),
-		ResizeClaims: g.Enabled(feature.StatefulSetAutoResizePVC),
+		DeletePVCs:   g.Enabled(feature.StatefulSetAutoDeletePVC),
+		ResizePVCs:   g.Enabled(feature.StatefulSetAutoResizePVC),
 	}
 }

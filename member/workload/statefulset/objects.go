@@ -44,7 +44,7 @@ func identity(pod, ordinal string) map[string]string {
 	return map[string]string{keys.StatefulSetPodName: pod, keys.PodIndex: ordinal}
 }
 
-// newClaims returns the PVCs of an ordinal, owned by the set if they are to be deleted with it.
+// newPVCs returns the PVCs of an ordinal, owned by the set if they are to be deleted with it.
 func newPVCs(set *appsv1beta1.StatefulSet, g Gates, ordinal string) []*corev1.PersistentVolumeClaim {
 	out := podset.NewPVCs(set.Namespace, set.Spec.VolumeClaimTemplates, set.Spec.Selector, pvcNames(podName(set, ordinal)))
 	if deleted, _ := retention(set, g); deleted {
@@ -57,7 +57,7 @@ func newPVCs(set *appsv1beta1.StatefulSet, g Gates, ordinal string) []*corev1.Pe
 
 func podName(set *appsv1beta1.StatefulSet, ordinal string) string { return set.Name + "-" + ordinal }
 
-// claimNames returns the names of a pod's PVCs, by template.
+// pvcNames returns the names of a pod's PVCs, by template.
 func pvcNames(pod string) func(template string) string {
 	return func(template string) string { return template + "-" + pod }
 }
@@ -72,12 +72,12 @@ func ordinalIn(set metav1.Object, pod string) string {
 	return text
 }
 
-// podOfClaim returns the name of the pod of the set that a PVC of that name belongs to, whatever its template; empty if it is not
+// podOfPVC returns the name of the pod of the set that a PVC of that name belongs to, whatever its template; empty if it is not
 // the name of such a PVC.
-func podOfPVC(set metav1.Object, claim string) string {
-	at := strings.LastIndex(claim, "-"+set.GetName()+"-")
-	if at <= 0 || ordinalIn(set, claim[at+1:]) == "" {
+func podOfPVC(set metav1.Object, pvc string) string {
+	at := strings.LastIndex(pvc, "-"+set.GetName()+"-")
+	if at <= 0 || ordinalIn(set, pvc[at+1:]) == "" {
 		return ""
 	}
-	return claim[at+1:]
+	return pvc[at+1:]
 }

@@ -31,24 +31,24 @@ type observed struct {
 	// history and pods are those that the set controls; history is in the order of revision.Sort.
 	history []*appsv1.ControllerRevision
 	pods    []*corev1.Pod
-	// claims are the PVCs that have a name of the set's, by name.
-	claims map[string]*corev1.PersistentVolumeClaim
-	// classes says of storage classes, by name, whether their PVCs can be expanded; only of classes that matter.
+	// pvcs are the PVCs that belong to the set by their names, by name.
+	pvcs map[string]*corev1.PersistentVolumeClaim
+	// classes says which storage classes, by name, allow resizing; only of those that matter.
 	classes map[string]bool
-	// overlap are pods that the selector matches and that the set does not control.
+	// overlap are pods that the selector matches and the set does not control.
 	overlap ownership.Overlap
 	// orphanedRevisions are revisions that a former set of this name has left.
 	orphanedRevisions []*appsv1.ControllerRevision
 	// daemons are the nodes of pods on which a node daemon is alive.
 	daemons map[string]bool
-	// gates are those of the controller, edits what may change in a running pod.
-	gates Gates
-	edits inplace.Options
+	// gates are those of the controller, inPlace what may be updated in place.
+	gates   Gates
+	inPlace inplace.Options
 }
 
 // observe reads what a reconcile needs: from the cache, or from the apiserver if the cache has not shown our writes for too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
-	o := observed{set: &appsv1beta1.StatefulSet{}, gates: r.Gates, edits: r.InPlace}
+	o := observed{set: &appsv1beta1.StatefulSet{}, gates: r.Gates, inPlace: r.InPlace}
 	children := func(from client.Reader, live bool) error { return o.children(ctx, from, live) }
 	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.set, children, o.shown); err != nil {
 		return o, fmt.Errorf("read StatefulSet: %w", err)
@@ -65,7 +65,7 @@ func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
 	if o.overlap, err = r.Overlaps.Scan(ctx, r.Client, o.set, Kind(), o.set.Spec.Selector, r.Clock.Now()); err != nil {
 		return err
 	}
-	// A former set's revisions are there before this set has acted, or appear with its pods.
+	// The revisions of a former set are found before this set has acted, or together with its pods.
 	if o.set.Status.ObservedGeneration == 0 || len(o.overlap.Orphans) > 0 {
 		if o.orphanedRevisions, err = revision.Orphans(ctx, r.Client, o.set, o.set.Spec.Selector); err != nil {
 			return err
@@ -84,7 +84,7 @@ func (o *observed) children(ctx context.Context, r client.Reader, live bool) err
 	if o.pods, err = ownership.Pods(ctx, r, o.set, Kind(), live); err != nil {
 		return err
 	}
-	// PVCs outlive their pods and their set, so that most have no owner: they are found by their names.
+	// PVCs outlive their pods and their set, and most have no owner: they are found by their names.
 	all, how := corev1.PersistentVolumeClaimList{}, []client.ListOption{client.InNamespace(o.set.Namespace)}
 	if !live {
 		how = append(how, client.UnsafeDisableDeepCopy)
@@ -92,10 +92,10 @@ func (o *observed) children(ctx context.Context, r client.Reader, live bool) err
 	if err := r.List(ctx, &all, how...); err != nil {
 		return fmt.Errorf("list PVCs: %w", err)
 	}
-	o.claims = map[string]*corev1.PersistentVolumeClaim{}
+	o.pvcs = map[string]*corev1.PersistentVolumeClaim{}
 	for i := range all.Items {
 		if c := &all.Items[i]; podOfPVC(o.set, c.Name) != "" {
-			o.claims[c.Name] = c
+			o.pvcs[c.Name] = c
 		}
 	}
 	return nil
@@ -105,8 +105,8 @@ func (o *observed) children(ctx context.Context, r client.Reader, live bool) err
 // again.
 func (o *observed) shown() iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) {
-		claims := slices.Collect(maps.Values(o.claims))
-		_ = yield(o.set) && expect.Each(o.pods, yield) && expect.Each(claims, yield) && expect.Each(o.history, yield)
+		pvcs := slices.Collect(maps.Values(o.pvcs))
+		_ = yield(o.set) && expect.Each(o.pods, yield) && expect.Each(pvcs, yield) && expect.Each(o.history, yield)
 	}
 }
 
@@ -116,7 +116,7 @@ func (o *observed) readClasses(ctx context.Context, r client.Reader) error {
 		return nil
 	}
 	o.classes = map[string]bool{"": false}
-	for name, c := range o.claims {
+	for name, c := range o.pvcs {
 		class := ptr.Deref(c.Spec.StorageClassName, "")
 		if _, known := o.classes[class]; known || compare(c, o.template(name)) != pvcTooSmall {
 			continue
@@ -131,7 +131,7 @@ func (o *observed) readClasses(ctx context.Context, r client.Reader) error {
 	return nil
 }
 
-// requestsForPVC finds the sets that a PVC has a name of.
+// requestsForPVC finds the sets that a PVC belongs to by its name.
 func (r *Reconciler) requestsForPVC(ctx context.Context, pvc client.Object) []ctrl.Request {
 	return ownership.RequestsFor(ctx, r.Client, &appsv1beta1.StatefulSetList{}, pvc.GetNamespace(), func(set *appsv1beta1.StatefulSet) bool {
 		return podOfPVC(set, pvc.GetName()) != ""

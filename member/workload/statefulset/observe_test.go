@@ -38,7 +38,7 @@ func TestNames(t *testing.T) {
 	} {
 		require.Equal(t, tc.ordinal, ordinalIn(set, tc.pod), tc.pod)
 	}
-	for _, tc := range []struct{ claim, pod string }{
+	for _, tc := range []struct{ pvc, pod string }{
 		{"data-web-0", "web-0"},
 		{"web-web-3", "web-3"},
 		{"a-web-b-web-7", "web-7"},
@@ -48,11 +48,11 @@ func TestNames(t *testing.T) {
 		{"data-shop-0", ""},
 		{"dataweb-0", ""},
 	} {
-		require.Equal(t, tc.pod, podOfPVC(set, tc.claim), tc.claim)
+		require.Equal(t, tc.pod, podOfPVC(set, tc.pvc), tc.pvc)
 	}
 }
 
-// reconciler is one whose cache holds the objects.
+// reconciler returns a Reconciler whose cache has these objects.
 func reconciler(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *Reconciler {
 	t.Helper()
 	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).Build(), funcs)
@@ -69,8 +69,8 @@ func TestEventsOfPVCsAndOrphansEnqueueTheirSets(t *testing.T) {
 	elsewhere.Namespace = "farm"
 	r := reconciler(t, interceptor.Funcs{}, web(1).Obj(), testkit.StatefulSet("shop").Obj(), elsewhere)
 	just := []ctrl.Request{{NamespacedName: key}}
-	require.Equal(t, just, r.requestsForPVC(t.Context(), claimNamed("data-web-0")))
-	require.Empty(t, r.requestsForPVC(t.Context(), claimNamed("data-other-0")))
+	require.Equal(t, just, r.requestsForPVC(t.Context(), pvcNamed("data-web-0")))
+	require.Empty(t, r.requestsForPVC(t.Context(), pvcNamed("data-other-0")))
 
 	pod := testkit.Pod("web-0").Label("app", "web").Obj()
 	look := func() int {
@@ -81,12 +81,12 @@ func TestEventsOfPVCsAndOrphansEnqueueTheirSets(t *testing.T) {
 	require.Zero(t, look())
 	pod.ResourceVersion = ""
 	require.NoError(t, r.Client.Create(t.Context(), pod))
-	require.Zero(t, look(), "it has just looked")
+	require.Zero(t, look(), "it has just scanned")
 	require.Equal(t, just, r.requestsForOrphan(t.Context(), pod))
 	require.Equal(t, 1, look())
 	for _, name := range []string{"web-x", "web-01", "shop-0"} {
 		other := testkit.Pod(name).Label("app", "web").Obj()
-		require.Empty(t, r.requestsForOrphan(t.Context(), other), "no set gives %s and selects it", name)
+		require.Empty(t, r.requestsForOrphan(t.Context(), other), "no set has a pod %s that it selects", name)
 	}
 	require.Empty(t, r.requestsForOrphan(t.Context(), testkit.Pod("web-0").Label("app", "other").Obj()), "the set does not select it")
 	pod.OwnerReferences = []metav1.OwnerReference{{UID: "x", Controller: new(true)}}
@@ -95,7 +95,7 @@ func TestEventsOfPVCsAndOrphansEnqueueTheirSets(t *testing.T) {
 	r = reconciler(t, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 		return errors.New("no cache")
 	}})
-	require.Empty(t, r.requestsForPVC(t.Context(), claimNamed("data-web-0")))
+	require.Empty(t, r.requestsForPVC(t.Context(), pvcNamed("data-web-0")))
 }
 
 func TestASetThatIsGoneIsNotReconciled(t *testing.T) {
@@ -106,42 +106,42 @@ func TestASetThatIsGoneIsNotReconciled(t *testing.T) {
 	require.Zero(t, got)
 }
 
-func TestClassesAreReadOfClaimsThatAreTooSmallAlone(t *testing.T) {
+func TestStorageClassesAreReadOnlyForPVCsThatAreTooSmall(t *testing.T) {
 	t.Parallel()
 	gets := 0
 	r := reconciler(t, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 		gets++
 		return c.Get(ctx, k, o, opts...)
 	}}, class("fast", true), class("slow", false))
-	s := observedOf(t, web(3).Claims("data").Resize()).pod(0, "0").pod(0, "1").pod(0, "2")
+	s := observedOf(t, web(3).PVCs("data").Resize()).pod(0, "0").pod(0, "1").pod(0, "2")
 	require.NoError(t, s.readClasses(t.Context(), r.Client))
 	require.Zero(t, gets)
-	s.claim("data-web-0", sized("512Mi", "512Mi")).claim("data-web-1", sized("512Mi", "512Mi"))
+	s.pvc("data-web-0", sized("512Mi", "512Mi")).pvc("data-web-1", sized("512Mi", "512Mi"))
 	require.NoError(t, s.readClasses(t.Context(), r.Client))
 	require.Equal(t, map[string]bool{"": false, "fast": true}, s.classes)
-	require.Equal(t, 1, gets, "once for all claims of a class")
+	require.Equal(t, 1, gets, "once for all PVCs of a class")
 	s.set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = nil
-	s.claim("data-web-0", func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("gone") })
+	s.pvc("data-web-0", func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("gone") })
 	require.NoError(t, s.readClasses(t.Context(), r.Client))
-	require.False(t, s.classes["gone"], "a class that is gone lets nothing grow")
+	require.False(t, s.classes["gone"], "a class that is gone does not allow resizing")
 }
 
-func TestAClaimThatChangedMeanwhileIsNotAskedToGrow(t *testing.T) {
+func TestAPVCThatChangedMeanwhileIsNotResized(t *testing.T) {
 	t.Parallel()
-	s := observedOf(t, web(1).Claims("data").Resize()).pod(0, "0").claim("data-web-0", sized("512Mi", "512Mi"))
+	s := observedOf(t, web(1).PVCs("data").Resize()).pod(0, "0").pvc("data-web-0", sized("512Mi", "512Mi"))
 	s.classes = map[string]bool{"": false, "fast": true}
-	claim := s.claims["data-web-0"]
-	r := reconciler(t, interceptor.Funcs{}, claim.DeepCopy())
-	require.NoError(t, r.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
-	larger := claim.DeepCopy()
+	pvc := s.pvcs["data-web-0"]
+	r := reconciler(t, interceptor.Funcs{}, pvc.DeepCopy())
+	require.NoError(t, r.Client.Get(t.Context(), client.ObjectKeyFromObject(pvc), pvc))
+	larger := pvc.DeepCopy()
 	sized("5Gi", "512Mi")(larger)
 	require.NoError(t, r.Client.Update(t.Context(), larger))
 
-	w := plan(s.observed, now)
-	require.Len(t, w.resizes, 1)
-	did := resizePVCs(t.Context(), r.applier(s.observed), s.observed, w, now)
+	p := plan(s.observed, now)
+	require.Len(t, p.resizes, 1)
+	did := resizePVCs(t.Context(), r.applier(s.observed), s.observed, p, now)
 	require.NoError(t, did.Err)
 	require.Empty(t, did.Done)
-	require.NoError(t, r.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
-	require.Equal(t, "5Gi", claim.Spec.Resources.Requests.Storage().String(), "who asked for more keeps it")
+	require.NoError(t, r.Client.Get(t.Context(), client.ObjectKeyFromObject(pvc), pvc))
+	require.Equal(t, "5Gi", pvc.Spec.Resources.Requests.Storage().String(), "a larger request is kept")
 }

@@ -23,9 +23,9 @@ type interval struct {
 	entry       int // its index in the list
 }
 
-// reserve parses spec.reserveOrdinals, which is at path. An entry that can't be parsed is a fault and reserves nothing; the others are
-// valid all the same. twice is a warning about two entries with the same ordinal; empty if there are none.
-func reserve(list []intstr.IntOrString, path *field.Path) (r reserved, twice string, faults field.ErrorList) {
+// reserve parses spec.reserveOrdinals, which is at path. An entry that can't be parsed is a fault and reserves nothing; the others
+// apply. duplicate is a warning about two entries with the same ordinal; empty if there are none.
+func reserve(list []intstr.IntOrString, path *field.Path) (r reserved, duplicate string, faults field.ErrorList) {
 	for i := range list {
 		first, last, why := ordinalsOf(&list[i])
 		if why != "" {
@@ -42,14 +42,14 @@ func reserve(list []intstr.IntOrString, path *field.Path) (r reserved, twice str
 			merged = append(merged, next)
 			continue
 		}
-		if twice == "" {
+		if duplicate == "" {
 			a, b := min(merged[end].entry, next.entry), max(merged[end].entry, next.entry)
-			twice = fmt.Sprintf("%s (%s) and %s (%s) name the same ordinals: name them once",
+			duplicate = fmt.Sprintf("%s (%s) and %s (%s) reserve the same ordinals: list them once",
 				path.Index(a), list[a].String(), path.Index(b), list[b].String())
 		}
 		merged[end].last = max(merged[end].last, next.last)
 	}
-	return merged, twice, faults
+	return merged, duplicate, faults
 }
 
 // ordinalsOf parses one entry; why says what is wrong with it.
@@ -77,7 +77,7 @@ func ordinalsOf(v *intstr.IntOrString) (first, last int64, why string) {
 
 func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// has tells whether an ordinal is reserved.
+// has reports whether an ordinal is reserved.
 func (r reserved) has(ordinal int64) bool {
 	return slices.ContainsFunc(r, func(i interval) bool { return i.first <= ordinal && ordinal <= i.last })
 }
@@ -113,8 +113,8 @@ func (r reserved) last(start int64, n int32) int64 {
 	return start - 1
 }
 
-// CountOrdinals returns how many ordinals from first to last a list of reserveOrdinals leaves. An entry that can't be parsed
-// reserves nothing.
+// CountOrdinals returns how many ordinals from first to last a list of reserveOrdinals does not reserve. An entry that can't be
+// parsed reserves nothing.
 func CountOrdinals(list []intstr.IntOrString, first, last int64) int64 {
 	r, _, _ := reserve(list, ordinalsPath())
 	var n int64
@@ -127,8 +127,9 @@ func CountOrdinals(list []intstr.IntOrString, first, last int64) int64 {
 	return n
 }
 
-// ordinals returns those of n pods, in order: with start 2 and 1 and 3 reserved, four pods are 2, 4, 5 and 6. Those that do not
-// fit into an int32 are left out, and so are those that are not in used, but for the first free of them: n may be very large.
+// ordinals returns those of n pods, in order: with start 2 and 1 and 3 reserved, four pods have 2, 4, 5 and 6. n may be very
+// large, so of ordinals that are not in used only the first are returned, as many as free says. Those beyond an int32 are left
+// out.
 func (r reserved) ordinals(start int64, n int32, used map[int64]bool, free int) []int64 {
 	var out []int64
 	last, next := min(r.last(start, n), math.MaxInt32), start

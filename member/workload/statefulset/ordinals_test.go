@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// entries are what YAML gives: a number is an int, all else a string.
+// entries are as YAML is decoded: a number is an int, all else a string.
 func entries(list ...any) []intstr.IntOrString {
 	var out []intstr.IntOrString
 	for _, e := range list {
@@ -35,21 +35,21 @@ func TestOrdinals(t *testing.T) {
 		want    []int64
 	}{
 		{"without reserved ordinals they count up from 0", 0, 3, nil, []int64{0, 1, 2}},
-		{"they begin at start and step over what is reserved", 2, 4, entries(1, 3), []int64{2, 4, 5, 6}},
-		{"a range has both of its ends", 0, 3, entries("1-3"), []int64{0, 4, 5}},
+		{"they begin at start and skip reserved ones", 2, 4, entries(1, 3), []int64{2, 4, 5, 6}},
+		{"a range includes both ends", 0, 3, entries("1-3"), []int64{0, 4, 5}},
 		{"#746: a reserved ordinal beyond the last pod changes nothing", 0, 3, entries(3, "7-9"), []int64{0, 1, 2}},
 		{"the first ordinals can be reserved", 0, 2, entries("0-4"), []int64{5, 6}},
 		{"start can lie in a range", 3, 2, entries("2-5"), []int64{6, 7}},
 		{"ranges that touch are one", 0, 2, entries("0-1", "2-3"), []int64{4, 5}},
 		{"ranges in any order that overlap are one", 0, 3, entries("4-6", 2, "1-4", 2), []int64{0, 7, 8}},
 		{"a range in another one adds nothing", 0, 2, entries("0-9", "2-3"), []int64{10, 11}},
-		{"no pods have no ordinals", 4, 0, entries(1), nil},
-		{"fewer than none are none", 0, -1, nil, nil},
+		{"no replicas are no ordinals", 4, 0, entries(1), nil},
+		{"negative replicas are none", 0, -1, nil, nil},
 		{"a number is a range of one", 0, 2, entries("1-1"), []int64{0, 2}},
-		{"leading zeros count for nothing", 0, 2, entries("000-001"), []int64{2, 3}},
+		{"leading zeros are ignored", 0, 2, entries("000-001"), []int64{2, 3}},
 		{"beyond the largest number there is no ordinal", math.MaxInt32 - 1, 5, entries(math.MaxInt32), []int64{math.MaxInt32 - 1}},
 		{"a large range costs nothing", 0, 1, entries("0-2147483646"), []int64{math.MaxInt32}},
-		{"B 6: an entry that can't be read takes no other with it", 0, 2, entries("7-3", 0), []int64{1, 2}},
+		{"B 6: an invalid entry does not affect others", 0, 2, entries("7-3", 0), []int64{1, 2}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestOrdinals(t *testing.T) {
 	}
 }
 
-func TestReserveSaysWhatIsWrong(t *testing.T) {
+func TestReserveReportsInvalidEntries(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name  string
@@ -83,31 +83,31 @@ func TestReserveSaysWhatIsWrong(t *testing.T) {
 		{"a range with blanks", "1 - 3", `r[1]: Invalid value: "1 - 3": must be a number`},
 		{"a range that runs backwards", "7-3", `r[1]: Invalid value: "7-3": the range runs backwards: write "3-7"`},
 		{"a range that ends beyond the largest number", "0-2147483648", `r[1]: Invalid value: "0-2147483648": ordinals end at 2147483647: use smaller ones`},
-		{"a range of numbers that no computer holds", "1-99999999999999999999", "ordinals end at 2147483647"},
+		{"a range of numbers beyond 64 bits", "1-99999999999999999999", "ordinals end at 2147483647"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r, twice, faults := reserve(entries(5, tt.entry), field.NewPath("r"))
+			r, duplicate, faults := reserve(entries(5, tt.entry), field.NewPath("r"))
 			require.Len(t, faults, 1)
 			require.ErrorContains(t, faults[0], tt.want)
-			require.Empty(t, twice)
-			require.True(t, r.has(5), "what can be read holds")
+			require.Empty(t, duplicate)
+			require.True(t, r.has(5), "valid entries apply")
 		})
 	}
 }
 
-func TestReserveTellsWhatStandsThereTwice(t *testing.T) {
+func TestReserveReportsDuplicates(t *testing.T) {
 	t.Parallel()
-	_, twice, faults := reserve(entries(9, "2-4", 4), field.NewPath("r"))
+	_, duplicate, faults := reserve(entries(9, "2-4", 4), field.NewPath("r"))
 	require.Empty(t, faults)
-	require.Equal(t, "r[1] (2-4) and r[2] (4) name the same ordinals: name them once", twice)
-	_, twice, _ = reserve(entries(1, "2-4", 5), field.NewPath("r"))
-	require.Empty(t, twice, "what only touches is not there twice")
+	require.Equal(t, "r[1] (2-4) and r[2] (4) reserve the same ordinals: list them once", duplicate)
+	_, duplicate, _ = reserve(entries(1, "2-4", 5), field.NewPath("r"))
+	require.Empty(t, duplicate, "adjacent ranges are no duplicates")
 }
 
-// What is listed without intervals must be the same.
-func TestOrdinalsAreThoseThatCountingGives(t *testing.T) {
+// The result must be the same as without intervals.
+func TestOrdinalsMatchCountingOneByOne(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var list []intstr.IntOrString

@@ -22,14 +22,14 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// planned is what to do now: the plan for the pods, which all kinds have, and what only a StatefulSet does. It is read-only, because it
-// shares objects with observed.
+// planned is what to do now: the plan for the pods, which all kinds have, and what only a StatefulSet does. It is read-only,
+// because it shares objects with observed.
 type planned struct {
 	podset.Plan
 
 	// slots are the ordinals in which pods are wanted, in order; of those without pod and PVC only the first.
 	slots []rollout.Slot
-	// adopt are orphans that the set adopts.
+	// adopt are orphans to adopt.
 	adopt []*corev1.Pod
 	// relabel are pods that have lost the label with their name, by which Services select one pod.
 	relabel []*corev1.Pod
@@ -38,7 +38,8 @@ type planned struct {
 	// transfers are PVCs that get another owner, resizes those that get the size in their template.
 	transfers []ownershipTransfer
 	resizes   []resize
-	// resizeFailure is why a PVC can't follow its template, stalledPVC which PVC has kept a pod waiting for longer than the deadline.
+	// resizeFailure is why a PVC can't follow its template, stalledPVC which PVC has kept a pod waiting for longer than the
+	// deadline.
 	resizeFailure, stalledPVC report.Failure
 }
 
@@ -52,7 +53,7 @@ func plan(o observed, now time.Time) planned {
 	goal, fault := goalOf(o)
 	p.Ignored, p.slots = fault, goal.Slots
 	p.Classify(o.pods, viewOptions(o), now)
-	if invalid := p.applyPriorities(o); invalid != "" { // The order of updates is unknown, so none is begun.
+	if invalid := p.applyPriorities(o); invalid != "" { // The order of updates is unknown, so none is started.
 		p.Ignored, goal.Paused = cmp.Or(p.Ignored, invalid), true
 	}
 	p.compareVolumes(o)
@@ -82,13 +83,13 @@ func (o *observed) orphans() []*corev1.Pod {
 
 // viewOptions say how to read the pods of a set.
 func viewOptions(o observed) podset.ViewOptions {
-	terminating := make(map[string]bool, len(o.claims))
-	for name, c := range o.claims {
+	terminating := make(map[string]bool, len(o.pvcs))
+	for name, c := range o.pvcs {
 		terminating[name] = c.DeletionTimestamp != nil
 	}
 	return podset.ViewOptions{
 		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec),
-		Differ: &podset.Differ{History: o.history, Options: o.edits, Daemons: o.daemons},
+		Differ: &podset.Differ{History: o.history, Options: o.inPlace, Daemons: o.daemons},
 		Extend: func(pod *podset.Pod) {
 			pod.Slot = ordinalIn(o.set, pod.Key)
 			if n, err := strconv.Atoi(pod.Slot); err == nil {
@@ -124,8 +125,8 @@ func unlabelled(all []podset.Pod) []*corev1.Pod {
 	return out
 }
 
-// compareVolumes finds pods that have other volumes than the volumeClaimTemplates ask for. A running pod can't get another volume, so
-// an update has to re-create it.
+// compareVolumes finds pods that have other volumes than the volumeClaimTemplates ask for. A running pod can't get another
+// volume, so an update has to re-create it.
 func (p *planned) compareVolumes(o observed) {
 	for i := range p.Pods {
 		m := &p.Pods[i]
@@ -135,7 +136,7 @@ func (p *planned) compareVolumes(o observed) {
 	}
 }
 
-// mounts tells whether a pod has the volumes of all volumeClaimTemplates, and of no former one.
+// mounts reports whether a pod has the volumes of all volumeClaimTemplates, and of no former one.
 func mounts(set *appsv1beta1.StatefulSet, pod *corev1.Pod) bool {
 	name, own := pvcNames(pod.Name), 0
 	for _, v := range pod.Spec.Volumes {
@@ -161,7 +162,7 @@ func rulesOf(s *appsv1beta1.StatefulSetSpec) podset.Rules {
 	return rules
 }
 
-// goalOf resolves the numbers of a spec. fault says which of them is invalid; the goal is without it.
+// goalOf resolves the numbers of a spec. fault says which of them is invalid and left out.
 func goalOf(o observed) (g rollout.Goal, fault string) {
 	s := &o.set.Spec
 	parallel := s.PodManagementPolicy == appsv1.ParallelPodManagement
@@ -206,8 +207,8 @@ func modeOf(s *appsv1beta1.StatefulSetSpec) rollout.Mode {
 	return rollout.ReCreate
 }
 
-// slots returns the ordinals of the pods, of which the first keep the old revision. Of ordinals that have neither a pod nor a PVC, it
-// returns no more than one reconcile creates.
+// slots returns the ordinals of the pods, of which the first keep the old revision. Of ordinals that have neither a pod nor a
+// PVC, it returns no more than one reconcile creates.
 func slots(o observed, old int) (list []rollout.Slot, fault string) {
 	s := &o.set.Spec
 	r, _, faults := reserve(s.ReserveOrdinals, ordinalsPath())
@@ -238,8 +239,8 @@ func (o *observed) ordinalsInUse() map[int64]bool {
 	for _, pod := range o.pods {
 		add(pod.Name)
 	}
-	for claim := range o.claims {
-		add(podOfPVC(o.set, claim))
+	for pvc := range o.pvcs {
+		add(podOfPVC(o.set, pvc))
 	}
 	return used
 }

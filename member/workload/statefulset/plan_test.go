@@ -29,7 +29,7 @@ var (
 	now   = start.Add(time.Hour)
 )
 
-// stage is what is observed of a set, after former versions of it; revs are the names of its revisions, oldest first.
+// stage is what is observed of a set with former versions; revs are the names of its revisions, oldest first.
 type stage struct {
 	observed
 
@@ -38,7 +38,7 @@ type stage struct {
 
 func observedOf(t *testing.T, set *testkit.StatefulSetBuilder, former ...*testkit.StatefulSetBuilder) *stage {
 	t.Helper()
-	s := &stage{observed: observed{set: set.Obj(), gates: on(), claims: map[string]*corev1.PersistentVolumeClaim{}}}
+	s := &stage{observed: observed{set: set.Obj(), gates: on(), pvcs: map[string]*corev1.PersistentVolumeClaim{}}}
 	var err error
 	s.wanted, err = wantedRevision(s.set)
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func observedOf(t *testing.T, set *testkit.StatefulSetBuilder, former ...*testki
 	return s
 }
 
-// pod adds a serving pod of an ordinal at the n-th revision, changed by the functions, with its claims.
+// pod adds an available pod of an ordinal at the n-th revision, changed by the functions, with its PVCs.
 func (s *stage) pod(rev int, ordinal string, changes ...func(*corev1.Pod)) *stage {
 	b := testkit.Pod("web-" + ordinal).Rev(s.revs[rev]).Created(start)
 	pod := b.Ready(start).State(pods.LifecycleNormal).Obj()
@@ -67,16 +67,16 @@ func (s *stage) pod(rev int, ordinal string, changes ...func(*corev1.Pod)) *stag
 	}
 	s.pods = append(s.pods, pod)
 	for _, c := range s.missing(ordinal) {
-		c.OwnerReferences, c.UID = nil, "uid-claim"
+		c.OwnerReferences, c.UID = nil, "uid-pvc"
 		c.Status.Phase, c.Status.Capacity = corev1.ClaimBound, c.Spec.Resources.Requests
-		s.claims[c.Name] = c
+		s.pvcs[c.Name] = c
 	}
 	return s
 }
 
-// claim changes a claim that is there.
-func (s *stage) claim(name string, change func(*corev1.PersistentVolumeClaim)) *stage {
-	change(s.claims[name])
+// pvc changes an existing PVC.
+func (s *stage) pvc(name string, change func(*corev1.PersistentVolumeClaim)) *stage {
+	change(s.pvcs[name])
 	return s
 }
 
@@ -92,7 +92,7 @@ func first(p *corev1.Pod) { p.Labels["tier"] = "first" }
 
 func deleted(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = new(metav1.NewTime(now)) }
 
-// sized gives a claim a size, and a volume of another one.
+// sized sets the size that a PVC requests, and that of its volume.
 func sized(asks, has string) func(*corev1.PersistentVolumeClaim) {
 	return func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(asks)}
@@ -100,7 +100,7 @@ func sized(asks, has string) func(*corev1.PersistentVolumeClaim) {
 	}
 }
 
-// growing is a claim whose volume has been growing since then.
+// growing makes a PVC one that has been resizing since then.
 func growing(since time.Time) func(*corev1.PersistentVolumeClaim) {
 	return func(c *corev1.PersistentVolumeClaim) {
 		sized("2Gi", "1Gi")(c)
@@ -126,11 +126,11 @@ func of(refs ...metav1.OwnerReference) func(*corev1.PersistentVolumeClaim) {
 func text(w planned) string {
 	var before []string
 	for _, h := range w.transfers {
-		to := "nobody"
+		to := "none"
 		if len(h.to) > 0 {
 			to = h.to[0].Kind + " " + h.to[0].Name
 		}
-		before = append(before, fmt.Sprintf("give PVC %s from %v to %s", h.claim.Name, h.from, to))
+		before = append(before, fmt.Sprintf("give PVC %s from %v to %s", h.pvc.Name, h.from, to))
 	}
 	for _, p := range w.adopt {
 		before = append(before, "adopt "+p.Name)
@@ -143,7 +143,7 @@ func text(w planned) string {
 	}
 	for _, g := range w.resizes {
 		q := g.template.Spec.Resources.Requests[corev1.ResourceStorage]
-		before = append(before, fmt.Sprintf("resize PVC %s to %s", g.claim.Name, q.String()))
+		before = append(before, fmt.Sprintf("resize PVC %s to %s", g.pvc.Name, q.String()))
 	}
 	if w.resizeFailure.Reason != "" {
 		before = append(before, w.resizeFailure.Reason+": "+w.resizeFailure.Message)
@@ -162,7 +162,7 @@ func TestPlan(t *testing.T) {
 		t.Helper()
 		return *metav1.NewControllerRef(web(1).Obj(), Kind())
 	}
-	// wantsMore asks for larger claims than those that are there.
+	// wantsMore requests larger PVCs than those that exist.
 	wantsMore := func(s *stage) *stage {
 		s.set.Spec.VolumeClaimUpdateStrategy.Type = appsv1beta1.StatefulSetClaimOnPodRollingUpdate
 		resizeTemplates(&s.set.Spec, "2Gi")
@@ -176,33 +176,33 @@ func TestPlan(t *testing.T) {
 		name  string
 		world func(t *testing.T) *stage
 	}{
-		{"a new set makes its revision and its first pod", func(t *testing.T) *stage {
+		{"a new set creates its revision and its first pod", func(t *testing.T) *stage {
 			t.Helper()
 			s := observedOf(t, web(3))
 			s.history, s.set.Status.CurrentRevision = nil, ""
 			return s
 		}},
-		{"in parallel it makes all of them", func(t *testing.T) *stage { t.Helper(); return observedOf(t, web(3).Parallel("1")) }},
+		{"in parallel it creates all pods", func(t *testing.T) *stage { t.Helper(); return observedOf(t, web(3).Parallel("1")) }},
 		{"as many as may be unavailable while scaling", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(4).Parallel("1").Spec(func(s *appsv1beta1.StatefulSetSpec) {
 				s.ScaleStrategy = &appsv1beta1.StatefulSetScaleStrategy{MaxUnavailable: new(intstr.FromString("60%"))}
 			})).pod(0, "0", unready)
 		}},
-		{"a set at rest does nothing", func(t *testing.T) *stage {
+		{"a set that is up to date does nothing", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(2).Claims("data")).pod(0, "0").pod(0, "1")
+			return observedOf(t, web(2).PVCs("data")).pod(0, "0").pod(0, "1")
 		}},
 		{"the next pod waits until the one before is available", func(t *testing.T) *stage { t.Helper(); return observedOf(t, web(3)).pod(0, "0", unready) }},
-		{"in order, spare pods wait while one that stays is not available", func(t *testing.T) *stage {
+		{"in order, scale-in waits while a remaining pod is not available", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(1)).pod(0, "0", unready).pod(0, "1")
 		}},
-		{"#746: a reserved ordinal has its pod removed and another one made", func(t *testing.T) *stage {
+		{"#746: the pod of a reserved ordinal is deleted and another one created", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(2).Parallel("1").Reserve("1")).pod(0, "0").pod(0, "1")
 		}},
-		{"an entry of reserveOrdinals that can't be read is reported, and the others hold", func(t *testing.T) *stage {
+		{"an invalid entry of reserveOrdinals is reported, and the others apply", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(2).Parallel("1").Reserve("0", "5-3"))
 		}},
@@ -218,7 +218,7 @@ func TestPlan(t *testing.T) {
 			t.Helper()
 			return observedOf(t, web(1).Parallel("1")).pod(0, "0").pod(0, "1").pod(0, "2")
 		}},
-		{"a pod that has ended is deleted, and its place waits", func(t *testing.T) *stage { t.Helper(); return observedOf(t, web(2)).pod(0, "0", ended).pod(0, "1") }},
+		{"a pod that has ended is deleted, and re-created by a later reconcile", func(t *testing.T) *stage { t.Helper(); return observedOf(t, web(2)).pod(0, "0", ended).pod(0, "1") }},
 		{"the highest ordinal is updated first, down to the partition", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, next(web(4).Parallel("5").Partition(2)), web(4)).pod(0, "0").pod(0, "1").pod(0, "2").pod(0, "3")
@@ -227,7 +227,7 @@ func TestPlan(t *testing.T) {
 			t.Helper()
 			return observedOf(t, next(web(3)), web(3)).pod(0, "0").pod(0, "1").pod(0, "2")
 		}},
-		{"a budget that rounds to nothing is one", func(t *testing.T) *stage {
+		{"a budget that rounds to 0 is 1", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, next(web(3).Parallel("10%")), web(3)).pod(0, "0").pod(0, "1").pod(0, "2")
 		}},
@@ -235,151 +235,151 @@ func TestPlan(t *testing.T) {
 			t.Helper()
 			return observedOf(t, next(web(3)), web(3)).pod(0, "0", unready).pod(0, "1").pod(0, "2", unready)
 		}},
-		{"below the partition a pod is made at the old revision", func(t *testing.T) *stage {
+		{"below the partition a pod is created at the current revision", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, next(web(3).Partition(1)), web(3)).pod(1, "1").pod(1, "2")
 		}},
-		{"without an order the preferred pod goes first, and then the highest ordinal", func(t *testing.T) *stage {
+		{"unordered, the pod with priority is updated first, and then the highest ordinal", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, next(web(4).Parallel("2").Partition(1).InPlace().Spec(preferred)), web(4).InPlace()).
 				pod(0, "0", first).pod(0, "1").pod(0, "2").pod(0, "3")
 		}},
-		{"what goes first can't be read", func(t *testing.T) *stage {
+		{"an invalid priority is reported, and holds updates", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(1).Parallel("1").Spec(preferred).Spec(func(s *appsv1beta1.StatefulSetSpec) {
 				s.UpdateStrategy.RollingUpdate.UnorderedUpdate.PriorityStrategy.WeightPriority[0].MatchSelector.MatchLabels = map[string]string{"a b": "c"}
 			})).pod(0, "0")
 		}},
-		{"on delete nothing is updated, and new pods are new", func(t *testing.T) *stage {
+		{"OnDelete updates nothing, and new pods are at the update revision", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, next(web(2).Spec(func(s *appsv1beta1.StatefulSetSpec) {
 				s.UpdateStrategy = appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
 			})), web(2)).pod(0, "1")
 		}},
-		{"a named pod goes whatever the partition", func(t *testing.T) *stage {
+		{"a pod to delete is deleted whatever the partition", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, next(web(2).Partition(2)), web(2)).pod(0, "0", toDelete).pod(0, "1")
 		}},
-		{"a pod of nobody is adopted, and none is made in its place", func(t *testing.T) *stage {
+		{"an orphan is adopted, and no pod of its name is created", func(t *testing.T) *stage {
 			t.Helper()
 			s := observedOf(t, web(2).Parallel("1")).pod(0, "0").pod(0, "1")
 			s.overlap = ownership.Overlap{Orphans: s.pods}
 			s.pods = s.pods[:1]
 			return s
 		}},
-		{"a pod that lost the label of its name gets it again, unless it goes", func(t *testing.T) *stage {
+		{"a pod that lost the label of its name gets it again, unless it is terminating", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(2)).pod(0, "0", unnamed).pod(0, "1", unnamed, going)
 		}},
-		{"a pod that waits for a lost claim gets it anew", func(t *testing.T) *stage {
+		{"a lost PVC that a pending pod waits for is re-created", func(t *testing.T) *stage {
 			t.Helper()
-			s := observedOf(t, web(1).Claims("data")).pod(0, "0", pending)
-			delete(s.claims, "data-web-0")
+			s := observedOf(t, web(1).PVCs("data")).pod(0, "0", pending)
+			delete(s.pvcs, "data-web-0")
 			return s
 		}},
-		{"a spare one gets none", func(t *testing.T) *stage {
+		{"not for a pod that is not wanted", func(t *testing.T) *stage {
 			t.Helper()
-			s := observedOf(t, web(1).Claims("data")).pod(0, "0").pod(0, "1", pending)
-			delete(s.claims, "data-web-1")
+			s := observedOf(t, web(1).PVCs("data")).pod(0, "0").pod(0, "1", pending)
+			delete(s.pvcs, "data-web-1")
 			return s
 		}},
-		{"a pod on a node whose claim is being deleted is made anew", func(t *testing.T) *stage {
+		{"a pod on a node whose PVC is being deleted is re-created", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(1).Claims("data")).pod(0, "0").claim("data-web-0", deleted)
+			return observedOf(t, web(1).PVCs("data")).pod(0, "0").pvc("data-web-0", deleted)
 		}},
-		{"a new pod waits for a claim that is being deleted", func(t *testing.T) *stage {
+		{"a new pod waits for a PVC that is being deleted", func(t *testing.T) *stage {
 			t.Helper()
-			s := observedOf(t, web(1).Claims("data")).pod(0, "0").claim("data-web-0", deleted)
+			s := observedOf(t, web(1).PVCs("data")).pod(0, "0").pvc("data-web-0", deleted)
 			s.pods = nil
 			return s
 		}},
-		{"and for one that goes with a former pod", func(t *testing.T) *stage {
+		{"and for one that is owned by a former pod", func(t *testing.T) *stage {
 			t.Helper()
-			s := observedOf(t, web(2).Claims("data")).pod(0, "0").pod(0, "1").claim("data-web-1", of(former))
+			s := observedOf(t, web(2).PVCs("data")).pod(0, "0").pod(0, "1").pvc("data-web-1", of(former))
 			s.pods = s.pods[:1]
 			return s
 		}},
-		{"claims are given to the pod that is scaled in before it is deleted", func(t *testing.T) *stage {
+		{"scale-in makes the pod the owner of its PVCs before deleting it", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(1).Claims("data").Keep(goes, goes)).pod(0, "0").pod(0, "1").claim("data-web-1", of(ofSet(t)))
+			return observedOf(t, web(1).PVCs("data").Keep(goes, goes)).pod(0, "0").pod(0, "1").pvc("data-web-1", of(ofSet(t)))
 		}},
-		{"but not while the ordinals can't all be read", func(t *testing.T) *stage {
+		{"but not while reserveOrdinals is invalid", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(1).Claims("data").Keep(remains, goes).Reserve("5-3")).pod(0, "0").pod(0, "1")
+			return observedOf(t, web(1).PVCs("data").Keep(remains, goes).Reserve("5-3")).pod(0, "0").pod(0, "1")
 		}},
-		{"and taken back when the pod is wanted again", func(t *testing.T) *stage {
+		{"a pod that is wanted again is removed from the owners", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(2).Claims("data").Keep(remains, goes)).pod(0, "0").pod(0, "1").claim("data-web-1", of(ofPod))
+			return observedOf(t, web(2).PVCs("data").Keep(remains, goes)).pod(0, "0").pod(0, "1").pvc("data-web-1", of(ofPod))
 		}},
-		{"but not from one that goes", func(t *testing.T) *stage {
+		{"but not one that is terminating", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(2).Claims("data").Keep(remains, goes)).pod(0, "0").pod(0, "1", going).claim("data-web-1", of(ofPod))
+			return observedOf(t, web(2).PVCs("data").Keep(remains, goes)).pod(0, "0").pod(0, "1", going).pvc("data-web-1", of(ofPod))
 		}},
-		{"unless claims are to stay now", func(t *testing.T) *stage {
+		{"unless the policy is to keep PVCs now", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(1).Claims("data").Keep(remains, remains)).pod(0, "0").pod(0, "1", going).claim("data-web-1", of(ofPod))
+			return observedOf(t, web(1).PVCs("data").Keep(remains, remains)).pod(0, "0").pod(0, "1", going).pvc("data-web-1", of(ofPod))
 		}},
-		{"a set that keeps its claims owns none, also where their pod is gone", func(t *testing.T) *stage {
+		{"a set that keeps its PVCs owns none, also where their pod is gone", func(t *testing.T) *stage {
 			t.Helper()
-			s := observedOf(t, web(1).Claims("data").Keep(remains, remains)).pod(0, "0").pod(0, "1").
-				claim("data-web-0", of(ofSet(t))).claim("data-web-1", of(ofSet(t)))
+			s := observedOf(t, web(1).PVCs("data").Keep(remains, remains)).pod(0, "0").pod(0, "1").
+				pvc("data-web-0", of(ofSet(t))).pvc("data-web-1", of(ofSet(t)))
 			s.pods = s.pods[:1]
 			return s
 		}},
 		{"without the gate the policy deletes nothing: the owners of PVCs are removed", func(t *testing.T) *stage {
 			t.Helper()
-			s := observedOf(t, web(1).Claims("data").Keep(goes, goes)).pod(0, "0").pod(0, "1").pod(0, "2")
-			s.claim("data-web-0", of(ofSet(t))).claim("data-web-1", of(ofPod)).claim("data-web-2", of(ofSet(t)))
+			s := observedOf(t, web(1).PVCs("data").Keep(goes, goes)).pod(0, "0").pod(0, "1").pod(0, "2")
+			s.pvc("data-web-0", of(ofSet(t))).pvc("data-web-1", of(ofPod)).pvc("data-web-2", of(ofSet(t)))
 			s.pods = s.pods[:2]
-			s.gates.DeleteClaims = false
+			s.gates.DeletePVCs = false
 			return s
 		}},
-		{"a claim that somebody else controls is left alone", func(t *testing.T) *stage {
+		{"a PVC with another controller is left alone", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(1).Claims("data").Keep(goes, goes)).pod(0, "0").
-				claim("data-web-0", of(metav1.OwnerReference{Kind: "Backup", UID: "x", Controller: new(true)}))
+			return observedOf(t, web(1).PVCs("data").Keep(goes, goes)).pod(0, "0").
+				pvc("data-web-0", of(metav1.OwnerReference{Kind: "Backup", UID: "x", Controller: new(true)}))
 		}},
-		{"#1699: claims grow without a pod rollout, no more at a time than pods may be unavailable", func(t *testing.T) *stage {
+		{"#1699: PVCs are resized without a rollout, no more at a time than pods may be unavailable", func(t *testing.T) *stage {
 			t.Helper()
-			s := fast(observedOf(t, web(4).Parallel("2").Claims("data").Partition(1)).pod(0, "0").pod(0, "1").pod(0, "2").pod(0, "3"))
-			s.claim("data-web-3", sized("2Gi", "1Gi"))
+			s := fast(observedOf(t, web(4).Parallel("2").PVCs("data").Partition(1)).pod(0, "0").pod(0, "1").pod(0, "2").pod(0, "3"))
+			s.pvc("data-web-3", sized("2Gi", "1Gi"))
 			return wantsMore(s)
 		}},
-		{"the claim of an old pod grows before the pod is updated", func(t *testing.T) *stage {
+		{"the PVC of an old pod is resized before the pod is updated", func(t *testing.T) *stage {
 			t.Helper()
-			s := fast(observedOf(t, next(web(2).Claims("data")), web(2).Claims("data")).pod(0, "0").pod(0, "1"))
+			s := fast(observedOf(t, next(web(2).PVCs("data")), web(2).PVCs("data")).pod(0, "0").pod(0, "1"))
 			return wantsMore(s)
 		}},
-		{"and the pod waits until it has", func(t *testing.T) *stage {
+		{"and the pod waits until it is", func(t *testing.T) *stage {
 			t.Helper()
-			s := fast(observedOf(t, next(web(2).Claims("data")), web(2).Claims("data")).pod(0, "0").pod(0, "1"))
-			s.claim("data-web-1", sized("2Gi", "1Gi"))
+			s := fast(observedOf(t, next(web(2).PVCs("data")), web(2).PVCs("data")).pod(0, "0").pod(0, "1"))
+			s.pvc("data-web-1", sized("2Gi", "1Gi"))
 			return wantsMore(s)
 		}},
-		{"but not for what only a new mount can do", func(t *testing.T) *stage {
+		{"but not for a file system resize, which needs a new mount", func(t *testing.T) *stage {
 			t.Helper()
-			s := fast(observedOf(t, next(web(1).Claims("data").Resize()), web(1).Claims("data")).pod(0, "0"))
-			return s.claim("data-web-0", sized("2Gi", "1Gi")).claim("data-web-0", func(c *corev1.PersistentVolumeClaim) {
+			s := fast(observedOf(t, next(web(1).PVCs("data").Resize()), web(1).PVCs("data")).pod(0, "0"))
+			return s.pvc("data-web-0", sized("2Gi", "1Gi")).pvc("data-web-0", func(c *corev1.PersistentVolumeClaim) {
 				c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{
 					Type: corev1.PersistentVolumeClaimFileSystemResizePending, Status: corev1.ConditionTrue,
 				}}
 			})
 		}},
-		{"a class that lets no claim grow is told, and holds the update", func(t *testing.T) *stage {
+		{"a storage class that does not allow resizing is reported, and holds the update", func(t *testing.T) *stage {
 			t.Helper()
-			s := observedOf(t, next(web(1).Claims("data").Resize()), web(1).Claims("data")).pod(0, "0").claim("data-web-0", sized("512Mi", "512Mi"))
+			s := observedOf(t, next(web(1).PVCs("data").Resize()), web(1).PVCs("data")).pod(0, "0").pvc("data-web-0", sized("512Mi", "512Mi"))
 			s.classes = map[string]bool{"": false, "fast": false}
 			return s
 		}},
-		{"so is a claim of another class", func(t *testing.T) *stage {
+		{"so is a PVC of another class", func(t *testing.T) *stage {
 			t.Helper()
-			return fast(observedOf(t, next(web(1).Claims("data").Resize()), web(1).Claims("data")).pod(0, "0").
-				claim("data-web-0", func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("slow") }))
+			return fast(observedOf(t, next(web(1).PVCs("data").Resize()), web(1).PVCs("data")).pod(0, "0").
+				pvc("data-web-0", func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("slow") }))
 		}},
-		{"and one whose volume can't grow", func(t *testing.T) *stage {
+		{"and one whose volume can't be resized", func(t *testing.T) *stage {
 			t.Helper()
-			return fast(observedOf(t, next(web(1).Claims("data").Resize()), web(1).Claims("data")).pod(0, "0").
-				claim("data-web-0", sized("2Gi", "1Gi")).claim("data-web-0", func(c *corev1.PersistentVolumeClaim) {
+			return fast(observedOf(t, next(web(1).PVCs("data").Resize()), web(1).PVCs("data")).pod(0, "0").
+				pvc("data-web-0", sized("2Gi", "1Gi")).pvc("data-web-0", func(c *corev1.PersistentVolumeClaim) {
 				c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{
 					Type: corev1.PersistentVolumeClaimControllerResizeError, Status: corev1.ConditionTrue,
 					Message: "no room", LastTransitionTime: metav1.NewTime(start),
@@ -388,39 +388,39 @@ func TestPlan(t *testing.T) {
 		}},
 		{"and one whose volume is lost", func(t *testing.T) *stage {
 			t.Helper()
-			return fast(observedOf(t, next(web(1).Claims("data").Resize()), web(1).Claims("data")).pod(0, "0").
-				claim("data-web-0", func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }))
+			return fast(observedOf(t, next(web(1).PVCs("data").Resize()), web(1).PVCs("data")).pod(0, "0").
+				pvc("data-web-0", func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }))
 		}},
-		{"and one that has been growing for too long", func(t *testing.T) *stage {
+		{"and one that has been resizing for too long", func(t *testing.T) *stage {
 			t.Helper()
-			return fast(observedOf(t, next(web(2).Claims("data").Resize()), web(2).Claims("data")).pod(0, "0").pod(0, "1").
-				claim("data-web-0", growing(now.Add(-time.Minute))).claim("data-web-1", growing(now.Add(-time.Hour))))
+			return fast(observedOf(t, next(web(2).PVCs("data").Resize()), web(2).PVCs("data")).pod(0, "0").pod(0, "1").
+				pvc("data-web-0", growing(now.Add(-time.Minute))).pvc("data-web-1", growing(now.Add(-time.Hour))))
 		}},
 		{"and one that nothing has begun to resize for too long", func(t *testing.T) *stage {
 			t.Helper()
-			return fast(observedOf(t, next(web(2).Claims("data").Resize()), web(2).Claims("data")).pod(0, "0").pod(0, "1").
-				claim("data-web-0", awaitsResize(now.Add(-time.Minute))).claim("data-web-1", awaitsResize(now.Add(-time.Hour))))
+			return fast(observedOf(t, next(web(2).PVCs("data").Resize()), web(2).PVCs("data")).pod(0, "0").pod(0, "1").
+				pvc("data-web-0", awaitsResize(now.Add(-time.Minute))).pvc("data-web-1", awaitsResize(now.Add(-time.Hour))))
 		}},
 		{"and one without a storage class", func(t *testing.T) *stage {
 			t.Helper()
-			s := observedOf(t, web(1).Claims("data").Resize()).pod(0, "0").claim("data-web-0", sized("512Mi", "512Mi"))
-			s.set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName, s.claims["data-web-0"].Spec.StorageClassName = nil, nil
+			s := observedOf(t, web(1).PVCs("data").Resize()).pod(0, "0").pvc("data-web-0", sized("512Mi", "512Mi"))
+			s.set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName, s.pvcs["data-web-0"].Spec.StorageClassName = nil, nil
 			return fast(s)
 		}},
-		{"a claim larger than its template stays", func(t *testing.T) *stage {
+		{"a PVC larger than its template is left alone", func(t *testing.T) *stage {
 			t.Helper()
-			return fast(observedOf(t, web(1).Claims("data").Resize()).pod(0, "0").claim("data-web-0", sized("2Gi", "2Gi")))
+			return fast(observedOf(t, web(1).PVCs("data").Resize()).pod(0, "0").pvc("data-web-0", sized("2Gi", "2Gi")))
 		}},
-		{"without the gates claims are left alone", func(t *testing.T) *stage {
+		{"without the gates PVCs are left alone", func(t *testing.T) *stage {
 			t.Helper()
-			s := observedOf(t, web(1).Claims("data").Resize().Keep(goes, goes)).pod(0, "0").claim("data-web-0", sized("512Mi", "512Mi"))
+			s := observedOf(t, web(1).PVCs("data").Resize().Keep(goes, goes)).pod(0, "0").pvc("data-web-0", sized("512Mi", "512Mi"))
 			s.gates = Gates{}
 			return s
 		}},
-		{"#2343: a new claim template makes a pod anew where its image would change in place", func(t *testing.T) *stage {
+		{"#2343: a new volumeClaimTemplate re-creates a pod that would otherwise be updated in place", func(t *testing.T) *stage {
 			t.Helper()
-			s := observedOf(t, next(web(1).InPlace().Claims("data")), web(1).InPlace().Claims("data")).pod(0, "0")
-			s.set.Spec.VolumeClaimTemplates = web(1).Claims("data", "logs").Obj().Spec.VolumeClaimTemplates
+			s := observedOf(t, next(web(1).InPlace().PVCs("data")), web(1).InPlace().PVCs("data")).pod(0, "0")
+			s.set.Spec.VolumeClaimTemplates = web(1).PVCs("data", "logs").Obj().Spec.VolumeClaimTemplates
 			return s
 		}},
 	}
@@ -428,7 +428,7 @@ func TestPlan(t *testing.T) {
 	for _, tt := range tests {
 		o := tt.world(t).observed
 		fmt.Fprintf(&got, "%s:\n%s\n", tt.name, text(plan(o, now)))
-		testkit.SamePlan(t, o.pods, Registration().Fields.Strip, func(pods []*corev1.Pod) string {
+		testkit.RequireSamePlan(t, o.pods, Registration().Fields.Strip, func(pods []*corev1.Pod) string {
 			o.pods = pods
 			return text(plan(o, now))
 		})
@@ -436,38 +436,38 @@ func TestPlan(t *testing.T) {
 	golden.Equal(t, "plan", got.String())
 }
 
-func TestAClassThatLetsNoClaimGrowIsLookedAtAgain(t *testing.T) {
+func TestAClassThatLetsNoPVCGrowIsReadAgain(t *testing.T) {
 	t.Parallel()
-	s := observedOf(t, web(1).Claims("data").Resize()).pod(0, "0").claim("data-web-0", sized("512Mi", "512Mi"))
+	s := observedOf(t, web(1).PVCs("data").Resize()).pod(0, "0").pvc("data-web-0", sized("512Mi", "512Mi"))
 	s.classes = map[string]bool{"": false, "fast": true}
-	require.Zero(t, plan(s.observed, now).Recheck, "the claim tells when it has grown")
+	require.Zero(t, plan(s.observed, now).Recheck, "an event of the PVC follows")
 	s.classes = map[string]bool{"": false, "fast": false}
-	require.Equal(t, storageClassRecheck, plan(s.observed, now).Recheck, "nothing tells of a class")
+	require.Equal(t, storageClassRecheck, plan(s.observed, now).Recheck, "storage classes are not watched")
 }
 
-func TestWhatWaitsInOrderForTooLongIsTold(t *testing.T) {
+func TestAStalledOrderedRolloutIsReported(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name, want string
 		stage      *stage
 	}{
 		{
-			"pods that wait to be made", "no pod became available since 2026-11-21T09:00:00Z: 2 new pods wait: slot 0 has no available pod",
+			"pods that wait to be created", "no pod became available since 2026-11-21T09:00:00Z: 2 new pods wait: slot 0 has no available pod",
 			observedOf(t, web(3)).pod(0, "0", unready),
 		},
 		{
 			"pods that wait to be deleted", "no pod became available since 2026-11-21T09:00:00Z: 1 spare pods wait: slot 0 has no available pod",
 			observedOf(t, web(1)).pod(0, "0", unready).pod(0, "1"),
 		},
-		{"nothing, while one is about to be available", "", observedOf(t, web(3).Spec(func(s *appsv1beta1.StatefulSetSpec) {
+		{"nothing, while a pod becomes available soon", "", observedOf(t, web(3).Spec(func(s *appsv1beta1.StatefulSetSpec) {
 			s.UpdateStrategy.RollingUpdate.MinReadySeconds = new(int32(2 * time.Hour / time.Second))
 		})).pod(0, "0")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			w := plan(tc.stage.observed, now)
-			require.Equal(t, tc.want, w.Stalled.Message)
-			require.Equal(t, tc.want != "", w.Stalled.Scale, "it is of scaling, not of an update")
+			p := plan(tc.stage.observed, now)
+			require.Equal(t, tc.want, p.Stalled.Message)
+			require.Equal(t, tc.want != "", p.Stalled.Scale, "it is a failure to scale, not to update")
 		})
 	}
 }
@@ -475,7 +475,7 @@ func TestWhatWaitsInOrderForTooLongIsTold(t *testing.T) {
 func TestReplicasTakeNoMemory(t *testing.T) {
 	t.Parallel()
 	const all = 2_000_000_000
-	s := observedOf(t, web(all).Claims("data").Spec(func(s *appsv1beta1.StatefulSetSpec) {
+	s := observedOf(t, web(all).PVCs("data").Spec(func(s *appsv1beta1.StatefulSetSpec) {
 		s.PodManagementPolicy = appsv1.ParallelPodManagement
 		s.UpdateStrategy.RollingUpdate.Partition = new(int32(1001))
 	})).pod(0, "3").pod(0, "1001").pod(0, "1999999999").pod(0, "2000000000")
@@ -485,7 +485,7 @@ func TestReplicasTakeNoMemory(t *testing.T) {
 	require.Len(t, creates, rollout.MaxCreates)
 	require.Equal(t, "0", creates[0].Slot)
 	require.Equal(t, "999", creates[len(creates)-1].Slot)
-	require.Equal(t, []rollout.Slot{{Key: "1000", Old: true}, {Key: "1001"}, {Key: "1999999999"}}, p.slots[1000:], "what has a pod or a PVC is listed")
+	require.Equal(t, []rollout.Slot{{Key: "1000", Old: true}, {Key: "1001"}, {Key: "1999999999"}}, p.slots[1000:], "ordinals with a pod or a PVC are listed")
 	require.Equal(t, []rollout.Hold{{
 		Reason: rollout.ReasonBurst, Pods: all - 2 - rollout.MaxCreates,
 		Why: fmt.Sprintf("%d new pods wait: 1000 are created at a time", all-2-rollout.MaxCreates),

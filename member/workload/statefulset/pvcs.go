@@ -36,7 +36,7 @@ const storageClassRecheck = time.Minute
 
 // ownershipTransfer gives a PVC another owner.
 type ownershipTransfer struct {
-	claim *corev1.PersistentVolumeClaim
+	pvc *corev1.PersistentVolumeClaim
 	// slot is that of the pod that has become, or is no longer, an owner.
 	slot string
 	from []types.UID
@@ -44,7 +44,7 @@ type ownershipTransfer struct {
 }
 
 // resize gives a PVC the size in its template.
-type resize struct{ claim, template *corev1.PersistentVolumeClaim }
+type resize struct{ pvc, template *corev1.PersistentVolumeClaim }
 
 // planPVCs plans for PVCs. They outlive their pods, and the controller never deletes them.
 func (p *planned) planPVCs(o observed, g rollout.Goal, now time.Time) {
@@ -75,13 +75,13 @@ func (p *planned) planPVCs(o observed, g rollout.Goal, now time.Time) {
 // missing returns the PVCs of an ordinal that do not exist.
 func (o *observed) missing(ordinal string) []*corev1.PersistentVolumeClaim {
 	return slices.DeleteFunc(newPVCs(o.set, o.gates, ordinal), func(c *corev1.PersistentVolumeClaim) bool {
-		return o.claims[c.Name] != nil
+		return o.pvcs[c.Name] != nil
 	})
 }
 
-// holdCreates drops steps that create a pod whose name an orphan has, which is adopted instead, and those with a PVC that is about to
-// be deleted: it is terminating, or it is owned by a former pod of that name or a former set, and the garbage collector has yet to
-// delete it. It returns the names of the pods that wait for PVCs.
+// holdCreates drops steps that create a pod whose name an orphan has, which is adopted instead, and those with a PVC that is
+// about to be deleted: it is terminating, or it is owned by a former pod of that name or a former set, and the garbage collector
+// has yet to delete it. It returns the names of the pods that wait for PVCs.
 func (p *planned) holdCreates(o observed) (held []string) {
 	before := len(p.Steps)
 	p.Steps = slices.DeleteFunc(p.Steps, func(s podset.Step) bool {
@@ -93,8 +93,8 @@ func (p *planned) holdCreates(o observed) (held []string) {
 			return true
 		}
 		for i := range o.set.Spec.VolumeClaimTemplates {
-			claim := o.claims[pvcNames(pod)(o.set.Spec.VolumeClaimTemplates[i].Name)]
-			if claim != nil && (claim.DeletionTimestamp != nil || slices.ContainsFunc(claim.OwnerReferences, func(ref metav1.OwnerReference) bool {
+			pvc := o.pvcs[pvcNames(pod)(o.set.Spec.VolumeClaimTemplates[i].Name)]
+			if pvc != nil && (pvc.DeletionTimestamp != nil || slices.ContainsFunc(pvc.OwnerReferences, func(ref metav1.OwnerReference) bool {
 				return ref.Kind == "Pod" && ref.Name == pod || ref.Kind == Kind().Kind && ref.Name == o.set.Name && ref.UID != o.set.UID
 			})) {
 				held = append(held, pod)
@@ -111,13 +111,13 @@ func (p *planned) holdCreates(o observed) (held []string) {
 	return held
 }
 
-// detectStalledPVC finds the PVC of these pods that has been terminating for the longest time, if that is longer than the deadline:
-// another controller's finalizer may hold it.
+// detectStalledPVC finds the PVC of these pods that has been terminating for the longest time, if that is longer than the
+// deadline: another controller's finalizer may hold it.
 func (p *planned) detectStalledPVC(o observed, pods []string, now time.Time) {
 	var first *corev1.PersistentVolumeClaim
 	for _, pod := range pods {
 		for name := range o.pvcsOf(pod) {
-			c := o.claims[name]
+			c := o.pvcs[name]
 			if c != nil && c.DeletionTimestamp != nil && (first == nil || c.DeletionTimestamp.Before(first.DeletionTimestamp)) {
 				first = c
 			}
@@ -136,19 +136,19 @@ func (p *planned) detectStalledPVC(o observed, pods []string, now time.Time) {
 		"held by "+strings.Join(first.Finalizers, ", "))
 }
 
-// retention tells whether PVCs are deleted with their set, and with a pod that is scaled in: neither while the gate is off.
+// retention reports whether PVCs are deleted with their set, and with a pod that is scaled in: neither while the gate is off.
 func retention(set *appsv1beta1.StatefulSet, g Gates) (deleted, scaled bool) {
 	p := set.Spec.PersistentVolumeClaimRetentionPolicy
-	if p == nil || !g.DeleteClaims {
+	if p == nil || !g.DeletePVCs {
 		return false, false
 	}
 	const remove = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 	return p.WhenDeleted == remove, p.WhenScaled == remove
 }
 
-// planOwners plans the owners of PVCs with which they are to be deleted: the set, or a pod in an ordinal that is not wanted. A PVC
-// without a pod gets no owner, because it was kept under a former policy, which a new one does not undo. But it is no longer deleted
-// with a set that is to keep its PVCs. With the gate off every set keeps them, also those that got an owner while it was on.
+// planOwners plans the owners of PVCs with which they are to be deleted: the set, or a pod in an ordinal that is not wanted. A
+// PVC without a pod gets no owner, because it was kept under a former policy, which a new one does not undo. But it is no longer
+// deleted with a set that is to keep its PVCs. With the gate off every set keeps them, also those that got an owner while it was on.
 func (p *planned) planOwners(o observed, wanted map[string]bool) {
 	withSet, withPod := retention(o.set, o.gates)
 	withPod = withPod && p.Ignored == "" // Else it is unknown which ordinals are wanted, and data could be lost.
@@ -157,69 +157,69 @@ func (p *planned) planOwners(o observed, wanted map[string]bool) {
 		members[p.Pods[i].Key] = &p.Pods[i]
 	}
 	ofSet := metav1.NewControllerRef(o.set, Kind())
-	for _, name := range slices.Sorted(maps.Keys(o.claims)) {
-		claim, m := o.claims[name], members[podOfPVC(o.set, name)]
-		ours := owns(claim, o.set.UID)
+	for _, name := range slices.Sorted(maps.Keys(o.pvcs)) {
+		pvc, m := o.pvcs[name], members[podOfPVC(o.set, name)]
+		ours := owns(pvc, o.set.UID)
 		switch {
-		case o.template(name) == nil || claim.DeletionTimestamp != nil || foreign(claim, o.set, m):
+		case o.template(name) == nil || pvc.DeletionTimestamp != nil || foreign(pvc, o.set, m):
 		case m == nil && ours && !withSet:
-			p.transfer(claim, ordinalIn(o.set, podOfPVC(o.set, name)), []types.UID{o.set.UID}, nil)
+			p.transfer(pvc, ordinalIn(o.set, podOfPVC(o.set, name)), []types.UID{o.set.UID}, nil)
 		case m == nil:
 		case !wanted[m.Slot] && withPod:
-			if !owns(claim, m.Object.UID) || ours {
-				p.transfer(claim, m.Slot, []types.UID{o.set.UID}, &metav1.OwnerReference{
+			if !owns(pvc, m.Object.UID) || ours {
+				p.transfer(pvc, m.Slot, []types.UID{o.set.UID}, &metav1.OwnerReference{
 					APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod", Name: m.Key, UID: m.Object.UID, Controller: new(true),
 				})
 			}
-		case m.Inactive && withPod && owns(claim, m.Object.UID):
+		case m.Inactive && withPod && owns(pvc, m.Object.UID):
 			// It is deleted, and the next pod of its name gets a new one.
-		case ours != withSet || owns(claim, m.Object.UID):
+		case ours != withSet || owns(pvc, m.Object.UID):
 			var to *metav1.OwnerReference
 			if withSet {
 				to = ofSet
 			}
-			p.transfer(claim, m.Slot, []types.UID{o.set.UID, m.Object.UID}, to)
+			p.transfer(pvc, m.Slot, []types.UID{o.set.UID, m.Object.UID}, to)
 		}
 	}
 }
 
 // transfer plans to replace the owners from, of those that the PVC has, by to.
-func (p *planned) transfer(claim *corev1.PersistentVolumeClaim, slot string, from []types.UID, to *metav1.OwnerReference) {
-	h := ownershipTransfer{claim: claim, slot: slot}
-	if to != nil && !owns(claim, to.UID) {
+func (p *planned) transfer(pvc *corev1.PersistentVolumeClaim, slot string, from []types.UID, to *metav1.OwnerReference) {
+	h := ownershipTransfer{pvc: pvc, slot: slot}
+	if to != nil && !owns(pvc, to.UID) {
 		h.to = append(h.to, *to)
 	}
 	for _, uid := range from {
-		if owns(claim, uid) && (to == nil || to.UID != uid) {
+		if owns(pvc, uid) && (to == nil || to.UID != uid) {
 			h.from = append(h.from, uid)
 		}
 	}
 	p.transfers = append(p.transfers, h)
 }
 
-func owns(claim *corev1.PersistentVolumeClaim, uid types.UID) bool {
-	return slices.ContainsFunc(claim.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == uid })
+func owns(pvc *corev1.PersistentVolumeClaim, uid types.UID) bool {
+	return slices.ContainsFunc(pvc.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == uid })
 }
 
-// foreign tells whether a PVC has another controller, or is owned by a former pod.
-func foreign(claim *corev1.PersistentVolumeClaim, set *appsv1beta1.StatefulSet, m *podset.Pod) bool {
-	return slices.ContainsFunc(claim.OwnerReferences, func(ref metav1.OwnerReference) bool {
+// foreign reports whether a PVC has another controller, or is owned by a former pod.
+func foreign(pvc *corev1.PersistentVolumeClaim, set *appsv1beta1.StatefulSet, m *podset.Pod) bool {
+	return slices.ContainsFunc(pvc.OwnerReferences, func(ref metav1.OwnerReference) bool {
 		return (ptr.Deref(ref.Controller, false) || ref.Kind == "Pod") && ref.UID != set.UID && (m == nil || ref.UID != m.Object.UID)
 	})
 }
 
-// resizes tells whether existing PVCs follow their templates.
+// resizes reports whether existing PVCs follow their templates.
 func (o *observed) resizes() bool {
-	return o.gates.ResizeClaims && o.set.Spec.VolumeClaimUpdateStrategy.Type == appsv1beta1.StatefulSetClaimOnPodRollingUpdate
+	return o.gates.ResizePVCs && o.set.Spec.VolumeClaimUpdateStrategy.Type == appsv1beta1.StatefulSetClaimOnPodRollingUpdate
 }
 
 // template returns the template of a PVC of the set, nil if it was removed.
-func (o *observed) template(claim string) *corev1.PersistentVolumeClaim {
-	pod := podOfPVC(o.set, claim)
+func (o *observed) template(pvc string) *corev1.PersistentVolumeClaim {
+	pod := podOfPVC(o.set, pvc)
 	if pod == "" {
 		return nil
 	}
-	return templateOf(o.set, claim[:len(claim)-len(pod)-1])
+	return templateOf(o.set, pvc[:len(pvc)-len(pod)-1])
 }
 
 func templateOf(set *appsv1beta1.StatefulSet, name string) *corev1.PersistentVolumeClaim {
@@ -246,44 +246,44 @@ const (
 )
 
 // compare compares a PVC with its template, which is nil if it was removed.
-func compare(claim, template *corev1.PersistentVolumeClaim) pvcState {
+func compare(pvc, template *corev1.PersistentVolumeClaim) pvcState {
 	if template == nil {
 		return pvcFits
 	}
-	asks := claim.Spec.Resources.Requests
+	asks := pvc.Spec.Resources.Requests
 	switch {
-	case !compatible(claim, template):
+	case !compatible(pvc, template):
 		return pvcIncompatible
-	case claim.Status.Phase != corev1.ClaimBound:
+	case pvc.Status.Phase != corev1.ClaimBound:
 	case larger(template.Spec.Resources.Requests, asks):
 		return pvcTooSmall
-	case condition(claim, corev1.PersistentVolumeClaimFileSystemResizePending) != nil:
+	case condition(pvc, corev1.PersistentVolumeClaimFileSystemResizePending) != nil:
 		// It is completed when a pod mounts it.
-	case larger(asks, claim.Status.Capacity):
+	case larger(asks, pvc.Status.Capacity):
 		return pvcResizing
 	}
 	return pvcFits
 }
 
-// compatible tells whether a PVC has the access modes of its template, and its storage class if that names one.
-func compatible(claim, template *corev1.PersistentVolumeClaim) bool {
-	a, b := &claim.Spec, &template.Spec
+// compatible reports whether a PVC has the access modes of its template, and its storage class if that names one.
+func compatible(pvc, template *corev1.PersistentVolumeClaim) bool {
+	a, b := &pvc.Spec, &template.Spec
 	modes := func(s *corev1.PersistentVolumeClaimSpec) []corev1.PersistentVolumeAccessMode {
 		return slices.Sorted(slices.Values(s.AccessModes))
 	}
 	return (b.StorageClassName == nil || ptr.Equal(a.StorageClassName, b.StorageClassName)) && slices.Equal(modes(a), modes(b))
 }
 
-// larger tells whether a has more storage than b.
+// larger reports whether a has more storage than b.
 func larger(a, b corev1.ResourceList) bool {
 	x, y := a[corev1.ResourceStorage], b[corev1.ResourceStorage]
 	return x.Cmp(y) > 0
 }
 
 // condition returns the condition of a PVC if it is True, and otherwise nil.
-func condition(claim *corev1.PersistentVolumeClaim, t corev1.PersistentVolumeClaimConditionType) *corev1.PersistentVolumeClaimCondition {
-	for i := range claim.Status.Conditions {
-		if c := &claim.Status.Conditions[i]; c.Type == t && c.Status == corev1.ConditionTrue {
+func condition(pvc *corev1.PersistentVolumeClaim, t corev1.PersistentVolumeClaimConditionType) *corev1.PersistentVolumeClaimCondition {
+	for i := range pvc.Status.Conditions {
+		if c := &pvc.Status.Conditions[i]; c.Type == t && c.Status == corev1.ConditionTrue {
 			return c
 		}
 	}
@@ -328,7 +328,8 @@ func (p *planned) planResizes(o observed, g rollout.Goal, now time.Time) {
 	}
 }
 
-// updatedTooSmall returns the pods at the update revision whose PVCs are too small, in the order of updates and down to the partition.
+// updatedTooSmall returns the pods at the update revision whose PVCs are too small, in the order of updates and down to the
+// partition.
 func (p *planned) updatedTooSmall(g rollout.Goal, fits map[string]pvcState) []*podset.Pod {
 	keeps := map[string]bool{}
 	for _, s := range g.Slots {
@@ -356,8 +357,8 @@ func (p *planned) updatedTooSmall(g rollout.Goal, fits map[string]pvcState) []*p
 // resizeAll plans to resize the PVCs of a pod.
 func (p *planned) resizeAll(o observed, m *podset.Pod) {
 	for name, t := range o.pvcsOf(m.Key) {
-		if c := o.claims[name]; c != nil && compare(c, t) == pvcTooSmall && o.resizable(c) {
-			p.resizes = append(p.resizes, resize{claim: c, template: t})
+		if c := o.pvcs[name]; c != nil && compare(c, t) == pvcTooSmall && o.resizable(c) {
+			p.resizes = append(p.resizes, resize{pvc: c, template: t})
 		}
 	}
 }
@@ -374,7 +375,7 @@ func (o *observed) pvcsOf(pod string) func(yield func(string, *corev1.Persistent
 	}
 }
 
-// resizable tells whether the storage class of a PVC allows resizing.
+// resizable reports whether the storage class of a PVC allows resizing.
 func (o *observed) resizable(c *corev1.PersistentVolumeClaim) bool {
 	return o.classes[ptr.Deref(c.Spec.StorageClassName, "")]
 }
@@ -383,7 +384,7 @@ func (o *observed) resizable(c *corev1.PersistentVolumeClaim) bool {
 func (p *planned) compare(o observed, m *podset.Pod, now time.Time) pvcState {
 	worst := pvcFits
 	for name, t := range o.pvcsOf(m.Key) {
-		c := o.claims[name]
+		c := o.pvcs[name]
 		if c == nil || c.DeletionTimestamp != nil {
 			continue
 		}

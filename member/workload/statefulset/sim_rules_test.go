@@ -23,14 +23,14 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// rules are what a StatefulSet keeps to at every write, whatever goes wrong.
+// rules hold at every write of a StatefulSet, under all faults.
 func rules() []sim.Rule {
 	return []sim.Rule{
 		sim.DeletesByUID(),
-		sim.OwnOnly(mine[*corev1.Pod]), sim.OwnOnly(mine[*appsv1.ControllerRevision]),
+		sim.OwnOnly(ownOrOrphan[*corev1.Pod]), sim.OwnOnly(ownOrOrphan[*appsv1.ControllerRevision]),
 		sim.OwnOnly(func(_ *sim.World, c *corev1.PersistentVolumeClaim) bool { return podOfPVC(live0(), c.Name) != "" }),
-		sim.Floor[*corev1.Pod]{
-			Name: "the budget over places holds", Good: available,
+		sim.AtLeast[*corev1.Pod]{
+			Name: "the budget over slots holds", Good: available,
 			Least: func(w *sim.World) int { g := goal(w); return len(g.Slots) - g.MaxUnavailable },
 		}.Rule(),
 		sim.Once(wantedName),
@@ -41,20 +41,20 @@ func rules() []sim.Rule {
 			}
 			return nil
 		}, active),
-		{Name: "no pod is made in an ordinal that is left out, or with claims of another", Write: inItsPlace},
-		{Name: "pods are made in order", Write: madeInOrder},
-		{Name: "pods are removed in order", Write: removedInOrder},
+		{Name: "no pod is created in a reserved ordinal, or with PVCs of another", Write: inItsSlot},
+		{Name: "pods are created in order", Write: createdInOrder},
+		{Name: "pods are deleted in order", Write: removedInOrder},
 		{Name: "the partition holds", Write: partitionHolds},
-		{Name: "no pod goes that may stay", Write: onlyWhatMayGo},
-		{Name: "claims are deleted by nobody, and go with whom the policy says", Write: policyHolds},
-		{Name: "no pod changes whose claim is still to grow", Write: growsFirst},
-		{Name: "no more claims grow at a time than pods may be unavailable", Write: growsWithinBudget},
+		{Name: "only deletable pods are deleted", Write: onlyDeletable},
+		{Name: "the controller deletes no PVC, and sets owners by the policy", Write: policyHolds},
+		{Name: "no pod is updated before its PVCs are resized", Write: growsFirst},
+		{Name: "no more PVCs are resized at a time than pods may be unavailable", Write: growsWithinBudget},
 	}
 }
 
 func live0() metav1.Object { return &metav1.ObjectMeta{Name: key.Name} }
 
-// seen is the set as the controller sees it, nil if it sees none.
+// seen is the set in the controller's cache, nil if there is none.
 func seen(w *sim.World) *appsv1beta1.StatefulSet {
 	all := sim.Cached[*appsv1beta1.StatefulSet](w)
 	if len(all) == 0 {
@@ -72,8 +72,8 @@ func goal(w *sim.World) rollout.Goal {
 	return g
 }
 
-// place is the slot of an ordinal, as the controller can know it.
-func place(w *sim.World, pod string) (rollout.Slot, bool) {
+// slot is the slot of a pod, by the controller's cache.
+func slot(w *sim.World, pod string) (rollout.Slot, bool) {
 	g := goal(w)
 	i := slices.IndexFunc(g.Slots, func(s rollout.Slot) bool {
 		return podName(&appsv1beta1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: key.Name}}, s.Key) == pod
@@ -95,14 +95,14 @@ func wantedName(w *sim.World) string {
 	}
 	for _, r := range sim.All[*appsv1.ControllerRevision](w) {
 		if revision.Equal(r, wanted) {
-			return r.Name // one that was taken over
+			return r.Name // an adopted one
 		}
 	}
 	return wanted.Name
 }
 
-// mine tells of an object of the set, or of one of nobody that it may take over.
-func mine[T client.Object](w *sim.World, o T) bool {
+// ownOrOrphan reports whether an object belongs to the set, or may be adopted.
+func ownOrOrphan[T client.Object](w *sim.World, o T) bool {
 	set := cmp.Or(live(w), seen(w))
 	return set != nil && (ownership.ControlledBy(o, set, Kind()) || metav1.GetControllerOf(o) == nil && (ordinalIn(set, o.GetName()) != "" || o.GetLabels()["app"] == set.Name))
 }
@@ -112,10 +112,10 @@ func active(w *sim.World, p *corev1.Pod) bool {
 	return set != nil && ownership.ControlledBy(p, set, Kind()) && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed
 }
 
-// available tells of a pod in a wanted place that serves.
+// available reports whether a pod in a wanted slot is available.
 func available(w *sim.World, p *corev1.Pod) bool {
 	set := seen(w)
-	_, wanted := place(w, p.Name)
+	_, wanted := slot(w, p.Name)
 	return set != nil && wanted && active(w, p) && podset.View(p, rulesOf(&set.Spec), w.Now()).Available
 }
 
@@ -124,23 +124,23 @@ func old(w *sim.World, p *corev1.Pod) bool {
 	return name != "" && !podset.AtRevision(p, name)
 }
 
-// made is the pod that a write of the controller makes, taken the one that it deletes.
-func made(c sim.Change) (*corev1.Pod, bool) {
+// created is the pod that a write of the controller creates, removed the one that it deletes.
+func created(c sim.Change) (*corev1.Pod, bool) {
 	p, ok := c.After.(*corev1.Pod)
 	return p, ok && c.Verb == sim.Create && !c.Late
 }
 
-func taken(c sim.Change) (*corev1.Pod, bool) {
+func removed(c sim.Change) (*corev1.Pod, bool) {
 	p, ok := c.Before.(*corev1.Pod)
 	return p, ok && c.Verb == sim.Delete && !c.Late && c.Err == nil
 }
 
-func inItsPlace(w *sim.World, c sim.Change) error {
-	p, ok := made(c)
+func inItsSlot(w *sim.World, c sim.Change) error {
+	p, ok := created(c)
 	if !ok {
 		return nil
 	}
-	if _, wanted := place(w, p.Name); !wanted {
+	if _, wanted := slot(w, p.Name); !wanted {
 		return fmt.Errorf("%s, and its ordinal is not wanted", c.Request)
 	}
 	if p.Labels[keys.PodIndex] != ordinalIn(live0(), p.Name) || p.Spec.Hostname != p.Name {
@@ -156,9 +156,9 @@ func inItsPlace(w *sim.World, c sim.Change) error {
 
 func inOrder(w *sim.World) bool { return goal(w).Ordered }
 
-// madeInOrder: one by one, each when all pods before it are available as the controller can know.
-func madeInOrder(w *sim.World, c sim.Change) error {
-	p, ok := made(c)
+// createdInOrder: one by one, each when all pods before it are available by the controller's cache.
+func createdInOrder(w *sim.World, c sim.Change) error {
+	p, ok := created(c)
 	if !ok || !inOrder(w) {
 		return nil
 	}
@@ -178,20 +178,20 @@ func madeInOrder(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// removedInOrder: of pods that are spare, the one with the highest ordinal goes, and none while another one is going. One that is
-// not available waits for all but one of them, unless it was prepared for it.
+// removedInOrder: of pods above replicas, the highest ordinal is deleted first, and none while another one is terminating. While
+// two others are not available, one that is not available is kept, unless it was prepared for its deletion.
 func removedInOrder(w *sim.World, c sim.Change) error {
-	p, ok := taken(c)
+	p, ok := removed(c)
 	if !ok || !inOrder(w) || p.Labels[keys.SpecifiedDelete] != "" {
 		return nil
 	}
-	if _, wanted := place(w, p.Name); wanted || p.Status.Phase == corev1.PodFailed {
+	if _, wanted := slot(w, p.Name); wanted || p.Status.Phase == corev1.PodFailed {
 		return nil
 	}
 	number := func(p *corev1.Pod) int { return must(strconv.Atoi(ordinalIn(live0(), p.Name))) }
 	waits := func(p *corev1.Pod) bool { return !podset.View(p, rulesOf(&seen(w).Spec), w.Now()).Available }
 	for _, o := range sim.Cached[*corev1.Pod](w) {
-		_, wanted := place(w, o.Name)
+		_, wanted := slot(w, o.Name)
 		switch {
 		case wanted || !ownership.ControlledBy(o, seen(w), Kind()):
 		case number(o) > number(p):
@@ -210,41 +210,41 @@ func must(n int, err error) int {
 	return n
 }
 
-// partitionHolds: an old pod in a place that the partition keeps is neither edited nor deleted for an update. Without an order,
-// as many are kept as it says.
+// partitionHolds: an old pod in a slot within the partition is neither updated nor deleted for an update. Unordered, the
+// partition is a number of pods.
 func partitionHolds(w *sim.World, c sim.Change) error {
 	before, _, edit := sim.Edited(c)
 	if !edit {
-		p, ok := taken(c)
-		if !ok || mayGo(w, p) {
+		p, ok := removed(c)
+		if !ok || deletable(w, p) {
 			return nil
 		}
 		before = p
 	}
-	slot, wanted := place(w, before.Name)
+	at, wanted := slot(w, before.Name)
 	if c.Late || !wanted || !old(w, before) {
 		return nil
 	}
-	if slot.Old {
-		return fmt.Errorf("%s is in a place that stays old", c.Request)
+	if at.Old {
+		return fmt.Errorf("%s is in a slot within the partition", c.Request)
 	}
 	left := 0
 	for _, p := range sim.Cached[*corev1.Pod](w) {
 		is := sim.Find[*corev1.Pod](w, client.ObjectKeyFromObject(p))
-		if _, wanted := place(w, p.Name); wanted && p.Name != before.Name && old(w, p) && (is == nil || old(w, is)) {
+		if _, wanted := slot(w, p.Name); wanted && p.Name != before.Name && old(w, p) && (is == nil || old(w, is)) {
 			left++
 		}
 	}
 	if n := goal(w).Partition; left < n {
-		return fmt.Errorf("%s leaves %d old pods, and %d are to stay", c.Request, left, n)
+		return fmt.Errorf("%s leaves %d old pods, and the partition is %d", c.Request, left, n)
 	}
 	return nil
 }
 
-// mayGo tells of a pod that may be deleted whatever its revision: it is named, has ended, is not wanted, or its claim is going.
-func mayGo(w *sim.World, p *corev1.Pod) bool {
+// deletable reports whether a pod may be deleted whatever its revision: it is to delete, has ended, is not wanted, or loses a PVC.
+func deletable(w *sim.World, p *corev1.Pod) bool {
 	_, named := p.Labels[keys.SpecifiedDelete]
-	_, wanted := place(w, p.Name)
+	_, wanted := slot(w, p.Name)
 	return named || !wanted || p.Status.Phase == corev1.PodFailed || slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
 		if v.PersistentVolumeClaim == nil {
 			return false
@@ -254,17 +254,17 @@ func mayGo(w *sim.World, p *corev1.Pod) bool {
 	})
 }
 
-// onlyWhatMayGo: a pod is deleted that may go anyway, or for an update that is not paused.
-func onlyWhatMayGo(w *sim.World, c sim.Change) error {
-	p, ok := taken(c)
-	if !ok || mayGo(w, p) || old(w, p) && !goal(w).Paused && goal(w).Mode != rollout.OnDelete {
+// onlyDeletable: a pod is deleted if it is deletable, or for an update that is not paused.
+func onlyDeletable(w *sim.World, c sim.Change) error {
+	p, ok := removed(c)
+	if !ok || deletable(w, p) || old(w, p) && !goal(w).Paused && goal(w).Mode != rollout.OnDelete {
 		return nil
 	}
 	return errors.New(c.String())
 }
 
-// policyHolds: a claim gets the set as owner if it is to go with the set, and a pod if it is to go with that pod, which is not
-// wanted.
+// policyHolds: a PVC gets the set as owner if it is to be deleted with the set, and a pod if it is to be deleted with that pod,
+// which is not wanted.
 func policyHolds(w *sim.World, c sim.Change) error {
 	if c.Kind.Kind != "PersistentVolumeClaim" || c.After == nil { // refused
 		return nil
@@ -272,19 +272,19 @@ func policyHolds(w *sim.World, c sim.Change) error {
 	if c.Verb == sim.Delete {
 		return errors.New(c.String())
 	}
-	set, claim := seen(w), c.After.(*corev1.PersistentVolumeClaim)
+	set, pvc := seen(w), c.After.(*corev1.PersistentVolumeClaim)
 	if set == nil || c.Late {
 		return nil
 	}
 	withSet, withPod := retention(set, on())
-	for _, ref := range claim.OwnerReferences {
+	for _, ref := range pvc.OwnerReferences {
 		if c.Before != nil && slices.ContainsFunc(c.Before.GetOwnerReferences(), func(was metav1.OwnerReference) bool { return was.UID == ref.UID }) {
 			continue
 		}
-		_, wanted := place(w, podOfPVC(set, claim.Name))
+		_, wanted := slot(w, podOfPVC(set, pvc.Name))
 		switch {
 		case ref.UID == set.UID && withSet && (wanted || !withPod):
-		case ref.Kind == "Pod" && ref.Name == podOfPVC(set, claim.Name) && withPod && !wanted:
+		case ref.Kind == "Pod" && ref.Name == podOfPVC(set, pvc.Name) && withPod && !wanted:
 		default:
 			return fmt.Errorf("%s gives it to %s %s", c.Request, ref.Kind, ref.Name)
 		}
@@ -292,32 +292,31 @@ func policyHolds(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// growsFirst: while claims follow their templates, a pod changes for an update when its own have done so, as the controller can
-// know.
+// growsFirst: where PVCs are resized, a pod is updated when its PVCs have been, by the controller's cache.
 func growsFirst(w *sim.World, c sim.Change) error {
 	before, _, edit := sim.Edited(c)
-	if p, ok := taken(c); ok && !mayGo(w, p) {
+	if p, ok := removed(c); ok && !deletable(w, p) {
 		before, edit = p, true
 	}
-	if o := seenWithClaims(w); edit && !c.Late && o.set != nil && o.resizes() && o.worst(before.Name) != pvcFits {
-		return fmt.Errorf("%s, and its claim is %d", c.Request, o.worst(before.Name))
+	if o := seenWithPVCs(w); edit && !c.Late && o.set != nil && o.resizes() && o.worst(before.Name) != pvcFits {
+		return fmt.Errorf("%s, and its PVC is %d", c.Request, o.worst(before.Name))
 	}
 	return nil
 }
 
-func seenWithClaims(w *sim.World) observed {
-	o := observed{set: seen(w), gates: on(), claims: map[string]*corev1.PersistentVolumeClaim{}}
+func seenWithPVCs(w *sim.World) observed {
+	o := observed{set: seen(w), gates: on(), pvcs: map[string]*corev1.PersistentVolumeClaim{}}
 	for _, c := range sim.Cached[*corev1.PersistentVolumeClaim](w) {
-		o.claims[c.Name] = c
+		o.pvcs[c.Name] = c
 	}
 	return o
 }
 
-// worst is how the claims of a pod stand to their templates.
+// worst returns the worst state of a pod's PVCs.
 func (o *observed) worst(pod string) pvcState {
 	worst := pvcFits
 	for name, t := range o.pvcsOf(pod) {
-		if c := o.claims[name]; c != nil {
+		if c := o.pvcs[name]; c != nil {
 			worst = max(worst, compare(c, t))
 		}
 	}
@@ -325,19 +324,19 @@ func (o *observed) worst(pod string) pvcState {
 }
 
 func growsWithinBudget(w *sim.World, c sim.Change) error {
-	claim, ok := c.After.(*corev1.PersistentVolumeClaim)
-	o := seenWithClaims(w)
-	if !ok || c.Late || c.Verb != sim.Patch || o.set == nil || !larger(claim.Spec.Resources.Requests, c.Before.(*corev1.PersistentVolumeClaim).Spec.Resources.Requests) {
+	pvc, ok := c.After.(*corev1.PersistentVolumeClaim)
+	o := seenWithPVCs(w)
+	if !ok || c.Late || c.Verb != sim.Patch || o.set == nil || !larger(pvc.Spec.Resources.Requests, c.Before.(*corev1.PersistentVolumeClaim).Spec.Resources.Requests) {
 		return nil
 	}
-	n, own := 0, podOfPVC(o.set, claim.Name)
+	n, own := 0, podOfPVC(o.set, pvc.Name)
 	for _, p := range sim.Cached[*corev1.Pod](w) {
 		if available(w, p) && p.Name != own && o.worst(p.Name) == pvcResizing {
 			n++
 		}
 	}
 	if n >= goal(w).MaxUnavailable {
-		return fmt.Errorf("%s, and %d others grow", c.Request, n)
+		return fmt.Errorf("%s, and %d others are resizing", c.Request, n)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// simulated is how StatefulSet runs in the simulator, with the rules that it keeps in every scenario.
+// simulated is StatefulSet in the simulator, with the rules that hold in every scenario.
 func simulated(t *testing.T) sim.Kind {
 	t.Helper()
 	return sim.Kind{
@@ -62,16 +62,16 @@ func simulated(t *testing.T) sim.Kind {
 			},
 		},
 		Actors: []sim.Actor{
-			sim.Provisioner{Fails: full, Static: static}, sim.Scheduler{Nodes: 3}, sim.Kubelet{Hangs: hangs}, sim.Collector{}, sim.Keeper{Serves: heldPod},
+			sim.Provisioner{Fails: full, Static: static}, sim.Scheduler{Nodes: 3}, sim.Kubelet{Unpullable: unpullable}, sim.Collector{}, sim.HookHandler{Handles: heldPod},
 		},
 		Rules: rules(), Summary: end, Describe: sim.Describe(lines),
 	}
 }
 
-// hangs tells of an image that it can't be pulled, full of a claim that its volume can't grow.
-func hangs(image string) bool { return strings.HasSuffix(image, ":bad") }
+// unpullable reports whether an image can't be pulled, full whether a PVC's volume can't be resized.
+func unpullable(image string) bool { return strings.HasSuffix(image, ":bad") }
 
-func full(claim *corev1.PersistentVolumeClaim) bool { return strings.HasPrefix(claim.Name, "full-") }
+func full(pvc *corev1.PersistentVolumeClaim) bool { return strings.HasPrefix(pvc.Name, "full-") }
 
 // static tells whether nothing resizes the volume of a PVC.
 func static(pvc *corev1.PersistentVolumeClaim) bool { return strings.HasPrefix(pvc.Name, "static-") }
@@ -84,7 +84,7 @@ func heldPod(w *sim.World, pod *corev1.Pod) bool {
 	return set != nil && set.Spec.Lifecycle != nil && active(w, pod)
 }
 
-// lines is what a story tells of a set or of a claim.
+// lines are the lines of a story about a set or a PVC.
 func lines(o client.Object) []string {
 	switch o := o.(type) {
 	case *appsv1beta1.StatefulSet:
@@ -94,21 +94,21 @@ func lines(o client.Object) []string {
 		}
 		return out
 	case *corev1.PersistentVolumeClaim:
-		return []string{claimLine(o)}
+		return []string{pvcLine(o)}
 	}
 	return nil
 }
 
-func claimLine(c *corev1.PersistentVolumeClaim) string {
+func pvcLine(c *corev1.PersistentVolumeClaim) string {
 	has, asks := c.Status.Capacity[corev1.ResourceStorage], c.Spec.Resources.Requests[corev1.ResourceStorage]
 	owners := make([]string, 0, 1)
 	for _, ref := range c.OwnerReferences {
 		owners = append(owners, ref.Kind+" "+ref.Name)
 	}
-	return fmt.Sprintf("claim %s asks for %s, has %s, goes with %v", c.Name, asks.String(), has.String(), owners)
+	return fmt.Sprintf("PVC %s requests %s, has %s, owners %v", c.Name, asks.String(), has.String(), owners)
 }
 
-// end is what a story has come to: the pods, the claims, and what the status says.
+// end is the state that a story has come to: the pods, the PVCs, and the status.
 func end(w *sim.World) string {
 	var lines []string
 	for _, p := range sim.All[*corev1.Pod](w) {
@@ -116,7 +116,7 @@ func end(w *sim.World) string {
 		lines = append(lines, fmt.Sprintf("pod %s: %s available=%t %s edit=%d", p.Name, p.Spec.Containers[0].Image, f.Available, f.Lifecycle, f.Update))
 	}
 	for _, c := range sim.All[*corev1.PersistentVolumeClaim](w) {
-		lines = append(lines, claimLine(c))
+		lines = append(lines, pvcLine(c))
 	}
 	set := live(w)
 	if set == nil {
@@ -126,17 +126,17 @@ func end(w *sim.World) string {
 	lines = append(lines, fmt.Sprintf("%d pods, %d current, %d ready, %d available; updated: %d, %d ready, %d available",
 		s.Replicas, s.CurrentReplicas, s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas, s.UpdatedAvailableReplicas))
 	for _, v := range s.VolumeClaims {
-		lines = append(lines, fmt.Sprintf("claims %s: %d, %d ready", v.VolumeClaimName, v.CompatibleReplicas, v.CompatibleReadyReplicas))
+		lines = append(lines, fmt.Sprintf("PVCs %s: %d, %d ready", v.VolumeClaimName, v.CompatibleReplicas, v.CompatibleReadyReplicas))
 	}
 	conditions := make([]string, 0, len(s.Conditions))
-	for _, c := range s.Conditions { // Their times are chance.
+	for _, c := range s.Conditions { // Their times depend on chance.
 		conditions = append(conditions, fmt.Sprintf("%s=%s: %s", c.Type, c.Status, c.Reason))
 	}
 	return strings.Join(append(lines, fmt.Sprintf("observed=%t done=%t conditions=%s",
 		s.ObservedGeneration == set.Generation, s.CurrentRevision == s.UpdateRevision, strings.Join(conditions, " "))), "\n")
 }
 
-// edit changes the spec at rest, or when the time has come.
+// edit changes the spec at rest, or when it is due.
 func edit(name string, when func(*sim.World) bool, change func(*appsv1beta1.StatefulSetSpec)) sim.Edit {
 	return sim.Edit{Name: name, When: when, Do: func(ctx context.Context, w *sim.World) error {
 		return sim.Set(ctx, w, key, func(set *appsv1beta1.StatefulSet) { change(&set.Spec) })
@@ -166,7 +166,7 @@ func onPod(name string, when func(*sim.World) bool, pod string, change func(*cor
 	}}
 }
 
-// some tells whether n pods are to run app:2, whole whether all is well with n pods of it and no other.
+// some reports whether n pods are to run app:2, whole whether n pods of an image are available and there are no others.
 func some(n int) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		return len(slices.DeleteFunc(sim.All[*corev1.Pod](w), func(p *corev1.Pod) bool {
@@ -184,7 +184,7 @@ func whole(n int, image string) func(*sim.World) bool {
 	}
 }
 
-// bound is whole, with a volume for each claim.
+// bound is whole, with a volume for each PVC.
 func bound(n int, image string) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		return whole(n, image)(w) && !slices.ContainsFunc(sim.All[*corev1.PersistentVolumeClaim](w), func(c *corev1.PersistentVolumeClaim) bool {
@@ -212,25 +212,25 @@ func TestSimulation(t *testing.T) {
 	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: stall}, all...)
 }
 
-func TestStoriesReadWell(t *testing.T) {
+func TestStoriesGolden(t *testing.T) {
 	t.Parallel()
 	for _, s := range append(scenarios(t), patient()...) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			r := sim.Run(t.Context(), simulated(t), s, sim.Schedule{})
 			require.NoError(t, r.Err)
-			golden.Equal(t, strings.ReplaceAll(s.Name, " ", "-"), sim.Tale(r.Story, key.Name)+"# the end\n"+r.Summary+"\n")
+			golden.Equal(t, strings.ReplaceAll(s.Name, " ", "-"), sim.StoryText(r.Story, key.Name)+"# the end\n"+r.Summary+"\n")
 		})
 	}
 }
 
-func TestALateWriteOfAFormerLeaderGivesNoClaimAway(t *testing.T) {
+func TestALateWriteOfAFormerLeaderTransfersNoPVC(t *testing.T) {
 	t.Parallel()
-	calm := sim.Run(t.Context(), simulated(t), keptAfterAll(), sim.Schedule{})
+	calm := sim.Run(t.Context(), simulated(t), keptByChangedPolicy(), sim.Schedule{})
 	require.NoError(t, calm.Err)
 	for at := 1; at <= calm.Writes; at++ {
 		late := sim.Schedule{Faults: []sim.Fault{{Kind: sim.LateWrite, At: at, Steps: 400}}}
-		r := sim.Run(t.Context(), simulated(t), keptAfterAll(), late)
+		r := sim.Run(t.Context(), simulated(t), keptByChangedPolicy(), late)
 		require.NoError(t, r.Err, "%s", late)
 		require.Equal(t, calm.Summary, r.Summary, "%s", late)
 	}
@@ -239,7 +239,7 @@ func TestALateWriteOfAFormerLeaderGivesNoClaimAway(t *testing.T) {
 func TestNoPVCIsDeletedOnceTheGateIsOff(t *testing.T) {
 	t.Parallel()
 	const deleted = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
-	pod, set := testkit.Pod("web-2").Obj(), web(3).Claims("data").Keep(deleted, deleted)
+	pod, set := testkit.Pod("web-2").Obj(), web(3).PVCs("data").Keep(deleted, deleted)
 	story := func() sim.Scenario {
 		s := scenario("the gate is switched off", set, holds(pod, whole(3, "app:1")), edit("scale to 2", nil, scale(2)))
 		s.Rules = []sim.Rule{noPVCDeleted()}
@@ -252,14 +252,14 @@ func TestNoPVCIsDeletedOnceTheGateIsOff(t *testing.T) {
 		started := kind.New
 		kind.New = func(p sim.Process) (reconcile.Reconciler, error) {
 			r, err := started(p)
-			r.(*Reconciler).Gates.DeleteClaims = starts == 0
+			r.(*Reconciler).Gates.DeletePVCs = starts == 0
 			starts++
 			return r, err
 		}
 		s := story()
-		s.Edits = append(s.Edits, frees(pod, allClaims("goes with []")), remove(set.Obj(), nil))
+		s.Edits = append(s.Edits, frees(pod, allPVCs("owners []")), remove(set.Obj(), nil))
 		off := sim.Run(t.Context(), kind, s, sim.Schedule{Faults: []sim.Fault{{Kind: sim.CrashAfter, At: at}}})
 		require.NoError(t, off.Err, "off after write %d", at)
-		require.Contains(t, off.Summary, "claim data-web-2 asks for 1Gi, has 1Gi, goes with []", "off after write %d", at)
+		require.Contains(t, off.Summary, "PVC data-web-2 requests 1Gi, has 1Gi, owners []", "off after write %d", at)
 	}
 }

@@ -26,18 +26,18 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Statef
 		return s, nil
 	}
 	s.ObservedGeneration, s.LabelSelector = o.set.Generation, metav1.FormatLabelSelector(o.set.Spec.Selector)
-	if a.Revision == nil { // Else the revision may not exist, and must not be named.
+	if a.Revision == nil { // Otherwise the revision may not exist.
 		s.UpdateRevision, s.CurrentRevision = p.Revision.Revision.Name, p.Current.Name
 	}
 	count(&s, p)
 	complete(&s, o.set)
-	s.VolumeClaims = claimCounts(o, p)
+	s.VolumeClaims = pvcCounts(o, p)
 
 	scale, update := a.Failures(&p.Plan, a.createdPVCs.Err, a.adopted.Err)
 	if a.resized.Err != nil {
 		update = report.WriteFailure(a.resized.Err)
 	}
-	if p.stalledPVC.Reason != "" && (scale.Reason == "" || scale == p.Stalled.Failure) { // It is why the others wait.
+	if p.stalledPVC.Reason != "" && (scale.Reason == "" || scale == p.Stalled.Failure) { // It is the cause of a stall.
 		scale = p.stalledPVC
 	}
 	var begun []event.Event
@@ -51,7 +51,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Statef
 	return s, slices.Concat(a.Events(&p.Plan, begins, nil, []error{a.createdPVCs.Err, a.adopted.Err}), a.own(), begun)
 }
 
-// own returns the events of what only a StatefulSet does.
+// own returns the events that only a StatefulSet has.
 func (a *applied) own() []event.Event {
 	var out []event.Event
 	if len(a.adopted.Done) > 0 {
@@ -95,9 +95,9 @@ func complete(s *appsv1beta1.StatefulSetStatus, set *appsv1beta1.StatefulSet) {
 	}
 }
 
-// claimCounts returns, for each volume claim template, how many PVCs of wanted pods are compatible with it, and how many of these
+// pvcCounts returns, for each volumeClaimTemplate, how many PVCs of wanted pods are compatible with it, and how many of these
 // have the capacity that they request.
-func claimCounts(o observed, p planned) []appsv1beta1.StatefulSetVolumeClaimStatus {
+func pvcCounts(o observed, p planned) []appsv1beta1.StatefulSetVolumeClaimStatus {
 	if len(o.set.Spec.VolumeClaimTemplates) == 0 {
 		return nil
 	}
@@ -105,8 +105,8 @@ func claimCounts(o observed, p planned) []appsv1beta1.StatefulSetVolumeClaimStat
 	for i := range o.set.Spec.VolumeClaimTemplates {
 		t := &o.set.Spec.VolumeClaimTemplates[i]
 		n := appsv1beta1.StatefulSetVolumeClaimStatus{VolumeClaimName: t.Name}
-		for _, place := range p.slots {
-			c := o.claims[pvcNames(podName(o.set, place.Key))(t.Name)]
+		for _, slot := range p.slots {
+			c := o.pvcs[pvcNames(podName(o.set, slot.Key))(t.Name)]
 			if c == nil || !compatible(c, t) || larger(t.Spec.Resources.Requests, c.Spec.Resources.Requests) {
 				continue
 			}
@@ -120,8 +120,8 @@ func claimCounts(o observed, p planned) []appsv1beta1.StatefulSetVolumeClaimStat
 	return out
 }
 
-// countsOnly tells whether s differs from the set's status in counts only, and does not complete the rollout: all pods updated
-// and available.
+// countsOnly reports whether s differs from was in nothing but counts, and does not complete the rollout. Such a status may be
+// written later.
 func countsOnly(set *appsv1beta1.StatefulSet, s appsv1beta1.StatefulSetStatus) bool {
 	was := &set.Status
 	if int(s.UpdatedAvailableReplicas) == replicas(&set.Spec) && s.UpdatedAvailableReplicas != was.UpdatedAvailableReplicas {

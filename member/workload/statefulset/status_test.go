@@ -24,7 +24,7 @@ func TestStatusCountsAsKubernetesDoes(t *testing.T) {
 	require.Equal(t, int32(5), got.Replicas, "all that exist")
 	require.Equal(t, int32(3), got.ReadyReplicas, "one of them is being deleted")
 	require.Equal(t, int32(3), got.AvailableReplicas)
-	require.Equal(t, int32(1), got.CurrentReplicas, "what is being deleted is at no revision")
+	require.Equal(t, int32(1), got.CurrentReplicas, "a terminating pod has no revision")
 	require.Equal(t, int32(2), got.UpdatedReplicas)
 	require.Equal(t, int32(1), got.UpdatedReadyReplicas)
 	require.Equal(t, s.revs[0], got.CurrentRevision)
@@ -42,7 +42,7 @@ func TestARollingUpdateIsCompleteWhenAllPodsAreUpdatedAndReady(t *testing.T) {
 	}{
 		{"all are", nil, nil, 1},
 		{"one is not ready", nil, unready, 0},
-		{"there is nothing to complete on delete", func(s *appsv1beta1.StatefulSetSpec) {
+		{"OnDelete never completes", func(s *appsv1beta1.StatefulSetSpec) {
 			s.UpdateStrategy = appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
 		}, nil, 0},
 	} {
@@ -64,11 +64,11 @@ func TestARollingUpdateIsCompleteWhenAllPodsAreUpdatedAndReady(t *testing.T) {
 	}
 }
 
-func TestStatusOfClaims(t *testing.T) {
+func TestStatusOfPVCs(t *testing.T) {
 	t.Parallel()
-	s := observedOf(t, web(4).Parallel("1").Claims("data", "logs")).pod(0, "0").pod(0, "1").pod(0, "2").pod(0, "3")
-	s.claim("data-web-1", sized("2Gi", "1Gi")).claim("data-web-2", sized("512Mi", "512Mi"))
-	s.claim("data-web-3", func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("slow") })
+	s := observedOf(t, web(4).Parallel("1").PVCs("data", "logs")).pod(0, "0").pod(0, "1").pod(0, "2").pod(0, "3")
+	s.pvc("data-web-1", sized("2Gi", "1Gi")).pvc("data-web-2", sized("512Mi", "512Mi"))
+	s.pvc("data-web-3", func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("slow") })
 	got, _ := status(s.observed, plan(s.observed, now), applied{}, now)
 	require.Equal(t, []appsv1beta1.StatefulSetVolumeClaimStatus{
 		{VolumeClaimName: "data", CompatibleReplicas: 2, CompatibleReadyReplicas: 1},
@@ -76,7 +76,7 @@ func TestStatusOfClaims(t *testing.T) {
 	}, got.VolumeClaims)
 }
 
-func TestWhatFailedIsInTheStatus(t *testing.T) {
+func TestFailuresAreInTheStatus(t *testing.T) {
 	t.Parallel()
 	no := errors.New("no")
 	for _, tc := range []struct {
@@ -86,9 +86,9 @@ func TestWhatFailedIsInTheStatus(t *testing.T) {
 		reason string
 		events []string
 	}{
-		{"a claim could not be made anew", applied{createdPVCs: podcontrol.Result{Err: no}}, "FailedCreatePod", "WriteFailed", []string{"FailedUpdate"}},
+		{"a PVC could not be re-created", applied{createdPVCs: podcontrol.Result{Err: no}}, "FailedCreatePod", "WriteFailed", []string{"FailedUpdate"}},
 		{"a pod could not be adopted", applied{adopted: podcontrol.Result{Err: no}}, "FailedCreatePod", "WriteFailed", []string{"FailedUpdate"}},
-		{"a claim could not be asked to grow", applied{resized: podcontrol.Result{Err: no}}, "FailedUpdatePod", "WriteFailed", []string{"FailedResize"}},
+		{"a PVC could not be resized", applied{resized: podcontrol.Result{Err: no}}, "FailedUpdatePod", "WriteFailed", []string{"FailedResize"}},
 		{"the revision could not be written", applied{Results: podcontrol.Results{Revision: no}}, "FailedUpdatePod", "WriteFailed", []string{"FailedCreate"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -100,12 +100,12 @@ func TestWhatFailedIsInTheStatus(t *testing.T) {
 			require.Len(t, got.Conditions, 1)
 			require.Equal(t, tc.kind, got.Conditions[0].Type)
 			require.Equal(t, tc.reason, got.Conditions[0].Reason)
-			require.Equal(t, tc.done.Revision != nil, got.UpdateRevision == "as it was", "no name is promised of a revision that is not there")
+			require.Equal(t, tc.done.Revision != nil, got.UpdateRevision == "as it was", "a revision that was not created is not in the status")
 		})
 	}
-	t.Run("a claim that can't grow is told once", func(t *testing.T) {
+	t.Run("a PVC that can't be resized is reported once", func(t *testing.T) {
 		t.Parallel()
-		s := observedOf(t, web(1).Claims("data").Resize()).pod(0, "0").claim("data-web-0", sized("512Mi", "512Mi"))
+		s := observedOf(t, web(1).PVCs("data").Resize()).pod(0, "0").pvc("data-web-0", sized("512Mi", "512Mi"))
 		got, events := status(s.observed, plan(s.observed, now), applied{}, now)
 		require.Equal(t, []string{"FailedUpdatePVC"}, testkit.Reasons(events))
 		require.Equal(t, "FailedUpdatePVC", got.Conditions[0].Reason)
@@ -113,7 +113,7 @@ func TestWhatFailedIsInTheStatus(t *testing.T) {
 		_, events = status(s.observed, plan(s.observed, now), applied{}, now)
 		require.Empty(t, events)
 	})
-	t.Run("what was done is told", func(t *testing.T) {
+	t.Run("events say what was done", func(t *testing.T) {
 		t.Parallel()
 		s := observedOf(t, web(1)).pod(0, "0")
 		_, events := status(s.observed, plan(s.observed, now), applied{
@@ -123,54 +123,54 @@ func TestWhatFailedIsInTheStatus(t *testing.T) {
 	})
 }
 
-func TestAClaimThatIsBeingDeletedForTooLongIsTold(t *testing.T) {
+func TestAPVCThatIsTerminatingForTooLongIsReported(t *testing.T) {
 	t.Parallel()
 	since := func(at time.Time) func(*corev1.PersistentVolumeClaim) {
 		return func(c *corev1.PersistentVolumeClaim) {
 			c.DeletionTimestamp, c.Finalizers = new(metav1.NewTime(at)), []string{finalizer}
 		}
 	}
-	unborn := func(s *stage) *stage {
+	notCreated := func(s *stage) *stage {
 		s.pods = s.pods[:1]
 		return s
 	}
-	const told = "pod web-1 waits for PVC data-web-1 to be deleted, which is terminating since 2026-11-21T09:00:00Z: held by " + finalizer
+	const message = "pod web-1 waits for PVC data-web-1 to be deleted, which is terminating since 2026-11-21T09:00:00Z: held by " + finalizer
 	for _, tc := range []struct {
 		name, want string
 		recheck    time.Duration
 		stage      *stage
 	}{
 		{
-			"a pod is to be made", told, 0,
-			unborn(observedOf(t, web(2).Claims("data")).pod(0, "0").pod(0, "1").claim("data-web-1", since(start))),
+			"a pod to create waits for it", message, 0,
+			notCreated(observedOf(t, web(2).PVCs("data")).pod(0, "0").pod(0, "1").pvc("data-web-1", since(start))),
 		},
 		{
-			"and others wait for it", told, 0,
-			unborn(observedOf(t, web(4).Claims("data")).pod(0, "0").pod(0, "1").claim("data-web-1", since(start))),
+			"and other pods wait for that one", message, 0,
+			notCreated(observedOf(t, web(4).PVCs("data")).pod(0, "0").pod(0, "1").pvc("data-web-1", since(start))),
 		},
 		{
-			"and an update waits for it", told, 0,
-			unborn(observedOf(t, web(2).Claims("data").Image("app:2"), web(2).Claims("data")).pod(0, "0").pod(0, "1").claim("data-web-1", since(start))),
+			"and an update waits for that one", message, 0,
+			notCreated(observedOf(t, web(2).PVCs("data").Image("app:2"), web(2).PVCs("data")).pod(0, "0").pod(0, "1").pvc("data-web-1", since(start))),
 		},
 		{
 			"for a short time", "", podset.DefaultProgressDeadline - time.Minute,
-			unborn(observedOf(t, web(2).Claims("data").Image("app:2"), web(2).Claims("data")).pod(0, "0").pod(0, "1").
-				claim("data-web-1", since(now.Add(-time.Minute)))),
+			notCreated(observedOf(t, web(2).PVCs("data").Image("app:2"), web(2).PVCs("data")).pod(0, "0").pod(0, "1").
+				pvc("data-web-1", since(now.Add(-time.Minute)))),
 		},
 		{
-			"a pod can't be scheduled", told, 0,
-			observedOf(t, web(2).Claims("data")).pod(0, "0").pod(0, "1", pending).claim("data-web-1", since(start)),
+			"a pod can't be scheduled without it", message, 0,
+			observedOf(t, web(2).PVCs("data")).pod(0, "0").pod(0, "1", pending).pvc("data-web-1", since(start)),
 		},
 		{
-			"a pod that is not wanted can't be", "", 0,
-			observedOf(t, web(1).Parallel("1").Claims("data")).pod(0, "0").pod(0, "1", pending).claim("data-web-1", since(start)),
+			"a pod that is not wanted waits for it", "", 0,
+			observedOf(t, web(1).Parallel("1").PVCs("data")).pod(0, "0").pod(0, "1", pending).pvc("data-web-1", since(start)),
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			w := plan(tc.stage.observed, now)
-			got, events := status(tc.stage.observed, w, applied{}, now)
-			require.Equal(t, tc.recheck, w.Recheck)
+			p := plan(tc.stage.observed, now)
+			got, events := status(tc.stage.observed, p, applied{}, now)
+			require.Equal(t, tc.recheck, p.Recheck)
 			if tc.want == "" {
 				require.Empty(t, got.Conditions)
 				return
@@ -194,7 +194,7 @@ func TestACollisionCounts(t *testing.T) {
 	require.Equal(t, was, got)
 }
 
-func TestCountersAloneMayWait(t *testing.T) {
+func TestWhatChangesCountsOnly(t *testing.T) {
 	t.Parallel()
 	set := web(3).Status(appsv1beta1.StatefulSetStatus{Replicas: 1, UpdatedAvailableReplicas: 1}).Obj()
 	for _, tc := range []struct {
@@ -203,10 +203,10 @@ func TestCountersAloneMayWait(t *testing.T) {
 		want   bool
 	}{
 		{"one more pod", func(s *appsv1beta1.StatefulSetStatus) { s.Replicas, s.ReadyReplicas, s.CurrentReplicas = 2, 2, 2 }, true},
-		{"one more claim", func(s *appsv1beta1.StatefulSetStatus) {
+		{"one more PVC", func(s *appsv1beta1.StatefulSetStatus) {
 			s.VolumeClaims = []appsv1beta1.StatefulSetVolumeClaimStatus{{VolumeClaimName: "data"}}
 		}, true},
-		{"not the end", func(s *appsv1beta1.StatefulSetStatus) { s.UpdatedAvailableReplicas = 3 }, false},
+		{"not a completed rollout", func(s *appsv1beta1.StatefulSetStatus) { s.UpdatedAvailableReplicas = 3 }, false},
 		{"not another revision", func(s *appsv1beta1.StatefulSetStatus) { s.UpdateRevision = "web-2" }, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

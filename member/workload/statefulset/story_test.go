@@ -33,7 +33,7 @@ func resizeTemplates(s *appsv1beta1.StatefulSetSpec, size string) {
 	}
 }
 
-// held is a set whose pods have hooks of the label hold=yes, and that label from the start.
+// held is a set with hooks of the label hold=yes, which its pods are created with.
 func held(b *testkit.StatefulSetBuilder) *testkit.StatefulSetBuilder {
 	hook := func() *pods.LifecycleHook {
 		return &pods.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}}
@@ -44,7 +44,7 @@ func held(b *testkit.StatefulSetBuilder) *testkit.StatefulSetBuilder {
 	})
 }
 
-// preferred updates pods of the tier first before others.
+// preferred gives priority to pods of tier first.
 func preferred(s *appsv1beta1.StatefulSetSpec) {
 	s.UpdateStrategy.RollingUpdate.UnorderedUpdate = &appsv1beta1.StatefulSetUnorderedUpdate{
 		PriorityStrategy: &pods.UpdatePriorityStrategy{WeightPriority: []pods.UpdatePriorityWeightTerm{{
@@ -54,7 +54,7 @@ func preferred(s *appsv1beta1.StatefulSetSpec) {
 }
 
 func named(pod string, when func(*sim.World) bool) sim.Edit {
-	return onPod("name "+pod+" for deletion", when, pod, func(p *corev1.Pod) { p.Labels[keys.SpecifiedDelete] = "true" })
+	return onPod("label "+pod+" for deletion", when, pod, func(p *corev1.Pod) { p.Labels[keys.SpecifiedDelete] = "true" })
 }
 
 func remove(o client.Object, when func(*sim.World) bool) sim.Edit {
@@ -63,20 +63,20 @@ func remove(o client.Object, when func(*sim.World) bool) sim.Edit {
 	}}
 }
 
-func claimNamed(name string) *corev1.PersistentVolumeClaim {
+func pvcNamed(name string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: key.Namespace}}
 }
 
-// allClaims tells whether the line of each claim has a text.
-func allClaims(text string) func(*sim.World) bool {
+// allPVCs reports whether the line of each PVC has a text.
+func allPVCs(text string) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		return !slices.ContainsFunc(sim.All[*corev1.PersistentVolumeClaim](w), func(c *corev1.PersistentVolumeClaim) bool {
-			return !strings.Contains(claimLine(c), text)
+			return !strings.Contains(pvcLine(c), text)
 		})
 	}
 }
 
-// scenarios are what every change has to bring to a good end.
+// scenarios are played in the simulator; some are written to golden files.
 func scenarios(t *testing.T) []sim.Scenario {
 	t.Helper()
 	const remains, goes = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
@@ -84,18 +84,18 @@ func scenarios(t *testing.T) []sim.Scenario {
 		return func(s *appsv1beta1.StatefulSetSpec) { s.ReserveOrdinals = o }
 	}
 	return []sim.Scenario{
-		scenario("out and in one by one", web(3), edit("scale to 4", nil, scale(4)), edit("scale to 1", nil, scale(1))),
-		scenario("out and in at once", web(3).Parallel("1").Spec(func(s *appsv1beta1.StatefulSetSpec) {
+		scenario("scale out and in one by one", web(3), edit("scale to 4", nil, scale(4)), edit("scale to 1", nil, scale(1))),
+		scenario("scale out and in at once", web(3).Parallel("1").Spec(func(s *appsv1beta1.StatefulSetSpec) {
 			s.ScaleStrategy = &appsv1beta1.StatefulSetScaleStrategy{MaxUnavailable: new(intstr.FromInt32(2))}
 		}), edit("scale to 6", nil, scale(6)), edit("scale to 2", nil, scale(2))),
-		scenario("ordinals left out", web(3).Reserve("1"),
-			edit("leave out 0 and 2 to 3", nil, reserve(intstr.FromInt32(0), intstr.FromString("2-3"))),
+		scenario("reserved ordinals", web(3).Reserve("1"),
+			edit("reserve 0 and 2 to 3", nil, reserve(intstr.FromInt32(0), intstr.FromString("2-3"))),
 			edit("from 2 on", nil, func(s *appsv1beta1.StatefulSetSpec) { s.Ordinals = &appsv1.StatefulSetOrdinals{Start: 2} }),
-			edit("leave out none", nil, reserve())),
-		scenario("made anew in order", web(3), edit("a new image", nil, image("app:2")), edit("back", some(1), image("app:1"))),
+			edit("reserve none", nil, reserve())),
+		scenario("re-created in order", web(3), edit("a new image", nil, image("app:2")), edit("back", some(1), image("app:1"))),
 		scenario("in place with partition", web(4).InPlace().Partition(2),
 			edit("a new image", nil, image("app:2")), edit("scale to 5", nil, scale(5)), edit("partition 0", nil, partition(0))),
-		scenario("made anew with partition", web(3).Parallel("2").Partition(1),
+		scenario("re-created with partition", web(3).Parallel("2").Partition(1),
 			edit("a new image", whole(3, "app:1"), image("app:2")), named("web-0", nil), sim.LoseNode("node-1", nil)),
 		scenario("in place several at a time", web(5).Parallel("2").InPlace(),
 			edit("a new image", nil, image("app:2")), edit("back", some(2), image("app:1"))),
@@ -107,74 +107,75 @@ func scenarios(t *testing.T) []sim.Scenario {
 		scenario("time until available", web(3).Spec(func(s *appsv1beta1.StatefulSetSpec) {
 			s.UpdateStrategy.RollingUpdate.MinReadySeconds = new(int32(3))
 		}), edit("a new image", nil, image("app:2")), edit("scale to 2", nil, scale(2))),
-		scenario("who goes first", web(4).Parallel("1").InPlace().Partition(2).Spec(preferred),
+		scenario("priority", web(4).Parallel("1").InPlace().Partition(2).Spec(preferred),
 			onPod("one pod goes first", whole(4, "app:1"), "web-0", func(p *corev1.Pod) { p.Labels["tier"] = "first" }),
 			edit("a new image", nil, image("app:2"))),
 		scenario("on delete", web(3).Spec(func(s *appsv1beta1.StatefulSetSpec) {
 			s.UpdateStrategy = appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
 		}), edit("a new image", whole(3, "app:1"), image("app:2")), named("web-1", nil)),
-		scenario("claims stay", web(3).Parallel("1").Claims("data"), sim.LoseNode("node-1", whole(3, "app:1")),
+		scenario("PVCs are kept", web(3).Parallel("1").PVCs("data"), sim.LoseNode("node-1", whole(3, "app:1")),
 			sim.EndPods("node-2", nil), edit("scale to 1", whole(3, "app:1"), scale(1)), edit("scale to 2", nil, scale(2))),
-		scenario("claims go with pods", web(3).Claims("data", "logs").Keep(remains, goes),
-			edit("scale to 1", whole(3, "app:1"), scale(1)), edit("scale to 3", nil, scale(3)), edit("leave out 1", nil, reserve(intstr.FromInt32(1)))),
-		scenario("claims go with the set", web(2).Claims("data").Keep(goes, goes),
+		scenario("PVCs are deleted with pods", web(3).PVCs("data", "logs").Keep(remains, goes),
+			edit("scale to 1", whole(3, "app:1"), scale(1)), edit("scale to 3", nil, scale(3)), edit("reserve 1", nil, reserve(intstr.FromInt32(1)))),
+		scenario("PVCs are deleted with the set", web(2).PVCs("data").Keep(goes, goes),
 			edit("scale to 1", nil, scale(1)), edit("scale to 2", nil, scale(2)), remove(web(2).Obj(), nil)),
-		scenario("another policy", web(3).Claims("data").Keep(goes, remains),
+		scenario("another policy", web(3).PVCs("data").Keep(goes, remains),
 			edit("scale to 2", whole(3, "app:1"), scale(2)),
-			edit("keep claims", nil, func(s *appsv1beta1.StatefulSetSpec) { s.PersistentVolumeClaimRetentionPolicy.WhenDeleted = remains }),
-			remove(web(2).Obj(), allClaims("goes with []"))),
-		keptAfterAll(),
-		scenario("another policy while a claim is being deleted", web(3).Parallel("1").Claims("data").Keep(goes, goes),
-			remove(claimNamed("data-web-1"), bound(3, "app:1")), edit("keep claims", ending("data-web-1"), keep)),
-		scenario("claims grow before pods change", web(3).Claims("data").Resize().InPlace(),
+			edit("keep PVCs", nil, func(s *appsv1beta1.StatefulSetSpec) { s.PersistentVolumeClaimRetentionPolicy.WhenDeleted = remains }),
+			remove(web(2).Obj(), allPVCs("owners []"))),
+		keptByChangedPolicy(),
+		scenario("another policy while a PVC is being deleted", web(3).Parallel("1").PVCs("data").Keep(goes, goes),
+			remove(pvcNamed("data-web-1"), bound(3, "app:1")), edit("keep PVCs", ending("data-web-1"), keep)),
+		scenario("PVCs are resized before pods are updated", web(3).PVCs("data").Resize().InPlace(),
 			edit("twice the size and a new image", bound(3, "app:1"), func(s *appsv1beta1.StatefulSetSpec) {
 				resizeTemplates(s, "2Gi")
 				image("app:2")(s)
 			}), edit("more", bound(3, "app:2"), storage("3Gi"))),
-		scenario("claims grow by themselves", web(4).Parallel("2").Claims("data").Resize().Partition(1),
-			edit("twice the size", bound(4, "app:1"), storage("2Gi")), edit("partition 0", nil, partition(0)), edit("less", allClaims("asks for 2Gi, has 2Gi"), storage("1Gi"))),
-		scenario("claims that can't grow", web(2).Claims("full").Resize(),
+		scenario("PVCs are resized without an update", web(4).Parallel("2").PVCs("data").Resize().Partition(1),
+			edit("twice the size", bound(4, "app:1"), storage("2Gi")), edit("partition 0", nil, partition(0)), edit("less", allPVCs("requests 2Gi, has 2Gi"), storage("1Gi"))),
+		scenario("PVCs that can't be resized", web(2).PVCs("full").Resize(),
 			edit("twice the size and a new image", bound(2, "app:1"), func(s *appsv1beta1.StatefulSetSpec) {
 				resizeTemplates(s, "2Gi")
 				image("app:2")(s)
 			})),
-		scenario("a class that does not let claims grow", web(2).Claims("data").Resize().Spec(func(s *appsv1beta1.StatefulSetSpec) {
+		scenario("a class that does not allow resizing", web(2).PVCs("data").Resize().Spec(func(s *appsv1beta1.StatefulSetSpec) {
 			s.VolumeClaimTemplates[0].Spec.StorageClassName = new("slow")
 		}), edit("twice the size", bound(2, "app:1"), storage("2Gi"))),
-		scenario("lost claims", web(3).Parallel("1").Claims("data"),
-			remove(claimNamed("data-web-1"), bound(3, "app:1")), remove(claimNamed("data-web-2"), nil)),
-		scenario("another claim template", web(2).InPlace().Claims("data"),
+		scenario("lost PVCs", web(3).Parallel("1").PVCs("data"),
+			remove(pvcNamed("data-web-1"), bound(3, "app:1")), remove(pvcNamed("data-web-2"), nil)),
+		scenario("another volumeClaimTemplate", web(2).InPlace().PVCs("data"),
 			edit("one more", bound(2, "app:1"), func(s *appsv1beta1.StatefulSetSpec) {
-				s.VolumeClaimTemplates = append(s.VolumeClaimTemplates, testkit.StatefulSet("web").Claims("logs").Obj().Spec.VolumeClaimTemplates...)
+				s.VolumeClaimTemplates = append(s.VolumeClaimTemplates, testkit.StatefulSet("web").PVCs("logs").Obj().Spec.VolumeClaimTemplates...)
 				image("app:2")(s)
 			})),
 		moved(t),
 	}
 }
 
-// patient are stories in which nothing can be done for a long time, which is then told.
+// patient are stories that stall, which is then reported.
 func patient() []sim.Scenario {
 	const remains, goes = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 	return []sim.Scenario{
 		scenario("an image that can't be pulled", web(3), edit("a bad image", nil, image("app:bad")), edit("back", nil, image("app:1"))),
-		scenario("spare pods that are not ready", web(4),
+		scenario("scale-in of pods that are not ready", web(4),
 			runs("app:bad", "web-3", whole(4, "app:1")), runs("app:bad", "web-2", nil), edit("scale to 2", broken("web-2", "web-3"), scale(2)),
 			runs("app:1", "web-2", nil)),
-		scenario("a claim that ends slowly", web(2).Claims("data").Keep(remains, goes),
-			holds(claimNamed("data-web-1"), bound(2, "app:1")), edit("scale to 1", nil, scale(1)),
-			edit("keep claims", ending("data-web-1"), keep), edit("scale to 2", nil, scale(2)),
-			frees(claimNamed("data-web-1"), nil)),
-		scenario("PVCs that nothing resizes", web(2).Claims("static").Resize(), edit("twice the size", bound(2, "app:1"), storage("2Gi"))),
+		scenario("a PVC that terminates slowly", web(2).PVCs("data").Keep(remains, goes),
+			holds(pvcNamed("data-web-1"), bound(2, "app:1")), edit("scale to 1", nil, scale(1)),
+			edit("keep PVCs", ending("data-web-1"), keep), edit("scale to 2", nil, scale(2)),
+			frees(pvcNamed("data-web-1"), nil)),
+		scenario("PVCs that nothing resizes", web(2).PVCs("static").Resize(), edit("twice the size", bound(2, "app:1"), storage("2Gi"))),
 	}
 }
 
-// keptAfterAll is a set whose claims are to be kept after all when the pod that they go with is ending already. None goes.
-func keptAfterAll() sim.Scenario {
+// keptByChangedPolicy is a set whose policy changes to keep PVCs when the pod that owns them is terminating already. No PVC is
+// deleted.
+func keptByChangedPolicy() sim.Scenario {
 	const goes = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 	pod := testkit.Pod("web-2").Obj()
-	s := scenario("claims are kept after all", web(3).Claims("data").Keep(goes, goes),
-		holds(pod, whole(3, "app:1")), edit("scale to 2", nil, scale(2)), edit("keep claims", ending("web-2"), keep),
-		frees(pod, allClaims("goes with []")), edit("scale to 3", nil, scale(3)), remove(web(3).Obj(), whole(3, "app:1")))
+	s := scenario("PVCs are kept by a changed policy", web(3).PVCs("data").Keep(goes, goes),
+		holds(pod, whole(3, "app:1")), edit("scale to 2", nil, scale(2)), edit("keep PVCs", ending("web-2"), keep),
+		frees(pod, allPVCs("owners []")), edit("scale to 3", nil, scale(3)), remove(web(3).Obj(), whole(3, "app:1")))
 	s.Rules = []sim.Rule{noPVCDeleted()}
 	return s
 }
@@ -190,21 +191,21 @@ func noPVCDeleted() sim.Rule {
 	}}
 }
 
-// keep lets all claims be.
+// keep sets the policy to keep all PVCs.
 func keep(s *appsv1beta1.StatefulSetSpec) {
 	const remains = appsv1.RetainPersistentVolumeClaimRetentionPolicyType
 	s.PersistentVolumeClaimRetentionPolicy = &appsv1beta1.StatefulSetClaimRetentionPolicy{WhenDeleted: remains, WhenScaled: remains}
 }
 
-// finalizer is one of somebody else.
+// finalizer is one of another controller.
 const finalizer = "example.com/snapshot"
 
 func holds(o client.Object, when func(*sim.World) bool) sim.Edit {
-	return finalizers("something holds "+o.GetName(), o, when, func(list []string) []string { return append(list, finalizer) })
+	return finalizers("a finalizer is added to "+o.GetName(), o, when, func(list []string) []string { return append(list, finalizer) })
 }
 
 func frees(o client.Object, when func(*sim.World) bool) sim.Edit {
-	return finalizers("nothing holds "+o.GetName()+" any more", o, when, func(list []string) []string {
+	return finalizers("the finalizer is removed from "+o.GetName(), o, when, func(list []string) []string {
 		return slices.DeleteFunc(list, func(f string) bool { return f == finalizer })
 	})
 }
@@ -220,20 +221,20 @@ func finalizers(name string, o client.Object, when func(*sim.World) bool, change
 	}}
 }
 
-// ending tells whether a pod or a claim is being deleted.
+// ending reports whether a pod or a PVC is terminating.
 func ending(name string) func(*sim.World) bool {
 	return func(w *sim.World) bool {
-		pod, claim := sim.Find[*corev1.Pod](w, client.ObjectKey{Namespace: key.Namespace, Name: name}), sim.Find[*corev1.PersistentVolumeClaim](w, client.ObjectKey{Namespace: key.Namespace, Name: name})
-		return pod != nil && pod.DeletionTimestamp != nil || claim != nil && claim.DeletionTimestamp != nil
+		pod, pvc := sim.Find[*corev1.Pod](w, client.ObjectKey{Namespace: key.Namespace, Name: name}), sim.Find[*corev1.PersistentVolumeClaim](w, client.ObjectKey{Namespace: key.Namespace, Name: name})
+		return pod != nil && pod.DeletionTimestamp != nil || pvc != nil && pvc.DeletionTimestamp != nil
 	}
 }
 
-// runs gives a pod another image.
+// runs sets the image of a pod.
 func runs(image, pod string, when func(*sim.World) bool) sim.Edit {
 	return onPod(pod+" runs "+image, when, pod, func(p *corev1.Pod) { p.Spec.Containers[0].Image = image })
 }
 
-// broken tells whether these pods are not ready.
+// broken reports whether these pods are not ready.
 func broken(names ...string) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		return !slices.ContainsFunc(names, func(name string) bool {
@@ -243,24 +244,24 @@ func broken(names ...string) func(*sim.World) bool {
 	}
 }
 
-// moved is a set that takes the place of one of Kubernetes, which was deleted and has left its pods, claims and revisions. No pod
-// is made anew for it.
+// moved is a set of the name of one of Kubernetes, which was deleted and has left its pods, PVCs and revisions. No pod is
+// re-created.
 func moved(t *testing.T) sim.Scenario {
 	t.Helper()
-	set := web(3).Claims("data")
+	set := web(3).PVCs("data")
 	native, err := wantedRevision(set.Obj())
 	require.NoError(t, err)
 	native.Name, native.OwnerReferences, native.Revision = "web-59c4bd6fd", nil, 1
 	native.Data = runtime.RawExtension{Raw: withoutTimes(t, native.Data.Raw)}
-	s := scenario("taken over", set, edit("scale to 4", nil, scale(4)))
-	s.Objects = append(s.Objects, native, testkit.Pod("stranger").Node("node-of-its-own").Obj())
+	s := scenario("adopted", set, edit("scale to 4", nil, scale(4)))
+	s.Objects = append(s.Objects, native, testkit.Pod("unowned").Node("node-of-its-own").Obj())
 	for _, ordinal := range []string{"0", "1", "2"} {
 		pod := newPod(set.Obj(), native.Name, &set.Obj().Spec.Template, ordinal, now)
 		pod.OwnerReferences, pod.Annotations = nil, nil
 		delete(pod.Labels, keys.LifecycleState)
 		s.Objects = append(s.Objects, pod, newPVCs(set.Obj(), Gates{}, ordinal)[0])
 	}
-	s.Rules = []sim.Rule{{Name: "no pod is made anew", Write: func(_ *sim.World, c sim.Change) error {
+	s.Rules = []sim.Rule{{Name: "no pod is re-created", Write: func(_ *sim.World, c sim.Change) error {
 		if _, isPod := c.Before.(*corev1.Pod); isPod && c.Verb == sim.Delete {
 			return errors.New(c.String())
 		}

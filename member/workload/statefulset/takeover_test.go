@@ -13,13 +13,13 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// TestPlanOfATakeOver: a set that was updated in place, with an ordinal left out, is taken over from OpenKruise. Nothing is
-// written to it or its pods, and the counters are those of the former controller.
+// TestPlanOfATakeOver: a set that was updated in place, with a reserved ordinal, is taken over from OpenKruise. Nothing is
+// written to it or its pods, and the counts are those of the former controller.
 func TestPlanOfATakeOver(t *testing.T) {
 	t.Parallel()
 	set := &appsv1beta1.StatefulSet{}
-	o := observed{set: set, gates: Gates{DeleteClaims: true}, claims: map[string]*corev1.PersistentVolumeClaim{}}
-	o.history, o.pods = testkit.Left(t, "testdata/openkruise.yaml", set)
+	o := observed{set: set, gates: Gates{DeletePVCs: true}, pvcs: map[string]*corev1.PersistentVolumeClaim{}}
+	o.history, o.pods = testkit.ReadTakeover(t, "testdata/openkruise.yaml", set)
 	require.Len(t, o.pods, 3)
 	revision.Sort(o.history)
 	var err error
@@ -27,9 +27,9 @@ func TestPlanOfATakeOver(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, set.Status.UpdateRevision, o.wanted.Name)
 
-	w := plan(o, time.Date(2026, 11, 21, 9, 2, 0, 0, time.UTC))
-	require.Equal(t, "  nothing\n", text(w))
-	got, events := status(o, w, applied{}, now)
+	p := plan(o, time.Date(2026, 11, 21, 9, 2, 0, 0, time.UTC))
+	require.Equal(t, "  nothing\n", text(p))
+	got, events := status(o, p, applied{}, now)
 	require.Empty(t, events)
 	require.Empty(t, cmp.Diff(set.Status, got), "not even the status is written")
 }

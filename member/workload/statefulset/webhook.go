@@ -33,16 +33,16 @@ const (
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=list;watch
 
-// Webhook defaults StatefulSets and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1.
-// It may be used concurrently.
+// Webhook defaults StatefulSets and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may
+// be used concurrently.
 type Webhook struct {
-	// Client asks the apiserver about templates, by dry runs, and reads storage classes.
+	// Client creates pod templates as dry runs, and reads storage classes.
 	Client client.Client
-	// KeepTemplates leaves pod and claim templates without defaults (gate TemplateNoDefaults). They are validated still.
+	// KeepTemplates does not default pod templates and volumeClaimTemplates (gate TemplateNoDefaults). They are still validated.
 	KeepTemplates bool
-	// InPlace says what may change in a running pod.
+	// InPlace are the options of in-place updates.
 	InPlace inplace.Options
-	// Gates are those of the controller: who asks for what they have off is warned.
+	// Gates are those of the controller: a field whose gate is off gets a warning.
 	Gates Gates
 
 	templates workloadspec.PodTemplates
@@ -53,8 +53,8 @@ var (
 	_ admission.Validator[*appsv1beta1.StatefulSet] = &Webhook{}
 )
 
-// Default fills in what a user left out, templates when they are new or changed. Ordinals that can't be read are refused here
-// already: the schema, which is asked next, would show its pattern alone.
+// Default sets defaults, in templates when they are new or changed. Invalid ordinals are refused here: the schema, which validates
+// next, would show only its pattern.
 func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.StatefulSet) error {
 	spec := &set.Spec
 	setDefaults(spec)
@@ -76,7 +76,7 @@ func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.StatefulSet) err
 	if old != nil && sameTemplates(&old.Spec, spec) {
 		return nil
 	}
-	full, faults, err := w.ask(ctx, set)
+	full, faults, err := w.checkTemplate(ctx, set)
 	if err != nil || len(faults) > 0 {
 		return either(err, refuse(set, faults))
 	}
@@ -132,7 +132,7 @@ func orDefault(v **int32, n int32) {
 
 // ValidateCreate implements admission.Validator.
 func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.StatefulSet) (admission.Warnings, error) {
-	_, faults, err := w.ask(ctx, set)
+	_, faults, err := w.checkTemplate(ctx, set)
 	if err != nil {
 		return nil, err
 	}
@@ -151,17 +151,17 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Stat
 	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil && r.PodUpdatePolicy == appsv1beta1.PodInPlaceOnly {
 		faults = append(faults, workloadspec.InPlaceOnly(&old.Spec.Template, &set.Spec.Template, w.InPlace, field.NewPath("spec", "template"))...)
 		if was, is := volumes(&old.Spec), volumes(&set.Spec); !slices.Equal(was, is) {
-			faults = append(faults, field.Forbidden(claimsPath(), fmt.Sprintf("podUpdatePolicy InPlaceOnly can't make this change "+
-				"(volumes of claims were %v, now %v), because no running pod gets or loses a volume: use InPlaceIfPossible for it", was, is)))
+			faults = append(faults, field.Forbidden(templatesPath(), fmt.Sprintf("podUpdatePolicy InPlaceOnly can't make this change "+
+				"(volumes of PVCs were %v, now %v), because no running pod gets or loses a volume: use InPlaceIfPossible for it", was, is)))
 		}
 	}
 	if !sameTemplates(&old.Spec, &set.Spec) {
-		_, more, err := w.ask(ctx, set)
+		_, more, err := w.checkTemplate(ctx, set)
 		if err != nil {
 			return nil, err
 		}
 		faults = append(faults, more...)
-		changed, said, err := w.validateClaimChange(ctx, &old.Spec, &set.Spec)
+		changed, said, err := w.validatePVCChange(ctx, &old.Spec, &set.Spec)
 		if err != nil {
 			return nil, err
 		}
@@ -175,8 +175,8 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.StatefulSet) (adm
 	return nil, nil
 }
 
-// ask lets the apiserver default and validate the pod template.
-func (w *Webhook) ask(ctx context.Context, set *appsv1beta1.StatefulSet) (*corev1.PodTemplateSpec, field.ErrorList, error) {
+// checkTemplate defaults and validates the pod template by a dry run.
+func (w *Webhook) checkTemplate(ctx context.Context, set *appsv1beta1.StatefulSet) (*corev1.PodTemplateSpec, field.ErrorList, error) {
 	return w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, set.Spec.VolumeClaimTemplates,
 		field.NewPath("spec", "template"))
 }
@@ -189,8 +189,7 @@ func (w *Webhook) validateSpec(set *appsv1beta1.StatefulSet) field.ErrorList {
 	return append(faults, validateRest(spec, path)...)
 }
 
-// ValidateSpec returns what is wrong with a spec that stands at path in another object, which has a selector and replicas
-// of its own and checks these. It asks nobody.
+// ValidateSpec validates a spec that is at path in another object, which validates selector and replicas. It makes no requests.
 func ValidateSpec(s *appsv1beta1.StatefulSetSpec, path *field.Path) field.ErrorList {
 	spec := s.DeepCopy()
 	setDefaults(spec)
@@ -201,7 +200,7 @@ func ValidateSpec(s *appsv1beta1.StatefulSetSpec, path *field.Path) field.ErrorL
 // validateRest validates what does not depend on the object's name, selector and number of pods.
 func validateRest(spec *appsv1beta1.StatefulSetSpec, path *field.Path) field.ErrorList {
 	faults := workloadspec.PodSpec(&spec.Template.Spec, Kind().Kind, path.Child("template", "spec"))
-	if spec.ServiceName != "" { // It can't be changed, so one that no pod takes must not be stored.
+	if spec.ServiceName != "" { // It is immutable, and an invalid one would make every pod invalid.
 		for _, why := range validation.IsDNS1123Label(spec.ServiceName) {
 			faults = append(faults, field.Invalid(path.Child("serviceName"), spec.ServiceName,
 				"it is the subdomain of the pods, and the name of a Service: "+why))
@@ -213,7 +212,7 @@ func validateRest(spec *appsv1beta1.StatefulSetSpec, path *field.Path) field.Err
 			faults = append(faults, field.Invalid(at, name, why))
 		}
 		if slices.ContainsFunc(spec.VolumeClaimTemplates[:i], func(c corev1.PersistentVolumeClaim) bool { return c.Name == name }) {
-			faults = append(faults, field.Invalid(at, name, "stands here before: give each claim template a name of its own"))
+			faults = append(faults, field.Invalid(at, name, "is listed already: use a different name for each template"))
 		}
 	}
 	r := spec.UpdateStrategy.RollingUpdate
@@ -242,7 +241,7 @@ func (w *Webhook) validateNames(set *appsv1beta1.StatefulSet) field.ErrorList {
 	for _, why := range validation.IsDNS1123Label(name) {
 		faults = append(faults, field.Invalid(at, name, "it is part of the pods' host names: "+why))
 	}
-	if o := set.Spec.Ordinals; !w.Gates.StartOrdinal && o != nil && o.Start > 0 { // One that was stored before is warned of.
+	if o := set.Spec.Ordinals; !w.Gates.StartOrdinal && o != nil && o.Start > 0 { // If it was stored before, it becomes a warning.
 		faults = append(faults, field.Invalid(field.NewPath("spec", "ordinals", "start"), o.Start, fmt.Sprintf(
 			"feature gate %s is off, so pods would be numbered from 0, and those that have higher ordinals deleted: "+
 				"turn the gate on first, or leave this out", gateStartOrdinal)))
@@ -262,12 +261,12 @@ func (w *Webhook) validateNames(set *appsv1beta1.StatefulSet) field.ErrorList {
 	return faults
 }
 
-// Warnings returns what is accepted and may not be what the user meant: of a spec, which stands at path, and of the annotations
-// beside it.
+// Warnings returns warnings about fields without the effect that a user may expect: of a spec, which is at path, and of the
+// object's annotations.
 func (g Gates) Warnings(annotations map[string]string, spec *appsv1beta1.StatefulSetSpec, path *field.Path) admission.Warnings {
 	warnings := workloadspec.PullAnnotations(annotations)
-	if _, twice, _ := reserve(spec.ReserveOrdinals, path.Child("reserveOrdinals")); twice != "" {
-		warnings = append(warnings, twice)
+	if _, duplicate, _ := reserve(spec.ReserveOrdinals, path.Child("reserveOrdinals")); duplicate != "" {
+		warnings = append(warnings, duplicate)
 	}
 	replicas := ptr.Deref(spec.Replicas, defaultReplicas)
 	if r := spec.UpdateStrategy.RollingUpdate; r != nil && replicas > 0 && ptr.Deref(r.Partition, 0) > replicas {
@@ -279,18 +278,18 @@ func (g Gates) Warnings(annotations map[string]string, spec *appsv1beta1.Statefu
 			warnings = append(warnings, fmt.Sprintf("%s has no effect while feature gate %s is off: %s", what, gate, instead))
 		}
 	}
-	off(!g.ResizeClaims && spec.VolumeClaimUpdateStrategy.Type == appsv1beta1.StatefulSetClaimOnPodRollingUpdate,
-		path.Child("volumeClaimUpdateStrategy", "type"), gateResizeClaims, "PVCs are not resized")
+	off(!g.ResizePVCs && spec.VolumeClaimUpdateStrategy.Type == appsv1beta1.StatefulSetClaimOnPodRollingUpdate,
+		path.Child("volumeClaimUpdateStrategy", "type"), gateResizePVCs, "PVCs are not resized")
 	p := spec.PersistentVolumeClaimRetentionPolicy
 	const remove = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
-	off(!g.DeleteClaims && p != nil && (p.WhenDeleted == remove || p.WhenScaled == remove),
-		path.Child("persistentVolumeClaimRetentionPolicy"), gateDeleteClaims, "PVCs are kept")
+	off(!g.DeletePVCs && p != nil && (p.WhenDeleted == remove || p.WhenScaled == remove),
+		path.Child("persistentVolumeClaimRetentionPolicy"), gateDeletePVCs, "PVCs are kept")
 	return warnings
 }
 
 func ordinalsPath() *field.Path { return field.NewPath("spec", "reserveOrdinals") }
 
-// sameTemplates tells that the apiserver need not be asked again.
+// sameTemplates reports whether the templates need not be defaulted and validated again.
 func sameTemplates(old, spec *appsv1beta1.StatefulSetSpec) bool {
 	return apiequality.Semantic.DeepEqual(old.Template, spec.Template) &&
 		workloadspec.SamePVCs(old.VolumeClaimTemplates, spec.VolumeClaimTemplates)

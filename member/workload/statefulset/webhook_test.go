@@ -31,17 +31,17 @@ type (
 	Rolling = appsv1beta1.StatefulSetRollingUpdateStrategy
 )
 
-// on are gates that let everything count.
-func on() Gates { return Gates{StartOrdinal: true, ResizeClaims: true, DeleteClaims: true} }
+// on returns all gates on.
+func on() Gates { return Gates{StartOrdinal: true, ResizePVCs: true, DeletePVCs: true} }
 
-// asking is a webhook with an apiserver that knows the storage classes given and counts how often it was asked.
+// asking returns a webhook with a fake apiserver that has these storage classes, and counts dry runs.
 func asking(t *testing.T, classes ...client.Object) (*Webhook, *int) {
 	t.Helper()
 	c, asked := webhooktest.Apiserver(classes...)
 	return &Webhook{Client: c, Gates: on()}, asked
 }
 
-// requested is the context of an admission request; old is nil on a creation.
+// requested returns the context of an admission request; old is nil for a create.
 func requested(t *testing.T, old *appsv1beta1.StatefulSet) context.Context {
 	t.Helper()
 	return webhooktest.Requested(t, old)
@@ -87,8 +87,8 @@ func reserving(list ...any) func(*Spec) {
 
 func parallel(s *Spec) { s.PodManagementPolicy = appsv1.ParallelPodManagement }
 
-// claim is a claim template; class is empty for the default one.
-func claim(name, size, class string) corev1.PersistentVolumeClaim {
+// pvc returns a volumeClaimTemplate; class is empty for the default one.
+func pvc(name, size, class string) corev1.PersistentVolumeClaim {
 	c := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeClaimSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}},
@@ -99,7 +99,7 @@ func claim(name, size, class string) corev1.PersistentVolumeClaim {
 	return c
 }
 
-func claims(list ...corev1.PersistentVolumeClaim) func(*Spec) {
+func pvcs(list ...corev1.PersistentVolumeClaim) func(*Spec) {
 	return func(s *Spec) { s.VolumeClaimTemplates = list }
 }
 
@@ -115,7 +115,7 @@ func TestDefault(t *testing.T) {
 		want appsv1beta1.StatefulSetUpdateStrategy
 	}{
 		{
-			"an empty strategy rolls and re-creates one pod at a time",
+			"an empty strategy becomes RollingUpdate with ReCreate of one pod at a time",
 			appsv1beta1.StatefulSetUpdateStrategy{},
 			appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType, RollingUpdate: &Rolling{
 				Partition: ptr.To[int32](0), MaxUnavailable: new(intstr.FromInt32(1)), MinReadySeconds: ptr.To[int32](0),
@@ -123,7 +123,7 @@ func TestDefault(t *testing.T) {
 			}},
 		},
 		{
-			"what is given stays",
+			"explicit values are kept",
 			appsv1beta1.StatefulSetUpdateStrategy{RollingUpdate: &Rolling{
 				Partition: ptr.To[int32](2), MaxUnavailable: new(intstr.FromString("20%")), PodUpdatePolicy: appsv1beta1.PodInPlaceOnly,
 				MinReadySeconds: ptr.To[int32](9), Paused: true,
@@ -143,7 +143,7 @@ func TestDefault(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w, _ := asking(t)
-			set := db(claims(claim("data", "1Gi", "")), func(s *Spec) {
+			set := db(pvcs(pvc("data", "1Gi", "")), func(s *Spec) {
 				s.UpdateStrategy, s.Replicas, s.RevisionHistoryLimit, s.PodManagementPolicy = tt.in, nil, nil, ""
 				s.VolumeClaimUpdateStrategy.Type, s.PersistentVolumeClaimRetentionPolicy = "", nil
 			})
@@ -161,7 +161,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-func TestDefaultAsksAboutATemplateOnlyWhenItChanged(t *testing.T) {
+func TestDefaultDryRunsATemplateOnlyWhenItChanged(t *testing.T) {
 	t.Parallel()
 	scaled := func(s *Spec) { s.Replicas = ptr.To[int32](9) }
 	tests := []struct {
@@ -171,12 +171,12 @@ func TestDefaultAsksAboutATemplateOnlyWhenItChanged(t *testing.T) {
 		keep  bool
 		asked int
 	}{
-		{"a creation asks", nil, db(), false, 1},
-		{"a scale does not", db(), db(scaled), false, 0},
-		{"nor where the set was stored without defaults", db(claims(claim("data", "1Gi", ""))), db(claims(claim("data", "1Gi", "")), scaled), false, 0},
-		{"another claim template asks", db(claims(claim("data", "1Gi", ""))), db(claims(claim("data", "2Gi", ""))), false, 1},
-		{"a new image asks", db(), db(image("db:2")), false, 1},
-		{"with TemplateNoDefaults, nothing asks", nil, db(), true, 0},
+		{"a create is dry-run", nil, db(), false, 1},
+		{"a scale is not", db(), db(scaled), false, 0},
+		{"nor where the set was stored without defaults", db(pvcs(pvc("data", "1Gi", ""))), db(pvcs(pvc("data", "1Gi", "")), scaled), false, 0},
+		{"another volumeClaimTemplate is", db(pvcs(pvc("data", "1Gi", ""))), db(pvcs(pvc("data", "2Gi", ""))), false, 1},
+		{"a new image is", db(), db(image("db:2")), false, 1},
+		{"with TemplateNoDefaults, nothing is", nil, db(), true, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestDefaultAsksAboutATemplateOnlyWhenItChanged(t *testing.T) {
 			require.NoError(t, w.Default(requested(t, tt.old), tt.set))
 			require.Equal(t, tt.asked, *asked)
 			if tt.asked == 0 {
-				require.Empty(t, tt.set.Spec.Template.Spec.RestartPolicy, "the template is left as it is")
+				require.Empty(t, tt.set.Spec.Template.Spec.RestartPolicy, "the template is unchanged")
 			}
 		})
 	}
@@ -198,7 +198,7 @@ func TestDefaultRefusesWhatTheSchemaWouldRefuseWithLessToSay(t *testing.T) {
 	err := w.Default(requested(t, nil), db(reserving(1, "7")))
 	require.True(t, apierrors.IsInvalid(err))
 	require.ErrorContains(t, err, `spec.reserveOrdinals[1]: Invalid value: "7": must be a number such as 3, without quotes`)
-	require.NoError(t, w.Default(requested(t, db(reserving("7"))), db(reserving("7"), image("db:2"))), "what stood there before is not looked at again")
+	require.NoError(t, w.Default(requested(t, db(reserving("7"))), db(reserving("7"), image("db:2"))), "what was stored before is not validated again")
 	require.ErrorContains(t, w.Default(requested(t, nil), db(image("bad"))), "spec.template.spec.containers[0].image")
 }
 
@@ -233,7 +233,7 @@ func TestValidate(t *testing.T) {
 		{"OnDelete is fine", db(func(s *Spec) {
 			s.UpdateStrategy = appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
 		}), ""},
-		{"numbers and ranges to leave out are fine", db(reserving(0, "3-5", 9)), ""},
+		{"reserved numbers and ranges are fine", db(reserving(0, "3-5", 9)), ""},
 		{"no replicas from the largest ordinal on are fine", db(scaled(0), from(math.MaxInt32)), ""},
 		{"one replica with the largest ordinal is fine", db(scaled(1), from(math.MaxInt32)), ""},
 		{"updates in place with the gate are fine", db(policy(appsv1beta1.PodInPlaceIfPossible), gate), ""},
@@ -248,9 +248,9 @@ func TestValidate(t *testing.T) {
 			"a name that leaves no room for the ordinal is refused", named(strings.Repeat("x", 62)),
 			"characters, 63 are possible: use a shorter name",
 		},
-		{"it is as long as the ordinals are", named(strings.Repeat("x", 61), scaled(11)), "-10 would have 64 characters, 63 are possible"},
-		{"and as what is reserved makes them", named(strings.Repeat("x", 61), scaled(1), reserving("0-9")), "-10 would have 64 characters"},
-		{"with short ordinals it is fine", named(strings.Repeat("x", 61), scaled(10)), ""},
+		{"the longest ordinal counts", named(strings.Repeat("x", 61), scaled(11)), "-10 would have 64 characters, 63 are possible"},
+		{"so do reserved ordinals before it", named(strings.Repeat("x", 61), scaled(1), reserving("0-9")), "-10 would have 64 characters"},
+		{"with shorter ordinals it is fine", named(strings.Repeat("x", 61), scaled(10)), ""},
 		{"a range that runs backwards is refused", db(reserving("7-3")), `spec.reserveOrdinals[0]: Invalid value: "7-3": the range runs backwards: write "3-7"`},
 		{"a negative ordinal is refused", db(reserving(2, -4)), `spec.reserveOrdinals[1]: Invalid value: "-4": an ordinal is 0 or more`},
 		{"a range beyond the largest ordinal is refused", db(reserving("1-2147483648")), `Invalid value: "1-2147483648": ordinals end at 2147483647`},
@@ -258,7 +258,7 @@ func TestValidate(t *testing.T) {
 			"ordinals that overflow are refused", db(from(math.MaxInt32)),
 			"spec.reserveOrdinals: Invalid value: 2147483649: the last pod would have this ordinal, and ordinals end at 2147483647: lower replicas",
 		},
-		{"also where only what is reserved makes them", db(reserving("0-2147483646")), "spec.reserveOrdinals: Invalid value: 2147483649"},
+		{"also where reserved ordinals make them overflow", db(reserving("0-2147483646")), "spec.reserveOrdinals: Invalid value: 2147483649"},
 
 		{
 			"a Service that is no DNS label is refused, as no pod could be made", db(func(s *Spec) { s.ServiceName = "my.db" }),
@@ -290,12 +290,12 @@ func TestValidate(t *testing.T) {
 			at + `unorderedUpdate.priorityStrategy.weightPriority[0].matchSelector: Invalid value: "{}"`,
 		},
 		{
-			"a claim template without a name is refused", db(claims(claim("", "1Gi", ""))),
+			"a PVC template without a name is refused", db(pvcs(pvc("", "1Gi", ""))),
 			`spec.volumeClaimTemplates[0].metadata.name: Invalid value: ""`,
 		},
 		{
-			"two claim templates of one name are refused", db(claims(claim("data", "1Gi", ""), claim("data", "2Gi", ""))),
-			`spec.volumeClaimTemplates[1].metadata.name: Invalid value: "data": stands here before`,
+			"two PVC templates of one name are refused", db(pvcs(pvc("data", "1Gi", ""), pvc("data", "2Gi", ""))),
+			`spec.volumeClaimTemplates[1].metadata.name: Invalid value: "data": is listed already`,
 		},
 		{
 			"a pre-download is refused", db(inPlace(pods.InPlaceUpdateStrategy{ImagePreDownloadTimeoutSeconds: ptr.To[int32](1)})),
@@ -338,7 +338,7 @@ func TestAFirstOrdinalWithoutItsGateIsRefused(t *testing.T) {
 	_, err = w.ValidateCreate(requested(t, nil), from(0))
 	require.NoError(t, err)
 
-	// One that another controller left goes on, counted from 0.
+	// One that was stored before is kept, numbered from 0.
 	scaled := from(math.MaxInt32)
 	scaled.Spec.Replicas = new(int32(7))
 	warnings, err := w.ValidateUpdate(requested(t, from(math.MaxInt32)), from(math.MaxInt32), scaled)
@@ -354,7 +354,7 @@ func TestValidateUpdate(t *testing.T) {
 	}
 	command := func(s *Spec) { s.Template.Spec.Containers[0].Command = []string{"serve"} }
 	data := func(size, class string, more ...func(*Spec)) *appsv1beta1.StatefulSet {
-		return db(append([]func(*Spec){resizing, claims(claim("data", size, class))}, more...)...)
+		return db(append([]func(*Spec){resizing, pvcs(pvc("data", size, class))}, more...)...)
 	}
 	blocks := func(s *Spec) { s.VolumeClaimTemplates[0].Spec.VolumeMode = new(corev1.PersistentVolumeBlock) }
 	completed := func(s *Spec) {
@@ -372,63 +372,63 @@ func TestValidateUpdate(t *testing.T) {
 	}{
 		{name: "with InPlaceOnly, a new image is fine", old: only(), set: only(image("db:2"))},
 		{
-			name: "with InPlaceOnly, another volume is refused", old: only(), set: only(claims(claim("data", "1Gi", ""))),
-			want: "spec.volumeClaimTemplates: Forbidden: podUpdatePolicy InPlaceOnly can't make this change (volumes of claims were [], now [data])",
+			name: "with InPlaceOnly, another volume is refused", old: only(), set: only(pvcs(pvc("data", "1Gi", ""))),
+			want: "spec.volumeClaimTemplates: Forbidden: podUpdatePolicy InPlaceOnly can't make this change (volumes of PVCs were [], now [data])",
 		},
 		{
-			name: "with InPlaceOnly, another size is fine", old: only(claims(claim("data", "1Gi", ""))), set: only(claims(claim("data", "2Gi", ""))),
+			name: "with InPlaceOnly, another size is fine", old: only(pvcs(pvc("data", "1Gi", ""))), set: only(pvcs(pvc("data", "2Gi", ""))),
 		},
 		{
 			name: "with InPlaceOnly, another change is refused", old: only(), set: only(command),
 			want: "spec.template: Forbidden: podUpdatePolicy InPlaceOnly can't make this change (container app: command changed)",
 		},
 		{
-			name: "what was wrong before may stay, with a warning", old: db(reserving("7-3")), set: db(reserving("7-3"), image("db:2")),
+			name: "a fault that was stored before may stay, with a warning", old: db(reserving("7-3")), set: db(reserving("7-3"), image("db:2")),
 			warned: "the range runs backwards",
 		},
-		{name: "what is wrong may not become wrong otherwise", old: db(reserving("7-3")), set: db(reserving("8-3")), want: "the range runs backwards"},
-		{name: "with OnDelete, claim templates may change as they like", old: db(claims(claim("data", "2Gi", "slow"))), set: db(claims(claim("logs", "1Gi", "")))},
-		{name: "a claim template may grow", old: data("1Gi", "fast"), set: data("2Gi", "fast")},
+		{name: "a fault may not be replaced by another", old: db(reserving("7-3")), set: db(reserving("8-3")), want: "the range runs backwards"},
+		{name: "with OnDelete, PVC templates may change as they like", old: db(pvcs(pvc("data", "2Gi", "slow"))), set: db(pvcs(pvc("logs", "1Gi", "")))},
+		{name: "a larger size is fine", old: data("1Gi", "fast"), set: data("2Gi", "fast")},
 		{name: "so may one that was stored without defaults", old: data("1Gi", "fast"), set: data("2Gi", "fast", completed)},
 		{name: "its limit may be set", old: data("1Gi", "fast"), set: data("1Gi", "fast", limited)},
-		{name: "it may grow in a class that is not known here", old: data("1Gi", "gone"), set: data("2Gi", "gone")},
+		{name: "a larger size is fine in a class that does not exist", old: data("1Gi", "gone"), set: data("2Gi", "gone")},
 		{
-			name: "a claim template that shrinks is warned of", old: data("2Gi", "fast"), set: data("1Gi", "fast"),
-			warned: size + "claims can't be made smaller: those of 2Gi and more stay as they are",
+			name: "a smaller size is warned of", old: data("2Gi", "fast"), set: data("1Gi", "fast"),
+			warned: size + "PVCs can't shrink: those of 2Gi and more keep their size",
 		},
 		{
-			name: "a storage class that can't be resized is named", old: data("1Gi", "slow"), set: data("2Gi", "slow"),
-			want: size + `Invalid value: "2Gi": storage class slow does not let claims grow: set its allowVolumeExpansion, or use volumeClaimUpdateStrategy.type OnDelete`,
+			name: "a storage class that does not allow resizing is refused", old: data("1Gi", "slow"), set: data("2Gi", "slow"),
+			want: size + `Invalid value: "2Gi": storage class slow does not allow resizing: set its allowVolumeExpansion, or use volumeClaimUpdateStrategy.type OnDelete`,
 		},
 		{
-			name: "without a class the newest default one counts", old: data("1Gi", ""), set: data("2Gi", ""),
-			want: "storage class newest does not let claims grow",
+			name: "without a class the newest default class counts", old: data("1Gi", ""), set: data("2Gi", ""),
+			want: "storage class newest does not allow resizing",
 		},
 		{
-			name: "#2343: a claim template may not be added", old: data("1Gi", "fast"),
-			set: db(resizing, claims(claim("data", "1Gi", "fast"), claim("logs", "1Gi", "fast"))),
-			want: "spec.volumeClaimTemplates: Forbidden: claim templates can't be added, removed or renamed ([data], now [data logs]) " +
+			name: "#2343: a PVC template may not be added", old: data("1Gi", "fast"),
+			set: db(resizing, pvcs(pvc("data", "1Gi", "fast"), pvc("logs", "1Gi", "fast"))),
+			want: "spec.volumeClaimTemplates: Forbidden: volumeClaimTemplates can't be added, removed or renamed ([data], now [data logs]) " +
 				"with volumeClaimUpdateStrategy.type OnPodRollingUpdate: use OnDelete for this change",
 		},
 		{
-			name: "nor be renamed", old: data("1Gi", "fast"), set: db(resizing, claims(claim("logs", "1Gi", "fast"))),
+			name: "nor be renamed", old: data("1Gi", "fast"), set: db(resizing, pvcs(pvc("logs", "1Gi", "fast"))),
 			want: "can't be added, removed or renamed ([data], now [logs])",
 		},
 		{
-			name: "nor go to another class", old: data("1Gi", "fast"), set: data("1Gi", "slow"),
-			want: "spec.volumeClaimTemplates[0]: Forbidden: only the size of claims can be changed",
+			name: "nor get another class", old: data("1Gi", "fast"), set: data("1Gi", "slow"),
+			want: "spec.volumeClaimTemplates[0]: Forbidden: only the size of PVCs can be changed",
 		},
 		{
-			name: "nor become something else", old: data("1Gi", "fast"), set: data("2Gi", "fast", blocks),
-			want: "spec.volumeClaimTemplates[0]: Forbidden: only the size of claims can be changed",
+			name: "nor change otherwise", old: data("1Gi", "fast"), set: data("2Gi", "fast", blocks),
+			want: "spec.volumeClaimTemplates[0]: Forbidden: only the size of PVCs can be changed",
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			class := func(name string, grows *bool, born int64, isDefault string) *storagev1.StorageClass {
+			class := func(name string, grows *bool, created int64, isDefault string) *storagev1.StorageClass {
 				return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{
-					Name: name, CreationTimestamp: metav1.Unix(born, 0), Annotations: map[string]string{defaultClass: isDefault},
+					Name: name, CreationTimestamp: metav1.Unix(created, 0), Annotations: map[string]string{defaultClass: isDefault},
 				}, AllowVolumeExpansion: grows}
 			}
 			w, _ := asking(t, class("fast", new(true), 9, "false"), class("slow", nil, 9, ""),
@@ -460,15 +460,15 @@ func TestWarnings(t *testing.T) {
 		gates Gates
 		want  string // empty: none
 	}{
-		{"nothing to say about a plain set", db(), Gates{}, ""},
+		{"no warning about a plain set", db(), Gates{}, ""},
 		{"a partition of all pods holds an update on purpose", db(partition(3)), on(), ""},
 		{
-			"a partition beyond the replicas may be a slip", db(partition(4)), on(),
+			"a partition beyond the replicas may be a mistake", db(partition(4)), on(),
 			"spec.updateStrategy.rollingUpdate.partition: 4 is above replicas (3): no pod is updated until it is below",
 		},
 		{
-			"ordinals that overlap are named once", db(reserving("2-5", 4)), on(),
-			"spec.reserveOrdinals[0] (2-5) and spec.reserveOrdinals[1] (4) name the same ordinals: name them once",
+			"ordinals that overlap", db(reserving("2-5", 4)), on(),
+			"spec.reserveOrdinals[0] (2-5) and spec.reserveOrdinals[1] (4) reserve the same ordinals: list them once",
 		},
 		{
 			"a resize without its gate", db(resizing),
@@ -476,11 +476,11 @@ func TestWarnings(t *testing.T) {
 			"spec.volumeClaimUpdateStrategy.type has no effect while feature gate StatefulSetAutoResizePVCGate is off: PVCs are not resized",
 		},
 		{
-			"a deletion of claims without its gate", db(removing),
+			"a deletion of PVCs without its gate", db(removing),
 			Gates{},
 			"spec.persistentVolumeClaimRetentionPolicy has no effect while feature gate StatefulSetAutoDeletePVC is off: PVCs are kept",
 		},
-		{"with their gates they count", db(from, resizing, removing), on(), ""},
+		{"with their gates there is no warning", db(from, resizing, removing), on(), ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -498,7 +498,7 @@ func TestWarnings(t *testing.T) {
 			later.Spec.RevisionHistoryLimit = ptr.To[int32](2)
 			said, err = w.ValidateUpdate(requested(t, tt.set), tt.set, later)
 			require.NoError(t, err)
-			require.Empty(t, said, "once is enough")
+			require.Empty(t, said, "an update does not repeat the warning")
 		})
 	}
 }
@@ -513,7 +513,7 @@ func TestAnnotationsOfThePreDownloadAreWarnedOf(t *testing.T) {
 	require.Len(t, said, 1)
 	said, err = w.ValidateUpdate(requested(t, db()), db(), set)
 	require.NoError(t, err)
-	require.Len(t, said, 1, "also where they come alone")
+	require.Len(t, said, 1, "also without a change of the spec")
 }
 
 func TestWarningsOfATemplateOfAnotherObject(t *testing.T) {
@@ -527,10 +527,10 @@ func TestWarningsOfATemplateOfAnotherObject(t *testing.T) {
 	require.Contains(t, got[0], keys.ImagePreDownloadParallelism)
 	require.Contains(t, got[1], path.String()+".reserveOrdinals[1] (3)")
 	require.Contains(t, got[2], path.String()+".volumeClaimUpdateStrategy.type has no effect while feature gate")
-	require.Len(t, Gates{ResizeClaims: true}.Warnings(nil, &set.Spec, path), 1)
+	require.Len(t, Gates{ResizePVCs: true}.Warnings(nil, &set.Spec, path), 1)
 }
 
-func TestValidateSpecJudgesATemplateOfAnotherObject(t *testing.T) {
+func TestValidateSpecChecksATemplateOfAnotherObject(t *testing.T) {
 	t.Parallel()
 	path := field.NewPath("spec", "template", "advancedStatefulSetTemplate", "spec")
 	require.Empty(t, ValidateSpec(&db(func(s *Spec) { s.Selector = nil }).Spec, path), "the selector is the other object's")
@@ -540,16 +540,16 @@ func TestValidateSpecJudgesATemplateOfAnotherObject(t *testing.T) {
 	require.ErrorContains(t, faults[1], path.String()+".template.spec.readinessGates")
 }
 
-func TestClaimTemplatesMayChangeWhereTheirResizeIsOff(t *testing.T) {
+func TestPVCTemplatesMayChangeWhereTheirResizeIsOff(t *testing.T) {
 	t.Parallel()
 	w, _ := asking(t)
 	w.Gates = Gates{}
-	old, set := db(resizing, claims(claim("data", "2Gi", ""))), db(resizing, claims(claim("logs", "1Gi", "")))
+	old, set := db(resizing, pvcs(pvc("data", "2Gi", ""))), db(resizing, pvcs(pvc("logs", "1Gi", "")))
 	_, err := w.ValidateUpdate(requested(t, old), old, set)
-	require.NoError(t, err, "the type says nothing without its gate")
+	require.NoError(t, err, "the type has no effect without its gate")
 }
 
-func TestAnUpdateThatLeavesTheSpecIsNotLookedAt(t *testing.T) {
+func TestAnUpdateWithoutSpecChangesIsNotValidated(t *testing.T) {
 	t.Parallel()
 	w, asked := asking(t)
 	wrong := db(reserving("7-3"))

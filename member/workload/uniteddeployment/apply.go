@@ -27,14 +27,14 @@ type applied struct {
 	children map[string]child
 	// created, updated, removed and unstuck are names.
 	created, updated, removed, unstuck []string
-	// duplicates, remove, write and rest are errors: of deletes of duplicates, of other deletes, of creations and changes,
-	// of housekeeping. render is why workloads can't be made from the spec, which no retry fixes.
+	// duplicates, remove, write and rest are errors: of deletions of duplicates, of other deletions, of creations and updates, of
+	// cleaning up. render is why workloads can't be rendered from the spec, which no retry fixes.
 	duplicates, remove, write, rest, render error
-	// late says that a write came too late: the object has changed, and its watch event starts the next reconcile.
+	// late: a write was a conflict, and the watch event of the object starts the next reconcile.
 	late bool
 }
 
-// err joins all errors that a retry may mend.
+// err joins all errors that a retry may fix.
 func (a applied) err() error {
 	return errors.Join(a.revision, a.duplicates, a.remove, a.write, a.rest)
 }
@@ -57,7 +57,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 		return a
 	}
 	r.remove(ctx, o, p, &a)
-	for _, creations := range []bool{false, true} { // Changes first: they may make the room that a new workload needs.
+	for _, creations := range []bool{false, true} { // Updates first: they may free resources for new workloads.
 		if !r.write(ctx, o, p, creations, &a) {
 			break
 		}
@@ -69,7 +69,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 		}
 		a.unstuck = append(a.unstuck, pod.Name)
 	}
-	for _, h := range p.spare {
+	for _, h := range p.surplusRevisions {
 		if err := r.delete(ctx, o.ud.UID, h); err != nil {
 			a.rest = errors.Join(a.rest, fmt.Errorf("delete revision %s: %w", h.Name, err))
 			break
@@ -78,9 +78,9 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	return a
 }
 
-// writeRevision makes the update revision the newest. A name that is taken by the same template is no collision but an
-// object of that name that is gone, whose revisions are still to be collected: another hash would make the revision's
-// name differ from that in other clusters.
+// writeRevision makes the update revision the newest. If a revision of the name has the same template, that is no collision: it
+// belongs to a former object, and the garbage collector will delete it. Another hash would make the name differ from that in
+// other clusters.
 func (r *Reconciler) writeRevision(ctx context.Context, o observed, p planned) (collided bool, err error) {
 	err = revision.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect}.Write(ctx, o.ud.UID, p.revision)
 	if errors.Is(err, revision.ErrCollision) {
@@ -89,7 +89,7 @@ func (r *Reconciler) writeRevision(ctx context.Context, o observed, p planned) (
 	return false, err
 }
 
-// remove deletes workloads that the spec does not ask for.
+// remove deletes workloads that are not wanted.
 func (r *Reconciler) remove(ctx context.Context, o observed, p planned, a *applied) {
 	for _, c := range p.remove {
 		into := &a.remove
@@ -108,7 +108,7 @@ func (r *Reconciler) remove(ctx context.Context, o observed, p planned, a *appli
 	}
 }
 
-// delete deletes this very object and no other of its name.
+// delete deletes an object with its UID as precondition.
 func (r *Reconciler) delete(ctx context.Context, owner types.UID, o client.Object) error {
 	uid := o.GetUID()
 	err := r.Client.Delete(ctx, o, client.Preconditions{UID: &uid})
@@ -119,8 +119,8 @@ func (r *Reconciler) delete(ctx context.Context, owner types.UID, o client.Objec
 	return nil
 }
 
-// write makes or changes the workloads of subsets, one after another. One that the apiserver finds invalid does not stop
-// the others; any other error does, because it would meet them too. The result says whether to go on.
+// write creates or updates the workloads of subsets, one after another. One that the apiserver finds invalid does not stop the
+// others; any other error does, because they would fail too. The result says whether to continue.
 func (r *Reconciler) write(ctx context.Context, o observed, p planned, creations bool, a *applied) bool {
 	for i := range p.subsets {
 		t := &p.subsets[i]
@@ -147,13 +147,13 @@ func (r *Reconciler) write(ctx context.Context, o observed, p planned, creations
 				a.updated = append(a.updated, is.GetName())
 			}
 		case t.reason != "":
-			ctrl.LoggerFrom(ctx).V(1).Info("Held subset back", "reason", t.reason, "want", t.why)
+			ctrl.LoggerFrom(ctx).V(1).Info("Subset waits", "reason", t.reason, "want", t.why)
 		}
 	}
 	return true
 }
 
-// writeOne writes the workload of a subset and returns the apiserver's answer, nil if there was nothing to write.
+// writeOne writes the workload of a subset and returns the answer, nil if there was nothing to write.
 func (r *Reconciler) writeOne(ctx context.Context, o observed, t *target) (workload, error) {
 	switch {
 	case t.create != nil:
@@ -166,7 +166,7 @@ func (r *Reconciler) writeOne(ctx context.Context, o observed, t *target) (workl
 		return made, nil
 	case t.update != nil:
 		next := t.update.next.DeepCopyObject().(workload)
-		// The resourceVersion in the patch keeps the plan from being applied to another state than it was made from.
+		// The resourceVersion in the patch prevents that the plan is applied to a state other than the observed one.
 		patch := client.MergeFromWithOptions(t.child.workload, client.MergeFromWithOptimisticLock{})
 		if err := r.Client.Patch(ctx, next, patch, fieldOwner); err != nil {
 			return nil, fmt.Errorf("change %s: %w", next.GetName(), err)
@@ -177,7 +177,7 @@ func (r *Reconciler) writeOne(ctx context.Context, o observed, t *target) (workl
 	return nil, nil
 }
 
-// quiet tells whether an error only says that the workload has changed or is gone, or that its namespace is being deleted.
+// quiet reports whether an error is expected: the workload has changed or is gone, or its namespace is terminating.
 func quiet(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

@@ -26,8 +26,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/expect"
 )
 
-// reconciler is one whose apiserver knows some objects, holds deletions to their preconditions and answers creations by
-// fail, where that has an answer. The subsets whose workloads it was asked to make are returned.
+// reconciler returns a Reconciler with a fake client that has some objects, checks preconditions of deletions and answers
+// creations by fail. The subsets whose workloads it was asked to create are returned.
 func reconciler(t *testing.T, fail func(client.Object) error, known ...client.Object) (*Reconciler, *[]string) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -72,7 +72,7 @@ func TestApplyGoesOnWhereItHelps(t *testing.T) {
 		write string // what the error says; empty: none
 		late  bool
 	}{
-		{"all is well", nil, []string{"a", "b", "c"}, []string{"a", "b", "c"}, "", false},
+		{"without errors", nil, []string{"a", "b", "c"}, []string{"a", "b", "c"}, "", false},
 		{
 			"an invalid workload does not stop the others", apierrors.NewInvalid(schema.GroupKind{}, "x", nil),
 			[]string{"a", "b", "c"},
@@ -85,10 +85,10 @@ func TestApplyGoesOnWhereItHelps(t *testing.T) {
 			[]string{"a", "c"},
 			"quota", false,
 		},
-		{"an apiserver that does not answer would not for the others", errors.New("connection refused"), []string{"a", "b"}, []string{"a"}, "connection refused", false},
+		{"an apiserver that does not answer stops all", errors.New("connection refused"), []string{"a", "b"}, []string{"a"}, "connection refused", false},
 		{"a conflict is no failure", apierrors.NewConflict(workloads, "x", errors.New("newer")), []string{"a", "b", "c"}, []string{"a", "c"}, "", true},
 		{
-			"nor is a namespace that is going",
+			"nor is a terminating namespace",
 			&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden, Details: &metav1.StatusDetails{
 				Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}},
 			}}},
@@ -157,7 +157,7 @@ func TestApplyToARevisionThatIsTaken(t *testing.T) {
 
 func TestApplyDeletesOnlyTheVeryObject(t *testing.T) {
 	t.Parallel()
-	o := world(t, web("a", "b"))
+	o := observedOf(t, web("a", "b"))
 	o.ud.Spec.Topology.Subsets = o.ud.Spec.Topology.Subsets[:1]
 	gone := o.children[1].workload
 	namesake := gone.DeepCopyObject().(client.Object)

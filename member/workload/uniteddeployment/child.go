@@ -35,11 +35,11 @@ type child struct {
 	workload
 	kind   schema.GroupKind
 	subset string
-	// revision is the UnitedDeployment's that it was made from, as a label has it; patch is the subset's, as JSON.
+	// revision is the UnitedDeployment's revision that it was rendered from, as in its label; patch is the subset's, as JSON.
 	revision, patch string
 	replicas        int
-	// observed is the generation that its controller has acted on, and that the counts are about; templated the one in
-	// which it got its present template.
+	// observed is the generation that its controller has observed, and that the counts are about; templated the one that brought
+	// its template.
 	observed, templated int64
 	counts
 }
@@ -47,20 +47,20 @@ type child struct {
 // counts are pods of a workload.
 type counts struct{ pods, ready, available, updated, updatedReady int32 }
 
-// at tells whether the counts of updated pods are about that revision. A scale does not change what they are about.
+// at reports whether the counts of updated pods are about that revision. A scale does not change what they are about.
 func (c *child) at(name string) bool {
 	return c.observed >= c.templated && revision.Same(c.revision, name)
 }
 
-// seen tells whether its controller has acted on its present spec.
+// seen reports whether its controller has observed its spec.
 func (c *child) seen() bool { return c.observed >= c.GetGeneration() }
 
-// parts are the places in a workload that the controller fills in.
+// parts are the fields of a workload that the controller sets.
 type parts struct {
 	selector **metav1.LabelSelector
 	replicas **int32
 	pod      *corev1.PodTemplateSpec
-	// partition sets how many pods stay at the old revision; nil for a workload that can't keep any.
+	// partition sets how many pods stay at the old revision; nil for a workload without partitions.
 	partition func(int32)
 }
 
@@ -70,18 +70,18 @@ type kind struct {
 	list func() workloads
 	// make returns the workload of a template and its parts; nil if the template is of another kind.
 	make func(*appsv1beta1.SubsetTemplate) (workload, parts)
-	// number keeps a workload within a subset's ordinals; nil for one whose pods have none.
+	// number restricts a workload to a subset's ordinals; nil for one whose pods have none.
 	number func(workload, *appsv1beta1.SubsetOrdinals)
 	// view reads replicas, the generation observed and counts.
 	view func(workload, *child)
-	// kept is the path of a field that belongs to others, empty if there is none.
+	// kept is the path of a field of other writers, empty if there is none.
 	kept []string
 }
 
 // kinds are the kinds of workload that subsets can have.
 func kinds() []kind { return []kind{cloneSets(), deployments(), statefulSets(), advancedSets()} }
 
-// kindOf returns the kind that a template asks for; false if it is not served.
+// kindOf returns the kind of a template; false if it is not supported.
 func kindOf(t *appsv1beta1.SubsetTemplate) (kind, bool) {
 	for _, k := range kinds() {
 		if w, _ := k.make(t); w != nil {
@@ -91,7 +91,7 @@ func kindOf(t *appsv1beta1.SubsetTemplate) (kind, bool) {
 	return kind{}, false
 }
 
-// viewOf is the common view of a workload of this kind. The workload may not be changed.
+// viewOf returns the common view of a workload of this kind, which must not be changed.
 func (k kind) viewOf(w workload) child {
 	c := child{
 		workload: w, kind: k.GroupKind(), subset: w.GetLabels()[keys.SubsetName],
@@ -102,7 +102,7 @@ func (k kind) viewOf(w workload) child {
 	return c
 }
 
-// templated is the generation in which a workload got its template, as far as is known: no later than the present one.
+// templated returns the generation that brought a workload's template; at most its current one.
 func templated(w workload) int64 {
 	n, err := strconv.ParseInt(w.GetAnnotations()[keys.TemplateGeneration], 10, 64)
 	if err != nil {
@@ -111,15 +111,15 @@ func templated(w workload) int64 {
 	return min(n, w.GetGeneration())
 }
 
-// setTemplated notes the generation in which a workload got its template.
+// setTemplated sets the generation that brought a workload's template.
 func setTemplated(w workload, generation int64) {
 	w.SetAnnotations(union(w.GetAnnotations(), map[string]string{keys.TemplateGeneration: strconv.FormatInt(generation, 10)}))
 }
 
-// atLeast is how many pods must be both updated and ready, where only the sums are known.
+// atLeast is a lower bound of the pods that are both updated and ready, by the sums.
 func (c *counts) atLeast() int32 { return max(min(c.updated, c.ready-(c.pods-c.updated)), 0) }
 
-// unless is partition, and nil for a workload whose pods wait until somebody deletes them.
+// unless returns partition, and nil for a workload with OnDelete.
 func unless(onDelete bool, partition func(int32)) func(int32) {
 	if onDelete {
 		return nil
@@ -127,7 +127,7 @@ func unless(onDelete bool, partition func(int32)) func(int32) {
 	return partition
 }
 
-// given is what p points to, made if there is none.
+// given returns *p, and allocates it if it is nil.
 func given[T any](p **T) *T {
 	if *p == nil {
 		*p = new(T)
@@ -144,7 +144,7 @@ func cloneSets() kind {
 				return nil, parts{}
 			}
 			w := &appsv1beta1.CloneSet{Spec: *t.CloneSetTemplate.Spec.DeepCopy()}
-			// Names of pods are of one CloneSet and not of all; the list is the user's and the CloneSet controller's.
+			// Names of pods are those of one CloneSet; the list is written by users and by the CloneSet controller.
 			w.Spec.ScaleStrategy.PodsToDelete = nil
 			u := &w.Spec.UpdateStrategy
 			return w, parts{

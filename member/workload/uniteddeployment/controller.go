@@ -42,7 +42,7 @@ type Options struct {
 	// ExpectationTimeout is how long to wait for the cache to show our writes before reading from the apiserver; 0 means
 	// expect.DefaultTimeout.
 	ExpectationTimeout time.Duration
-	// Clock tells the time. Required.
+	// Clock is required.
 	Clock clock.PassiveClock
 }
 
@@ -52,7 +52,7 @@ type Reconciler struct {
 	Client client.Client
 	// Live reads from the apiserver.
 	Live client.Reader
-	// Clock tells the time.
+	// Clock is the clock.
 	Clock clock.PassiveClock
 	// Expect holds what the cache must show.
 	Expect *expect.Store
@@ -92,7 +92,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// Reconcile does the next step for one UnitedDeployment.
+// Reconcile takes the next step for one UnitedDeployment.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o, err := r.observe(ctx, req.NamespacedName)
 	if err != nil {

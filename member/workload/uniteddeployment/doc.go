@@ -1,37 +1,36 @@
-// Package uniteddeployment runs UnitedDeployments in one cluster: one workload for each subset, with a share of the
-// replicas, in a place of its own.
+// Package uniteddeployment runs UnitedDeployments in one cluster: one workload for each subset, with a share of the replicas and
+// the subset's nodes.
 //
-// The idea: one reconcile is observe, plan, apply, status. The plan divides the replicas (pkg/spread), renders the workload of
-// each subset and compares it with the one that is there. What a subset's workload does with its pods is the workload's
-// own controller's business. To learn how a UnitedDeployment works, read plan.go.
+// One reconcile is observe, plan, apply, status. The plan divides the replicas (pkg/spread), renders the workload of each subset
+// and compares it with the existing one. The pods are left to the workloads' controllers. To learn how a UnitedDeployment works,
+// read plan.go.
 //
-//	observe.go   UnitedDeployment, revisions, workloads from the cache; waits until the cache shows our last writes
+//	observe.go   reads UnitedDeployment, revisions and workloads from the cache, once the cache shows our last writes
 //	plan.go      what to do and why
-//	apply.go     do it: revision, deletes, changes, creations, then what is left over
+//	apply.go     writes: revision, deletions, updates and creations of workloads
 //	status.go    sums, conditions, events
-//	child.go     the kinds of workload as data: where each keeps its replicas, template, partition and counts
-//	object.go    the revision and the workloads that a UnitedDeployment makes, and how one that is there is changed
+//	child.go     the kinds of workload as data: where each has its replicas, template, partition and counts
+//	object.go    the revision and the workloads of a UnitedDeployment, and how an existing workload is updated
 //
-// A workload is written only where it differs from what was asked for. Of a workload at the present revision, only the
-// fields that differ are written, so that a scale never touches a pod template that the apiserver has completed by newer
-// defaults. One at another revision, or with another patch, gets a whole new spec.
+// A workload is written only if it differs from what is wanted. Of a workload at the update revision, only the fields that differ
+// are written, so that a scale never touches a pod template with newer defaults of the apiserver. One at another revision, or
+// with another patch, gets a whole new spec.
 //
-// Two workloads of one subset: the older stays, whichever the cache lists first. A subset whose only workload is being
-// deleted gets no other one until it is gone, so that its pods are not there twice.
+// Of two workloads of one subset the older is kept, whichever the cache lists first. A subset whose only workload is terminating
+// gets no other one until it is gone, so that its pods do not run twice.
 //
-// A workload's count of updated pods is about the template that its controller has seen last. The generation in which
-// the template came is therefore written into an annotation, in the same request as the template: a scale or a partition
-// makes a generation too, and leaves the counts true.
+// A workload's count of updated pods is about the template that its controller has observed last. So the generation that brought
+// the template is written to an annotation, in the same request as the template: a scale or a partition changes the generation
+// too, but does not invalidate the counts.
 //
-// Deployments and StatefulSets of apps/v1 do not count the pods that are both updated and ready. A lower bound stands in: the ready
-// ones less those that are not updated. It is exact when nothing moves.
+// Deployments and StatefulSets of apps/v1 do not count the pods that are both updated and ready. A lower bound is used instead:
+// the ready ones less those that are not updated. It is exact when nothing changes.
 //
-// Objects whose subsets name clusters are not touched: a hub in the same cluster runs them.
+// Objects whose subsets name clusters are left alone: a hub in the same cluster runs them.
 //
-// A subset's ordinals become reserved ordinals of its StatefulSet: all that are not its own. So they hold whether or not
-// ordinals.start does, which needs a feature gate, and a StatefulSet that outgrows them is refused and not numbered into those of
-// another subset.
+// A subset's ordinals become reserved ordinals of its StatefulSet: all that are not its own. So they apply even without the
+// feature gate of ordinals.start, and a StatefulSet that exceeds them is refused instead of using those of another subset.
 //
-// What it won't do yet: the schedule strategy Adaptive. The webhook refuses it; on an object from before, the condition
+// Not supported yet: the schedule strategy Adaptive. The webhook refuses it; on an object that was stored before, the condition
 // SubsetFailure says so, and nothing is changed.
 package uniteddeployment

@@ -14,9 +14,9 @@ const (
 	ReasonFailedRevisionProvision = "FailedRevisionProvision"
 	// ReasonFailedSpecifySubsetReplicas: the numbers of the subsets do not add up to the replicas, so they stay as they are.
 	ReasonFailedSpecifySubsetReplicas = "FailedSpecifySubsetReplicas"
-	// ReasonNotServed: the object asks for something that is not served yet.
+	// ReasonNotServed: a field has a value that is not supported yet.
 	ReasonNotServed = reasonNotServed
-	// ReasonDeletedStuckPods: old pods that held up the update of a StatefulSet were deleted.
+	// ReasonDeletedStuckPods: old pods that blocked the update of a StatefulSet were deleted.
 	ReasonDeletedStuckPods = "DeletedStuckPods"
 )
 
@@ -51,5 +51,5 @@ func notServedEvent(why string) event.Event {
 }
 
 func stuckEvent(names []string) event.Event {
-	return event.Normal(ReasonDeletedStuckPods, actionProvision, "deleted %d old pods that held up the update: %s", len(names), event.Names(names))
+	return event.Normal(ReasonDeletedStuckPods, actionProvision, "deleted %d old pods that blocked the update: %s", len(names), event.Names(names))
 }

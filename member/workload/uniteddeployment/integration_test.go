@@ -23,7 +23,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	// The pods of a CloneSet or StatefulSet come from its own controller, which has to run here, as it does in a member.
+	// The pods of a CloneSet or StatefulSet are created by its controller, which has to run here, as it does in a member.
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
@@ -42,15 +42,15 @@ type (
 	part   = appsv1beta1.Subset
 )
 
-// ground is a namespace of one test, with one UnitedDeployment in it.
-type ground struct{ *testenv.Ground[*object] }
+// fixture is the namespace of one test, with one UnitedDeployment.
+type fixture struct{ *testenv.Fixture[*object] }
 
 // TestMain lets the package's tests share a cluster.
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// manage starts managers in this process: one for the controller under test, whose writes are told by its name, one for
+// manage starts managers in this process: one for the controller under test, whose writes are known by its name, one for
 // CloneSets and one for StatefulSets.
-func manage(t *testing.T, s *testenv.Site) {
+func manage(t *testing.T, s *testenv.Env) {
 	t.Helper()
 	s.Run(t, agent, uniteddeployment.Kind(), func(mgr ctrl.Manager) {
 		require.NoError(t, uniteddeployment.Setup(t.Context(), mgr, uniteddeployment.Options{Clock: clock.RealClock{}}))
@@ -73,8 +73,8 @@ func manage(t *testing.T, s *testenv.Site) {
 	})
 }
 
-// web is an object as a user writes it: so many replicas of a CloneSet that updates in place.
-func (g *ground) web(replicas int32, subsets ...part) *object {
+// web returns an object as a user writes it: that many replicas of a CloneSet that updates in place.
+func (g *fixture) web(replicas int32, subsets ...part) *object {
 	labels := map[string]string{"app": "web"}
 	ud := &object{
 		ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: "web"},
@@ -100,26 +100,26 @@ func (g *ground) web(replicas int32, subsets ...part) *object {
 	return ud.DeepCopy()
 }
 
-func (g *ground) make(t *testing.T, ud *object) {
+func (g *fixture) make(t *testing.T, ud *object) {
 	t.Helper()
 	require.NoError(t, g.Create(t.Context(), ud))
 	g.Await(t, rested)
 }
 
-// rested tells that the controller has seen the spec and all pods are updated and available.
+// rested reports whether the status is of this spec and all pods are updated and available.
 func rested(ud *object) bool {
 	want, s := *ud.Spec.Replicas, &ud.Status
 	return s.ObservedGeneration == ud.Generation && s.Replicas == want && s.AvailableReplicas == want &&
 		s.UpdatedReadyReplicas == want && s.CurrentRevision == s.UpdatedRevision
 }
 
-func (g *ground) change(t *testing.T, change func(*appsv1beta1.UnitedDeploymentSpec)) {
+func (g *fixture) change(t *testing.T, change func(*appsv1beta1.UnitedDeploymentSpec)) {
 	t.Helper()
 	g.Change(t, func(ud *object) { change(&ud.Spec) })
 }
 
-// count is how many pods each subset has, with what is said of a pod behind its name.
-func (g *ground) count(t *testing.T, say func(*corev1.Pod) string) map[string]int {
+// count returns how many pods each subset has, by its name and what of returns for a pod.
+func (g *fixture) count(t *testing.T, say func(*corev1.Pod) string) map[string]int {
 	t.Helper()
 	out := map[string]int{}
 	for _, p := range g.Pods(t) {
@@ -133,7 +133,7 @@ func anything(*corev1.Pod) string { return "" }
 func image(p *corev1.Pod) string { return p.Spec.Containers[0].Image }
 
 // becomes waits until pods are as wanted.
-func (g *ground) becomes(t *testing.T, say func(*corev1.Pod) string, want map[string]int) {
+func (g *fixture) becomes(t *testing.T, say func(*corev1.Pod) string, want map[string]int) {
 	t.Helper()
 	var got map[string]int
 	if !assert.Eventually(t, func() bool {
@@ -145,7 +145,7 @@ func (g *ground) becomes(t *testing.T, say func(*corev1.Pod) string, want map[st
 }
 
 // children are the workloads of a kind, by subset.
-func children[L client.ObjectList](t *testing.T, g *ground, list L, each func(L, func(client.Object))) map[string]client.Object {
+func children[L client.ObjectList](t *testing.T, g *fixture, list L, each func(L, func(client.Object))) map[string]client.Object {
 	t.Helper()
 	require.NoError(t, g.List(t.Context(), list, client.InNamespace(g.Namespace)))
 	out := map[string]client.Object{}
@@ -153,7 +153,7 @@ func children[L client.ObjectList](t *testing.T, g *ground, list L, each func(L,
 	return out
 }
 
-func (g *ground) cloneSets(t *testing.T) map[string]client.Object {
+func (g *fixture) cloneSets(t *testing.T) map[string]client.Object {
 	t.Helper()
 	return children(t, g, &appsv1beta1.CloneSetList{}, func(l *appsv1beta1.CloneSetList, yield func(client.Object)) {
 		for i := range l.Items {
@@ -172,9 +172,9 @@ func TestIntegration(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	manage(t, s)
-	for name, test := range map[string]func(*testing.T, *ground){
-		"replicas are spread, updated in place by partitions and scaled, and rest costs nothing": testLife,
-		"subsets are filled in their order between minimum and maximum":                          testElastic,
+	for name, test := range map[string]func(*testing.T, *fixture){
+		"replicas are spread, updated in place by partitions and scaled, and nothing is written after": testLife,
+		"subsets are filled in their order between minimum and maximum":                                testElastic,
 		"subsets are Deployments":                                                                   testDeployment,
 		"subsets are StatefulSets, and none is stuck":                                               testStatefulSet,
 		"updated pods stay counted through scales and partitions of CloneSets":                      testScale(asCloneSets, map[string]int32{"a": 1, "b": 1}),
@@ -182,19 +182,19 @@ func TestIntegration(t *testing.T) {
 		"updated pods stay counted through scales and partitions of StatefulSets":                   testScale(asStatefulSets, map[string]int32{"a": 1, "b": 1}),
 		"subsets are StatefulSets of apps.kruise.io, with ordinals of their own":                    testAdvanced,
 		"updated pods stay counted through scales and partitions of StatefulSets of apps.kruise.io": testScale(asAdvancedSets, map[string]int32{"a": 1, "b": 1}),
-		"subsets and kinds of workload come and go":                                                 testComeAndGo,
-		"minimal objects are completed and bad ones refused":                                        testWebhook,
-		"what names a cluster is left to a hub":                                                     testFederated,
-		"what others change is put back":                                                            testDrift,
+		"subsets and kinds of workload are added and removed":                                       testComeAndGo,
+		"minimal objects are defaulted and invalid ones refused":                                    testWebhook,
+		"an object whose subsets name clusters is left alone":                                       testFederated,
+		"changes of others are reverted":                                                            testDrift,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, &ground{testenv.New(t, s, agent, &object{})})
+			test(t, &fixture{testenv.New(t, s, agent, &object{})})
 		})
 	}
 }
 
-func testLife(t *testing.T, g *ground) {
+func testLife(t *testing.T, g *fixture) {
 	t.Helper()
 	began := clock.RealClock{}.Now()
 	g.make(t, g.web(10, part{Name: "a", NodeSelectorTerm: zone("zone-a")}, part{Name: "b", NodeSelectorTerm: zone("zone-b")}, part{Name: "c"}))
@@ -232,11 +232,11 @@ func testLife(t *testing.T, g *ground) {
 	g.Await(t, rested)
 	t.Logf("writes of the update in two steps: %v", g.Writes(t, began))
 	for name, p := range g.Pods(t) {
-		require.Equal(t, before[name].UID, p.UID, "no pod was made anew")
+		require.Equal(t, before[name].UID, p.UID, "no pod was re-created")
 		require.Equal(t, "app:2", p.Status.ContainerStatuses[0].Image)
 	}
 
-	// As percentages, and through the scale subresource. A rollback finds the old revision again.
+	// As percentages, and by the scale subresource. A rollback reuses the old revision.
 	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) {
 		s.Topology.Subsets[0].Replicas = new(intstr.FromString("50%"))
 		s.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:1"
@@ -263,7 +263,7 @@ func testLife(t *testing.T, g *ground) {
 	g.Rests(t)
 }
 
-func testElastic(t *testing.T, g *ground) {
+func testElastic(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, g.web(6,
 		part{Name: "a", MinReplicas: new(intstr.FromInt32(2)), MaxReplicas: new(intstr.FromInt32(4))},
@@ -304,8 +304,8 @@ func asAdvancedSets(s *appsv1beta1.UnitedDeploymentSpec) {
 
 // testScale scales out, holds some pods back and scales in. All pods are at one revision all the time, so no write of the
 // status may say otherwise.
-func testScale(as func(*appsv1beta1.UnitedDeploymentSpec), partitions map[string]int32) func(*testing.T, *ground) {
-	return func(t *testing.T, g *ground) {
+func testScale(as func(*appsv1beta1.UnitedDeploymentSpec), partitions map[string]int32) func(*testing.T, *fixture) {
+	return func(t *testing.T, g *fixture) {
 		t.Helper()
 		ud := g.web(6, part{Name: "a"}, part{Name: "b"})
 		as(&ud.Spec)
@@ -340,7 +340,7 @@ func testScale(as func(*appsv1beta1.UnitedDeploymentSpec), partitions map[string
 	}
 }
 
-func testDeployment(t *testing.T, g *ground) {
+func testDeployment(t *testing.T, g *fixture) {
 	t.Helper()
 	ud := g.web(5, part{Name: "a", Replicas: new(intstr.FromInt32(2))}, part{Name: "b"})
 	asDeployments(&ud.Spec)
@@ -354,7 +354,7 @@ func testDeployment(t *testing.T, g *ground) {
 	g.becomes(t, image, map[string]int{"a app:2": 2, "b app:2": 4})
 }
 
-func testStatefulSet(t *testing.T, g *ground) {
+func testStatefulSet(t *testing.T, g *fixture) {
 	t.Helper()
 	ud := g.web(5, part{Name: "a", Replicas: new(intstr.FromInt32(2))}, part{Name: "b"})
 	asStatefulSets(&ud.Spec)
@@ -374,7 +374,7 @@ func testStatefulSet(t *testing.T, g *ground) {
 		return ud.Status.UpdatedReadyReplicas == 1 && ud.Status.AvailableReplicas == 5 && ud.Status.ObservedGeneration == ud.Generation
 	})
 
-	// A StatefulSet never gets past a pod that does not start, not even to its mended template; we do.
+	// A native StatefulSet never gets past a pod that does not start, not even with a fixed template; with us it does.
 	set("app:bad", nil)
 	g.Await(t, func(ud *object) bool { return ud.Status.AvailableReplicas == 3 })
 	set("app:3", nil)
@@ -382,7 +382,7 @@ func testStatefulSet(t *testing.T, g *ground) {
 	g.becomes(t, image, map[string]int{"a app:3": 2, "b app:3": 3})
 }
 
-func testAdvanced(t *testing.T, g *ground) {
+func testAdvanced(t *testing.T, g *fixture) {
 	t.Helper()
 	ud := g.web(5, part{Name: "a", Replicas: new(intstr.FromInt32(2)), Ordinals: &appsv1beta1.SubsetOrdinals{Start: 0, End: new(int32(9))}},
 		part{Name: "b", Ordinals: &appsv1beta1.SubsetOrdinals{Start: 10, End: new(int32(13))}})
@@ -406,7 +406,7 @@ func testAdvanced(t *testing.T, g *ground) {
 	t.Logf("writes of the update in two steps: %v", g.Writes(t, began))
 	g.Rests(t)
 
-	// The range of b is full: it is not numbered into that of another one.
+	// The range of b is full: it does not use that of another subset.
 	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) { s.Replicas = ptr.To[int32](6) })
 	g.Await(t, func(ud *object) bool {
 		return slices.ContainsFunc(ud.Status.Conditions, func(c appsv1beta1.UnitedDeploymentCondition) bool {
@@ -419,7 +419,7 @@ func testAdvanced(t *testing.T, g *ground) {
 	g.becomes(t, index, map[string]int{"a 0": 1, "a 1": 1, "a 2": 1, "b 10": 1, "b 12": 1, "b 13": 1})
 }
 
-func testComeAndGo(t *testing.T, g *ground) {
+func testComeAndGo(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, g.web(4, part{Name: "a"}, part{Name: "b"}))
 	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) { s.Topology.Subsets = []part{{Name: "b"}, {Name: "c"}} })
@@ -428,12 +428,12 @@ func testComeAndGo(t *testing.T, g *ground) {
 	require.Len(t, g.cloneSets(t), 2)
 
 	// A second workload of a subset, as a crash between two writes could leave it.
-	twin := g.cloneSets(t)["b"].DeepCopyObject().(*appsv1beta1.CloneSet)
-	name := twin.Name
-	twin.Name, twin.ResourceVersion, twin.UID = "web-b-twin", "", ""
-	require.NoError(t, g.Create(t.Context(), twin))
+	duplicate := g.cloneSets(t)["b"].DeepCopyObject().(*appsv1beta1.CloneSet)
+	name := duplicate.Name
+	duplicate.Name, duplicate.ResourceVersion, duplicate.UID = "web-b-duplicate", "", ""
+	require.NoError(t, g.Create(t.Context(), duplicate))
 	require.Eventually(t, func() bool {
-		return apierrors.IsNotFound(g.Get(t.Context(), client.ObjectKeyFromObject(twin), &appsv1beta1.CloneSet{}))
+		return apierrors.IsNotFound(g.Get(t.Context(), client.ObjectKeyFromObject(duplicate), &appsv1beta1.CloneSet{}))
 	}, testenv.Long, testenv.Poll)
 	require.Equal(t, name, g.cloneSets(t)["b"].GetName())
 
@@ -443,7 +443,7 @@ func testComeAndGo(t *testing.T, g *ground) {
 	g.becomes(t, func(p *corev1.Pod) string { return p.OwnerReferences[0].Kind }, map[string]int{"b ReplicaSet": 2, "c ReplicaSet": 2})
 }
 
-func testWebhook(t *testing.T, g *ground) {
+func testWebhook(t *testing.T, g *fixture) {
 	t.Helper()
 	ud := g.web(1, part{Name: "a"})
 	ud.Spec.Replicas, ud.Spec.UpdateStrategy.Type = nil, ""
@@ -458,19 +458,19 @@ func testWebhook(t *testing.T, g *ground) {
 		change func(*object)
 		want   string
 	}{
-		"a sum that can't be": {
+		"a sum that exceeds replicas": {
 			func(ud *object) {
 				ud.Spec.Topology.Subsets = []part{{Name: "a", Replicas: new(intstr.FromInt32(9))}, {Name: "b"}}
 			},
 			"spec.topology.subsets: Invalid value: 9: subsets ask for 9 replicas, more than spec.replicas (4)",
 		},
-		"a percentage that the schema would refuse without a word": {
+		"a percentage for which the schema has no message": {
 			func(ud *object) {
 				ud.Spec.Topology.Subsets = []part{{Name: "a", Replicas: new(intstr.FromString("150%"))}}
 			},
 			`spec.topology.subsets[0].replicas: Invalid value: "150%": must be a number, 0 or more, or a whole percentage from "0%" to "100%"`,
 		},
-		"a term with an operator that there is not": {
+		"a term with an unknown operator": {
 			func(ud *object) {
 				ud.Spec.Topology.Subsets = []part{{Name: "a", NodeSelectorTerm: &corev1.NodeSelectorTerm{
 					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: "Near"}},
@@ -478,7 +478,7 @@ func testWebhook(t *testing.T, g *ground) {
 			},
 			`spec.topology.subsets[0].nodeSelectorTerm.matchExpressions[0].operator: Invalid value`,
 		},
-		"a toleration with an effect that there is not": {
+		"a toleration with an unknown effect": {
 			func(ud *object) {
 				ud.Spec.Topology.Subsets = []part{{Name: "a", Tolerations: []corev1.Toleration{{Key: "spot", Operator: "Exists", Effect: "Maybe"}}}}
 			},
@@ -513,7 +513,7 @@ func testWebhook(t *testing.T, g *ground) {
 	require.ErrorContains(t, g.Update(t.Context(), got), "spec.topology.subsets[0].nodeSelectorTerm: Forbidden: can't be changed while the subset exists")
 }
 
-func testFederated(t *testing.T, g *ground) {
+func testFederated(t *testing.T, g *fixture) {
 	t.Helper()
 	began := clock.RealClock{}.Now()
 	require.NoError(t, g.Create(t.Context(), g.web(2, part{Name: "a", Cluster: "east"})))
@@ -522,7 +522,7 @@ func testFederated(t *testing.T, g *ground) {
 	require.Empty(t, g.Object(t).Status.Conditions)
 }
 
-func testDrift(t *testing.T, g *ground) {
+func testDrift(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, g.web(2, part{Name: "a"}))
 	set := g.cloneSets(t)["a"]
@@ -532,10 +532,10 @@ func testDrift(t *testing.T, g *ground) {
 		return *g.cloneSets(t)["a"].(*appsv1beta1.CloneSet).Spec.Replicas == 2
 	}, testenv.Long, testenv.Poll)
 	got := g.cloneSets(t)["a"].(*appsv1beta1.CloneSet)
-	require.Equal(t, "shop", got.Labels["team"], "what the template does not say is left alone")
+	require.Equal(t, "shop", got.Labels["team"], "what is not in the template is left alone")
 	g.Await(t, rested)
 
-	// A workload that somebody deleted is made again.
+	// A workload that a user deletes is re-created.
 	require.NoError(t, g.Delete(t.Context(), got))
 	require.Eventually(t, func() bool {
 		again := g.cloneSets(t)["a"]

@@ -20,7 +20,7 @@ import (
 // +kubebuilder:webhook:path=/mutate-apps-kruise-io-uniteddeployment,mutating=true,groups=apps.kruise.io,resources=uniteddeployments,versions=v1beta1,verbs=create;update,name=muniteddeployment.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:path=/validate-apps-kruise-io-uniteddeployment,mutating=false,groups=apps.kruise.io,resources=uniteddeployments,versions=v1beta1,verbs=create;update,name=vuniteddeployment.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
 
-// Registration is what UnitedDeployment brings to a member's manager. templates says how to validate the workloads in its
+// Registration registers UnitedDeployment with a member's manager. templates are the options to validate the workloads in its
 // template.
 func Registration(templates func(setup.Options) united.Options) setup.Kind {
 	const name = "uniteddeployment"

@@ -24,7 +24,7 @@ func Register(r prometheus.Registerer) error {
 	return errors.Join(expect.Register(r), measure.Register(r))
 }
 
-// count notes the steps and waits of a plan.
+// count counts the steps and waits of a plan.
 func count(p planned) {
 	for i := range p.subsets {
 		switch t := &p.subsets[i]; {

@@ -23,8 +23,8 @@ import (
 // Kind is the kind that owner references name.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind("UnitedDeployment") }
 
-// wantedRevision is the revision of the template, without a number. Its name is made of the object's name and the
-// template's bytes alone, but for the rare collision, so that the slices of one object have the same in each cluster.
+// wantedRevision is the revision of the template, without a number. Except for collisions, its name depends only on the object's
+// name and template, so that the slices of one object have the same in each cluster.
 func wantedRevision(ud *appsv1beta1.UnitedDeployment) (*appsv1.ControllerRevision, error) {
 	data, err := revisionData(&ud.Spec.Template)
 	if err != nil {
@@ -41,9 +41,9 @@ func wantedRevision(ud *appsv1beta1.UnitedDeployment) (*appsv1.ControllerRevisio
 	}, nil
 }
 
-// revisionData is the patch that would put the template back. It is byte for byte that of OpenKruise 1.9, so that an
-// object that it left finds its revision again and no pod is restarted: unlike the one of a pod template, it has no
-// metadata of its own, and each metadata in it has the null creationTimestamp that older clients write.
+// revisionData is the patch that restores the template. It is byte for byte that of OpenKruise 1.9, so that objects of OpenKruise
+// keep their revision and no pod is restarted: unlike that of a pod template, it has no metadata of its own, and each metadata in
+// it has the null creationTimestamp that older clients write.
 func revisionData(t *appsv1beta1.SubsetTemplate) ([]byte, error) {
 	raw, err := json.Marshal(t)
 	if err != nil {
@@ -53,7 +53,7 @@ func revisionData(t *appsv1beta1.SubsetTemplate) ([]byte, error) {
 	if err := json.Unmarshal(raw, &fields); err != nil {
 		return nil, fmt.Errorf("read template: %w", err)
 	}
-	stamp(fields)
+	addCreationTimestamps(fields)
 	fields["$patch"] = "replace"
 	data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": fields}})
 	if err != nil {
@@ -62,7 +62,7 @@ func revisionData(t *appsv1beta1.SubsetTemplate) ([]byte, error) {
 	return data, nil
 }
 
-func stamp(v any) {
+func addCreationTimestamps(v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		if meta, ok := v["metadata"].(map[string]any); ok {
@@ -71,17 +71,17 @@ func stamp(v any) {
 			}
 		}
 		for _, e := range v {
-			stamp(e)
+			addCreationTimestamps(e)
 		}
 	case []any:
 		for _, e := range v {
-			stamp(e)
+			addCreationTimestamps(e)
 		}
 	}
 }
 
-// revisionLabel is how workloads and pods name a revision: in full, or by its hash alone where the full name is too long
-// for a label. Both are the same to revision.Same.
+// revisionLabel is the label of workloads and pods for a revision: its name, or only its hash where the name is too long for a
+// label. revision.Same accepts both.
 func revisionLabel(name string) string {
 	if len(name) > validation.LabelValueMaxLength {
 		return revision.Short(name)
@@ -89,7 +89,7 @@ func revisionLabel(name string) string {
 	return name
 }
 
-// prefix is what the name of a subset's workload begins with.
+// prefix is the generateName of a subset's workload.
 func prefix(ud *appsv1beta1.UnitedDeployment, subset string) string {
 	full := ud.Name + "-" + subset + "-"
 	if len(apivalidation.NameIsDNSSubdomain(full, true)) > 0 {
@@ -98,7 +98,7 @@ func prefix(ud *appsv1beta1.UnitedDeployment, subset string) string {
 	return full
 }
 
-// render is the workload of a subset as it shall be. An error says why the subset's patch does not fit the template.
+// render returns the wanted workload of a subset. An error says why the subset's patch can't be applied to the template.
 func (k kind) render(
 	ud *appsv1beta1.UnitedDeployment, subset *appsv1beta1.Subset, revision string, replicas, partition int32,
 ) (workload, error) {
@@ -129,7 +129,7 @@ func (k kind) render(
 	return w, nil
 }
 
-// union is one map of all; the last one wins.
+// union merges maps; the last one wins.
 func union(all ...map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, m := range all {
@@ -138,46 +138,46 @@ func union(all ...map[string]string) map[string]string {
 	return out
 }
 
-// edit is live as want asks for it.
-type edit struct {
+// update is a workload with the wanted fields.
+type update struct {
 	next workload
 	// paths are the fields that differ, sorted.
 	paths []string
 }
 
-// amend compares a workload with what is wanted. whole replaces its spec; else only fields that want sets count, and what
-// live has beyond them (defaults, what others wrote) stays. Neither object is changed.
-func (k kind) amend(live, want workload, whole bool) (edit, error) {
+// amend compares a workload with the wanted one. whole replaces its spec; otherwise only fields that want sets are compared, and
+// other fields of live (defaults, other writers') are kept. Neither object is changed.
+func (k kind) amend(live, want workload, whole bool) (update, error) {
 	has, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
 	if err != nil {
-		return edit{}, fmt.Errorf("read %s %s: %w", k.Kind, live.GetName(), err)
+		return update{}, fmt.Errorf("read %s %s: %w", k.Kind, live.GetName(), err)
 	}
 	asks, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
-		return edit{}, fmt.Errorf("read %s as wanted: %w", k.Kind, err)
+		return update{}, fmt.Errorf("read %s as wanted: %w", k.Kind, err)
 	}
 	meta, _ := asks["metadata"].(map[string]any)
 	asks = map[string]any{
 		"metadata": map[string]any{"labels": meta["labels"], "annotations": meta["annotations"]},
 		"spec":     asks["spec"],
 	}
-	e := edit{paths: overlay.Apply(has, asks)}
+	e := update{paths: overlay.Apply(has, asks)}
 	if len(e.paths) == 0 {
-		return edit{}, nil
+		return update{}, nil
 	}
 	if whole {
 		if err := k.replaceSpec(has, asks["spec"]); err != nil {
-			return edit{}, fmt.Errorf("keep fields of %s %s: %w", k.Kind, live.GetName(), err)
+			return update{}, fmt.Errorf("keep fields of %s %s: %w", k.Kind, live.GetName(), err)
 		}
 	}
 	e.next = live.DeepCopyObject().(workload)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(has, e.next); err != nil {
-		return edit{}, fmt.Errorf("write %s %s: %w", k.Kind, live.GetName(), err)
+		return update{}, fmt.Errorf("write %s %s: %w", k.Kind, live.GetName(), err)
 	}
 	return e, nil
 }
 
-// replaceSpec puts spec into o, all but the field that belongs to others.
+// replaceSpec sets the spec of o, except the field of other writers.
 func (k kind) replaceSpec(o map[string]any, spec any) error {
 	if len(k.kept) == 0 {
 		o["spec"] = spec

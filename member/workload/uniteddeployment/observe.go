@@ -32,8 +32,7 @@ type observed struct {
 	pods map[types.UID][]*corev1.Pod
 }
 
-// observe reads what a reconcile needs, from the cache, or from the apiserver if the cache has failed to show our writes for
-// too long.
+// observe reads what a reconcile needs: from the cache, or from the apiserver if the cache has not shown our writes for too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
 	o := observed{ud: &appsv1beta1.UnitedDeployment{}}
 	owned := func(from client.Reader, live bool) error { return o.owned(ctx, from, live) }
@@ -45,8 +44,8 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	return o, err
 }
 
-// owned reads history, workloads and, for StatefulSets, pods; live says that the reader is the apiserver, which has no
-// index. An object that a hub places is left to the hub.
+// owned reads history, workloads and, for StatefulSets, pods; live says that the reader is the apiserver, which has no index. An
+// object that a hub places is left alone.
 func (o *observed) owned(ctx context.Context, r client.Reader, live bool) error {
 	if united.OfHub(o.ud) {
 		return expect.ErrGone
@@ -75,7 +74,7 @@ func (o *observed) owned(ctx context.Context, r client.Reader, live bool) error 
 	return o.statefulPods(ctx, r, live)
 }
 
-// statefulPods reads the pods of StatefulSets: a native one can get stuck by them.
+// statefulPods reads the pods of StatefulSets, which may block the rollout of a native one.
 func (o *observed) statefulPods(ctx context.Context, r client.Reader, live bool) error {
 	if o.ud.Spec.Template.StatefulSetTemplate == nil {
 		return nil
@@ -98,8 +97,8 @@ func (o *observed) statefulPods(ctx context.Context, r client.Reader, live bool)
 	return nil
 }
 
-// shown are all objects that the expectations are about, the UnitedDeployment itself included: a plan from an old status
-// would write the status again.
+// shown yields all objects that expectations are about. The UnitedDeployment is one of them: a plan from an old status would
+// write the status again.
 func (o *observed) shown() iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) {
 		_ = yield(o.ud) && expect.Each(o.children, yield) && expect.Each(o.history, yield)

@@ -20,7 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/expect"
 )
 
-func TestWhatAHubHoldsIsLeftToIt(t *testing.T) {
+func TestChildrenThatAHubPlacesAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
 	require.NoError(t, appsv1beta1.AddToScheme(scheme))
@@ -33,10 +33,10 @@ func TestWhatAHubHoldsIsLeftToIt(t *testing.T) {
 		Expect: expect.New(Kind().Kind, clock.RealClock{}, 0),
 	}
 	_, err := r.observe(t.Context(), client.ObjectKeyFromObject(ud))
-	require.ErrorIs(t, err, expect.ErrGone, "its subsets name no cluster any more, but clusters may run it still")
+	require.ErrorIs(t, err, expect.ErrGone, "its subsets name no cluster any more, but clusters may still run it")
 }
 
-func TestWhatTheCacheShowsAliveMayBeGoing(t *testing.T) {
+func TestADeletionThatTheCacheDoesNotShowIsReadLive(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
@@ -51,7 +51,7 @@ func TestWhatTheCacheShowsAliveMayBeGoing(t *testing.T) {
 		}),
 		Live: interceptor.NewClient(api, interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-				require.Empty(t, o.GetName(), "an answer is decoded over what the object holds, so it must hold nothing of the cache")
+				require.Empty(t, o.GetName(), "the answer is decoded into the object, so it must be empty")
 				err := c.Get(ctx, key, o, opts...)
 				o.SetDeletionTimestamp(new(metav1.NewTime(now)))
 				return err

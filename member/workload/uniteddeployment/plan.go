@@ -28,45 +28,42 @@ const (
 	reasonPatch    = "Patch"
 	// reasonReplicas (update): nothing but the number of replicas, or the partition, differs.
 	reasonReplicas = "Replicas"
-	// reasonDrift (update): somebody else has changed the workload.
+	// reasonDrift (update): another writer has changed the workload.
 	reasonDrift = "Drift"
-	// reasonRemoved, reasonKind, reasonDuplicate (delete): the subset is no more, wants another kind of workload, or has
-	// an older one.
+	// reasonRemoved, reasonKind, reasonDuplicate (delete): the subset is gone, has another kind of workload, or has an older one.
 	reasonRemoved   = "SubsetRemoved"
 	reasonKind      = "KindChanged"
 	reasonDuplicate = "Duplicate"
-	// reasonStuck (delete of a pod): a StatefulSet waits for a pod that it has to replace anyway.
+	// reasonStuck (delete of a pod): a StatefulSet waits for an old pod, which it has to replace anyway.
 	reasonStuck = "Stuck"
 	// reasonTerminating (wait): the subset's workload is being deleted.
 	reasonTerminating = "Terminating"
 )
 
-// planned is what to do now, in the order in which it is done. Nothing in it may be changed: it shares objects with what
-// was observed.
+// planned is what to do now, in the order in which it is done. It is read-only, because it shares objects with observed.
 type planned struct {
 	// revision makes the update revision the newest of history.
 	revision revision.Step
-	// fault is why the object can't be acted on at all, which the webhook should have refused; nil if it can.
+	// fault is why the object can't be reconciled, which the webhook should have refused; nil if it can.
 	fault *fault
-	// division is how the replicas are divided, by the position of subsets.
+	// division is how the replicas are divided, by the index of subsets.
 	division spread.Division
 	// remove are workloads to delete.
 	remove []removal
 	// subsets are all subsets in their order.
 	subsets []target
-	// stuck are pods to delete, so that their StatefulSet goes on.
+	// stuck are pods to delete, so that their StatefulSet can continue.
 	stuck []*corev1.Pod
-	// spare are revisions beyond the limit.
-	spare []*appsv1.ControllerRevision
+	// surplusRevisions are revisions beyond the limit.
+	surplusRevisions []*appsv1.ControllerRevision
 	// recheck is when time alone could change the plan, 0 if never.
 	recheck time.Duration
 }
 
-// stuckRecheck is how soon to look again at an old pod of a StatefulSet that is not ready: no watch here tells when its
-// container turns out not to start.
+// stuckRecheck is how soon to recheck an old pod of a StatefulSet that is not ready: pods of StatefulSets are not watched here.
 const stuckRecheck = 10 * time.Second
 
-// fault is why something can't be done: a word for programs and a sentence for people.
+// fault is why something can't be done: a reason and a message.
 type fault struct{ reason, message string }
 
 // removal is a workload to delete.
@@ -75,67 +72,67 @@ type removal struct {
 	reason, why string
 }
 
-// target is one subset: what its workload shall be, and what has to be written to get there.
+// target is one subset: its wanted workload, and what has to be written for it.
 type target struct {
 	name      string
 	kind      kind
 	replicas  int32
 	partition int32
-	// child is the workload that there is; nil if there is none.
+	// child is the existing workload; nil if there is none.
 	child *child
-	// create is the workload to make, update the change to write; both nil if there is nothing to write.
+	// create is the workload to create, update the change to write; both nil if there is nothing to write.
 	create workload
-	update *edit
+	update *update
 	// reason and why are of create or update, or of a wait if neither is set.
 	reason, why string
 	// fault is why the workload can't be rendered; nil if it can.
 	fault error
 }
 
-// plan returns what to do now to bring the observed object nearer to its spec, and why. It is a pure function.
+// plan returns the next steps that bring the object to its spec, and why. It is a pure function.
 func plan(o observed) planned {
-	w := planned{revision: revision.Next(o.history, o.wanted)}
+	p := planned{revision: revision.Next(o.history, o.wanted)}
 	k, ok := kindOf(&o.ud.Spec.Template)
 	switch {
 	case !ok:
-		w.fault = &fault{reasonNotServed, "the template has no kind of workload that is served: use cloneSetTemplate, deploymentTemplate, statefulSetTemplate or advancedStatefulSetTemplate"}
-		return w
+		p.fault = &fault{reasonNotServed, "the template has no kind of workload that is served: use cloneSetTemplate, deploymentTemplate, statefulSetTemplate or advancedStatefulSetTemplate"}
+		return p
 	case o.ud.Spec.Topology.ScheduleStrategy.Type == appsv1beta1.ScheduleAdaptive:
-		w.fault = &fault{reasonNotServed, "the schedule strategy Adaptive is not served yet: use Fixed"}
-		return w
+		p.fault = &fault{reasonNotServed, "the schedule strategy Adaptive is not served yet: use Fixed"}
+		return p
 	}
-	kept := w.sortOut(o, k)
-	_, p := k.make(&o.ud.Spec.Template)
-	w.division = divide(o.ud, kept)
+	kept := p.sortChildren(o, k)
+	_, parts := k.make(&o.ud.Spec.Template)
+	p.division = divide(o.ud, kept)
 	for i := range o.ud.Spec.Topology.Subsets {
 		s := &o.ud.Spec.Topology.Subsets[i]
-		t := target{name: s.Name, kind: k, child: kept[s.Name], replicas: int32(w.division.Targets[i])} //nolint:gosec // At most spec.replicas.
-		if p.partition != nil {
+		t := target{name: s.Name, kind: k, child: kept[s.Name], replicas: int32(p.division.Targets[i])} //nolint:gosec // At most spec.replicas.
+		if parts.partition != nil {
 			t.partition = int32(spread.Partition(partition(o.ud, s.Name), int(t.replicas))) //nolint:gosec // At most replicas.
 		}
-		t.decide(o.ud, s, w.revision.Revision.Name)
-		w.subsets = append(w.subsets, t)
-		stuck, unsure := t.stuck(o, w.revision.Revision.Name)
-		w.stuck = append(w.stuck, stuck...)
+		t.decide(o.ud, s, p.revision.Revision.Name)
+		p.subsets = append(p.subsets, t)
+		stuck, unsure := t.stuck(o, p.revision.Revision.Name)
+		p.stuck = append(p.stuck, stuck...)
 		if unsure {
-			w.recheck = stuckRecheck
+			p.recheck = stuckRecheck
 		}
 	}
-	w.spare = spareRevisions(o, w)
-	return w
+	p.surplusRevisions = findSurplusRevisions(o, p)
+	return p
 }
 
-// sortOut returns the workload of each subset, and puts those that nobody asks for on the list to remove.
-func (w *planned) sortOut(o observed, k kind) map[string]*child {
+// sortChildren returns the workload of each subset, and plans to remove all others.
+func (p *planned) sortChildren(o observed, k kind) map[string]*child {
 	wanted := map[string]bool{}
 	for i := range o.ud.Spec.Topology.Subsets {
 		wanted[o.ud.Spec.Topology.Subsets[i].Name] = true
 	}
-	// The oldest first, and those that are going last: the order of a cache means nothing.
+	// The oldest first, and terminating ones last: the order of a cache is arbitrary.
 	all := slices.Clone(o.children)
 	slices.SortFunc(all, func(a, b child) int {
 		at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp()
-		return cmp.Or(cmp.Compare(leaving(a), leaving(b)), at.Compare(bt.Time), strings.Compare(a.GetName(), b.GetName()))
+		return cmp.Or(cmp.Compare(terminating(a), terminating(b)), at.Compare(bt.Time), strings.Compare(a.GetName(), b.GetName()))
 	})
 	kept := map[string]*child{}
 	for i := range all {
@@ -153,20 +150,20 @@ func (w *planned) sortOut(o observed, k kind) map[string]*child {
 			continue
 		}
 		if c.GetDeletionTimestamp() == nil {
-			w.remove = append(w.remove, removal{*c, reason, why})
+			p.remove = append(p.remove, removal{*c, reason, why})
 		}
 	}
 	return kept
 }
 
-func leaving(c child) int {
+func terminating(c child) int {
 	if c.GetDeletionTimestamp() != nil {
 		return 1
 	}
 	return 0
 }
 
-// divide gives each subset its replicas.
+// divide divides the replicas among the subsets.
 func divide(ud *appsv1beta1.UnitedDeployment, kept map[string]*child) spread.Division {
 	subsets := make([]spread.Subset, 0, len(ud.Spec.Topology.Subsets))
 	for i := range ud.Spec.Topology.Subsets {
@@ -187,7 +184,7 @@ func partition(ud *appsv1beta1.UnitedDeployment, subset string) int {
 	return 0
 }
 
-// decide compares the subset's workload with what it shall be.
+// decide compares the subset's workload with the wanted one.
 func (t *target) decide(ud *appsv1beta1.UnitedDeployment, s *appsv1beta1.Subset, revisionName string) {
 	want, err := t.kind.render(ud, s, revisionName, t.replicas, t.partition)
 	switch {
@@ -221,24 +218,24 @@ func (t *target) decide(ud *appsv1beta1.UnitedDeployment, s *appsv1beta1.Subset,
 	case !slices.ContainsFunc(e.paths, func(p string) bool { return !scale(p) }):
 		t.reason, t.why = reasonReplicas, fmt.Sprintf("%d replicas (%d before), partition %d", t.replicas, t.child.replicas, t.partition)
 	default:
-		t.reason, t.why = reasonDrift, "put back "+strings.Join(e.paths[:min(len(e.paths), 3)], ", ")
+		t.reason, t.why = reasonDrift, "revert "+strings.Join(e.paths[:min(len(e.paths), 3)], ", ")
 	}
-	generation := t.child.GetGeneration() + 1 // The patch is for this very version.
+	generation := t.child.GetGeneration() + 1 // The patch applies only to this version.
 	if t.reason == reasonReplicas {
 		generation = t.child.templated
 	}
 	setTemplated(e.next, generation)
 }
 
-// scale tells whether a path is one of those that the numbers of a subset set.
+// scale reports whether a path is set by the numbers of a subset.
 func scale(path string) bool {
 	return path == "spec.replicas" || path == "spec.updateStrategy.rollingUpdate.partition"
 }
 
-// stuck are pods that hold up their StatefulSet. It updates one pod after another, the highest number first, and waits
-// for each to be ready; an old pod that never becomes ready is waited for too, even where the new revision would mend
-// it. Such pods are to be replaced anyway, so they are deleted. unsure says that an old pod is not ready and may yet turn
-// out to be one of them. Source: as in kube 1.36 StatefulSet with OrderedReady.
+// stuck returns pods that block the rollout of their StatefulSet. It updates one pod after another, the highest ordinal first,
+// and waits for each to be ready, even for an old pod that never becomes ready and that the new revision would fix. Such pods
+// have to be replaced anyway, so they are deleted. unsure: an old pod is not ready, but may still become so. As in kube 1.36
+// StatefulSet with OrderedReady.
 func (t *target) stuck(o observed, revisionName string) (out []*corev1.Pod, unsure bool) {
 	if t.child == nil || t.update != nil || !t.child.seen() || !t.child.at(revisionName) || t.child.GetDeletionTimestamp() != nil {
 		return nil, false
@@ -271,8 +268,7 @@ func ready(pod *corev1.Pod) bool {
 	})
 }
 
-// broken tells whether a pod can't be expected to become ready by waiting: it has failed, or a container of it can't be
-// started.
+// broken reports whether a pod is not expected to become ready: it has failed, or one of its containers can't be started.
 func broken(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodFailed {
 		return true
@@ -291,9 +287,9 @@ func broken(pod *corev1.Pod) bool {
 	return false
 }
 
-// spareRevisions are those beyond the history limit that neither the object nor any workload is at.
-func spareRevisions(o observed, w planned) []*appsv1.ControllerRevision {
-	live := map[string]bool{revision.Short(o.ud.Status.CurrentRevision): true, revision.Short(w.revision.Revision.Name): true}
+// findSurplusRevisions returns the revisions beyond the limit that neither the object nor any workload is at.
+func findSurplusRevisions(o observed, p planned) []*appsv1.ControllerRevision {
+	live := map[string]bool{revision.Short(o.ud.Status.CurrentRevision): true, revision.Short(p.revision.Revision.Name): true}
 	for _, c := range o.children {
 		live[revision.Short(c.revision)] = true
 	}

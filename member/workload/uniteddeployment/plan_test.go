@@ -30,7 +30,7 @@ import (
 
 var start = time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
 
-// web is an object of 10 replicas with a CloneSet in each of the subsets, as the webhook leaves it.
+// web returns an object of 10 replicas with a CloneSet in each of the subsets, as the webhook leaves it.
 func web(subsets ...string) *appsv1beta1.UnitedDeployment {
 	labels := map[string]string{"app": "web"}
 	ud := &appsv1beta1.UnitedDeployment{
@@ -88,21 +88,21 @@ func asAdvanced(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment 
 	return ud
 }
 
-// world is an object with the workloads that a first pass makes of it, all pods ready, and its revision written.
-func world(t *testing.T, ud *appsv1beta1.UnitedDeployment) observed {
+// observedOf returns an object with the workloads and the revision of its first reconcile, all pods ready.
+func observedOf(t *testing.T, ud *appsv1beta1.UnitedDeployment) observed {
 	t.Helper()
 	o := observed{ud: ud}
 	o.renew(t)
-	w := plan(o)
-	require.Nil(t, w.fault)
-	o.history = []*appsv1.ControllerRevision{w.revision.Revision}
-	for i := range w.subsets {
-		s := &w.subsets[i]
+	p := plan(o)
+	require.Nil(t, p.fault)
+	o.history = []*appsv1.ControllerRevision{p.revision.Revision}
+	for i := range p.subsets {
+		s := &p.subsets[i]
 		require.NoError(t, s.fault)
 		o.add(s.kind, s.create, "web-"+s.name, i)
 	}
-	ud.Status.CurrentRevision = w.revision.Revision.Name
-	ud.Status.UpdatedRevision = w.revision.Revision.Name
+	ud.Status.CurrentRevision = p.revision.Revision.Name
+	ud.Status.UpdatedRevision = p.revision.Revision.Name
 	return o
 }
 
@@ -114,7 +114,7 @@ func (o *observed) renew(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// add puts a workload into the world, i seconds after the start, with all its pods updated and available.
+// add adds a workload, i seconds after the start, with all its pods updated and available.
 func (o *observed) add(k kind, w workload, name string, i int) {
 	w = w.DeepCopyObject().(workload)
 	w.SetName(name)
@@ -143,20 +143,20 @@ func (o *observed) add(k kind, w workload, name string, i int) {
 	o.children = append(o.children, k.viewOf(w))
 }
 
-// story says what a plan does, a line for each step.
-func story(w planned) string {
+// planText returns a plan as text, a line for each step.
+func planText(p planned) string {
 	var b strings.Builder
-	if w.fault != nil {
-		return fmt.Sprintf("fault %s: %s\n", w.fault.reason, w.fault.message)
+	if p.fault != nil {
+		return fmt.Sprintf("fault %s: %s\n", p.fault.reason, p.fault.message)
 	}
-	if w.revision.Change != revision.Keep {
-		fmt.Fprintf(&b, "revision %s\n", w.revision.Change)
+	if p.revision.Change != revision.Keep {
+		fmt.Fprintf(&b, "revision %s\n", p.revision.Change)
 	}
-	for _, c := range w.remove {
+	for _, c := range p.remove {
 		fmt.Fprintf(&b, "delete %s %s: %s, %s\n", c.kind.Kind, c.GetName(), c.reason, c.why)
 	}
-	for i := range w.subsets {
-		s := &w.subsets[i]
+	for i := range p.subsets {
+		s := &p.subsets[i]
 		fmt.Fprintf(&b, "subset %s: %d replicas", s.name, s.replicas)
 		if s.partition > 0 {
 			fmt.Fprintf(&b, ", partition %d", s.partition)
@@ -173,24 +173,24 @@ func story(w planned) string {
 		}
 		b.WriteByte('\n')
 	}
-	for _, pod := range w.stuck {
+	for _, pod := range p.stuck {
 		fmt.Fprintf(&b, "delete stuck pod %s\n", pod.Name)
 	}
-	for _, r := range w.spare {
+	for _, r := range p.surplusRevisions {
 		fmt.Fprintf(&b, "drop revision %s\n", r.Name)
 	}
-	if w.division.Why != "" {
-		fmt.Fprintf(&b, "division: %s\n", w.division.Why)
+	if p.division.Why != "" {
+		fmt.Fprintf(&b, "division: %s\n", p.division.Why)
 	}
-	if w.recheck > 0 {
-		fmt.Fprintf(&b, "recheck in %s\n", w.recheck)
+	if p.recheck > 0 {
+		fmt.Fprintf(&b, "recheck in %s\n", p.recheck)
 	}
 	return b.String()
 }
 
 func number(s string) *intstr.IntOrString { return new(intstr.Parse(s)) }
 
-// stories are worlds and what is done about them.
+// stories are observed states, by what is planned for them.
 func stories() []struct {
 	name string
 	make func(*testing.T) observed
@@ -209,36 +209,36 @@ func stories() []struct {
 			o.renew(t)
 			return o
 		}},
-		{"at rest nothing is done", func(t *testing.T) observed { t.Helper(); return world(t, web("a", "b", "c")) }},
-		{"at rest nothing is done with Deployments", func(t *testing.T) observed { t.Helper(); return world(t, asDeployment(web("a", "b"))) }},
-		{"at rest nothing is done with StatefulSets", func(t *testing.T) observed { t.Helper(); return world(t, asStatefulSet(web("a", "b"))) }},
-		{"at rest nothing is done with StatefulSets of apps.kruise.io", func(t *testing.T) observed {
+		{"nothing is done when all is as wanted", func(t *testing.T) observed { t.Helper(); return observedOf(t, web("a", "b", "c")) }},
+		{"nothing is done when all is as wanted, with Deployments", func(t *testing.T) observed { t.Helper(); return observedOf(t, asDeployment(web("a", "b"))) }},
+		{"nothing is done when all is as wanted, with StatefulSets", func(t *testing.T) observed { t.Helper(); return observedOf(t, asStatefulSet(web("a", "b"))) }},
+		{"nothing is done when all is as wanted, with StatefulSets of apps.kruise.io", func(t *testing.T) observed {
 			t.Helper()
-			return world(t, asAdvanced(web("a", "b")))
+			return observedOf(t, asAdvanced(web("a", "b")))
 		}},
 		{"a StatefulSet of apps.kruise.io gets its number and partition like a CloneSet", func(t *testing.T) observed {
 			t.Helper()
-			o := world(t, asAdvanced(web("a", "b")))
+			o := observedOf(t, asAdvanced(web("a", "b")))
 			o.ud.Spec.Replicas = ptr.To[int32](14)
 			o.ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"b": 3}
 			return o
 		}},
-		{"ordinals that somebody lets free are reserved again", func(t *testing.T) observed {
+		{"reserved ordinals that a user removes are restored", func(t *testing.T) observed {
 			t.Helper()
-			o := world(t, asAdvanced(web("a", "b")))
+			o := observedOf(t, asAdvanced(web("a", "b")))
 			o.children[1].workload.(*appsv1beta1.StatefulSet).Spec.ReserveOrdinals = nil
 			return o
 		}},
 		{"a StatefulSet of apps.kruise.io replaces one of apps/v1", func(t *testing.T) observed {
 			t.Helper()
-			o := world(t, asStatefulSet(web("a")))
+			o := observedOf(t, asStatefulSet(web("a")))
 			o.ud.Spec.Template = asAdvanced(web("a")).Spec.Template
 			o.renew(t)
 			return o
 		}},
 		{"a scale changes the numbers that differ", func(t *testing.T) observed {
 			t.Helper()
-			o := world(t, web("a", "b", "c"))
+			o := observedOf(t, web("a", "b", "c"))
 			o.ud.Spec.Replicas = ptr.To[int32](11)
 			return o
 		}},
@@ -254,11 +254,11 @@ func stories() []struct {
 			t.Helper()
 			ud := web("a", "b")
 			ud.Spec.Topology.Subsets[0].Replicas, ud.Spec.Topology.Subsets[1].Replicas = number("6"), number("4")
-			o := world(t, ud)
+			o := observedOf(t, ud)
 			o.ud.Spec.Replicas = ptr.To[int32](12)
 			return o
 		}},
-		{"replicas that no subset may take are told", func(t *testing.T) observed {
+		{"replicas that no subset may take are reported", func(t *testing.T) observed {
 			t.Helper()
 			ud := web("a")
 			ud.Spec.Topology.Subsets[0].MaxReplicas = number("4")
@@ -268,7 +268,7 @@ func stories() []struct {
 		}},
 		{"a new template goes to each subset with its partition", func(t *testing.T) observed {
 			t.Helper()
-			o := world(t, web("a", "b", "c"))
+			o := observedOf(t, web("a", "b", "c"))
 			image(o.ud, "app:2")
 			o.ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 2, "b": 100}
 			o.renew(t)
@@ -276,19 +276,19 @@ func stories() []struct {
 		}},
 		{"a partition alone is a change of numbers", func(t *testing.T) observed {
 			t.Helper()
-			o := world(t, web("a", "b"))
+			o := observedOf(t, web("a", "b"))
 			o.ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 2}
 			return o
 		}},
 		{"a Deployment keeps no pods at the old revision", func(t *testing.T) observed {
 			t.Helper()
-			o := world(t, asDeployment(web("a")))
+			o := observedOf(t, asDeployment(web("a")))
 			o.ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 2}
 			return o
 		}},
-		{"a template that went back brings the old revision to the front", func(t *testing.T) observed {
+		{"a rollback of the template makes the old revision the newest", func(t *testing.T) observed {
 			t.Helper()
-			o := world(t, web("a"))
+			o := observedOf(t, web("a"))
 			newer := o.history[0].DeepCopy()
 			newer.Name, newer.Revision, newer.Data.Raw = "web-newer", 2, []byte(`{}`)
 			o.history = append(o.history, newer)
@@ -296,11 +296,11 @@ func stories() []struct {
 		}},
 		{"another patch is written", func(t *testing.T) observed {
 			t.Helper()
-			o := world(t, web("a", "b"))
+			o := observedOf(t, web("a", "b"))
 			o.ud.Spec.Topology.Subsets[1].Patch = &runtime.RawExtension{Raw: []byte(`{"metadata":{"labels":{"tier":"x"}}}`)}
 			return o
 		}},
-		{"a patch that does not fit stops its own subset only", func(t *testing.T) observed {
+		{"a patch that can't be applied stops its own subset only", func(t *testing.T) observed {
 			t.Helper()
 			ud := web("a", "b")
 			ud.Spec.Topology.Subsets[0].Patch = &runtime.RawExtension{Raw: []byte(`{"spec":{"containers":"none"}}`)}
@@ -308,17 +308,17 @@ func stories() []struct {
 			o.renew(t)
 			return o
 		}},
-		{"what somebody else changed is put back", func(t *testing.T) observed {
+		{"changes of others are reverted", func(t *testing.T) observed {
 			t.Helper()
-			o := world(t, web("a", "b"))
+			o := observedOf(t, web("a", "b"))
 			set := o.children[0].workload.(*appsv1beta1.CloneSet)
 			set.Spec.Template.Spec.Containers[0].Image = "app:evil"
 			delete(set.Spec.Template.Labels, "app")
 			return o
 		}},
-		{"what the apiserver or others added stays", func(t *testing.T) observed {
+		{"fields that the apiserver or others have added are kept", func(t *testing.T) observed {
 			t.Helper()
-			o := world(t, web("a", "b"))
+			o := observedOf(t, web("a", "b"))
 			set := o.children[0].workload.(*appsv1beta1.CloneSet)
 			set.Spec.RevisionHistoryLimit = ptr.To[int32](10)
 			set.Spec.ScaleStrategy.PodsToDelete = []string{"web-a-x"}
@@ -326,42 +326,42 @@ func stories() []struct {
 			set.Labels["team"] = "shop"
 			return o
 		}},
-		{"a subset that is gone loses its workload", func(t *testing.T) observed {
+		{"the workload of a removed subset is deleted", func(t *testing.T) observed {
 			t.Helper()
-			o := world(t, web("a", "b"))
+			o := observedOf(t, web("a", "b"))
 			o.ud.Spec.Topology.Subsets = o.ud.Spec.Topology.Subsets[:1]
 			return o
 		}},
-		{"of two workloads of a subset the older stays", func(t *testing.T) observed {
+		{"of two workloads of a subset the older is kept", func(t *testing.T) observed {
 			t.Helper()
-			o := world(t, web("a"))
+			o := observedOf(t, web("a"))
 			o.add(cloneSets(), o.children[0].workload, "web-a-younger", 7)
 			slices.Reverse(o.children)
 			return o
 		}},
-		{"a workload that is being deleted gives way to another one", func(t *testing.T) observed {
+		{"a terminating workload is no duplicate", func(t *testing.T) observed {
 			t.Helper()
-			o := world(t, web("a"))
+			o := observedOf(t, web("a"))
 			o.add(cloneSets(), o.children[0].workload, "web-a-younger", 7)
 			o.children[0].SetDeletionTimestamp(&metav1.Time{Time: start})
 			return o
 		}},
-		{"the only workload of a subset is waited for when it is being deleted", func(t *testing.T) observed {
+		{"a subset whose only workload is terminating waits", func(t *testing.T) observed {
 			t.Helper()
-			o := world(t, web("a", "b"))
+			o := observedOf(t, web("a", "b"))
 			o.children[0].SetDeletionTimestamp(&metav1.Time{Time: start})
 			return o
 		}},
 		{"another kind of workload replaces the former", func(t *testing.T) observed {
 			t.Helper()
-			o := world(t, web("a", "b"))
+			o := observedOf(t, web("a", "b"))
 			asDeployment(o.ud)
 			o.renew(t)
 			return o
 		}},
-		{"a strategy that is not served stops all", func(t *testing.T) observed {
+		{"an unsupported strategy stops all", func(t *testing.T) observed {
 			t.Helper()
-			o := world(t, web("a"))
+			o := observedOf(t, web("a"))
 			o.ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive
 			o.ud.Spec.Replicas = ptr.To[int32](20)
 			return o
@@ -373,9 +373,9 @@ func stories() []struct {
 			o.renew(t)
 			return o
 		}},
-		{"old revisions beyond the limit go, but for those in use", func(t *testing.T) observed {
+		{"old revisions beyond the limit are deleted, except those in use", func(t *testing.T) observed {
 			t.Helper()
-			o := world(t, web("a", "b"))
+			o := observedOf(t, web("a", "b"))
 			o.ud.Spec.RevisionHistoryLimit = ptr.To[int32](1)
 			o.ud.Status.CurrentRevision = "web-r2"
 			o.children[0].revision = "web-r3"
@@ -399,22 +399,22 @@ func TestPlan(t *testing.T) {
 	for _, tt := range stories() {
 		o := tt.make(t)
 		before := snapshot(o)
-		w := plan(o)
-		text := story(w)
-		require.Equal(t, text, story(plan(o)), "%s: the same world gives the same plan", tt.name)
-		require.True(t, apiequality.Semantic.DeepEqual(before, snapshot(o)), "%s: the world is not changed", tt.name)
+		p := plan(o)
+		text := planText(p)
+		require.Equal(t, text, planText(plan(o)), "%s: the plan is deterministic", tt.name)
+		require.True(t, apiequality.Semantic.DeepEqual(before, snapshot(o)), "%s: the observed objects are not changed", tt.name)
 		fmt.Fprintf(&got, "# %s\n%s\n", tt.name, text)
 		for set := range o.pods {
-			testkit.SamePlan(t, o.pods[set], Registration(nil).Fields.Strip, func(pods []*corev1.Pod) string {
+			testkit.RequireSamePlan(t, o.pods[set], Registration(nil).Fields.Strip, func(pods []*corev1.Pod) string {
 				o.pods[set] = pods
-				return story(plan(o))
+				return planText(plan(o))
 			})
 		}
 	}
 	golden.Equal(t, "plan", got.String())
 }
 
-// snapshot copies all objects of a world.
+// snapshot copies all observed objects.
 func snapshot(o observed) []runtime.Object {
 	out := []runtime.Object{o.ud.DeepCopy(), o.wanted.DeepCopy()}
 	for _, c := range o.children {
@@ -463,7 +463,7 @@ func TestNamesOfWorkloads(t *testing.T) {
 	require.Equal(t, ud.Name+"-", prefix(ud, "zone-a-b"), "a prefix that is too long is cut to the object's name")
 
 	require.Equal(t, "web-12345", revisionLabel("web-12345"))
-	require.Equal(t, "12345", revisionLabel(strings.Repeat("w", 60)+"-12345"), "a name that is no label gives its hash")
+	require.Equal(t, "12345", revisionLabel(strings.Repeat("w", 60)+"-12345"), "a name that is no label is shortened to its hash")
 }
 
 func TestRevisionDependsOnTheTemplateAlone(t *testing.T) {
@@ -494,7 +494,7 @@ func TestRevisionDependsOnTheTemplateAlone(t *testing.T) {
 func TestAmendWritesWhatDiffers(t *testing.T) {
 	t.Parallel()
 	live := func() *appsv1beta1.CloneSet {
-		o := world(t, web("a"))
+		o := observedOf(t, web("a"))
 		set := o.children[0].workload.(*appsv1beta1.CloneSet)
 		set.Spec.RevisionHistoryLimit = ptr.To[int32](7)
 		set.Spec.ScaleStrategy.PodsToDelete = []string{"web-a-x"}
@@ -511,14 +511,14 @@ func TestAmendWritesWhatDiffers(t *testing.T) {
 	require.Equal(t, []string{"spec.replicas"}, e.paths)
 	expected := live()
 	expected.Spec.Replicas = ptr.To[int32](3)
-	require.Empty(t, cmp.Diff(expected, e.next), "all else stays as it was")
+	require.Empty(t, cmp.Diff(expected, e.next), "all else is unchanged")
 
 	e, err = cloneSets().amend(live(), want, true)
 	require.NoError(t, err)
 	expected = live()
 	expected.Spec = want.Spec
 	expected.Spec.ScaleStrategy.PodsToDelete = []string{"web-a-x"}
-	require.Empty(t, cmp.Diff(expected, e.next), "the whole spec is replaced, but for the names of pods to delete")
+	require.Empty(t, cmp.Diff(expected, e.next), "the whole spec is replaced, except podsToDelete")
 
 	e, err = cloneSets().amend(live(), live(), true)
 	require.NoError(t, err)
@@ -546,7 +546,7 @@ func TestStuckPods(t *testing.T) {
 		{name: "an old pod whose image can't be pulled is deleted", ordinal: 4, old: true, state: waiting("ImagePullBackOff"), deleted: true},
 		{name: "an old pod that crashes is deleted", ordinal: 4, old: true, state: waiting("CrashLoopBackOff"), deleted: true},
 		{name: "an old pod that has failed is deleted", ordinal: 4, old: true, state: func(b *testkit.PodBuilder) { b.Phase(corev1.PodFailed) }, deleted: true},
-		{name: "an old pod that starts is looked at again", ordinal: 4, old: true, state: waiting("ContainerCreating"), recheck: true},
+		{name: "an old pod that is starting is rechecked", ordinal: 4, old: true, state: waiting("ContainerCreating"), recheck: true},
 		{name: "an old pod that is ready is left to the StatefulSet", ordinal: 4, old: true, state: ready},
 		{name: "a new pod is left alone", ordinal: 4, state: waiting("ImagePullBackOff")},
 		{name: "a pod below the partition is left alone", ordinal: 2, old: true, state: waiting("ImagePullBackOff")},
@@ -562,11 +562,11 @@ func TestStuckPods(t *testing.T) {
 			change: func(o *observed) { o.pods["uid-web-a"][0].DeletionTimestamp = &metav1.Time{Time: start} },
 		},
 		{
-			name: "nothing is deleted before the StatefulSet's controller knows the new revision", ordinal: 4, old: true, state: waiting("ImagePullBackOff"),
+			name: "nothing is deleted before the StatefulSet's controller has observed the new revision", ordinal: 4, old: true, state: waiting("ImagePullBackOff"),
 			change: func(o *observed) { o.children[0].observed = 0 },
 		},
 		{
-			name: "nothing is deleted where users delete pods", ordinal: 4, old: true, state: waiting("ImagePullBackOff"),
+			name: "nothing is deleted with OnDelete", ordinal: 4, old: true, state: waiting("ImagePullBackOff"),
 			change: func(o *observed) {
 				o.children[0].workload.(*appsv1.StatefulSet).Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
 			},
@@ -577,7 +577,7 @@ func TestStuckPods(t *testing.T) {
 			t.Parallel()
 			ud := asStatefulSet(web("a"))
 			ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 3}
-			o := world(t, ud)
+			o := observedOf(t, ud)
 			label := o.ud.Status.UpdatedRevision
 			if tt.old {
 				label = "web-old"
@@ -598,9 +598,9 @@ func TestStuckPods(t *testing.T) {
 			require.Equal(t, tt.deleted, len(stuck) == 1)
 			require.Equal(t, tt.recheck, unsure)
 			if tt.change == nil {
-				w := plan(o)
-				require.Equal(t, tt.deleted, len(w.stuck) == 1)
-				require.Equal(t, tt.recheck, w.recheck == stuckRecheck)
+				p := plan(o)
+				require.Equal(t, tt.deleted, len(p.stuck) == 1)
+				require.Equal(t, tt.recheck, p.recheck == stuckRecheck)
 			}
 		})
 	}

@@ -31,8 +31,8 @@ const (
 
 // status returns the status after a reconcile, and its events. The function is pure.
 //
-// observedGeneration advances only when every workload is as the spec asks and the apiserver has said so: a hub counts
-// with it. Subsets whose numbers do not add up count as acted on, because all else was done.
+// observedGeneration advances only when every workload is as wanted by the answers of the apiserver: a hub relies on it. Subsets
+// whose numbers do not add up don't hold it back, because all else was done.
 func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.UnitedDeploymentStatus, []event.Event) {
 	s := *o.ud.Status.DeepCopy()
 	if a.collided {
@@ -57,8 +57,8 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.United
 	return s, eventsOf(o, p, a, failure)
 }
 
-// sum counts the pods of all workloads. Those at the updated revision are counted only where the workload's controller
-// has seen the template, because until then its counts are about the former one.
+// sum counts the pods of all workloads. Updated pods are counted only where the workload's controller has observed the template,
+// because until then its counts are about the former one.
 func sum(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) {
 	var all counts
 	s.SubsetStatuses = make([]appsv1beta1.SubsetStatus, 0, len(p.subsets))
@@ -91,12 +91,12 @@ func wanted(p planned) int32 {
 	return n
 }
 
-// rolledOut tells whether all pods are updated and ready.
+// rolledOut reports whether all pods are updated and ready.
 func rolledOut(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) bool {
 	return a.revision == nil && len(missing(p, a)) == 0 && len(behind(p, a)) == 0 && s.UpdatedReadyReplicas >= wanted(p)
 }
 
-// missing are the subsets without a workload, or with one that is going.
+// missing returns the subsets without a workload, or with a terminating one.
 func missing(p planned, a applied) []string {
 	var out []string
 	for i := range p.subsets {
@@ -107,7 +107,7 @@ func missing(p planned, a applied) []string {
 	return out
 }
 
-// behind are the subsets whose workload is not at the update revision.
+// behind returns the subsets whose workload is not at the update revision.
 func behind(p planned, a applied) []string {
 	var out []string
 	for i := range p.subsets {
@@ -118,7 +118,7 @@ func behind(p planned, a applied) []string {
 	return out
 }
 
-// failureOf is what stands in the way; nil if nothing does.
+// failureOf returns the failure to report; nil if there is none.
 func failureOf(p planned, a applied) *fault {
 	switch {
 	case p.fault != nil:
@@ -135,7 +135,7 @@ func failureOf(p planned, a applied) *fault {
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// conditions writes the summary that people read first.
+// conditions sets the conditions.
 func conditions(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied, failure *fault, now time.Time) {
 	set := func(t appsv1beta1.UnitedDeploymentConditionType, ok bool, reason, message string) {
 		value := corev1.ConditionFalse
@@ -155,7 +155,7 @@ func conditions(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied, fai
 	if p.fault != nil {
 		return
 	}
-	verdict := func(t appsv1beta1.UnitedDeploymentConditionType, open []string, err error, what string) {
+	progress := func(t appsv1beta1.UnitedDeploymentConditionType, open []string, err error, what string) {
 		switch {
 		case err != nil:
 			set(t, false, reasonError, oneLine(err))
@@ -165,9 +165,9 @@ func conditions(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied, fai
 			set(t, true, reasonAllSubsets, "")
 		}
 	}
-	verdict(appsv1beta1.SubsetProvisioned, missing(p, a), errors.Join(a.remove, a.duplicates), "subsets without a workload")
+	progress(appsv1beta1.SubsetProvisioned, missing(p, a), errors.Join(a.remove, a.duplicates), "subsets without a workload")
 	failed := errors.Join(a.revision, a.write, a.render)
-	verdict(appsv1beta1.SubsetUpdated, behind(p, a), failed, "subsets at another revision")
+	progress(appsv1beta1.SubsetUpdated, behind(p, a), failed, "subsets at another revision")
 	if s.UpdatedRevision != "" && s.CurrentRevision == s.UpdatedRevision {
 		set(appsv1beta1.UnitedDeploymentUpdated, true, reasonRevisionUpdated, "updated to revision "+s.UpdatedRevision)
 	} else {
@@ -176,8 +176,8 @@ func conditions(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied, fai
 	}
 }
 
-// eventsOf returns the events of a reconcile: one for each class of writes. What only a new spec can mend is reported when it
-// begins, not with each reconcile.
+// eventsOf returns the events of a reconcile: one for each class of writes. A failure that only a new spec can fix is reported
+// once, not by each reconcile.
 func eventsOf(o observed, p planned, a applied, failure *fault) []event.Event {
 	var out []event.Event
 	for _, e := range []struct {

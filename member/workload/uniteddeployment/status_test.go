@@ -21,12 +21,12 @@ import (
 
 var now = start.Add(time.Hour)
 
-// pass is a plan that was carried out without a hitch: what it wrote is there, and not seen by its controllers yet.
-func pass(o observed) (planned, applied) {
-	w := plan(o)
+// reconcileStatus returns the status after a plan was applied without errors, and not yet observed by the workloads' controllers.
+func reconcileStatus(o observed) (planned, applied) {
+	p := plan(o)
 	d := applied{children: map[string]child{}}
-	for i := range w.subsets {
-		t := &w.subsets[i]
+	for i := range p.subsets {
+		t := &p.subsets[i]
 		if t.child != nil {
 			d.children[t.name] = *t.child
 		}
@@ -41,10 +41,10 @@ func pass(o observed) (planned, applied) {
 			d.updated = append(d.updated, next.GetName())
 		}
 	}
-	for _, c := range w.remove {
+	for _, c := range p.remove {
 		d.removed = append(d.removed, c.GetName())
 	}
-	return w, d
+	return p, d
 }
 
 func find(s appsv1beta1.UnitedDeploymentStatus, t appsv1beta1.UnitedDeploymentConditionType) *appsv1beta1.UnitedDeploymentCondition {
@@ -58,13 +58,13 @@ func find(s appsv1beta1.UnitedDeploymentStatus, t appsv1beta1.UnitedDeploymentCo
 
 func TestStatusSumsSubsets(t *testing.T) {
 	t.Parallel()
-	o := world(t, web("a", "b"))
+	o := observedOf(t, web("a", "b"))
 	o.ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 2}
-	w, d := pass(o)
+	p, d := reconcileStatus(o)
 	a := d.children["a"]
 	a.observed, a.counts = a.GetGeneration(), counts{pods: 6, ready: 5, available: 4, updated: 3, updatedReady: 2}
 	d.children["a"] = a
-	got, _ := status(o, w, d, now)
+	got, _ := status(o, p, d, now)
 	revision := o.ud.Status.UpdatedRevision
 	require.Empty(t, cmp.Diff([]appsv1beta1.SubsetStatus{
 		{Name: "a", Replicas: 5, ReadyReplicas: 5, AvailableReplicas: 4, UpdatedReplicas: 3, UpdatedReadyReplicas: 2, Partition: 2},
@@ -77,14 +77,14 @@ func TestStatusSumsSubsets(t *testing.T) {
 	}, got))
 }
 
-func TestStatusCountsNoPodAsUpdatedThatNobodyHasLookedAt(t *testing.T) {
+func TestStatusCountsNoPodAsUpdatedBeforeItsControllerHasSeenTheTemplate(t *testing.T) {
 	t.Parallel()
-	o := world(t, web("a", "b"))
+	o := observedOf(t, web("a", "b"))
 	before := o.ud.Status.UpdatedRevision
 	o.ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:2"
 	o.renew(t)
-	w, d := pass(o)
-	got, events := status(o, w, d, now)
+	p, d := reconcileStatus(o)
+	got, events := status(o, p, d, now)
 	require.Equal(t, o.wanted.Name, got.UpdatedRevision)
 	require.Equal(t, before, got.CurrentRevision)
 	require.Equal(t, int64(2), got.ObservedGeneration, "all workloads were written")
@@ -102,7 +102,7 @@ func TestStatusCountsNoPodAsUpdatedThatNobodyHasLookedAt(t *testing.T) {
 		c.observed = c.GetGeneration()
 		d.children[name] = c
 	}
-	got, _ = status(o, w, d, now)
+	got, _ = status(o, p, d, now)
 	require.Equal(t, int32(10), got.UpdatedReadyReplicas)
 	require.Equal(t, o.wanted.Name, got.CurrentRevision)
 	require.Equal(t, corev1.ConditionTrue, find(got, appsv1beta1.UnitedDeploymentUpdated).Status)
@@ -118,24 +118,24 @@ func TestStatusCountsUpdatedPodsThroughAScale(t *testing.T) {
 	} {
 		for _, tt := range []struct {
 			name string
-			// before is what was done to the workload of a, change what is done to the object.
+			// before changes the workload of a, change the object.
 			before  func(workload)
 			change  func(*appsv1beta1.UnitedDeployment)
 			updated int32
 		}{
 			{
-				name:    "a scale leaves what is known of updated pods",
+				name:    "a scale keeps the count of updated pods",
 				change:  func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = ptr.To[int32](20) },
 				updated: 5,
 			},
 			{
-				name:    "so does a second one before the first was looked at",
+				name:    "so does a second one before the first was observed",
 				before:  func(w workload) { w.SetGeneration(7) },
 				change:  func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = ptr.To[int32](20) },
 				updated: 5,
 			},
 			{
-				name:    "a workload that another installation made counts when its controller has seen all of it",
+				name:    "a workload of OpenKruise counts once its controller has observed its generation",
 				before:  func(w workload) { delete(w.GetAnnotations(), keys.TemplateGeneration) },
 				change:  func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = ptr.To[int32](20) },
 				updated: 5,
@@ -149,13 +149,13 @@ func TestStatusCountsUpdatedPodsThroughAScale(t *testing.T) {
 				change: func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = ptr.To[int32](20) },
 			},
 			{
-				name: "a patch makes another template, of which nothing is known",
+				name: "a patch changes the template, and no pod counts as updated",
 				change: func(ud *appsv1beta1.UnitedDeployment) {
 					ud.Spec.Topology.Subsets[0].Patch = &runtime.RawExtension{Raw: []byte(`{"metadata":{"labels":{"tier":"a"}}}`)}
 				},
 			},
 			{
-				name: "a scale does not hide that the template before it was not looked at",
+				name: "a scale does not hide that the template before it was not observed",
 				before: func(w workload) {
 					w.SetGeneration(2)
 					setTemplated(w, 2)
@@ -165,18 +165,18 @@ func TestStatusCountsUpdatedPodsThroughAScale(t *testing.T) {
 		} {
 			t.Run(name+": "+tt.name, func(t *testing.T) {
 				t.Parallel()
-				o := world(t, as(web("a", "b")))
+				o := observedOf(t, as(web("a", "b")))
 				if c := &o.children[0]; tt.before != nil {
 					tt.before(c.workload)
 					k, _ := kindOf(&o.ud.Spec.Template)
 					*c = k.viewOf(c.workload)
 				}
 				tt.change(o.ud)
-				w, d := pass(o)
-				require.NotNil(t, w.subsets[0].update)
+				p, d := reconcileStatus(o)
+				require.NotNil(t, p.subsets[0].update)
 				a := d.children["a"]
 				require.False(t, a.seen())
-				got, _ := status(o, w, d, now)
+				got, _ := status(o, p, d, now)
 				require.Equal(t, tt.updated, got.SubsetStatuses[0].UpdatedReplicas)
 				require.Equal(t, tt.updated, got.SubsetStatuses[0].UpdatedReadyReplicas)
 				require.Equal(t, int32(5), got.SubsetStatuses[0].ReadyReplicas)
@@ -189,9 +189,9 @@ func TestStatusOfANewObject(t *testing.T) {
 	t.Parallel()
 	o := observed{ud: web("a", "b")}
 	o.renew(t)
-	w, d := pass(o)
-	got, events := status(o, w, d, now)
-	require.Equal(t, o.wanted.Name, got.CurrentRevision, "there is no other one that pods could be of")
+	p, d := reconcileStatus(o)
+	got, events := status(o, p, d, now)
+	require.Equal(t, o.wanted.Name, got.CurrentRevision, "pods can be at no other one")
 	require.Equal(t, int64(2), got.ObservedGeneration)
 	require.Zero(t, got.Replicas)
 	require.Equal(t, []appsv1beta1.SubsetStatus{{Name: "a", Replicas: 5}, {Name: "b", Replicas: 5}}, got.SubsetStatuses)
@@ -203,76 +203,76 @@ func TestStatusOfFailures(t *testing.T) {
 	boom := errors.New("boom")
 	resting := func(t *testing.T) observed {
 		t.Helper()
-		return world(t, web("a", "b"))
+		return observedOf(t, web("a", "b"))
 	}
-	type verdicts struct{ failure, provisioned, updated string } // reasons
+	type reasons struct{ failure, provisioned, updated string } // of the conditions
 	tests := []struct {
 		name     string
 		make     func(*testing.T) observed
 		change   func(*planned, *applied)
-		want     verdicts
+		want     reasons
 		message  string // of SubsetFailure
 		observed bool
 		event    string // its reason
 	}{
 		{
-			name: "at rest there is no failure and no event", make: resting,
-			change: func(*planned, *applied) {}, want: verdicts{"", "AllSubsets", "AllSubsets"}, observed: true,
+			name: "without errors there is no failure and no event", make: resting,
+			change: func(*planned, *applied) {}, want: reasons{"", "AllSubsets", "AllSubsets"}, observed: true,
 		},
 		{
 			name: "a failed write", make: resting,
-			change: func(_ *planned, d *applied) { d.write = errors.Join(boom, boom) }, want: verdicts{"Error", "AllSubsets", "Error"},
+			change: func(_ *planned, d *applied) { d.write = errors.Join(boom, boom) }, want: reasons{"Error", "AllSubsets", "Error"},
 			message: "boom; boom", event: ReasonFailedUpdateSubset,
 		},
 		{
 			name: "a subset without a workload", make: resting,
-			change: func(_ *planned, d *applied) { delete(d.children, "b"); d.write = boom }, want: verdicts{"Error", "Waiting", "Error"},
+			change: func(_ *planned, d *applied) { delete(d.children, "b"); d.write = boom }, want: reasons{"Error", "Waiting", "Error"},
 			message: "boom", event: ReasonFailedUpdateSubset,
 		},
 		{
 			name: "a workload that is being deleted", make: resting,
 			change: func(_ *planned, d *applied) { d.children["a"].SetDeletionTimestamp(&metav1.Time{Time: now}) },
-			want:   verdicts{"", "Waiting", "AllSubsets"},
+			want:   reasons{"", "Waiting", "AllSubsets"},
 		},
 		{
-			name: "a write that came too late", make: resting,
-			change: func(_ *planned, d *applied) { d.late = true }, want: verdicts{"", "AllSubsets", "AllSubsets"},
+			name: "a conflict", make: resting,
+			change: func(_ *planned, d *applied) { d.late = true }, want: reasons{"", "AllSubsets", "AllSubsets"},
 		},
 		{
-			name: "a workload too much that stays", make: resting,
-			change: func(_ *planned, d *applied) { d.remove = boom }, want: verdicts{"Error", "Error", "AllSubsets"},
+			name: "an unwanted workload that can't be deleted", make: resting,
+			change: func(_ *planned, d *applied) { d.remove = boom }, want: reasons{"Error", "Error", "AllSubsets"},
 			message: "boom", event: ReasonFailedUpdateSubset,
 		},
 		{
-			name: "a duplicate that stays", make: resting,
-			change: func(_ *planned, d *applied) { d.duplicates = boom }, want: verdicts{"Error", "Error", "AllSubsets"},
+			name: "a duplicate that can't be deleted", make: resting,
+			change: func(_ *planned, d *applied) { d.duplicates = boom }, want: reasons{"Error", "Error", "AllSubsets"},
 			message: "boom", event: ReasonFailedDeleteDuplicatedSubsets,
 		},
 		{
 			name: "a revision that can't be written", make: resting,
-			change: func(_ *planned, d *applied) { d.revision = boom }, want: verdicts{"Error", "AllSubsets", "Error"},
+			change: func(_ *planned, d *applied) { d.revision = boom }, want: reasons{"Error", "AllSubsets", "Error"},
 			message: "boom", event: ReasonFailedRevisionProvision,
 		},
 		{
-			name: "a patch that does not fit", make: resting,
-			change: func(_ *planned, d *applied) { d.render = boom }, want: verdicts{"Error", "AllSubsets", "Error"},
+			name: "a patch that can't be applied", make: resting,
+			change: func(_ *planned, d *applied) { d.render = boom }, want: reasons{"Error", "AllSubsets", "Error"},
 			message: "boom", event: ReasonFailedUpdateSubset,
 		},
 		{
-			name: "housekeeping that failed", make: resting,
-			change: func(_ *planned, d *applied) { d.rest = boom }, want: verdicts{"Error", "AllSubsets", "AllSubsets"},
+			name: "a failed deletion of a revision", make: resting,
+			change: func(_ *planned, d *applied) { d.rest = boom }, want: reasons{"Error", "AllSubsets", "AllSubsets"},
 			message: "boom", event: ReasonFailedUpdateSubset,
 		},
 		{
-			name: "numbers that do not add up count as acted on", make: func(t *testing.T) observed {
+			name: "numbers that do not add up don't hold back observedGeneration", make: func(t *testing.T) observed {
 				t.Helper()
 				ud := web("a", "b")
 				ud.Spec.Topology.Subsets[0].Replicas, ud.Spec.Topology.Subsets[1].Replicas = number("6"), number("4")
-				o := world(t, ud)
+				o := observedOf(t, ud)
 				o.ud.Spec.Replicas = ptr.To[int32](12)
 				return o
 			},
-			change: func(*planned, *applied) {}, want: verdicts{"SpecifySubsetReplicas", "AllSubsets", "AllSubsets"},
+			change: func(*planned, *applied) {}, want: reasons{"SpecifySubsetReplicas", "AllSubsets", "AllSubsets"},
 			message:  "the numbers of the subsets have no effect: subsets ask for 10 of 12 replicas, and none is left to take the rest",
 			observed: true, event: ReasonFailedSpecifySubsetReplicas,
 		},
@@ -281,19 +281,19 @@ func TestStatusOfFailures(t *testing.T) {
 				t.Helper()
 				ud := web("a")
 				ud.Spec.Topology.Subsets[0].MaxReplicas = number("4")
-				return world(t, ud)
+				return observedOf(t, ud)
 			},
-			change: func(*planned, *applied) {}, want: verdicts{"UnallocatedReplicas", "AllSubsets", "AllSubsets"},
+			change: func(*planned, *applied) {}, want: reasons{"UnallocatedReplicas", "AllSubsets", "AllSubsets"},
 			message: "6 of 10 replicas have no place: no subset may take more", observed: true, event: ReasonFailedSpecifySubsetReplicas,
 		},
 		{
-			name: "what is not served", make: func(t *testing.T) observed {
+			name: "an unsupported strategy", make: func(t *testing.T) observed {
 				t.Helper()
-				o := world(t, web("a"))
+				o := observedOf(t, web("a"))
 				o.ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive
 				return o
 			},
-			change: func(*planned, *applied) {}, want: verdicts{"NotServed", "", ""},
+			change: func(*planned, *applied) {}, want: reasons{"NotServed", "", ""},
 			message: "the schedule strategy Adaptive is not served yet: use Fixed", event: ReasonNotServed,
 		},
 	}
@@ -301,16 +301,16 @@ func TestStatusOfFailures(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			o := tt.make(t)
-			w, d := pass(o)
-			tt.change(&w, &d)
-			got, events := status(o, w, d, now)
+			p, d := reconcileStatus(o)
+			tt.change(&p, &d)
+			got, events := status(o, p, d, now)
 			reason := func(of appsv1beta1.UnitedDeploymentConditionType) string {
 				if c := find(got, of); c != nil {
 					return c.Reason
 				}
 				return ""
 			}
-			require.Equal(t, tt.want, verdicts{
+			require.Equal(t, tt.want, reasons{
 				reason(appsv1beta1.SubsetFailure), reason(appsv1beta1.SubsetProvisioned), reason(appsv1beta1.SubsetUpdated),
 			})
 			require.Equal(t, tt.observed, got.ObservedGeneration == 2)
@@ -325,21 +325,21 @@ func TestStatusOfFailures(t *testing.T) {
 			require.Equal(t, corev1.EventTypeWarning, events[0].Type)
 
 			o.ud.Status = got
-			_, events = status(o, w, d, now)
+			_, events = status(o, p, d, now)
 			switch tt.want.failure {
 			case "SpecifySubsetReplicas", "UnallocatedReplicas", "NotServed":
-				require.Empty(t, events, "what only the spec can mend is told once")
+				require.Empty(t, events, "what only the spec can fix is reported once")
 			}
-			w, d = pass(world(t, web("a", "b")))
-			got, _ = status(o, w, d, now)
-			require.Nil(t, find(got, appsv1beta1.SubsetFailure), "the condition goes with its cause")
+			p, d = reconcileStatus(observedOf(t, web("a", "b")))
+			got, _ = status(o, p, d, now)
+			require.Nil(t, find(got, appsv1beta1.SubsetFailure), "the condition is removed with its cause")
 		})
 	}
 }
 
 func TestStatusOfACollision(t *testing.T) {
 	t.Parallel()
-	o := world(t, web("a"))
+	o := observedOf(t, web("a"))
 	want := o.ud.Status.DeepCopy()
 	want.CollisionCount = ptr.To[int32](1)
 	got, events := status(o, plan(o), applied{collided: true}, now)
@@ -347,22 +347,22 @@ func TestStatusOfACollision(t *testing.T) {
 	require.Empty(t, events)
 }
 
-func TestStatusRestsWhereNothingChanges(t *testing.T) {
+func TestStatusIsUnchangedWhereNothingChanges(t *testing.T) {
 	t.Parallel()
-	o := world(t, web("a", "b"))
-	w, d := pass(o)
-	o.ud.Status, _ = status(o, w, d, now)
-	got, events := status(o, w, d, now.Add(time.Hour))
+	o := observedOf(t, web("a", "b"))
+	p, d := reconcileStatus(o)
+	o.ud.Status, _ = status(o, p, d, now)
+	got, events := status(o, p, d, now.Add(time.Hour))
 	require.Empty(t, cmp.Diff(o.ud.Status, got))
 	require.Empty(t, events)
 }
 
 func TestConditionMessagesAreCut(t *testing.T) {
 	t.Parallel()
-	o := world(t, web("a"))
-	w, d := pass(o)
+	o := observedOf(t, web("a"))
+	p, d := reconcileStatus(o)
 	d.write = errors.New(strings.Repeat("ä", 1000))
-	got, _ := status(o, w, d, now)
+	got, _ := status(o, p, d, now)
 	message := find(got, appsv1beta1.SubsetFailure).Message
 	require.LessOrEqual(t, len(message), report.MessageLimit)
 	require.True(t, strings.HasSuffix(message, "ä..."))

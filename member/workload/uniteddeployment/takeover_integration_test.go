@@ -31,13 +31,13 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
-// TestTakeOverInCluster starts both managers on what others left: a UnitedDeployment at rest, its two CloneSets, their
-// revisions and their pods.
+// TestTakeOverInCluster starts both managers on what OpenKruise has left: a UnitedDeployment, its two CloneSets, their revisions
+// and their pods.
 func TestTakeOverInCluster(t *testing.T) {
 	t.Parallel()
-	// What was left behind chooses nodes by zones that only this cluster has.
+	// The subsets select nodes by zones that only this cluster has.
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme, Own: &lab.Config{Nodes: "kwok:2", Audit: true}})
-	g := &ground{testenv.New(t, s, agent, &object{})}
+	g := &fixture{testenv.New(t, s, agent, &object{})}
 	g.inZones(t, "z0", "z1")
 	g.leave(t)
 	sets, pods, history := g.cloneSets(t), g.Pods(t), g.revisions(t)
@@ -47,8 +47,8 @@ func TestTakeOverInCluster(t *testing.T) {
 	began := clock.RealClock{}.Now()
 	manage(t, s)
 
-	// What the former managers said of a conflict is taken off, and what they did not count is there: both have looked.
-	g.until(t, "look at the sets", func() bool {
+	// Both managers have reconciled: the condition of a former conflict is removed, and the new counts are there.
+	g.until(t, "reconcile the sets", func() bool {
 		for _, set := range g.cloneSets(t) {
 			if len(set.(*appsv1beta1.CloneSet).Status.Conditions) > 0 {
 				return false
@@ -69,7 +69,7 @@ func TestTakeOverInCluster(t *testing.T) {
 	require.Equal(t, "take-ud-67cc46bdf9", ud.Status.UpdatedRevision)
 	require.Equal(t, int32(3), ud.Status.UpdatedReadyReplicas)
 
-	// It is not only left alone: its next update goes through the CloneSets that were there.
+	// The next update is one of the existing CloneSets.
 	require.NoError(t, g.Patch(t.Context(), ud, client.RawPatch(types.JSONPatchType, []byte(
 		`[{"op":"replace","path":"/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image","value":"nginx:2"}]`))))
 	g.until(t, "update all pods", func() bool {
@@ -84,21 +84,21 @@ func TestTakeOverInCluster(t *testing.T) {
 	}
 }
 
-func (g *ground) united(t *testing.T) *object {
+func (g *fixture) united(t *testing.T) *object {
 	t.Helper()
 	var ud object
 	require.NoError(t, g.Get(t.Context(), types.NamespacedName{Namespace: g.Namespace, Name: "take-ud"}, &ud))
 	return &ud
 }
 
-func (g *ground) until(t *testing.T, what string, is func() bool) {
+func (g *fixture) until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	if !assert.Eventually(t, is, testenv.Long, testenv.Poll) {
 		require.FailNow(t, "the managers did not "+what, "status: %+v\npods: %v", g.united(t).Status, g.Describe(t))
 	}
 }
 
-func (g *ground) revisions(t *testing.T) map[string]*appsv1.ControllerRevision {
+func (g *fixture) revisions(t *testing.T) map[string]*appsv1.ControllerRevision {
 	t.Helper()
 	var list appsv1.ControllerRevisionList
 	require.NoError(t, g.List(t.Context(), &list, client.InNamespace(g.Namespace)))
@@ -109,8 +109,8 @@ func (g *ground) revisions(t *testing.T) map[string]*appsv1.ControllerRevision {
 	return out
 }
 
-// writesOfAll are the writes of both managers in the namespace, without events.
-func (g *ground) writesOfAll(t *testing.T, since time.Time) []string {
+// writesOfAll returns the writes of both managers in the namespace, without events.
+func (g *fixture) writesOfAll(t *testing.T, since time.Time) []string {
 	t.Helper()
 	var out []string
 	for _, w := range g.Requests(t, since) {
@@ -122,7 +122,7 @@ func (g *ground) writesOfAll(t *testing.T, since time.Time) []string {
 }
 
 // inZones renames the zones of the cluster's nodes.
-func (g *ground) inZones(t *testing.T, zones ...string) {
+func (g *fixture) inZones(t *testing.T, zones ...string) {
 	t.Helper()
 	var nodes corev1.NodeList
 	require.NoError(t, g.List(t.Context(), &nodes))
@@ -134,8 +134,8 @@ func (g *ground) inZones(t *testing.T, zones ...string) {
 	}
 }
 
-// leave puts what others left into the namespace: owners come first in the file.
-func (g *ground) leave(t *testing.T) {
+// leave creates the objects that OpenKruise has left in the namespace: owners come first in the file.
+func (g *fixture) leave(t *testing.T) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/openkruise.yaml")
 	require.NoError(t, err)
@@ -172,8 +172,8 @@ func (g *ground) leave(t *testing.T) {
 	}
 }
 
-// leavePod makes one pod and gives it the conditions that managers had set, so that it becomes ready.
-func (g *ground) leavePod(t *testing.T, o *unstructured.Unstructured) {
+// leavePod creates a pod and sets the conditions that managers had set, so that it becomes ready.
+func (g *fixture) leavePod(t *testing.T, o *unstructured.Unstructured) {
 	t.Helper()
 	delete(o.Object, "status")
 	spec := o.Object["spec"].(map[string]any)

@@ -18,7 +18,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// takeover reads the objects that another installation left at rest.
+// takeover reads the objects that OpenKruise has left.
 func takeover(t *testing.T) observed {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/openkruise.yaml")
@@ -60,25 +60,25 @@ func takeover(t *testing.T) observed {
 func TestTakeoverChangesNothing(t *testing.T) {
 	t.Parallel()
 	o := takeover(t)
-	require.Equal(t, o.history[0].Name, o.wanted.Name, "the hash is that of the other installation")
+	require.Equal(t, o.history[0].Name, o.wanted.Name, "the hash is that of OpenKruise")
 	require.JSONEq(t, string(o.history[0].Data.Raw), string(o.wanted.Data.Raw))
 
-	w := plan(o)
-	require.Equal(t, revision.Keep, w.revision.Change)
-	require.Nil(t, w.fault)
-	require.Empty(t, w.remove)
-	require.Empty(t, w.spare)
-	for _, s := range w.subsets {
+	p := plan(o)
+	require.Equal(t, revision.Keep, p.revision.Change)
+	require.Nil(t, p.fault)
+	require.Empty(t, p.remove)
+	require.Empty(t, p.surplusRevisions)
+	for _, s := range p.subsets {
 		require.NoError(t, s.fault)
 		require.Nil(t, s.create)
 		require.Nil(t, s.update, "subset %s: %s", s.name, s.why)
 	}
 
 	d := applied{children: map[string]child{}}
-	for _, s := range w.subsets {
+	for _, s := range p.subsets {
 		d.children[s.name] = *s.child
 	}
-	s, events := status(o, w, d, time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC))
+	s, events := status(o, p, d, time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC))
 	require.Empty(t, events)
 	require.Equal(t, o.ud.Status.CurrentRevision, s.CurrentRevision)
 	require.Equal(t, o.ud.Status.UpdatedRevision, s.UpdatedRevision)

@@ -10,21 +10,21 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 )
 
-// Keeper serves hooks of the label hold=yes.
-type Keeper struct {
-	// Serves tells whether a pod has such hooks.
-	Serves func(*World, *corev1.Pod) bool
+// HookHandler handles lifecycle hooks of the label hold=yes.
+type HookHandler struct {
+	// Handles reports whether a pod has such hooks.
+	Handles func(*World, *corev1.Pod) bool
 }
 
 // Steps implements Actor.
-func (k Keeper) Steps(w *World) []Step {
+func (k HookHandler) Steps(w *World) []Step {
 	var out []Step
 	for _, pod := range All[*corev1.Pod](w) {
-		if !k.Serves(w, pod) {
+		if !k.Handles(w, pod) {
 			continue
 		}
-		if next, what := Served(pod); next != nil {
-			out = append(out, Step{Name: fmt.Sprintf("keeper %s %s", what, pod.Name), Do: func(ctx context.Context) error {
+		if next, what := HandleHook(pod); next != nil {
+			out = append(out, Step{Name: fmt.Sprintf("hook handler: %s %s", what, pod.Name), Do: func(ctx context.Context) error {
 				return w.User().Update(ctx, next)
 			}})
 		}
@@ -32,9 +32,9 @@ func (k Keeper) Steps(w *World) []Step {
 	return out
 }
 
-// Served is a pod as whoever serves hooks of the label hold=yes makes it: he lets go of pods that are to be updated or deleted,
-// and holds those that are in service, or shall be. It is nil if he leaves the pod as it is; what says what he does.
-func Served(pod *corev1.Pod) (next *corev1.Pod, what string) {
+// HandleHook returns a pod after the handler of hooks of the label hold=yes: it removes the label from pods that are prepared for
+// an update or a deletion, and adds it to the others. It returns nil if there is nothing to change; what says what it does.
+func HandleHook(pod *corev1.Pod) (next *corev1.Pod, what string) {
 	if pod.DeletionTimestamp != nil || pod.Spec.NodeName == "" {
 		return nil, ""
 	}

@@ -16,21 +16,21 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
-// defaultClass marks the storage class of claims that name none. As in kube 1.36.
+// defaultClass marks the storage class of PVCs that name none. As in kube 1.36.
 const defaultClass = "storageclass.kubernetes.io/is-default-class"
 
-// validateClaimChange judges a change of the claim templates, where claims that exist are to follow it: only their size can,
-// and only in a class that allows it. A smaller size is no fault, but comes to nothing.
-func (w *Webhook) validateClaimChange(
+// validatePVCChange validates a change of volumeClaimTemplates where existing PVCs are to be resized: only the size may change,
+// and only in a storage class that allows it. A smaller size has no effect and is a warning.
+func (w *Webhook) validatePVCChange(
 	ctx context.Context, old, spec *appsv1beta1.StatefulSetSpec,
 ) (field.ErrorList, admission.Warnings, error) {
-	if !w.Gates.ResizeClaims || spec.VolumeClaimUpdateStrategy.Type != appsv1beta1.StatefulSetClaimOnPodRollingUpdate ||
+	if !w.Gates.ResizePVCs || spec.VolumeClaimUpdateStrategy.Type != appsv1beta1.StatefulSetClaimOnPodRollingUpdate ||
 		apiequality.Semantic.DeepEqual(old.VolumeClaimTemplates, spec.VolumeClaimTemplates) {
 		return nil, nil, nil
 	}
-	path := claimsPath()
+	path := templatesPath()
 	if was, is := volumes(old), volumes(spec); !slices.Equal(was, is) {
-		return field.ErrorList{field.Forbidden(path, fmt.Sprintf("claim templates can't be added, removed or renamed (%v, now %v) "+
+		return field.ErrorList{field.Forbidden(path, fmt.Sprintf("volumeClaimTemplates can't be added, removed or renamed (%v, now %v) "+
 			"with volumeClaimUpdateStrategy.type OnPodRollingUpdate: use OnDelete for this change", was, is))}, nil, nil
 	}
 	var classes storagev1.StorageClassList
@@ -48,20 +48,20 @@ func (w *Webhook) validateClaimChange(
 		size := at.Child("spec", "resources", "requests").Key(string(corev1.ResourceStorage))
 		switch class := classOf(is, classes.Items); {
 		case !sameButSize(&was, is):
-			faults = append(faults, field.Forbidden(at, "only the size of claims can be changed "+
+			faults = append(faults, field.Forbidden(at, "only the size of PVCs can be changed "+
 				"with volumeClaimUpdateStrategy.type OnPodRollingUpdate: use OnDelete for this change"))
 		case after.Cmp(before) < 0:
-			warnings = append(warnings, fmt.Sprintf("%s: claims can't be made smaller: those of %s and more stay as they are", size, before.String()))
+			warnings = append(warnings, fmt.Sprintf("%s: PVCs can't shrink: those of %s and more keep their size", size, before.String()))
 		case after.Cmp(before) > 0 && class != nil && !ptr.Deref(class.AllowVolumeExpansion, false):
 			faults = append(faults, field.Invalid(size, after.String(), fmt.Sprintf(
-				"storage class %s does not let claims grow: set its allowVolumeExpansion, or use volumeClaimUpdateStrategy.type OnDelete "+
-					"and replace the claims", class.Name)))
+				"storage class %s does not allow resizing: set its allowVolumeExpansion, or use volumeClaimUpdateStrategy.type OnDelete "+
+					"and replace the PVCs", class.Name)))
 		}
 	}
 	return faults, warnings, nil
 }
 
-// volumes are the names of the claim templates, sorted.
+// volumes returns the names of the volumeClaimTemplates, sorted.
 func volumes(spec *appsv1beta1.StatefulSetSpec) []string {
 	out := make([]string, 0, len(spec.VolumeClaimTemplates))
 	for i := range spec.VolumeClaimTemplates {
@@ -71,9 +71,9 @@ func volumes(spec *appsv1beta1.StatefulSetSpec) []string {
 	return out
 }
 
-func claimsPath() *field.Path { return field.NewPath("spec", "volumeClaimTemplates") }
+func templatesPath() *field.Path { return field.NewPath("spec", "volumeClaimTemplates") }
 
-// sameButSize tells that two claim templates differ by no more than the size, of requests and limits, and by defaults.
+// sameButSize reports whether two templates differ by no more than the size, in requests and limits, and defaults.
 func sameButSize(a, b *corev1.PersistentVolumeClaim) bool {
 	both := workloadspec.DefaultPVCs([]corev1.PersistentVolumeClaim{*a, *b})
 	for _, c := range both {
@@ -83,13 +83,13 @@ func sameButSize(a, b *corev1.PersistentVolumeClaim) bool {
 	return apiequality.Semantic.DeepEqual(both[0].ObjectMeta, both[1].ObjectMeta) && apiequality.Semantic.DeepEqual(both[0].Spec, both[1].Spec)
 }
 
-// classOf is the storage class that claims of a template get: the one named, or of the default ones the newest. Nil if there is
-// none, or if claims ask for none.
-func classOf(claim *corev1.PersistentVolumeClaim, classes []storagev1.StorageClass) *storagev1.StorageClass {
+// classOf returns the storage class of a template's PVCs: the one that it names, or the newest of the default ones; nil if there
+// is none, or if the template has the class "".
+func classOf(pvc *corev1.PersistentVolumeClaim, classes []storagev1.StorageClass) *storagev1.StorageClass {
 	var found *storagev1.StorageClass
 	for i := range classes {
 		c := &classes[i]
-		if name := claim.Spec.StorageClassName; name != nil {
+		if name := pvc.Spec.StorageClassName; name != nil {
 			if c.Name == *name {
 				return c
 			}
