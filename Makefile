@@ -29,7 +29,7 @@ CONCURRENT = grep -rlE --include='*.go' --exclude='*_test.go' \
 RACED := ./hub/cluster ./member/agent ./member/workload/cloneset
 # Simulated schedules of each kind.
 FLOTILLA_SIM ?= $(if $(ALL),all,400)
-# Simulations have a stage of their own; with the race detector they run in full only.
+# Simulations have their own stage; the race detector is for test-all only.
 UNSIMULATED := $(if $(ALL),,-skip '^TestSimulation$$')
 # Runs of each fuzz target, or a time as 10m. Not a time by default: at its end Go 1.26 may call a target that found nothing
 # failed (go.dev/issue/75804).

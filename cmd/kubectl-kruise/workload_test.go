@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,6 +61,8 @@ func builder(t *testing.T, c client.Client) *resource.Builder {
 	discovery := &discoveryfake.FakeDiscovery{Fake: &clienttesting.Fake{Resources: served()}}
 	groups, err := restmapper.GetAPIGroupResources(discovery)
 	require.NoError(t, err)
+	// The fake returns groups in the order of a map, an apiserver its own before those of CRDs.
+	slices.SortFunc(groups, func(a, b *restmapper.APIGroupResources) int { return cmp.Compare(a.Group.Name, b.Group.Name) })
 	mapper := restmapper.NewShortcutExpander(restmapper.NewDiscoveryRESTMapper(groups), discovery, nil)
 	kinds := restmapper.NewDiscoveryRESTMapper(groups)
 	return resource.NewFakeBuilder(func(gv schema.GroupVersion) (resource.RESTClient, error) {

@@ -122,7 +122,7 @@ func (m *Manager) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&m.MetricsAddr, "metrics-addr", m.MetricsAddr, "host:port that serves /metrics over HTTP; 0 is off.")
 	f.StringVar(&m.HealthAddr, "health-probe-addr", m.HealthAddr, "host:port that serves /healthz and /readyz; 0 is off.")
 	f.StringVar(&m.PprofAddr, "pprof-addr", m.PprofAddr,
-		"host:port that serves /debug/pprof, such as localhost:8090. Empty is off: profiles show memory to whoever asks.")
+		"host:port that serves /debug/pprof, such as localhost:8090. Empty is off: whoever can connect sees the memory of the process.")
 
 	f.DurationVar(&m.CacheSyncTimeout, "controller-cache-sync-timeout", m.CacheSyncTimeout,
 		"End with an error when a controller's first list takes longer.")

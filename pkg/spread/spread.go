@@ -78,7 +78,7 @@ func Divide(total int, subsets []Subset) Division {
 
 	d := Division{Targets: targets, Unallocated: max(total-sum(targets), 0)}
 	if d.Unallocated > 0 {
-		d.Why = fmt.Sprintf("%d of %d replicas have no place: no subset may take more", d.Unallocated, total)
+		d.Why = fmt.Sprintf("%d of %d replicas are unallocated: no subset may take more", d.Unallocated, total)
 	}
 	return d
 }

@@ -127,7 +127,7 @@ func TestDivideByNumber(t *testing.T) {
 			"without subsets all replicas are unallocated", 2, nil,
 			spread.Division{
 				Targets: []int{}, Unallocated: 2,
-				Why: "2 of 2 replicas have no place: no subset may take more",
+				Why: "2 of 2 replicas are unallocated: no subset may take more",
 			},
 		}, {
 			"a floor above its even share is kept and the others share the rest", 10,
@@ -146,7 +146,7 @@ func TestDivideByNumber(t *testing.T) {
 			[]spread.Subset{capped(named("a", "8", 0), 5), named("b", "2", 0)},
 			spread.Division{
 				Targets: []int{5, 2}, Unallocated: 3,
-				Why: "3 of 10 replicas have no place: no subset may take more",
+				Why: "3 of 10 replicas are unallocated: no subset may take more",
 			},
 		},
 	} {
@@ -198,7 +198,7 @@ func TestDivideElastic(t *testing.T) {
 			[]spread.Subset{elastic("a", "", "4"), elastic("b", "", "3")},
 			spread.Division{
 				Targets: []int{4, 3}, Unallocated: 3,
-				Why: "3 of 10 replicas have no place: no subset may take more",
+				Why: "3 of 10 replicas are unallocated: no subset may take more",
 			},
 		}, {
 			"a floor counts towards its own minimum", 10,

@@ -326,7 +326,7 @@ func validateUpdateStrategy(ud *appsv1beta1.UnitedDeployment, path *field.Path) 
 				"a Deployment can't keep pods at the old revision: remove it, or use cloneSetTemplate"))
 		case asked && onDelete(&ud.Spec.Template):
 			faults = append(faults, field.Forbidden(at,
-				"with the template's updateStrategy OnDelete, pods stay old until somebody deletes them: remove it, or use RollingUpdate"))
+				"with the template's updateStrategy OnDelete, pods stay old until they are deleted: remove it, or use RollingUpdate"))
 		}
 	}
 	return faults

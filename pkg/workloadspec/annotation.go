@@ -14,7 +14,7 @@ func PullAnnotations(annotations map[string]string) []string {
 		keys.ImagePreDownloadParallelism, keys.ImagePreDownloadTimeoutSeconds, keys.ImagePreDownloadMinUpdatedReadyPods,
 	} {
 		if _, ok := annotations[key]; ok {
-			warnings = append(warnings, fmt.Sprintf("annotation %s says nothing: no image is pulled before an update", key))
+			warnings = append(warnings, fmt.Sprintf("annotation %s has no effect: no image is pulled before an update", key))
 		}
 	}
 	return warnings

@@ -13,7 +13,7 @@ func TestPullAnnotations(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, workloadspec.PullAnnotations(map[string]string{"mine": "1"}))
 	require.Equal(t, []string{
-		"annotation apps.kruise.io/image-predownload-parallelism says nothing: no image is pulled before an update",
-		"annotation apps.kruise.io/image-predownload-timeout-seconds says nothing: no image is pulled before an update",
+		"annotation apps.kruise.io/image-predownload-parallelism has no effect: no image is pulled before an update",
+		"annotation apps.kruise.io/image-predownload-timeout-seconds has no effect: no image is pulled before an update",
 	}, workloadspec.PullAnnotations(map[string]string{keys.ImagePreDownloadTimeoutSeconds: "", keys.ImagePreDownloadParallelism: "2"}))
 }

@@ -78,7 +78,7 @@ func UpdateOrder(priority *pods.UpdatePriorityStrategy, scatter []pods.UpdateSca
 	}
 	for i, t := range scatter {
 		if slices.Contains(scatter[:i], t) {
-			faults = append(faults, field.Invalid(path.Child("scatterStrategy").Index(i), t.Key+"="+t.Value, "stands here before: name it once"))
+			faults = append(faults, field.Invalid(path.Child("scatterStrategy").Index(i), t.Key+"="+t.Value, "is listed already: list it once"))
 		}
 	}
 	return faults

@@ -102,7 +102,7 @@ func statefulSetCases() []celCase {
 		{
 			name: "OnDelete with a rolling update is refused.",
 			base: statefulSet, change: `{spec: {updateStrategy: {type: OnDelete, rollingUpdate: {}}}}`,
-			want: "rollingUpdate says nothing with type OnDelete: remove it (rollingUpdate: null), or use type RollingUpdate",
+			want: "rollingUpdate has no effect with type OnDelete: remove it (rollingUpdate: null), or use type RollingUpdate",
 		},
 		{
 			name: "A partition below 0 is refused.",

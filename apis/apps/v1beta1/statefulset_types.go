@@ -137,7 +137,7 @@ type StatefulSetScaleStrategy struct {
 
 // StatefulSetUpdateStrategy is how a StatefulSet's pods are updated to a new revision.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'OnDelete' || !has(self.rollingUpdate)",fieldPath=".rollingUpdate",message="rollingUpdate says nothing with type OnDelete: remove it (rollingUpdate: null), or use type RollingUpdate"
+// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'OnDelete' || !has(self.rollingUpdate)",fieldPath=".rollingUpdate",message="rollingUpdate has no effect with type OnDelete: remove it (rollingUpdate: null), or use type RollingUpdate"
 type StatefulSetUpdateStrategy struct {
 	// type is RollingUpdate (default) or OnDelete.
 	// +optional

@@ -183,7 +183,7 @@ func TestValidate(t *testing.T) {
 			rolling(func(r *Rolling) {
 				r.ScatterStrategy = []pods.UpdateScatterTerm{{Key: "a", Value: "b"}, {Key: "a", Value: "b"}}
 			}),
-			at + `scatterStrategy[1]: Invalid value: "a=b": stands here before`,
+			at + `scatterStrategy[1]: Invalid value: "a=b": is listed already`,
 		},
 		{"a deadline above minReadySeconds is fine", deadlined(60, 59), ""},
 		{"the largest deadline is fine with the largest minReadySeconds", deadlined(math.MaxInt32, math.MaxInt32), ""},

@@ -266,7 +266,7 @@ func TestWarnings(t *testing.T) {
 		{"one of value false", annotated(keys.DaemonSetProgressiveCreate, "false"), ""},
 		{
 			"a pre-download of images", annotated(keys.ImagePreDownloadParallelism, "2"),
-			"annotation apps.kruise.io/image-predownload-parallelism says nothing: no image is pulled before an update",
+			"annotation apps.kruise.io/image-predownload-parallelism has no effect: no image is pulled before an update",
 		},
 	}
 	for _, tt := range tests {

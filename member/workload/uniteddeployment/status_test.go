@@ -284,7 +284,7 @@ func TestStatusOfFailures(t *testing.T) {
 				return observedOf(t, ud)
 			},
 			change: func(*planned, *applied) {}, want: reasons{"UnallocatedReplicas", "AllSubsets", "AllSubsets"},
-			message: "6 of 10 replicas have no place: no subset may take more", observed: true, event: ReasonFailedSpecifySubsetReplicas,
+			message: "6 of 10 replicas are unallocated: no subset may take more", observed: true, event: ReasonFailedSpecifySubsetReplicas,
 		},
 		{
 			name: "an unsupported strategy", make: func(t *testing.T) observed {
