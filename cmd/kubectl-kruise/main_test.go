@@ -88,7 +88,11 @@ func hub(t *testing.T, objects ...client.Object) client.WithWatch {
 	s := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(s))
 	require.NoError(t, fleetv1alpha1.AddToScheme(s))
-	return fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).Build()
+	b := fake.NewClientBuilder().WithScheme(s)
+	for _, o := range objects { // Tests share them, and Build writes to them.
+		b.WithObjects(o.DeepCopyObject().(client.Object))
+	}
+	return b.Build()
 }
 
 func TestHelp(t *testing.T) {

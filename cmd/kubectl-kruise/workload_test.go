@@ -121,7 +121,11 @@ func clusterBuilder(t *testing.T, objects ...client.Object) *ctrlfake.ClientBuil
 	require.NoError(t, clientgoscheme.AddToScheme(s))
 	require.NoError(t, appsv1beta1.AddToScheme(s))
 	require.NoError(t, appsv1alpha1.AddToScheme(s))
-	return ctrlfake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithStatusSubresource()
+	b := ctrlfake.NewClientBuilder().WithScheme(s).WithStatusSubresource()
+	for _, o := range objects { // Tests share them, and Build writes to them.
+		b.WithObjects(o.DeepCopyObject().(client.Object))
+	}
+	return b
 }
 
 // demo is a CloneSet of 5 pods whose rollout is complete.
