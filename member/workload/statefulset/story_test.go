@@ -164,7 +164,7 @@ func patient() []sim.Scenario {
 			holds(pvcNamed("data-web-1"), bound(2, "app:1")), edit("scale to 1", nil, scale(1)),
 			edit("keep PVCs", ending("data-web-1"), keep), edit("scale to 2", nil, scale(2)),
 			frees(pvcNamed("data-web-1"), nil)),
-		scenario("PVCs that nothing resizes", web(2).PVCs("static").Resize(), edit("twice the size", bound(2, "app:1"), storage("2Gi"))),
+		scenario("a PVC that nothing resizes", web(1).PVCs("static").Resize(), edit("twice the size", bound(1, "app:1"), storage("2Gi"))),
 	}
 }
 
