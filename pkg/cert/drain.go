@@ -20,14 +20,14 @@ const drainTime = 2 * time.Second
 // its connection, and the server stops a moment later, when no client has one.
 type drainingServer struct {
 	webhook.Server
-	clock clock.Clock
-	going atomic.Bool
+	clock    clock.Clock
+	draining atomic.Bool
 }
 
 // Register adds a handler for a path.
-func (f *drainingServer) Register(path string, hook http.Handler) {
-	f.Server.Register(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if f.going.Load() {
+func (s *drainingServer) Register(path string, hook http.Handler) {
+	s.Server.Register(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.draining.Load() {
 			w.Header().Set("Connection", "close")
 		}
 		hook.ServeHTTP(w, r)
@@ -35,12 +35,12 @@ func (f *drainingServer) Register(path string, hook http.Handler) {
 }
 
 // Start serves until drainTime after ctx is done, or until the server fails.
-func (f *drainingServer) Start(ctx context.Context) error {
+func (s *drainingServer) Start(ctx context.Context) error {
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	stop := context.AfterFunc(ctx, func() {
-		f.going.Store(true)
-		timer := f.clock.NewTimer(drainTime)
+		s.draining.Store(true)
+		timer := s.clock.NewTimer(drainTime)
 		defer timer.Stop()
 		select {
 		case <-timer.C():
@@ -49,5 +49,5 @@ func (f *drainingServer) Start(ctx context.Context) error {
 		end()
 	})
 	defer stop()
-	return f.Server.Start(serving)
+	return s.Server.Start(serving)
 }

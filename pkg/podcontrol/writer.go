@@ -124,8 +124,7 @@ func (w *Writer) create(ctx context.Context, owner types.UID, o client.Object, t
 	case apierrors.IsNotFound(getErr) && ambiguous(err):
 		return err
 	case getErr != nil:
-		current.SetUID("")
-		w.Expect.Ambiguous(owner, current)
+		w.Expect.Ambiguous(owner, o)
 		return fmt.Errorf("%w; get what has its name: %w", err, getErr)
 	}
 	// An object without a controller, such as a PVC that outlives its owner, may exist already.
