@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
 // Template is the template in a SubsetTemplate that is set, with what all kinds of workload have. It points into the
@@ -24,10 +25,7 @@ type Template struct {
 	Metadata *metav1.ObjectMeta
 	// Selector is the workload's own, which the subset's replaces; nil if there is none.
 	Selector *metav1.LabelSelector
-	// Pod is the pod template.
-	Pod *corev1.PodTemplateSpec
-	// PVCTemplates are the volume claim templates.
-	PVCTemplates []corev1.PersistentVolumeClaim
+	workloadspec.Templates
 }
 
 // TemplateOf returns the template of the subsets' workloads, the first if there are several; false if none is set.
@@ -35,16 +33,20 @@ func TemplateOf(t *appsv1beta1.SubsetTemplate) (Template, bool) {
 	switch {
 	case t.CloneSetTemplate != nil:
 		m := t.CloneSetTemplate
-		return Template{"cloneSetTemplate", &m.ObjectMeta, m.Spec.Selector, &m.Spec.Template, m.Spec.VolumeClaimTemplates}, true
+		return Template{"cloneSetTemplate", &m.ObjectMeta, m.Spec.Selector,
+			workloadspec.Templates{Pod: &m.Spec.Template, PVCs: m.Spec.VolumeClaimTemplates}}, true
 	case t.DeploymentTemplate != nil:
 		m := t.DeploymentTemplate
-		return Template{"deploymentTemplate", &m.ObjectMeta, m.Spec.Selector, &m.Spec.Template, nil}, true
+		return Template{"deploymentTemplate", &m.ObjectMeta, m.Spec.Selector,
+			workloadspec.Templates{Pod: &m.Spec.Template}}, true
 	case t.StatefulSetTemplate != nil:
 		m := t.StatefulSetTemplate
-		return Template{"statefulSetTemplate", &m.ObjectMeta, m.Spec.Selector, &m.Spec.Template, m.Spec.VolumeClaimTemplates}, true
+		return Template{"statefulSetTemplate", &m.ObjectMeta, m.Spec.Selector,
+			workloadspec.Templates{Pod: &m.Spec.Template, PVCs: m.Spec.VolumeClaimTemplates}}, true
 	case t.AdvancedStatefulSetTemplate != nil:
 		m := t.AdvancedStatefulSetTemplate
-		return Template{"advancedStatefulSetTemplate", &m.ObjectMeta, m.Spec.Selector, &m.Spec.Template, m.Spec.VolumeClaimTemplates}, true
+		return Template{"advancedStatefulSetTemplate", &m.ObjectMeta, m.Spec.Selector,
+			workloadspec.Templates{Pod: &m.Spec.Template, PVCs: m.Spec.VolumeClaimTemplates}}, true
 	}
 	return Template{}, false
 }

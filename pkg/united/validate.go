@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -18,6 +19,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/spread"
 )
 
@@ -62,9 +64,16 @@ func Validate(ud *appsv1beta1.UnitedDeployment, o Options) field.ErrorList {
 	return append(faults, validateUpdateStrategy(ud, path.Child("updateStrategy"))...)
 }
 
-// ValidateUpdate returns the faults of an update from old to ud: those of Validate, and immutable fields.
-func ValidateUpdate(old, ud *appsv1beta1.UnitedDeployment, o Options) field.ErrorList {
-	faults := Validate(ud, o)
+// ValidateUpdate returns the faults of an update from old to ud: those of Validate that are new, and changes of immutable fields.
+// Faults that old has too are warnings: what was stored by OpenKruise, or before a rule, can still be scaled and updated.
+func ValidateUpdate(old, ud *appsv1beta1.UnitedDeployment, o Options) (field.ErrorList, admission.Warnings) {
+	faults, warnings := admit.Ratchet(Validate(ud, o), Validate(old, o))
+	return append(faults, validateFixed(old, ud)...), warnings
+}
+
+// validateFixed returns the faults of changes of immutable fields.
+func validateFixed(old, ud *appsv1beta1.UnitedDeployment) field.ErrorList {
+	var faults field.ErrorList
 	path := field.NewPath("spec")
 	if !apiequality.Semantic.DeepEqual(old.Spec.Selector, ud.Spec.Selector) {
 		faults = append(faults, field.Forbidden(path.Child("selector"), "can't be changed: make a new UnitedDeployment"))
@@ -80,7 +89,7 @@ func ValidateUpdate(old, ud *appsv1beta1.UnitedDeployment, o Options) field.Erro
 		}
 		was := &old.Spec.Topology.Subsets[j]
 		const fixed = "can't be changed while the subset exists: make a subset of another name, and remove this one"
-		if !apiequality.Semantic.DeepEqual(was.NodeSelectorTerm, is.NodeSelectorTerm) {
+		if !sameTerm(was.NodeSelectorTerm, is.NodeSelectorTerm) {
 			faults = append(faults, field.Forbidden(at.Child("nodeSelectorTerm"), fixed))
 		}
 		if !apiequality.Semantic.DeepEqual(was.Tolerations, is.Tolerations) {
@@ -91,6 +100,11 @@ func ValidateUpdate(old, ud *appsv1beta1.UnitedDeployment, o Options) field.Erro
 		}
 	}
 	return faults
+}
+
+// sameTerm compares terms of subsets. OpenKruise stores an empty one where a manifest has none.
+func sameTerm(a, b *corev1.NodeSelectorTerm) bool {
+	return apiequality.Semantic.DeepEqual(ptr.Deref(a, corev1.NodeSelectorTerm{}), ptr.Deref(b, corev1.NodeSelectorTerm{}))
 }
 
 // validateStatefulSetChange allows the updates that Kubernetes allows for a StatefulSet, because each subset has one.

@@ -127,7 +127,9 @@ func TestValidObjects(t *testing.T) {
 			}
 			Default(ud)
 			require.Empty(t, Validate(ud, Options{AllowClusters: true}))
-			require.Empty(t, ValidateUpdate(ud, ud, Options{AllowClusters: true}))
+			faults, warnings := ValidateUpdate(ud, ud, Options{AllowClusters: true})
+			require.Empty(t, faults)
+			require.Empty(t, warnings)
 		})
 	}
 }
@@ -502,6 +504,15 @@ func TestValidateUpdate(t *testing.T) {
 		}, "spec.template.advancedStatefulSetTemplate.spec.podManagementPolicy"},
 		{"ordinals of a subset may not change", advanced, subsets(ordinals("a", 0, 9)), "spec.topology.subsets[0].ordinals"},
 		{"a hub may change those of a slice", sliced, subsets(ordinals("a", 0, 9)), ""},
+		{
+			"an empty node selector term is none", web, func(ud *object) {
+				for i := range ud.Spec.Topology.Subsets {
+					if s := &ud.Spec.Topology.Subsets[i]; s.NodeSelectorTerm == nil {
+						s.NodeSelectorTerm = &corev1.NodeSelectorTerm{}
+					}
+				}
+			}, "",
+		},
 		{"what is invalid in itself is refused as at creation", web, func(ud *object) { ud.Spec.Replicas = ptr.To[int32](-1) }, "spec.replicas"},
 	}
 	for _, tt := range tests {
@@ -509,13 +520,63 @@ func TestValidateUpdate(t *testing.T) {
 			t.Parallel()
 			old, ud := tt.base(), tt.base()
 			tt.change(ud)
-			faults := ValidateUpdate(old, ud, Options{})
+			faults, _ := ValidateUpdate(old, ud, Options{})
 			if tt.field == "" {
 				require.Empty(t, faults)
 				return
 			}
 			require.Len(t, faults, 1, "%v", faults)
 			require.Equal(t, tt.field, faults[0].Field)
+		})
+	}
+}
+
+func TestFaultsThatWereStoredAreWarnings(t *testing.T) {
+	t.Parallel()
+	adaptive := func(ud *object) { ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive }
+	bounded := func(ud *object) {
+		for i := range ud.Spec.Topology.Subsets {
+			ud.Spec.Topology.Subsets[i].MaxReplicas = number("9")
+		}
+	}
+	for _, tt := range []struct {
+		name     string
+		stored   func(*object)
+		change   func(*object)
+		faults   []string
+		warnings []string
+	}{
+		{
+			"a new image", all(adaptive, bounded),
+			func(ud *object) { ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:2" },
+			nil, []string{"spec.topology.subsets: Invalid value: 3: every subset has maxReplicas", "Adaptive is not served yet"},
+		},
+		{
+			"the scale of an autoscaler", adaptive, func(ud *object) { ud.Spec.Replicas = ptr.To[int32](20) },
+			nil, []string{"Adaptive is not served yet"},
+		},
+		{
+			"another fault", adaptive, func(ud *object) { ud.Spec.Replicas = ptr.To[int32](-1) },
+			[]string{"spec.replicas: Invalid value: -1"}, []string{"Adaptive is not served yet"},
+		},
+		{"the fault that a change makes", func(*object) {}, adaptive, []string{"Adaptive is not served yet"}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			old := web()
+			tt.stored(old)
+			Default(old)
+			ud := old.DeepCopy()
+			tt.change(ud)
+			faults, warnings := ValidateUpdate(old, ud, Options{})
+			require.Len(t, faults, len(tt.faults))
+			for i, want := range tt.faults {
+				require.ErrorContains(t, faults[i], want)
+			}
+			require.Len(t, warnings, len(tt.warnings))
+			for i, want := range tt.warnings {
+				require.Contains(t, warnings[i], want)
+			}
 		})
 	}
 }

@@ -2,7 +2,6 @@ package united
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,40 +37,48 @@ var (
 	_ admission.Validator[*appsv1beta1.UnitedDeployment] = &Webhook{}
 )
 
-// Default sets defaults. A StatefulSet's templates are defaulted by the apiserver when they are new or changed. Those of a slice
-// stay as the hub has sent them: the revision's name is a hash of their bytes and must be the same in every cluster, whatever
-// its version of Kubernetes.
+// Default sets defaults. Those of the pod and PVC templates are set for native StatefulSets only, as OpenKruise does; in all
+// templates, what means the same as in the stored one keeps its stored form. Templates of a slice stay as the hub has sent them:
+// the revision's name is a hash of their bytes and must be the same in every cluster, whatever its version of Kubernetes.
 // New invalid numbers are rejected here already: the message of the schema, which follows, would only be its pattern.
 func (w *Webhook) Default(ctx context.Context, ud *appsv1beta1.UnitedDeployment) error {
 	Default(ud)
-	old, err := oldObject(ctx)
+	old, err := admit.Old[appsv1beta1.UnitedDeployment](ctx)
 	if err != nil {
 		return err
+	}
+	if old != nil {
+		Default(old) // It may be older than a default.
 	}
 	if old == nil || !apiequality.Semantic.DeepEqual(old.Spec.Topology, ud.Spec.Topology) {
 		if faults := invalidNumbers(ud, field.NewPath("spec", "topology")); len(faults) > 0 {
 			return Invalid(ud, faults)
 		}
 	}
-	s := ud.Spec.Template.StatefulSetTemplate
-	if s == nil || Slice(ud) || w.KeepTemplates {
+	t, ok := TemplateOf(&ud.Spec.Template)
+	if !ok || Slice(ud) {
 		return nil
 	}
-	if len(s.Spec.VolumeClaimTemplates) > 0 {
-		s.Spec.VolumeClaimTemplates = workloadspec.DefaultPVCs(s.Spec.VolumeClaimTemplates)
+	var stored workloadspec.Templates
+	if old != nil {
+		if was, ok := TemplateOf(&old.Spec.Template); ok && was.Field == t.Field {
+			stored = was.Templates
+		}
 	}
-	if old != nil && !templateChanged(old, ud) {
-		return nil
+	mode := workloadspec.NoDefaults
+	if ud.Spec.Template.StatefulSetTemplate != nil && !w.KeepTemplates {
+		mode = workloadspec.AllDefaults
 	}
-	full, faults, err := w.templates.Check(ctx, w.Client, namespace(ctx, ud), &s.Spec.Template, s.Spec.VolumeClaimTemplates,
-		field.NewPath("spec", "template", "statefulSetTemplate", "spec", "template"))
+	done, faults, err := w.templates.Complete(ctx, w.Client, admit.Namespace(ctx, ud), stored, t.Templates, mode,
+		field.NewPath("spec", "template", t.Field, "spec", "template"))
 	if err != nil {
 		return err
 	}
 	if len(faults) > 0 {
 		return Invalid(ud, faults)
 	}
-	s.Spec.Template = *full
+	*t.Pod = *done.Pod
+	copy(t.PVCs, done.PVCs)
 	return nil
 }
 
@@ -90,13 +97,13 @@ func (w *Webhook) ValidateCreate(ctx context.Context, ud *appsv1beta1.UnitedDepl
 	return warnings(ud, w.Options), nil
 }
 
-// ValidateUpdate implements admission.Validator. An update that does not change the spec is accepted, so that labels
-// and finalizers of an object that is older than a rule can still be changed.
+// ValidateUpdate implements admission.Validator. Faults that the old spec has too are warnings. An update that does not change
+// the spec has none, so that labels and finalizers can always be changed.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, ud *appsv1beta1.UnitedDeployment) (admission.Warnings, error) {
 	if apiequality.Semantic.DeepEqual(old.Spec, ud.Spec) {
 		return nil, nil
 	}
-	faults := ValidateUpdate(old, ud, w.Options)
+	faults, older := ValidateUpdate(old, ud, w.Options)
 	if len(faults) == 0 {
 		var err error
 		if faults, err = w.checkPods(ctx, old, ud); err != nil {
@@ -104,9 +111,9 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, ud *appsv1beta1.Unite
 		}
 	}
 	if len(faults) > 0 {
-		return nil, Invalid(ud, faults)
+		return older, Invalid(ud, faults)
 	}
-	return admit.NewWarnings(warnings(ud, w.Options), warnings(old, w.Options)), nil
+	return append(older, admit.NewWarnings(warnings(ud, w.Options), warnings(old, w.Options))...), nil
 }
 
 // warnings returns the warnings for an object. Those of a slice would not be seen by a user.
@@ -156,10 +163,10 @@ func (w *Webhook) checkPods(ctx context.Context, old, ud *appsv1beta1.UnitedDepl
 		return nil, nil
 	}
 	changed := old == nil || templateChanged(old, ud)
-	at := namespace(ctx, ud)
+	at := admit.Namespace(ctx, ud)
 	if changed {
 		path := field.NewPath("spec", "template", t.Field, "spec", "template")
-		_, faults, err := w.templates.Check(ctx, w.Client, at, t.Pod, t.PVCTemplates, path)
+		_, faults, err := w.templates.Check(ctx, w.Client, at, t.Pod, t.PVCs, path)
 		if err != nil || len(faults) > 0 {
 			return faults, err // Faults of the template would be repeated for each subset.
 		}
@@ -178,18 +185,33 @@ func (w *Webhook) checkPods(ctx context.Context, old, ud *appsv1beta1.UnitedDepl
 		if Patch(s) == "" || !changed && was != nil && Patch(was) == Patch(s) {
 			continue
 		}
-		pod, err := PodTemplate(t.Pod, &appsv1beta1.Subset{Name: s.Name, Patch: s.Patch}, nil)
-		if err != nil {
-			faults = append(faults, field.Invalid(path.Child("patch"), Patch(s), err.Error()))
-			continue
+		more, err := w.checkPatch(ctx, at, t.Templates, s, path.Child("patch"))
+		if err == nil && len(more) > 0 && was != nil && Patch(was) == Patch(s) {
+			// A patch that was invalid before stops its own subset only.
+			var before field.ErrorList
+			if stored, ok := TemplateOf(&old.Spec.Template); ok {
+				before, err = w.checkPatch(ctx, at, stored.Templates, was, path.Child("patch"))
+			}
+			more, _ = admit.Ratchet(more, before)
 		}
-		_, more, err := w.templates.Check(ctx, w.Client, at, pod, t.PVCTemplates, path.Child("patch"))
 		if err != nil {
 			return nil, err
 		}
 		faults = append(faults, more...)
 	}
 	return faults, nil
+}
+
+// checkPatch lets the apiserver validate the pods of a subset with a patch, which is at path.
+func (w *Webhook) checkPatch(
+	ctx context.Context, namespace string, t workloadspec.Templates, s *appsv1beta1.Subset, path *field.Path,
+) (field.ErrorList, error) {
+	pod, err := PodTemplate(t.Pod, &appsv1beta1.Subset{Name: s.Name, Patch: s.Patch}, nil)
+	if err != nil {
+		return field.ErrorList{field.Invalid(path, Patch(s), err.Error())}, nil
+	}
+	_, faults, err := w.templates.Check(ctx, w.Client, namespace, pod, t.PVCs, path)
+	return faults, err
 }
 
 // checkScheduling lets the apiserver validate a subset's term and tolerations, in a pod that has nothing else.
@@ -228,28 +250,5 @@ func subset(ud *appsv1beta1.UnitedDeployment, name string) *appsv1beta1.Subset {
 func templateChanged(old, ud *appsv1beta1.UnitedDeployment) bool {
 	was, ok := TemplateOf(&old.Spec.Template)
 	is, _ := TemplateOf(&ud.Spec.Template)
-	return !ok || was.Field != is.Field || !apiequality.Semantic.DeepEqual(was.Pod, is.Pod) ||
-		!workloadspec.SamePVCs(was.PVCTemplates, is.PVCTemplates)
-}
-
-// oldObject returns the object before an update, with its defaults, nil on a creation or outside of an admission request.
-func oldObject(ctx context.Context) (*appsv1beta1.UnitedDeployment, error) {
-	req, err := admission.RequestFromContext(ctx)
-	if err != nil || len(req.OldObject.Raw) == 0 {
-		return nil, nil //nolint:nilerr // Without a request there is no old object; everything is treated as new.
-	}
-	var old appsv1beta1.UnitedDeployment
-	if err := json.Unmarshal(req.OldObject.Raw, &old); err != nil {
-		return nil, fmt.Errorf("read old object: %w", err)
-	}
-	Default(&old) // It may be older than a default.
-	return &old, nil
-}
-
-// namespace returns the namespace of the request: the object may lack it.
-func namespace(ctx context.Context, ud *appsv1beta1.UnitedDeployment) string {
-	if req, err := admission.RequestFromContext(ctx); err == nil && req.Namespace != "" {
-		return req.Namespace
-	}
-	return ud.Namespace
+	return !ok || was.Field != is.Field || !was.Same(is.Templates)
 }

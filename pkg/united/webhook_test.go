@@ -121,7 +121,7 @@ func TestWebhookDefaultsTemplates(t *testing.T) {
 			member, _ := TemplateOf(&ud.Spec.Template)
 			require.Equal(t, tt.done, member.Pod.Spec.RestartPolicy == corev1.RestartPolicyAlways)
 			if tt.done {
-				require.NotNil(t, member.PVCTemplates[0].Spec.VolumeMode)
+				require.NotNil(t, member.PVCs[0].Spec.VolumeMode)
 			}
 		})
 	}
@@ -249,6 +249,46 @@ func TestWebhookValidatesOnlyNewTemplates(t *testing.T) {
 			require.Equal(t, tt.asked, *asked)
 		})
 	}
+}
+
+func TestWebhookKeepsTheStoredFormOfTemplates(t *testing.T) {
+	t.Parallel()
+	for name, base := range map[string]func() *object{
+		"CloneSet": web, "Deployment": deployment, "StatefulSet": stateful, "advanced StatefulSet": advanced,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			old := base()
+			was, _ := TemplateOf(&old.Spec.Template)
+			was.Pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
+			was.Pod.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
+			for _, image := range []string{was.Pod.Spec.Containers[0].Image, "app:2"} {
+				w, _ := hook(t)
+				ud := base()
+				is, _ := TemplateOf(&ud.Spec.Template)
+				is.Pod.Spec.Containers[0].Image = image
+				require.NoError(t, w.Default(request(t, old), ud))
+				want := was.Pod.DeepCopy()
+				want.Spec.Containers[0].Image = image
+				require.Equal(t, want, is.Pod)
+			}
+		})
+	}
+}
+
+func TestWebhookDoesNotStopASetForAnOldPatch(t *testing.T) {
+	t.Parallel()
+	old := web()
+	subsets(part{Name: "a", Patch: raw(`{"spec": {"tolerations": [{"key": "bad"}]}}`)}, part{Name: "b"})(old)
+	w, _ := hook(t)
+	ud := old.DeepCopy()
+	ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:2"
+	_, err := w.ValidateUpdate(request(t, old), old, ud)
+	require.NoError(t, err)
+
+	ud.Spec.Topology.Subsets[0].Patch = raw(`{"spec": {"tolerations": [{"key": "bad", "value": "x"}]}}`)
+	_, err = w.ValidateUpdate(request(t, old), old, ud)
+	require.ErrorContains(t, err, "spec.topology.subsets[0].patch.spec.tolerations[0].key")
 }
 
 func TestWebhookHasTheWarningsOfTheStatefulSetWebhook(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/cache"
@@ -156,23 +155,4 @@ func reroot(causes []metav1.StatusCause, path *field.Path, given int) field.Erro
 		out = append(out, &field.Error{Type: kind, Field: name, Detail: detail, BadValue: field.OmitValueType{}})
 	}
 	return out
-}
-
-// DefaultPVCs returns PVC templates with their defaults: volumeMode Filesystem.
-func DefaultPVCs(pvcs []corev1.PersistentVolumeClaim) []corev1.PersistentVolumeClaim {
-	out := make([]corev1.PersistentVolumeClaim, len(pvcs))
-	for i := range pvcs {
-		out[i] = *pvcs[i].DeepCopy()
-		if out[i].Spec.VolumeMode == nil {
-			mode := corev1.PersistentVolumeFilesystem
-			out[i].Spec.VolumeMode = &mode
-		}
-	}
-	return out
-}
-
-// SamePVCs reports whether two lists of PVC templates are equal except for defaults: a workload that was stored without them gets
-// them with its next update, which is no new template.
-func SamePVCs(a, b []corev1.PersistentVolumeClaim) bool {
-	return apiequality.Semantic.DeepEqual(DefaultPVCs(a), DefaultPVCs(b))
 }

@@ -44,7 +44,7 @@ type Webhook struct {
 	Client client.Client
 	// Live reads pods from the apiserver: a cache may not show a pod that the user has seen.
 	Live client.Reader
-	// KeepTemplates does not default pod templates and volumeClaimTemplates (gate TemplateNoDefaults). They are still validated.
+	// KeepTemplates sets no defaults in pod templates and volumeClaimTemplates (gate TemplateNoDefaults). They are still validated.
 	KeepTemplates bool
 	// InPlace are the options of in-place updates.
 	InPlace inplace.Options
@@ -57,31 +57,36 @@ var (
 	_ admission.Validator[*appsv1beta1.CloneSet] = &Webhook{}
 )
 
-// Default sets defaults. The apiserver defaults the pod template only when it is new or changed, so that a scale or a change of
-// strategy never makes a new revision.
+// Default sets defaults. Templates are completed only when they are new or changed, so that a scale or a change of strategy never
+// makes a new revision.
 func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.CloneSet) error {
 	setDefaults(&set.Spec)
-	if w.KeepTemplates {
-		return nil
-	}
-	set.Spec.VolumeClaimTemplates = pvcDefaults(set.Spec.VolumeClaimTemplates)
 	old, err := admit.Old[appsv1beta1.CloneSet](ctx)
 	if err != nil {
 		return err
 	}
-	if old != nil && !templateChanged(old, set) {
-		return nil
+	var stored workloadspec.Templates
+	if old != nil {
+		stored = templatesOf(&old.Spec)
 	}
-	full, faults, err := w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template,
-		set.Spec.VolumeClaimTemplates, field.NewPath("spec", "template"))
+	mode := workloadspec.AllDefaults
+	if w.KeepTemplates {
+		mode = workloadspec.NoDefaults
+	}
+	done, faults, err := w.templates.Complete(ctx, w.Client, admit.Namespace(ctx, set), stored, templatesOf(&set.Spec), mode,
+		field.NewPath("spec", "template"))
 	if err != nil {
 		return err
 	}
 	if len(faults) > 0 {
 		return admit.Invalid(Kind(), set.Name, faults)
 	}
-	set.Spec.Template = *full
+	set.Spec.Template, set.Spec.VolumeClaimTemplates = *done.Pod, done.PVCs
 	return nil
+}
+
+func templatesOf(s *appsv1beta1.CloneSetSpec) workloadspec.Templates {
+	return workloadspec.Templates{Pod: &s.Template, PVCs: s.VolumeClaimTemplates}
 }
 
 func setDefaults(s *appsv1beta1.CloneSetSpec) {
@@ -119,13 +124,6 @@ func setDefaults(s *appsv1beta1.CloneSetSpec) {
 	}
 }
 
-func pvcDefaults(pvcs []corev1.PersistentVolumeClaim) []corev1.PersistentVolumeClaim {
-	if len(pvcs) == 0 {
-		return pvcs
-	}
-	return workloadspec.DefaultPVCs(pvcs)
-}
-
 // ValidateCreate implements admission.Validator.
 func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.CloneSet) (admission.Warnings, error) {
 	faults := validateSpec(set)
@@ -144,7 +142,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Clon
 	}
 	faults, warnings := admit.Ratchet(validateSpec(set), validateSpec(old))
 	faults = append(faults, validateInPlaceOnly(old, set, w.InPlace)...)
-	if templateChanged(old, set) {
+	if !templatesOf(&old.Spec).Same(templatesOf(&set.Spec)) {
 		more, err := w.validateTemplate(ctx, set)
 		if err != nil {
 			return nil, err
@@ -286,10 +284,4 @@ func (w *Webhook) validatePodsToDelete(ctx context.Context, old, set *appsv1beta
 		}
 	}
 	return faults, nil
-}
-
-// templateChanged reports whether the templates have to be defaulted and validated again.
-func templateChanged(old, set *appsv1beta1.CloneSet) bool {
-	return !apiequality.Semantic.DeepEqual(old.Spec.Template, set.Spec.Template) ||
-		!workloadspec.SamePVCs(old.Spec.VolumeClaimTemplates, set.Spec.VolumeClaimTemplates)
 }

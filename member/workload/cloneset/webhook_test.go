@@ -105,10 +105,11 @@ func TestDefaultDryRunsATemplateOnlyWhenItChanged(t *testing.T) {
 	}{
 		{"a create is dry-run", nil, web(1).Obj(), false, 1},
 		{"a scale is not", web(1).Obj(), web(2).Obj(), false, 0},
-		{"a new image is", web(1).Obj(), web(1).Image("app:2").Obj(), false, 1},
+		{"a new image is, and what it replaces", web(1).Obj(), web(1).Image("app:2").Obj(), false, 2},
 		{"so is a new PVC template, which containers may mount", web(1).Obj(), web(1).PVCs("data").Obj(), false, 1},
 		{"defaults of PVCs are no change", web(1).PVCs("data").Obj(), completed, false, 0},
-		{"with the gate off, nothing is", nil, web(1).Obj(), true, 0},
+		{"with TemplateNoDefaults, a create is not", nil, web(1).Obj(), true, 0},
+		{"but a new image is", web(1).Obj(), web(1).Image("app:2").Obj(), true, 2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -117,8 +118,8 @@ func TestDefaultDryRunsATemplateOnlyWhenItChanged(t *testing.T) {
 			w.KeepTemplates = tt.keep
 			require.NoError(t, w.Default(requested(t, tt.old), tt.set))
 			require.Equal(t, tt.asked, *asked)
-			if tt.asked == 0 {
-				require.Empty(t, tt.set.Spec.Template.Spec.RestartPolicy, "the template is unchanged")
+			if tt.old != nil || tt.keep {
+				require.Empty(t, tt.set.Spec.Template.Spec.RestartPolicy, "what did not change keeps its form")
 			}
 		})
 	}

@@ -49,10 +49,27 @@ var (
 
 func kind() string { return "DaemonSet" }
 
-// Default sets defaults. It does not default the pod template, as OpenKruise does not: with defaults in the new revision and none
-// in the old one, no pod of a DaemonSet of OpenKruise could be updated in place.
-func (w *Webhook) Default(_ context.Context, set *appsv1beta1.DaemonSet) error {
-	s := &set.Spec
+// Default sets defaults, none in the pod template, as OpenKruise does. What means the same as in the stored template keeps its
+// stored form.
+func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.DaemonSet) error {
+	setDefaults(&set.Spec)
+	old, err := admit.Old[appsv1beta1.DaemonSet](ctx)
+	if err != nil || old == nil {
+		return err
+	}
+	done, faults, err := w.templates.Complete(ctx, w.Client, admit.Namespace(ctx, set), workloadspec.Templates{Pod: &old.Spec.Template},
+		workloadspec.Templates{Pod: &set.Spec.Template}, workloadspec.NoDefaults, field.NewPath("spec", "template"))
+	if err != nil {
+		return err
+	}
+	if len(faults) > 0 {
+		return refuse(set, faults)
+	}
+	set.Spec.Template = *done.Pod
+	return nil
+}
+
+func setDefaults(s *appsv1beta1.DaemonSetSpec) {
 	if s.BurstReplicas == nil {
 		s.BurstReplicas = new(intstr.FromInt32(defaultBurst))
 	}
@@ -64,7 +81,7 @@ func (w *Webhook) Default(_ context.Context, set *appsv1beta1.DaemonSet) error {
 		u.Type = appsv1beta1.DaemonSetRollingUpdate
 	}
 	if u.Type != appsv1beta1.DaemonSetRollingUpdate {
-		return nil
+		return
 	}
 	if u.RollingUpdate == nil {
 		u.RollingUpdate = &appsv1beta1.DaemonSetRollingUpdateStrategy{}
@@ -82,7 +99,6 @@ func (w *Webhook) Default(_ context.Context, set *appsv1beta1.DaemonSet) error {
 			*r.MaxUnavailable = intstr.FromInt32(0)
 		}
 	}
-	return nil
 }
 
 // surges reports whether a second pod may be created on a node.

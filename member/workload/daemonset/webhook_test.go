@@ -124,6 +124,19 @@ func TestDefault(t *testing.T) {
 	}
 }
 
+func TestDefaultKeepsTheStoredFormOfTheTemplate(t *testing.T) {
+	t.Parallel()
+	old, set := agent(t), agent(t)
+	old.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways // a default
+	w, asked := asking(t)
+	require.NoError(t, w.Default(webhooktest.Requested(t, old), set))
+	require.Empty(t, cmp.Diff(old.Spec.Template, set.Spec.Template))
+	require.Equal(t, 2, *asked)
+
+	set.Spec.Template.Spec.Containers[0].Image = "bad"
+	require.ErrorContains(t, w.Default(webhooktest.Requested(t, old), set), "spec.template.spec.containers[0].image")
+}
+
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	named := func(name string) *appsv1beta1.DaemonSet {

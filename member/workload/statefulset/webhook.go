@@ -38,7 +38,7 @@ const (
 type Webhook struct {
 	// Client creates pod templates as dry runs, and reads storage classes.
 	Client client.Client
-	// KeepTemplates does not default pod templates and volumeClaimTemplates (gate TemplateNoDefaults). They are still validated.
+	// KeepTemplates sets no defaults in pod templates and volumeClaimTemplates (gate TemplateNoDefaults). They are still validated.
 	KeepTemplates bool
 	// InPlace are the options of in-place updates.
 	InPlace inplace.Options
@@ -67,21 +67,25 @@ func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.StatefulSet) err
 			return refuse(set, faults)
 		}
 	}
+	var stored workloadspec.Templates
+	if old != nil {
+		stored = templatesOf(&old.Spec)
+	}
+	mode := workloadspec.AllDefaults
 	if w.KeepTemplates {
-		return nil
+		mode = workloadspec.NoDefaults
 	}
-	if len(spec.VolumeClaimTemplates) > 0 {
-		spec.VolumeClaimTemplates = workloadspec.DefaultPVCs(spec.VolumeClaimTemplates)
-	}
-	if old != nil && sameTemplates(&old.Spec, spec) {
-		return nil
-	}
-	full, faults, err := w.checkTemplate(ctx, set)
+	done, faults, err := w.templates.Complete(ctx, w.Client, admit.Namespace(ctx, set), stored, templatesOf(spec), mode,
+		field.NewPath("spec", "template"))
 	if err != nil || len(faults) > 0 {
 		return either(err, refuse(set, faults))
 	}
-	spec.Template = *full
+	spec.Template, spec.VolumeClaimTemplates = *done.Pod, done.PVCs
 	return nil
+}
+
+func templatesOf(s *appsv1beta1.StatefulSetSpec) workloadspec.Templates {
+	return workloadspec.Templates{Pod: &s.Template, PVCs: s.VolumeClaimTemplates}
 }
 
 func setDefaults(s *appsv1beta1.StatefulSetSpec) {
@@ -132,7 +136,7 @@ func orDefault(v **int32, n int32) {
 
 // ValidateCreate implements admission.Validator.
 func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.StatefulSet) (admission.Warnings, error) {
-	_, faults, err := w.checkTemplate(ctx, set)
+	faults, err := w.checkTemplate(ctx, set)
 	if err != nil {
 		return nil, err
 	}
@@ -155,8 +159,8 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Stat
 				"(volumes of PVCs were %v, now %v), because no running pod gets or loses a volume: use InPlaceIfPossible for it", was, is)))
 		}
 	}
-	if !sameTemplates(&old.Spec, &set.Spec) {
-		_, more, err := w.checkTemplate(ctx, set)
+	if !templatesOf(&old.Spec).Same(templatesOf(&set.Spec)) {
+		more, err := w.checkTemplate(ctx, set)
 		if err != nil {
 			return nil, err
 		}
@@ -175,10 +179,11 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.StatefulSet) (adm
 	return nil, nil
 }
 
-// checkTemplate defaults and validates the pod template by a dry run.
-func (w *Webhook) checkTemplate(ctx context.Context, set *appsv1beta1.StatefulSet) (*corev1.PodTemplateSpec, field.ErrorList, error) {
-	return w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, set.Spec.VolumeClaimTemplates,
+// checkTemplate validates the pod template by a dry run.
+func (w *Webhook) checkTemplate(ctx context.Context, set *appsv1beta1.StatefulSet) (field.ErrorList, error) {
+	_, faults, err := w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, set.Spec.VolumeClaimTemplates,
 		field.NewPath("spec", "template"))
+	return faults, err
 }
 
 // validateSpec validates the spec alone.
@@ -288,12 +293,6 @@ func (g Gates) Warnings(annotations map[string]string, spec *appsv1beta1.Statefu
 }
 
 func ordinalsPath() *field.Path { return field.NewPath("spec", "reserveOrdinals") }
-
-// sameTemplates reports whether the templates need not be defaulted and validated again.
-func sameTemplates(old, spec *appsv1beta1.StatefulSetSpec) bool {
-	return apiequality.Semantic.DeepEqual(old.Template, spec.Template) &&
-		workloadspec.SamePVCs(old.VolumeClaimTemplates, spec.VolumeClaimTemplates)
-}
 
 func refuse(set *appsv1beta1.StatefulSet, faults field.ErrorList) error {
 	return admit.Invalid(Kind(), set.Name, faults)

@@ -175,8 +175,9 @@ func TestDefaultDryRunsATemplateOnlyWhenItChanged(t *testing.T) {
 		{"a scale is not", db(), db(scaled), false, 0},
 		{"nor where the set was stored without defaults", db(pvcs(pvc("data", "1Gi", ""))), db(pvcs(pvc("data", "1Gi", "")), scaled), false, 0},
 		{"another volumeClaimTemplate is", db(pvcs(pvc("data", "1Gi", ""))), db(pvcs(pvc("data", "2Gi", ""))), false, 1},
-		{"a new image is", db(), db(image("db:2")), false, 1},
-		{"with TemplateNoDefaults, nothing is", nil, db(), true, 0},
+		{"a new image is, and what it replaces", db(), db(image("db:2")), false, 2},
+		{"with TemplateNoDefaults, a create is not", nil, db(), true, 0},
+		{"but a new image is", db(), db(image("db:2")), true, 2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -185,8 +186,8 @@ func TestDefaultDryRunsATemplateOnlyWhenItChanged(t *testing.T) {
 			w.KeepTemplates = tt.keep
 			require.NoError(t, w.Default(requested(t, tt.old), tt.set))
 			require.Equal(t, tt.asked, *asked)
-			if tt.asked == 0 {
-				require.Empty(t, tt.set.Spec.Template.Spec.RestartPolicy, "the template is unchanged")
+			if tt.old != nil || tt.keep {
+				require.Empty(t, tt.set.Spec.Template.Spec.RestartPolicy, "what did not change keeps its form")
 			}
 		})
 	}

@@ -31,6 +31,6 @@
 // A subset's ordinals become reserved ordinals of its StatefulSet: all that are not its own. So they apply even without the
 // feature gate of ordinals.start, and a StatefulSet that exceeds them is refused instead of using those of another subset.
 //
-// Not supported yet: the schedule strategy Adaptive. The webhook refuses it; on an object that was stored before, the condition
-// SubsetFailure says so, and nothing is changed.
+// Not supported yet: the schedule strategy Adaptive. The webhook refuses it for new objects. One that was stored before is
+// reconciled as with Fixed, except that no replica is moved to another subset; the condition SubsetFailure says so.
 package uniteddeployment

@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -46,6 +47,8 @@ type planned struct {
 	revision revision.Step
 	// fault is why the object can't be reconciled, which the webhook should have refused; nil if it can.
 	fault *fault
+	// limit is what the spec asks for and this controller does otherwise, nil for nothing. Everything else is reconciled.
+	limit *fault
 	// division is how the replicas are divided, by the index of subsets.
 	division spread.Division
 	// remove are workloads to delete.
@@ -93,13 +96,13 @@ type target struct {
 func plan(o observed) planned {
 	p := planned{revision: revision.Next(o.history, o.wanted)}
 	k, ok := kindOf(&o.ud.Spec.Template)
-	switch {
-	case !ok:
+	if !ok {
 		p.fault = &fault{reasonNotServed, "the template has no kind of workload that is served: use cloneSetTemplate, deploymentTemplate, statefulSetTemplate or advancedStatefulSetTemplate"}
 		return p
-	case o.ud.Spec.Topology.ScheduleStrategy.Type == appsv1beta1.ScheduleAdaptive:
-		p.fault = &fault{reasonNotServed, "the schedule strategy Adaptive is not served yet: use Fixed"}
-		return p
+	}
+	if adaptive(o.ud) {
+		p.limit = &fault{reasonNotServed, "the schedule strategy Adaptive is not served yet: replicas are divided as with Fixed, " +
+			"except that none is moved to another subset"}
 	}
 	kept := p.sortChildren(o, k)
 	_, parts := k.make(&o.ud.Spec.Template)
@@ -165,6 +168,7 @@ func terminating(c child) int {
 
 // divide divides the replicas among the subsets.
 func divide(ud *appsv1beta1.UnitedDeployment, kept map[string]*child) spread.Division {
+	total := int(ptr.Deref(ud.Spec.Replicas, united.DefaultReplicas))
 	subsets := make([]spread.Subset, 0, len(ud.Spec.Topology.Subsets))
 	for i := range ud.Spec.Topology.Subsets {
 		s := &ud.Spec.Topology.Subsets[i]
@@ -174,7 +178,44 @@ func divide(ud *appsv1beta1.UnitedDeployment, kept map[string]*child) spread.Div
 		}
 		subsets = append(subsets, ask)
 	}
-	return spread.Divide(int(ptr.Deref(ud.Spec.Replicas, united.DefaultReplicas)), subsets)
+	if adaptive(ud) {
+		subsets = unmoved(total, subsets)
+	}
+	return spread.Divide(total, subsets)
+}
+
+func adaptive(ud *appsv1beta1.UnitedDeployment) bool {
+	return ud.Spec.Topology.ScheduleStrategy.Type == appsv1beta1.ScheduleAdaptive
+}
+
+// unmoved bounds subsets so that a scale out only adds replicas and a scale in only removes some: with Adaptive, replicas are
+// often where they are because they could not be scheduled in a subset that comes first. A subset's own minReplicas and
+// maxReplicas take precedence.
+func unmoved(total int, subsets []spread.Subset) []spread.Subset {
+	atLeast, atMost := slices.Clone(subsets), slices.Clone(subsets)
+	sum := 0
+	for i, s := range subsets {
+		least, most := resolve(s.Min, total, 0), resolve(s.Max, total, spread.Unlimited)
+		atLeast[i].Floor = min(s.Current, most)
+		atMost[i].Ceiling = new(max(s.Current, least))
+		sum += max(atLeast[i].Floor, least)
+	}
+	if sum > total {
+		return atMost
+	}
+	return atLeast
+}
+
+// resolve resolves a number of replicas. Divide reports an invalid one.
+func resolve(v *intstr.IntOrString, total, none int) int {
+	if v == nil {
+		return none
+	}
+	n, err := spread.Resolve(*v, total)
+	if err != nil {
+		return none
+	}
+	return n
 }
 
 func partition(ud *appsv1beta1.UnitedDeployment, subset string) int {

@@ -149,6 +149,9 @@ func planText(p planned) string {
 	if p.fault != nil {
 		return fmt.Sprintf("fault %s: %s\n", p.fault.reason, p.fault.message)
 	}
+	if p.limit != nil {
+		fmt.Fprintf(&b, "limit %s: %s\n", p.limit.reason, p.limit.message)
+	}
 	if p.revision.Change != revision.Keep {
 		fmt.Fprintf(&b, "revision %s\n", p.revision.Change)
 	}
@@ -359,7 +362,7 @@ func stories() []struct {
 			o.renew(t)
 			return o
 		}},
-		{"an unsupported strategy stops all", func(t *testing.T) observed {
+		{"an unsupported strategy does not stop a scale", func(t *testing.T) observed {
 			t.Helper()
 			o := observedOf(t, web("a"))
 			o.ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive
@@ -601,6 +604,44 @@ func TestStuckPods(t *testing.T) {
 				p := plan(o)
 				require.Equal(t, tt.deleted, len(p.stuck) == 1)
 				require.Equal(t, tt.recheck, p.recheck == stuckRecheck)
+			}
+		})
+	}
+}
+
+func TestAdaptiveMovesNoReplica(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		total   int32
+		current []int // of subsets a (at most 4), b (at least 1) and c
+		want    []int32
+	}{
+		{"nothing changes", 10, []int{1, 7, 2}, []int32{1, 7, 2}},
+		{"a scale out fills the first that has room", 12, []int{1, 7, 2}, []int32{3, 7, 2}},
+		{"and then the next", 20, []int{1, 7, 2}, []int32{4, 14, 2}},
+		{"a scale in removes from the last", 9, []int{1, 7, 2}, []int32{1, 7, 1}},
+		{"and goes on upwards", 3, []int{1, 7, 2}, []int32{1, 2, 0}},
+		{"a new object is divided as with Fixed", 10, []int{0, 0, 0}, []int32{4, 6, 0}},
+		{"a lower maximum is kept", 10, []int{6, 2, 2}, []int32{4, 4, 2}},
+		{"so is a higher minimum", 10, []int{4, 0, 6}, []int32{4, 1, 5}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			ud := web("a", "b", "c")
+			ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive
+			ud.Spec.Topology.Subsets[0].MaxReplicas = number("4")
+			ud.Spec.Topology.Subsets[1].MinReplicas = number("1")
+			ud.Spec.Replicas = &tt.total
+			kept := map[string]*child{}
+			for i, n := range tt.current {
+				kept[ud.Spec.Topology.Subsets[i].Name] = &child{replicas: n}
+			}
+			d := divide(ud, kept)
+			require.False(t, d.Ineffective)
+			require.Zero(t, d.Unallocated)
+			for i, want := range tt.want {
+				require.EqualValues(t, want, d.Targets[i])
 			}
 		})
 	}

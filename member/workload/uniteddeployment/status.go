@@ -130,7 +130,7 @@ func failureOf(p planned, a applied) *fault {
 	case p.division.Unallocated > 0:
 		return &fault{reasonUnallocated, p.division.Why}
 	}
-	return nil
+	return p.limit
 }
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

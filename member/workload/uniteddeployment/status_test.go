@@ -293,8 +293,10 @@ func TestStatusOfFailures(t *testing.T) {
 				o.ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive
 				return o
 			},
-			change: func(*planned, *applied) {}, want: reasons{"NotServed", "", ""},
-			message: "the schedule strategy Adaptive is not served yet: use Fixed", event: ReasonNotServed,
+			change: func(*planned, *applied) {}, want: reasons{"NotServed", "AllSubsets", "AllSubsets"},
+			message: "the schedule strategy Adaptive is not served yet: replicas are divided as with Fixed, " +
+				"except that none is moved to another subset",
+			observed: true, event: ReasonNotServed,
 		},
 	}
 	for _, tt := range tests {

@@ -1,0 +1,55 @@
+package workloadspec
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// DefaultPVCs returns PVC templates with their defaults: volumeMode Filesystem.
+func DefaultPVCs(pvcs []corev1.PersistentVolumeClaim) []corev1.PersistentVolumeClaim {
+	if pvcs == nil {
+		return nil
+	}
+	out := make([]corev1.PersistentVolumeClaim, len(pvcs))
+	for i := range pvcs {
+		out[i] = *pvcs[i].DeepCopy()
+		if out[i].Spec.VolumeMode == nil {
+			out[i].Spec.VolumeMode = new(corev1.PersistentVolumeFilesystem)
+		}
+	}
+	return out
+}
+
+// completePVCs returns the PVC templates given with their defaults. One that means the same as the stored template of its name
+// keeps its stored form, and with it its hash.
+func completePVCs(stored, given []corev1.PersistentVolumeClaim, mode Defaulting) []corev1.PersistentVolumeClaim {
+	out := slices.Clone(given)
+	if mode == AllDefaults {
+		out = DefaultPVCs(given)
+	}
+	for i := range out {
+		for j := range stored {
+			if samePVC(&stored[j], &out[i]) {
+				out[i] = *stored[j].DeepCopy()
+			}
+		}
+	}
+	return out
+}
+
+// SamePVCs reports whether two lists of PVC templates mean the same.
+func SamePVCs(a, b []corev1.PersistentVolumeClaim) bool {
+	return slices.EqualFunc(a, b, func(a, b corev1.PersistentVolumeClaim) bool { return samePVC(&a, &b) })
+}
+
+// samePVC compares what becomes part of a PVC. OpenKruise stores a status in templates, and manifests may repeat the kind.
+func samePVC(a, b *corev1.PersistentVolumeClaim) bool {
+	both := DefaultPVCs([]corev1.PersistentVolumeClaim{*a, *b})
+	for i := range both {
+		both[i].TypeMeta, both[i].Status = metav1.TypeMeta{}, corev1.PersistentVolumeClaimStatus{}
+	}
+	return apiequality.Semantic.DeepEqual(both[0], both[1])
+}

@@ -1,0 +1,194 @@
+package workloadspec
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Templates are the templates of a workload. Pod is nil for a workload that does not exist.
+type Templates struct {
+	Pod *corev1.PodTemplateSpec
+	// PVCs are its volume claim templates.
+	PVCs []corev1.PersistentVolumeClaim
+}
+
+// Same reports whether two workloads have the same pod template, and PVC templates that mean the same.
+func (t Templates) Same(other Templates) bool {
+	return apiequality.Semantic.DeepEqual(t.Pod, other.Pod) && SamePVCs(t.PVCs, other.PVCs)
+}
+
+// Defaulting is which defaults Complete sets.
+type Defaulting int
+
+const (
+	// AllDefaults are those of the apiserver, except that containers without an imagePullPolicy get Always, as in OpenKruise.
+	AllDefaults Defaulting = iota
+	// NoDefaults leaves templates as they are given.
+	NoDefaults
+)
+
+// Complete returns the templates given with their defaults. What means the same as in the stored templates keeps its stored
+// form: a manifest that is applied again, to an object that was stored with other defaults or with none, changes nothing. An
+// imagePullPolicy that is left out stays what it is in the stored container of that name.
+// The pod template is sent to the apiserver only if it is new or changed, as Check does; faults, errors and rights are those of
+// Check.
+func (t *PodTemplates) Complete(
+	ctx context.Context, c client.Client, namespace string, stored, given Templates, mode Defaulting, path *field.Path,
+) (Templates, field.ErrorList, error) {
+	out := Templates{Pod: given.Pod.DeepCopy(), PVCs: completePVCs(stored.PVCs, given.PVCs, mode)}
+	if stored.Pod == nil && mode == NoDefaults || stored.Pod != nil && out.Same(stored) {
+		return out, nil, nil
+	}
+	if apiequality.Semantic.DeepEqual(stored.Pod, out.Pod) { // Containers may mount other PVCs.
+		_, faults, err := t.Check(ctx, c, namespace, out.Pod, out.PVCs, path)
+		return out, faults, err
+	}
+	var fullStored *corev1.PodTemplateSpec // Nil as well if the stored one is older than a rule of the apiserver.
+	if stored.Pod != nil {
+		var err error
+		if fullStored, _, err = t.Check(ctx, c, namespace, stored.Pod, stored.PVCs, path); err != nil {
+			return Templates{}, nil, err
+		}
+	}
+	defaultPullPolicies(fullStored, out.Pod, mode)
+	full, faults, err := t.Check(ctx, c, namespace, out.Pod, out.PVCs, path)
+	if err != nil || len(faults) > 0 {
+		return Templates{}, faults, err
+	}
+	if mode == AllDefaults {
+		out.Pod = full
+	}
+	if fullStored != nil {
+		out.Pod, err = keepForm(stored.Pod, fullStored, out.Pod, full)
+	}
+	return out, nil, err
+}
+
+// defaultPullPolicies sets the pull policies that a template leaves out. Never is not kept: it was given once, since nothing
+// defaults it.
+func defaultPullPolicies(stored, given *corev1.PodTemplateSpec, mode Defaulting) {
+	policies := map[string]corev1.PullPolicy{}
+	if stored != nil {
+		for _, c := range slices.Concat(stored.Spec.InitContainers, stored.Spec.Containers) {
+			if c.ImagePullPolicy != corev1.PullNever {
+				policies[c.Name] = c.ImagePullPolicy
+			}
+		}
+	}
+	for _, list := range [][]corev1.Container{given.Spec.InitContainers, given.Spec.Containers} {
+		for i := range list {
+			if list[i].ImagePullPolicy != "" {
+				continue
+			}
+			list[i].ImagePullPolicy = policies[list[i].Name]
+			if list[i].ImagePullPolicy == "" && mode == AllDefaults {
+				list[i].ImagePullPolicy = corev1.PullAlways
+			}
+		}
+	}
+}
+
+// keepForm returns given with the stored form of all that means the same in both: what is equal in fullStored and fullGiven,
+// which have all defaults.
+func keepForm(stored, fullStored, given, fullGiven *corev1.PodTemplateSpec) (*corev1.PodTemplateSpec, error) {
+	if apiequality.Semantic.DeepEqual(fullStored, fullGiven) {
+		return stored.DeepCopy(), nil
+	}
+	var forms [4]map[string]any
+	for i, template := range []*corev1.PodTemplateSpec{stored, fullStored, given, fullGiven} {
+		var err error
+		if forms[i], err = runtime.DefaultUnstructuredConverter.ToUnstructured(template); err != nil {
+			return nil, fmt.Errorf("convert pod template: %w", err)
+		}
+	}
+	out := &corev1.PodTemplateSpec{}
+	kept := mergeMaps(forms[0], forms[1], forms[2], forms[3])
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(kept, out); err != nil {
+		return nil, fmt.Errorf("convert pod template: %w", err)
+	}
+	return out, nil
+}
+
+// merge walks four forms of a value; nil is one that is absent.
+func merge(stored, fullStored, given, fullGiven any) any {
+	if apiequality.Semantic.DeepEqual(fullStored, fullGiven) {
+		return stored
+	}
+	switch fullGiven := fullGiven.(type) {
+	case map[string]any:
+		if fullStored, ok := fullStored.(map[string]any); ok {
+			return mergeMaps(asMap(stored), fullStored, asMap(given), fullGiven)
+		}
+	case []any:
+		if fullStored, ok := fullStored.([]any); ok {
+			return mergeLists(asList(stored), fullStored, asList(given), fullGiven)
+		}
+	}
+	return given
+}
+
+func mergeMaps(stored, fullStored, given, fullGiven map[string]any) map[string]any {
+	out := map[string]any{}
+	for key := range fullGiven {
+		if v := merge(stored[key], fullStored[key], given[key], fullGiven[key]); v != nil {
+			out[key] = v
+		}
+	}
+	return out
+}
+
+// mergeLists pairs items by name where all have one and no two the same, such as containers, and by index otherwise.
+func mergeLists(stored, fullStored, given, fullGiven []any) []any {
+	if len(stored) != len(fullStored) || len(given) != len(fullGiven) {
+		return given
+	}
+	index, named := byName(fullStored)
+	if _, ok := byName(fullGiven); !ok {
+		named = false
+	}
+	out := make([]any, 0, len(given))
+	for i := range given {
+		j, found := i, i < len(stored)
+		if named {
+			j, found = index[nameOf(fullGiven[i])]
+		}
+		if !found {
+			out = append(out, given[i])
+			continue
+		}
+		out = append(out, merge(stored[j], fullStored[j], given[i], fullGiven[i]))
+	}
+	return out
+}
+
+// byName returns the index of each item by its name; false if one has none or two have the same.
+func byName(list []any) (map[string]int, bool) {
+	out := map[string]int{}
+	for i, item := range list {
+		out[nameOf(item)] = i
+	}
+	_, unnamed := out[""]
+	return out, len(out) == len(list) && !unnamed
+}
+
+func nameOf(item any) string {
+	name, _ := asMap(item)["name"].(string)
+	return name
+}
+
+func asMap(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
+
+func asList(v any) []any {
+	l, _ := v.([]any)
+	return l
+}
