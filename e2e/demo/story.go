@@ -147,7 +147,7 @@ func (s *story) withImage(o *unstructured.Unstructured) {
 		return // The apiserver then refuses it.
 	}
 	if first, ok := containers[0].(map[string]any); ok {
-		first["image"] = s.image
+		first["image"], first["imagePullPolicy"] = s.image, string(corev1.PullIfNotPresent) // No registry has it.
 		_ = unstructured.SetNestedSlice(o.Object, containers, path...) // It was one.
 	}
 }
