@@ -79,7 +79,7 @@ func stuck(conditions []appsv1beta1.WorkloadCondition) string {
 		failed := c.Type == appsv1beta1.WorkloadFailedUpdatePod && c.Status == corev1.ConditionTrue
 		switch {
 		case late && c.Reason == appsv1beta1.CloneSetReasonDeadlineExceeded:
-			return "exceeded its progress deadline: " + c.Message
+			return "exceeded its progress deadline"
 		case failed && slices.Contains(lasting(), c.Reason):
 			return c.Reason + ": " + c.Message
 		}

@@ -57,8 +57,9 @@ func TestStatusOnce(t *testing.T) {
 			"3 of 5 new pods have been updated; exceeded quota...", "",
 		},
 		{
-			"a deadline that is over fails", demo(behind, says(appsv1beta1.CloneSetProgressing, "False", "ProgressDeadlineExceeded", "nothing moved")),
-			"", "exceeded its progress deadline: nothing moved",
+			"a deadline that is over fails",
+			demo(behind, says(appsv1beta1.CloneSetProgressing, "False", "ProgressDeadlineExceeded", "CloneSet revision demo-1 has timed out progressing")),
+			"", "3 of 5 new pods have been updated: exceeded its progress deadline",
 		},
 		{
 			"a template that InPlaceOnly can't bring fails", demo(behind, says(appsv1beta1.CloneSetFailedUpdate, "True", "NotInPlace", "env changed")),

@@ -117,8 +117,8 @@ type SubsetCloneSetSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 
-	// progressDeadlineSeconds is for how long a rollout may take before the condition Progressing turns False. Unset:
-	// there is no such condition. 2147483647: there is no deadline.
+	// progressDeadlineSeconds is for how long a rollout may take before the condition Progressing turns False. Unset,
+	// or 2147483647: there is no deadline and no such condition.
 	// +optional
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 

@@ -53,7 +53,7 @@ type CloneSetSpec struct {
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 
 	// progressDeadlineSeconds is for how long a rollout may make no progress before the condition Progressing turns False. It
-	// must be above minReadySeconds. Unset: there is no such condition. 2147483647: there is no deadline.
+	// must be above minReadySeconds. Unset, or 2147483647: there is no deadline and no such condition.
 	// +optional
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 

@@ -30,13 +30,14 @@ func progressDeadlineIn(set *appsv1beta1.CloneSet, now time.Time) time.Duration 
 }
 
 // progress returns the condition Progressing after a reconcile with status s, nil if the spec has no deadline. The first that
-// applies: complete, paused, complete up to the partition, deadline exceeded, progressing.
+// applies: complete, paused, complete up to the partition, deadline exceeded, progressing. Reasons and messages are those of
+// OpenKruise, because scripts and alerts compare both; the numbers are in the status.
 //
 // While a rollout progresses or has exceeded its deadline, lastUpdateTime is when it last made progress or got another goal. The
 // deadline runs from there: each pod that becomes available extends it, and a rollout that makes progress again after its
 // deadline is progressing again.
 func progress(set *appsv1beta1.CloneSet, s *appsv1beta1.CloneSetStatus, now time.Time) *appsv1beta1.CloneSetCondition {
-	if set.Spec.ProgressDeadlineSeconds == nil {
+	if deadline(&set.Spec) == 0 {
 		return nil
 	}
 	was := find(set.Status.Conditions, appsv1beta1.CloneSetProgressing)
@@ -45,25 +46,23 @@ func progress(set *appsv1beta1.CloneSet, s *appsv1beta1.CloneSetStatus, now time
 		Type: appsv1beta1.CloneSetProgressing, Status: corev1.ConditionTrue, LastUpdateTime: at, LastTransitionTime: at,
 	}
 	want := int32(replicas(&set.Spec)) //nolint:gosec // It was an int32.
-	done := fmt.Sprintf("%d of %d pods updated and available", s.UpdatedAvailableReplicas, want)
 	r := set.Spec.UpdateStrategy.RollingUpdate
 	switch {
 	case s.CurrentRevision == s.UpdateRevision && s.Replicas == want && s.UpdatedReplicas == want && s.UpdatedAvailableReplicas == want:
-		c.Reason, c.Message = appsv1beta1.CloneSetReasonAvailable, done
+		c.Reason, c.Message = appsv1beta1.CloneSetReasonAvailable, "CloneSet is available"
 	case r != nil && r.Paused:
-		c.Reason, c.Message = appsv1beta1.CloneSetReasonPaused, "paused: "+done
+		c.Reason, c.Message = appsv1beta1.CloneSetReasonPaused, "CloneSet is paused"
 	case s.ExpectedUpdatedReplicas < want && s.ExpectedUpdatedReplicas <= s.UpdatedAvailableReplicas:
-		c.Reason = appsv1beta1.CloneSetReasonPartitionAvailable
-		c.Message = fmt.Sprintf("%s; the partition keeps %d old", done, want-s.ExpectedUpdatedReplicas)
+		c.Reason, c.Message = appsv1beta1.CloneSetReasonPartitionAvailable, "CloneSet has been paused due to partition ready"
 	default:
-		c.Reason, c.Message = appsv1beta1.CloneSetReasonUpdated, done
+		c.Reason, c.Message = appsv1beta1.CloneSetReasonUpdated, "CloneSet is progressing"
 		if hasProgressed(set, was, s) {
 			break
 		}
 		c.LastUpdateTime = was.LastUpdateTime
 		if timedOut(set, was, s, now) {
 			c.Status, c.Reason = corev1.ConditionFalse, appsv1beta1.CloneSetReasonDeadlineExceeded
-			c.Message = fmt.Sprintf("%s; no progress for %d seconds or longer", done, *set.Spec.ProgressDeadlineSeconds)
+			c.Message = fmt.Sprintf("CloneSet revision %s has timed out progressing", s.UpdateRevision)
 		}
 	}
 	if was == nil {
@@ -108,14 +107,13 @@ func timedOut(
 	set *appsv1beta1.CloneSet, was *appsv1beta1.CloneSetCondition, s *appsv1beta1.CloneSetStatus, now time.Time,
 ) bool {
 	want := int32(replicas(&set.Spec)) //nolint:gosec // It was an int32.
-	d := deadline(&set.Spec)
 	switch {
-	case d == 0, onDelete(set) && s.Replicas == want && s.AvailableReplicas == want:
+	case onDelete(set) && s.Replicas == want && s.AvailableReplicas == want:
 		return false
 	case was.Reason == appsv1beta1.CloneSetReasonDeadlineExceeded && set.Status.ObservedGeneration == s.ObservedGeneration:
 		return true
 	}
-	return !now.Before(was.LastUpdateTime.Add(d))
+	return !now.Before(was.LastUpdateTime.Add(deadline(&set.Spec)))
 }
 
 func onDelete(set *appsv1beta1.CloneSet) bool {

@@ -82,8 +82,8 @@ func ofType(t appsv1beta1.CloneSetConditionType) func(appsv1beta1.CloneSetCondit
 	return func(c appsv1beta1.CloneSetCondition) bool { return c.Type == t }
 }
 
-// countsOnly reports whether s differs from the set's status in nothing but counts, which the message of Progressing repeats, and
-// does not complete the rollout. Such a status may be written later.
+// countsOnly reports whether s differs from the set's status in nothing but counts, and in the time of the last progress, and does
+// not complete the rollout. Such a status may be written later.
 func countsOnly(set *appsv1beta1.CloneSet, s appsv1beta1.CloneSetStatus) bool {
 	if int(s.UpdatedAvailableReplicas) == replicas(&set.Spec) {
 		return false
