@@ -239,8 +239,7 @@ func conditions(p planned, a placement.Result, problems []placement.Problem, lag
 	updated := s.UpdatedReplicas >= expectedUpdated(p) && s.UpdatedRevision != "" && lagging == 0
 	set(appsv1beta1.SubsetUpdated, updated, reasonIf(updated, "AllSubsets", "Updating"),
 		messageIf(!updated, fmt.Sprintf("%d of %d replicas are at the new revision", s.UpdatedReplicas, expectedUpdated(p))))
-	whole := s.UpdatedRevision != "" && s.CurrentRevision == s.UpdatedRevision
-	set(appsv1beta1.UnitedDeploymentUpdated, whole, reasonIf(whole, "Updated", "Updating"), "")
+	s.Conditions = united.SetCondition(s.Conditions, united.Updated(s), now)
 	switch {
 	case p.allocation.Why != "":
 		set(appsv1beta1.UnitedDeploymentPlaced, false, "NumbersDontAddUp", p.allocation.Why)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -21,4 +22,21 @@ func SetCondition(
 		c.LastTransitionTime = list[i].LastTransitionTime
 	}
 	return report.PutCondition(list, same, &c)
+}
+
+// Updated returns the condition UnitedDeploymentUpdated of the revisions in s. Its reasons and messages are those of OpenKruise,
+// because scripts and alerts compare both.
+func Updated(s *appsv1beta1.UnitedDeploymentStatus) appsv1beta1.UnitedDeploymentCondition {
+	c := appsv1beta1.UnitedDeploymentCondition{
+		Type: appsv1beta1.UnitedDeploymentUpdated, Status: corev1.ConditionFalse, Reason: "UnitedDeploymentRevisionUpdating",
+	}
+	switch {
+	case s.UpdatedRevision == "":
+	case s.CurrentRevision == s.UpdatedRevision:
+		c.Status, c.Reason = corev1.ConditionTrue, "UnitedDeploymentRevisionUpdated"
+		c.Message = "updated to revision " + s.UpdatedRevision
+	default:
+		c.Message = "updating to revision " + s.UpdatedRevision
+	}
+	return c
 }

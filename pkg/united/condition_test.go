@@ -35,3 +35,30 @@ func TestSetConditionMovesTheTimeWithTheStatus(t *testing.T) {
 	}, got))
 	require.Equal(t, "AllSubsets", was[0].Reason, "the observed conditions are not changed")
 }
+
+func TestUpdatedHasTheWordsOfOpenKruise(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, current, updated string
+		want                   appsv1beta1.UnitedDeploymentCondition
+	}{
+		{
+			"at the update revision", "web-2", "web-2",
+			appsv1beta1.UnitedDeploymentCondition{Status: "True", Reason: "UnitedDeploymentRevisionUpdated", Message: "updated to revision web-2"},
+		},
+		{
+			"on the way", "web-1", "web-2",
+			appsv1beta1.UnitedDeploymentCondition{Status: "False", Reason: "UnitedDeploymentRevisionUpdating", Message: "updating to revision web-2"},
+		},
+		{
+			"before the revision is known", "", "",
+			appsv1beta1.UnitedDeploymentCondition{Status: "False", Reason: "UnitedDeploymentRevisionUpdating"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.want.Type = "UnitedDeploymentUpdated"
+			require.Equal(t, tt.want, Updated(&appsv1beta1.UnitedDeploymentStatus{CurrentRevision: tt.current, UpdatedRevision: tt.updated}))
+		})
+	}
+}

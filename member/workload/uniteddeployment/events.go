@@ -2,7 +2,7 @@ package uniteddeployment
 
 import "github.com/flotilla-io/flotilla/pkg/event"
 
-// Reasons of events. They are those of OpenKruise without the blanks that some have there.
+// Reasons of events. They are those of OpenKruise where it has one, with the blank that one of them has there.
 const (
 	// ReasonSuccessfulUpdateSubset: workloads of subsets were created, changed or deleted.
 	ReasonSuccessfulUpdateSubset = "SuccessfulUpdateSubset"
@@ -13,7 +13,7 @@ const (
 	// ReasonFailedRevisionProvision: the revision of the template could not be written.
 	ReasonFailedRevisionProvision = "FailedRevisionProvision"
 	// ReasonFailedSpecifySubsetReplicas: the numbers of the subsets do not add up to the replicas, so they stay as they are.
-	ReasonFailedSpecifySubsetReplicas = "FailedSpecifySubsetReplicas"
+	ReasonFailedSpecifySubsetReplicas = "Failed SpecifySubsetReplicas"
 	// ReasonNotServed: a field has a value that is not supported yet.
 	ReasonNotServed = reasonNotServed
 	// ReasonDeletedStuckPods: old pods that blocked the update of a StatefulSet were deleted.

@@ -19,14 +19,12 @@ import (
 
 // Reasons of conditions.
 const (
-	reasonError           = "Error"
-	reasonNotServed       = "NotServed"
-	reasonIneffective     = "SpecifySubsetReplicas"
-	reasonUnallocated     = "UnallocatedReplicas"
-	reasonAllSubsets      = "AllSubsets"
-	reasonWaiting         = "Waiting"
-	reasonRevisionUpdated = "UnitedDeploymentRevisionUpdated"
-	reasonUpdating        = "Updating"
+	reasonError       = "Error"
+	reasonNotServed   = "NotServed"
+	reasonIneffective = "SpecifySubsetReplicas"
+	reasonUnallocated = "UnallocatedReplicas"
+	reasonAllSubsets  = "AllSubsets"
+	reasonWaiting     = "Waiting"
 )
 
 // status returns the status after a reconcile, and its events. The function is pure.
@@ -168,12 +166,7 @@ func conditions(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied, fai
 	progress(appsv1beta1.SubsetProvisioned, missing(p, a), errors.Join(a.remove, a.duplicates), "subsets without a workload")
 	failed := errors.Join(a.revision, a.write, a.render)
 	progress(appsv1beta1.SubsetUpdated, behind(p, a), failed, "subsets at another revision")
-	if s.UpdatedRevision != "" && s.CurrentRevision == s.UpdatedRevision {
-		set(appsv1beta1.UnitedDeploymentUpdated, true, reasonRevisionUpdated, "updated to revision "+s.UpdatedRevision)
-	} else {
-		set(appsv1beta1.UnitedDeploymentUpdated, false, reasonUpdating, fmt.Sprintf("%d of %d replicas are ready at revision %s",
-			s.UpdatedReadyReplicas, wanted(p), s.UpdatedRevision))
-	}
+	s.Conditions = united.SetCondition(s.Conditions, united.Updated(s), now)
 }
 
 // eventsOf returns the events of a reconcile: one for each class of writes. A failure that only a new spec can fix is reported

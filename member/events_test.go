@@ -1,0 +1,39 @@
+package member
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestThePageOfEventsHasEveryReason(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "docs", "operate", "events.md"))
+	require.NoError(t, err)
+	files, err := filepath.Glob(filepath.Join("workload", "*", "events.go"))
+	require.NoError(t, err)
+	require.Len(t, files, 3)
+	for _, file := range append(files, filepath.Join("..", "pkg", "podcontrol", "events.go")) {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		ast.Inspect(f, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok || len(spec.Values) != 1 || !strings.HasPrefix(strings.ToLower(spec.Names[0].Name), "reason") {
+				return true
+			}
+			if word, ok := spec.Values[0].(*ast.BasicLit); ok {
+				reason, err := strconv.Unquote(word.Value)
+				require.NoError(t, err)
+				require.Contains(t, string(text), "`"+reason+"`", file)
+			}
+			return false
+		})
+	}
+}
