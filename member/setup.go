@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/member/agent"
@@ -25,6 +27,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/metric"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/setup"
@@ -103,6 +106,12 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	o.Daemons = nodelease.NewTracker(o.Clock)
 	if err := o.Kinds.Setup(ctx, mgr, o.Options); err != nil {
 		return err
+	}
+	if err := metric.Register(metrics.Registry, leader); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	if err := mgr.Add(manager.RunnableFunc(lead)); err != nil {
+		return fmt.Errorf("report the leader: %w", err)
 	}
 	if o.Hub == nil {
 		return nil

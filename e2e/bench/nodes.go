@@ -240,7 +240,7 @@ func reconciles(ctx context.Context, m *fleet.Manager) (int, error) {
 	sum, found := 0, false
 	for line := range strings.Lines(text) {
 		name, value, ok := strings.Cut(strings.TrimSpace(line), "} ")
-		if !ok || !strings.HasPrefix(name, `controller_runtime_reconcile_total{controller="daemonset"`) {
+		if !ok || !strings.HasPrefix(name, `controller_runtime_reconcile_total{controller="daemonset-controller"`) {
 			continue
 		}
 		n, err := strconv.ParseFloat(value, 64)

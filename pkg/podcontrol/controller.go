@@ -68,12 +68,16 @@ type Controller struct {
 	throttle report.Throttle
 }
 
+// ControllerName returns the name of a kind's controller: in the metrics of controller-runtime, in the log, and as the reporter
+// of events. It is that of OpenKruise, which dashboards and filters have.
+func ControllerName(kind string) string { return strings.ToLower(kind) + "-controller" }
+
 // NewController returns the Controller of a kind.
 func NewController(mgr ctrl.Manager, kind string, o Options) *Controller {
 	c := &Controller{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Parallel: o.Parallel, InPlace: o.InPlace,
 		Expect: expect.New(kind, o.Clock, o.ExpectationTimeout),
-		Events: event.New(mgr.GetEventRecorder(strings.ToLower(kind) + "-controller")),
+		Events: event.New(mgr.GetEventRecorder(ControllerName(kind))),
 	}
 	if o.Daemons != nil && o.InPlace.Env {
 		c.Daemons = o.Daemons
@@ -90,7 +94,7 @@ func (c *Controller) Setup(
 		return err
 	}
 	toOwner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), owner, handler.OnlyControllerOwner())
-	b.Named(strings.ToLower(kind.Kind)).For(owner).
+	b.Named(ControllerName(kind.Kind)).For(owner).
 		Watches(&corev1.Pod{}, c.Gather(toOwner)).
 		Owns(&appsv1.ControllerRevision{}).
 		WithOptions(Queue(o.Workers))

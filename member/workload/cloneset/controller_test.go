@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -176,6 +177,42 @@ func TestB4ReconcileWaitsForItsCacheAndThenReadsLive(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 30*time.Second, got.RequeueAfter, "the cache is still stale: rechecked later")
 	require.Len(t, s.pods(t), 2)
+}
+
+func TestACacheThatIsTooLateIsCountedUnderTheNameOfOpenKruise(t *testing.T) {
+	t.Parallel()
+	r := prometheus.NewRegistry()
+	require.NoError(t, Register(r))
+	set := web(1).Obj()
+	set.Name = "leaking" // No other test has this one.
+	s := newStage(t, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, ok := list.(*corev1.PodList); ok {
+				return nil
+			}
+			return c.List(ctx, list, opts...)
+		},
+	}, set)
+	for _, at := range []time.Duration{0, 45 * time.Second, time.Minute, 90 * time.Second} {
+		s.clock.SetTime(now.Add(at))
+		_, err := s.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)})
+		require.NoError(t, err)
+	}
+	all, err := r.Gather()
+	require.NoError(t, err)
+	got := map[string]float64{}
+	for _, family := range all {
+		for _, m := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if labels["name"] == set.Name && labels["namespace"] == set.Namespace && len(labels) == 2 {
+				got[family.GetName()] += m.GetCounter().GetValue()
+			}
+		}
+	}
+	require.Equal(t, map[string]float64{"cloneset_scale_expectation_leakage": 1}, got, "the time-out is a minute")
 }
 
 func TestReconcileCreatesNothingForADeletedSetThatItsCacheStillShows(t *testing.T) {

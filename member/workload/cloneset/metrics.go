@@ -9,9 +9,17 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/metric"
 )
 
+// leakage has the name and the labels that it has in OpenKruise, where a CloneSet does not scale from then on.
+var leakage = prometheus.NewCounterVec(prometheus.CounterOpts{ //nolint:promlinter // The name is OpenKruise's.
+	Namespace: "cloneset",
+	Subsystem: "scale",
+	Name:      "expectation_leakage",
+	Help:      "How often a CloneSet was read from the apiserver because the cache did not show its last writes in time.",
+}, []string{"namespace", "name"})
+
 var measure = metric.NewPlanning("cloneset", Kind().Kind)
 
 // Register adds the metrics of this package and of package expect to r.
 func Register(r prometheus.Registerer) error {
-	return errors.Join(expect.Register(r), measure.Register(r))
+	return errors.Join(expect.Register(r), metric.Register(r, leakage), measure.Register(r))
 }

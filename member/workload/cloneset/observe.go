@@ -41,7 +41,12 @@ type observed struct {
 // observe reads what a reconcile needs: from the cache, or from the apiserver if the cache has not shown our writes for too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
 	o := observed{set: &appsv1beta1.CloneSet{}, gates: r.Gates, inPlace: r.InPlace}
-	children := func(from client.Reader, live bool) error { return o.children(ctx, from, live) }
+	children := func(from client.Reader, live bool) error {
+		if live {
+			leakage.WithLabelValues(key.Namespace, key.Name).Inc()
+		}
+		return o.children(ctx, from, live)
+	}
 	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.set, children, o.shown); err != nil {
 		return o, fmt.Errorf("read CloneSet: %w", err)
 	}

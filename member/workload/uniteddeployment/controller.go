@@ -32,9 +32,6 @@ import (
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// component is the reporter of events.
-const component = "uniteddeployment-controller"
-
 // Options tune the controller.
 type Options struct {
 	// Workers is how many UnitedDeployments are reconciled at once; 0 means 3.
@@ -74,10 +71,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock,
 		Expect: expect.New(Kind().Kind, o.Clock, o.ExpectationTimeout),
-		Events: event.New(mgr.GetEventRecorder(component)),
+		Events: event.New(mgr.GetEventRecorder(podcontrol.ControllerName(Kind().Kind))),
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
-		Named("uniteddeployment").
+		Named(podcontrol.ControllerName(Kind().Kind)).
 		For(&appsv1beta1.UnitedDeployment{}).
 		Owns(&appsv1beta1.CloneSet{}).
 		Owns(&appsv1.Deployment{}).
