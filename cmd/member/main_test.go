@@ -26,7 +26,6 @@ func TestBadFlagsEndBeforeAnythingStarts(t *testing.T) {
 		{"an unknown flag", "--nonsense", "unknown flag: --nonsense"},
 		{"an argument that is no flag", "start", "unknown command"},
 		{"an unknown gate", "--feature-gates=NoSuchGate=true", "unrecognized feature gate: NoSuchGate; known are"},
-		{"a gate of what is not served", "--feature-gates=ImagePullJobGate=true", "feature gate ImagePullJobGate=true: image pulling is not served yet"},
 		{"a flag of the manager", "--webhook-url=localhost", "--webhook-url"},
 		{"a flag of the hub", "--hub-url=https://hub:6443", "--cluster-name=: want the name"},
 		{"a number of workers", "--cloneset-workers=0", "--cloneset-workers=0: want 1 to 100"},

@@ -111,7 +111,7 @@ func (f *flags) run(ctx context.Context) error {
 	klog.SetLogger(log)
 	ctx = ctrl.LoggerInto(ctx, log)
 	for _, note := range f.gates.Notes() {
-		log.Info("Ignored a feature gate", "reason", note)
+		log.Info("Feature gate has no effect", "reason", note)
 	}
 	mgr, err := f.setup(ctx)
 	if err != nil {

@@ -149,14 +149,11 @@ func (g *Gates) Set(text string) error {
 		if err != nil {
 			return fmt.Errorf("feature gate %s: value %q is no bool: give %s=true or %s=false", name, value, name, name)
 		}
-		switch {
-		case was.settled != "":
-			g.notes = append(g.notes, fmt.Sprintf("feature gate %s is without effect: %s", name, was.settled))
-		case on:
-			return fmt.Errorf("feature gate %s=true: %s not served yet: leave the gate out", name, was.missing)
-		default:
-			g.notes = append(g.notes, fmt.Sprintf("feature gate %s is without effect: %s not served yet", name, was.missing))
+		why := was.settled
+		if was.missing != "" {
+			why = was.missing + " not served yet"
 		}
+		g.notes = append(g.notes, fmt.Sprintf("feature gate %s=%t has no effect: %s", name, on, why))
 	}
 	if err := g.gate.Set(strings.Join(rest, ",")); err != nil {
 		return fmt.Errorf("%w; known are: %s", err, strings.Join(g.Known(), ", "))

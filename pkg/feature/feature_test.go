@@ -26,7 +26,7 @@ func TestGates(t *testing.T) {
 		{name: "a name differs by case", set: "templatenodefaults=true", want: "unrecognized feature gate"},
 		{name: "a value must be there", set: "TemplateNoDefaults", want: "missing bool value"},
 		{name: "a value must be a bool", set: "TemplateNoDefaults=maybe", want: "invalid value"},
-		{name: "a former gate that asks for what is missing is refused with its name", set: "ImagePullJobGate=true", want: "feature gate ImagePullJobGate=true: image pulling is not served yet: leave the gate out"},
+		{name: "the gate of OpenKruise's chart is accepted", set: "ImagePullJobGate=true,TemplateNoDefaults=true", on: true},
 		{name: "a former gate needs a bool too", set: "KruiseDaemon=off!", want: `feature gate KruiseDaemon: value "off!" is no bool`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -44,16 +44,30 @@ func TestGates(t *testing.T) {
 	}
 }
 
-func TestAcceptedFormerGatesLeaveANote(t *testing.T) {
+func TestEveryFormerGateIsAcceptedWithANote(t *testing.T) {
+	t.Parallel()
+	for name := range former() {
+		for _, value := range []string{"true", "false"} {
+			g, err := New(TemplateNoDefaults)
+			require.NoError(t, err)
+			require.NoError(t, g.Set(name+"="+value))
+			require.Len(t, g.Notes(), 1)
+			require.Contains(t, g.Notes()[0], "feature gate "+name+"="+value+" has no effect: ")
+		}
+	}
+}
+
+func TestNotesSayWhyAGateHasNoEffect(t *testing.T) {
 	t.Parallel()
 	g, err := New(CloneSetShortHash)
 	require.NoError(t, err)
-	require.NoError(t, g.Set("SidecarTerminator=false,CloneSetShortHash=true,ForceDeleteTimeoutExpectationGate=true,CloneSetEventHandlerOptimization=false"))
+	require.NoError(t, g.Set("SidecarTerminator=false,ImagePullJobGate=true,CloneSetShortHash=true,ForceDeleteTimeoutExpectationGate=true,CloneSetEventHandlerOptimization=false"))
 	require.True(t, g.Enabled(CloneSetShortHash))
 	require.Equal(t, []string{
-		"feature gate SidecarTerminator is without effect: the sidecar terminator is not served yet",
-		"feature gate ForceDeleteTimeoutExpectationGate is without effect: after --expectation-timeout pods are always read from the apiserver, and nothing stays stuck",
-		"feature gate CloneSetEventHandlerOptimization is without effect: every event of a pod is looked at, and a reconcile without work writes nothing",
+		"feature gate SidecarTerminator=false has no effect: the sidecar terminator is not served yet",
+		"feature gate ImagePullJobGate=true has no effect: image pulling is not served yet",
+		"feature gate ForceDeleteTimeoutExpectationGate=true has no effect: after --expectation-timeout pods are always read from the apiserver, and nothing stays stuck",
+		"feature gate CloneSetEventHandlerOptimization=false has no effect: every event of a pod is looked at, and a reconcile without work writes nothing",
 	}, g.Notes())
 }
 

@@ -1,8 +1,8 @@
 package feature
 
-// gate is a gate of OpenKruise that has no effect here: either both values mean the same, or the feature is missing.
+// gate is a gate of OpenKruise that has no effect here: either there is no choice, or the feature is missing.
 type gate struct {
-	// settled is why both values are accepted.
+	// settled is why there is no choice.
 	settled string
 	// missing is the feature that it would enable, with its verb: "jobs are".
 	missing string

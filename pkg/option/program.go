@@ -59,7 +59,7 @@ func (p *Program) Command(short, long string, setup func(context.Context) (ctrl.
 				return err
 			}
 			for _, note := range p.Gates.Notes() {
-				log.Info("Ignored a feature gate", "reason", note)
+				log.Info("Feature gate has no effect", "reason", note)
 			}
 			log.Info("Started "+p.Manager.Name, "version", Version)
 			return mgr.Start(ctx)
