@@ -67,6 +67,7 @@ func command() (*cobra.Command, error) {
 	f := &flags{
 		Program: option.NewProgram(name, gates, kinds.Names()...), kinds: kinds, hub: &option.Hub{}, parallel: podcontrol.Parallel,
 	}
+	f.Replaced = replaced()
 	cmd := f.Command("Run the workload controllers and webhooks of one cluster",
 		"Flotilla-member runs the workload kinds in one cluster: controllers, in one replica at a time, and admission\n"+
 			"and conversion webhooks, in all of them. It works without a hub. With --hub-url the cluster joins a hub as\n"+

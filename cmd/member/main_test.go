@@ -26,6 +26,9 @@ func TestBadFlagsEndBeforeAnythingStarts(t *testing.T) {
 		{"an unknown flag", "--nonsense", "unknown flag: --nonsense"},
 		{"an argument that is no flag", "start", "unknown command"},
 		{"an unknown gate", "--feature-gates=NoSuchGate=true", "unrecognized feature gate: NoSuchGate; known are"},
+		{"a flag of OpenKruise", "--sync-period=0", "--sync-period is a flag of OpenKruise's manager that does not exist here: leave it out"},
+		{"a flag of klog", "--logtostderr=true", "--logtostderr is a flag of OpenKruise's manager that does not exist here: leave them out"},
+		{"a flag that another replaces", "--leader-election-namespace=kruise-system", "set --namespace: the Lease is there"},
 		{"a flag of the manager", "--webhook-url=localhost", "--webhook-url"},
 		{"a flag of the hub", "--hub-url=https://hub:6443", "--cluster-name=: want the name"},
 		{"a number of workers", "--cloneset-workers=0", "--cloneset-workers=0: want 1 to 100"},
@@ -40,4 +43,33 @@ func TestBadFlagsEndBeforeAnythingStarts(t *testing.T) {
 			require.ErrorContains(t, cmd.ExecuteContext(t.Context()), tc.want)
 		})
 	}
+}
+
+func TestNoReplacedFlagExists(t *testing.T) {
+	t.Parallel()
+	cmd, err := command()
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	for _, r := range replaced() {
+		for _, flag := range r.Flags {
+			require.Nil(t, cmd.Flags().Lookup(flag), flag)
+			require.False(t, seen[flag], flag)
+			seen[flag] = true
+		}
+	}
+}
+
+// What the managers of OpenKruise and of its chart are started with, as far as it exists here. It runs alone: a manager sets the
+// logger of klog, which belongs to the process.
+func TestTheFlagsOfOpenKruiseThatExistAreAccepted(t *testing.T) {
+	cmd, err := command()
+	require.NoError(t, err)
+	cmd.SetArgs([]string{
+		"--enable-leader-election", "--metrics-addr=:8080", "--health-probe-addr=:8000", "--pprof-addr=localhost:8090", "--v=4",
+		"--feature-gates=ImagePullJobGate=true,ResourcesDeletionProtection=true", "--leader-election-lease-duration=15s",
+		"--controller-cache-sync-timeout=2m", "--expectation-timeout=5m", "--rest-config-qps=30", "--rest-config-burst=50",
+		"--cloneset-workers=3", "--statefulset-workers=3", "--daemonset-workers=3", "--uniteddeployment-workers=3",
+		"--cloneset-scaling-exclude-preparing-delete=false", "--kubeconfig=absent",
+	})
+	require.ErrorContains(t, cmd.ExecuteContext(t.Context()), "read --kubeconfig=absent", "nothing else is wrong")
 }

@@ -19,6 +19,9 @@ import (
 func (m *Manager) Build(
 	scheme *runtime.Scheme, restrict func(ctrl.Options) ctrl.Options, c cert.Options,
 ) (ctrl.Manager, error) {
+	if err := m.checkNamespace(namespaceFile); err != nil {
+		return nil, err
+	}
 	cfg, err := m.RESTConfig()
 	if err != nil {
 		return nil, err

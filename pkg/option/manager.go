@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -105,7 +106,8 @@ func NewManager(name string) *Manager {
 func (m *Manager) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&m.Kubeconfig, "kubeconfig", m.Kubeconfig, "File with the address and credential of the apiserver. "+
 		"Empty takes the ServiceAccount of the pod that this runs in.")
-	f.StringVar(&m.Namespace, "namespace", m.Namespace, "Namespace of this manager: its Lease and its Secrets are there.")
+	f.StringVar(&m.Namespace, "namespace", m.Namespace, "Namespace that this manager runs in, with its Lease and its Secrets. "+
+		"NOT the namespace that is served, as with OpenKruise's flag of this name: all namespaces are, and that can't be limited.")
 	f.Float32Var(&m.QPS, "rest-config-qps", m.QPS, "Requests a second to the apiserver, on average. "+
 		"0 leaves it to the apiserver's priority and fairness.")
 	f.IntVar(&m.Burst, "rest-config-burst", m.Burst, "Requests to the apiserver that may go out at once, "+
@@ -156,7 +158,8 @@ func (m *Manager) Validate() error {
 			errs = append(errs, fmt.Errorf("--%s=%v: %s", flag, value, want))
 		}
 	}
-	refuse(len(validation.IsDNS1123Label(m.Namespace)) > 0, "namespace", m.Namespace, "want the name of a namespace")
+	refuse(len(validation.IsDNS1123Label(m.Namespace)) > 0, "namespace", m.Namespace,
+		"want the name of the namespace that this manager runs in; those that are served can't be limited")
 	refuse(m.QPS < 0, "rest-config-qps", m.QPS, "must not be negative; 0 is no limit")
 	refuse(m.Burst < 1, "rest-config-burst", m.Burst, "must be at least 1")
 	refuse(m.RetryPeriod <= 0, "leader-election-retry-period", m.RetryPeriod, "must be above 0")
@@ -205,6 +208,22 @@ func (w *Webhook) validate() error {
 			w.Settle, w.CertValidity))
 	}
 	return errors.Join(errs...)
+}
+
+// namespaceFile has the namespace of the pod that this process runs in.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// checkNamespace returns an error if file names another namespace than ours. It is that of our Service too, which selects pods of
+// its own namespace only, so nothing could work. With a kubeconfig or an own URL this may be a pod of another cluster.
+func (m *Manager) checkNamespace(file string) error {
+	text, err := os.ReadFile(file) //nolint:gosec // A constant, but for tests.
+	own := strings.TrimSpace(string(text))
+	if err != nil || m.Kubeconfig != "" || m.Webhook.URL != "" || own == m.Namespace {
+		return nil //nolint:nilerr // Outside a pod there is no file.
+	}
+	return fmt.Errorf("--namespace=%s: this pod runs in namespace %s: set --namespace=%s. The flag is where the Lease and the "+
+		"Secrets of this manager are; with OpenKruise it is the namespace that is served, which can't be limited here",
+		m.Namespace, own, own)
 }
 
 // RESTConfig returns the client configuration for the apiserver.

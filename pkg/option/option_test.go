@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
@@ -46,7 +47,7 @@ func TestHelp(t *testing.T) {
 func TestValidateNamesFlagValueAndRemedy(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, args, want string }{
-		{"a namespace must be a name", "--namespace=Flotilla_System", "--namespace=Flotilla_System: want the name of a namespace"},
+		{"a namespace must be a name", "--namespace=Flotilla_System", "--namespace=Flotilla_System: want the name of the namespace that this manager runs in"},
 		{"fewer requests than none", "--rest-config-qps=-1", "--rest-config-qps=-1: must not be negative; 0 is no limit"},
 		{"a burst of nothing would too", "--rest-config-burst=0", "--rest-config-burst=0: must be at least 1"},
 		{
@@ -168,6 +169,18 @@ func TestRESTConfig(t *testing.T) {
 	require.ErrorContains(t, err, "read --kubeconfig=")
 }
 
+func TestANamespaceThatOpenKruiseWouldServeIsRefused(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "namespace")
+	require.NoError(t, os.WriteFile(file, []byte("flotilla-system"), 0o600))
+	require.NoError(t, parse(t).checkNamespace(file))
+	require.NoError(t, parse(t, "--namespace=shop").checkNamespace(file+"-absent"), "not in a pod")
+	require.NoError(t, parse(t, "--namespace=shop", "--kubeconfig=elsewhere").checkNamespace(file))
+	require.NoError(t, parse(t, "--namespace=shop", "--webhook-url=https://127.0.0.1:9443").checkNamespace(file))
+	require.ErrorContains(t, parse(t, "--namespace=shop").checkNamespace(file),
+		"--namespace=shop: this pod runs in namespace flotilla-system: set --namespace=flotilla-system")
+}
+
 func TestRESTConfigOutsideACluster(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	_, err := parse(t).RESTConfig()
@@ -270,6 +283,29 @@ func TestWorkers(t *testing.T) {
 	require.Equal(t, 3, *w["statefulset"])
 	require.NoError(t, f.Parse([]string{"--cloneset-workers=0", "--statefulset-workers=101"}))
 	require.EqualError(t, w.Validate(), "--cloneset-workers=0: want 1 to 100\n--statefulset-workers=101: want 1 to 100")
+}
+
+func TestAReplacedFlagIsRefusedWithTheWayOut(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ name, arg, want string }{
+		{"by its name", "--old-size=3", "--old-size is a flag of OpenKruise's manager that does not exist here: set --new-size"},
+		{"without a value", "--old-size", "--old-size is a flag of OpenKruise's manager that does not exist here: set --new-size"},
+		{"as klog spells it", "--log_dir=/log", "--log_dir is a flag of OpenKruise's manager that does not exist here: leave it out"},
+		{"others are unknown", "--older-size=3", "unknown flag: --older-size"},
+		{"those that exist keep their errors", "--burst=many", `invalid argument "many" for "--burst"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			cmd := &cobra.Command{Use: "test", Long: "Test.", SilenceErrors: true, SilenceUsage: true, Run: func(*cobra.Command, []string) {}}
+			cmd.Flags().Int("burst", 1, "")
+			describe(cmd, "OpenKruise's manager", []Replaced{
+				{Flags: []string{"old-size", "older"}, Instead: "set --new-size"}, {Flags: []string{"log-dir"}, Instead: "leave it out"},
+			})
+			require.Contains(t, cmd.Long, "  --old-size, --older\n      set --new-size\n")
+			cmd.SetArgs([]string{tc.arg})
+			require.ErrorContains(t, cmd.ExecuteContext(t.Context()), tc.want)
+		})
+	}
 }
 
 // Not parallel: a program sets the logger of klog, which is global.

@@ -28,6 +28,9 @@ type Program struct {
 	Gates   *feature.Gates
 	// ExpectationTimeout is how long to wait for a cache to show our own writes.
 	ExpectationTimeout time.Duration
+	// Replaced are flags of OpenKruise's manager that the program does not have. Its help has them, and so has the error if one
+	// is set.
+	Replaced []Replaced
 }
 
 // NewProgram returns the defaults of the program name, which uses these gates and runs controllers of these kinds.
@@ -71,6 +74,7 @@ func (p *Program) Command(short, long string, setup func(context.Context) (ctrl.
 	}
 	p.Gates.AddFlags(cmd.Flags())
 	expectationTimeout(cmd.Flags(), &p.ExpectationTimeout)
+	describe(cmd, "OpenKruise's manager", p.Replaced)
 	return cmd
 }
 

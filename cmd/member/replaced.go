@@ -1,0 +1,65 @@
+package main
+
+import "github.com/flotilla-io/flotilla/pkg/option"
+
+// replaced are the flags of OpenKruise's manager that this one does not have. Its other flags have the same name and meaning
+// here, but for --namespace.
+func replaced() []option.Replaced {
+	return []option.Replaced{
+		{
+			Flags:   []string{"leader-election-namespace"},
+			Instead: "set --namespace: the Lease is there, with the Secrets of this manager",
+		}, {
+			Flags:   []string{"leader-election-id", "leader-election-resource-lock"},
+			Instead: "leave them out: the lock is a Lease named " + name,
+		}, {
+			Flags:   []string{"sync-period"},
+			Instead: "leave it out: no controller relies on a periodic resync",
+		}, {
+			Flags: []string{"rate-limiter-base-delay", "rate-limiter-max-delay", "rate-limiter-qps", "rate-limiter-bucket-size"},
+			Instead: "leave them out: a failed reconcile is retried after 5 ms to 2 minutes, per object and without an overall " +
+				"limit; --rest-config-qps limits requests",
+		}, {
+			Flags:   []string{"enable-pprof"},
+			Instead: "set --pprof-addr, which alone enables profiling",
+		}, {
+			Flags:   []string{"webhook-initialize-timeout"},
+			Instead: "leave it out: /readyz fails until webhooks can be called",
+		}, {
+			Flags:   []string{"allow-privileged"},
+			Instead: "leave it out: the apiserver validates pod templates",
+		}, {
+			Flags:   []string{"assign-pods-by-scheduler"},
+			Instead: "leave it out: the pods of a DaemonSet are always bound by the scheduler",
+		}, {
+			Flags:   []string{"disable-no-deepcopy"},
+			Instead: "leave it out: there is no choice",
+		}, {
+			Flags: []string{
+				"logtostderr", "alsologtostderr", "stderrthreshold", "legacy-stderr-threshold-behavior", "log-dir", "log-file",
+				"log-file-max-size", "log-flush-frequency", "log-backtrace-at", "log-json-info-buffer-size", "log-json-split-stream",
+				"log-text-info-buffer-size", "log-text-split-stream", "add-dir-header", "one-output", "skip-headers", "skip-log-headers",
+				"vmodule",
+			},
+			Instead: "leave them out: the log goes to standard error, with the level of --v and the form of --logging-format",
+		}, {
+			Flags:   []string{"protection-log-path"},
+			Instead: "leave it out: deletion protection and PodUnavailableBudget are not served yet",
+		}, {
+			Flags: []string{
+				"default-ttlseconds-for-always-nodeimage", "nodeimage-creation-delay", "imagepulljob-workers", "nodeimage-workers",
+			},
+			Instead: "leave them out: image pulling is not served yet",
+		}, {
+			Flags:   []string{"ws-enabled-versioned-status", "workloadspread-workers"},
+			Instead: "leave them out: WorkloadSpread is not served yet",
+		}, {
+			Flags: []string{
+				"assign-bcj-pods-by-scheduler", "broadcastjob-workers", "advancedcronjob-workers", "sidecarset-workers",
+				"resourcedistribution-workers", "podunavailablebudget-workers", "podprobemarker-workers", "nodepodprobe-workers",
+				"persistentpodstate-workers", "crr-workers", "sidecarterminator-workers",
+			},
+			Instead: "leave them out: these kinds are not served yet",
+		},
+	}
+}
