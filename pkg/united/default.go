@@ -16,12 +16,12 @@ const (
 	DefaultHistoryLimit = 10
 )
 
-// Default sets defaults. Replicas of an object with minReplicas or maxReplicas are not defaulted: these are bounds on a number
-// that the user has to set, which Validate requires.
+// Default sets defaults. Replicas get theirs with minReplicas and maxReplicas too: an object whose replicas an autoscaler sets has
+// none in its manifest.
 func Default(ud *appsv1beta1.UnitedDeployment) {
 	spec := &ud.Spec
 	elastic := Elastic(ud)
-	if spec.Replicas == nil && !elastic {
+	if spec.Replicas == nil {
 		spec.Replicas = ptr.To[int32](DefaultReplicas)
 	}
 	if spec.RevisionHistoryLimit == nil {

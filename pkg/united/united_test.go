@@ -95,7 +95,7 @@ func TestDefault(t *testing.T) {
 			},
 		},
 		{
-			"with a maximum, the other subsets get minReplicas 0 and replicas are for the user to name",
+			"with a maximum, the other subsets get minReplicas 0, and replicas are one as without",
 			appsv1beta1.UnitedDeploymentSpec{
 				RevisionHistoryLimit: ptr.To[int32](0),
 				Topology: appsv1beta1.Topology{Subsets: []appsv1beta1.Subset{
@@ -103,7 +103,7 @@ func TestDefault(t *testing.T) {
 				}},
 			},
 			appsv1beta1.UnitedDeploymentSpec{
-				RevisionHistoryLimit: ptr.To[int32](0),
+				Replicas: ptr.To[int32](1), RevisionHistoryLimit: ptr.To[int32](0),
 				Topology: appsv1beta1.Topology{Subsets: []appsv1beta1.Subset{
 					{Name: "a", MinReplicas: number("0"), MaxReplicas: number("3")},
 					{Name: "b", MinReplicas: number("0")},

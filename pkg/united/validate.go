@@ -386,10 +386,6 @@ func validateNumbers(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.E
 		faults = append(faults, found...)
 		asks = append(asks, spread.Subset{Name: s.Name, Replicas: s.Replicas})
 	}
-	replicas := field.NewPath("spec", "replicas")
-	if elastic && ud.Spec.Replicas == nil {
-		faults = append(faults, field.Required(replicas, "subsets have minReplicas or maxReplicas: say how many replicas there are in all"))
-	}
 	if bounded > 0 && bounded == len(subsets) && !Federated(ud) {
 		faults = append(faults, field.Invalid(path, bounded,
 			"every subset has maxReplicas, so not every number of replicas fits: remove it from one of them"))

@@ -100,6 +100,10 @@ func TestValidObjects(t *testing.T) {
 			"a minimum that equals the maximum, and a subset without a maximum", web,
 			subsets(part{Name: "a", MinReplicas: number("2"), MaxReplicas: number("20%")}, part{Name: "b"}),
 		},
+		{
+			"bounds without replicas, which an autoscaler sets", web,
+			all(subsets(part{Name: "a", MinReplicas: number("3"), MaxReplicas: number("5")}, part{Name: "b"}), func(ud *object) { ud.Spec.Replicas = nil }),
+		},
 		{"partitions of subsets that there are", web, partitions(map[string]int32{"a": 0, "c": 1000})},
 		{"a partition of 0 with a Deployment", deployment, partitions(map[string]int32{"a": 0})},
 		{"a partition with a Deployment in a slice, where a hub empties a subset", deployment, all(partitions(map[string]int32{"a": 2}), func(ud *object) {
@@ -227,10 +231,6 @@ func TestInvalidObjects(t *testing.T) {
 		{
 			"a minimum in percent above the maximum", web, subsets(part{Name: "a", MinReplicas: number("50%"), MaxReplicas: number("4")}, part{Name: "b"}),
 			sub + "[0].minReplicas", "5 > 4 of 10 replicas",
-		},
-		{
-			"a minimum and no replicas", web, all(subsets(part{Name: "a", MinReplicas: number("3")}), func(ud *object) { ud.Spec.Replicas = nil }),
-			"spec.replicas", "say how many replicas there are in all",
 		},
 		{
 			"a maximum in every subset", web, subsets(part{Name: "a", MaxReplicas: number("9")}, part{Name: "b", MaxReplicas: number("9")}),
