@@ -57,7 +57,7 @@ type Options struct {
 	ValidateStatefulSet func(*appsv1beta1.StatefulSetSpec, *field.Path) field.ErrorList
 	// StatefulSetWarnings returns warnings about a valid template of such a StatefulSet; it is implemented in the same
 	// package.
-	StatefulSetWarnings func(map[string]string, *appsv1beta1.StatefulSetSpec, *field.Path) admission.Warnings
+	StatefulSetWarnings func(*appsv1beta1.StatefulSetSpec, *field.Path) admission.Warnings
 	// Identity is the name of this process in Leases.
 	Identity string
 	// Version is the program's.

@@ -55,6 +55,15 @@ const (
 	// containers of {"name","containerID","restartCount","hashes":{"plainHash","extractedEnvFromMetadataHash"}}.
 	RuntimeContainersMeta = "apps.kruise.io/runtime-containers-meta"
 
+	// ContainerLaunchPriority is an annotation on pods, in OpenKruise: their containers start in the order of the list, each
+	// when the one before is ready. Written by users in templates; read to warn them that it has no effect here. Form:
+	// "Ordered", anything else counts as absent.
+	ContainerLaunchPriority = "apps.kruise.io/container-launch-priority"
+
+	// EnhancedLiveness is an annotation on pods, in OpenKruise: liveness probes are taken from the kubelet. Written by
+	// users in templates; read to warn them that it has no effect here. Form: "true", anything else counts as absent.
+	EnhancedLiveness = "apps.kruise.io/using-enhanced-liveness"
+
 	// PodDeletionCost is an annotation on pods: of pods that are otherwise equal, the one with the lower cost is deleted
 	// first at scale-in. Written by users and by WorkloadSpread; read by the workload's controller. Form: an int32 in
 	// decimal without plus sign or leading zeros; anything else counts as 0. As in kube 1.36 ReplicaSet.
@@ -86,6 +95,12 @@ const (
 	// EnvContainerPriority is the launch priority of a container, an int: larger ones are started first, and updated in
 	// place first. Written by users; read by the pod webhook and by the workload's controller.
 	EnvContainerPriority = "KRUISE_CONTAINER_PRIORITY"
+
+	// EnvTerminateSidecar and EnvTerminateSidecarByImage mark a container, in OpenKruise, that is to be stopped when the
+	// other containers of its pod have ended; the latter on nodes without a daemon, by an image that ends at once. Written by
+	// users; read to warn them that they have no effect here. Form: "true" in any case; an image.
+	EnvTerminateSidecar        = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT"
+	EnvTerminateSidecarByImage = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE"
 
 	// EnvContainerBarrier holds a container back until those of a higher launch priority are ready. Written by the pod
 	// webhook; read by the kubelet and, for the priority in its key, by the workload's controller. Form: a reference to a

@@ -8,9 +8,8 @@ const (
 	CloneSetExcludePreparingDelete = "apps.kruise.io/cloneset-scaling-exclude-preparing-delete"
 
 	// ImagePreDownloadParallelism is an annotation on a CloneSet in v1alpha1, where v1beta1 has
-	// imagePreDownloadParallelism of its in-place update strategy. Written by users; read by the conversion only.
-	// On a StatefulSet or DaemonSet, in both versions, it is read to warn that no image is pulled before an update.
-	// Form: a number or a percentage.
+	// imagePreDownloadParallelism of its in-place update strategy. Written by users; read by the conversion, and, where that
+	// leaves it and on other kinds, to warn that no image is pulled before an update. Form: a number or a percentage.
 	ImagePreDownloadParallelism = "apps.kruise.io/image-predownload-parallelism"
 
 	// ImagePreDownloadTimeoutSeconds is likewise imagePreDownloadTimeoutSeconds. Form: a number.
@@ -92,6 +91,11 @@ const (
 	// its content, and drops a part whose visible counterpart was edited meanwhile. Nothing else may copy or
 	// interpret it. Form: JSON, see package apis/apps/v1alpha1.
 	ConversionData = "apps.kruise.io/conversion-data"
+
+	// AutoGeneratePersistentPodState is an annotation on a StatefulSet of either group, in OpenKruise: new pods go to the
+	// nodes or zones that those of the same name ran in. Written by users; read to warn them that it has no effect here. Form:
+	// "true", anything else counts as absent.
+	AutoGeneratePersistentPodState = "kruise.io/auto-generate-persistent-pod-state"
 
 	// DeleteProtection is a label on an object, in OpenKruise: it must not be deleted. Written by users; read to warn them
 	// that it has no effect here. Form: "Always" or "Cascading"; anything counts.

@@ -157,7 +157,7 @@ func TestWebhookValidatesClusters(t *testing.T) {
 func TestWarningsOfTheTemplateAndOfClusters(t *testing.T) {
 	t.Parallel()
 	w := newWebhook(t)
-	w.Options.StatefulSetWarnings = func(_ map[string]string, s *appsv1beta1.StatefulSetSpec, _ *field.Path) admission.Warnings {
+	w.Options.StatefulSetWarnings = func(s *appsv1beta1.StatefulSetSpec, _ *field.Path) admission.Warnings {
 		return admission.Warnings{"service " + s.ServiceName}
 	}
 	stateful := func(service string, clusters ...string) *appsv1beta1.UnitedDeployment {

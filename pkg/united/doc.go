@@ -9,8 +9,8 @@
 //	TemplateOf, PodTemplate             pure: which workload the subsets are, and the pods of one subset
 //	Webhook                             these rules as admission webhook, and a dry run of the pod templates
 //
-// A message names the field, the fault and the remedy. Fields of the API that are not supported yet are rejected and never
-// ignored.
+// A message names the field, the fault and the remedy. Fields of the API that are not supported yet are rejected, or get a warning
+// where an object runs without them as in OpenKruise; they are never ignored silently.
 //
 // The package does not look at other objects: the hub checks whether a named cluster exists. Rules of a CloneSet are validated
 // by Options.CloneSet only.

@@ -35,8 +35,8 @@ type Options struct {
 	CloneSet func(*appsv1beta1.CloneSetSpec, *field.Path) field.ErrorList
 	// StatefulSet does the same for StatefulSets of apps.kruise.io.
 	StatefulSet func(*appsv1beta1.StatefulSetSpec, *field.Path) field.ErrorList
-	// StatefulSetWarnings returns warnings for the annotations and the spec of such a StatefulSet. May be nil.
-	StatefulSetWarnings func(map[string]string, *appsv1beta1.StatefulSetSpec, *field.Path) admission.Warnings
+	// StatefulSetWarnings returns warnings for the spec of such a StatefulSet that only that kind has. May be nil.
+	StatefulSetWarnings func(*appsv1beta1.StatefulSetSpec, *field.Path) admission.Warnings
 	// CountOrdinals counts the ordinals, from the first to the last, that are not reserved. With nil, a subset with too few
 	// ordinals gets a condition.
 	CountOrdinals func(reserved []intstr.IntOrString, first, last int64) int64

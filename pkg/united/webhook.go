@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
@@ -118,12 +119,16 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, ud *appsv1beta1.Unite
 
 // warnings returns the warnings for an object. Those of a slice would not be seen by a user.
 func warnings(ud *appsv1beta1.UnitedDeployment, o Options) admission.Warnings {
-	t := ud.Spec.Template.AdvancedStatefulSetTemplate
-	if t == nil || o.StatefulSetWarnings == nil || Slice(ud) {
+	if Slice(ud) {
 		return nil
 	}
 	path := field.NewPath("spec")
-	out := o.StatefulSetWarnings(t.Annotations, &t.Spec, path.Child("template", "advancedStatefulSetTemplate", "spec"))
+	out := unserved(ud, path)
+	t := ud.Spec.Template.AdvancedStatefulSetTemplate
+	if t == nil || o.StatefulSetWarnings == nil {
+		return out
+	}
+	out = append(out, o.StatefulSetWarnings(&t.Spec, path.Child("template", "advancedStatefulSetTemplate", "spec"))...)
 	if ud.Spec.UpdateStrategy.ManualUpdate == nil {
 		return out
 	}
@@ -139,6 +144,39 @@ func warnings(ud *appsv1beta1.UnitedDeployment, o Options) admission.Warnings {
 		}
 	}
 	return out
+}
+
+// unserved returns warnings about features of OpenKruise that the template asks for, or a subset's patch beside it, and that are
+// not served yet.
+func unserved(ud *appsv1beta1.UnitedDeployment, path *field.Path) admission.Warnings {
+	t, ok := TemplateOf(&ud.Spec.Template)
+	if !ok {
+		return nil
+	}
+	at := path.Child("template", t.Field)
+	var out admission.Warnings = workloadspec.Unserved(t.Metadata, t.Pod, inPlaceStrategy(&ud.Spec.Template), at)
+	out = append(out, admit.Unprotected(t.Metadata.Labels, at)...)
+	for i := range ud.Spec.Topology.Subsets {
+		s := &ud.Spec.Topology.Subsets[i]
+		pod, err := PodTemplate(t.Pod, &appsv1beta1.Subset{Patch: s.Patch}, nil)
+		if err != nil {
+			continue // It is a fault.
+		}
+		patch := path.Child("topology", "subsets").Index(i).Child("patch")
+		out = append(out, admit.NewWarnings(workloadspec.UnservedByPods(pod, patch), workloadspec.UnservedByPods(t.Pod, patch))...)
+	}
+	return out
+}
+
+// inPlaceStrategy returns that of the template, nil for kinds of Kubernetes and where there is none.
+func inPlaceStrategy(t *appsv1beta1.SubsetTemplate) *pods.InPlaceUpdateStrategy {
+	switch {
+	case t.CloneSetTemplate != nil && t.CloneSetTemplate.Spec.UpdateStrategy.RollingUpdate != nil:
+		return t.CloneSetTemplate.Spec.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy
+	case t.AdvancedStatefulSetTemplate != nil && t.AdvancedStatefulSetTemplate.Spec.UpdateStrategy.RollingUpdate != nil:
+		return t.AdvancedStatefulSetTemplate.Spec.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy
+	}
+	return nil
 }
 
 // ValidateDelete implements admission.Validator; nothing is rejected.

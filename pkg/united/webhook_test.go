@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -295,22 +297,19 @@ func TestWebhookHasTheWarningsOfTheStatefulSetWebhook(t *testing.T) {
 	t.Parallel()
 	const (
 		oldFashioned = "spec.template.advancedStatefulSetTemplate.spec.serviceName: is old-fashioned"
-		annotated    = "the annotation is old-fashioned"
-		above        = "spec.updateStrategy.manualUpdate.partitions[a]: 4 is above the replicas of the subset (3): none of its pods is updated until it is below"
+		annotated    = "spec.template.advancedStatefulSetTemplate.metadata.annotations[apps.kruise.io/image-predownload-parallelism]: " +
+			"not served yet, no image is pulled before an update"
+		above = "spec.updateStrategy.manualUpdate.partitions[a]: 4 is above the replicas of the subset (3): none of its pods is updated until it is below"
 	)
-	judge := func(annotations map[string]string, s *appsv1beta1.StatefulSetSpec, path *field.Path) admission.Warnings {
-		var out admission.Warnings
-		if annotations["old-fashioned"] != "" {
-			out = append(out, annotated)
-		}
+	judge := func(s *appsv1beta1.StatefulSetSpec, path *field.Path) admission.Warnings {
 		if s.ServiceName == "old" {
-			out = append(out, path.Child("serviceName").String()+": is old-fashioned")
+			return admission.Warnings{path.Child("serviceName").String() + ": is old-fashioned"}
 		}
-		return out
+		return nil
 	}
 	old := func(ud *object) { ud.Spec.Template.AdvancedStatefulSetTemplate.Spec.ServiceName = "old" }
 	annotate := func(ud *object) {
-		ud.Spec.Template.AdvancedStatefulSetTemplate.Annotations = map[string]string{"old-fashioned": "yes"}
+		ud.Spec.Template.AdvancedStatefulSetTemplate.Annotations = map[string]string{keys.ImagePreDownloadParallelism: "2"}
 	}
 	part3 := subsets(part{Name: "a", Replicas: number("3")}, part{Name: "b"})
 	history := func(ud *object) { ud.Spec.RevisionHistoryLimit = new(int32(3)) }
@@ -350,6 +349,82 @@ func TestWebhookHasTheWarningsOfTheStatefulSetWebhook(t *testing.T) {
 			require.Equal(t, was.Spec.Template.AdvancedStatefulSetTemplate.Spec.ServiceName !=
 				is.Spec.Template.AdvancedStatefulSetTemplate.Spec.ServiceName, err != nil, "%v", err)
 			require.ElementsMatch(t, tt.warnings, got)
+		})
+	}
+}
+
+func TestWebhookWarnsOfWhatIsNotServedYet(t *testing.T) {
+	t.Parallel()
+	const (
+		protects = "metadata.labels[policy.kruise.io/delete-protection]: Always is not served yet"
+		pulls    = "spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadParallelism"
+		ordered  = "metadata.annotations[apps.kruise.io/container-launch-priority]: not served yet"
+		stays    = "metadata.annotations[kruise.io/auto-generate-persistent-pod-state]: not served yet"
+	)
+	ask := func(ud *object) {
+		m, _ := TemplateOf(&ud.Spec.Template)
+		m.Metadata.Annotations = map[string]string{keys.AutoGeneratePersistentPodState: "true"}
+		m.Metadata.Labels = maps.Clone(m.Metadata.Labels)
+		m.Metadata.Labels[keys.DeleteProtection] = "Always"
+		m.Pod.Annotations = map[string]string{keys.ContainerLaunchPriority: "Ordered"}
+	}
+	inPlace := pods.InPlaceUpdateStrategy{ImagePreDownloadParallelism: number("2")}
+	ofCloneSet := func(ud *object) {
+		ud.Spec.Template.CloneSetTemplate.Spec.UpdateStrategy.RollingUpdate = &appsv1beta1.CloneSetRollingUpdateStrategy{InPlaceUpdateStrategy: &inPlace}
+	}
+	ofStatefulSet := func(ud *object) {
+		ud.Spec.Template.AdvancedStatefulSetTemplate.Spec.UpdateStrategy.RollingUpdate = &appsv1beta1.StatefulSetRollingUpdateStrategy{
+			InPlaceUpdateStrategy: &inPlace,
+		}
+	}
+	patched := subsets(part{Name: "a"}, part{Name: "b", Patch: raw(`{"metadata": {"annotations": {"apps.kruise.io/container-launch-priority": "Ordered"}}}`)})
+	for _, tt := range []struct {
+		name string
+		base func() *object
+		ask  func(*object)
+		want []string // each the beginning of a warning
+	}{
+		{"nothing that is asked for", web, all(), nil},
+		{"a CloneSet", web, all(ask, ofCloneSet), []string{"cloneSetTemplate." + stays, "cloneSetTemplate." + pulls, "cloneSetTemplate.spec.template." + ordered, "cloneSetTemplate." + protects}},
+		{"a Deployment", deployment, ask, []string{"deploymentTemplate." + stays, "deploymentTemplate.spec.template." + ordered, "deploymentTemplate." + protects}},
+		{"a StatefulSet", stateful, ask, []string{"statefulSetTemplate." + stays, "statefulSetTemplate.spec.template." + ordered, "statefulSetTemplate." + protects}},
+		{"a StatefulSet of apps.kruise.io", advanced, all(ask, ofStatefulSet), []string{
+			"advancedStatefulSetTemplate." + stays, "advancedStatefulSetTemplate." + pulls,
+			"advancedStatefulSetTemplate.spec.template." + ordered, "advancedStatefulSetTemplate." + protects,
+		}},
+		{"a patch alone", web, patched, []string{"spec.topology.subsets[1].patch." + ordered}},
+		{"a patch that asks for the same as the template", deployment, all(ask, patched), []string{
+			"deploymentTemplate." + stays, "deploymentTemplate.spec.template." + ordered, "deploymentTemplate." + protects,
+		}},
+		{"a slice, whose warnings no user would see", sliced, ask, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := hook(t)
+			was, is := tt.base(), tt.base()
+			tt.ask(is)
+			Default(was)
+			Default(is)
+			check := func(got admission.Warnings) {
+				require.Len(t, got, len(tt.want), "%v", got)
+				for i, want := range tt.want {
+					if !strings.HasPrefix(want, "spec.") {
+						want = "spec.template." + want
+					}
+					require.True(t, strings.HasPrefix(got[i], want), "%s\n%s", got[i], want)
+				}
+			}
+			got, err := w.ValidateCreate(request(t, nil), is)
+			require.NoError(t, err)
+			check(got)
+			got, err = w.ValidateUpdate(request(t, was), was, is)
+			require.NoError(t, err)
+			check(got)
+			later := is.DeepCopy()
+			later.Spec.RevisionHistoryLimit = new(int32(3))
+			got, err = w.ValidateUpdate(request(t, is), is, later)
+			require.NoError(t, err)
+			require.Empty(t, got, "an update does not repeat the warnings")
 		})
 	}
 }

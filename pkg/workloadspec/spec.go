@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
@@ -81,25 +80,6 @@ func UpdateOrder(priority *pods.UpdatePriorityStrategy, scatter []pods.UpdateSca
 			faults = append(faults, field.Invalid(path.Child("scatterStrategy").Index(i), t.Key+"="+t.Value, "is listed already: list it once"))
 		}
 	}
-	return faults
-}
-
-// NoImagePull rejects fields of the strategy at path that are not supported yet, rather than to ignore them. Nil has
-// none.
-func NoImagePull(s *pods.InPlaceUpdateStrategy, path *field.Path) field.ErrorList {
-	if s == nil {
-		return nil
-	}
-	var faults field.ErrorList
-	refuse := func(set bool, name, annotation string) {
-		if set {
-			faults = append(faults, field.Forbidden(path.Child(name), fmt.Sprintf(
-				"not served yet, no image is pulled before an update: leave it out, in v1alpha1 annotation %s too", annotation)))
-		}
-	}
-	refuse(s.ImagePreDownloadParallelism != nil, "imagePreDownloadParallelism", keys.ImagePreDownloadParallelism)
-	refuse(s.ImagePreDownloadTimeoutSeconds != nil, "imagePreDownloadTimeoutSeconds", keys.ImagePreDownloadTimeoutSeconds)
-	refuse(s.ImagePreDownloadMinUpdatedReadyPods != nil, "imagePreDownloadMinUpdatedReadyPods", keys.ImagePreDownloadMinUpdatedReadyPods)
 	return faults
 }
 

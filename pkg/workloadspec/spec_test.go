@@ -56,8 +56,6 @@ func TestFaults(t *testing.T) {
 		{"an order of weights is right", UpdateOrder(weight(*selecting(map[string]string{"tier": "first"})), nil, path), ""},
 		{"a weight for all", UpdateOrder(weight(metav1.LabelSelector{}), nil, path), "name labels of the pods that it is for"},
 		{"a term twice", UpdateOrder(nil, []pods.UpdateScatterTerm{twice, twice}, path), "spec.scatterStrategy[1]: Invalid value: \"zone=a\": is listed already: list it once"},
-		{"no strategy pulls no image", NoImagePull(nil, path), ""},
-		{"an image that is to be pulled", NoImagePull(&pods.InPlaceUpdateStrategy{ImagePreDownloadTimeoutSeconds: new(int32(1))}, path), "not served yet"},
 		{"an image is changed in place", InPlaceOnly(template("app:1"), template("app:2"), inplace.Options{}, path), ""},
 		{"a name is not", InPlaceOnly(template("app:1"), renamed, inplace.Options{}, path), "use InPlaceIfPossible or ReCreate for it"},
 	} {

@@ -25,5 +25,5 @@
 // updated pod that has all handlers of its hook goes from Updating to Normal in one write; conditions are removed when their
 // cause is gone, and each pod that becomes available extends the progress deadline.
 //
-// Not supported yet: pulling images before an update. The webhook refuses the fields for it.
+// Not supported yet: pulling images before an update. The webhook warns about the fields for it.
 package cloneset

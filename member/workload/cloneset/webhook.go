@@ -131,14 +131,15 @@ func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.CloneSet)
 	if err != nil {
 		return nil, err
 	}
-	return nil, admit.Invalid(Kind(), set.Name, append(faults, more...))
+	return unserved(set), admit.Invalid(Kind(), set.Name, append(faults, more...))
 }
 
 // ValidateUpdate implements admission.Validator. Faults that the old spec has too are warnings: an object that was admitted
 // without this webhook can still be scaled and updated, and names can be removed from podsToDelete.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.CloneSet) (admission.Warnings, error) {
+	news := admit.NewWarnings(unserved(set), unserved(old))
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
-		return nil, nil
+		return news, nil // Annotations may have changed.
 	}
 	faults, warnings := admit.Ratchet(validateSpec(set), validateSpec(old))
 	faults = append(faults, validateInPlaceOnly(old, set, w.InPlace)...)
@@ -153,7 +154,16 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Clon
 	if err != nil {
 		return nil, err
 	}
-	return warnings, admit.Invalid(Kind(), set.Name, append(faults, more...))
+	return append(warnings, news...), admit.Invalid(Kind(), set.Name, append(faults, more...))
+}
+
+// unserved returns warnings about features of OpenKruise that are not served yet.
+func unserved(set *appsv1beta1.CloneSet) admission.Warnings {
+	var inPlace *pods.InPlaceUpdateStrategy
+	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil {
+		inPlace = r.InPlaceUpdateStrategy
+	}
+	return workloadspec.Unserved(&set.ObjectMeta, &set.Spec.Template, inPlace, nil)
 }
 
 // ValidateDelete implements admission.Validator; nothing is refused.
@@ -186,8 +196,8 @@ func validateSpec(set *appsv1beta1.CloneSet) field.ErrorList {
 	return append(faults, validateStrategy(spec, path)...)
 }
 
-// ValidateSpec validates a spec that is at path in another object, which validates selector and replicas: the numbers, the pods
-// that a CloneSet can't run, and the fields that are not supported. It makes no requests.
+// ValidateSpec validates a spec that is at path in another object, which validates selector and replicas: the numbers, and the pods
+// that a CloneSet can't run. It makes no requests.
 func ValidateSpec(s *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
 	spec := s.DeepCopy()
 	setDefaults(spec)
@@ -208,8 +218,7 @@ func validateStrategy(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Er
 		return faults
 	}
 	faults = append(faults, validateNumbers(spec, at)...)
-	faults = append(faults, workloadspec.UpdateOrder(r.PriorityStrategy, r.ScatterStrategy, at)...)
-	return append(faults, workloadspec.NoImagePull(r.InPlaceUpdateStrategy, at.Child("inPlaceUpdateStrategy"))...)
+	return append(faults, workloadspec.UpdateOrder(r.PriorityStrategy, r.ScatterStrategy, at)...)
 }
 
 // validateDeadline refuses a deadline that no rollout could meet, because pods become available after it.

@@ -14,8 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
@@ -246,18 +248,7 @@ func TestValidate(t *testing.T) {
 		},
 		{"excludePreparingDelete is fine", web(4).Spec(func(s *Spec) { s.ScaleStrategy.ExcludePreparingDelete = true }), ""},
 		{"a grace period is fine", inPlace(pods.InPlaceUpdateStrategy{GracePeriodSeconds: 5}), ""},
-		{
-			"pre-download parallelism is refused", inPlace(pods.InPlaceUpdateStrategy{ImagePreDownloadParallelism: new(intstr.FromInt32(1))}),
-			at + "inPlaceUpdateStrategy.imagePreDownloadParallelism: Forbidden: not served yet",
-		},
-		{
-			"a pre-download time-out is refused", inPlace(pods.InPlaceUpdateStrategy{ImagePreDownloadTimeoutSeconds: ptr.To[int32](1)}),
-			at + "inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds: Forbidden: not served yet",
-		},
-		{
-			"a pre-download threshold is refused", inPlace(pods.InPlaceUpdateStrategy{ImagePreDownloadMinUpdatedReadyPods: ptr.To[int32](1)}),
-			at + "inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods: Forbidden: not served yet",
-		},
+		{"a pre-download is fine", inPlace(pods.InPlaceUpdateStrategy{ImagePreDownloadParallelism: new(intstr.FromInt32(1))}), ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -289,13 +280,6 @@ func TestValidateUpdate(t *testing.T) {
 	command := func(b *testkit.CloneSetBuilder) *testkit.CloneSetBuilder {
 		return b.Spec(func(s *Spec) { s.Template.Spec.Containers[0].Command = []string{"serve"} })
 	}
-	preDownloading := func(n int32) *testkit.CloneSetBuilder {
-		return web(n).Policy(appsv1beta1.PodInPlaceIfPossible).Spec(func(s *Spec) {
-			s.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy = &pods.InPlaceUpdateStrategy{
-				ImagePreDownloadParallelism: new(intstr.FromInt32(1)),
-			}
-		})
-	}
 	only := func() *testkit.CloneSetBuilder { return web(2).Policy(appsv1beta1.PodInPlaceOnly) }
 	tests := []struct {
 		name     string
@@ -312,8 +296,6 @@ func TestValidateUpdate(t *testing.T) {
 		{"it may be updated and scaled too", web(2).Rolling("0", "0", "0"), web(3).Rolling("0", "0", "0").Image("app:2"), ""},
 		{"it may not break another rule", web(2).Rolling("0", "0", "0"), web(2).Rolling("101%", "0", "0"), "must not be above 100%"},
 		{"it may not break the same rule otherwise", web(2).Rolling("101%", "1", "0"), web(2).Rolling("102%", "1", "0"), "must not be above 100%"},
-		{"a pre-download that is stored may stay", preDownloading(2), preDownloading(3).Image("app:2"), ""},
-		{"a pre-download may not be added", web(2), preDownloading(2), "not served yet"},
 		{"a name of a pod of the set is fine", web(2), web(2).PodsToDelete("web-ours"), ""},
 		{"B 1: a name of no pod is refused", web(2), web(2).PodsToDelete("web-x"), `spec.scaleStrategy.podsToDelete[0]: Invalid value: "web-x": there is no such pod`},
 		{"a name of a terminating pod is refused", web(2), web(2).PodsToDelete("web-going"), `podsToDelete[0]: Invalid value: "web-going": is being deleted already`},
@@ -336,6 +318,60 @@ func TestValidateUpdate(t *testing.T) {
 			}
 			require.True(t, apierrors.IsInvalid(err), "%v", err)
 			require.ErrorContains(t, err, tt.want)
+		})
+	}
+}
+
+func TestWarningsAboutWhatIsNotServedYet(t *testing.T) {
+	t.Parallel()
+	type set = appsv1beta1.CloneSet
+	annotate := func(o *set) { o.Annotations = map[string]string{keys.ImagePreDownloadParallelism: "2"} }
+	for _, tt := range []struct {
+		name string
+		ask  func(*set)
+		want string // empty: none
+	}{
+		{"nothing", func(*set) {}, ""},
+		{
+			"a pre-download", func(o *set) {
+				o.Spec.UpdateStrategy.RollingUpdate = &appsv1beta1.CloneSetRollingUpdateStrategy{
+					InPlaceUpdateStrategy: &pods.InPlaceUpdateStrategy{ImagePreDownloadMinUpdatedReadyPods: ptr.To[int32](1)},
+				}
+			},
+			"spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods " +
+				"(in v1alpha1 annotation apps.kruise.io/image-predownload-min-updated-ready-pods): not served yet",
+		},
+		{"an annotation for it in v1beta1", annotate, "metadata.annotations[apps.kruise.io/image-predownload-parallelism]: not served yet"},
+		{
+			"a launch priority", func(o *set) {
+				other := *o.Spec.Template.Spec.Containers[0].DeepCopy()
+				other.Name, other.Env = "side", []corev1.EnvVar{{Name: keys.EnvContainerPriority, Value: "1"}}
+				o.Spec.Template.Spec.Containers = append(o.Spec.Template.Spec.Containers, other)
+			},
+			"spec.template.spec.containers[1].env[KRUISE_CONTAINER_PRIORITY]: served for updates in place only",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := asking(t)
+			check := func(said admission.Warnings, err error) {
+				require.NoError(t, err)
+				if tt.want == "" {
+					require.Empty(t, said)
+					return
+				}
+				require.Len(t, said, 1)
+				require.Contains(t, said[0], tt.want)
+			}
+			old, is := web(2).Obj(), web(2).Obj()
+			tt.ask(is)
+			check(w.ValidateCreate(requested(t, nil), is))
+			check(w.ValidateUpdate(requested(t, old), old, is))
+			later := is.DeepCopy()
+			later.Spec.MinReadySeconds = 9
+			said, err := w.ValidateUpdate(requested(t, is), is, later)
+			require.NoError(t, err)
+			require.Empty(t, said, "an update does not repeat the warning")
 		})
 	}
 }

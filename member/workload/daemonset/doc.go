@@ -20,5 +20,5 @@
 // available is deleted at once instead of after its replacement; a burst in percent is at least one pod; an event of a node
 // enqueues only the DaemonSets for which it changes something.
 //
-// Not supported: pulling images before an update.
+// Not supported: pulling images before an update. The webhook warns about the annotations for it.
 package daemonset

@@ -168,7 +168,7 @@ func validateSpec(set *appsv1beta1.DaemonSet) field.ErrorList {
 // warnings returns warnings about fields without the effect that a user may expect.
 func warnings(set *appsv1beta1.DaemonSet) admission.Warnings {
 	spec := &set.Spec
-	out := workloadspec.PullAnnotations(set.Annotations)
+	out := workloadspec.Unserved(&set.ObjectMeta, &spec.Template, nil, nil)
 	if v, ok := set.Annotations[keys.DaemonSetProgressiveCreate]; ok && v != "false" {
 		out = append(out, fmt.Sprintf(`annotation %s: %q has no effect: write "true" in v1alpha1, or set spec.scaleStrategy.partitionedScaling in v1beta1`,
 			keys.DaemonSetProgressiveCreate, v))

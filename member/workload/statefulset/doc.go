@@ -24,5 +24,5 @@
 // gone as its owner, and a set that is to keep its PVCs is removed from their owners. The order is the same: scale-in waits for
 // available pods as there.
 //
-// Not supported: pulling images before an update. The webhook refuses the fields for it.
+// Not supported: pulling images before an update. The webhook warns about the fields for it.
 package statefulset

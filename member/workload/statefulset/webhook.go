@@ -18,6 +18,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/workloadspec"
@@ -141,15 +142,14 @@ func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.StatefulS
 		return nil, err
 	}
 	faults = append(w.validateSpec(set), faults...)
-	return w.Gates.Warnings(set.Annotations, &set.Spec, field.NewPath("spec")), refuse(set, faults)
+	return w.warnings(set), refuse(set, faults)
 }
 
 // ValidateUpdate implements admission.Validator. Faults that the old spec has too are warnings.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.StatefulSet) (admission.Warnings, error) {
-	path := field.NewPath("spec")
-	news := admit.NewWarnings(w.Gates.Warnings(set.Annotations, &set.Spec, path), w.Gates.Warnings(old.Annotations, &old.Spec, path))
+	news := admit.NewWarnings(w.warnings(set), w.warnings(old))
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
-		return news, nil
+		return news, nil // Annotations may have changed.
 	}
 	faults, warnings := admit.Ratchet(w.validateSpec(set), w.validateSpec(old))
 	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil && r.PodUpdatePolicy == appsv1beta1.PodInPlaceOnly {
@@ -228,7 +228,6 @@ func validateRest(spec *appsv1beta1.StatefulSetSpec, path *field.Path) field.Err
 	if r.UnorderedUpdate != nil {
 		faults = append(faults, workloadspec.UpdateOrder(r.UnorderedUpdate.PriorityStrategy, nil, at.Child("unorderedUpdate"))...)
 	}
-	faults = append(faults, workloadspec.NoImagePull(r.InPlaceUpdateStrategy, at.Child("inPlaceUpdateStrategy"))...)
 	gated := slices.ContainsFunc(spec.Template.Spec.ReadinessGates, func(g corev1.PodReadinessGate) bool {
 		return g.ConditionType == keys.InPlaceUpdateReady
 	})
@@ -266,10 +265,19 @@ func (w *Webhook) validateNames(set *appsv1beta1.StatefulSet) field.ErrorList {
 	return faults
 }
 
-// Warnings returns warnings about fields without the effect that a user may expect: of a spec, which is at path, and of the
-// object's annotations.
-func (g Gates) Warnings(annotations map[string]string, spec *appsv1beta1.StatefulSetSpec, path *field.Path) admission.Warnings {
-	warnings := workloadspec.PullAnnotations(annotations)
+// warnings returns all warnings about what has no effect.
+func (w *Webhook) warnings(set *appsv1beta1.StatefulSet) admission.Warnings {
+	var inPlace *pods.InPlaceUpdateStrategy
+	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil {
+		inPlace = r.InPlaceUpdateStrategy
+	}
+	unserved := workloadspec.Unserved(&set.ObjectMeta, &set.Spec.Template, inPlace, nil)
+	return append(unserved, w.Gates.Warnings(&set.Spec, field.NewPath("spec"))...)
+}
+
+// Warnings returns warnings about fields of the spec at path without the effect that a user may expect, where these are its own.
+func (g Gates) Warnings(spec *appsv1beta1.StatefulSetSpec, path *field.Path) admission.Warnings {
+	var warnings admission.Warnings
 	if _, duplicate, _ := reserve(spec.ReserveOrdinals, path.Child("reserveOrdinals")); duplicate != "" {
 		warnings = append(warnings, duplicate)
 	}

@@ -298,10 +298,6 @@ func TestValidate(t *testing.T) {
 			"two PVC templates of one name are refused", db(pvcs(pvc("data", "1Gi", ""), pvc("data", "2Gi", ""))),
 			`spec.volumeClaimTemplates[1].metadata.name: Invalid value: "data": is listed already`,
 		},
-		{
-			"a pre-download is refused", db(inPlace(pods.InPlaceUpdateStrategy{ImagePreDownloadTimeoutSeconds: ptr.To[int32](1)})),
-			at + "inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds: Forbidden: not served yet",
-		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -455,6 +451,8 @@ func TestWarnings(t *testing.T) {
 	partition := func(n int32) func(*Spec) { return rolling(func(r *Rolling) { r.Partition = &n }) }
 	from := func(s *Spec) { s.Ordinals = &appsv1.StatefulSetOrdinals{Start: 3} }
 	removing := func(s *Spec) { s.PersistentVolumeClaimRetentionPolicy.WhenScaled = "Delete" }
+	annotated := db()
+	annotated.Annotations = map[string]string{keys.ImagePreDownloadParallelism: "2"}
 	tests := []struct {
 		name  string
 		set   *appsv1beta1.StatefulSet
@@ -462,6 +460,17 @@ func TestWarnings(t *testing.T) {
 		want  string // empty: none
 	}{
 		{"no warning about a plain set", db(), Gates{}, ""},
+		{
+			"a pre-download", db(rolling(func(r *Rolling) {
+				r.InPlaceUpdateStrategy = &pods.InPlaceUpdateStrategy{ImagePreDownloadTimeoutSeconds: ptr.To[int32](1)}
+			})), on(),
+			"spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds " +
+				"(in v1alpha1 annotation apps.kruise.io/image-predownload-timeout-seconds): not served yet, no image is pulled before an update",
+		},
+		{
+			"an annotation for it", annotated, on(),
+			"metadata.annotations[apps.kruise.io/image-predownload-parallelism]: not served yet, no image is pulled before an update",
+		},
 		{"a partition of all pods holds an update on purpose", db(partition(3)), on(), ""},
 		{
 			"a partition beyond the replicas may be a mistake", db(partition(4)), on(),
@@ -504,17 +513,14 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-func TestAnnotationsOfThePreDownloadAreWarnedOf(t *testing.T) {
+func TestAnnotationsAreWarnedOfInAnUpdateOfNothingElse(t *testing.T) {
 	t.Parallel()
 	w, _ := asking(t)
 	set := db()
 	set.Annotations = map[string]string{keys.ImagePreDownloadParallelism: "2"}
-	said, err := w.ValidateCreate(requested(t, nil), set)
+	said, err := w.ValidateUpdate(requested(t, db()), db(), set)
 	require.NoError(t, err)
 	require.Len(t, said, 1)
-	said, err = w.ValidateUpdate(requested(t, db()), db(), set)
-	require.NoError(t, err)
-	require.Len(t, said, 1, "also without a change of the spec")
 }
 
 func TestWarningsOfATemplateOfAnotherObject(t *testing.T) {
@@ -523,12 +529,11 @@ func TestWarningsOfATemplateOfAnotherObject(t *testing.T) {
 		s.VolumeClaimUpdateStrategy.Type = appsv1beta1.StatefulSetClaimOnPodRollingUpdate
 	})
 	path := field.NewPath("spec", "template", "advancedStatefulSetTemplate", "spec")
-	got := Gates{}.Warnings(map[string]string{keys.ImagePreDownloadParallelism: "2"}, &set.Spec, path)
-	require.Len(t, got, 3)
-	require.Contains(t, got[0], keys.ImagePreDownloadParallelism)
-	require.Contains(t, got[1], path.String()+".reserveOrdinals[1] (3)")
-	require.Contains(t, got[2], path.String()+".volumeClaimUpdateStrategy.type has no effect while feature gate")
-	require.Len(t, Gates{ResizePVCs: true}.Warnings(nil, &set.Spec, path), 1)
+	got := Gates{}.Warnings(&set.Spec, path)
+	require.Len(t, got, 2)
+	require.Contains(t, got[0], path.String()+".reserveOrdinals[1] (3)")
+	require.Contains(t, got[1], path.String()+".volumeClaimUpdateStrategy.type has no effect while feature gate")
+	require.Len(t, Gates{ResizePVCs: true}.Warnings(&set.Spec, path), 1)
 }
 
 func TestValidateSpecChecksATemplateOfAnotherObject(t *testing.T) {

@@ -1,0 +1,135 @@
+package workloadspec_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+)
+
+// with returns a container with env variables, given as name and value.
+func with(env ...string) corev1.Container {
+	var c corev1.Container
+	for i := 0; i < len(env); i += 2 {
+		c.Env = append(c.Env, corev1.EnvVar{Name: env[i], Value: env[i+1]})
+	}
+	return c
+}
+
+func TestUnserved(t *testing.T) {
+	t.Parallel()
+	type annotations = map[string]string
+	const (
+		noPull   = "not served yet, no image is pulled before an update"
+		instead  = ": make those that others wait for init containers with restartPolicy Always"
+		atOnce   = "served for updates in place only, containers start all at once" + instead
+		noJob    = "has no effect, as it stops a sidecar when the other containers have ended, and these pods run without end"
+		priority = keys.EnvContainerPriority
+		end      = keys.EnvTerminateSidecar
+	)
+	tests := []struct {
+		name       string
+		workload   annotations
+		pod        annotations
+		strategy   *pods.InPlaceUpdateStrategy
+		containers []corev1.Container
+		want       []string
+	}{
+		{name: "a plain workload", workload: annotations{"mine": "1"}, pod: annotations{"mine": "1"}, containers: []corev1.Container{with("A", "b"), with()}},
+		{
+			name:     "annotations that pull images before an update, whatever their value, in the order of the list",
+			workload: annotations{keys.ImagePreDownloadTimeoutSeconds: "", keys.ImagePreDownloadParallelism: "2", keys.ImagePreDownloadMinUpdatedReadyPods: "x"},
+			want: []string{
+				"metadata.annotations[apps.kruise.io/image-predownload-parallelism]: " + noPull,
+				"metadata.annotations[apps.kruise.io/image-predownload-timeout-seconds]: " + noPull,
+				"metadata.annotations[apps.kruise.io/image-predownload-min-updated-ready-pods]: " + noPull,
+			},
+		},
+		{
+			name: "fields that do",
+			strategy: &pods.InPlaceUpdateStrategy{
+				ImagePreDownloadParallelism: new(intstr.FromInt32(0)), ImagePreDownloadTimeoutSeconds: new(int32(0)),
+				ImagePreDownloadMinUpdatedReadyPods: new(int32(0)),
+			},
+			want: []string{
+				"spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadParallelism " +
+					"(in v1alpha1 annotation apps.kruise.io/image-predownload-parallelism): " + noPull,
+				"spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds " +
+					"(in v1alpha1 annotation apps.kruise.io/image-predownload-timeout-seconds): " + noPull,
+				"spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods " +
+					"(in v1alpha1 annotation apps.kruise.io/image-predownload-min-updated-ready-pods): " + noPull,
+			},
+		},
+		{name: "another field of the strategy", strategy: &pods.InPlaceUpdateStrategy{GracePeriodSeconds: 3}},
+		{
+			name:     "a generated PersistentPodState",
+			workload: annotations{"kruise.io/auto-generate-persistent-pod-state": "true", "kruise.io/required-persistent-topology": "zone"},
+			want: []string{"metadata.annotations[kruise.io/auto-generate-persistent-pod-state]: " +
+				"not served yet, a new pod may run in another place than the one before: use affinity"},
+		},
+		{
+			name:     "one that is switched off",
+			workload: annotations{"kruise.io/auto-generate-persistent-pod-state": "false", "kruise.io/required-persistent-topology": "zone"},
+		},
+		{
+			name: "containers that start in the order of the list", pod: annotations{"apps.kruise.io/container-launch-priority": "Ordered"},
+			want: []string{"spec.template.metadata.annotations[apps.kruise.io/container-launch-priority]: not served yet, containers start all at once" + instead},
+		},
+		{
+			name: "another value, which asks for nothing", pod: annotations{"apps.kruise.io/container-launch-priority": "ordered"},
+			workload: annotations{"apps.kruise.io/container-launch-priority": "Ordered"},
+		},
+		{
+			name: "liveness probes that are not the kubelet's", pod: annotations{"apps.kruise.io/using-enhanced-liveness": "true"},
+			want: []string{"spec.template.metadata.annotations[apps.kruise.io/using-enhanced-liveness]: not served yet, the kubelet runs the liveness probes"},
+		},
+		{
+			name: "a launch priority above that of a container without one", containers: []corev1.Container{with(), with(priority, "1"), with(priority, "2")},
+			want: []string{"spec.template.spec.containers[1].env[KRUISE_CONTAINER_PRIORITY]: " + atOnce},
+		},
+		{
+			name: "a negative one", containers: []corev1.Container{with(priority, "-1"), with()},
+			want: []string{"spec.template.spec.containers[0].env[KRUISE_CONTAINER_PRIORITY]: " + atOnce},
+		},
+		{name: "equal ones, which order nothing", containers: []corev1.Container{with(priority, "1"), with(priority, "1")}},
+		{name: "0, as without one", containers: []corev1.Container{with(priority, "0"), with()}},
+		{name: "the only container's", containers: []corev1.Container{with(priority, "9")}},
+		{name: "no number", containers: []corev1.Container{with(priority, "first"), with()}},
+		{
+			name: "sidecars of a Job", containers: []corev1.Container{with(), with("A", "true", end, "True"), with(keys.EnvTerminateSidecarByImage, "exit:1")},
+			want: []string{
+				"spec.template.spec.containers[1].env[KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT]: " + noJob,
+				"spec.template.spec.containers[2].env[KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE]: " + noJob,
+			},
+		},
+		{name: "sidecars that are to run on", containers: []corev1.Container{with(end, "false"), with(keys.EnvTerminateSidecarByImage, "")}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			template := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: tt.pod}, Spec: corev1.PodSpec{Containers: tt.containers}}
+			require.Equal(t, tt.want, workloadspec.Unserved(&metav1.ObjectMeta{Annotations: tt.workload}, template, tt.strategy, nil))
+		})
+	}
+}
+
+func TestUnservedNamesTheTemplateOfAnotherObject(t *testing.T) {
+	t.Parallel()
+	ordered := metav1.ObjectMeta{Annotations: map[string]string{keys.ContainerLaunchPriority: "Ordered"}}
+	meta := metav1.ObjectMeta{Annotations: map[string]string{keys.ImagePreDownloadParallelism: "1"}}
+	got := workloadspec.Unserved(&meta, &corev1.PodTemplateSpec{ObjectMeta: ordered}, nil, field.NewPath("spec", "template", "cloneSetTemplate"))
+	require.Len(t, got, 2)
+	require.Contains(t, got[0], "spec.template.cloneSetTemplate.metadata.annotations[apps.kruise.io/image-predownload-parallelism]: ")
+	require.Contains(t, got[1], "spec.template.cloneSetTemplate.spec.template.metadata.annotations[apps.kruise.io/container-launch-priority]: ")
+
+	got = workloadspec.UnservedByPods(&corev1.PodTemplateSpec{ObjectMeta: ordered}, field.NewPath("patch"))
+	require.Len(t, got, 1)
+	require.Contains(t, got[0], "patch.metadata.annotations[apps.kruise.io/container-launch-priority]: ")
+}
