@@ -305,9 +305,6 @@ func validateSchedule(s *appsv1beta1.UnitedDeploymentScheduleStrategy, path *fie
 		return field.ErrorList{field.Forbidden(path.Child("type"), "Adaptive is "+notServed+
 			": use Fixed, with minReplicas and maxReplicas of the subsets")}
 	}
-	if s.Adaptive != nil {
-		return field.ErrorList{field.Forbidden(path.Child("adaptive"), notServed+", as is the type Adaptive: leave it out")}
-	}
 	return nil
 }
 

@@ -104,6 +104,9 @@ func TestValidObjects(t *testing.T) {
 			"bounds without replicas, which an autoscaler sets", web,
 			all(subsets(part{Name: "a", MinReplicas: number("3"), MaxReplicas: number("5")}, part{Name: "b"}), func(ud *object) { ud.Spec.Replicas = nil }),
 		},
+		{"settings of Adaptive, without effect on Fixed", web, func(ud *object) {
+			ud.Spec.Topology.ScheduleStrategy.Adaptive = &appsv1beta1.AdaptiveScheduleStrategy{}
+		}},
 		{"partitions of subsets that there are", web, partitions(map[string]int32{"a": 0, "c": 1000})},
 		{"a partition of 0 with a Deployment", deployment, partitions(map[string]int32{"a": 0})},
 		{"a partition with a Deployment in a slice, where a hub empties a subset", deployment, all(partitions(map[string]int32{"a": 2}), func(ud *object) {
@@ -286,10 +289,6 @@ func TestInvalidObjects(t *testing.T) {
 		{
 			"the strategy Adaptive", web, func(ud *object) { ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive },
 			"spec.topology.scheduleStrategy.type", "not served yet: use Fixed",
-		},
-		{
-			"settings of Adaptive", web, func(ud *object) { ud.Spec.Topology.ScheduleStrategy.Adaptive = &appsv1beta1.AdaptiveScheduleStrategy{} },
-			"spec.topology.scheduleStrategy.adaptive", "leave it out",
 		},
 		{"placement without clusters", web, reallocation("1", ""), "spec.topology.placement", "give each subset cluster or clusterSelector, or remove placement"},
 		{

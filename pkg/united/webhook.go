@@ -147,14 +147,18 @@ func warnings(ud *appsv1beta1.UnitedDeployment, o Options) admission.Warnings {
 }
 
 // unserved returns warnings about features of OpenKruise that the template asks for, or a subset's patch beside it, and that are
-// not served yet.
+// not served yet, and about settings of the strategy that is not in use.
 func unserved(ud *appsv1beta1.UnitedDeployment, path *field.Path) admission.Warnings {
 	t, ok := TemplateOf(&ud.Spec.Template)
 	if !ok {
 		return nil
 	}
 	at := path.Child("template", t.Field)
-	var out admission.Warnings = workloadspec.Unserved(t.Metadata, t.Pod, inPlaceStrategy(&ud.Spec.Template), at)
+	var out admission.Warnings
+	if s := &ud.Spec.Topology.ScheduleStrategy; s.Adaptive != nil && s.Type != appsv1beta1.ScheduleAdaptive {
+		out = append(out, fmt.Sprintf("%s: has no effect with type Fixed: leave it out", path.Child("topology", "scheduleStrategy", "adaptive")))
+	}
+	out = append(out, workloadspec.Unserved(t.Metadata, t.Pod, inPlaceStrategy(&ud.Spec.Template), at)...)
 	out = append(out, admit.Unprotected(t.Metadata.Labels, at)...)
 	for i := range ud.Spec.Topology.Subsets {
 		s := &ud.Spec.Topology.Subsets[i]

@@ -396,6 +396,9 @@ func TestWebhookWarnsOfWhatIsNotServedYet(t *testing.T) {
 		{"a patch that asks for the same as the template", deployment, all(ask, patched), []string{
 			"deploymentTemplate." + stays, "deploymentTemplate.spec.template." + ordered, "deploymentTemplate." + protects,
 		}},
+		{"settings of a strategy that is not in use", web, func(ud *object) {
+			ud.Spec.Topology.ScheduleStrategy.Adaptive = &appsv1beta1.AdaptiveScheduleStrategy{}
+		}, []string{"spec.topology.scheduleStrategy.adaptive: has no effect with type Fixed"}},
 		{"a slice, whose warnings no user would see", sliced, ask, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
