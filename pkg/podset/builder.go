@@ -113,9 +113,12 @@ func NewPVCs(
 	return out
 }
 
-// PVCLost reports whether a pod has to be deleted because of its PVCs: one is being deleted, or one is gone and the
-// pod can't be scheduled without it. PVCs that are not the workload's don't count. name returns the name of the pod's
-// PVC for a volume; terminating has the workload's PVCs by name, with whether they are being deleted.
+// PVCLost reports whether a pod never starts because of its PVCs and has to be deleted for another one: one is being
+// deleted, or one is gone and the pod has no node. PVCs that are not the workload's don't count. name returns the name
+// of the pod's PVC for a volume; terminating has the workload's PVCs by name, with whether they are being deleted.
+//
+// A pod that runs goes on. Kubernetes keeps a PVC that is being deleted until no pod mounts it any more, so that its
+// data can be saved; deleting the pod would delete the data.
 func PVCLost(pod *corev1.Pod, name func(template string) string, terminating map[string]bool) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		if v.PersistentVolumeClaim == nil || v.PersistentVolumeClaim.ClaimName != name(v.Name) {
@@ -125,3 +128,6 @@ func PVCLost(pod *corev1.Pod, name func(template string) string, terminating map
 		return isTerminating || !exists && pod.Spec.NodeName == ""
 	})
 }
+	if p := pod.Status.Phase; p == corev1.PodRunning || p == corev1.PodUnknown {
+		return false
+	}

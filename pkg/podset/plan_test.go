@@ -103,11 +103,43 @@ func TestPVCsAndTheirVolumes(t *testing.T) {
 	require.Len(t, pod.Spec.Volumes, 2, "a PVC replaces a volume of its name")
 	require.Equal(t, "data-web-0", pod.Spec.Volumes[1].PersistentVolumeClaim.ClaimName)
 
-	pod.Spec.NodeName = ""
-	require.True(t, PVCLost(pod, name, nil), "an unscheduled pod can't be scheduled without its PVC")
-	require.False(t, PVCLost(pod, name, map[string]bool{"data-web-0": false}))
-	pod.Spec.NodeName = "node-1"
-	require.False(t, PVCLost(pod, name, nil), "a pod that runs keeps what it mounts")
-	require.True(t, PVCLost(pod, name, map[string]bool{"data-web-0": true}), "a PVC that is being deleted is kept until its pod is gone")
-	require.False(t, PVCLost(pod, func(string) string { return "other" }, map[string]bool{"data-web-0": true}), "PVCs of others don't count")
+}
+
+func TestPVCLost(t *testing.T) {
+	t.Parallel()
+	const gone, there, terminating = "gone", "there", "terminating"
+	for _, tc := range []struct {
+		name  string
+		phase corev1.PodPhase
+		node  string
+		pvc   string
+		other bool // the PVC is not the workload's
+		want  bool
+	}{
+		{name: "a pod can't be scheduled without its PVC", phase: corev1.PodPending, pvc: gone, want: true},
+		{name: "nor with one that is being deleted", phase: corev1.PodPending, pvc: terminating, want: true},
+		{name: "with its PVC it can", phase: corev1.PodPending, pvc: there},
+		{name: "a pod whose PVC is gone since it was scheduled may have mounted it", phase: corev1.PodPending, node: "node-1", pvc: gone},
+		{name: "one whose PVC is being deleted does not start, and keeps the PVC", phase: corev1.PodPending, node: "node-1", pvc: terminating, want: true},
+		{name: "a pod that runs goes on, so that its data can be saved", phase: corev1.PodRunning, node: "node-1", pvc: terminating},
+		{name: "also if its PVC is gone", phase: corev1.PodRunning, node: "node-1", pvc: gone},
+		{name: "and if its node can't be reached", phase: corev1.PodUnknown, node: "node-1", pvc: terminating},
+		{name: "one that has ended does not", phase: corev1.PodFailed, node: "node-1", pvc: terminating, want: true},
+		{name: "PVCs of others don't count", phase: corev1.PodPending, node: "node-1", pvc: terminating, other: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			name := func(template string) string { return template + "-web-0" }
+			pod := testkit.Pod("web-0").Node(tc.node).Phase(tc.phase).Obj()
+			Mount(pod, testkit.CloneSet("web").PVCs("data").Obj().Spec.VolumeClaimTemplates, name)
+			if tc.other {
+				pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName = "shared"
+			}
+			pvcs := map[string]bool{}
+			if tc.pvc != gone {
+				pvcs[pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName] = tc.pvc == terminating
+			}
+			require.Equal(t, tc.want, PVCLost(pod, name, pvcs))
+		})
+	}
 }

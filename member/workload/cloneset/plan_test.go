@@ -465,11 +465,13 @@ func TestAPodThatLostAPVCIsDeleted(t *testing.T) {
 		pvc         string
 		there       bool
 		going       bool
+		pending     bool // the pod has a node and does not run
 		unscheduled bool
 		want        bool
 	}{
 		{name: "a pod that has its PVC is kept", pvc: "data-web-a", there: true},
-		{name: "a pod whose PVC is terminating is deleted", pvc: "data-web-a", there: true, going: true, want: true},
+		{name: "a pod that runs is kept while its PVC is terminating", pvc: "data-web-a", there: true, going: true},
+		{name: "a pod that does not run is deleted if its PVC is terminating", pvc: "data-web-a", there: true, going: true, pending: true, want: true},
 		{name: "a pending pod whose PVC is gone is deleted", pvc: "data-web-a", unscheduled: true, want: true},
 		{name: "a pending pod whose PVC exists is kept", pvc: "data-web-a", there: true, unscheduled: true},
 		{name: "a running pod whose PVC is gone is kept", pvc: "data-web-a"},
@@ -481,6 +483,9 @@ func TestAPodThatLostAPVCIsDeleted(t *testing.T) {
 			o.with(names[0], "a")
 			p := o.pods[0]
 			p.Spec.NodeName = "node-1"
+			if tt.pending || tt.unscheduled {
+				p.Status = corev1.PodStatus{Phase: corev1.PodPending}
+			}
 			if tt.unscheduled {
 				p.Spec.NodeName = ""
 			}

@@ -137,8 +137,8 @@ func wantedName(w *sim.World) string {
 	return wanted.Name
 }
 
-// onlyDeletable: a pod is deleted, or prepared for it, only if it is to delete, has lost a PVC, is old where pods are re-created,
-// or is above replicas, by the controller's cache and its own writes. A pod in PreparingDelete may always be deleted.
+// onlyDeletable: a pod is deleted, or prepared for it, only if it is to delete, does not run and has lost a PVC, is old where pods
+// are re-created, or is above replicas, by the controller's cache and its own writes. A pod in PreparingDelete may always be deleted.
 func onlyDeletable(w *sim.World, c sim.Change) error {
 	pod, ok := c.Before.(*corev1.Pod)
 	set := cachedSet(w)
@@ -154,7 +154,7 @@ func onlyDeletable(w *sim.World, c sim.Change) error {
 		return nil
 	}
 	for _, v := range pod.Spec.Volumes {
-		if v.PersistentVolumeClaim == nil {
+		if v.PersistentVolumeClaim == nil || pod.Status.Phase == corev1.PodRunning {
 			continue
 		}
 		name := client.ObjectKey{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName}

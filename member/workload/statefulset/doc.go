@@ -20,9 +20,9 @@
 //
 // Intended differences from the StatefulSet of Kubernetes: a rollout replaces a broken pod although others are not ready, so that
 // it recovers from a bad image; a pod that has ended is deleted out of order; deletions have preconditions for UID and
-// resourceVersion; a scheduled pod whose PVC is being deleted is re-created, within maxUnavailable; no PVC gets a pod that is
-// gone as its owner, and a set that is to keep its PVCs is removed from their owners. The order is the same: scale-in waits for
-// available pods as there.
+// resourceVersion; a scheduled pod that does not run and whose PVC is being deleted is re-created; no PVC gets a pod that is gone as
+// its owner, and a set that is to keep its PVCs is removed from their owners. The order is the same: scale-in waits for available
+// pods as there.
 //
 // Not supported: pulling images before an update. The webhook warns about the fields for it.
 package statefulset

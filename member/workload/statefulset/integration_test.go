@@ -189,11 +189,17 @@ func testPVCs(t *testing.T, g *fixture) {
 	g.rests(t)
 	require.Eventually(t, func() bool { return len(g.pvcs(t)) == 2 }, testenv.Long, testenv.Poll, "the PVC is deleted with its pod")
 
-	// A PVC that a user deletes is deleted with its pod, and both are re-created.
+	// The pod of a PVC that a user deletes goes on, also when pods are changed, until it is deleted as well; both are re-created.
 	lost := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: "data-web-1"}}
 	require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(lost), lost))
-	uid := lost.UID
+	uid, pod := lost.UID, g.Pods(t)["web-1"]
 	require.NoError(t, g.Delete(t.Context(), lost))
+	g.Change(t, func(s *appsv1beta1.StatefulSet) { scale(3)(&s.Spec) })
+	g.rests(t)
+	require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(lost), lost))
+	require.NotNil(t, lost.DeletionTimestamp)
+	require.Equal(t, pod.UID, g.Pods(t)["web-1"].UID, "its data can be saved")
+	require.NoError(t, g.Delete(t.Context(), pod))
 	require.Eventually(t, func() bool {
 		is := &corev1.PersistentVolumeClaim{}
 		return g.Get(t.Context(), client.ObjectKeyFromObject(lost), is) == nil && is.UID != uid && is.Status.Phase == corev1.ClaimBound

@@ -88,7 +88,8 @@ func toDelete(p *corev1.Pod) { p.Labels[keys.SpecifiedDelete] = "true" }
 func pending(p *corev1.Pod) {
 	p.Status, p.Spec.NodeName = corev1.PodStatus{Phase: corev1.PodPending}, ""
 }
-func first(p *corev1.Pod) { p.Labels["tier"] = "first" }
+func starting(p *corev1.Pod) { p.Status = corev1.PodStatus{Phase: corev1.PodPending} }
+func first(p *corev1.Pod)    { p.Labels["tier"] = "first" }
 
 func deleted(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = new(metav1.NewTime(now)) }
 
@@ -283,9 +284,17 @@ func TestPlan(t *testing.T) {
 			delete(s.pvcs, "data-web-1")
 			return s
 		}},
-		{"a pod on a node whose PVC is being deleted is re-created", func(t *testing.T) *stage {
+		{"a pod that runs goes on while its PVC is being deleted", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(1).PVCs("data")).pod(0, "0").pvc("data-web-0", deleted)
+		}},
+		{"until its deletion is asked for", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, web(1).PVCs("data")).pod(0, "0", toDelete).pvc("data-web-0", deleted)
+		}},
+		{"a pod on a node that does not run and whose PVC is being deleted is re-created", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, web(1).PVCs("data")).pod(0, "0", starting).pvc("data-web-0", deleted)
 		}},
 		{"a new pod waits for a PVC that is being deleted", func(t *testing.T) *stage {
 			t.Helper()

@@ -410,7 +410,7 @@ func (p *planned) compare(o observed, m *podset.Pod, now time.Time) pvcState {
 func (o *observed) resizeFailure(c *corev1.PersistentVolumeClaim, is pvcState, now time.Time) string {
 	switch is {
 	case pvcIncompatible:
-		return "its storage class or access modes differ: delete the PVC, and its pod is re-created with another one"
+		return "its storage class or access modes differ: delete the PVC and its pod, and both are created again"
 	case pvcTooSmall:
 		if !o.resizable(c) {
 			if class := ptr.Deref(c.Spec.StorageClassName, ""); class != "" {
@@ -420,7 +420,7 @@ func (o *observed) resizeFailure(c *corev1.PersistentVolumeClaim, is pvcState, n
 		}
 	case pvcResizing:
 		if c.Status.Phase == corev1.ClaimLost {
-			return "its volume is lost: delete the PVC, and its pod is re-created with another one"
+			return "its volume is lost: delete the PVC and its pod, and both are created again"
 		}
 		for _, t := range []corev1.PersistentVolumeClaimConditionType{
 			corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError,

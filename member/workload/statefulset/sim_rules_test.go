@@ -241,11 +241,15 @@ func partitionHolds(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// deletable reports whether a pod may be deleted whatever its revision: it is to delete, has ended, is not wanted, or loses a PVC.
+// deletable reports whether a pod may be deleted whatever its revision: it is to delete, has ended, is not wanted, or does not
+// run and has lost a PVC.
 func deletable(w *sim.World, p *corev1.Pod) bool {
 	_, named := p.Labels[keys.SpecifiedDelete]
 	_, wanted := slot(w, p.Name)
-	return named || !wanted || p.Status.Phase == corev1.PodFailed || slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
+	if named || !wanted || p.Status.Phase == corev1.PodFailed {
+		return true
+	}
+	return p.Status.Phase != corev1.PodRunning && slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
 		if v.PersistentVolumeClaim == nil {
 			return false
 		}

@@ -142,7 +142,8 @@ func scenarios(t *testing.T) []sim.Scenario {
 			s.VolumeClaimTemplates[0].Spec.StorageClassName = new("slow")
 		}), edit("twice the size", bound(2, "app:1"), storage("2Gi"))),
 		scenario("lost PVCs", web(3).Parallel("1").PVCs("data"),
-			remove(pvcNamed("data-web-1"), bound(3, "app:1")), remove(pvcNamed("data-web-2"), nil)),
+			remove(pvcNamed("data-web-1"), bound(3, "app:1")), remove(pvcNamed("data-web-2"), nil),
+			named("web-1", ending("data-web-1")), edit("scale to 4", nil, scale(4))),
 		scenario("another volumeClaimTemplate", web(2).InPlace().PVCs("data"),
 			edit("one more", bound(2, "app:1"), func(s *appsv1beta1.StatefulSetSpec) {
 				s.VolumeClaimTemplates = append(s.VolumeClaimTemplates, testkit.StatefulSet("web").PVCs("logs").Obj().Spec.VolumeClaimTemplates...)
