@@ -122,7 +122,7 @@ func TestBatchesFollowEachOther(t *testing.T) {
 	})
 	p, err := MarkUnready(pod, start)
 	pod = apply(t, pod, p, err)
-	ps, err := update.Write(pod, "web-2", start)
+	ps, err := update.Write(pod, toRevision("web-2"), start)
 	require.Len(t, ps, 1, "the resources are of the next batch")
 	pod = send(t, pod, ps, err)
 	require.Equal(t, "side:2", pod.Spec.Containers[1].Image)
@@ -218,7 +218,7 @@ func TestABatchWithOnlyResourcesLeftBegins(t *testing.T) {
 	ps, err := Update{
 		Images:    map[string]string{"side": "side:2"},
 		Resources: map[string]corev1.ResourceRequirements{"app": {Limits: list("cpu=2")}},
-	}.Write(pod, "web-2", start)
+	}.Write(pod, toRevision("web-2"), start)
 	pod = send(t, pod, ps, err)
 	restart(pod, start)
 	require.True(t, Progress(pod, start).Next)
@@ -235,9 +235,9 @@ func TestARollbackBetweenTwoBatches(t *testing.T) {
 	pod := running(launch(0, "1"), launch(1, "2"))
 	p, err := MarkUnready(pod, start)
 	pod = apply(t, pod, p, err)
-	ps, err := both().Write(pod, "web-2", start)
+	ps, err := both().Write(pod, toRevision("web-2"), start)
 	pod = send(t, pod, ps, err)
-	ps, err = Update{Images: map[string]string{"app": "app:1", "side": "side:1"}}.Write(pod, "web-1", start)
+	ps, err = Update{Images: map[string]string{"app": "app:1", "side": "side:1"}}.Write(pod, toRevision("web-1"), start)
 	pod = send(t, pod, ps, err)
 	require.Equal(t, "app:1", pod.Spec.Containers[0].Image)
 	require.Equal(t, "side:1", pod.Spec.Containers[1].Image)
@@ -247,9 +247,9 @@ func TestARollbackBetweenTwoBatches(t *testing.T) {
 func TestAnUpdateDuringABatchWritesTheRestOfTheBatch(t *testing.T) {
 	t.Parallel()
 	pod := running(launch(0, "1"), launch(1, "2"))
-	ps, err := both().Write(pod, "web-2", start)
+	ps, err := both().Write(pod, toRevision("web-2"), start)
 	pod = send(t, pod, ps, err)
-	ps, err = Update{Images: map[string]string{"side": "side:3"}}.Write(pod, "web-3", start)
+	ps, err = Update{Images: map[string]string{"side": "side:3"}}.Write(pod, toRevision("web-3"), start)
 	pod = send(t, pod, ps, err)
 	require.Equal(t, map[string]string{"app": "app:2"}, recordOf(pod).NextContainerImages)
 	restart(pod, start)
@@ -314,7 +314,7 @@ func TestResize(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			pod := running(sized)
-			ps, err := Update{Resources: map[string]corev1.ResourceRequirements{"app": {Requests: list("cpu=2")}}}.Write(pod, "web-2", start)
+			ps, err := Update{Resources: map[string]corev1.ResourceRequirements{"app": {Requests: list("cpu=2")}}}.Write(pod, toRevision("web-2"), start)
 			require.Len(t, ps, 2)
 			pod = send(t, pod, ps, err)
 			require.True(t, Closed(pod), "its lifecycle state is Updating")
@@ -343,7 +343,7 @@ func TestANativeSidecarIsUpdated(t *testing.T) {
 	ps, err := Update{
 		Images:    map[string]string{"proxy": "proxy:2"},
 		Resources: map[string]corev1.ResourceRequirements{"proxy": {Limits: list("cpu=1")}},
-	}.Write(pod, "web-2", start)
+	}.Write(pod, toRevision("web-2"), start)
 	pod = send(t, pod, ps, err)
 	require.Equal(t, "proxy:2", pod.Spec.InitContainers[1].Image)
 	require.Empty(t, cmp.Diff(list("cpu=1"), pod.Spec.InitContainers[1].Resources.Limits))
@@ -410,7 +410,7 @@ func TestReportsOfTheNodeDaemon(t *testing.T) {
 				p.Labels["tier"] = "one"
 				p.Spec.Containers[0].Env = []corev1.EnvVar{reads("TIER", "metadata.labels['tier']")}
 			})
-			ps, err := tc.update.Write(pod, "web-2", start)
+			ps, err := tc.update.Write(pod, toRevision("web-2"), start)
 			pod = send(t, pod, ps, err)
 			tc.reported(pod)
 			o := Progress(pod, start)
@@ -450,7 +450,7 @@ func TestAmbiguous(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			pod := running()
-			ps, err := Update{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
+			ps, err := Update{Images: map[string]string{"app": "app:2"}}.Write(pod, toRevision("web-2"), start)
 			pod = send(t, pod, ps, err)
 			tc.then(pod)
 			require.Equal(t, tc.want, Ambiguous(pod))

@@ -62,7 +62,7 @@ func TestRestartRequests(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			ps, err := tc.update.Write(tc.pod, "web-2", start)
+			ps, err := tc.update.Write(tc.pod, toRevision("web-2"), start)
 			pod := send(t, tc.pod, ps, err)
 			if tc.after != nil {
 				tc.after(pod)

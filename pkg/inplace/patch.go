@@ -11,7 +11,6 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
 // ReasonStart is the reason of the condition InPlaceUpdateReady while it is False.
@@ -56,10 +55,10 @@ func MarkUnready(pod *corev1.Pod, now time.Time) (podpatch.Patch, error) {
 
 // Write is the second write: images, labels, annotations, the revision and the record, in one request, and resources,
 // which the apiserver takes in a separate request. The patches are to be sent in this order, each only if the one
-// before succeeded; if one did not, Progress reports Next. name is that of the ControllerRevision. Of several
-// containers with launch priorities, the first batch is written. What an earlier update left unwritten is written
-// too.
-func (u Update) Write(pod *corev1.Pod, name string, now time.Time) ([]podpatch.Patch, error) {
+// before succeeded; if one did not, Progress reports Next. to are the changes of the labels that name the
+// ControllerRevision, keys.ControllerRevisionHash at least. Of several containers with launch priorities, the first
+// batch is written. What an earlier update left unwritten is written too.
+func (u Update) Write(pod *corev1.Pod, to map[string]*string, now time.Time) ([]podpatch.Patch, error) {
 	u = remainingOf(pod, recordOf(pod)).all().after(u).trim(pod)
 	first, later := u.split(&pod.Spec)
 	b := podpatch.New(pod)
@@ -67,8 +66,8 @@ func (u Update) Write(pod *corev1.Pod, name string, now time.Time) ([]podpatch.P
 		b = lifecycle.Enter(pod, pods.LifecycleUpdating, now)
 	}
 	b.Observed(pod)
-	b.Metadata.Labels[keys.ControllerRevisionHash], b.Metadata.Labels[keys.PodTemplateHash] = &name, new(revision.Short(name))
-	return first.patches(pod, b, newRecord(pod, name, first, later, now))
+	maps.Copy(b.Metadata.Labels, to)
+	return first.patches(pod, b, newRecord(pod, *to[keys.ControllerRevisionHash], first, later, now))
 }
 
 // Continue writes what Progress reports as next: a further batch, resources that are not written yet, or an update

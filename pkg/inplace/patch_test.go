@@ -18,6 +18,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/testkit/golden"
 )
 
@@ -58,6 +59,11 @@ func running(fs ...func(*corev1.Pod)) *corev1.Pod {
 		f(p)
 	}
 	return p
+}
+
+// toRevision is the change of labels of a pod of a CloneSet that goes to a revision.
+func toRevision(name string) map[string]*string {
+	return map[string]*string{keys.ControllerRevisionHash: &name, keys.PodTemplateHash: new(revision.Short(name))}
 }
 
 // apply does what an apiserver does with a patch: the status subresource changes status and metadata, the main
@@ -168,7 +174,7 @@ func TestThreeWrites(t *testing.T) {
 	require.False(t, Recorded(pod))
 
 	written := now
-	ps, err := update.Write(pod, "web-2", now)
+	ps, err := update.Write(pod, toRevision("web-2"), now)
 	require.Len(t, ps, 1)
 	write("Write", ps[0], err)
 	require.True(t, Closed(pod))
@@ -197,7 +203,7 @@ func TestWriteOfMetadataOnly(t *testing.T) {
 	t.Parallel()
 	two := "two"
 	pod := running()
-	ps, err := Update{Labels: map[string]*string{"tier": &two}}.Write(pod, "web-2", start)
+	ps, err := Update{Labels: map[string]*string{"tier": &two}}.Write(pod, toRevision("web-2"), start)
 	got := send(t, pod, ps, err)
 	require.False(t, Closed(got), "the pod stays in service")
 	require.Equal(t, "two", got.Labels["tier"])
@@ -231,7 +237,7 @@ func TestMarkReadyOfAClosedPodAppliesToTheObservedVersionOnly(t *testing.T) {
 func TestAPodWithoutTheGateIsUpdatedByItsLifecycle(t *testing.T) {
 	t.Parallel()
 	pod := running(func(p *corev1.Pod) { p.Spec.ReadinessGates, p.Status.Conditions = nil, p.Status.Conditions[:1] })
-	ps, err := Update{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
+	ps, err := Update{Images: map[string]string{"app": "app:2"}}.Write(pod, toRevision("web-2"), start)
 	pod = send(t, pod, ps, err)
 	require.True(t, Closed(pod))
 	p, err := MarkReady(pod, lifecycle.Enter(pod, pods.LifecycleNormal, start), start)
@@ -246,9 +252,9 @@ func TestAnUpdateDuringAnotherOne(t *testing.T) {
 	pod := running()
 	p, err := MarkUnready(pod, start)
 	pod = apply(t, pod, p, err)
-	ps, err := Update{Images: map[string]string{"app": "app:2", "side": "side:2"}}.Write(pod, "web-2", start)
+	ps, err := Update{Images: map[string]string{"app": "app:2", "side": "side:2"}}.Write(pod, toRevision("web-2"), start)
 	pod = send(t, pod, ps, err)
-	ps, err = Update{Images: map[string]string{"app": "app:3"}}.Write(pod, "web-3", start.Add(time.Minute))
+	ps, err = Update{Images: map[string]string{"app": "app:3"}}.Write(pod, toRevision("web-3"), start.Add(time.Minute))
 	pod = send(t, pod, ps, err)
 
 	app := status(pod, "app")
@@ -297,7 +303,7 @@ func TestAnUpdateLeftInItsGracePeriodIsWritten(t *testing.T) {
 			restart(got, now)
 			require.True(t, Progress(got, now).Done)
 
-			ps, err = Update{Images: map[string]string{"side": "side:3"}}.Write(pod, "web-3", now)
+			ps, err = Update{Images: map[string]string{"side": "side:3"}}.Write(pod, toRevision("web-3"), now)
 			got = send(t, pod, ps, err)
 			require.Equal(t, "app:2", got.Spec.Containers[0].Image, "another update writes what the first one left")
 			require.NotContains(t, got.Annotations, key)
@@ -313,6 +319,6 @@ func TestDrained(t *testing.T) {
 	pod = apply(t, pod, p, err)
 	require.Zero(t, Drained(pod, 0))
 	require.Equal(t, start.Truncate(time.Second).Add(31*time.Second), Drained(pod, 30*time.Second).UTC())
-	ps, err := Update{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
+	ps, err := Update{Images: map[string]string{"app": "app:2"}}.Write(pod, toRevision("web-2"), start)
 	require.Zero(t, Drained(send(t, pod, ps, err), time.Minute), "what is written waits no more")
 }

@@ -176,7 +176,7 @@ func TestProgress(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			pod := running()
-			ps, err := Update{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
+			ps, err := Update{Images: map[string]string{"app": "app:2"}}.Write(pod, toRevision("web-2"), start)
 			pod = send(t, pod, ps, err)
 			for _, f := range tc.with {
 				f(pod)

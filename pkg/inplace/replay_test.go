@@ -130,7 +130,7 @@ func (w *replay) reconcile(crashes bool) bool {
 			one(MarkUnready(w.pod, w.now))
 		} else {
 			what = "write " + w.revision(w.target)
-			patches, err = update.Write(w.pod, w.revision(w.target), w.now)
+			patches, err = update.Write(w.pod, toRevision(w.revision(w.target)), w.now)
 			require.NoError(w, err)
 		}
 	} else if Closed(w.pod) {
@@ -268,7 +268,7 @@ func FuzzRecords(f *testing.F) {
 		require.False(t, o.Done && o.Next)
 		for _, write := range []func() ([]podpatch.Patch, error){
 			func() ([]podpatch.Patch, error) { return Continue(pod, start) },
-			func() ([]podpatch.Patch, error) { return both().Write(pod, "web-3", start) },
+			func() ([]podpatch.Patch, error) { return both().Write(pod, toRevision("web-3"), start) },
 		} {
 			patches, err := write()
 			require.NoError(t, err)

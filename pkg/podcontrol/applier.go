@@ -31,8 +31,8 @@ type Applier struct {
 	Owner types.UID
 	// Hooks are the workload's lifecycle hooks.
 	Hooks lifecycle.Hooks
-	// ShortHash makes the revision label of pods hold the hash alone.
-	ShortHash bool
+	// Labels are the labels that name a pod's revision.
+	Labels podset.RevisionLabels
 }
 
 // EnsureRevision makes the update revision the newest, and reports whether the reconcile may go on. With an invalid

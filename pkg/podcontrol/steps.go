@@ -126,7 +126,7 @@ func updateInPlace(a Applier, p *podset.Plan, s podset.Step, now time.Time) ([]p
 	if s.Old {
 		to = p.Current
 	}
-	return s.Pod.InPlace.Write(s.Pod.Object, podset.Label(to.Name, a.ShortHash), now)
+	return s.Pod.InPlace.Write(s.Pod.Object, a.Labels.Change(s.Pod.Object, to.Name), now)
 }
 
 func markReady(a Applier, _ *podset.Plan, s podset.Step, now time.Time) ([]podpatch.Patch, error) {

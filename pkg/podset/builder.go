@@ -27,8 +27,40 @@ type PodBuilder struct {
 	Hooks lifecycle.Hooks
 	// Gate adds the readiness gate for in-place updates to pods; otherwise they have it only if the template has.
 	Gate bool
-	// ShortHash makes the revision label of pods hold the hash alone.
-	ShortHash bool
+	// Labels are the labels that name a pod's revision.
+	Labels RevisionLabels
+}
+
+// RevisionLabels say by which labels the pods of a workload name their revision. The zero value is for
+// controller-revision-hash with the name of the revision, and no other one.
+type RevisionLabels struct {
+	// Short makes controller-revision-hash hold the hash alone.
+	Short bool
+	// TemplateHash adds pod-template-hash, with the hash alone.
+	TemplateHash bool
+}
+
+// At returns the labels of a pod at the revision of that name.
+func (l RevisionLabels) At(name string) map[string]string {
+	out := map[string]string{keys.ControllerRevisionHash: Label(name, l.Short)}
+	if l.TemplateHash {
+		out[keys.PodTemplateHash] = revision.Short(name)
+	}
+	return out
+}
+
+// Change returns how the labels of a pod change when it goes to the revision of that name. Former versions added
+// pod-template-hash to all pods that they updated in place: where it is not wanted and names the pod's revision, it is
+// removed.
+func (l RevisionLabels) Change(pod *corev1.Pod, name string) map[string]*string {
+	out := map[string]*string{}
+	for k, v := range l.At(name) {
+		out[k] = &v
+	}
+	if was := pod.Labels[keys.PodTemplateHash]; !l.TemplateHash && was != "" && revision.Same(was, pod.Labels[keys.ControllerRevisionHash]) {
+		out[keys.PodTemplateHash] = nil
+	}
+	return out
 }
 
 // Label returns the label value for a revision: its name, or the hash alone if short or if the name is too long for a
@@ -59,7 +91,7 @@ func (b PodBuilder) Pod(name, rev string, template *corev1.PodTemplateSpec, now 
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}
 	}
-	pod.Labels[keys.ControllerRevisionHash] = Label(rev, b.ShortHash)
+	maps.Copy(pod.Labels, b.Labels.At(rev))
 	if b.Gate && !inplace.Gated(pod) {
 		pod.Spec.ReadinessGates = append(pod.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: keys.InPlaceUpdateReady})
 	}
@@ -120,6 +152,9 @@ func NewPVCs(
 // A pod that runs goes on. Kubernetes keeps a PVC that is being deleted until no pod mounts it any more, so that its
 // data can be saved; deleting the pod would delete the data.
 func PVCLost(pod *corev1.Pod, name func(template string) string, terminating map[string]bool) bool {
+	if p := pod.Status.Phase; p == corev1.PodRunning || p == corev1.PodUnknown {
+		return false
+	}
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		if v.PersistentVolumeClaim == nil || v.PersistentVolumeClaim.ClaimName != name(v.Name) {
 			return false
@@ -128,6 +163,3 @@ func PVCLost(pod *corev1.Pod, name func(template string) string, terminating map
 		return isTerminating || !exists && pod.Spec.NodeName == ""
 	})
 }
-	if p := pod.Status.Phase; p == corev1.PodRunning || p == corev1.PodUnknown {
-		return false
-	}

@@ -27,6 +27,54 @@ func TestLabel(t *testing.T) {
 	require.Equal(t, "abc", Label(strings.Repeat("x", 60)+"-abc", false), "a name that is too long for a label")
 }
 
+func TestRevisionLabels(t *testing.T) {
+	t.Parallel()
+	const label, hash = keys.ControllerRevisionHash, keys.PodTemplateHash
+	for _, tc := range []struct {
+		name   string
+		labels RevisionLabels
+		was    map[string]string // of the pod
+		at     map[string]string // of a new one
+		change map[string]any    // nil is a label that is removed
+	}{
+		{
+			name: "the name of the revision", was: map[string]string{label: "web-abc"},
+			at: map[string]string{label: "web-def"}, change: map[string]any{label: "web-def"},
+		},
+		{
+			name: "the hash alone", labels: RevisionLabels{Short: true}, was: map[string]string{label: "abc"},
+			at: map[string]string{label: "def"}, change: map[string]any{label: "def"},
+		},
+		{
+			name: "and a second label, as CloneSets have it", labels: RevisionLabels{TemplateHash: true},
+			was: map[string]string{label: "web-abc", hash: "abc"},
+			at:  map[string]string{label: "web-def", hash: "def"}, change: map[string]any{label: "web-def", hash: "def"},
+		},
+		{
+			name: "which a former version gave to pods of all kinds", was: map[string]string{label: "web-abc", hash: "abc"},
+			at: map[string]string{label: "web-def"}, change: map[string]any{label: "web-def", hash: nil},
+		},
+		{
+			name: "not the one that a user wrote into the template", was: map[string]string{label: "web-abc", hash: "mine"},
+			at: map[string]string{label: "web-def"}, change: map[string]any{label: "web-def"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			pod := testkit.Pod("web-0").Obj()
+			pod.Labels = tc.was
+			require.Equal(t, tc.at, tc.labels.At("web-def"))
+			got := map[string]any{}
+			for k, v := range tc.labels.Change(pod, "web-def") {
+				if got[k] = nil; v != nil {
+					got[k] = *v
+				}
+			}
+			require.Equal(t, tc.change, got)
+		})
+	}
+}
+
 func TestPodBuilder(t *testing.T) {
 	t.Parallel()
 	owner := testkit.CloneSet("web").Obj()

@@ -111,9 +111,9 @@ func TestViewOfAStrippedPodIsUnchanged(t *testing.T) {
 				Resources:   map[string]corev1.ResourceRequirements{"app": {Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}}},
 				Annotations: map[string]*string{"note": new("two")},
 			}
-			whole, err := edit.Write(tc.pod, "web-3", now)
+			whole, err := edit.Write(tc.pod, RevisionLabels{}.Change(tc.pod, "web-3"), now)
 			require.NoError(t, err)
-			less, err := edit.Write(stripped, "web-3", now)
+			less, err := edit.Write(stripped, RevisionLabels{}.Change(stripped, "web-3"), now)
 			require.NoError(t, err)
 			require.Empty(t, cmp.Diff(whole, less), "what is written to it is the same")
 			require.Less(t, jsonLen(t, stripped), jsonLen(t, tc.pod)/2)

@@ -1,10 +1,12 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,6 +39,17 @@ func OwnOnly[T client.Object](own func(*World, T) bool) Rule {
 			return fmt.Errorf("%s belongs to %s", c.Request, ownerOf(before))
 		}
 		return nil
+	}}
+}
+
+// WithoutLabel is the rule that the controller gives no pod a label.
+func WithoutLabel(key string) Rule {
+	return Rule{Name: "pods do not get label " + key, Write: func(_ *World, c Change) error {
+		after, ok := c.After.(*corev1.Pod)
+		if !ok || c.Err != nil || after.Labels[key] == "" || c.Before != nil && c.Before.GetLabels()[key] != "" {
+			return nil
+		}
+		return errors.New(c.String())
 	}}
 }
 

@@ -39,7 +39,7 @@ func (a *applied) err() error { return errors.Join(a.Err(), a.transferred, a.del
 func (r *Reconciler) applier(set *appsv1beta1.CloneSet) podcontrol.Applier {
 	return podcontrol.Applier{
 		Writer: &podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
-		Owner:  set.UID, Hooks: lifecycle.HooksOf(set.Spec.Lifecycle), ShortHash: r.Gates.ShortHash,
+		Owner:  set.UID, Hooks: lifecycle.HooksOf(set.Spec.Lifecycle), Labels: revisionLabels(r.Gates),
 	}
 }
 

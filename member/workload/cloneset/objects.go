@@ -62,8 +62,13 @@ func pvcTemplateHash(pvcs []corev1.PersistentVolumeClaim) (string, error) {
 // podBuilder builds the pods of a set.
 func podBuilder(set *appsv1beta1.CloneSet, g Gates) podset.PodBuilder {
 	return podset.PodBuilder{
-		Owner: set, Kind: Kind(), Hooks: lifecycle.HooksOf(set.Spec.Lifecycle), Gate: true, ShortHash: g.ShortHash,
+		Owner: set, Kind: Kind(), Hooks: lifecycle.HooksOf(set.Spec.Lifecycle), Gate: true, Labels: revisionLabels(g),
 	}
+}
+
+// revisionLabels are the labels that name a pod's revision.
+func revisionLabels(g Gates) podset.RevisionLabels {
+	return podset.RevisionLabels{Short: g.ShortHash, TemplateHash: true}
 }
 
 // newPod returns the pod of an instance id at a revision.
@@ -72,7 +77,6 @@ func newPod(
 ) *corev1.Pod {
 	pod := podBuilder(set, g).Pod(set.Name+"-"+id, rev, template, now)
 	pod.Labels[keys.CloneSetInstanceID] = id
-	pod.Labels[keys.PodTemplateHash] = revision.Short(rev)
 	podset.Mount(pod, set.Spec.VolumeClaimTemplates, pvcNames(set, id))
 	return pod
 }

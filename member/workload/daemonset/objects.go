@@ -37,11 +37,16 @@ func hooks(s *appsv1beta1.DaemonSetSpec) lifecycle.Hooks {
 	return lifecycle.HooksOf(&pods.Lifecycle{PreDelete: s.Lifecycle.PreDelete})
 }
 
+// revisionLabels are the labels that name a pod's revision.
+func revisionLabels() podset.RevisionLabels { return podset.RevisionLabels{Short: true} }
+
 // newPod returns a pod for a node, at a revision given by name and template.
 func newPod(
 	set *appsv1beta1.DaemonSet, rev string, template *corev1.PodTemplateSpec, name, node string, now time.Time,
 ) *corev1.Pod {
-	builder := podset.PodBuilder{Owner: set, Kind: Kind(), Hooks: hooks(&set.Spec), Gate: inPlace(&set.Spec), ShortHash: true}
+	builder := podset.PodBuilder{
+		Owner: set, Kind: Kind(), Hooks: hooks(&set.Spec), Gate: inPlace(&set.Spec), Labels: revisionLabels(),
+	}
 	pod := builder.Pod(name, rev, template, now)
 	if g := set.Annotations[keys.DaemonSetTemplateGeneration]; isNumber(g) {
 		pod.Labels[keys.PodTemplateGeneration] = g

@@ -92,6 +92,7 @@ func rules() []sim.Rule {
 			Least: func(w *sim.World) int { return keptOld(w) },
 		}.Rule(),
 		sim.Once(wantedName),
+		sim.WithoutLabel(keys.PodTemplateHash),
 		sim.PausedHolds(func(w *sim.World) bool { return simGoal(w).Paused }),
 		sim.HooksHold(func(w *sim.World) *pods.Lifecycle {
 			if set := current(w); set != nil {

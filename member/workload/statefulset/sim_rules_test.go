@@ -34,6 +34,7 @@ func rules() []sim.Rule {
 			Least: func(w *sim.World) int { g := goal(w); return len(g.Slots) - g.MaxUnavailable },
 		}.Rule(),
 		sim.Once(wantedName),
+		sim.WithoutLabel(keys.PodTemplateHash),
 		sim.PausedHolds(func(w *sim.World) bool { return goal(w).Paused }),
 		sim.HooksHold(func(w *sim.World) *pods.Lifecycle {
 			if set := live(w); set != nil {
