@@ -1,6 +1,7 @@
 package podset
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -60,6 +61,8 @@ type Pod struct {
 	// WaitingFor is what the containers wait for while an in-place update is in progress, since WaitingSince.
 	WaitingFor   string
 	WaitingSince time.Time
+	// Kept: the pod has the label that asks for its deletion, and is kept by Rules.KeepNamed.
+	Kept bool
 }
 
 // Step is one action on one pod.
@@ -109,7 +112,8 @@ func (p *Plan) Classify(pods []*corev1.Pod, options ViewOptions, now time.Time) 
 		f := View(object, options.Rules, now)
 		at := p.history.at(object)
 		pod := Pod{
-			Object: object, Revision: at, WaitingFor: f.WaitingFor, WaitingSince: f.WaitingSince, Pod: f.Pod(!revision.Same(at, update.Name)),
+			Object: object, Revision: at, WaitingFor: f.WaitingFor, WaitingSince: f.WaitingSince, Kept: f.Kept,
+			Pod: f.Pod(!revision.Same(at, update.Name)),
 		}
 		if f.ForDaemon && !options.Differ.Daemons[object.Spec.NodeName] {
 			pod.WaitingFor += ", and its node has no daemon that could restart it"
@@ -166,6 +170,16 @@ func (p *Plan) Next(g rollout.Goal, now time.Time) {
 		p.Steps[i] = Step{Kind: s.Kind, Pod: at[s.Key], Slot: s.Slot, Old: s.Old, Reason: s.Reason, Why: s.Why}
 	}
 	p.Holds, p.Recheck = d.Holds, report.Sooner(p.Recheck, d.Recheck)
+	kept := 0
+	for i := range p.Pods {
+		if p.Pods[i].Kept {
+			kept++
+		}
+	}
+	if kept > 0 {
+		p.Holds = append(p.Holds, rollout.Hold{Reason: rollout.ReasonPaused, Pods: kept, Why: fmt.Sprintf(
+			"paused: %d pods marked for deletion are kept", kept)})
+	}
 }
 
 // Of returns the steps of one kind.

@@ -24,6 +24,9 @@ type Rules struct {
 	Grace time.Duration
 	// Hooks are the lifecycle hooks of the workload.
 	Hooks lifecycle.Hooks
+	// KeepNamed keeps pods with the label that asks for their deletion, unless that has begun; for kinds that pause such
+	// deletions with their updates.
+	KeepNamed bool
 }
 
 // Facts are what a pod's fields say at one moment.
@@ -40,8 +43,9 @@ type Facts struct {
 	Available bool
 	// Lifecycle is the lifecycle state in the pod's label.
 	Lifecycle pods.LifecycleState
-	// ToDelete: the pod has the label that asks for its deletion, or its prepared deletion can't be cancelled.
-	ToDelete bool
+	// ToDelete: the pod has the label that asks for its deletion, or its prepared deletion can't be cancelled. Kept: it has
+	// the label and is kept nevertheless, by Rules.KeepNamed.
+	ToDelete, Kept bool
 	// PreparingDelete: a lifecycle hook was asked to let the pod be deleted.
 	PreparingDelete bool
 	// UpdateHooked and DeleteHooked: a hook holds the in-place update, or the deletion.
@@ -73,9 +77,10 @@ func View(pod *corev1.Pod, r Rules, now time.Time) Facts {
 		DeleteHooked: r.Hooks.HoldsDelete(pod),
 	}
 	f.Active = !f.Terminating && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
-	_, f.ToDelete = pod.Labels[keys.SpecifiedDelete]
+	_, named := pod.Labels[keys.SpecifiedDelete]
 	preparing, final := r.Hooks.PreparingDelete(pod)
-	f.PreparingDelete, f.ToDelete = preparing, f.ToDelete || final
+	f.Kept = named && f.Active && r.KeepNamed && !preparing
+	f.PreparingDelete, f.ToDelete = preparing, named && !f.Kept || final
 
 	ready, gate := podCondition(pod, corev1.PodReady), podCondition(pod, keys.InPlaceUpdateReady)
 	if pod.Status.Phase == corev1.PodRunning && hasStatus(ready, corev1.ConditionTrue) && !hasStatus(gate, corev1.ConditionFalse) {

@@ -346,4 +346,11 @@ func TestToDelete(t *testing.T) {
 	t.Parallel()
 	require.True(t, View(serving(label(keys.SpecifiedDelete, "")), Rules{}, start).Pod(false).ToDelete, "only the label's presence counts")
 	require.False(t, View(serving(), Rules{}, start).ToDelete)
+
+	kept := View(serving(label(keys.SpecifiedDelete, "")), Rules{KeepNamed: true}, start)
+	require.True(t, kept.Kept)
+	require.False(t, kept.ToDelete)
+	began := View(serving(label(keys.SpecifiedDelete, ""), label(keys.LifecycleState, "PreparingDelete")), Rules{KeepNamed: true}, start)
+	require.False(t, began.Kept, "its hook was asked, so it is out of service")
+	require.True(t, began.ToDelete)
 }

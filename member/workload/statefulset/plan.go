@@ -154,6 +154,8 @@ func mounts(set *appsv1beta1.StatefulSet, pod *corev1.Pod) bool {
 func rulesOf(s *appsv1beta1.StatefulSetSpec) podset.Rules {
 	rules := podset.Rules{Hooks: lifecycle.HooksOf(s.Lifecycle)}
 	if r := s.UpdateStrategy.RollingUpdate; r != nil {
+		// The pod that takes the place of a deleted one would be at the update revision.
+		rules.KeepNamed = r.Paused
 		rules.MinReady = time.Duration(ptr.Deref(r.MinReadySeconds, 0)) * time.Second
 		if r.InPlaceUpdateStrategy != nil {
 			rules.Grace = time.Duration(r.InPlaceUpdateStrategy.GracePeriodSeconds) * time.Second

@@ -83,6 +83,7 @@ func (s *stage) pvc(name string, change func(*corev1.PersistentVolumeClaim)) *st
 func unready(p *corev1.Pod)  { p.Status.Conditions = nil }
 func ended(p *corev1.Pod)    { p.Status.Phase = corev1.PodFailed }
 func going(p *corev1.Pod)    { p.DeletionTimestamp = new(metav1.NewTime(now)) }
+func letGo(p *corev1.Pod)    { p.Labels[keys.LifecycleState] = string(pods.LifecyclePreparingDelete) }
 func unnamed(p *corev1.Pod)  { delete(p.Labels, keys.StatefulSetPodName) }
 func toDelete(p *corev1.Pod) { p.Labels[keys.SpecifiedDelete] = "true" }
 func pending(p *corev1.Pod) {
@@ -260,6 +261,15 @@ func TestPlan(t *testing.T) {
 		{"a pod to delete is deleted whatever the partition", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, next(web(2).Partition(2)), web(2)).pod(0, "0", toDelete).pod(0, "1")
+		}},
+		{"while updates are paused, a pod to delete is kept: the next one would be at the update revision", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, next(web(3).Spec(paused(true))), web(3)).pod(0, "0", toDelete).pod(0, "1").pod(0, "2", toDelete, ended)
+		}},
+		{"unless its deletion has begun", func(t *testing.T) *stage {
+			t.Helper()
+			s := observedOf(t, next(held(web(2)).Spec(paused(true))), held(web(2)))
+			return s.pod(0, "0", toDelete, letGo).pod(0, "1")
 		}},
 		{"an orphan is adopted, and no pod of its name is created", func(t *testing.T) *stage {
 			t.Helper()

@@ -242,11 +242,12 @@ func partitionHolds(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// deletable reports whether a pod may be deleted whatever its revision: it is to delete, has ended, is not wanted, or does not
-// run and has lost a PVC.
+// deletable reports whether a pod may be deleted whatever its revision: it is to delete and updates are not paused or its deletion
+// has begun, it has ended, is not wanted, or does not run and has lost a PVC.
 func deletable(w *sim.World, p *corev1.Pod) bool {
 	_, named := p.Labels[keys.SpecifiedDelete]
 	_, wanted := slot(w, p.Name)
+	named = named && (!goal(w).Paused || lifecycle.Of(p) == pods.LifecyclePreparingDelete)
 	if named || !wanted || p.Status.Phase == corev1.PodFailed {
 		return true
 	}

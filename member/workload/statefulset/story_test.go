@@ -103,7 +103,7 @@ func scenarios(t *testing.T) []sim.Scenario {
 		scenario("hooks and back", held(web(3).Parallel("2")),
 			edit("a new image", nil, image("app:2")), edit("back", some(1), image("app:1"))),
 		scenario("paused", web(4).Parallel("1").InPlace(), edit("a new image", nil, image("app:2")),
-			edit("pause", some(1), paused(true)), edit("scale to 5", nil, scale(5)), edit("resume", nil, paused(false))),
+			edit("pause", some(1), paused(true)), edit("scale to 5", nil, scale(5)), named("web-0", nil), edit("resume", nil, paused(false))),
 		scenario("time until available", web(3).Spec(func(s *appsv1beta1.StatefulSetSpec) {
 			s.UpdateStrategy.RollingUpdate.MinReadySeconds = new(int32(3))
 		}), edit("a new image", nil, image("app:2")), edit("scale to 2", nil, scale(2))),
