@@ -18,9 +18,9 @@ const (
 	// ImagePreDownloadMinUpdatedReadyPods is likewise imagePreDownloadMinUpdatedReadyPods. Form: a number.
 	ImagePreDownloadMinUpdatedReadyPods = "apps.kruise.io/image-predownload-min-updated-ready-pods"
 
-	// VolumeClaimTemplateHash is an annotation on a CloneSet's ControllerRevisions: the hash of its
-	// volumeClaimTemplates when the revision was last in use. Written and read by CloneSet's controller. Form: a safe
-	// encoded hash, empty where there are no volume claim templates.
+	// VolumeClaimTemplateHash is an annotation on a CloneSet's ControllerRevisions: the hash of the volumeClaimTemplates
+	// that the pods at the revision were made from. Written and read by CloneSet's controller. Form: a decimal hash,
+	// empty where there are no volume claim templates.
 	VolumeClaimTemplateHash = "kruise.io/cloneset-volumeclaimtemplate-hash"
 
 	// RevisionHash is a label on ControllerRevisions: the hash part of their name. Written at creation; read by users. As

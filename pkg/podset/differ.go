@@ -2,6 +2,7 @@ package podset
 
 import (
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,8 +19,9 @@ type Differ struct {
 	History []*appsv1.ControllerRevision
 	// Options are the kinds of changes that are made in place.
 	Options inplace.Options
-	// PVCTemplates: a change of volumeClaimTemplates, by the hash in the revisions, requires re-creation.
-	PVCTemplates bool
+	// PVCTemplates are the hashes of the volumeClaimTemplates, in all forms that mean the same: pods from a revision with another
+	// hash have to be re-created. Nil compares none.
+	PVCTemplates []string
 	// Daemons are the nodes on which a node daemon is alive.
 	Daemons map[string]bool
 
@@ -64,10 +66,9 @@ func (d *Differ) compare(name string, to *appsv1.ControllerRevision) difference 
 	if from == nil {
 		return difference{why: fmt.Sprintf("its revision %q is not in history", name)}
 	}
-	was, had := from.Annotations[keys.VolumeClaimTemplateHash]
-	is, has := to.Annotations[keys.VolumeClaimTemplateHash]
-	// The revision was created by a version that did not write the hash.
-	if d.PVCTemplates && had && has && was != is {
+	// Versions that did not write the hash have left revisions without it.
+	was, known := from.Annotations[keys.VolumeClaimTemplateHash]
+	if known && d.PVCTemplates != nil && !slices.Contains(d.PVCTemplates, was) {
 		return difference{why: "volumeClaimTemplates changed"}
 	}
 	var templates [2]*corev1.PodTemplateSpec

@@ -27,18 +27,30 @@ type History struct {
 	Pods []*corev1.Pod
 	// RevisionOf returns the name, or hash, of the revision that a pod is at; nil means its label controller-revision-hash.
 	RevisionOf func(*corev1.Pod) string
-	// SyncedAnnotations are the annotations of a revision that are kept up to date.
-	SyncedAnnotations []string
+	// Origins are annotations of a revision that say from what else than the template its pods were made. Such an annotation is
+	// added where it is missing, and changed only while no pod is at the revision.
+	Origins []string
 }
 
 // NewPlan returns a Plan with the update revision and the current revision: that of the status, or if the status is
 // empty or lost, the oldest that a pod is at, or else the update revision.
 func NewPlan(h History) Plan {
-	p := Plan{Revision: revision.Next(h.All, h.Wanted, h.SyncedAnnotations...), Current: h.current(), history: h}
+	p := Plan{Revision: h.next(), Current: h.current(), history: h}
 	if p.Current == nil || revision.Same(p.Current.Name, p.Revision.Revision.Name) {
 		p.Current = p.Revision.Revision
 	}
 	return p
+}
+
+// next returns the step that makes the update revision the newest.
+func (h *History) next() revision.Step {
+	step := revision.Next(h.All, h.Wanted)
+	used := slices.ContainsFunc(h.Pods, func(pod *corev1.Pod) bool { return h.at(pod) == revision.Short(step.Revision.Name) })
+	writable := slices.DeleteFunc(slices.Clone(h.Origins), func(key string) bool {
+		_, has := step.Revision.Annotations[key]
+		return used && has
+	})
+	return revision.Next(h.All, h.Wanted, writable...)
 }
 
 func (h *History) current() *appsv1.ControllerRevision {

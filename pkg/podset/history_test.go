@@ -47,3 +47,46 @@ func TestAKindDefinesTheRevisionOfAPod(t *testing.T) {
 	p.TruncateHistory(0)
 	require.Equal(t, all[:1], p.RevisionsToDelete, "no pod is at it")
 }
+
+// Pods do not say from which volumeClaimTemplates they were made; their revision does.
+func TestAnOriginIsKeptWhilePodsAreAtTheRevision(t *testing.T) {
+	t.Parallel()
+	const origin = "claims"
+	for _, tc := range []struct {
+		name string
+		was  map[string]string
+		pod  string // the image of the template that a pod comes from
+		back bool   // the template of the older revision is wanted again
+		want string
+	}{
+		{name: "a pod at the revision was made from what the revision says", was: map[string]string{origin: "one"}, pod: "app:2", want: "one"},
+		{name: "without a pod at it, it is what the next pod is made from", was: map[string]string{origin: "one"}, pod: "app:1", want: "two"},
+		{name: "an empty one is kept too", was: map[string]string{origin: ""}, pod: "app:2"},
+		{name: "one that is missing is added", pod: "app:2", want: "two"},
+		{name: "a pod at a revision that is wanted again keeps it", was: map[string]string{origin: "one"}, pod: "app:1", back: true, want: "one"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			of := func(image string, number int64, annotations map[string]string) *appsv1.ControllerRevision {
+				template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: image}}}}
+				r, err := revision.New(revision.Spec{Owner: testkit.CloneSet("web").Obj(), Template: template})
+				require.NoError(t, err)
+				r.Revision, r.Annotations = number, annotations
+				return r
+			}
+			all := map[string]*appsv1.ControllerRevision{"app:1": of("app:1", 1, tc.was), "app:2": of("app:2", 2, tc.was)}
+			image := "app:2"
+			if tc.back {
+				image = "app:1"
+			}
+			p := NewPlan(History{
+				All: []*appsv1.ControllerRevision{all["app:1"], all["app:2"]}, Wanted: of(image, 0, map[string]string{origin: "two"}),
+				Pods: []*corev1.Pod{testkit.Pod("web-a").Rev(all[tc.pod].Name).Obj()}, Origins: []string{origin},
+			})
+			require.Equal(t, all[image].Name, p.Revision.Revision.Name)
+			got, has := p.Revision.Revision.Annotations[origin]
+			require.True(t, has)
+			require.Equal(t, tc.want, got)
+		})
+	}
+}

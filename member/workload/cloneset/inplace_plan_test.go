@@ -13,6 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -109,6 +110,31 @@ func TestPlanOfInPlaceUpdates(t *testing.T) {
 		{
 			name: "not with InPlaceOnly, which re-creates no pod", from: withTemplates("data"), to: withTemplates("data", "more"), quiet: true,
 			gates: Gates{RecreateOnPVCChange: true}, policy: appsv1beta1.PodInPlaceOnly,
+		},
+		{
+			name: "also if they changed before the template did, by the hash that the pods' revision kept",
+			from: withTemplates("data"), to: withTemplates("data"), gates: Gates{RecreateOnPVCChange: true},
+			history: func(from, _ *appsv1.ControllerRevision) { from.Annotations[keys.VolumeClaimTemplateHash] = "1" },
+			why:     "volumeClaimTemplates changed", gated: true,
+		},
+		{
+			name: "not if admission has added their defaults", from: withTemplates("data"), quiet: true, gates: Gates{RecreateOnPVCChange: true},
+			to: func(s *appsv1beta1.CloneSetSpec) {
+				withTemplates("data")(s)
+				s.VolumeClaimTemplates = workloadspec.DefaultPVCs(s.VolumeClaimTemplates)
+			},
+		},
+		{
+			name: "nor if another tool has removed them", to: withTemplates("data"), quiet: true, gates: Gates{RecreateOnPVCChange: true},
+			from: func(s *appsv1beta1.CloneSetSpec) {
+				withTemplates("data")(s)
+				s.VolumeClaimTemplates = workloadspec.DefaultPVCs(s.VolumeClaimTemplates)
+			},
+		},
+		{
+			name: "not if they went back since the update revision was written",
+			from: withTemplates("data"), to: withTemplates("data"), gates: Gates{RecreateOnPVCChange: true}, quiet: true,
+			history: func(_, to *appsv1.ControllerRevision) { to.Annotations[keys.VolumeClaimTemplateHash] = "1" },
 		},
 		{
 			name: "revisions without the hash are not compared", from: withTemplates("data"), to: withTemplates("more"), quiet: true,

@@ -41,7 +41,7 @@ type planned struct {
 func plan(o observed, now time.Time) planned {
 	history := podset.History{
 		All: o.history, Wanted: o.wanted, Current: o.set.Status.CurrentRevision, Pods: o.pods,
-		SyncedAnnotations: []string{keys.VolumeClaimTemplateHash},
+		Origins: []string{keys.VolumeClaimTemplateHash},
 	}
 	p := planned{Plan: podset.NewPlan(history)}
 	goal, err := goalOf(&o.set.Spec)
@@ -84,11 +84,12 @@ func viewOptions(o observed, rollback bool) podset.ViewOptions {
 	}
 	r := o.set.Spec.UpdateStrategy.RollingUpdate
 	inPlaceOnly := r != nil && r.PodUpdatePolicy == appsv1beta1.PodInPlaceOnly
+	differ := &podset.Differ{History: o.history, Options: o.inPlace, Daemons: o.daemons}
+	if o.gates.RecreateOnPVCChange && !inPlaceOnly {
+		differ.PVCTemplates = pvcTemplateHashes(o)
+	}
 	return podset.ViewOptions{
-		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec), Rollback: rollback,
-		Differ: &podset.Differ{
-			History: o.history, Options: o.inPlace, PVCTemplates: o.gates.RecreateOnPVCChange && !inPlaceOnly, Daemons: o.daemons,
-		},
+		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec), Rollback: rollback, Differ: differ,
 		Extend: func(pod *podset.Pod) {
 			id := instanceID(pod.Object)
 			pod.ToDelete = pod.ToDelete || listed[pod.Key] || id != "" && podset.PVCLost(pod.Object, pvcNames(o.set, id), terminating)

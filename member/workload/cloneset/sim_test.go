@@ -2,13 +2,18 @@ package cloneset
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -144,4 +149,56 @@ func scenarios() []sim.Scenario {
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: 15 * time.Second}, scenarios()...)
+}
+
+// A revision has no volumeClaimTemplates, so a change of them alone makes no pod old. The next change of the template finds the
+// pods that were made before, whatever happened in between.
+func TestPodsAreMadeAnewAlsoIfTheirPVCTemplatesChangedBeforeTheTemplate(t *testing.T) {
+	t.Parallel()
+	kind := simulated(t)
+	started := kind.New
+	kind.New = func(p sim.Process) (reconcile.Reconciler, error) {
+		r, err := started(p)
+		r.(*Reconciler).Gates.RecreateOnPVCChange = true
+		return r, err
+	}
+	kind.Rules = slices.DeleteFunc(kind.Rules, func(r sim.Rule) bool { return r.Name == "only deletable pods are deleted" }) // It knows no gate.
+	kind.Summary = func(w *sim.World) string {
+		deleted := map[types.UID]bool{}
+		for _, c := range w.Changes() {
+			if pod, ok := c.Before.(*corev1.Pod); ok && c.ByController() && c.Verb == sim.Delete && c.Err == nil {
+				deleted[pod.UID] = true
+			}
+		}
+		lines := []string{fmt.Sprintf("%d deleted", len(deleted))}
+		for _, pod := range sceneOf(w).own() {
+			lines = append(lines, pod.Spec.Containers[0].Image)
+		}
+		for _, c := range sceneOf(w).pvcs {
+			size := c.Spec.Resources.Requests[corev1.ResourceStorage]
+			lines = append(lines, size.String())
+		}
+		return strings.Join(lines, ", ")
+	}
+	size := func(size string) func(*appsv1beta1.CloneSetSpec) {
+		return func(s *appsv1beta1.CloneSetSpec) {
+			s.VolumeClaimTemplates[0].Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+		}
+	}
+	story := func(set *testkit.CloneSetBuilder) sim.Scenario {
+		set.Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "2", "0").PVCs("data").Spec(size("1Gi"))
+		return scenario("PVC templates change first", set,
+			edit("a new image", whole(2, "app:1"), image("app:2")).simulated(),
+			edit("larger PVCs", whole(2, "app:2"), size("2Gi")).simulated(),
+			edit("back to the former image", nil, image("app:1")).simulated(),
+			edit("an image that none had", whole(2, "app:1"), image("app:3")).simulated())
+	}
+	calm := sim.Run(t.Context(), kind, story(web(2)), sim.Schedule{})
+	require.NoError(t, calm.Err)
+	require.Equal(t, "2 deleted, app:3, app:3, 2Gi, 2Gi", calm.Summary, "once, and the first and the last update are in place")
+	for at := 1; at <= calm.Writes; at++ {
+		r := sim.Run(t.Context(), kind, story(web(2)), sim.Schedule{Faults: []sim.Fault{{Kind: sim.CrashAfter, At: at}}})
+		require.NoError(t, r.Err, "a crash after write %d", at)
+		require.Equal(t, calm.Summary, r.Summary, "a crash after write %d", at)
+	}
 }
