@@ -93,7 +93,7 @@ const (
 	EnvSidecarSetVersionAlt = "SIDECARSET_VERSION_ALT"
 
 	// EnvContainerPriority is the launch priority of a container, an int: larger ones are started first, and updated in
-	// place first. Written by users; read by the pod webhook and by the workload's controller.
+	// place first; a container without it has 0. Written by users; read by the pod webhook and by the workload's controller.
 	EnvContainerPriority = "KRUISE_CONTAINER_PRIORITY"
 
 	// EnvTerminateSidecar and EnvTerminateSidecarByImage mark a container, in OpenKruise, that is to be stopped when the

@@ -33,6 +33,15 @@ func barred(i int, key string) func(*corev1.Pod) {
 	}
 }
 
+// proxied adds a native sidecar.
+func proxied(p *corev1.Pod) {
+	p.Spec.InitContainers = []corev1.Container{
+		{Name: "init", Image: "init:1"},
+		{Name: "proxy", Image: "proxy:1", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)},
+	}
+	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "proxy", Image: "proxy:1", ImageID: "proxy:1@sha256:aa"}}
+}
+
 // both gives app and side new images.
 func both() Update { return Update{Images: map[string]string{"app": "app:2", "side": "side:2"}} }
 
@@ -54,13 +63,29 @@ func TestSplit(t *testing.T) {
 			later: Update{Images: map[string]string{"app": "app:2"}},
 		},
 		{name: "equal priorities are written together", pod: running(launch(0, "-1"), launch(1, "-1")), update: both(), now: both()},
-		{name: "a container without a priority is written with the first", pod: running(launch(1, "2")), update: both(), now: both()},
+		{
+			name: "a container without a priority counts as 0, and so comes after a higher one", pod: running(launch(1, "2")), update: both(),
+			now:   Update{Images: map[string]string{"side": "side:2"}},
+			later: Update{Images: map[string]string{"app": "app:2"}},
+		},
+		{
+			name: "and before a lower one", pod: running(launch(1, "-1")), update: both(),
+			now:   Update{Images: map[string]string{"app": "app:2"}},
+			later: Update{Images: map[string]string{"side": "side:2"}},
+		},
+		{name: "and with a 0", pod: running(launch(1, "0")), update: both(), now: both()},
+		{
+			name: "a native sidecar without a priority is written with the first, because it starts before all", pod: running(launch(1, "2"), proxied),
+			update: both().after(Update{Images: map[string]string{"proxy": "proxy:2"}}),
+			now:    Update{Images: map[string]string{"side": "side:2", "proxy": "proxy:2"}},
+			later:  Update{Images: map[string]string{"app": "app:2"}},
+		},
 		{
 			name: "a barrier has the priority as well", pod: running(barred(0, "p_-1"), barred(1, "p_0")), update: both(),
 			now:   Update{Images: map[string]string{"side": "side:2"}},
 			later: Update{Images: map[string]string{"app": "app:2"}},
 		},
-		{name: "an invalid number is no priority", pod: running(launch(0, "first"), barred(1, "x")), update: both(), now: both()},
+		{name: "an invalid number counts as 0", pod: running(launch(0, "first"), barred(1, "x")), update: both(), now: both()},
 		{
 			name: "priorities of unchanged containers don't count", pod: running(launch(0, "1"), launch(2, "9")),
 			update: Update{Images: map[string]string{"app": "app:2"}}, now: Update{Images: map[string]string{"app": "app:2"}},
@@ -165,6 +190,63 @@ func TestBatchesFollowEachOther(t *testing.T) {
 	pod = apply(t, pod, p, err)
 	require.NotContains(t, pod.Annotations[keys.InPlaceUpdateState], "next", "another reader of the record finds nothing to do")
 	require.Equal(t, Outcome{Done: true}, Progress(pod, now))
+}
+
+func TestBatchesGoByFallingPriorityWhateverTheyChange(t *testing.T) {
+	t.Parallel()
+	two := "two"
+	pod := running(launch(1, "2"), launch(2, "-1", reads("CONFIG", "metadata.annotations['config']")))
+	p, err := MarkUnready(pod, start)
+	pod = apply(t, pod, p, err)
+	ps, err := Update{
+		Images:      map[string]string{"side": "side:broken"},
+		Resources:   map[string]corev1.ResourceRequirements{"app": {Limits: list("cpu=2")}, "side": {Limits: list("cpu=1")}},
+		Env:         map[string]string{"injected": "annotation config by env CONFIG"},
+		Annotations: map[string]*string{"config": &two, "note": &two},
+	}.Write(pod, toRevision("web-2"), start)
+	require.Len(t, ps, 2, "the image of side, and its resources")
+	pod = send(t, pod, ps, err)
+	restart(pod, start)
+	ready(pod, false)
+	require.Equal(t, "container side is not ready, and others are updated after it", Progress(pod, start.Add(time.Hour)).Why)
+	require.Empty(t, pod.Spec.Containers[0].Resources.Limits, "app has priority 0 and is not touched beside a batch that fails")
+	require.NotContains(t, pod.Annotations, "config", "nor is the container that reads it")
+	require.Equal(t, "two", pod.Annotations["note"])
+
+	// side recovers, and the next batch is a resize alone.
+	ready(pod, true)
+	require.True(t, Progress(pod, start).Next)
+	ps, err = Continue(pod, start)
+	pod = send(t, pod, ps, err)
+	require.Empty(t, cmp.Diff(list("cpu=2"), pod.Spec.Containers[0].Resources.Limits))
+	require.NotContains(t, pod.Annotations, "config")
+	require.Equal(t, "container app is not resized", Progress(pod, start).Why)
+	restart(pod, start)
+	ready(pod, false)
+	require.Equal(t, "container app is not ready, and others are updated after it", Progress(pod, start).Why)
+	ready(pod, true)
+	require.True(t, Progress(pod, start).Next)
+
+	// The last one is env alone, which the node daemon restarts.
+	ps, err = Continue(pod, start)
+	pod = send(t, pod, ps, err)
+	require.Equal(t, "two", pod.Annotations["config"])
+	require.Equal(t, [][]string{{"injected"}}, requested(pod))
+	require.False(t, Progress(pod, start).Done)
+	require.Equal(t, []string{"side", "app", "injected"}, batches(recordOf(pod)))
+}
+
+// requested are the names of the containers to restart for their env, in order.
+func requested(pod *corev1.Pod) [][]string {
+	var out [][]string
+	for _, list := range RestartRequests(pod) {
+		var names []string
+		for _, r := range list {
+			names = append(names, r.Container.Name)
+		}
+		out = append(out, names)
+	}
+	return out
 }
 
 // batches are the first containers of all batches.
@@ -333,13 +415,7 @@ func TestResize(t *testing.T) {
 
 func TestANativeSidecarIsUpdated(t *testing.T) {
 	t.Parallel()
-	pod := running(func(p *corev1.Pod) {
-		p.Spec.InitContainers = []corev1.Container{
-			{Name: "init", Image: "init:1"},
-			{Name: "proxy", Image: "proxy:1", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)},
-		}
-		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "proxy", Image: "proxy:1", ImageID: "proxy:1@sha256:aa"}}
-	})
+	pod := running(proxied)
 	ps, err := Update{
 		Images:    map[string]string{"proxy": "proxy:2"},
 		Resources: map[string]corev1.ResourceRequirements{"proxy": {Limits: list("cpu=1")}},

@@ -106,22 +106,24 @@ func containersOf(spec *corev1.PodSpec) func(func(*corev1.Container) bool) {
 	}
 }
 
-// priority returns the launch priority of a container, if it has one: as the pod webhook has set it, else as the user
-// wrote it.
-func priority(c *corev1.Container) (int, bool) {
+// priority returns the launch priority of a container: as the pod webhook has set it, else as the user wrote it, else 0.
+// A native sidecar without one is not ordered: it is started before all containers, whatever their priorities.
+func priority(spec *corev1.PodSpec, c *corev1.Container) (n int, ordered bool) {
 	written := ""
 	for i := range c.Env {
 		e := &c.Env[i]
-		switch {
-		case e.Name == keys.EnvContainerBarrier && e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil:
-			n, err := strconv.Atoi(strings.TrimPrefix(e.ValueFrom.ConfigMapKeyRef.Key, "p_"))
-			return n, err == nil
-		case e.Name == keys.EnvContainerPriority:
+		if e.Name == keys.EnvContainerBarrier && e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil {
+			written = strings.TrimPrefix(e.ValueFrom.ConfigMapKeyRef.Key, "p_")
+			break
+		}
+		if e.Name == keys.EnvContainerPriority {
 			written = e.Value
 		}
 	}
-	n, err := strconv.Atoi(written)
-	return n, err == nil
+	if n, err := strconv.Atoi(written); err == nil {
+		return n, true
+	}
+	return 0, slices.ContainsFunc(spec.Containers, func(o corev1.Container) bool { return o.Name == c.Name })
 }
 
 // RestartRequest is a container that is to be restarted for its env.
@@ -136,7 +138,8 @@ type RestartRequest struct {
 // RestartRequests are the containers that the pod's in-place update needs restarted, whether or not they have
 // restarted already, in the order in which to do it: those of one list together, and those of the next when these are
 // ready. They are the containers that read labels or annotations by env and belong to a batch that was written: those
-// without a launch priority and of the highest one first. There are none while no such update is in progress.
+// of the highest launch priority first, and with them native sidecars without one. There are none while no such update
+// is in progress.
 func RestartRequests(pod *corev1.Pod) [][]RestartRequest {
 	r := recordOf(pod)
 	if !Closed(pod) || !r.UpdateEnvFromMetadata {
@@ -149,14 +152,14 @@ func RestartRequests(pod *corev1.Pod) [][]RestartRequest {
 			continue
 		}
 		envOf = append(envOf, c)
-		if n, has := priority(c); has {
+		if n, ordered := priority(&pod.Spec, c); ordered {
 			highest = max(highest, n)
 		}
 	}
 	byPriority := map[int][]RestartRequest{}
 	for _, c := range envOf {
-		n, has := priority(c)
-		if !has {
+		n, ordered := priority(&pod.Spec, c)
+		if !ordered {
 			n = highest
 		}
 		byPriority[n] = append(byPriority[n], RestartRequest{c, r.LastContainerIDs[c.Name], r.changesImage(c.Name)})
@@ -204,7 +207,7 @@ func (u Update) batch(spec *corev1.PodSpec) map[string]bool {
 	return out
 }
 
-// first are the names of the changed containers without a launch priority and of those with the highest one.
+// first are the names of the changed containers with the highest launch priority, and of native sidecars without one.
 func (u Update) first(spec *corev1.PodSpec) map[string]bool {
 	all := u.containers()
 	out := make(map[string]bool, len(all))
@@ -214,9 +217,9 @@ func (u Update) first(spec *corev1.PodSpec) map[string]bool {
 		if c == nil {
 			continue
 		}
-		n, has := priority(c)
+		n, ordered := priority(spec, c)
 		switch {
-		case !has:
+		case !ordered:
 			out[name] = true
 		case len(highest) == 0 || n > top:
 			top, highest = n, append(highest[:0], name)

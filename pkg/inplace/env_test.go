@@ -41,9 +41,9 @@ func TestRestartRequests(t *testing.T) {
 		},
 		{name: "others are left alone", pod: running(reading(1)), update: envOf("side"), want: [][]string{{"side run://side-0"}}},
 		{
-			name: "those of one batch are ordered by launch priority, the highest first and with it those without one",
+			name: "those of one batch are ordered by launch priority, which is 0 for those without one",
 			pod:  running(reading(0, 1, 2), launch(0, "-1"), launch(1, "2")), update: envOf("app", "side", "injected"),
-			want: [][]string{{"side run://side-0", "injected run://injected-0"}, {"app run://app-0"}},
+			want: [][]string{{"side run://side-0"}, {"injected run://injected-0"}, {"app run://app-0"}},
 		},
 		{
 			name: "a container with a new image in the same update is among them, because it reads the same metadata", pod: running(reading(0, 1)),

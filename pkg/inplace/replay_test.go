@@ -31,7 +31,7 @@ type replay struct {
 	log       []string
 }
 
-// draw returns a template with two containers of different launch priorities and a native sidecar; app reads metadata by
+// draw returns a template with a container of launch priority 2, one without any, and a native sidecar; app reads metadata by
 // env, and gets a new image whenever that changes.
 func draw(r *rand.Rand) *corev1.PodTemplateSpec {
 	n := func() string { return strconv.Itoa(r.IntN(3)) }
@@ -48,7 +48,7 @@ func draw(r *rand.Rand) *corev1.PodTemplateSpec {
 	policy := []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer}}
 	t.Spec.Containers = []corev1.Container{
 		{Name: "app", Image: "app:" + config + n(), Resources: cpu(), ResizePolicy: policy, Env: []corev1.EnvVar{
-			reads("CONFIG", "metadata.annotations['config']"), {Name: keys.EnvContainerPriority, Value: "1"},
+			reads("CONFIG", "metadata.annotations['config']"),
 		}},
 		{Name: "side", Image: "side:" + n(), Resources: cpu(), Env: []corev1.EnvVar{{Name: keys.EnvContainerPriority, Value: "2"}}},
 	}

@@ -112,8 +112,9 @@ func TestPlan(t *testing.T) {
 			change: func(o *observed) { o.pod.Annotations[keys.InPlaceUpdateState] = `{"lastContainerStatuses":{"app":{}}}` },
 		},
 		{
-			name: "the highest launch priority goes first, with those without one", env: map[string]string{"app": "one", "side": "one", "log": "one"},
-			containers: []corev1.Container{container("app", priority("1")), container("side", priority("9")), container("log")},
+			name:       "the highest launch priority goes first, and 0 is that of those without one",
+			env:        map[string]string{"app": "one", "side": "one", "log": "one"},
+			containers: []corev1.Container{container("app", priority("-1")), container("side", priority("0")), container("log")},
 			restart:    []string{"side", "log"},
 		},
 		{
