@@ -2,7 +2,6 @@ package podset
 
 import (
 	"fmt"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,9 +18,9 @@ type Differ struct {
 	History []*appsv1.ControllerRevision
 	// Options are the kinds of changes that are made in place.
 	Options inplace.Options
-	// PVCTemplates are the hashes of the volumeClaimTemplates, in all forms that mean the same: pods from a revision with another
-	// hash have to be re-created. Nil compares none.
-	PVCTemplates []string
+	// PVCTemplates is the hash of the volumeClaimTemplates: pods from a revision with another one have to be re-created. Nil
+	// compares none.
+	PVCTemplates *string
 	// Daemons are the nodes on which a node daemon is alive.
 	Daemons map[string]bool
 
@@ -68,7 +67,7 @@ func (d *Differ) compare(name string, to *appsv1.ControllerRevision) difference 
 	}
 	// Versions that did not write the hash have left revisions without it.
 	was, known := from.Annotations[keys.VolumeClaimTemplateHash]
-	if known && d.PVCTemplates != nil && !slices.Contains(d.PVCTemplates, was) {
+	if known && d.PVCTemplates != nil && *d.PVCTemplates != was {
 		return difference{why: "volumeClaimTemplates changed"}
 	}
 	var templates [2]*corev1.PodTemplateSpec

@@ -13,7 +13,6 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -116,20 +115,6 @@ func TestPlanOfInPlaceUpdates(t *testing.T) {
 			from: withTemplates("data"), to: withTemplates("data"), gates: Gates{RecreateOnPVCChange: true},
 			history: func(from, _ *appsv1.ControllerRevision) { from.Annotations[keys.VolumeClaimTemplateHash] = "1" },
 			why:     "volumeClaimTemplates changed", gated: true,
-		},
-		{
-			name: "not if admission has added their defaults", from: withTemplates("data"), quiet: true, gates: Gates{RecreateOnPVCChange: true},
-			to: func(s *appsv1beta1.CloneSetSpec) {
-				withTemplates("data")(s)
-				s.VolumeClaimTemplates = workloadspec.DefaultPVCs(s.VolumeClaimTemplates)
-			},
-		},
-		{
-			name: "nor if another tool has removed them", to: withTemplates("data"), quiet: true, gates: Gates{RecreateOnPVCChange: true},
-			from: func(s *appsv1beta1.CloneSetSpec) {
-				withTemplates("data")(s)
-				s.VolumeClaimTemplates = workloadspec.DefaultPVCs(s.VolumeClaimTemplates)
-			},
 		},
 		{
 			name: "not if they went back since the update revision was written",

@@ -20,7 +20,6 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
 // Kind is the kind that owner references name.
@@ -58,25 +57,6 @@ func pvcTemplateHash(pvcs []corev1.PersistentVolumeClaim) (string, error) {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(dump.ForHash(raw))) // a hash takes all bytes
 	return strconv.FormatUint(uint64(h.Sum32()), 10), nil
-}
-
-// pvcTemplateHashes are the hashes of the volumeClaimTemplates as they are, with defaults, and without: admission adds defaults to
-// what was stored without them, and no PVC is re-created for that.
-func pvcTemplateHashes(o observed) []string {
-	out := []string{o.wanted.Annotations[keys.VolumeClaimTemplateHash]}
-	full := workloadspec.DefaultPVCs(o.set.Spec.VolumeClaimTemplates)
-	bare := workloadspec.DefaultPVCs(full)
-	for i := range bare {
-		if mode := &bare[i].Spec.VolumeMode; **mode == corev1.PersistentVolumeFilesystem {
-			*mode = nil
-		}
-	}
-	for _, form := range [][]corev1.PersistentVolumeClaim{full, bare} {
-		if hash, err := pvcTemplateHash(form); err == nil { // That of wanted was computed without an error.
-			out = append(out, hash)
-		}
-	}
-	return out
 }
 
 // podBuilder builds the pods of a set.

@@ -86,7 +86,7 @@ func viewOptions(o observed, rollback bool) podset.ViewOptions {
 	inPlaceOnly := r != nil && r.PodUpdatePolicy == appsv1beta1.PodInPlaceOnly
 	differ := &podset.Differ{History: o.history, Options: o.inPlace, Daemons: o.daemons}
 	if o.gates.RecreateOnPVCChange && !inPlaceOnly {
-		differ.PVCTemplates = pvcTemplateHashes(o)
+		differ.PVCTemplates = new(o.wanted.Annotations[keys.VolumeClaimTemplateHash])
 	}
 	return podset.ViewOptions{
 		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec), Rollback: rollback, Differ: differ,
