@@ -150,7 +150,6 @@ func TestPVCsAndTheirVolumes(t *testing.T) {
 	Mount(pod, set.Spec.VolumeClaimTemplates, name)
 	require.Len(t, pod.Spec.Volumes, 2, "a PVC replaces a volume of its name")
 	require.Equal(t, "data-web-0", pod.Spec.Volumes[1].PersistentVolumeClaim.ClaimName)
-
 }
 
 func TestPVCLost(t *testing.T) {

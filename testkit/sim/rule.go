@@ -46,10 +46,10 @@ func OwnOnly[T client.Object](own func(*World, T) bool) Rule {
 func WithoutLabel(key string) Rule {
 	return Rule{Name: "pods do not get label " + key, Write: func(_ *World, c Change) error {
 		after, ok := c.After.(*corev1.Pod)
-		if !ok || c.Err != nil || after.Labels[key] == "" || c.Before != nil && c.Before.GetLabels()[key] != "" {
-			return nil
+		if ok && c.Err == nil && after.Labels[key] != "" && (c.Before == nil || c.Before.GetLabels()[key] == "") {
+			return errors.New(c.String())
 		}
-		return errors.New(c.String())
+		return nil
 	}}
 }
 

@@ -227,8 +227,8 @@ func priorityFirst(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// pvcsLive: the PVCs that an active pod on a node mounts exist and are not terminating. A late deletion may hit a PVC that the
-// next leader lets another pod reuse, which then has to be deleted.
+// pvcsLive: the PVCs that an active pod on a node mounts exist and are not terminating, unless a user deleted them. A late deletion
+// may hit a PVC that the next leader lets another pod reuse.
 func pvcsLive(w *sim.World) error {
 	for _, pod := range sim.All[*corev1.Pod](w) {
 		if !active(w, pod) || pod.Spec.NodeName == "" {
@@ -239,12 +239,19 @@ func pvcsLive(w *sim.World) error {
 				continue
 			}
 			name := client.ObjectKey{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName}
-			if c := sim.Find[*corev1.PersistentVolumeClaim](w, name); (c == nil || c.DeletionTimestamp != nil) && lateWrites(w, sim.Delete, name.Name) == 0 {
+			c := sim.Find[*corev1.PersistentVolumeClaim](w, name)
+			if (c == nil || c.DeletionTimestamp != nil) && lateWrites(w, sim.Delete, name.Name) == 0 && !deletedByUser(w, name.Name) {
 				return fmt.Errorf("pod %s mounts %s, which is gone or terminating", pod.Name, name.Name)
 			}
 		}
 	}
 	return nil
+}
+
+func deletedByUser(w *sim.World, pvc string) bool {
+	return slices.ContainsFunc(w.Changes(), func(c sim.Change) bool {
+		return c.By == "user" && c.Verb == sim.Delete && c.Kind.Kind == "PersistentVolumeClaim" && c.Key.Name == pvc
+	})
 }
 
 // lateWrites counts the late writes of a verb to a PVC; an empty name is any.

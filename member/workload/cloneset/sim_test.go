@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -137,13 +138,30 @@ func deleteUnseen() sim.Edit {
 	}
 }
 
+// deletedPVC is a scenario in which a user deletes the PVC of a pod that runs, and a pod later.
+func deletedPVC() sim.Scenario {
+	return scenario("the PVC of a running pod is deleted", web(2).PVCs("data"),
+		sim.Edit{
+			Name: "delete the PVC of a pod", When: func(w *sim.World) bool { return whole(2, "app:1")(sceneOf(w)) },
+			Do: func(ctx context.Context, w *sim.World) error {
+				for _, p := range sceneOf(w).own() {
+					return w.User().Delete(ctx, &corev1.PersistentVolumeClaim{
+						ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: "data-" + p.Name},
+					})
+				}
+				return nil
+			},
+		},
+		edit("scale to 3", nil, scale(3)).simulated(), labelOne().simulated())
+}
+
 func scenarios() []sim.Scenario {
-	all := make([]sim.Scenario, 0, len(stories())+3)
+	all := make([]sim.Scenario, 0, len(stories())+4)
 	for _, s := range stories() {
 		all = append(all, s.simulated())
 	}
 	kept := withPVCs("PVCs that are reused", web(3).PVCs("data").Reuse())
-	return append(all, withPVCs("PVCs that go with their pod", web(3).PVCs("data")), kept, deletedUnseen())
+	return append(all, withPVCs("PVCs that go with their pod", web(3).PVCs("data")), kept, deletedUnseen(), deletedPVC())
 }
 
 func TestSimulation(t *testing.T) {
@@ -170,15 +188,15 @@ func TestPodsAreMadeAnewAlsoIfTheirPVCTemplatesChangedBeforeTheTemplate(t *testi
 				deleted[pod.UID] = true
 			}
 		}
-		lines := []string{fmt.Sprintf("%d deleted", len(deleted))}
+		lines := []string{fmt.Sprintf("%d pods were deleted", len(deleted))}
 		for _, pod := range sceneOf(w).own() {
-			lines = append(lines, pod.Spec.Containers[0].Image)
+			lines = append(lines, "a pod of "+pod.Spec.Containers[0].Image)
 		}
 		for _, c := range sceneOf(w).pvcs {
 			size := c.Spec.Resources.Requests[corev1.ResourceStorage]
-			lines = append(lines, size.String())
+			lines = append(lines, "a PVC of "+size.String())
 		}
-		return strings.Join(lines, ", ")
+		return strings.Join(lines, "\n")
 	}
 	size := func(size string) func(*appsv1beta1.CloneSetSpec) {
 		return func(s *appsv1beta1.CloneSetSpec) {
@@ -195,7 +213,8 @@ func TestPodsAreMadeAnewAlsoIfTheirPVCTemplatesChangedBeforeTheTemplate(t *testi
 	}
 	calm := sim.Run(t.Context(), kind, story(web(2)), sim.Schedule{})
 	require.NoError(t, calm.Err)
-	require.Equal(t, "2 deleted, app:3, app:3, 2Gi, 2Gi", calm.Summary, "once, and the first and the last update are in place")
+	const want = "2 pods were deleted\na pod of app:3\na pod of app:3\na PVC of 2Gi\na PVC of 2Gi"
+	require.Equal(t, want, calm.Summary, "once: the first and the last update are in place")
 	for at := 1; at <= calm.Writes; at++ {
 		r := sim.Run(t.Context(), kind, story(web(2)), sim.Schedule{Faults: []sim.Fault{{Kind: sim.CrashAfter, At: at}}})
 		require.NoError(t, r.Err, "a crash after write %d", at)
