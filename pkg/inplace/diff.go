@@ -30,8 +30,8 @@ type Update struct {
 	Images map[string]string
 	// Resources are the changed values of cpu and memory, and only these.
 	Resources map[string]corev1.ResourceRequirements
-	// Env has, for containers that get no new image, the changed metadata that they read by env: "annotation config
-	// by env CONFIG". The node daemon has to restart them.
+	// Env has the changed metadata that containers read by env: "annotation config by env CONFIG". Those that get a new
+	// image are restarted for that; the others, the node daemon has to restart.
 	Env map[string]string
 	// Labels and Annotations are the changed values; nil removes the key.
 	Labels, Annotations map[string]*string
@@ -71,7 +71,7 @@ func (u Update) CanApply(pod *corev1.Pod, daemon bool) (why string, ok bool) {
 			return "pod has no container " + name, false
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(u.Env)) {
+	for _, name := range slices.Sorted(maps.Keys(u.forDaemon(pod).Env)) {
 		policy := RestartPolicy(container(&pod.Spec, name), pod)
 		switch {
 		case pod.Spec.NodeName == "":

@@ -84,7 +84,10 @@ func TestDiff(t *testing.T) {
 		{
 			name:   "a container that gets a new image reads the new value as it starts",
 			change: func(t *corev1.PodTemplateSpec) { t.Annotations["config"] = "two"; image(0, "app:2")(t) },
-			want:   Update{Images: map[string]string{"app": "app:2"}, Annotations: map[string]*string{"config": &two}},
+			want: Update{
+				Images: map[string]string{"app": "app:2"}, Annotations: map[string]*string{"config": &two},
+				Env: map[string]string{"app": "annotation config by env CONFIG"},
+			},
 		},
 		{
 			name:   "removing what a container reads needs no restart",
@@ -310,6 +313,15 @@ func TestCanApply(t *testing.T) {
 			why: "container app reads label tier by env TIER, and its node has no daemon that could restart it",
 		},
 		{name: "a node daemon restarts it", pod: pod(), update: env, daemon: true},
+		{
+			name: "a new image does so without one", pod: pod(),
+			update: Update{Env: env.Env, Images: map[string]string{"app": "app:2"}},
+		},
+		{
+			name: "unless somebody has written it to the pod before", pod: pod(func(p *corev1.Pod) { p.Spec.Containers[0].Image = "app:2" }),
+			update: Update{Env: env.Env, Images: map[string]string{"app": "app:2"}},
+			why:    "container app reads label tier by env TIER, and its node has no daemon that could restart it",
+		},
 		{
 			name: "but not one that the kubelet would not start again", update: env, daemon: true,
 			pod: pod(func(p *corev1.Pod) { p.Spec.Containers[0].RestartPolicy = new(corev1.ContainerRestartPolicyNever) }),

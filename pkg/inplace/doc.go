@@ -23,5 +23,6 @@
 //
 // The package does not restart containers that read a changed label or annotation by env. The node daemon does; the
 // caller passes whether one is alive on the pod's node, and CanApply refuses the update if not. A container that gets a
-// new image in the same update restarts anyway and needs none.
+// new image in the same update restarts anyway and needs none. What counts is what a container was started with: if
+// somebody has written the new metadata, or the new image, to the pod before the update does, it is restarted as well.
 package inplace

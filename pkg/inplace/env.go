@@ -78,16 +78,31 @@ func (u Update) changedReferences(c *corev1.Container) []reference {
 	})
 }
 
-// addEnv adds the containers that read changed metadata and would not restart by themselves.
+// addEnv adds the containers that read changed metadata.
 func (u *Update) addEnv(spec *corev1.PodSpec) {
 	for c := range containersOf(spec) {
-		if _, restarts := u.Images[c.Name]; restarts {
-			continue
-		}
 		if refs := u.changedReferences(c); len(refs) > 0 {
 			set(&u.Env, c.Name, refs[0].String())
 		}
 	}
+}
+
+// forDaemon returns the update with only those containers in Env that the node daemon has to restart: not those that the
+// kubelet restarts for their new image. If the pod has that image already, because somebody wrote it, the kubelet has
+// restarted the container before, with the former metadata. If it has it because an earlier update was going to write
+// another one later, the container has not been touched, and the metadata that it reads neither.
+func (u Update) forDaemon(pod *corev1.Pod) Update {
+	if len(u.Env) == 0 || len(u.Images) == 0 {
+		return u
+	}
+	unwritten := remainingOf(pod, recordOf(pod)).all().Images
+	u.Env = maps.Clone(u.Env)
+	maps.DeleteFunc(u.Env, func(name, _ string) bool {
+		image, changes := u.Images[name]
+		c := container(&pod.Spec, name)
+		return changes && (c == nil || c.Image != image || unwritten[name] != "")
+	})
+	return u
 }
 
 // containersOf yields all containers that run as long as the pod.

@@ -2,6 +2,7 @@ package inplace
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -82,4 +83,173 @@ func TestRestartRequests(t *testing.T) {
 			require.Equal(t, tc.want, got)
 		})
 	}
+}
+
+// TestWhatSomebodyWroteBeforehand updates pods that somebody has given by hand what the next template gives them: containers
+// keep the env that they were started with all the same.
+func TestWhatSomebodyWroteBeforehand(t *testing.T) {
+	t.Parallel()
+	config := reads("CONFIG", "metadata.annotations['config']")
+	// reading is the template: app reads the annotation config, and so does the container at index more, from 1 on.
+	reading := func(value, image string, more int) *corev1.PodTemplateSpec {
+		out := &corev1.PodTemplateSpec{Spec: *running().Spec.DeepCopy()}
+		out.Annotations = map[string]string{"config": value}
+		out.Spec.Containers[0].Image = image
+		out.Spec.Containers[0].Env = []corev1.EnvVar{config}
+		if more > 0 {
+			out.Spec.Containers[more].Env = []corev1.EnvVar{config}
+		}
+		return out
+	}
+	// pod is one of the former template that was changed by hand.
+	pod := func(from *corev1.PodTemplateSpec, hand func(*corev1.Pod)) *corev1.Pod {
+		return running(func(p *corev1.Pod) {
+			p.Annotations["config"] = from.Annotations["config"]
+			p.Spec.Containers = from.DeepCopy().Spec.Containers
+			hand(p)
+		})
+	}
+	// reported is the report on containers that all were started with this value.
+	reported := func(p *corev1.Pod, value string) {
+		var all []StartedContainer
+		for _, c := range Containers(p) {
+			env := MetadataEnv(c, p)
+			for i := range env {
+				env[i].Value = value
+			}
+			all = append(all, StartedContainer{
+				Name: c.Name, ContainerID: Status(p, c.Name).ContainerID,
+				Hashes: StartedHashes{PlainHash: hashOf(map[string]string{"name": c.Name, "image": c.Image}), ExtractedEnvFromMetadataHash: EnvHash(env)},
+			})
+		}
+		raw, err := MarshalStarted(all)
+		require.NoError(t, err)
+		p.Annotations[keys.RuntimeContainersMeta] = raw
+	}
+	annotated := func(p *corev1.Pod) { p.Annotations["config"] = "two" }
+	imaged := func(p *corev1.Pod) {
+		p.Spec.Containers[0].Image = "app:2"
+		restart(p, start)
+	}
+	for _, tc := range []struct {
+		name     string
+		from, to *corev1.PodTemplateSpec
+		hand     func(*corev1.Pod)
+		// want are the containers to restart for their env.
+		want []string
+	}{
+		{
+			name: "an annotation", from: reading("one", "app:1", 0), to: reading("two", "app:1", 0), hand: annotated, want: []string{"app"},
+		},
+		{
+			name: "an annotation that two containers read", from: reading("one", "app:1", 1), to: reading("two", "app:1", 1),
+			hand: annotated, want: []string{"app", "side"},
+		},
+		{
+			name: "an image, so that its container was restarted with the former annotation", from: reading("one", "app:1", 0),
+			to: reading("two", "app:2", 0), hand: imaged, want: []string{"app"},
+		},
+		{
+			name: "both", from: reading("one", "app:1", 0), to: reading("two", "app:2", 0),
+			hand: func(p *corev1.Pod) { imaged(p); annotated(p) }, want: []string{"app"},
+		},
+		{
+			name: "a new image, in the same update, restarts its container anyway", from: reading("one", "app:1", 0),
+			to: reading("two", "app:2", 0), hand: annotated,
+		},
+		{name: "an image alone", from: reading("one", "app:1", 0), to: reading("one", "app:2", 0), hand: imaged},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			update, why, ok := Diff(tc.from, tc.to, Options{Env: true})
+			require.True(t, ok, why)
+			p := pod(tc.from, tc.hand)
+			reported(p, "one")
+			p.Spec.NodeName = "node-1"
+			_, ok = update.CanApply(p, false)
+			require.Equal(t, len(tc.want) == 0, ok, "without a node daemon the pod is re-created")
+			_, ok = update.CanApply(p, true)
+			require.True(t, ok)
+
+			mark, err := MarkUnready(p, start)
+			p = apply(t, p, mark, err)
+			ps, err := update.Write(p, "web-2", start)
+			p = send(t, p, ps, err)
+			restart(p, start)
+			var names []string
+			for _, batch := range RestartRequests(p) {
+				for _, ask := range batch {
+					names = append(names, ask.Container.Name)
+				}
+			}
+			require.Equal(t, tc.want, names)
+			if len(tc.want) > 0 {
+				o := Progress(p, start.Add(time.Hour))
+				require.True(t, o.Daemon, "%+v", o)
+				require.Contains(t, o.Why, "reads changed metadata by env and still has the former")
+			}
+
+			for _, name := range names {
+				Status(p, name).ContainerID += "-restarted"
+			}
+			reported(p, "two")
+			require.Equal(t, Outcome{Done: true}, Progress(p, start.Add(time.Hour)))
+		})
+	}
+}
+
+// TestWhatSomebodyWroteBeforeTheNextBatch gives a pod by hand, in the middle of an update, what its next batch would.
+func TestWhatSomebodyWroteBeforeTheNextBatch(t *testing.T) {
+	t.Parallel()
+	two := "two"
+	pod := running(launch(0, "9"), launch(1, "1", reads("TIER", "metadata.labels['tier']")))
+	pod.Labels["tier"] = "one"
+	update := Update{
+		Images: map[string]string{"app": "app:2"}, Labels: map[string]*string{"tier": &two}, Env: map[string]string{"side": "label tier by env TIER"},
+	}
+	ps, err := update.Write(pod, "web-2", start)
+	pod = send(t, pod, ps, err)
+	require.Equal(t, "one", pod.Labels["tier"])
+	restart(pod, start)
+	pod.Labels["tier"] = "two"
+	require.True(t, Progress(pod, start).Next)
+
+	ps, err = Continue(pod, start)
+	pod = send(t, pod, ps, err)
+	asks := RestartRequests(pod)
+	require.Len(t, asks, 1)
+	require.Equal(t, "side", asks[0][0].Container.Name)
+	o := Progress(pod, start)
+	require.True(t, o.Daemon, "%+v", o)
+}
+
+// TestARollbackBeforeTheNextBatchNeedsNoDaemon: the image that the next batch would have written is not one that somebody wrote.
+func TestARollbackBeforeTheNextBatchNeedsNoDaemon(t *testing.T) {
+	t.Parallel()
+	config := reads("CONFIG", "metadata.annotations['config']")
+	template := func(version string) *corev1.PodTemplateSpec {
+		out := &corev1.PodTemplateSpec{Spec: *running(launch(0, "1", config), launch(1, "9")).Spec.DeepCopy()}
+		out.Annotations = map[string]string{"config": version}
+		out.Spec.Containers[0].Image, out.Spec.Containers[1].Image = "app:"+version, "side:"+version
+		return out
+	}
+	pod := running(func(p *corev1.Pod) {
+		p.Annotations["config"], p.Spec, p.Spec.NodeName = "1", template("1").Spec, "node-1"
+	})
+	there, why, ok := Diff(template("1"), template("2"), Options{Env: true})
+	require.True(t, ok, why)
+	ps, err := there.Write(pod, "web-2", start)
+	pod = send(t, pod, ps, err)
+	require.Equal(t, []string{"app:1", "side:2"}, []string{pod.Spec.Containers[0].Image, pod.Spec.Containers[1].Image})
+	restart(pod, start)
+
+	back, why, ok := Diff(template("2"), template("1"), Options{Env: true})
+	require.True(t, ok, why)
+	why, ok = back.CanApply(pod, false)
+	require.True(t, ok, why)
+	ps, err = back.Write(pod, "web-1", start)
+	pod = send(t, pod, ps, err)
+	require.Empty(t, RestartRequests(pod))
+	restart(pod, start)
+	require.Equal(t, Outcome{Done: true}, Progress(pod, start))
 }

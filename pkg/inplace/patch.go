@@ -59,7 +59,7 @@ func MarkUnready(pod *corev1.Pod, now time.Time) (podpatch.Patch, error) {
 // ControllerRevision, keys.ControllerRevisionHash at least. Of several containers with launch priorities, the first
 // batch is written. What an earlier update left unwritten is written too.
 func (u Update) Write(pod *corev1.Pod, to map[string]*string, now time.Time) ([]podpatch.Patch, error) {
-	u = remainingOf(pod, recordOf(pod)).all().after(u).trim(pod)
+	u = remainingOf(pod, recordOf(pod)).all().after(u.forDaemon(pod)).trim(pod)
 	first, later := u.split(&pod.Spec)
 	b := podpatch.New(pod)
 	if !u.MetadataOnly() {

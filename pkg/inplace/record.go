@@ -162,7 +162,7 @@ func pendingUpdate(
 		for k, v := range m.Annotations {
 			set(&e.Annotations, k, &v)
 		}
-		if c := container(&pod.Spec, name); c != nil && images[name] == "" && len(e.changedReferences(c)) > 0 {
+		if c := container(&pod.Spec, name); c != nil && len(e.changedReferences(c)) > 0 {
 			set(&e.Env, name, e.changedReferences(c)[0].String())
 		}
 	}
@@ -189,9 +189,6 @@ func (u Update) after(next Update) Update {
 	for name, r := range next.Resources {
 		set(&out.Resources, name, merge(out.Resources[name], r))
 	}
-	for name := range out.Images {
-		delete(out.Env, name) // It restarts anyway.
-	}
 	return out
 }
 
@@ -205,10 +202,12 @@ func overlay[V any](under, over map[string]V) map[string]V {
 	return out
 }
 
-// trim removes from the update what the pod has already.
+// trim removes from the update what the pod has already, and from Env the containers that restart for their image. Metadata
+// that a container of Env reads stays in the update although the pod has it already: somebody may have written it, and the
+// container still has the value that it was started with.
 func (u Update) trim(pod *corev1.Pod) Update {
 	u.Images, u.Resources, u.Env = maps.Clone(u.Images), maps.Clone(u.Resources), maps.Clone(u.Env)
-	u.Labels, u.Annotations = pendingChanges(u.Labels, pod.Labels), pendingChanges(u.Annotations, pod.Annotations)
+	read := map[metadataField]bool{}
 	for c := range containersOf(&pod.Spec) {
 		if u.Images[c.Name] == c.Image {
 			delete(u.Images, c.Name)
@@ -216,21 +215,29 @@ func (u Update) trim(pod *corev1.Pod) Update {
 		if has(c.Resources, u.Resources[c.Name]) {
 			delete(u.Resources, c.Name)
 		}
-		if len(u.changedReferences(c)) == 0 {
+		refs := u.changedReferences(c)
+		if _, restarts := u.Images[c.Name]; restarts || len(refs) == 0 {
 			delete(u.Env, c.Name)
 		}
+		if _, asked := u.Env[c.Name]; asked {
+			for _, r := range refs {
+				read[r.metadataField] = true
+			}
+		}
 	}
+	u.Labels = pendingChanges(u.Labels, pod.Labels, func(k string) bool { return read[metadataField{false, k}] })
+	u.Annotations = pendingChanges(u.Annotations, pod.Annotations, func(k string) bool { return read[metadataField{true, k}] })
 	maps.DeleteFunc(u.Images, func(name, _ string) bool { return container(&pod.Spec, name) == nil })
 	maps.DeleteFunc(u.Resources, func(name string, _ corev1.ResourceRequirements) bool { return container(&pod.Spec, name) == nil })
 	return u
 }
 
-// pendingChanges are the changes that are not made yet.
-func pendingChanges(changes map[string]*string, is map[string]string) map[string]*string {
+// pendingChanges are the changes that are not made yet, and those of the keys to keep.
+func pendingChanges(changes map[string]*string, is map[string]string, keep func(key string) bool) map[string]*string {
 	out := maps.Clone(changes)
 	maps.DeleteFunc(out, func(k string, want *string) bool {
 		v, ok := is[k]
-		return want == nil && !ok || want != nil && ok && v == *want
+		return !keep(k) && (want == nil && !ok || want != nil && ok && v == *want)
 	})
 	return out
 }

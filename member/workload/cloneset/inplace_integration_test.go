@@ -245,27 +245,45 @@ func TestEnvInCluster(t *testing.T) {
 		h := nodelease.Holder{Client: g, Namespace: g.Namespace, Node: node, Identity: "test", Clock: clock.RealClock{}}
 		require.NoError(t, h.Renew(t.Context()))
 	}
-	// The daemons have restarted the containers.
-	g.Await(t, func(set *appsv1beta1.CloneSet) bool {
-		for _, p := range g.Pods(t) {
-			asks := inplace.RestartRequests(p)
-			if len(asks) == 0 {
-				continue
+	asked := map[string]bool{}
+	// updated does what the daemons do when they have restarted containers, until the set is updated.
+	updated := func(config string) func(*appsv1beta1.CloneSet) bool {
+		return func(set *appsv1beta1.CloneSet) bool {
+			for name, p := range g.Pods(t) {
+				asks := inplace.RestartRequests(p)
+				if len(asks) == 0 {
+					continue
+				}
+				asked[name] = true
+				require.Equal(t, config, p.Annotations["config"])
+				c := asks[0][0].Container
+				report, err := inplace.MarshalStarted([]inplace.StartedContainer{{
+					Name: c.Name, ContainerID: p.Status.ContainerStatuses[0].ContainerID,
+					Hashes: inplace.StartedHashes{ExtractedEnvFromMetadataHash: inplace.EnvHash(inplace.MetadataEnv(c, p))},
+				}})
+				require.NoError(t, err)
+				from := p.DeepCopy()
+				p.Annotations[keys.RuntimeContainersMeta] = report
+				require.NoError(t, client.IgnoreNotFound(g.Status().Patch(t.Context(), p, client.MergeFrom(from))))
 			}
-			require.Equal(t, "two", p.Annotations["config"])
-			c := asks[0][0].Container
-			report, err := inplace.MarshalStarted([]inplace.StartedContainer{{
-				Name: c.Name, ContainerID: p.Status.ContainerStatuses[0].ContainerID,
-				Hashes: inplace.StartedHashes{ExtractedEnvFromMetadataHash: inplace.EnvHash(inplace.MetadataEnv(c, p))},
-			}})
-			require.NoError(t, err)
-			from := p.DeepCopy()
-			p.Annotations[keys.RuntimeContainersMeta] = report
-			require.NoError(t, client.IgnoreNotFound(g.Status().Patch(t.Context(), p, client.MergeFrom(from))))
+			return rested(set) && len(set.Status.Conditions) == 0
 		}
-		return rested(set) && len(set.Status.Conditions) == 0
-	})
+	}
+	g.Await(t, updated("two"))
 	g.same(t, before)
+	require.Len(t, asked, 3)
+
+	// Somebody has written the next value to a pod: its container has the former one all the same.
+	clear(asked)
+	hand := slices.Min(slices.Collect(maps.Keys(before)))
+	p := g.Pods(t)[hand]
+	from := p.DeepCopy()
+	p.Annotations["config"] = "three"
+	require.NoError(t, g.Patch(t.Context(), p, client.MergeFrom(from)))
+	g.change(t, reading("three"))
+	g.Await(t, updated("three"))
+	g.same(t, before)
+	require.Len(t, asked, 3, "container app of pod %s too is restarted", hand)
 }
 
 // TestTakeOverInCluster starts the manager on a set that OpenKruise has left in the middle of an update: of four pods with a
