@@ -61,6 +61,8 @@ func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 			return c.Patch(t.Context(), e.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"seen":"yes"}}}`)), client.DryRunAll)
 		}
 	}
+	standing := lease(namespace, "node-1")
+	standing.Annotations = map[string]string{"fleet.kruise.io/other-node-daemon": "kruise-system/kruise-daemon-x"}
 	held := lease(namespace, "node-1")
 	held.Finalizers = []string{"example.com/hold"}
 	series := event(account, account+"-noded-1")
@@ -155,6 +157,7 @@ func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 		{"nor delete it", nil, remove(here), rbac + "delete resource"},
 		{"nor make one", nil, create(pod("default", "new", "node-1")), rbac + "create resource"},
 		{"it makes the Lease of its node", nil, create(lease(namespace, "node-1")), ""},
+		{"and says on it for whom it stands back", nil, create(standing), ""},
 		{"not that of another", nil, create(lease(namespace, "node-3")), "only the Lease of its own node"},
 		{"nor renews that", nil, update(other), "only the Lease of its own node"},
 		{"nor takes it away", nil, remove(other), rbac + "delete resource"},

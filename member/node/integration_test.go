@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
@@ -66,8 +68,23 @@ func (k *kubelet) start(ctx context.Context, key client.ObjectKey, restarted str
 	require.NoError(k.t, k.Status().Update(ctx, &pod))
 }
 
+// left is how many reconciles have left a restart to another daemon.
+func left(t *testing.T) (n float64) {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "flotilla_node_env_waits_total" && m.GetLabel()[0].GetValue() == "OtherDaemon" {
+				n += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return n
+}
+
 // TestIntegrationAnAnnotationBecomesEnv updates an annotation that the container app reads by env, of pods on two nodes of which
-// one has the daemon.
+// one has the daemon, and for a while OpenKruise's as well.
 func TestIntegrationAnAnnotationBecomesEnv(t *testing.T) {
 	t.Parallel()
 	cfg, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()
@@ -79,6 +96,7 @@ func TestIntegrationAnAnnotationBecomesEnv(t *testing.T) {
 	dir := t.TempDir()
 	runtime := fake.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
 	k := &kubelet{Client: api, t: t, runtime: runtime}
+	var there atomic.Bool // OpenKruise's daemon is on node-1
 
 	keysOf := map[string]client.ObjectKey{}
 	for name, node := range map[string]string{"here": "node-1", "there": "node-2", "deployed": "node-1"} {
@@ -103,7 +121,11 @@ func TestIntegrationAnAnnotationBecomesEnv(t *testing.T) {
 		keysOf[name] = client.ObjectKeyFromObject(pod)
 		k.start(t.Context(), keysOf[name], "")
 	}
-	runtime.On("StopContainer", func(id string) { k.start(context.WithoutCancel(t.Context()), keysOf["here"], id) })
+	var contested atomic.Bool
+	runtime.On("StopContainer", func(id string) {
+		contested.Store(contested.Load() || there.Load())
+		k.start(context.WithoutCancel(t.Context()), keysOf["here"], id)
+	})
 
 	mgr, err := ctrl.NewManager(cfg, Restrict(ctrl.Options{
 		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{UsePriorityQueue: new(false)},
@@ -135,6 +157,19 @@ func TestIntegrationAnAnnotationBecomesEnv(t *testing.T) {
 	var lease coordinationv1.Lease
 	require.NoError(t, api.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: nodelease.Name("node-1")}, &lease))
 
+	// OpenKruise's daemon runs on the node as well.
+	other := kruiseDaemon()
+	status := other.Status
+	require.NoError(t, api.Create(t.Context(), other))
+	other.Status = status
+	there.Store(true)
+	require.NoError(t, api.Status().Update(t.Context(), other))
+	said := func() string {
+		require.NoError(t, api.Get(t.Context(), client.ObjectKeyFromObject(&lease), &lease))
+		return lease.Annotations[keys.OtherNodeDaemon]
+	}
+	require.Eventually(t, func() bool { return said() == "default/kruise-daemon-x" }, patience, poll, "the Lease says for whom it stands back")
+
 	// The manager writes all pods alike.
 	record, err := json.Marshal(map[string]any{
 		"revision": "web-2", "updateTimestamp": metav1.Now(), "updateEnvFromMetadata": true,
@@ -148,6 +183,10 @@ func TestIntegrationAnAnnotationBecomesEnv(t *testing.T) {
 		pod.Annotations["config"], pod.Annotations[keys.InPlaceUpdateState] = "two", string(record)
 		require.NoError(t, api.Patch(t.Context(), pod, client.MergeFrom(from)))
 	}
+	require.Eventually(t, func() bool { return left(t) > 0 }, patience, poll, "the restart is left to the other")
+	require.Equal(t, before.Annotations[keys.RuntimeContainersMeta], get("here").Annotations[keys.RuntimeContainersMeta])
+	there.Store(false)
+	require.NoError(t, api.Delete(t.Context(), other, client.GracePeriodSeconds(0)))
 	var after *corev1.Pod
 	require.Eventually(t, func() bool {
 		after = get("here")
@@ -157,6 +196,8 @@ func TestIntegrationAnAnnotationBecomesEnv(t *testing.T) {
 	app, side := after.Status.ContainerStatuses[0], after.Status.ContainerStatuses[1]
 	require.EqualValues(t, 1, app.RestartCount)
 	require.Equal(t, before.Status.ContainerStatuses[1], side, "the other container was left alone")
+	require.False(t, contested.Load(), "nothing was stopped while the other was there")
+	require.Eventually(t, func() bool { return said() == "" }, patience, poll)
 	calls := runtime.Calls()
 	require.Len(t, calls, 2, "one hook and one stop")
 	require.Regexp(t, `^ExecSync app-\d drain$`, calls[0])

@@ -7,7 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/flotilla-io/flotilla/member/node/env"
 	"github.com/flotilla-io/flotilla/pkg/cri"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
@@ -28,15 +30,24 @@ const (
 	ReasonNoRuntime = "NoContainerRuntime"
 	// ReasonRuntime: the daemon has found the node's container runtime again.
 	ReasonRuntime = "ContainerRuntimeFound"
+	// ReasonOther: another node daemon restarts containers of the node, so this one does not.
+	ReasonOther = "OtherNodeDaemon"
+	// ReasonOtherGone: the other node daemon is gone, and this one has gone on.
+	ReasonOtherGone = "OtherNodeDaemonGone"
 )
 
-const actionLook = "LookForRuntime"
+const (
+	actionLook      = "LookForRuntime"
+	actionStandBack = "StandBack"
+)
 
-// keeper polls for container runtimes and renews the Lease while one answers.
+// keeper polls for container runtimes and for another node daemon, and renews the Lease while a runtime answers.
 type keeper struct {
 	runtimes *cri.Runtimes
 	// lease is nil if no controller runs that the manager could rely on.
 	lease *nodelease.Holder
+	// pods reads those of the node.
+	pods client.Reader
 	// node is the object that events refer to.
 	node   *corev1.Node
 	clock  clock.WithTicker
@@ -64,16 +75,46 @@ func (k *keeper) Start(ctx context.Context) error {
 	}
 }
 
-// tick polls the runtimes, reports changes and renews the Lease when that is due.
+// tick polls, reports changes and renews the Lease when that is due, or has something new to say.
 func (k *keeper) tick(ctx context.Context) {
 	err := k.runtimes.Refresh(ctx)
 	if ctx.Err() != nil {
 		return
 	}
 	k.report(ctx, err)
-	if err == nil && k.lease != nil && k.clock.Since(k.renewed) >= renewInterval {
+	if k.lease == nil {
+		return
+	}
+	changed := k.standBack(ctx)
+	if err == nil && (changed || k.clock.Since(k.renewed) >= renewInterval) {
 		k.renew(ctx)
 	}
+}
+
+// standBack looks for another node daemon, which the controllers do as well, and reports whether that has changed.
+func (k *keeper) standBack(ctx context.Context) (changed bool) {
+	log := ctrl.LoggerFrom(ctx)
+	other, err := env.Other(ctx, k.pods)
+	if err != nil {
+		log.Error(err, "Failed to look for another node daemon, retrying")
+		return false
+	}
+	was := k.lease.Other
+	if other == was {
+		return false
+	}
+	k.lease.Other = other
+	if other == "" {
+		otherDaemon.Set(0)
+		log.Info("Went on, because the other node daemon is gone", "pod", was)
+		k.events.Record(k.node, event.Normal(ReasonOtherGone, actionStandBack, "pod %s is gone: containers are restarted by flotilla-noded", was))
+		return true
+	}
+	otherDaemon.Set(1)
+	log.Info("Stood back, because another node daemon restarts containers here", "pod", other)
+	k.events.Record(k.node, event.Normal(ReasonOther, actionStandBack,
+		"pod %s restarts containers whose env has changed and reports on them: flotilla-noded does not while it runs", other))
+	return true
 }
 
 // renew writes the Lease. An error is logged once, when renewals begin to fail.

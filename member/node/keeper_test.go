@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/cri"
 	crifake "github.com/flotilla-io/flotilla/pkg/cri/fake"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
@@ -46,6 +47,7 @@ func TestTheLeaseIsRenewedWhileARuntimeAnswers(t *testing.T) {
 	var sent testkit.Events
 	k := &keeper{
 		runtimes: cri.New(dir, ""), clock: clk, events: &sent, node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}},
+		pods:  api,
 		lease: &nodelease.Holder{Client: api, Namespace: "ships", Node: "node-1", Identity: "noded-x", Clock: clk},
 	}
 	t.Cleanup(k.runtimes.Close)
@@ -89,6 +91,68 @@ func TestTheLeaseIsRenewedWhileARuntimeAnswers(t *testing.T) {
 	require.Len(t, sent.All(), 3)
 }
 
+// kruiseDaemon is a running pod of OpenKruise's daemon on node-1.
+func kruiseDaemon() *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kruise-daemon-x"},
+		Spec: corev1.PodSpec{
+			NodeName: "node-1",
+			Containers: []corev1.Container{{
+				Name: "daemon", Image: "kruise:1", Command: []string{"/kruise-daemon"}, VolumeMounts: []corev1.VolumeMount{{Name: "run", MountPath: "/hostvarrun"}},
+			}},
+			Volumes: []corev1.Volume{{Name: "run", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/run"}}}},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "daemon", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		}}},
+	}
+}
+
+// OpenKruise's daemon runs on the node, and is then uninstalled.
+func TestTheLeaseSaysForWhichDaemonThisOneStandsBack(t *testing.T) {
+	t.Parallel()
+	scheme, err := Scheme()
+	require.NoError(t, err)
+	clk := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	api := fake.NewClientBuilder().WithScheme(scheme).Build()
+	dir := t.TempDir()
+	crifake.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
+	var sent testkit.Events
+	k := &keeper{
+		runtimes: cri.New(dir, ""), clock: clk, events: &sent, node: &corev1.Node{}, pods: api,
+		lease: &nodelease.Holder{Client: api, Namespace: "ships", Node: "node-1", Identity: "noded-x", Clock: clk},
+	}
+	t.Cleanup(k.runtimes.Close)
+	lease := func() (l coordinationv1.Lease) {
+		require.NoError(t, api.Get(t.Context(), client.ObjectKey{Namespace: "ships", Name: nodelease.Name("node-1")}, &l))
+		return l
+	}
+	k.tick(t.Context())
+	require.NotContains(t, lease().Annotations, keys.OtherNodeDaemon)
+
+	other := kruiseDaemon()
+	require.NoError(t, api.Create(t.Context(), other))
+	for range 2 {
+		clk.Step(pollInterval)
+		k.tick(t.Context())
+	}
+	said := lease()
+	require.Equal(t, "default/kruise-daemon-x", said.Annotations[keys.OtherNodeDaemon], "at the next poll, and not when a renewal is due")
+	clk.Step(nodelease.RenewInterval)
+	k.tick(t.Context())
+	require.True(t, said.Spec.RenewTime.Before(lease().Spec.RenewTime), "updates in place go on: the other restarts the containers")
+
+	require.NoError(t, api.Delete(t.Context(), other))
+	clk.Step(pollInterval)
+	k.tick(t.Context())
+	require.NotContains(t, lease().Annotations, keys.OtherNodeDaemon)
+	require.Equal(t, []string{
+		"OtherNodeDaemon: pod default/kruise-daemon-x restarts containers whose env has changed and reports on them: " +
+			"flotilla-noded does not while it runs",
+		"OtherNodeDaemonGone: pod default/kruise-daemon-x is gone: containers are restarted by flotilla-noded",
+	}, sent.Lines())
+}
+
 // A manager relies on the Lease when it requests restarts.
 func TestADaemonWithoutControllersRenewsNoLease(t *testing.T) {
 	t.Parallel()
@@ -123,6 +187,7 @@ func TestFailedRenewalsAreLoggedOnce(t *testing.T) {
 	var sent testkit.Events
 	k := &keeper{
 		runtimes: cri.New(dir, ""), clock: clk, events: &sent, node: &corev1.Node{},
+		pods:  api,
 		lease: &nodelease.Holder{Client: api, Namespace: "ships", Node: "node-1", Identity: "noded-x", Clock: clk},
 	}
 	t.Cleanup(k.runtimes.Close)

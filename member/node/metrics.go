@@ -12,6 +12,10 @@ var (
 		Namespace: metric.Namespace, Subsystem: "node", Name: "runtime_up",
 		Help: "1 while a container runtime of the node answers the daemon, else 0.",
 	})
+	otherDaemon = prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: metric.Namespace, Subsystem: "node", Name: "other_daemon",
+		Help: "1 while another node daemon restarts containers of the node and this one stands back, else 0.",
+	})
 	leaseFailures = prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: metric.Namespace, Subsystem: "node", Name: "lease_failures_total",
 		Help: "Renewals of the node's Lease that failed.",
@@ -23,5 +27,5 @@ func Register(r prometheus.Registerer) error {
 	if err := cri.Register(r); err != nil {
 		return err
 	}
-	return metric.Register(r, runtimeUp, leaseFailures)
+	return metric.Register(r, runtimeUp, otherDaemon, leaseFailures)
 }

@@ -82,7 +82,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	events := event.New(mgr.GetEventRecorder(Component))
-	k := &keeper{runtimes: o.Runtimes, clock: o.Clock, events: events, node: &corev1.Node{
+	k := &keeper{runtimes: o.Runtimes, pods: mgr.GetClient(), clock: o.Clock, events: events, node: &corev1.Node{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{Name: o.Node, UID: uid},
 	}}

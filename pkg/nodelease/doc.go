@@ -9,6 +9,9 @@
 // A manager has one Tracker; each controller that uses it has a Source of its own. The Lease is owned by its Node, and is
 // deleted with it.
 //
+// The Lease is renewed also while the daemon stands back for OpenKruise's, which then does what the manager relies on; an
+// annotation names the other's pod.
+//
 // The Lease is not about the health of the node: the kubelet's own Lease is. A daemon that dies counts as alive for up to
 // LeaseDuration, and requests to it wait for the next daemon.
 package nodelease

@@ -52,6 +52,9 @@ type Holder struct {
 	// Identity is the holder of the Lease, for people: the name of the daemon's pod.
 	Identity string
 	Clock    clock.PassiveClock
+	// Other is the pod, as namespace/name, of another node daemon to which this one leaves the work; empty if there is none. It
+	// may be set between two renewals.
+	Other string
 
 	last *coordinationv1.Lease
 	uid  types.UID
@@ -102,6 +105,10 @@ func (h *Holder) fill(l *coordinationv1.Lease) {
 	l.OwnerReferences = nil
 	if h.uid != "" {
 		l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: h.Node, UID: h.uid}}
+	}
+	delete(l.Annotations, keys.OtherNodeDaemon)
+	if h.Other != "" {
+		metav1.SetMetaDataAnnotation(&l.ObjectMeta, keys.OtherNodeDaemon, h.Other)
 	}
 	seconds := int32(LeaseDuration / time.Second)
 	l.Spec = coordinationv1.LeaseSpec{

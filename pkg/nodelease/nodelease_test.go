@@ -149,3 +149,20 @@ func TestRenew(t *testing.T) {
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(&l), &l))
 	require.Equal(t, uid, l.OwnerReferences[0].UID)
 }
+
+func TestTheLeaseNamesTheOtherDaemon(t *testing.T) {
+	t.Parallel()
+	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).Build()
+	h := &Holder{Client: c, Namespace: "ships", Node: "node-1", Identity: "noded-x", Clock: clocktesting.NewFakePassiveClock(start)}
+	said := func() string {
+		require.NoError(t, h.Renew(t.Context()))
+		var l coordinationv1.Lease
+		require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: "ships", Name: Name("node-1")}, &l))
+		return l.Annotations[keys.OtherNodeDaemon]
+	}
+	require.Empty(t, said())
+	h.Other = "kruise-system/kruise-daemon-x"
+	require.Equal(t, h.Other, said())
+	h = &Holder{Client: c, Namespace: "ships", Node: "node-1", Identity: "noded-y", Clock: clocktesting.NewFakePassiveClock(start)}
+	require.Empty(t, said(), "a daemon that was restarted knows better")
+}

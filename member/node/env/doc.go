@@ -13,6 +13,9 @@
 // The report (keys.RuntimeContainersMeta) is written to pods of our workloads whose containers read metadata by env, and to
 // others where an update to another tag of the same image would otherwise have to wait for the kubelet's report.
 //
+// While OpenKruise's daemon does the same on the node, this one restarts nothing and reports nothing (see Other): two would
+// stop the same containers one after the other, and overwrite each other's reports. It goes on when the other is gone.
+//
 // A container whose restart policy is not Always is never restarted, because nothing would start it again; nor is one that
 // the kubelet is about to restart itself.
 package env

@@ -31,6 +31,8 @@ type observed struct {
 	asked time.Time
 	// tries are the stops so far, by container name, since restarts are requested.
 	tries map[string]try
+	// other is the pod of another node daemon that does this work, empty if there is none.
+	other string
 }
 
 // try is how often a container was stopped, and when last.
@@ -82,8 +84,12 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		r.memory.forget(key)
 		return observed{}, errGone
 	}
+	other, err := Other(ctx, r.Client)
+	if err != nil {
+		return observed{}, err
+	}
 	seen := r.memory.of(&pod, r.Clock.Now())
-	o := observed{pod: &pod, started: map[string]cri.Container{}, asked: seen.asked, tries: seen.tries}
+	o := observed{pod: &pod, started: map[string]cri.Container{}, asked: seen.asked, tries: seen.tries, other: other}
 	for _, c := range inplace.Containers(&pod) {
 		st := inplace.Status(&pod, c.Name)
 		if st == nil || st.ContainerID == "" {
@@ -91,7 +97,6 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		}
 		known, ok := seen.started[st.ContainerID]
 		if !ok {
-			var err error
 			if known, err = r.read(ctx, st.ContainerID, inplace.MetadataEnv(c, &pod)); errors.Is(err, cri.ErrNotFound) {
 				continue // The kubelet will report its successor.
 			} else if err != nil {

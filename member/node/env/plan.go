@@ -37,6 +37,8 @@ const (
 	reasonPolicy reason = "RestartPolicy"
 	// reasonOrder: containers of a higher launch priority are not ready yet.
 	reasonOrder reason = "LaunchPriority"
+	// reasonOther: another node daemon restarts containers here.
+	reasonOther reason = "OtherDaemon"
 )
 
 // planned is what a reconcile is going to do for one pod.
@@ -83,7 +85,21 @@ func plan(o observed, now time.Time) planned {
 			break // Containers of a lower launch priority wait until these are ready.
 		}
 	}
+	if o.other != "" {
+		p.standBack(o.other)
+	}
 	return p
+}
+
+// standBack leaves to another node daemon what was planned, and checks again whether it is still there.
+func (p *planned) standBack(other string) {
+	if p.report == "" && len(p.restart) == 0 {
+		return
+	}
+	for _, s := range p.restart {
+		p.holds = append(p.holds, hold{s.name, reasonOther, fmt.Sprintf("%s, and is left to node daemon %s", s.why, other)})
+	}
+	p.report, p.restart, p.recheck = "", nil, recheckInterval
 }
 
 // planContainer plans for one container whose restart is requested, and reports whether the container has its new values and

@@ -189,6 +189,18 @@ func TestPlan(t *testing.T) {
 			},
 		},
 		{
+			name: "while another node daemon runs, restarts are left to it", env: both, containers: []corev1.Container{app},
+			change: func(o *observed) { o.other = "kruise-system/kruise-daemon-x" },
+			holds: []string{
+				"OtherDaemon: container app was started before env CONFIG changed, and is left to node daemon kruise-system/kruise-daemon-x",
+			},
+			recheck: recheckInterval,
+		},
+		{
+			name: "and reports too", env: map[string]string{"app": "two"}, containers: []corev1.Container{app},
+			change: func(o *observed) { o.other = "kruise-system/kruise-daemon-x" }, recheck: recheckInterval,
+		},
+		{
 			name: "a container of another pod is left alone, whatever the status says", env: both, containers: []corev1.Container{app},
 			change: func(o *observed) {
 				o.started["run://app-0"] = cri.Container{Name: "app", PodUID: "u2", Env: map[string]string{"CONFIG": "one"}}
@@ -225,6 +237,9 @@ func TestPlan(t *testing.T) {
 			require.Equal(t, tc.restart, restarts)
 			require.Equal(t, tc.holds, holds)
 			require.Equal(t, tc.recheck, p.recheck)
+			if o.other != "" {
+				require.Empty(t, p.report)
+			}
 		})
 	}
 }
