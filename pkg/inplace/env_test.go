@@ -173,7 +173,7 @@ func TestWhatSomebodyWroteBeforehand(t *testing.T) {
 
 			mark, err := MarkUnready(p, start)
 			p = apply(t, p, mark, err)
-			ps, err := update.Write(p, "web-2", start)
+			ps, err := update.Write(p, toRevision("web-2"), start)
 			p = send(t, p, ps, err)
 			restart(p, start)
 			var names []string
