@@ -43,7 +43,7 @@ func (d *decider) surgeForUpdate() int {
 		switch by := d.method(p); {
 		case by == methodNone:
 			continue
-		case by == methodRecreate, !d.nonDisruptive(p) && d.goal.MaxUnavailable == 0:
+		case by == methodRecreate, (!d.nonDisruptive(p) || p.outOfService()) && d.goal.MaxUnavailable == 0:
 			n++
 		}
 		t.n--
