@@ -207,7 +207,7 @@ func TestWhatSomebodyWroteBeforeTheNextBatch(t *testing.T) {
 	update := Update{
 		Images: map[string]string{"app": "app:2"}, Labels: map[string]*string{"tier": &two}, Env: map[string]string{"side": "label tier by env TIER"},
 	}
-	ps, err := update.Write(pod, "web-2", start)
+	ps, err := update.Write(pod, toRevision("web-2"), start)
 	pod = send(t, pod, ps, err)
 	require.Equal(t, "one", pod.Labels["tier"])
 	restart(pod, start)
@@ -238,7 +238,7 @@ func TestARollbackBeforeTheNextBatchNeedsNoDaemon(t *testing.T) {
 	})
 	there, why, ok := Diff(template("1"), template("2"), Options{Env: true})
 	require.True(t, ok, why)
-	ps, err := there.Write(pod, "web-2", start)
+	ps, err := there.Write(pod, toRevision("web-2"), start)
 	pod = send(t, pod, ps, err)
 	require.Equal(t, []string{"app:1", "side:2"}, []string{pod.Spec.Containers[0].Image, pod.Spec.Containers[1].Image})
 	restart(pod, start)
@@ -247,7 +247,7 @@ func TestARollbackBeforeTheNextBatchNeedsNoDaemon(t *testing.T) {
 	require.True(t, ok, why)
 	why, ok = back.CanApply(pod, false)
 	require.True(t, ok, why)
-	ps, err = back.Write(pod, "web-1", start)
+	ps, err = back.Write(pod, toRevision("web-1"), start)
 	pod = send(t, pod, ps, err)
 	require.Empty(t, RestartRequests(pod))
 	restart(pod, start)
