@@ -30,8 +30,9 @@ type Update struct {
 	Images map[string]string
 	// Resources are the changed values of cpu and memory, and only these.
 	Resources map[string]corev1.ResourceRequirements
-	// Env has the changed metadata that containers read by env: "annotation config by env CONFIG". Those that get a new
-	// image are restarted for that; the others, the node daemon has to restart.
+	// Env has the changed metadata that containers read by env: "annotation config by env CONFIG". The node daemon has to
+	// restart them. Of containers that get a new image it has any metadata that they read: they are restarted for the
+	// image, unless a pod has that already.
 	Env map[string]string
 	// Labels and Annotations are the changed values; nil removes the key.
 	Labels, Annotations map[string]*string

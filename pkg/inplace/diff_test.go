@@ -318,8 +318,10 @@ func TestCanApply(t *testing.T) {
 			update: Update{Env: env.Env, Images: map[string]string{"app": "app:2"}},
 		},
 		{
-			name: "unless somebody has written it to the pod before", pod: pod(func(p *corev1.Pod) { p.Spec.Containers[0].Image = "app:2" }),
-			update: Update{Env: env.Env, Images: map[string]string{"app": "app:2"}},
+			name: "unless somebody has written it to the pod before", pod: pod(func(p *corev1.Pod) {
+				p.Spec.Containers[0].Image, p.Spec.Containers[0].Env = "app:2", []corev1.EnvVar{reads("TIER", "metadata.labels['tier']")}
+			}),
+			update: Update{Env: env.Env, Images: map[string]string{"app": "app:2"}, Labels: map[string]*string{"tier": new("two")}},
 			why:    "container app reads label tier by env TIER, and its node has no daemon that could restart it",
 		},
 		{

@@ -78,29 +78,49 @@ func (u Update) changedReferences(c *corev1.Container) []reference {
 	})
 }
 
-// addEnv adds the containers that read changed metadata.
+// addEnv adds the containers that read changed metadata, and those with a new image that read any.
 func (u *Update) addEnv(spec *corev1.PodSpec) {
 	for c := range containersOf(spec) {
-		if refs := u.changedReferences(c); len(refs) > 0 {
+		refs := u.changedReferences(c)
+		if len(refs) == 0 && u.Images[c.Name] != "" {
+			refs = references(c)
+		}
+		if len(refs) > 0 {
 			set(&u.Env, c.Name, refs[0].String())
 		}
 	}
 }
 
 // forDaemon returns the update with only those containers in Env that the node daemon has to restart: not those that the
-// kubelet restarts for their new image. If the pod has that image already, because somebody wrote it, the kubelet has
-// restarted the container before, with the former metadata. If it has it because an earlier update was going to write
-// another one later, the container has not been touched, and the metadata that it reads neither.
+// kubelet restarts for their new image. The pod may have that image already. If somebody wrote it, the kubelet has
+// restarted the container before, with the former metadata. If an earlier update was going to write another one later, the
+// container has not been touched, and has what the pod has.
 func (u Update) forDaemon(pod *corev1.Pod) Update {
 	if len(u.Env) == 0 || len(u.Images) == 0 {
 		return u
 	}
-	unwritten := remainingOf(pod, recordOf(pod)).all().Images
+	unwritten := remainingOf(pod, recordOf(pod)).all()
+	all := unwritten.after(u)
 	u.Env = maps.Clone(u.Env)
 	maps.DeleteFunc(u.Env, func(name, _ string) bool {
 		image, changes := u.Images[name]
+		if !changes {
+			return false
+		}
 		c := container(&pod.Spec, name)
-		return changes && (c == nil || c.Image != image || unwritten[name] != "")
+		if c == nil || c.Image != image {
+			return true
+		}
+		if unwritten.Images[name] == "" {
+			return len(u.changedReferences(c)) == 0
+		}
+		return !slices.ContainsFunc(all.changedReferences(c), func(r reference) bool {
+			want := all.Labels[r.key]
+			if r.annotation {
+				want = all.Annotations[r.key]
+			}
+			return *want != r.of(pod.Labels, pod.Annotations)
+		})
 	})
 	return u
 }

@@ -223,13 +223,16 @@ func TestWhatSomebodyWroteBeforeTheNextBatch(t *testing.T) {
 	require.True(t, o.Daemon, "%+v", o)
 }
 
-// TestARollbackBeforeTheNextBatchNeedsNoDaemon: the image that the next batch would have written is not one that somebody wrote.
-func TestARollbackBeforeTheNextBatchNeedsNoDaemon(t *testing.T) {
+// TestARollbackBeforeTheNextBatch takes the image of the next batch back before it is written: somebody else has not written it.
+func TestARollbackBeforeTheNextBatch(t *testing.T) {
 	t.Parallel()
 	config := reads("CONFIG", "metadata.annotations['config']")
-	template := func(version string) *corev1.PodTemplateSpec {
+	template := func(version string, annotation ...string) *corev1.PodTemplateSpec {
 		out := &corev1.PodTemplateSpec{Spec: *running(launch(0, "1", config), launch(1, "9")).Spec.DeepCopy()}
 		out.Annotations = map[string]string{"config": version}
+		for _, a := range annotation {
+			out.Annotations["config"] = a
+		}
 		out.Spec.Containers[0].Image, out.Spec.Containers[1].Image = "app:"+version, "side:"+version
 		return out
 	}
@@ -242,6 +245,21 @@ func TestARollbackBeforeTheNextBatchNeedsNoDaemon(t *testing.T) {
 	pod = send(t, pod, ps, err)
 	require.Equal(t, []string{"app:1", "side:2"}, []string{pod.Spec.Containers[0].Image, pod.Spec.Containers[1].Image})
 	restart(pod, start)
+
+	for _, other := range []string{"2", "3"} {
+		mixed, why, ok := Diff(template("2"), template("1", other), Options{Env: true})
+		require.True(t, ok, why)
+		why, ok = mixed.CanApply(pod, false)
+		require.False(t, ok, "the container was started with 1")
+		require.Contains(t, why, "container app reads annotation config by env CONFIG")
+		ps, err := mixed.Write(pod, "web-3", start)
+		p := send(t, pod, ps, err)
+		restart(p, start)
+		ps, err = Continue(p, start)
+		asks := RestartRequests(send(t, p, ps, err))
+		require.Len(t, asks, 1)
+		require.Equal(t, "app", asks[0][0].Container.Name)
+	}
 
 	back, why, ok := Diff(template("2"), template("1"), Options{Env: true})
 	require.True(t, ok, why)
