@@ -148,7 +148,7 @@ func (s *story) withImage(o *unstructured.Unstructured) {
 	}
 	if first, ok := containers[0].(map[string]any); ok {
 		first["image"], first["imagePullPolicy"] = s.image, string(corev1.PullIfNotPresent) // No registry has it.
-		_ = unstructured.SetNestedSlice(o.Object, containers, path...) // It was one.
+		_ = unstructured.SetNestedSlice(o.Object, containers, path...)
 	}
 }
 

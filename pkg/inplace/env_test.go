@@ -252,7 +252,7 @@ func TestARollbackBeforeTheNextBatch(t *testing.T) {
 		why, ok = mixed.CanApply(pod, false)
 		require.False(t, ok, "the container was started with 1")
 		require.Contains(t, why, "container app reads annotation config by env CONFIG")
-		ps, err := mixed.Write(pod, "web-3", start)
+		ps, err := mixed.Write(pod, toRevision("web-3"), start)
 		p := send(t, pod, ps, err)
 		restart(p, start)
 		ps, err = Continue(p, start)

@@ -33,20 +33,28 @@ func TemplateOf(t *appsv1beta1.SubsetTemplate) (Template, bool) {
 	switch {
 	case t.CloneSetTemplate != nil:
 		m := t.CloneSetTemplate
-		return Template{"cloneSetTemplate", &m.ObjectMeta, m.Spec.Selector,
-			workloadspec.Templates{Pod: &m.Spec.Template, PVCs: m.Spec.VolumeClaimTemplates}}, true
+		return Template{
+			"cloneSetTemplate", &m.ObjectMeta, m.Spec.Selector,
+			workloadspec.Templates{Pod: &m.Spec.Template, PVCs: m.Spec.VolumeClaimTemplates},
+		}, true
 	case t.DeploymentTemplate != nil:
 		m := t.DeploymentTemplate
-		return Template{"deploymentTemplate", &m.ObjectMeta, m.Spec.Selector,
-			workloadspec.Templates{Pod: &m.Spec.Template}}, true
+		return Template{
+			"deploymentTemplate", &m.ObjectMeta, m.Spec.Selector,
+			workloadspec.Templates{Pod: &m.Spec.Template},
+		}, true
 	case t.StatefulSetTemplate != nil:
 		m := t.StatefulSetTemplate
-		return Template{"statefulSetTemplate", &m.ObjectMeta, m.Spec.Selector,
-			workloadspec.Templates{Pod: &m.Spec.Template, PVCs: m.Spec.VolumeClaimTemplates}}, true
+		return Template{
+			"statefulSetTemplate", &m.ObjectMeta, m.Spec.Selector,
+			workloadspec.Templates{Pod: &m.Spec.Template, PVCs: m.Spec.VolumeClaimTemplates},
+		}, true
 	case t.AdvancedStatefulSetTemplate != nil:
 		m := t.AdvancedStatefulSetTemplate
-		return Template{"advancedStatefulSetTemplate", &m.ObjectMeta, m.Spec.Selector,
-			workloadspec.Templates{Pod: &m.Spec.Template, PVCs: m.Spec.VolumeClaimTemplates}}, true
+		return Template{
+			"advancedStatefulSetTemplate", &m.ObjectMeta, m.Spec.Selector,
+			workloadspec.Templates{Pod: &m.Spec.Template, PVCs: m.Spec.VolumeClaimTemplates},
+		}, true
 	}
 	return Template{}, false
 }

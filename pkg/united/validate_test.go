@@ -548,15 +548,18 @@ func TestFaultsThatWereStoredAreWarnings(t *testing.T) {
 		{
 			"a new image", all(adaptive, bounded),
 			func(ud *object) { ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:2" },
-			nil, []string{"spec.topology.subsets: Invalid value: 3: every subset has maxReplicas", "Adaptive is not served yet"},
+			nil,
+			[]string{"spec.topology.subsets: Invalid value: 3: every subset has maxReplicas", "Adaptive is not served yet"},
 		},
 		{
 			"the scale of an autoscaler", adaptive, func(ud *object) { ud.Spec.Replicas = ptr.To[int32](20) },
-			nil, []string{"Adaptive is not served yet"},
+			nil,
+			[]string{"Adaptive is not served yet"},
 		},
 		{
 			"another fault", adaptive, func(ud *object) { ud.Spec.Replicas = ptr.To[int32](-1) },
-			[]string{"spec.replicas: Invalid value: -1"}, []string{"Adaptive is not served yet"},
+			[]string{"spec.replicas: Invalid value: -1"},
+			[]string{"Adaptive is not served yet"},
 		},
 		{"the fault that a change makes", func(*object) {}, adaptive, []string{"Adaptive is not served yet"}, nil},
 	} {

@@ -116,7 +116,7 @@ func podTemplates() *rapid.Generator[*corev1.PodTemplateSpec] {
 				}).Draw(t, "policy")
 			}
 			for i := range rapid.IntRange(0, 2).Draw(t, "ports") {
-				c.Ports = append(c.Ports, corev1.ContainerPort{ContainerPort: int32(80 + i)}) //nolint:gosec // 80 or 81.
+				c.Ports = append(c.Ports, corev1.ContainerPort{ContainerPort: int32(80 + i)})
 			}
 			if maybe("env") {
 				c.Env = []corev1.EnvVar{
