@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -62,7 +63,7 @@ func fromFlags(flags genericclioptions.RESTClientGetter) (conn, error) {
 		return conn{}, fmt.Errorf("read the kubeconfig: %w", err)
 	}
 	s := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(s), fleetv1alpha1.AddToScheme(s)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(s), apiextensionsv1.AddToScheme(s), fleetv1alpha1.AddToScheme(s)); err != nil {
 		return conn{}, err
 	}
 	c, err := client.NewWithWatch(cfg, client.Options{Scheme: s})
@@ -108,6 +109,7 @@ func root(open connect) *cobra.Command {
 		return nil
 	}
 	connected := func() (conn, error) { return open(flags) }
-	cmd.AddCommand(clusterCommand(connected), rolloutCommand(connected), setCommand(connected), scaleCommand(connected))
+	cmd.AddCommand(clusterCommand(connected), rolloutCommand(connected), setCommand(connected), scaleCommand(connected),
+		migrateCommand(connected))
 	return cmd
 }

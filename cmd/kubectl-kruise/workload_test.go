@@ -12,7 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -119,10 +121,18 @@ func clusterBuilder(t *testing.T, objects ...client.Object) *ctrlfake.ClientBuil
 	t.Helper()
 	s := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(s))
+	require.NoError(t, apiextensionsv1.AddToScheme(s))
 	require.NoError(t, appsv1beta1.AddToScheme(s))
 	require.NoError(t, appsv1alpha1.AddToScheme(s))
 	b := ctrlfake.NewClientBuilder().WithScheme(s).WithStatusSubresource()
+	for _, o := range []client.Object{&appsv1.Deployment{}, &appsv1.DaemonSet{}, &coordinationv1.Lease{}, &corev1.ConfigMap{}} {
+		b.WithIndex(o, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} })
+	}
 	for _, o := range objects { // Tests share them, and Build writes to them.
+		if gvk := o.GetObjectKind().GroupVersionKind(); !gvk.Empty() && !s.Recognizes(gvk) {
+			s.AddKnownTypeWithName(gvk, &unstructured.Unstructured{})
+			s.AddKnownTypeWithName(gvk.GroupVersion().WithKind(gvk.Kind+"List"), &unstructured.UnstructuredList{})
+		}
 		b.WithObjects(o.DeepCopyObject().(client.Object))
 	}
 	return b

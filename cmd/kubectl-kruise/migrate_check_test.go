@@ -1,0 +1,478 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/yaml"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/pods"
+)
+
+// crd is as OpenKruise's chart installs it: two versions, of which v1beta1 is stored, and a conversion webhook.
+func crd(kind, plural string, change ...func(*apiextensionsv1.CustomResourceDefinition)) *apiextensionsv1.CustomResourceDefinition {
+	of := group
+	if kind == "PodUnavailableBudget" {
+		of = "policy.kruise.io"
+	}
+	out := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + of},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: of, Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, Plural: plural},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1alpha1", Served: true}, {Name: "v1beta1", Served: true, Storage: true}},
+		},
+		Status: apiextensionsv1.CustomResourceDefinitionStatus{StoredVersions: []string{"v1beta1"}},
+	}
+	for _, c := range change {
+		c(out)
+	}
+	return out
+}
+
+func converted(d *apiextensionsv1.CustomResourceDefinition) {
+	d.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook: &apiextensionsv1.WebhookConversion{ClientConfig: &apiextensionsv1.WebhookClientConfig{
+			Service: &apiextensionsv1.ServiceReference{Namespace: "kruise-system", Name: oldWebhooks},
+		}},
+	}
+}
+
+func byHelm(name, namespace string) func(*apiextensionsv1.CustomResourceDefinition) {
+	return func(d *apiextensionsv1.CustomResourceDefinition) {
+		d.Labels = map[string]string{helmManagedBy: "Helm"}
+		if name == "flotilla-member" {
+			d.Labels["app.kubernetes.io/part-of"] = "flotilla"
+		}
+		d.Annotations = map[string]string{helmRelease: name, helmNamespace: namespace}
+	}
+}
+
+// sample is an object of a kind that is not served.
+func sample(kind, version, name string) client.Object {
+	o := &unstructured.Unstructured{}
+	of := group
+	if kind == "PodUnavailableBudget" {
+		of = "policy.kruise.io"
+	}
+	o.SetGroupVersionKind(schema.GroupVersionKind{Group: of, Version: version, Kind: kind})
+	o.SetName(name)
+	o.SetNamespace("default")
+	return o
+}
+
+// endpoints are those of the Service of OpenKruise's webhooks.
+func endpoints(ready bool) []client.Object {
+	meta := metav1.ObjectMeta{Namespace: "kruise-system", Name: oldWebhooks, Labels: map[string]string{discoveryv1.LabelServiceName: oldWebhooks}}
+	return []client.Object{
+		&corev1.Service{ObjectMeta: meta},
+		&discoveryv1.EndpointSlice{ObjectMeta: meta, Endpoints: []discoveryv1.Endpoint{{Conditions: discoveryv1.EndpointConditions{Ready: &ready}}}},
+	}
+}
+
+func podHook() *admissionv1.MutatingWebhookConfiguration {
+	rule := func(of, resource string) []admissionv1.RuleWithOperations {
+		return []admissionv1.RuleWithOperations{{Rule: admissionv1.Rule{APIGroups: []string{of}, Resources: []string{resource}}}}
+	}
+	at := admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "kruise-system", Name: oldWebhooks}}
+	return &admissionv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "kruise-mutating-webhook-configuration"},
+		Webhooks: []admissionv1.MutatingWebhook{
+			{Name: "mpod.kb.io", ClientConfig: at, Rules: rule("", "pods")},
+			{Name: "mcloneset.kb.io", ClientConfig: at, Rules: rule(group, "clonesets")},
+			{Name: "msidecarset.kb.io", ClientConfig: at, Rules: rule(group, "sidecarsets"), FailurePolicy: new(admissionv1.Ignore)},
+		},
+	}
+}
+
+// foreignHook is somebody else's, of a Service that is gone, for our kinds or for others.
+func foreignHook(of string) *admissionv1.ValidatingWebhookConfiguration {
+	return &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "policy"},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name:         "policy.example.com",
+			ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "policy", Name: "policy"}},
+			Rules:        []admissionv1.RuleWithOperations{{Rule: admissionv1.Rule{APIGroups: []string{of}, Resources: []string{"*"}}}},
+		}},
+	}
+}
+
+func managerOf(name, namespace string, ready int32) client.Object {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(2))}, Status: appsv1.DeploymentStatus{ReadyReplicas: ready},
+	}
+}
+
+func nodeDaemon(name, namespace string) client.Object {
+	return &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+		Status:     appsv1.DaemonSetStatus{DesiredNumberScheduled: 3, NumberReady: 3},
+	}
+}
+
+func lease(renewed time.Duration) client.Object {
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: oldLease, Namespace: "kruise-system"},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: new("manager-0"), LeaseDurationSeconds: new(int32(15)),
+			RenewTime: &metav1.MicroTime{Time: created.Add(time.Hour - renewed)},
+		},
+	}
+}
+
+// helmSecret is a release as helm stores it.
+func helmSecret(t *testing.T, chart, name, namespace string, revision int, status, manifest string) client.Object {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{
+		"name": name, "version": revision, "manifest": manifest,
+		"chart": map[string]any{"metadata": map[string]any{"name": chart, "version": "1.9.0"}},
+		"hooks": []map[string]any{{"kind": "Job", "events": []string{"pre-delete"}}, {"kind": "ClusterRole", "events": []string{"pre-delete"}}},
+	})
+	require.NoError(t, err)
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	_, err = w.Write(body)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("sh.helm.release.v1.%s.v%d", name, revision), Namespace: namespace,
+			Labels: map[string]string{"owner": "helm", "name": name, "status": status},
+		},
+		Type: "helm.sh/release.v1", Data: map[string][]byte{"release": []byte(base64.StdEncoding.EncodeToString(zipped.Bytes()))},
+	}
+}
+
+// manifest has CRDs, those with a + in front with the annotation that keeps them.
+func manifest(names ...string) string {
+	docs := []string{"apiVersion: v1\nkind: Namespace\nmetadata:\n  name: kruise-system\n"}
+	for _, name := range names {
+		name, keep := strings.CutPrefix(name, "+")
+		doc := "# Source: kruise/templates/crd.yaml\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: " + name + "\n"
+		if keep {
+			doc += "  annotations:\n    helm.sh/resource-policy: keep\n"
+		}
+		docs = append(docs, doc)
+	}
+	return strings.Join(docs, "---\n")
+}
+
+// failingLists makes lists of a kind in these versions fail, as without its conversion webhook.
+func failingLists(kind string, versions ...string) interceptor.Funcs {
+	return interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		gvk := list.GetObjectKind().GroupVersionKind()
+		for _, v := range versions {
+			if gvk.Kind == kind+"List" && gvk.Version == v {
+				return errors.New("conversion webhook failed: service \"kruise-webhook-service\" not found")
+			}
+		}
+		return c.List(ctx, list, options...)
+	}}
+}
+
+func TestMigrateCheck(t *testing.T) {
+	t.Parallel()
+	sidecars := func(change ...func(*apiextensionsv1.CustomResourceDefinition)) client.Object {
+		return crd("SidecarSet", "sidecarsets", append(change, converted)...)
+	}
+	clones := crd("CloneSet", "clonesets", byHelm("flotilla-member", "flotilla-system"))
+	member := helmSecret(t, "flotilla-member", "flotilla-member", "flotilla-system", 1, "deployed", manifest("+clonesets.apps.kruise.io"))
+	both := func(d *apiextensionsv1.CustomResourceDefinition) {
+		d.Status.StoredVersions = []string{"v1alpha1", "v1beta1"}
+	}
+	const none = `kubectl patch crd sidecarsets.apps.kruise.io --type merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`
+	for _, c := range []struct {
+		name    string
+		objects []client.Object
+		broken  interceptor.Funcs
+		// want has LEVEL REASON OBJECT of each finding, and says is in the output.
+		want []string
+		says []string
+	}{
+		{name: "nothing is there", says: []string{"Nothing of OpenKruise was found."}},
+		{
+			name:    "a conversion webhook whose Service is gone, all objects in the stored version",
+			objects: []client.Object{sidecars(), sample("SidecarSet", "v1beta1", "a"), sample("SidecarSet", "v1beta1", "b")},
+			want:    []string{"Block ConversionUnreachable crd sidecarsets.apps.kruise.io", "Warn KindNotServed crd sidecarsets.apps.kruise.io"},
+			says: []string{
+				"Service kruise-system/kruise-webhook-service, which does not exist: lists in versions other than v1beta1 fail",
+				"All objects are stored in v1beta1, so they need no conversion", none, "2 objects; Flotilla does not serve the kind",
+			},
+		},
+		{
+			name:    "its pods are gone",
+			objects: append(endpoints(false), sidecars(), sample("SidecarSet", "v1beta1", "a")),
+			want:    []string{"Block ConversionUnreachable crd sidecarsets.apps.kruise.io", "Warn KindNotServed crd sidecarsets.apps.kruise.io"},
+			says:    []string{"which has no ready endpoint", none},
+		},
+		{
+			name:    "it answers",
+			objects: append(endpoints(true), sidecars(), sample("SidecarSet", "v1beta1", "a")),
+			want:    []string{"Warn KindNotServed crd sidecarsets.apps.kruise.io"},
+		},
+		{
+			name:    "there are no objects, which needs no conversion",
+			objects: []client.Object{sidecars()},
+			want:    []string{"Warn ConversionUnreachable crd sidecarsets.apps.kruise.io"},
+			says:    []string{"there are no objects", "kubectl delete crd sidecarsets.apps.kruise.io"},
+		},
+		{
+			name:    "all objects are stored in the old version",
+			objects: []client.Object{sidecars(both), sample("SidecarSet", "v1alpha1", "a")},
+			broken:  failingLists("SidecarSet", "v1beta1"),
+			want: []string{
+				"Block ConversionUnreachable crd sidecarsets.apps.kruise.io", "Warn KindNotServed crd sidecarsets.apps.kruise.io",
+				"Info StoredVersions crd sidecarsets.apps.kruise.io",
+			},
+			says: []string{"All objects are stored in v1alpha1", "kubectl get sidecarsets.v1alpha1.apps.kruise.io -A -o yaml > sidecarsets.yaml\n" + none},
+		},
+		{
+			name:    "both versions were stored once, and all objects are stored in the present one",
+			objects: []client.Object{sidecars(both), sample("SidecarSet", "v1beta1", "a")},
+			broken:  failingLists("SidecarSet", "v1alpha1"),
+			want: []string{
+				"Block ConversionUnreachable crd sidecarsets.apps.kruise.io", "Warn KindNotServed crd sidecarsets.apps.kruise.io",
+				"Info StoredVersions crd sidecarsets.apps.kruise.io",
+			},
+			says: []string{"All objects are stored in v1beta1, so they need no conversion", "\n" + none},
+		},
+		{
+			name:    "objects are stored in both versions",
+			objects: []client.Object{sidecars(both)},
+			broken:  failingLists("SidecarSet", "v1alpha1", "v1beta1"),
+			want:    []string{"Block ConversionUnreachable crd sidecarsets.apps.kruise.io", "Info StoredVersions crd sidecarsets.apps.kruise.io"},
+			says:    []string{"lists fail in every version", "Objects are stored in v1alpha1 and v1beta1", "start OpenKruise's manager again", none},
+		},
+		{
+			name:    "a kind that we serve is converted by our manager once it is installed",
+			objects: []client.Object{crd("CloneSet", "clonesets", converted), demo()},
+			want: []string{
+				"Block ConversionUnreachable crd clonesets.apps.kruise.io", "Warn NotInRelease crds of apps.kruise.io", "Warn NoManager cluster",
+			},
+			says: []string{"# install chart flotilla-member, whose manager converts them", "belong to no release", "no manager acts on 1 CloneSets"},
+		},
+		{
+			name:    "webhooks that refuse requests",
+			objects: []client.Object{podHook(), foreignHook("apps.kruise.io")},
+			want: []string{
+				"Block WebhookUnreachable mutatingwebhookconfiguration kruise-mutating-webhook-configuration",
+				"Block WebhookUnreachable validatingwebhookconfiguration policy",
+			},
+			says: []string{
+				"requests for clonesets, pods are refused", "kubectl delete mutatingwebhookconfiguration kruise-mutating-webhook-configuration",
+				"# find out why Service policy/policy does not answer",
+			},
+		},
+		{
+			name:    "webhooks that answer, and somebody else's for other groups",
+			objects: append(endpoints(true), podHook(), foreignHook("batch")),
+			says:    []string{"Nothing of OpenKruise was found."},
+		},
+		{
+			name: "OpenKruise runs, by helm",
+			objects: append(endpoints(true), crd("CloneSet", "clonesets", converted, byHelm("kruise", "default")), sidecars(byHelm("kruise", "default")),
+				demo(), sample("SidecarSet", "v1beta1", "a"), managerOf(oldManager, "kruise-system", 2), nodeDaemon(oldDaemon, "kruise-system"), lease(0),
+				helmSecret(t, "kruise", "kruise", "default", 1, "superseded", manifest()),
+				helmSecret(t, "kruise", "kruise", "default", 2, "deployed", manifest("clonesets.apps.kruise.io", "sidecarsets.apps.kruise.io")),
+				helmSecret(t, "other", "other", "default", 1, "deployed", manifest("things.example.com"))),
+			want: []string{
+				"Block ReleaseDeletesCRDs release default/kruise", "Warn NotInRelease crds of apps.kruise.io",
+				"Warn KindNotServed crd sidecarsets.apps.kruise.io", "Info Installed deployment kruise-system/kruise-controller-manager",
+				"Info Installed daemonset kruise-system/kruise-daemon", "Info Leads lock kruise-manager",
+			},
+			says: []string{
+				"chart kruise 1.9.0: deleting it deletes its 2 CRDs, with all 2 objects and their pods", "2 of 2 pods are ready",
+				"kubectl annotate --overwrite crd clonesets.apps.kruise.io sidecarsets.apps.kruise.io helm.sh/resource-policy=keep\n" +
+					"helm upgrade kruise openkruise/kruise --version 1.9.0 --namespace default --reuse-values --set crds.managed=false\n",
+				"helm uninstall kruise --namespace default --no-hooks", "belong to release default/kruise: helm refuses",
+				"a manager of OpenKruise leads: manager-0",
+			},
+		},
+		{
+			name: "an annotation on the CRD does not count, what the release has stored does",
+			objects: []client.Object{
+				clones, member, managerOf(ourManager, "flotilla-system", 2),
+				helmSecret(t, "kruise", "kruise", "default", 2, "deployed", manifest("clonesets.apps.kruise.io")),
+			},
+			want: []string{
+				"Block ReleaseDeletesCRDs release default/kruise", "Info ReleaseKeepsCRDs release flotilla-system/flotilla-member",
+				"Info Installed deployment flotilla-system/flotilla-member",
+			},
+		},
+		{
+			name: "both managers and both daemons run",
+			objects: []client.Object{
+				clones, member, demo(), managerOf(ourManager, "flotilla-system", 2), managerOf(oldManager, "kruise-system", 1),
+				nodeDaemon(oldDaemon, "kruise-system"), nodeDaemon(ourDaemon, "flotilla-system"),
+			},
+			want: []string{
+				"Block TwoManagers cluster", "Warn TwoDaemons cluster", "Info ReleaseKeepsCRDs release flotilla-system/flotilla-member",
+				"Info Installed deployment kruise-system/kruise-controller-manager", "Info Installed deployment flotilla-system/flotilla-member",
+				"Info Installed daemonset kruise-system/kruise-daemon", "Info Installed daemonset flotilla-system/flotilla-noded",
+			},
+			says: []string{
+				"kubectl delete --ignore-not-found validatingwebhookconfiguration kruise-validating-webhook-configuration\n" +
+					"kubectl scale deployment kruise-controller-manager --namespace kruise-system --replicas 0\n",
+				"kubectl delete daemonset kruise-daemon --namespace kruise-system",
+			},
+		},
+		{
+			name:    "an old manager that runs elsewhere is known by its lock",
+			objects: []client.Object{clones, member, managerOf(ourManager, "flotilla-system", 2), lease(10 * time.Second)},
+			want: []string{
+				"Block TwoManagers cluster", "Info ReleaseKeepsCRDs release flotilla-system/flotilla-member",
+				"Info Installed deployment flotilla-system/flotilla-member", "Info Leads lock kruise-manager",
+			},
+		},
+		{
+			name: "an old lock in a ConfigMap counts too",
+			objects: []client.Object{clones, member, managerOf(ourManager, "flotilla-system", 2), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+				Name: oldLease, Namespace: "kruise-system", Annotations: map[string]string{
+					"control-plane.alpha.kubernetes.io/leader": `{"holderIdentity":"manager-1","leaseDurationSeconds":15,"renewTime":"2026-01-02T04:04:00Z"}`,
+				},
+			}}},
+			want: []string{
+				"Block TwoManagers cluster", "Info ReleaseKeepsCRDs release flotilla-system/flotilla-member",
+				"Info Installed deployment flotilla-system/flotilla-member", "Info Leads lock kruise-manager",
+			},
+			says: []string{"a manager of OpenKruise leads: manager-1"},
+		},
+		{
+			name:    "after the move",
+			objects: []client.Object{clones, member, demo(), managerOf(ourManager, "flotilla-system", 2), managerOf(oldManager, "kruise-system", 0), lease(time.Minute)},
+			want: []string{
+				"Info ReleaseKeepsCRDs release flotilla-system/flotilla-member", "Info Installed deployment kruise-system/kruise-controller-manager",
+				"Info Installed deployment flotilla-system/flotilla-member",
+			},
+		},
+		{
+			name: "features that are not served",
+			objects: []client.Object{
+				clones, member, managerOf(ourManager, "flotilla-system", 2),
+				demo(func(set *appsv1beta1.CloneSet) {
+					set.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "KRUISE_CONTAINER_PRIORITY", Value: "1"}}
+					set.Spec.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy = &pods.InPlaceUpdateStrategy{
+						ImagePreDownloadTimeoutSeconds: new(int32(60)),
+					}
+				}),
+				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"policy.kruise.io/delete-protection": "Cascading"}}},
+				&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{
+					Name: "db", Namespace: "shop", Labels: map[string]string{"policy.kruise.io/delete-protection": "Always"},
+					Annotations: map[string]string{"kruise.io/auto-generate-persistent-pod-state": "true"},
+				}},
+				&batchv1.CronJob{
+					ObjectMeta: metav1.ObjectMeta{Name: "report", Namespace: "shop"},
+					Spec: batchv1.CronJobSpec{JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+						ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"apps.kruise.io/using-enhanced-liveness": "true"}},
+						Spec: corev1.PodSpec{Containers: []corev1.Container{{
+							Name: "proxy", Env: []corev1.EnvVar{{Name: "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", Value: "true"}},
+						}}},
+					}}}},
+				},
+			},
+			want: []string{
+				"Warn FeatureNotServed Namespace shop", "Warn FeatureNotServed CloneSet default/demo", "Warn FeatureNotServed CronJob shop/report",
+				"Warn FeatureNotServed StatefulSet shop/db", "Warn FeatureNotServed CloneSet default/demo", "Warn FeatureNotServed CronJob shop/report",
+				"Info ReleaseKeepsCRDs release flotilla-system/flotilla-member", "Info Installed deployment flotilla-system/flotilla-member",
+			},
+			says: []string{
+				"protection against deletion (label policy.kruise.io/delete-protection), in 2 objects", "launch priority, in 1 objects",
+				"termination of sidecars in jobs, in 1", "generated PersistentPodState, in 1", "pre-download of images, in 1", "enhanced liveness probes, in 1",
+			},
+		},
+		{
+			name: "what OpenKruise makes for itself is not missed, and unknown kinds are",
+			objects: []client.Object{
+				crd("NodeImage", "nodeimages"), sample("NodeImage", "v1beta1", "n1"), crd("PodUnavailableBudget", "podunavailablebudgets"),
+				sample("PodUnavailableBudget", "v1beta1", "p"), crd("GameSet", "gamesets"), sample("GameSet", "v1beta1", "g"),
+			},
+			want: []string{
+				"Warn KindNotServed crd gamesets.apps.kruise.io", "Warn KindNotServed crd podunavailablebudgets.policy.kruise.io",
+				"Info KindNotServed crd nodeimages.apps.kruise.io",
+			},
+			says: []string{"nothing acts on them", "no deletion, eviction or update of pods is refused", "made by OpenKruise's manager for its own use"},
+		},
+		{
+			name:    "what may not be read is said",
+			objects: []client.Object{clones, managerOf(ourManager, "flotilla-system", 2)},
+			broken: interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				if _, ok := list.(*corev1.SecretList); ok {
+					return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("no"))
+				}
+				return c.List(ctx, list, options...)
+			}},
+			want: []string{"Warn NotChecked cluster", "Info Installed deployment flotilla-system/flotilla-member"},
+			says: []string{"could not be read, so what depends on it was not checked: Secrets in which helm stores releases: secrets is forbidden"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			k := clusterBuilder(t, c.objects...).WithInterceptorFuncs(c.broken).Build()
+			out, err := run(t, k, "migrate", "check")
+			for _, says := range c.says {
+				require.Contains(t, out, says)
+			}
+			data, failed := run(t, k, "migrate", "check", "-o", "json")
+			require.Equal(t, err, failed)
+			var found checkOutput
+			require.NoError(t, json.Unmarshal([]byte(data), &found))
+			var got []string
+			for _, f := range found.Findings {
+				got = append(got, fmt.Sprintf("%s %s %s", f.Level, f.Reason, f.Object))
+			}
+			require.Equal(t, c.want, got, out)
+			blocks := len(c.want) > 0 && strings.HasPrefix(c.want[0], "Block")
+			require.Equal(t, blocks, found.Blocked)
+			if blocks {
+				require.ErrorContains(t, err, "findings block")
+			} else {
+				require.NoError(t, err)
+			}
+		})
+	}
+}
+
+func TestMigrateCheckPrints(t *testing.T) {
+	t.Parallel()
+	k := clusterBuilder(t, crd("SidecarSet", "sidecarsets", converted), sample("SidecarSet", "v1beta1", "a"), podHook(),
+		managerOf(ourManager, "flotilla-system", 2)).Build()
+	table, err := run(t, k, "migrate", "check")
+	require.EqualError(t, err, "2 of 4 findings block")
+	golden(t, "migrate-check", table)
+	text, err := run(t, k, "migrate", "check", "-o", "yaml")
+	require.EqualError(t, err, "2 of 4 findings block")
+	var fromYAML, fromJSON checkOutput
+	require.NoError(t, yaml.Unmarshal([]byte(text), &fromYAML))
+	text, err = run(t, k, "migrate", "check", "-o", "json")
+	require.Error(t, err)
+	require.NoError(t, json.Unmarshal([]byte(text), &fromJSON))
+	require.Equal(t, fromJSON, fromYAML)
+	require.Len(t, fromYAML.Findings, 4)
+
+	_, err = run(t, k, "migrate", "check", "-o", "name")
+	require.EqualError(t, err, "--output=name: write json or yaml")
+}

@@ -1,0 +1,385 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+// level is how bad a finding is.
+type level string
+
+const (
+	// block is what must be dealt with before the move goes on: requests fail, or the next step would delete objects.
+	block level = "Block"
+	// warn is what will not work, or not as before.
+	warn level = "Warn"
+	// info is what the user should know.
+	info level = "Info"
+)
+
+// finding is one fact about a cluster, and what to do.
+type finding struct {
+	Level level `json:"level"`
+	// Reason is a word for programs, and Object is what it is about, as KIND NAME or KIND NAMESPACE/NAME.
+	Reason  string `json:"reason"`
+	Object  string `json:"object"`
+	Message string `json:"message"`
+	// Do are the commands to run, in this order; a line that begins with # says what there is no command for.
+	Do []string `json:"do,omitempty"`
+}
+
+// judge turns what there is into findings, the worst first.
+func (in *installation) judge() []finding {
+	out := slices.Concat(in.conversions(), in.unreachable(), in.owners(), in.adoption(), in.running(), in.kinds(), in.features(),
+		in.versions())
+	for _, what := range in.unread {
+		out = append(out, finding{
+			Level: warn, Reason: "NotChecked", Object: "cluster", Message: "could not be read, so what depends on it was not checked: " + what,
+		})
+	}
+	weight := map[level]int{block: 0, warn: 1, info: 2}
+	slices.SortStableFunc(out, func(a, b finding) int { return cmp.Compare(weight[a.Level], weight[b.Level]) })
+	return out
+}
+
+// conversions are the CRDs whose conversion webhook can't be reached.
+func (in *installation) conversions() []finding {
+	var out []finding
+	for _, d := range in.crds {
+		if d.conversion == nil {
+			continue
+		}
+		f := finding{
+			Level: block, Reason: "ConversionUnreachable", Object: "crd " + d.name,
+			Message: fmt.Sprintf("objects are converted by Service %s, %s", d.conversion.service, d.conversion.why),
+		}
+		const stalls = ", and with the lists garbage collection and the deletion of namespaces"
+		none := `kubectl patch crd ` + d.name + ` --type merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`
+		switch {
+		case d.served():
+			f.Message += ": reads and writes in versions other than the stored one fail" + stalls
+			f.Do = []string{"# install chart flotilla-member, whose manager converts them, or find out why its pods are not ready"}
+		case d.objects == 0:
+			f.Level = warn
+			f.Message += "; there are no objects"
+			f.Do = []string{"kubectl delete crd " + d.name}
+		case d.listed == d.storage, slices.Equal(d.stored, []string{d.storage}):
+			f.Message += fmt.Sprintf(": lists in versions other than %s fail%s. All objects are stored in %s, so they need no conversion",
+				d.storage, stalls, d.storage)
+			f.Do = []string{none}
+		case d.objects > 0:
+			f.Message += fmt.Sprintf(": lists in versions other than %s fail%s. All objects are stored in %s; without conversion, "+
+				"fields that %s has at another place are lost at the next write", d.listed, stalls, d.listed, d.storage)
+			plural := strings.TrimSuffix(d.name, "."+d.group)
+			f.Do = []string{fmt.Sprintf("kubectl get %s.%s.%s -A -o yaml > %s.yaml", plural, d.listed, d.group, plural), none}
+		default:
+			f.Message += fmt.Sprintf(": lists fail in every version%s. Objects are stored in %s; without conversion, fields that "+
+				"%s has at another place are lost at the next write", stalls, strings.Join(d.stored, " and "), d.storage)
+			f.Do = []string{"# to convert them first, start OpenKruise's manager again, and write each object once", none}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// unreachable are the webhook configurations that refuse requests.
+func (in *installation) unreachable() []finding {
+	out := make([]finding, 0, len(in.hooks))
+	for _, h := range in.hooks {
+		f := finding{
+			Level: block, Reason: "WebhookUnreachable", Object: h.object,
+			Message: fmt.Sprintf("calls Service %s, %s, with failurePolicy Fail: requests for %s are refused", h.fault.service, h.fault.why,
+				strings.Join(h.refused, ", ")),
+		}
+		if h.fault.service.Name == oldWebhooks {
+			f.Do = []string{"kubectl delete " + h.object}
+		} else {
+			f.Do = []string{fmt.Sprintf("# find out why Service %s does not answer", h.fault.service)}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// owners are the releases that delete CRDs, and with them all objects and their pods.
+func (in *installation) owners() []finding {
+	var out []finding
+	for _, r := range in.releases {
+		objects := 0
+		for _, d := range in.crds {
+			if slices.Contains(r.deletes, d.name) {
+				objects += max(d.objects, 0)
+			}
+		}
+		chart := fmt.Sprintf("chart %s %s", r.chart, r.version)
+		switch {
+		case len(r.deletes) == 0:
+			out = append(out, finding{
+				Level: info, Reason: "ReleaseKeepsCRDs", Object: "release " + r.String(),
+				Message: fmt.Sprintf("%s, has %d CRDs and keeps them when it is deleted", chart, len(r.keeps)),
+			})
+		case r.chart != "kruise":
+			out = append(out, finding{
+				Level: warn, Reason: "ReleaseDeletesCRDs", Object: "release " + r.String(),
+				Message: fmt.Sprintf("%s: deleting it deletes its CRDs, with all %d objects and their pods: %s", chart, objects,
+					strings.Join(r.deletes, ", ")),
+			})
+		default:
+			out = append(out, r.release(chart, objects))
+		}
+	}
+	return out
+}
+
+// release says how to take the CRDs out of OpenKruise's release. Helm keeps what leaves a release by an upgrade if the
+// object has the annotation, and what leaves it by an uninstall only if the manifest had it.
+func (r release) release(chart string, objects int) finding {
+	f := finding{
+		Level: block, Reason: "ReleaseDeletesCRDs", Object: "release " + r.String(),
+		Message: fmt.Sprintf("%s: deleting it deletes its %d CRDs, with all %d objects and their pods; annotations on the CRDs do not "+
+			"prevent it, because helm goes by what the release has stored", chart, len(r.deletes), objects),
+		Do: []string{
+			"kubectl annotate --overwrite crd " + strings.Join(r.deletes, " ") + " " + helmPolicy + "=keep",
+			fmt.Sprintf("helm upgrade %s openkruise/kruise --version %s --namespace %s --reuse-values --set crds.managed=false", r.Name,
+				r.version, r.Namespace),
+		},
+	}
+	uninstall := fmt.Sprintf("# then, when Flotilla has taken over: helm uninstall %s --namespace %s", r.Name, r.Namespace)
+	if r.hook {
+		f.Message += "; its job before the deletion refuses while there are CloneSets, StatefulSets or DaemonSets"
+		uninstall += " --no-hooks"
+	}
+	f.Do = append(f.Do, uninstall)
+	return f
+}
+
+// adoption are the CRDs that a helm install of the member's chart refuses to take over.
+func (in *installation) adoption() []finding {
+	var names []string
+	owner := ""
+	for _, d := range in.crds {
+		if !d.served() || d.ours && d.release.Name != "" {
+			continue
+		}
+		names = append(names, d.name)
+		if d.release.Name != "" {
+			owner = "release " + d.release.String()
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []finding{{
+		Level: warn, Reason: "NotInRelease", Object: "crds of " + group,
+		Message: fmt.Sprintf("%s belong to %s: helm refuses to install chart flotilla-member over them without --take-ownership",
+			strings.Join(names, ", "), cmp.Or(owner, "no release")),
+		Do: []string{"# add --take-ownership to helm upgrade --install flotilla-member (helm 3.17 or newer)"},
+	}}
+}
+
+// running are the managers and node daemons.
+func (in *installation) running() []finding {
+	var out []finding
+	ready := map[string]bool{}
+	for _, p := range in.programs {
+		ready[p.name] = ready[p.name] || p.ready > 0
+		out = append(out, finding{
+			Level: info, Reason: "Installed", Object: fmt.Sprintf("%s %s/%s", p.kind, p.namespace, p.name),
+			Message: fmt.Sprintf("%d of %d pods are ready", p.ready, p.want),
+		})
+	}
+	old := ready[oldManager]
+	if in.leader != "" {
+		out = append(out, finding{
+			Level: info, Reason: "Leads", Object: "lock " + oldLease, Message: "a manager of OpenKruise leads: " + in.leader,
+		})
+		old = true
+	}
+	switch {
+	case old && ready[ourManager]:
+		out = append(out, finding{
+			Level: block, Reason: "TwoManagers", Object: "cluster",
+			Message: "managers of OpenKruise and of Flotilla both act on the same CloneSets, StatefulSets, DaemonSets and UnitedDeployments",
+			Do:      in.stop(),
+		})
+	case !old && !ready[ourManager] && in.workloads() > 0:
+		out = append(out, finding{
+			Level: warn, Reason: "NoManager", Object: "cluster",
+			Message: fmt.Sprintf("no manager acts on %d CloneSets, StatefulSets, DaemonSets and UnitedDeployments", in.workloads()),
+			Do:      []string{"# install chart flotilla-member"},
+		})
+	}
+	if ready[oldDaemon] && ready[ourDaemon] {
+		out = append(out, finding{
+			Level: warn, Reason: "TwoDaemons", Object: "cluster",
+			Message: "node daemons of OpenKruise and of Flotilla both restart containers whose metadata changed",
+			Do:      in.commands(oldDaemon, "kubectl delete daemonset %[2]s --namespace %[1]s"),
+		})
+	}
+	return out
+}
+
+// stop are the commands that stop OpenKruise's manager: its webhooks first, which would refuse requests without it.
+func (in *installation) stop() []string {
+	return append([]string{
+		"kubectl delete --ignore-not-found mutatingwebhookconfiguration kruise-mutating-webhook-configuration",
+		"kubectl delete --ignore-not-found validatingwebhookconfiguration kruise-validating-webhook-configuration",
+	}, in.commands(oldManager, "kubectl scale deployment %[2]s --namespace %[1]s --replicas 0")...)
+}
+
+// commands has one for each program of that name.
+func (in *installation) commands(name, format string) []string {
+	var out []string
+	for _, p := range in.programs {
+		if p.name == name {
+			out = append(out, fmt.Sprintf(format, p.namespace, p.name))
+		}
+	}
+	return out
+}
+
+// workloads is how many objects there are that we serve.
+func (in *installation) workloads() int {
+	n := 0
+	for _, d := range in.crds {
+		if d.served() {
+			n += max(d.objects, 0)
+		}
+	}
+	return n
+}
+
+// kinds are those of which there are objects and that are not served.
+func (in *installation) kinds() []finding {
+	without := map[string]string{
+		"SidecarSet":               "new pods get no sidecars, and those that exist are not updated",
+		"PodUnavailableBudget":     "no deletion, eviction or update of pods is refused",
+		"WorkloadSpread":           "new pods are not assigned to subsets",
+		"PersistentPodState":       "new pods do not return to the nodes of former ones",
+		"BroadcastJob":             "no pods are created for it",
+		"AdvancedCronJob":          "no jobs are created for it",
+		"ImagePullJob":             "no images are pulled",
+		"ImageListPullJob":         "no images are pulled",
+		"ContainerRecreateRequest": "no containers are restarted",
+		"PodProbeMarker":           "no probes run",
+		"EphemeralJob":             "no containers are added",
+		"ResourceDistribution":     "copies are neither made nor restored",
+	}
+	var out []finding
+	for _, d := range in.crds {
+		if d.served() || d.objects <= 0 {
+			continue
+		}
+		f := finding{
+			Level: warn, Reason: "KindNotServed", Object: "crd " + d.name,
+			Message: fmt.Sprintf("%d objects; Flotilla does not serve the kind: without OpenKruise's manager %s", d.objects,
+				cmp.Or(without[d.kind], "nothing acts on them")),
+		}
+		if d.kind == "NodeImage" || d.kind == "NodePodProbe" {
+			f.Level = info
+			f.Message = fmt.Sprintf("%d objects, made by OpenKruise's manager for its own use", d.objects)
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func (in *installation) features() []finding {
+	out := make([]finding, 0, len(in.uses))
+	for _, u := range in.uses {
+		out = append(out, finding{
+			Level: warn, Reason: "FeatureNotServed", Object: u.first,
+			Message: fmt.Sprintf("%s, in %d objects of which this is one: without OpenKruise's manager %s", u.feature.name, u.objects,
+				u.feature.without),
+		})
+	}
+	return out
+}
+
+// versions are the kinds whose objects may be stored in several.
+func (in *installation) versions() []finding {
+	var out []finding
+	for _, d := range in.crds {
+		if len(d.stored) > 1 {
+			out = append(out, finding{
+				Level: info, Reason: "StoredVersions", Object: "crd " + d.name,
+				Message: fmt.Sprintf("objects may be stored in %s; each is stored in %s when it is written next", strings.Join(d.stored, ", "),
+					d.storage),
+			})
+		}
+	}
+	return out
+}
+
+// feature is one of OpenKruise that is asked for in objects of any kind and not served.
+type feature struct {
+	name, without string
+	uses          func(*unstructured.Unstructured) bool
+}
+
+func features() []feature {
+	const predownload = "apps.kruise.io/image-predownload-"
+	inTemplate := func(has func(map[string]any) bool) func(*unstructured.Unstructured) bool {
+		return func(o *unstructured.Unstructured) bool { return slices.ContainsFunc(templates(o), has) }
+	}
+	annotated := func(template map[string]any, key string) bool {
+		_, ok, err := unstructured.NestedString(template, "metadata", "annotations", key)
+		return ok && err == nil
+	}
+	return []feature{
+		{
+			"protection against deletion (label " + keys.DeleteProtection + ")", "it protects nothing",
+			func(o *unstructured.Unstructured) bool { return o.GetLabels()[keys.DeleteProtection] != "" },
+		},
+		{
+			"launch priority", "the containers of new pods start all at once",
+			inTemplate(func(t map[string]any) bool {
+				return annotated(t, "apps.kruise.io/container-launch-priority") || hasEnv(t, keys.EnvContainerPriority)
+			}),
+		},
+		{
+			"termination of sidecars in jobs", "pods of jobs do not end while a sidecar runs",
+			inTemplate(func(t map[string]any) bool { return hasEnv(t, "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT") }),
+		},
+		{
+			"generated PersistentPodState", "new pods do not return to the nodes of former ones",
+			func(o *unstructured.Unstructured) bool {
+				return o.GetAnnotations()["kruise.io/auto-generate-persistent-pod-state"] == "true"
+			},
+		},
+		{
+			"pre-download of images", "images are not pulled before an update",
+			func(o *unstructured.Unstructured) bool {
+				for key := range o.GetAnnotations() {
+					if strings.HasPrefix(key, predownload) {
+						return true
+					}
+				}
+				at, _, err := unstructured.NestedMap(o.Object, "spec", "updateStrategy", "rollingUpdate", "inPlaceUpdateStrategy")
+				for key := range at {
+					if err == nil && strings.HasPrefix(key, "imagePreDownload") {
+						return true
+					}
+				}
+				return false
+			},
+		},
+		{
+			"enhanced liveness probes", "new pods keep the liveness probes that the kubelet runs",
+			inTemplate(func(t map[string]any) bool { return annotated(t, "apps.kruise.io/using-enhanced-liveness") }),
+		},
+		{
+			"scheduleStrategy Adaptive of a UnitedDeployment", "pods that can't be scheduled are not moved to other subsets",
+			func(o *unstructured.Unstructured) bool {
+				strategy, _, err := unstructured.NestedString(o.Object, "spec", "topology", "scheduleStrategy", "type")
+				return err == nil && strategy == "Adaptive"
+			},
+		},
+	}
+}
