@@ -105,6 +105,8 @@ func TestVerbsServeEachKind(t *testing.T) {
 				{"set image", "sidecar=proxy:2", c.printed + " image updated\n"},
 				{"set env", "A=b", c.printed + " env updated\n"},
 				{"set resources", "-c nginx --limits cpu=1", c.printed + " resource requirements updated\n"},
+				{"set serviceaccount", "shop", c.printed + " serviceaccount updated\n"},
+				{"set sa", "shop", c.printed + " unchanged\n"},
 			} {
 				args := append(strings.Fields(step.verb), c.typed+"/demo")
 				out, err := run(t, s, append(args, strings.Fields(step.flags)...)...)
@@ -120,6 +122,7 @@ func TestVerbsServeEachKind(t *testing.T) {
 			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &now))
 			require.Equal(t, "nginx:0 proxy:2 busybox:1", images(now.Spec))
 			require.NotEmpty(t, now.Annotations[restartedAt])
+			require.Equal(t, "shop", now.Spec.ServiceAccountName)
 			require.Equal(t, "limits cpu=1, requests ", quantities(now.Spec.Containers[0].Resources))
 
 			before, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c.set)

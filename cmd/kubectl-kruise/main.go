@@ -32,6 +32,9 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := root(fromFlags).ExecuteContext(ctx)
 	stop()
+	if code, ok := errors.AsType[kubectlError](err); ok {
+		os.Exit(int(code))
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(1)
@@ -109,7 +112,11 @@ func root(open connect) *cobra.Command {
 		return nil
 	}
 	connected := func() (conn, error) { return open(flags) }
-	cmd.AddCommand(clusterCommand(connected), rolloutCommand(connected), setCommand(connected), scaleCommand(connected),
-		migrateCommand(connected))
+	addGroups(cmd, []*cobra.Command{
+		clusterCommand(connected), rolloutCommand(connected), setCommand(connected), scaleCommand(connected), scaledownCommand(connected),
+		exposeCommand(connected), migrateCommand(connected),
+	}, kubectlCommands())
+	cmd.SetHelpCommandGroupID(byUs)
+	cmd.SetCompletionCommandGroupID(byUs)
 	return cmd
 }

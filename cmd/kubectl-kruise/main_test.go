@@ -100,8 +100,8 @@ func TestHelp(t *testing.T) {
 	for _, args := range []string{
 		"", "cluster", "cluster accept", "cluster list", "cluster token",
 		"rollout", "rollout status", "rollout history", "rollout undo", "rollout pause", "rollout resume", "rollout restart",
-		"set", "set image", "set env", "set resources", "scale",
-		"migrate", "migrate check",
+		"set", "set image", "set env", "set resources", "set serviceaccount", "scale",
+		"scaledown", "expose", "migrate", "migrate check",
 	} {
 		t.Run("kubectl kruise "+args, func(t *testing.T) {
 			t.Parallel()

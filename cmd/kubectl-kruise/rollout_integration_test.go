@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -164,6 +165,16 @@ func (d *desk) scales(t *testing.T, follow string) {
 	d.ok(t, follow, complete)
 	require.Len(t, d.pods(t), 5)
 
+	var all corev1.PodList
+	require.NoError(t, d.List(t.Context(), &all, client.InNamespace(d.namespace), client.MatchingLabels{"app": "demo"}))
+	named := slices.IndexFunc(all.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp == nil })
+	d.ok(t, "scaledown clone/demo --pods "+all.Items[named].Name, "cloneset.apps.kruise.io/demo scaled")
+	d.ok(t, follow, complete)
+	require.Len(t, d.pods(t), 4)
+	require.NotContains(t, d.pods(t), all.Items[named].UID)
+	d.ok(t, "expose clone/demo --port 80", "service/demo exposed")
+	d.migrates(t)
+
 	other := pod("nginx:1")
 	other.Labels = map[string]string{"app": "web"}
 	web := &appsv1.Deployment{
@@ -179,4 +190,26 @@ func (d *desk) scales(t *testing.T, follow string) {
 	d.fails(t, "scale namespace/default --replicas 1", "has no scale subresource")
 	d.fails(t, "rollout status deploy/web", "try kubectl rollout status")
 	d.fails(t, "rollout status sidecarset/web", "choose that cluster with --context")
+}
+
+// migrates turns a Deployment into a CloneSet beside the one that there is.
+func (d *desk) migrates(t *testing.T) {
+	t.Helper()
+	template := pod("nginx:1")
+	template.Labels, template.Spec.InitContainers = map[string]string{"app": "shop"}, nil
+	shop := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "shop", Namespace: d.namespace},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "shop"}}, Template: template,
+		},
+	}
+	require.NoError(t, d.Create(t.Context(), shop))
+	d.ok(t, "migrate CloneSet --from Deployment --src-name shop --create", "cloneset.apps.kruise.io/shop created")
+	d.ok(t, "migrate CloneSet --from Deployment --src-name shop --timeout-seconds 90", "2 pods migrated from Deployment shop to CloneSet shop")
+	set := &appsv1beta1.CloneSet{}
+	require.NoError(t, d.Get(t.Context(), client.ObjectKeyFromObject(shop), set))
+	require.Equal(t, int32(2), set.Status.AvailableReplicas)
+	require.NoError(t, d.Get(t.Context(), client.ObjectKeyFromObject(shop), shop))
+	require.Equal(t, int32(0), *shop.Spec.Replicas)
+	require.NoError(t, d.Delete(t.Context(), set))
 }

@@ -5,11 +5,16 @@ import "github.com/spf13/cobra"
 func setCommand(open func() (conn, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set",
-		Short: "Change images, variables and resources of pods",
-		Long: "Change images, variables and resources in the template of CloneSets, and of StatefulSets and DaemonSets of\n" +
-			"apps.kruise.io. Pods are updated as after any change of the template. For the workloads of Kubernetes itself\n" +
+		Short: "Change images, variables, resources and the ServiceAccount of pods",
+		Long: "Change images, variables, resources and the ServiceAccount in the template of CloneSets, and of StatefulSets and\n" +
+			"DaemonSets of apps.kruise.io. Pods are updated as after any change of the template. For the workloads of Kubernetes itself\n" +
 			"there is kubectl set.",
 	}
-	cmd.AddCommand(setImageCommand(open), setEnvCommand(open), setResourcesCommand(open))
+	addGroups(cmd, []*cobra.Command{
+		setImageCommand(open), setEnvCommand(open), setResourcesCommand(open), setServiceAccountCommand(open),
+	}, []*cobra.Command{
+		kubectlCommand("set selector", "Change the selector of a Service: kubectl set selector"),
+		kubectlCommand("set subject", "Change the subjects of a RoleBinding or ClusterRoleBinding: kubectl set subject"),
+	})
 	return cmd
 }

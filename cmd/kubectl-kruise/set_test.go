@@ -182,3 +182,16 @@ func quantities(r corev1.ResourceRequirements) string {
 	}
 	return "limits " + text(r.Limits) + ", requests " + text(r.Requests)
 }
+
+func TestSetServiceAccountAlsoSetsTheDeprecatedField(t *testing.T) {
+	t.Parallel()
+	s := newCluster(t, demo(func(set *appsv1beta1.CloneSet) {
+		set.Spec.Template.Spec.ServiceAccountName, set.Spec.Template.Spec.DeprecatedServiceAccount = "old", "old"
+	}))
+	_, err := run(t, s, "set", "serviceaccount", "clone", "demo", "shop")
+	require.NoError(t, err)
+	require.Equal(t, "shop", got(t, s).Spec.Template.Spec.ServiceAccountName)
+	require.Equal(t, "shop", got(t, s).Spec.Template.Spec.DeprecatedServiceAccount, "otherwise the two contradict each other")
+	_, err = run(t, s, "set", "serviceaccount")
+	require.ErrorContains(t, err, "name the ServiceAccount")
+}

@@ -60,13 +60,17 @@ func (t *target) workloads(c conn, verb string, args []string) ([]workload, erro
 	for i, info := range infos {
 		of := info.Mapping.GroupVersionKind
 		served, ok := kinds()[of.Kind]
-		switch way := strings.TrimPrefix(verb, "kubectl kruise "); {
+		try := "try kubectl " + strings.TrimPrefix(verb, "kubectl kruise ") + " " + info.ObjectName()
+		if strings.HasSuffix(verb, " scaledown") { // The one verb that kubectl does not have.
+			try = "kubectl scale makes it smaller"
+		}
+		switch {
 		case ok && of.Group != group:
-			return nil, fmt.Errorf("%s is of group %s: try kubectl %s %s; for one of %s write %s/%s", info.ObjectName(),
-				of.Group, way, info.ObjectName(), group, served.alias, info.Name)
+			return nil, fmt.Errorf("%s is of group %s: %s; for one of %s write %s/%s", info.ObjectName(),
+				of.Group, try, group, served.alias, info.Name)
 		case !ok || of.Group != group:
-			return nil, fmt.Errorf("%s serves CloneSets, StatefulSets and DaemonSets of %s, and %s is none: try kubectl %s %s",
-				verb, group, info.ObjectName(), way, info.ObjectName())
+			return nil, fmt.Errorf("%s serves CloneSets, StatefulSets and DaemonSets of %s, and %s is none: %s",
+				verb, group, info.ObjectName(), try)
 		}
 		object, err := unstructuredOf(info)
 		if err != nil {

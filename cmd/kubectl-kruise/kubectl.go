@@ -1,0 +1,122 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Groups of commands in help texts: ours, and those that kubectl runs.
+const (
+	byUs      = "ours"
+	byKubectl = "kubectl"
+)
+
+// addGroups adds commands in these groups.
+func addGroups(cmd *cobra.Command, ours, kubectls []*cobra.Command) {
+	cmd.AddGroup(&cobra.Group{ID: byUs, Title: "Available Commands:"}, &cobra.Group{ID: byKubectl, Title: "Commands that kubectl runs:"})
+	for _, c := range ours {
+		c.GroupID = byUs
+	}
+	for _, c := range kubectls {
+		c.GroupID = byKubectl
+	}
+	cmd.AddCommand(ours...)
+	cmd.AddCommand(kubectls...)
+}
+
+// kubectlCommands are the verbs of OpenKruise's plugin that kubectl has for any kind. Its printers and describers would
+// make this program half as large again, and kubectl is there: it has started this program.
+func kubectlCommands() []*cobra.Command {
+	hidden := []string{
+		"apply", "diff", "patch", "replace", "wait", "kustomize", "api-resources", "api-versions", "config", "plugin", "options", "version",
+	}
+	out := make([]*cobra.Command, 0, len(hidden)+7)
+	for _, verb := range hidden {
+		cmd := kubectlCommand(verb, "kubectl "+verb)
+		cmd.Hidden = true
+		out = append(out, cmd)
+	}
+	out = append(out,
+		kubectlCommand("get", "List objects: kubectl get"),
+		kubectlCommand("describe", "Show objects with their events: kubectl describe"),
+		kubectlCommand("exec", "Run a command in a container: kubectl exec"),
+		createCommand())
+	for verb, where := range map[string]string{
+		"generate-docs": "the docs are in docs/operate/kubectl-kruise.md, and --help prints those of a command",
+		"alpha":         "it has no commands",
+		"top":           "run kubectl top pods -l SELECTOR, with the selector of the workload",
+	} {
+		out = append(out, goneCommand(verb, where))
+	}
+	return out
+}
+
+// kubectlCommand runs the command of kubectl of that name, with the same arguments and flags.
+func kubectlCommand(name, short string) *cobra.Command {
+	words := strings.Fields(name)
+	return &cobra.Command{
+		Use: words[len(words)-1], Short: short, DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error { return kubectl(cmd, words, args) },
+	}
+}
+
+// kubectl runs kubectl.
+func kubectl(cmd *cobra.Command, words, args []string) error {
+	path, err := exec.LookPath("kubectl")
+	if err != nil {
+		return fmt.Errorf("%s is run by kubectl: put it into your PATH: %w", cmd.CommandPath(), err)
+	}
+	run := exec.CommandContext(cmd.Context(), path, slices.Concat(words, args)...) //nolint:gosec // These are the user's own arguments.
+	run.Stdin, run.Stdout, run.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+	run.Cancel = func() error { return run.Process.Signal(os.Interrupt) } // It ends as if it had been called itself.
+	err = run.Run()
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok && failed.ExitCode() > 0 {
+		return kubectlError(failed.ExitCode())
+	}
+	return err
+}
+
+// createCommand is kubectl create, without the kinds that OpenKruise's plugin creates in its own way.
+func createCommand() *cobra.Command {
+	cmd := kubectlCommand("create", "Create objects: kubectl create")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		for i, arg := range args {
+			arg = strings.ToLower(strings.TrimPrefix(arg, "--from="))
+			switch {
+			case i == 0 && arg == "broadcastjob":
+				return notServed("BroadcastJob")
+			case i == 0 && arg == "containerrecreaterequest":
+				return notServed("ContainerRecreateRequest")
+			case strings.HasPrefix(arg, "advancedcronjob/"):
+				return notServed("AdvancedCronJob")
+			}
+		}
+		return kubectl(cmd, []string{"create"}, args)
+	}
+	return cmd
+}
+
+func notServed(kind string) error {
+	return fmt.Errorf("kind %s is not served yet; where OpenKruise's manager still runs, create one by kubectl create -f FILE", kind)
+}
+
+// goneCommand is a verb of OpenKruise's plugin that is not here; its error says where it went.
+func goneCommand(verb, where string) *cobra.Command {
+	return &cobra.Command{
+		Use: verb, Short: "Not here: " + where, Hidden: true, DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return fmt.Errorf("%s is not here: %s", cmd.CommandPath(), where)
+		},
+	}
+}
+
+// kubectlError is the exit code of kubectl, which has printed why.
+type kubectlError int
+
+func (e kubectlError) Error() string { return fmt.Sprintf("kubectl ended with exit code %d", int(e)) }
