@@ -42,8 +42,8 @@ func List(ctx context.Context, r client.Reader, owner metav1.Object, opts ...cli
 
 // Orphans returns the revisions that a former object of owner's name has left after a delete with propagation policy Orphan:
 // those without a controller that the selector matches and whose names have owner's name as prefix. An owner that adopts them
-// knows at which revision the pods of that object are, because revision.Next finds a revision by its template. r is a cache,
-// and the objects are not copied.
+// knows at which revision the pods of that object are, because revision.Next finds a revision by its template. Objects from a
+// cache are not copied and must not be changed.
 func Orphans(ctx context.Context, r client.Reader, owner metav1.Object, by *metav1.LabelSelector) ([]*appsv1.ControllerRevision, error) {
 	selector, err := metav1.LabelSelectorAsSelector(by)
 	if err != nil {

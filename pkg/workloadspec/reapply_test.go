@@ -142,7 +142,9 @@ func podTemplates() *rapid.Generator[*corev1.PodTemplateSpec] {
 			out.Spec.ServiceAccountName = "web"
 		}
 		if maybe("volume") {
-			out.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}}}
+			out.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+				ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "m"}},
+			}}}
 		}
 		return out
 	})

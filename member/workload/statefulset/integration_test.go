@@ -82,7 +82,7 @@ func TestInCluster(t *testing.T) {
 	s.Run(t, agent, Kind(), func(mgr ctrl.Manager) {
 		edits := inplace.Options{}
 		require.NoError(t, Setup(t.Context(), mgr, Options{Options: podcontrol.Options{Clock: clock.RealClock{}, InPlace: edits}, Gates: on()}))
-		answers := &Webhook{Client: mgr.GetClient(), Gates: on(), InPlace: edits}
+		answers := &Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Gates: on(), InPlace: edits}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.StatefulSet]{
 			Object: &appsv1beta1.StatefulSet{}, Defaulter: answers, Validator: answers,
 		}))

@@ -36,7 +36,7 @@ func Registration() setup.Kind {
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			w := &Webhook{
-				Client: mgr.GetClient(), KeepTemplates: o.Gates.Enabled(feature.TemplateNoDefaults),
+				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), KeepTemplates: o.Gates.Enabled(feature.TemplateNoDefaults),
 				InPlace: o.InPlace, Gates: GatesOf(o.Gates),
 			}
 			return admit.Register(mgr, admit.Registration[*appsv1beta1.StatefulSet]{

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -21,6 +22,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
@@ -39,6 +41,8 @@ const (
 type Webhook struct {
 	// Client creates pod templates as dry runs, and reads storage classes.
 	Client client.Client
+	// Live reads revisions from the apiserver: a cache may not show that they have no owner any more.
+	Live client.Reader
 	// KeepTemplates sets no defaults in pod templates and volumeClaimTemplates (gate TemplateNoDefaults). They are still validated.
 	KeepTemplates bool
 	// InPlace are the options of in-place updates.
@@ -71,6 +75,8 @@ func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.StatefulSet) err
 	var stored workloadspec.Templates
 	if old != nil {
 		stored = templatesOf(&old.Spec)
+	} else if stored, err = w.orphaned(ctx, set); err != nil {
+		return err
 	}
 	mode := workloadspec.AllDefaults
 	if w.KeepTemplates {
@@ -83,6 +89,21 @@ func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.StatefulSet) err
 	}
 	spec.Template, spec.VolumeClaimTemplates = *done.Pod, done.PVCs
 	return nil
+}
+
+// orphaned returns the templates of a former set of this name that has left its pods, such as a StatefulSet of apps, as its last
+// revision has them: so the new set has no other pods. It has no Pod if there is no such set.
+func (w *Webhook) orphaned(ctx context.Context, set *appsv1beta1.StatefulSet) (workloadspec.Templates, error) {
+	owner := &metav1.ObjectMeta{Namespace: admit.Namespace(ctx, set), Name: set.Name}
+	history, err := revision.Orphans(ctx, w.Live, owner, set.Spec.Selector)
+	if err != nil || len(history) == 0 {
+		return workloadspec.Templates{}, err
+	}
+	template, err := revision.PodTemplate(history[len(history)-1])
+	if err != nil {
+		return workloadspec.Templates{}, nil //nolint:nilerr // It is no revision of pods, and must not stop this set.
+	}
+	return workloadspec.Templates{Pod: template, PVCs: set.Spec.VolumeClaimTemplates}, nil
 }
 
 func templatesOf(s *appsv1beta1.StatefulSetSpec) workloadspec.Templates {

@@ -23,6 +23,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
@@ -38,7 +40,7 @@ func on() Gates { return Gates{StartOrdinal: true, ResizePVCs: true, DeletePVCs:
 func asking(t *testing.T, classes ...client.Object) (*Webhook, *int) {
 	t.Helper()
 	c, asked := webhooktest.Apiserver(classes...)
-	return &Webhook{Client: c, Gates: on()}, asked
+	return &Webhook{Client: c, Live: c, Gates: on()}, asked
 }
 
 // requested returns the context of an admission request; old is nil for a create.
@@ -191,6 +193,27 @@ func TestDefaultDryRunsATemplateOnlyWhenItChanged(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestDefaultKeepsTheFormOfAnOrphanedTemplate(t *testing.T) {
+	t.Parallel()
+	former := db()
+	former.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways // a default
+	former.Spec.Template.Spec.Containers[0].ImagePullPolicy = corev1.PullIfNotPresent
+	orphan, err := revision.New(revision.Spec{Owner: former, Kind: Kind(), Template: &former.Spec.Template, Labels: former.Spec.Template.Labels})
+	require.NoError(t, err)
+	orphan.Namespace, orphan.OwnerReferences = testkit.Namespace, nil
+	w, _ := asking(t, orphan)
+	set := db()
+	require.NoError(t, w.Default(requested(t, nil), set))
+	require.Empty(t, cmp.Diff(former.Spec.Template, set.Spec.Template))
+
+	owned := orphan.DeepCopy()
+	owned.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(former, Kind())}
+	w, _ = asking(t, owned)
+	set = db()
+	require.NoError(t, w.Default(requested(t, nil), set))
+	require.Equal(t, corev1.PullAlways, set.Spec.Template.Spec.Containers[0].ImagePullPolicy, "it is not of this set")
 }
 
 func TestDefaultRefusesWhatTheSchemaWouldRefuseWithLessToSay(t *testing.T) {
