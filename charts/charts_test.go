@@ -58,7 +58,7 @@ var renders = []struct {
 		"--set=manager.nodeSelector.pool=system", "--set=manager.tolerations[0].operator=Exists", "--set=manager.affinity.nodeAffinity=null",
 		"--set=daemon.socketFile=crio/crio.sock", "--set=daemon.socketLocation=/run", "--set=daemon.enablePprof=true", "--set=daemon.seLinuxOptions.type=spc_t",
 		"--set=daemon.extraEnvs[0].name=TZ", "--set=daemon.extraEnvs[0].value=UTC", "--set=daemon.affinity=null", "--set=daemon.maxUnavailable=3",
-		"--set=serviceAccount.annotations.team=fleet", "--set=webhookConfiguration.failurePolicy=Ignore",
+		"--set=serviceAccount.annotations.team=fleet", "--set=webhookConfiguration.failurePolicy=Ignore", "--set=manager.webhooksOnly=true",
 	}},
 }
 

@@ -97,7 +97,7 @@ func strip[T any](from func(T)) toolscache.TransformFunc {
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=flotilla-member,verbs=get;list;watch;patch
 
 // Setup adds all controllers and webhooks of a member to mgr, which must have been made with Scheme and Restrict, and the
-// agent if there is a hub.
+// agent if there is a hub. With WebhooksOnly it adds neither controllers nor the agent.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	var err error
 	if o.InPlace, err = inPlace(ctx, mgr, o.Gates); err != nil {
@@ -109,6 +109,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	if err := metric.Register(metrics.Registry, leader); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
+	}
+	if o.WebhooksOnly {
+		return nil
 	}
 	if err := mgr.Add(manager.RunnableFunc(lead)); err != nil {
 		return fmt.Errorf("report the leader: %w", err)

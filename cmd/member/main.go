@@ -28,7 +28,9 @@ type flags struct {
 	kinds    setup.Kinds
 	hub      *option.Hub
 	localHub bool
-	parallel parallelWrites
+	// webhooksOnly serves admission and conversion beside another manager that reconciles.
+	webhooksOnly bool
+	parallel     parallelWrites
 }
 
 // parallelWrites is a group of one flag.
@@ -77,6 +79,8 @@ func command() (*cobra.Command, error) {
 	kinds.AddFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&f.localHub, "local-hub", false, "This cluster runs flotilla-hub too: UnitedDeployments here may "+
 		"name clusters, and the hub runs those.")
+	cmd.Flags().BoolVar(&f.webhooksOnly, "webhooks-only", false, "Serve admission and conversion, and reconcile nothing: for the "+
+		"time in which OpenKruise's manager still runs.")
 	cmd.AddCommand(checkup.Command(name, member.Scheme, probe))
 	return cmd, nil
 }
@@ -91,6 +95,9 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f.webhooksOnly { // The Lease is for a replica that reconciles.
+		f.Manager.LeaderElection = false
+	}
 	mgr, err := f.Manager.Build(scheme, member.Restrict, f.Manager.Certificate(f.kinds.ConvertedCRDs()...))
 	if err != nil {
 		return nil, err
@@ -103,7 +110,7 @@ func (f *flags) options() (member.Options, error) {
 	o := member.Options{
 		Options: setup.Options{
 			Workers: f.Workers.Map(), ParallelWrites: int(f.parallel), ExpectationTimeout: f.ExpectationTimeout,
-			Gates: f.Gates, LocalHub: f.localHub, Clock: clock.RealClock{},
+			Gates: f.Gates, LocalHub: f.localHub, WebhooksOnly: f.webhooksOnly, Clock: clock.RealClock{},
 		},
 		Kinds: f.kinds, Version: option.Version,
 	}

@@ -56,6 +56,8 @@ type Options struct {
 	Daemons *nodelease.Tracker
 	// LocalHub: a hub runs in this cluster.
 	LocalHub bool
+	// WebhooksOnly: no controller is set up.
+	WebhooksOnly bool
 	// Clock is the real clock outside tests. Required.
 	Clock clock.WithTicker
 }
@@ -138,10 +140,10 @@ func (k Kinds) Fields() podset.Fields {
 	return out
 }
 
-// Setup adds the controllers and webhooks of all kinds to a manager.
+// Setup adds the controllers and webhooks of all kinds to a manager, or only the webhooks.
 func (k Kinds) Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	for _, kind := range k {
-		if kind.Controller != nil {
+		if kind.Controller != nil && !o.WebhooksOnly {
 			if err := kind.Controller(ctx, mgr, o); err != nil {
 				return fmt.Errorf("set up %s: %w", kind.Name, err)
 			}

@@ -54,5 +54,8 @@ func TestWhatFollowsFromAListOfKinds(t *testing.T) {
 	require.ErrorIs(t, err, away)
 	require.ErrorContains(t, err, "set up brig: ")
 	require.Equal(t, []string{"sloop", "sloop's webhooks", "brig"}, order)
+	order = nil
+	require.NoError(t, kinds.Setup(t.Context(), nil, Options{WebhooksOnly: true}))
+	require.Equal(t, []string{"sloop's webhooks"}, order, "no controller")
 	require.Equal(t, 7, Options{Workers: map[string]int{"sloop": 7}}.Pods("sloop").Workers)
 }
