@@ -2,8 +2,10 @@ package uniteddeployment
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
@@ -40,8 +43,53 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		return observed{}, fmt.Errorf("read UnitedDeployment: %w", err)
 	}
 	var err error
-	o.wanted, err = wantedRevision(o.ud)
-	return o, err
+	if o.wanted, err = wantedRevision(o.ud); err != nil {
+		return observed{}, err
+	}
+	o.wanted = inFormOf(ctx, o.history, o.wanted)
+	return o, nil
+}
+
+// inFormOf returns the wanted revision, with the data of one in history that says the same in v1alpha1. OpenKruise up to 1.9 stores
+// UnitedDeployments, and with them templates of CloneSets in revisions, in v1alpha1; a new revision would update every pod.
+func inFormOf(
+	ctx context.Context, history []*appsv1.ControllerRevision, wanted *appsv1.ControllerRevision,
+) *appsv1.ControllerRevision {
+	for _, r := range slices.Backward(history) {
+		if revision.Equal(r, wanted) {
+			return wanted
+		}
+		now := &appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: fromV1alpha1(ctx, r.Data.Raw)}}
+		if now.Data.Raw != nil && revision.Equal(now, wanted) {
+			out := wanted.DeepCopy()
+			out.Data = *r.Data.DeepCopy()
+			return out
+		}
+	}
+	return wanted
+}
+
+// fromV1alpha1 returns the data of a revision as of v1beta1; nil if it can't be read in v1alpha1 or is of another template than a
+// CloneSet's, which is the same in both.
+func fromV1alpha1(ctx context.Context, data []byte) []byte {
+	var patch struct {
+		Spec struct {
+			Template appsv1alpha1.SubsetTemplate `json:"template"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(data, &patch); err != nil || patch.Spec.Template.CloneSetTemplate == nil {
+		return nil
+	}
+	old, ud := &appsv1alpha1.UnitedDeployment{}, &appsv1beta1.UnitedDeployment{}
+	old.Spec.Template = patch.Spec.Template
+	if err := appsv1alpha1.UnitedDeploymentToHub(ctx, old, ud); err != nil {
+		return nil
+	}
+	out, err := revisionData(&ud.Spec.Template)
+	if err != nil {
+		return nil
+	}
+	return out
 }
 
 // owned reads history, workloads and, for StatefulSets, pods; live says that the reader is the apiserver, which has no index. An

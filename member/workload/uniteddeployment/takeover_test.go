@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
@@ -84,4 +85,51 @@ func TestTakeoverChangesNothing(t *testing.T) {
 	require.Equal(t, o.ud.Status.UpdatedRevision, s.UpdatedRevision)
 	require.Equal(t, int32(3), s.UpdatedReadyReplicas)
 	require.Equal(t, int32(3), s.AvailableReplicas)
+}
+
+// TestTakeoverOfARevisionInV1alpha1ChangesNothing: up to 1.9, OpenKruise's UnitedDeployments and their revisions are in v1alpha1. The
+// object converts when it is read; the revision's data does not, and stays as it is.
+func TestTakeoverOfARevisionInV1alpha1ChangesNothing(t *testing.T) {
+	t.Parallel()
+	stored := []byte(`{"spec":{"template":{"$patch":"replace","cloneSetTemplate":{"metadata":{"creationTimestamp":null,"labels":{"app":"web"}},
+		"spec":{"scaleStrategy":{},"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"creationTimestamp":null,"labels":{"app":"web"}},
+		"spec":{"containers":[{"name":"main","image":"web:1","resources":{}}]}},"updateStrategy":{"type":"InPlaceIfPossible","partition":1}}}}}}`)
+	var data struct {
+		Spec struct {
+			Template appsv1alpha1.SubsetTemplate `json:"template"`
+		} `json:"spec"`
+	}
+	require.NoError(t, yaml.Unmarshal(stored, &data))
+	old, o := &appsv1alpha1.UnitedDeployment{}, takeover(t)
+	old.Spec.Template = data.Spec.Template
+	now := &appsv1beta1.UnitedDeployment{}
+	require.NoError(t, appsv1alpha1.UnitedDeploymentToHub(t.Context(), old, now))
+	o.ud.Spec.Template = now.Spec.Template
+	o.history[0].Data.Raw = stored
+	want := func() {
+		t.Helper()
+		wanted, err := wantedRevision(o.ud)
+		require.NoError(t, err)
+		o.wanted = inFormOf(t.Context(), o.history, wanted)
+	}
+	want()
+
+	p := plan(o)
+	require.Equal(t, revision.Keep, p.revision.Change)
+	require.Equal(t, o.history[0], p.revision.Revision, "data can't be changed")
+
+	o.ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "web:2"
+	want()
+	p = plan(o)
+	require.Equal(t, revision.Create, p.revision.Change)
+	require.JSONEq(t, string(o.wanted.Data.Raw), string(p.revision.Revision.Data.Raw), "a new one is in v1beta1")
+
+	// Back to the former template: its revision is renewed as it is.
+	o.history = append(o.history, p.revision.Revision)
+	o.ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "web:1"
+	want()
+	p = plan(o)
+	require.Equal(t, revision.Renew, p.revision.Change)
+	require.Equal(t, o.history[0].Name, p.revision.Revision.Name)
+	require.Equal(t, stored, p.revision.Revision.Data.Raw)
 }
