@@ -86,7 +86,7 @@ func put(file map[string]any, path []string, to any) {
 func optional() []string {
 	return []string{
 		"/featureGates", "/imagePullSecrets", "/localMember", "/serviceAccount/annotations",
-		"/manager/image/tag", "/manager/url", "/manager/pprofAddr", "/manager/resources", "/manager/extraArgs", "/manager/nodeSelector",
+		"/manager/image/tag", "/manager/url", "/manager/pprofAddr", "/manager/resources", "/manager/extraArgs", "/manager/nodeSelector", "/manager/webhooksOnly",
 		"/manager/tolerations", "/manager/affinity", "/manager/priorityClassName", "/manager/resources/requests", "/manager/resources/limits",
 		"/daemon/image/tag", "/daemon/enablePprof", "/daemon/pprofAddr", "/daemon/socketFile", "/daemon/resources", "/daemon/extraEnvs",
 		"/daemon/nodeSelector", "/daemon/tolerations", "/daemon/affinity", "/daemon/priorityClassName", "/daemon/seLinuxOptions",

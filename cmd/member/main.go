@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -22,6 +24,9 @@ import (
 
 const name = "flotilla-member"
 
+// openKruise is the name of the Lease of OpenKruise's manager.
+const openKruise = "kruise-manager"
+
 // flags are the command line's flags.
 type flags struct {
 	*option.Program
@@ -30,6 +35,7 @@ type flags struct {
 	localHub bool
 	// webhooksOnly serves admission and conversion beside another manager that reconciles.
 	webhooksOnly bool
+	openKruise   openKruiseNamespace
 	parallel     parallelWrites
 }
 
@@ -45,6 +51,23 @@ func (p *parallelWrites) AddFlags(f *pflag.FlagSet) {
 func (p *parallelWrites) Validate() error {
 	if *p < 1 || *p > 1000 {
 		return fmt.Errorf("--parallel-writes=%d: want 1 to 1000", *p)
+	}
+	return nil
+}
+
+// openKruiseNamespace is a group of one flag.
+type openKruiseNamespace string
+
+// AddFlags binds it.
+func (n *openKruiseNamespace) AddFlags(f *pflag.FlagSet) {
+	f.StringVar((*string)(n), "openkruise-namespace", string(*n), "Namespace of OpenKruise's manager. While that one renews its "+
+		"Lease "+openKruise+" there, no replica reconciles. Empty does not look.")
+}
+
+// Validate returns what is wrong.
+func (n *openKruiseNamespace) Validate() error {
+	if *n != "" && len(validation.IsDNS1123Label(string(*n))) > 0 {
+		return fmt.Errorf("--openkruise-namespace=%s: want the name of a namespace, or nothing", *n)
 	}
 	return nil
 }
@@ -68,6 +91,7 @@ func command() (*cobra.Command, error) {
 	}
 	f := &flags{
 		Program: option.NewProgram(name, gates, kinds.Names()...), kinds: kinds, hub: &option.Hub{}, parallel: podcontrol.Parallel,
+		openKruise: "kruise-system",
 	}
 	f.Replaced = replaced()
 	cmd := f.Command("Run the workload controllers and webhooks of one cluster",
@@ -75,7 +99,7 @@ func command() (*cobra.Command, error) {
 			"and conversion webhooks, in all of them. It works without a hub. With --hub-url the cluster joins a hub as\n"+
 			"--cluster-name and runs what that hub asks for.\n\n"+
 			"It creates and rotates the certificate of its webhooks itself. Outside a cluster, give --kubeconfig and --webhook-url.",
-		f.setup, f.hub, &f.parallel)
+		f.setup, f.hub, &f.parallel, &f.openKruise)
 	kinds.AddFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&f.localHub, "local-hub", false, "This cluster runs flotilla-hub too: UnitedDeployments here may "+
 		"name clusters, and the hub runs those.")
@@ -97,6 +121,9 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 	}
 	if f.webhooksOnly { // The Lease is for a replica that reconciles.
 		f.Manager.LeaderElection = false
+	}
+	if f.openKruise != "" {
+		f.Manager.Yield = types.NamespacedName{Namespace: string(f.openKruise), Name: openKruise}
 	}
 	mgr, err := f.Manager.Build(scheme, member.Restrict, f.Manager.Certificate(f.kinds.ConvertedCRDs()...))
 	if err != nil {

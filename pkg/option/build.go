@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/pkg/cert"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/leader"
 )
 
 // Build creates the manager of m, with a webhook server and the Keeper of its certificate. Restrict limits the cache; c is
@@ -43,6 +45,13 @@ func (m *Manager) Build(
 	}
 	o := restrict(m.Options())
 	o.Scheme, o.WebhookServer = scheme, keeper.Server(host, port)
+	if m.LeaderElection && m.Yield.Name != "" {
+		lease := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
+		// One slow request must not cost the leadership.
+		if o.LeaderElectionResourceLockInterface, err = leader.Yielding(cfg, lease, m.Yield, m.RenewDeadline/2); err != nil {
+			return nil, err
+		}
+	}
 	mgr, err := event.NewManager(cfg, o)
 	if err != nil {
 		return nil, err

@@ -45,6 +45,9 @@ type Manager struct {
 	LeaseDuration  time.Duration
 	RenewDeadline  time.Duration
 	RetryPeriod    time.Duration
+	// Yield is the Lease of another manager that runs the same kinds: while it is renewed, no replica of ours leads. Empty is
+	// none. No flag of this group sets it.
+	Yield types.NamespacedName
 
 	// MetricsAddr, HealthAddr and PprofAddr are host:port; "0" or empty is off.
 	MetricsAddr, HealthAddr, PprofAddr string

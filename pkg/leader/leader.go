@@ -1,0 +1,127 @@
+// Package leader is the lock of a manager's leader election that yields to another program: one that runs the same kinds, and
+// elects its leader by a Lease of its own. Of the replicas of both, one reconciles.
+package leader
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// Yielding returns a lock on the Lease own that can't be acquired while the Lease other is renewed, and can't be renewed either,
+// so that a leader ends after its renew deadline. It never writes other. A Lease counts as renewed for its own duration
+// after we saw it change, or saw it first: clocks are not compared. The timeout is that of one request.
+func Yielding(cfg *rest.Config, own, other types.NamespacedName, timeout time.Duration) (resourcelock.Interface, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("name this process: %w", err)
+	}
+	cfg = rest.AddUserAgent(cfg, "leader-election")
+	cfg.Timeout = timeout
+	c, err := coordinationv1client.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of Leases: %w", err)
+	}
+	return &yielding{
+		Interface: lease(c, own, host+"_"+string(uuid.NewUUID())), other: lease(c, other, ""), clock: clock.RealClock{},
+	}, nil
+}
+
+func lease(c coordinationv1client.LeasesGetter, name types.NamespacedName, identity string) *resourcelock.LeaseLock {
+	return &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}, Client: c,
+		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+	}
+}
+
+// yielding is not safe for concurrent use; an elector calls it from one goroutine.
+type yielding struct {
+	resourcelock.Interface // Our own.
+
+	other resourcelock.Interface
+	clock clock.PassiveClock
+	// seen is the other Lease as we read it last, and since when it has been like that.
+	seen  []byte
+	since time.Time
+	// yields is whether the other led when we looked last, for the log.
+	yields bool
+}
+
+// Get returns the other's record while that one leads: to an elector it is one more competitor that holds the lock.
+func (y *yielding) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	other, raw, err := y.leads(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	own, ownRaw, err := y.Interface.Get(ctx)
+	if other != nil {
+		return other, raw, nil
+	}
+	return own, ownRaw, err
+}
+
+// Create and Update fail while the other leads, except when they release.
+func (y *yielding) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	if err := y.refuse(ctx); err != nil {
+		return err
+	}
+	return y.Interface.Create(ctx, r)
+}
+
+func (y *yielding) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	if r.HolderIdentity != "" {
+		if err := y.refuse(ctx); err != nil {
+			return err
+		}
+	}
+	return y.Interface.Update(ctx, r)
+}
+
+func (y *yielding) refuse(ctx context.Context) error {
+	other, _, err := y.leads(ctx)
+	if err == nil && other != nil {
+		err = fmt.Errorf("%s leads with Lease %s, which has to end before we lead", other.HolderIdentity, y.other.Describe())
+	}
+	return err
+}
+
+// leads returns the other's record if that one leads, or may lead for all we know; nil otherwise.
+func (y *yielding) leads(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	r, raw, err := y.other.Get(ctx)
+	if apierrors.IsNotFound(err) {
+		y.yields = false
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read Lease %s of another manager: %w", y.other.Describe(), err)
+	}
+	now := y.clock.Now()
+	if !bytes.Equal(raw, y.seen) {
+		y.seen, y.since = raw, now
+	}
+	led := y.yields
+	y.yields = r.HolderIdentity != "" && now.Sub(y.since) < time.Duration(r.LeaseDurationSeconds)*time.Second
+	log := ctrl.LoggerFrom(ctx).WithValues("lease", y.other.Describe(), "holder", r.HolderIdentity)
+	switch {
+	case y.yields && !led:
+		log.Info("Nothing is reconciled while another manager leads")
+	case led && !y.yields:
+		log.Info("The other manager does not lead any more")
+	}
+	if !y.yields {
+		return nil, nil, nil
+	}
+	return r, raw, nil
+}
