@@ -113,7 +113,7 @@ func Image(program, tag string) string { return imagePrefix + program + ":" + ta
 func (f *Fleet) release(ctx context.Context, c *Cluster, program, chart string, flags ...string) error {
 	c.Manager = &Manager{Name: program, cluster: c, form: &deployment{name: program, cluster: c}}
 	args := []string{"upgrade", "--install", "--reset-then-reuse-values", program, "charts/" + chart}
-	_, err := c.Helm(ctx, slices.Concat(args, HelmFlags(), f.values(program), flags)...)
+	_, err := c.Helm(ctx, slices.Concat(args, HelmFlags(), f.Values(program), flags)...)
 	return err
 }
 
@@ -122,8 +122,8 @@ func HelmFlags() []string {
 	return []string{"--namespace", Namespace, "--create-namespace", "--wait", "--timeout", patience.String()}
 }
 
-// values are helm's flags for our images and for shorter times than the defaults.
-func (f *Fleet) values(program string) []string {
+// Values are helm's flags for our images and for shorter times than the defaults.
+func (f *Fleet) Values(program string) []string {
 	out := []string{
 		"--set", "manager.image.repository=" + imagePrefix + program,
 		"--set", "manager.image.tag=" + f.Tag,

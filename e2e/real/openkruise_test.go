@@ -1,0 +1,303 @@
+//go:build e2e
+
+package real
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/e2e/fleet"
+)
+
+// openKruise is the chart that stands in for OpenKruise's, from the repository's folder.
+const openKruise = "e2e/real/testdata/kruise-like"
+
+// TestMoveFromOpenKruiseAndBack runs the commands of docs/start/from-openkruise.md in a cluster with objects as OpenKruise leaves
+// them. Only addresses of charts and images are replaced.
+func TestMoveFromOpenKruiseAndBack(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	c, err := env.Bring(t.Context(), "former", "real:1")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Lab.Down(context.WithoutCancel(t.Context()))) })
+	require.NoError(t, c.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
+	m := &move{scene: s, cluster: c, manifests: t.TempDir()}
+
+	_, err = c.Helm(t.Context(), "install", "kruise", openKruise)
+	require.NoError(t, err)
+	for _, kind := range []string{"cloneset", "statefulset", "daemonset", "uniteddeployment"} {
+		m.leave(filepath.Join("testdata", "openkruise", kind+".yaml"))
+	}
+	m.ready(6)
+	before, mark := m.census(), fleet.Mark()
+
+	_, err = c.Helm(t.Context(), "install", "flotilla-member", "charts/member", "--namespace", fleet.Namespace, "--create-namespace", "--take-ownership")
+	require.ErrorContains(t, err, "CustomResourceDefinition clonesets.apps.kruise.io is of kruise")
+	require.True(t, apierrors.IsNotFound(c.Client.Get(t.Context(), client.ObjectKey{Name: fleet.Namespace}, &corev1.Namespace{})), "nothing was changed")
+
+	asked := s.keep(100*time.Millisecond, m.ask)
+	for _, command := range m.guide("Before") {
+		require.Empty(t, m.run(command), "there are no objects of other kinds")
+	}
+	for _, command := range m.guide("Move") {
+		out := m.run(command)
+		if strings.HasSuffix(command, "wc -l") {
+			require.Equal(t, "0", strings.TrimSpace(out), "the release has let go of its CRDs")
+		}
+		require.Equal(t, before, m.census(), "after: %s", command)
+	}
+	for range 2 { // The second time, everything is in the form that we store.
+		_, err = c.Shell(t.Context(), "kubectl apply -f "+m.manifests)
+		require.NoError(t, err)
+	}
+
+	// Now it is we who reconcile: a pod more, and the others stay.
+	web := &appsv1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}
+	change(s, c, web, func(set *appsv1beta1.CloneSet) { *set.Spec.Replicas = 3 })
+	m.ready(7)
+	after := m.census()
+	for what, was := range before {
+		require.Equal(t, was, after[what], what)
+	}
+	require.Len(t, after, len(before)+1)
+	m.untouched(before, mark)
+
+	for i, command := range m.guide("Back") {
+		if i == 1 { // As the guide says: from here on nothing checks objects.
+			m.answered(asked)
+			m.until(func(ctx context.Context) string {
+				for _, name := range []string{"kruise-system", "kruise-daemon-config"} {
+					err := c.Client.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{})
+					if !apierrors.IsNotFound(err) {
+						return fmt.Sprintf("namespace %s of the former release is still there (%v)", name, err)
+					}
+				}
+				return ""
+			})
+		}
+		m.run(command)
+		require.Equal(t, after, m.census(), "after: %s", command)
+	}
+	for _, name := range []string{"clonesets", "daemonsets", "uniteddeployments"} {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: name + ".apps.kruise.io"}, crd))
+		require.Equal(t, []string{"v1alpha1"}, crd.Status.StoredVersions)
+		require.Equal(t, "kruise", crd.Annotations["meta.helm.sh/release-name"])
+	}
+	require.NoError(t, m.ask(t.Context()))
+}
+
+// move is a cluster that moves.
+type move struct {
+	*scene
+
+	cluster *fleet.Cluster
+	// manifests is a folder with what users applied; left is what became of it.
+	manifests string
+	left      []*unstructured.Unstructured
+}
+
+// guide returns the commands of one section of the guide, block by block.
+func (m *move) guide(section string) []string {
+	m.Helper()
+	page, err := os.ReadFile(filepath.Join(env.Root, "docs", "start", "from-openkruise.md"))
+	require.NoError(m, err)
+	_, text, ok := strings.Cut(string(page), "\n## "+section+"\n")
+	require.True(m, ok, "the guide has a section %s", section)
+	text, _, _ = strings.Cut(text, "\n## ")
+	var out []string
+	inside := false
+	for line := range strings.Lines(text) {
+		command, ok := strings.CutPrefix(line, "    ")
+		switch {
+		case ok && inside:
+			out[len(out)-1] += command
+		case ok:
+			out = append(out, command)
+		}
+		inside = ok
+	}
+	require.NotEmpty(m, out)
+	for i := range out {
+		out[i] = strings.TrimSpace(out[i])
+	}
+	return out
+}
+
+// run runs a command of the guide with our addresses and returns its output.
+func (m *move) run(command string) string {
+	m.Helper()
+	chart := "charts/member '" + strings.Join(env.Values("flotilla-member"), "' '") + "' "
+	command = strings.NewReplacer("openkruise/kruise --version 1.9.0", openKruise, "charts/member ", chart).Replace(command)
+	out, err := m.cluster.Shell(m.ctx, command)
+	require.NoError(m, err, command)
+	return out
+}
+
+// leave creates what OpenKruise leaves of one manifest: that one, as applied, then the object as stored, with its status,
+// and what it made of it.
+func (m *move) leave(file string) {
+	m.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(m, err)
+	docs, err := fleet.Decode(text)
+	require.NoError(m, err)
+	docs[0].SetNamespace(m.namespace)
+	text, err = json.Marshal(docs[0])
+	require.NoError(m, err)
+	manifest := filepath.Join(m.manifests, docs[0].GetName()+".json")
+	require.NoError(m, os.WriteFile(manifest, text, 0o600))
+	m.retry(func(ctx context.Context) error { // The CRD may be new.
+		_, err := m.cluster.Shell(ctx, "kubectl apply -f "+manifest)
+		return err
+	})
+	uids := map[string]types.UID{}
+	for i, doc := range docs[1:] {
+		doc.SetNamespace(m.namespace)
+		owners := doc.GetOwnerReferences()
+		for j := range owners {
+			owners[j].UID = uids[owners[j].Kind+" "+owners[j].Name]
+		}
+		doc.SetOwnerReferences(owners)
+		status := doc.Object["status"]
+		m.retry(func(ctx context.Context) error { // Its ServiceAccount may be missing still.
+			if i > 0 {
+				return client.IgnoreAlreadyExists(m.cluster.Client.Create(ctx, doc))
+			}
+			live := doc.DeepCopy()
+			if err := m.cluster.Client.Get(ctx, client.ObjectKeyFromObject(doc), live); err != nil {
+				return err
+			}
+			live.Object["spec"] = doc.Object["spec"]
+			err := m.cluster.Client.Update(ctx, live)
+			live.DeepCopyInto(doc)
+			return err
+		})
+		if status != nil {
+			doc.Object["status"] = status
+			require.NoError(m, m.cluster.Client.Status().Update(m.ctx, doc))
+		}
+		uids[doc.GetKind()+" "+doc.GetName()] = doc.GetUID()
+		if doc.GetKind() == "Pod" {
+			m.pass(doc)
+		}
+	}
+	m.left = append(m.left, docs[1])
+}
+
+// pass sets the conditions of a pod's readiness gates, as OpenKruise does.
+func (m *move) pass(doc *unstructured.Unstructured) {
+	m.Helper()
+	gates, _, err := unstructured.NestedSlice(doc.Object, "spec", "readinessGates")
+	require.NoError(m, err)
+	var conditions []corev1.PodCondition
+	for _, g := range gates {
+		gate, _ := g.(map[string]any)
+		kind, _ := gate["conditionType"].(string)
+		conditions = append(conditions, corev1.PodCondition{
+			Type: corev1.PodConditionType(kind), Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(),
+		})
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": conditions}})
+	require.NoError(m, err)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: doc.GetName()}}
+	require.NoError(m, m.cluster.Client.Status().Patch(m.ctx, pod, client.RawPatch(types.StrategicMergePatchType, patch)))
+}
+
+// ready waits for that many ready pods.
+func (m *move) ready(want int) {
+	m.Helper()
+	m.until(func(ctx context.Context) string {
+		pods := &corev1.PodList{}
+		if err := m.cluster.Client.List(ctx, pods, client.InNamespace(m.namespace)); err != nil {
+			return err.Error()
+		}
+		got := 0
+		for i := range pods.Items {
+			if ready(&pods.Items[i]) {
+				got++
+			}
+		}
+		if got != want || len(pods.Items) != want {
+			return fmt.Sprintf("%d of %d pods are ready, want %d", got, len(pods.Items), want)
+		}
+		return ""
+	})
+}
+
+// census has each pod with its container, each revision, and the CRDs of the four kinds.
+func (m *move) census() map[string]string {
+	m.Helper()
+	out := map[string]string{}
+	pods, revisions := &corev1.PodList{}, &appsv1.ControllerRevisionList{}
+	require.NoError(m, m.cluster.Client.List(m.ctx, pods, client.InNamespace(m.namespace)))
+	require.NoError(m, m.cluster.Client.List(m.ctx, revisions, client.InNamespace(m.namespace)))
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		is := container(p, "main")
+		out["pod "+p.Name] = fmt.Sprintf("%s, generation %d, %s, %d restarts, deleted: %v", p.UID, p.Generation, is.ContainerID, is.RestartCount, p.DeletionTimestamp != nil)
+	}
+	for i := range revisions.Items {
+		r := &revisions.Items[i]
+		out["revision "+r.Name] = fmt.Sprintf("%s, number %d", r.UID, r.Revision)
+	}
+	for _, o := range m.left {
+		name := strings.ToLower(o.GetKind()) + "s.apps.kruise.io"
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		require.NoError(m, m.cluster.Client.Get(m.ctx, client.ObjectKey{Name: name}, crd))
+		out["CRD "+name] = string(crd.UID)
+	}
+	return out
+}
+
+// ask reads each object and changes it by dry run, in the version in which it was applied.
+func (m *move) ask(ctx context.Context) error {
+	errs := make([]error, 0, 2*len(m.left))
+	for _, o := range m.left {
+		live := o.DeepCopy()
+		errs = append(errs, m.cluster.Client.Get(ctx, client.ObjectKeyFromObject(o), live))
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"annotations": {"example.com/asked": "yes"}}}`))
+		errs = append(errs, m.cluster.Client.Patch(ctx, live, patch, client.DryRunAll))
+	}
+	return errors.Join(errs...)
+}
+
+// answered ends the requests and checks that none was refused.
+func (m *move) answered(asked *vigil) {
+	m.Helper()
+	times, faults := asked.end()
+	require.Empty(m, faults, "rounds of requests of which one failed, of %d", times)
+	require.Greater(m, times, 20)
+}
+
+// untouched checks that since a time we wrote no pod and no revision of a census. Their statuses we may write.
+func (m *move) untouched(of map[string]string, since time.Time) {
+	m.Helper()
+	writes, err := m.cluster.Lab.Writes(since)
+	require.NoError(m, err)
+	kinds := map[string]string{"pods": "pod ", "controllerrevisions.apps": "revision "}
+	for _, w := range writes {
+		_, there := of[kinds[w.Resource]+w.Name]
+		if there && w.Namespace == m.namespace && strings.HasPrefix(w.User, "system:serviceaccount:"+fleet.Namespace+":") {
+			require.Fail(m, "we wrote what OpenKruise had left", "%+v", w)
+		}
+	}
+}
