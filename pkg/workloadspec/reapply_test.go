@@ -124,7 +124,7 @@ func podTemplates() *rapid.Generator[*corev1.PodTemplateSpec] {
 					{Name: "A", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
 				}
 			}
-			if maybe("probe") {
+			if maybe("probe") && name[0] == 'c' { // Init containers have none.
 				c.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(80)}}}
 			}
 			if maybe("cpu") {

@@ -66,7 +66,7 @@ func manage(t *testing.T, s *testenv.Env) {
 	})
 	s.Run(t, "statefulset", statefulset.Kind(), func(mgr ctrl.Manager) {
 		require.NoError(t, statefulset.Setup(t.Context(), mgr, statefulset.Options{Options: podcontrol.Options{Clock: clock.RealClock{}}}))
-		hook := &statefulset.Webhook{Client: mgr.GetClient()}
+		hook := &statefulset.Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.StatefulSet]{
 			Object: &appsv1beta1.StatefulSet{}, Defaulter: hook, Validator: hook,
 		}))
