@@ -226,7 +226,7 @@ func testWebhook(t *testing.T, g *fixture) {
 	require.Equal(t, int32(10), *got.Spec.RevisionHistoryLimit)
 	require.Equal(t, "20%", got.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable.String())
 	require.Equal(t, corev1.RestartPolicyAlways, got.Spec.Template.Spec.RestartPolicy)
-	require.Equal(t, corev1.PullIfNotPresent, got.Spec.Template.Spec.Containers[0].ImagePullPolicy)
+	require.Equal(t, corev1.PullAlways, got.Spec.Template.Spec.Containers[0].ImagePullPolicy, "as in OpenKruise")
 	require.Equal(t, corev1.PersistentVolumeFilesystem, *got.Spec.VolumeClaimTemplates[0].Spec.VolumeMode)
 	require.Empty(t, got.Spec.Template.Spec.Volumes)
 
