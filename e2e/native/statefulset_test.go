@@ -22,12 +22,12 @@ spec:
     spec:
       automountServiceAccountToken: false
       nodeSelector: {topology.kubernetes.io/zone: zone-a}
-      containers: [{name: app, image: "app:1"}]
+      containers: [{name: app, image: "app:1", imagePullPolicy: IfNotPresent}]
 `
 
 // withClaims gives each pod a PVC.
 const withClaims = `
-  template: {spec: {containers: [{name: app, image: "app:1", volumeMounts: [{name: data, mountPath: /data}]}]}}
+  template: {spec: {containers: [{name: app, image: "app:1", imagePullPolicy: IfNotPresent, volumeMounts: [{name: data, mountPath: /data}]}]}}
   volumeClaimTemplates:
   - metadata: {name: data, labels: {of: template}}
     spec: {accessModes: [ReadWriteOnce], storageClassName: ` + volume.Class + `, resources: {requests: {storage: 1Gi}}}
