@@ -25,6 +25,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // openKruise is the chart that stands in for OpenKruise's, from the repository's folder.
@@ -33,6 +34,7 @@ const openKruise = "e2e/real/testdata/kruise-like"
 // TestMoveFromOpenKruiseAndBack runs the commands of docs/start/from-openkruise.md in a cluster with objects as OpenKruise leaves
 // them. Only addresses of charts and images are replaced.
 func TestMoveFromOpenKruiseAndBack(t *testing.T) {
+	lab.Full(t)
 	t.Parallel()
 	s := newScene(t)
 	c, err := env.Bring(t.Context(), "former", "real:1")

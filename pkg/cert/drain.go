@@ -11,8 +11,8 @@ import (
 )
 
 // drainTime is how long a server continues after its context is done. An apiserver that calls it has sent a request
-// within that time.
-const drainTime = 2 * time.Second
+// within that time, also one that is so busy that it pauses for seconds.
+const drainTime = 5 * time.Second
 
 // drainingServer is a webhook server that closes its connections gracefully. An apiserver keeps connections to
 // webhooks and calls by HTTP/1.1, even to a server that is no endpoint of its Service any more; a call on a
