@@ -27,7 +27,7 @@ func (d *decider) surgeForNamed() int {
 }
 
 // surgeForUpdate is the surge for pods that have to be re-created. In-place updates need none, unless no pod may be
-// unavailable. A paused goal keeps the surge that exists and adds none. Surge pods can't be distinguished from pods
+// unavailable; a pod that its update has taken out of service keeps its surge. A paused goal keeps the surge that exists and adds none. Surge pods can't be distinguished from pods
 // that are surplus after a scale-in, so a scale-in by less than MaxSurge during a paused update waits as well, with a
 // Hold.
 func (d *decider) surgeForUpdate() int {
@@ -43,7 +43,7 @@ func (d *decider) surgeForUpdate() int {
 		switch by := d.method(p); {
 		case by == methodNone:
 			continue
-		case by == methodRecreate, (!d.nonDisruptive(p) || p.outOfService()) && d.goal.MaxUnavailable == 0:
+		case by == methodRecreate, (!d.nonDisruptive(p) || p.Update >= UpdatePreparing) && d.goal.MaxUnavailable == 0:
 			n++
 		}
 		t.n--
