@@ -194,8 +194,9 @@ func testWebhook(t *testing.T, g *fixture) {
 	require.NoError(t, g.Create(t.Context(), set))
 	require.Equal(t, "250", set.Spec.BurstReplicas.String())
 	require.Equal(t, "1", set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable.String())
+	before := set.DeepCopy()
 	set.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
-	err := g.Update(t.Context(), set)
+	err := g.Patch(t.Context(), set, client.MergeFrom(before)) // The controller may have written the status meanwhile.
 	require.True(t, apierrors.IsInvalid(err), err)
 }
 

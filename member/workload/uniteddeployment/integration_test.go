@@ -509,8 +509,9 @@ func testWebhook(t *testing.T, g *fixture) {
 		require.ErrorContains(t, err, tt.want, name)
 	}
 
+	before := got.DeepCopy()
 	got.Spec.Topology.Subsets[0].NodeSelectorTerm = zone("zone-b")
-	require.ErrorContains(t, g.Update(t.Context(), got), "spec.topology.subsets[0].nodeSelectorTerm: Forbidden: can't be changed while the subset exists")
+	require.ErrorContains(t, g.Patch(t.Context(), got, client.MergeFrom(before)), "spec.topology.subsets[0].nodeSelectorTerm: Forbidden: can't be changed while the subset exists")
 }
 
 func testFederated(t *testing.T, g *fixture) {
