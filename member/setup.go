@@ -86,8 +86,8 @@ func strip[T any](from func(T)) toolscache.TransformFunc {
 	}
 }
 
-// What the manager itself needs: its Lease, those of node daemons and that of OpenKruise's manager, its events, its webhook certificate and the
-// configurations that carry it.
+// What the manager itself needs: its Lease, those of node daemons and that of OpenKruise's manager, its events, its webhook
+// certificate and the configurations that carry it.
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=flotilla-system,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=flotilla-system,resources=leases,resourceNames=flotilla-member,verbs=get;update
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=flotilla-system,resources=leases,verbs=list;watch

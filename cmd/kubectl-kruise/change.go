@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -47,20 +46,12 @@ func (f *change) complete(cmd *cobra.Command) (err error) {
 // done. It is called again with the newer set after a conflict. notes are printed for the user.
 type edit func(ctx context.Context, set workload) (done string, notes []string, err error)
 
-// each edits every set that args name. An error with one does not stop the others.
+// each edits every set that args name.
 func (f *change) each(cmd *cobra.Command, c conn, args []string, do edit) error {
 	if err := f.complete(cmd); err != nil {
 		return err
 	}
-	sets, err := f.workloads(c, cmd.CommandPath(), args)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, set := range sets {
-		errs = append(errs, f.one(cmd, c, set, do))
-	}
-	return errors.Join(errs...)
+	return f.forEach(c, cmd.CommandPath(), args, func(set workload) error { return f.one(cmd, c, set, do) })
 }
 
 func (f *change) one(cmd *cobra.Command, c conn, set workload, do edit) error {

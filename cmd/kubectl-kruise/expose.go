@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -57,19 +56,13 @@ func exposeCommand(open func() (conn, error)) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		sets, err := f.workloads(c, cmd.CommandPath(), args)
-		if err != nil {
-			return err
-		}
-		var errs []error
-		for _, set := range sets {
+		return f.forEach(c, cmd.CommandPath(), args, func(set workload) error {
 			service, err := f.service(set)
-			if err == nil {
-				err = f.write(cmd, c.client, service, "exposed")
+			if err != nil {
+				return err
 			}
-			errs = append(errs, err)
-		}
-		return errors.Join(errs...)
+			return f.write(cmd, c.client, service, "exposed")
+		})
 	}
 	return cmd
 }

@@ -60,15 +60,9 @@ func statusCommand(open func() (conn, error)) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		sets, err := f.workloads(c, cmd.CommandPath(), args)
-		if err != nil {
-			return err
-		}
-		var errs []error
-		for _, set := range sets {
-			errs = append(errs, f.follow(cmd.Context(), c.client, set, newProgressPrinter(cmd.OutOrStdout())))
-		}
-		return errors.Join(errs...)
+		return f.forEach(c, cmd.CommandPath(), args, func(set workload) error {
+			return f.follow(cmd.Context(), c.client, set, newProgressPrinter(cmd.OutOrStdout()))
+		})
 	}
 	return cmd
 }

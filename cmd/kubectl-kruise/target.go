@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,6 +18,8 @@ type target struct {
 	files    resource.FilenameOptions
 	selector string
 	all      bool
+	// instead says what works on other kinds; by default kubectl's verb of the same name.
+	instead string
 }
 
 func (t *target) flags(cmd *cobra.Command) {
@@ -60,10 +63,7 @@ func (t *target) workloads(c conn, verb string, args []string) ([]workload, erro
 	for i, info := range infos {
 		of := info.Mapping.GroupVersionKind
 		served, ok := kinds()[of.Kind]
-		try := "try kubectl " + strings.TrimPrefix(verb, "kubectl kruise ") + " " + info.ObjectName()
-		if strings.HasSuffix(verb, " scaledown") { // The one verb that kubectl does not have.
-			try = "kubectl scale makes it smaller"
-		}
+		try := cmp.Or(t.instead, "try kubectl "+strings.TrimPrefix(verb, "kubectl kruise ")+" "+info.ObjectName())
 		switch {
 		case ok && of.Group != group:
 			return nil, fmt.Errorf("%s is of group %s: %s; for one of %s write %s/%s", info.ObjectName(),
@@ -79,6 +79,19 @@ func (t *target) workloads(c conn, verb string, args []string) ([]workload, erro
 		sets[i] = workload{object}
 	}
 	return sets, nil
+}
+
+// forEach calls do with each of workloads. An error with one does not stop the others.
+func (t *target) forEach(c conn, verb string, args []string, do func(workload) error) error {
+	sets, err := t.workloads(c, verb, args)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, set := range sets {
+		errs = append(errs, do(set))
+	}
+	return errors.Join(errs...)
 }
 
 func unstructuredOf(info *resource.Info) (*unstructured.Unstructured, error) {

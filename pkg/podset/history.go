@@ -45,12 +45,17 @@ func NewPlan(h History) Plan {
 // next returns the step that makes the update revision the newest.
 func (h *History) next() revision.Step {
 	step := revision.Next(h.All, h.Wanted)
-	used := slices.ContainsFunc(h.Pods, func(pod *corev1.Pod) bool { return h.at(pod) == revision.Short(step.Revision.Name) })
-	writable := slices.DeleteFunc(slices.Clone(h.Origins), func(key string) bool {
-		_, has := step.Revision.Annotations[key]
-		return used && has
+	used := func() bool {
+		return slices.ContainsFunc(h.Pods, func(pod *corev1.Pod) bool { return h.at(pod) == revision.Short(step.Revision.Name) })
+	}
+	stale := slices.DeleteFunc(slices.Clone(h.Origins), func(key string) bool {
+		was, has := step.Revision.Annotations[key]
+		return has && (was == h.Wanted.Annotations[key] || used())
 	})
-	return revision.Next(h.All, h.Wanted, writable...)
+	if len(stale) == 0 {
+		return step
+	}
+	return revision.Next(h.All, h.Wanted, stale...)
 }
 
 func (h *History) current() *appsv1.ControllerRevision {

@@ -27,9 +27,9 @@ func (d *decider) surgeForNamed() int {
 }
 
 // surgeForUpdate is the surge for pods that have to be re-created. In-place updates need none, unless no pod may be
-// unavailable; a pod that its update has taken out of service keeps its surge. A paused goal keeps the surge that exists and adds none. Surge pods can't be distinguished from pods
-// that are surplus after a scale-in, so a scale-in by less than MaxSurge during a paused update waits as well, with a
-// Hold.
+// unavailable; a pod that its update has taken out of service keeps its surge. A paused goal keeps the surge that exists and
+// adds none. Surge pods can't be distinguished from pods that are surplus after a scale-in, so a scale-in by less than MaxSurge
+// during a paused update waits as well, with a Hold.
 func (d *decider) surgeForUpdate() int {
 	if d.goal.MaxSurge <= 0 {
 		return 0

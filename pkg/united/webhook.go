@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -190,10 +189,7 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.UnitedDeployment)
 
 // Invalid returns an API error with faults, nil if there are none.
 func Invalid(ud *appsv1beta1.UnitedDeployment, faults field.ErrorList) error {
-	if len(faults) == 0 {
-		return nil
-	}
-	return apierrors.NewInvalid(appsv1beta1.GroupVersion.WithKind("UnitedDeployment").GroupKind(), ud.Name, faults)
+	return admit.Invalid(appsv1beta1.GroupVersion.WithKind("UnitedDeployment"), ud.Name, faults)
 }
 
 // checkPods lets the apiserver validate the pods of the template, and of each subset, that are new or changed since old; nil old

@@ -139,7 +139,7 @@ func TestDefaultPVCs(t *testing.T) {
 	block := corev1.PersistentVolumeBlock
 	given := pvcTemplates("a", "b")
 	given[1].Spec.VolumeMode = &block
-	got := DefaultPVCs(given)
+	got := defaultPVCs(given)
 	require.Equal(t, corev1.PersistentVolumeFilesystem, *got[0].Spec.VolumeMode)
 	require.Equal(t, block, *got[1].Spec.VolumeMode)
 	require.Nil(t, given[0].Spec.VolumeMode, "what is given is not changed")

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DefaultPVCs returns PVC templates with their defaults: volumeMode Filesystem.
-func DefaultPVCs(pvcs []corev1.PersistentVolumeClaim) []corev1.PersistentVolumeClaim {
+// defaultPVCs returns PVC templates with their defaults: volumeMode Filesystem.
+func defaultPVCs(pvcs []corev1.PersistentVolumeClaim) []corev1.PersistentVolumeClaim {
 	if pvcs == nil {
 		return nil
 	}
@@ -28,7 +28,7 @@ func DefaultPVCs(pvcs []corev1.PersistentVolumeClaim) []corev1.PersistentVolumeC
 func completePVCs(stored, given []corev1.PersistentVolumeClaim, mode Defaulting) []corev1.PersistentVolumeClaim {
 	out := slices.Clone(given)
 	if mode == AllDefaults {
-		out = DefaultPVCs(given)
+		out = defaultPVCs(given)
 	}
 	for i := range out {
 		for j := range stored {
@@ -47,7 +47,7 @@ func SamePVCs(a, b []corev1.PersistentVolumeClaim) bool {
 
 // samePVC compares what becomes part of a PVC. OpenKruise stores a status in templates, and manifests may repeat the kind.
 func samePVC(a, b *corev1.PersistentVolumeClaim) bool {
-	both := DefaultPVCs([]corev1.PersistentVolumeClaim{*a, *b})
+	both := defaultPVCs([]corev1.PersistentVolumeClaim{*a, *b})
 	for i := range both {
 		both[i].TypeMeta, both[i].Status = metav1.TypeMeta{}, corev1.PersistentVolumeClaimStatus{}
 	}

@@ -75,12 +75,13 @@ func templatesPath() *field.Path { return field.NewPath("spec", "volumeClaimTemp
 
 // sameButSize reports whether two templates differ by no more than the size, in requests and limits, and defaults.
 func sameButSize(a, b *corev1.PersistentVolumeClaim) bool {
-	both := workloadspec.DefaultPVCs([]corev1.PersistentVolumeClaim{*a, *b})
-	for _, c := range both {
-		delete(c.Spec.Resources.Requests, corev1.ResourceStorage)
-		delete(c.Spec.Resources.Limits, corev1.ResourceStorage)
+	sizeless := func(pvc *corev1.PersistentVolumeClaim) []corev1.PersistentVolumeClaim {
+		out := *pvc.DeepCopy()
+		delete(out.Spec.Resources.Requests, corev1.ResourceStorage)
+		delete(out.Spec.Resources.Limits, corev1.ResourceStorage)
+		return []corev1.PersistentVolumeClaim{out}
 	}
-	return apiequality.Semantic.DeepEqual(both[0].ObjectMeta, both[1].ObjectMeta) && apiequality.Semantic.DeepEqual(both[0].Spec, both[1].Spec)
+	return workloadspec.SamePVCs(sizeless(a), sizeless(b))
 }
 
 // classOf returns the storage class of a template's PVCs: the one that it names, or the newest of the default ones; nil if there
