@@ -13,6 +13,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/allot"
 	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
 // part is one subset in one cluster.
@@ -247,7 +248,7 @@ func targetsOf(parts []part, a allot.Allocation) []int {
 // being filled has its share from the start.
 func partitionsOf(ud *appsv1beta1.UnitedDeployment, parts []part, targets []int) []int {
 	asked := map[string]int{}
-	if m := ud.Spec.UpdateStrategy.ManualUpdate; m != nil {
+	if m := ud.Spec.UpdateStrategy.ManualUpdate; m != nil && united.Unpartitioned(&ud.Spec.Template) == "" {
 		for name, n := range m.Partitions {
 			asked[name] = int(n)
 		}

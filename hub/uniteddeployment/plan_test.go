@@ -265,6 +265,15 @@ func TestPlan(t *testing.T) {
 		w.settle(t)
 		require.Equal(t, map[string]int32{"a": 1, "b": 0}, w.o.slices["east"].Spec.UpdateStrategy.ManualUpdate.Partitions)
 	})
+	t.Run("Deployments are granted none, since they can't keep pods at the old revision", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(3, in("a", "east", ""))
+		w.cluster("east", nil)
+		w.o.ud.Spec.Template.DeploymentTemplate = &appsv1beta1.DeploymentTemplateSpec{}
+		w.o.ud.Spec.UpdateStrategy.ManualUpdate = &appsv1beta1.ManualUpdate{Partitions: map[string]int32{"a": 1}}
+		w.settle(t)
+		require.Equal(t, map[string]int32{"a": 0}, w.o.slices["east"].Spec.UpdateStrategy.ManualUpdate.Partitions)
+	})
 	t.Run("the manifest is the same bytes in every cluster and has no numbers", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(5, in("a", "east", "2"), in("b", "west", "3"))

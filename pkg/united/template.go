@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -57,6 +58,24 @@ func TemplateOf(t *appsv1beta1.SubsetTemplate) (Template, bool) {
 		}, true
 	}
 	return Template{}, false
+}
+
+// Unpartitioned returns why partitions have no effect on the workloads of a template, empty if they have one.
+func Unpartitioned(t *appsv1beta1.SubsetTemplate) string {
+	switch {
+	case t.DeploymentTemplate != nil:
+		return "a Deployment can't keep pods at the old revision: remove it, or use cloneSetTemplate"
+	case onDelete(t):
+		return "with the template's updateStrategy OnDelete, pods stay old until they are deleted: remove it, or use RollingUpdate"
+	}
+	return ""
+}
+
+func onDelete(t *appsv1beta1.SubsetTemplate) bool {
+	return t.CloneSetTemplate != nil && t.CloneSetTemplate.Spec.UpdateStrategy.Type == appsv1beta1.CloneSetOnDelete ||
+		t.StatefulSetTemplate != nil && t.StatefulSetTemplate.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType ||
+		t.AdvancedStatefulSetTemplate != nil &&
+			t.AdvancedStatefulSetTemplate.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
 }
 
 // Patch returns a subset's patch as JSON, empty if there is none.

@@ -324,30 +324,15 @@ func validateUpdateStrategy(ud *appsv1beta1.UnitedDeployment, path *field.Path) 
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.ManualUpdate.Partitions)) {
 		at, n := path.Child("manualUpdate", "partitions").Key(name), s.ManualUpdate.Partitions[name]
-		// A hub sets partitions itself to empty a subset, whatever the template.
-		asked := n > 0 && !Slice(ud)
 		switch {
 		case !names.Has(name):
 			faults = append(faults, field.Invalid(at, n, fmt.Sprintf(
 				"there is no subset %s: name one of %v, or remove it", name, sets.List(names))))
 		case n < 0:
 			faults = append(faults, field.Invalid(at, n, "must be 0 or more: use 0 to update the whole subset"))
-		case asked && ud.Spec.Template.DeploymentTemplate != nil:
-			faults = append(faults, field.Forbidden(at,
-				"a Deployment can't keep pods at the old revision: remove it, or use cloneSetTemplate"))
-		case asked && onDelete(&ud.Spec.Template):
-			faults = append(faults, field.Forbidden(at,
-				"with the template's updateStrategy OnDelete, pods stay old until they are deleted: remove it, or use RollingUpdate"))
 		}
 	}
 	return faults
-}
-
-func onDelete(t *appsv1beta1.SubsetTemplate) bool {
-	return t.CloneSetTemplate != nil && t.CloneSetTemplate.Spec.UpdateStrategy.Type == appsv1beta1.CloneSetOnDelete ||
-		t.StatefulSetTemplate != nil && t.StatefulSetTemplate.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType ||
-		t.AdvancedStatefulSetTemplate != nil &&
-			t.AdvancedStatefulSetTemplate.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
 }
 
 // validateNumbers validates replicas, minReplicas and maxReplicas, each and together.

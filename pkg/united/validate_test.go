@@ -108,9 +108,9 @@ func TestValidObjects(t *testing.T) {
 			ud.Spec.Topology.ScheduleStrategy.Adaptive = &appsv1beta1.AdaptiveScheduleStrategy{}
 		}},
 		{"partitions of subsets that there are", web, partitions(map[string]int32{"a": 0, "c": 1000})},
-		{"a partition of 0 with a Deployment", deployment, partitions(map[string]int32{"a": 0})},
-		{"a partition with a Deployment in a slice, where a hub empties a subset", deployment, all(partitions(map[string]int32{"a": 2}), func(ud *object) {
-			ud.Annotations = map[string]string{keys.FleetRowUID: "uid"}
+		{"a partition with a Deployment, without effect as in OpenKruise", deployment, partitions(map[string]int32{"a": 2})},
+		{"a partition of pods that users delete, likewise", web, all(partitions(map[string]int32{"a": 1}), func(ud *object) {
+			ud.Spec.Template.CloneSetTemplate.Spec.UpdateStrategy.Type = appsv1beta1.CloneSetOnDelete
 		})},
 		{"a partition of 0 in a StatefulSet's template, as Kubernetes writes it", stateful, func(ud *object) {
 			ud.Spec.Template.StatefulSetTemplate.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](0)}
@@ -252,16 +252,6 @@ func TestInvalidObjects(t *testing.T) {
 			"spec.updateStrategy.manualUpdate.partitions[d]", "there is no subset d: name one of [a b c]",
 		},
 		{"a negative partition", web, partitions(map[string]int32{"a": -1}), "spec.updateStrategy.manualUpdate.partitions[a]", "use 0 to update"},
-		{
-			"a partition of a Deployment", deployment, partitions(map[string]int32{"a": 1}),
-			"spec.updateStrategy.manualUpdate.partitions[a]", "a Deployment can't keep pods at the old revision",
-		},
-		{"a partition of pods that users delete", web, all(partitions(map[string]int32{"a": 1}), func(ud *object) {
-			set(ud).Spec.UpdateStrategy.Type = appsv1beta1.CloneSetOnDelete
-		}), "spec.updateStrategy.manualUpdate.partitions[a]", "OnDelete"},
-		{"a partition of stateful pods that users delete", advanced, all(partitions(map[string]int32{"a": 1}), func(ud *object) {
-			ud.Spec.Template.AdvancedStatefulSetTemplate.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
-		}), "spec.updateStrategy.manualUpdate.partitions[a]", "OnDelete"},
 		{
 			"ordinals of a CloneSet's pods", web, subsets(part{Name: "a", Ordinals: &appsv1beta1.SubsetOrdinals{}}),
 			sub + "[0].ordinals", "only with advancedStatefulSetTemplate",

@@ -123,23 +123,29 @@ func warnings(ud *appsv1beta1.UnitedDeployment, o Options) admission.Warnings {
 	}
 	path := field.NewPath("spec")
 	out := unserved(ud, path)
-	t := ud.Spec.Template.AdvancedStatefulSetTemplate
-	if t == nil || o.StatefulSetWarnings == nil {
-		return out
+	if t := ud.Spec.Template.AdvancedStatefulSetTemplate; t != nil && o.StatefulSetWarnings != nil {
+		out = append(out, o.StatefulSetWarnings(&t.Spec, path.Child("template", "advancedStatefulSetTemplate", "spec"))...)
 	}
-	out = append(out, o.StatefulSetWarnings(&t.Spec, path.Child("template", "advancedStatefulSetTemplate", "spec"))...)
+	return append(out, partitionWarnings(ud, path.Child("updateStrategy", "manualUpdate", "partitions"))...)
+}
+
+// partitionWarnings returns warnings about partitions that have no effect, or for a StatefulSet of apps.kruise.io more than meant.
+func partitionWarnings(ud *appsv1beta1.UnitedDeployment, path *field.Path) admission.Warnings {
 	if ud.Spec.UpdateStrategy.ManualUpdate == nil {
-		return out
+		return nil
 	}
-	total := int(ptr.Deref(ud.Spec.Replicas, DefaultReplicas))
+	var out admission.Warnings
+	why, total := Unpartitioned(&ud.Spec.Template), int(ptr.Deref(ud.Spec.Replicas, DefaultReplicas))
 	for i := range ud.Spec.Topology.Subsets {
 		s := &ud.Spec.Topology.Subsets[i]
-		partition := ud.Spec.UpdateStrategy.ManualUpdate.Partitions[s.Name]
+		partition := int(ud.Spec.UpdateStrategy.ManualUpdate.Partitions[s.Name])
 		n := readNumber(s.Replicas, total, nil, &field.ErrorList{}) // It has been validated.
-		if n > 0 && int(partition) > n {
-			out = append(out, fmt.Sprintf(
-				"%s: %d is above the replicas of the subset (%d): none of its pods is updated until it is below",
-				path.Child("updateStrategy", "manualUpdate", "partitions").Key(s.Name), partition, n))
+		switch {
+		case partition > 0 && why != "":
+			out = append(out, fmt.Sprintf("%s: has no effect: %s", path.Key(s.Name), why))
+		case n > 0 && partition > n && ud.Spec.Template.AdvancedStatefulSetTemplate != nil:
+			out = append(out, fmt.Sprintf("%s: %d is above the replicas of the subset (%d): none of its pods is updated until it is below",
+				path.Key(s.Name), partition, n))
 		}
 	}
 	return out

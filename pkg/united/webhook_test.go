@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -348,6 +349,60 @@ func TestWebhookHasTheWarningsOfTheStatefulSetWebhook(t *testing.T) {
 			got, err := w.ValidateUpdate(request(t, was), was, is)
 			require.Equal(t, was.Spec.Template.AdvancedStatefulSetTemplate.Spec.ServiceName !=
 				is.Spec.Template.AdvancedStatefulSetTemplate.Spec.ServiceName, err != nil, "%v", err)
+			require.ElementsMatch(t, tt.warnings, got)
+		})
+	}
+}
+
+func TestWebhookWarnsOfPartitionsWithoutEffect(t *testing.T) {
+	t.Parallel()
+	const (
+		path      = "spec.updateStrategy.manualUpdate.partitions[a]: has no effect: "
+		cannot    = path + "a Deployment can't keep pods at the old revision: remove it, or use cloneSetTemplate"
+		byDeletes = path + "with the template's updateStrategy OnDelete, pods stay old until they are deleted: remove it, or use RollingUpdate"
+	)
+	two, none := partitions(map[string]int32{"a": 2}), partitions(map[string]int32{"a": 0})
+	for _, tt := range []struct {
+		name     string
+		base     func() *object
+		was, is  func(*object) // nil was is a creation
+		warnings admission.Warnings
+	}{
+		{"of a Deployment", deployment, nil, two, admission.Warnings{cannot}},
+		{"that an update brings", deployment, none, two, admission.Warnings{cannot}},
+		{"that were there before", deployment, two, all(two, func(ud *object) { ud.Spec.RevisionHistoryLimit = new(int32(3)) }), nil},
+		{"not of 0", deployment, nil, none, nil},
+		{"of a CloneSet with OnDelete", web, nil, all(two, func(ud *object) {
+			ud.Spec.Template.CloneSetTemplate.Spec.UpdateStrategy.Type = appsv1beta1.CloneSetOnDelete
+		}), admission.Warnings{byDeletes}},
+		{"of a StatefulSet of apps with OnDelete", stateful, nil, all(two, func(ud *object) {
+			ud.Spec.Template.StatefulSetTemplate.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
+		}), admission.Warnings{byDeletes}},
+		{"of a StatefulSet of apps.kruise.io with OnDelete", advanced, nil, all(two, func(ud *object) {
+			ud.Spec.Template.AdvancedStatefulSetTemplate.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
+		}), admission.Warnings{byDeletes}},
+		{"not of a CloneSet that has them", web, nil, two, nil},
+		{"not in a slice, where a hub empties a subset", deployment, nil, all(two, func(ud *object) {
+			ud.Annotations = map[string]string{keys.FleetRowUID: "uid"}
+		}), nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := hook(t)
+			is := tt.base()
+			tt.is(is)
+			Default(is)
+			if tt.was == nil {
+				got, err := w.ValidateCreate(request(t, nil), is)
+				require.NoError(t, err)
+				require.Equal(t, tt.warnings, got)
+				return
+			}
+			was := tt.base()
+			tt.was(was)
+			Default(was)
+			got, err := w.ValidateUpdate(request(t, was), was, is)
+			require.NoError(t, err)
 			require.ElementsMatch(t, tt.warnings, got)
 		})
 	}
