@@ -13,17 +13,18 @@ type InPlaceUpdateStrategy struct {
 	// +kubebuilder:validation:Minimum=0
 	GracePeriodSeconds int32 `json:"gracePeriodSeconds,omitempty"`
 
-	// imagePreDownloadParallelism is on how many nodes at once the new image is pulled before the update: a number, not
-	// a percentage. Default 1.
+	// imagePreDownloadParallelism is not served yet: admission accepts it with a warning, and no image is pulled before an
+	// update. It asks on how many nodes at once to pull the new image: a number, not a percentage.
 	// +optional
 	ImagePreDownloadParallelism *intstr.IntOrString `json:"imagePreDownloadParallelism,omitempty"`
 
-	// imagePreDownloadTimeoutSeconds is how long one such pull may take. Default 300.
+	// imagePreDownloadTimeoutSeconds is not served yet: admission accepts it with a warning, and no image is pulled before an
+	// update. It asks how long one pull may take.
 	// +optional
 	ImagePreDownloadTimeoutSeconds *int32 `json:"imagePreDownloadTimeoutSeconds,omitempty"`
 
-	// imagePreDownloadMinUpdatedReadyPods is how many pods must be updated and ready before images are pulled for the
-	// others. Default 0.
+	// imagePreDownloadMinUpdatedReadyPods is not served yet: admission accepts it with a warning, and no image is pulled before
+	// an update. It asks how many pods must be updated and ready before images are pulled for the others.
 	// +optional
 	ImagePreDownloadMinUpdatedReadyPods *int32 `json:"imagePreDownloadMinUpdatedReadyPods,omitempty"`
 }

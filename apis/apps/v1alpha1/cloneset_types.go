@@ -147,8 +147,8 @@ type CloneSetUpdateStrategy struct {
 	// +listType=atomic
 	ScatterStrategy []pods.UpdateScatterTerm `json:"scatterStrategy,omitempty"`
 
-	// inPlaceUpdateStrategy tunes updates in place. The image pre-download is set by annotations in this version
-	// (keys.ImagePreDownloadParallelism and the like), which take precedence over the fields here.
+	// inPlaceUpdateStrategy tunes updates in place. In this version annotations apps.kruise.io/image-predownload-* ask for the
+	// pre-download of images and take precedence over the fields here; neither is served yet.
 	// +optional
 	InPlaceUpdateStrategy *pods.InPlaceUpdateStrategy `json:"inPlaceUpdateStrategy,omitempty"`
 }

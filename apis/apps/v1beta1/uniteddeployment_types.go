@@ -289,6 +289,7 @@ type UnitedDeploymentUpdateStrategy struct {
 type ManualUpdate struct {
 	// partitions is how many pods of a subset stay at the old revision, by the subset's name. Each name must be in
 	// topology.subsets; a subset that is not here has 0. A value above the subset's replicas counts as all of them.
+	// Partitions have no effect on a Deployment, nor with updateStrategy OnDelete in the template.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.all(subset, self[subset] >= 0)",message="a partition can't be negative: use 0 to update the whole subset"
 	Partitions map[string]int32 `json:"partitions,omitempty"`
