@@ -60,6 +60,10 @@ const (
 	// "Ordered", anything else counts as absent.
 	ContainerLaunchPriority = "apps.kruise.io/container-launch-priority"
 
+	// ContainerLaunchPriorityCompleted is an annotation on a pod all of whose containers may start. Written by OpenKruise's
+	// controller; read to find pods that wait for it. Form: "true".
+	ContainerLaunchPriorityCompleted = "apps.kruise.io/container-launch-priority-completed"
+
 	// EnhancedLiveness is an annotation on pods, in OpenKruise: liveness probes are taken from the kubelet. Written by
 	// users in templates; read to warn them that it has no effect here. Form: "true", anything else counts as absent.
 	EnhancedLiveness = "apps.kruise.io/using-enhanced-liveness"

@@ -28,8 +28,8 @@ func migrateCheckCommand(open func() (conn, error)) *cobra.Command {
 			"  Warn   Something will not work, or not as before.\n" +
 			"  Info   What there is.\n\n" +
 			"It reads CRDs, webhook configurations, Services and their endpoints, the managers and node daemons, what helm stores\n" +
-			"about its releases, the objects of OpenKruise's kinds and the workloads of Kubernetes, in all namespaces. What may\n" +
-			"not be read is reported as NotChecked.",
+			"about its releases, the objects of OpenKruise's kinds, the workloads of Kubernetes and pending pods, in all\n" +
+			"namespaces. What may not be read is reported as NotChecked.",
 		Example: "  kubectl kruise migrate check\n" +
 			"  kubectl kruise migrate check -o json",
 		Args: cobra.NoArgs,

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -125,6 +127,34 @@ func managerOf(name, namespace string, ready int32) client.Object {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
 		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(2))}, Status: appsv1.DeploymentStatus{ReadyReplicas: ready},
 	}
+}
+
+// webhooksOnly is our manager during the move.
+func webhooksOnly(args ...string) client.Object {
+	d := managerOf(ourManager, "flotilla-system", 2).(*appsv1.Deployment)
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "manager", Args: append([]string{"--leader-elect"}, args...)}}
+	return d
+}
+
+// launching is a pod as OpenKruise's pod webhook makes it, with two containers that start one after the other.
+func launching(name string, change ...func(*corev1.Pod)) *corev1.Pod {
+	container := func(of, key string) corev1.Container {
+		return corev1.Container{Name: of, Image: "nginx:1", Env: []corev1.EnvVar{{
+			Name: "KRUISE_CONTAINER_BARRIER",
+			ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: name + "-barrier"}, Key: key,
+			}},
+		}}}
+	}
+	out := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{container("main", "p_1"), container("sidecar", "p_0")}},
+		Status:     corev1.PodStatus{Phase: corev1.PodPending},
+	}
+	for _, c := range change {
+		c(out)
+	}
+	return out
 }
 
 func nodeDaemon(name, namespace string) client.Object {
@@ -273,7 +303,12 @@ func TestMigrateCheck(t *testing.T) {
 			want: []string{
 				"Block ConversionUnreachable crd clonesets.apps.kruise.io", "Warn NotInRelease crds of apps.kruise.io", "Warn NoManager cluster",
 			},
-			says: []string{"# install chart flotilla-member, whose manager converts them", "belong to no release", "no manager acts on 1 CloneSets"},
+			says: []string{
+				"# install chart flotilla-member, whose manager converts them", "belong to no release: helm refuses",
+				"# take them over as docs/start/from-openkruise.md says, first with manager.webhooksOnly=true and crds.managed=false, " +
+					"then with crds.managed=true and --take-ownership",
+				"no manager acts on 1 CloneSets",
+			},
 		},
 		{
 			name:    "webhooks that refuse requests",
@@ -360,6 +395,64 @@ func TestMigrateCheck(t *testing.T) {
 				"Info Installed deployment flotilla-system/flotilla-member", "Info Leads lock kruise-manager",
 			},
 			says: []string{"a manager of OpenKruise leads: manager-1"},
+		},
+		{
+			name: "between steps 3 and 4 of the guide, ours only serves webhooks",
+			objects: []client.Object{
+				crd("CloneSet", "clonesets", byHelm("kruise", "default")), demo(), webhooksOnly("--webhooks-only"),
+				managerOf(oldManager, "kruise-system", 2), lease(0),
+			},
+			want: []string{
+				"Warn NotInRelease crds of apps.kruise.io", "Info Installed deployment kruise-system/kruise-controller-manager",
+				"Info Installed deployment flotilla-system/flotilla-member", "Info Leads lock kruise-manager", "Info WebhooksOnly cluster",
+			},
+			says: []string{"# go on with step 4 of docs/start/from-openkruise.md; don't scale OpenKruise's manager down before step 5"},
+		},
+		{
+			name: "between steps 4 and 5, pods that start container by container are waited for",
+			objects: []client.Object{
+				clones, member, demo(), webhooksOnly("--webhooks-only=true"), managerOf(oldManager, "kruise-system", 2), lease(0), launching("half"),
+			},
+			want: []string{
+				"Warn PodsHeld Pod default/half", "Info ReleaseKeepsCRDs release flotilla-system/flotilla-member",
+				"Info Installed deployment kruise-system/kruise-controller-manager", "Info Installed deployment flotilla-system/flotilla-member",
+				"Info Leads lock kruise-manager", "Info WebhooksOnly cluster",
+			},
+			says: []string{
+				"Flotilla's manager runs with --webhooks-only and reconciles nothing: only OpenKruise's acts", "# go on with step 5 of",
+				"launch priorities hold containers of 1 pods of which this is one", "# before OpenKruise is uninstalled, wait until",
+			},
+		},
+		{
+			name: "between steps 5 and 6 nothing acts, and pods that still wait have to be deleted",
+			objects: []client.Object{
+				clones, member, demo(), webhooksOnly("--webhooks-only"), launching("half"), launching("other"),
+				launching("runs", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }),
+				launching("starts", func(p *corev1.Pod) {
+					p.Annotations = map[string]string{"apps.kruise.io/container-launch-priority-completed": "true"}
+				}),
+				launching("ends", func(p *corev1.Pod) {
+					p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: created}, []string{"example.com/wait"}
+				}),
+				launching("unscheduled", func(p *corev1.Pod) { p.Spec.Containers = pod("nginx:1").Spec.Containers }),
+			},
+			want: []string{
+				"Warn NoManager cluster", "Warn PodsHeld Pod default/half", "Info ReleaseKeepsCRDs release flotilla-system/flotilla-member",
+				"Info Installed deployment flotilla-system/flotilla-member",
+			},
+			says: []string{
+				"UnitedDeployments: Flotilla's runs with --webhooks-only", "# go on with step 6 of docs/start/from-openkruise.md",
+				"hold containers of 2 pods of which this is one",
+				"kubectl delete pod half --namespace default\nkubectl delete pod other --namespace default\n",
+			},
+		},
+		{
+			name:    "a manager that is told to reconcile again acts",
+			objects: []client.Object{clones, member, webhooksOnly("--webhooks-only=false"), lease(0)},
+			want: []string{
+				"Block TwoManagers cluster", "Info ReleaseKeepsCRDs release flotilla-system/flotilla-member",
+				"Info Installed deployment flotilla-system/flotilla-member", "Info Leads lock kruise-manager",
+			},
 		},
 		{
 			name:    "after the move",
@@ -454,6 +547,16 @@ func TestMigrateCheck(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The check names the same way out as the chart that refuses.
+func TestMigrateCheckAgreesWithTheChart(t *testing.T) {
+	t.Parallel()
+	template, err := os.ReadFile(filepath.Join("..", "..", "charts", "member", "templates", "crds.yaml"))
+	require.NoError(t, err)
+	require.Contains(t, string(template), takeOver)
+	_, err = os.Stat(filepath.Join("..", "..", filepath.FromSlash(guide)))
+	require.NoError(t, err)
 }
 
 func TestMigrateCheckPrints(t *testing.T) {

@@ -36,8 +36,8 @@ type finding struct {
 
 // judge turns what there is into findings, the worst first.
 func (in *installation) judge() []finding {
-	out := slices.Concat(in.conversions(), in.unreachable(), in.owners(), in.adoption(), in.running(), in.kinds(), in.features(),
-		in.versions())
+	out := slices.Concat(in.conversions(), in.unreachable(), in.owners(), in.adoption(), in.running(), in.pods(),
+		in.kinds(), in.features(), in.versions())
 	for _, what := range in.unread {
 		out = append(out, finding{
 			Level: warn, Reason: "NotChecked", Object: "cluster", Message: "could not be read, so what depends on it was not checked: " + what,
@@ -159,6 +159,12 @@ func (r release) release(chart string, objects int) finding {
 	return f
 }
 
+// guide is the page about the move, and takeOver what the chart says when it refuses to replace CRDs of another installation.
+const (
+	guide    = "docs/start/from-openkruise.md"
+	takeOver = guide + " says, first with manager.webhooksOnly=true and crds.managed=false"
+)
+
 // adoption are the CRDs that a helm install of the member's chart refuses to take over.
 func (in *installation) adoption() []finding {
 	var names []string
@@ -177,52 +183,96 @@ func (in *installation) adoption() []finding {
 	}
 	return []finding{{
 		Level: warn, Reason: "NotInRelease", Object: "crds of " + group,
-		Message: fmt.Sprintf("%s belong to %s: helm refuses to install chart flotilla-member over them without --take-ownership",
-			strings.Join(names, ", "), cmp.Or(owner, "no release")),
-		Do: []string{"# add --take-ownership to helm upgrade --install flotilla-member (helm 3.17 or newer)"},
+		Message: fmt.Sprintf("%s belong to %s: helm refuses to install chart flotilla-member over them without --take-ownership, and "+
+			"the chart refuses while our webhooks do not convert their objects", strings.Join(names, ", "), cmp.Or(owner, "no release")),
+		Do: []string{"# take them over as " + takeOver + ", then with crds.managed=true and --take-ownership (helm 3.17 or newer)"},
 	}}
 }
 
 // running are the managers and node daemons.
 func (in *installation) running() []finding {
 	var out []finding
-	ready := map[string]bool{}
 	for _, p := range in.programs {
-		ready[p.name] = ready[p.name] || p.ready > 0
 		out = append(out, finding{
 			Level: info, Reason: "Installed", Object: fmt.Sprintf("%s %s/%s", p.kind, p.namespace, p.name),
 			Message: fmt.Sprintf("%d of %d pods are ready", p.ready, p.want),
 		})
 	}
-	old := ready[oldManager]
 	if in.leader != "" {
 		out = append(out, finding{
 			Level: info, Reason: "Leads", Object: "lock " + oldLease, Message: "a manager of OpenKruise leads: " + in.leader,
 		})
-		old = true
 	}
+	old, ours, webhooks := in.oldReconciles(), in.ready(ourManager, false), in.ready(ourManager, true)
 	switch {
-	case old && ready[ourManager]:
+	case old && ours:
 		out = append(out, finding{
 			Level: block, Reason: "TwoManagers", Object: "cluster",
-			Message: "managers of OpenKruise and of Flotilla both act on the same CloneSets, StatefulSets, DaemonSets and UnitedDeployments",
-			Do:      in.stop(),
+			Message: "managers of OpenKruise and of Flotilla run, and only one may act on CloneSets, StatefulSets, DaemonSets and " +
+				"UnitedDeployments: Flotilla's yields only while the other renews Lease " + oldLease,
+			Do: in.stop(),
 		})
-	case !old && !ready[ourManager] && in.workloads() > 0:
+	case old && webhooks:
+		step := 5
+		if len(in.adoption()) > 0 {
+			step = 4
+		}
 		out = append(out, finding{
+			Level: info, Reason: "WebhooksOnly", Object: "cluster",
+			Message: "Flotilla's manager runs with --webhooks-only and reconciles nothing: only OpenKruise's acts",
+			Do: []string{fmt.Sprintf("# go on with step %d of %s; don't scale OpenKruise's manager down before step 5, since its webhooks "+
+				"would refuse new pods", step, guide)},
+		})
+	case !old && !ours && in.workloads() > 0:
+		f := finding{
 			Level: warn, Reason: "NoManager", Object: "cluster",
 			Message: fmt.Sprintf("no manager acts on %d CloneSets, StatefulSets, DaemonSets and UnitedDeployments", in.workloads()),
 			Do:      []string{"# install chart flotilla-member"},
-		})
+		}
+		if webhooks {
+			f.Message += ": Flotilla's runs with --webhooks-only"
+			f.Do = []string{"# go on with step 6 of " + guide}
+		}
+		out = append(out, f)
 	}
-	if ready[oldDaemon] && ready[ourDaemon] {
+	if in.ready(oldDaemon, false) && in.ready(ourDaemon, false) {
 		out = append(out, finding{
 			Level: warn, Reason: "TwoDaemons", Object: "cluster",
-			Message: "node daemons of OpenKruise and of Flotilla both restart containers whose metadata changed",
+			Message: "node daemons of OpenKruise and of Flotilla run; on a node with both, Flotilla's stands back",
 			Do:      in.commands(oldDaemon, "kubectl delete daemonset %[2]s --namespace %[1]s"),
 		})
 	}
 	return out
+}
+
+// ready reports whether a program of that name has a ready pod, with --webhooks-only or without.
+func (in *installation) ready(name string, webhooksOnly bool) bool {
+	return slices.ContainsFunc(in.programs, func(p program) bool {
+		return p.name == name && p.ready > 0 && p.webhooksOnly == webhooksOnly
+	})
+}
+
+// oldReconciles reports whether a manager of OpenKruise runs, in the cluster or elsewhere.
+func (in *installation) oldReconciles() bool { return in.leader != "" || in.ready(oldManager, false) }
+
+// pods are those that OpenKruise's launch barrier holds.
+func (in *installation) pods() []finding {
+	if len(in.held) == 0 {
+		return nil
+	}
+	f := finding{
+		Level: warn, Reason: "PodsHeld", Object: "Pod " + in.held[0].String(),
+		Message: fmt.Sprintf("OpenKruise's launch priorities hold containers of %d pods of which this is one: without OpenKruise's "+
+			"manager they never start", len(in.held)),
+	}
+	if in.oldReconciles() {
+		f.Do = []string{"# before OpenKruise is uninstalled, wait until this is no longer reported"}
+		return []finding{f}
+	}
+	for _, pod := range in.held {
+		f.Do = append(f.Do, fmt.Sprintf("kubectl delete pod %s --namespace %s", pod.Name, pod.Namespace))
+	}
+	return []finding{f}
 }
 
 // stop are the commands that stop OpenKruise's manager: its webhooks first, which would refuse requests without it.

@@ -128,6 +128,7 @@ func clusterBuilder(t *testing.T, objects ...client.Object) *ctrlfake.ClientBuil
 	for _, o := range []client.Object{&appsv1.Deployment{}, &appsv1.DaemonSet{}, &coordinationv1.Lease{}, &corev1.ConfigMap{}} {
 		b.WithIndex(o, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} })
 	}
+	b.WithIndex(&corev1.Pod{}, "status.phase", func(o client.Object) []string { return []string{string(o.(*corev1.Pod).Status.Phase)} })
 	for _, o := range objects { // Tests share them, and Build writes to them.
 		if gvk := o.GetObjectKind().GroupVersionKind(); !gvk.Empty() && !s.Recognizes(gvk) {
 			s.AddKnownTypeWithName(gvk, &unstructured.Unstructured{})
