@@ -11,8 +11,8 @@ import (
 
 // ConditionForm is how a kind represents the conditions that report failures.
 type ConditionForm[C any] struct {
-	// Scale, Update and Overlap are the types of the conditions.
-	Scale, Update, Overlap string
+	// Scale, Update, Overlap and PVC are the types of the conditions.
+	Scale, Update, Overlap, PVC string
 	// Type and Entry read a condition, New returns one.
 	Type  func(C) string
 	Entry func(C) report.ConditionEntry
@@ -24,8 +24,8 @@ func WorkloadConditions() ConditionForm[appsv1beta1.WorkloadCondition] {
 	type condition = appsv1beta1.WorkloadCondition
 	return ConditionForm[condition]{
 		Scale: string(appsv1beta1.WorkloadFailedCreatePod), Update: string(appsv1beta1.WorkloadFailedUpdatePod),
-		Overlap: string(appsv1beta1.WorkloadSelectorOverlap),
-		Type:    func(c condition) string { return string(c.Type) },
+		Overlap: string(appsv1beta1.WorkloadSelectorOverlap), PVC: string(appsv1beta1.WorkloadPVCTerminating),
+		Type: func(c condition) string { return string(c.Type) },
 		Entry: func(c condition) report.ConditionEntry {
 			return report.ConditionEntry{Status: c.Status, Reason: c.Reason, Message: c.Message, Turned: c.LastTransitionTime}
 		},
@@ -38,10 +38,10 @@ func WorkloadConditions() ConditionForm[appsv1beta1.WorkloadCondition] {
 	}
 }
 
-// Conditions returns the conditions after a reconcile with these failures: to scale, to update, and an overlap of
-// selectors. Each is present while it fails. The events report failures that are new.
+// Conditions returns the conditions after a reconcile with these failures: to scale, to update, an overlap of selectors, and PVCs
+// that are being deleted. Each is present while it fails. The events report failures that are new.
 func Conditions[C any](
-	old []C, form ConditionForm[C], scale, update, overlap report.Failure, now time.Time,
+	old []C, form ConditionForm[C], scale, update, overlap, pvc report.Failure, now time.Time,
 ) ([]C, []event.Event) {
 	current, events := old, []event.Event(nil)
 	for _, c := range []struct {
@@ -52,6 +52,7 @@ func Conditions[C any](
 		{form.Scale, scale, FailedScale},
 		{form.Update, update, FailedUpdate},
 		{form.Overlap, overlap, Overlap},
+		{form.PVC, pvc, PVCTerminating},
 	} {
 		matches := func(x C) bool { return form.Type(x) == c.kind }
 		var before *report.ConditionEntry

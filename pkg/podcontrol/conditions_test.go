@@ -19,7 +19,7 @@ func TestConditionsArePresentWhileSomethingFails(t *testing.T) {
 	stalled := report.StalledFailure("UpdateStalled", "web-0 has not completed its update", "ErrImagePull")
 	refused := report.WriteFailure(errors.New("create pod web-1: quota"))
 
-	first, events := Conditions(nil, WorkloadConditions(), refused, stalled, report.Failure{}, now)
+	first, events := Conditions(nil, WorkloadConditions(), refused, stalled, report.Failure{}, report.Failure{}, now)
 	require.Equal(t, []appsv1beta1.WorkloadCondition{
 		{Type: "FailedCreatePod", Status: "True", Reason: "WriteFailed", Message: "create pod web-1: quota", LastTransitionTime: metav1.NewTime(now)},
 		{Type: "FailedUpdatePod", Status: "True", Reason: "UpdateStalled", Message: "web-0 has not completed its update: ErrImagePull", LastTransitionTime: metav1.NewTime(now)},
@@ -27,11 +27,11 @@ func TestConditionsArePresentWhileSomethingFails(t *testing.T) {
 	require.Len(t, events, 1, "of a write that fails there is an event with each try")
 	require.Equal(t, ReasonFailedUpdate, events[0].Reason)
 
-	again, events := Conditions(first, WorkloadConditions(), refused, report.StalledFailure("UpdateStalled", "web-0 has not completed its update", "ImagePullBackOff"), report.Failure{}, later)
+	again, events := Conditions(first, WorkloadConditions(), refused, report.StalledFailure("UpdateStalled", "web-0 has not completed its update", "ImagePullBackOff"), report.Failure{}, report.Failure{}, later)
 	require.Equal(t, first, again, "what lasts is written once")
 	require.Empty(t, events, "and reported once")
 
-	healed, events := Conditions(first, WorkloadConditions(), report.Failure{}, report.Failure{}, report.Failure{}, later)
+	healed, events := Conditions(first, WorkloadConditions(), report.Failure{}, report.Failure{}, report.Failure{}, report.Failure{}, later)
 	require.Empty(t, healed)
 	require.Empty(t, events)
 	require.Len(t, first, 2, "the observed conditions are not changed")

@@ -28,6 +28,8 @@ const (
 	ReasonFailedScale = "FailedScale"
 	// ReasonSelectorOverlap: the selector matches pods of another owner.
 	ReasonSelectorOverlap = "SelectorOverlap"
+	// ReasonPVCTerminating: a PVC is being deleted while a pod runs on it.
+	ReasonPVCTerminating = "PVCTerminating"
 	// ReasonSuccessfulAdopt: orphaned pods or revisions were adopted.
 	ReasonSuccessfulAdopt = "SuccessfulAdopt"
 )
@@ -53,6 +55,11 @@ func FailedUpdate(why string) event.Event {
 // Overlap returns the event of a selector that matches pods of another owner.
 func Overlap(why string) event.Event {
 	return event.Warning(ReasonSelectorOverlap, ActionObserve, "%s", why)
+}
+
+// PVCTerminating returns the event of PVCs that are being deleted while pods run on them.
+func PVCTerminating(why string) event.Event {
+	return event.Warning(ReasonPVCTerminating, ActionObserve, "%s", why)
 }
 
 // Adopted returns the event of an adoption; what is a plural noun, such as pods.

@@ -152,7 +152,7 @@ func NewPVCs(
 // A pod that runs goes on. Kubernetes keeps a PVC that is being deleted until no pod mounts it any more, so that its
 // data can be saved; deleting the pod would delete the data.
 func PVCLost(pod *corev1.Pod, name func(template string) string, terminating map[string]bool) bool {
-	if p := pod.Status.Phase; p == corev1.PodRunning || p == corev1.PodUnknown {
+	if runs(pod) {
 		return false
 	}
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
@@ -162,4 +162,23 @@ func PVCLost(pod *corev1.Pod, name func(template string) string, terminating map
 		isTerminating, exists := terminating[v.PersistentVolumeClaim.ClaimName]
 		return isTerminating || !exists && pod.Spec.NodeName == ""
 	})
+}
+
+// TerminatingPVC returns the PVC that is being deleted while a pod runs on it, the first if there are several; empty if there is
+// none. The arguments are those of PVCLost.
+func TerminatingPVC(pod *corev1.Pod, name func(template string) string, terminating map[string]bool) string {
+	if !runs(pod) || pod.DeletionTimestamp != nil {
+		return ""
+	}
+	for _, v := range pod.Spec.Volumes {
+		if c := v.PersistentVolumeClaim; c != nil && terminating[c.ClaimName] && c.ClaimName == name(v.Name) {
+			return c.ClaimName
+		}
+	}
+	return ""
+}
+
+// runs reports whether a pod runs, as far as it is known.
+func runs(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodUnknown
 }

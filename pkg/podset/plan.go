@@ -16,6 +16,9 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
+// ReasonPodsRun (PVCTerminating): pods run on PVCs that are being deleted.
+const ReasonPodsRun = "PodsRun"
+
 // Plan is what to do now. It is read-only after planning, because it shares objects with what was observed.
 type Plan struct {
 	// Revision makes the update revision the newest of history. Current is the revision that pods are updated from.
@@ -63,6 +66,8 @@ type Pod struct {
 	WaitingSince time.Time
 	// Kept: the pod has the label that asks for its deletion, and is kept by Rules.KeepNamed.
 	Kept bool
+	// TerminatingPVC is the PVC that is being deleted while the pod runs on it, empty if there is none.
+	TerminatingPVC string
 }
 
 // Step is one action on one pod.
@@ -130,6 +135,26 @@ func (p *Plan) Classify(pods []*corev1.Pod, options ViewOptions, now time.Time) 
 		}
 		p.Pods = append(p.Pods, pod)
 	}
+}
+
+// TerminatingPVCs returns the failure of PVCs that are being deleted while pods run on them.
+func (p *Plan) TerminatingPVCs() report.Failure {
+	var first *Pod
+	n := 0
+	for i := range p.Pods {
+		m := &p.Pods[i]
+		if m.TerminatingPVC == "" {
+			continue
+		}
+		if n++; first == nil || m.Key < first.Key {
+			first = m
+		}
+	}
+	if n == 0 {
+		return report.Failure{}
+	}
+	return report.Failure{Reason: ReasonPodsRun, Message: fmt.Sprintf("%d pods run on PVCs that are being deleted, such as pod %s on PVC %s: "+
+		"save the data, which is gone when the pod is deleted or recreated", n, first.Key, first.TerminatingPVC)}
 }
 
 // ApplyPreference orders the pods for updates. An error names the invalid part of the preference, and changes nothing.

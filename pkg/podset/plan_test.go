@@ -162,16 +162,19 @@ func TestPVCLost(t *testing.T) {
 		pvc   string
 		other bool // the PVC is not the workload's
 		want  bool
+		// runsOn: it runs on a PVC that is being deleted.
+		runsOn bool
 	}{
 		{name: "a pod can't be scheduled without its PVC", phase: corev1.PodPending, pvc: gone, want: true},
 		{name: "nor with one that is being deleted", phase: corev1.PodPending, pvc: terminating, want: true},
 		{name: "with its PVC it can", phase: corev1.PodPending, pvc: there},
 		{name: "a pod whose PVC is gone since it was scheduled may have mounted it", phase: corev1.PodPending, node: "node-1", pvc: gone},
 		{name: "one whose PVC is being deleted does not start, and keeps the PVC", phase: corev1.PodPending, node: "node-1", pvc: terminating, want: true},
-		{name: "a pod that runs goes on, so that its data can be saved", phase: corev1.PodRunning, node: "node-1", pvc: terminating},
+		{name: "a pod that runs goes on, so that its data can be saved", phase: corev1.PodRunning, node: "node-1", pvc: terminating, runsOn: true},
 		{name: "also if its PVC is gone", phase: corev1.PodRunning, node: "node-1", pvc: gone},
-		{name: "and if its node can't be reached", phase: corev1.PodUnknown, node: "node-1", pvc: terminating},
+		{name: "and if its node can't be reached", phase: corev1.PodUnknown, node: "node-1", pvc: terminating, runsOn: true},
 		{name: "one that has ended does not", phase: corev1.PodFailed, node: "node-1", pvc: terminating, want: true},
+		{name: "PVCs of others don't count where a pod runs", phase: corev1.PodRunning, node: "node-1", pvc: terminating, other: true},
 		{name: "PVCs of others don't count", phase: corev1.PodPending, node: "node-1", pvc: terminating, other: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -187,6 +190,13 @@ func TestPVCLost(t *testing.T) {
 				pvcs[pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName] = tc.pvc == terminating
 			}
 			require.Equal(t, tc.want, PVCLost(pod, name, pvcs))
+			runsOn := ""
+			if tc.runsOn {
+				runsOn = "data-web-0"
+			}
+			require.Equal(t, runsOn, TerminatingPVC(pod, name, pvcs))
+			pod.DeletionTimestamp = new(metav1.Now())
+			require.Empty(t, TerminatingPVC(pod, name, pvcs), "it ends soon")
 		})
 	}
 }

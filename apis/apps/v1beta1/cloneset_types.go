@@ -246,6 +246,8 @@ const (
 	CloneSetFailedUpdate CloneSetConditionType = "FailedUpdate"
 	// CloneSetSelectorOverlap: the selector matches pods of another owner, which are left alone.
 	CloneSetSelectorOverlap CloneSetConditionType = "SelectorOverlap"
+	// CloneSetPVCTerminating: PVCs are being deleted while pods run on them.
+	CloneSetPVCTerminating CloneSetConditionType = "PVCTerminating"
 	// CloneSetProgressing: the rollout advances, is complete or is overdue; only with progressDeadlineSeconds.
 	CloneSetProgressing CloneSetConditionType = "Progressing"
 )
@@ -264,7 +266,7 @@ const (
 	CloneSetReasonUpdated = "CloneSetUpdated"
 )
 
-// Reasons of the conditions FailedScale, FailedUpdate and SelectorOverlap, besides the reasons for which pods wait.
+// Reasons of the conditions FailedScale, FailedUpdate, SelectorOverlap and PVCTerminating, besides the reasons for which pods wait.
 const (
 	// CloneSetReasonWriteFailed (FailedScale, FailedUpdate): the apiserver refused a write; the message is its answer.
 	CloneSetReasonWriteFailed = "WriteFailed"
@@ -277,6 +279,8 @@ const (
 	// CloneSetReasonPodsOfOthers (SelectorOverlap): pods that the selector matches have another owner, or are
 	// orphans that may not be adopted.
 	CloneSetReasonPodsOfOthers = "PodsOfOthers"
+	// CloneSetReasonPodsRun (PVCTerminating): the pods go on until they are deleted or recreated.
+	CloneSetReasonPodsRun = "PodsRun"
 )
 
 // CloneSetCondition is one observation of a CloneSet's state.

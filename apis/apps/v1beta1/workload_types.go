@@ -16,6 +16,8 @@ const (
 	WorkloadFailedUpdatePod WorkloadConditionType = "FailedUpdatePod"
 	// WorkloadSelectorOverlap: the selector matches pods of another owner, which are left alone.
 	WorkloadSelectorOverlap WorkloadConditionType = "SelectorOverlap"
+	// WorkloadPVCTerminating: PVCs of a StatefulSet are being deleted while pods run on them.
+	WorkloadPVCTerminating WorkloadConditionType = "PVCTerminating"
 )
 
 // WorkloadCondition is one observation of the state of a StatefulSet or DaemonSet.

@@ -91,8 +91,11 @@ func viewOptions(o observed, rollback bool) podset.ViewOptions {
 	return podset.ViewOptions{
 		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec), Rollback: rollback, Differ: differ,
 		Extend: func(pod *podset.Pod) {
-			id := instanceID(pod.Object)
-			pod.ToDelete = pod.ToDelete || listed[pod.Key] || id != "" && podset.PVCLost(pod.Object, pvcNames(o.set, id), terminating)
+			pod.ToDelete = pod.ToDelete || listed[pod.Key]
+			if id := instanceID(pod.Object); id != "" {
+				pod.ToDelete = pod.ToDelete || podset.PVCLost(pod.Object, pvcNames(o.set, id), terminating)
+				pod.TerminatingPVC = podset.TerminatingPVC(pod.Object, pvcNames(o.set, id), terminating)
+			}
 			pod.Rank.Domains = domains(o, pod.Object)
 		},
 	}

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
@@ -138,7 +139,7 @@ func deleteUnseen() sim.Edit {
 	}
 }
 
-// deletedPVC is a scenario in which a user deletes the PVC of a pod that runs, and a pod later.
+// deletedPVC is a scenario in which a user deletes the PVC of a pod that runs, and that pod later.
 func deletedPVC() sim.Scenario {
 	return scenario("the PVC of a running pod is deleted", web(2).PVCs("data"),
 		sim.Edit{
@@ -152,7 +153,21 @@ func deletedPVC() sim.Scenario {
 				return nil
 			},
 		},
-		edit("scale to 3", nil, scale(3)).simulated(), labelOne().simulated())
+		edit("scale to 3", nil, scale(3)).simulated(),
+		act{name: "label that pod for deletion", change: func(s scene) client.Object {
+			own := s.own()
+			if len(own) == 0 {
+				return nil
+			}
+			i := max(0, slices.IndexFunc(own, func(p *corev1.Pod) bool { // It may have been replaced before it ran.
+				return slices.ContainsFunc(s.pvcs, func(c *corev1.PersistentVolumeClaim) bool {
+					return c.DeletionTimestamp != nil && c.Name == "data-"+p.Name
+				})
+			}))
+			p := own[i].DeepCopy()
+			p.Labels[keys.SpecifiedDelete] = "true"
+			return p
+		}}.simulated())
 }
 
 func scenarios() []sim.Scenario {

@@ -42,7 +42,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.CloneS
 	}
 	scale, update := a.Failures(&p.Plan, a.transferred, a.deletedPVCs)
 	var begun []event.Event
-	s.Conditions, begun = podcontrol.Conditions(was.Conditions, conditionForm(), scale, update, o.overlap.Failure(Kind().Kind), now)
+	s.Conditions, begun = podcontrol.Conditions(was.Conditions, conditionForm(), scale, update, o.overlap.Failure(Kind().Kind), p.TerminatingPVCs(), now)
 	s.Conditions = report.PutCondition(s.Conditions, ofType(appsv1beta1.CloneSetProgressing), progress(o.set, &s, now))
 	events := a.Events(&p.Plan, o.set.Generation != was.ObservedGeneration, []error{a.deletedPVCs}, []error{a.transferred})
 	return s, append(events, begun...)
@@ -53,8 +53,8 @@ func conditionForm() podcontrol.ConditionForm[appsv1beta1.CloneSetCondition] {
 	type condition = appsv1beta1.CloneSetCondition
 	return podcontrol.ConditionForm[condition]{
 		Scale: string(appsv1beta1.CloneSetFailedScale), Update: string(appsv1beta1.CloneSetFailedUpdate),
-		Overlap: string(appsv1beta1.CloneSetSelectorOverlap),
-		Type:    func(c condition) string { return string(c.Type) },
+		Overlap: string(appsv1beta1.CloneSetSelectorOverlap), PVC: string(appsv1beta1.CloneSetPVCTerminating),
+		Type: func(c condition) string { return string(c.Type) },
 		Entry: func(c condition) report.ConditionEntry {
 			return report.ConditionEntry{
 				Status: c.Status, Reason: c.Reason, Message: c.Message, Updated: c.LastUpdateTime, Turned: c.LastTransitionTime,

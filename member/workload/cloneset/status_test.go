@@ -16,6 +16,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/testkit"
@@ -163,10 +164,42 @@ func TestStatusConditions(t *testing.T) {
 	}
 }
 
+func TestAPVCThatIsDeletedUnderARunningPodIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	o, names := observedOf(t, web(2).PVCs("data"))
+	for _, id := range []string{"b", "a"} {
+		c := pvc(o.set, id)
+		c.DeletionTimestamp = new(metav1.NewTime(start))
+		o.pvcs = append(o.pvcs, c)
+		o.pods = append(o.pods, pod(id).Serving(start).Rev(names[0]).Obj())
+		podset.Mount(o.pods[len(o.pods)-1], o.set.Spec.VolumeClaimTemplates, pvcNames(o.set, id))
+	}
+	first, events := status(o, plan(o, now), applied{}, now)
+	require.Equal(t, []string{"PVCTerminating"}, testkit.Reasons(events))
+	require.Equal(t, "2 pods run on PVCs that are being deleted, such as pod web-a on PVC data-web-a: save the data, which is gone when the pod "+
+		"is deleted or recreated", events[0].Note)
+	at := metav1.NewTime(now)
+	require.Equal(t, []appsv1beta1.CloneSetCondition{{
+		Type: "PVCTerminating", Status: "True", Reason: "PodsRun", Message: events[0].Note, LastUpdateTime: at, LastTransitionTime: at,
+	}}, first.Conditions)
+
+	o.set.Status = first
+	again, events := status(o, plan(o, now), applied{}, now.Add(time.Hour))
+	require.Empty(t, events)
+	require.Equal(t, first, again)
+
+	for _, p := range o.pods {
+		p.DeletionTimestamp = new(metav1.NewTime(now))
+	}
+	last, events := status(o, plan(o, now), applied{}, now)
+	require.Empty(t, events)
+	require.Empty(t, last.Conditions, "the PVCs end with their pods")
+}
+
 func TestStatusCutsLongMessages(t *testing.T) {
 	t.Parallel()
 	long := report.Failure{Reason: "R", Message: strings.Repeat("x", 2*report.MessageLimit)}
-	got, _ := podcontrol.Conditions(nil, conditionForm(), long, report.Failure{}, report.Failure{}, now)
+	got, _ := podcontrol.Conditions(nil, conditionForm(), long, report.Failure{}, report.Failure{}, report.Failure{}, now)
 	require.Len(t, got[0].Message, report.MessageLimit)
 }
 

@@ -46,7 +46,7 @@ func status(o observed, p planned, a podcontrol.Results, now time.Time) (appsv1b
 		events = append(events, selectingAll(p.InvalidSpec))
 	}
 	var news []event.Event
-	s.Conditions, news = podcontrol.Conditions(was.Conditions, podcontrol.WorkloadConditions(), scale, update, o.overlap.Failure(kind()), now)
+	s.Conditions, news = podcontrol.Conditions(was.Conditions, podcontrol.WorkloadConditions(), scale, update, o.overlap.Failure(kind()), report.Failure{}, now)
 	for _, e := range news {
 		if e.Reason == podcontrol.ReasonFailedScale && scale.Reason == ReasonFailedPlacement {
 			e = failedPlacement(scale.Message)

@@ -97,6 +97,7 @@ func viewOptions(o observed) podset.ViewOptions {
 			}
 			// A pod without a node does not keep its PVCs from being deleted, and gets new ones.
 			pod.ToDelete = pod.ToDelete || pod.Object.Spec.NodeName != "" && podset.PVCLost(pod.Object, pvcNames(pod.Key), terminating)
+			pod.TerminatingPVC = podset.TerminatingPVC(pod.Object, pvcNames(pod.Key), terminating)
 		},
 	}
 }

@@ -41,7 +41,8 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Statef
 		scale = p.stalledPVC
 	}
 	var begun []event.Event
-	s.Conditions, begun = podcontrol.Conditions(was.Conditions, podcontrol.WorkloadConditions(), scale, update, o.overlap.Failure(Kind().Kind), now)
+	s.Conditions, begun = podcontrol.Conditions(was.Conditions, podcontrol.WorkloadConditions(), scale, update,
+		o.overlap.Failure(Kind().Kind), p.TerminatingPVCs(), now)
 	for i := range begun {
 		if begun[i].Reason == podcontrol.ReasonFailedUpdate && update.Reason == reasonFailedUpdatePVC {
 			begun[i].Reason = reasonFailedUpdatePVC

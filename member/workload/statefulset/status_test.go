@@ -123,6 +123,21 @@ func TestFailuresAreInTheStatus(t *testing.T) {
 	})
 }
 
+func TestAPVCThatIsDeletedUnderARunningPodIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	s := observedOf(t, web(2).PVCs("data")).pod(0, "0").pod(0, "1").pvc("data-web-1", deleted)
+	got, events := status(s.observed, plan(s.observed, now), applied{}, now)
+	require.Equal(t, []string{"PVCTerminating"}, testkit.Reasons(events))
+	require.Equal(t, []appsv1beta1.WorkloadCondition{{
+		Type: "PVCTerminating", Status: "True", Reason: "PodsRun", LastTransitionTime: metav1.NewTime(now),
+		Message: "1 pods run on PVCs that are being deleted, such as pod web-1 on PVC data-web-1: save the data, which is gone when the pod is deleted or recreated",
+	}}, got.Conditions)
+	s.set.Status = got
+	again, events := status(s.observed, plan(s.observed, now), applied{}, now.Add(time.Hour))
+	require.Empty(t, events)
+	require.Equal(t, got, again)
+}
+
 func TestAPVCThatIsTerminatingForTooLongIsReported(t *testing.T) {
 	t.Parallel()
 	since := func(at time.Time) func(*corev1.PersistentVolumeClaim) {
