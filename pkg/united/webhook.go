@@ -63,6 +63,7 @@ func (w *Webhook) Default(ctx context.Context, ud *appsv1beta1.UnitedDeployment)
 	if old != nil {
 		if was, ok := TemplateOf(&old.Spec.Template); ok && was.Field == t.Field {
 			stored = was.Templates
+			keepStrategy(old.Spec.Template.CloneSetTemplate, ud.Spec.Template.CloneSetTemplate)
 		}
 	}
 	mode := workloadspec.NoDefaults
@@ -80,6 +81,34 @@ func (w *Webhook) Default(ctx context.Context, ud *appsv1beta1.UnitedDeployment)
 	*t.Pod = *done.Pod
 	copy(t.PVCs, done.PVCs)
 	return nil
+}
+
+// keepStrategy gives a template of CloneSets the stored form of its update strategy if that means the same: a manifest of v1alpha1
+// is stored with a type and a policy that one of v1beta1 may leave out.
+func keepStrategy(stored, given *appsv1beta1.CloneSetTemplateSpec) {
+	if stored == nil || given == nil {
+		return
+	}
+	if apiequality.Semantic.DeepEqual(fullStrategy(stored), fullStrategy(given)) {
+		given.Spec.UpdateStrategy = *stored.Spec.UpdateStrategy.DeepCopy()
+	}
+}
+
+func fullStrategy(t *appsv1beta1.CloneSetTemplateSpec) *appsv1beta1.CloneSetUpdateStrategy {
+	s := t.Spec.UpdateStrategy.DeepCopy()
+	if s.Type == "" {
+		s.Type = appsv1beta1.CloneSetRollingUpdate
+	}
+	if s.Type != appsv1beta1.CloneSetRollingUpdate {
+		return s
+	}
+	if s.RollingUpdate == nil {
+		s.RollingUpdate = &appsv1beta1.CloneSetRollingUpdateStrategy{}
+	}
+	if s.RollingUpdate.PodUpdatePolicy == "" {
+		s.RollingUpdate.PodUpdatePolicy = appsv1beta1.PodReCreate
+	}
+	return s
 }
 
 // ValidateCreate implements admission.Validator.

@@ -254,6 +254,43 @@ func TestWebhookValidatesOnlyNewTemplates(t *testing.T) {
 	}
 }
 
+// A manifest of v1alpha1 is stored with what one of v1beta1 leaves out. Another form would be another revision, which updates
+// every pod.
+func TestWebhookKeepsTheStoredFormOfAnUpdateStrategy(t *testing.T) {
+	t.Parallel()
+	type strategy = appsv1beta1.CloneSetUpdateStrategy
+	rolling := func(policy appsv1beta1.PodUpdatePolicy) *appsv1beta1.CloneSetRollingUpdateStrategy {
+		return &appsv1beta1.CloneSetRollingUpdateStrategy{PodUpdatePolicy: policy}
+	}
+	tests := []struct {
+		name          string
+		stored, given strategy
+		kept          bool
+	}{
+		{"no type", strategy{Type: "RollingUpdate", RollingUpdate: rolling("InPlaceIfPossible")}, strategy{RollingUpdate: rolling("InPlaceIfPossible")}, true},
+		{"no strategy", strategy{Type: "RollingUpdate", RollingUpdate: rolling("ReCreate")}, strategy{}, true},
+		{"the defaults", strategy{}, strategy{Type: "RollingUpdate", RollingUpdate: rolling("ReCreate")}, true},
+		{"another policy", strategy{Type: "RollingUpdate", RollingUpdate: rolling("ReCreate")}, strategy{RollingUpdate: rolling("InPlaceOnly")}, false},
+		{"another type", strategy{Type: "RollingUpdate", RollingUpdate: rolling("ReCreate")}, strategy{Type: "OnDelete"}, false},
+		{"OnDelete", strategy{Type: "OnDelete"}, strategy{Type: "OnDelete", RollingUpdate: rolling("ReCreate")}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := hook(t)
+			old, ud := web(), web()
+			old.Spec.Template.CloneSetTemplate.Spec.UpdateStrategy = *tt.stored.DeepCopy()
+			ud.Spec.Template.CloneSetTemplate.Spec.UpdateStrategy = *tt.given.DeepCopy()
+			require.NoError(t, w.Default(request(t, old), ud))
+			want := tt.given
+			if tt.kept {
+				want = tt.stored
+			}
+			require.Equal(t, want, ud.Spec.Template.CloneSetTemplate.Spec.UpdateStrategy)
+		})
+	}
+}
+
 func TestWebhookKeepsTheStoredFormOfTemplates(t *testing.T) {
 	t.Parallel()
 	for name, base := range map[string]func() *object{
