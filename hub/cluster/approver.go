@@ -61,18 +61,18 @@ func (a *approver) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	if err := a.client.Get(ctx, req.NamespacedName, csr); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	cluster, yes := ours(csr)
-	if decided(csr) {
+	if decided(csr) || !relevant(csr) {
 		return ctrl.Result{}, nil
-	}
-	if !yes {
-		if taken, err := a.taken(ctx, csr); err != nil || !taken {
-			return ctrl.Result{}, err
-		}
 	}
 	if wait := a.wait(csr.Spec.Username); wait > 0 {
 		ctrl.LoggerFrom(ctx).V(1).Info("Delayed certificate request", "name", csr.Name, "reason", "RateLimited", "after", wait)
 		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	cluster, yes := ours(csr)
+	if !yes {
+		if taken, err := a.taken(ctx, csr); err != nil || !taken {
+			return ctrl.Result{}, err
+		}
 	}
 	k, err := a.facts(ctx, cluster)
 	if err != nil {

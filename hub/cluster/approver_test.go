@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"crypto/x509/pkix"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +48,53 @@ func TestNonMembersShareOneLimit(t *testing.T) {
 	}
 	require.Equal(t, requestsEvery, a.wait("another user"))
 	require.Len(t, a.bucket, 1, "the table does not grow with names that requesters choose")
+}
+
+// TestAttack04RequestsOfOthersTakeNoMemory and TestAttack04RateLimitComesFirst: whoever may create certificate requests creates
+// many large ones.
+func TestAttack04RequestsOfOthersTakeNoMemory(t *testing.T) {
+	t.Parallel()
+	a := proper(t)
+	own := a.build(t)
+	kept, err := stripRequest(own.DeepCopy())
+	require.NoError(t, err)
+	require.Equal(t, own.Spec, kept.(*certificatesv1.CertificateSigningRequest).Spec)
+	require.Equal(t, own.Annotations, kept.(*certificatesv1.CertificateSigningRequest).Annotations)
+
+	a.template.Subject = pkix.Name{CommonName: "bob"}
+	foreign := a.build(t)
+	foreign.Name, foreign.Annotations = "csr-bob", map[string]string{"note": strings.Repeat("a", 200_000)}
+	kept, err = stripRequest(foreign)
+	require.NoError(t, err)
+	require.Less(t, kept.(*certificatesv1.CertificateSigningRequest).Size(), 100)
+	require.Equal(t, "csr-bob", kept.(*certificatesv1.CertificateSigningRequest).Name)
+	require.False(t, relevant(kept.(*certificatesv1.CertificateSigningRequest)), "it is still ignored")
+}
+
+func TestAttack04RateLimitComesFirst(t *testing.T) {
+	t.Parallel()
+	a := proper(t)
+	a.template.Subject = pkix.Name{CommonName: "bob"}
+	csr := a.build(t) // It has the name of a member's request.
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, fleetv1alpha1.AddToScheme(scheme))
+	api, reads := fake.NewClientBuilder().WithScheme(scheme).WithObjects(csr).Build(), 0
+	live := interceptor.NewClient(api, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			reads++
+			return c.Get(ctx, key, o, opts...)
+		},
+	})
+	answering := &approver{
+		client: api, reader: live, clock: clocktesting.NewFakePassiveClock(noon), events: silent{}, meters: newMeters(),
+		bucket: map[string]*rate.Limiter{},
+	}
+	for range 3 * requestsBurst {
+		_, err := answering.Reconcile(t.Context(), request(csr.Name))
+		require.NoError(t, err)
+	}
+	require.Equal(t, requestsBurst, reads, "a request beyond the limit costs no read of the apiserver")
 }
 
 func TestIdleRequestersAreForgotten(t *testing.T) {

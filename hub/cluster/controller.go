@@ -106,7 +106,8 @@ func CacheByObject() map[client.Object]cache.ByObject {
 		&rbacv1.Role{}:               {Namespaces: system, Label: ofCluster.Label},
 		&corev1.ConfigMap{}:          {Namespaces: system},
 		&certificatesv1.CertificateSigningRequest{}: {
-			Field: fields.OneTermEqualSelector("spec.signerName", certificatesv1.KubeAPIServerClientSignerName),
+			Field:     fields.OneTermEqualSelector("spec.signerName", certificatesv1.KubeAPIServerClientSignerName),
+			Transform: stripRequest,
 		},
 	}
 }

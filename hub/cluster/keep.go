@@ -116,7 +116,7 @@ func forTombstone(mc *fleetv1alpha1.MemberCluster, hubUID string) []object {
 	return []object{stone, role, bound}
 }
 
-// requestRules let a member request its certificate. RBAC can't limit create by name; the approver does that.
+// requestRules let a member request its certificate. RBAC can't limit create by name; the chart's policy and the approver do.
 func requestRules(cluster string) []rbacv1.PolicyRule {
 	group, resource := []string{"certificates.k8s.io"}, []string{"certificatesigningrequests"}
 	return []rbacv1.PolicyRule{

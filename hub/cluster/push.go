@@ -349,7 +349,9 @@ var errOtherCluster = errors.New("the kubeconfig leads to another cluster than t
 // session opens a connection and runs the agent on it. Without an identity to compare with, it only reads that of the member and
 // returns nil.
 func (p *pusher) session(ctx context.Context, name string, t target, cfg *rest.Config) error {
-	cfg = rest.CopyConfig(cfg)
+	ctx, exceeded := context.WithCancelCause(ctx)
+	defer exceeded(nil)
+	cfg = limited(cfg, exceeded)
 	cfg.UserAgent = "flotilla-hub/" + p.version
 	member, err := event.NewCluster(cfg, func(o *cluster.Options) { o.Scheme = p.hub.GetScheme() })
 	if err != nil {
@@ -386,7 +388,10 @@ func (p *pusher) session(ctx context.Context, name string, t target, cfg *rest.C
 	if stopped := <-ended; err == nil {
 		err = stopped
 	}
-	if err == nil && ctx.Err() == nil {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	if err == nil {
 		err = errors.New("the agent ended without a reason")
 	}
 	return err
@@ -411,6 +416,10 @@ func problem(err error) string {
 	switch {
 	case errors.Is(err, errOtherCluster):
 		return errOtherCluster.Error()
+	case errors.Is(err, errRedirect):
+		return errRedirect.Error() + ": put the address that it leads to into the kubeconfig, if it is the member's"
+	case errors.Is(err, errTooMuch):
+		return errTooMuch.Error() + "; it connects again"
 	case meta.IsNoMatchError(err):
 		return "the member does not serve fleet.kruise.io: install chart flotilla-member there with agent.push=true"
 	case cause != "":

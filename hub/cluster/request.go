@@ -14,6 +14,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -117,6 +118,28 @@ func namesake(csr *certificatesv1.CertificateSigningRequest) string {
 		return ""
 	}
 	return cluster
+}
+
+// relevant reports whether a request is ours, or has a name that a member's request may have.
+func relevant(csr *certificatesv1.CertificateSigningRequest) bool {
+	_, yes := ours(csr)
+	return yes || namesake(csr) != ""
+}
+
+// stripRequest is a transform of the cache: anyone who may create requests would fill the hub's memory with those that are not
+// relevant, so it keeps only their names.
+func stripRequest(o any) (any, error) {
+	csr, ok := o.(*certificatesv1.CertificateSigningRequest)
+	if !ok {
+		return o, nil // A tombstone of the informer.
+	}
+	csr.ManagedFields = nil
+	if relevant(csr) {
+		return csr, nil
+	}
+	return &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{
+		Name: csr.Name, UID: csr.UID, ResourceVersion: csr.ResourceVersion,
+	}}, nil
 }
 
 func firstRunes(s string, n int) string {
