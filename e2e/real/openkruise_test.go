@@ -3,6 +3,7 @@
 package real
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,15 +41,20 @@ func TestMoveFromOpenKruiseAndBack(t *testing.T) {
 	c, err := env.Bring(t.Context(), "former", "real:1")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Lab.Down(context.WithoutCancel(t.Context()))) })
-	require.NoError(t, c.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
-	m := &move{scene: s, cluster: c, manifests: t.TempDir()}
+	m := newMove(s, c)
 
 	_, err = c.Helm(t.Context(), "install", "kruise", openKruise)
 	require.NoError(t, err)
-	for _, kind := range []string{"cloneset", "statefulset", "daemonset", "uniteddeployment"} {
-		m.leave(filepath.Join("testdata", "openkruise", kind+".yaml"))
-	}
-	m.ready(6)
+	m.retry(func(ctx context.Context) error { // The CRDs are new.
+		_, err := c.Shell(ctx, "kubectl apply -n "+m.namespace+" -f "+m.written)
+		return err
+	})
+	m.leave(m.namespace, "kubectl-client-side-apply")
+	m.pack("1.0.0", m.written)
+	_, err = c.Shell(t.Context(), "helm install --server-side=false users -n "+m.released+" "+m.chart)
+	require.NoError(t, err)
+	m.leave(m.released, "helm")
+	m.ready(12)
 	before, mark := m.census(), fleet.Mark()
 
 	_, err = c.Helm(t.Context(), "install", "flotilla-member", "charts/member", "--namespace", fleet.Namespace, "--create-namespace", "--take-ownership")
@@ -69,15 +75,12 @@ func TestMoveFromOpenKruiseAndBack(t *testing.T) {
 		}
 		require.Equal(t, before, m.census(), "after: %s", command)
 	}
-	for range 2 { // The second time, everything is in the form that we store.
-		_, err = c.Shell(t.Context(), "kubectl apply -f "+m.manifests)
-		require.NoError(t, err)
-	}
+	m.reapply()
 
 	// Now it is we who reconcile: a pod more, and the others stay.
 	web := &appsv1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}
 	change(s, c, web, func(set *appsv1beta1.CloneSet) { *set.Spec.Replicas = 3 })
-	m.ready(7)
+	m.ready(13)
 	after := m.census()
 	for what, was := range before {
 		require.Equal(t, was, after[what], what)
@@ -115,9 +118,100 @@ type move struct {
 	*scene
 
 	cluster *fleet.Cluster
-	// manifests is a folder with what users applied; left is what became of it.
-	manifests string
-	left      []*unstructured.Unstructured
+	// released is the namespace of a release by helm; in the scene's own, kubectl applied the same manifests.
+	released string
+	// written is a folder with what users applied, and rewritten one with the same in the other version of each kind. chart
+	// is a folder with a chart of either.
+	written, rewritten, chart string
+	// kinds are what OpenKruise leaves of each manifest, in order: the object as stored, and what it made of it.
+	kinds [][]*unstructured.Unstructured
+	// left are the objects as stored, in the scene's namespace.
+	left []*unstructured.Unstructured
+}
+
+// newMove reads testdata/openkruise and creates the namespaces of users.
+func newMove(s *scene, c *fleet.Cluster) *move {
+	s.Helper()
+	m := &move{scene: s, cluster: c, released: "released", written: s.TempDir(), rewritten: s.TempDir(), chart: s.TempDir()}
+	for _, kind := range []string{"cloneset", "statefulset", "daemonset", "uniteddeployment"} {
+		text, err := os.ReadFile(filepath.Join("testdata", "openkruise", kind+".yaml"))
+		require.NoError(s, err)
+		docs, err := fleet.Decode(text)
+		require.NoError(s, err)
+		for i, folder := range []string{m.written, m.rewritten} {
+			text, err := json.Marshal(docs[i])
+			require.NoError(s, err)
+			require.NoError(s, os.WriteFile(filepath.Join(folder, kind+".json"), text, 0o600))
+		}
+		m.kinds = append(m.kinds, docs[2:])
+	}
+	for _, name := range []string{m.namespace, m.released} {
+		require.NoError(s, c.Client.Create(s.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	}
+	return m
+}
+
+// pack writes a chart of the manifests in a folder. Its objects have a label with its version, as is usual.
+func (m *move) pack(version, manifests string) {
+	m.Helper()
+	require.NoError(m, os.MkdirAll(filepath.Join(m.chart, "templates"), 0o700))
+	about := fmt.Sprintf("apiVersion: v2\nname: users\nversion: %s\n", version)
+	require.NoError(m, os.WriteFile(filepath.Join(m.chart, "Chart.yaml"), []byte(about), 0o600))
+	files, err := filepath.Glob(filepath.Join(manifests, "*"))
+	require.NoError(m, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(m, err)
+		label := `"metadata":{"labels":{"helm.sh/chart":"{{ .Chart.Name }}-{{ .Chart.Version }}"},`
+		text = bytes.Replace(text, []byte(`"metadata":{`), []byte(label), 1)
+		require.NoError(m, os.WriteFile(filepath.Join(m.chart, "templates", filepath.Base(file)), text, 0o600))
+	}
+}
+
+// reapply has users apply their manifests again: by kubectl and by helm, merged by the client and by the apiserver, in both
+// versions. No pod and no revision may change. Nor may a generation, but for the first time that a client or the apiserver merges,
+// when the object is rewritten: OpenKruise left it without newer defaults, and with nulls and empty fields that mean nothing.
+func (m *move) reapply() {
+	m.Helper()
+	before, times := m.census(), 0
+	again := func(flags, manifests string) {
+		m.Helper()
+		times++
+		m.pack(fmt.Sprintf("1.0.%d", times), manifests)
+		for _, command := range []string{
+			"kubectl apply -n " + m.namespace + " -f " + manifests + " " + flags,
+			"helm upgrade users " + m.chart + " -n " + m.released + " " + flags,
+		} {
+			_, err := m.cluster.Shell(m.ctx, command)
+			require.NoError(m, err)
+			require.Equal(m, before, m.census(), "after: %s", command)
+		}
+	}
+	const byServer = "--server-side=true --force-conflicts"
+	for _, flags := range []string{"", byServer} {
+		again(flags, m.written)
+		generations := m.generations()
+		again(flags, m.rewritten)
+		again(flags, m.written)
+		require.Equal(m, generations, m.generations(), "kubectl apply and helm upgrade %s", flags)
+	}
+}
+
+// generations has that of each object of the four kinds.
+func (m *move) generations() map[string]int64 {
+	m.Helper()
+	out := map[string]int64{}
+	for _, o := range m.left {
+		for _, namespace := range []string{m.namespace, m.released} {
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(appsv1beta1.GroupVersion.WithKind(o.GetKind() + "List"))
+			require.NoError(m, m.cluster.Client.List(m.ctx, list, client.InNamespace(namespace)))
+			for i := range list.Items {
+				out[o.GetKind()+" "+namespace+"/"+list.Items[i].GetName()] = list.Items[i].GetGeneration()
+			}
+		}
+	}
+	return out
 }
 
 // guide returns the commands of one section of the guide, block by block.
@@ -157,55 +251,47 @@ func (m *move) run(command string) string {
 	return out
 }
 
-// leave creates what OpenKruise leaves of one manifest: that one, as applied, then the object as stored, with its status,
-// and what it made of it.
-func (m *move) leave(file string) {
+// leave creates what OpenKruise leaves of the manifests that were applied in a namespace: the objects as stored, with their
+// statuses, and what it made of them. What its webhook sets is the applier's: by is that one's name as field manager.
+func (m *move) leave(namespace, by string) {
 	m.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(m, err)
-	docs, err := fleet.Decode(text)
-	require.NoError(m, err)
-	docs[0].SetNamespace(m.namespace)
-	text, err = json.Marshal(docs[0])
-	require.NoError(m, err)
-	manifest := filepath.Join(m.manifests, docs[0].GetName()+".json")
-	require.NoError(m, os.WriteFile(manifest, text, 0o600))
-	m.retry(func(ctx context.Context) error { // The CRD may be new.
-		_, err := m.cluster.Shell(ctx, "kubectl apply -f "+manifest)
-		return err
-	})
-	uids := map[string]types.UID{}
-	for i, doc := range docs[1:] {
-		doc.SetNamespace(m.namespace)
-		owners := doc.GetOwnerReferences()
-		for j := range owners {
-			owners[j].UID = uids[owners[j].Kind+" "+owners[j].Name]
-		}
-		doc.SetOwnerReferences(owners)
-		status := doc.Object["status"]
-		m.retry(func(ctx context.Context) error { // Its ServiceAccount may be missing still.
-			if i > 0 {
-				return client.IgnoreAlreadyExists(m.cluster.Client.Create(ctx, doc))
+	for _, docs := range m.kinds {
+		uids := map[string]types.UID{}
+		for i, doc := range docs {
+			doc = doc.DeepCopy()
+			doc.SetNamespace(namespace)
+			owners := doc.GetOwnerReferences()
+			for j := range owners {
+				owners[j].UID = uids[owners[j].Kind+" "+owners[j].Name]
 			}
-			live := doc.DeepCopy()
-			if err := m.cluster.Client.Get(ctx, client.ObjectKeyFromObject(doc), live); err != nil {
+			doc.SetOwnerReferences(owners)
+			status := doc.Object["status"]
+			m.retry(func(ctx context.Context) error { // Its ServiceAccount may be missing still.
+				if i > 0 {
+					return client.IgnoreAlreadyExists(m.cluster.Client.Create(ctx, doc))
+				}
+				live := doc.DeepCopy()
+				if err := m.cluster.Client.Get(ctx, client.ObjectKeyFromObject(doc), live); err != nil {
+					return err
+				}
+				live.Object["spec"] = doc.Object["spec"]
+				err := m.cluster.Client.Update(ctx, live, client.FieldOwner(by))
+				live.DeepCopyInto(doc)
 				return err
+			})
+			if status != nil {
+				doc.Object["status"] = status
+				require.NoError(m, m.cluster.Client.Status().Update(m.ctx, doc))
 			}
-			live.Object["spec"] = doc.Object["spec"]
-			err := m.cluster.Client.Update(ctx, live)
-			live.DeepCopyInto(doc)
-			return err
-		})
-		if status != nil {
-			doc.Object["status"] = status
-			require.NoError(m, m.cluster.Client.Status().Update(m.ctx, doc))
-		}
-		uids[doc.GetKind()+" "+doc.GetName()] = doc.GetUID()
-		if doc.GetKind() == "Pod" {
-			m.pass(doc)
+			uids[doc.GetKind()+" "+doc.GetName()] = doc.GetUID()
+			if doc.GetKind() == "Pod" {
+				m.pass(doc)
+			}
+			if i == 0 && namespace == m.namespace {
+				m.left = append(m.left, doc)
+			}
 		}
 	}
-	m.left = append(m.left, docs[1])
 }
 
 // pass sets the conditions of a pod's readiness gates, as OpenKruise does.
@@ -223,7 +309,7 @@ func (m *move) pass(doc *unstructured.Unstructured) {
 	}
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": conditions}})
 	require.NoError(m, err)
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: doc.GetName()}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: doc.GetNamespace(), Name: doc.GetName()}}
 	require.NoError(m, m.cluster.Client.Status().Patch(m.ctx, pod, client.RawPatch(types.StrategicMergePatchType, patch)))
 }
 
@@ -231,18 +317,21 @@ func (m *move) pass(doc *unstructured.Unstructured) {
 func (m *move) ready(want int) {
 	m.Helper()
 	m.until(func(ctx context.Context) string {
-		pods := &corev1.PodList{}
-		if err := m.cluster.Client.List(ctx, pods, client.InNamespace(m.namespace)); err != nil {
-			return err.Error()
-		}
-		got := 0
-		for i := range pods.Items {
-			if ready(&pods.Items[i]) {
-				got++
+		got, all := 0, 0
+		for _, namespace := range []string{m.namespace, m.released} {
+			pods := &corev1.PodList{}
+			if err := m.cluster.Client.List(ctx, pods, client.InNamespace(namespace)); err != nil {
+				return err.Error()
+			}
+			all += len(pods.Items)
+			for i := range pods.Items {
+				if ready(&pods.Items[i]) {
+					got++
+				}
 			}
 		}
-		if got != want || len(pods.Items) != want {
-			return fmt.Sprintf("%d of %d pods are ready, want %d", got, len(pods.Items), want)
+		if got != want || all != want {
+			return fmt.Sprintf("%d of %d pods are ready, want %d", got, all, want)
 		}
 		return ""
 	})
@@ -252,17 +341,19 @@ func (m *move) ready(want int) {
 func (m *move) census() map[string]string {
 	m.Helper()
 	out := map[string]string{}
-	pods, revisions := &corev1.PodList{}, &appsv1.ControllerRevisionList{}
-	require.NoError(m, m.cluster.Client.List(m.ctx, pods, client.InNamespace(m.namespace)))
-	require.NoError(m, m.cluster.Client.List(m.ctx, revisions, client.InNamespace(m.namespace)))
-	for i := range pods.Items {
-		p := &pods.Items[i]
-		is := container(p, "main")
-		out["pod "+p.Name] = fmt.Sprintf("%s, generation %d, %s, %d restarts, deleted: %v", p.UID, p.Generation, is.ContainerID, is.RestartCount, p.DeletionTimestamp != nil)
-	}
-	for i := range revisions.Items {
-		r := &revisions.Items[i]
-		out["revision "+r.Name] = fmt.Sprintf("%s, number %d", r.UID, r.Revision)
+	for _, namespace := range []string{m.namespace, m.released} {
+		pods, revisions := &corev1.PodList{}, &appsv1.ControllerRevisionList{}
+		require.NoError(m, m.cluster.Client.List(m.ctx, pods, client.InNamespace(namespace)))
+		require.NoError(m, m.cluster.Client.List(m.ctx, revisions, client.InNamespace(namespace)))
+		for i := range pods.Items {
+			p := &pods.Items[i]
+			is := container(p, "main")
+			out["pod "+namespace+"/"+p.Name] = fmt.Sprintf("%s, generation %d, %s, %d restarts, deleted: %v", p.UID, p.Generation, is.ContainerID, is.RestartCount, p.DeletionTimestamp != nil)
+		}
+		for i := range revisions.Items {
+			r := &revisions.Items[i]
+			out["revision "+namespace+"/"+r.Name] = fmt.Sprintf("%s, number %d", r.UID, r.Revision)
+		}
 	}
 	for _, o := range m.left {
 		name := strings.ToLower(o.GetKind()) + "s.apps.kruise.io"
@@ -300,8 +391,8 @@ func (m *move) untouched(of map[string]string, since time.Time) {
 	require.NoError(m, err)
 	kinds := map[string]string{"pods": "pod ", "controllerrevisions.apps": "revision "}
 	for _, w := range writes {
-		_, there := of[kinds[w.Resource]+w.Name]
-		if there && w.Namespace == m.namespace && strings.HasPrefix(w.User, "system:serviceaccount:"+fleet.Namespace+":") {
+		_, there := of[kinds[w.Resource]+w.Namespace+"/"+w.Name]
+		if there && strings.HasPrefix(w.User, "system:serviceaccount:"+fleet.Namespace+":") {
 			require.Fail(m, "we wrote what OpenKruise had left", "%+v", w)
 		}
 	}
