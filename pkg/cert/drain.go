@@ -10,18 +10,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// drainTime is how long a server continues after its context is done. An apiserver that calls it has sent a request
-// within that time, also one that is so busy that it pauses for seconds.
+// drainPath is for a preStop hook. The charts know it.
+const drainPath = "/drain"
+
+// drainTime is how long a preStop hook takes, in which every apiserver learns that the pod is no endpoint any more, and how long a
+// server continues after its context is done.
 const drainTime = 5 * time.Second
 
 // drainingServer is a webhook server that closes its connections gracefully. An apiserver keeps connections to
 // webhooks and calls by HTTP/1.1, even to a server that is no endpoint of its Service any more; a call on a
-// connection that is just being closed fails, and is not retried. So each response after ctx is done asks to close
-// its connection, and the server stops a moment later, when no client has one.
+// connection that is just being closed fails, and is not retried. So while it drains, each response asks to close
+// its connection. In the end it closes those that no client has used: the longer it has drained, the rarer is a call that
+// takes up one of them at that moment. So it drains from a preStop hook on, and not only after ctx is done.
 type drainingServer struct {
 	webhook.Server
 	clock    clock.Clock
 	draining atomic.Bool
+}
+
+// newDrainingServer adds draining to a server that was not started.
+func newDrainingServer(server webhook.Server, c clock.Clock) *drainingServer {
+	s := &drainingServer{Server: server, clock: c}
+	s.Register(drainPath, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { s.drain(r.Context()) }))
+	return s
 }
 
 // Register adds a handler for a path.
@@ -39,15 +50,20 @@ func (s *drainingServer) Start(ctx context.Context) error {
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	stop := context.AfterFunc(ctx, func() {
-		s.draining.Store(true)
-		timer := s.clock.NewTimer(drainTime)
-		defer timer.Stop()
-		select {
-		case <-timer.C():
-		case <-serving.Done():
-		}
+		s.drain(serving)
 		end()
 	})
 	defer stop()
 	return s.Server.Start(serving)
+}
+
+// drain has connections closed after their next response, from now on, and waits for drainTime.
+func (s *drainingServer) drain(ctx context.Context) {
+	s.draining.Store(true)
+	timer := s.clock.NewTimer(drainTime)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+	case <-ctx.Done():
+	}
 }

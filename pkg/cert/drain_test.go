@@ -27,18 +27,18 @@ func TestAStoppingServerAnswersAndClosesItsConnections(t *testing.T) {
 	require.NoError(t, listener.Close())
 
 	now := clocktesting.NewFakeClock(time.Unix(0, 0))
-	server := &drainingServer{clock: now, Server: webhook.NewServer(webhook.Options{
+	server := newDrainingServer(webhook.NewServer(webhook.Options{
 		Host: "127.0.0.1", Port: address.Port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 			c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &model.TLS.Certificates[0], nil }
 		}},
-	})}
+	}), now)
 	server.Register("/review", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
 	ended := make(chan error, 1)
 	go func() { ended <- server.Start(ctx) }()
-	call := func() (closes bool, err error) {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+address.String()+"/review", strings.NewReader("{}"))
+	call := func(path string) (closes bool, err error) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+address.String()+path, strings.NewReader("{}"))
 		require.NoError(t, err)
 		answer, err := model.Client().Do(request)
 		if err != nil {
@@ -47,18 +47,28 @@ func TestAStoppingServerAnswersAndClosesItsConnections(t *testing.T) {
 		require.Equal(t, http.StatusOK, answer.StatusCode)
 		return answer.Close, answer.Body.Close()
 	}
-	require.Eventually(t, func() bool { _, err := call(); return err == nil }, 10*time.Second, 10*time.Millisecond)
-	closes, err := call()
+	require.Eventually(t, func() bool { _, err := call("/review"); return err == nil }, 10*time.Second, 10*time.Millisecond)
+	closes, err := call("/review")
 	require.NoError(t, err)
 	require.False(t, closes, "connections are kept")
 
-	end()
-	require.Eventually(t, now.HasWaiters, 10*time.Second, time.Millisecond)
-	for range 3 {
-		closes, err = call()
-		require.NoError(t, err)
-		require.True(t, closes)
+	hooked := make(chan error, 1)
+	go func() {
+		_, err := call(drainPath)
+		hooked <- err
+	}()
+	for _, step := range []struct {
+		do   func()
+		done chan error
+	}{{func() {}, hooked}, {end, ended}} {
+		step.do()
+		require.Eventually(t, now.HasWaiters, 10*time.Second, time.Millisecond)
+		for range 3 {
+			closes, err = call("/review")
+			require.NoError(t, err)
+			require.True(t, closes)
+		}
+		now.Step(drainTime)
+		require.NoError(t, <-step.done)
 	}
-	now.Step(drainTime)
-	require.NoError(t, <-ended)
 }

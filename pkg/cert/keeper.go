@@ -197,13 +197,11 @@ func (k *Keeper) TLS(c *tls.Config) {
 
 // Server returns a webhook server that runs the Keeper beside it. A manager starts webhook servers before its caches,
 // which is when the certificate is needed: the first list of a cache may call our conversion. It continues to answer
-// for two seconds after its context is done, and closes its connections gracefully.
+// for some seconds after its context is done, and closes its connections gracefully.
 func (k *Keeper) Server(host string, port int) webhook.Server {
 	return server{
-		drainingServer: &drainingServer{
-			Server: webhook.NewServer(webhook.Options{Host: host, Port: port, TLSOpts: []func(*tls.Config){k.TLS}}),
-			clock:  k.options.Clock,
-		},
+		drainingServer: newDrainingServer(
+			webhook.NewServer(webhook.Options{Host: host, Port: port, TLSOpts: []func(*tls.Config){k.TLS}}), k.options.Clock),
 		keeper: k,
 	}
 }
