@@ -24,8 +24,10 @@ const drainTime = 5 * time.Second
 // takes up one of them at that moment. So it drains from a preStop hook on, and not only after ctx is done.
 type drainingServer struct {
 	webhook.Server
-	clock    clock.Clock
-	draining atomic.Bool
+	clock clock.Clock
+	// draining counts who drains. Nobody authenticates a hook: one that others call must not close connections for longer than
+	// it takes.
+	draining atomic.Int32
 }
 
 // newDrainingServer adds draining to a server that was not started.
@@ -38,7 +40,7 @@ func newDrainingServer(server webhook.Server, c clock.Clock) *drainingServer {
 // Register adds a handler for a path.
 func (s *drainingServer) Register(path string, hook http.Handler) {
 	s.Server.Register(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.draining.Load() {
+		if s.draining.Load() > 0 {
 			w.Header().Set("Connection", "close")
 		}
 		hook.ServeHTTP(w, r)
@@ -57,9 +59,10 @@ func (s *drainingServer) Start(ctx context.Context) error {
 	return s.Server.Start(serving)
 }
 
-// drain has connections closed after their next response, from now on, and waits for drainTime.
+// drain has connections closed after their next response for drainTime, at most until ctx is done.
 func (s *drainingServer) drain(ctx context.Context) {
-	s.draining.Store(true)
+	s.draining.Add(1)
+	defer s.draining.Add(-1)
 	timer := s.clock.NewTimer(drainTime)
 	defer timer.Stop()
 	select {
