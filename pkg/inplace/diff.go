@@ -32,7 +32,7 @@ type Update struct {
 	Resources map[string]corev1.ResourceRequirements
 	// Env has the changed metadata that containers read by env: "annotation config by env CONFIG". The node daemon has to
 	// restart them. Of containers that get a new image it has any metadata that they read: they are restarted for the
-	// image, unless a pod has that already.
+	// image, unless they may run it already.
 	Env map[string]string
 	// Labels and Annotations are the changed values; nil removes the key.
 	Labels, Annotations map[string]*string

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -91,38 +92,87 @@ func (u *Update) addEnv(spec *corev1.PodSpec) {
 	}
 }
 
-// forDaemon returns the update with only those containers in Env that the node daemon has to restart: not those that the
-// kubelet restarts for their new image. The pod may have that image already. If somebody wrote it, the kubelet has
-// restarted the container before, with the former metadata. If an earlier update was going to write another one later, the
-// container has not been touched, and has what the pod has.
+// forDaemon returns the update with only those containers in Env that the node daemon has to restart: not those that get a
+// new image, unless they may run on.
 func (u Update) forDaemon(pod *corev1.Pod) Update {
 	if len(u.Env) == 0 || len(u.Images) == 0 {
 		return u
 	}
-	unwritten := remainingOf(pod, recordOf(pod)).all()
-	all := unwritten.after(u)
+	all := remainingOf(pod, recordOf(pod)).all().after(u)
 	u.Env = maps.Clone(u.Env)
 	maps.DeleteFunc(u.Env, func(name, _ string) bool {
-		image, changes := u.Images[name]
-		if !changes {
+		if _, changes := u.Images[name]; !changes {
 			return false
 		}
 		c := container(&pod.Spec, name)
-		if c == nil || c.Image != image {
-			return true
-		}
-		if unwritten.Images[name] == "" {
-			return len(u.changedReferences(c)) == 0
-		}
-		return !slices.ContainsFunc(all.changedReferences(c), func(r reference) bool {
-			want := all.Labels[r.key]
-			if r.annotation {
-				want = all.Annotations[r.key]
-			}
-			return *want != r.of(pod.Labels, pod.Annotations)
-		})
+		return c == nil || !all.mayRunOn(pod, c)
 	})
 	return u
+}
+
+// mayRunOn reports whether a container that gets a new image may run on with former values in its env, because it was started
+// from that image before: somebody has written it to the pod, or an update in progress took it away, and its kubelet may not
+// have seen that, or it was to be written later.
+func (u Update) mayRunOn(pod *corev1.Pod, c *corev1.Container) bool {
+	image := u.Images[c.Name]
+	if n := pod.Status.ObservedGeneration; image != c.Image && n > 0 && n >= pod.Generation {
+		return false // The kubelet stops whatever was not started from the image that the pod has.
+	}
+	env, may := recordOf(pod).startedWith(pod, c, u)[image]
+	return may && env != EnvHash(u.metadataEnv(c, pod))
+}
+
+// startedWith returns with what env from metadata a container may have been started, by image: EnvHash, 0 if unknown. It is
+// what the pod has before the update, and had before earlier ones that are in progress.
+func (r record) startedWith(pod *corev1.Pod, c *corev1.Container, u Update) map[string]uint64 {
+	out := map[string]uint64{}
+	n := pod.Status.ObservedGeneration
+	unseen, unwritten := n > 0 && n < pod.Generation, r.NextContainerImages[c.Name] != ""
+	if Closed(pod) && (unseen || unwritten || !r.progress(pod, c.Name, time.Time{}).Done) {
+		maps.Copy(out, r.StartedWith[c.Name])
+	}
+	env := EnvHash(MetadataEnv(c, pod))
+	if st := status(pod, c.Name); st != nil {
+		if from, reported := startedOf(pod, st); reported && from.startedFrom(c) {
+			env = from.Hashes.ExtractedEnvFromMetadataHash
+		} else if !unwritten && slices.ContainsFunc(u.changedReferences(c), func(ref reference) bool {
+			return u.value(ref.metadataField) == ref.of(pod.Labels, pod.Annotations)
+		}) {
+			env = 0 // Somebody has written the new value to the pod.
+		}
+	}
+	if was, ok := out[c.Image]; ok && was != env {
+		env = 0
+	}
+	out[c.Image] = env
+	return out
+}
+
+// value is the new value of a field that the update sets.
+func (u Update) value(f metadataField) string {
+	if f.annotation {
+		return *u.Annotations[f.key]
+	}
+	return *u.Labels[f.key]
+}
+
+// metadataEnv is MetadataEnv with the update's values.
+func (u Update) metadataEnv(c *corev1.Container, pod *corev1.Pod) []corev1.EnvVar {
+	var after corev1.Pod
+	after.Labels, after.Annotations = changedMap(pod.Labels, u.Labels), changedMap(pod.Annotations, u.Annotations)
+	return MetadataEnv(c, &after)
+}
+
+func changedMap(m map[string]string, changes map[string]*string) map[string]string {
+	out := maps.Clone(m)
+	for k, v := range changes {
+		if v == nil {
+			delete(out, k)
+		} else {
+			set(&out, k, *v)
+		}
+	}
+	return out
 }
 
 // containersOf yields all containers that run as long as the pod.

@@ -1,6 +1,8 @@
 package inplace
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -270,4 +272,145 @@ func TestARollbackBeforeTheNextBatch(t *testing.T) {
 	require.Empty(t, RestartRequests(pod))
 	restart(pod, start)
 	require.Equal(t, Outcome{Done: true}, Progress(pod, start))
+}
+
+// TestAnImageThatIsTakenBack updates a pod several times before its kubelet has done anything. If the container may have been
+// started from the last image before, with other values, the kubelet need not restart it, so the node daemon has to.
+func TestAnImageThatIsTakenBack(t *testing.T) {
+	t.Parallel()
+	// template is that of a step "B 2": image app:B, annotation config=2. A step "hand 2" writes the annotation by hand, in
+	// "seen" the kubelet reports that it has seen the spec.
+	template := func(step string) *corev1.PodTemplateSpec {
+		image, value, _ := strings.Cut(step, " ")
+		out := &corev1.PodTemplateSpec{Spec: *running().Spec.DeepCopy()}
+		out.Annotations = map[string]string{"config": value}
+		out.Spec.Containers[0].Image = "app:" + image
+		out.Spec.Containers[0].Env = []corev1.EnvVar{reads("CONFIG", "metadata.annotations['config']")}
+		return out
+	}
+	for _, tc := range []struct {
+		name  string
+		steps []string
+		// reported: the node daemon reports that the container was started with 1.
+		reported bool
+		// restart: the node daemon has to restart the container. kept: nobody has to.
+		restart, kept bool
+	}{
+		{name: "with another value", steps: []string{"A 1", "B 2", "A 3"}, restart: true},
+		{name: "with the value of the update before", steps: []string{"A 1", "B 2", "A 2"}, restart: true},
+		{name: "with the former value", steps: []string{"A 1", "B 2", "A 1"}, kept: true},
+		{name: "with a value that never changed", steps: []string{"A 1", "B 1", "A 1"}, kept: true},
+		{name: "for yet another image", steps: []string{"A 1", "B 2", "C 3"}},
+		{name: "for one that the kubelet may have started meanwhile", steps: []string{"A 1", "B 2", "C 3", "B 4"}, restart: true},
+		{name: "after the kubelet has seen the one between", steps: []string{"A 1", "B 2", "seen", "A 3"}},
+		{name: "twice", steps: []string{"A 1", "B 2", "A 3", "B 4", "A 5"}, restart: true},
+		{name: "after the value was changed twice", steps: []string{"A 1", "A 2", "B 2", "A 2"}, restart: true},
+		{name: "and somebody wrote the value meanwhile", steps: []string{"A 1", "B 1", "hand 2", "A 2"}, restart: true},
+		{name: "and somebody wrote the value before", steps: []string{"A 1", "hand 2", "B 2", "A 2"}, restart: true},
+		{
+			name: "and somebody wrote before what the template gets later", steps: []string{"A 1", "hand 3", "B 2", "A 3"},
+			reported: true, restart: true,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			last := template(tc.steps[0])
+			p := running(func(p *corev1.Pod) {
+				p.Annotations["config"], p.Spec, p.Spec.NodeName = last.Annotations["config"], last.Spec, "node-1"
+				p.Status.ContainerStatuses[0].Image, p.Status.ContainerStatuses[0].ImageID = "app:A", "app:A@sha256:aa"
+			})
+			p.Spec.ReadinessGates = running().Spec.ReadinessGates
+			report := func(image, value string) {
+				hashes := StartedHashes{
+					PlainHash:                    hashOf(map[string]string{"name": "app", "image": image}),
+					ExtractedEnvFromMetadataHash: EnvHash([]corev1.EnvVar{{Name: "CONFIG", Value: value}}),
+				}
+				raw, err := MarshalStarted([]StartedContainer{{Name: "app", ContainerID: Status(p, "app").ContainerID, Hashes: hashes}})
+				require.NoError(t, err)
+				p.Annotations[keys.RuntimeContainersMeta] = raw
+			}
+			if tc.reported {
+				report("app:A", "1")
+			}
+			mark, err := MarkUnready(p, start)
+			p = apply(t, p, mark, err)
+			for i, step := range tc.steps[1:] {
+				if step == "seen" {
+					p.Status.ObservedGeneration = p.Generation
+					continue
+				}
+				if value, ok := strings.CutPrefix(step, "hand "); ok {
+					p.Annotations["config"] = value
+					continue
+				}
+				to := template(step)
+				update, why, ok := Diff(last, to, Options{Env: true})
+				require.True(t, ok, why)
+				if i == len(tc.steps)-2 {
+					_, ok = update.CanApply(p, false)
+					require.Equal(t, !tc.restart, ok, "without a node daemon the pod is re-created if it has to restart the container")
+					_, ok = update.CanApply(p, true)
+					require.True(t, ok)
+				}
+				ps, err := update.Write(p, toRevision("web-"+step[:1]), start)
+				p, last = send(t, p, ps, err), to
+			}
+			require.Equal(t, last.Annotations["config"], p.Annotations["config"])
+			later := start.Add(time.Hour)
+			if !tc.restart {
+				require.Empty(t, RestartRequests(p))
+				require.Equal(t, tc.kept, Progress(p, start).Done)
+				restart(p, start)
+				if slices.Contains(tc.steps, "seen") {
+					Status(p, "app").ContainerID += "-2"
+				}
+				require.Equal(t, Outcome{Done: true}, Progress(p, later))
+				return
+			}
+			asks := RestartRequests(p)
+			require.Len(t, asks, 1)
+			require.Equal(t, "app", asks[0][0].Container.Name)
+			restart(p, start) // The kubelet restarts nothing if it never saw another image.
+			if p.Spec.Containers[0].Image == "app:A" {
+				o := Progress(p, later)
+				require.True(t, o.Daemon, "without a report: %+v", o)
+				report("app:A", "1")
+				o = Progress(p, later)
+				require.True(t, o.Daemon, "with the report: %+v", o)
+				require.Contains(t, o.Why, "still has the former")
+			}
+			Status(p, "app").ContainerID += "-restarted"
+			require.Equal(t, Outcome{Done: true}, Progress(p, later), "a restart is enough where the runtime reports no env")
+			report(p.Spec.Containers[0].Image, p.Annotations["config"])
+			require.Equal(t, Outcome{Done: true}, Progress(p, later))
+		})
+	}
+}
+
+// TestWithoutTheGateNothingRestartsForEnv: with the gate off a container keeps its env until it restarts, also if somebody has
+// written its new image beforehand.
+func TestWithoutTheGateNothingRestartsForEnv(t *testing.T) {
+	t.Parallel()
+	template := func(image, value string) *corev1.PodTemplateSpec {
+		out := &corev1.PodTemplateSpec{Spec: *running().Spec.DeepCopy()}
+		out.Annotations = map[string]string{"config": value}
+		out.Spec.Containers[0].Image = image
+		out.Spec.Containers[0].Env = []corev1.EnvVar{reads("CONFIG", "metadata.annotations['config']")}
+		return out
+	}
+	update, why, ok := Diff(template("app:1", "one"), template("app:2", "two"), Options{})
+	require.True(t, ok, why)
+	p := running(func(p *corev1.Pod) {
+		p.Annotations["config"], p.Spec, p.Spec.NodeName = "one", template("app:2", "one").Spec, "node-1" // The image, by hand.
+		restart(p, start)
+	})
+	why, ok = update.CanApply(p, false)
+	require.True(t, ok, why)
+	mark, err := MarkUnready(p, start)
+	p = apply(t, p, mark, err)
+	ps, err := update.Write(p, toRevision("web-2"), start)
+	p = send(t, p, ps, err)
+	require.Equal(t, "two", p.Annotations["config"])
+	require.Empty(t, RestartRequests(p))
+	require.Equal(t, Outcome{Done: true}, Progress(p, start))
 }

@@ -122,13 +122,15 @@ func (r record) progress(pod *corev1.Pod, name string, now time.Time) Outcome {
 func (r record) restartProgress(pod *corev1.Pod, spec *corev1.Container, st *corev1.ContainerStatus, now time.Time) Outcome {
 	name := spec.Name
 	from, reported := startedOf(pod, st)
-	env := r.UpdateEnvFromMetadata && len(references(spec)) > 0
+	env, want := r.UpdateEnvFromMetadata && len(references(spec)) > 0, EnvHash(MetadataEnv(spec, pod))
+	was, known := r.StartedWith[name][spec.Image]
+	former := env && known && was != want // A container with the former env may have been started from the same image.
 	switch {
-	case env && reported && from.Hashes.ExtractedEnvFromMetadataHash != EnvHash(MetadataEnv(spec, pod)):
+	case env && reported && from.Hashes.ExtractedEnvFromMetadataHash != want:
 		return Outcome{Why: "container " + name + " reads changed metadata by env and still has the former", Daemon: true}
 	case env && reported && !r.changesImage(name), reported && from.startedFrom(spec):
 		return Outcome{Done: true}
-	case r.changesImage(name) && r.runsNewImage(spec, st):
+	case r.changesImage(name) && r.runsNewImage(spec, st) && (reported || !former):
 		return Outcome{Done: true}
 	case st.State.Running != nil && r.restarted(st):
 		until := st.State.Running.StartedAt.Add(gracePeriod(pod) + settleTime)
@@ -139,7 +141,7 @@ func (r record) restartProgress(pod *corev1.Pod, spec *corev1.Container, st *cor
 			Why:       fmt.Sprintf("container %s was restarted with %s, which may be the former image", name, st.Image),
 			ChangesAt: until,
 		}
-	case !r.changesImage(name):
+	case !r.changesImage(name), former && !reported && r.runsNewImage(spec, st):
 		return Outcome{Why: "container " + name + " reads changed metadata by env and was not restarted", Daemon: true}
 	case st.State.Terminated != nil:
 		return Outcome{Why: fmt.Sprintf("container %s has ended with code %d and was not restarted",

@@ -23,6 +23,9 @@ type record struct {
 	LastContainerIDs map[string]string `json:"lastContainerIDs,omitempty"`
 	// ResizedContainers are the names of the containers whose resources change. Absent in records of OpenKruise.
 	ResizedContainers []string `json:"resizedContainers,omitempty"`
+	// StartedWith is with what env from labels and annotations a container may have been started before the update, by name
+	// and image: the EnvHash, 0 if unknown. Only of containers that read any. Absent in records of OpenKruise.
+	StartedWith map[string]map[string]uint64 `json:"startedWith,omitempty"`
 }
 
 // Recorded reports whether the pod has the record of an update, in progress or done.
@@ -207,22 +210,26 @@ func overlay[V any](under, over map[string]V) map[string]V {
 // container still has the value that it was started with.
 func (u Update) trim(pod *corev1.Pod) Update {
 	u.Images, u.Resources, u.Env = maps.Clone(u.Images), maps.Clone(u.Resources), maps.Clone(u.Env)
+	u.Labels, u.Annotations = maps.Clone(u.Labels), maps.Clone(u.Annotations)
 	read := map[metadataField]bool{}
 	for c := range containersOf(&pod.Spec) {
+		if _, asked := u.Env[c.Name]; asked {
+			if _, image := u.Images[c.Name]; image && u.mayRunOn(pod, c) {
+				u.readAgain(pod, c)
+			} else if image || len(u.changedReferences(c)) == 0 {
+				delete(u.Env, c.Name)
+			}
+		}
+		if _, asked := u.Env[c.Name]; asked {
+			for _, r := range u.changedReferences(c) {
+				read[r.metadataField] = true
+			}
+		}
 		if u.Images[c.Name] == c.Image {
 			delete(u.Images, c.Name)
 		}
 		if has(c.Resources, u.Resources[c.Name]) {
 			delete(u.Resources, c.Name)
-		}
-		refs := u.changedReferences(c)
-		if _, restarts := u.Images[c.Name]; restarts || len(refs) == 0 {
-			delete(u.Env, c.Name)
-		}
-		if _, asked := u.Env[c.Name]; asked {
-			for _, r := range refs {
-				read[r.metadataField] = true
-			}
 		}
 	}
 	u.Labels = pendingChanges(u.Labels, pod.Labels, func(k string) bool { return read[metadataField{false, k}] })
@@ -232,24 +239,39 @@ func (u Update) trim(pod *corev1.Pod) Update {
 	return u
 }
 
+// readAgain adds what the container reads from the pod's metadata: by that alone a record names a container of a later batch
+// that has to be restarted for its env.
+func (u *Update) readAgain(pod *corev1.Pod, c *corev1.Container) {
+	for _, r := range references(c) {
+		changes, is := &u.Labels, pod.Labels
+		if r.annotation {
+			changes, is = &u.Annotations, pod.Annotations
+		}
+		_, changed := (*changes)[r.key]
+		if v, ok := is[r.key]; ok && !changed {
+			set(changes, r.key, &v)
+		}
+	}
+}
+
 // pendingChanges are the changes that are not made yet, and those of the keys to keep.
 func pendingChanges(changes map[string]*string, is map[string]string, keep func(key string) bool) map[string]*string {
-	out := maps.Clone(changes)
-	maps.DeleteFunc(out, func(k string, want *string) bool {
+	maps.DeleteFunc(changes, func(k string, want *string) bool {
 		v, ok := is[k]
 		return !keep(k) && (want == nil && !ok || want != nil && ok && v == *want)
 	})
-	return out
+	return changes
 }
 
 // newRecord returns the record of an update whose first batch is written now. Containers that an earlier update
 // changed and that do not run it yet stay in the record, so that the pod isn't done before they are. If they get yet
-// another image, their image ID is left out: a new one could be that of the earlier update.
-func newRecord(pod *corev1.Pod, revision string, first, later Update, now time.Time) record {
+// another image, their image ID is left out: a new one could be that of the earlier update. whole is the update before trim.
+func newRecord(pod *corev1.Pod, revision string, whole, first, later Update, now time.Time) record {
 	at := metav1.NewTime(now.UTC().Truncate(time.Second))
 	r := record{InPlaceUpdateState: pods.InPlaceUpdateState{Revision: revision, UpdateTimestamp: at}}
 	unfinished := map[string]bool{}
-	if last := recordOf(pod); Closed(pod) {
+	last := recordOf(pod)
+	if Closed(pod) {
 		for _, name := range last.changed() {
 			if last.progress(pod, name, now).Done {
 				continue
@@ -267,6 +289,12 @@ func newRecord(pod *corev1.Pod, revision string, first, later Update, now time.T
 			r.UpdateEnvFromMetadata = r.UpdateEnvFromMetadata || last.UpdateEnvFromMetadata
 		}
 	}
+	for c := range containersOf(&pod.Spec) {
+		_, reads := whole.Env[c.Name]
+		if _, before := last.StartedWith[c.Name]; reads || before && Closed(pod) {
+			set(&r.StartedWith, c.Name, last.startedWith(pod, c, whole))
+		}
+	}
 	r.add(pod, first, later, unfinished)
 	for _, name := range first.containers() {
 		unfinished[name] = true
@@ -277,10 +305,16 @@ func newRecord(pod *corev1.Pod, revision string, first, later Update, now time.T
 
 // nextBatch returns the record when a further batch is written.
 func (r record) nextBatch(pod *corev1.Pod, first, later Update, now time.Time) record {
+	was := r
 	r.NextContainerImages, r.NextContainerResources, r.NextContainerRefMetadata = nil, nil, nil
 	r.PreCheckBeforeNext = nil
 	r.LastContainerStatuses, r.LastContainerIDs = maps.Clone(r.LastContainerStatuses), maps.Clone(r.LastContainerIDs)
-	r.ResizedContainers = slices.Clone(r.ResizedContainers)
+	r.ResizedContainers, r.StartedWith = slices.Clone(r.ResizedContainers), maps.Clone(r.StartedWith)
+	for _, name := range first.containers() {
+		if _, reads := r.StartedWith[name]; reads {
+			r.StartedWith[name] = was.startedWith(pod, container(&pod.Spec, name), first)
+		}
+	}
 	r.add(pod, first, later, nil)
 	r.addBatch(first.containers(), metav1.NewTime(now.UTC().Truncate(time.Second)))
 	return r

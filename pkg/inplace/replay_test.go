@@ -256,6 +256,7 @@ func FuzzRecords(f *testing.F) {
 		"containerBatchesRecord":[{"timestamp":null,"containers":["app","gone"]}]}`, inGrace,
 		`{"containers":[{"name":"app","containerID":"run://app-0"}]}`, "web-2")
 	f.Add(`{"nextContainerRefMetadata":{"app":{"labels":{"tier":"two"}}},"lastContainerStatuses":{"gone":{}}}`, `{"metaDataPatch":"e30="}`, `{`, "")
+	f.Add(`{"startedWith":{"app":null,"gone":{"x:1":1}},"lastContainerStatuses":{"app":{}},"nextContainerImages":{"app":"app:3"}}`, "", "", "web-2")
 	f.Fuzz(func(t *testing.T, state, grace, reported, revision string) {
 		for _, text := range []*string{&state, &grace, &reported, &revision} {
 			*text = strings.ToValidUTF8(*text, "?") // Nothing else comes from an apiserver.
@@ -272,6 +273,11 @@ func FuzzRecords(f *testing.F) {
 		for _, write := range []func() ([]podpatch.Patch, error){
 			func() ([]podpatch.Patch, error) { return Continue(pod, start) },
 			func() ([]podpatch.Patch, error) { return both().Write(pod, toRevision("web-3"), start) },
+			func() ([]podpatch.Patch, error) {
+				u := both()
+				u.Env = map[string]string{"app": "label tier by env TIER"}
+				return u.Write(pod, toRevision("web-3"), start)
+			},
 		} {
 			patches, err := write()
 			require.NoError(t, err)
