@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// drainPath is for a preStop hook. The charts know it.
+// drainPath is for the preStop hooks of the charts.
 const drainPath = "/drain"
 
 // drainTime is how long a preStop hook takes, in which every apiserver learns that the pod is no endpoint any more, and how long a

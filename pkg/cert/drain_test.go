@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -72,5 +73,14 @@ func TestAStoppingServerAnswersAndClosesItsConnections(t *testing.T) {
 			require.False(t, closes, "somebody else called the hook: the server goes on")
 			end()
 		}
+	}
+}
+
+func TestChartsCallTheDrainPath(t *testing.T) {
+	t.Parallel()
+	for _, chart := range []string{"hub", "member"} {
+		text, err := os.ReadFile("../../charts/" + chart + "/templates/deployment.yaml")
+		require.NoError(t, err)
+		require.Contains(t, string(text), "preStop: {httpGet: {scheme: HTTPS, port: webhook, path: "+drainPath+"}}")
 	}
 }
