@@ -2,13 +2,16 @@ package admit
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -45,7 +48,9 @@ func Register[T client.Object](mgr ctrl.Manager, r Registration[T]) error {
 	}
 	server := mgr.GetWebhookServer()
 	if r.Defaulter != nil {
-		err = errors.Join(err, handle(server, MutatePath(gvk), admission.WithDefaulter(mgr.GetScheme(), r.Defaulter)))
+		w := admission.WithDefaulter(mgr.GetScheme(), r.Defaulter)
+		w.Handler = typed{w.Handler, r.Object, admission.NewDecoder(mgr.GetScheme())}
+		err = errors.Join(err, handle(server, MutatePath(gvk), w))
 	}
 	if r.Validator != nil {
 		err = errors.Join(err, handle(server, ValidatePath(gvk), admission.WithValidator(mgr.GetScheme(), unprotected[T]{r.Validator})))
@@ -119,6 +124,42 @@ func (f finished) Handle(ctx context.Context, req admission.Request) admission.R
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longest)
 	defer cancel()
 	return f.Handler.Handle(ctx, req)
+}
+
+// typed answers with a patch also if no default was missing: to the object as its type writes it. Without a patch the apiserver
+// stores what it was given, and not what it has converted for us. Whether a container has "resources: {}" would then depend on the
+// version that was applied, and each apply of an unchanged manifest could give the object another generation.
+type typed struct {
+	admission.Handler
+
+	empty   runtime.Object
+	decoder admission.Decoder
+}
+
+// Handle implements admission.Handler.
+func (t typed) Handle(ctx context.Context, req admission.Request) admission.Response {
+	resp := t.Handler.Handle(ctx, req)
+	if !resp.Allowed || len(resp.Patches) > 0 || req.Operation == admissionv1.Delete {
+		return resp
+	}
+	o := t.empty.DeepCopyObject()
+	if err := t.decoder.Decode(req, o); err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	is, err := json.Marshal(o)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	resp.Patches = admission.PatchResponseFromRaw(req.Object.Raw, is).Patches
+	for i := range slices.Backward(resp.Patches) {
+		if resp.Patches[i].Operation == "remove" { // A newer schema may have fields that the type has not.
+			resp.Patches = slices.Delete(resp.Patches, i, i+1)
+		}
+	}
+	if len(resp.Patches) == 0 { // A patch that changes nothing.
+		resp.Patch, resp.PatchType = fmt.Appendf(nil, `[{"op":"test","path":"/kind","value":%q}]`, req.Kind.Kind), new(admissionv1.PatchTypeJSONPatch)
+	}
+	return resp
 }
 
 // logged logs decisions at V(1).

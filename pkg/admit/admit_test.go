@@ -59,6 +59,11 @@ func (kind) Default(_ context.Context, c *corev1.ConfigMap) error {
 	return nil
 }
 
+// nothing sets no default.
+type nothing struct{}
+
+func (nothing) Default(context.Context, *corev1.Pod) error { return nil }
+
 func (kind) ValidateCreate(_ context.Context, c *corev1.ConfigMap) (admission.Warnings, error) {
 	switch {
 	case c.Data["panic"] != "":
@@ -88,11 +93,16 @@ func review(t *testing.T, name string, data map[string]string) *http.Request {
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data,
 	})
 	require.NoError(t, err)
+	return reviewOf(t, "ConfigMap", raw)
+}
+
+func reviewOf(t *testing.T, kind string, raw []byte) *http.Request {
+	t.Helper()
 	body, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
 			UID: "1", Operation: admissionv1.Create, Name: "settings", Namespace: "ns",
-			Kind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Object: runtime.RawExtension{Raw: raw},
+			Kind: metav1.GroupVersionKind{Version: "v1", Kind: kind}, Object: runtime.RawExtension{Raw: raw},
 		},
 	})
 	require.NoError(t, err)
@@ -154,6 +164,25 @@ func TestRegisteredWebhooks(t *testing.T) {
 				require.Equal(t, []string{tc.warning}, got.Response.Warnings)
 			}
 		})
+	}
+}
+
+// Without a patch the apiserver would store what it was given, and not what it converted for us.
+func TestAnObjectIsAlwaysStoredAsItsTypeWritesIt(t *testing.T) {
+	t.Parallel()
+	m := newManager()
+	require.NoError(t, Register(m, Registration[*corev1.Pod]{Object: &corev1.Pod{}, Defaulter: nothing{}}))
+	kept := `{"op":"test","path":"/kind","value":"Pod"}`
+	for given, patch := range map[string]string{
+		`{"containers":[{"name":"main"}]}`:                             `{"op":"add","path":"/spec/containers/0/resources","value":{}}`,
+		`{"containers":[{"name":"main","resources":{}}]}`:              kept,
+		`{"containers":[{"name":"main","resources":{},"later":true}]}`: kept,
+	} {
+		raw := []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":` + given + `,"status":{}}`)
+		var got admissionv1.AdmissionReview
+		require.NoError(t, json.Unmarshal(m.post("/mutate-pod", reviewOf(t, "Pod", raw)), &got))
+		require.True(t, got.Response.Allowed)
+		require.Equal(t, "["+patch+"]", string(got.Response.Patch), given)
 	}
 }
 
