@@ -191,9 +191,9 @@ func (m *move) reapply() {
 	for _, flags := range []string{"", byServer} {
 		again(flags, m.written)
 		generations := m.generations()
+		again(flags, m.rewritten)
 		again(flags, m.written)
 		require.Equal(m, generations, m.generations(), "kubectl apply and helm upgrade %s", flags)
-		again(flags, m.rewritten)
 	}
 }
 
