@@ -59,15 +59,15 @@ func MarkUnready(pod *corev1.Pod, now time.Time) (podpatch.Patch, error) {
 // ControllerRevision, keys.ControllerRevisionHash at least. Of several containers with launch priorities, the first
 // batch is written. What an earlier update left unwritten is written too.
 func (u Update) Write(pod *corev1.Pod, to map[string]*string, now time.Time) ([]podpatch.Patch, error) {
-	unwritten := remainingOf(pod, recordOf(pod)).all()
-	first, later := unwritten.after(u.forDaemon(pod)).trim(pod).split(&pod.Spec)
+	whole := remainingOf(pod, recordOf(pod)).all().after(u)
+	first, later := whole.trim(pod).split(&pod.Spec)
 	b := podpatch.New(pod)
 	if !u.MetadataOnly() {
 		b = lifecycle.Enter(pod, pods.LifecycleUpdating, now)
 	}
 	b.Observed(pod)
 	maps.Copy(b.Metadata.Labels, to)
-	return first.patches(pod, b, newRecord(pod, *to[keys.ControllerRevisionHash], unwritten.after(u), first, later, now))
+	return first.patches(pod, b, newRecord(pod, *to[keys.ControllerRevisionHash], whole, first, later, now))
 }
 
 // Continue writes what Progress reports as next: a further batch, resources that are not written yet, or an update
@@ -79,8 +79,9 @@ func Continue(pod *corev1.Pod, now time.Time) ([]podpatch.Patch, error) {
 	b.Observed(pod)
 	switch {
 	case !rest.grace.empty():
-		first, later := rest.all().trim(pod).split(&pod.Spec)
-		return first.patches(pod, b, newRecord(pod, r.Revision, rest.all(), first, later, now))
+		whole := rest.all()
+		first, later := whole.trim(pod).split(&pod.Spec)
+		return first.patches(pod, b, newRecord(pod, r.Revision, whole, first, later, now))
 	case len(rest.resize) > 0:
 		p, err := resize(pod, b, rest.resize)
 		return []podpatch.Patch{p}, err

@@ -214,9 +214,11 @@ func (u Update) trim(pod *corev1.Pod) Update {
 	read := map[metadataField]bool{}
 	for c := range containersOf(&pod.Spec) {
 		if _, asked := u.Env[c.Name]; asked {
-			if _, image := u.Images[c.Name]; image && u.mayRunOn(pod, c) {
+			_, image := u.Images[c.Name]
+			switch {
+			case image && u.mayRunOn(pod, c):
 				u.readAgain(pod, c)
-			} else if image || len(u.changedReferences(c)) == 0 {
+			case image, len(u.changedReferences(c)) == 0:
 				delete(u.Env, c.Name)
 			}
 		}

@@ -331,6 +331,25 @@ func TestWebhookDoesNotStopASetForAnOldPatch(t *testing.T) {
 	require.ErrorContains(t, err, "spec.topology.subsets[0].patch.spec.tolerations[0].key")
 }
 
+// answer sends the webhook the creation of an object, or its update if from is given.
+func answer(
+	t *testing.T, w *Webhook, base func() *object, from, to func(*object),
+) (was, is *object, warnings admission.Warnings, err error) {
+	t.Helper()
+	is = base()
+	to(is)
+	Default(is)
+	if from == nil {
+		warnings, err = w.ValidateCreate(request(t, nil), is)
+		return nil, is, warnings, err
+	}
+	was = base()
+	from(was)
+	Default(was)
+	warnings, err = w.ValidateUpdate(request(t, was), was, is)
+	return was, is, warnings, err
+}
+
 func TestWebhookHasTheWarningsOfTheStatefulSetWebhook(t *testing.T) {
 	t.Parallel()
 	const (
@@ -371,21 +390,10 @@ func TestWebhookHasTheWarningsOfTheStatefulSetWebhook(t *testing.T) {
 			t.Parallel()
 			w, _ := hook(t)
 			w.Options.StatefulSetWarnings = judge
-			is := tt.base()
-			tt.is(is)
-			Default(is)
-			if tt.was == nil {
-				got, err := w.ValidateCreate(request(t, nil), is)
-				require.NoError(t, err)
-				require.Equal(t, tt.warnings, got)
-				return
-			}
-			was := tt.base()
-			tt.was(was)
-			Default(was)
-			got, err := w.ValidateUpdate(request(t, was), was, is)
-			require.Equal(t, was.Spec.Template.AdvancedStatefulSetTemplate.Spec.ServiceName !=
-				is.Spec.Template.AdvancedStatefulSetTemplate.Spec.ServiceName, err != nil, "%v", err)
+			was, is, got, err := answer(t, w, tt.base, tt.was, tt.is)
+			changed := was != nil && was.Spec.Template.AdvancedStatefulSetTemplate.Spec.ServiceName !=
+				is.Spec.Template.AdvancedStatefulSetTemplate.Spec.ServiceName
+			require.Equal(t, changed, err != nil, "%v", err)
 			require.ElementsMatch(t, tt.warnings, got)
 		})
 	}
@@ -426,19 +434,7 @@ func TestWebhookWarnsOfPartitionsWithoutEffect(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w, _ := hook(t)
-			is := tt.base()
-			tt.is(is)
-			Default(is)
-			if tt.was == nil {
-				got, err := w.ValidateCreate(request(t, nil), is)
-				require.NoError(t, err)
-				require.Equal(t, tt.warnings, got)
-				return
-			}
-			was := tt.base()
-			tt.was(was)
-			Default(was)
-			got, err := w.ValidateUpdate(request(t, was), was, is)
+			_, _, got, err := answer(t, w, tt.base, tt.was, tt.is)
 			require.NoError(t, err)
 			require.ElementsMatch(t, tt.warnings, got)
 		})
