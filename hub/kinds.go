@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/component-base/featuregate"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
@@ -81,5 +82,6 @@ func unitedDeployments(h Options, key []byte) setup.Kind {
 			}
 			return admit.Register(mgr, r)
 		},
+		WebhookReads: []client.Object{&fleetv1alpha1.MemberCluster{}},
 	}
 }

@@ -26,7 +26,7 @@ const verbAccept = "accept"
 func setupWebhooks(mgr ctrl.Manager, secretNamespaces []string) error {
 	err := admit.Register(mgr, admit.Registration[*fleetv1alpha1.MemberCluster]{
 		Object:    &fleetv1alpha1.MemberCluster{},
-		Validator: &validator{client: mgr.GetClient(), secretNamespaces: secretNamespaces},
+		Validator: &validator{client: mgr.GetClient(), reader: mgr.GetAPIReader(), secretNamespaces: secretNamespaces},
 	})
 	if err != nil {
 		return err
@@ -38,7 +38,9 @@ func setupWebhooks(mgr ctrl.Manager, secretNamespaces []string) error {
 
 // validator refuses what the schema can't, because it depends on the user or on stored objects.
 type validator struct {
-	client           client.Client
+	client client.Client
+	// reader reads from the apiserver: a replica that does not lead has no cache of rows.
+	reader           client.Reader
 	secretNamespaces []string
 }
 
@@ -78,7 +80,7 @@ func (v *validator) ValidateDelete(ctx context.Context, mc *fleetv1alpha1.Member
 		return nil, nil
 	}
 	rows := &fleetv1alpha1.MemberWorkList{}
-	if err := v.client.List(ctx, rows, client.InNamespace(fleetv1alpha1.Namespace(mc.Name)), client.UnsafeDisableDeepCopy); err != nil {
+	if err := v.reader.List(ctx, rows, client.InNamespace(fleetv1alpha1.Namespace(mc.Name))); err != nil {
 		return nil, fmt.Errorf("list rows of %s: %w", mc.Name, err)
 	}
 	objects, replicas := 0, int64(0)

@@ -48,7 +48,7 @@ func TestDeletingAClusterWithItsPodsWarns(t *testing.T) {
 			require.NoError(t, fleetv1alpha1.AddToScheme(s))
 			mc := settled().mc
 			mc.Spec.Leave.Policy = c.policy
-			v := &validator{client: fake.NewClientBuilder().WithScheme(s).WithObjects(c.rows...).Build()}
+			v := &validator{reader: fake.NewClientBuilder().WithScheme(s).WithObjects(c.rows...).Build()}
 			warnings, err := v.ValidateDelete(t.Context(), mc)
 			require.NoError(t, err, "a delete is never refused")
 			if c.want == "" {

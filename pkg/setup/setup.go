@@ -11,6 +11,7 @@ import (
 	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
@@ -38,6 +39,9 @@ type Kind struct {
 	// Controller adds its controller to a manager, Webhooks its defaulting, validation and conversion; nil for none.
 	Controller func(context.Context, ctrl.Manager, Options) error
 	Webhooks   func(ctrl.Manager, Options) error
+	// WebhookReads are the objects that its webhooks read from the cache. They are cached from the start, and not from the first
+	// request on: a replica answers for some seconds after its caches have been stopped, when none that is new ever syncs.
+	WebhookReads []client.Object
 }
 
 // Options are the options of the controllers and webhooks of all kinds.
@@ -151,6 +155,11 @@ func (k Kinds) Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		if kind.Webhooks != nil {
 			if err := kind.Webhooks(mgr, o); err != nil {
 				return fmt.Errorf("set up webhooks of %s: %w", kind.Name, err)
+			}
+		}
+		for _, o := range kind.WebhookReads {
+			if _, err := mgr.GetCache().GetInformer(ctx, o); err != nil {
+				return fmt.Errorf("cache %T for the webhooks of %s: %w", o, kind.Name, err)
 			}
 		}
 	}
