@@ -8,11 +8,11 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	admissionv1 "k8s.io/api/admission/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -32,7 +32,11 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Tests{M: m}.Run()) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(testenv.Tests{M: m}, goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
+		// The shared cluster outlives this process, which may have started it.
+		goleak.IgnoreAnyFunction("github.com/flotilla-io/flotilla/testkit/lab.startAndReap.func1"))
+}
 
 // unserved is a webhook server without a listener.
 type unserved struct{ webhook.Server }
