@@ -52,9 +52,13 @@ type order struct {
 	AtOnce int
 	// Anywhere is true if it is not determined which pods these are, either.
 	Anywhere bool
+	// Ready is how many pods the spec keeps ready; 0 is as many as the first account has. Kubernetes' DaemonSet controller (1.36)
+	// counts as unavailable only nodes that have a pod when it looks, so it goes below that if it looks between the end of an old
+	// pod and the creation of the new one.
+	Ready int
 }
 
-// differ returns how two accounts of a step differ; "" if they are equal.
+// differ returns how two accounts of a step differ; "" if they are equal. The first one is Kubernetes'.
 func differ(a, b account, o order) string {
 	if d := cmp.Diff(o.subjects(a), o.subjects(b)); d != "" {
 		return d
@@ -65,7 +69,7 @@ func differ(a, b account, o order) string {
 	if o.AtOnce >= anyOrder {
 		return ""
 	}
-	if a.LeastReady != b.LeastReady || a.MostStaying != b.MostStaying {
+	if max(a.LeastReady, o.Ready) != b.LeastReady || a.MostStaying != b.MostStaying {
 		return fmt.Sprintf("pods: at least %d ready, at most %d there; or at least %d and at most %d",
 			a.LeastReady, a.MostStaying, b.LeastReady, b.MostStaying)
 	}

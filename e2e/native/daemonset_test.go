@@ -88,8 +88,8 @@ spec: {template: {spec: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnor
 			name: "a rolling update updates one node at a time", nodes: "a b c", anywhere: true,
 			steps: []step{
 				{name: "create", do: create(), until: "*@1 *@1 *@1", atOnce: 3},
-				{name: "update", do: image("app:2"), until: "*@2 *@2 *@2"},
-				{name: "back to the earlier template", do: image("app:1"), until: "*@1 *@1 *@1"},
+				{name: "update", do: image("app:2"), until: "*@2 *@2 *@2", ready: 2},
+				{name: "back to the earlier template", do: image("app:1"), until: "*@1 *@1 *@1", ready: 2},
 			},
 		},
 		{
@@ -97,9 +97,9 @@ spec: {template: {spec: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnor
 			body: `{spec: {updateStrategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 40%}}}}`,
 			steps: []step{
 				{name: "create", do: create(), until: "*@1 *@1 *@1 *@1 *@1", atOnce: 5},
-				{name: "update", do: image("app:2"), until: "*@2 *@2 *@2 *@2 *@2"},
-				{name: "a bad image", do: image("app:bad"), until: "*@2 *@2 *@2 *@3(unready) *@3(unready)"},
-				{name: "a good image", do: image("app:4"), until: "*@4 *@4 *@4 *@4 *@4"},
+				{name: "update", do: image("app:2"), until: "*@2 *@2 *@2 *@2 *@2", ready: 3},
+				{name: "a bad image", do: image("app:bad"), until: "*@2 *@2 *@2 *@3(unready) *@3(unready)", ready: 3},
+				{name: "a good image", do: image("app:4"), until: "*@4 *@4 *@4 *@4 *@4", ready: 3},
 			},
 		},
 		{
@@ -126,7 +126,7 @@ spec: {template: {spec: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnor
 			body: `{spec: {minReadySeconds: 8}}`, waits: 5 * time.Second,
 			steps: []step{
 				{name: "create", do: create(), until: "*@1 *@1", atOnce: 2},
-				{name: "update", do: image("app:2"), until: "*@2 *@2"},
+				{name: "update", do: image("app:2"), until: "*@2 *@2", ready: 1},
 			},
 		},
 		{

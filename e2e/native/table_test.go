@@ -46,6 +46,8 @@ type step struct {
 	// atOnce is how many pods may be changed at a time, whose order among themselves is not determined; anyOrder is for no
 	// order at all.
 	atOnce int
+	// ready is how many pods the spec keeps ready, where the native controller may go below that; 0 elsewhere.
+	ready int
 	// meant is an intended difference; nil for none.
 	meant *meant
 }
@@ -96,7 +98,7 @@ func playStep(t *testing.T, sc scenario, st step, sides []*side) {
 	if t.Failed() {
 		return
 	}
-	o := order{AtOnce: st.atOnce, Anywhere: sc.anywhere}
+	o := order{AtOnce: st.atOnce, Anywhere: sc.anywhere, Ready: st.ready}
 	var problem string
 	// Wait for what comes late, such as a status.
 	if !sides[0].comes(20*time.Second, func() bool { problem = compare(t, sc, st, o, sides); return problem == "" }) {

@@ -157,6 +157,10 @@ func TestTracesAreEqualAsFarAsTheirOrderIsDetermined(t *testing.T) {
 		{"one delete too many", oneByOne, twice, order{AtOnce: anyOrder}, false},
 		{"one unready pod too many", oneByOne, greedy, order{AtOnce: 2}, false},
 		{"one unready pod too many, in any order", oneByOne, greedy, order{AtOnce: anyOrder}, true},
+		{"the first one below what the spec keeps ready", greedy, oneByOne, order{AtOnce: 2, Ready: 2}, true},
+		{"the second one below it", oneByOne, greedy, order{AtOnce: 2, Ready: 2}, false},
+		{"both", greedy, greedy, order{AtOnce: 2, Ready: 2}, false},
+		{"the second one above it", greedy, oneByOne, order{AtOnce: 2, Ready: 1}, false},
 		{"another node", one, other, order{AtOnce: 3}, false},
 		{"any node", one, other, order{Anywhere: true}, true},
 	} {
