@@ -34,6 +34,10 @@ func TestStoppedOrKilledNodeIsRestartedWithItsPods(t *testing.T) { //nolint:tpar
 			t.Parallel()
 			s := newScene(t)
 			web := set("web", 4, app("app", port))
+			// The scheduler prefers to spread pods, but not over all that runs in the cluster.
+			web.Spec.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+				MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: web.Spec.Selector,
+			}}
 			s.create(tc.in, web)
 			s.rolledOut(tc.in, "web", 4, 4)
 			before := s.pods(tc.in, "web")
