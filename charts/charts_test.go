@@ -53,7 +53,8 @@ var renders = []struct {
 	{"member-push", "member", []string{"--set=agent.push=true"}},
 	{"member-outside", "member", []string{"--set=manager.url=https://127.0.0.1:9443"}},
 	{"member-tuned", "member", []string{
-		"--set=manager.replicas=3", "--set=manager.log.level=4", "--set=manager.pprofAddr=localhost:8090",
+		"--set=manager.replicas=3", "--set=manager.image.digest=" + hash, "--set=daemon.image.digest=" + hash, "--set=networkPolicy.enabled=true",
+		"--set=networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring", "--set=manager.log.level=4", "--set=manager.pprofAddr=localhost:8090",
 		"--set=featureGates=TemplateNoDefaults=true", "--set=imagePullSecrets={registry}", "--set=manager.extraArgs={--cloneset-workers=9}",
 		"--set=manager.nodeSelector.pool=system", "--set=manager.tolerations[0].operator=Exists", "--set=manager.affinity.nodeAffinity=null",
 		"--set=daemon.socketFile=crio/crio.sock", "--set=daemon.socketLocation=/run", "--set=daemon.enablePprof=true", "--set=daemon.seLinuxOptions.type=spc_t",

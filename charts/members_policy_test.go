@@ -47,7 +47,7 @@ func TestIntegrationMembersAreConfined(t *testing.T) {
 		return c
 	}
 	admin := as("admin", "system:masters")
-	member := as(fleetv1alpha1.User("east"), fleetv1alpha1.Group)
+	member := as(fleetv1alpha1.User("east", "0badcafe-1"), fleetv1alpha1.Group)
 	joining := as("system:serviceaccount:fleet-east:"+fleetv1alpha1.BootstrapAccount("east"), "system:serviceaccounts", "system:authenticated")
 
 	east := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}

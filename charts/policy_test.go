@@ -39,6 +39,7 @@ func TestIntegrationHubIsConfined(t *testing.T) {
 		return o
 	}
 	east := &corev1.Namespace{ObjectMeta: meta("", "fleet-east")}
+	east.Annotations = map[string]string{"fleet.kruise.io/member-cluster-uid": "uid"}
 	alike := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet-of-ships"}}
 	reader := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"}
 	for _, o := range []client.Object{
@@ -103,4 +104,24 @@ func TestIntegrationHubIsConfined(t *testing.T) {
 			require.ErrorContains(t, err, tc.want)
 		})
 	}
+
+	require.Eventually(t, func() bool {
+		next := east.DeepCopy()
+		next.Annotations = nil
+		return refused(admin.Patch(t.Context(), next, client.MergeFrom(east), client.DryRunAll))
+	}, 30*time.Second, 100*time.Millisecond, "this policy takes effect, too")
+	for name, edit := range map[string]func(*corev1.Namespace){
+		"the label removed":      func(n *corev1.Namespace) { delete(n.Labels, "fleet.kruise.io/cluster") },
+		"the label of another":   func(n *corev1.Namespace) { n.Labels["fleet.kruise.io/cluster"] = "west" },
+		"the annotation removed": func(n *corev1.Namespace) { n.Annotations = nil },
+		"another annotation":     func(n *corev1.Namespace) { n.Annotations["fleet.kruise.io/member-cluster-uid"] = "x" },
+	} {
+		next := east.DeepCopy()
+		edit(next)
+		require.ErrorContains(t, admin.Patch(t.Context(), next, client.MergeFrom(east), client.DryRunAll), "delete its MemberCluster", "attack 09: %s", name)
+	}
+	next := east.DeepCopy()
+	next.Labels["team"] = "a"
+	require.NoError(t, admin.Patch(t.Context(), next, client.MergeFrom(east), client.DryRunAll))
+	require.NoError(t, admin.Patch(t.Context(), alike.DeepCopy(), client.MergeFrom(alike), client.DryRunAll))
 }

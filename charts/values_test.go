@@ -86,9 +86,9 @@ func put(file map[string]any, path []string, to any) {
 func optional() []string {
 	return []string{
 		"/featureGates", "/imagePullSecrets", "/localMember", "/serviceAccount/annotations",
-		"/manager/image/tag", "/manager/url", "/manager/pprofAddr", "/manager/resources", "/manager/extraArgs", "/manager/nodeSelector", "/manager/webhooksOnly",
+		"/manager/image/tag", "/manager/image/digest", "/manager/url", "/manager/pprofAddr", "/manager/resources", "/manager/extraArgs", "/manager/nodeSelector", "/manager/webhooksOnly",
 		"/manager/tolerations", "/manager/affinity", "/manager/priorityClassName", "/manager/resources/requests", "/manager/resources/limits",
-		"/daemon/image/tag", "/daemon/enablePprof", "/daemon/pprofAddr", "/daemon/socketFile", "/daemon/resources", "/daemon/extraEnvs",
+		"/daemon/image/tag", "/daemon/image/digest", "/daemon/enablePprof", "/daemon/pprofAddr", "/daemon/socketFile", "/daemon/resources", "/daemon/extraEnvs",
 		"/daemon/nodeSelector", "/daemon/tolerations", "/daemon/affinity", "/daemon/priorityClassName", "/daemon/seLinuxOptions",
 		"/daemon/resources/requests", "/daemon/resources/limits",
 		"/hub/local", "/hub/url", "/hub/cluster", "/hub/caHash", "/hub/ca", "/hub/token",

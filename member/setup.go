@@ -214,7 +214,7 @@ func (p *puller) session(ctx context.Context) error {
 		return agent.Run(running, link.Link{
 			Cluster: p.hub.Cluster, URL: p.hub.URL, Identity: p.options.Identity, Version: p.options.Version,
 			Hub: hub, Member: throttled, Throttle: throttle, Events: event.New(p.member.GetEventRecorder(link.AgentManager)),
-			Clock: p.options.Clock, Credential: connection.Credential,
+			Clock: p.options.Clock, Credential: connection.Credential, Namespaces: p.hub.Namespaces,
 		})
 	})
 	err = group.Wait()

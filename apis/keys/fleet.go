@@ -16,16 +16,21 @@ const (
 	// MemberWork.
 	FleetRowUID = "fleet.kruise.io/row-uid"
 
-	// FleetSourceUID is a label on a MemberWork. Written by the hub; used by it to find all rows of one source. Form:
-	// the UID of the object on the hub that the row is a part of.
+	// FleetSourceUID is a label on a MemberWork and on a WorkContent. Written by the hub; used by it to find all rows of one
+	// source, and to count unused contents. Form: the UID of the object on the hub that the row is a part of, or for which the
+	// content was written first.
 	FleetSourceUID = "fleet.kruise.io/source-uid"
 
 	// FleetCluster is a label on what the hub keeps for one member (its namespace, rows, roles). Written by the hub; read
 	// by it and by users. Form: the MemberCluster's name.
 	FleetCluster = "fleet.kruise.io/cluster"
 
+	// FleetClusterUID is an annotation on a member's namespace. Written by the hub when it creates the namespace; a namespace
+	// without it, or with that of another MemberCluster, is not used. Form: the MemberCluster's UID.
+	FleetClusterUID = "fleet.kruise.io/member-cluster-uid"
+
 	// FleetWithdrawalsPaused is an annotation on a MemberCluster. Written by the hub when it would have withdrawn too many
-	// of the cluster's rows within a minute; while it is there none is withdrawn. Removed by an administrator to
-	// confirm. Form: a sentence.
+	// rows of a namespace from the cluster within a minute; while the namespace is there, none of it is withdrawn. Removed by an
+	// administrator to confirm. Form: names of namespaces on the hub, separated by commas.
 	FleetWithdrawalsPaused = "fleet.kruise.io/withdrawals-paused"
 )

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -29,9 +30,9 @@ func acceptCommand(open func() (conn, error)) *cobra.Command {
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "member cluster %s is accepted already\n", mc.Name)
 				return err
 			}
-			next := mc.DeepCopy()
-			next.Spec.Accepted = true
-			if err := c.client.Patch(cmd.Context(), next, client.MergeFrom(mc)); err != nil {
+			// By UID, and not by resourceVersion, which each report of the hub or of the member changes.
+			patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"accepted":true}}`, mc.UID)
+			if err := c.client.Patch(cmd.Context(), mc.DeepCopy(), client.RawPatch(types.MergePatchType, patch)); err != nil {
 				return fmt.Errorf("accept member cluster %s: %w", mc.Name, err)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "member cluster %s accepted\n", mc.Name)

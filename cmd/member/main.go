@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -90,7 +91,7 @@ func command() (*cobra.Command, error) {
 		return nil, err
 	}
 	f := &flags{
-		Program: option.NewProgram(name, gates, kinds.Names()...), kinds: kinds, hub: &option.Hub{}, parallel: podcontrol.Parallel,
+		Program: option.NewProgram(name, gates, kinds.Names()...), kinds: kinds, hub: option.NewHub(), parallel: podcontrol.Parallel,
 		openKruise: "kruise-system",
 	}
 	f.Replaced = replaced()
@@ -149,8 +150,11 @@ func (f *flags) options() (member.Options, error) {
 		return o, nil
 	}
 	ca, _, err := f.hub.Read()
+	namespaces := f.hub.Namespaces
+	namespaces.Denied = append(slices.Clone(namespaces.Denied), f.Manager.Namespace)
 	o.Hub = &agent.Options{
 		Cluster: f.hub.Cluster, URL: f.hub.URL, CA: ca, CAHash: f.hub.CAHash, Namespace: f.Manager.Namespace,
+		Namespaces: namespaces,
 		Token: func() (string, error) {
 			_, token, err := f.hub.Read()
 			return token, err

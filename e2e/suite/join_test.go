@@ -125,6 +125,14 @@ func TestClusterThatIsNotAcceptedGetsNothing(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// userOf returns the user of a member.
+func userOf(t *testing.T, cluster string) string {
+	t.Helper()
+	mc := &fleetv1alpha1.MemberCluster{}
+	require.NoError(t, env.Hub.Client.Get(t.Context(), client.ObjectKey{Name: cluster}, mc))
+	return fleetv1alpha1.User(cluster, mc.UID)
+}
+
 // request is a certificate request; empty fields are as the approver expects them.
 type request struct {
 	cluster, uid    string
@@ -140,11 +148,12 @@ type request struct {
 // make encodes the request.
 func (r request) make(t *testing.T) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
+	expected := userOf(t, r.cluster)
 	if r.user == "" {
-		r.user = fleetv1alpha1.User(r.cluster)
+		r.user = expected
 	}
 	if r.groups == nil {
-		r.groups = []string{fleetv1alpha1.Group, fleetv1alpha1.User(r.cluster)}
+		r.groups = []string{fleetv1alpha1.Group, expected}
 	}
 	if r.name == "" {
 		r.name = fleetv1alpha1.RequestName(r.cluster)
@@ -347,9 +356,10 @@ func TestRequestsThatDifferInAnythingAreRefused(t *testing.T) {
 		edit func(*request)
 	}{
 		{"a user in look-alike letters", func(r *request) { r.user = "\u212Aruise:member:guest-odd" }},
-		{"a user of another cluster", func(r *request) { r.user = "kruise:member:west" }},
+		{"a user of another cluster", func(r *request) { r.user = "kruise:member:west:00000000" }},
+		{"a user of an earlier cluster of that name", func(r *request) { r.user = "kruise:member:guest-odd:00000000" }},
 		{"an additional group", func(r *request) {
-			r.groups = []string{fleetv1alpha1.Group, fleetv1alpha1.User("guest-odd"), "kruise:administrators"}
+			r.groups = []string{fleetv1alpha1.Group, userOf(t, "guest-odd"), "kruise:administrators"}
 		}},
 		{"a name of a server", func(r *request) { r.names = []string{"kubernetes.default.svc"} }},
 		{"an additional usage", func(r *request) {

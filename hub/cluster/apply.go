@@ -20,7 +20,7 @@ import (
 )
 
 // errNamespaceTaken is reported in the status and causes no retry.
-var errNamespaceTaken = errors.New("the namespace was not created by this hub")
+var errNamespaceTaken = errors.New("the namespace was not created for this MemberCluster")
 
 // applied is the result of a plan.
 type applied struct {
@@ -43,7 +43,7 @@ func (r *reconciler) apply(ctx context.Context, o observed, p planned) (applied,
 		}
 	}
 	if p.namespace {
-		if err := r.makeNamespace(ctx, mc.Name); err != nil {
+		if err := r.makeNamespace(ctx, mc); err != nil {
 			a.namespaceTaken = errors.Is(err, errNamespaceTaken)
 			if a.namespaceTaken {
 				return a, nil
@@ -94,10 +94,12 @@ func (r *reconciler) admit(ctx context.Context, o observed, p planned) (*fleetv1
 	return mc, nil
 }
 
-// makeNamespace creates the cluster's namespace. An existing one without our label is not used, because it would be deleted when
-// the cluster leaves.
-func (r *reconciler) makeNamespace(ctx context.Context, cluster string) error {
+// makeNamespace creates the cluster's namespace. An existing one is not used: somebody else may have roles in it, and it would be
+// deleted when the cluster leaves.
+func (r *reconciler) makeNamespace(ctx context.Context, mc *fleetv1alpha1.MemberCluster) error {
+	cluster := mc.Name
 	namespace := &corev1.Namespace{ObjectMeta: objectMeta(cluster, "", fleetv1alpha1.Namespace(cluster))}
+	namespace.Annotations = map[string]string{keys.FleetClusterUID: string(mc.UID)}
 	err := r.client.Create(ctx, namespace)
 	if err == nil {
 		ctrl.LoggerFrom(ctx).Info("Created namespace", "cluster", cluster, "namespace", namespace.Name)
@@ -109,7 +111,7 @@ func (r *reconciler) makeNamespace(ctx context.Context, cluster string) error {
 	if err := r.reader.Get(ctx, client.ObjectKeyFromObject(namespace), namespace); err != nil {
 		return fmt.Errorf("get namespace %s: %w", namespace.Name, err)
 	}
-	if namespace.Labels[keys.FleetCluster] != cluster {
+	if !mine(namespace, mc) {
 		return errNamespaceTaken
 	}
 	return nil // The cache was stale.

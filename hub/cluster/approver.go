@@ -110,7 +110,7 @@ func decided(csr *certificatesv1.CertificateSigningRequest) bool {
 // wait returns how long a requester has to wait. It counts by user and not by the cluster in the request, so that no requester
 // can use up the limit of another one; all users that are not members share one limit.
 func (a *approver) wait(user string) time.Duration {
-	if !strings.HasPrefix(user, userPrefix) && !strings.HasPrefix(user, "system:serviceaccount:"+requestPrefix) {
+	if !strings.HasPrefix(user, fleetv1alpha1.UserPrefix) && !strings.HasPrefix(user, "system:serviceaccount:"+requestPrefix) {
 		user = ""
 	}
 	a.mu.Lock()

@@ -83,6 +83,7 @@ type reconciler struct {
 	tracker *Tracker
 	pusher  *pusher
 	meters  *meters
+	memory  *memory
 	hubUID  string
 	version string
 }
@@ -164,6 +165,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	r := &reconciler{
 		client: mgr.GetClient(), reader: mgr.GetAPIReader(), clock: o.Clock, events: recorder, tracker: tracker,
 		pusher: push, meters: m, hubUID: hubUID, version: o.Version,
+		memory: newMemory(),
 	}
 	own := &beat{client: mgr.GetClient(), clock: o.Clock, tracker: tracker, meters: m, identity: o.Identity, every: o.Beat}
 	for _, runnable := range []interface{ Start(context.Context) error }{push, stones.pusher, own, &firstEpoch{mgr.GetClient(), mgr.GetAPIReader()}} {
@@ -217,6 +219,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.tracker.Forget(req.Name)
 		r.pusher.Set(req.Name, nil)
 		r.meters.forget(req.Name)
+		r.memory.forget(req.Name)
 		return ctrl.Result{}, nil
 	}
 	if err != nil {

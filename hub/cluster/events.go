@@ -26,6 +26,8 @@ const (
 	EventHubIncomplete = "HubIncomplete"
 	// EventCredential: the kubeconfig can't be used.
 	EventCredential = "CredentialRefused" //nolint:gosec // A reason, no credential.
+	// EventTwoCredentials: the member reports a certificate that it had replaced.
+	EventTwoCredentials = "TwoCredentials"
 	// EventRequestApproved: a certificate request of the member was approved.
 	EventRequestApproved = "RequestApproved"
 	// EventRequestDenied: a certificate request in the member's name was denied.
@@ -70,6 +72,11 @@ func hubIncomplete(why string) event.Event {
 
 func credentialRefused(why string) event.Event {
 	return event.Warning(EventCredential, "Connect", "%s", why)
+}
+
+func twoCredentials(serial string) event.Event {
+	return event.Warning(EventTwoCredentials, "Watch", "The member uses the certificate with serial %s again, after another one: two agents have "+
+		"credentials of this cluster. If one of them is not yours, set accepted to false, and let the cluster leave and join again", serial)
 }
 
 func requestApproved(o outcome) event.Event {

@@ -328,8 +328,10 @@ func (h *hub) ask(t *testing.T, cfg *rest.Config, cluster, uid string, key *ecds
 	require.NoError(t, err)
 	a := proper(t)
 	a.key = key
-	a.template.Subject.CommonName = fleetv1alpha1.User(cluster)
-	a.template.Subject.Organization = []string{fleetv1alpha1.Group, fleetv1alpha1.User(cluster)}
+	mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{UID: "00000000"}} // for a cluster that does not exist
+	require.NoError(t, client.IgnoreNotFound(h.Get(t.Context(), client.ObjectKey{Name: cluster}, mc)))
+	user := fleetv1alpha1.User(cluster, mc.UID)
+	a.template.Subject.CommonName, a.template.Subject.Organization = user, []string{fleetv1alpha1.Group, user}
 	a.csr.Name = fleetv1alpha1.RequestName(cluster)
 	a.csr.Annotations[link.AnnotationClusterUID] = uid
 	csr := a.build(t)

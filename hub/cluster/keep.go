@@ -51,7 +51,7 @@ func forMember(mc *fleetv1alpha1.MemberCluster) []object {
 	if mc.Spec.Mode == fleetv1alpha1.ModePush {
 		return []object{lease}
 	}
-	user := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: fleetv1alpha1.User(cluster)}
+	user := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: fleetv1alpha1.User(cluster, mc.UID)}
 	rules := append(requestRules(cluster), rbacv1.PolicyRule{
 		APIGroups: []string{"fleet.kruise.io"}, Resources: []string{"memberclusters"}, ResourceNames: []string{cluster},
 		Verbs: []string{"get", "list", "watch"},
@@ -96,6 +96,7 @@ func forTombstone(mc *fleetv1alpha1.MemberCluster, hubUID string) []object {
 		Data: map[string]string{
 			link.TombstonePolicy:  string(mc.Spec.Leave.Policy),
 			link.TombstoneCluster: mc.Name,
+			link.TombstoneUID:     string(mc.UID),
 			link.TombstoneHubUID:  hubUID,
 		},
 	}
@@ -110,7 +111,7 @@ func forTombstone(mc *fleetv1alpha1.MemberCluster, hubUID string) []object {
 			APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{name}, Verbs: []string{"get"},
 		}},
 	}
-	user := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: fleetv1alpha1.User(mc.Name)}
+	user := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: fleetv1alpha1.User(mc.Name, mc.UID)}
 	bound := binding(mc.Name, fleetv1alpha1.SystemNamespace, name, name, user)
 	bound.RoleRef.Kind = "Role"
 	return []object{stone, role, bound}

@@ -26,8 +26,10 @@ type observed struct {
 	hub fleetv1alpha1.HubIdentity
 	// lost is true if the ConfigMap with the epoch is missing.
 	lost bool
-	// namespace is the cluster's namespace with our label, or nil.
+	// namespace is the cluster's namespace that the hub created, or that of an earlier cluster while it is being deleted; or nil.
 	namespace *corev1.Namespace
+	// history is what follows from earlier observations.
+	history
 	// have are the candidates that exist.
 	have map[slot]object
 	rows []*fleetv1alpha1.MemberWork
@@ -47,7 +49,9 @@ func (r *reconciler) observe(ctx context.Context, name string) (observed, error)
 	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, o.mc); err != nil {
 		return o, err
 	}
-	o.heartbeat = r.tracker.Liveness(name, o.mc.Spec.Heartbeat, formerLiveness(o.mc), r.clock.Now())
+	now := r.clock.Now()
+	o.heartbeat = r.tracker.Liveness(name, o.mc.Spec.Heartbeat, formerLiveness(o.mc), now)
+	o.history = r.memory.observe(o.mc, now)
 	for _, read := range []func(context.Context, *observed) error{
 		r.readHub, r.readKept, r.readRows, r.readRequest, r.readPush,
 	} {
@@ -91,12 +95,17 @@ func (r *reconciler) readHub(ctx context.Context, o *observed) error {
 	return nil
 }
 
+// mine reports whether the hub created a namespace for this MemberCluster, and not for an earlier one of that name.
+func mine(namespace *corev1.Namespace, mc *fleetv1alpha1.MemberCluster) bool {
+	return namespace.Labels[keys.FleetCluster] == mc.Name && namespace.Annotations[keys.FleetClusterUID] == string(mc.UID)
+}
+
 func (r *reconciler) readKept(ctx context.Context, o *observed) error {
 	name := o.mc.Name
 	namespace := &corev1.Namespace{}
 	err := r.client.Get(ctx, client.ObjectKey{Name: fleetv1alpha1.Namespace(name)}, namespace)
 	switch {
-	case err == nil && namespace.Labels[keys.FleetCluster] == name:
+	case err == nil && (mine(namespace, o.mc) || namespace.Labels[keys.FleetCluster] == name && !namespace.DeletionTimestamp.IsZero()):
 		o.namespace = namespace
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("get namespace of %s: %w", name, err)

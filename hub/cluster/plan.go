@@ -47,7 +47,7 @@ func plan(o observed, now time.Time) planned {
 	case o.lost:
 		return planWithoutEpoch(o)
 	case !o.mc.DeletionTimestamp.IsZero():
-		return planLeaving(o, now)
+		return planLeaving(o)
 	case !o.mc.Spec.Accepted:
 		return planNotAccepted(o)
 	default:
@@ -55,11 +55,15 @@ func plan(o observed, now time.Time) planned {
 	}
 }
 
-// planWithoutEpoch changes nothing and releases no member: a hub that has lost its epoch can't distinguish its grants from
+// planWithoutEpoch changes nothing but the rights of a cluster that is not accepted, and releases no member: a hub that has lost its epoch can't distinguish its grants from
 // older ones, until an administrator restores it. Connections stay.
 func planWithoutEpoch(o observed) planned {
+	var drop []object
+	if !o.mc.Spec.Accepted {
+		drop = planNotAccepted(o).drop // Rights can be revoked without an epoch.
+	}
 	return planned{
-		connect: o.mc.Spec.Accepted && o.mc.Spec.Mode == fleetv1alpha1.ModePush,
+		drop: drop, connect: o.mc.Spec.Accepted && o.mc.Spec.Mode == fleetv1alpha1.ModePush,
 		why: fmt.Sprintf("ConfigMap %[1]s/%[2]s is gone, so the hub changes nothing in the fleet; upgrade the chart's release again if namespace %[1]s "+
 			"is gone too, then restore the last epoch: kubectl -n %[1]s create configmap %[2]s --from-literal=%[3]s=%[4]d",
 			fleetv1alpha1.SystemNamespace, fleetv1alpha1.EpochConfigMap, epochKey, max(o.hub.Epoch, 1)),
@@ -68,7 +72,7 @@ func planWithoutEpoch(o observed) planned {
 
 // planMember is for an accepted cluster.
 func planMember(o observed, now time.Time) planned {
-	p := planned{addFinalizer: !slices.Contains(o.mc.Finalizers, keys.FleetLeave)}
+	p := planned{addFinalizer: !slices.Contains(o.mc.Finalizers, keys.FleetLeave), recheck: o.unsteadyFor}
 	if terminating(o) {
 		p.why = "namespace " + fleetv1alpha1.Namespace(o.mc.Name) + " of an earlier cluster of that name is still being deleted"
 		return p
@@ -87,7 +91,7 @@ func planMember(o observed, now time.Time) planned {
 		return p
 	}
 	if end, ok := certificateEnd(o.mc); ok && end.After(now) {
-		p.recheck = end.Sub(now)
+		p.recheck = report.Sooner(p.recheck, end.Sub(now))
 	}
 	if o.spent() && wantsBootstrap(o) {
 		p.recheck = report.Sooner(p.recheck, recheckSpent) // A renewal alone does not enqueue the cluster.
@@ -107,20 +111,21 @@ func planNotAccepted(o observed) planned {
 }
 
 // planLeaving is for a cluster whose MemberCluster is being deleted.
-func planLeaving(o observed, now time.Time) planned {
+func planLeaving(o observed) planned {
 	mc := o.mc
-	deadline := mc.DeletionTimestamp.Add(time.Duration(mc.Spec.Leave.TimeoutSeconds) * time.Second)
+	// The deletion timestamp is of the apiserver's clock.
+	left := time.Duration(mc.Spec.Leave.TimeoutSeconds)*time.Second - o.leavingFor
 	switch {
 	case mc.Spec.Identity == nil:
 		return planRelease(o, nil)
 	case len(o.rows) == 0 && report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReleased):
 		return planRelease(o, nil)
-	case !now.Before(deadline):
+	case left <= 0:
 		p := planRelease(o, forTombstone(mc, o.hub.UID))
 		p.tombstone = fleetv1alpha1.TombstoneName(mc.Spec.Identity.ClusterUID)
 		return p
 	}
-	p := planned{connect: mc.Spec.Accepted && mc.Spec.Mode == fleetv1alpha1.ModePush, recheck: deadline.Sub(now)}
+	p := planned{connect: mc.Spec.Accepted && mc.Spec.Mode == fleetv1alpha1.ModePush, recheck: left}
 	if mc.Spec.Accepted && o.namespace != nil && !terminating(o) {
 		p.drop, p.ensure = changes(o, forMember(mc))
 	}

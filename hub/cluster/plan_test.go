@@ -72,7 +72,7 @@ func (w *world) row(name string, deletion fleetv1alpha1.LeavePolicy, deleting bo
 }
 
 func (w *world) leavingSince(d time.Duration) *world {
-	w.mc.DeletionTimestamp = &metav1.Time{Time: noon.Add(-d)}
+	w.mc.DeletionTimestamp, w.leavingFor = &metav1.Time{Time: noon}, d
 	return w
 }
 
@@ -283,6 +283,15 @@ func TestNext(t *testing.T) {
 			p.why = ""
 			require.Equal(t, planned{}, p)
 		}},
+		{"a leave is timed by the hub's clock alone", func() *world {
+			w := settled().leavingSince(9 * time.Minute)
+			w.mc.DeletionTimestamp = &metav1.Time{Time: noon.Add(-24 * time.Hour)}
+			return w
+		}(), func(t *testing.T, p planned) {
+			t.Helper()
+			require.Empty(t, p.tombstone)
+			require.Equal(t, time.Minute, p.recheck)
+		}},
 		{"a hub that lost its epoch releases no member", func() *world {
 			w := settled().leavingSince(time.Hour)
 			w.lost = true
@@ -399,6 +408,11 @@ func TestStatus(t *testing.T) {
 			w.mc.Status.ClusterUID = "another"
 			return w
 		}(), applied{}, fleetv1alpha1.ClusterJoining, ReasonWrongIdentity, nil},
+		{"a member whose reports change all the time", func() *world {
+			w := settled()
+			w.unsteadyFor = time.Minute
+			return w
+		}(), applied{}, fleetv1alpha1.ClusterJoining, ReasonUnsteady, nil},
 		{
 			"a cluster whose namespace was not created by the hub", settled().new(),
 			applied{namespaceTaken: true},
@@ -526,6 +540,16 @@ func TestCount(t *testing.T) {
 		row(fleetv1alpha1.WorkBlocked, 1, 1),
 		row(fleetv1alpha1.WorkDegraded, 1, 1),
 	}))
+}
+
+func TestAttack18HubThatLostItsEpochRevokesRights(t *testing.T) {
+	t.Parallel()
+	w := settled()
+	w.lost, w.mc.Spec.Accepted = true, false
+	p := plan(w.observed, noon)
+	require.Equal(t, memberObjects[1:], kinds(p.drop), "all but the Lease")
+	require.Empty(t, p.ensure)
+	require.Contains(t, p.why, "restore the last epoch")
 }
 
 // I17: however many members do not answer, none is evicted: no plan withdraws or forgets a row, removes a right or releases a

@@ -60,7 +60,6 @@ const (
 	// requestPrefix begins the names of members' requests; reservedPrefix in a subject marks a request that we decide on.
 	requestPrefix, reservedPrefix = "fleet-", "kruise:"
 
-	userPrefix   = "kruise:member:"
 	requestBlock = "CERTIFICATE REQUEST"
 )
 
@@ -103,11 +102,8 @@ func ours(csr *certificatesv1.CertificateSigningRequest) (cluster string, yes bo
 			yes = true
 		}
 	}
-	name, found := strings.CutPrefix(request.Subject.CommonName, userPrefix)
-	if !found || len(validation.IsDNS1123Label(name)) > 0 {
-		return "", yes
-	}
-	return name, yes
+	cluster, _ = fleetv1alpha1.ParseUser(request.Subject.CommonName)
+	return cluster, yes
 }
 
 // namesake returns the cluster whose member uses the name of this request, or "". If there is such a cluster, the request blocks
@@ -154,14 +150,14 @@ func decide(csr *certificatesv1.CertificateSigningRequest, cluster string, k req
 	if err != nil {
 		return deny(ReasonMalformed, "spec.request is not one PEM block with a signed certificate request: %v", err)
 	}
-	if cluster == "" || !exactSubject(request, cluster) {
-		return deny(ReasonWrongSubject, "the subject must be CN=kruise:member:<cluster>, O=kruise:members and "+
-			"O=kruise:member:<cluster> and nothing else")
+	if cluster == "" || !exactSubject(request) {
+		return deny(ReasonWrongSubject, "the subject must be CN=kruise:member:<cluster>:<the first 8 characters of the MemberCluster's UID>, "+
+			"O=kruise:members and another O like the CN, and nothing else")
 	}
 	uid, bootstrap := csr.Annotations[link.AnnotationClusterUID], false
 	v := checkRequest(csr, request, cluster)
 	if v == nil {
-		v = checkMember(cluster, k)
+		v = checkMember(request, cluster, k)
 	}
 	if v == nil {
 		v = checkLife(csr, k.cluster)
@@ -201,7 +197,7 @@ func parse(request []byte) (*x509.CertificateRequest, error) {
 
 // exactSubject reports whether the subject is one CN and the two Os, byte for byte. It checks the attributes one by one,
 // since pkix.Name keeps only the last of several CNs and no attributes of other types.
-func exactSubject(r *x509.CertificateRequest, cluster string) bool {
+func exactSubject(r *x509.CertificateRequest) bool {
 	commonName, organization := asn1.ObjectIdentifier{2, 5, 4, 3}, asn1.ObjectIdentifier{2, 5, 4, 10}
 	var names, orgs []string
 	for _, n := range r.Subject.Names {
@@ -218,7 +214,7 @@ func exactSubject(r *x509.CertificateRequest, cluster string) bool {
 		}
 	}
 	slices.Sort(orgs)
-	user := fleetv1alpha1.User(cluster)
+	user := r.Subject.CommonName
 	return slices.Equal(names, []string{user}) && slices.Equal(orgs, []string{user, fleetv1alpha1.Group})
 }
 
@@ -244,11 +240,14 @@ func checkRequest(csr *certificatesv1.CertificateSigningRequest, r *x509.Certifi
 }
 
 // checkMember checks whether the cluster may have a certificate.
-func checkMember(cluster string, k requestFacts) *outcome {
+func checkMember(r *x509.CertificateRequest, cluster string, k requestFacts) *outcome {
 	mc := k.cluster
 	switch {
 	case mc == nil:
 		return denied(ReasonUnknownCluster, "there is no member cluster %s", cluster)
+	case r.Subject.CommonName != fleetv1alpha1.User(cluster, mc.UID):
+		return denied(ReasonWrongSubject, "the CN must be %s: %s is of another member cluster of that name",
+			fleetv1alpha1.User(cluster, mc.UID), r.Subject.CommonName)
 	case !mc.DeletionTimestamp.IsZero():
 		return denied(ReasonLeaving, "member cluster %s is leaving", cluster)
 	case mc.Spec.Mode == fleetv1alpha1.ModePush:
@@ -277,7 +276,7 @@ func checkLife(csr *certificatesv1.CertificateSigningRequest, mc *fleetv1alpha1.
 func checkRequester(csr *certificatesv1.CertificateSigningRequest, cluster string, k requestFacts) (bootstrap bool, v *outcome) {
 	account := "system:serviceaccount:" + fleetv1alpha1.Namespace(cluster) + ":" + fleetv1alpha1.BootstrapAccount(cluster)
 	switch csr.Spec.Username {
-	case fleetv1alpha1.User(cluster):
+	case fleetv1alpha1.User(cluster, k.cluster.UID):
 		if k.cluster.Spec.Identity == nil {
 			return false, denied(ReasonNeverJoined, "member cluster %s has not joined, so it has no certificate to renew", cluster)
 		}

@@ -53,7 +53,7 @@ func proper(tb testing.TB) *ask {
 	return &ask{
 		key: newKey(tb),
 		template: x509.CertificateRequest{Subject: pkix.Name{
-			CommonName: "kruise:member:east", Organization: []string{"kruise:members", "kruise:member:east"},
+			CommonName: "kruise:member:east:0badcafe", Organization: []string{"kruise:members", "kruise:member:east:0badcafe"},
 		}},
 		csr: &certificatesv1.CertificateSigningRequest{
 			ObjectMeta: metav1.ObjectMeta{Name: "fleet-east", Annotations: map[string]string{link.AnnotationClusterUID: eastUID}},
@@ -66,7 +66,7 @@ func proper(tb testing.TB) *ask {
 			},
 		},
 		mc: &fleetv1alpha1.MemberCluster{
-			ObjectMeta: metav1.ObjectMeta{Name: "east"},
+			ObjectMeta: metav1.ObjectMeta{Name: "east", UID: "0badcafe-7425-40de-944b-e07fc1f90ae7"},
 			Spec: fleetv1alpha1.MemberClusterSpec{
 				Mode: fleetv1alpha1.ModePull, Accepted: true, Pull: &fleetv1alpha1.PullAccess{CertTTLSeconds: 86400},
 			},
@@ -122,7 +122,7 @@ func memberLease(version string, renewed bool) *coordinationv1.Lease {
 
 func joinedMember(a *ask) {
 	a.mc.Spec.Identity = &fleetv1alpha1.ClusterIdentity{ClusterUID: eastUID}
-	a.csr.Spec.Username, a.csr.Spec.UID = "kruise:member:east", ""
+	a.csr.Spec.Username, a.csr.Spec.UID = "kruise:member:east:0badcafe", ""
 	a.account = nil
 }
 
@@ -139,7 +139,7 @@ func change(f func(*ask)) func(*testing.T, *ask) {
 // I30, I33: nothing but the exact request of the right requester is approved.
 func TestDecide(t *testing.T) {
 	t.Parallel()
-	member, members := "kruise:member:east", "kruise:members"
+	member, members := "kruise:member:east:0badcafe", "kruise:members"
 	for _, c := range []struct {
 		name   string
 		change func(*testing.T, *ask)
@@ -153,20 +153,33 @@ func TestDecide(t *testing.T) {
 			a.mc.Spec.Identity = &fleetv1alpha1.ClusterIdentity{ClusterUID: eastUID}
 		}), ReasonApproved},
 
-		{"a prefix before the name is refused", subject("x-kruise:member:east", members, member), ReasonWrongSubject},
-		{"a blank before the name is refused", subject(" kruise:member:east", members, member), ReasonWrongSubject},
-		{"a suffix after the name is refused", subject("kruise:member:east2", members, member), ReasonWrongSubject},
-		{"a suffix in both places makes it another cluster's request", subject("kruise:member:east2", members, "kruise:member:east2"), ReasonWrongName},
-		{"a blank after the name is refused", subject("kruise:member:east ", members, member), ReasonWrongSubject},
-		{"another case of the cluster is refused", subject("kruise:member:East", members, "kruise:member:East"), ReasonWrongSubject},
+		{"a prefix before the name is refused", subject("x-kruise:member:east:0badcafe", members, member), ReasonWrongSubject},
+		{"a blank before the name is refused", subject(" kruise:member:east:0badcafe", members, member), ReasonWrongSubject},
+		{"a suffix after the name is refused", subject("kruise:member:east2:0badcafe", members, member), ReasonWrongSubject},
+		{
+			"a suffix in both places makes it another cluster's request",
+			subject("kruise:member:east2:0badcafe", members, "kruise:member:east2:0badcafe"), ReasonWrongName,
+		},
+		{
+			"an earlier cluster of that name is refused",
+			subject("kruise:member:east:deadbeef", members, "kruise:member:east:deadbeef"), ReasonWrongSubject,
+		},
+		{"a name without the cluster's UID is refused", subject("kruise:member:east", members, "kruise:member:east"), ReasonWrongSubject},
+		{"an empty UID is refused", subject("kruise:member:east:", members, "kruise:member:east:"), ReasonWrongSubject},
+		{
+			"a longer UID is refused", subject("kruise:member:east:0badcafe-7425", members, "kruise:member:east:0badcafe-7425"),
+			ReasonWrongSubject,
+		},
+		{"a blank after the name is refused", subject(member+" ", members, member), ReasonWrongSubject},
+		{"another case of the cluster is refused", subject("kruise:member:East:0badcafe", members, "kruise:member:East:0badcafe"), ReasonWrongSubject},
 		{"another case of the prefix is refused", subject("Kruise:Member:east", members, member), ReasonWrongSubject},
-		{"a further colon is refused", subject("kruise:member:east:admin", members, "kruise:member:east:admin"), ReasonWrongSubject},
+		{"a further colon is refused", subject(member+":admin", members, member+":admin"), ReasonWrongSubject},
 		{"a missing colon is refused", subject("kruise:membereast", members, member), ReasonWrongSubject},
-		{"a Cyrillic letter in the cluster is refused", subject("kruise:member:\u0435ast", members, "kruise:member:\u0435ast"), ReasonWrongSubject},
+		{"a Cyrillic letter in the cluster is refused", subject("kruise:member:\u0435ast:0badcafe", members, "kruise:member:\u0435ast:0badcafe"), ReasonWrongSubject},
 		{"the Kelvin sign for the K is refused", subject("\u212Aruise:member:east", members, member), ReasonWrongSubject},
-		{"a zero-width blank is refused", subject("kruise:member:east\u200b", members, member), ReasonWrongSubject},
-		{"a null byte is refused", subject("kruise:member:east\x00", members, member), ReasonWrongSubject},
-		{"an empty cluster is refused", subject("kruise:member:", members, "kruise:member:"), ReasonWrongSubject},
+		{"a zero-width blank is refused", subject(member+"\u200b", members, member), ReasonWrongSubject},
+		{"a null byte is refused", subject(member+"\x00", members, member), ReasonWrongSubject},
+		{"an empty cluster is refused", subject("kruise:member::0badcafe", members, "kruise:member::0badcafe"), ReasonWrongSubject},
 		{"an empty name is refused", subject("", members, member), ReasonWrongSubject},
 		{"the name of an administrators' user is refused", subject("kubernetes-admin", members, member), ReasonWrongSubject},
 
@@ -243,9 +256,13 @@ func TestDecide(t *testing.T) {
 			joinedMember(a)
 			a.csr.Spec.Username = "kruise:member:west"
 		}), ReasonWrongRequester},
+		{"a certificate of an earlier cluster of that name is refused", change(func(a *ask) {
+			joinedMember(a)
+			a.csr.Spec.Username = "kruise:member:east:deadbeef"
+		}), ReasonWrongRequester},
 		{"a requester of another case is refused", change(func(a *ask) {
 			joinedMember(a)
-			a.csr.Spec.Username = "kruise:member:EAST"
+			a.csr.Spec.Username = "kruise:member:EAST:0badcafe"
 		}), ReasonWrongRequester},
 		{"an administrator is refused", change(func(a *ask) { a.csr.Spec.Username = "kubernetes-admin" }), ReasonWrongRequester},
 		{"an empty requester is refused", change(func(a *ask) { a.csr.Spec.Username = "" }), ReasonWrongRequester},
@@ -359,7 +376,7 @@ func TestOurs(t *testing.T) {
 			a.template.Subject = pkix.Name{CommonName: "bob", Organization: []string{"Kruise:members"}}
 		}, "", true},
 		{"bytes that are no request are not ours", func(a *ask) {
-			a.wrap = func([]byte) []byte { return []byte("kruise:member:east") }
+			a.wrap = func([]byte) []byte { return []byte("kruise:member:east:0badcafe") }
 		}, "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -375,8 +392,8 @@ func TestOurs(t *testing.T) {
 
 // FuzzDecideSubject feeds subjects: only the member's own is approved.
 func FuzzDecideSubject(f *testing.F) {
-	f.Add("kruise:member:east", "kruise:members", "kruise:member:east")
-	f.Add("kruise:member:east\x00", "kruise:members", "kruise:member:east")
+	f.Add("kruise:member:east:0badcafe", "kruise:members", "kruise:member:east:0badcafe")
+	f.Add("kruise:member:east:0badcafe\x00", "kruise:members", "kruise:member:east:0badcafe")
 	f.Add("KRUISE:member:east", "kruise:Members", "")
 	f.Add("kruise:member:", "kruise:members", "kruise:member:")
 	key := newKey(f)
@@ -389,7 +406,7 @@ func FuzzDecideSubject(f *testing.F) {
 		}
 		got, _ := a.decide(t)
 		orgs := []string{first, second}
-		exact := cn == "kruise:member:east" && (orgs[0] == "kruise:members" && orgs[1] == cn || orgs[1] == "kruise:members" && orgs[0] == cn)
+		exact := cn == "kruise:member:east:0badcafe" && (orgs[0] == "kruise:members" && orgs[1] == cn || orgs[1] == "kruise:members" && orgs[0] == cn)
 		require.Equal(t, exact, got.decision == DecisionApprove, "%q %q: %s", cn, orgs, got.reason)
 	})
 }

@@ -34,6 +34,7 @@ const (
 	ReasonAPIUnhealthy       = "APIUnhealthy"
 	ReasonHubIncomplete      = "HubIncomplete"
 	ReasonVersionSkew        = "VersionSkew"
+	ReasonUnsteady           = "Unsteady"
 )
 
 // finding is the content of a condition.
@@ -111,6 +112,8 @@ func phase(o observed) fleetv1alpha1.ClusterPhase {
 		return o.mc.Status.Phase // A lost epoch does not concern the member.
 	case o.heartbeat == LivenessStale:
 		return fleetv1alpha1.ClusterUnreachable
+	case o.unsteadyFor > 0:
+		return fleetv1alpha1.ClusterJoining
 	case o.heartbeat == LivenessFresh && ownership != nil && ownership.Status == metav1.ConditionTrue && rightIdentity(o):
 		return fleetv1alpha1.ClusterReady
 	default:
@@ -236,7 +239,7 @@ func readiness(o observed, p planned, a applied, accepted, credential, beat, ver
 	case o.lost:
 		return no(ReasonHubIncomplete, "The hub is incomplete: "+p.why)
 	case a.namespaceTaken:
-		return no(ReasonNamespaceTaken, fmt.Sprintf("Namespace %s exists and was not made for this cluster: delete it, or choose another name for the cluster",
+		return no(ReasonNamespaceTaken, fmt.Sprintf("Namespace %s exists and was not made for this MemberCluster: delete it, or choose another name for the cluster",
 			fleetv1alpha1.Namespace(o.mc.Name)))
 	case terminating(o):
 		return no(ReasonNamespaceGoing, "The cluster waits: "+p.why)
@@ -248,6 +251,9 @@ func readiness(o observed, p planned, a applied, accepted, credential, beat, ver
 		return no(ReasonWrongIdentity, "The agent reports another cluster UID than the one that joined under this name")
 	case versions.status == metav1.ConditionFalse:
 		return no(ReasonVersionSkew, versions.message)
+	case o.unsteadyFor > 0:
+		return no(ReasonUnsteady, fmt.Sprintf("The member has reported that it is well, and that it is not, more than %d times within %s: "+
+			"it is believed again when its reports stay the same for as long", unsteadyChanges, unsteadyWindow))
 	}
 	for _, c := range []struct{ kind, reason string }{
 		{fleetv1alpha1.ConditionOwnedByThisHub, ReasonOtherHub},
@@ -285,6 +291,9 @@ func eventsFor(o observed, p planned, a applied, next fleetv1alpha1.MemberCluste
 	is, was := report.GetCondition(next.Conditions, fleetv1alpha1.ConditionReady), report.GetCondition(old.Conditions, fleetv1alpha1.ConditionReady)
 	if is.Reason == ReasonHubIncomplete && o.hub.Epoch > 0 && (was == nil || was.Reason != is.Reason) {
 		events = append(events, hubIncomplete(is.Message))
+	}
+	if o.twice {
+		events = append(events, twoCredentials(o.mc.Status.Credential.Serial))
 	}
 	switch {
 	case next.Phase == fleetv1alpha1.ClusterLeaving:

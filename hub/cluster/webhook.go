@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -131,32 +130,14 @@ func immutable(old, mc *fleetv1alpha1.MemberCluster) field.ErrorList {
 
 // mayAccept asks the apiserver whether the user of the request may accept clusters.
 func (v *validator) mayAccept(ctx context.Context, mc *fleetv1alpha1.MemberCluster) (field.ErrorList, error) {
-	req, err := admission.RequestFromContext(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read the request's user: %w", err)
-	}
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: req.UserInfo.Username, UID: req.UserInfo.UID, Groups: req.UserInfo.Groups, Extra: extra(req.UserInfo),
-		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Group: fleetv1alpha1.GroupVersion.Group, Resource: "memberclusters", Verb: verbAccept, Name: mc.Name,
-		},
-	}}
-	if err := v.client.Create(ctx, review); err != nil {
-		return nil, fmt.Errorf("review access of %s: %w", req.UserInfo.Username, err)
-	}
-	if review.Status.Allowed {
-		return nil, nil
+	user, allowed, err := admit.Access(ctx, v.client, authorizationv1.ResourceAttributes{
+		Group: fleetv1alpha1.GroupVersion.Group, Resource: "memberclusters", Verb: verbAccept, Name: mc.Name,
+	})
+	if err != nil || allowed {
+		return nil, err
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("spec", "accepted"), fmt.Sprintf(
-		"user %q needs the verb %q on memberclusters.%s to change spec.accepted", req.UserInfo.Username, verbAccept, fleetv1alpha1.GroupVersion.Group))}, nil
-}
-
-func extra(user authenticationv1.UserInfo) map[string]authorizationv1.ExtraValue {
-	out := map[string]authorizationv1.ExtraValue{}
-	for k, v := range user.Extra {
-		out[k] = authorizationv1.ExtraValue(v)
-	}
-	return out
+		"user %q needs the verb %q on memberclusters.%s to change spec.accepted", user, verbAccept, fleetv1alpha1.GroupVersion.Group))}, nil
 }
 
 func invalidCluster(mc *fleetv1alpha1.MemberCluster, faults field.ErrorList) error {

@@ -52,8 +52,10 @@ func ClusterChanged(e event.UpdateEvent) bool {
 
 // facts are what plans read of a MemberCluster besides its spec and labels.
 type facts struct {
-	leaving, paused, prepared bool
-	phase                     fleetv1alpha1.ClusterPhase
+	leaving, prepared bool
+	// paused are the namespaces whose withdrawals are paused.
+	paused string
+	phase  fleetv1alpha1.ClusterPhase
 	// unready is why the cluster is not ready; empty if it is.
 	unready string
 	epoch   int64
@@ -61,7 +63,7 @@ type facts struct {
 
 func factsOf(c *fleetv1alpha1.MemberCluster) facts {
 	f := facts{leaving: !c.DeletionTimestamp.IsZero(), phase: c.Status.Phase, prepared: c.Status.Hub != nil}
-	_, f.paused = c.Annotations[keys.FleetWithdrawalsPaused]
+	f.paused = c.Annotations[keys.FleetWithdrawalsPaused]
 	if !ready(c) {
 		f.unready, _ = unready(c)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,20 +19,25 @@ import (
 const (
 	// breakerWindow is the time over which withdrawals are counted.
 	breakerWindow = time.Minute
-	// breakerFloor and breakerShare limit the withdrawals in a window: the floor, or a 20th (5 %) of the cluster's rows.
+	// breakerFloor and breakerShare limit the withdrawals in a window: the floor, or a 20th (5 %) of the rows of the namespace in
+	// the cluster.
 	breakerFloor = 10
 	breakerShare = 20
 	// breakerOpen is for how long withdrawals are not limited after an administrator has allowed them.
 	breakerOpen = 10 * time.Minute
 )
 
-// breaker counts withdrawals by cluster. That it has tripped is stored in the MemberCluster, so that it survives a restart of the
-// hub; the counts are not, so that a restart may allow another window.
+// breaker counts withdrawals by cluster and namespace of the source, so that no tenant can use up another's. That it has tripped
+// is stored in the MemberCluster, so that it survives a restart of the hub; the counts are not, so that a restart may allow another
+// window.
 type breaker struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
-	by    map[string]*window
+	by    map[tenancy]*window
 }
+
+// tenancy is the part of a cluster that one namespace of the hub uses.
+type tenancy struct{ cluster, namespace string }
 
 type window struct {
 	withdrawn []time.Time
@@ -39,18 +45,18 @@ type window struct {
 	openUntil time.Time
 }
 
-func newBreaker(c clock.PassiveClock) *breaker { return &breaker{clock: c, by: map[string]*window{}} }
+func newBreaker(c clock.PassiveClock) *breaker { return &breaker{clock: c, by: map[tenancy]*window{}} }
 
-// take counts a withdrawal in a cluster of that many rows. paused says whether the MemberCluster has the annotation. It returns
-// whether the row may be withdrawn, and whether to set the annotation.
-func (b *breaker) take(cluster string, rows int, paused bool) (ok, trip bool) {
+// take counts a withdrawal of a namespace that has that many rows in the cluster. paused says whether the MemberCluster has the
+// annotation for it. It returns whether the row may be withdrawn, and whether to set the annotation.
+func (b *breaker) take(of tenancy, rows int, paused bool) (ok, trip bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.clock.Now()
-	w := b.by[cluster]
+	w := b.by[of]
 	if w == nil {
 		w = &window{}
-		b.by[cluster] = w
+		b.by[of] = w
 	}
 	if paused {
 		w.tripped = true
@@ -72,7 +78,7 @@ func (b *breaker) take(cluster string, rows int, paused bool) (ok, trip bool) {
 
 // allow consults the breaker, and annotates the MemberCluster when it trips. A cluster that leaves has no limit: its
 // administrator has decided on all rows.
-func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster) error {
+func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster, namespace string) error {
 	cluster := mc.Name
 	if !mc.DeletionTimestamp.IsZero() {
 		return nil
@@ -81,22 +87,44 @@ func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster) erro
 	if err := s.client.List(ctx, rows, client.InNamespace(fleetv1alpha1.Namespace(cluster)), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("count rows of %s: %w", cluster, err)
 	}
-	_, paused := mc.Annotations[keys.FleetWithdrawalsPaused]
-	ok, trip := s.breaker.take(cluster, len(rows.Items), paused)
+	count := 0
+	for i := range rows.Items {
+		if rows.Items[i].Spec.Source.Namespace == namespace {
+			count++
+		}
+	}
+	ok, trip := s.breaker.take(tenancy{cluster, namespace}, count, slices.Contains(Paused(mc), namespace))
 	if trip {
-		marked := mc.DeepCopy()
-		if marked.Annotations == nil {
-			marked.Annotations = map[string]string{}
+		if err := s.pause(ctx, mc, namespace); err != nil {
+			return err
 		}
-		marked.Annotations[keys.FleetWithdrawalsPaused] = "too many rows withdrawn within a minute"
-		if err := s.client.Patch(ctx, marked, client.MergeFrom(mc)); err != nil {
-			return fmt.Errorf("pause withdrawals of %s: %w", cluster, err)
-		}
-		ctrl.LoggerFrom(ctx).Info("Paused withdrawals", "cluster", cluster, "count", len(rows.Items))
+		ctrl.LoggerFrom(ctx).Info("Paused withdrawals", "cluster", cluster, "namespace", namespace, "count", count)
 	}
 	if !ok {
-		return fmt.Errorf("%w: many objects would be withdrawn from cluster %s at once; if that is meant, run "+
-			"kubectl annotate membercluster %s %s-", ErrPaused, cluster, cluster, keys.FleetWithdrawalsPaused)
+		return fmt.Errorf("%w: many objects of namespace %s would be withdrawn from cluster %s at once; if that is meant, run "+
+			"kubectl annotate membercluster %s %s-", ErrPaused, namespace, cluster, cluster, keys.FleetWithdrawalsPaused)
+	}
+	return nil
+}
+
+// Paused returns the namespaces on the hub whose rows are not withdrawn from a cluster.
+func Paused(mc *fleetv1alpha1.MemberCluster) []string {
+	text := mc.Annotations[keys.FleetWithdrawalsPaused]
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
+}
+
+// pause adds a namespace to the annotation.
+func (s *Store) pause(ctx context.Context, mc *fleetv1alpha1.MemberCluster, namespace string) error {
+	marked := mc.DeepCopy()
+	if marked.Annotations == nil {
+		marked.Annotations = map[string]string{}
+	}
+	marked.Annotations[keys.FleetWithdrawalsPaused] = strings.Join(append(Paused(mc), namespace), ",")
+	if err := s.client.Patch(ctx, marked, client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("pause withdrawals of namespace %s from %s: %w", namespace, mc.Name, err)
 	}
 	return nil
 }

@@ -1,12 +1,14 @@
 package row
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,11 +18,18 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// contentGrace is how long a content without a row is kept: a rollback finds it again, and there is no race with a row that is
-// being written.
-const contentGrace = time.Hour
+// Contents without a row are kept for contentGrace, so that a rollback finds them again; but for contentLeast only, which is enough
+// for a row that is being written, if their source has more than unusedPerSource newer ones, or newer ones have unusedBytes
+// together. Otherwise who changes a template in a loop would fill the hub.
+const (
+	contentGrace    = time.Hour
+	contentLeast    = time.Minute
+	unusedPerSource = 10
+	unusedBytes     = 64 << 20
+)
 
 // contentIndex is the field index of rows by the content that they refer to.
 const contentIndex = "spec.content.ref"
@@ -47,7 +56,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := ctrl.NewControllerManagedBy(mgr).Named("row").For(&fleetv1alpha1.MemberWork{}).Complete(finisher); err != nil {
 		return fmt.Errorf("set up rows: %w", err)
 	}
-	collector := &collector{Client: mgr.GetClient(), reader: mgr.GetAPIReader(), clock: o.Clock, unused: map[string]time.Time{}}
+	collector := &collector{Client: mgr.GetClient(), reader: mgr.GetAPIReader(), clock: o.Clock, unused: map[string]unused{}}
 	err = ctrl.NewControllerManagedBy(mgr).Named("workcontent").
 		For(&fleetv1alpha1.WorkContent{}).
 		Watches(&fleetv1alpha1.MemberWork{}, handler.EnqueueRequestsFromMapFunc(contentOf)).
@@ -99,7 +108,14 @@ type collector struct {
 	clock  clock.PassiveClock
 
 	mu     sync.Mutex
-	unused map[string]time.Time
+	unused map[string]unused
+}
+
+// unused is a content without a row.
+type unused struct {
+	since, created time.Time
+	source         string
+	bytes          int
 }
 
 func (c *collector) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -116,45 +132,74 @@ func (c *collector) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		c.forget(req.Name)
 		return ctrl.Result{}, nil
 	}
-	if left := contentGrace - c.unusedFor(req.Name); left > 0 {
-		return ctrl.Result{RequeueAfter: left}, nil
-	}
-	if used, err := c.usedLive(ctx, req.Name); err != nil || used {
-		return ctrl.Result{}, err
-	}
-	err := c.Delete(ctx, content, client.Preconditions{UID: &content.UID, ResourceVersion: &content.ResourceVersion})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return ctrl.Result{}, fmt.Errorf("delete content %s: %w", req.Name, err)
-	}
-	c.forget(req.Name)
-	ctrl.LoggerFrom(ctx).Info("Deleted content", "name", req.Name, "reason", "Unused")
-	return ctrl.Result{}, nil
-}
-
-// usedLive reads from the apiserver, since absence from a cache is no proof. It costs a full list for each content that is
-// deleted.
-func (c *collector) usedLive(ctx context.Context, name string) (bool, error) {
-	rows := &fleetv1alpha1.MemberWorkList{}
-	if err := c.reader.List(ctx, rows); err != nil {
-		return false, fmt.Errorf("list rows before content %s is deleted: %w", name, err)
-	}
-	for i := range rows.Items {
-		if rows.Items[i].Spec.Content.Ref == name {
-			return true, nil
+	names, next := c.due(content)
+	if len(names) > 0 {
+		if err := c.collect(ctx, names); err != nil {
+			return ctrl.Result{}, err
 		}
 	}
-	return false, nil
+	return ctrl.Result{RequeueAfter: next}, nil
 }
 
-func (c *collector) unusedFor(name string) time.Duration {
+// collect deletes contents that are still unused by the apiserver, since absence from a cache is no proof. That costs a list of
+// all rows.
+func (c *collector) collect(ctx context.Context, names []string) error {
+	rows := &fleetv1alpha1.MemberWorkList{}
+	if err := c.reader.List(ctx, rows); err != nil {
+		return fmt.Errorf("list rows before contents are deleted: %w", err)
+	}
+	used := make(map[string]bool, len(rows.Items))
+	for i := range rows.Items {
+		used[rows.Items[i].Spec.Content.Ref] = true
+	}
+	for _, name := range names {
+		content := &fleetv1alpha1.WorkContent{}
+		err := c.Get(ctx, client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: name}, content)
+		if err == nil && !used[name] {
+			err = c.Delete(ctx, content, client.Preconditions{UID: &content.UID, ResourceVersion: &content.ResourceVersion})
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete content %s: %w", name, err)
+		}
+		c.forget(name)
+		if !used[name] {
+			ctrl.LoggerFrom(ctx).Info("Deleted content", "name", name, "reason", "Unused")
+		}
+	}
+	return nil
+}
+
+// due notes that a content is unused. It returns the unused contents that are to be deleted now, and after how long the next one
+// will be.
+func (c *collector) due(content *fleetv1alpha1.WorkContent) (names []string, next time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	since, ok := c.unused[name]
-	if !ok {
-		since = c.clock.Now()
-		c.unused[name] = since
+	now := c.clock.Now()
+	if _, known := c.unused[content.Name]; !known {
+		c.unused[content.Name] = unused{
+			since: now, created: content.CreationTimestamp.Time, source: content.Labels[keys.FleetSourceUID], bytes: len(content.Manifest),
+		}
 	}
-	return c.clock.Since(since)
+	newestFirst := slices.SortedFunc(maps.Keys(c.unused), func(a, b string) int {
+		x, y := c.unused[a], c.unused[b]
+		return cmp.Or(y.since.Compare(x.since), y.created.Compare(x.created), cmp.Compare(a, b))
+	})
+	bytes, of := 0, map[string]int{}
+	for _, name := range newestFirst {
+		u := c.unused[name]
+		keep := contentGrace
+		if of[u.source] >= unusedPerSource || bytes > unusedBytes {
+			keep = contentLeast
+		}
+		of[u.source]++
+		bytes += u.bytes
+		if left := keep - now.Sub(u.since); left > 0 {
+			next = report.Sooner(next, left)
+		} else {
+			names = append(names, name)
+		}
+	}
+	return names, next
 }
 
 func (c *collector) forget(name string) {

@@ -225,12 +225,12 @@ func TestBreakerLetsSmallNumbersPass(t *testing.T) {
 	clk := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	b := newBreaker(clk)
 	for range 50 {
-		ok, _ := b.take("east", 100, false)
+		ok, _ := b.take(tenancy{"east", "shop"}, 100, false)
 		require.True(t, ok)
 		clk.SetTime(clk.Now().Add(7 * time.Second))
 	}
 	for i := range 51 {
-		ok, trip := b.take("west", 1000, false)
+		ok, trip := b.take(tenancy{"west", "shop"}, 1000, false)
 		require.Equal(t, i < 50, ok, "5 %% of 1,000 rows may go")
 		require.Equal(t, i >= 50, trip)
 	}
@@ -249,4 +249,45 @@ func TestFinished(t *testing.T) {
 	require.False(t, finished(row(func(r *fleetv1alpha1.MemberWork) { r.DeletionTimestamp = nil })), "a row that is not being deleted stays")
 	require.False(t, finished(row(func(r *fleetv1alpha1.MemberWork) { r.Status.ObservedGeneration = 3 })), "a report from before the deletion does not count")
 	require.False(t, finished(row(func(r *fleetv1alpha1.MemberWork) { r.Status.Phase = fleetv1alpha1.WorkDeleting })))
+}
+
+func TestAttack09OneTenantDoesNotUseUpTheBrakeOfAnother(t *testing.T) {
+	t.Parallel()
+	clk := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+	mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}
+	objects := []client.Object{mc}
+	rows := map[string][]*fleetv1alpha1.MemberWork{}
+	for _, namespace := range []string{"noisy", "quiet"} {
+		for i := range 20 {
+			row := want("east", 1).create("c")
+			row.Name, row.Spec.Source.Namespace = fmt.Sprintf("%s-%d", namespace, i), namespace
+			rows[namespace] = append(rows[namespace], row)
+			objects = append(objects, row)
+		}
+	}
+	c, _ := recorded(t, objects...)
+	s := NewStore(c, []byte("key"), clk)
+	withdraw := func(namespace string, n int) (gone int) {
+		for _, row := range rows[namespace][:n] {
+			live := &fleetv1alpha1.MemberWork{}
+			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(row), live))
+			if err := s.Withdraw(t.Context(), live, fleetv1alpha1.LeaveDelete); err != nil {
+				require.ErrorIs(t, err, ErrPaused)
+				require.ErrorContains(t, err, "namespace "+namespace)
+				continue
+			}
+			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(row), live))
+			require.True(t, live.Spec.Withdrawn, "the member can tell this from a deletion by somebody else")
+			gone++
+		}
+		return gone
+	}
+	require.Equal(t, 10, withdraw("noisy", 20))
+	require.Equal(t, 10, withdraw("quiet", 10), "another namespace has a limit of its own")
+	live := &fleetv1alpha1.MemberCluster{}
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(mc), live))
+	require.Equal(t, []string{"noisy"}, Paused(live))
+	require.Equal(t, 10, withdraw("quiet", 20), "those that are withdrawn count as such")
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(mc), live))
+	require.Equal(t, []string{"noisy", "quiet"}, Paused(live))
 }

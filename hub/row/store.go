@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -15,7 +16,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// ErrPaused means that too many rows of a cluster were withdrawn within a minute, and that an administrator has to allow more.
+// ErrPaused means that too many rows of a cluster and namespace were withdrawn within a minute, and that an administrator has to allow more.
 var ErrPaused = errors.New("withdrawals are paused")
 
 // Store writes rows and contents. It may be used concurrently.
@@ -43,7 +44,7 @@ func (s *Store) Put(ctx context.Context, want Want, live *fleetv1alpha1.MemberWo
 	if live != nil && !missing && same(live.Spec, want.spec(content)) {
 		return live, false, nil
 	}
-	if err := s.putContent(ctx, content, want.Manifest); err != nil {
+	if err := s.putContent(ctx, content, want); err != nil {
 		return live, false, err
 	}
 	if live == nil {
@@ -67,7 +68,7 @@ func (s *Store) Put(ctx context.Context, want Want, live *fleetv1alpha1.MemberWo
 }
 
 // putContent creates the content unless it exists. Contents are immutable, so an existing one is right.
-func (s *Store) putContent(ctx context.Context, name string, manifest []byte) error {
+func (s *Store) putContent(ctx context.Context, name string, want Want) error {
 	content := &fleetv1alpha1.WorkContent{}
 	key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: name}
 	err := s.client.Get(ctx, key, content)
@@ -78,8 +79,10 @@ func (s *Store) putContent(ctx context.Context, name string, manifest []byte) er
 		return fmt.Errorf("get content %s: %w", name, err)
 	}
 	content = &fleetv1alpha1.WorkContent{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: key.Namespace},
-		Manifest:   string(manifest),
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: key.Namespace, Labels: map[string]string{keys.FleetSourceUID: want.Source.UID},
+		},
+		Manifest: string(want.Manifest),
 	}
 	if err := s.client.Create(ctx, content); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create content %s: %w", name, err)
@@ -87,9 +90,9 @@ func (s *Store) putContent(ctx context.Context, name string, manifest []byte) er
 	return nil
 }
 
-// Withdraw deletes a row, after it has set the deletion policy and the epoch of the decision: a member does not delete at an
-// epoch lower than it has seen. A row that is being deleted keeps its policy, but gets the present epoch. Withdraw returns
-// ErrPaused, wrapped with what to do, if too many rows of the cluster were withdrawn within a minute.
+// Withdraw deletes a row, after it has marked it as withdrawn, with the deletion policy and the epoch of the decision: a member
+// does not delete at an epoch lower than it has seen. A row that is being deleted keeps its policy, but gets the present epoch. Withdraw returns
+// ErrPaused, wrapped with what to do, if too many rows of the cluster and of the source's namespace were withdrawn within a minute.
 func (s *Store) Withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork, policy fleetv1alpha1.LeavePolicy) error {
 	withdrawn := !live.DeletionTimestamp.IsZero()
 	cluster := &fleetv1alpha1.MemberCluster{}
@@ -105,17 +108,20 @@ func (s *Store) Withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork, po
 	}
 	if withdrawn {
 		policy = live.Spec.DeletionPolicy
-	} else if err := s.allow(ctx, cluster); err != nil {
+	} else if err := s.allow(ctx, cluster, live.Spec.Source.Namespace); err != nil {
 		return err
 	}
 	return Withdraw(ctx, s.client, live, policy, epoch)
 }
 
-// Withdraw is Store.Withdraw for a cluster that leaves: there is no limit, and a row that is being deleted gets policy too.
+// Withdraw is Store.Withdraw for a cluster that leaves: there is no limit, and a row that is being deleted gets the policy too.
 func Withdraw(ctx context.Context, c client.Client, live *fleetv1alpha1.MemberWork, policy fleetv1alpha1.LeavePolicy, epoch int64) error {
 	next := live.DeepCopy()
 	next.Spec.DeletionPolicy, next.Spec.Grant.Epoch = policy, epoch
-	if next.Spec.DeletionPolicy != live.Spec.DeletionPolicy || next.Spec.Grant.Epoch != live.Spec.Grant.Epoch {
+	if live.DeletionTimestamp.IsZero() { // Otherwise it may not have been the hub that deleted it.
+		next.Spec.Withdrawn = true
+	}
+	if !equality.Semantic.DeepEqual(next.Spec, live.Spec) {
 		if err := c.Update(ctx, next); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("set deletion policy %s at epoch %d on row %s/%s: %w", policy, epoch, live.Namespace, live.Name, err)
 		}

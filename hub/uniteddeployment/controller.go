@@ -75,12 +75,21 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		Watches(&fleetv1alpha1.MemberWork{}, placement.RowHandler(sourceKind)).
 		Watches(&fleetv1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(r.all),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: placement.ClusterChanged})).
+		WatchesRawSource(&placement.Fresh{
+			Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Scheme: mgr.GetScheme(), Lists: []client.ObjectList{
+				&fleetv1alpha1.MemberClusterList{}, &fleetv1alpha1.MemberWorkList{}, &appsv1beta1.UnitedDeploymentList{},
+			},
+		}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: max(o.Workers, 1)}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up the hub's UnitedDeployment controller: %w", err)
 	}
-	return nil
+	sweeper := &placement.Sweeper{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Rows: o.Store, Events: o.Events, Clock: o.Clock,
+		Kind: sourceKind, New: func() client.Object { return &appsv1beta1.UnitedDeployment{} },
+	}
+	return sweeper.Setup(mgr)
 }
 
 // Reconcile reconciles one object.

@@ -93,7 +93,7 @@ func TestNothingIsWrittenWhereNothingChanged(t *testing.T) {
 
 	require.NoError(t, b.Delete(t.Context(), ud))
 	_, writes = b.reconcile(t, ud)
-	require.Equal(t, 2, writes, "the row's deletion and the status")
+	require.Equal(t, 3, writes, "the mark and the deletion of the row, and the status")
 	require.Len(t, b.sent.All(), events+1)
 	require.Equal(t, EventWithdrawing, b.sent.All()[events].Reason)
 	_, writes = b.reconcile(t, ud)

@@ -754,3 +754,21 @@ func TestStatus(t *testing.T) {
 		require.Less(t, len(raw), 64<<10)
 	})
 }
+
+func TestAttack20OneMemberDoesNotNameTheRevision(t *testing.T) {
+	t.Parallel()
+	named := func(reported map[string]string) string {
+		rows, applied := map[string]*fleetv1alpha1.MemberWork{}, map[string]bool{}
+		for cluster, revision := range reported {
+			rows[cluster] = &fleetv1alpha1.MemberWork{Status: fleetv1alpha1.MemberWorkStatus{Revision: revision}}
+			applied[cluster] = true
+		}
+		s := appsv1beta1.UnitedDeploymentStatus{}
+		revisions("web", planned{}, placement.Result{Rows: rows}, nil, applied, &s)
+		return s.UpdatedRevision
+	}
+	require.Equal(t, "web-2", named(map[string]string{"east": "web-1", "west": "web-2", "south": "web-2"}))
+	require.Equal(t, "web-2", named(map[string]string{"east": "shop-1", "west": "web-2"}), "a name of another object does not count")
+	require.Equal(t, "web-2", named(map[string]string{"east": "web-<b>", "west": "web-2", "north": "web-<b>"}), "nor one that can't be")
+	require.Empty(t, named(map[string]string{"east": ""}))
+}

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
@@ -50,7 +52,7 @@ func status(o *observed, p planned, a placement.Result, now time.Time) (appsv1be
 	s.Replicas = running
 	s.SubsetStatuses = worst(subsets)
 	if p.Deleting == "" {
-		revisions(p, a, stale, applied, &s)
+		revisions(o.ud.Name, p, a, stale, applied, &s)
 	}
 	// Where no row is wanted, the conditions have the reason, unless the report of a cluster is missing.
 	if lagging == 0 && a.Err == nil && (len(p.Wants) > 0 || len(stale) == 0) {
@@ -182,14 +184,22 @@ func worst(subsets []appsv1beta1.SubsetStatus) []appsv1beta1.SubsetStatus {
 	return out
 }
 
-// revisions takes the name of the revision from the members: the template is the same bytes everywhere, so the hash is, too.
-func revisions(p planned, a placement.Result, stale, applied map[string]bool, s *appsv1beta1.UnitedDeploymentStatus) {
-	for _, cluster := range slices.Sorted(maps.Keys(a.Rows)) {
-		row := a.Rows[cluster]
-		if !stale[cluster] && applied[cluster] && row.Status.Revision != "" {
-			s.UpdatedRevision = row.Status.Revision
-			break
+// revisions takes the name of the revision from the members: the template is the same bytes everywhere, so the hash is, too. A
+// member may report anything, so it must be a name that this object's revisions have, and the one that most members report.
+func revisions(
+	name string, p planned, a placement.Result, stale, applied map[string]bool, s *appsv1beta1.UnitedDeploymentStatus,
+) {
+	reported := map[string]int{}
+	for cluster, row := range a.Rows {
+		revision := row.Status.Revision
+		if !stale[cluster] && applied[cluster] && strings.HasPrefix(revision, name+"-") && len(validation.IsDNS1123Subdomain(revision)) == 0 {
+			reported[revision]++
 		}
+	}
+	if len(reported) > 0 {
+		s.UpdatedRevision = slices.MaxFunc(slices.Collect(maps.Keys(reported)), func(a, b string) int {
+			return cmp.Or(cmp.Compare(reported[a], reported[b]), cmp.Compare(b, a))
+		})
 	}
 	if s.UpdatedRevision != "" && s.StaleClusters == 0 && len(p.parts) > 0 && s.UpdatedReadyReplicas >= s.Replicas && allApplied(applied) {
 		s.CurrentRevision = s.UpdatedRevision

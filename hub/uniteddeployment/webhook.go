@@ -5,20 +5,26 @@ import (
 	"fmt"
 	"slices"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
+
+// verbUse is the verb on memberclusters that placing an object there needs, in the object's namespace or in all.
+const verbUse = "use"
 
 // Webhook validates UnitedDeployments on a hub: by the rules of package united, and by its member clusters. It may be used
 // concurrently.
@@ -73,7 +79,8 @@ func (w *Webhook) validateSwitch(old, ud *appsv1beta1.UnitedDeployment) field.Er
 		why+", or apply the new form under another name and delete this one when it runs")}
 }
 
-// validateClusters refuses clusters that do not exist, and warns of those that are not ready.
+// validateClusters refuses clusters that do not exist or that the user may not use, and warns of those that are not ready. A
+// selector may match any cluster, also one that joins later, so it needs the right to use all of them.
 func (w *Webhook) validateClusters(ctx context.Context, old, ud *appsv1beta1.UnitedDeployment) (admission.Warnings, error) {
 	if !united.Federated(ud) {
 		if w.LocalMember {
@@ -86,15 +93,30 @@ func (w *Webhook) validateClusters(ctx context.Context, old, ud *appsv1beta1.Uni
 	var faults field.ErrorList
 	var waiting []string
 	for i := range ud.Spec.Topology.Subsets {
+		path := field.NewPath("spec", "topology", "subsets").Index(i)
 		name := ud.Spec.Topology.Subsets[i].Cluster
+		if selector := ud.Spec.Topology.Subsets[i].ClusterSelector; selector != nil && !selects(old, selector) {
+			fault, err := w.mayUse(ctx, ud.Namespace, "", path.Child("clusterSelector"))
+			if err != nil {
+				return nil, err
+			}
+			faults = append(faults, fault...)
+		}
 		if name == "" || seen[name] {
 			continue
 		}
 		seen[name] = true
+		fault, err := w.mayUse(ctx, ud.Namespace, name, path.Child("cluster"))
+		if err != nil {
+			return nil, err
+		}
+		if faults = append(faults, fault...); len(fault) > 0 {
+			continue // Nor may the user learn whether there is such a cluster.
+		}
 		mc, err := w.cluster(ctx, name)
 		switch {
 		case apierrors.IsNotFound(err):
-			faults = append(faults, field.Invalid(field.NewPath("spec", "topology", "subsets").Index(i).Child("cluster"), name,
+			faults = append(faults, field.Invalid(path.Child("cluster"), name,
 				fmt.Sprintf("there is no member cluster %s: create it as a MemberCluster and let it join, or name another one", name)))
 		case err != nil:
 			return nil, fmt.Errorf("get member cluster %s: %w", name, err)
@@ -114,6 +136,22 @@ func (w *Webhook) validateClusters(ctx context.Context, old, ud *appsv1beta1.Uni
 	return nil, nil
 }
 
+// mayUse asks the apiserver whether the user of the request may place objects of a namespace in a cluster, "" for any.
+func (w *Webhook) mayUse(ctx context.Context, namespace, cluster string, path *field.Path) (field.ErrorList, error) {
+	user, allowed, err := admit.Access(ctx, w.Client, authorizationv1.ResourceAttributes{
+		Group: fleetv1alpha1.GroupVersion.Group, Resource: "memberclusters", Verb: verbUse, Name: cluster, Namespace: namespace,
+	})
+	if err != nil || allowed {
+		return nil, err
+	}
+	which := "member cluster " + cluster
+	if cluster == "" {
+		which = "all member clusters, of which a selector may match any"
+	}
+	return field.ErrorList{field.Forbidden(path, fmt.Sprintf("user %q may not use %s: it needs the verb %q on memberclusters.%s, in namespace %s or in all",
+		user, which, verbUse, fleetv1alpha1.GroupVersion.Group, namespace))}, nil
+}
+
 // cluster reads a MemberCluster, from the apiserver if the cache does not have it.
 func (w *Webhook) cluster(ctx context.Context, name string) (*fleetv1alpha1.MemberCluster, error) {
 	mc := &fleetv1alpha1.MemberCluster{}
@@ -122,6 +160,13 @@ func (w *Webhook) cluster(ctx context.Context, name string) (*fleetv1alpha1.Memb
 		err = w.Live.Get(ctx, client.ObjectKey{Name: name}, mc)
 	}
 	return mc, err
+}
+
+// selects reports whether an object has a subset with that selector; nil has none.
+func selects(ud *appsv1beta1.UnitedDeployment, selector *metav1.LabelSelector) bool {
+	return ud != nil && slices.ContainsFunc(ud.Spec.Topology.Subsets, func(s appsv1beta1.Subset) bool {
+		return apiequality.Semantic.DeepEqual(s.ClusterSelector, selector)
+	})
 }
 
 // named returns the clusters that an object names; nil names none.

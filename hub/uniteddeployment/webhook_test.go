@@ -3,9 +3,13 @@ package uniteddeployment
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,12 +54,42 @@ func newWebhook(t *testing.T) *Webhook {
 		})
 	}
 	dry := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
-		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return nil },
+		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+			if review, ok := o.(*authorizationv1.SubjectAccessReview); ok {
+				return decide(review)
+			}
+			return nil
+		},
 	})
 	return &Webhook{
 		Webhook: united.Webhook{Client: dry, Options: united.Options{AllowClusters: true}},
 		Cache:   reader(cached), Live: reader(live),
 	}
+}
+
+// decide lets the user admin use any cluster, and tenant only east, and only for the namespace shop.
+func decide(review *authorizationv1.SubjectAccessReview) error {
+	what := review.Spec.ResourceAttributes
+	if what.Group != "fleet.kruise.io" || what.Resource != "memberclusters" || what.Verb != "use" {
+		return fmt.Errorf("asked for %v", what)
+	}
+	switch review.Spec.User {
+	case "admin":
+		review.Status.Allowed = true
+	case "tenant":
+		review.Status.Allowed = what.Name == "east" && what.Namespace == "shop"
+	default:
+		return errors.New("the authorizer is down")
+	}
+	return nil
+}
+
+// by is the context of a request of that user.
+func by(t *testing.T, user string) context.Context {
+	t.Helper()
+	return admission.NewContextWithRequest(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		UserInfo: authenticationv1.UserInfo{Username: user},
+	}})
 }
 
 // over is an object with one subset for each cluster; an empty name is none.
@@ -132,9 +166,9 @@ func TestWebhookValidatesClusters(t *testing.T) {
 			t.Parallel()
 			w := newWebhook(t)
 			w.LocalMember = tt.local
-			warnings, err := w.ValidateCreate(t.Context(), tt.ud)
+			warnings, err := w.ValidateCreate(by(t, "admin"), tt.ud)
 			if tt.old != nil {
-				warnings, err = w.ValidateUpdate(t.Context(), tt.old, tt.ud)
+				warnings, err = w.ValidateUpdate(by(t, "admin"), tt.old, tt.ud)
 			}
 			if len(tt.refused) > 0 {
 				require.True(t, apierrors.IsInvalid(err), "%v", err)
@@ -169,17 +203,72 @@ func TestWarningsOfTheTemplateAndOfClusters(t *testing.T) {
 		return ud
 	}
 	const wait = "subsets wait for member clusters that are not accepted or not ready: north"
-	got, err := w.ValidateCreate(t.Context(), stateful("db", "north"))
+	got, err := w.ValidateCreate(by(t, "admin"), stateful("db", "north"))
 	require.NoError(t, err)
 	require.Equal(t, admission.Warnings{"service db", wait}, got)
-	got, err = w.ValidateUpdate(t.Context(), stateful("db", "east"), stateful("db", "east", "north"))
+	got, err = w.ValidateUpdate(by(t, "admin"), stateful("db", "east"), stateful("db", "east", "north"))
 	require.NoError(t, err)
 	require.Equal(t, admission.Warnings{wait}, got, "the template's warning is not repeated")
 }
 
 func TestWebhookReturnsErrorsOfReads(t *testing.T) {
 	t.Parallel()
-	_, err := newWebhook(t).ValidateCreate(t.Context(), over("down"))
+	_, err := newWebhook(t).ValidateCreate(by(t, "admin"), over("down"))
 	require.ErrorContains(t, err, "get member cluster down: connection refused")
 	require.False(t, apierrors.IsInvalid(err), "a failed read is no rejection")
+}
+
+func TestAttack03TenantUsesOnlyClustersThatItMayUse(t *testing.T) {
+	t.Parallel()
+	selecting := func(label string) *appsv1beta1.UnitedDeployment {
+		ud := over("")
+		ud.Spec.Topology.Subsets[0].ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"tier": label}}
+		return ud
+	}
+	elsewhere := over("east")
+	elsewhere.Namespace = "other"
+	scaled := over("west")
+	scaled.Spec.Replicas = ptr.To[int32](9)
+	for _, tt := range []struct {
+		name    string
+		user    string
+		old, ud *appsv1beta1.UnitedDeployment // old is nil on a creation
+		refused []string
+	}{
+		{name: "a cluster with the right", user: "tenant", ud: over("east")},
+		{
+			name: "a cluster without it", user: "tenant", ud: over("east", "west"),
+			refused: []string{"spec.topology.subsets[1].cluster", `user "tenant" may not use member cluster west`, `"use"`, "namespace shop"},
+		},
+		{name: "the right in another namespace", user: "tenant", ud: elsewhere, refused: []string{"may not use member cluster east"}},
+		{name: "a cluster that does not exist is refused in the same words", user: "tenant", ud: over("nowhere"), refused: []string{"may not use member cluster nowhere"}},
+		{
+			name: "a selector needs all clusters", user: "tenant", ud: selecting("web"),
+			refused: []string{"spec.topology.subsets[0].clusterSelector", "all member clusters"},
+		},
+		{name: "who may use all may select", user: "admin", ud: selecting("web")},
+		{name: "a cluster that an update adds", user: "tenant", old: over("east"), ud: over("east", "west"), refused: []string{"member cluster west"}},
+		{name: "a selector that an update changes", user: "tenant", old: selecting("web"), ud: selecting("db"), refused: []string{"all member clusters"}},
+		{name: "a cluster that was named before does not block a scale", user: "tenant", old: over("west"), ud: scaled},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWebhook(t)
+			_, err := w.ValidateCreate(by(t, tt.user), tt.ud)
+			if tt.old != nil {
+				_, err = w.ValidateUpdate(by(t, tt.user), tt.old, tt.ud)
+			}
+			if len(tt.refused) == 0 {
+				require.NoError(t, err)
+				return
+			}
+			require.True(t, apierrors.IsInvalid(err), "%v", err)
+			require.NotContains(t, err.Error(), "there is no member cluster")
+			for _, part := range tt.refused {
+				require.ErrorContains(t, err, part)
+			}
+		})
+	}
+	_, err := newWebhook(t).ValidateCreate(by(t, "stranger"), over("east"))
+	require.ErrorContains(t, err, "the authorizer is down", "a review that fails admits nothing")
 }

@@ -143,11 +143,21 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 	binder := &binder{
 		link: a.link, clusterUID: a.clusterUID, binding: a.binding, facts: a.facts, leave: leave, enqueueRows: a.enqueueRows,
 	}
-	worker := &rows{link: a.link, binding: a.binding, ledger: a.ledger, writer: a.writer, watches: a.watches, memory: a.memory}
+	worker := &rows{
+		link: a.link, binding: a.binding, ledger: a.ledger, writer: a.writer, watches: a.watches, memory: a.memory, brake: newBrake(),
+		distrust: binder.distrust, unclaimed: trigger.fire,
+	}
 	bindingController, err := a.controller(ctx, "binding", 1, binder,
 		trigger.source(),
 		follow(a.link.Hub.GetCache(), &fleetv1alpha1.MemberCluster{}, func(o client.Object) []client.ObjectKey {
 			if o.GetName() != a.link.Cluster {
+				return nil
+			}
+			return []client.ObjectKey{own}
+		}),
+		follow(a.link.Hub.GetCache(), &fleetv1alpha1.MemberWork{}, func(o client.Object) []client.ObjectKey {
+			row, ok := o.(*fleetv1alpha1.MemberWork)
+			if !ok || row.Namespace != a.link.Namespace() || a.binding.permission().unstored(row.Spec.Grant.Epoch) == 0 {
 				return nil
 			}
 			return []client.ObjectKey{own}

@@ -71,7 +71,7 @@ func (b *binding) set(s bindingState) bool {
 type bindingState struct {
 	// ours: this cluster is bound to this hub, under the name that it has there.
 	ours bool
-	// bind: the binding has to be created; raise: the hub's epoch has to be stored.
+	// bind: the binding has to be created, or to name the present MemberCluster; raise: the hub's epoch has to be stored.
 	bind, raise bool
 	// release: the binding has to be removed, because the cluster is leaving.
 	release    bool
@@ -82,8 +82,13 @@ type bindingState struct {
 	message string
 }
 
-// bindingStateOf is pure. A membership that is nil or names no hub is unbound; version is the agent's.
-func bindingStateOf(mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, version string) bindingState {
+// bindingStateOf is pure. A membership that is nil or names no hub is unbound; granted is the highest epoch of a row; version is
+// the agent's.
+//
+// The epoch is taken from rows, which only the hub can write, and not from the status of the MemberCluster.
+func bindingStateOf(
+	mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, granted int64, version string,
+) bindingState {
 	hub, membership := mc.Status.Hub, boundMembership(membership)
 	leaving := !mc.DeletionTimestamp.IsZero()
 	if hub == nil {
@@ -91,30 +96,36 @@ func bindingStateOf(mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.M
 	}
 	skew := link.CheckSkew(hub.Version, version)
 	s := bindingState{release: leaving, skew: skew}
+	if membership != nil {
+		if bound := membership.Spec.Hub; bound.UID != hub.UID || bound.Cluster != mc.Name {
+			s.reason = ReasonBoundToOtherHub
+			s.message = fmt.Sprintf("the cluster is bound to hub %s as %q: remove it from that hub, or delete Membership %s in this cluster",
+				bound.UID, bound.Cluster, fleetv1alpha1.MembershipName)
+			return s
+		}
+	}
+	joined := membership != nil && membership.Spec.Hub.MemberClusterUID == string(mc.UID)
 	switch {
-	case membership == nil && leaving:
+	case joined:
+	case leaving && membership != nil:
+		s.reason, s.message = ReasonReleased, "the cluster has joined as an earlier MemberCluster of that name, and not as this one"
+		return s
+	case leaving:
 		s.reason, s.message = ReasonReleased, messageReleased
 		s.permission = permission{act: true, leaving: true, hubUID: hub.UID, hubEpoch: hub.Epoch}
 		return s
-	case membership == nil && !mc.Spec.Accepted:
+	case !mc.Spec.Accepted:
 		s.reason, s.message = ReasonNotAccepted, "the cluster is not accepted"
 		return s
-	case membership == nil && !skew.Supported:
+	case !skew.Supported:
 		s.reason, s.message = ReasonVersionSkew, skew.Message
 		return s
-	case membership == nil:
+	default:
 		s.bind, s.reason, s.message = true, ReasonHubUnknown, "the binding is about to be created"
 		return s
 	}
-	bound := membership.Spec.Hub
-	if bound.UID != hub.UID || bound.Cluster != mc.Name {
-		s.reason = ReasonBoundToOtherHub
-		s.message = fmt.Sprintf("the cluster is bound to hub %s as %q: remove it from that hub, or delete Membership %s in this cluster",
-			bound.UID, bound.Cluster, fleetv1alpha1.MembershipName)
-		return s
-	}
 	s.ours, s.reason, s.message = true, ReasonBound, "the cluster is bound to this hub"
-	s.raise = hub.Epoch > membership.Status.Epoch || membership.Status.BoundAt == nil
+	s.raise = granted > membership.Status.Epoch || membership.Status.BoundAt == nil
 	s.permission = permission{
 		// Leaving takes only the ledger and a policy, which every version knows.
 		act:      (mc.Spec.Accepted && skew.Supported || leaving) && !s.raise,
@@ -141,6 +152,8 @@ type binder struct {
 
 	// lastLogged is the state that was logged last.
 	lastLogged string
+	// unclaimedLast is how many unclaimed objects an event has told of.
+	unclaimedLast int
 	// written is the status that was written last, until the cache shows it. There is one worker, so no lock.
 	written *fleetv1alpha1.MemberClusterStatus
 }
@@ -162,12 +175,16 @@ func (b *binder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	s := bindingStateOf(mc, membership, b.link.Version)
+	granted, err := b.granted(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	s := bindingStateOf(mc, membership, granted, b.link.Version)
 	switch {
 	case s.bind:
-		err = b.bind(ctx, mc, membership)
+		err = b.bind(ctx, mc, membership, granted)
 	case s.raise:
-		err = b.raise(ctx, mc, membership)
+		err = b.raise(ctx, membership, granted)
 	}
 	if err != nil {
 		return ctrl.Result{}, err
@@ -176,7 +193,7 @@ func (b *binder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		if membership, err = getMembership(ctx, b.link.Member.GetAPIReader()); err != nil {
 			return ctrl.Result{}, err
 		}
-		s = bindingStateOf(mc, membership, b.link.Version)
+		s = bindingStateOf(mc, membership, granted, b.link.Version)
 	}
 	changed := b.binding.set(s)
 	b.announce(ctx, mc, membership, s, changed)
@@ -186,7 +203,13 @@ func (b *binder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		}
 	}
 	released, recheck, err := b.release(ctx, mc, membership, s)
-	if err := errors.Join(err, b.report(ctx, mc, s, released)); err != nil {
+	count := int(mc.Status.UnclaimedObjects)
+	if s.ours && s.permission.act && !s.release {
+		var uerr error
+		count, uerr = b.handleUnclaimed(ctx, membership)
+		err = errors.Join(err, uerr)
+	}
+	if err := errors.Join(err, b.report(ctx, mc, s, released, count)); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: recheck}, nil
@@ -242,15 +265,32 @@ func (b *binder) announce(ctx context.Context, mc *fleetv1alpha1.MemberCluster, 
 	}
 }
 
-// bind creates the binding, or writes it into an unbound Membership. If another hub was faster, the next reconcile sees it.
-func (b *binder) bind(ctx context.Context, mc *fleetv1alpha1.MemberCluster, unbound *fleetv1alpha1.Membership) error {
+// granted returns the highest epoch of the rows in the cache.
+func (b *binder) granted(ctx context.Context) (int64, error) {
+	rows := &fleetv1alpha1.MemberWorkList{}
+	err := b.link.Hub.GetCache().List(ctx, rows, client.InNamespace(b.link.Namespace()), client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return 0, fmt.Errorf("list rows: %w", err)
+	}
+	highest := int64(0)
+	for i := range rows.Items {
+		highest = max(highest, rows.Items[i].Spec.Grant.Epoch)
+	}
+	return highest, nil
+}
+
+// bind creates the binding, or writes it into a Membership that is unbound or of an earlier MemberCluster. If another hub was
+// faster, the next reconcile sees it.
+func (b *binder) bind(ctx context.Context, mc *fleetv1alpha1.MemberCluster, former *fleetv1alpha1.Membership, granted int64) error {
 	m := &fleetv1alpha1.Membership{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName}}
 	write := func() error { return b.link.Member.GetClient().Create(ctx, m) }
-	if unbound != nil {
-		m = unbound.DeepCopy()
+	if former != nil {
+		m = former.DeepCopy()
 		write = func() error { return b.link.Member.GetClient().Update(ctx, m) }
 	}
-	m.Spec.Hub = fleetv1alpha1.MembershipHub{UID: mc.Status.Hub.UID, Cluster: mc.Name, URL: b.link.URL}
+	m.Spec.Hub = fleetv1alpha1.MembershipHub{
+		UID: mc.Status.Hub.UID, Cluster: mc.Name, MemberClusterUID: string(mc.UID), URL: b.link.URL,
+	}
 	err := write()
 	if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
 		return nil
@@ -259,13 +299,13 @@ func (b *binder) bind(ctx context.Context, mc *fleetv1alpha1.MemberCluster, unbo
 		return fmt.Errorf("create the binding: %w", err)
 	}
 	ctrl.LoggerFrom(ctx).Info("Created binding", "cluster", mc.Name)
-	return b.raise(ctx, mc, m)
+	return b.raise(ctx, m, granted)
 }
 
-// raise stores the hub's epoch before anything that was granted at it takes effect.
-func (b *binder) raise(ctx context.Context, mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) error {
+// raise stores an epoch before anything that was granted at it takes effect.
+func (b *binder) raise(ctx context.Context, m *fleetv1alpha1.Membership, epoch int64) error {
 	next := m.DeepCopy()
-	next.Status.Epoch = max(m.Status.Epoch, mc.Status.Hub.Epoch)
+	next.Status.Epoch = max(m.Status.Epoch, epoch)
 	if next.Status.BoundAt == nil {
 		now := metav1.NewTime(b.link.Clock.Now().Truncate(time.Second))
 		next.Status.BoundAt = &now
@@ -277,8 +317,28 @@ func (b *binder) raise(ctx context.Context, mc *fleetv1alpha1.MemberCluster, m *
 	return nil
 }
 
+// distrust stores an epoch that this hub has not reached: what it asks for is older than what was applied here. Until an
+// administrator raises the hub's epoch, nothing is deleted or scaled in.
+func (b *binder) distrust(ctx context.Context, row *fleetv1alpha1.MemberWork, epoch int64) error {
+	m, err := getMembership(ctx, b.link.Member.GetAPIReader())
+	if err != nil {
+		return err
+	}
+	if bound := boundMembership(m); bound == nil || bound.Status.Epoch >= epoch {
+		return nil
+	}
+	if err := b.raise(ctx, m, epoch); err != nil {
+		return err
+	}
+	ctrl.LoggerFrom(ctx).Info("Found a row that is older than what was applied", "name", row.Name, "epoch", epoch)
+	b.link.Events.Record(m, restoredEvent(row, epoch))
+	return nil
+}
+
 // report writes the agent's part of the MemberCluster's status if it changed.
-func (b *binder) report(ctx context.Context, mc *fleetv1alpha1.MemberCluster, s bindingState, released bool) error {
+func (b *binder) report(
+	ctx context.Context, mc *fleetv1alpha1.MemberCluster, s bindingState, released bool, unclaimed int,
+) error {
 	last := agentPart(mc.Status)
 	switch {
 	case b.written == nil:
@@ -288,7 +348,7 @@ func (b *binder) report(ctx context.Context, mc *fleetv1alpha1.MemberCluster, s 
 		last = b.written
 	}
 	next := clusterStatus(*last, b.facts.get(), mc, s, released, b.link.Clock.Now())
-	next.ClusterUID, next.AgentVersion = b.clusterUID, b.link.Version
+	next.ClusterUID, next.AgentVersion, next.UnclaimedObjects = b.clusterUID, b.link.Version, int32(unclaimed) //nolint:gosec // a count of objects
 	if equality.Semantic.DeepEqual(*last, next) {
 		return nil
 	}
@@ -318,6 +378,7 @@ func agentConditions() []string {
 func agentPart(s fleetv1alpha1.MemberClusterStatus) *fleetv1alpha1.MemberClusterStatus {
 	part := &fleetv1alpha1.MemberClusterStatus{
 		ClusterUID: s.ClusterUID, Credential: s.Credential, KubernetesVersion: s.KubernetesVersion, AgentVersion: s.AgentVersion,
+		UnclaimedObjects: s.UnclaimedObjects,
 	}
 	for _, t := range agentConditions() { // Sorted, as report.SetCondition leaves them.
 		if c := report.GetCondition(s.Conditions, t); c != nil {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -12,11 +13,14 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-const testVersion = "v0.3.0"
+const (
+	testVersion    = "v0.3.0"
+	testClusterUID = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+)
 
 func testCluster() *fleetv1alpha1.MemberCluster {
 	return &fleetv1alpha1.MemberCluster{
-		ObjectMeta: metav1.ObjectMeta{Name: "east", Generation: 2},
+		ObjectMeta: metav1.ObjectMeta{Name: "east", UID: testClusterUID, Generation: 2},
 		Spec:       fleetv1alpha1.MemberClusterSpec{Accepted: true},
 		Status:     fleetv1alpha1.MemberClusterStatus{Hub: &fleetv1alpha1.HubIdentity{UID: testHub, Epoch: 4}},
 	}
@@ -25,8 +29,10 @@ func testCluster() *fleetv1alpha1.MemberCluster {
 func testMembership() *fleetv1alpha1.Membership {
 	return &fleetv1alpha1.Membership{
 		ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName, UID: "m"},
-		Spec:       fleetv1alpha1.MembershipSpec{Hub: fleetv1alpha1.MembershipHub{UID: testHub, Cluster: "east"}},
-		Status:     fleetv1alpha1.MembershipStatus{Epoch: 4, BoundAt: &metav1.Time{Time: testNow()}},
+		Spec: fleetv1alpha1.MembershipSpec{Hub: fleetv1alpha1.MembershipHub{
+			UID: testHub, Cluster: "east", MemberClusterUID: testClusterUID,
+		}},
+		Status: fleetv1alpha1.MembershipStatus{Epoch: 4, BoundAt: &metav1.Time{Time: testNow()}},
 	}
 }
 
@@ -142,20 +148,45 @@ func TestBindingState(t *testing.T) {
 			want: expect{reason: ReasonBoundToOtherHub},
 		},
 		{
-			name: "a higher epoch is stored before it takes effect",
-			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
-				mc.Status.Hub.Epoch = 5
+			name: "a higher epoch of a row is stored before it takes effect",
+			in: func(_ *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				m.Status.Epoch = 3
 				return m
 			},
 			want: expect{ours: true, raise: true, reason: ReasonBound},
 		},
 		{
-			name: "a lower epoch is not stored",
-			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
-				mc.Status.Hub.Epoch = 3
+			name: "a lower one is not stored",
+			in: func(_ *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				m.Status.Epoch = 5
 				return m
 			},
 			want: expect{ours: true, act: true, reason: ReasonBound},
+		},
+		{
+			name: "nor one that only the status has, which members may write (attack 05)",
+			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				mc.Status.Hub.Epoch = math.MaxInt64
+				return m
+			},
+			want: expect{ours: true, act: true, reason: ReasonBound},
+		},
+		{
+			name: "a cluster that has joined again binds itself to the new MemberCluster",
+			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				mc.UID = "another"
+				return m
+			},
+			want: expect{bind: true, reason: ReasonHubUnknown},
+		},
+		{
+			name: "a MemberCluster that leaves before that has nothing to release",
+			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				leave(mc)
+				mc.UID = "another"
+				return m
+			},
+			want: expect{release: true, reason: ReasonReleased},
 		},
 		{
 			name: "a leaving cluster withdraws its rows, accepted or not",
@@ -188,7 +219,7 @@ func TestBindingState(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			mc := testCluster()
-			j := bindingStateOf(mc, tc.in(mc, testMembership()), testVersion)
+			j := bindingStateOf(mc, tc.in(mc, testMembership()), 4, testVersion)
 			require.Equal(t, tc.want, expect{ours: j.ours, bind: j.bind, raise: j.raise, release: j.release, act: j.permission.act, reason: j.reason})
 			require.NotEmpty(t, j.message)
 			require.Equal(t, j.release && j.permission.act, j.permission.leaving, "a leaving cluster applies nothing")
@@ -199,7 +230,7 @@ func TestBindingState(t *testing.T) {
 func TestClusterStatusIsEqualWhileNothingChanges(t *testing.T) {
 	t.Parallel()
 	mc := testCluster()
-	j := bindingStateOf(mc, testMembership(), testVersion)
+	j := bindingStateOf(mc, testMembership(), 4, testVersion)
 	ends := metav1.NewTime(testNow())
 	f := fact{beaten: true, known: true, healthy: true, version: "v1.36.3", credential: &fleetv1alpha1.CredentialStatus{Serial: "1", NotAfter: &ends}}
 	first := clusterStatus(fleetv1alpha1.MemberClusterStatus{}, f, mc, j, false, testNow())
@@ -220,20 +251,22 @@ func TestReleasedIsReportedOnceRowsAreGone(t *testing.T) {
 	t.Parallel()
 	mc := testCluster()
 	mc.DeletionTimestamp = &metav1.Time{Time: testNow()}
-	j := bindingStateOf(mc, testMembership(), testVersion)
+	j := bindingStateOf(mc, testMembership(), 4, testVersion)
 	waiting := clusterStatus(fleetv1alpha1.MemberClusterStatus{}, fact{}, mc, j, false, testNow())
 	require.Equal(t, ReasonRowsLeft, report.GetCondition(waiting.Conditions, fleetv1alpha1.ConditionReleased).Reason)
 	released := clusterStatus(waiting, fact{}, mc, j, true, testNow())
 	require.True(t, report.IsConditionTrue(released.Conditions, fleetv1alpha1.ConditionReleased))
 	require.False(t, report.IsConditionTrue(released.Conditions, fleetv1alpha1.ConditionOwnedByThisHub))
-	again := clusterStatus(released, fact{}, mc, bindingStateOf(mc, nil, testVersion), true, testNow().Add(time.Minute))
+	again := clusterStatus(released, fact{}, mc, bindingStateOf(mc, nil, 4, testVersion), true, testNow().Add(time.Minute))
 	require.Equal(t, released, again, "a binding that is gone is not reported again")
 }
 
 func TestReadTombstone(t *testing.T) {
 	t.Parallel()
 	good := func() map[string]string {
-		return map[string]string{link.TombstoneCluster: "east", link.TombstoneHubUID: testHub, link.TombstonePolicy: "Orphan"}
+		return map[string]string{
+			link.TombstoneCluster: "east", link.TombstoneHubUID: testHub, link.TombstoneUID: testClusterUID, link.TombstonePolicy: "Orphan",
+		}
 	}
 	other := testMembership()
 	other.Spec.Hub.UID = "hub-2"
@@ -267,5 +300,15 @@ func TestReadTombstone(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, fleetv1alpha1.LeaveOrphan, policy)
 		})
+	}
+}
+
+func TestAttack01TombstoneOfAnEarlierMembershipIsIgnored(t *testing.T) {
+	t.Parallel()
+	for _, uid := range []string{"earlier", ""} {
+		_, err := readTombstone(map[string]string{
+			link.TombstoneCluster: "east", link.TombstoneHubUID: testHub, link.TombstoneUID: uid, link.TombstonePolicy: "Delete",
+		}, "east", testMembership())
+		require.ErrorContains(t, err, "UID", "a hub that was restored has it again")
 	}
 }

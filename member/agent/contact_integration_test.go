@@ -380,7 +380,7 @@ func TestPushHubBindsAMembershipWithoutAHub(t *testing.T) {
 	f.join(t, "hub-1")
 	stop, ended := f.run(t)
 	f.waitForBound(t, agent.ReasonBound)
-	require.Equal(t, fleetv1alpha1.MembershipHub{UID: "hub-1", Cluster: f.name}, member.membership(t).Spec.Hub)
+	require.Equal(t, fleetv1alpha1.MembershipHub{UID: "hub-1", Cluster: f.name, MemberClusterUID: string(f.uid)}, member.membership(t).Spec.Hub)
 	require.NoError(t, stop())
 	require.NoError(t, <-ended)
 }

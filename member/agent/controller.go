@@ -28,6 +28,11 @@ type rows struct {
 	writer  writer
 	watches *watches
 	memory  *memory
+	brake   *brake
+	// distrust stores that the hub asks for something older than what was applied here.
+	distrust func(ctx context.Context, row *fleetv1alpha1.MemberWork, epoch int64) error
+	// unclaimed tells the binding that a row is gone whose object is still in the ledger.
+	unclaimed func()
 }
 
 // Reconcile reconciles one row. The cache is enough to see that the object is up to date; anything else is planned again from
@@ -49,6 +54,9 @@ func (r *rows) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 	if !o.permission.act || (o.permission.leaving && o.row.DeletionTimestamp.IsZero()) {
 		return ctrl.Result{}, nil
 	}
+	if p.distrust > 0 {
+		return ctrl.Result{RequeueAfter: time.Second}, client.IgnoreNotFound(r.checkBackup(ctx, o))
+	}
 	a, err := r.apply(ctx, o, p)
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: time.Second}, nil // A concurrent write.
@@ -68,6 +76,20 @@ func (r *rows) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: report.Sooner(recheck, after)}, nil
+}
+
+// checkBackup reads the row from the hub's apiserver, because a cache may lag behind what was applied, and stops trusting the hub
+// if the row is really older. The change of the binding enqueues all rows.
+func (r *rows) checkBackup(ctx context.Context, o observed) error {
+	live := &fleetv1alpha1.MemberWork{}
+	if err := r.link.Hub.GetAPIReader().Get(ctx, client.ObjectKeyFromObject(o.row), live); err != nil {
+		return fmt.Errorf("get row %s: %w", o.row.Name, err)
+	}
+	o.row = live
+	if epoch := o.fromBackup(); epoch > 0 {
+		return r.distrust(ctx, live, epoch)
+	}
+	return nil
 }
 
 // countApply counts an apply and returns after how long to check it. Where even the response differs from what was applied (a
@@ -158,6 +180,10 @@ func allCounts(c fleetv1alpha1.WorkCounts) map[string]any {
 func (r *rows) forget(key client.ObjectKey) {
 	countPhase(r.link.Cluster, r.memory.drop(key), "")
 	r.watches.forget(key)
+	r.brake.release(key)
+	if r.ledger.get(key.Name) != nil {
+		r.unclaimed()
+	}
 }
 
 // rowState is kept in memory only; losing it costs a request or two.

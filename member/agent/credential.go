@@ -83,6 +83,8 @@ type Options struct {
 	Namespace string
 	// Secret is the Secret's name; default CredentialSecret.
 	Secret string
+	// Namespaces is where the hub may place objects; default anywhere.
+	Namespaces link.NamespaceLimits
 
 	// RenewAt is the part of a certificate's life after which it is renewed, between 0 and 1; default 0.7.
 	RenewAt float64
@@ -305,9 +307,13 @@ func (c *Connection) Credential() *fleetv1alpha1.CredentialStatus {
 
 // Forget deletes the stored certificate, after the cluster has left the hub.
 func (c *Connection) Forget(ctx context.Context) error {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.options.Namespace, Name: c.options.Secret}}
-	if err := c.options.Member.Delete(ctx, secret); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	secret, key := &corev1.Secret{}, client.ObjectKey{Namespace: c.options.Namespace, Name: c.options.Secret}
+	err := c.options.Reader.Get(ctx, key, secret)
+	if err == nil {
+		err = c.options.Member.Delete(ctx, secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion})
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete secret %s: %w", key, err)
 	}
 	return nil
 }
@@ -328,8 +334,9 @@ func (c *Connection) load(ctx context.Context) (*tls.Certificate, error) {
 		ctrl.LoggerFrom(ctx).Info("Ignored stored certificate", "reason", err.Error())
 		return nil, nil
 	}
+	of, _ := fleetv1alpha1.ParseUser(cert.Leaf.Subject.CommonName)
 	switch {
-	case cert.Leaf.Subject.CommonName != fleetv1alpha1.User(c.options.Cluster):
+	case of != c.options.Cluster:
 		ctrl.LoggerFrom(ctx).Info("Ignored stored certificate", "reason", "it is of another cluster name")
 		return nil, nil
 	case !c.options.Clock.Now().Before(cert.Leaf.NotAfter):

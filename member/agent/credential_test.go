@@ -169,7 +169,7 @@ func (h *testHubServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/apis/fleet.kruise.io/v1alpha1/memberclusters/east":
 		h.answer(w, http.StatusOK, fleetv1alpha1.MemberCluster{
 			TypeMeta:   metav1.TypeMeta{APIVersion: fleetv1alpha1.GroupVersion.String(), Kind: "MemberCluster"},
-			ObjectMeta: metav1.ObjectMeta{Name: "east"},
+			ObjectMeta: metav1.ObjectMeta{Name: "east", UID: testClusterUID},
 			Spec:       fleetv1alpha1.MemberClusterSpec{Pull: &fleetv1alpha1.PullAccess{CertTTLSeconds: 3600}},
 		})
 	case r.Method == http.MethodPost && r.URL.Path == csrs:
@@ -187,10 +187,18 @@ func (h *testHubServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.request.UID, h.request.ResourceVersion = "csr", "7"
 		h.requests = append(h.requests, *h.request)
 		h.answer(w, http.StatusCreated, h.request)
+	case r.URL.Path == csrs+"/fleet-east" && h.request == nil:
+		h.fail(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+	case r.Method == http.MethodGet && r.URL.Path == csrs+"/fleet-east":
+		h.answer(w, http.StatusOK, h.request)
 	case r.Method == http.MethodDelete && r.URL.Path == csrs+"/fleet-east":
-		if h.request == nil {
-			h.fail(w, http.StatusNotFound, metav1.StatusReasonNotFound)
-			return
+		body, err := io.ReadAll(r.Body)
+		options := &metav1.DeleteOptions{}
+		if err == nil {
+			_, _, err = scheme.Codecs.UniversalDeserializer().Decode(body, nil, options)
+		}
+		if err != nil || options.Preconditions == nil || *options.Preconditions.UID != "csr" {
+			h.t.Errorf("another request of that name would be deleted: %v, %v", options.Preconditions, err)
 		}
 		h.request = nil
 		h.answer(w, http.StatusOK, metav1.Status{Status: metav1.StatusSuccess})
@@ -282,8 +290,8 @@ func TestJoinRequestsExactlyWhatTheApproverAccepts(t *testing.T) {
 	csr, err := x509.ParseCertificateRequest(block.Bytes)
 	require.NoError(t, err)
 	require.NoError(t, csr.CheckSignature())
-	require.Equal(t, "kruise:member:east", csr.Subject.CommonName)
-	require.ElementsMatch(t, []string{"kruise:members", "kruise:member:east"}, csr.Subject.Organization)
+	require.Equal(t, "kruise:member:east:7c9e6679", csr.Subject.CommonName, "with the beginning of the MemberCluster's UID")
+	require.ElementsMatch(t, []string{"kruise:members", "kruise:member:east:7c9e6679"}, csr.Subject.Organization)
 	require.Len(t, csr.Subject.Names, 3, "nothing else in the subject")
 	require.Empty(t, csr.Extensions)
 	require.Equal(t, x509.ECDSA, csr.PublicKeyAlgorithm)

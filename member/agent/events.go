@@ -1,9 +1,12 @@
 package agent
 
 import (
+	"fmt"
 	"strings"
 
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
 // Reasons and actions of events, on objects in the member.
@@ -17,6 +20,10 @@ const (
 
 	// EventHubRefused, on the Membership: the cluster is bound to a hub, and another one wants it, or can't be reached.
 	EventHubRefused = "HubRefused"
+	// EventHubRestored, on the Membership: the hub asks for something older than what was applied here.
+	EventHubRestored = "HubRestored"
+	// EventUnclaimed, on the Membership: objects were applied for rows that the hub does not have.
+	EventUnclaimed = "UnclaimedObjects"
 
 	actionApply   = "Apply"
 	actionConnect = "Connect"
@@ -28,6 +35,26 @@ func driftEvent(paths []string) event.Event {
 
 func strandedEvent(err error) event.Event {
 	return event.Warning(EventStranded, actionConnect, "%s", err)
+}
+
+func restoredEvent(row *fleetv1alpha1.MemberWork, epoch int64) event.Event {
+	return event.Warning(EventHubRestored, actionApply, "Row %s of the hub is older than what was applied here, as after a restore from a backup. "+
+		"Nothing is deleted or scaled in until the hub's epoch is %d or higher.", row.Name, epoch)
+}
+
+func unclaimedEvent(lines []*fleetv1alpha1.AppliedWork) event.Event {
+	names := make([]string, 0, len(lines))
+	for _, line := range lines {
+		names = append(names, fmt.Sprintf("%s %s/%s", line.Spec.Object.Kind, line.Spec.Object.Namespace, line.Spec.Object.Name))
+	}
+	return event.Warning(EventUnclaimed, actionApply, "%d objects were applied for rows that the hub does not have: %s. "+
+		"They stay. To delete them, or to keep them without the hub's marks, annotate this Membership with %s=Delete or Orphan.",
+		len(lines), event.Names(names), link.AnnotationUnclaimed)
+}
+
+func undecidedEvent(decision string) event.Event {
+	return event.Warning(EventUnclaimed, actionApply, "annotation %s is %q: write %s or %s",
+		link.AnnotationUnclaimed, decision, fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete)
 }
 
 func contendedEvent(v *problem) event.Event {

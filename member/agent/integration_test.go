@@ -159,6 +159,8 @@ type fleet struct {
 	dialled bool
 	// as is the agent's user in the member; empty is an administrator.
 	as string
+	// uid is that of the MemberCluster with which the cluster joined last.
+	uid types.UID
 }
 
 // join creates what the hub's controllers would create for a cluster.
@@ -169,6 +171,7 @@ func (f *fleet) join(t *testing.T, hubUID string) {
 		Spec:       fleetv1alpha1.MemberClusterSpec{Accepted: true, Heartbeat: fleetv1alpha1.Heartbeat{LeaseSeconds: 1, FailAfterSeconds: 10}},
 	}
 	require.NoError(t, f.hub.Create(t.Context(), mc))
+	f.uid = mc.UID
 	testkit.ChangeStatus(t, f.hub.Client, mc, func(mc *fleetv1alpha1.MemberCluster) {
 		mc.Status.Hub = &fleetv1alpha1.HubIdentity{UID: hubUID, Epoch: 1}
 	})
@@ -339,8 +342,11 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.NotEmpty(t, own.Status.ClusterUID)
 		bound := &fleetv1alpha1.Membership{}
 		require.NoError(t, member.Get(t.Context(), client.ObjectKey{Name: fleetv1alpha1.MembershipName}, bound))
-		require.Equal(t, fleetv1alpha1.MembershipHub{UID: "hub-1", Cluster: f.name, URL: hub.lab.ServerURL}, bound.Spec.Hub)
-		require.EqualValues(t, 1, bound.Status.Epoch)
+		require.Equal(t, fleetv1alpha1.MembershipHub{
+			UID: "hub-1", Cluster: f.name, MemberClusterUID: string(f.uid), URL: hub.lab.ServerURL,
+		}, bound.Spec.Hub)
+		require.NotNil(t, bound.Status.BoundAt)
+		require.Zero(t, bound.Status.Epoch, "the epoch is that of rows, and there is none")
 		require.True(t, eventually(t, func() bool {
 			lease := &coordinationv1.Lease{}
 			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Namespace: fleetv1alpha1.Namespace(f.name), Name: fleetv1alpha1.MemberLease}, lease))
@@ -564,7 +570,9 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 
 		require.NoError(t, hub.Create(t.Context(), &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.TombstoneName(own.Status.ClusterUID)},
-			Data:       map[string]string{link.TombstonePolicy: "Delete", link.TombstoneCluster: gone.name, link.TombstoneHubUID: "hub-1"},
+			Data: map[string]string{
+				link.TombstonePolicy: "Delete", link.TombstoneCluster: gone.name, link.TombstoneHubUID: "hub-1", link.TombstoneUID: string(gone.uid),
+			},
 		}))
 		stop, ended = gone.run(whole)
 		require.ErrorIs(t, <-ended, link.ErrLeft)
@@ -573,6 +581,39 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		lines := &fleetv1alpha1.AppliedWorkList{}
 		require.NoError(t, member.List(t.Context(), lines))
 		require.Empty(t, lines.Items)
+	})
+
+	t.Run("a row that is older than what was applied neither scales in nor deletes (attack 02)", func(t *testing.T) {
+		restored := &fleet{hub: hub, member: member, name: unique("restored")}
+		restored.join(t, "hub-1")
+		stop, ended := restored.run(t)
+		row := restored.row(t, "shop", "restored", 5, fleetv1alpha1.LeaveDelete)
+		restored.phase(t, row, fleetv1alpha1.WorkProgressing)
+		require.NoError(t, stop())
+		require.NoError(t, <-ended)
+		// A hub that was restored has the row as it was some generations before.
+		line := &fleetv1alpha1.AppliedWork{ObjectMeta: metav1.ObjectMeta{Name: row.Name}}
+		testkit.Change(t, member.Client, line, func(line *fleetv1alpha1.AppliedWork) { line.Spec.RowGeneration += 10 })
+		testkit.Change(t, hub.Client, row.DeepCopy(), func(w *fleetv1alpha1.MemberWork) { w.Spec.Patch.Raw = grantPatch(2) })
+		stop, ended = restored.run(t)
+		s := restored.phase(t, row, fleetv1alpha1.WorkBlocked)
+		require.Equal(t, fleetv1alpha1.ReasonEpochRegression, s.Reason)
+		bound := &fleetv1alpha1.Membership{}
+		require.NoError(t, member.Get(t.Context(), client.ObjectKey{Name: fleetv1alpha1.MembershipName}, bound))
+		require.EqualValues(t, 2, bound.Status.Epoch, "what is asked from epoch 2 on is new")
+		require.EqualValues(t, 5, *restored.united(t, "restored").Spec.Replicas)
+		require.NoError(t, hub.Delete(t.Context(), row))
+		s = restored.status(t, row, "the deletion is blocked", func(s fleetv1alpha1.MemberWorkStatus) bool {
+			return s.Phase == fleetv1alpha1.WorkBlocked && strings.Contains(s.Message, "delete")
+		})
+		require.Equal(t, fleetv1alpha1.ReasonEpochRegression, s.Reason)
+
+		t.Log("an administrator raises the epoch")
+		testkit.Change(t, hub.Client, row.DeepCopy(), func(w *fleetv1alpha1.MemberWork) { w.Spec.Grant.Epoch = 2 })
+		restored.withdrawn(t, row)
+		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "restored"}, &appsv1beta1.UnitedDeployment{})))
+		require.NoError(t, stop())
+		require.NoError(t, <-ended)
 	})
 }
 
@@ -604,9 +645,18 @@ func TestAgentOfAClusterThatLeft(t *testing.T) {
 
 			stone := &corev1.ConfigMap{
 				ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.TombstoneName(uid)},
-				Data:       map[string]string{link.TombstonePolicy: string(policy), link.TombstoneCluster: name, link.TombstoneHubUID: "hub-" + name},
+				Data: map[string]string{
+					link.TombstonePolicy: string(policy), link.TombstoneCluster: name, link.TombstoneHubUID: "hub-" + name, link.TombstoneUID: "earlier",
+				},
 			}
 			require.NoError(t, hub.Create(t.Context(), stone))
+			stop, ended = f.run(t)
+			require.ErrorContains(t, <-ended, `of the MemberCluster with UID "earlier"`, "attack 01: a restored hub has the tombstone of an earlier membership")
+			require.NoError(t, stop())
+			require.EqualValues(t, 2, *f.united(t, name).Spec.Replicas)
+
+			stone.Data[link.TombstoneUID] = string(f.uid)
+			require.NoError(t, hub.Update(t.Context(), stone))
 			another := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 			require.NoError(t, hub.Create(t.Context(), another), "another cluster may have the name by now")
 			stop, ended = f.run(t)
@@ -672,8 +722,11 @@ func TestConnectAgainstARealSigner(t *testing.T) {
 	require.NoError(t, err)
 	review, err := who.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	require.Equal(t, "kruise:member:east", review.Status.UserInfo.Username)
-	require.ElementsMatch(t, []string{"kruise:members", "kruise:member:east", "system:authenticated"}, review.Status.UserInfo.Groups)
+	mc := &fleetv1alpha1.MemberCluster{}
+	require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: "east"}, mc))
+	user := "kruise:member:east:" + string(mc.UID[:8])
+	require.Equal(t, user, review.Status.UserInfo.Username)
+	require.ElementsMatch(t, []string{"kruise:members", user, "system:authenticated"}, review.Status.UserInfo.Groups)
 	ends := c.Credential().NotAfter.Time
 	require.WithinDuration(t, clock.RealClock{}.Now().Add(600*time.Second), ends, 2*time.Minute)
 

@@ -81,7 +81,7 @@ func (c *Connection) request(ctx context.Context, cfg *rest.Config, shown creden
 	if err != nil {
 		return err
 	}
-	ttl, err := c.ttl(ctx, hub)
+	user, ttl, err := c.subject(ctx, hub)
 	if err != nil {
 		return c.options.explain(err, shown)
 	}
@@ -89,7 +89,7 @@ func (c *Connection) request(ctx context.Context, cfg *rest.Config, shown creden
 	if err != nil {
 		return fmt.Errorf("make a key: %w", err)
 	}
-	csr, err := newRequest(c.options.Cluster, c.clusterUID, key, ttl)
+	csr, err := newRequest(c.options.Cluster, user, c.clusterUID, key, ttl)
 	if err != nil {
 		return err
 	}
@@ -114,27 +114,28 @@ func (c *Connection) request(ctx context.Context, cfg *rest.Config, shown creden
 	return nil
 }
 
-// ttl returns the lifetime to request, the default while the agent may not read its MemberCluster.
-func (c *Connection) ttl(ctx context.Context, hub client.Client) (int32, error) {
+// subject returns the user and the lifetime to request, by the MemberCluster. While the agent may not read that, it renews what it
+// has.
+func (c *Connection) subject(ctx context.Context, hub client.Client) (user string, ttl int32, err error) {
 	mc := &fleetv1alpha1.MemberCluster{}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := hub.Get(ctx, client.ObjectKey{Name: c.options.Cluster}, mc)
-	if apierrors.IsForbidden(err) {
-		return defaultTTLSeconds, nil
+	err = hub.Get(ctx, client.ObjectKey{Name: c.options.Cluster}, mc)
+	if current := c.current.Load(); apierrors.IsForbidden(err) && current != nil {
+		return current.Leaf.Subject.CommonName, defaultTTLSeconds, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("get member cluster %s: %w", c.options.Cluster, err)
+		return "", 0, fmt.Errorf("get member cluster %s: %w", c.options.Cluster, err)
 	}
-	if mc.Spec.Pull == nil || mc.Spec.Pull.CertTTLSeconds == 0 {
-		return defaultTTLSeconds, nil
+	user, ttl = fleetv1alpha1.User(mc.Name, mc.UID), defaultTTLSeconds
+	if mc.Spec.Pull != nil && mc.Spec.Pull.CertTTLSeconds > 0 {
+		ttl = mc.Spec.Pull.CertTTLSeconds
 	}
-	return mc.Spec.Pull.CertTTLSeconds, nil
+	return user, ttl, nil
 }
 
 // newRequest returns the request in the only form that the hub's approver accepts.
-func newRequest(cluster, clusterUID string, key crypto.Signer, ttl int32) (*certificatesv1.CertificateSigningRequest, error) {
-	user := fleetv1alpha1.User(cluster)
+func newRequest(cluster, user, clusterUID string, key crypto.Signer, ttl int32) (*certificatesv1.CertificateSigningRequest, error) {
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
 		Subject: pkix.Name{CommonName: user, Organization: []string{fleetv1alpha1.Group, user}},
 	}, key)
@@ -159,8 +160,12 @@ func newRequest(cluster, clusterUID string, key crypto.Signer, ttl int32) (*cert
 func sign(ctx context.Context, hub client.WithWatch, csr *certificatesv1.CertificateSigningRequest) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, signTimeout)
 	defer cancel()
-	former := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: csr.Name}}
-	if err := hub.Delete(ctx, former); client.IgnoreNotFound(err) != nil {
+	former := &certificatesv1.CertificateSigningRequest{}
+	err := hub.Get(ctx, client.ObjectKeyFromObject(csr), former)
+	if err == nil {
+		err = hub.Delete(ctx, former, client.Preconditions{UID: &former.UID})
+	}
+	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("delete the former certificate request %s: %w", csr.Name, err)
 	}
 	if err := hub.Create(ctx, csr); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/overlay"
 )
 
 // kind is what the agent needs to know of the objects of one kind.
@@ -19,6 +20,8 @@ type kind struct {
 	measure func(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.Unstructured)
 	// shrinks returns the first field in which want asks for fewer replicas than live has, or "".
 	shrinks func(want, live *unstructured.Unstructured) string
+	// lowers reports whether want differs from live in nothing but fewer replicas.
+	lowers func(want, live *unstructured.Unstructured) bool
 }
 
 // kindOf returns the entry of a kind. A kind without one is measured by kstatus, and by the fields for replicas that most
@@ -26,9 +29,12 @@ type kind struct {
 func kindOf(gvk schema.GroupVersionKind) kind {
 	switch gvk {
 	case appsv1beta1.GroupVersion.WithKind("UnitedDeployment"):
-		return kind{observed: observedUnitedDeployment, measure: measureUnitedDeployment, shrinks: shrinksUnitedDeployment}
+		return kind{
+			observed: observedUnitedDeployment, measure: measureUnitedDeployment,
+			shrinks: shrinksUnitedDeployment, lowers: lowersUnitedDeployment,
+		}
 	default:
-		return kind{observed: observedGeneration, measure: measureGeneric, shrinks: shrinksReplicas}
+		return kind{observed: observedGeneration, measure: measureGeneric, shrinks: shrinksReplicas, lowers: lowersReplicas}
 	}
 }
 
@@ -91,6 +97,16 @@ func shrinksReplicas(want, live *unstructured.Unstructured) string {
 		return "spec.replicas"
 	}
 	return ""
+}
+
+// lowersReplicas is for kinds whose only number is spec.replicas.
+func lowersReplicas(want, live *unstructured.Unstructured) bool {
+	for _, path := range overlay.Paths(live.Object, want.Object) {
+		if path != "spec.replicas" || shrinksReplicas(want, live) == "" {
+			return false
+		}
+	}
+	return true
 }
 
 // count reads an int32; a field that is missing or is none counts as 0.

@@ -167,3 +167,38 @@ func TestAUnitedDeploymentShrinks(t *testing.T) {
 		})
 	}
 }
+
+func TestAttack06WhatOnlyLowersReplicas(t *testing.T) {
+	t.Parallel()
+	const live = `{apiVersion: apps.kruise.io/v1beta1, kind: UnitedDeployment, metadata: {name: web, uid: x, generation: 3}, spec: {
+		replicas: 5, revisionHistoryLimit: 10, template: {cloneSetTemplate: {spec: {template: {spec: {containers: [{name: app, image: "app:1", imagePullPolicy: Always}]}}}}},
+		topology: {subsets: [{name: a, replicas: 3, tolerations: []}, {name: b, replicas: 2}]}, updateStrategy: {manualUpdate: {partitions: {a: 3}}}}}`
+	object := func(image, rest string) string {
+		return `{apiVersion: apps.kruise.io/v1beta1, kind: UnitedDeployment, metadata: {name: web}, spec: {
+			template: {cloneSetTemplate: {spec: {template: {spec: {containers: [{name: app, image: "` + image + `"}]}}}}}, ` + rest + `}}`
+	}
+	for _, tt := range []struct {
+		name, want string
+		lowers     bool
+	}{
+		{"the same", object("app:1", `replicas: 5, topology: {subsets: [{name: a, replicas: 3}, {name: b, replicas: 2}]}`), true},
+		{"fewer replicas of a subset", object("app:1", `replicas: 4, topology: {subsets: [{name: a, replicas: 2}, {name: b, replicas: 2}]}`), true},
+		{"fewer, and a partition that follows", object("app:1", `replicas: 4, topology: {subsets: [{name: a, replicas: 2}, {name: b, replicas: 2}]},
+			updateStrategy: {manualUpdate: {partitions: {a: 2}}}`), true},
+		{"a subset less", object("app:1", `replicas: 3, topology: {subsets: [{name: a, replicas: 3}]}`), true},
+		{"subsets in another order", object("app:1", `replicas: 5, topology: {subsets: [{name: b, replicas: 2}, {name: a, replicas: 3}]}`), true},
+		{"more replicas of a subset", object("app:1", `replicas: 5, topology: {subsets: [{name: a, replicas: 4}, {name: b, replicas: 1}]}`), false},
+		{"more replicas", object("app:1", `replicas: 6, topology: {subsets: [{name: a, replicas: 3}, {name: b, replicas: 2}]}`), false},
+		{"a new subset", object("app:1", `replicas: 5, topology: {subsets: [{name: a, replicas: 3}, {name: b, replicas: 2}, {name: c, replicas: 0}]}`), false},
+		{"another image", object("app:2", `replicas: 4, topology: {subsets: [{name: a, replicas: 2}, {name: b, replicas: 2}]}`), false},
+		{"other nodes", object("app:1", `replicas: 4, topology: {subsets: [{name: a, replicas: 2, tolerations: [{key: x}]}, {name: b, replicas: 2}]}`), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tt.lowers, lowersUnitedDeployment(parse(t, tt.want), parse(t, live)))
+		})
+	}
+	three, two := parse(t, `{kind: Deployment, apiVersion: apps/v1, spec: {replicas: 3, paused: true}}`), parse(t, `{kind: Deployment, apiVersion: apps/v1, spec: {replicas: 2}}`)
+	require.True(t, lowersReplicas(two, three))
+	require.False(t, lowersReplicas(three, two))
+}

@@ -130,6 +130,9 @@ func (l leaver) tombstone(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	if boundMembership(membership) == nil {
+		return true, l.drop(ctx, membership) // Unbound: what is in the ledger is of a binding that was removed by hand.
+	}
 	gone, err := l.clear(ctx, cm.Data[link.TombstoneHubUID], policy)
 	if !gone || err != nil {
 		return false, err
@@ -147,6 +150,11 @@ func readTombstone(data map[string]string, cluster string, membership *fleetv1al
 	}
 	if membership != nil && membership.Spec.Hub.Cluster != cluster {
 		return "", fmt.Errorf("the tombstone is for cluster %q, but the cluster is bound as %q: it is ignored", cluster, membership.Spec.Hub.Cluster)
+	}
+	// A hub that was restored from a backup has the tombstone of an earlier membership again.
+	if membership != nil && membership.Spec.Hub.MemberClusterUID != data[link.TombstoneUID] {
+		return "", fmt.Errorf("the tombstone is of the MemberCluster with UID %q, but the cluster has joined with %q: it is ignored",
+			data[link.TombstoneUID], membership.Spec.Hub.MemberClusterUID)
 	}
 	switch policy := fleetv1alpha1.LeavePolicy(data[link.TombstonePolicy]); policy {
 	case fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete:

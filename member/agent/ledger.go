@@ -48,6 +48,13 @@ func (l *ledger) get(name string) *fleetv1alpha1.AppliedWork {
 	return line.DeepCopy()
 }
 
+// size returns how many lines there are.
+func (l *ledger) size() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.lines)
+}
+
 // of returns copies of all lines of one hub, sorted by name.
 func (l *ledger) of(hubUID string) []*fleetv1alpha1.AppliedWork {
 	l.mu.Lock()

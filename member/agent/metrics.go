@@ -38,6 +38,10 @@ var (
 		Namespace: metric.Namespace, Subsystem: subsystem, Name: "certificate_expiry_timestamp_seconds",
 		Help: "When the client certificate for the hub ends, in seconds since 1970.",
 	}, []string{metric.LabelCluster})
+	unclaimedObjects = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: metric.Namespace, Subsystem: subsystem, Name: "unclaimed_objects",
+		Help: "Objects in the ledger for which the hub has no row.",
+	}, []string{metric.LabelCluster})
 	connectFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: metric.Namespace, Subsystem: subsystem, Name: "connect_failures_total",
 		Help: "Failed attempts to join the hub or to renew the certificate, by what was wrong.",
@@ -46,7 +50,7 @@ var (
 
 func registerMetrics() error {
 	err := metric.Register(ctrlmetrics.Registry,
-		rowsByPhase, applies, drifts, reports, heartbeatAt, certificateEnds, connectFailures)
+		rowsByPhase, applies, drifts, reports, heartbeatAt, certificateEnds, unclaimedObjects, connectFailures)
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
@@ -70,4 +74,5 @@ func countPhase(cluster string, from, to fleetv1alpha1.WorkPhase) {
 func forgetMetrics(cluster string) {
 	rowsByPhase.DeletePartialMatch(prometheus.Labels{metric.LabelCluster: cluster})
 	heartbeatAt.DeletePartialMatch(prometheus.Labels{metric.LabelCluster: cluster})
+	unclaimedObjects.DeletePartialMatch(prometheus.Labels{metric.LabelCluster: cluster})
 }

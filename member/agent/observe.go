@@ -28,7 +28,9 @@ func (r *rows) observe(ctx context.Context, key client.ObjectKey, fresh bool) (o
 		}
 		return observed{}, fmt.Errorf("get row %s: %w", key, err)
 	}
-	o := observed{row: row, permission: r.binding.permission(), line: r.ledger.get(row.Name), fresh: fresh}
+	o := observed{
+		row: row, permission: r.binding.permission(), veto: r.link.Namespaces, line: r.ledger.get(row.Name), fresh: fresh,
+	}
 	o.contention = r.memory.get(row).contention
 	if !o.permission.act {
 		return o, nil
@@ -46,10 +48,25 @@ func (r *rows) observe(ctx context.Context, key client.ObjectKey, fresh bool) (o
 	if err := r.observeLive(ctx, &o, gvk, at); err != nil {
 		return o, err
 	}
+	o.heldBack = r.heldBack(o)
 	if o.live == nil && o.fresh && o.want != nil && at.Namespace != "" {
 		return o, r.observeNamespace(ctx, &o, at.Namespace)
 	}
 	return o, nil
+}
+
+// heldBack reports whether the withdrawal of a row has to wait for a confirmation.
+func (r *rows) heldBack(o observed) bool {
+	if !o.fresh {
+		return false
+	}
+	key := client.ObjectKeyFromObject(o.row)
+	deletes := !o.row.DeletionTimestamp.IsZero() && o.row.Spec.DeletionPolicy != fleetv1alpha1.LeaveOrphan && o.live != nil
+	if !deletes || o.row.Spec.Withdrawn || o.permission.leaving {
+		r.brake.release(key)
+		return false
+	}
+	return !r.brake.pass(key, r.ledger.size(), r.link.Clock.Now())
 }
 
 // object names the object to read: the one that the row asks for, or the one in the ledger.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
@@ -40,8 +41,16 @@ type permission struct {
 	epoch int64
 	// hubEpoch is the epoch that the hub reports.
 	hubEpoch int64
-	// namespaces lists the namespaces that objects may be in; empty for all.
+	// namespaces lists the namespaces that objects may be in by the hub's MemberCluster; empty for all.
 	namespaces []string
+}
+
+// unstored returns the epoch that a grant has and that this member has not stored yet; 0 if it has.
+func (p permission) unstored(granted int64) int64 {
+	if p.leaving || granted <= p.epoch {
+		return 0
+	}
+	return granted
 }
 
 // regressed reports whether a grant of that epoch (0: none stated) is older than the epoch stored here, as of a hub that was
@@ -92,6 +101,8 @@ func blocked(reason, format string, args ...any) *problem {
 type observed struct {
 	row        *fleetv1alpha1.MemberWork
 	permission permission
+	// veto is what the member's own administrator allows.
+	veto link.NamespaceLimits
 	// want is the object that the row asks for; nil if the row is withdrawn, or can't be rendered (refused says why).
 	want    *rendered
 	refused *problem
@@ -103,6 +114,8 @@ type observed struct {
 	// noNamespace: the object's namespace does not exist. It is read only where live is nil.
 	noNamespace bool
 	contention  contention
+	// heldBack: the row was deleted, not by the hub, and so were many others.
+	heldBack bool
 }
 
 // action is what a reconcile does to the object.
@@ -134,6 +147,8 @@ type planned struct {
 	stopped *problem
 	// withdrawn: nothing of a withdrawn row is left, without an action.
 	withdrawn bool
+	// distrust is the epoch to store because the row is older than what was applied; 0 for none.
+	distrust int64
 	// recheck is after how long to reconcile again without a watch event; 0 for never.
 	recheck time.Duration
 }
@@ -151,6 +166,14 @@ func stop(v *problem) planned {
 func plan(o observed, now time.Time) planned {
 	if !o.permission.act {
 		return nothing("this cluster is not bound to the hub")
+	}
+	if o.permission.unstored(o.row.Spec.Grant.Epoch) > 0 {
+		return nothing("the epoch of the row is stored first")
+	}
+	if epoch := o.fromBackup(); epoch > 0 {
+		p := nothing("the row is older than what was applied here")
+		p.distrust = epoch
+		return p
 	}
 	if !o.row.DeletionTimestamp.IsZero() {
 		return planWithdrawal(o)
@@ -180,6 +203,24 @@ func plan(o observed, now time.Time) planned {
 	return planApply(o, now)
 }
 
+// fromBackup returns the epoch from which on the hub is trusted again if the row is older than what was applied for it at the same
+// epoch, as on a hub that was restored from a backup; otherwise 0. A row of a regressed epoch is not trusted anyway.
+func (o observed) fromBackup() int64 {
+	granted := o.row.Spec.Grant.Epoch
+	if o.line == nil || granted > o.line.Spec.Epoch || o.permission.regressed(granted) {
+		return 0
+	}
+	applied := o.line.Spec
+	older := o.row.Generation < applied.RowGeneration
+	if applied.Row.UID != string(o.row.UID) {
+		older = applied.Row.CreatedAt != nil && o.row.CreationTimestamp.Before(applied.Row.CreatedAt)
+	}
+	if !older {
+		return 0
+	}
+	return o.permission.epoch + 1
+}
+
 // planWithdrawal handles a row that the hub has deleted.
 func planWithdrawal(o observed) planned {
 	switch {
@@ -199,6 +240,9 @@ func planWithdrawal(o observed) planned {
 		return stop(regression(o, "delete "+describe(o.live)))
 	case o.live.GetDeletionTimestamp() != nil:
 		return nothing("the object is being deleted")
+	case o.heldBack:
+		return stop(blocked(fleetv1alpha1.ReasonDeletionsPaused,
+			"many rows were deleted at once, and not by the hub: %s stays; if its deletion is meant, set spec.withdrawn of this row to true", describe(o.live)))
 	default:
 		return planned{act: actDelete, why: "the row was withdrawn with deletionPolicy Delete"}
 	}
@@ -215,7 +259,7 @@ func planCreation(o observed) planned {
 		p.why, p.drift = "the object was deleted here", true
 	}
 	line := newLine(o)
-	if o.line == nil || o.line.Spec != line {
+	if o.line == nil || !equality.Semantic.DeepEqual(o.line.Spec, line) {
 		p.line = &line
 	}
 	return p
@@ -246,22 +290,26 @@ func planApply(o observed, now time.Time) planned {
 	return p
 }
 
-// allowed checks the limits of the cluster, and that a row does not change its object's identity.
+// allowed checks that a row does not change its object's identity, and the limits of the cluster: those of the hub, and those
+// that the member's own administrator has set. What only lowers numbers of an object that is ours passes in any namespace, or
+// the hub could never move it away.
 func allowed(o observed) *problem {
 	ns := o.want.object.GetNamespace()
-	if len(o.permission.namespaces) > 0 && !slices.Contains(o.permission.namespaces, ns) {
-		return blocked(fleetv1alpha1.ReasonNamespaceNotAllowed,
-			"namespace %q is not in spec.limits.allowedNamespaces of this cluster's MemberCluster", ns)
+	if o.line != nil {
+		was, is := o.line.Spec.Object, o.want.object
+		if was.Kind != is.GetKind() || was.Name != is.GetName() || was.Namespace != ns {
+			return blocked(fleetv1alpha1.ReasonInvalid,
+				"the row asks for %s, but was applied as %s %s/%s: the kind and name of a row's object can't change", describe(is), was.Kind, was.Namespace, was.Name)
+		}
 	}
-	if o.line == nil {
+	why := o.veto.Refuses(ns)
+	if why == "" && len(o.permission.namespaces) > 0 && !slices.Contains(o.permission.namespaces, ns) {
+		why = fmt.Sprintf("namespace %q is not in spec.limits.allowedNamespaces of this cluster's MemberCluster", ns)
+	}
+	if why == "" || o.live != nil && ours(o.line, o.live) && kindOf(o.live.GroupVersionKind()).lowers(o.want.object, o.live) {
 		return nil
 	}
-	was, is := o.line.Spec.Object, o.want.object
-	if was.Kind != is.GetKind() || was.Name != is.GetName() || was.Namespace != ns {
-		return blocked(fleetv1alpha1.ReasonInvalid,
-			"the row asks for %s, but was applied as %s %s/%s: the kind and name of a row's object can't change", describe(is), was.Kind, was.Namespace, was.Name)
-	}
-	return nil
+	return blocked(fleetv1alpha1.ReasonNamespaceNotAllowed, "%s", why)
 }
 
 func regression(o observed, doing string) *problem {
@@ -299,7 +347,7 @@ func newLine(o observed) fleetv1alpha1.AppliedWorkSpec {
 	is := o.want.object
 	return fleetv1alpha1.AppliedWorkSpec{
 		HubUID: o.permission.hubUID,
-		Row:    fleetv1alpha1.LedgerRow{Name: o.row.Name, UID: string(o.row.UID)},
+		Row:    fleetv1alpha1.LedgerRow{Name: o.row.Name, UID: string(o.row.UID), CreatedAt: &o.row.CreationTimestamp},
 		Object: fleetv1alpha1.LedgerObject{
 			APIVersion: is.GetAPIVersion(), Kind: is.GetKind(), Namespace: is.GetNamespace(), Name: is.GetName(),
 		},
@@ -311,7 +359,8 @@ func newLine(o observed) fleetv1alpha1.AppliedWorkSpec {
 func appliedLine(o observed, live *unstructured.Unstructured) fleetv1alpha1.AppliedWorkSpec {
 	line := newLine(o)
 	line.Object.UID = string(live.GetUID())
-	line.AppliedHash, line.AppliedGeneration, line.RowGeneration = o.want.hash, live.GetGeneration(), o.row.Generation
+	line.AppliedHash, line.AppliedGeneration = o.want.hash, live.GetGeneration()
+	line.RowGeneration, line.Epoch = o.row.Generation, o.row.Spec.Grant.Epoch
 	return line
 }
 

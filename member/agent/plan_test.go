@@ -161,9 +161,54 @@ func TestPlan(t *testing.T) {
 			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonNamespaceNotFound, recheck: recheckBlocked},
 		},
 		{
-			name: "a namespace outside the limits blocks the row",
-			in:   func(_ *testing.T, s *scene) { s.permission.namespaces = []string{"other"} },
+			name: "a namespace outside the limits of the hub blocks a new object",
+			in:   func(_ *testing.T, s *scene) { s.permission.namespaces, s.live, s.line = []string{"other"}, nil, nil },
 			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonNamespaceNotAllowed, recheck: recheckBlocked},
+		},
+		{
+			name: "and growth of one that is there",
+			in:   func(t *testing.T, s *scene) { t.Helper(); s.permission.namespaces = []string{"other"}; s.ask(t, 6) },
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonNamespaceNotAllowed, recheck: recheckBlocked},
+		},
+		{
+			name: "but not that it loses replicas",
+			in:   func(t *testing.T, s *scene) { t.Helper(); s.permission.namespaces = []string{"other"}; s.ask(t, 4) },
+			want: expect{act: actApply},
+		},
+		{
+			name: "nor that it is there",
+			in:   func(_ *testing.T, s *scene) { s.permission.namespaces = []string{"other"} },
+			want: expect{act: actNothing},
+		},
+		{
+			name: "nor that it is withdrawn",
+			in: func(_ *testing.T, s *scene) {
+				s.permission.namespaces = []string{"other"}
+				s.withdraw(fleetv1alpha1.LeaveDelete)
+			},
+			want: expect{act: actDelete},
+		},
+		{
+			name: "a namespace that the member's administrator denies blocks a new object",
+			in:   func(_ *testing.T, s *scene) { s.veto.Denied, s.live, s.line = []string{"shop"}, nil, nil },
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonNamespaceNotAllowed, recheck: recheckBlocked},
+		},
+		{
+			name: "and one that is not among those allowed",
+			in:   func(_ *testing.T, s *scene) { s.veto.Allowed, s.live, s.line = []string{"other"}, nil, nil },
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonNamespaceNotAllowed, recheck: recheckBlocked},
+		},
+		{
+			name: "a namespace that is allowed and not denied does not",
+			in: func(_ *testing.T, s *scene) {
+				s.veto.Allowed, s.veto.Denied, s.live, s.line = []string{"shop"}, []string{"x"}, nil, nil
+			},
+			want: expect{act: actApply, ledger: true},
+		},
+		{
+			name: "an epoch is stored before a row that has it takes effect",
+			in:   func(t *testing.T, s *scene) { t.Helper(); s.row.Spec.Grant.Epoch = 5; s.ask(t, 6) },
+			want: expect{act: actNothing},
 		},
 		{
 			name: "a row that asks for another object than before is refused",
@@ -232,6 +277,14 @@ func TestPlan(t *testing.T) {
 			name: "a withdrawn row with policy Delete deletes its object",
 			in:   func(_ *testing.T, s *scene) { s.withdraw(fleetv1alpha1.LeaveDelete) },
 			want: expect{act: actDelete},
+		},
+		{
+			name: "one of many rows that were deleted, and not by the hub, keeps its object",
+			in: func(_ *testing.T, s *scene) {
+				s.withdraw(fleetv1alpha1.LeaveDelete)
+				s.heldBack = true
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonDeletionsPaused, recheck: recheckBlocked},
 		},
 		{
 			name: "an object that is being deleted is deleted once",
@@ -305,6 +358,76 @@ func TestPlan(t *testing.T) {
 				require.Equal(t, testHub, p.line.HubUID)
 				require.Equal(t, link.AgentManager, p.line.FieldManager)
 			}
+		})
+	}
+}
+
+func TestAttack02HubThatWasRestoredIsNotTrusted(t *testing.T) {
+	t.Parallel()
+	type expect struct {
+		act      action
+		distrust int64
+		stopped  string
+		recheck  time.Duration
+	}
+	for _, tc := range []struct {
+		name string
+		in   func(t *testing.T, s *scene)
+		want expect
+	}{
+		{
+			name: "a row of a lower generation than was applied is from a backup",
+			in:   func(t *testing.T, s *scene) { t.Helper(); s.row.Generation = 2; s.ask(t, 4) },
+			want: expect{act: actNothing, distrust: 5},
+		},
+		{
+			name: "nor does a withdrawal of a lower generation delete",
+			in:   func(_ *testing.T, s *scene) { s.row.Generation = 2; s.withdraw(fleetv1alpha1.LeaveDelete) },
+			want: expect{act: actNothing, distrust: 5},
+		},
+		{
+			name: "a row that was created before the one that was applied is from a backup",
+			in: func(_ *testing.T, s *scene) {
+				s.line.Spec.Row.UID, s.line.Spec.Row.CreatedAt = "row-2", &metav1.Time{Time: testNow()}
+				s.row.CreationTimestamp = metav1.NewTime(testNow().Add(-time.Minute))
+				s.withdraw(fleetv1alpha1.LeaveDelete)
+			},
+			want: expect{act: actNothing, distrust: 5},
+		},
+		{
+			name: "a row that was created after it is not",
+			in: func(_ *testing.T, s *scene) {
+				s.line.Spec.Row.UID, s.line.Spec.Row.CreatedAt = "row-2", &metav1.Time{Time: testNow()}
+				s.row.CreationTimestamp = metav1.NewTime(testNow().Add(time.Minute))
+				s.withdraw(fleetv1alpha1.LeaveDelete)
+			},
+			want: expect{act: actDelete},
+		},
+		{
+			name: "once the hub is not trusted, replicas do not go down",
+			in:   func(t *testing.T, s *scene) { t.Helper(); s.row.Generation, s.permission.epoch = 2, 5; s.ask(t, 4) },
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonEpochRegression, recheck: recheckBlocked},
+		},
+		{
+			name: "and do again once its epoch was raised, whatever the generation",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.row.Generation, s.row.Spec.Grant.Epoch, s.permission.epoch = 2, 5, 5
+				s.ask(t, 4)
+			},
+			want: expect{act: actApply},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			tc.in(t, s)
+			p := plan(s.observed, testNow())
+			got := expect{act: p.act, distrust: p.distrust, recheck: p.recheck}
+			if p.stopped != nil {
+				got.stopped = p.stopped.reason
+			}
+			require.Equal(t, tc.want, got)
 		})
 	}
 }

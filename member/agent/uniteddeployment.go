@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -11,6 +12,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/overlay"
 )
 
 // observedUnitedDeployment differs from observedGeneration in one point: the controller always writes the field, so an object
@@ -83,6 +85,46 @@ func shrinksUnitedDeployment(want, live *unstructured.Unstructured) string {
 		}
 	}
 	return ""
+}
+
+// lowersUnitedDeployment allows fewer replicas and subsets, and other partitions: they are numbers of replicas too, and with the
+// template as it is they begin no update.
+func lowersUnitedDeployment(want, live *unstructured.Unstructured) bool {
+	has := map[string]any{}
+	subsets, _, _ := unstructured.NestedSlice(live.Object, "spec", "topology", "subsets")
+	for _, s := range subsets {
+		if subset, ok := s.(map[string]any); ok {
+			name, _, _ := unstructured.NestedString(subset, "name")
+			has[name] = subset
+		}
+	}
+	wanted, _, _ := unstructured.NestedSlice(want.Object, "spec", "topology", "subsets")
+	kept := make([]any, 0, len(wanted))
+	for _, s := range wanted {
+		subset, _ := s.(map[string]any)
+		name, _, _ := unstructured.NestedString(subset, "name")
+		kept = append(kept, has[name]) // A new subset differs from nothing.
+	}
+	former := live.DeepCopy()
+	if err := unstructured.SetNestedSlice(former.Object, kept, "spec", "topology", "subsets"); err != nil {
+		return false
+	}
+	was, is := subsetReplicas(live), subsetReplicas(want)
+	for name, replicas := range is {
+		if before, ok := was[name]; !ok || replicas > before {
+			return false
+		}
+	}
+	for _, path := range overlay.Paths(former.Object, want.Object) {
+		switch {
+		case path == "spec.replicas" && shrinksReplicas(want, live) != "":
+		case strings.HasPrefix(path, "spec.topology.subsets[") && strings.HasSuffix(path, "].replicas"):
+		case strings.HasPrefix(path, "spec.updateStrategy.manualUpdate.partitions"):
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // subsetReplicas reads the replicas of subsets where they are numbers, as the hub writes them.

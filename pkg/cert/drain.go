@@ -37,14 +37,18 @@ func newDrainingServer(server webhook.Server, c clock.Clock) *drainingServer {
 	return s
 }
 
+// bodyLimit is the largest body that is read. Admission has a limit of its own; a conversion has all objects of a page of a list.
+// Nobody authenticates a caller, so without a limit anyone who reaches the port could fill the memory.
+const bodyLimit = 64 << 20
+
 // Register adds a handler for a path.
 func (s *drainingServer) Register(path string, hook http.Handler) {
-	s.Server.Register(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.Server.Register(path, http.MaxBytesHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() > 0 {
 			w.Header().Set("Connection", "close")
 		}
 		hook.ServeHTTP(w, r)
-	}))
+	}), bodyLimit))
 }
 
 // Start serves until drainTime after ctx is done, or until the server fails.

@@ -3,6 +3,7 @@ package cert
 import (
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -75,6 +76,29 @@ func TestAStoppingServerAnswersAndClosesItsConnections(t *testing.T) {
 		}
 	}
 }
+
+func TestAttack16BodiesAreBounded(t *testing.T) {
+	t.Parallel()
+	server := newDrainingServer(webhook.NewServer(webhook.Options{}), clocktesting.NewFakeClock(time.Unix(0, 0)))
+	var read int64
+	var err error
+	server.Register("/convert", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { read, err = io.Copy(io.Discard, r.Body) }))
+	post := func(size int64) {
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/convert", io.LimitReader(zeros{}, size))
+		server.WebhookMux().ServeHTTP(httptest.NewRecorder(), request)
+	}
+	post(bodyLimit)
+	require.NoError(t, err)
+	require.EqualValues(t, bodyLimit, read)
+	post(1 << 40)
+	require.ErrorContains(t, err, "too large")
+	require.EqualValues(t, bodyLimit, read)
+}
+
+// zeros is an endless body.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
 func TestChartsCallTheDrainPath(t *testing.T) {
 	t.Parallel()

@@ -30,12 +30,18 @@ const AnnotationClusterUID = "fleet.kruise.io/cluster-uid"
 // or Delete, what happens to the placed objects.
 const AnnotationRelease = "fleet.kruise.io/release"
 
+// AnnotationUnclaimed is an annotation on the Membership. Written by an administrator of the member, to decide on objects that were
+// applied for rows that the hub does not have; the agent removes it when that is done. Form: Orphan or Delete.
+const AnnotationUnclaimed = "fleet.kruise.io/unclaimed"
+
 // Keys of the ConfigMap that the hub leaves for a member that was unreachable while it left. It has no secrets.
 const (
 	// TombstonePolicy is what happens to the placed objects: Orphan or Delete.
 	TombstonePolicy = "policy"
 	// TombstoneCluster is the member's name at the hub.
 	TombstoneCluster = "cluster"
+	// TombstoneUID is the UID of the MemberCluster that left; a member that has joined again since ignores the tombstone.
+	TombstoneUID = "memberClusterUID"
 	// TombstoneHubUID is the hub that left it; an agent acts on tombstones of that hub only.
 	TombstoneHubUID = "hubUID"
 )
@@ -56,6 +62,9 @@ type Link struct {
 	Identity string
 	// Version is the version of the program that runs the agent.
 	Version string
+	// Namespaces limits where the hub may place objects, by the word of the member's administrator. In mode Push it is empty: there
+	// a policy of the member's chart does that.
+	Namespaces NamespaceLimits
 	// Left: the hub has removed the cluster without an answer from it. The agent acts on the tombstone and ends with
 	// ErrLeft; it does nothing else, and does not read its MemberCluster, which may be another one of that name.
 	Left bool

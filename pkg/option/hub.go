@@ -24,6 +24,13 @@ type Hub struct {
 	CAFile, CAHash string
 	// TokenFile has the token of the first join. It need not exist.
 	TokenFile string
+	// Namespaces is where the hub may place objects.
+	Namespaces link.NamespaceLimits
+}
+
+// NewHub returns the defaults: no hub, and nothing of one in the namespaces of Kubernetes itself.
+func NewHub() *Hub {
+	return &Hub{Namespaces: link.NamespaceLimits{Denied: []string{"kube-system", "kube-public", "kube-node-lease"}}}
 }
 
 // AddFlags binds h to flags.
@@ -36,6 +43,10 @@ func (h *Hub) AddFlags(f *pflag.FlagSet) {
 		"Without --hub-ca-file the authority is fetched from the hub and must have this hash.")
 	f.StringVar(&h.TokenFile, "hub-token-file", h.TokenFile, "File with the token that joins this cluster once, as printed by "+
 		"\"kubectl kruise cluster token\". It may be absent once the cluster has joined.")
+	f.StringSliceVar(&h.Namespaces.Allowed, "hub-allowed-namespaces", h.Namespaces.Allowed, "Namespaces in which the hub may place "+
+		"objects. Empty for all that are not denied.")
+	f.StringSliceVar(&h.Namespaces.Denied, "hub-denied-namespaces", h.Namespaces.Denied, "Namespaces in which the hub may place "+
+		"nothing, besides that of this program.")
 }
 
 // hash is the form of --hub-ca-hash.
@@ -44,8 +55,8 @@ const hash = `^sha256:[0-9a-fA-F]{64}$`
 // Validate returns all invalid values.
 func (h *Hub) Validate() error {
 	if h.URL == "" {
-		if *h != (Hub{}) {
-			return errors.New("--cluster-name, --hub-ca-file, --hub-ca-hash and --hub-token-file go with --hub-url, which is not set")
+		if h.Cluster != "" || h.CAFile != "" || h.CAHash != "" || h.TokenFile != "" || len(h.Namespaces.Allowed) > 0 {
+			return errors.New("--cluster-name, --hub-ca-file, --hub-ca-hash, --hub-token-file and --hub-allowed-namespaces go with --hub-url, which is not set")
 		}
 		return nil
 	}
@@ -56,6 +67,15 @@ func (h *Hub) Validate() error {
 	}
 	if len(validation.IsDNS1123Label(h.Cluster)) > 0 {
 		errs = append(errs, fmt.Errorf("--cluster-name=%s: want the name of this cluster's MemberCluster on the hub", h.Cluster))
+	}
+	for flag, namespaces := range map[string][]string{
+		"--hub-allowed-namespaces": h.Namespaces.Allowed, "--hub-denied-namespaces": h.Namespaces.Denied,
+	} {
+		for _, name := range namespaces {
+			if len(validation.IsDNS1123Label(name)) > 0 {
+				errs = append(errs, fmt.Errorf("%s=%s: want names of namespaces", flag, name))
+			}
+		}
 	}
 	if h.CAFile == "" && h.CAHash == "" {
 		errs = append(errs, errors.New("--hub-url: set --hub-ca-file or --hub-ca-hash, so that this cluster joins no other hub"))

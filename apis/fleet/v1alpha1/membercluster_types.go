@@ -273,6 +273,11 @@ type MemberClusterStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	AgentVersion string `json:"agentVersion,omitempty"`
+	// unclaimedObjects is how many objects the member applied for rows that do not exist on the hub: after a restore of the member
+	// or of the hub, or when a row was removed by force. They stay until an administrator of the member decides. Written by the
+	// agent.
+	// +optional
+	UnclaimedObjects int32 `json:"unclaimedObjects,omitempty"`
 	// rows counts the rows of this cluster. Written by the hub.
 	// +optional
 	Rows *RowCounts `json:"rows,omitempty"`

@@ -25,6 +25,11 @@ type MembershipHub struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Cluster string `json:"cluster"`
+	// memberClusterUID is the UID of the MemberCluster with which this member joined. A tombstone of an earlier one of the same name
+	// is not followed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	MemberClusterUID string `json:"memberClusterUID,omitempty"`
 	// url is where that hub's apiserver is; empty in mode Push.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
@@ -40,7 +45,8 @@ const (
 
 // MembershipStatus is what the agent knows of the hub.
 type MembershipStatus struct {
-	// epoch is the highest epoch of the hub that was seen. A grant with a lower one neither deletes nor scales in.
+	// epoch is the lowest epoch of the hub that may delete and scale in here: the highest that a row had, or one more after a row
+	// was found to be older than what was applied here, as on a hub that was restored from a backup.
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
 	// boundAt is when the member was bound to the hub.
@@ -114,6 +120,9 @@ type AppliedWorkSpec struct {
 	// rowGeneration is the generation of the row that was applied last.
 	// +optional
 	RowGeneration int64 `json:"rowGeneration,omitempty"`
+	// epoch is the hub's epoch at which that was granted. A row that is older than this line at the same epoch is from a backup.
+	// +optional
+	Epoch int64 `json:"epoch,omitempty"`
 }
 
 // LedgerRow names a row.
@@ -126,6 +135,9 @@ type LedgerRow struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	UID string `json:"uid"`
+	// createdAt is when the row was created, by the hub's clock.
+	// +optional
+	CreatedAt *metav1.Time `json:"createdAt,omitempty"`
 }
 
 // LedgerObject names an object in this cluster.

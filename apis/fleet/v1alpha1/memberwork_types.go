@@ -43,6 +43,8 @@ const (
 	ReasonForbidden = "Forbidden"
 	// ReasonEpochRegression: the hub's epoch is lower than one the member has seen (a restored hub).
 	ReasonEpochRegression = "EpochRegression"
+	// ReasonDeletionsPaused: many rows were deleted, and not by the hub.
+	ReasonDeletionsPaused = "DeletionsPaused"
 	// ReasonNonsense: the counts that the member reported are impossible and were cut to possible ones.
 	ReasonNonsense = "NonsenseCounts"
 )
@@ -68,6 +70,11 @@ type MemberWorkSpec struct {
 	// +optional
 	// +kubebuilder:default=Delete
 	DeletionPolicy LeavePolicy `json:"deletionPolicy,omitempty"`
+	// withdrawn is set by the hub before it deletes the row. A row that is deleted without it was deleted by somebody else: the
+	// agent follows at most ten such deletions, or 5 % of what it has applied, within a minute, and blocks the rest until this
+	// is true.
+	// +optional
+	Withdrawn bool `json:"withdrawn,omitempty"`
 }
 
 // WorkSource names an object on the hub.

@@ -5,6 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Names on the hub.
@@ -28,8 +31,28 @@ const (
 // Namespace is the hub's namespace for a member's rows.
 func Namespace(cluster string) string { return "fleet-" + cluster }
 
-// User is the name that a pull member's certificate carries (CN).
-func User(cluster string) string { return "kruise:member:" + cluster }
+// UserPrefix begins the names of all pull members' users.
+const UserPrefix = "kruise:member:"
+
+// User is the name that a pull member's certificate carries (CN), at most 64 characters long. uid is that of the MemberCluster, so
+// that a certificate of an earlier one of the same name has no rights.
+func User(cluster string, uid types.UID) string { return UserPrefix + cluster + ":" + incarnation(uid) }
+
+// incarnation distinguishes MemberClusters that have had the same name: the first 8 characters of the UID.
+func incarnation(uid types.UID) string { return string(uid[:min(len(uid), 8)]) }
+
+// ParseUser returns the cluster of a pull member's user, and whether the name has the form that User returns.
+func ParseUser(user string) (cluster string, ok bool) {
+	rest, ok := strings.CutPrefix(user, UserPrefix)
+	if !ok {
+		return "", false
+	}
+	cluster, incarnation, ok := strings.Cut(rest, ":")
+	if !ok || len(validation.IsDNS1123Label(cluster)) > 0 || len(validation.IsDNS1123Label(incarnation)) > 0 {
+		return "", false
+	}
+	return cluster, true
+}
 
 // Group is the group that all pull members' certificates carry (O), besides the member's own, which is like its User.
 const Group = "kruise:members"

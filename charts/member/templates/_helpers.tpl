@@ -18,6 +18,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ include "labels" . | replace (include "selector" .) (printf "%s-test" (include "selector" .)) }}
 {{- end }}
 
+{{/* The reference of an image: (list root image). A digest counts more than a tag. */}}
+{{- define "image" -}}
+{{- $root := index . 0 }}{{ $image := index . 1 -}}
+{{ $image.repository }}{{ if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default $root.Chart.AppVersion }}{{ end }}
+{{- end }}
+
 {{/* How the apiserver reaches a path of the webhook server: (list root path). The manager adds the CA bundle. */}}
 {{- define "clientConfig" -}}
 {{- $root := index . 0 }}{{ $path := index . 1 }}

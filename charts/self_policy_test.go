@@ -1,0 +1,214 @@
+//go:build integration
+
+package charts_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/testkit/lab"
+)
+
+// policed returns a client for each user, in a cluster with the policies of a chart and all rights for everybody, so that only the
+// policies restrict them.
+func policed(t *testing.T, chart string, args ...string) (as func(user string) client.Client) {
+	t.Helper()
+	cfg, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()
+	require.NoError(t, err)
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, appsv1beta1.AddToScheme} {
+		require.NoError(t, add(scheme))
+	}
+	as = func(user string) client.Client {
+		cfg := rest.CopyConfig(cfg)
+		cfg.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:masters"}}
+		c, err := client.New(cfg, client.Options{Scheme: scheme})
+		require.NoError(t, err)
+		return c
+	}
+	admin := as("admin")
+	text := render(t, chart, args...)
+	for _, crd := range decode[apiextensionsv1.CustomResourceDefinition](t, text, "CustomResourceDefinition") {
+		require.NoError(t, admin.Create(t.Context(), &crd))
+	}
+	for _, w := range decode[admissionv1.ValidatingWebhookConfiguration](t, text, "ValidatingWebhookConfiguration") {
+		for i := range w.Webhooks { // Nobody answers here.
+			w.Webhooks[i].FailurePolicy = new(admissionv1.Ignore)
+			w.Webhooks[i].TimeoutSeconds = new(int32(1))
+		}
+		require.NoError(t, admin.Create(t.Context(), &w))
+	}
+	for _, p := range decode[admissionv1.ValidatingAdmissionPolicy](t, text, "ValidatingAdmissionPolicy") {
+		require.NoError(t, admin.Create(t.Context(), &p))
+	}
+	for _, b := range decode[admissionv1.ValidatingAdmissionPolicyBinding](t, text, "ValidatingAdmissionPolicyBinding") {
+		require.NoError(t, admin.Create(t.Context(), &b))
+	}
+	return as
+}
+
+func TestIntegrationAttack08ManagersChangeOnlyTheirCallee(t *testing.T) {
+	t.Parallel()
+	for chart, crdName := range map[string]string{"hub": "memberclusters.fleet.kruise.io", "member": "clonesets.apps.kruise.io"} {
+		t.Run(chart, func(t *testing.T) {
+			t.Parallel()
+			as := policed(t, chart)
+			name := "flotilla-" + chart
+			admin, manager := as("admin"), as("system:serviceaccount:"+namespace+":"+name)
+			config := &admissionv1.ValidatingWebhookConfiguration{}
+			require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Name: name}, config))
+			crd := &apiextensionsv1.CustomResourceDefinition{}
+			require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Name: crdName}, crd))
+			webhooks := func(edit func(*admissionv1.ValidatingWebhook)) func(client.Client) error {
+				next := config.DeepCopy()
+				edit(&next.Webhooks[0])
+				return func(c client.Client) error {
+					return c.Patch(t.Context(), next.DeepCopy(), client.MergeFrom(config), client.DryRunAll)
+				}
+			}
+			definition := func(edit func(*apiextensionsv1.CustomResourceDefinition)) func(client.Client) error {
+				next := crd.DeepCopy()
+				next.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
+					Strategy: apiextensionsv1.WebhookConverter,
+					Webhook: &apiextensionsv1.WebhookConversion{
+						ConversionReviewVersions: []string{"v1"},
+						ClientConfig: &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{
+							Namespace: namespace, Name: name, Path: new("/convert"), Port: new(int32(443)),
+						}},
+					},
+				}
+				edit(next)
+				return func(c client.Client) error {
+					return c.Patch(t.Context(), next.DeepCopy(), client.MergeFrom(crd), client.DryRunAll)
+				}
+			}
+			create := func(o client.Object) func(client.Client) error {
+				return func(c client.Client) error {
+					return c.Create(t.Context(), o.DeepCopyObject().(client.Object), client.DryRunAll)
+				}
+			}
+			secret := func(kind corev1.SecretType) *corev1.Secret {
+				return &corev1.Secret{
+					ObjectMeta: metav1.ObjectMeta{
+						Namespace: "default", Name: "s", Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"},
+					},
+					Type: kind, Data: map[string][]byte{corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}},
+				}
+			}
+			everything := webhooks(func(w *admissionv1.ValidatingWebhook) {
+				w.Rules[0].APIGroups, w.Rules[0].APIVersions, w.Rules[0].Resources = []string{"*"}, []string{"*"}, []string{"*"}
+			})
+			require.Eventually(t, func() bool { return everything(manager) != nil }, 30*time.Second, 100*time.Millisecond, "the policy takes effect")
+			another := config.DeepCopy()
+			another.ObjectMeta = metav1.ObjectMeta{Name: "another"}
+			for _, tc := range []struct {
+				name string
+				do   func(client.Client) error
+				want string // expected in the refusal; empty: allowed
+			}{
+				{"its CA bundle", webhooks(func(w *admissionv1.ValidatingWebhook) { w.ClientConfig.CABundle = bundle }), ""},
+				{"rules for everything", everything, "only clientConfig"},
+				{"another selector", webhooks(func(w *admissionv1.ValidatingWebhook) {
+					w.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+				}), "only clientConfig"},
+				{"another failure policy", webhooks(func(w *admissionv1.ValidatingWebhook) { w.FailurePolicy = new(admissionv1.Fail) }), "only clientConfig"},
+				{"another name", webhooks(func(w *admissionv1.ValidatingWebhook) { w.Name = "x.kb.io" }), "only clientConfig"},
+				{"an address of its own choice", webhooks(func(w *admissionv1.ValidatingWebhook) {
+					w.ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://192.0.2.1/x")}
+				}), "only itself called"},
+				{"another Service", webhooks(func(w *admissionv1.ValidatingWebhook) { w.ClientConfig.Service.Namespace = "default" }), "only itself called"},
+				{"a further configuration", create(another), "creates no webhook configuration"},
+				{"the conversion of its CRD", definition(func(*apiextensionsv1.CustomResourceDefinition) {}), ""},
+				{"a conversion by another Service", definition(func(c *apiextensionsv1.CustomResourceDefinition) {
+					c.Spec.Conversion.Webhook.ClientConfig.Service.Name = "x"
+				}), "only itself called"},
+				{"the schema of its CRD", definition(func(c *apiextensionsv1.CustomResourceDefinition) {
+					c.Spec.Versions[0].Schema.OpenAPIV3Schema.Description = "another one"
+				}), "only the conversion"},
+				{"a Secret with a certificate", create(secret(corev1.SecretTypeTLS)), ""},
+				{"a Secret for which Kubernetes makes a token", create(secret(corev1.SecretTypeServiceAccountToken)), "token of an account"},
+			} {
+				t.Run(tc.name, func(t *testing.T) {
+					t.Parallel()
+					require.NoError(t, tc.do(admin), "other users are not restricted")
+					if err := tc.do(manager); tc.want != "" {
+						require.ErrorContains(t, err, tc.want)
+					} else {
+						require.NoError(t, err)
+					}
+				})
+			}
+		})
+	}
+}
+
+// bundle is an empty CA bundle that the apiserver accepts.
+var bundle = []byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n")
+
+func TestIntegrationAttack03MemberHasAVetoOnNamespaces(t *testing.T) {
+	t.Parallel()
+	as := policed(t, "member", "--set=agent.push=true", "--set=hub.allowedNamespaces={shop,kube-system}")
+	admin, agent := as("admin"), as("system:serviceaccount:"+namespace+":flotilla-agent")
+	for _, name := range []string{"shop", "bank", namespace} {
+		require.NoError(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	}
+	slice := func(namespace string) *appsv1beta1.UnitedDeployment {
+		labels := map[string]string{"app": "web"}
+		return &appsv1beta1.UnitedDeployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", Annotations: map[string]string{keys.FleetRowUID: "row"}},
+			Spec: appsv1beta1.UnitedDeploymentSpec{
+				Replicas: new(int32(3)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Topology: appsv1beta1.Topology{Subsets: []appsv1beta1.Subset{{Name: "a"}}},
+				Template: appsv1beta1.SubsetTemplate{CloneSetTemplate: &appsv1beta1.CloneSetTemplateSpec{
+					ObjectMeta: metav1.ObjectMeta{Labels: labels},
+					Spec: appsv1beta1.CloneSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+						ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app:1"}}},
+					}},
+				}},
+			},
+		}
+	}
+	create := func(c client.Client, o *appsv1beta1.UnitedDeployment) error {
+		return c.Create(t.Context(), o, client.DryRunAll)
+	}
+	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.NoError(c, create(agent, slice("shop"))) }, 30*time.Second, 100*time.Millisecond, "the kind is served")
+	require.Eventually(t, func() bool { return create(agent, slice("bank")) != nil }, 30*time.Second, 100*time.Millisecond, "the policy takes effect")
+	require.NoError(t, create(agent, slice("shop")))
+	require.ErrorContains(t, create(agent, slice("bank")), "add it to hub.allowedNamespaces")
+	require.ErrorContains(t, create(agent, slice("kube-system")), "hub.deniedNamespaces", "a denial counts more than a permission")
+	require.ErrorContains(t, create(agent, slice(namespace)), "hub.deniedNamespaces", "the release's own namespace is always denied")
+	require.ErrorContains(t, create(admin, slice("bank")), "add it", "whatever account a hub uses, by the annotation of what it places")
+	unmarked := slice("bank")
+	unmarked.Annotations = nil
+	require.ErrorContains(t, create(agent, unmarked), "add it", "the agent's account can't leave the annotation out")
+
+	placed := slice("bank")
+	placed.Annotations = nil
+	require.NoError(t, admin.Create(t.Context(), placed), "what users of the cluster make is not the hub's")
+	change := func(edit func(*appsv1beta1.UnitedDeployment)) error {
+		next := placed.DeepCopy()
+		next.Annotations = map[string]string{keys.FleetRowUID: "row"}
+		edit(next)
+		return agent.Patch(t.Context(), next, client.MergeFrom(placed), client.DryRunAll)
+	}
+	require.NoError(t, change(func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = new(int32(1)) }), "what is there can be moved away")
+	require.NoError(t, change(func(ud *appsv1beta1.UnitedDeployment) { ud.Finalizers = []string{"example.com/x"} }))
+	require.Error(t, change(func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = new(int32(4)) }))
+	require.Error(t, change(func(ud *appsv1beta1.UnitedDeployment) {
+		ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:2"
+	}))
+	require.NoError(t, agent.Delete(t.Context(), placed, client.DryRunAll))
+}

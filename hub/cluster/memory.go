@@ -1,0 +1,118 @@
+package cluster
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// A member whose reports have changed more than unsteadyChanges times within unsteadyWindow is not believed until they have stayed
+// the same for unsteadyWindow. Otherwise one member could make the hub plan the whole fleet again and again.
+const (
+	unsteadyChanges = 6
+	unsteadyWindow  = 10 * time.Minute
+)
+
+// serialsKept is how many certificates of a member are remembered. With the shortest lifetime they are those of two hours.
+const serialsKept = 16
+
+// history is what follows from earlier observations of a MemberCluster.
+type history struct {
+	// leavingFor is how long it has been leaving. It is measured by this process: the deletion timestamp is of the apiserver's
+	// clock. So a restart of the hub starts over.
+	leavingFor time.Duration
+	// unsteadyFor is for how much longer its member is not believed because its reports changed too often; 0 if it is.
+	unsteadyFor time.Duration
+	// twice: the member reports a certificate that it had replaced by another one.
+	twice bool
+}
+
+// memory holds what this process remembers of MemberClusters, by name. It may be used concurrently.
+type memory struct {
+	mu sync.Mutex
+	by map[string]*remembered
+}
+
+type remembered struct {
+	uid     types.UID
+	leaving time.Time
+	well    bool
+	changes []time.Time
+	held    time.Time // until when the member is not believed
+	serials []string  // the latest is the last
+}
+
+func newMemory() *memory { return &memory{by: map[string]*remembered{}} }
+
+// observe takes the present state of a MemberCluster, and returns what follows from it and from former ones.
+func (m *memory) observe(mc *fleetv1alpha1.MemberCluster, now time.Time) history {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.by[mc.Name]
+	if r == nil || r.uid != mc.UID {
+		r = &remembered{uid: mc.UID, well: reportsWell(mc)}
+		m.by[mc.Name] = r
+	}
+	var h history
+	if !mc.DeletionTimestamp.IsZero() {
+		if r.leaving.IsZero() {
+			r.leaving = now
+		}
+		h.leavingFor = now.Sub(r.leaving)
+	}
+	if well := reportsWell(mc); well != r.well {
+		r.well = well
+		r.changed(now)
+	}
+	h.unsteadyFor = max(r.held.Sub(now), 0)
+	if mc.Status.Credential != nil {
+		h.twice = r.reports(mc.Status.Credential.Serial)
+	}
+	return h
+}
+
+// forget drops a MemberCluster that is gone.
+func (m *memory) forget(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.by, name)
+}
+
+// changed counts a change of the member's reports.
+func (r *remembered) changed(now time.Time) {
+	r.changes = append(slices.DeleteFunc(r.changes, func(t time.Time) bool { return now.Sub(t) > unsteadyWindow }), now)
+	if len(r.changes) > unsteadyChanges {
+		r.changes = r.changes[1:]
+		r.held = now.Add(unsteadyWindow)
+	}
+}
+
+// reports takes the serial of the certificate that the member reports, and returns whether it reported that one before, and another
+// one since. An agent that has renewed its certificate uses no older one, so two of them use credentials of the cluster.
+func (r *remembered) reports(serial string) bool {
+	at := slices.Index(r.serials, serial)
+	if serial == "" || at >= 0 && at == len(r.serials)-1 {
+		return false
+	}
+	if at >= 0 {
+		r.serials = slices.Delete(r.serials, at, at+1)
+	}
+	r.serials = append(r.serials, serial)
+	r.serials = r.serials[max(len(r.serials)-serialsKept, 0):]
+	return at >= 0
+}
+
+// reportsWell reports whether the member itself says that it may be used. The hub's own findings, such as its Lease, have their own
+// hysteresis.
+func reportsWell(mc *fleetv1alpha1.MemberCluster) bool {
+	healthy := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionAPIHealthy)
+	return report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub) &&
+		(healthy == nil || healthy.Status != metav1.ConditionFalse) &&
+		(mc.Spec.Identity == nil || mc.Status.ClusterUID == "" || mc.Status.ClusterUID == mc.Spec.Identity.ClusterUID)
+}

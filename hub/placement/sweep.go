@@ -1,0 +1,179 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/pkg/event"
+)
+
+const (
+	// sweepAfter is how long a row without a source is kept, so that an administrator can save what runs.
+	sweepAfter = 10 * time.Minute
+	// sweepAgain is how soon a withdrawal is tried again that the breaker has paused. No watch reports that it may continue.
+	sweepAgain = time.Minute
+)
+
+// EventSourceGone is the reason of the event on a row whose source is gone.
+const EventSourceGone = "SourceGone"
+
+// Sweeper withdraws the rows of objects of one kind that are gone without having withdrawn them, because somebody removed their
+// finalizer: what the rows ask for would run on, and nobody would see it. It reports such a row first, and withdraws it
+// later, through the breaker. Without the object's namespace, what runs in the member is kept, as by Withdraw.
+type Sweeper struct {
+	// Client writes, and reads from the cache. Live reads from the apiserver.
+	Client client.Client
+	Live   client.Reader
+	Rows   *row.Store
+	Events event.Recorder
+	// Clock is the real clock outside tests.
+	Clock clock.PassiveClock
+	// Kind is the kind of the objects, and New returns an empty one.
+	Kind string
+	New  func() client.Object
+
+	mu sync.Mutex
+	// gone is since when rows have been without a source. A restart starts over.
+	gone map[types.UID]time.Time
+}
+
+// Setup starts the controller in mgr.
+func (s *Sweeper) Setup(mgr ctrl.Manager) error {
+	deleted := predicate.Funcs{
+		CreateFunc: func(ctrlevent.CreateEvent) bool { return false },
+		UpdateFunc: func(ctrlevent.UpdateEvent) bool { return false },
+	}
+	err := ctrl.NewControllerManagedBy(mgr).Named("sweep-"+s.Kind).
+		For(&fleetv1alpha1.MemberWork{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(s.New(), handler.EnqueueRequestsFromMapFunc(s.rowsOf), builder.WithPredicates(deleted)).
+		Complete(s)
+	if err != nil {
+		return fmt.Errorf("set up the sweep of rows: %w", err)
+	}
+	return nil
+}
+
+// rowsOf enqueues the rows of an object.
+func (s *Sweeper) rowsOf(ctx context.Context, o client.Object) []reconcile.Request {
+	rows := &fleetv1alpha1.MemberWorkList{}
+	err := s.Client.List(ctx, rows, client.MatchingLabels{keys.FleetSourceUID: string(o.GetUID())}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Could not enqueue the rows of an object that is gone")
+		return nil
+	}
+	out := make([]reconcile.Request, 0, len(rows.Items))
+	for i := range rows.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&rows.Items[i])})
+	}
+	return out
+}
+
+// Reconcile reconciles one row.
+func (s *Sweeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	live := &fleetv1alpha1.MemberWork{}
+	if err := s.Client.Get(ctx, req.NamespacedName, live); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if live.Spec.Source.Kind != s.Kind {
+		return ctrl.Result{}, nil
+	}
+	gone := live.DeletionTimestamp.IsZero()
+	if gone {
+		var err error
+		if gone, err = s.sourceGone(ctx, live.Spec.Source); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	if !gone {
+		s.forget(live.UID)
+		return ctrl.Result{}, nil
+	}
+	left, first := s.since(live.UID)
+	if first {
+		source := live.Spec.Source
+		ctrl.LoggerFrom(ctx).Info("Found a row without its source", "row", req, "kind", source.Kind, "namespace", source.Namespace, "name", source.Name)
+		s.Events.Record(live, event.Warning(EventSourceGone, "Sweep",
+			"%s %s/%s is gone and has left this row behind. It is withdrawn in %s. To keep what runs in the cluster, set deletionPolicy of the row to Orphan.",
+			source.Kind, source.Namespace, source.Name, left))
+	}
+	if left > 0 {
+		return ctrl.Result{RequeueAfter: left}, nil
+	}
+	return s.withdraw(ctx, live)
+}
+
+// withdraw withdraws a row by its own policy, or with Orphan if the namespace of its source is gone too.
+func (s *Sweeper) withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork) (ctrl.Result, error) {
+	policy, namespace := live.Spec.DeletionPolicy, &corev1.Namespace{}
+	err := s.Live.Get(ctx, client.ObjectKey{Name: live.Spec.Source.Namespace}, namespace)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && !namespace.DeletionTimestamp.IsZero():
+		policy = fleetv1alpha1.LeaveOrphan
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("get namespace %s: %w", live.Spec.Source.Namespace, err)
+	}
+	switch err := s.Rows.Withdraw(ctx, live, policy); {
+	case errors.Is(err, row.ErrPaused):
+		return ctrl.Result{RequeueAfter: sweepAgain}, nil
+	case apierrors.IsConflict(err):
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	default:
+		return ctrl.Result{}, err
+	}
+}
+
+// sourceGone reports whether the object that a row is a part of does not exist. The cache proves that it does, but not that it
+// does not.
+func (s *Sweeper) sourceGone(ctx context.Context, source fleetv1alpha1.WorkSource) (bool, error) {
+	for _, reader := range []client.Reader{s.Client, s.Live} {
+		o := s.New()
+		err := reader.Get(ctx, client.ObjectKey{Namespace: source.Namespace, Name: source.Name}, o)
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("get %s %s/%s: %w", source.Kind, source.Namespace, source.Name, err)
+		}
+		if err == nil && string(o.GetUID()) == source.UID {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// since returns for how much longer a row is kept, and whether it was found just now.
+func (s *Sweeper) since(uid types.UID) (left time.Duration, first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.Clock.Now()
+	since, known := s.gone[uid]
+	if !known {
+		if s.gone == nil {
+			s.gone = map[types.UID]time.Time{}
+		}
+		s.gone[uid] = now
+		return sweepAfter, true
+	}
+	return max(sweepAfter-now.Sub(since), 0), false
+}
+
+func (s *Sweeper) forget(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.gone, uid)
+}

@@ -1,0 +1,40 @@
+package agent
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestAttack09RowsThatTheHubDidNotWithdrawMeetABrake(t *testing.T) {
+	t.Parallel()
+	row := func(i int) client.ObjectKey { return client.ObjectKey{Namespace: "fleet-east", Name: strconv.Itoa(i)} }
+	b, now := newBrake(), testNow()
+	for i := range brakeFloor {
+		require.True(t, b.pass(row(i), 50, now))
+		require.True(t, b.pass(row(i), 50, now), "a row counts once")
+	}
+	require.False(t, b.pass(row(10), 50, now))
+	now = now.Add(time.Hour)
+	require.False(t, b.pass(row(10), 50, now), "it does not continue after a while by itself")
+	require.False(t, b.pass(row(11), 50, now), "nor for other rows")
+	b.release(row(10))
+	require.False(t, b.pass(row(12), 50, now), "while any is held back")
+	b.release(row(11))
+	b.release(row(12))
+	require.True(t, b.pass(row(13), 50, now))
+
+	large := newBrake()
+	for i := range 50 {
+		require.True(t, large.pass(row(i), 1000, now), "5 %% of 1,000 lines may go")
+	}
+	require.False(t, large.pass(row(50), 1000, now))
+	slow := newBrake()
+	for i := range 100 {
+		now = now.Add(7 * time.Second)
+		require.True(t, slow.pass(row(i), 50, now))
+	}
+}

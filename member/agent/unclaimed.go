@@ -1,0 +1,90 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/link"
+)
+
+// A line of the ledger without a row is unclaimed: the member was restored from a backup that has objects which the hub has
+// withdrawn since, or the hub was, or somebody removed the row by force. The agent counts such lines and reports them. Absence does
+// not prove a withdrawal, so their objects stay until an administrator of the member decides.
+
+// handleUnclaimed returns how many lines of the ledger are unclaimed, after it has withdrawn them if the Membership says so.
+func (b *binder) handleUnclaimed(ctx context.Context, membership *fleetv1alpha1.Membership) (int, error) {
+	lines, err := b.unclaimed(ctx, membership.Spec.Hub.UID)
+	if err != nil {
+		return 0, err
+	}
+	decision, decided := membership.Annotations[link.AnnotationUnclaimed]
+	policy := fleetv1alpha1.LeavePolicy(decision)
+	switch {
+	case decided && policy != fleetv1alpha1.LeaveOrphan && policy != fleetv1alpha1.LeaveDelete:
+		b.link.Events.Record(membership, undecidedEvent(decision))
+	case decided:
+		left := 0
+		for _, line := range lines {
+			gone, err := b.leave.writer.withdrawLine(ctx, line, policy)
+			if err != nil {
+				return len(lines), err
+			}
+			if !gone {
+				left++
+			}
+		}
+		if left > 0 {
+			return left, nil
+		}
+		return 0, b.decided(ctx, membership)
+	}
+	unclaimedObjects.WithLabelValues(b.link.Cluster).Set(float64(len(lines)))
+	if len(lines) > 0 && len(lines) != b.unclaimedLast {
+		b.link.Events.Record(membership, unclaimedEvent(lines))
+	}
+	b.unclaimedLast = len(lines)
+	return len(lines), nil
+}
+
+// unclaimed returns the lines of a hub without a row. Absence from the cache is confirmed by the apiserver.
+func (b *binder) unclaimed(ctx context.Context, hubUID string) ([]*fleetv1alpha1.AppliedWork, error) {
+	lines := b.leave.ledger.of(hubUID)
+	for _, reader := range []client.Reader{b.link.Hub.GetCache(), b.link.Hub.GetAPIReader()} {
+		if len(lines) == 0 {
+			return nil, nil
+		}
+		rows := &fleetv1alpha1.MemberWorkList{}
+		if err := reader.List(ctx, rows, client.InNamespace(b.link.Namespace())); err != nil {
+			return nil, fmt.Errorf("list rows: %w", err)
+		}
+		claimed := make(map[string]bool, len(rows.Items))
+		for i := range rows.Items {
+			claimed[rows.Items[i].Name] = true
+		}
+		var left []*fleetv1alpha1.AppliedWork
+		for _, line := range lines {
+			if !claimed[line.Name] {
+				left = append(left, line)
+			}
+		}
+		lines = left
+	}
+	return lines, nil
+}
+
+// decided removes the decision, so that it does not apply to what is unclaimed later.
+func (b *binder) decided(ctx context.Context, membership *fleetv1alpha1.Membership) error {
+	next := membership.DeepCopy()
+	delete(next.Annotations, link.AnnotationUnclaimed)
+	if err := b.link.Member.GetClient().Update(ctx, next); err != nil {
+		return fmt.Errorf("remove annotation %s of Membership %s: %w", link.AnnotationUnclaimed, membership.Name, err)
+	}
+	unclaimedObjects.WithLabelValues(b.link.Cluster).Set(0)
+	b.unclaimedLast = 0
+	ctrl.LoggerFrom(ctx).Info("Withdrew unclaimed objects", "cluster", b.link.Cluster)
+	return nil
+}

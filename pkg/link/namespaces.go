@@ -1,0 +1,26 @@
+package link
+
+import (
+	"fmt"
+	"slices"
+)
+
+// NamespaceLimits is where a hub may place objects in a member. The zero value limits nothing.
+type NamespaceLimits struct {
+	// Allowed are the only namespaces that it may use; empty for all but those denied.
+	Allowed []string
+	// Denied are namespaces that it may not use, even if they are allowed.
+	Denied []string
+}
+
+// Refuses returns why nothing may be placed in a namespace, or "".
+func (l NamespaceLimits) Refuses(namespace string) string {
+	switch {
+	case slices.Contains(l.Denied, namespace):
+		return fmt.Sprintf("this cluster takes nothing of a hub in namespace %q: it is in hub.deniedNamespaces of its chart flotilla-member", namespace)
+	case len(l.Allowed) > 0 && !slices.Contains(l.Allowed, namespace):
+		return fmt.Sprintf("this cluster takes nothing of a hub in namespace %q: add it to hub.allowedNamespaces of its chart flotilla-member", namespace)
+	default:
+		return ""
+	}
+}
