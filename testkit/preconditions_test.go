@@ -1,0 +1,183 @@
+package testkit_test
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/printer"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// How a write makes sure that it changes what was observed and nothing else.
+const (
+	byUID     = "the UID"
+	byVersion = "the resourceVersion of what was read"
+	whatever  = "none: " // and why
+)
+
+// writes are all writes of the product to an apiserver, but creations: where they are, and their precondition.
+var writes = map[string]string{
+	"cmd/kubectl-kruise/change.go write: Patch":                 byVersion,
+	"cmd/kubectl-kruise/cluster_accept.go acceptCommand: Patch": byUID,
+	"cmd/kubectl-kruise/cluster_token.go mint: Delete":          byUID,
+	"cmd/kubectl-kruise/migrate.go resize: Update":              byVersion,
+	"cmd/kubectl-kruise/scale.go scale: Update":                 byVersion,
+
+	"hub/cluster/apply.go admit: Patch":                byVersion,
+	"hub/cluster/apply.go drop: Delete":                byUID,
+	"hub/cluster/apply.go ensure: Apply":               whatever + "an object that somebody has made in its place must have the same content; the hub's policy restricts the names",
+	"hub/cluster/apply.go forget: Patch":               byVersion,
+	"hub/cluster/apply.go release: Delete":             byUID,
+	"hub/cluster/apply.go release: Patch":              byVersion,
+	"hub/cluster/approver.go answer: Update":           byVersion,
+	"hub/cluster/approver.go bind: Patch":              byVersion,
+	"hub/cluster/beat.go renew: Apply":                 whatever + "it renews the hub's own Lease, whoever has made it",
+	"hub/cluster/controller.go writeStatus: Apply":     byUID,
+	"hub/cluster/tombstone.go finish: Delete":          byUID,
+	"hub/placement/client.go finalizer: Patch":         byVersion,
+	"hub/row/breaker.go pause: Patch":                  byVersion,
+	"hub/row/cleaner.go Reconcile: Patch":              byVersion,
+	"hub/row/cleaner.go collect: Delete":               byUID,
+	"hub/row/store.go Put: Update":                     byVersion,
+	"hub/row/store.go Withdraw: Delete":                byUID,
+	"hub/row/store.go Withdraw: Update":                byVersion,
+	"hub/uniteddeployment/controller.go report: Apply": byUID,
+
+	"member/agent/apply.go orphan: Patch":                       byUID,
+	"member/agent/apply.go put: Apply":                          byUID + ", but for a creation: one that another client makes at the same moment is refused if the two differ",
+	"member/agent/apply.go remove: Delete":                      byUID,
+	"member/agent/binding.go bind: Update":                      byVersion,
+	"member/agent/binding.go raise: Patch":                      byVersion,
+	"member/agent/binding.go report: Apply":                     byUID,
+	"member/agent/contact.go writeConditions: Patch":            byVersion,
+	"member/agent/controller.go write: Apply":                   byUID,
+	"member/agent/credential.go Forget: Delete":                 byUID,
+	"member/agent/credential.go store: Update":                  byVersion,
+	"member/agent/heartbeat.go renew: Patch":                    whatever + "it renews the Lease of this member, also if the hub has made it again; a read before each renewal would double its requests",
+	"member/agent/join.go sign: Delete":                         byUID,
+	"member/agent/leave.go drop: Delete":                        byUID,
+	"member/agent/ledger.go drop: Delete":                       byUID,
+	"member/agent/ledger.go put: Update":                        byVersion,
+	"member/agent/unclaimed.go decided: Update":                 byVersion,
+	"member/node/env/apply.go write: Patch":                     byUID,
+	"member/workload/cloneset/apply.go truncate: Patch":         byVersion,
+	"member/workload/uniteddeployment/apply.go delete: Delete":  byUID,
+	"member/workload/uniteddeployment/apply.go writeOne: Patch": byVersion,
+
+	"pkg/cert/apply.go patch: Patch":          byVersion,
+	"pkg/cert/apply.go take: Update":          byVersion,
+	"pkg/leader/leader.go Update: Update":     byVersion,
+	"pkg/nodelease/lease.go Renew: Update":    byVersion,
+	"pkg/podcontrol/writer.go Delete: Delete": byUID,
+	"pkg/podcontrol/writer.go patch: Patch":   byVersion,
+	"pkg/report/report.go Write: Patch":       byVersion,
+	"pkg/revision/history.go Write: Patch":    byVersion,
+}
+
+// TestAttack21WritesHaveAPrecondition holds the table to the code: a write that is new needs a line, and a Delete must name
+// preconditions where it is.
+func TestAttack21WritesHaveAPrecondition(t *testing.T) {
+	t.Parallel()
+	found := map[string]bool{}
+	files := token.NewFileSet()
+	for _, folder := range []string{"cmd", "hub", "member", "pkg"} {
+		require.NoError(t, filepath.WalkDir(filepath.Join("..", folder), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			for _, f := range functions(file) {
+				body := text(t, files, f.Body)
+				ast.Inspect(f.Body, func(n ast.Node) bool {
+					verb, ours := write(n)
+					if !ours {
+						return true
+					}
+					where := filepath.ToSlash(strings.TrimPrefix(path, "../")) + " " + f.Name.Name + ": " + verb
+					found[where] = true
+					if verb == "Delete" {
+						require.Contains(t, body, "client.Preconditions{UID: ", where)
+					}
+					if verb == "Patch" && strings.Contains(body, "client.MergeFrom(") {
+						require.Failf(t, "a merge patch without a precondition", "%s", where)
+					}
+					return true
+				})
+			}
+			return nil
+		}))
+	}
+	require.Equal(t, slices.Sorted(maps.Keys(writes)), slices.Sorted(maps.Keys(found)))
+	for where, how := range writes {
+		require.True(t, strings.HasPrefix(how, byUID) || how == byVersion || strings.HasPrefix(how, whatever) && len(how) > 40, where)
+	}
+}
+
+// functions are the functions and methods of a file.
+func functions(file *ast.File) []*ast.FuncDecl {
+	var out []*ast.FuncDecl
+	for _, d := range file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// write returns the verb of a call that may write to an apiserver: a method of a client, with a context and an object.
+func write(n ast.Node) (verb string, ok bool) {
+	call, ok := n.(*ast.CallExpr)
+	if !ok || len(call.Args) < 2 {
+		return "", false
+	}
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || !slices.Contains([]string{"Delete", "DeleteAllOf", "Patch", "Apply", "Update"}, method.Sel.Name) {
+		return "", false
+	}
+	switch ctx := call.Args[0].(type) {
+	case *ast.Ident:
+		if ctx.Name != "ctx" {
+			return "", false
+		}
+	case *ast.CallExpr: // cmd.Context()
+		if last(ctx.Fun) != "Context" {
+			return "", false
+		}
+	default:
+		return "", false
+	}
+	receiver, ok := method.X.(*ast.Ident)
+	switch {
+	case ok && slices.Contains([]string{"applier", "r", "h"}, receiver.Name): // steps of a controller, and event handlers
+		return "", false
+	case !ok && strings.HasSuffix(last(method.X), "Writer"): // podcontrol's, which is in the table itself
+		return "", false
+	}
+	return method.Sel.Name, true
+}
+
+// last is the name of the last selector of an expression.
+func last(e ast.Expr) string {
+	if s, ok := e.(*ast.SelectorExpr); ok {
+		return s.Sel.Name
+	}
+	return ""
+}
+
+func text(t *testing.T, files *token.FileSet, n ast.Node) string {
+	t.Helper()
+	var out bytes.Buffer
+	require.NoError(t, printer.Fprint(&out, files, n))
+	return out.String()
+}
