@@ -158,7 +158,7 @@ func TestIntegrationAttack08ManagersChangeOnlyTheirCallee(t *testing.T) {
 // bundle is an empty CA bundle that the apiserver accepts.
 var bundle = []byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n")
 
-func TestIntegrationAttack03MemberHasAVetoOnNamespaces(t *testing.T) {
+func TestIntegrationAttack03MemberLimitsNamespaces(t *testing.T) {
 	t.Parallel()
 	as := policed(t, "member", "--set=agent.push=true", "--set=hub.allowedNamespaces={shop,kube-system}")
 	admin, agent := as("admin"), as("system:serviceaccount:"+namespace+":flotilla-agent")

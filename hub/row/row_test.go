@@ -251,7 +251,7 @@ func TestFinished(t *testing.T) {
 	require.False(t, finished(row(func(r *fleetv1alpha1.MemberWork) { r.Status.Phase = fleetv1alpha1.WorkDeleting })))
 }
 
-func TestAttack09OneTenantDoesNotUseUpTheBrakeOfAnother(t *testing.T) {
+func TestAttack09OneTenantDoesNotUseUpTheBreakerOfAnother(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}

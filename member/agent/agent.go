@@ -144,7 +144,7 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 		link: a.link, clusterUID: a.clusterUID, binding: a.binding, facts: a.facts, leave: leave, enqueueRows: a.enqueueRows,
 	}
 	worker := &rows{
-		link: a.link, binding: a.binding, ledger: a.ledger, writer: a.writer, watches: a.watches, memory: a.memory, brake: newBrake(),
+		link: a.link, binding: a.binding, ledger: a.ledger, writer: a.writer, watches: a.watches, memory: a.memory, breaker: newBreaker(),
 		distrust: binder.distrust, unclaimed: trigger.fire,
 	}
 	bindingController, err := a.controller(ctx, "binding", 1, binder,

@@ -28,7 +28,7 @@ type rows struct {
 	writer  writer
 	watches *watches
 	memory  *memory
-	brake   *brake
+	breaker *breaker
 	// distrust stores that the hub asks for something older than what was applied here.
 	distrust func(ctx context.Context, row *fleetv1alpha1.MemberWork, epoch int64) error
 	// unclaimed tells the binding that a row is gone whose object is still in the ledger.
@@ -180,7 +180,7 @@ func allCounts(c fleetv1alpha1.WorkCounts) map[string]any {
 func (r *rows) forget(key client.ObjectKey) {
 	countPhase(r.link.Cluster, r.memory.drop(key), "")
 	r.watches.forget(key)
-	r.brake.release(key)
+	r.breaker.release(key)
 	if r.ledger.get(key.Name) != nil {
 		r.unclaimed()
 	}

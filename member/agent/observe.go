@@ -29,7 +29,7 @@ func (r *rows) observe(ctx context.Context, key client.ObjectKey, fresh bool) (o
 		return observed{}, fmt.Errorf("get row %s: %w", key, err)
 	}
 	o := observed{
-		row: row, permission: r.binding.permission(), veto: r.link.Namespaces, line: r.ledger.get(row.Name), fresh: fresh,
+		row: row, permission: r.binding.permission(), limits: r.link.Namespaces, line: r.ledger.get(row.Name), fresh: fresh,
 	}
 	o.contention = r.memory.get(row).contention
 	if !o.permission.act {
@@ -63,10 +63,10 @@ func (r *rows) heldBack(o observed) bool {
 	key := client.ObjectKeyFromObject(o.row)
 	deletes := !o.row.DeletionTimestamp.IsZero() && o.row.Spec.DeletionPolicy != fleetv1alpha1.LeaveOrphan && o.live != nil
 	if !deletes || o.row.Spec.Withdrawn || o.permission.leaving {
-		r.brake.release(key)
+		r.breaker.release(key)
 		return false
 	}
-	return !r.brake.pass(key, r.ledger.size(), r.link.Clock.Now())
+	return !r.breaker.pass(key, r.ledger.size(), r.link.Clock.Now())
 }
 
 // object names the object to read: the one that the row asks for, or the one in the ledger.

@@ -101,8 +101,8 @@ func blocked(reason, format string, args ...any) *problem {
 type observed struct {
 	row        *fleetv1alpha1.MemberWork
 	permission permission
-	// veto is what the member's own administrator allows.
-	veto link.NamespaceLimits
+	// limits is what the member's own administrator allows.
+	limits link.NamespaceLimits
 	// want is the object that the row asks for; nil if the row is withdrawn, or can't be rendered (refused says why).
 	want    *rendered
 	refused *problem
@@ -302,7 +302,7 @@ func allowed(o observed) *problem {
 				"the row asks for %s, but was applied as %s %s/%s: the kind and name of a row's object can't change", describe(is), was.Kind, was.Namespace, was.Name)
 		}
 	}
-	why := o.veto.Refuses(ns)
+	why := o.limits.Refuses(ns)
 	if why == "" && len(o.permission.namespaces) > 0 && !slices.Contains(o.permission.namespaces, ns) {
 		why = fmt.Sprintf("namespace %q is not in spec.limits.allowedNamespaces of this cluster's MemberCluster", ns)
 	}

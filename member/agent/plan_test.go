@@ -190,18 +190,18 @@ func TestPlan(t *testing.T) {
 		},
 		{
 			name: "a namespace that the member's administrator denies blocks a new object",
-			in:   func(_ *testing.T, s *scene) { s.veto.Denied, s.live, s.line = []string{"shop"}, nil, nil },
+			in:   func(_ *testing.T, s *scene) { s.limits.Denied, s.live, s.line = []string{"shop"}, nil, nil },
 			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonNamespaceNotAllowed, recheck: recheckBlocked},
 		},
 		{
 			name: "and one that is not among those allowed",
-			in:   func(_ *testing.T, s *scene) { s.veto.Allowed, s.live, s.line = []string{"other"}, nil, nil },
+			in:   func(_ *testing.T, s *scene) { s.limits.Allowed, s.live, s.line = []string{"other"}, nil, nil },
 			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonNamespaceNotAllowed, recheck: recheckBlocked},
 		},
 		{
 			name: "a namespace that is allowed and not denied does not",
 			in: func(_ *testing.T, s *scene) {
-				s.veto.Allowed, s.veto.Denied, s.live, s.line = []string{"shop"}, []string{"x"}, nil, nil
+				s.limits.Allowed, s.limits.Denied, s.live, s.line = []string{"shop"}, []string{"x"}, nil, nil
 			},
 			want: expect{act: actApply, ledger: true},
 		},

@@ -9,11 +9,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestAttack09RowsThatTheHubDidNotWithdrawMeetABrake(t *testing.T) {
+func TestAttack09RowsThatTheHubDidNotWithdrawMeetABreaker(t *testing.T) {
 	t.Parallel()
 	row := func(i int) client.ObjectKey { return client.ObjectKey{Namespace: "fleet-east", Name: strconv.Itoa(i)} }
-	b, now := newBrake(), testNow()
-	for i := range brakeFloor {
+	b, now := newBreaker(), testNow()
+	for i := range breakerFloor {
 		require.True(t, b.pass(row(i), 50, now))
 		require.True(t, b.pass(row(i), 50, now), "a row counts once")
 	}
@@ -27,12 +27,12 @@ func TestAttack09RowsThatTheHubDidNotWithdrawMeetABrake(t *testing.T) {
 	b.release(row(12))
 	require.True(t, b.pass(row(13), 50, now))
 
-	large := newBrake()
+	large := newBreaker()
 	for i := range 50 {
 		require.True(t, large.pass(row(i), 1000, now), "5 %% of 1,000 lines may go")
 	}
 	require.False(t, large.pass(row(50), 1000, now))
-	slow := newBrake()
+	slow := newBreaker()
 	for i := range 100 {
 		now = now.Add(7 * time.Second)
 		require.True(t, slow.pass(row(i), 50, now))

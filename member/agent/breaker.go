@@ -8,39 +8,39 @@ import (
 )
 
 const (
-	// brakeWindow is the time over which deletions that the hub did not decide on are counted.
-	brakeWindow = time.Minute
-	// brakeFloor and brakeShare limit them in a window: the floor, or a 20th (5 %) of the ledger.
-	brakeFloor = 10
-	brakeShare = 20
+	// breakerWindow is the time over which deletions that the hub did not decide on are counted.
+	breakerWindow = time.Minute
+	// breakerFloor and breakerShare limit them in a window: the floor, or a 20th (5 %) of the ledger.
+	breakerFloor = 10
+	breakerShare = 20
 )
 
-// brake limits how many rows the agent withdraws that somebody other than the hub deleted, as by a script or with their namespace.
+// breaker limits how many rows the agent withdraws that somebody other than the hub deleted, as by a script or with their namespace.
 // Once it has held one back, it holds all of them, until none is left: an administrator confirms each. It is kept in memory, so a
 // restart may allow another window. It may be used concurrently.
-type brake struct {
+type breaker struct {
 	mu     sync.Mutex
 	passed map[client.ObjectKey]time.Time
 	held   map[client.ObjectKey]bool
 }
 
-func newBrake() *brake {
-	return &brake{passed: map[client.ObjectKey]time.Time{}, held: map[client.ObjectKey]bool{}}
+func newBreaker() *breaker {
+	return &breaker{passed: map[client.ObjectKey]time.Time{}, held: map[client.ObjectKey]bool{}}
 }
 
 // pass reports whether a row may be withdrawn, and counts it, once. ledger is how many lines there are.
-func (b *brake) pass(row client.ObjectKey, ledger int, now time.Time) bool {
+func (b *breaker) pass(row client.ObjectKey, ledger int, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, counted := b.passed[row]; counted {
 		return true
 	}
 	for other, at := range b.passed {
-		if now.Sub(at) >= brakeWindow {
+		if now.Sub(at) >= breakerWindow {
 			delete(b.passed, other)
 		}
 	}
-	if len(b.held) > 0 || len(b.passed) >= max(brakeFloor, ledger/brakeShare) {
+	if len(b.held) > 0 || len(b.passed) >= max(breakerFloor, ledger/breakerShare) {
 		b.held[row] = true
 		return false
 	}
@@ -49,7 +49,7 @@ func (b *brake) pass(row client.ObjectKey, ledger int, now time.Time) bool {
 }
 
 // release forgets a row that was held back: it was confirmed, or is gone.
-func (b *brake) release(row client.ObjectKey) {
+func (b *breaker) release(row client.ObjectKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.held, row)
