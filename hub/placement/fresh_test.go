@@ -3,6 +3,7 @@ package placement
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,13 +21,30 @@ import (
 // reader lists rows: resource versions by UID, at a version of the whole list.
 type reader struct {
 	client.Reader
+	at  string
+	err error
+
+	mu    sync.Mutex
 	rows  map[types.UID]string
-	at    string
-	err   error
 	lists int
 }
 
+// become changes what there is.
+func (r *reader) become(rows map[types.UID]string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rows = rows
+}
+
+func (r *reader) listed() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lists
+}
+
 func (r *reader) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.lists++
 	for uid, version := range r.rows {
 		meta := metav1.ObjectMeta{Name: string(uid), UID: uid, ResourceVersion: version}
@@ -69,19 +87,19 @@ func TestAttack12NewLeaderWaitsForItsCache(t *testing.T) {
 				go func() { ended <- f.WaitForSync(t.Context()) }()
 				if tt.now != nil {
 					synctest.Wait()
-					live.rows = tt.now
+					live.become(tt.now)
 				}
 				clock.RealClock{}.Sleep(5 * time.Second)
 				synctest.Wait()
 				if tt.waits {
 					require.Empty(t, ended)
-					cache.rows = tt.live
+					cache.become(tt.live)
 				}
 				clock.RealClock{}.Sleep(freshRetry)
 				require.NoError(t, <-ended)
-				lists := live.lists
+				lists := live.listed()
 				require.NoError(t, f.WaitForSync(t.Context()))
-				require.Equal(t, lists, live.lists, "it waits once")
+				require.Equal(t, lists, live.listed(), "it waits once")
 			})
 		})
 	}
