@@ -51,8 +51,8 @@ func (r *rows) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 	}
 	now := r.link.Clock.Now()
 	p := plan(o, now)
-	if !o.permission.act || (o.permission.leaving && o.row.DeletionTimestamp.IsZero()) {
-		return ctrl.Result{}, nil
+	if !o.permission.act || o.permission.unstored(o.row.Spec.Grant.Epoch) > 0 || o.permission.leaving && o.row.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil // A change of the binding enqueues all rows.
 	}
 	if p.distrust > 0 {
 		return ctrl.Result{RequeueAfter: time.Second}, client.IgnoreNotFound(r.checkBackup(ctx, o))
