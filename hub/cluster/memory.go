@@ -54,9 +54,9 @@ func newMemory() *memory { return &memory{by: map[string]*remembered{}} }
 func (m *memory) observe(mc *fleetv1alpha1.MemberCluster, now time.Time) history {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.by[mc.Name]
+	r, well := m.by[mc.Name], reportsWell(mc)
 	if r == nil || r.uid != mc.UID {
-		r = &remembered{uid: mc.UID, well: reportsWell(mc)}
+		r = &remembered{uid: mc.UID, well: well}
 		m.by[mc.Name] = r
 	}
 	var h history
@@ -66,7 +66,7 @@ func (m *memory) observe(mc *fleetv1alpha1.MemberCluster, now time.Time) history
 		}
 		h.leavingFor = now.Sub(r.leaving)
 	}
-	if well := reportsWell(mc); well != r.well {
+	if well != r.well {
 		r.well = well
 		r.changed(now)
 	}
@@ -113,6 +113,5 @@ func (r *remembered) reports(serial string) bool {
 func reportsWell(mc *fleetv1alpha1.MemberCluster) bool {
 	healthy := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionAPIHealthy)
 	return report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub) &&
-		(healthy == nil || healthy.Status != metav1.ConditionFalse) &&
-		(mc.Spec.Identity == nil || mc.Status.ClusterUID == "" || mc.Status.ClusterUID == mc.Spec.Identity.ClusterUID)
+		(healthy == nil || healthy.Status != metav1.ConditionFalse) && rightIdentity(mc)
 }

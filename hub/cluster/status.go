@@ -114,7 +114,7 @@ func phase(o observed) fleetv1alpha1.ClusterPhase {
 		return fleetv1alpha1.ClusterUnreachable
 	case o.unsteadyFor > 0:
 		return fleetv1alpha1.ClusterJoining
-	case o.heartbeat == LivenessFresh && ownership != nil && ownership.Status == metav1.ConditionTrue && rightIdentity(o):
+	case o.heartbeat == LivenessFresh && ownership != nil && ownership.Status == metav1.ConditionTrue && rightIdentity(o.mc):
 		return fleetv1alpha1.ClusterReady
 	default:
 		return fleetv1alpha1.ClusterJoining
@@ -127,8 +127,8 @@ func hubSide(o observed) bool {
 }
 
 // rightIdentity reports whether the agent reports the identity that the cluster joined with, or none.
-func rightIdentity(o observed) bool {
-	id, reported := o.mc.Spec.Identity, o.mc.Status.ClusterUID
+func rightIdentity(mc *fleetv1alpha1.MemberCluster) bool {
+	id, reported := mc.Spec.Identity, mc.Status.ClusterUID
 	return id == nil || reported == "" || reported == id.ClusterUID
 }
 
@@ -247,7 +247,7 @@ func readiness(o observed, p planned, a applied, accepted, credential, beat, ver
 		return no(credential.reason, credential.message)
 	case beat.status != metav1.ConditionTrue:
 		return no(beat.reason, beat.message)
-	case !rightIdentity(o):
+	case !rightIdentity(o.mc):
 		return no(ReasonWrongIdentity, "The agent reports another cluster UID than the one that joined under this name")
 	case versions.status == metav1.ConditionFalse:
 		return no(ReasonVersionSkew, versions.message)
