@@ -157,7 +157,7 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 		}),
 		follow(a.link.Hub.GetCache(), &fleetv1alpha1.MemberWork{}, func(o client.Object) []client.ObjectKey {
 			row, ok := o.(*fleetv1alpha1.MemberWork)
-			if !ok || row.Namespace != a.link.Namespace() || a.binding.permission().unstored(row.Spec.Grant.Epoch) == 0 {
+			if !ok || row.Namespace != a.link.Namespace() || !a.binding.permission().unstored(row.Spec.Grant.Epoch) {
 				return nil
 			}
 			return []client.ObjectKey{own}

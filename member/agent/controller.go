@@ -51,7 +51,7 @@ func (r *rows) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 	}
 	now := r.link.Clock.Now()
 	p := plan(o, now)
-	if !o.permission.act || o.permission.unstored(o.row.Spec.Grant.Epoch) > 0 || o.permission.leaving && o.row.DeletionTimestamp.IsZero() {
+	if o.permission.waits(o.row) != "" {
 		return ctrl.Result{}, nil // A change of the binding enqueues all rows.
 	}
 	if p.distrust > 0 {

@@ -45,12 +45,21 @@ type permission struct {
 	namespaces []string
 }
 
-// unstored returns the epoch that a grant has and that this member has not stored yet; 0 if it has.
-func (p permission) unstored(granted int64) int64 {
-	if p.leaving || granted <= p.epoch {
-		return 0
+// unstored reports whether this member has yet to store the epoch of a grant. One that leaves stores none.
+func (p permission) unstored(granted int64) bool { return !p.leaving && granted > p.epoch }
+
+// waits returns why nothing is done for a row, nor reported, until the binding changes; "" if it need not wait.
+func (p permission) waits(row *fleetv1alpha1.MemberWork) string {
+	switch {
+	case !p.act:
+		return "this cluster is not bound to the hub"
+	case p.unstored(row.Spec.Grant.Epoch):
+		return "the epoch of the row is stored first"
+	case p.leaving && row.DeletionTimestamp.IsZero():
+		return "the cluster is leaving"
+	default:
+		return ""
 	}
-	return granted
 }
 
 // regressed reports whether a grant of that epoch (0: none stated) is older than the epoch stored here, as of a hub that was
@@ -164,11 +173,8 @@ func stop(v *problem) planned {
 
 // plan returns the next step for a row.
 func plan(o observed, now time.Time) planned {
-	if !o.permission.act {
-		return nothing("this cluster is not bound to the hub")
-	}
-	if o.permission.unstored(o.row.Spec.Grant.Epoch) > 0 {
-		return nothing("the epoch of the row is stored first")
+	if why := o.permission.waits(o.row); why != "" {
+		return nothing(why)
 	}
 	if epoch := o.fromBackup(); epoch > 0 {
 		p := nothing("the row is older than what was applied here")
@@ -177,9 +183,6 @@ func plan(o observed, now time.Time) planned {
 	}
 	if !o.row.DeletionTimestamp.IsZero() {
 		return planWithdrawal(o)
-	}
-	if o.permission.leaving {
-		return nothing("the cluster is leaving")
 	}
 	if o.refused != nil {
 		return stop(o.refused)
