@@ -16,7 +16,8 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// ErrPaused means that too many rows of a cluster and namespace were withdrawn within a minute, and that an administrator has to allow more.
+// ErrPaused means that too many rows of a cluster and namespace were withdrawn within a minute, and that an administrator has to
+// allow more.
 var ErrPaused = errors.New("withdrawals are paused")
 
 // Store writes rows and contents. It may be used concurrently.
@@ -91,8 +92,9 @@ func (s *Store) putContent(ctx context.Context, name string, want Want) error {
 }
 
 // Withdraw deletes a row, after it has marked it as withdrawn, with the deletion policy and the epoch of the decision: a member
-// does not delete at an epoch lower than it has seen. A row that is being deleted keeps its policy, but gets the present epoch. Withdraw returns
-// ErrPaused, wrapped with what to do, if too many rows of the cluster and of the source's namespace were withdrawn within a minute.
+// does not delete at an epoch lower than it has seen. A row that is being deleted keeps its policy, but gets the present epoch.
+// Withdraw returns ErrPaused, wrapped with what to do, if too many rows of the cluster and of the source's namespace were withdrawn
+// within a minute.
 func (s *Store) Withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork, policy fleetv1alpha1.LeavePolicy) error {
 	withdrawn := !live.DeletionTimestamp.IsZero()
 	cluster := &fleetv1alpha1.MemberCluster{}
