@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -89,6 +90,7 @@ func (w *Webhook) validateClusters(ctx context.Context, old, ud *appsv1beta1.Uni
 		return admission.Warnings{"no subset names a cluster, and this cluster runs no member stack, so nothing runs this object: " +
 			"give each subset cluster or clusterSelector"}, nil
 	}
+	all := sync.OnceValues(func() (string, error) { return w.refuses(ctx, ud.Namespace, "") })
 	seen := named(old)
 	var faults field.ErrorList
 	var waiting []string
@@ -96,21 +98,27 @@ func (w *Webhook) validateClusters(ctx context.Context, old, ud *appsv1beta1.Uni
 		path := field.NewPath("spec", "topology", "subsets").Index(i)
 		name := ud.Spec.Topology.Subsets[i].Cluster
 		if selector := ud.Spec.Topology.Subsets[i].ClusterSelector; selector != nil && !selects(old, selector) {
-			fault, err := w.mayUse(ctx, ud.Namespace, "", path.Child("clusterSelector"))
+			why, err := all()
 			if err != nil {
 				return nil, err
 			}
-			faults = append(faults, fault...)
+			if why != "" {
+				faults = append(faults, field.Forbidden(path.Child("clusterSelector"), why))
+			}
 		}
 		if name == "" || seen[name] {
 			continue
 		}
 		seen[name] = true
-		fault, err := w.mayUse(ctx, ud.Namespace, name, path.Child("cluster"))
+		why, err := all() // Who may use all may use each, so mostly one review is enough.
+		if err == nil && why != "" {
+			why, err = w.refuses(ctx, ud.Namespace, name)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if faults = append(faults, fault...); len(fault) > 0 {
+		if why != "" {
+			faults = append(faults, field.Forbidden(path.Child("cluster"), why))
 			continue // Nor may the user learn whether there is such a cluster.
 		}
 		mc, err := w.cluster(ctx, name)
@@ -136,20 +144,21 @@ func (w *Webhook) validateClusters(ctx context.Context, old, ud *appsv1beta1.Uni
 	return nil, nil
 }
 
-// mayUse asks the apiserver whether the user of the request may place objects of a namespace in a cluster, "" for any.
-func (w *Webhook) mayUse(ctx context.Context, namespace, cluster string, path *field.Path) (field.ErrorList, error) {
+// refuses asks the apiserver whether the user of the request may place objects of a namespace in a cluster, "" for any, and returns
+// why not, or "".
+func (w *Webhook) refuses(ctx context.Context, namespace, cluster string) (string, error) {
 	user, allowed, err := admit.Access(ctx, w.Client, authorizationv1.ResourceAttributes{
 		Group: fleetv1alpha1.GroupVersion.Group, Resource: "memberclusters", Verb: verbUse, Name: cluster, Namespace: namespace,
 	})
 	if err != nil || allowed {
-		return nil, err
+		return "", err
 	}
 	which := "member cluster " + cluster
 	if cluster == "" {
 		which = "all member clusters, of which a selector may match any"
 	}
-	return field.ErrorList{field.Forbidden(path, fmt.Sprintf("user %q may not use %s: it needs the verb %q on memberclusters.%s, in namespace %s or in all",
-		user, which, verbUse, fleetv1alpha1.GroupVersion.Group, namespace))}, nil
+	return fmt.Sprintf("user %q may not use %s: it needs the verb %q on memberclusters.%s, in namespace %s or in all",
+		user, which, verbUse, fleetv1alpha1.GroupVersion.Group, namespace), nil
 }
 
 // cluster reads a MemberCluster, from the apiserver if the cache does not have it.

@@ -272,3 +272,43 @@ func TestAttack03TenantUsesOnlyClustersThatItMayUse(t *testing.T) {
 	_, err := newWebhook(t).ValidateCreate(by(t, "stranger"), over("east"))
 	require.ErrorContains(t, err, "the authorizer is down", "a review that fails admits nothing")
 }
+
+func TestWhoMayUseAllClustersIsReviewedOnce(t *testing.T) {
+	t.Parallel()
+	selecting := over("east", "west", "")
+	selecting.Spec.Topology.Subsets[2].ClusterSelector = &metav1.LabelSelector{}
+	for _, tt := range []struct {
+		name    string
+		user    string
+		old, ud *appsv1beta1.UnitedDeployment // old is nil on a creation
+		want    []string                      // the clusters asked for; "" is all
+	}{
+		{name: "all clusters", user: "admin", ud: over("east", "west", "north"), want: []string{""}},
+		{name: "all clusters, for a selector too", user: "admin", ud: selecting, want: []string{""}},
+		{name: "one by one, where not all are allowed", user: "tenant", ud: over("east", "west", "east"), want: []string{"", "east", "west"}},
+		{name: "one by one beside a selector", user: "tenant", ud: selecting, want: []string{"", "east", "west"}},
+		{name: "only what an update adds", user: "tenant", old: over("west"), ud: over("west", "east"), want: []string{"", "east"}},
+		{name: "nothing for an update that adds none", user: "tenant", old: over("east", "west"), ud: over("west")},
+		{name: "nor for an object that names none", user: "tenant", ud: over("")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWebhook(t)
+			var asked []string
+			w.Client = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
+				Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+					if review, ok := o.(*authorizationv1.SubjectAccessReview); ok {
+						asked = append(asked, review.Spec.ResourceAttributes.Name)
+					}
+					return c.Create(ctx, o, opts...)
+				},
+			})
+			if tt.old == nil {
+				_, _ = w.ValidateCreate(by(t, tt.user), tt.ud)
+			} else {
+				_, _ = w.ValidateUpdate(by(t, tt.user), tt.old, tt.ud)
+			}
+			require.Equal(t, tt.want, asked)
+		})
+	}
+}
