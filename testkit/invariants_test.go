@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,81 +17,76 @@ import (
 
 func TestInvariantsNameTestsThatExist(t *testing.T) {
 	t.Parallel()
+	lines := tableOf(t, 4, `\.TestI(\d\d)`)
+	for n := 1; n <= 44; n++ {
+		require.Contains(t, lines, n)
+		require.NotEmpty(t, strings.TrimSpace(lines[n].text), "invariant %d", n)
+		if len(lines[n].tests) == 0 {
+			require.Contains(t, lines[n].open, "open: ", "invariant %d has no test and does not say why", n)
+		}
+	}
+	require.Len(t, lines, 44)
+}
+
+func TestAttacksNameTestsThatExist(t *testing.T) {
+	t.Parallel()
+	lines := tableOf(t, 3, `\.Test(?:Integration)?Attack(\d\d)`)
+	for n, l := range lines {
+		require.NotEmpty(t, l.tests, "attack %d", n)
+	}
+	require.Len(t, lines, 21)
+}
+
+// tableLine is a line of a table of invariants.md. open is its last cell, which is that of the tests in a table of three columns.
+type tableLine struct {
+	text, open string
+	tests      []string
+}
+
+// testName matches a test as the tables name it: its folder and function.
+var testName = regexp.MustCompile("`([a-z0-9/]+\\.(?:Test|Fuzz)\\w+)`")
+
+// tableOf returns the lines of invariants.md's table with that many columns, by the number in the first. It checks that the tests in
+// them exist, and that each test with a number in its name, which is the pattern's group, stands in the line of that number.
+func tableOf(t *testing.T, columns int, pattern string) map[int]tableLine {
+	t.Helper()
 	text, err := os.ReadFile("../docs/internals/invariants.md")
 	require.NoError(t, err)
-	tests := testsOf(t)
-	name := regexp.MustCompile("`([a-z0-9/]+\\.(?:Test|Fuzz)\\w+)`")
-	lines := map[int]string{}
+	tests, err := allTests()
+	require.NoError(t, err)
+	lines := map[int]tableLine{}
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(line, "|")
-		if len(cells) != 6 {
+		if len(cells) != columns+2 {
 			continue
 		}
 		n, err := strconv.Atoi(strings.TrimSpace(cells[1]))
 		if err != nil {
 			continue // The head of the table.
 		}
-		lines[n] = line
-		named := name.FindAllStringSubmatch(cells[3], -1)
-		for _, m := range named {
-			require.True(t, tests[m[1]], "invariant %d: there is no test %s", n, m[1])
+		l := tableLine{text: cells[2], open: cells[columns]}
+		for _, m := range testName.FindAllStringSubmatch(cells[3], -1) {
+			require.True(t, tests[m[1]], "line %d: there is no test %s", n, m[1])
+			l.tests = append(l.tests, m[1])
 		}
-		require.NotEmpty(t, strings.TrimSpace(cells[2]), "invariant %d", n)
-		if len(named) == 0 {
-			require.Contains(t, cells[4], "open: ", "invariant %d has no test and does not say why", n)
-		}
+		lines[n] = l
 	}
-	for n := 1; n <= 44; n++ {
-		require.Contains(t, lines, n)
-	}
-	require.Len(t, lines, 44)
-	standIn(t, `\.TestI(\d\d)`, tests, lines)
-}
-
-func TestAttacksNameTestsThatExist(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("../docs/internals/invariants.md")
-	require.NoError(t, err)
-	tests := testsOf(t)
-	name := regexp.MustCompile("`([a-z0-9/]+\\.Test\\w+)`")
-	lines := map[int]string{}
-	for line := range strings.Lines(string(text)) {
-		cells := strings.Split(line, "|")
-		if len(cells) != 5 {
-			continue
-		}
-		if n, err := strconv.Atoi(strings.TrimSpace(cells[1])); err == nil {
-			lines[n] = line
-			named := name.FindAllStringSubmatch(cells[3], -1)
-			require.NotEmpty(t, named, "attack %d", n)
-			for _, m := range named {
-				require.True(t, tests[m[1]], "attack %d: there is no test %s", n, m[1])
-			}
-		}
-	}
-	require.Len(t, lines, 21)
-	standIn(t, `\.Test(?:Integration)?Attack(\d\d)`, tests, lines)
-}
-
-// standIn checks that each test with a number in its name, which is the pattern's group, stands in the line of that number.
-func standIn(t *testing.T, pattern string, tests map[string]bool, lines map[int]string) {
-	t.Helper()
 	number := regexp.MustCompile(pattern)
 	for test := range tests {
 		if m := number.FindStringSubmatch(test); m != nil {
 			n, err := strconv.Atoi(m[1])
 			require.NoError(t, err)
-			require.Contains(t, lines[n], "`"+test+"`", "line %d", n)
+			require.Contains(t, lines[n].tests, test, "line %d", n)
 		}
 	}
+	return lines
 }
 
-// testsOf returns all tests of this module as folder.Name.
-func testsOf(t *testing.T) map[string]bool {
-	t.Helper()
+// allTests returns all tests of this module as folder.Name.
+var allTests = sync.OnceValues(func() (map[string]bool, error) {
 	out := map[string]bool{}
 	for _, root := range []string{"apis", "charts", "cmd", "e2e", "hub", "member", "pkg", "testkit"} {
-		require.NoError(t, filepath.WalkDir(filepath.Join("..", root), func(path string, _ fs.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Join("..", root), func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, "_test.go") {
 				return err
 			}
@@ -105,7 +101,10 @@ func testsOf(t *testing.T) map[string]bool {
 				}
 			}
 			return nil
-		}))
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
-	return out
-}
+	return out, nil
+})
