@@ -13,16 +13,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
@@ -33,19 +29,7 @@ import (
 // TestIntegrationMembersAreConfined gives a member and its join account all rights, so that only the policy restricts them.
 func TestIntegrationMembersAreConfined(t *testing.T) {
 	t.Parallel()
-	cfg, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()
-	require.NoError(t, err)
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, fleetv1alpha1.AddToScheme} {
-		require.NoError(t, add(scheme))
-	}
-	as := func(user string, groups ...string) client.Client {
-		cfg := rest.CopyConfig(cfg)
-		cfg.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
-		c, err := client.New(cfg, client.Options{Scheme: scheme})
-		require.NoError(t, err)
-		return c
-	}
+	as := usersOf(t, lab.Config{ControlPlaneOnly: true}, apiextensionsv1.AddToScheme, fleetv1alpha1.AddToScheme)
 	admin := as("admin", "system:masters")
 	member := as(fleetv1alpha1.User("east", "0badcafe-1"), fleetv1alpha1.Group)
 	joining := as("system:serviceaccount:fleet-east:"+fleetv1alpha1.BootstrapAccount("east"), "system:serviceaccounts", "system:authenticated")
@@ -58,12 +42,7 @@ func TestIntegrationMembersAreConfined(t *testing.T) {
 			require.NoError(t, admin.Create(t.Context(), &crd))
 		}
 	}
-	for _, p := range decode[admissionv1.ValidatingAdmissionPolicy](t, out, "ValidatingAdmissionPolicy") {
-		require.NoError(t, admin.Create(t.Context(), &p))
-	}
-	for _, b := range decode[admissionv1.ValidatingAdmissionPolicyBinding](t, out, "ValidatingAdmissionPolicyBinding") {
-		require.NoError(t, admin.Create(t.Context(), &b))
-	}
+	createPolicies(t, admin, out)
 	for _, o := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet-east"}}, lease,
 		&rbacv1.ClusterRoleBinding{

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -76,24 +75,11 @@ func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 		require.NoError(t, admin.Create(t.Context(), o))
 	}
 	out := render(t, "member", "--set=crds.managed=false")
-	for _, r := range decode[rbacv1.ClusterRole](t, out, "ClusterRole") {
-		require.NoError(t, admin.Create(t.Context(), &r))
-	}
-	for _, r := range decode[rbacv1.Role](t, out, "Role") {
-		require.NoError(t, admin.Create(t.Context(), &r))
-	}
-	for _, b := range decode[rbacv1.ClusterRoleBinding](t, out, "ClusterRoleBinding") {
-		require.NoError(t, admin.Create(t.Context(), &b))
-	}
-	for _, b := range decode[rbacv1.RoleBinding](t, out, "RoleBinding") {
-		require.NoError(t, admin.Create(t.Context(), &b))
-	}
-	for _, p := range decode[admissionv1.ValidatingAdmissionPolicy](t, out, "ValidatingAdmissionPolicy") {
-		require.NoError(t, admin.Create(t.Context(), &p))
-	}
-	for _, b := range decode[admissionv1.ValidatingAdmissionPolicyBinding](t, out, "ValidatingAdmissionPolicyBinding") {
-		require.NoError(t, admin.Create(t.Context(), &b))
-	}
+	createKind[rbacv1.ClusterRole](t, admin, out, "ClusterRole")
+	createKind[rbacv1.Role](t, admin, out, "Role")
+	createKind[rbacv1.ClusterRoleBinding](t, admin, out, "ClusterRoleBinding")
+	createKind[rbacv1.RoleBinding](t, admin, out, "RoleBinding")
+	createPolicies(t, admin, out)
 	// as returns a client with a token of the account, bound to a pod or to none.
 	as := func(bound *corev1.Pod) client.Client {
 		q := &authenticationv1.TokenRequest{}

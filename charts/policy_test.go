@@ -7,13 +7,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/testkit/lab"
@@ -22,14 +20,9 @@ import (
 // TestIntegrationHubIsConfined gives the hub's account all rights, so that only the policy restricts it.
 func TestIntegrationHubIsConfined(t *testing.T) {
 	t.Parallel()
-	cfg, err := lab.StartT(t, lab.Config{}).REST()
-	require.NoError(t, err)
-	admin, err := client.New(cfg, client.Options{})
-	require.NoError(t, err)
-	as := rest.CopyConfig(cfg)
-	as.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + namespace + ":flotilla-hub", Groups: []string{"system:authenticated"}}
-	hub, err := client.New(as, client.Options{})
-	require.NoError(t, err)
+	const account = "system:serviceaccount:" + namespace + ":flotilla-hub"
+	as := usersOf(t, lab.Config{})
+	admin, hub := as("admin", "system:masters"), as(account, "system:authenticated")
 
 	meta := func(namespace, name string) metav1.ObjectMeta {
 		o := metav1.ObjectMeta{Namespace: namespace, Name: name}
@@ -46,19 +39,14 @@ func TestIntegrationHubIsConfined(t *testing.T) {
 		east, alike, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
 		&rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: "hub-may-all"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: as.Impersonate.UserName}},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: account}},
 		},
 		&corev1.ServiceAccount{ObjectMeta: meta("fleet-east", "old")},
 	} {
 		require.NoError(t, admin.Create(t.Context(), o))
 	}
 	out := render(t, "hub", "--set=crds.managed=false")
-	for _, p := range decode[admissionv1.ValidatingAdmissionPolicy](t, out, "ValidatingAdmissionPolicy") {
-		require.NoError(t, admin.Create(t.Context(), &p))
-	}
-	for _, b := range decode[admissionv1.ValidatingAdmissionPolicyBinding](t, out, "ValidatingAdmissionPolicyBinding") {
-		require.NoError(t, admin.Create(t.Context(), &b))
-	}
+	createPolicies(t, admin, out)
 	refused := func(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) }
 	require.NotContains(t, render(t, "hub", "--set=crds.managed=false", "--set=admissionPolicy.enabled=false"), "ValidatingAdmissionPolicy")
 	dry := func(c client.Client, verb string, o client.Object) error {

@@ -12,9 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -26,24 +23,11 @@ import (
 // policies restrict them.
 func policed(t *testing.T, chart string, args ...string) (as func(user string) client.Client) {
 	t.Helper()
-	cfg, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()
-	require.NoError(t, err)
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, appsv1beta1.AddToScheme} {
-		require.NoError(t, add(scheme))
-	}
-	as = func(user string) client.Client {
-		cfg := rest.CopyConfig(cfg)
-		cfg.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:masters"}}
-		c, err := client.New(cfg, client.Options{Scheme: scheme})
-		require.NoError(t, err)
-		return c
-	}
+	users := usersOf(t, lab.Config{ControlPlaneOnly: true}, apiextensionsv1.AddToScheme, appsv1beta1.AddToScheme)
+	as = func(user string) client.Client { return users(user, "system:masters") }
 	admin := as("admin")
 	text := render(t, chart, args...)
-	for _, crd := range decode[apiextensionsv1.CustomResourceDefinition](t, text, "CustomResourceDefinition") {
-		require.NoError(t, admin.Create(t.Context(), &crd))
-	}
+	createKind[apiextensionsv1.CustomResourceDefinition](t, admin, text, "CustomResourceDefinition")
 	for _, w := range decode[admissionv1.ValidatingWebhookConfiguration](t, text, "ValidatingWebhookConfiguration") {
 		for i := range w.Webhooks { // Nobody answers here.
 			w.Webhooks[i].FailurePolicy = new(admissionv1.Ignore)
@@ -51,12 +35,7 @@ func policed(t *testing.T, chart string, args ...string) (as func(user string) c
 		}
 		require.NoError(t, admin.Create(t.Context(), &w))
 	}
-	for _, p := range decode[admissionv1.ValidatingAdmissionPolicy](t, text, "ValidatingAdmissionPolicy") {
-		require.NoError(t, admin.Create(t.Context(), &p))
-	}
-	for _, b := range decode[admissionv1.ValidatingAdmissionPolicyBinding](t, text, "ValidatingAdmissionPolicyBinding") {
-		require.NoError(t, admin.Create(t.Context(), &b))
-	}
+	createPolicies(t, admin, text)
 	return as
 }
 
