@@ -36,6 +36,8 @@ UNSIMULATED := $(if $(ALL),,-skip '^TestSimulation$$')
 FUZZTIME ?= 20000x
 # Rounds of chaos, each with a seed of its own.
 SOAK ?= 3
+# What make vulncheck looks at.
+VULNCHECK ?= ./cmd/...
 
 ##@ Use
 
@@ -73,7 +75,7 @@ images: ## images for amd64 and arm64, as a layout in bin/images; IMAGES_TO=host
 ##@ Test
 
 # One stage at a time: compiling keeps both cores busy, and tests of clusters would time out meanwhile.
-STAGES := unit simulate lab-build lab-test integration e2e e2e-real $(if $(ALL),fuzz soak)
+STAGES := unit simulate lab-build lab-test integration e2e e2e-real $(if $(ALL),vulncheck fuzz soak)
 
 .PHONY: test
 test: ## what CI runs, after make verify; then the time of each stage, kind and package, and what was skipped
@@ -154,6 +156,13 @@ soak: build lab-build $(RESULTS)/. ## SOAK (3) rounds of chaos on real nodes, an
 
 $(RESULTS)/.:
 	@mkdir -p $@
+
+# Without the public database nothing is known, neither good nor bad. Of a database that was asked for, that is a failure.
+.PHONY: vulncheck
+vulncheck: ## known vulnerabilities that our programs reach; GOVULNDB=URL (or file://) instead of the public database, and then required
+	@said=$$($(TOOL) govulncheck -db $(or $(GOVULNDB),https://vuln.go.dev) $(VULNCHECK) 2>&1) && code=0 || code=$$?; echo "$$said"; \
+	if [ $$code != 0 ] && [ -z "$(GOVULNDB)" ] && grep -q '^govulncheck: fetching vulnerabilities: ' <<< "$$said"; then \
+	  echo 'vulncheck: NOTHING CHECKED: the public database could not be read'; exit; fi; exit $$code
 
 .PHONY: lab-build
 lab-build: ## build Kubernetes, kwok, helm and what real nodes run (cached)
