@@ -5,7 +5,9 @@ go 1.26.0
 toolchain go1.26.8
 
 require (
+	github.com/CycloneDX/cyclonedx-go v0.11.0
 	github.com/google/go-containerregistry v0.22.1
+	github.com/package-url/packageurl-go v0.1.7
 	github.com/spf13/cobra v1.10.2
 	github.com/stretchr/testify v1.11.1
 )

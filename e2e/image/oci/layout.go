@@ -2,10 +2,12 @@ package oci
 
 import (
 	"archive/tar"
+	"bytes"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -67,6 +69,28 @@ func ReadLayout(dir string) ([]Named, error) {
 		out = append(out, Named{Name: d.Annotations[ImageName], Index: index})
 	}
 	return out, nil
+}
+
+// Digests lists images, a line each: name:tag without what comes before it, the
+// platform or "index" for the one of all platforms, and the digest.
+func Digests(images []Named) ([]byte, error) {
+	var out bytes.Buffer
+	for _, image := range images {
+		name := path.Base(image.Name)
+		digest, err := image.Index.Digest()
+		if err != nil {
+			return nil, fmt.Errorf("digest of %s: %w", name, err)
+		}
+		manifest, err := image.Index.IndexManifest()
+		if err != nil {
+			return nil, fmt.Errorf("platforms of %s: %w", name, err)
+		}
+		fmt.Fprintln(&out, name, "index", digest)
+		for _, m := range manifest.Manifests {
+			fmt.Fprintln(&out, name, m.Platform, m.Digest)
+		}
+	}
+	return out.Bytes(), nil
 }
 
 // WriteArchive writes a layout's folder as a tar archive, which containerd

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/flotilla-io/flotilla/e2e/image/oci"
+	"github.com/flotilla-io/flotilla/e2e/image/sbom"
 )
 
 // builder compiles programs and builds images of them.
@@ -46,7 +47,7 @@ Each line that it prints is an image's name and digest.`,
 	flags.StringVar(&b.prefix, "prefix", "lab.example", "what comes before an image's name; may hold a host and a path")
 	flags.StringVar(&b.version, "version", "v0.0.0", "the version of the programs and the tag of the release's images")
 	flags.StringSliceVar(&b.archs, "arch", []string{"amd64", "arm64"}, "architectures")
-	flags.StringVar(&b.out, "out", "", "folder that becomes an OCI layout of the images")
+	flags.StringVar(&b.out, "out", "", "folder that becomes an OCI layout of the images, with their SBOMs and a list of digests")
 	flags.StringVar(&b.archives, "archives", "", "folder that gets an archive of each image, such as pause.tar, with all its tags")
 	flags.StringVar(&b.to, "to", "", "push to this place in a registry, as host/path; credentials are those of docker login")
 	return cmd
@@ -86,6 +87,9 @@ func (b builder) run(ctx context.Context, out io.Writer) error {
 	}
 	if b.out != "" {
 		if err := oci.WriteLayout(b.out, named); err != nil {
+			return err
+		}
+		if err := b.describe(images, named, tmp); err != nil {
 			return err
 		}
 	}
@@ -131,7 +135,7 @@ func (b builder) selected() ([]image, error) {
 func (b builder) index(ctx context.Context, i image, tmp string) (v1.ImageIndex, error) {
 	images := map[string]v1.Image{}
 	for _, arch := range b.archs {
-		file := filepath.Join(tmp, i.repository+"-"+arch)
+		file := i.file(tmp, arch)
 		if _, err := os.Stat(file); err != nil {
 			if err := b.compile(ctx, i, arch, file); err != nil {
 				return nil, err
@@ -146,6 +150,37 @@ func (b builder) index(ctx context.Context, i image, tmp string) (v1.ImageIndex,
 		}
 	}
 	return oci.Index(i.spec(b.version), slices.Sorted(slices.Values(b.archs)), images)
+}
+
+// describe writes beside the layout what its images are: sbom/ has an SBOM of each
+// program for each architecture, digests.txt the digest of each image.
+func (b builder) describe(images []image, named []oci.Named, tmp string) error {
+	if err := os.MkdirAll(filepath.Join(b.out, "sbom"), 0o755); err != nil {
+		return fmt.Errorf("write SBOMs: %w", err)
+	}
+	for _, i := range images {
+		for _, arch := range b.archs {
+			program, err := os.ReadFile(i.file(tmp, arch))
+			if err != nil {
+				return fmt.Errorf("read %s: %w", i.repository, err)
+			}
+			text, err := sbom.Of(i.repository, i.label(b.version), program)
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(i.file(filepath.Join(b.out, "sbom"), arch)+".cdx.json", text, 0o644); err != nil {
+				return fmt.Errorf("write the SBOM of %s: %w", i.repository, err)
+			}
+		}
+	}
+	text, err := oci.Digests(named)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(b.out, "digests.txt"), text, 0o644); err != nil {
+		return fmt.Errorf("write digests: %w", err)
+	}
+	return nil
 }
 
 // compile builds a static program without paths of this machine.

@@ -1,15 +1,25 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"io/fs"
 	"net"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
+	cdx "github.com/CycloneDX/cyclonedx-go"
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -20,17 +30,34 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/image/registry"
 )
 
-// fakeGo puts a go into the PATH that writes its arguments into its output
-// file.
+// program is a small one that Go has compiled, from which an SBOM can be made.
+var program = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "labimage-test-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	file := filepath.Join(dir, "program")
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", file, "../../sbom/testdata/program").CombinedOutput(); err != nil {
+		return out, err
+	}
+	return os.ReadFile(file)
+})
+
+// fakeGo puts a go into the PATH that writes that program and its own arguments
+// into its output file.
 func fakeGo(t *testing.T) {
 	t.Helper()
+	text, err := program()
+	require.NoError(t, err, "%s", text)
 	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "program"), text, 0o600))
 	script := `#!/bin/sh
 for last; do :; done
 case $last in *broken*) echo "no such package"; exit 1;; esac
 said="$GOOS $GOARCH $CGO_ENABLED $*"
 while [ "$1" != -o ]; do shift; done
-echo "${said%% -o *} $last" > "$2"
+{ cat "${0%/*}/program"; echo "${said%% -o *} $last"; } > "$2"
 `
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), []byte(script), 0o700))
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
@@ -69,12 +96,68 @@ func TestTheReleaseIsTheSameEachTimeItIsBuilt(t *testing.T) {
 	require.Equal(t, []string{
 		"lab.example/flotilla-hub:v1.2.3", "lab.example/flotilla-member:v1.2.3", "lab.example/flotilla-noded:v1.2.3",
 	}, names)
-	for _, dir := range dirs {
-		require.FileExists(t, filepath.Join(dir, "oci-layout"))
+	files := contents(t, dirs[0])
+	require.Contains(t, files, "oci-layout")
+	require.Equal(t, files, contents(t, dirs[1]))
+}
+
+// contents are the files in a folder.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		out[strings.TrimPrefix(file, dir+"/")] = string(text)
+		return err
+	}))
+	return out
+}
+
+func TestALayoutSaysWhatItsImagesAre(t *testing.T) {
+	fakeGo(t)
+	dir := t.TempDir()
+	_, err := run(t, "build", "--version", "v1.2.3", "--out", dir)
+	require.NoError(t, err)
+	images, err := oci.ReadLayout(dir)
+	require.NoError(t, err)
+	files := contents(t, dir)
+
+	var want, sboms []string
+	for _, image := range images {
+		name := path.Base(image.Name)
+		digest, err := image.Index.Digest()
+		require.NoError(t, err)
+		manifest, err := image.Index.IndexManifest()
+		require.NoError(t, err)
+		want = append(want, name+" index "+digest.String())
+		for _, m := range manifest.Manifests {
+			want = append(want, name+" linux/"+m.Platform.Architecture+" "+m.Digest.String())
+			require.Contains(t, files, "blobs/sha256/"+m.Digest.Hex)
+
+			program := compiled(t, image.Index, m.Platform.Architecture)
+			file := "sbom/" + strings.TrimSuffix(name, ":v1.2.3") + "-" + m.Platform.Architecture + ".cdx.json"
+			sboms = append(sboms, file)
+			var bom cdx.BOM
+			require.NoError(t, json.Unmarshal([]byte(files[file]), &bom))
+			require.Equal(t, name, bom.Metadata.Component.Name+":"+bom.Metadata.Component.Version)
+			sum := sha256.Sum256([]byte(program))
+			require.Equal(t, hex.EncodeToString(sum[:]), (*bom.Metadata.Component.Hashes)[0].Value, "of the program in the image")
+		}
+	}
+	require.Len(t, want, 9)
+	require.Equal(t, strings.Join(want, "\n")+"\n", files["digests.txt"])
+	for file := range files {
+		if strings.HasPrefix(file, "sbom/") {
+			require.Contains(t, sboms, file)
+		}
 	}
 }
 
-// compiled returns the arguments of the fake go for an image's architecture.
+// compiled returns the program of an image's architecture; it ends with the
+// arguments of the fake go.
 func compiled(t *testing.T, index v1.ImageIndex, arch string) string {
 	t.Helper()
 	manifest, err := index.IndexManifest()
@@ -89,10 +172,15 @@ func compiled(t *testing.T, index v1.ImageIndex, arch string) string {
 		require.NoError(t, err)
 		data, err := layers[0].Uncompressed()
 		require.NoError(t, err)
-		var text bytes.Buffer
-		_, err = text.ReadFrom(data)
-		require.NoError(t, err)
-		return text.String()
+		for r := tar.NewReader(data); ; {
+			h, err := r.Next()
+			require.NoError(t, err, "no program")
+			if strings.HasPrefix(h.Name, "flotilla-") {
+				text, err := io.ReadAll(r)
+				require.NoError(t, err)
+				return string(text)
+			}
+		}
 	}
 	require.Failf(t, "no image", "for %s", arch)
 	return ""

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"maps"
 	"path"
+	"path/filepath"
 	"slices"
 
 	"github.com/flotilla-io/flotilla/e2e/image/oci"
@@ -49,26 +51,25 @@ func sets() map[string][]image {
 // program is the name of the file in the image.
 func (i image) program() string { return i.repository }
 
+// file is where the program for an architecture is.
+func (i image) file(dir, arch string) string { return filepath.Join(dir, i.repository+"-"+arch) }
+
+// label is the image's tag and the version that it says it has.
+func (i image) label(version string) string { return cmp.Or(i.tag, version) }
+
 // name is the image's whole name.
 func (i image) name(prefix, version string) string {
-	tag := i.tag
-	if tag == "" {
-		tag = version
-	}
-	return path.Join(prefix, i.repository) + ":" + tag
+	return path.Join(prefix, i.repository) + ":" + i.label(version)
 }
 
 func (i image) spec(version string) oci.Image {
-	if i.tag != "" {
-		version = i.tag
-	}
 	return oci.Image{
 		Program: i.program(),
 		Env:     i.env,
 		Labels: map[string]string{
 			"org.opencontainers.image.title":       i.repository,
 			"org.opencontainers.image.description": i.about,
-			"org.opencontainers.image.version":     version,
+			"org.opencontainers.image.version":     i.label(version),
 			"org.opencontainers.image.licenses":    "Apache-2.0",
 		},
 	}
