@@ -67,7 +67,7 @@ build: ## build the programs into bin/
 	go build -ldflags '$(LDFLAGS)' -o bin/kubectl-kruise ./cmd/kubectl-kruise
 
 .PHONY: images
-images: ## images for amd64 and arm64, as a layout in bin/images; IMAGES_TO=host/path pushes them
+images: ## images for amd64 and arm64, as a layout in bin/images with SBOMs and digests; IMAGES_TO=host/path pushes them
 	@mkdir -p bin
 	@go build -C e2e/image -o $(CURDIR)/bin/labimage ./cmd/labimage
 	@bin/labimage build --version $(VERSION) --out bin/images $(if $(IMAGES_TO),--to $(IMAGES_TO))

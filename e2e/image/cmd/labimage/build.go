@@ -187,7 +187,8 @@ func (b builder) describe(images []image, named []oci.Named, tmp string) error {
 func (b builder) compile(ctx context.Context, i image, arch, file string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-tags", i.tags,
 		"-ldflags", "-s -w -X "+versionVariable+"="+b.version, "-o", file, i.pkg)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOWORK=off")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOWORK=off",
+		"GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=") // Whoever builds gets the same digest.
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("compile %s for %s: %w\n%s", i.repository, arch, err, out)
 	}
