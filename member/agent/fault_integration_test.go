@@ -1,0 +1,155 @@
+//go:build integration
+
+package agent_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testenv"
+)
+
+// behind returns the control plane as seen by clients whose requests fail.
+func (e *controlPlane) behind(f *testenv.Faults) *controlPlane {
+	behind := *e
+	behind.cfg = rest.CopyConfig(e.cfg)
+	behind.cfg.Wrap(f.Transport)
+	return &behind
+}
+
+// TestI10ServersThatFailDeleteNothing runs agents whose requests to hub and member fail in all ways that a server's may, at their
+// start and while they run. An administrator has allowed them to delete what has no row, so a list of rows that is taken for
+// whole though it is not would delete something.
+func TestI10ServersThatFailDeleteNothing(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	ofHub, ofMember := testenv.NewFaults(seed), testenv.NewFaults(seed+1)
+	hub := sharedHub(t)
+	member := startControlPlane(t, lab.Config{Name: "east", ControlPlaneOnly: true, Audit: true}, "../../charts/member/files/crds/*.yaml")
+	member.namespace(t, "shop")
+	f := &fleet{hub: hub.behind(ofHub), member: member.behind(ofMember), name: unique("faults"), program: unique("agent")}
+	f.join(t, "hub-1")
+	stop, ended := f.run(t)
+	var rows []*fleetv1alpha1.MemberWork
+	for i := range 4 {
+		row := f.row(t, "shop", fmt.Sprintf("web-%d", i), 3, fleetv1alpha1.LeaveDelete)
+		f.phase(t, row, fleetv1alpha1.WorkProgressing)
+		rows = append(rows, row)
+	}
+	before, since := f.identities(t), clock.RealClock{}.Now()
+	require.Len(t, before, 3*len(rows)+1)
+
+	replicas, rounds := int32(3), 0
+	for ; rounds < 3 || len(missing(ofHub, ofMember)) > 0; rounds++ {
+		require.Less(t, rounds, 40, "these faults did not come up: %v", missing(ofHub, ofMember))
+		require.NoError(t, stop())
+		<-ended // Its error is what a caller retries after.
+		replicas++
+		for _, row := range rows {
+			testkit.Change(t, hub.Client, row.DeepCopy(), func(now *fleetv1alpha1.MemberWork) { now.Spec.Patch.Raw = grantPatch(replicas) })
+		}
+		testkit.Change(t, member.Client, member.membership(t), func(m *fleetv1alpha1.Membership) {
+			m.Annotations = map[string]string{link.AnnotationUnclaimed: string(fleetv1alpha1.LeaveDelete)}
+		})
+		ofHub.Switch(true)
+		ofMember.Switch(true)
+		hits := total(ofHub) + total(ofMember)
+		stop, ended = f.run(t)
+		require.True(t, eventually(t, func() bool { return len(ended) > 0 || total(ofHub)+total(ofMember) > hits+40 }))
+	}
+	t.Logf("%d rounds; of the hub's requests failed %v, of the member's %v", rounds, ofHub.Injected(), ofMember.Injected())
+	require.NoError(t, stop())
+	<-ended
+
+	ofHub.Switch(false)
+	ofMember.Switch(false)
+	stop, ended = f.run(t)
+	require.True(t, eventually(t, func() bool {
+		for _, row := range rows {
+			if *f.united(t, row.Spec.Source.Name).Spec.Replicas != replicas {
+				return false
+			}
+		}
+		return member.membership(t).Annotations[link.AnnotationUnclaimed] == ""
+	}), "all of the last change is applied, and the administrator's decision is carried out")
+	for _, row := range rows {
+		f.phase(t, row, fleetv1alpha1.WorkProgressing)
+	}
+	require.Equal(t, before, f.identities(t))
+	require.Empty(t, ofHub.Deletes())
+	require.Empty(t, ofMember.Deletes())
+	for _, e := range []*controlPlane{hub, member} {
+		writes := e.writesOf(t, f.program, since)
+		require.NotEmpty(t, writes)
+		for _, w := range writes {
+			require.NotContains(t, w.Verb, "delete", "%+v", w)
+		}
+	}
+	require.NoError(t, stop())
+	require.NoError(t, <-ended)
+}
+
+// identity is what tells an object from another one of its name.
+type identity struct {
+	uid     types.UID
+	deleted bool
+}
+
+// identities lists the rows of the cluster, and in the member what the agent has made.
+func (f *fleet) identities(t *testing.T) map[string]identity {
+	t.Helper()
+	out := map[string]identity{}
+	for _, l := range []struct {
+		from *controlPlane
+		list client.ObjectList
+	}{
+		{f.hub, &fleetv1alpha1.MemberWorkList{}},
+		{f.member, &fleetv1alpha1.AppliedWorkList{}},
+		{f.member, &fleetv1alpha1.MembershipList{}},
+		{f.member, &appsv1beta1.UnitedDeploymentList{}},
+	} {
+		require.NoError(t, l.from.List(t.Context(), l.list))
+		require.NoError(t, meta.EachListItem(l.list, func(item runtime.Object) error {
+			o, err := meta.Accessor(item)
+			if err == nil && (l.from == f.member || o.GetNamespace() == fleetv1alpha1.Namespace(f.name)) {
+				out[fmt.Sprintf("%T %s", item, o.GetName())] = identity{o.GetUID(), o.GetDeletionTimestamp() != nil}
+			}
+			return err
+		}))
+	}
+	return out
+}
+
+func total(f *testenv.Faults) int {
+	sum := 0
+	for _, n := range f.Injected() {
+		sum += n
+	}
+	return sum
+}
+
+// missing lists the faults that have not hit any request to hub or member.
+func missing(of ...*testenv.Faults) []testenv.Fault {
+	var out []testenv.Fault
+	for _, f := range of {
+		injected := f.Injected()
+		out = append(out, slices.DeleteFunc(testenv.AllFaults(), func(fault testenv.Fault) bool { return injected[fault] > 0 })...)
+	}
+	return out
+}
