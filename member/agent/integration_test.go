@@ -224,9 +224,7 @@ func logged(t *testing.T) context.Context {
 // row creates a row on the hub for a UnitedDeployment.
 func (f *fleet) row(t *testing.T, namespace, name string, replicas int32, deletion fleetv1alpha1.LeavePolicy) *fleetv1alpha1.MemberWork {
 	t.Helper()
-	manifest, err := os.ReadFile(filepath.Join("testdata", "united.json"))
-	require.NoError(t, err)
-	text := strings.NewReplacer(`"NAMESPACE"`, `"`+namespace+`"`, `"NAME"`, `"`+name+`"`).Replace(string(manifest))
+	text := manifest(t, namespace, name)
 	content := &fleetv1alpha1.WorkContent{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.ContentName([]byte("key"), []byte(text))},
 		Manifest:   text,
@@ -247,6 +245,14 @@ func (f *fleet) row(t *testing.T, namespace, name string, replicas int32, deleti
 	}
 	require.NoError(t, f.hub.Create(t.Context(), row))
 	return row
+}
+
+// manifest is that of a UnitedDeployment.
+func manifest(t *testing.T, namespace, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "united.json"))
+	require.NoError(t, err)
+	return strings.NewReplacer(`"NAMESPACE"`, `"`+namespace+`"`, `"NAME"`, `"`+name+`"`).Replace(string(text))
 }
 
 func grantPatch(replicas int32) []byte {

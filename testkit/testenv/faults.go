@@ -42,7 +42,7 @@ func AllFaults() []Fault {
 	return []Fault{Throttled, Failed, Unanswered, CutOff, Expired, PageFailed}
 }
 
-// Faults makes one in three requests of clients fail in one of these ways, while they are on:
+// Faults makes one in four requests of clients fail in one of these ways while they are on, and most requests for further pages:
 //
 //	cfg.Wrap(faults.Transport)
 //
@@ -152,9 +152,9 @@ func (f *Faults) roll(r *http.Request) (fault Fault, on, executed bool, after in
 	}
 	one := func(faults ...Fault) Fault { return faults[f.dice.IntN(len(faults))] }
 	switch {
-	case r.URL.Query().Get("continue") != "" && f.dice.IntN(2) == 0:
+	case r.URL.Query().Get("continue") != "" && f.dice.IntN(4) > 0:
 		fault = one(Expired, PageFailed)
-	case f.dice.IntN(3) == 0:
+	case f.dice.IntN(4) == 0:
 		fault = one(Throttled, Failed, Unanswered, CutOff)
 	}
 	return fault, true, f.dice.IntN(2) == 0, f.dice.Int64N(4096)
