@@ -36,6 +36,23 @@ func (f *Fleet) Writes(since time.Time) ([]Write, error) {
 	return out, nil
 }
 
+// Requests returns the reads and writes of one cluster since then.
+func (c *Cluster) Requests(since time.Time) ([]Write, error) {
+	reads, err := c.Lab.Reads(since)
+	if err != nil {
+		return nil, err
+	}
+	writes, err := c.Lab.Writes(since)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Write, 0, len(reads)+len(writes))
+	for _, w := range append(reads, writes...) {
+		out = append(out, Write{Cluster: c.Name, Write: w})
+	}
+	return out, nil
+}
+
 // Ours reports whether one of our managers wrote, here or through an agent.
 func (w Write) Ours() bool {
 	return strings.HasPrefix(w.User, "system:serviceaccount:"+Namespace+":") ||

@@ -9,13 +9,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
 
 func TestI26RowOfManySubsetsStaysSmall(t *testing.T) {
@@ -108,6 +111,59 @@ func TestFleetAtRestWritesNothing(t *testing.T) {
 	s.create(united("web", 10, in("east", "60%"), in("west", "40%")))
 	s.settled("web", shares{"east": 6, "west": 4}, nil)
 	s.rest()
+}
+
+// All requests of our managers to a member count, but for watches: reads, heartbeats and renewals of Leases too. So members have
+// the default heartbeat here.
+func TestI43IdleMemberAsksLessThanOnceASecond(t *testing.T) {
+	s := alone(t)
+	s.create(united("web", 10, in("east", "60%"), in("west", "40%")))
+	s.settled("web", shares{"east": 6, "west": 4}, nil)
+	for _, m := range env.Members() {
+		s.changeCluster(m.Name, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Heartbeat = fleetv1alpha1.Heartbeat{} })
+	}
+	t.Cleanup(s.fastHeartbeats)
+	s.quiet()
+	mark := fleet.Mark()
+	require.True(t, pause(t.Context(), 2*window))
+	for _, m := range env.Members() {
+		requests, err := m.Requests(mark)
+		require.NoError(t, err)
+		counts := fleet.Tally(requests, fleet.Write.Ours)
+		total := 0
+		for _, c := range counts {
+			total += c.Writes
+		}
+		t.Logf("%s: %d requests in %s: %v", m.Name, total, 2*window, counts)
+		require.Positive(t, total, "heartbeats are seen")
+		require.Less(t, float64(total), (2 * window).Seconds(), "%s: %v", m.Name, counts)
+	}
+}
+
+// fastHeartbeats restores the heartbeat that tests rely on. An agent that waits for its next slow one is not given up meanwhile.
+func (s *scene) fastHeartbeats() {
+	s.Helper()
+	s.ctx = context.WithoutCancel(s.ctx) // The test's own has ended.
+	for _, m := range env.Members() {
+		s.changeCluster(m.Name, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Heartbeat = patient })
+	}
+	slow := fleet.Mark().Add(6 * time.Second) // A third of the default Lease, and a little more.
+	s.until(func(ctx context.Context) string {
+		for _, m := range env.Members() {
+			lease := &coordinationv1.Lease{}
+			key := client.ObjectKey{Namespace: fleetv1alpha1.Namespace(m.Name), Name: fleetv1alpha1.MemberLease}
+			if err := env.Hub.Client.Get(ctx, key, lease); err != nil {
+				return err.Error()
+			}
+			if lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Time.Before(slow) {
+				return m.Name + " waits for its next heartbeat"
+			}
+		}
+		return ""
+	})
+	for _, m := range env.Members() {
+		s.changeCluster(m.Name, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Heartbeat = heartbeat })
+	}
 }
 
 func TestManagersExposeWhatOperatorsNeed(t *testing.T) {

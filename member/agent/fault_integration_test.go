@@ -5,7 +5,6 @@ package agent_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,8 +55,9 @@ func TestI10ServersThatFailDeleteNothing(t *testing.T) {
 	require.Len(t, before, 3*len(rows)+1)
 
 	replicas, rounds := int32(3), 0
-	for ; rounds < 5 || len(missing(ofHub, ofMember)) > 0; rounds++ {
-		require.Less(t, rounds, 40, "these faults did not come up: %v", missing(ofHub, ofMember))
+	missing := func() []testenv.Fault { return append(ofHub.Missing(), ofMember.Missing()...) }
+	for ; rounds < 5 || len(missing()) > 0; rounds++ {
+		require.Less(t, rounds, 40, "these faults did not come up: %v", missing())
 		require.NoError(t, stop())
 		<-ended // Its error is what a caller retries after.
 		replicas++
@@ -69,9 +69,9 @@ func TestI10ServersThatFailDeleteNothing(t *testing.T) {
 		})
 		ofHub.Switch(true)
 		ofMember.Switch(true)
-		hits := total(ofHub) + total(ofMember)
+		hits := ofHub.Hits() + ofMember.Hits()
 		stop, ended = f.run(t)
-		require.True(t, eventually(t, func() bool { return len(ended) > 0 || total(ofHub)+total(ofMember) > hits+12 }))
+		require.True(t, eventually(t, func() bool { return len(ended) > 0 || ofHub.Hits()+ofMember.Hits() > hits+12 }))
 	}
 	t.Logf("%d rounds; of the hub's requests failed %v, of the member's %v", rounds, ofHub.Injected(), ofMember.Injected())
 	require.NoError(t, stop())
@@ -132,24 +132,6 @@ func (f *fleet) identities(t *testing.T) map[string]identity {
 			}
 			return err
 		}))
-	}
-	return out
-}
-
-func total(f *testenv.Faults) int {
-	sum := 0
-	for _, n := range f.Injected() {
-		sum += n
-	}
-	return sum
-}
-
-// missing lists the faults that have not hit any request to hub or member.
-func missing(of ...*testenv.Faults) []testenv.Fault {
-	var out []testenv.Fault
-	for _, f := range of {
-		injected := f.Injected()
-		out = append(out, slices.DeleteFunc(testenv.AllFaults(), func(fault testenv.Fault) bool { return injected[fault] > 0 })...)
 	}
 	return out
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"sync"
 	"time"
 )
@@ -23,7 +22,8 @@ type Write struct {
 	// User and Agent are the client: the name that was authenticated, and what
 	// the program calls itself.
 	User, Agent string
-	// Verb is create, update, patch, delete or deletecollection.
+	// Verb is create, update, patch, delete or deletecollection; of a read, get
+	// or list.
 	Verb string
 	// Resource is such as pods, pods/status or deployments.apps/scale.
 	Resource string
@@ -42,14 +42,32 @@ type Write struct {
 // A write may show up a moment after its sender has got the answer. The error
 // is ErrNoAudit without an audit log.
 func (c *Cluster) Writes(since time.Time) ([]Write, error) {
+	r, err := c.requests(since)
+	return r.writes, err
+}
+
+// Reads returns the gets and lists, as Writes the writes, without Bytes. Gets
+// of paths such as /readyz have no Resource. Watches, which last, are not among
+// them.
+func (c *Cluster) Reads(since time.Time) ([]Write, error) {
+	r, err := c.requests(since)
+	return r.reads, err
+}
+
+func (c *Cluster) requests(since time.Time) (requests, error) {
 	if c.AuditLog == "" {
-		return nil, fmt.Errorf("cluster %s: %w", c.Name, ErrNoAudit)
+		return requests{}, fmt.Errorf("cluster %s: %w", c.Name, ErrNoAudit)
 	}
-	writes, err := c.audit.since(since)
+	r, err := c.audit.since(since)
 	if err != nil {
-		return nil, fmt.Errorf("cluster %s: read audit log: %w", c.Name, err)
+		return requests{}, fmt.Errorf("cluster %s: read audit log: %w", c.Name, err)
 	}
-	return writes, nil
+	return r, nil
+}
+
+// requests are those of a part of a log.
+type requests struct {
+	writes, reads []Write
 }
 
 // auditLog reads a log as it grows, each line once: a log of many pods is
@@ -57,34 +75,39 @@ func (c *Cluster) Writes(since time.Time) ([]Write, error) {
 type auditLog struct {
 	file string
 
-	mu     sync.Mutex
-	next   int64
-	writes []Write
+	mu   sync.Mutex
+	next int64
+	all  requests
 }
 
-func (l *auditLog) since(t time.Time) ([]Write, error) {
+func (l *auditLog) since(t time.Time) (requests, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f, err := os.Open(l.file)
 	if err != nil {
-		return nil, err
+		return requests{}, err
 	}
 	defer func() { _ = f.Close() }()
 	if _, err := f.Seek(l.next, io.SeekStart); err != nil {
-		return nil, err
+		return requests{}, err
 	}
-	more, n, err := readWrites(f)
-	l.writes, l.next = append(l.writes, more...), l.next+n
+	more, n, err := readRequests(f)
+	l.all.writes, l.all.reads = append(l.all.writes, more.writes...), append(l.all.reads, more.reads...)
+	l.next += n
 	if err != nil {
-		return nil, err
+		return requests{}, err
 	}
-	var out []Write
-	for _, w := range l.writes {
+	return requests{writes: from(t, l.all.writes), reads: from(t, l.all.reads)}, nil
+}
+
+// from returns what came in at or after t.
+func from(t time.Time, all []Write) (out []Write) {
+	for _, w := range all {
 		if !w.At.Before(t) {
 			out = append(out, w)
 		}
 	}
-	return out, nil
+	return out
 }
 
 // skip leaves out what the log says by now.
@@ -118,8 +141,9 @@ type auditEvent struct {
 	Request json.RawMessage `json:"requestObject"`
 }
 
-// readWrites returns the writes of all complete lines, and the length of these.
-func readWrites(in io.Reader) (out []Write, n int64, err error) {
+// readRequests returns the requests of all complete lines, and the length of
+// these.
+func readRequests(in io.Reader) (out requests, n int64, err error) {
 	lines := bufio.NewReader(in)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -134,8 +158,11 @@ func readWrites(in io.Reader) (out []Write, n int64, err error) {
 			return out, n, fmt.Errorf("parse %.100q: %w", line, err)
 		}
 		n += int64(len(line))
-		if slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb) {
-			out = append(out, e.write())
+		switch e.Verb {
+		case "create", "update", "patch", "delete", "deletecollection":
+			out.writes = append(out.writes, e.write())
+		case "get", "list":
+			out.reads = append(out.reads, e.write())
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestReadWrites(t *testing.T) {
+func TestReadRequests(t *testing.T) {
 	t.Parallel()
 	const (
 		patch = `{"verb":"patch","userAgent":"kwok/v0.8.0","requestReceivedTimestamp":"2026-11-01T12:00:00Z","user":{"username":"lab:kwok"},` +
@@ -18,21 +18,25 @@ func TestReadWrites(t *testing.T) {
 		late  = `{"verb":"create","requestReceivedTimestamp":"2026-11-01T11:59:59Z","stageTimestamp":"2026-11-01T12:00:01Z","objectRef":{"resource":"pods"}}` + "\n"
 		scale = `{"verb":"update","requestReceivedTimestamp":"2026-11-01T12:00:01Z","objectRef":{"resource":"deployments","apiGroup":"apps","subresource":"scale"},"responseStatus":{"code":409}}` + "\n"
 		read  = `{"verb":"list","requestReceivedTimestamp":"2026-11-01T12:00:02Z","objectRef":{"resource":"pods"}}` + "\n"
+		watch = `{"verb":"watch","requestReceivedTimestamp":"2026-11-01T12:00:02Z","objectRef":{"resource":"pods"}}` + "\n"
 	)
 	patched := Write{
 		At: testTime(), User: "lab:kwok", Agent: "kwok/v0.8.0", Verb: "patch", Resource: "pods/status",
 		Namespace: "default", Name: "a", Code: 200, Bytes: len(`{"status":{}}`),
 	}
+	listed := Write{At: testTime().Add(2 * time.Second), Verb: "list", Resource: "pods"}
 	scaled := Write{At: testTime().Add(time.Second), Verb: "update", Resource: "deployments.apps/scale", Code: 409}
 	for _, tc := range []struct {
 		name, log string
 		since     time.Time
 		want      []Write
+		reads     []Write
 		err       string
 	}{
 		{name: "an empty log has none"},
-		{name: "writes count, reads do not", log: patch + scale + read, want: []Write{patched, scaled}},
+		{name: "reads are apart from writes, and watches count as neither", log: patch + scale + read + watch, want: []Write{patched, scaled}, reads: []Write{listed}},
 		{name: "the moment itself counts, what was before does not", log: patch + scale, since: scaled.At, want: []Write{scaled}},
+		{name: "so it is with reads", log: read + patch, since: listed.At.Add(1)},
 		{name: "what came in before does not, whenever it was answered", log: patch + late + scale, since: testTime(), want: []Write{patched, scaled}},
 		{name: "a line that is still being written waits", log: patch + scale[:40], want: []Write{patched}},
 		{name: "a line that is no event is an error", log: patch + "panic\n", err: `parse "panic\n"`},
@@ -47,7 +51,8 @@ func TestReadWrites(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			require.Empty(t, cmp.Diff(tc.want, got))
+			require.Empty(t, cmp.Diff(tc.want, got.writes))
+			require.Empty(t, cmp.Diff(tc.reads, got.reads))
 		})
 	}
 
@@ -65,13 +70,13 @@ func TestReadWrites(t *testing.T) {
 			require.NoError(t, os.WriteFile(log.file, []byte(step.log), 0o600))
 			got, err := log.since(time.Time{})
 			require.NoError(t, err)
-			require.Empty(t, cmp.Diff(step.want, got))
+			require.Empty(t, cmp.Diff(step.want, got.writes))
 		}
 		later := &auditLog{file: log.file}
 		require.NoError(t, later.skip())
 		got, err := later.since(time.Time{})
 		require.NoError(t, err)
-		require.Empty(t, got, "what was logged before is left out")
+		require.Empty(t, got.writes, "what was logged before is left out")
 	})
 }
 

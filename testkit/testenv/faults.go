@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,11 +37,6 @@ const (
 	// PageFailed: 500 for a further page of a list.
 	PageFailed Fault = "500 between pages"
 )
-
-// AllFaults are all of them.
-func AllFaults() []Fault {
-	return []Fault{Throttled, Failed, Unanswered, CutOff, Expired, PageFailed}
-}
 
 // Faults makes one in four requests of clients fail in one of these ways while they are on, and most requests for further pages:
 //
@@ -76,11 +72,27 @@ func (f *Faults) Injected() map[Fault]int {
 	return maps.Clone(f.injected)
 }
 
+// Hits is how often a fault has hit a request.
+func (f *Faults) Hits() int {
+	sum := 0
+	for _, n := range f.Injected() {
+		sum += n
+	}
+	return sum
+}
+
+// Missing are the faults that have not hit any request, without which a test shows little.
+func (f *Faults) Missing() []Fault {
+	injected := f.Injected()
+	all := []Fault{Throttled, Failed, Unanswered, CutOff, Expired, PageFailed}
+	return slices.DeleteFunc(all, func(fault Fault) bool { return injected[fault] > 0 })
+}
+
 // Deletes are the paths of all deletions that clients asked for, whatever became of them, with the faults on or off.
 func (f *Faults) Deletes() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]string(nil), f.deletes...)
+	return slices.Clone(f.deletes)
 }
 
 // Transport is for rest.Config.Wrap.
