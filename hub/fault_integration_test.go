@@ -74,7 +74,7 @@ func TestI10ApiserverThatFailsWithdrawsNothing(t *testing.T) {
 	require.Len(t, before, len(objects)*(len(clusters)+1))
 
 	replicas := 8
-	for rounds := 0; rounds < 5 || len(faults.Missing()) > 0; rounds++ {
+	for rounds := 0; rounds < 3 || len(faults.Missing()) > 0; rounds++ {
 		require.Less(t, rounds, 40, "these faults did not come up: %v", faults.Missing())
 		stop()
 		replicas++
@@ -85,7 +85,7 @@ func TestI10ApiserverThatFailsWithdrawsNothing(t *testing.T) {
 		hits := faults.Hits()
 		var ended <-chan error
 		stop, ended = runUnderFaults(t, s, faults)
-		require.Eventually(t, func() bool { return len(ended) > 0 || faults.Hits() > hits+8 }, testenv.Long, testenv.Poll)
+		require.Eventually(t, func() bool { return len(ended) > 0 || faults.Hits() > hits+6 }, testenv.Long, testenv.Poll)
 	}
 	stop()
 	t.Logf("failed requests: %v", faults.Injected())

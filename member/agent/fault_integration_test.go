@@ -5,6 +5,7 @@ package agent_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,8 +56,12 @@ func TestI10ServersThatFailDeleteNothing(t *testing.T) {
 	require.Len(t, before, 3*len(rows)+1)
 
 	replicas, rounds := int32(3), 0
-	missing := func() []testenv.Fault { return append(ofHub.Missing(), ofMember.Missing()...) }
-	for ; rounds < 5 || len(missing()) > 0; rounds++ {
+	missing := func() []testenv.Fault {
+		// In the member, few lists of an agent have pages.
+		plain := slices.DeleteFunc(ofMember.Missing(), func(f testenv.Fault) bool { return f == testenv.Expired || f == testenv.PageFailed })
+		return append(plain, ofHub.Missing()...)
+	}
+	for ; rounds < 4 || len(missing()) > 0; rounds++ {
 		require.Less(t, rounds, 40, "these faults did not come up: %v", missing())
 		require.NoError(t, stop())
 		<-ended // Its error is what a caller retries after.

@@ -169,7 +169,7 @@ func (f *Faults) roll(r *http.Request) (fault Fault, on, executed bool, after in
 	case f.dice.IntN(4) == 0:
 		fault = one(Throttled, Failed, Unanswered, CutOff)
 	}
-	return fault, true, f.dice.IntN(2) == 0, f.dice.Int64N(4096)
+	return fault, true, f.dice.IntN(2) == 0, f.dice.Int64N(512)
 }
 
 // discovers reports whether a path names no resource, as /api/v1 and /apis/apps/v1.
