@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -200,3 +201,34 @@ func Await(ctx context.Context, limit time.Duration, done func(context.Context) 
 	}
 	return nil
 }
+
+// SnapshotEtcd copies the data of the cluster's etcd into a new folder. etcd is killed for it and starts again, which takes less
+// than a second: asked to end, it would wait for its clients.
+func (c *Cluster) SnapshotEtcd(ctx context.Context, to string) error {
+	if err := c.killEtcd(ctx); err != nil {
+		return err
+	}
+	return errors.Join(os.CopyFS(to, os.DirFS(c.etcdData())), c.Lab.StartComponent(ctx, lab.Etcd))
+}
+
+// RestoreEtcd replaces the data of the cluster's etcd with a snapshot. The control plane is stopped before, and stays so.
+func (c *Cluster) RestoreEtcd(ctx context.Context, from string) error {
+	if err := errors.Join(c.StopControlPlane(ctx), c.killEtcd(ctx)); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(c.etcdData()); err != nil {
+		return fmt.Errorf("%s: remove the data of etcd: %w", c.Name, err)
+	}
+	return os.CopyFS(c.etcdData(), os.DirFS(from))
+}
+
+func (c *Cluster) killEtcd(ctx context.Context) error {
+	etcd, err := lab.FindProcess(c.Lab.Dir, lab.Etcd)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Name, err)
+	}
+	return etcd.Kill(ctx)
+}
+
+// etcdData is the data folder of the cluster's etcd.
+func (c *Cluster) etcdData() string { return filepath.Join(c.Lab.Dir, "etcd") }
