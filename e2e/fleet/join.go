@@ -25,8 +25,7 @@ import (
 )
 
 const (
-	// pushSecret is the name in e2e/examples/membercluster-push.yaml; its key is the API's default.
-	pushSecret    = "west-kubeconfig" //nolint:gosec // A name, no secret.
+	// pushSecretKey is the API's default.
 	pushSecretKey = "value"
 	// agentAccount is the account of the hub in a push member.
 	agentAccount = "flotilla-agent"
@@ -100,34 +99,80 @@ func (f *Fleet) JoinEast(ctx context.Context) error {
 
 // JoinWest lets west join by push: the kubeconfig of the agent's account is stored in a Secret on the hub.
 func (f *Fleet) JoinWest(ctx context.Context) error {
-	if err := f.pushKubeconfig(ctx); err != nil {
+	if err := f.pushKubeconfig(ctx, f.West); err != nil {
 		return err
 	}
 	return f.memberCluster(ctx, "membercluster-push.yaml")
 }
 
-// pushKubeconfig creates the Secret, unless it exists: a cluster's addresses and keys never change.
-func (f *Fleet) pushKubeconfig(ctx context.Context) error {
+// JoinAnother starts one more cluster with simulated nodes, which joins by push as west does, and waits until it is Ready. The caller
+// lets it leave and removes it, with LeaveAnother.
+func (f *Fleet) JoinAnother(ctx context.Context, name, nodes string) (*Cluster, error) {
+	c, err := f.Bring(ctx, name, nodes)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.manage(ctx, c, "flotilla-member", "member", "--set", "agent.push=true"); err != nil {
+		return nil, err
+	}
+	if err := f.pushKubeconfig(ctx, c); err != nil {
+		return nil, err
+	}
+	_, err = f.Hub.ApplyFile(ctx, f.Example("membercluster-push.yaml"), func(o *unstructured.Unstructured) {
+		f.EditMemberCluster(o)
+		o.SetName(name)
+		_ = unstructured.SetNestedField(o.Object, pushSecretOf(name), "spec", "push", "kubeconfigSecretRef", "name") // There is one.
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, f.AwaitPhase(ctx, name, fleetv1alpha1.ClusterReady)
+}
+
+// LeaveAnother lets a cluster of JoinAnother leave, and removes it. It succeeds if there is none.
+func (f *Fleet) LeaveAnother(ctx context.Context, name string) error {
+	mc := &fleetv1alpha1.MemberCluster{}
+	mc.Name = name
+	if err := f.Hub.Client.Delete(ctx, mc); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("hub: delete member cluster %s: %w", name, err)
+	}
+	err := Await(ctx, patience, func(ctx context.Context) (bool, string) {
+		err := f.Hub.Client.Get(ctx, client.ObjectKey{Name: name}, mc)
+		return apierrors.IsNotFound(err), fmt.Sprintf("member cluster %s has not left: %+v (%v)", name, mc.Status.Conditions, err)
+	})
+	if err != nil {
+		return err
+	}
 	secret := &corev1.Secret{}
-	err := f.Hub.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: pushSecret}, secret)
+	secret.Namespace, secret.Name = Namespace, pushSecretOf(name)
+	return errors.Join(client.IgnoreNotFound(f.Hub.Client.Delete(ctx, secret)), DownSingle(ctx, name, f.options))
+}
+
+// pushKubeconfig creates the Secret, unless it exists: a cluster's addresses and keys never change.
+func (f *Fleet) pushKubeconfig(ctx context.Context, c *Cluster) error {
+	secret, name := &corev1.Secret{}, pushSecretOf(c.Name)
+	err := f.Hub.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: name}, secret)
 	if !apierrors.IsNotFound(err) {
 		return err
 	}
-	token, err := f.West.Token(ctx, Namespace, agentAccount, tokenLife)
+	token, err := c.Token(ctx, Namespace, agentAccount, tokenLife)
 	if err != nil {
 		return err
 	}
-	kubeconfig, err := clientcmd.Write(*f.West.TokenKubeconfig(token))
+	kubeconfig, err := clientcmd.Write(*c.TokenKubeconfig(token))
 	if err != nil {
-		return fmt.Errorf("write kubeconfig of west: %w", err)
+		return fmt.Errorf("write kubeconfig of %s: %w", c.Name, err)
 	}
-	secret.Namespace, secret.Name = Namespace, pushSecret
+	secret.Namespace, secret.Name = Namespace, name
 	secret.Data = map[string][]byte{pushSecretKey: kubeconfig}
 	if err := f.Hub.Client.Create(ctx, secret); err != nil {
-		return fmt.Errorf("hub: create Secret %s: %w", pushSecret, err)
+		return fmt.Errorf("hub: create Secret %s: %w", name, err)
 	}
 	return nil
 }
+
+// pushSecretOf is the name of the Secret with a member's kubeconfig, as in e2e/examples/membercluster-push.yaml.
+func pushSecretOf(cluster string) string { return cluster + "-kubeconfig" }
 
 // memberCluster applies a MemberCluster of e2e/examples with our heartbeat.
 func (f *Fleet) memberCluster(ctx context.Context, example string) error {

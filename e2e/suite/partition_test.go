@@ -10,11 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // short is an outage that is shorter than failAfter.
@@ -92,6 +95,77 @@ func TestI16MemberThatRecoversDoesNotFlap(t *testing.T) {
 	for pod, what := range before {
 		require.Equal(t, what, after[pod])
 	}
+	s.noDeletes(mark)
+}
+
+// There is no failover yet. This is what one must not do where most members are gone, as the fault is likely to be elsewhere.
+func TestI17MostMembersUnreachableAtOnceMoveNothing(t *testing.T) {
+	lab.Full(t)
+	s := alone(t)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		defer cancel()
+		require.NoError(t, env.LeaveAnother(ctx, "north"))
+	})
+	north, err := env.JoinAnother(t.Context(), "north", "kwok:1")
+	require.NoError(t, err)
+	require.NoError(t, north.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
+	// Nothing but its weight keeps a replica in its cluster.
+	web := s.create(united("web", 6, bySelector("all", nil)))
+	s.settled("web", shares{"all-east": 2, "all-north": 2, "all-west": 2}, nil)
+	s.quiet()
+	clusters := []string{"east", "north", "west"}
+	rows := func() (out []int64) {
+		for _, name := range clusters {
+			out = append(out, s.row(web, name).Generation)
+		}
+		return out
+	}
+	before, kept, asked, mark := s.census("web"), s.pods(north, "web"), rows(), fleet.Mark()
+	require.Len(t, before, 4)
+	require.Len(t, kept, 2)
+
+	// Two of three stop answering.
+	for _, m := range env.Members() {
+		apiserver, err := lab.FindProcess(m.Lab.Dir, lab.APIServer)
+		require.NoError(t, err)
+		require.True(t, apiserver.Signal(unix.SIGSTOP))
+		t.Cleanup(func() { apiserver.Signal(unix.SIGCONT) })
+	}
+	for _, m := range env.Members() {
+		require.NoError(t, env.AwaitPhase(t.Context(), m.Name, fleetv1alpha1.ClusterUnreachable))
+	}
+	s.until(func(context.Context) string {
+		if n := s.get("web").Status.StaleClusters; n != 2 {
+			return fmt.Sprintf("the object counts %d stale clusters", n)
+		}
+		return ""
+	})
+	require.True(t, pause(t.Context(), 2*time.Duration(heartbeat.FailAfterSeconds)*time.Second))
+	require.Equal(t, fleetv1alpha1.ClusterReady, s.cluster("north").Status.Phase)
+	require.Equal(t, asked, rows())
+	require.Empty(t, s.writes(mark, func(w fleet.Write) bool { return w.Resource == "memberworks.fleet.kruise.io" }))
+	require.Equal(t, kept, s.pods(north, "web"))
+	there, err := north.Lab.Writes(mark)
+	require.NoError(t, err)
+	require.NotEmpty(t, there, "the Leases of north's nodes and managers")
+	for _, w := range there {
+		require.NotEqual(t, s.namespace, w.Namespace, "%+v", w)
+	}
+
+	for _, m := range env.Members() {
+		apiserver, err := lab.FindProcess(m.Lab.Dir, lab.APIServer)
+		require.NoError(t, err)
+		require.True(t, apiserver.Signal(unix.SIGCONT))
+		require.NoError(t, m.Manager.Stop(t.Context())) // It has lost its leadership, and may be about to end.
+		require.NoError(t, m.Manager.Start(t.Context()))
+	}
+	for _, m := range env.Members() {
+		require.NoError(t, env.AwaitPhase(t.Context(), m.Name, fleetv1alpha1.ClusterReady))
+	}
+	s.settled("web", shares{"all-east": 2, "all-north": 2, "all-west": 2}, nil)
+	require.Equal(t, before, s.census("web"))
+	require.Equal(t, asked, rows())
 	s.noDeletes(mark)
 }
 
