@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -29,6 +31,10 @@ const (
 	// versionEvery is how often the member's version is read.
 	versionEvery = 10 * time.Minute
 )
+
+// errHubWentBack ends a connection: its watches would hear nothing until the hub has written as often as it had before it was
+// restored. A row could be written so often meanwhile that it does not look older than what was applied.
+var errHubWentBack = errors.New("the hub was restored from a backup: its revision is lower than at the last heartbeat")
 
 // fact is what the heartbeat has found out about the member.
 type fact struct {
@@ -75,13 +81,17 @@ type heartbeat struct {
 	versionAt time.Time
 	// lastError is why the last heartbeat did not reach the hub; empty if it did. Only changes are logged.
 	lastError string
+	// revision is that of the Lease after the last renewal.
+	revision string
 }
 
-// run sends heartbeats until ctx ends: one at once, then one every third of the Lease's duration.
+// run sends heartbeats until ctx ends: one at once, then one every third of the Lease's duration. The error is errHubWentBack.
 func (h *heartbeat) run(ctx context.Context) error {
 	for {
 		every := h.every(ctx)
-		h.beat(ctx, every)
+		if err := h.beat(ctx, every); err != nil {
+			return err
+		}
 		timer := h.link.Clock.NewTimer(every)
 		select {
 		case <-ctx.Done():
@@ -104,8 +114,8 @@ func (h *heartbeat) every(ctx context.Context) time.Duration {
 }
 
 // beat renews the Lease if the member's apiserver is ready. Both together may take as long as the wait until the next
-// heartbeat.
-func (h *heartbeat) beat(whole context.Context, timeout time.Duration) {
+// heartbeat. The error is errHubWentBack.
+func (h *heartbeat) beat(whole context.Context, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(whole, timeout)
 	defer cancel()
 	next := h.facts.get()
@@ -127,7 +137,11 @@ func (h *heartbeat) beat(whole context.Context, timeout time.Duration) {
 		h.changed()
 	}
 	if err == nil {
-		lost := explain(h.renew(ctx), h.link.Cluster, h.link.URL, credential{
+		err := h.renew(ctx)
+		if errors.Is(err, errHubWentBack) {
+			return err
+		}
+		lost := explain(err, h.link.Cluster, h.link.URL, credential{
 			words: "the certificate of this cluster: it was made by another hub; when it is renewed in vain, give a new token",
 		})
 		// A hub that does not answer has used up the time of the heartbeat.
@@ -135,6 +149,7 @@ func (h *heartbeat) beat(whole context.Context, timeout time.Duration) {
 		defer cancel()
 		h.reportContact(ctx, lost)
 	}
+	return nil
 }
 
 // ready asks the member's apiserver whether it is ready.
@@ -179,6 +194,11 @@ func (h *heartbeat) renew(ctx context.Context) error {
 		return fmt.Errorf("renew lease %s/%s: %w", lease.Namespace, lease.Name, err)
 	}
 	heartbeatAt.WithLabelValues(h.link.Cluster).Set(float64(h.link.Clock.Now().UnixNano()) / 1e9)
+	was := h.revision
+	h.revision = lease.ResourceVersion
+	if order, err := resourceversion.CompareResourceVersion(h.revision, was); err == nil && order < 0 { // An error: it was the first.
+		return fmt.Errorf("%w: %s, not after %s", errHubWentBack, h.revision, was)
+	}
 	return nil
 }
 
