@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,8 @@ import (
 )
 
 // The snapshot is a copy of etcd's data while etcd is stopped, as one of its volume is: etcdutl, or a client of etcd's API, would
-// be a new dependency. Like such a copy it has etcd's old revision, which etcdutl can raise: members have seen later ones.
+// be a new dependency. Like such a copy it has etcd's old revision, which etcdutl can raise: the agent of east, which runs on, has
+// watches of a later one.
 func TestI20HubRestoredFromASnapshotNeitherDeletesNorScalesIn(t *testing.T) {
 	s := alone(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "2")))
@@ -43,26 +45,28 @@ func TestI20HubRestoredFromASnapshotNeitherDeletesNorScalesIn(t *testing.T) {
 	s.create(united("late", 2, in("east", "1"), in("west", "1")))
 	s.settled("web", shares{"east": 4, "west": 4}, nil)
 	s.settled("late", shares{"east": 1, "west": 1}, nil)
+	s.write(many)
 	s.quiet()
 	apps := []string{"web", "idle", "late"}
-	pods, slices, mark := s.censuses(apps...), s.generations(), fleet.Mark()
+	pods, specs, mark := s.censuses(apps...), s.generations(), fleet.Mark()
 	require.Len(t, pods, 12)
-	require.Len(t, slices, 12, "a slice and a CloneSet of each object in each member")
+	require.Len(t, specs, 12, "a slice and a CloneSet of each object in each member")
 
 	raised := false
 	t.Cleanup(func() { // Otherwise nothing could be cleaned up, here and in later tests.
 		if !raised {
 			s.ctx = context.WithoutCancel(t.Context())
-			require.NoError(t, env.Hub.StartControlPlane(s.ctx))
+			require.NoError(t, env.Hub.Mend(s.ctx))
 			s.raiseEpoch()
+			for _, m := range env.Members() {
+				s.decide(m, fleetv1alpha1.LeaveDelete)
+			}
 		}
 	})
 	require.NoError(t, env.Hub.Manager.Stop(t.Context()))
 	require.NoError(t, env.Hub.RestoreEtcd(t.Context(), snapshot))
 	require.NoError(t, env.Hub.StartControlPlane(t.Context()))
 	require.NoError(t, env.Hub.Manager.Start(t.Context()))
-	require.NoError(t, env.East.Manager.Stop(t.Context())) // Its watches would begin at a revision that is yet to come.
-	require.NoError(t, env.East.Manager.Start(t.Context()))
 	web := s.get("web")
 	require.EqualValues(t, 4, *web.Spec.Replicas, "the hub is restored")
 	require.True(t, apierrors.IsNotFound(env.Hub.Client.Get(t.Context(), s.key("late"), &appsv1beta1.UnitedDeployment{})))
@@ -74,6 +78,9 @@ func TestI20HubRestoredFromASnapshotNeitherDeletesNorScalesIn(t *testing.T) {
 	for _, m := range env.Members() {
 		s.waitsForEpoch(web, m.Name, "lower spec.replicas")
 	}
+	log, err := env.East.Manager.LogText()
+	require.NoError(t, err)
+	require.Contains(t, log, "its revision is lower than at the last heartbeat")
 	after := s.epochs()
 	for _, m := range env.Members() {
 		require.Greater(t, after[m.Name], before[m.Name])
@@ -100,7 +107,7 @@ func TestI20HubRestoredFromASnapshotNeitherDeletesNorScalesIn(t *testing.T) {
 	s.quiet()
 	s.unmoved(2 * time.Duration(heartbeat.FailAfterSeconds) * time.Second)
 	require.Equal(t, pods, s.censuses(apps...))
-	require.Equal(t, slices, s.generations())
+	require.Equal(t, specs, s.generations())
 	require.Empty(t, s.writes(mark, s.takesAway))
 	// What adds pods is applied meanwhile.
 	s.create(united("new", 2, in("east", "1"), in("west", "1")))
@@ -128,6 +135,20 @@ func TestI20HubRestoredFromASnapshotNeitherDeletesNorScalesIn(t *testing.T) {
 		return ""
 	})
 	s.quiet()
+}
+
+// many is more than the hub writes from its start until the first heartbeat of a member.
+const many = 300
+
+// write writes so often on the hub.
+func (s *scene) write(times int) {
+	s.Helper()
+	counter := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "counter"}}
+	require.NoError(s, env.Hub.Client.Create(s.ctx, counter))
+	for i := range times {
+		counter.Data = map[string]string{"n": strconv.Itoa(i)}
+		require.NoError(s, env.Hub.Client.Update(s.ctx, counter))
+	}
 }
 
 // epochs returns the epoch that each member has stored.
