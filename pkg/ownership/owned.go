@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
 // ControlledBy reports whether owner, of that kind, is o's controller.
@@ -62,6 +63,18 @@ func controlled[T any, P interface {
 		}
 	}
 	return out
+}
+
+// EnqueueController returns a handler that enqueues the controllers, of a kind, of objects. It compares names only: an event of a
+// pod, of which there are many, needs no REST mapping.
+func EnqueueController(kind schema.GroupVersionKind) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []ctrl.Request {
+		ref := metav1.GetControllerOfNoCopy(o)
+		if !RefersTo(ref, kind) {
+			return nil
+		}
+		return []ctrl.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: ref.Name}}}
+	})
 }
 
 // RequestsForNode returns the workloads of a kind that have pods on a node. The cache needs IndexByNode. If it can't

@@ -10,10 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
@@ -48,6 +50,26 @@ func TestWorkloadsWithPodsOnANode(t *testing.T) {
 	}
 	require.ElementsMatch(t, of("web", "db"), RequestsForNode(cache, kind)(t.Context(), "n1"), "each once, in whatever version it is named")
 	require.Empty(t, RequestsForNode(cache, kind)(t.Context(), "n3"))
+}
+
+func TestEventsEnqueueTheControllerOfAKind(t *testing.T) {
+	t.Parallel()
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+	defer q.ShutDown()
+	h := EnqueueController(appsv1beta1.GroupVersion.WithKind("CloneSet"))
+	ofWeb, ofDB := podOn("n1", "a", "apps.kruise.io/v1alpha1", "CloneSet", "web"), podOn("n1", "a", "apps.kruise.io/v1beta1", "CloneSet", "db")
+	shared := podOn("n1", "b", "apps.kruise.io/v1beta1", "CloneSet", "cache")
+	shared.OwnerReferences[0].Controller = nil
+	h.Create(t.Context(), event.CreateEvent{Object: podOn("n1", "c", "apps.kruise.io/v1beta1", "DaemonSet", "agent")}, q)
+	h.Create(t.Context(), event.CreateEvent{Object: podOn("n1", "c", "apps/v1", "CloneSet", "other")}, q)
+	h.Create(t.Context(), event.CreateEvent{Object: podOn("n1", "d", "", "", "")}, q)
+	h.Delete(t.Context(), event.DeleteEvent{Object: shared}, q)
+	require.Zero(t, q.Len(), "another kind, another group, no controller, an owner that is no controller")
+
+	h.Update(t.Context(), event.UpdateEvent{ObjectOld: ofWeb, ObjectNew: ofDB}, q)
+	require.Equal(t, 2, q.Len(), "a pod that changes hands concerns both")
+	first, _ := q.Get()
+	require.Equal(t, ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "web"}}, first)
 }
 
 func TestRequestsForWithoutACache(t *testing.T) {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -66,6 +68,7 @@ type Controller struct {
 
 	pending  gather.Events
 	throttle report.Throttle
+	memories sync.Map // *podset.Memory by types.NamespacedName
 }
 
 // ControllerName returns the name of a kind's controller: in the metrics of controller-runtime, in the log, and as the reporter
@@ -93,9 +96,8 @@ func (c *Controller) Setup(
 	if err := ownership.IndexByOwner(ctx, mgr.GetFieldIndexer(), &corev1.Pod{}, &appsv1.ControllerRevision{}); err != nil {
 		return err
 	}
-	toOwner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), owner, handler.OnlyControllerOwner())
 	b.Named(ControllerName(kind.Kind)).For(owner).
-		Watches(&corev1.Pod{}, c.Gather(toOwner)).
+		Watches(&corev1.Pod{}, c.Gather(ownership.EnqueueController(kind))).
 		Owns(&appsv1.ControllerRevision{}).
 		WithOptions(Queue(o.Workers))
 	if c.Daemons == nil {
@@ -110,6 +112,13 @@ func (c *Controller) Setup(
 
 // Gather batches the requests of h for the same object, see package gather.
 func (c *Controller) Gather(h handler.EventHandler) handler.EventHandler { return c.pending.Handler(h) }
+
+// Memory returns what is remembered of the pods of an object. Only a reconcile of the object may use it.
+func (c *Controller) Memory(key types.NamespacedName) *podset.Memory {
+	stored, _ := c.memories.LoadOrStore(key, &podset.Memory{})
+	m, _ := stored.(*podset.Memory)
+	return m
+}
 
 // DaemonNodes returns the nodes of pods on which a node daemon is alive.
 func (c *Controller) DaemonNodes(pods []*corev1.Pod) map[string]bool {
@@ -128,6 +137,7 @@ func (c *Controller) NotPlanned(
 		c.throttle.Forget(req.NamespacedName)
 		c.Overlaps.Forget(req.NamespacedName)
 		c.pending.Forget(req.NamespacedName)
+		c.memories.Delete(req.NamespacedName)
 	} else {
 		c.pending.Took(req.NamespacedName, c.Clock.Since(began))
 	}

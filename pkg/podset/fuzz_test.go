@@ -43,6 +43,7 @@ func FuzzView(f *testing.F) {
 		require.Empty(t, cmp.Diff(before, pod), "reading changes nothing")
 		require.Empty(t, cmp.Diff(got, View(pod, rules, start)), "same input, same output")
 		require.True(t, got.Ready || !got.Available)
+		requireFactsUntilTheyChange(t, pod, rules, got)
 		_, err := rules.Hooks.PrepareUpdate(pod, start)
 		require.NoError(t, err)
 		AtRevision(pod, hash)

@@ -91,6 +91,8 @@ type ViewOptions struct {
 	Selector *metav1.LabelSelector
 	// Rules are the rules of the spec.
 	Rules Rules
+	// Memory has the facts of pods that have not changed since the last plan. May be nil.
+	Memory *Memory
 	// Rollback: pods of the update revision may go back to the current one.
 	Rollback bool
 	// Differ computes in-place updates.
@@ -107,6 +109,7 @@ func (p *Plan) Classify(pods []*corev1.Pod, options ViewOptions, now time.Time) 
 	}
 	update := p.Revision.Revision
 	p.Pods = make([]Pod, 0, len(pods))
+	options.Memory.begin(options.Rules)
 	for _, object := range pods {
 		if !selector.Matches(labels.Set(object.Labels)) {
 			if object.DeletionTimestamp == nil {
@@ -114,7 +117,7 @@ func (p *Plan) Classify(pods []*corev1.Pod, options ViewOptions, now time.Time) 
 			}
 			continue
 		}
-		f := View(object, options.Rules, now)
+		f := options.Memory.view(object, options.Rules, now)
 		at := p.history.at(object)
 		pod := Pod{
 			Object: object, Revision: at, WaitingFor: f.WaitingFor, WaitingSince: f.WaitingSince, Kept: f.Kept,
@@ -135,6 +138,7 @@ func (p *Plan) Classify(pods []*corev1.Pod, options ViewOptions, now time.Time) 
 		}
 		p.Pods = append(p.Pods, pod)
 	}
+	options.Memory.end(len(p.Pods))
 }
 
 // TerminatingPVCs returns the failure of PVCs that are being deleted while pods run on them.

@@ -15,6 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
@@ -33,6 +34,8 @@ type observed struct {
 	overlap ownership.Overlap
 	// daemons are the nodes of pods on which a node daemon is alive.
 	daemons map[string]bool
+	// memory has the facts of pods that have not changed since the last reconcile.
+	memory *podset.Memory
 	// gates are those of the controller, inPlace what may be updated in place.
 	gates   Gates
 	inPlace inplace.Options
@@ -40,7 +43,7 @@ type observed struct {
 
 // observe reads what a reconcile needs: from the cache, or from the apiserver if the cache has not shown our writes for too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
-	o := observed{set: &appsv1beta1.CloneSet{}, gates: r.Gates, inPlace: r.InPlace}
+	o := observed{set: &appsv1beta1.CloneSet{}, gates: r.Gates, inPlace: r.InPlace, memory: r.Memory(key)}
 	children := func(from client.Reader, live bool) error {
 		if live {
 			leakage.WithLabelValues(key.Namespace, key.Name).Inc()

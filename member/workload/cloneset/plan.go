@@ -89,7 +89,7 @@ func viewOptions(o observed, rollback bool) podset.ViewOptions {
 		differ.PVCTemplates = new(o.wanted.Annotations[keys.VolumeClaimTemplateHash])
 	}
 	return podset.ViewOptions{
-		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec), Rollback: rollback, Differ: differ,
+		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec), Memory: o.memory, Rollback: rollback, Differ: differ,
 		Extend: func(pod *podset.Pod) {
 			pod.ToDelete = pod.ToDelete || listed[pod.Key]
 			if id := instanceID(pod.Object); id != "" {

@@ -20,6 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
@@ -41,13 +42,15 @@ type observed struct {
 	daemons map[string]bool
 	// failures are the nodes on which pods have ended, with the time before which the next one is not deleted.
 	failures map[string]time.Time
+	// memory has the facts of pods that have not changed since the last reconcile.
+	memory *podset.Memory
 	// inPlace is what may be updated in place.
 	inPlace inplace.Options
 }
 
 // observe reads what a reconcile needs: from the cache, or from the apiserver if the cache has not shown our writes for too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
-	o := observed{set: &appsv1beta1.DaemonSet{}, inPlace: r.InPlace}
+	o := observed{set: &appsv1beta1.DaemonSet{}, inPlace: r.InPlace, memory: r.Memory(key)}
 	children := func(from client.Reader, live bool) error { return o.children(ctx, from, live) }
 	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.set, children, o.shown); err != nil {
 		return o, fmt.Errorf("read DaemonSet: %w", err)

@@ -101,7 +101,7 @@ func viewOptions(o observed) podset.ViewOptions {
 		order[node.Name] = -i
 	}
 	return podset.ViewOptions{
-		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec),
+		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec), Memory: o.memory,
 		Differ: &podset.Differ{History: o.history, Options: o.inPlace, Daemons: o.daemons},
 		Extend: func(pod *podset.Pod) {
 			pod.Slot = nodeOf(pod.Object)

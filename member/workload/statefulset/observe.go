@@ -20,6 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
@@ -41,6 +42,8 @@ type observed struct {
 	orphanedRevisions []*appsv1.ControllerRevision
 	// daemons are the nodes of pods on which a node daemon is alive.
 	daemons map[string]bool
+	// memory has the facts of pods that have not changed since the last reconcile.
+	memory *podset.Memory
 	// gates are those of the controller, inPlace what may be updated in place.
 	gates   Gates
 	inPlace inplace.Options
@@ -48,7 +51,7 @@ type observed struct {
 
 // observe reads what a reconcile needs: from the cache, or from the apiserver if the cache has not shown our writes for too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
-	o := observed{set: &appsv1beta1.StatefulSet{}, gates: r.Gates, inPlace: r.InPlace}
+	o := observed{set: &appsv1beta1.StatefulSet{}, gates: r.Gates, inPlace: r.InPlace, memory: r.Memory(key)}
 	children := func(from client.Reader, live bool) error { return o.children(ctx, from, live) }
 	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.set, children, o.shown); err != nil {
 		return o, fmt.Errorf("read StatefulSet: %w", err)

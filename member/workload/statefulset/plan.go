@@ -88,7 +88,7 @@ func viewOptions(o observed) podset.ViewOptions {
 		terminating[name] = c.DeletionTimestamp != nil
 	}
 	return podset.ViewOptions{
-		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec),
+		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec), Memory: o.memory,
 		Differ: &podset.Differ{History: o.history, Options: o.inPlace, Daemons: o.daemons},
 		Extend: func(pod *podset.Pod) {
 			pod.Slot = ordinalIn(o.set, pod.Key)

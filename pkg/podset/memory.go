@@ -1,0 +1,72 @@
+package podset
+
+import (
+	"maps"
+	"reflect"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// memorySpan is how long a pod's facts are remembered at most. An apiserver that was restored from a backup may use a
+// resourceVersion again for other content.
+const memorySpan = 5 * time.Minute
+
+// Memory remembers the facts of the pods of one workload, so that a reconcile views the pods that have changed and not all of
+// them. It changes no result: View is pure, and Facts.ChangesAt is when time alone changes one of its facts.
+//
+// The zero value is ready, and a nil Memory remembers nothing. It must not be used concurrently.
+type Memory struct {
+	rules Rules
+	pods  map[types.UID]*remembered
+	round int
+}
+
+// remembered are the facts of a pod of one version, viewed at a time. round is the last one that asked for them.
+type remembered struct {
+	version string
+	at      time.Time
+	facts   Facts
+	round   int
+}
+
+// begin starts a round, in which all pods of the workload are viewed.
+func (m *Memory) begin(r Rules) {
+	if m == nil {
+		return
+	}
+	m.round++
+	if m.pods == nil || !reflect.DeepEqual(m.rules, r) {
+		m.rules, m.pods = r, map[types.UID]*remembered{}
+	}
+}
+
+// view returns View, by the rules of the round.
+func (m *Memory) view(pod *corev1.Pod, r Rules, now time.Time) Facts {
+	if m == nil || pod.UID == "" || pod.ResourceVersion == "" {
+		return View(pod, r, now)
+	}
+	known := m.pods[pod.UID]
+	if known == nil {
+		known = &remembered{}
+		m.pods[pod.UID] = known
+	}
+	known.round = m.round
+	if known.version != pod.ResourceVersion || !known.holds(now) {
+		known.version, known.at, known.facts = pod.ResourceVersion, now, View(pod, r, now)
+	}
+	return known.facts
+}
+
+// holds reports whether the facts are still the same. A clock may be set back.
+func (k *remembered) holds(now time.Time) bool {
+	return !now.Before(k.at) && now.Sub(k.at) < memorySpan && (k.facts.ChangesAt.IsZero() || now.Before(k.facts.ChangesAt))
+}
+
+// end forgets the pods that were not viewed in the round, because they are gone; viewed is the number of the others.
+func (m *Memory) end(viewed int) {
+	if m != nil && len(m.pods) > viewed {
+		maps.DeleteFunc(m.pods, func(_ types.UID, k *remembered) bool { return k.round != m.round })
+	}
+}
