@@ -1,8 +1,8 @@
 package podset
 
 import (
-	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -21,7 +21,7 @@ import (
 
 // version returns what makes a pod the one of that name, at a resourceVersion.
 func version(name string, n int) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.Name, p.UID, p.ResourceVersion = name, types.UID(name), fmt.Sprint(n) }
+	return func(p *corev1.Pod) { p.Name, p.UID, p.ResourceVersion = name, types.UID(name), strconv.Itoa(n) }
 }
 
 func TestMemoryViewsWhatHasChanged(t *testing.T) {
