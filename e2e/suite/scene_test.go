@@ -205,7 +205,7 @@ func rowName(ud client.Object) string {
 }
 
 // get reads an object of the hub.
-func (s *scene) get(name string) *appsv1beta1.UnitedDeployment { //nolint:unparam // A scenario names its object.
+func (s *scene) get(name string) *appsv1beta1.UnitedDeployment {
 	s.Helper()
 	ud := &appsv1beta1.UnitedDeployment{}
 	require.NoError(s, env.Hub.Client.Get(s.ctx, s.key(name), ud))

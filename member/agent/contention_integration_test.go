@@ -107,7 +107,7 @@ func relabelByWebhook(t *testing.T, member *controlPlane, name string) (end func
 		Webhooks: []admissionregv1.MutatingWebhook{{
 			Name: "relabel.example.com",
 			ClientConfig: admissionregv1.WebhookClientConfig{
-				Service: &admissionregv1.ServiceReference{Namespace: "x", Name: "x", Path: ptr.To("/relabel")}, // Replaced by Install.
+				Service: &admissionregv1.ServiceReference{Namespace: "x", Name: "x", Path: new("/relabel")}, // Replaced by Install.
 			},
 			Rules: []admissionregv1.RuleWithOperations{{
 				Operations: []admissionregv1.OperationType{admissionregv1.Create, admissionregv1.Update},

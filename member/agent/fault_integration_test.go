@@ -64,7 +64,7 @@ func TestI10ServersThatFailDeleteNothing(t *testing.T) {
 	for ; rounds < 4 || len(missing()) > 0; rounds++ {
 		require.Less(t, rounds, 40, "these faults did not come up: %v", missing())
 		require.NoError(t, stop())
-		<-ended // Its error is what a caller retries after.
+		t.Logf("ended, to be started again: %v", <-ended)
 		replicas++
 		for _, row := range rows {
 			testkit.Change(t, hub.Client, row.DeepCopy(), func(now *fleetv1alpha1.MemberWork) { now.Spec.Patch.Raw = grantPatch(replicas) })
@@ -80,7 +80,7 @@ func TestI10ServersThatFailDeleteNothing(t *testing.T) {
 	}
 	t.Logf("%d rounds; of the hub's requests failed %v, of the member's %v", rounds, ofHub.Injected(), ofMember.Injected())
 	require.NoError(t, stop())
-	<-ended
+	t.Logf("ended: %v", <-ended)
 
 	ofHub.Switch(false)
 	ofMember.Switch(false)

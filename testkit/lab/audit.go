@@ -97,11 +97,11 @@ func (l *auditLog) since(t time.Time) (requests, error) {
 	if err != nil {
 		return requests{}, err
 	}
-	return requests{writes: from(t, l.all.writes), reads: from(t, l.all.reads)}, nil
+	return requests{writes: atOrAfter(t, l.all.writes), reads: atOrAfter(t, l.all.reads)}, nil
 }
 
-// from returns what came in at or after t.
-func from(t time.Time, all []Write) (out []Write) {
+// atOrAfter returns what came in at or after t.
+func atOrAfter(t time.Time, all []Write) (out []Write) {
 	for _, w := range all {
 		if !w.At.Before(t) {
 			out = append(out, w)

@@ -55,7 +55,7 @@ type Faults struct {
 
 // NewFaults returns faults that are off.
 func NewFaults(seed uint64) *Faults {
-	return &Faults{dice: rand.New(rand.NewPCG(seed, 0)), injected: map[Fault]int{}}
+	return &Faults{dice: rand.New(rand.NewPCG(seed, 0)), injected: map[Fault]int{}} //nolint:gosec // A seed draws the same again.
 }
 
 // Switch turns the faults on or off.
