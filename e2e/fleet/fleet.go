@@ -20,7 +20,7 @@ const Namespace = "flotilla-system"
 
 // Names of the clusters, without Options.Prefix; those of the members are their names on the hub as well.
 const (
-	hubName  = "hub"
+	HubName  = "hub"
 	EastName = "east"
 	WestName = "west"
 )
@@ -45,10 +45,15 @@ type Options struct {
 	FeatureGates []string
 	// MemberValues are helm's flags for the member charts besides those of every installation here.
 	MemberValues []string
+	// Push lets both members join by push. Otherwise east joins by pull, so that a fleet has one of each.
+	Push bool
 	// Heartbeat replaces that of the MemberClusters in e2e/examples; nil keeps it.
 	Heartbeat *fleetv1alpha1.Heartbeat
 	// Volumes provisions volumes for PVCs in the members while the tests of Main run: package volume.
 	Volumes bool
+	// PatientLeader lets managers keep their Leases on a machine that is too busy to renew them in time, as in a benchmark: no
+	// one restarts a manager that ended because it lost its Lease.
+	PatientLeader bool
 	// Profiles lets the managers serve profiles, for Manager.Profile.
 	Profiles bool
 	// Programs returns the programs of the clusters; nil means lab.Binaries.
@@ -107,10 +112,10 @@ func Up(ctx context.Context, o Options) (*Fleet, error) {
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	// West's manager needs its agent's account and no hub; east's needs a token from a running hub.
+	// A pushed member's manager needs its agent's account and no hub; a pulling one needs a token from a running hub.
 	err = parallel(
 		func() error { return f.installHub(ctx) },
-		func() error { return f.installWest(ctx) },
+		func() error { return f.installPushed(ctx, f.West) },
 		func() error { return f.installEast(ctx) },
 	)
 	if err != nil {
@@ -135,9 +140,19 @@ func newFleet(o Options) (*Fleet, error) {
 	return f, err
 }
 
+// leader are flags of the managers' leader election.
+func (o Options) leader() []string {
+	if o.PatientLeader {
+		return []string{
+			"--leader-election-lease-duration=120s", "--leader-election-renew-deadline=90s", "--leader-election-retry-period=5s",
+		}
+	}
+	return QuickLeader()
+}
+
 // Down stops a fleet and removes it. It succeeds if there is none.
 func Down(ctx context.Context, o Options) error {
-	names := []string{EastName, WestName, hubName}
+	names := []string{EastName, WestName, HubName}
 	errs := make([]error, 0, len(names))
 	for _, name := range names {
 		done := func(error) {}
@@ -160,7 +175,7 @@ func (f *Fleet) Down(ctx context.Context) error { return Down(ctx, f.options) }
 // dropPartial removes a fleet of which a cluster is missing, because the others refer to it.
 func (o Options) dropPartial(ctx context.Context) error {
 	there := 0
-	for _, name := range []string{hubName, EastName, WestName} {
+	for _, name := range []string{HubName, EastName, WestName} {
 		_, err := lab.Get(o.Prefix + name)
 		if err == nil {
 			there++
@@ -185,7 +200,7 @@ func (f *Fleet) bringAll(ctx context.Context, hubNodes string) error {
 		return err
 	}
 	return parallel(
-		func() error { return f.bring(ctx, &f.Hub, hubName, hubNodes) },
+		func() error { return f.bring(ctx, &f.Hub, HubName, hubNodes) },
 		func() error { return f.bring(ctx, &f.East, EastName, f.options.Nodes) },
 		func() error { return f.bring(ctx, &f.West, WestName, f.options.Nodes) },
 	)
@@ -229,12 +244,15 @@ func (f *Fleet) installHub(ctx context.Context) error {
 	return f.manage(ctx, f.Hub, "flotilla-hub", "hub")
 }
 
-func (f *Fleet) installWest(ctx context.Context) error {
-	return f.manage(ctx, f.West, "flotilla-member", "member", "--set", "agent.push=true")
+func (f *Fleet) installPushed(ctx context.Context, c *Cluster) error {
+	return f.manage(ctx, c, "flotilla-member", "member", "--set", "agent.push=true")
 }
 
 // installEast installs the chart without a hub, which the join sets. A manager beside the cluster is started only then.
 func (f *Fleet) installEast(ctx context.Context) error {
+	if f.options.Push {
+		return f.installPushed(ctx, f.East)
+	}
 	if f.pods {
 		return f.manage(ctx, f.East, "flotilla-member", "member")
 	}

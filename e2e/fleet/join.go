@@ -53,9 +53,12 @@ func (f *Fleet) join(ctx context.Context) error {
 }
 
 // JoinEast lets east join by pull, as its administrator would: with what the kubectl plugin prints. If it has joined,
-// it keeps its certificate. It does not wait until the hub has the member Ready.
+// it keeps its certificate. It does not wait until the hub has the member Ready. With Options.Push it joins as west does.
 func (f *Fleet) JoinEast(ctx context.Context) error {
-	if err := f.memberCluster(ctx, "membercluster-pull.yaml"); err != nil {
+	if f.options.Push {
+		return f.joinByPush(ctx, f.East)
+	}
+	if _, err := f.Hub.ApplyFile(ctx, f.Example("membercluster-pull.yaml"), f.EditMemberCluster); err != nil {
 		return err
 	}
 	if f.pods {
@@ -98,11 +101,20 @@ func (f *Fleet) JoinEast(ctx context.Context) error {
 }
 
 // JoinWest lets west join by push: the kubeconfig of the agent's account is stored in a Secret on the hub.
-func (f *Fleet) JoinWest(ctx context.Context) error {
-	if err := f.pushKubeconfig(ctx, f.West); err != nil {
+func (f *Fleet) JoinWest(ctx context.Context) error { return f.joinByPush(ctx, f.West) }
+
+func (f *Fleet) joinByPush(ctx context.Context, c *Cluster) error {
+	if err := f.pushKubeconfig(ctx, c); err != nil {
 		return err
 	}
-	return f.memberCluster(ctx, "membercluster-push.yaml")
+	_, err := f.Hub.ApplyFile(ctx, f.Example("membercluster-push.yaml"), func(o *unstructured.Unstructured) {
+		o.SetName(c.Name)
+		// The example's spec is an object, so neither can fail.
+		_ = unstructured.SetNestedField(o.Object, c.Name+"-1", "spec", "region")
+		_ = unstructured.SetNestedField(o.Object, pushSecretOf(c.Name), "spec", "push", "kubeconfigSecretRef", "name")
+		f.EditMemberCluster(o)
+	})
+	return err
 }
 
 // JoinAnother starts one more cluster with simulated nodes, which joins by push as west does, and waits until it is Ready. The caller
@@ -115,15 +127,7 @@ func (f *Fleet) JoinAnother(ctx context.Context, name, nodes string) (*Cluster, 
 	if err := f.manage(ctx, c, "flotilla-member", "member", "--set", "agent.push=true"); err != nil {
 		return nil, err
 	}
-	if err := f.pushKubeconfig(ctx, c); err != nil {
-		return nil, err
-	}
-	_, err = f.Hub.ApplyFile(ctx, f.Example("membercluster-push.yaml"), func(o *unstructured.Unstructured) {
-		f.EditMemberCluster(o)
-		o.SetName(name)
-		_ = unstructured.SetNestedField(o.Object, pushSecretOf(name), "spec", "push", "kubeconfigSecretRef", "name") // There is one.
-	})
-	if err != nil {
+	if err := f.joinByPush(ctx, c); err != nil {
 		return nil, err
 	}
 	return c, f.AwaitPhase(ctx, name, fleetv1alpha1.ClusterReady)
@@ -173,12 +177,6 @@ func (f *Fleet) pushKubeconfig(ctx context.Context, c *Cluster) error {
 
 // pushSecretOf is the name of the Secret with a member's kubeconfig, as in e2e/examples/membercluster-push.yaml.
 func pushSecretOf(cluster string) string { return cluster + "-kubeconfig" }
-
-// memberCluster applies a MemberCluster of e2e/examples with our heartbeat.
-func (f *Fleet) memberCluster(ctx context.Context, example string) error {
-	_, err := f.Hub.ApplyFile(ctx, f.Example(example), f.EditMemberCluster)
-	return err
-}
 
 // EditMemberCluster sets the heartbeat of the fleet's options in a manifest.
 func (f *Fleet) EditMemberCluster(o *unstructured.Unstructured) {

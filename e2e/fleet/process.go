@@ -29,7 +29,8 @@ const (
 	logLines = 12
 )
 
-// QuickLeader are flags of every manager here: the Lease of one that was killed has to expire before the next one leads.
+// QuickLeader are flags of every manager here, unless Options.PatientLeader is set: the Lease of one that was killed has to
+// expire before the next one leads.
 func QuickLeader() []string {
 	return []string{
 		"--leader-election-lease-duration=10s", "--leader-election-renew-deadline=8s", "--leader-election-retry-period=1s",
@@ -74,7 +75,7 @@ func (f *Fleet) run(ctx context.Context, c *Cluster, program string, flags ...st
 		"--health-probe-addr=" + localAddress(ports[portHealth]),
 		"--metrics-addr=" + localAddress(ports[portMetrics]),
 		"--v=1",
-	}, QuickLeader(), flags)
+	}, f.options.leader(), flags)
 	c.Manager = &Manager{Name: program, cluster: c, form: p}
 	if err := p.retire(ctx); err != nil {
 		return err
