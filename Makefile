@@ -176,6 +176,11 @@ bench: ## benchmarks of the planners
 bench-scale: build lab-build ## our kinds beside the native ones, 1,000 to 5,000 pods, 500 nodes; writes, CPU, memory; rows
 	go run ./e2e/bench
 
+OBJECTS ?= 200
+.PHONY: bench-hub
+bench-hub: build lab-build ## OBJECTS (200) UnitedDeployments created and changed at once: wall time, CPU, writes, latency, bytes
+	go run ./e2e/bench hub --objects $(OBJECTS)
+
 .PHONY: bench-real
 bench-real: build lab-build ## real nodes: from an image's patch to ready, from an annotation to env, a fleet at rest
 	go test -tags e2e -run '^$$' -bench . -benchtime 1x -timeout 30m ./e2e/real

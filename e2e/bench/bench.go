@@ -183,7 +183,7 @@ func (b *bench) measure(ctx context.Context, c *fleet.Cluster, a act) (figures, 
 }
 
 func (b *bench) measured(ctx context.Context, c *fleet.Cluster, a act) (f figures, err error) {
-	watch, err := newPodWatch(ctx, c, a.image)
+	watch, err := newWatch(ctx, c, &corev1.Pod{}, readyPod(a.image))
 	if err != nil {
 		return f, err
 	}
@@ -212,16 +212,26 @@ func (b *bench) measured(ctx context.Context, c *fleet.Cluster, a act) (f figure
 
 // profile starts a CPU profile of the manager, if requested, and returns a function that ends it.
 func (b *bench) profile(ctx context.Context, c *fleet.Cluster, a act) (end func() error, err error) {
-	if b.profiles == "" || a.by.process != c.Manager.Name {
+	if a.by.process != c.Manager.Name {
+		return func() error { return nil }, nil
+	}
+	return b.profileTo(fmt.Sprintf("%d-%s", b.pods, a.name), func() (string, error) {
+		return c.Manager.Profile(ctx, fmt.Sprintf("profile?seconds=%d", profileSeconds))
+	})
+}
+
+// profileTo stores what take returns in the folder for profiles, if there is one, and returns a function that waits for it.
+func (b *bench) profileTo(name string, take func() (string, error)) (end func() error, err error) {
+	if b.profiles == "" {
 		return func() error { return nil }, nil
 	}
 	if err := os.MkdirAll(b.profiles, 0o750); err != nil {
 		return nil, fmt.Errorf("make a folder for profiles: %w", err)
 	}
-	file := filepath.Join(b.profiles, fmt.Sprintf("%d-%s.pprof", b.pods, strings.ReplaceAll(a.name, " ", "-")))
+	file := filepath.Join(b.profiles, strings.ReplaceAll(name, " ", "-")+".pprof")
 	ended := make(chan error, 1)
 	go func() {
-		data, err := c.Manager.Profile(ctx, fmt.Sprintf("profile?seconds=%d", profileSeconds))
+		data, err := take()
 		if err == nil {
 			err = os.WriteFile(file, []byte(data), 0o600)
 		}

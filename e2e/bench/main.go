@@ -3,7 +3,10 @@
 // Kubernetes; the rollout of each, and ours at rest. It also measures what an event of a node causes among 50
 // DaemonSets, and the cost of one UnitedDeployment on its hub. It prints the tables of docs/operate/sizing.md.
 //
+// Its command hub measures a hub on which hundreds of UnitedDeployments change at once.
+//
 //	make bench-scale
+//	make bench-hub
 package main
 
 import (
@@ -93,19 +96,8 @@ func newCommand() *cobra.Command {
 			if err := p.check(); err != nil {
 				return err
 			}
-			printer := lab.NewPrinter(cmd.ErrOrStderr(), term.IsTerminal(int(os.Stderr.Fd())), nil)
-			defer printer.Close()
-			ctrl.SetLogger(logr.Discard())
-			f, err := fleet.Up(cmd.Context(), fleet.Options{Prefix: "bench-", Nodes: p.room(), Profiles: true, Progress: printer.Stage})
-			if err != nil {
-				return err
-			}
-			b.fleet, b.stage, b.out = f, printer.Stage, cmd.OutOrStdout()
-			b.printf("%d CPUs, %s, simulated nodes.\n", runtime.NumCPU(), runtime.Version())
-			if err := b.run(cmd.Context(), p); err != nil || keep {
-				return err
-			}
-			return f.Down(cmd.Context())
+			return b.on(cmd, fleet.Options{Prefix: "bench-", Nodes: p.room(), Profiles: true}, keep,
+				func(ctx context.Context) error { return b.run(ctx, p) })
 		},
 	}
 	cmd.Flags().StringSliceVar(&p.kinds, "kinds", all(), "what to measure")
@@ -116,5 +108,24 @@ func newCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&p.hub, "hub", true, "measure the cost of a UnitedDeployment on its hub")
 	cmd.Flags().StringVar(&b.profiles, "profiles", "", "folder for a CPU profile of the manager during each act")
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the clusters running")
+	cmd.AddCommand(newHubCommand())
 	return cmd
+}
+
+// on runs measurements on a fleet, which it removes in the end unless it is to be kept.
+func (b *bench) on(cmd *cobra.Command, o fleet.Options, keep bool, run func(context.Context) error) error {
+	printer := lab.NewPrinter(cmd.ErrOrStderr(), term.IsTerminal(int(os.Stderr.Fd())), nil)
+	defer printer.Close()
+	ctrl.SetLogger(logr.Discard())
+	o.Progress = printer.Stage
+	f, err := fleet.Up(cmd.Context(), o)
+	if err != nil {
+		return err
+	}
+	b.fleet, b.stage, b.out = f, printer.Stage, cmd.OutOrStdout()
+	b.printf("%d CPUs, %s, simulated nodes.\n", runtime.NumCPU(), runtime.Version())
+	if err := run(cmd.Context()); err != nil || keep {
+		return err
+	}
+	return f.Down(cmd.Context())
 }

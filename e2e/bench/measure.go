@@ -15,6 +15,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 	"github.com/flotilla-io/flotilla/testkit/lab"
@@ -112,33 +113,33 @@ func liveHeap(ctx context.Context, m *fleet.Manager) (int64, error) {
 	return 0, errors.New("read metrics: go_memstats_heap_alloc_bytes is missing")
 }
 
-// podWatch counts the pods of the namespace, and those that are ready with an image, through an informer: it continues when
-// the apiserver ends a watch that is too slow for a thousand pods at once, and costs the apiserver nearly nothing.
-type podWatch struct {
-	clock clock.PassiveClock
-	end   context.CancelFunc
-	ended chan error
-	image string
+// watch counts the objects of one kind in the namespace, and those that are settled, through an informer: it continues when
+// the apiserver ends a watch that is too slow for a thousand objects at once, and costs the apiserver nearly nothing.
+type watch struct {
+	clock   clock.PassiveClock
+	end     context.CancelFunc
+	ended   chan error
+	settled func(client.Object) bool
 
 	mu      sync.Mutex
-	pods    map[types.UID]bool // whether it is ready with the image
+	objects map[types.UID]bool // whether it is settled
 	good    int
 	changed chan struct{}
 }
 
-func newPodWatch(ctx context.Context, c *fleet.Cluster, image string) (*podWatch, error) {
-	pods, err := cache.New(c.Config, cache.Options{
+func newWatch(ctx context.Context, c *fleet.Cluster, kind client.Object, settled func(client.Object) bool) (*watch, error) {
+	objects, err := cache.New(c.Config, cache.Options{
 		Scheme: c.Client.Scheme(), DefaultNamespaces: map[string]cache.Config{namespace: {}}, DefaultTransform: cache.TransformStripManagedFields(),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("watch pods: %w", err)
+		return nil, fmt.Errorf("watch %T: %w", kind, err)
 	}
-	informer, err := pods.GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
+	informer, err := objects.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 	if err != nil {
-		return nil, fmt.Errorf("watch pods: %w", err)
+		return nil, fmt.Errorf("watch %T: %w", kind, err)
 	}
-	w := &podWatch{
-		clock: clock.RealClock{}, ended: make(chan error, 1), image: image, pods: map[types.UID]bool{}, changed: make(chan struct{}, 1),
+	w := &watch{
+		clock: clock.RealClock{}, ended: make(chan error, 1), settled: settled, objects: map[types.UID]bool{}, changed: make(chan struct{}, 1),
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { w.set(o, true) },
@@ -151,36 +152,37 @@ func newPodWatch(ctx context.Context, c *fleet.Cluster, image string) (*podWatch
 		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("watch pods: %w", err)
+		return nil, fmt.Errorf("watch %T: %w", kind, err)
 	}
 	ctx, w.end = context.WithCancel(ctx)
-	go func() { w.ended <- pods.Start(ctx) }()
-	if !pods.WaitForCacheSync(ctx) {
-		return nil, errors.Join(errors.New("watch pods: the cache did not sync"), w.stop())
+	go func() { w.ended <- objects.Start(ctx) }()
+	if !objects.WaitForCacheSync(ctx) {
+		return nil, errors.Join(fmt.Errorf("watch %T: the cache did not sync", kind), w.stop())
 	}
 	return w, nil
 }
 
-func (w *podWatch) stop() error {
+func (w *watch) stop() error {
 	w.end()
 	return <-w.ended
 }
 
-func (w *podWatch) set(o any, there bool) {
-	pod, ok := o.(*corev1.Pod)
+func (w *watch) set(o any, there bool) {
+	object, ok := o.(client.Object)
 	if !ok {
 		return
 	}
+	uid := object.GetUID()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.pods[pod.UID] {
+	if w.objects[uid] {
 		w.good--
 	}
-	delete(w.pods, pod.UID)
+	delete(w.objects, uid)
 	if there {
-		w.pods[pod.UID] = settled(pod, w.image)
+		w.objects[uid] = w.settled(object)
 	}
-	if w.pods[pod.UID] {
+	if w.objects[uid] {
 		w.good++
 	}
 	select {
@@ -189,8 +191,8 @@ func (w *podWatch) set(o any, there bool) {
 	}
 }
 
-// await waits until exactly total pods are there, want of them ready with the image, and returns how long that took.
-func (w *podWatch) await(ctx context.Context, want, total int) (time.Duration, error) {
+// await waits until exactly total objects are there, want of them settled, and returns how long that took.
+func (w *watch) await(ctx context.Context, want, total int) (time.Duration, error) {
 	began := w.clock.Now()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -201,28 +203,32 @@ func (w *podWatch) await(ctx context.Context, want, total int) (time.Duration, e
 		}
 		select {
 		case <-ctx.Done():
-			return 0, fmt.Errorf("%d of %d pods are ready with image %s: %w", good, want, w.image, ctx.Err())
+			return 0, fmt.Errorf("%d of %d objects are settled, and there are %d: %w", good, want, all, ctx.Err())
 		case <-w.changed:
 		}
 	}
 }
 
-func (w *podWatch) count() (good, all int) {
+func (w *watch) count() (good, all int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.good, len(w.pods)
+	return w.good, len(w.objects)
 }
 
-func settled(p *corev1.Pod, image string) bool {
-	if p.DeletionTimestamp != nil || p.Spec.Containers[0].Image != image {
+// readyPod returns whether a pod is ready with an image.
+func readyPod(image string) func(client.Object) bool {
+	return func(o client.Object) bool {
+		p, ok := o.(*corev1.Pod)
+		if !ok || p.DeletionTimestamp != nil || p.Spec.Containers[0].Image != image {
+			return false
+		}
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodReady {
+				return c.Status == corev1.ConditionTrue
+			}
+		}
 		return false
 	}
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // pause waits, and says whether it could.

@@ -1,0 +1,458 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/testkit/lab"
+)
+
+const (
+	// loadPods is how many pods each UnitedDeployment has, one in each of the two clusters.
+	loadPods = 2
+	// loadRows is how many rows it has.
+	loadRows = 2
+	// loadSettle is how long the hub is left alone after its manager was restarted, besides the time until nothing writes.
+	loadSettle = 10 * time.Second
+)
+
+// load measures a hub with many small objects that all change at once.
+type load struct {
+	*bench
+
+	objects int
+	// clients is how many requests the user has in flight.
+	clients int
+}
+
+// newHubCommand measures on a fleet of its own, because both of its members join by push.
+func newHubCommand() *cobra.Command {
+	l, keep := &load{bench: &bench{}}, false
+	cmd := &cobra.Command{
+		Use:   "hub",
+		Short: "Measure a hub on which many UnitedDeployments are created and changed at once",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// Rollouts have a pod more in each cluster.
+			nodes := fmt.Sprintf("kwok:%d", l.objects*2*11/10/podsPerNode+1)
+			o := fleet.Options{Prefix: "bench-hub-", Nodes: nodes, Push: true, PatientLeader: true, Profiles: true}
+			// Not the objects of an earlier run alone: a hub pauses withdrawals of that many.
+			if err := fleet.Down(cmd.Context(), o); err != nil {
+				return err
+			}
+			return l.on(cmd, o, keep, l.measureLoad)
+		},
+	}
+	cmd.Flags().IntVar(&l.objects, "objects", 200, "how many UnitedDeployments, each with two pods in two clusters")
+	cmd.Flags().IntVar(&l.clients, "clients", 8, "how many of them are created or changed at the same time")
+	cmd.Flags().StringVar(&l.profiles, "profiles", "", "folder for a CPU profile of the hub's manager during each act")
+	cmd.Flags().BoolVar(&keep, "keep", false, "leave the clusters running")
+	return cmd
+}
+
+// loadFigures are what one act cost.
+type loadFigures struct {
+	act string
+	// sent is when the last request of the user was answered, and wall when all objects were ready.
+	sent, wall time.Duration
+	cpu        consumption
+	memory     int64 // the hub manager's peak
+	writes     []fleet.Write
+	served     latencies
+}
+
+// measureLoad does all measurements and prints the tables as Markdown.
+func (l *load) measureLoad(ctx context.Context) error {
+	if err := l.fleet.Namespace(ctx, namespace, nil); err != nil {
+		return err
+	}
+	var all []loadFigures
+	var stored []storage
+	for _, a := range []struct {
+		name, image string
+		do          func(context.Context, *appsv1beta1.UnitedDeployment) error
+	}{
+		{"create", imageOld, func(ctx context.Context, ud *appsv1beta1.UnitedDeployment) error {
+			return l.fleet.Hub.Client.Create(ctx, ud)
+		}},
+		{"change the image", imageNew, func(ctx context.Context, ud *appsv1beta1.UnitedDeployment) error {
+			before := client.MergeFrom(loadObject(ud.Name, imageOld))
+			return l.fleet.Hub.Client.Patch(ctx, ud, before)
+		}},
+	} {
+		f, err := l.act(ctx, a.name, a.image, a.do)
+		if err != nil {
+			l.print(all, stored)
+			return err
+		}
+		s, err := l.stored(ctx)
+		if err != nil {
+			return err
+		}
+		all, stored = append(all, f), append(stored, s)
+	}
+	l.print(all, stored)
+	return l.restart(ctx)
+}
+
+// print prints the tables, also of the acts before one that failed.
+func (l *load) print(all []loadFigures, stored []storage) {
+	if len(all) == 0 {
+		return
+	}
+	l.printLoad(all)
+	l.printWrites(all)
+	l.printLatencies(all)
+	l.printStored(all, stored)
+}
+
+// await waits until all objects are settled. It does not wait for a manager that has ended.
+func (l *load) await(ctx context.Context, w *watch) error {
+	var ended error
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	err := fleet.Await(ctx, patience, func(context.Context) (bool, string) {
+		for _, c := range l.fleet.Clusters() {
+			if p, err := c.Manager.Process(); err != nil || !p.Alive() {
+				ended = fmt.Errorf("%s: %s ended; its log is %s", c.Name, c.Manager.Name, c.Manager.Log())
+				cancel()
+			}
+		}
+		good, _ := w.count()
+		return good == l.objects, fmt.Sprintf("%d of %d objects are ready", good, l.objects)
+	})
+	return cmp.Or(ended, err)
+}
+
+// act does one thing to all objects, and waits until all are ready with an image and nothing writes.
+func (l *load) act(ctx context.Context, name, image string, do func(context.Context, *appsv1beta1.UnitedDeployment) error) (
+	f loadFigures, err error,
+) {
+	done := l.stage(fmt.Sprintf("%d UnitedDeployments: %s", l.objects, name))
+	defer func() { done(err) }()
+	f.act = name
+	watch, err := newWatch(ctx, l.fleet.Hub, &appsv1beta1.UnitedDeployment{}, readyEverywhere(image))
+	if err != nil {
+		return f, err
+	}
+	defer func() { err = errors.Join(err, watch.stop()) }()
+	end, err := l.profileTo(fmt.Sprintf("hub-%d-%s", l.objects, name), func() (string, error) {
+		return l.fleet.Hub.Manager.Profile(ctx, fmt.Sprintf("profile?seconds=%d", profileSeconds))
+	})
+	if err != nil {
+		return f, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	before, err := l.look(ctx)
+	if err != nil {
+		return f, err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(l.clients)
+	for i := range l.objects {
+		group.Go(func() error { return do(groupCtx, loadObject(fmt.Sprintf("load-%03d", i), image)) })
+	}
+	if err := group.Wait(); err != nil {
+		return f, fmt.Errorf("%s: %w", name, err)
+	}
+	f.sent = watch.clock.Since(before.at)
+	if err := l.await(ctx, watch); err != nil {
+		return f, fmt.Errorf("%s: %w", name, err)
+	}
+	f.wall = watch.clock.Since(before.at)
+	if err := l.quiet(ctx); err != nil {
+		return f, err
+	}
+	after, err := l.look(ctx)
+	if err != nil {
+		return f, err
+	}
+	f.cpu, f.served, f.memory = after.cpu.since(before.cpu), after.served.since(before.served), after.memory
+	f.writes, err = l.fleet.Writes(before.at)
+	return f, err
+}
+
+// sample is what processes and the hub's apiserver have counted at one time.
+type sample struct {
+	at     time.Time
+	cpu    consumption
+	memory int64
+	served latencies
+}
+
+func (l *load) look(ctx context.Context) (s sample, err error) {
+	manager, err := l.fleet.Hub.Manager.Process()
+	if err != nil {
+		return s, fmt.Errorf("find %s: %w", l.fleet.Hub.Manager.Name, err)
+	}
+	used, err := usage(manager.PID)
+	if err != nil {
+		return s, err
+	}
+	s.memory = used.peak
+	if s.served, err = readLatencies(ctx, l.fleet.Hub); err != nil {
+		return s, err
+	}
+	if s.cpu, err = consumed(l.fleet.Clusters()); err != nil {
+		return s, err
+	}
+	s.at = fleet.Mark()
+	return s, nil
+}
+
+// restart restarts the hub's manager, which should not write anything.
+func (l *load) restart(ctx context.Context) (err error) {
+	done := l.stage("restart of the hub's manager")
+	defer func() { done(err) }()
+	m := l.fleet.Hub.Manager
+	if err := m.Stop(ctx); err != nil {
+		return err
+	}
+	mark := fleet.Mark()
+	if err := m.Start(ctx); err != nil {
+		return err
+	}
+	if !pause(ctx, loadSettle) {
+		return context.Cause(ctx)
+	}
+	if err := l.quiet(ctx); err != nil {
+		return err
+	}
+	writes, err := l.fleet.Writes(mark)
+	if err != nil {
+		return err
+	}
+	// Events of the core group are those of leader election.
+	counts := fleet.Tally(writes, func(w fleet.Write) bool { return ours(w) && w.Resource != "events" })
+	n := 0
+	for _, c := range counts {
+		n += c.Writes
+	}
+	l.printf("\nA restart of the hub's manager with all objects ready: %d writes besides its Lease and the event of the new leader.\n", n)
+	for _, c := range counts {
+		l.printf("- %s\n", c)
+	}
+	return nil
+}
+
+// loadObject is one of the objects: a Deployment in each of the two clusters, with one pod each.
+func loadObject(name, image string) *appsv1beta1.UnitedDeployment {
+	labels := map[string]string{"app": name}
+	selector := &metav1.LabelSelector{MatchLabels: labels}
+	return &appsv1beta1.UnitedDeployment{
+		ObjectMeta: meta(name),
+		Spec: appsv1beta1.UnitedDeploymentSpec{
+			Replicas: new(int32(loadPods)), Selector: selector,
+			Template: appsv1beta1.SubsetTemplate{DeploymentTemplate: &appsv1beta1.DeploymentTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: appsv1.DeploymentSpec{Selector: selector, Template: corev1.PodTemplateSpec{
+					ObjectMeta: metav1.ObjectMeta{Labels: labels},
+					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: image}}},
+				}},
+			}},
+			Topology: appsv1beta1.Topology{Subsets: []appsv1beta1.Subset{
+				{Name: fleet.EastName, Cluster: fleet.EastName, Replicas: new(intstr.FromInt32(1))},
+				{Name: fleet.WestName, Cluster: fleet.WestName, Replicas: new(intstr.FromInt32(1))},
+			}},
+		},
+	}
+}
+
+// readyEverywhere returns whether all clusters run a UnitedDeployment with an image, and all of its pods are ready.
+func readyEverywhere(image string) func(client.Object) bool {
+	return func(o client.Object) bool {
+		ud, ok := o.(*appsv1beta1.UnitedDeployment)
+		if !ok || ud.Spec.Template.DeploymentTemplate.Spec.Template.Spec.Containers[0].Image != image {
+			return false
+		}
+		s := &ud.Status
+		return s.ObservedGeneration == ud.Generation && s.Replicas == loadPods && s.ReadyReplicas == loadPods && s.UpdatedReplicas == loadPods
+	}
+}
+
+// ours selects the writes of our managers that succeeded. lab.Write does not know a dry run: all creations of PodTemplates are
+// dry runs, and a review is not stored.
+func ours(w fleet.Write) bool { return w.Ours() && !w.Renewal() && w.Succeeded() }
+
+func ofHub(w fleet.Write) bool { return w.Cluster == fleet.HubName && ours(w) && !asks(w.Resource) }
+
+func asks(resource string) bool {
+	return resource == "podtemplates" || resource == "subjectaccessreviews.authorization.k8s.io"
+}
+
+func (l *load) perObject(n int) float64 { return float64(n) / float64(l.objects) }
+
+// each prints a row of a table with the same figure of each act.
+func (l *load) each(all []loadFigures, what string, figure func(loadFigures) string) {
+	l.printf("| %s |", what)
+	for _, f := range all {
+		l.printf(" %s |", figure(f))
+	}
+	l.printf("\n")
+}
+
+// head prints the head of a table: columns for what is measured, then those of each act.
+func (l *load) head(all []loadFigures, left []string, figures ...string) {
+	for _, c := range left {
+		l.printf("| %s ", c)
+	}
+	for _, f := range all {
+		for _, c := range figures {
+			l.printf("| %s ", strings.TrimSuffix(f.act+": "+c, ": "))
+		}
+	}
+	l.printf("|\n%s%s|\n", strings.Repeat("|---", len(left)), strings.Repeat("|---:", len(figures)*len(all)))
+}
+
+func (l *load) printLoad(all []loadFigures) {
+	l.printf("\n%d UnitedDeployments, each a Deployment with one pod in each of two clusters that joined by push; %d requests at a time. "+
+		"CPU is counted until nothing writes any more; the hub's manager contains the agents of both members.\n\n", l.objects, l.clients)
+	l.head(all, []string{""}, "")
+	manager, member := l.fleet.Hub.Manager.Name, l.fleet.West.Manager.Name
+	seconds := func(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
+	l.each(all, "wall time until all are ready", func(f loadFigures) string { return seconds(f.wall) })
+	l.each(all, "until the last request was answered", func(f loadFigures) string { return seconds(f.sent) })
+	l.each(all, "CPU of all processes", func(f loadFigures) string { return seconds(f.cpu.total()) })
+	named := []program{
+		{fleet.HubName, manager},
+		{fleet.HubName, lab.APIServer},
+		{fleet.HubName, lab.Etcd},
+		{membersName, member},
+		{membersName, lab.APIServer},
+		{membersName, lab.Etcd},
+		{membersName, lab.ControllerManager},
+	}
+	for _, p := range named {
+		l.each(all, fmt.Sprintf("CPU of %s in %s", p.name, p.cluster), func(f loadFigures) string { return seconds(f.cpu.of(p)) })
+	}
+	l.each(all, "CPU of the others", func(f loadFigures) string {
+		rest := f.cpu.total()
+		for _, p := range named {
+			rest -= f.cpu.of(p)
+		}
+		return seconds(rest)
+	})
+	l.each(all, "peak memory of the hub's manager", func(f loadFigures) string { return fmt.Sprintf("%d MiB", f.memory>>20) })
+	l.each(all, "hub writes per object", func(f loadFigures) string { return fmt.Sprintf("%.2f", l.perObject(count(f.writes, ofHub))) })
+	l.each(all, "status patches of the MemberClusters", func(f loadFigures) string {
+		return strconv.Itoa(count(f.writes, func(w fleet.Write) bool {
+			return ofHub(w) && w.Resource == "memberclusters.fleet.kruise.io/status"
+		}))
+	})
+	l.each(all, "writes to the hub that were refused", func(f loadFigures) string {
+		return strconv.Itoa(count(f.writes, func(w fleet.Write) bool {
+			return w.Cluster == fleet.HubName && w.Ours() && !w.Succeeded()
+		}))
+	})
+}
+
+func count(writes []fleet.Write, keep func(fleet.Write) bool) (n int) {
+	for _, w := range writes {
+		if keep(w) {
+			n++
+		}
+	}
+	return n
+}
+
+// wrote is a kind of writes.
+type wrote struct{ what, by, in string }
+
+// printWrites prints what our managers wrote in the hub and in the members, by object.
+func (l *load) printWrites(all []loadFigures) {
+	l.printf("\nWrites per UnitedDeployment, and bytes sent in each. %s\n\n", "PodTemplates are dry runs, and reviews are not stored.")
+	l.head(all, []string{"", "by", "in"}, "writes", "bytes")
+	counts := map[wrote][]fleet.Count{}
+	for i, f := range all {
+		for _, c := range fleet.Tally(f.writes, ours) {
+			w := wrote{c.Verb + " " + c.Resource, c.User[strings.LastIndexByte(c.User, ':')+1:], c.Cluster}
+			if counts[w] == nil {
+				counts[w] = make([]fleet.Count, len(all))
+			}
+			counts[w][i] = c
+		}
+	}
+	rows := slices.SortedFunc(maps.Keys(counts), func(a, b wrote) int {
+		return cmp.Or(cmp.Compare(l.order(a.in), l.order(b.in)), -cmp.Compare(most(counts[a]), most(counts[b])), cmp.Compare(a.what, b.what))
+	})
+	for _, w := range rows {
+		l.printf("| %s | %s | %s |", w.what, w.by, w.in)
+		for _, c := range counts[w] {
+			l.printf(" %.2f | %d |", l.perObject(c.Writes), c.Bytes/max(c.Writes, 1))
+		}
+		l.printf("\n")
+	}
+}
+
+func most(counts []fleet.Count) (n int) {
+	for _, c := range counts {
+		n = max(n, c.Writes)
+	}
+	return n
+}
+
+// order is the place of a cluster in tables.
+func (l *load) order(cluster string) int {
+	return slices.IndexFunc(l.fleet.Clusters(), func(c *fleet.Cluster) bool { return c.Name == cluster })
+}
+
+// rare is how many requests for each object are too few for a line in the table of latencies.
+const rare = 0.2
+
+func (l *load) printLatencies(all []loadFigures) {
+	l.printf("\nMean latency in the hub's apiserver; that of a request contains its admission and conversion.\n\n")
+	l.head(all, []string{""}, "per object", "mean")
+	whats := map[string]bool{}
+	for _, f := range all {
+		for what, s := range f.served {
+			if float64(s.count) >= rare*float64(l.objects) {
+				whats[what] = true
+			}
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(whats)) {
+		l.printf("| %s |", what)
+		for _, f := range all {
+			s := f.served[what]
+			l.printf(" %.2f | %.0f ms |", float64(s.count)/float64(l.objects), 1000*s.seconds/float64(max(s.count, 1)))
+		}
+		l.printf("\n")
+	}
+}
+
+func (l *load) printStored(all []loadFigures, stored []storage) {
+	l.printf("\nWhat the hub's etcd holds: the length of the objects in JSON, as custom resources are stored, with managed fields.\n\n")
+	l.head(all, []string{""}, "objects", "bytes per UnitedDeployment", "bytes per row")
+	line := func(what string, resources ...string) {
+		l.printf("| %s |", what)
+		for i := range all {
+			sum := kept{}
+			for _, r := range resources {
+				sum.objects, sum.bytes = sum.objects+stored[i][r].objects, sum.bytes+stored[i][r].bytes
+			}
+			l.printf(" %d | %.0f | %.0f |", sum.objects, l.perObject(sum.bytes), l.perObject(sum.bytes)/loadRows)
+		}
+		l.printf("\n")
+	}
+	for _, r := range []string{uniteddeployments, memberworks, workcontents} {
+		line(r, r)
+	}
+	line("rows with their contents", memberworks, workcontents)
+}
