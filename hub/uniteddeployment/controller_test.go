@@ -33,11 +33,11 @@ type fixture struct {
 	sent *testkit.Events
 }
 
-func newFixture(t *testing.T, objects ...client.Object) *fixture {
-	t.Helper()
+func newFixture(tb testing.TB, objects ...client.Object) *fixture {
+	tb.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1beta1.AddToScheme, fleetv1alpha1.AddToScheme} {
-		require.NoError(t, add(scheme))
+		require.NoError(tb, add(scheme))
 	}
 	b := &fixture{sent: &testkit.Events{}}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
@@ -52,13 +52,13 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 }
 
 // reconcile reconciles the object, and returns it and the number of writes.
-func (b *fixture) reconcile(t *testing.T, ud *appsv1beta1.UnitedDeployment) (*appsv1beta1.UnitedDeployment, int) {
-	t.Helper()
+func (b *fixture) reconcile(tb testing.TB, ud *appsv1beta1.UnitedDeployment) (*appsv1beta1.UnitedDeployment, int) {
+	tb.Helper()
 	b.Verbs = nil
-	_, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(ud)})
-	require.NoError(t, err)
+	_, err := b.Reconcile(tb.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(ud)})
+	require.NoError(tb, err)
 	now := &appsv1beta1.UnitedDeployment{}
-	require.NoError(t, b.Get(t.Context(), client.ObjectKeyFromObject(ud), now))
+	require.NoError(tb, b.Get(tb.Context(), client.ObjectKeyFromObject(ud), now))
 	return now, len(b.Verbs)
 }
 

@@ -40,11 +40,11 @@ func reconciler(c client.Client, clk clock.PassiveClock) *Reconciler {
 }
 
 // simulated is DaemonSet in the simulator, with the rules that hold in every scenario.
-func simulated(t *testing.T) sim.Kind {
-	t.Helper()
+func simulated(tb testing.TB) sim.Kind {
+	tb.Helper()
 	scheme := runtime.NewScheme()
-	require.NoError(t, clientgoscheme.AddToScheme(scheme))
-	require.NoError(t, appsv1beta1.AddToScheme(scheme))
+	require.NoError(tb, clientgoscheme.AddToScheme(scheme))
+	require.NoError(tb, appsv1beta1.AddToScheme(scheme))
 	return sim.Kind{
 		Scheme: scheme,
 		Fields: Registration().Fields,

@@ -31,19 +31,19 @@ import (
 
 var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "web"}
 
-func scheme(t *testing.T) *runtime.Scheme {
-	t.Helper()
+func scheme(tb testing.TB) *runtime.Scheme {
+	tb.Helper()
 	s := runtime.NewScheme()
-	require.NoError(t, clientgoscheme.AddToScheme(s))
-	require.NoError(t, appsv1beta1.AddToScheme(s))
+	require.NoError(tb, clientgoscheme.AddToScheme(s))
+	require.NoError(tb, appsv1beta1.AddToScheme(s))
 	return s
 }
 
 // simulated is StatefulSet in the simulator, with the rules that hold in every scenario.
-func simulated(t *testing.T) sim.Kind {
-	t.Helper()
+func simulated(tb testing.TB) sim.Kind {
+	tb.Helper()
 	return sim.Kind{
-		Scheme: scheme(t),
+		Scheme: scheme(tb),
 		Fields: Registration().Fields,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			return &Reconciler{Gates: on(), Controller: &podcontrol.Controller{
