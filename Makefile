@@ -75,7 +75,7 @@ images: ## images for amd64 and arm64, as a layout in bin/images with SBOMs and 
 ##@ Test
 
 # One stage at a time: compiling keeps both cores busy, and tests of clusters would time out meanwhile.
-STAGES := unit simulate lab-build lab-test integration e2e e2e-real $(if $(ALL),vulncheck fuzz soak)
+STAGES := unit bench-compare simulate lab-build lab-test integration e2e e2e-real $(if $(ALL),vulncheck fuzz soak)
 
 .PHONY: test
 test: ## what CI runs, after make verify; then the time of each stage, kind and package, and what was skipped
@@ -168,9 +168,22 @@ vulncheck: ## known vulnerabilities that our programs reach; GOVULNDB=URL (or fi
 lab-build: ## build Kubernetes, kwok, helm and what real nodes run (cached)
 	@$(LAB) build
 
+BENCHED = $$(grep -rlE --include='*_test.go' '^func Benchmark' apis pkg hub member | xargs -n1 dirname | sort -u | sed 's|^|./|')
+
 .PHONY: bench
-bench: ## benchmarks of the planners
-	go test -run '^$$' -bench . -benchmem ./pkg/rollout/... ./pkg/podset/... ./pkg/spread/... ./hub/allot/... ./member/workload/...
+bench: ## benchmarks of the planners; writes per pod and per row
+	go test -run '^$$' -bench . -benchmem $(BENCHED)
+
+# What does not depend on the machine also does not depend on how long it runs: a fixed number of rounds, one processor, and the
+# default GOGC, which decides what sync.Pool keeps.
+.PHONY: bench-compare
+bench-compare: ## fail if allocations, bytes or writes of make bench are more than 10 % worse than recorded; times are only printed
+	@out=$$(GOGC=100 go test -vet=off -run '^$$' -bench . -benchmem -benchtime 20x -cpu 1 $(BENCHED)) || { echo "$$out"; exit 1; }; \
+	go run ./e2e/compare $(RECORD) e2e/compare/recorded.json <<< "$$out"
+
+.PHONY: bench-record
+bench-record: ## record those figures, for a commit that means to change them
+	@$(MAKE) --no-print-directory bench-compare RECORD=-record
 
 .PHONY: bench-scale
 bench-scale: build lab-build ## our kinds beside the native ones, 1,000 to 5,000 pods, 500 nodes; writes, CPU, memory; rows

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+const (
+	// tolerance is by how much a figure may be worse.
+	tolerance = 0.10
+	// noise is by how much runs of the same code differ at most. A recorded figure that is so close to the new one is kept, so
+	// that recording changes what has changed.
+	noise = 0.02
+	// module is left out of the names of packages.
+	module = "github.com/flotilla-io/flotilla/"
+)
+
+const hint = "if that is meant, run make bench-record, commit the file that it changes, and say in the commit why"
+
+// figures are those of benchmarks, by name and unit. Less is better in all units.
+type figures map[string]map[string]float64
+
+// read returns the figures of the output of go test -bench, and the times per operation. Of several results of one benchmark it
+// takes the least. Of one that has figures of its own it takes only those: what it allocates to count them does not matter. The
+// format is that of golang.org/x/perf/benchfmt, which is not used because it requires newer modules than the product has.
+func read(in io.Reader) (figures, map[string]time.Duration, error) {
+	all, times, folder := figures{}, map[string]time.Duration{}, ""
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		if pkg, found := strings.CutPrefix(lines.Text(), "pkg: "); found {
+			folder = strings.TrimPrefix(pkg, module)
+			continue
+		}
+		// A name, how often it ran, and pairs of value and unit. What a benchmark logs may begin like that.
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 4 || len(fields)%2 != 0 || !strings.HasPrefix(fields[0], "Benchmark") {
+			continue
+		}
+		name := folder + "." + strings.TrimPrefix(fields[0], "Benchmark")
+		if all[name] == nil {
+			all[name] = map[string]float64{}
+		}
+		for i := 2; i < len(fields); i += 2 {
+			value, err := strconv.ParseFloat(fields[i], 64)
+			if err != nil {
+				return nil, nil, fmt.Errorf("read the output of the benchmarks: %s: %w", name, err)
+			}
+			switch unit := fields[i+1]; unit {
+			case "ns/op":
+				times[name] = time.Duration(value)
+			case "MB/s": // The same as the time.
+			default:
+				if least, found := all[name][unit]; !found || value < least {
+					all[name][unit] = value
+				}
+			}
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, nil, fmt.Errorf("read the output of the benchmarks: %w", err)
+	}
+	for _, f := range all {
+		if slices.ContainsFunc(slices.Collect(maps.Keys(f)), own) {
+			maps.DeleteFunc(f, func(unit string, _ float64) bool { return !own(unit) })
+		}
+	}
+	if len(all) == 0 {
+		return nil, nil, errors.New("the input has no result of a benchmark")
+	}
+	return all, times, nil
+}
+
+// own reports whether a benchmark counts a figure itself, other than what go test -benchmem counts.
+func own(unit string) bool { return unit != "B/op" && unit != "allocs/op" }
+
+// worse reports whether a figure is worse than tolerated.
+func worse(before, now float64) bool { return now > before*(1+tolerance) }
+
+// check returns an error that names all that differs: figures that are worse, and what was added or removed.
+func check(recorded, now figures) error {
+	var problems []string
+	each(recorded, now, func(name, unit string, before, is float64, was, there bool) {
+		switch {
+		case !was:
+			problems = append(problems, fmt.Sprintf("%s: %s is not recorded; now it is %s", name, unit, number(is)))
+		case !there:
+			problems = append(problems, fmt.Sprintf("%s: %s is recorded with %s, and the benchmark reports it no more", name, unit, number(before)))
+		case worse(before, is):
+			problems = append(problems, fmt.Sprintf("%s: %s was %s and is %s%s", name, unit, number(before), number(is), change(before, is)))
+		}
+	})
+	if len(problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d figures are more than %.0f %% worse than recorded, new or removed:\n  %s\n%s",
+		len(problems), 100*tolerance, strings.Join(problems, "\n  "), hint)
+}
+
+// each calls do with all figures in order, those that are recorded and those of now.
+func each(recorded, now figures, do func(name, unit string, before, is float64, was, there bool)) {
+	for _, name := range sortedKeys(recorded, now) {
+		for _, unit := range sortedKeys(recorded[name], now[name]) {
+			before, was := recorded[name][unit]
+			is, there := now[name][unit]
+			do(name, unit, before, is, was, there)
+		}
+	}
+}
+
+func sortedKeys[V any](a, b map[string]V) []string {
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// number is without the digits that don't count.
+func number(n float64) string {
+	if n == math.Trunc(n) || n >= 1000 {
+		return fmt.Sprintf("%.0f", n)
+	}
+	return fmt.Sprintf("%.4g", n)
+}
+
+func change(before, now float64) string {
+	percent := math.Round(100 * (now/before - 1))
+	if before == 0 || percent == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %+.0f %%", percent)
+}
+
+// printAll prints each figure beside the recorded one, and the times.
+func printAll(out io.Writer, recorded, now figures, times map[string]time.Duration) {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "benchmark\tfigure\trecorded\tnow\t")
+	last, better := "", 0
+	each(recorded, now, func(name, unit string, before, is float64, was, there bool) {
+		if name != last {
+			if t, found := times[name]; found {
+				_, _ = fmt.Fprintf(table, "%s\ttime\t\t%s\tis not compared\n", name, t.Round(time.Microsecond))
+			}
+			last = name
+		}
+		if !was || !there {
+			return // check reports it.
+		}
+		if worse(is, before) {
+			better++
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", name, unit, number(before), number(is), strings.TrimPrefix(change(before, is), ", "))
+	})
+	_ = table.Flush()
+	if better > 0 {
+		_, _ = fmt.Fprintf(out, "%d figures are better by more than a tenth: make bench-record keeps that.\n", better)
+	}
+}
+
+// steady returns the figures of now, but the recorded ones where the difference is noise.
+func steady(recorded, now figures) figures {
+	out := figures{}
+	each(recorded, now, func(name, unit string, before, is float64, was, there bool) {
+		if !there {
+			return
+		}
+		if was && math.Abs(is-before) <= noise*before {
+			is = before
+		}
+		if out[name] == nil {
+			out[name] = map[string]float64{}
+		}
+		out[name][unit] = is
+	})
+	return out
+}
+
+// load reads recorded figures; none are recorded if there is no file.
+func load(file string) (figures, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return figures{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read recorded figures: %w", err)
+	}
+	var f figures
+	if err := json.Unmarshal(text, &f); err != nil {
+		return nil, fmt.Errorf("read recorded figures in %s: %w", file, err)
+	}
+	return f, nil
+}
+
+func save(file string, f figures) error {
+	text, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return fmt.Errorf("record figures: %w", err)
+	}
+	if err := os.WriteFile(file, append(text, '\n'), 0o600); err != nil {
+		return fmt.Errorf("record figures: %w", err)
+	}
+	return nil
+}
