@@ -55,8 +55,8 @@ func unitedDeployments(h Options, key []byte) setup.Kind {
 		Name: name, CRD: "uniteddeployments.apps.kruise.io", Converts: true,
 		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
 		Gates: []featuregate.Feature{feature.TemplateNoDefaults},
-		Controller: func(_ context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return uniteddeployment.Setup(mgr, uniteddeployment.Options{
+		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
+			return uniteddeployment.Setup(ctx, mgr, uniteddeployment.Options{
 				Store:  row.NewStore(mgr.GetClient(), key, o.Clock),
 				Events: event.New(mgr.GetEventRecorder(link.HubManager)),
 				Clock:  o.Clock, Workers: o.Workers[name], ExpectationTimeout: o.ExpectationTimeout,

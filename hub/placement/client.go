@@ -20,7 +20,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/expect"
 )
 
-// Client reads and writes the rows of the objects of one kind. It may be used concurrently.
+// Client reads and writes the rows of the objects of one kind. It may be used concurrently. Its cache needs the index of
+// row.IndexBySource.
 type Client struct {
 	// Client writes, and reads from the cache. Live reads from the apiserver.
 	client.Client
@@ -39,9 +40,9 @@ type Client struct {
 func (c Client) Fleet(ctx context.Context, key client.ObjectKey, object client.Object) (Fleet, error) {
 	f := Fleet{Clusters: map[string]*fleetv1alpha1.MemberCluster{}, Rows: map[string]*fleetv1alpha1.MemberWork{}}
 	var rows *fleetv1alpha1.MemberWorkList
-	read := func(r client.Reader, _ bool) error {
+	read := func(r client.Reader, live bool) error {
 		rows = &fleetv1alpha1.MemberWorkList{}
-		if err := r.List(ctx, rows, client.MatchingLabels{keys.FleetSourceUID: string(object.GetUID())}); err != nil {
+		if err := r.List(ctx, rows, row.Of(object.GetUID(), live)...); err != nil {
 			return fmt.Errorf("list rows of %s: %w", key, err)
 		}
 		return nil
@@ -51,7 +52,7 @@ func (c Client) Fleet(ctx context.Context, key client.ObjectKey, object client.O
 		return f, fmt.Errorf("read %s: %w", key, err)
 	}
 	clusters := &fleetv1alpha1.MemberClusterList{}
-	if err := c.List(ctx, clusters); err != nil {
+	if err := c.List(ctx, clusters, client.UnsafeDisableDeepCopy); err != nil {
 		return f, fmt.Errorf("list member clusters: %w", err)
 	}
 	for i := range clusters.Items {

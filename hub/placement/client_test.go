@@ -35,7 +35,9 @@ func newHub(t *testing.T, objects ...client.Object) *hub {
 	require.NoError(t, corev1.AddToScheme(scheme))
 	require.NoError(t, fleetv1alpha1.AddToScheme(scheme))
 	h := &hub{clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(h.Funcs()).Build()
+	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(h.Funcs())
+	require.NoError(t, row.IndexBySource(t.Context(), testkit.Indexes{Builder: b}))
+	c := b.Build()
 	h.Client = Client{Client: c, Live: c, Rows: row.NewStore(c, []byte("key"), h.clock), Expect: expect.New("Kind", h.clock, 0)}
 	return h
 }

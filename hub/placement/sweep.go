@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
@@ -74,8 +73,7 @@ func (s *Sweeper) Setup(mgr ctrl.Manager) error {
 // rowsOf enqueues the rows of an object.
 func (s *Sweeper) rowsOf(ctx context.Context, o client.Object) []reconcile.Request {
 	rows := &fleetv1alpha1.MemberWorkList{}
-	err := s.Client.List(ctx, rows, client.MatchingLabels{keys.FleetSourceUID: string(o.GetUID())}, client.UnsafeDisableDeepCopy)
-	if err != nil {
+	if err := s.Client.List(ctx, rows, row.Of(o.GetUID(), false)...); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Could not enqueue the rows of an object that is gone")
 		return nil
 	}

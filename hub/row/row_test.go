@@ -45,6 +45,16 @@ func recorded(t *testing.T, objects ...client.Object) (client.Client, *testkit.W
 	return c, writes
 }
 
+func TestTheNameOfAContentDoesNotDependOnTheLastOne(t *testing.T) {
+	t.Parallel()
+	s := NewStore(nil, []byte("key"), nil)
+	manifest := []byte("a")
+	for _, text := range []string{"a", "a", "b", "a", "c"} {
+		manifest[0] = text[0] // The same memory.
+		require.Equal(t, fleetv1alpha1.ContentName(s.key, []byte(text)), s.contentName(manifest))
+	}
+}
+
 func TestPut(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakePassiveClock(time.Unix(0, 0))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,7 +26,11 @@ type Store struct {
 	client  client.Client
 	key     []byte
 	breaker *breaker
+	last    atomic.Pointer[named]
 }
+
+// named is a manifest and the name of its content.
+type named struct{ manifest, name string }
 
 // NewStore returns a Store that names contents with key. The key must not change: with another one each content would be written
 // again.
@@ -40,7 +45,7 @@ func (s *Store) Put(ctx context.Context, want Want, live *fleetv1alpha1.MemberWo
 	if err != nil {
 		return live, false, err
 	}
-	content := fleetv1alpha1.ContentName(s.key, want.Manifest)
+	content := s.contentName(want.Manifest)
 	missing := live != nil && live.Status.Reason == fleetv1alpha1.ReasonContentNotFound
 	if live != nil && !missing && same(live.Spec, want.spec(content)) {
 		return live, false, nil
@@ -66,6 +71,17 @@ func (s *Store) Put(ctx context.Context, want Want, live *fleetv1alpha1.MemberWo
 	}
 	ctrl.LoggerFrom(ctx).Info("Updated row", "cluster", want.Cluster, "name", next.Name)
 	return next, true, nil
+}
+
+// contentName returns the name of a manifest's content. It remembers the last one: the rows of an object are written one after
+// another and share a manifest, and to compare it takes much less time than to hash it for each of a thousand clusters.
+func (s *Store) contentName(manifest []byte) string {
+	if last := s.last.Load(); last != nil && last.manifest == string(manifest) {
+		return last.name
+	}
+	name := fleetv1alpha1.ContentName(s.key, manifest)
+	s.last.Store(&named{string(manifest), name})
+	return name
 }
 
 // putContent creates the content unless it exists. Contents are immutable, so an existing one is right.

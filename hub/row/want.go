@@ -106,7 +106,7 @@ func unbounded(s fleetv1alpha1.MemberWorkSpec) fleetv1alpha1.MemberWorkSpec {
 }
 
 func sameJSON(a, b []byte) bool {
-	if len(a) == 0 || len(b) == 0 {
+	if len(a) == 0 || len(b) == 0 || bytes.Equal(a, b) {
 		return len(a) == len(b)
 	}
 	var x, y any

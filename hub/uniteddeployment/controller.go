@@ -59,9 +59,12 @@ type reconciler struct {
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Setup starts the controller.
-func Setup(mgr ctrl.Manager, o Options) error {
+func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := errors.Join(expect.Register(metrics.Registry), metric.Register(metrics.Registry, planSeconds, rowWrites, waits)); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
+	}
+	if err := row.IndexBySource(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
 	}
 	r := &reconciler{
 		Client: placement.Client{

@@ -1,8 +1,10 @@
 package uniteddeployment
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
@@ -40,9 +43,11 @@ func newFixture(tb testing.TB, objects ...client.Object) *fixture {
 		require.NoError(tb, add(scheme))
 	}
 	b := &fixture{sent: &testkit.Events{}}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&appsv1beta1.UnitedDeployment{}, &fleetv1alpha1.MemberWork{}, &fleetv1alpha1.MemberCluster{}).
-		WithInterceptorFuncs(b.Funcs()).Build()
+		WithInterceptorFuncs(b.Funcs())
+	require.NoError(t, row.IndexBySource(t.Context(), testkit.Indexes{Builder: builder}))
+	c := builder.Build()
 	clk := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	b.reconciler = &reconciler{
 		Client:  placement.Client{Client: c, Live: c, Rows: row.NewStore(c, []byte("key"), clk), Expect: expect.New(sourceKind, clk, 0)},
@@ -99,6 +104,37 @@ func TestNothingIsWrittenWhereNothingChanged(t *testing.T) {
 	_, writes = b.reconcile(t, ud)
 	require.Zero(t, writes)
 	require.Len(t, b.sent.All(), events+1, "no event is sent twice")
+}
+
+func TestContentsAreReadOnlyForRowsWithoutAPatch(t *testing.T) {
+	t.Parallel()
+	all, uds := hub(1)
+	long := uds[0].DeepCopy()
+	long.Name, long.UID = "long", "long"
+	long.Spec.Topology.Subsets[0].Patch = &runtime.RawExtension{Raw: fmt.Appendf(nil, `{"metadata":{"annotations":{"a":%q}}}`, strings.Repeat("x", 4096))}
+	b := newFixture(t, append(all, long)...)
+	for _, ud := range []*appsv1beta1.UnitedDeployment{uds[0], long} {
+		b.reconcile(t, ud)
+	}
+	read := 0
+	b.Client.Client = interceptor.NewClient(b.Client.Client.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if _, content := o.(*fleetv1alpha1.WorkContent); content {
+				read++
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+	})
+	o, err := b.observe(t.Context(), client.ObjectKeyFromObject(uds[0]))
+	require.NoError(t, err)
+	require.Zero(t, read)
+	require.Len(t, o.sliceSubsets("east"), 1)
+
+	o, err = b.observe(t.Context(), client.ObjectKeyFromObject(long))
+	require.NoError(t, err)
+	require.Equal(t, 1, read, "the patch is too long for the row")
+	require.Len(t, o.sliceSubsets("east"), 1)
+	require.Contains(t, string(o.sliceSubsets("east")[0].Patch.Raw), "xxxx")
 }
 
 func TestI13ObjectsDeletedTooFastReportHowToContinue(t *testing.T) {

@@ -21,7 +21,7 @@ type part struct {
 	allot.Key
 	// name is the subset's name in the slice.
 	name string
-	// spec is the subset of the object, or of the slice if the object no longer has it.
+	// spec is the subset of the object, or of the slice if the object no longer has it. What is being deleted has none.
 	spec appsv1beta1.Subset
 	// state is whether the cluster can get and lose replicas.
 	state allot.State
@@ -52,6 +52,7 @@ func divide(o *observed) ([]part, []placement.Problem) {
 	var parts []part
 	var problems []placement.Problem
 	taken := map[allot.Key]bool{} // by the name in the slice
+	count := map[string]int{}     // parts by cluster
 	for _, subset := range o.ud.Spec.Topology.Subsets {
 		clusters, found := clustersOf(o, subset)
 		problems = append(problems, found...)
@@ -72,7 +73,7 @@ func divide(o *observed) ([]part, []placement.Problem) {
 					Message: fmt.Sprintf("the name %s for cluster %s is no DNS label of at most 63 characters: shorten the subset's name", name, cluster),
 				})
 				continue
-			case countIn(parts, cluster) >= fleetv1alpha1.SubsetsPerRow:
+			case count[cluster] >= fleetv1alpha1.SubsetsPerRow:
 				problems = append(problems, placement.Problem{
 					Subset: subset.Name, Cluster: cluster, Reason: reasonTooManySubsets,
 					Message: fmt.Sprintf("cluster %s has %d subsets of this object already, which is the maximum: merge some of them", cluster, fleetv1alpha1.SubsetsPerRow),
@@ -84,6 +85,7 @@ func divide(o *observed) ([]part, []placement.Problem) {
 			problems = append(problems, found...)
 			if usable {
 				parts = append(parts, p)
+				count[cluster]++
 			}
 		}
 	}
@@ -159,15 +161,23 @@ func sliceName(subset appsv1beta1.Subset, cluster string) string {
 	return subset.Name + "-" + cluster
 }
 
-// leftovers are the parts that rows have and the object does not. Those of rows that are being deleted are empty already.
+// leftovers are the parts that rows have and the object does not. Those of rows that are being deleted are empty already. They stay
+// as they are in the slice, because the node selector and tolerations of a subset can't be changed while it has pods.
 func leftovers(o *observed, taken map[allot.Key]bool) []part {
-	return slices.DeleteFunc(heldParts(o), func(p part) bool {
+	out := slices.DeleteFunc(heldParts(o), func(p part) bool {
 		return taken[allot.Key{Subset: p.name, Cluster: p.Cluster}] || !o.Rows[p.Cluster].DeletionTimestamp.IsZero()
 	})
+	for i := range out {
+		for _, s := range o.sliceSubsets(out[i].Cluster) {
+			if s.Name == out[i].name {
+				out[i].spec = s
+			}
+		}
+	}
+	return out
 }
 
-// heldParts are all parts that rows have, as leftovers. They stay as they are in the slice, because the node selector and
-// tolerations of a subset can't be changed while it has pods.
+// heldParts are all parts that rows have, as leftovers, without the spec that they have in the slice.
 func heldParts(o *observed) []part {
 	var out []part
 	for cluster, row := range o.Rows {
@@ -175,13 +185,6 @@ func heldParts(o *observed) []part {
 		for _, g := range row.Spec.Grant.Subsets {
 			p := o.part(allot.Key{Subset: g.Name, Cluster: cluster}, g.Name, appsv1beta1.Subset{Name: g.Name})
 			p.leftover = true
-			if slice := o.slices[cluster]; slice != nil {
-				for _, s := range slice.Spec.Topology.Subsets {
-					if s.Name == g.Name {
-						p.spec = s
-					}
-				}
-			}
 			if reason != "" {
 				p.state = allot.Frozen
 			}
@@ -192,16 +195,6 @@ func heldParts(o *observed) []part {
 		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.name, b.name))
 	})
 	return out
-}
-
-func countIn(parts []part, cluster string) int {
-	n := 0
-	for _, p := range parts {
-		if p.Cluster == cluster {
-			n++
-		}
-	}
-	return n
 }
 
 // allocate returns where the replicas should run. Leftovers are excluded and get none.

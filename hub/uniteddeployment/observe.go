@@ -3,7 +3,6 @@ package uniteddeployment
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,8 +14,9 @@ import (
 type observed struct {
 	placement.Fleet
 	ud *appsv1beta1.UnitedDeployment
-	// slices are the slices that the rows ask for, by cluster.
-	slices map[string]*appsv1beta1.UnitedDeployment
+	// folded are, by cluster, the slices of rows without a patch: it was too long, so the whole slice is their content. It is nil if
+	// the content is missing.
+	folded map[string][]byte
 	// namespaceTerminating is true if the object's namespace is being deleted. It is read only for an object that is, too.
 	namespaceTerminating bool
 	// localMember is true if this cluster runs the member stack too.
@@ -26,7 +26,7 @@ type observed struct {
 func (r *reconciler) observe(ctx context.Context, key client.ObjectKey) (*observed, error) {
 	o := &observed{
 		ud:          &appsv1beta1.UnitedDeployment{},
-		slices:      map[string]*appsv1beta1.UnitedDeployment{},
+		folded:      map[string][]byte{},
 		localMember: r.options.LocalMember,
 	}
 	var err error
@@ -34,12 +34,11 @@ func (r *reconciler) observe(ctx context.Context, key client.ObjectKey) (*observ
 		return nil, err
 	}
 	for cluster, row := range o.Rows {
-		manifest, err := r.Manifest(ctx, row)
-		if err != nil {
-			return nil, err
+		if len(row.Spec.Patch.Raw) > 0 {
+			continue
 		}
-		if o.slices[cluster], err = readSlice(manifest); err != nil {
-			return nil, fmt.Errorf("read row %s/%s: %w", row.Namespace, row.Name, err)
+		if o.folded[cluster], err = r.Manifest(ctx, row); err != nil {
+			return nil, err
 		}
 	}
 	if !o.ud.DeletionTimestamp.IsZero() {
@@ -48,14 +47,22 @@ func (r *reconciler) observe(ctx context.Context, key client.ObjectKey) (*observ
 	return o, err
 }
 
-// readSlice reads the manifest of a row. A row whose content is missing has an empty slice.
-func readSlice(manifest []byte) (*appsv1beta1.UnitedDeployment, error) {
-	slice := &appsv1beta1.UnitedDeployment{}
-	if len(manifest) == 0 {
-		return slice, nil
+// sliceSubsets returns the subsets in the slice that a row asks for. The patch of a row has all of them, so its content is not
+// needed. There are none if the content is missing, or if somebody else has written the row.
+func (o *observed) sliceSubsets(cluster string) []appsv1beta1.Subset {
+	raw := o.Rows[cluster].Spec.Patch.Raw
+	if len(raw) == 0 {
+		raw = o.folded[cluster]
 	}
-	if err := json.Unmarshal(manifest, slice); err != nil {
-		return nil, fmt.Errorf("read the slice: %w", err)
+	var slice struct {
+		Spec struct {
+			Topology struct {
+				Subsets []appsv1beta1.Subset `json:"subsets"`
+			} `json:"topology"`
+		} `json:"spec"`
 	}
-	return slice, nil
+	if json.Unmarshal(raw, &slice) != nil {
+		return nil
+	}
+	return slice.Spec.Topology.Subsets
 }

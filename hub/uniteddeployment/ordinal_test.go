@@ -25,7 +25,7 @@ func stateful(replicas int32, clusters []string, subsets ...appsv1beta1.Subset) 
 // ordinals are the ranges in the slices: cluster/subset to the first and the last ordinal.
 func (w *world) ordinals() map[string][2]int32 {
 	out := map[string][2]int32{}
-	for cluster, slice := range w.o.slices {
+	for cluster, slice := range w.slices {
 		for _, s := range slice.Spec.Topology.Subsets {
 			if s.Ordinals != nil && w.o.Rows[cluster] != nil {
 				out[cluster+"/"+s.Name] = [2]int32{s.Ordinals.Start, ptr.Deref(s.Ordinals.End, -1)}

@@ -2,6 +2,7 @@ package uniteddeployment
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -25,6 +27,8 @@ import (
 // world is a hub with members that do at once what they are granted, unless a test changes that.
 type world struct {
 	o *observed
+	// slices are what the rows ask for, by cluster.
+	slices map[string]*appsv1beta1.UnitedDeployment
 }
 
 func newWorld(replicas int32, subsets ...appsv1beta1.Subset) *world {
@@ -39,8 +43,8 @@ func newWorld(replicas int32, subsets ...appsv1beta1.Subset) *world {
 	return &world{o: &observed{
 		ud:     ud,
 		Fleet:  placement.Fleet{Clusters: map[string]*fleetv1alpha1.MemberCluster{}, Rows: map[string]*fleetv1alpha1.MemberWork{}},
-		slices: map[string]*appsv1beta1.UnitedDeployment{},
-	}}
+		folded: map[string][]byte{},
+	}, slices: map[string]*appsv1beta1.UnitedDeployment{}}
 }
 
 func in(name, cluster, replicas string) appsv1beta1.Subset {
@@ -73,7 +77,7 @@ func (w *world) unreachable(name string) {
 }
 
 // write applies a plan's writes, as row.Store would.
-func (w *world) write(t *testing.T, p planned) (writes int) {
+func (w *world) write(t testing.TB, p planned) (writes int) {
 	t.Helper()
 	for _, want := range p.Wants {
 		live := w.o.Rows[want.Cluster]
@@ -92,9 +96,9 @@ func (w *world) write(t *testing.T, p planned) (writes int) {
 		}
 		manifest, err := row.Merge(want.Manifest, want.Patch)
 		require.NoError(t, err)
-		slice, err := readSlice(manifest)
-		require.NoError(t, err)
-		w.o.slices[want.Cluster] = slice
+		slice := &appsv1beta1.UnitedDeployment{}
+		require.NoError(t, json.Unmarshal(manifest, slice))
+		w.slices[want.Cluster] = slice
 	}
 	for _, gone := range p.Withdrawals {
 		delete(w.o.Rows, gone.Row.Labels[keys.FleetCluster])
@@ -120,7 +124,7 @@ func (w *world) serve() {
 }
 
 // settle plans and serves until nothing is written, and returns the last plan.
-func (w *world) settle(t *testing.T) planned {
+func (w *world) settle(t testing.TB) planned {
 	t.Helper()
 	for range 100 {
 		p := plan(w.o)
@@ -160,8 +164,8 @@ func TestPlan(t *testing.T) {
 		w.cluster("tokyo", map[string]string{"region": "ap"})
 		w.settle(t)
 		require.Equal(t, map[string]int32{"berlin": 4, "paris": 3}, w.grants())
-		require.Equal(t, "eu-berlin", w.o.slices["berlin"].Spec.Topology.Subsets[0].Name)
-		require.Equal(t, int32(4), *w.o.slices["berlin"].Spec.Replicas)
+		require.Equal(t, "eu-berlin", w.slices["berlin"].Spec.Topology.Subsets[0].Name)
+		require.Equal(t, int32(4), *w.slices["berlin"].Spec.Replicas)
 	})
 	t.Run("I6: an unreachable cluster keeps its number while the others continue", func(t *testing.T) {
 		t.Parallel()
@@ -231,20 +235,27 @@ func TestPlan(t *testing.T) {
 		require.Equal(t, map[string]int32{"west": 8}, w.grants())
 		require.Empty(t, p.moves)
 	})
-	t.Run("a subset that is emptied keeps its fields in the slice", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(4, in("a", "east", "2"), in("b", "east", "2"))
-		w.o.ud.Spec.Topology.Subsets[1].Tolerations = []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}}
-		w.cluster("east", nil)
-		w.settle(t)
-		w.o.ud.Spec.Topology.Subsets = w.o.ud.Spec.Topology.Subsets[:1]
-		w.o.ud.Spec.Topology.Subsets[0].Replicas = new(intstr.FromInt32(4))
-		w.write(t, plan(w.o))
-		require.Equal(t, "spot", w.o.slices["east"].Spec.Topology.Subsets[1].Tolerations[0].Key)
-		w.serve()
-		w.settle(t)
-		require.Len(t, w.o.slices["east"].Spec.Topology.Subsets, 1)
-	})
+	for _, folded := range []bool{false, true} {
+		t.Run(fmt.Sprintf("a subset that is emptied keeps its fields in the slice, also if its patch is too long for a row: %t", folded), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(4, in("a", "east", "2"), in("b", "east", "2"))
+			w.o.ud.Spec.Topology.Subsets[1].Tolerations = []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}}
+			w.cluster("east", nil)
+			w.settle(t)
+			if folded {
+				manifest, err := json.Marshal(w.slices["east"])
+				require.NoError(t, err)
+				w.o.folded["east"], w.o.Rows["east"].Spec.Patch.Raw = manifest, nil
+			}
+			w.o.ud.Spec.Topology.Subsets = w.o.ud.Spec.Topology.Subsets[:1]
+			w.o.ud.Spec.Topology.Subsets[0].Replicas = new(intstr.FromInt32(4))
+			w.write(t, plan(w.o))
+			require.Equal(t, "spot", w.slices["east"].Spec.Topology.Subsets[1].Tolerations[0].Key)
+			w.serve()
+			w.settle(t)
+			require.Len(t, w.slices["east"].Spec.Topology.Subsets, 1)
+		})
+	}
 	t.Run("partitions go to the subsets, and a selector's partition is shared", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(9, appsv1beta1.Subset{Name: "all", ClusterSelector: &metav1.LabelSelector{}})
@@ -253,7 +264,7 @@ func TestPlan(t *testing.T) {
 		w.cluster("c", nil)
 		w.o.ud.Spec.UpdateStrategy.ManualUpdate = &appsv1beta1.ManualUpdate{Partitions: map[string]int32{"all": 6}}
 		w.settle(t)
-		for name, slice := range w.o.slices {
+		for name, slice := range w.slices {
 			require.Equal(t, map[string]int32{"all-" + name: 2}, slice.Spec.UpdateStrategy.ManualUpdate.Partitions)
 		}
 	})
@@ -263,7 +274,7 @@ func TestPlan(t *testing.T) {
 		w.cluster("east", nil)
 		w.o.ud.Spec.UpdateStrategy.ManualUpdate = &appsv1beta1.ManualUpdate{Partitions: map[string]int32{"a": 1}}
 		w.settle(t)
-		require.Equal(t, map[string]int32{"a": 1, "b": 0}, w.o.slices["east"].Spec.UpdateStrategy.ManualUpdate.Partitions)
+		require.Equal(t, map[string]int32{"a": 1, "b": 0}, w.slices["east"].Spec.UpdateStrategy.ManualUpdate.Partitions)
 	})
 	t.Run("Deployments are granted none, since they can't keep pods at the old revision", func(t *testing.T) {
 		t.Parallel()
@@ -272,7 +283,7 @@ func TestPlan(t *testing.T) {
 		w.o.ud.Spec.Template.DeploymentTemplate = &appsv1beta1.DeploymentTemplateSpec{}
 		w.o.ud.Spec.UpdateStrategy.ManualUpdate = &appsv1beta1.ManualUpdate{Partitions: map[string]int32{"a": 1}}
 		w.settle(t)
-		require.Equal(t, map[string]int32{"a": 0}, w.o.slices["east"].Spec.UpdateStrategy.ManualUpdate.Partitions)
+		require.Equal(t, map[string]int32{"a": 0}, w.slices["east"].Spec.UpdateStrategy.ManualUpdate.Partitions)
 	})
 	t.Run("the manifest is the same bytes in every cluster and has no numbers", func(t *testing.T) {
 		t.Parallel()
@@ -771,4 +782,21 @@ func TestAttack20OneMemberDoesNotNameTheRevision(t *testing.T) {
 	require.Equal(t, "web-2", named(map[string]string{"east": "shop-1", "west": "web-2"}), "a name of another object does not count")
 	require.Equal(t, "web-2", named(map[string]string{"east": "web-<b>", "west": "web-2", "north": "web-<b>"}), "nor one that can't be")
 	require.Empty(t, named(map[string]string{"east": ""}))
+}
+
+func TestAPatchHasTheFormInWhichTheApiserverKeepsIt(t *testing.T) {
+	t.Parallel()
+	raw, err := patch([]part{{
+		name: "a", grant: fleetv1alpha1.SubsetGrant{Replicas: 3, Partition: 1},
+		spec: appsv1beta1.Subset{
+			NodeSelectorTerm: &corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: "In", Values: []string{"a"}}}},
+			Patch:            &runtime.RawExtension{Raw: []byte(`{"metadata":{"labels":{"tier":"web"}}}`)},
+		},
+	}, {name: "b"}})
+	require.NoError(t, err)
+	var fields any
+	require.NoError(t, json.Unmarshal(raw, &fields))
+	kept, err := json.Marshal(fields) // Keys are sorted.
+	require.NoError(t, err)
+	require.Equal(t, string(kept), string(raw))
 }

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -40,19 +42,34 @@ type sliceManifest struct {
 	Spec       sliceSpec `json:"spec"`
 }
 
-// slicePatch is what differs between clusters, as a JSON merge patch on the manifest.
+// slicePatch is what differs between clusters, as a JSON merge patch on the manifest. Its types have their fields in the order of
+// their JSON names, as the apiserver writes them: a row that is as wanted has the same bytes, mostly, and need not be decoded.
 type slicePatch struct {
 	Spec slicePatchSpec `json:"spec"`
 }
 
 type slicePatchSpec struct {
-	Replicas       int32                                      `json:"replicas"`
-	Topology       sliceTopology                              `json:"topology"`
-	UpdateStrategy appsv1beta1.UnitedDeploymentUpdateStrategy `json:"updateStrategy"`
+	Replicas       int32         `json:"replicas"`
+	Topology       sliceTopology `json:"topology"`
+	UpdateStrategy sliceStrategy `json:"updateStrategy"`
 }
 
 type sliceTopology struct {
-	Subsets []appsv1beta1.Subset `json:"subsets"`
+	Subsets []sliceSubset `json:"subsets"`
+}
+
+type sliceSubset struct {
+	Name             string                      `json:"name"`
+	NodeSelectorTerm *corev1.NodeSelectorTerm    `json:"nodeSelectorTerm,omitempty"`
+	Ordinals         *appsv1beta1.SubsetOrdinals `json:"ordinals,omitempty"`
+	Patch            *runtime.RawExtension       `json:"patch,omitempty"`
+	Replicas         intstr.IntOrString          `json:"replicas"`
+	Tolerations      []corev1.Toleration         `json:"tolerations,omitempty"`
+}
+
+type sliceStrategy struct {
+	ManualUpdate appsv1beta1.ManualUpdate                       `json:"manualUpdate"`
+	Type         appsv1beta1.UnitedDeploymentUpdateStrategyType `json:"type"`
 }
 
 // bookkeeping reports whether an annotation is the bookkeeping of a tool, or ours, about the object on the hub. In a slice it
@@ -98,22 +115,21 @@ func manifest(ud *appsv1beta1.UnitedDeployment) ([]byte, error) {
 func patch(parts []part) ([]byte, error) {
 	partitions := make(map[string]int32, len(parts))
 	p := slicePatch{Spec: slicePatchSpec{
-		Topology: sliceTopology{Subsets: make([]appsv1beta1.Subset, 0, len(parts))},
-		UpdateStrategy: appsv1beta1.UnitedDeploymentUpdateStrategy{
-			Type: appsv1beta1.ManualUpdateStrategyType, ManualUpdate: &appsv1beta1.ManualUpdate{Partitions: partitions},
+		Topology: sliceTopology{Subsets: make([]sliceSubset, 0, len(parts))},
+		UpdateStrategy: sliceStrategy{
+			ManualUpdate: appsv1beta1.ManualUpdate{Partitions: partitions}, Type: appsv1beta1.ManualUpdateStrategyType,
 		},
 	}}
 	for _, part := range parts {
 		p.Spec.Replicas += part.grant.Replicas
-		subset := appsv1beta1.Subset{
+		p.Spec.Topology.Subsets = append(p.Spec.Topology.Subsets, sliceSubset{
 			Name:             part.name,
 			NodeSelectorTerm: part.spec.NodeSelectorTerm,
-			Tolerations:      part.spec.Tolerations,
-			Patch:            part.spec.Patch,
 			Ordinals:         part.spec.Ordinals,
-			Replicas:         new(intstr.FromInt32(part.grant.Replicas)),
-		}
-		p.Spec.Topology.Subsets = append(p.Spec.Topology.Subsets, subset)
+			Patch:            part.spec.Patch,
+			Replicas:         intstr.FromInt32(part.grant.Replicas),
+			Tolerations:      part.spec.Tolerations,
+		})
 		partitions[part.name] = part.grant.Partition
 	}
 	raw, err := json.Marshal(p)
