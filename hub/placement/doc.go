@@ -14,7 +14,7 @@
 //	Client.Apply   the finalizer, the rows, the withdrawals
 //	Applied        the kind gathers, with Result.Applied, Fleet.Stale and Holders
 //
-// RowHandler and ClusterChanged are its watches. Fresh holds a new leader back until its cache shows what the former one wrote.
+// RowHandler and ClusterHandler are its watches. Fresh holds a new leader back until its cache shows what the former one wrote.
 //
 // A cluster that does not answer is frozen: it keeps what it has, and the others continue. A MemberCluster that is missing from
 // a list does not prove that the cluster has left, so its rows stay. Rows are deleted when the object is deleted, or when the

@@ -49,7 +49,7 @@ func (f Fleet) Availability(cluster, namespace string) Availability {
 		}
 	case !mc.Spec.Accepted:
 		return frozen(ReasonNotAccepted, "cluster %s is not accepted: run kubectl kruise cluster accept %s", cluster, cluster)
-	case mc.Status.Phase == fleetv1alpha1.ClusterJoining || mc.Status.Phase == fleetv1alpha1.ClusterPending || mc.Status.Phase == "":
+	case !joined(mc):
 		return frozen(ReasonNotJoined, "cluster %s has not joined yet", cluster)
 	case !ready(mc):
 		reason, why := unready(mc)
@@ -149,6 +149,14 @@ func Acknowledged(row *fleetv1alpha1.MemberWork) bool {
 // Blocked reports whether a member reports that a row can't be applied, or that its object has failed.
 func Blocked(row *fleetv1alpha1.MemberWork) bool {
 	return row.Status.Phase == fleetv1alpha1.WorkBlocked || row.Status.Phase == fleetv1alpha1.WorkDegraded
+}
+
+func joined(mc *fleetv1alpha1.MemberCluster) bool {
+	switch mc.Status.Phase {
+	case fleetv1alpha1.ClusterJoining, fleetv1alpha1.ClusterPending, "":
+		return false
+	}
+	return true
 }
 
 func ready(mc *fleetv1alpha1.MemberCluster) bool {

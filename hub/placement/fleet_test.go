@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
@@ -128,40 +127,4 @@ func TestSelect(t *testing.T) {
 	f.Clusters["east"].Status.Hub = nil
 	_, prepared = f.Epoch("east")
 	require.False(t, prepared)
-}
-
-func TestClusterChanged(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name   string
-		change func(mc *fleetv1alpha1.MemberCluster)
-		want   bool
-	}{
-		{"counts and heartbeats change no plan", func(mc *fleetv1alpha1.MemberCluster) {
-			mc.ResourceVersion, mc.Status.KubernetesVersion = "2", "v1.36.0"
-			mc.Status.Conditions = append(mc.Status.Conditions, condition(fleetv1alpha1.ConditionAPIHealthy, metav1.ConditionTrue))
-		}, false},
-		{"a cluster becomes unreachable", func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Conditions[0].Status = metav1.ConditionFalse }, true},
-		{"its phase changes", func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Phase = fleetv1alpha1.ClusterUnreachable }, true},
-		{"it starts to leave", func(mc *fleetv1alpha1.MemberCluster) { mc.DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0))) }, true},
-		{"its labels change", func(mc *fleetv1alpha1.MemberCluster) { mc.Labels = nil }, true},
-		{"its spec changes", func(mc *fleetv1alpha1.MemberCluster) { mc.Generation++ }, true},
-		{"withdrawals are paused", func(mc *fleetv1alpha1.MemberCluster) {
-			mc.Annotations = map[string]string{keys.FleetWithdrawalsPaused: "too many"}
-		}, true},
-		{"the epoch is raised", func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Hub.Epoch++ }, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			before := member("east")
-			after := before.DeepCopy()
-			tt.change(after)
-			require.Equal(t, tt.want, ClusterChanged(event.UpdateEvent{ObjectOld: before, ObjectNew: after}))
-		})
-	}
-	skewed := member("east")
-	skewed.Status.Conditions[0].Status = metav1.ConditionFalse
-	again := skewed.DeepCopy()
-	again.Status.Conditions = append(again.Status.Conditions, condition(fleetv1alpha1.ConditionSkewSupported, metav1.ConditionFalse))
-	require.True(t, ClusterChanged(event.UpdateEvent{ObjectOld: skewed, ObjectNew: again}), "why a cluster is not ready changes")
 }

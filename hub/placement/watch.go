@@ -5,7 +5,9 @@ import (
 	"maps"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -44,26 +46,75 @@ func RowHandler(kind string) handler.EventHandler {
 	}
 }
 
-// ClusterChanged reports whether an update of a MemberCluster can change a plan. Heartbeats and counts can't.
-func ClusterChanged(e event.UpdateEvent) bool {
-	before, after := e.ObjectOld.(*fleetv1alpha1.MemberCluster), e.ObjectNew.(*fleetv1alpha1.MemberCluster)
-	return factsOf(before) != factsOf(after) || !maps.Equal(before.Labels, after.Labels) || before.Generation != after.Generation
+// Placed returns the keys of the objects of a kind that are placed by a cluster's name, or by one of these sets of its labels.
+type Placed func(ctx context.Context, cluster string, sets ...map[string]string) ([]client.ObjectKey, error)
+
+// ClusterHandler enqueues the objects of that kind that a change of a MemberCluster concerns: those with a row there, which it reads
+// from cache, and those that are placed there by what the cluster was before the change or is after it. What no plan reads, such as
+// heartbeats and counts, enqueues nothing. Nor do the clusters that exist when the controller starts: it enqueues all of its objects
+// then, and reconciles none before it has all clusters.
+//
+// The caches of objects and rows may be behind that of clusters: an object or a row that they do not show yet is enqueued when they
+// do, by the watch on it, and is then reconciled with the cluster as it is now.
+func ClusterHandler(kind string, cache client.Reader, placed Placed) handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	add := func(ctx context.Context, q queue, cluster string, sets ...map[string]string) {
+		concerned, err := placed(ctx, cluster, sets...)
+		rows := &fleetv1alpha1.MemberWorkList{}
+		if err == nil {
+			err = cache.List(ctx, rows, client.InNamespace(fleetv1alpha1.Namespace(cluster)), client.UnsafeDisableDeepCopy)
+		}
+		if err != nil { // Only before the cache has started, or when the manager stops.
+			ctrl.LoggerFrom(ctx).Error(err, "Could not enqueue objects for a member cluster", "cluster", cluster)
+			return
+		}
+		for i := range rows.Items {
+			if source := rows.Items[i].Spec.Source; source.Kind == kind {
+				concerned = append(concerned, client.ObjectKey{Namespace: source.Namespace, Name: source.Name})
+			}
+		}
+		for _, key := range concerned {
+			q.Add(reconcile.Request{NamespacedName: key})
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			if !e.IsInInitialList {
+				add(ctx, q, e.Object.GetName(), e.Object.GetLabels())
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			add(ctx, q, e.Object.GetName(), e.Object.GetLabels())
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			if before, after := e.ObjectOld.(*fleetv1alpha1.MemberCluster), e.ObjectNew.(*fleetv1alpha1.MemberCluster); changed(before, after) {
+				add(ctx, q, after.Name, before.Labels, after.Labels)
+			}
+		},
+	}
 }
 
-// facts are what plans read of a MemberCluster besides its spec and labels.
+// changed reports whether an update of a MemberCluster can change a plan.
+func changed(before, after *fleetv1alpha1.MemberCluster) bool {
+	return factsOf(before) != factsOf(after) || !maps.Equal(before.Labels, after.Labels) ||
+		!equality.Semantic.DeepEqual(before.Spec.Limits, after.Spec.Limits)
+}
+
+// facts are what plans, and their withdrawals, read of a MemberCluster besides its limits and labels.
 type facts struct {
-	leaving, prepared bool
+	leaving, accepted, joined, prepared bool
 	// paused are the namespaces whose withdrawals are paused.
 	paused string
-	phase  fleetv1alpha1.ClusterPhase
 	// unready is why the cluster is not ready; empty if it is.
 	unready string
 	epoch   int64
 }
 
 func factsOf(c *fleetv1alpha1.MemberCluster) facts {
-	f := facts{leaving: !c.DeletionTimestamp.IsZero(), phase: c.Status.Phase, prepared: c.Status.Hub != nil}
-	f.paused = c.Annotations[keys.FleetWithdrawalsPaused]
+	f := facts{
+		leaving: !c.DeletionTimestamp.IsZero(), accepted: c.Spec.Accepted, joined: joined(c), prepared: c.Status.Hub != nil,
+		paused: c.Annotations[keys.FleetWithdrawalsPaused],
+	}
 	if !ready(c) {
 		f.unready, _ = unready(c)
 	}

@@ -5,12 +5,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
 // recorded is a queue that keeps what is added.
@@ -55,4 +57,45 @@ func TestRowHandler(t *testing.T) {
 	q := &recorded{added: map[reconcile.Request]time.Duration{}}
 	RowHandler("Kind").Delete(t.Context(), event.DeleteEvent{Object: held("east")}, q)
 	require.Equal(t, map[reconcile.Request]time.Duration{web: 0}, q.added)
+}
+
+func TestChangesOfAClusterThatCanChangeAPlan(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		change func(mc *fleetv1alpha1.MemberCluster)
+		want   bool
+	}{
+		{"counts and heartbeats change no plan", func(mc *fleetv1alpha1.MemberCluster) {
+			mc.ResourceVersion, mc.Status.KubernetesVersion = "2", "v1.36.0"
+			mc.Status.Conditions = append(mc.Status.Conditions, condition(fleetv1alpha1.ConditionAPIHealthy, metav1.ConditionTrue))
+		}, false},
+		{"a cluster becomes unreachable", func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Conditions[0].Status = metav1.ConditionFalse }, true},
+		{"its phase changes", func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Phase = fleetv1alpha1.ClusterUnreachable }, false},
+		{"it has to join again", func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Phase = fleetv1alpha1.ClusterJoining }, true},
+		{"it starts to leave", func(mc *fleetv1alpha1.MemberCluster) { mc.DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0))) }, true},
+		{"its labels change", func(mc *fleetv1alpha1.MemberCluster) { mc.Labels = nil }, true},
+		{"its acceptance changes", func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false }, true},
+		{"its limits change", func(mc *fleetv1alpha1.MemberCluster) {
+			mc.Spec.Limits = &fleetv1alpha1.ClusterLimits{MaxReplicasPerObject: new(int32(3))}
+		}, true},
+		{"another part of its spec changes", func(mc *fleetv1alpha1.MemberCluster) { mc.Generation, mc.Spec.Zone = 2, "b" }, false},
+		{"withdrawals are paused", func(mc *fleetv1alpha1.MemberCluster) {
+			mc.Annotations = map[string]string{keys.FleetWithdrawalsPaused: "too many"}
+		}, true},
+		{"the epoch is raised", func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Hub.Epoch++ }, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			before := member("east")
+			after := before.DeepCopy()
+			tt.change(after)
+			require.Equal(t, tt.want, changed(before, after))
+		})
+	}
+	skewed := member("east")
+	skewed.Status.Conditions[0].Status = metav1.ConditionFalse
+	again := skewed.DeepCopy()
+	again.Status.Conditions = append(again.Status.Conditions, condition(fleetv1alpha1.ConditionSkewSupported, metav1.ConditionFalse))
+	require.True(t, changed(skewed, again), "why a cluster is not ready changes")
 }

@@ -14,10 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
@@ -27,7 +25,6 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/link"
 	"github.com/flotilla-io/flotilla/pkg/metric"
-	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
 // sourceKind is the kind of the objects that this controller reconciles.
@@ -63,7 +60,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := errors.Join(expect.Register(metrics.Registry), metric.Register(metrics.Registry, planSeconds, rowWrites, waits)); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	if err := row.IndexBySource(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := errors.Join(row.IndexBySource(ctx, mgr.GetFieldIndexer()), indexByCluster(ctx, mgr.GetFieldIndexer())); err != nil {
 		return err
 	}
 	r := &reconciler{
@@ -76,8 +73,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Named("hub-uniteddeployment").
 		For(&appsv1beta1.UnitedDeployment{}, builder.WithPredicates(sourceChanged())).
 		Watches(&fleetv1alpha1.MemberWork{}, placement.RowHandler(sourceKind)).
-		Watches(&fleetv1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(r.all),
-			builder.WithPredicates(predicate.Funcs{UpdateFunc: placement.ClusterChanged})).
+		Watches(&fleetv1alpha1.MemberCluster{}, placement.ClusterHandler(sourceKind, mgr.GetClient(), r.placedIn)).
 		WatchesRawSource(&placement.Fresh{
 			Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Scheme: mgr.GetScheme(), Lists: []client.ObjectList{
 				&fleetv1alpha1.MemberClusterList{}, &fleetv1alpha1.MemberWorkList{}, &appsv1beta1.UnitedDeploymentList{},
@@ -146,20 +142,4 @@ func (r *reconciler) report(ctx context.Context, o *observed, s appsv1beta1.Unit
 // sourceChanged accepts changes that can affect a slice: of spec, labels and annotations, not of our own status.
 func sourceChanged() predicate.Predicate {
 	return predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
-}
-
-// all enqueues every object over clusters, because a change of a cluster may affect any of them.
-func (r *reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
-	list := &appsv1beta1.UnitedDeploymentList{}
-	if err := r.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Could not enqueue objects for a member cluster")
-		return nil
-	}
-	var out []reconcile.Request
-	for i := range list.Items {
-		if united.OfHub(&list.Items[i]) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-	}
-	return out
 }

@@ -47,6 +47,7 @@ func newFixture(tb testing.TB, objects ...client.Object) *fixture {
 		WithStatusSubresource(&appsv1beta1.UnitedDeployment{}, &fleetv1alpha1.MemberWork{}, &fleetv1alpha1.MemberCluster{}).
 		WithInterceptorFuncs(b.Funcs())
 	require.NoError(t, row.IndexBySource(t.Context(), testkit.Indexes{Builder: builder}))
+	require.NoError(t, indexByCluster(t.Context(), testkit.Indexes{Builder: builder}))
 	c := builder.Build()
 	clk := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	b.reconciler = &reconciler{
