@@ -228,8 +228,8 @@ func Invalid(ud *appsv1beta1.UnitedDeployment, faults field.ErrorList) error {
 }
 
 // checkPods lets the apiserver validate the pods of the template, and of each subset, that are new or changed since old; nil old
-// is a create. It takes one request for the template, one for each new subset with a node selector term or tolerations, and
-// one for each patch.
+// is a create. It takes one request for the template, one for the node selector terms and tolerations of all new subsets, and one
+// for each patch, unless two give the same pods.
 func (w *Webhook) checkPods(ctx context.Context, old, ud *appsv1beta1.UnitedDeployment) (field.ErrorList, error) {
 	t, ok := TemplateOf(&ud.Spec.Template)
 	if !ok {
@@ -244,17 +244,13 @@ func (w *Webhook) checkPods(ctx context.Context, old, ud *appsv1beta1.UnitedDepl
 			return faults, err // Faults of the template would be repeated for each subset.
 		}
 	}
-	var faults field.ErrorList
+	faults, err := w.checkScheduling(ctx, at, old, ud)
+	if err != nil {
+		return nil, err
+	}
 	for i := range ud.Spec.Topology.Subsets {
 		s, path := &ud.Spec.Topology.Subsets[i], field.NewPath("spec", "topology", "subsets").Index(i)
 		was := subset(old, s.Name)
-		if was == nil {
-			more, err := w.checkScheduling(ctx, at, s, path)
-			if err != nil {
-				return nil, err
-			}
-			faults = append(faults, more...)
-		}
 		if Patch(s) == "" || !changed && was != nil && Patch(was) == Patch(s) {
 			continue
 		}
@@ -287,23 +283,41 @@ func (w *Webhook) checkPatch(
 	return faults, err
 }
 
-// checkScheduling lets the apiserver validate a subset's term and tolerations, in a pod that has nothing else.
-func (w *Webhook) checkScheduling(ctx context.Context, namespace string, s *appsv1beta1.Subset, path *field.Path) (field.ErrorList, error) {
-	if s.NodeSelectorTerm == nil && len(s.Tolerations) == 0 {
+// checkScheduling lets the apiserver validate the terms and tolerations of all new subsets, in a pod that has nothing else. None of
+// them can make another one invalid.
+func (w *Webhook) checkScheduling(ctx context.Context, namespace string, old, ud *appsv1beta1.UnitedDeployment) (field.ErrorList, error) {
+	const terms = "template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+	pod := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "any", Image: "any"}}}}
+	required, names := &corev1.NodeSelector{}, map[string]string{} // of fields of the pod in the object
+	for i := range ud.Spec.Topology.Subsets {
+		s, path := &ud.Spec.Topology.Subsets[i], field.NewPath("spec", "topology", "subsets").Index(i)
+		if subset(old, s.Name) != nil {
+			continue
+		}
+		if s.NodeSelectorTerm != nil && !empty(s.NodeSelectorTerm) {
+			names[fmt.Sprintf("%s[%d]", terms, len(required.NodeSelectorTerms))] = path.Child("nodeSelectorTerm").String()
+			required.NodeSelectorTerms = append(required.NodeSelectorTerms, *s.NodeSelectorTerm)
+		}
+		for j := range s.Tolerations {
+			names[fmt.Sprintf("template.spec.tolerations[%d]", len(pod.Spec.Tolerations))] = path.Child("tolerations").Index(j).String()
+			pod.Spec.Tolerations = append(pod.Spec.Tolerations, s.Tolerations[j])
+		}
+	}
+	if len(names) == 0 {
 		return nil, nil
 	}
-	pod := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "any", Image: "any"}}}}
-	pod, err := PodTemplate(pod, &appsv1beta1.Subset{NodeSelectorTerm: s.NodeSelectorTerm, Tolerations: s.Tolerations}, nil)
-	if err != nil {
-		return nil, err
+	if len(required.NodeSelectorTerms) > 0 {
+		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}}
 	}
-	_, faults, err := w.templates.Check(ctx, w.Client, namespace, pod, nil, path)
-	names := strings.NewReplacer(
-		".spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]", ".nodeSelectorTerm",
-		".spec.tolerations", ".tolerations",
-	)
+	_, faults, err := w.templates.Check(ctx, w.Client, namespace, pod, nil, field.NewPath("template"))
 	for _, f := range faults {
-		f.Field = names.Replace(f.Field)
+		at := field.NewPath("spec", "topology", "subsets").String()
+		for from, to := range names { // Each ends with an index, so that none is the beginning of another.
+			if rest, ok := strings.CutPrefix(f.Field, from); ok {
+				at = to + rest
+			}
+		}
+		f.Field = at
 	}
 	return faults, err
 }

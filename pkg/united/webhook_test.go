@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,12 +49,16 @@ func hook(t *testing.T) (*Webhook, *int) {
 			}
 			if a := spec.Affinity; a != nil {
 				terms := path.Child("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
-				if e := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions; e[0].Key == "bad" {
-					faults = append(faults, field.Invalid(terms.Index(0).Child("matchExpressions").Index(0).Child("key"), "bad", "is bad"))
+				for i, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+					if term.MatchExpressions[0].Key == "bad" {
+						faults = append(faults, field.Invalid(terms.Index(i).Child("matchExpressions").Index(0).Child("key"), "bad", "is bad"))
+					}
 				}
 			}
-			if tol := spec.Tolerations; len(tol) > 0 && tol[0].Key == "bad" {
-				faults = append(faults, field.Invalid(path.Child("tolerations").Index(0).Child("key"), "bad", "is bad"))
+			for i := range spec.Tolerations {
+				if spec.Tolerations[i].Key == "bad" {
+					faults = append(faults, field.Invalid(path.Child("tolerations").Index(i).Child("key"), "bad", "is bad"))
+				}
 			}
 			if len(faults) > 0 {
 				return apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "", faults)
@@ -176,9 +181,17 @@ func TestWebhookRejects(t *testing.T) {
 		return func(ud *object) { ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = image }
 	}
 	patch := subsets(part{Name: "a", Patch: raw(`{"spec": {"containers": [{"name": "app", "image": "bad"}]}}`)})
+	exists := func(keys ...string) []corev1.Toleration {
+		var out []corev1.Toleration
+		for _, key := range keys {
+			out = append(out, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})
+		}
+		return out
+	}
 	place := subsets(
-		part{Name: "a", NodeSelectorTerm: new(term("bad", "x"))},
-		part{Name: "b", Tolerations: []corev1.Toleration{{Key: "bad", Operator: corev1.TolerationOpExists}}},
+		part{Name: "a", NodeSelectorTerm: new(term("zone", "x")), Tolerations: exists("spot")},
+		part{Name: "b", NodeSelectorTerm: &corev1.NodeSelectorTerm{}, Tolerations: exists("spot", "bad")},
+		part{Name: "c", NodeSelectorTerm: new(term("bad", "x")), Tolerations: exists("bad")},
 	)
 	tests := []struct {
 		name   string
@@ -190,7 +203,8 @@ func TestWebhookRejects(t *testing.T) {
 		{"pods that the apiserver finds invalid", image("bad"), []string{"spec.template.cloneSetTemplate.spec.template.spec.containers[0].image"}},
 		{"a patch that makes pods invalid", patch, []string{"spec.topology.subsets[0].patch.spec.containers[0].image"}},
 		{"a place that the apiserver finds invalid", place, []string{
-			"spec.topology.subsets[0].nodeSelectorTerm.matchExpressions[0].key", "spec.topology.subsets[1].tolerations[0].key",
+			"spec.topology.subsets[2].nodeSelectorTerm.matchExpressions[0].key", "spec.topology.subsets[1].tolerations[1].key",
+			"spec.topology.subsets[2].tolerations[0].key",
 		}},
 	}
 	for _, tt := range tests {
@@ -248,6 +262,85 @@ func TestWebhookValidatesOnlyNewTemplates(t *testing.T) {
 			ud := old.DeepCopy()
 			tt.change(ud)
 			_, err := w.ValidateUpdate(request(t, old), old, ud)
+			require.NoError(t, err)
+			require.Equal(t, tt.asked, *asked)
+		})
+	}
+}
+
+// Both webhooks of a request are served by one process here; by two, a change of the template is dry-run once, too.
+func TestDryRunsOfARequest(t *testing.T) {
+	t.Parallel()
+	placed := subsets(
+		part{Name: "a", NodeSelectorTerm: new(term("zone", "a")), Tolerations: []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}}},
+		part{Name: "b", NodeSelectorTerm: new(term("zone", "b"))},
+	)
+	patched := func(a, b string) func(*object) {
+		return func(ud *object) {
+			ud.Spec.Topology.Subsets = slices.Clone(ud.Spec.Topology.Subsets)
+			for i, tier := range []string{a, b} {
+				ud.Spec.Topology.Subsets[i].Patch = raw(`{"metadata": {"labels": {"tier": "` + tier + `"}}}`)
+			}
+		}
+	}
+	pod := func(change func(*corev1.PodTemplateSpec)) func(*object) {
+		return func(ud *object) {
+			m, _ := TemplateOf(&ud.Spec.Template)
+			change(m.Pod)
+		}
+	}
+	image := pod(func(p *corev1.PodTemplateSpec) { p.Spec.Containers[0].Image = "app:2" })
+	two := subsets(part{Name: "a"}, part{Name: "b"})
+	for _, tt := range []struct {
+		name      string
+		base      func() *object
+		was, is   func(*object) // nil was is a creation
+		asked     int
+		mutations int // of them, in the mutating webhook
+	}{
+		{"a new Deployment", deployment, nil, two, 1, 0},
+		{"a new CloneSet", web, nil, two, 1, 0},
+		{"a new StatefulSet, whose defaults are set", stateful, nil, two, 1, 1},
+		{"the places of all subsets are validated together", deployment, nil, placed, 2, 0},
+		{"each patch gives other pods", deployment, nil, all(placed, patched("x", "y")), 4, 0},
+		{"unless it is the same", deployment, nil, all(placed, patched("x", "x")), 3, 0},
+		{"a scale", deployment, two, all(two, func(ud *object) { ud.Spec.Replicas = ptr.To[int32](20) }), 0, 0},
+		{"a scale of patched subsets with places", deployment, all(placed, patched("x", "y")),
+			all(placed, patched("x", "y"), func(ud *object) { ud.Spec.Replicas = ptr.To[int32](20) }), 0, 0},
+		{"a label", deployment, two, all(two, func(ud *object) { ud.Labels = map[string]string{"team": "shop"} }), 0, 0},
+		{"another strategy", web, two, all(two, func(ud *object) {
+			ud.Spec.Template.CloneSetTemplate.Spec.UpdateStrategy.Type = appsv1beta1.CloneSetOnDelete
+		}), 0, 0},
+		{"another image of a Deployment", deployment, two, all(two, image), 1, 0},
+		{"another image of a CloneSet", web, two, all(two, image), 1, 0},
+		{"an annotation of the pods", deployment, two, all(two, pod(func(p *corev1.PodTemplateSpec) {
+			p.Annotations = map[string]string{"restarted": "now"}
+		})), 1, 0},
+		{"a field more, which the stored template may have as a default", deployment, two, all(two, pod(func(p *corev1.PodTemplateSpec) {
+			p.Spec.PriorityClassName = "high"
+		})), 2, 2},
+		{"another image of a StatefulSet, whose defaults may differ", stateful, two, all(two, image), 2, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, asked := hook(t)
+			var was *object
+			if tt.was != nil {
+				was = tt.base()
+				tt.was(was)
+				require.NoError(t, w.Default(request(t, nil), was))
+				w, asked = hook(t) // It was stored long ago.
+			}
+			is := tt.base()
+			tt.is(is)
+			require.NoError(t, w.Default(request(t, was), is))
+			require.Equal(t, tt.mutations, *asked)
+			var err error
+			if was == nil {
+				_, err = w.ValidateCreate(request(t, nil), is)
+			} else {
+				_, err = w.ValidateUpdate(request(t, was), was, is)
+			}
 			require.NoError(t, err)
 			require.Equal(t, tt.asked, *asked)
 		})

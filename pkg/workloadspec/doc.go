@@ -3,7 +3,7 @@
 //
 // PodTemplates lets the apiserver default and validate a template, by a dry-run create of a core/v1 PodTemplate: it applies the
 // cluster's own rules, in its own version and with its own feature gates, so that there is no copy of Kubernetes' rules here.
-// It takes one request for each new or changed template, none for a scale, a change of strategy or a retry within half a
-// minute, and the permission to create podtemplates. A container may mount the volume of a volume claim template, so the
+// It takes one request for each new or changed template, or a second one for the stored template whose form is kept, and none for a
+// scale or a change of strategy; and the permission to create podtemplates. A container may mount the volume of a volume claim template, so the
 // request has volumes of the same names for them. Everything else here is pure.
 package workloadspec

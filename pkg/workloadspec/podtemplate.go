@@ -23,30 +23,23 @@ import (
 // checkName is the name of the PodTemplate in dry runs, which is never stored.
 const checkName = "flotilla-check-"
 
-// PodTemplates lets the apiserver default and validate pod templates. It remembers recent answers: a client that
-// retries a rejected update, as GitOps tools do, causes no further requests. The zero value is ready; it may be used
-// concurrently.
+// PodTemplates lets the apiserver default and validate pod templates. It remembers which it has found valid recently, as they were
+// given and with their defaults, so that the two webhooks of one request make one dry run, if the same process serves both. What was
+// refused is asked about again: what stood in the way may be gone. The zero value is ready; it may be used concurrently.
 type PodTemplates struct {
 	// Clock returns the time; nil means the system's.
 	Clock clock.PassiveClock
 
 	once    sync.Once
-	answers *cache.LRUExpireCache // answer by sha256 of the request
+	answers *cache.LRUExpireCache // completed *corev1.PodTemplateSpec by sha256 of the request, which has the namespace too
 }
 
 const (
-	// answersKept is how many answers are remembered, for answerTTL: after that, the apiserver may have other rules.
-	answersKept = 64
+	// answersKept is how many answers are remembered, for answerTTL: after that, the apiserver may have other rules. It is the
+	// number of objects whose two webhooks may be between each other, under load, with some to spare.
+	answersKept = 256
 	answerTTL   = 30 * time.Second
 )
-
-// answer is the apiserver's answer for a template.
-type answer struct {
-	// template has all defaults.
-	template corev1.PodTemplateSpec
-	// refused is why the template is invalid; nil if it is valid.
-	refused []metav1.StatusCause
-}
 
 // Check lets the apiserver validate template in a namespace, together with pvcs (volume claim templates), and returns a
 // copy with all defaults. Faults are field errors under path, those of the name of a PVC template under that template,
@@ -63,20 +56,22 @@ func (t *PodTemplates) Check(
 	own := asked.Template.Spec.Volumes
 	asked.Template.Spec.Volumes = withPVCs(own, pvcs)
 	given := len(asked.Template.Spec.Volumes) - len(pvcs)
-	got, err := t.ask(ctx, c, asked)
+	full, refused, err := t.ask(ctx, c, asked)
 	if err != nil {
 		return nil, nil, err
 	}
-	if got.refused != nil {
-		return nil, reroot(got.refused, path, given), nil
+	if full == nil {
+		return nil, reroot(refused, path, given), nil
 	}
-	out := got.template.DeepCopy()
+	out := full.DeepCopy()
 	out.Spec.Volumes = restore(out.Spec.Volumes, own, pvcs)
 	return out, nil, nil
 }
 
-// ask returns the apiserver's answer, a recent one if there is one. The answer must not be changed.
-func (t *PodTemplates) ask(ctx context.Context, c client.Client, request *corev1.PodTemplate) (answer, error) {
+// ask returns the template of a request with all defaults, or else why the apiserver refuses it. The template must not be changed.
+func (t *PodTemplates) ask(
+	ctx context.Context, c client.Client, request *corev1.PodTemplate,
+) (full *corev1.PodTemplateSpec, refused []metav1.StatusCause, err error) {
 	t.once.Do(func() {
 		var now cache.Clock = clock.RealClock{}
 		if t.Clock != nil {
@@ -84,26 +79,38 @@ func (t *PodTemplates) ask(ctx context.Context, c client.Client, request *corev1
 		}
 		t.answers = cache.NewLRUExpireCacheWithClock(answersKept, now)
 	})
-	raw, err := json.Marshal(request)
+	key, err := keyOf(request.Namespace, &request.Template)
 	if err != nil {
-		return answer{}, fmt.Errorf("marshal pod template: %w", err)
+		return nil, nil, err
 	}
-	key := sha256.Sum256(raw)
 	if known, ok := t.answers.Get(key); ok {
-		return known.(answer), nil
+		return known.(*corev1.PodTemplateSpec), nil, nil
 	}
-	var got answer
-	var refused *apierrors.StatusError
+	namespace := request.Namespace
+	var invalid *apierrors.StatusError
 	switch err := c.Create(ctx, request, client.DryRunAll); {
-	case errors.As(err, &refused) && apierrors.IsInvalid(err) && refused.ErrStatus.Details != nil:
-		got.refused = append([]metav1.StatusCause{}, refused.ErrStatus.Details.Causes...)
+	case errors.As(err, &invalid) && apierrors.IsInvalid(err) && invalid.ErrStatus.Details != nil:
+		return nil, invalid.ErrStatus.Details.Causes, nil
 	case err != nil:
-		return answer{}, fmt.Errorf("check pod template by a dry run: %w", err)
-	default:
-		got.template = request.Template
+		return nil, nil, fmt.Errorf("check pod template by a dry run: %w", err)
 	}
-	t.answers.Add(key, got, answerTTL)
-	return got, nil
+	// The apiserver validates a template after it has set the defaults, so it has found the one with defaults valid too.
+	again, err := keyOf(namespace, &request.Template)
+	if err != nil {
+		return nil, nil, err
+	}
+	t.answers.Add(key, &request.Template, answerTTL)
+	t.answers.Add(again, &request.Template, answerTTL)
+	return &request.Template, nil, nil
+}
+
+// keyOf is the key of the answer for a template in a namespace: admission of pod templates may differ between namespaces.
+func keyOf(namespace string, template *corev1.PodTemplateSpec) ([sha256.Size]byte, error) {
+	raw, err := json.Marshal(template)
+	if err != nil {
+		return [sha256.Size]byte{}, fmt.Errorf("marshal pod template: %w", err)
+	}
+	return sha256.Sum256(append([]byte(namespace+"/"), raw...)), nil
 }
 
 // withPVCs adds a volume for each PVC template, replacing one of the same name.

@@ -153,7 +153,7 @@ func TestCheckRemembersRecentAnswers(t *testing.T) {
 		again  bool // the request is repeated each time
 	}{
 		{name: "a valid one"},
-		{name: "an invalid one", answer: apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "", field.ErrorList{
+		{name: "a refused one is asked about again", again: true, answer: apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "", field.ErrorList{
 			field.Required(field.NewPath("template", "spec", "containers").Index(0).Child("name"), ""),
 		})},
 		{name: "one that the apiserver did not answer about is asked about again", answer: errors.New("connection refused"), again: true},
@@ -190,9 +190,40 @@ func TestCheckRemembersRecentAnswers(t *testing.T) {
 			require.Equal(t, 1, asked)
 			_, _, _ = check(template(corev1.Volume{Name: "other"}))
 			require.Equal(t, 2, asked, "another template is asked about")
+			elsewhere := interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
+				Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+					require.Equal(t, "other", o.GetNamespace())
+					o.SetNamespace("shop")
+					return c.Create(ctx, o, opts...)
+				},
+			})
+			for range 2 {
+				_, _, err := templates.Check(t.Context(), elsewhere, "other", template(), nil, field.NewPath("spec", "template"))
+				require.NoError(t, err)
+			}
+			require.Equal(t, 3, asked, "another namespace may have other rules")
 			clk.SetTime(clk.Now().Add(time.Minute))
 			_, _, _ = check(template())
-			require.Equal(t, 3, asked, "the apiserver's rules may have changed")
+			require.Equal(t, 4, asked, "the apiserver's rules may have changed")
 		})
 	}
+}
+
+func TestCheckAsksNothingAboutATemplateThatItHasCompleted(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	var templates PodTemplates
+	path, pvcs := field.NewPath("spec", "template"), pvcTemplates("data")
+	c := defaulting(t, &asked)
+	full, faults, err := templates.Check(t.Context(), c, "shop", template(corev1.Volume{Name: "data"}, corev1.Volume{Name: "cert"}), pvcs, path)
+	require.NoError(t, err)
+	require.Empty(t, faults)
+	again, faults, err := templates.Check(t.Context(), c, "shop", full, pvcs, path)
+	require.NoError(t, err)
+	require.Empty(t, faults)
+	require.Empty(t, cmp.Diff(full, again))
+	require.Equal(t, 1, asked)
+	_, _, err = templates.Check(t.Context(), c, "shop", full, nil, path)
+	require.NoError(t, err)
+	require.Equal(t, 2, asked, "without its PVCs it is another one")
 }

@@ -37,14 +37,20 @@ const (
 // Complete returns the templates given with their defaults. What means the same as in the stored templates keeps its stored
 // form: a manifest that is applied again, to an object that was stored with other defaults or with none, changes nothing. An
 // imagePullPolicy that is left out stays what it is in the stored container of that name.
-// The pod template is sent to the apiserver only if it is new or changed, as Check does; faults, errors and rights are those of
-// Check.
+// Templates are sent to the apiserver, as Check does, only if their defaults are needed: not where nothing changed, nor where no
+// defaults are set and only values changed that both templates have. The caller has to validate the result by Check; if that
+// is the template given, or the one with all defaults, it makes no second request. Faults, errors and rights are those of Check.
 func (t *PodTemplates) Complete(
 	ctx context.Context, c client.Client, namespace string, stored, given Templates, mode Defaulting, path *field.Path,
 ) (Templates, field.ErrorList, error) {
 	out := Templates{Pod: given.Pod.DeepCopy(), PVCs: completePVCs(stored.PVCs, given.PVCs, mode)}
 	if stored.Pod == nil && mode == NoDefaults || stored.Pod != nil && out.Same(stored) {
 		return out, nil, nil
+	}
+	if stored.Pod != nil && mode == NoDefaults {
+		if same, err := sameFields(stored.Pod, out.Pod); err != nil || same {
+			return out, nil, err
+		}
 	}
 	if apiequality.Semantic.DeepEqual(stored.Pod, out.Pod) { // Containers may mount other PVCs.
 		_, faults, err := t.Check(ctx, c, namespace, out.Pod, out.PVCs, path)
@@ -57,7 +63,11 @@ func (t *PodTemplates) Complete(
 			return Templates{}, nil, err
 		}
 	}
-	defaultPullPolicies(fullStored, out.Pod, mode)
+	policies := fullStored
+	if fullStored != nil && mode == NoDefaults { // What neither has set stays so.
+		policies = stored.Pod
+	}
+	defaultPullPolicies(policies, out.Pod, mode)
 	full, faults, err := t.Check(ctx, c, namespace, out.Pod, out.PVCs, path)
 	if err != nil || len(faults) > 0 {
 		return Templates{}, faults, err
@@ -114,6 +124,48 @@ func keepForm(stored, fullStored, given, fullGiven *corev1.PodTemplateSpec) (*co
 		return nil, fmt.Errorf("convert pod template: %w", err)
 	}
 	return out, nil
+}
+
+// sameFields reports whether two pod templates have the same fields, with whatever values. Then the one has no field that is merely a
+// default of the other, so neither has a form to keep.
+func sameFields(a, b *corev1.PodTemplateSpec) (bool, error) {
+	var specs [2]map[string]any
+	for i, template := range []*corev1.PodTemplateSpec{a, b} { // Metadata has no defaults.
+		var err error
+		if specs[i], err = runtime.DefaultUnstructuredConverter.ToUnstructured(&template.Spec); err != nil {
+			return false, fmt.Errorf("convert pod template: %w", err)
+		}
+	}
+	return sameKeys(specs[0], specs[1]), nil
+}
+
+// sameKeys reports whether two values have the same keys, in lists of the same length whose items have the same names.
+func sameKeys(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for key := range a {
+			if other, ok := b[key]; !ok || !sameKeys(a[key], other) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for i := range a {
+			if nameOf(a[i]) != nameOf(b[i]) || !sameKeys(a[i], b[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	return true // A field has one type.
 }
 
 // merge walks four forms of a value; nil is one that is absent.

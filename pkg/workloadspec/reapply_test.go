@@ -305,3 +305,57 @@ func TestCompleteKeepsPVCTemplatesThatMeanTheSame(t *testing.T) {
 		require.Equal(t, *template(), *done.Pod)
 	}
 }
+
+func TestCompleteAsksNothingWhereOnlyValuesChanged(t *testing.T) {
+	t.Parallel()
+	base := func() *corev1.PodTemplateSpec {
+		p := template(corev1.Volume{Name: "a"})
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "log", Image: "log:1", ImagePullPolicy: corev1.PullAlways})
+		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "2"}}
+		return p
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(*corev1.PodTemplateSpec)
+		asked  int
+		want   func(*corev1.PodTemplateSpec) // of the stored one; nil is change
+	}{
+		{"an image", func(p *corev1.PodTemplateSpec) { p.Spec.Containers[0].Image = "app:latest" }, 0, nil},
+		{"the value of a variable", func(p *corev1.PodTemplateSpec) { p.Spec.Containers[0].Env[1].Value = "3" }, 0, nil},
+		{"labels and annotations", func(p *corev1.PodTemplateSpec) {
+			p.Labels, p.Annotations = map[string]string{"a": "b"}, map[string]string{"c": "d"}
+		}, 0, nil},
+		{"another pull policy", func(p *corev1.PodTemplateSpec) { p.Spec.Containers[1].ImagePullPolicy = corev1.PullNever }, 0, nil},
+		{"a variable more", func(p *corev1.PodTemplateSpec) {
+			p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, corev1.EnvVar{Name: "C"})
+		}, 2, nil},
+		{"the order of containers", func(p *corev1.PodTemplateSpec) {
+			c := p.Spec.Containers
+			c[0], c[1] = c[1], c[0]
+		}, 2, nil},
+		{"an image, without the policy that is stored", func(p *corev1.PodTemplateSpec) {
+			p.Spec.Containers[1].Image, p.Spec.Containers[1].ImagePullPolicy = "log:2", ""
+		}, 2, func(p *corev1.PodTemplateSpec) { p.Spec.Containers[1].Image = "log:2" }},
+		{"an image, with a default that is not stored", func(p *corev1.PodTemplateSpec) {
+			p.Spec.Containers[0].Image, p.Spec.RestartPolicy = "app:2", corev1.RestartPolicyAlways
+		}, 2, func(p *corev1.PodTemplateSpec) { p.Spec.Containers[0].Image = "app:2" }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			asked := 0
+			given, want := base(), base()
+			tt.change(given)
+			if tt.want == nil {
+				tt.want = tt.change
+			}
+			tt.want(want)
+			var templates PodTemplates
+			done, faults, err := templates.Complete(t.Context(), defaulting(t, &asked), "shop",
+				Templates{Pod: base()}, Templates{Pod: given}, NoDefaults, field.NewPath("spec", "template"))
+			require.NoError(t, err)
+			require.Empty(t, faults)
+			require.Empty(t, cmp.Diff(want, done.Pod))
+			require.Equal(t, tt.asked, asked)
+		})
+	}
+}

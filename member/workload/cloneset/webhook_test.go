@@ -111,7 +111,7 @@ func TestDefaultDryRunsATemplateOnlyWhenItChanged(t *testing.T) {
 		{"so is a new PVC template, which containers may mount", web(1).Obj(), web(1).PVCs("data").Obj(), false, 1},
 		{"defaults of PVCs are no change", web(1).PVCs("data").Obj(), completed, false, 0},
 		{"with TemplateNoDefaults, a create is not", nil, web(1).Obj(), true, 0},
-		{"but a new image is", web(1).Obj(), web(1).Image("app:2").Obj(), true, 2},
+		{"nor is a new image, which validation asks about", web(1).Obj(), web(1).Image("app:2").Obj(), true, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -134,7 +134,9 @@ func TestDefaultKeepsTheStoredFormOfTheTemplate(t *testing.T) {
 	require.Equal(t, 2, *asked)
 
 	set.Spec.Template.Spec.Containers[0].Image = "bad"
-	require.ErrorContains(t, w.Default(webhooktest.Requested(t, old), set), "spec.template.spec.containers[0].image")
+	require.NoError(t, w.Default(webhooktest.Requested(t, old), set), "no default is needed for it")
+	_, err := w.ValidateUpdate(webhooktest.Requested(t, old), old, set)
+	require.ErrorContains(t, err, "spec.template.spec.containers[0].image")
 }
 
 func TestValidate(t *testing.T) {
