@@ -152,11 +152,8 @@ func Blocked(row *fleetv1alpha1.MemberWork) bool {
 }
 
 func joined(mc *fleetv1alpha1.MemberCluster) bool {
-	switch mc.Status.Phase {
-	case fleetv1alpha1.ClusterJoining, fleetv1alpha1.ClusterPending, "":
-		return false
-	}
-	return true
+	phase := mc.Status.Phase
+	return phase != fleetv1alpha1.ClusterJoining && phase != fleetv1alpha1.ClusterPending && phase != ""
 }
 
 func ready(mc *fleetv1alpha1.MemberCluster) bool {

@@ -3,6 +3,7 @@ package uniteddeployment
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ func TestNoOrderOfWatchEventsHidesAChangeFromAnObject(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newLag(t)
 		for i := range rapid.IntRange(5, 50).Draw(t, "steps") {
-			switch at := fmt.Sprint(i); rapid.SampledFrom([]string{"object", "cluster", "cluster", "row", "deliver", "deliver", "deliver", "reconcile"}).Draw(t, at) {
+			switch at := strconv.Itoa(i); rapid.SampledFrom([]string{"object", "cluster", "cluster", "row", "deliver", "deliver", "deliver", "reconcile"}).Draw(t, at) {
 			case "object":
 				l.editObject()
 			case "cluster":
@@ -180,8 +181,11 @@ func (l *lag) editObject() {
 	before, after := l.objects[i], l.objects[i].DeepCopy()
 	after.Generation++
 	after.Spec.Topology.Subsets = rapid.SampledFrom([][]appsv1beta1.Subset{
-		{in("a", "east", "")}, {in("a", "west", ""), in("b", "east", "")}, {selecting(nil)},
-		{selecting(map[string]string{"tier": "web"})}, {in("a", "west", ""), selecting(map[string]string{"tier": "db"})},
+		{in("a", "east", "")},
+		{in("a", "west", ""), in("b", "east", "")},
+		{selecting(nil)},
+		{selecting(map[string]string{"tier": "web"})},
+		{in("a", "west", ""), selecting(map[string]string{"tier": "db"})},
 	}).Draw(l.t, "subsets")
 	l.objects[i] = after
 	l.happens(objectWatch, before, after)

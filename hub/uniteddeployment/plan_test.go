@@ -77,8 +77,8 @@ func (w *world) unreachable(name string) {
 }
 
 // write applies a plan's writes, as row.Store would.
-func (w *world) write(t testing.TB, p planned) (writes int) {
-	t.Helper()
+func (w *world) write(tb testing.TB, p planned) (writes int) {
+	tb.Helper()
 	for _, want := range p.Wants {
 		live := w.o.Rows[want.Cluster]
 		if live == nil {
@@ -95,9 +95,9 @@ func (w *world) write(t testing.TB, p planned) (writes int) {
 			w.o.Rows[want.Cluster] = next
 		}
 		manifest, err := row.Merge(want.Manifest, want.Patch)
-		require.NoError(t, err)
+		require.NoError(tb, err)
 		slice := &appsv1beta1.UnitedDeployment{}
-		require.NoError(t, json.Unmarshal(manifest, slice))
+		require.NoError(tb, json.Unmarshal(manifest, slice))
 		w.slices[want.Cluster] = slice
 	}
 	for _, gone := range p.Withdrawals {
@@ -124,16 +124,16 @@ func (w *world) serve() {
 }
 
 // settle plans and serves until nothing is written, and returns the last plan.
-func (w *world) settle(t testing.TB) planned {
-	t.Helper()
+func (w *world) settle(tb testing.TB) planned {
+	tb.Helper()
 	for range 100 {
 		p := plan(w.o)
-		if w.write(t, p) == 0 {
+		if w.write(tb, p) == 0 {
 			return p
 		}
 		w.serve()
 	}
-	require.Fail(t, "the plan does not converge")
+	require.Fail(tb, "the plan does not converge")
 	return planned{}
 }
 

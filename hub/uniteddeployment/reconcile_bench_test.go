@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
@@ -70,7 +71,7 @@ func large(b *testing.B, clusters, objects int) (*reconciler, *appsv1beta1.Unite
 	labels := map[string]string{"app": "web"}
 	w.o.ud.Spec.Template.DeploymentTemplate = deploymentTemplate(labels)
 	for i := range clusters {
-		w.cluster(fmt.Sprintf("cluster-%04d", i), map[string]string{"region": fmt.Sprint(i % 10)})
+		w.cluster(fmt.Sprintf("cluster-%04d", i), map[string]string{"region": strconv.Itoa(i % 10)})
 	}
 	p := w.settle(b)
 	secret := []byte("key")

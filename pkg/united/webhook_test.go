@@ -305,8 +305,10 @@ func TestDryRunsOfARequest(t *testing.T) {
 		{"each patch gives other pods", deployment, nil, all(placed, patched("x", "y")), 4, 0},
 		{"unless it is the same", deployment, nil, all(placed, patched("x", "x")), 3, 0},
 		{"a scale", deployment, two, all(two, func(ud *object) { ud.Spec.Replicas = ptr.To[int32](20) }), 0, 0},
-		{"a scale of patched subsets with places", deployment, all(placed, patched("x", "y")),
-			all(placed, patched("x", "y"), func(ud *object) { ud.Spec.Replicas = ptr.To[int32](20) }), 0, 0},
+		{
+			"a scale of patched subsets with places", deployment, all(placed, patched("x", "y")),
+			all(placed, patched("x", "y"), func(ud *object) { ud.Spec.Replicas = ptr.To[int32](20) }), 0, 0,
+		},
 		{"a label", deployment, two, all(two, func(ud *object) { ud.Labels = map[string]string{"team": "shop"} }), 0, 0},
 		{"another strategy", web, two, all(two, func(ud *object) {
 			ud.Spec.Template.CloneSetTemplate.Spec.UpdateStrategy.Type = appsv1beta1.CloneSetOnDelete
