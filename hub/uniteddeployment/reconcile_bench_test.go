@@ -61,6 +61,12 @@ func BenchmarkReconcile(b *testing.B) {
 		_, err := r.Apply(b.Context(), o.ud, o.Fleet, p.Plan)
 		return err
 	})
+	a, err := r.Apply(b.Context(), o.ud, o.Fleet, p.Plan)
+	require.NoError(b, err)
+	run("status", func() error {
+		status(o, p, a, time.Unix(1000, 0))
+		return nil
+	})
 }
 
 // large returns a reconciler, whose client reads from a cache as a manager's does, and one of the objects, which runs in every
