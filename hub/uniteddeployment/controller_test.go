@@ -46,8 +46,8 @@ func newFixture(tb testing.TB, objects ...client.Object) *fixture {
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&appsv1beta1.UnitedDeployment{}, &fleetv1alpha1.MemberWork{}, &fleetv1alpha1.MemberCluster{}).
 		WithInterceptorFuncs(b.Funcs())
-	require.NoError(t, row.IndexBySource(t.Context(), testkit.Indexes{Builder: builder}))
-	require.NoError(t, indexByCluster(t.Context(), testkit.Indexes{Builder: builder}))
+	require.NoError(tb, row.IndexBySource(tb.Context(), testkit.Indexes{Builder: builder}))
+	require.NoError(tb, indexByCluster(tb.Context(), testkit.Indexes{Builder: builder}))
 	c := builder.Build()
 	clk := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	b.reconciler = &reconciler{
