@@ -2,14 +2,13 @@ package row
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
 // sourceIndex is the field index of rows by the UID of the object that they are a part of.
@@ -17,12 +16,7 @@ const sourceIndex = "flotilla.sourceUID"
 
 // IndexBySource adds the index that Of needs.
 func IndexBySource(ctx context.Context, i client.FieldIndexer) error {
-	err := i.IndexField(ctx, &fleetv1alpha1.MemberWork{}, sourceIndex, sourceOf)
-	// controller-runtime can't report whether an index exists, and refuses one that does.
-	if err != nil && !strings.Contains(err.Error(), "indexer conflict") {
-		return fmt.Errorf("index rows by source: %w", err)
-	}
-	return nil
+	return ownership.AddIndex(ctx, i, "rows by source", &fleetv1alpha1.MemberWork{}, sourceIndex, sourceOf)
 }
 
 // sourceOf reads the label and not the spec, so that the index finds what a list from the apiserver finds.

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
 const (
@@ -22,12 +22,7 @@ const (
 
 // indexByCluster adds the index that placedIn needs.
 func indexByCluster(ctx context.Context, i client.FieldIndexer) error {
-	err := i.IndexField(ctx, &appsv1beta1.UnitedDeployment{}, clusterIndex, clustersNamed)
-	// controller-runtime can't report whether an index exists, and refuses one that does.
-	if err != nil && !strings.Contains(err.Error(), "indexer conflict") {
-		return fmt.Errorf("index objects by cluster: %w", err)
-	}
-	return nil
+	return ownership.AddIndex(ctx, i, "objects by cluster", &appsv1beta1.UnitedDeployment{}, clusterIndex, clustersNamed)
 }
 
 func clustersNamed(o client.Object) []string {

@@ -10,15 +10,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// AddIndex adds a field index for a kind, given as an empty object, unless there is one. what describes it in the error.
+func AddIndex(ctx context.Context, i client.FieldIndexer, what string, kind client.Object, field string, of client.IndexerFunc) error {
+	// controller-runtime can't report whether an index exists, and refuses one that does.
+	if err := i.IndexField(ctx, kind, field, of); err != nil && !strings.Contains(err.Error(), "indexer conflict") {
+		return fmt.Errorf("index %s: %w", what, err)
+	}
+	return nil
+}
+
 // OwnerIndex is the index of children by the UID of the controller in their owner references.
 const OwnerIndex = "flotilla.ownerUID"
 
 // IndexByOwner adds the index OwnerIndex for each of the kinds, given as empty objects.
 func IndexByOwner(ctx context.Context, i client.FieldIndexer, kinds ...client.Object) error {
 	for _, kind := range kinds {
-		// controller-runtime can't report whether an index exists, and refuses one that does.
-		if err := i.IndexField(ctx, kind, OwnerIndex, ownerUID); err != nil && !strings.Contains(err.Error(), "indexer conflict") {
-			return fmt.Errorf("index %T by owner: %w", kind, err)
+		if err := AddIndex(ctx, i, fmt.Sprintf("%T by owner", kind), kind, OwnerIndex, ownerUID); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -29,10 +37,7 @@ const NodeIndex = "flotilla.node"
 
 // IndexByNode adds the index NodeIndex for pods.
 func IndexByNode(ctx context.Context, i client.FieldIndexer) error {
-	if err := i.IndexField(ctx, &corev1.Pod{}, NodeIndex, nodeOf); err != nil && !strings.Contains(err.Error(), "indexer conflict") {
-		return fmt.Errorf("index pods by node: %w", err)
-	}
-	return nil
+	return AddIndex(ctx, i, "pods by node", &corev1.Pod{}, NodeIndex, nodeOf)
 }
 
 func nodeOf(o client.Object) []string {
