@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/e2e/fleet"
-	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // spent is what a process used: CPU time since its start, and its peak of memory since the last call of usage.
@@ -29,19 +28,8 @@ type spent struct {
 
 // clusterCPU is what all processes of a cluster have used.
 func clusterCPU(c *fleet.Cluster) (time.Duration, error) {
-	all, err := lab.Processes(c.Lab.Dir)
-	if err != nil {
-		return 0, fmt.Errorf("list processes: %w", err)
-	}
-	var sum time.Duration
-	for _, p := range all {
-		used, err := processCPU(p.PID)
-		if err != nil {
-			return 0, err
-		}
-		sum += used
-	}
-	return sum, nil
+	used, err := consumed([]*fleet.Cluster{c})
+	return used.total(), err
 }
 
 // ticks is how many clock ticks the kernel counts in a second; Linux has 100 on all platforms that Go runs on.
