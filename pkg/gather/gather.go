@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// times is the wait of an event as a multiple of the time of a reconcile: at most a twentieth of a CPU is spent on
-	// reconciles. 1,000 pods are planned in 2 ms, so an event waits for 40 ms, which is little beside the seconds that a
+	// times is the wait of an event as a multiple of the time of a reconcile: at most a fiftieth of a CPU is spent on
+	// reconciles. 1,000 pods are planned in 2 ms, so an event waits for 100 ms, which is little beside the seconds that a
 	// pod takes to start.
-	times = 19
+	times = 49
 	// longest is the longest wait of an event, also after a reconcile on a busy machine.
 	longest = 500 * time.Millisecond
 	// least is the shortest wait that is worth a timer.

@@ -37,9 +37,9 @@ func TestEventsWaitForAMultipleOfTheReconcileTime(t *testing.T) {
 		want time.Duration
 	}{
 		{name: "before the first reconcile nothing waits"},
-		{name: "events of a small object don't wait", took: []time.Duration{50 * time.Microsecond}},
-		{name: "events of a large one do", took: []time.Duration{12 * time.Millisecond}, want: 228 * time.Millisecond},
-		{name: "the last reconcile counts", took: []time.Duration{12 * time.Millisecond, time.Millisecond}, want: 19 * time.Millisecond},
+		{name: "events of a small object don't wait", took: []time.Duration{20 * time.Microsecond}},
+		{name: "events of a large one do", took: []time.Duration{8 * time.Millisecond}, want: 392 * time.Millisecond},
+		{name: "the last reconcile counts", took: []time.Duration{12 * time.Millisecond, time.Millisecond}, want: 49 * time.Millisecond},
 		{name: "no event waits for long", took: []time.Duration{time.Minute}, want: longest},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
