@@ -14,8 +14,10 @@ import (
 
 // Bounds of a report.
 const (
-	// reportEvery is how often counts are reported while they change; transitions are reported at once.
+	// reportEvery is how often counts are reported while they change.
 	reportEvery = 2 * time.Second
+	// reportBegin is how long a change may take until it is reported as begun. Most are complete by then, and are reported once.
+	reportBegin = 5 * time.Second
 	// statusLimit is the most bytes that a row's status has, as JSON.
 	statusLimit = 4096
 	// messageLimit is the most bytes of its message.
@@ -51,7 +53,6 @@ func status(o observed, p planned, a applied, last fleetv1alpha1.MemberWorkStatu
 	}
 	mine := a.live != nil && ours(a.line, a.live)
 	if mine {
-		s.AppliedHash = a.line.Spec.AppliedHash
 		kind := kindOf(a.live.GroupVersionKind())
 		kind.measure(&s, a.live)
 		if upToDate(a.line, o.want, a.live) && kind.observed(a.live) {
@@ -96,26 +97,56 @@ func size(s fleetv1alpha1.MemberWorkStatus) int {
 	return len(raw)
 }
 
-// due reports whether next is to be reported now, or after how long. A status equal to last is not reported; transitions are
-// reported at once, counts at most every reportEvery. since is how long ago last was reported.
-func due(last, next fleetv1alpha1.MemberWorkStatus, since time.Duration) (now bool, after time.Duration) {
-	transition := next.Drift != nil
-	if !transition {
-		next.Drift = last.Drift // Drift is reported once; its end is not.
-		if equality.Semantic.DeepEqual(last, next) {
-			return false, 0
-		}
+// news is what a new status of a row says that the last one did not, by how soon the hub has to know.
+type news int
+
+const (
+	// noNews: the hub knows all of it.
+	noNews news = iota
+	// begun: a change that the hub asked for is in progress.
+	begun
+	// progress: counts have changed.
+	progress
+	// urgent is what the hub, or a user of it, waits for.
+	urgent
+)
+
+// newsIn compares the status of a row with the one that was reported last.
+func newsIn(row *fleetv1alpha1.MemberWork, last, next fleetv1alpha1.MemberWorkStatus) news {
+	if next.Drift != nil {
+		return urgent
 	}
-	transition = transition || last.ObservedGeneration != next.ObservedGeneration || last.Phase != next.Phase ||
-		last.Reason != next.Reason || last.Revision != next.Revision || last.AppliedHash != next.AppliedHash ||
-		allAvailable(last) != allAvailable(next)
-	if transition || since >= reportEvery {
-		return true, 0
+	next.Drift = last.Drift // Drift is reported once; its end is not.
+	acknowledged := last.ObservedGeneration != next.ObservedGeneration
+	switch {
+	case equality.Semantic.DeepEqual(last, next):
+		return noNews
+	case last.Reason != next.Reason, last.Phase != next.Phase && next.Phase != fleetv1alpha1.WorkProgressing:
+		return urgent // Among others: all of it is done.
+	case acknowledged && (lowered(row) || next.Phase != fleetv1alpha1.WorkProgressing):
+		return urgent
+	case last.Phase == fleetv1alpha1.WorkHealthy && !acknowledged && next.ObservedGeneration == row.Generation:
+		return urgent // Something is lost that no change has asked for.
+	case last.Phase != next.Phase, acknowledged:
+		return begun
+	default:
+		return progress
 	}
-	return false, reportEvery - since
 }
 
-func allAvailable(s fleetv1alpha1.MemberWorkStatus) bool {
-	return s.Counts.Available >= s.Counts.Desired &&
-		!slices.ContainsFunc(s.Subsets, func(c fleetv1alpha1.SubsetCounts) bool { return c.Available < c.Desired })
+// lowered reports whether the row takes replicas away, so that the hub may not grant them elsewhere until it is acknowledged.
+func lowered(row *fleetv1alpha1.MemberWork) bool {
+	return slices.ContainsFunc(row.Spec.Grant.Subsets, func(g fleetv1alpha1.SubsetGrant) bool { return g.Upper > g.Replicas })
+}
+
+// wait returns how long news may wait: reported is how long ago the last report was, changed since when there is news.
+func (n news) wait(reported, changed time.Duration) time.Duration {
+	switch n {
+	case begun:
+		return max(reportBegin-changed, 0)
+	case progress:
+		return max(reportEvery-reported, 0)
+	case noNews, urgent:
+	}
+	return 0
 }

@@ -145,9 +145,6 @@ func TestStatus(t *testing.T) {
 			p := plan(s.observed, testNow())
 			require.Equal(t, actNothing, p.act)
 			got := status(s.observed, p, applied{line: s.line, live: s.live}, last)
-			if ours(s.line, s.live) {
-				tc.want.AppliedHash = s.line.Spec.AppliedHash
-			}
 			require.Empty(t, cmp.Diff(tc.want, got))
 		})
 	}
@@ -197,7 +194,7 @@ func TestStatusStaysWithinItsLimit(t *testing.T) {
 
 func TestUsualSubsetsFitIntoAStatus(t *testing.T) {
 	t.Parallel()
-	s := fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkProgressing, AppliedHash: strings.Repeat("a", 64), Revision: strings.Repeat("r", 63)}
+	s := fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkProgressing, Revision: strings.Repeat("r", 63)}
 	for range fleetv1alpha1.SubsetsPerRow {
 		c := fleetv1alpha1.WorkCounts{Desired: 9999, Replicas: 9999, Ready: 9999, Available: 9999, Updated: 9999, UpdatedReady: 9999}
 		s.Subsets = append(s.Subsets, fleetv1alpha1.SubsetCounts{Name: strings.Repeat("n", 40), Partition: 9999, WorkCounts: c})
@@ -205,42 +202,74 @@ func TestUsualSubsetsFitIntoAStatus(t *testing.T) {
 	require.Len(t, fit(s).Subsets, fleetv1alpha1.SubsetsPerRow, "no subset is lost where numbers have four digits")
 }
 
-func TestDue(t *testing.T) {
+func TestWhatTheHubWaitsForIsReportedAtOnce(t *testing.T) {
 	t.Parallel()
-	base := fleetv1alpha1.MemberWorkStatus{
-		ObservedGeneration: 3, Phase: fleetv1alpha1.WorkProgressing, Counts: fleetv1alpha1.WorkCounts{Desired: 5, Available: 2, Ready: 2},
-	}
+	const progressing, healthy = fleetv1alpha1.WorkProgressing, fleetv1alpha1.WorkHealthy
+	rest := fleetv1alpha1.MemberWorkStatus{ObservedGeneration: 3, Phase: healthy, Counts: fleetv1alpha1.WorkCounts{Desired: 5, Available: 5, Ready: 5}}
+	moving := fleetv1alpha1.MemberWorkStatus{ObservedGeneration: 4, Phase: progressing, Counts: fleetv1alpha1.WorkCounts{Desired: 5, Available: 2, Ready: 2}}
+	type status = fleetv1alpha1.MemberWorkStatus
 	tests := []struct {
-		name  string
-		next  func(s *fleetv1alpha1.MemberWorkStatus)
-		since time.Duration
-		now   bool
-		after time.Duration
+		name string
+		last status
+		next func(s *status)
+		row  func(row *fleetv1alpha1.MemberWork)
+		want news
 	}{
-		{name: "what is equal is never reported", next: func(*fleetv1alpha1.MemberWorkStatus) {}, since: time.Hour},
-		{name: "counts wait for two seconds", next: func(s *fleetv1alpha1.MemberWorkStatus) { s.Counts.Ready = 3 }, since: 500 * time.Millisecond, after: 1500 * time.Millisecond},
-		{name: "after that they are reported", next: func(s *fleetv1alpha1.MemberWorkStatus) { s.Counts.Ready = 3 }, since: 2 * time.Second, now: true},
-		{name: "an acknowledgement is reported at once", next: func(s *fleetv1alpha1.MemberWorkStatus) { s.ObservedGeneration = 4 }, now: true},
-		{name: "so is a change of phase", next: func(s *fleetv1alpha1.MemberWorkStatus) { s.Phase = fleetv1alpha1.WorkDegraded }, now: true},
-		{name: "so is the last pod to become available", next: func(s *fleetv1alpha1.MemberWorkStatus) { s.Counts.Available = 5 }, now: true},
-		{name: "so is drift", next: func(s *fleetv1alpha1.MemberWorkStatus) { s.Drift = []string{"spec.paused"} }, now: true},
+		{name: "what is equal is no news", last: moving, next: func(*status) {}, want: noNews},
+		{name: "counts are progress", last: moving, next: func(s *status) { s.Counts.Ready = 3 }, want: progress},
+		{name: "the revision is progress", last: moving, next: func(s *status) { s.Revision = "web-2" }, want: progress},
+		{name: "the end of a change is urgent", last: moving, next: func(s *status) { s.Phase = healthy }, want: urgent},
+		{name: "a failure is urgent", last: moving, next: func(s *status) { s.Phase = fleetv1alpha1.WorkDegraded }, want: urgent},
+		{name: "another reason is urgent", last: moving, next: func(s *status) { s.Reason = "Quota" }, want: urgent},
+		{name: "a failure that ends is urgent", last: status{Phase: progressing, Reason: "Quota"}, next: func(s *status) { s.Reason = "" }, want: urgent},
+		{name: "drift is urgent", last: rest, next: func(s *status) { s.Drift = []string{"spec.paused"} }, want: urgent},
+		{name: "that drift is over is no news", last: status{Drift: []string{"spec.paused"}}, next: func(s *status) { s.Drift = nil }, want: noNews},
+		{name: "a change that begins may wait", last: rest, next: func(s *status) { s.Phase = progressing }, want: begun},
+		{
+			name: "so may its acknowledgement", last: rest,
+			next: func(s *status) { s.Phase, s.ObservedGeneration, s.Counts.Available = progressing, 4, 4 }, want: begun,
+		},
+		{name: "one that is complete at once is urgent", last: rest, next: func(s *status) { s.ObservedGeneration = 4 }, want: urgent},
+		{
+			name: "the acknowledgement of fewer replicas is urgent", last: rest,
+			next: func(s *status) { s.Phase, s.ObservedGeneration = progressing, 4 },
+			row:  func(row *fleetv1alpha1.MemberWork) { row.Spec.Grant.Subsets[0].Upper = 9 }, want: urgent,
+		},
+		{
+			name: "pods that are lost at rest are urgent", last: status{ObservedGeneration: 4, Phase: healthy, Counts: rest.Counts},
+			next: func(s *status) { s.Phase, s.Counts.Available = progressing, 4 }, want: urgent,
+		},
+		{
+			name: "pods that a change takes are not", last: rest,
+			next: func(s *status) { s.Phase, s.Counts.Available = progressing, 4 }, want: begun,
+		},
+		{
+			name: "nor are those of a change that was reported as begun", last: status{ObservedGeneration: 4, Phase: progressing, Counts: rest.Counts},
+			next: func(s *status) { s.Counts.Available = 4 }, want: progress,
+		},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			next := *base.DeepCopy()
+			row := &fleetv1alpha1.MemberWork{}
+			row.Generation = 4
+			row.Spec.Grant.Subsets = []fleetv1alpha1.SubsetGrant{{Name: "a", Replicas: 5, Lower: 5, Upper: 5}}
+			if tc.row != nil {
+				tc.row(row)
+			}
+			next := *tc.last.DeepCopy()
 			tc.next(&next)
-			now, after := due(base, next, tc.since)
-			require.Equal(t, tc.now, now)
-			require.Equal(t, tc.after, after)
+			require.Equal(t, tc.want, newsIn(row, tc.last, next))
 		})
 	}
-	t.Run("that drift is over is no news", func(t *testing.T) {
-		t.Parallel()
-		last := *base.DeepCopy()
-		last.Drift = []string{"spec.paused"}
-		now, after := due(last, base, time.Hour)
-		require.False(t, now)
-		require.Zero(t, after)
-	})
+}
+
+func TestNewsWaits(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	require.Zero(t, urgent.wait(0, 0))
+	require.Equal(t, 1500*ms, progress.wait(500*ms, 100*ms))
+	require.Zero(t, progress.wait(2*time.Second, 0), "counts are reported every two seconds")
+	require.Equal(t, 3*time.Second, begun.wait(time.Hour, 2*time.Second))
+	require.Zero(t, begun.wait(time.Hour, 5*time.Second), "a change that takes longer is reported before its end")
 }

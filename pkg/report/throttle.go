@@ -12,42 +12,95 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
-// countsInterval is the shortest time between two writes of a status that differ in pod counts only. While many pods
-// start, each reconcile would count one more, and the status would take as many writes as the pods.
+// countsInterval is the default of Throttle.Interval.
 const countsInterval = time.Second
 
-// Throttle remembers when the status of an object was last written. The zero value is ready; it may be used concurrently.
+// Throttle delays writes of statuses that may wait. While many pods start, each reconcile would count one more, and the status
+// would take as many writes as the pods. The zero value is ready; it may be used concurrently.
 type Throttle struct {
-	last sync.Map // time.Time by types.NamespacedName
+	// Interval is the shortest time between a write and a later one that may wait; 0 is a second.
+	Interval time.Duration
+	// Collect is how long a change that may wait is collected with later ones before it is written; 0 is not at all.
+	Collect time.Duration
+
+	mu sync.Mutex
+	by map[types.NamespacedName]writes
 }
 
-// left returns how long a write of counts has to wait; 0 means not at all.
-func (t *Throttle) left(key types.NamespacedName, now time.Time) time.Duration {
-	wrote, _ := t.last.Load(key)
-	last, ok := wrote.(time.Time)
-	if !ok {
-		return 0
+// writes are the writes of one status.
+type writes struct {
+	last    time.Time // zero if there was none
+	pending time.Time // since when a change waits; zero if none does
+}
+
+// Wait returns how long a change of a status has to wait; 0 means not at all. The time begins with the first call since the last
+// write.
+func (t *Throttle) Wait(key types.NamespacedName, now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.by[key]
+	if w.pending.IsZero() {
+		w.pending = now
+		t.set(key, w)
 	}
-	return max(last.Add(countsInterval).Sub(now), 0)
+	wait := w.pending.Add(t.Collect).Sub(now)
+	if !w.last.IsZero() {
+		interval := t.Interval
+		if interval == 0 {
+			interval = countsInterval
+		}
+		wait = max(wait, w.last.Add(interval).Sub(now))
+	}
+	return max(wait, 0)
+}
+
+// Wrote notes that the status was written.
+func (t *Throttle) Wrote(key types.NamespacedName, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.set(key, writes{last: now})
+}
+
+// Settled notes that the status does not differ from the written one, so that nothing waits any more.
+func (t *Throttle) Settled(key types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w := t.by[key]; !w.pending.IsZero() {
+		t.set(key, writes{last: w.last})
+	}
+}
+
+func (t *Throttle) set(key types.NamespacedName, w writes) {
+	if t.by == nil {
+		t.by = map[types.NamespacedName]writes{}
+	}
+	t.by[key] = w
 }
 
 // Forget drops what is known about an object that is gone.
-func (t *Throttle) Forget(key types.NamespacedName) { t.last.Delete(key) }
+func (t *Throttle) Forget(key types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.by, key)
+}
 
-// Write calls Writer.Write. countsOnly: the statuses differ in counts only. Then the write may be delayed, and later is when the
-// caller has to try again. The events are sent in any case.
+// Write calls Writer.Write. mayWait: the write may be delayed, since the statuses differ in counts only, for example; then later is
+// when the caller has to try again. The events are sent in any case.
 func (t *Throttle) Write(
-	ctx context.Context, w Writer, o client.Object, old, is any, countsOnly bool, now time.Time, events []event.Event,
+	ctx context.Context, w Writer, o client.Object, old, is any, mayWait bool, now time.Time, events []event.Event,
 ) (later time.Duration, err error) {
 	key := client.ObjectKeyFromObject(o)
-	if countsOnly && !apiequality.Semantic.DeepEqual(old, is) {
-		if later = t.left(key, now); later > 0 {
+	switch {
+	case apiequality.Semantic.DeepEqual(old, is):
+		t.Settled(key)
+	case mayWait:
+		if later = t.Wait(key, now); later > 0 {
 			is = old
 		}
 	}
 	wrote, err := w.Write(ctx, o, old, is, events)
 	if wrote {
-		t.last.Store(key, now)
+		t.Wrote(key, now)
 	}
 	return later, err
 }

@@ -176,10 +176,6 @@ type MemberWorkStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`
-	// appliedHash is a hash of what was applied (content and patch).
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	AppliedHash string `json:"appliedHash,omitempty"`
 	// revision is the revision that the object's controller updates to.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
@@ -252,11 +248,14 @@ type MemberWork struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the hub asks for.
+	// spec is what the hub asks for. It is atomic, as status is: each has one writer, so that a list of who owns which field
+	// would only make every row longer.
 	// +required
+	// +structType=atomic
 	Spec MemberWorkSpec `json:"spec"`
 	// status is what the member's agent reports.
 	// +optional
+	// +structType=atomic
 	Status MemberWorkStatus `json:"status,omitempty"`
 }
 
