@@ -25,7 +25,7 @@ import (
 // for a row that is being written, if their source has more than unusedPerSource newer ones, or newer ones have unusedBytes
 // together. Otherwise who changes a template in a loop would fill the hub.
 const (
-	contentGrace    = time.Hour
+	contentGrace    = 5 * time.Minute
 	contentLeast    = time.Minute
 	unusedPerSource = 10
 	unusedBytes     = 64 << 20
@@ -100,8 +100,8 @@ func contentOf(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: ref}}}
 }
 
-// collector deletes contents that no row refers to. Since when is stored in memory, so that a restart keeps each for another
-// hour.
+// collector deletes contents that no row refers to. Since when is stored in memory, so that a restart keeps each for as
+// long again.
 type collector struct {
 	client.Client
 	reader client.Reader

@@ -39,8 +39,8 @@ func TestAttack10UnusedContentsAreBounded(t *testing.T) {
 		after    time.Duration
 		left     int
 	}{
-		{"unused ones are kept for a rollback", many(10, "web", 10), 59 * time.Minute, 10},
-		{"for an hour", many(10, "web", 10), time.Hour, 0},
+		{"unused ones are kept for a rollback", many(10, "web", 10), 299 * time.Second, 10},
+		{"for five minutes", many(10, "web", 10), 5 * time.Minute, 0},
 		{"ten of each source, not more", many(25, "web", 10), time.Minute, 10},
 		{"so that one source does not count for another", append(many(10, "web", 10), many(10, "db", 10)...), time.Minute, 20},
 		{"and 64 MiB of all, the newest", append(many(10, "web", 8<<20), many(10, "db", 8<<20)...), time.Minute, 9},

@@ -11,7 +11,7 @@
 // annotation from the MemberCluster, so that a mistake which removes many objects can be noticed.
 //
 // Setup starts the controllers that remove the finalizer of withdrawn rows, and that delete contents which no row has referred to
-// for an hour.
+// for five minutes.
 //
 // The package neither decides what a member gets, nor interprets a manifest.
 package row
