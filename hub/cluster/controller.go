@@ -32,6 +32,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // Options are what Setup needs. All fields without a default are required.
@@ -75,17 +76,21 @@ func (o *Options) complete() error {
 	return nil
 }
 
+// countsInterval is the shortest time between a write of a MemberCluster's status and one that changes the counts of rows only.
+const countsInterval = 10 * time.Second
+
 type reconciler struct {
-	client  client.Client
-	reader  client.Reader
-	clock   clock.PassiveClock
-	events  event.Recorder
-	tracker *Tracker
-	pusher  *pusher
-	meters  *meters
-	memory  *memory
-	hubUID  string
-	version string
+	client   client.Client
+	reader   client.Reader
+	clock    clock.PassiveClock
+	events   event.Recorder
+	tracker  *Tracker
+	pusher   *pusher
+	meters   *meters
+	memory   *memory
+	throttle report.Throttle
+	hubUID   string
+	version  string
 }
 
 // CacheByObject limits the manager's cache to what this package reads: objects with the label of a cluster, the requests of one
@@ -165,7 +170,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	r := &reconciler{
 		client: mgr.GetClient(), reader: mgr.GetAPIReader(), clock: o.Clock, events: recorder, tracker: tracker,
 		pusher: push, meters: m, hubUID: hubUID, version: o.Version,
-		memory: newMemory(),
+		memory: newMemory(), throttle: report.Throttle{Interval: countsInterval},
 	}
 	own := &beat{client: mgr.GetClient(), clock: o.Clock, tracker: tracker, meters: m, identity: o.Identity, every: o.Beat}
 	for _, runnable := range []interface{ Start(context.Context) error }{push, stones.pusher, own, &firstEpoch{mgr.GetClient(), mgr.GetAPIReader()}} {
@@ -220,6 +225,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.pusher.Set(req.Name, nil)
 		r.meters.forget(req.Name)
 		r.memory.forget(req.Name)
+		r.throttle.Forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
@@ -228,7 +234,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	now := r.clock.Now()
 	p := plan(o, now)
 	a, err := r.apply(ctx, o, p)
-	if reported := r.report(ctx, o, p, a, now); err == nil {
+	later, reported := r.report(ctx, o, p, a, now)
+	if err == nil {
 		err = reported
 	}
 	if apierrors.IsConflict(err) { // Another client wrote at the same time.
@@ -237,15 +244,16 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: p.recheck}, nil
+	return ctrl.Result{RequeueAfter: report.Sooner(p.recheck, later)}, nil
 }
 
-// report writes the hub's part of the status if it changed, and then records events.
-func (r *reconciler) report(ctx context.Context, o observed, p planned, a applied, now time.Time) error {
+// report writes the hub's part of the status if it changed, and then records events. It returns after how long counts that may wait
+// are to be written.
+func (r *reconciler) report(ctx context.Context, o observed, p planned, a applied, now time.Time) (later time.Duration, err error) {
 	next, happened := status(o, p, a, now)
-	if !a.released && !equality.Semantic.DeepEqual(next, hubPart(o.mc.Status)) {
-		if err := r.writeStatus(ctx, o.mc, next); err != nil {
-			return client.IgnoreNotFound(err)
+	if !a.released {
+		if later, err = r.writeStatus(ctx, o.mc, next, now); err != nil {
+			return 0, client.IgnoreNotFound(err)
 		}
 	}
 	shown := next
@@ -254,13 +262,26 @@ func (r *reconciler) report(ctx context.Context, o observed, p planned, a applie
 	for _, e := range happened {
 		r.events.Record(o.mc, e)
 	}
-	return nil
+	return later, nil
 }
 
-func (r *reconciler) writeStatus(ctx context.Context, mc *fleetv1alpha1.MemberCluster, next fleetv1alpha1.MemberClusterStatus) error {
+func (r *reconciler) writeStatus(
+	ctx context.Context, mc *fleetv1alpha1.MemberCluster, next fleetv1alpha1.MemberClusterStatus, now time.Time,
+) (later time.Duration, err error) {
+	key, was := client.ObjectKeyFromObject(mc), hubPart(mc.Status)
+	if equality.Semantic.DeepEqual(next, was) {
+		r.throttle.Settled(key)
+		return 0, nil
+	}
+	was.Rows = next.Rows
+	if equality.Semantic.DeepEqual(next, was) && mc.DeletionTimestamp.IsZero() {
+		if later = r.throttle.Wait(key, now); later > 0 {
+			return later, nil
+		}
+	}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&next)
 	if err != nil {
-		return fmt.Errorf("convert status of member cluster %s: %w", mc.Name, err)
+		return 0, fmt.Errorf("convert status of member cluster %s: %w", mc.Name, err)
 	}
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": fleetv1alpha1.GroupVersion.String(),
@@ -270,10 +291,11 @@ func (r *reconciler) writeStatus(ctx context.Context, mc *fleetv1alpha1.MemberCl
 	}}
 	err = r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(link.HubManager), client.ForceOwnership)
 	if err != nil {
-		return fmt.Errorf("write status of member cluster %s: %w", mc.Name, err)
+		return 0, fmt.Errorf("write status of member cluster %s: %w", mc.Name, err)
 	}
+	r.throttle.Wrote(key, now)
 	ctrl.LoggerFrom(ctx).Info("Wrote status", "cluster", mc.Name, "state", next.Phase)
-	return nil
+	return 0, nil
 }
 
 // isEpoch reports whether an object is the ConfigMap with the epoch.
