@@ -3,7 +3,6 @@ package testkit
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
@@ -16,7 +15,7 @@ type Writes struct {
 	Fail func(verb string, o client.Object) error
 }
 
-// Funcs are for a fake client. An apply of a subresource is recorded and never fails.
+// Funcs are for a fake client.
 func (w *Writes) Funcs() interceptor.Funcs {
 	return interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
@@ -31,11 +30,10 @@ func (w *Writes) Funcs() interceptor.Funcs {
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 			return w.write("delete", o, func() error { return c.Delete(ctx, o, opts...) })
 		},
-		SubResourceApply: func(
-			ctx context.Context, c client.Client, sub string, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption,
+		SubResourcePatch: func(
+			ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption,
 		) error {
-			w.Verbs = append(w.Verbs, "apply "+sub)
-			return c.SubResource(sub).Apply(ctx, o, opts...)
+			return w.write("patch "+sub, o, func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
 		},
 	}
 }

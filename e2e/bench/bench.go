@@ -27,8 +27,8 @@ const (
 	imageNew  = "registry.example/app:2.0"
 	// timeout of one measurement.
 	patience = 40 * time.Minute
-	// calm is how long there must be no write for a measurement to be over.
-	calm = 3 * time.Second
+	// calm is how long there must be no write for a measurement to be over. Counts of rows are written every ten seconds.
+	calm = 11 * time.Second
 	// fleetPods is how many pods the UnitedDeployment has.
 	fleetPods = 30
 )

@@ -34,8 +34,10 @@ const (
 	patience = 2 * time.Minute
 	// window is how long nothing must happen for the fleet to be at rest.
 	window = 15 * time.Second
-	// calm is how long nothing must happen before a window begins.
-	calm = 4 * time.Second
+	// calm is how long nothing must happen before a window begins: longer than a status may wait.
+	calm = 6 * time.Second
+	// countsWait is how long the hub may take to count rows. It does not while it is stopped.
+	countsWait = 12 * time.Second
 )
 
 // scene is the environment of one test: a namespace of its own in every cluster.
@@ -444,7 +446,7 @@ func (s *scene) rest() {
 	s.unmoved(window)
 }
 
-// quiet waits until our managers have written nothing for a moment.
+// quiet waits until our managers have written nothing for a moment, and nothing waits to be written.
 func (s *scene) quiet() {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, patience)
@@ -456,11 +458,40 @@ func (s *scene) quiet() {
 		require.NoError(s, err)
 		writes = slices.DeleteFunc(writes, func(w fleet.Write) bool { return !w.At.After(last) || !s.acts(w) })
 		if len(writes) == 0 {
-			return
+			if s.counted() || fleet.Mark().Sub(last) > countsWait {
+				return
+			}
+			require.True(s, pause(ctx, time.Second), "clusters whose rows are not counted")
+			continue
 		}
 		counts = fleet.Tally(writes, nil)
 		last = slices.MaxFunc(writes, func(a, b fleet.Write) int { return a.At.Compare(b.At) }).At
 	}
+}
+
+// counted reports whether the hub has written the counts of rows of all clusters. In a test that runs in parallel the rows of others
+// change meanwhile, and are not waited for.
+func (s *scene) counted() bool {
+	s.Helper()
+	if s.beside {
+		return true
+	}
+	clusters, rows := &fleetv1alpha1.MemberClusterList{}, &fleetv1alpha1.MemberWorkList{}
+	require.NoError(s, env.Hub.Client.List(s.ctx, clusters))
+	require.NoError(s, env.Hub.Client.List(s.ctx, rows))
+	return !slices.ContainsFunc(clusters.Items, func(mc fleetv1alpha1.MemberCluster) bool {
+		is := fleetv1alpha1.RowCounts{}
+		for _, row := range rows.Items {
+			if row.Namespace != fleetv1alpha1.Namespace(mc.Name) {
+				continue
+			}
+			is.Total++
+			if row.Status.Phase == fleetv1alpha1.WorkHealthy {
+				is.Healthy++
+			}
+		}
+		return mc.Status.Rows != nil && (mc.Status.Rows.Total != is.Total || mc.Status.Rows.Healthy != is.Healthy)
+	})
 }
 
 // unmoved requires that our managers write nothing but renewals of Leases for that long.

@@ -47,7 +47,7 @@ func (c Client) Fleet(ctx context.Context, key client.ObjectKey, object client.O
 		}
 		return nil
 	}
-	shown := func() iter.Seq[metav1.Object] { return objects(rows) }
+	shown := func() iter.Seq[metav1.Object] { return objects(object, rows) }
 	if err := c.Expect.ReadFinalized(ctx, c.Client, c.Live, key, object, read, shown); err != nil {
 		return f, fmt.Errorf("read %s: %w", key, err)
 	}
@@ -67,8 +67,11 @@ func (c Client) Fleet(ctx context.Context, key client.ObjectKey, object client.O
 	return f, nil
 }
 
-func objects(rows *fleetv1alpha1.MemberWorkList) iter.Seq[metav1.Object] {
+func objects(source client.Object, rows *fleetv1alpha1.MemberWorkList) iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) {
+		if !yield(source) {
+			return
+		}
 		for i := range rows.Items {
 			if !yield(&rows.Items[i]) {
 				return
@@ -164,8 +167,12 @@ func (c Client) finalizer(ctx context.Context, object client.Object, change func
 		return nil
 	}
 	patch := client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{})
-	if err := c.Patch(ctx, next, patch); client.IgnoreNotFound(err) != nil {
+	err := c.Patch(ctx, next, patch)
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("set finalizers of %s: %w", client.ObjectKeyFromObject(object), err)
+	}
+	if err == nil {
+		c.Expect.Written(object.GetUID(), next)
 	}
 	return nil
 }

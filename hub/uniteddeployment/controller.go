@@ -7,15 +7,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
@@ -25,6 +21,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/link"
 	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // sourceKind is the kind of the objects that this controller reconciles.
@@ -46,9 +43,23 @@ type Options struct {
 	LocalMember bool
 }
 
+// statusDelay is how long a change of status that may wait is collected with later ones, and the shortest time between two such
+// writes. An image change is complete in most clusters before that, and costs one write.
+const statusDelay = 3 * time.Second
+
 type reconciler struct {
 	placement.Client
-	options Options
+	options  Options
+	writer   report.Writer
+	throttle report.Throttle
+}
+
+func newReconciler(c placement.Client, o Options) *reconciler {
+	return &reconciler{
+		Client: c, options: o,
+		writer:   report.Writer{Client: c, Expect: c.Expect, Events: o.Events, Owner: link.HubManager},
+		throttle: report.Throttle{Interval: statusDelay, Collect: statusDelay},
+	}
 }
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments,verbs=get;list;watch;patch
@@ -63,15 +74,12 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := errors.Join(row.IndexBySource(ctx, mgr.GetFieldIndexer()), indexByCluster(ctx, mgr.GetFieldIndexer())); err != nil {
 		return err
 	}
-	r := &reconciler{
-		Client: placement.Client{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Rows: o.Store, Expect: expect.New(sourceKind, o.Clock, o.ExpectationTimeout),
-		},
-		options: o,
-	}
+	r := newReconciler(placement.Client{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Rows: o.Store, Expect: expect.New(sourceKind, o.Clock, o.ExpectationTimeout),
+	}, o)
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("hub-uniteddeployment").
-		For(&appsv1beta1.UnitedDeployment{}, builder.WithPredicates(sourceChanged())).
+		For(&appsv1beta1.UnitedDeployment{}).
 		Watches(&fleetv1alpha1.MemberWork{}, placement.RowHandler(sourceKind)).
 		Watches(&fleetv1alpha1.MemberCluster{}, placement.ClusterHandler(sourceKind, mgr.GetClient(), r.placedIn)).
 		WatchesRawSource(&placement.Fresh{
@@ -94,6 +102,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 // Reconcile reconciles one object.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o, err := r.observe(ctx, req.NamespacedName)
+	if errors.Is(err, expect.ErrGone) {
+		r.throttle.Forget(req.NamespacedName)
+	}
 	if err != nil {
 		return expect.Settle(ctx, err, waits.WithLabelValues("CacheBehind"))
 	}
@@ -110,36 +121,30 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if p.RemoveFinalizer {
 		return ctrl.Result{}, err
 	}
-	s, events := status(o, p, a, r.options.Clock.Now())
-	return ctrl.Result{}, errors.Join(err, r.report(ctx, o, s, events))
+	later, reported := r.report(ctx, o, status(o, p, a, r.options.Clock.Now()))
+	return r.writer.Result(o.ud, later, errors.Join(err, reported))
 }
 
-// report writes the status if it changed, and records the events. It applies the whole status, with required fields that are 0.
-func (r *reconciler) report(ctx context.Context, o *observed, s appsv1beta1.UnitedDeploymentStatus, events []event.Event) error {
+// report writes the status if it changed, and then sends the events of the change, which are those between the statuses that were
+// written. It returns after how long a status that may wait is to be written.
+func (r *reconciler) report(ctx context.Context, o *observed, s appsv1beta1.UnitedDeploymentStatus) (time.Duration, error) {
+	key, now := client.ObjectKeyFromObject(o.ud), r.options.Clock.Now()
 	if equality.Semantic.DeepEqual(o.ud.Status, s) {
-		return nil
+		r.throttle.Settled(key)
+		return 0, nil
 	}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&s)
-	if err != nil {
-		return fmt.Errorf("convert status of %s/%s: %w", o.ud.Namespace, o.ud.Name, err)
+	if mayWait(o.ud.Status, s) {
+		if later := r.throttle.Wait(key, now); later > 0 {
+			return later, nil
+		}
 	}
-	next := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": appsv1beta1.GroupVersion.String(),
-		"kind":       sourceKind,
-		"metadata":   map[string]any{"namespace": o.ud.Namespace, "name": o.ud.Name, "uid": string(o.ud.UID)},
-		"status":     fields,
-	}}
-	err = r.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(next), client.FieldOwner(link.HubManager), client.ForceOwnership)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("write status of %s/%s: %w", o.ud.Namespace, o.ud.Name, err)
+	wrote, err := r.writer.Write(ctx, o.ud, o.ud.Status, s, nil)
+	if !wrote {
+		return 0, err // After a conflict, the watch enqueues the object again.
 	}
-	for _, e := range events {
+	r.throttle.Wrote(key, now)
+	for _, e := range eventsFor(o.ud.Status, s) {
 		r.options.Events.Record(o.ud, e)
 	}
-	return nil
-}
-
-// sourceChanged accepts changes that can affect a slice: of spec, labels and annotations, not of our own status.
-func sourceChanged() predicate.Predicate {
-	return predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	return 0, nil
 }

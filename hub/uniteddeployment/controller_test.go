@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/united"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -33,7 +35,8 @@ import (
 type fixture struct {
 	*reconciler
 	testkit.Writes
-	sent *testkit.Events
+	sent  *testkit.Events
+	clock *clocktesting.FakePassiveClock
 }
 
 func newFixture(tb testing.TB, objects ...client.Object) *fixture {
@@ -49,20 +52,23 @@ func newFixture(tb testing.TB, objects ...client.Object) *fixture {
 	require.NoError(tb, row.IndexBySource(tb.Context(), testkit.Indexes{Builder: builder}))
 	require.NoError(tb, indexByCluster(tb.Context(), testkit.Indexes{Builder: builder}))
 	c := builder.Build()
-	clk := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
-	b.reconciler = &reconciler{
-		Client:  placement.Client{Client: c, Live: c, Rows: row.NewStore(c, []byte("key"), clk), Expect: expect.New(sourceKind, clk, 0)},
-		options: Options{Events: b.sent, Clock: clk},
-	}
+	b.clock = clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	b.reconciler = newReconciler(
+		placement.Client{Client: c, Live: c, Rows: row.NewStore(c, []byte("key"), b.clock), Expect: expect.New(sourceKind, b.clock, 0)},
+		Options{Events: b.sent, Clock: b.clock},
+	)
 	return b
 }
 
-// reconcile reconciles the object, and returns it and the number of writes.
+// reconcile reconciles the object until no status waits, and returns it and the number of writes.
 func (b *fixture) reconcile(tb testing.TB, ud *appsv1beta1.UnitedDeployment) (*appsv1beta1.UnitedDeployment, int) {
 	tb.Helper()
 	b.Verbs = nil
-	_, err := b.Reconcile(tb.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(ud)})
-	require.NoError(tb, err)
+	for wait := time.Hour; wait > 0; b.clock.SetTime(b.clock.Now().Add(wait)) {
+		result, err := b.Reconcile(tb.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(ud)})
+		require.NoError(tb, err)
+		wait = result.RequeueAfter
+	}
 	now := &appsv1beta1.UnitedDeployment{}
 	require.NoError(tb, b.Get(tb.Context(), client.ObjectKeyFromObject(ud), now))
 	return now, len(b.Verbs)
@@ -90,8 +96,6 @@ func TestNothingIsWrittenWhereNothingChanged(t *testing.T) {
 	ud, writes := b.reconcile(t, uds[0])
 	require.Equal(t, 3, writes, "a content, a row and the status")
 	require.Len(t, ud.Status.SubsetStatuses, 1)
-	ud, writes = b.reconcile(t, ud)
-	require.Equal(t, 1, writes, "the row exists: nothing changes any more")
 	events := len(b.sent.All())
 	again, writes := b.reconcile(t, ud)
 	require.Zero(t, writes)
@@ -105,6 +109,85 @@ func TestNothingIsWrittenWhereNothingChanged(t *testing.T) {
 	_, writes = b.reconcile(t, ud)
 	require.Zero(t, writes)
 	require.Len(t, b.sent.All(), events+1, "no event is sent twice")
+}
+
+func TestAStatusThatMayWaitIsCollected(t *testing.T) {
+	t.Parallel()
+	all, uds := hub(1)
+	b, key := newFixture(t, all...), client.ObjectKeyFromObject(uds[0])
+	// reconcile returns when the status is due, and whether it was written.
+	reconcile := func(after time.Duration) (time.Duration, bool) {
+		b.clock.SetTime(b.clock.Now().Add(after))
+		b.Verbs = nil
+		result, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+		require.NoError(t, err)
+		return result.RequeueAfter, slices.Contains(b.Verbs, "patch status")
+	}
+	due, wrote := reconcile(0)
+	require.False(t, wrote)
+	require.Equal(t, 3*time.Second, due)
+	due, wrote = reconcile(2 * time.Second)
+	require.False(t, wrote)
+	require.Equal(t, time.Second, due)
+	require.Empty(t, b.sent.All(), "events are those of statuses that were written")
+	due, wrote = reconcile(time.Second)
+	require.True(t, wrote)
+	require.Zero(t, due)
+	require.NotEmpty(t, b.sent.All())
+
+	rows := &fleetv1alpha1.MemberWorkList{}
+	require.NoError(t, b.List(t.Context(), rows))
+	blocked := &rows.Items[0]
+	blocked.Status = fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkBlocked, Reason: fleetv1alpha1.ReasonForbidden}
+	require.NoError(t, b.Status().Update(t.Context(), blocked))
+	_, wrote = reconcile(0)
+	require.True(t, wrote, "a failure is written at once")
+}
+
+func TestWhatMayWait(t *testing.T) {
+	t.Parallel()
+	type status = appsv1beta1.UnitedDeploymentStatus
+	set := func(s *status, kind appsv1beta1.UnitedDeploymentConditionType, value corev1.ConditionStatus, reason string) {
+		s.Conditions = united.SetCondition(s.Conditions, appsv1beta1.UnitedDeploymentCondition{Type: kind, Status: value, Reason: reason}, time.Unix(1000, 0))
+	}
+	rest := status{ObservedGeneration: 1, Replicas: 4, AvailableReplicas: 4, UpdatedReplicas: 4, UpdatedReadyReplicas: 4}
+	set(&rest, appsv1beta1.SubsetFailure, corev1.ConditionFalse, "NoFailure")
+	set(&rest, appsv1beta1.SubsetProvisioned, corev1.ConditionTrue, "AllClusters")
+	set(&rest, appsv1beta1.SubsetUpdated, corev1.ConditionTrue, "AllSubsets")
+	set(&rest, appsv1beta1.UnitedDeploymentPlaced, corev1.ConditionTrue, "AllPlaced")
+	updating := *rest.DeepCopy()
+	set(&updating, appsv1beta1.SubsetUpdated, corev1.ConditionFalse, "Updating")
+	updating.ObservedGeneration, updating.UpdatedReplicas, updating.UpdatedReadyReplicas = 2, 1, 1
+	for _, tt := range []struct {
+		name   string
+		before status
+		change func(s *status)
+		waits  bool
+	}{
+		{"a change that begins", rest, func(s *status) { *s = updating }, true},
+		{"counts of a change", updating, func(s *status) { s.UpdatedReplicas = 2 }, true},
+		{"counts of an object at rest", rest, func(s *status) { s.ReadyReplicas = 3 }, true},
+		{"the end of a change", updating, func(s *status) { *s = rest; s.ObservedGeneration = 2 }, false},
+		{"a change that is done at once", rest, func(s *status) { s.ObservedGeneration = 2 }, false},
+		{"pods that are not available yet", updating, func(s *status) { *s = rest; s.AvailableReplicas = 3 }, true},
+		{"a failure", updating, func(s *status) { set(s, appsv1beta1.SubsetFailure, corev1.ConditionTrue, "Quota") }, false},
+		{"a deletion", rest, func(s *status) { set(s, appsv1beta1.UnitedDeploymentPlaced, corev1.ConditionFalse, reasonDeleting) }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			after := *tt.before.DeepCopy()
+			tt.change(&after)
+			require.Equal(t, tt.waits, mayWait(tt.before, after))
+		})
+	}
+	failed := *rest.DeepCopy()
+	set(&failed, appsv1beta1.SubsetFailure, corev1.ConditionTrue, "Quota")
+	require.False(t, mayWait(failed, updating), "the end of a failure")
+	deleting := *rest.DeepCopy()
+	set(&deleting, appsv1beta1.UnitedDeploymentPlaced, corev1.ConditionFalse, reasonDeleting)
+	fewer := *deleting.DeepCopy()
+	fewer.Replicas = 2
+	require.True(t, mayWait(deleting, fewer), "the counts of a deletion wait")
 }
 
 func TestContentsAreReadOnlyForRowsWithoutAPatch(t *testing.T) {
@@ -226,7 +309,10 @@ func TestI28AGenerationIsNotObservedWhereARowWasNotWritten(t *testing.T) {
 			require.NoError(t, b.Update(t.Context(), ud))
 			before := ud.Status.ObservedGeneration
 			b.Fail = tt.fail
-			_, _ = b.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(ud)})
+			for range 2 { // The second writes a status that waited.
+				_, _ = b.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(ud)})
+				b.clock.SetTime(b.clock.Now().Add(statusDelay))
+			}
 			require.NoError(t, b.Get(t.Context(), client.ObjectKeyFromObject(ud), ud))
 			require.Equal(t, before, ud.Status.ObservedGeneration)
 			require.NotEqual(t, ud.Generation, ud.Status.SubsetStatuses[0].ObservedGeneration)

@@ -93,7 +93,7 @@ func newLag(t *rapid.T) *lag {
 	require.NoError(t, row.IndexBySource(t.Context(), testkit.Indexes{Builder: b}))
 	require.NoError(t, indexByCluster(t.Context(), testkit.Indexes{Builder: b}))
 	c, clk := b.Build(), clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
-	r := &reconciler{Client: placement.Client{Client: c, Live: c, Expect: expect.New(sourceKind, clk, 0)}}
+	r := newReconciler(placement.Client{Client: c, Live: c, Expect: expect.New(sourceKind, clk, 0)}, Options{Clock: clk})
 	l := &lag{
 		t: t, r: r, clusters: map[string]*fleetv1alpha1.MemberCluster{}, rows: map[string]*fleetv1alpha1.MemberWork{},
 		queue: map[string]bool{}, planned: map[string]string{},

@@ -383,7 +383,7 @@ func TestPlan(t *testing.T) {
 		require.False(t, p.AddFinalizer)
 		require.Empty(t, p.Wants)
 		before := *w.o.ud.Status.DeepCopy()
-		s, events := status(w.o, p, placement.Result{Rows: w.o.Rows}, time.Unix(1000, 0))
+		s, events := reported(w.o, p, placement.Result{Rows: w.o.Rows}, time.Unix(1000, 0))
 		failure := find(s.Conditions, appsv1beta1.SubsetFailure)
 		require.Equal(t, reasonRunsHere, failure.Reason)
 		require.Contains(t, failure.Message, "remove the clusters from its subsets")
@@ -391,7 +391,7 @@ func TestPlan(t *testing.T) {
 		w.o.ud.Status = s
 		s.Conditions = nil
 		require.Equal(t, before, s, "the numbers are the member stack's")
-		again, events := status(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, time.Unix(1000, 0))
+		again, events := reported(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, time.Unix(1000, 0))
 		require.Equal(t, w.o.ud.Status, again)
 		require.Empty(t, events)
 	})
@@ -401,7 +401,7 @@ func TestPlan(t *testing.T) {
 		w.cluster("east", nil)
 		w.o.localMember = true
 		w.settle(t)
-		w.o.ud.Status, _ = status(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, time.Unix(1000, 0))
+		w.o.ud.Status = status(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, time.Unix(1000, 0))
 		require.NotEmpty(t, w.o.ud.Status.UpdatedRevision)
 		w.o.ud.Finalizers = nil
 		p := plan(w.o)
@@ -477,14 +477,14 @@ func TestStatusWhileDeleting(t *testing.T) {
 		w.cluster("east", nil)
 		w.cluster("west", nil)
 		w.settle(t)
-		w.o.ud.Status, _ = status(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, now)
+		w.o.ud.Status = status(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, now)
 		stamp := metav1.NewTime(now)
 		w.o.ud.DeletionTimestamp = &stamp
 		return w
 	}
 	// look stores the status and returns it with its events.
 	look := func(w *world, problems ...placement.Problem) (appsv1beta1.UnitedDeploymentStatus, []event.Event) {
-		s, events := status(w.o, plan(w.o), placement.Result{Rows: w.o.Rows, Problems: problems}, now)
+		s, events := reported(w.o, plan(w.o), placement.Result{Rows: w.o.Rows, Problems: problems}, now)
 		w.o.ud.Status = s
 		return s, events
 	}
@@ -586,7 +586,7 @@ func TestStatus(t *testing.T) {
 		return w
 	}
 	report := func(w *world) appsv1beta1.UnitedDeploymentStatus {
-		s, _ := status(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, now)
+		s := status(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, now)
 		return s
 	}
 	t.Run("sums and subsets, and the revision that the members name", func(t *testing.T) {
@@ -648,7 +648,7 @@ func TestStatus(t *testing.T) {
 			w.serve()
 		}
 		held := placement.Result{Rows: w.o.Rows, Problems: []placement.Problem{{Cluster: "west", Reason: placement.ReasonPaused, Message: "paused"}}}
-		s, _ := status(w.o, plan(w.o), held, now)
+		s := status(w.o, plan(w.o), held, now)
 		require.Equal(t, int64(2), s.ObservedGeneration)
 		require.Equal(t, placement.ReasonPaused, find(s.Conditions, appsv1beta1.SubsetFailure).Reason)
 	})
@@ -658,7 +658,7 @@ func TestStatus(t *testing.T) {
 		w.o.ud.Generation, w.o.ud.Status.ObservedGeneration = 2, 1
 		p := plan(w.o)
 		p.Wants = p.Wants[:1]
-		s, _ := status(w.o, p, placement.Result{Rows: w.o.Rows}, now)
+		s := status(w.o, p, placement.Result{Rows: w.o.Rows}, now)
 		require.Equal(t, int64(1), s.ObservedGeneration)
 	})
 	t.Run("without any cluster to act, the conditions have the reason", func(t *testing.T) {
@@ -735,7 +735,7 @@ func TestStatus(t *testing.T) {
 		t.Parallel()
 		w := settled(t)
 		w.o.ud.Status = report(w)
-		s, events := status(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, now.Add(time.Minute))
+		s, events := reported(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, now.Add(time.Minute))
 		require.Equal(t, w.o.ud.Status, s)
 		require.Empty(t, events)
 	})
@@ -799,4 +799,10 @@ func TestAPatchHasTheFormInWhichTheApiserverKeepsIt(t *testing.T) {
 	kept, err := json.Marshal(fields) // Keys are sorted.
 	require.NoError(t, err)
 	require.Equal(t, string(kept), string(raw))
+}
+
+// reported returns the new status, and the events of the change.
+func reported(o *observed, p planned, a placement.Result, now time.Time) (appsv1beta1.UnitedDeploymentStatus, []event.Event) {
+	s := status(o, p, a, now)
+	return s, eventsFor(o.ud.Status, s)
 }

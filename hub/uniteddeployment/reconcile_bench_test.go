@@ -116,10 +116,8 @@ func large(b *testing.B, clusters, objects int) (*reconciler, *appsv1beta1.Unite
 	}
 	c := cacheOf(b, cached)
 	clk := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
-	return &reconciler{
-		Client:  placement.Client{Client: c, Live: c, Rows: row.NewStore(c, secret, clk), Expect: expect.New(sourceKind, clk, 0)},
-		options: Options{Clock: clk},
-	}, w.o.ud
+	clients := placement.Client{Client: c, Live: c, Rows: row.NewStore(c, secret, clk), Expect: expect.New(sourceKind, clk, 0)}
+	return newReconciler(clients, Options{Clock: clk}), w.o.ud
 }
 
 // sorted is JSON as the apiserver writes it.

@@ -16,7 +16,6 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/allot"
 	"github.com/flotilla-io/flotilla/hub/placement"
-	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
@@ -27,12 +26,12 @@ const rowLimit = 200
 // pods and former grants.
 func plausible(granted int32) int32 { return 2*granted + 100 }
 
-// status returns the new status of the object, and the events of the change.
-func status(o *observed, p planned, a placement.Result, now time.Time) (appsv1beta1.UnitedDeploymentStatus, []event.Event) {
+// status returns the new status of the object.
+func status(o *observed, p planned, a placement.Result, now time.Time) appsv1beta1.UnitedDeploymentStatus {
 	s := *o.ud.Status.DeepCopy()
 	if p.runsHere {
 		conditions(p, a, p.problems, 0, &s, now)
-		return s, eventsFor(o.ud.Status, s)
+		return s
 	}
 	s.SubsetStatuses = nil
 	s.LabelSelector = metav1.FormatLabelSelector(o.ud.Spec.Selector)
@@ -59,7 +58,39 @@ func status(o *observed, p planned, a placement.Result, now time.Time) (appsv1be
 		s.ObservedGeneration = o.ud.Generation
 	}
 	conditions(p, a, problems, lagging, &s, now)
-	return s, eventsFor(o.ud.Status, s)
+	return s
+}
+
+// mayWait reports whether a change of status may be written later. A failure, its end, a deletion and the end of a change may not.
+func mayWait(before, after appsv1beta1.UnitedDeploymentStatus) bool {
+	reason := func(s appsv1beta1.UnitedDeploymentStatus, t appsv1beta1.UnitedDeploymentConditionType, status corev1.ConditionStatus) string {
+		if c := find(s.Conditions, t); c != nil && c.Status == status {
+			return c.Reason
+		}
+		return ""
+	}
+	failed, placed := appsv1beta1.SubsetFailure, appsv1beta1.UnitedDeploymentPlaced
+	deleting := reason(after, placed, corev1.ConditionFalse) == reasonDeleting
+	switch {
+	case reason(before, failed, corev1.ConditionTrue) != reason(after, failed, corev1.ConditionTrue):
+		return false
+	case deleting && reason(before, placed, corev1.ConditionFalse) != reasonDeleting:
+		return false
+	default:
+		return !complete(after) || complete(before) && before.ObservedGeneration == after.ObservedGeneration
+	}
+}
+
+// complete reports whether nothing is left to do in any cluster.
+func complete(s appsv1beta1.UnitedDeploymentStatus) bool {
+	for _, t := range []appsv1beta1.UnitedDeploymentConditionType{
+		appsv1beta1.SubsetProvisioned, appsv1beta1.SubsetUpdated, appsv1beta1.UnitedDeploymentPlaced,
+	} {
+		if c := find(s.Conditions, t); c == nil || c.Status != corev1.ConditionTrue {
+			return false
+		}
+	}
+	return s.AvailableReplicas >= s.Replicas && s.UpdatedReadyReplicas >= s.UpdatedReplicas
 }
 
 // staleClusters are the clusters that do not answer, so that their numbers are old.
