@@ -9,8 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -136,7 +134,7 @@ func (r *rows) report(ctx context.Context, o observed, p planned, a applied, now
 		r.memory.set(o.row, mem)
 		return after, nil
 	}
-	if err := r.write(ctx, o.row, next); err != nil {
+	if wrote, err := r.write(ctx, o.row, next); err != nil || !wrote {
 		return 0, err
 	}
 	if p.stopped != nil && p.stopped.reason == reasonContended && last.Reason != reasonContended {
@@ -148,38 +146,21 @@ func (r *rows) report(ctx context.Context, o observed, p planned, a applied, now
 	return 0, nil
 }
 
-// write applies the whole status, so that fields that are left out are removed. The row's UID is a precondition: the status
-// never ends up in another row of that name.
-func (r *rows) write(ctx context.Context, row *fleetv1alpha1.MemberWork, s fleetv1alpha1.MemberWorkStatus) error {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&s)
-	if err != nil {
-		return fmt.Errorf("write the status of row %s: %w", row.Name, err)
-	}
-	content["counts"] = allCounts(s.Counts)
-	u := &unstructured.Unstructured{Object: map[string]any{"status": content}}
-	u.SetGroupVersionKind(fleetv1alpha1.GroupVersion.WithKind("MemberWork"))
-	u.SetNamespace(row.Namespace)
-	u.SetName(row.Name)
-	u.SetUID(row.UID)
-	err = r.link.Hub.GetClient().Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u),
-		client.FieldOwner(link.AgentManager), client.ForceOwnership)
+// write writes the status of a row as it was observed, and reports whether it did: after a conflict the row has changed, or is gone,
+// and its watch event starts the next reconcile. So the status never ends up in another row of that name.
+func (r *rows) write(ctx context.Context, row *fleetv1alpha1.MemberWork, s fleetv1alpha1.MemberWorkStatus) (wrote bool, err error) {
+	next := row.DeepCopy()
+	next.Status = s
+	err = r.link.Hub.GetClient().Status().Patch(ctx, next,
+		client.MergeFromWithOptions(row, client.MergeFromWithOptimisticLock{}), client.FieldOwner(link.AgentManager))
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // The row is gone; its watch event follows.
+		return false, nil
 	}
 	if err != nil {
-		return fmt.Errorf("report row %s: %w", row.Name, err)
+		return false, fmt.Errorf("report row %s: %w", row.Name, err)
 	}
 	reports.WithLabelValues(r.link.Cluster).Inc()
-	return nil
-}
-
-// allCounts spells zeros out. As an empty object, counts that were reported before would become null, which the schema
-// refuses (server-side apply of Kubernetes 1.36).
-func allCounts(c fleetv1alpha1.WorkCounts) map[string]any {
-	return map[string]any{
-		"desired": int64(c.Desired), "replicas": int64(c.Replicas), "ready": int64(c.Ready), "available": int64(c.Available),
-		"updated": int64(c.Updated), "updatedReady": int64(c.UpdatedReady),
-	}
+	return true, nil
 }
 
 func (r *rows) forget(key client.ObjectKey) {
