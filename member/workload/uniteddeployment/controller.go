@@ -55,6 +55,8 @@ type Reconciler struct {
 	Expect *expect.Store
 	// Events sends events.
 	Events event.Recorder
+
+	throttle report.Throttle
 }
 
 // Setup adds the controller to mgr. The webhook, united.Webhook, is registered apart from it, because it may run without
@@ -92,6 +94,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 // Reconcile takes the next step for one UnitedDeployment.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o, err := r.observe(ctx, req.NamespacedName)
+	if errors.Is(err, expect.ErrGone) {
+		r.throttle.Forget(req.NamespacedName)
+	}
 	if err != nil {
 		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
 	}
@@ -102,6 +107,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	a := r.apply(ctx, o, p)
 	s, events := status(o, p, a, now)
 	w := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}
-	_, err = w.Write(ctx, o.ud, o.ud.Status, s, events)
-	return w.Result(o.ud, p.recheck, errors.Join(a.err(), err))
+	later, err := r.throttle.Write(ctx, w, o.ud, o.ud.Status, s, countsOnly(o.ud.Status, s, wanted(p)), now, events)
+	return w.Result(o.ud, report.Sooner(p.recheck, later), errors.Join(a.err(), err))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -132,6 +133,23 @@ func failureOf(p planned, a applied) *fault {
 }
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+// countsOnly reports whether s differs from was in nothing but counts, and not in that all of the wanted pods are updated and
+// available. Such a status may be written later.
+func countsOnly(was, s appsv1beta1.UnitedDeploymentStatus, wanted int32) bool {
+	if s.UpdatedReadyReplicas == wanted && s.AvailableReplicas == wanted && s.Replicas == wanted {
+		return false
+	}
+	s.Replicas, s.ReadyReplicas, s.AvailableReplicas = was.Replicas, was.ReadyReplicas, was.AvailableReplicas
+	s.UpdatedReplicas, s.UpdatedReadyReplicas = was.UpdatedReplicas, was.UpdatedReadyReplicas
+	s.SubsetStatuses = slices.Clone(s.SubsetStatuses)
+	for i := range min(len(s.SubsetStatuses), len(was.SubsetStatuses)) {
+		line, former := &s.SubsetStatuses[i], &was.SubsetStatuses[i]
+		line.ReadyReplicas, line.AvailableReplicas = former.ReadyReplicas, former.AvailableReplicas
+		line.UpdatedReplicas, line.UpdatedReadyReplicas = former.UpdatedReplicas, former.UpdatedReadyReplicas
+	}
+	return apiequality.Semantic.DeepEqual(was, s)
+}
 
 // conditions sets the conditions.
 func conditions(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied, failure *fault, now time.Time) {
