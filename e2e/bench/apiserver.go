@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -199,4 +200,17 @@ func (l *load) stored(ctx context.Context) (storage, error) {
 		out[resource] = k
 	}
 	return out, nil
+}
+
+// profileAPIServer returns a CPU profile of a cluster's apiserver.
+func profileAPIServer(ctx context.Context, c *fleet.Cluster) (string, error) {
+	clients, err := kubernetes.NewForConfig(c.Config)
+	if err != nil {
+		return "", fmt.Errorf("connect to the apiserver of %s: %w", c.Name, err)
+	}
+	data, err := clients.RESTClient().Get().AbsPath("/debug/pprof/profile").Param("seconds", strconv.Itoa(profileSeconds)).DoRaw(ctx)
+	if err != nil {
+		return "", fmt.Errorf("profile the apiserver of %s: %w", c.Name, err)
+	}
+	return string(data), nil
 }

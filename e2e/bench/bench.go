@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,7 +60,7 @@ type figures struct {
 	beside int
 	wall   time.Duration
 	cpu    time.Duration // of the controller's process
-	all    time.Duration // CPU of all processes of the cluster
+	all    consumption   // of all processes of the cluster
 	memory int64
 	writes []fleet.Count
 	// renewals are writes that renew Leases.
@@ -142,6 +144,7 @@ func (b *bench) trial(ctx context.Context, t trial) error {
 		return err
 	}
 	b.table(slices.Concat(native, own))
+	b.processes(slices.Concat(native, own))
 	b.summary(native, own)
 	b.costs(own, quiet, full-empty)
 	return b.clear(ctx, c, "", t.objects()...)
@@ -210,14 +213,21 @@ func (b *bench) measured(ctx context.Context, c *fleet.Cluster, a act) (f figure
 	return f, nil
 }
 
-// profile starts a CPU profile of the manager, if requested, and returns a function that ends it.
+// profile starts CPU profiles of the apiserver, and of the manager if it is what acts, if they are requested. It returns a function
+// that ends them.
 func (b *bench) profile(ctx context.Context, c *fleet.Cluster, a act) (end func() error, err error) {
-	if a.by.process != c.Manager.Name {
-		return func() error { return nil }, nil
+	name := fmt.Sprintf("%d-%s", b.pods, a.name)
+	apiserver, err := b.profileTo(name+"-"+lab.APIServer, func() (string, error) { return profileAPIServer(ctx, c) })
+	if err != nil || a.by.process != c.Manager.Name {
+		return apiserver, err
 	}
-	return b.profileTo(fmt.Sprintf("%d-%s", b.pods, a.name), func() (string, error) {
+	manager, err := b.profileTo(name, func() (string, error) {
 		return c.Manager.Profile(ctx, fmt.Sprintf("profile?seconds=%d", profileSeconds))
 	})
+	if err != nil {
+		return apiserver, err
+	}
+	return func() error { return errors.Join(apiserver(), manager()) }, nil
 }
 
 // profileTo stores what take returns in the folder for profiles, if there is one, and returns a function that waits for it.
@@ -266,7 +276,7 @@ func (b *bench) cost(ctx context.Context, c *fleet.Cluster, by controller, do fu
 	if err != nil {
 		return f, err
 	}
-	cluster, err := clusterCPU(c)
+	cluster, err := consumed([]*fleet.Cluster{c})
 	if err != nil {
 		return f, err
 	}
@@ -274,10 +284,10 @@ func (b *bench) cost(ctx context.Context, c *fleet.Cluster, by controller, do fu
 	if err := do(ctx); err != nil {
 		return f, err
 	}
-	if f.all, err = clusterCPU(c); err != nil {
+	if f.all, err = consumed([]*fleet.Cluster{c}); err != nil {
 		return f, err
 	}
-	f.all -= cluster
+	f.all = f.all.since(cluster)
 	after, err := usage(process.PID)
 	if err != nil {
 		return f, err
@@ -374,7 +384,26 @@ func (b *bench) table(all []figures) {
 		}
 		per := func(n int) float64 { return float64(n) / float64(f.pods) }
 		b.printf("| %s | %.1f s | %.1f s | %.1f s | %d MiB | %d | %.3f | %.3f | %.3f |\n",
-			f.act, f.wall.Seconds(), f.cpu.Seconds(), f.all.Seconds(), f.memory>>20, pods+other, per(pods+other), per(pods), per(events))
+			f.act, f.wall.Seconds(), f.cpu.Seconds(), f.all.total().Seconds(), f.memory>>20, pods+other, per(pods+other), per(pods), per(events))
+	}
+}
+
+// processes prints the CPU that each process of the cluster has used, those that used most first.
+func (b *bench) processes(all []figures) {
+	sum := map[string]time.Duration{}
+	for _, f := range all {
+		for p, used := range f.all {
+			sum[p.name] += used
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(sum), func(x, y string) int { return cmp.Or(cmp.Compare(sum[y], sum[x]), cmp.Compare(x, y)) })
+	b.printf("\n| CPU | %s |\n|---%s|\n", strings.Join(names, " | "), strings.Repeat("|---:", len(names)))
+	for _, f := range all {
+		b.printf("| %s |", f.act)
+		for _, name := range names {
+			b.printf(" %.1f s |", f.all[program{b.fleet.West.Name, name}].Seconds())
+		}
+		b.printf("\n")
 	}
 }
 
@@ -387,7 +416,7 @@ func (b *bench) summary(native, own []figures) {
 		}
 		n := native[o.beside]
 		b.printf("- %s relative to %s: %.2f of the wall time, %.2f of the cluster's CPU.\n", o.act, n.act,
-			o.wall.Seconds()/n.wall.Seconds(), o.all.Seconds()/n.all.Seconds())
+			o.wall.Seconds()/n.wall.Seconds(), o.all.total().Seconds()/n.all.total().Seconds())
 	}
 }
 

@@ -106,7 +106,7 @@ func newCommand() *cobra.Command {
 	cmd.Flags().IntVar(&p.nodes, "nodes", 500, "nodes of the DaemonSet and of the native one")
 	cmd.Flags().BoolVar(&b.alone, "alone", false, "measure our kinds only, without the native ones")
 	cmd.Flags().BoolVar(&p.hub, "hub", true, "measure the cost of a UnitedDeployment on its hub")
-	cmd.Flags().StringVar(&b.profiles, "profiles", "", "folder for a CPU profile of the manager during each act")
+	cmd.Flags().StringVar(&b.profiles, "profiles", "", "folder for CPU profiles of the manager and of the apiserver during each act")
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the clusters running")
 	cmd.AddCommand(newHubCommand())
 	return cmd

@@ -26,12 +26,6 @@ type spent struct {
 	peak int64
 }
 
-// clusterCPU is what all processes of a cluster have used.
-func clusterCPU(c *fleet.Cluster) (time.Duration, error) {
-	used, err := consumed([]*fleet.Cluster{c})
-	return used.total(), err
-}
-
 // ticks is how many clock ticks the kernel counts in a second; Linux has 100 on all platforms that Go runs on.
 const ticks = 100
 
