@@ -62,7 +62,7 @@ func newHubCommand() *cobra.Command {
 	}
 	cmd.Flags().IntVar(&l.objects, "objects", 200, "how many UnitedDeployments, each with two pods in two clusters")
 	cmd.Flags().IntVar(&l.clients, "clients", 8, "how many of them are created or changed at the same time")
-	cmd.Flags().StringVar(&l.profiles, "profiles", "", "folder for a CPU profile of the hub's manager during each act")
+	cmd.Flags().StringVar(&l.profiles, "profiles", "", "folder for CPU profiles of the hub's manager and of apiservers during each act")
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the clusters running")
 	return cmd
 }
@@ -153,13 +153,19 @@ func (l *load) act(ctx context.Context, name, image string, do func(context.Cont
 		return f, err
 	}
 	defer func() { err = errors.Join(err, watch.stop()) }()
-	end, err := l.profileTo(fmt.Sprintf("hub-%d-%s", l.objects, name), func() (string, error) {
-		return l.fleet.Hub.Manager.Profile(ctx, fmt.Sprintf("profile?seconds=%d", profileSeconds))
-	})
-	if err != nil {
-		return f, err
+	for process, take := range map[string]func() (string, error){
+		"hub": func() (string, error) {
+			return l.fleet.Hub.Manager.Profile(ctx, fmt.Sprintf("profile?seconds=%d", profileSeconds))
+		},
+		"hub-" + lab.APIServer:    func() (string, error) { return profileAPIServer(ctx, l.fleet.Hub) },
+		"member-" + lab.APIServer: func() (string, error) { return profileAPIServer(ctx, l.fleet.West) },
+	} {
+		end, failed := l.profileTo(fmt.Sprintf("%s-%d-%s", process, l.objects, name), take)
+		if failed != nil {
+			return f, failed
+		}
+		defer func() { err = errors.Join(err, end()) }()
 	}
-	defer func() { err = errors.Join(err, end()) }()
 	before, err := l.look(ctx)
 	if err != nil {
 		return f, err
