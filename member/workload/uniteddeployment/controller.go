@@ -59,6 +59,13 @@ type Reconciler struct {
 	throttle report.Throttle
 }
 
+// A change of status that may wait is collected for statusCollect, and is not written within statusInterval of the last write: a
+// rollout of a few pods is over before that, and costs one write.
+const (
+	statusCollect  = time.Second
+	statusInterval = 2 * time.Second
+)
+
 // Setup adds the controller to mgr. The webhook, united.Webhook, is registered apart from it, because it may run without
 // the controller.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
@@ -72,8 +79,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock,
-		Expect: expect.New(Kind().Kind, o.Clock, o.ExpectationTimeout),
-		Events: event.New(mgr.GetEventRecorder(podcontrol.ControllerName(Kind().Kind))),
+		Expect:   expect.New(Kind().Kind, o.Clock, o.ExpectationTimeout),
+		Events:   event.New(mgr.GetEventRecorder(podcontrol.ControllerName(Kind().Kind))),
+		throttle: report.Throttle{Interval: statusInterval, Collect: statusCollect},
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(podcontrol.ControllerName(Kind().Kind)).
@@ -107,6 +115,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	a := r.apply(ctx, o, p)
 	s, events := status(o, p, a, now)
 	w := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}
-	later, err := r.throttle.Write(ctx, w, o.ud, o.ud.Status, s, countsOnly(o.ud.Status, s, wanted(p)), now, events)
+	later, err := r.throttle.Write(ctx, w, o.ud, o.ud.Status, s, mayWait(o.ud.Status, s, wanted(p)), now, events)
 	return w.Result(o.ud, report.Sooner(p.recheck, later), errors.Join(a.err(), err))
 }

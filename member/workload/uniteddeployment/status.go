@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -134,21 +133,19 @@ func failureOf(p planned, a applied) *fault {
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// countsOnly reports whether s differs from was in nothing but counts, and not in that all of the wanted pods are updated and
-// available. Such a status may be written later.
-func countsOnly(was, s appsv1beta1.UnitedDeploymentStatus, wanted int32) bool {
-	if s.UpdatedReadyReplicas == wanted && s.AvailableReplicas == wanted && s.Replicas == wanted {
-		return false
+// mayWait reports whether a change of status may be written later: one that is neither the end of a rollout, nor a failure or its
+// end, nor a collision, which the next reconcile has to know.
+func mayWait(was, s appsv1beta1.UnitedDeploymentStatus, wanted int32) bool {
+	failure := func(s appsv1beta1.UnitedDeploymentStatus) string {
+		for _, c := range s.Conditions {
+			if c.Type == appsv1beta1.SubsetFailure && c.Status == corev1.ConditionTrue {
+				return c.Reason
+			}
+		}
+		return ""
 	}
-	s.Replicas, s.ReadyReplicas, s.AvailableReplicas = was.Replicas, was.ReadyReplicas, was.AvailableReplicas
-	s.UpdatedReplicas, s.UpdatedReadyReplicas = was.UpdatedReplicas, was.UpdatedReadyReplicas
-	s.SubsetStatuses = slices.Clone(s.SubsetStatuses)
-	for i := range min(len(s.SubsetStatuses), len(was.SubsetStatuses)) {
-		line, former := &s.SubsetStatuses[i], &was.SubsetStatuses[i]
-		line.ReadyReplicas, line.AvailableReplicas = former.ReadyReplicas, former.AvailableReplicas
-		line.UpdatedReplicas, line.UpdatedReadyReplicas = former.UpdatedReplicas, former.UpdatedReadyReplicas
-	}
-	return apiequality.Semantic.DeepEqual(was, s)
+	done := s.UpdatedReadyReplicas == wanted && s.AvailableReplicas == wanted && s.Replicas == wanted
+	return !done && failure(was) == failure(s) && ptr.Equal(was.CollisionCount, s.CollisionCount)
 }
 
 // conditions sets the conditions.

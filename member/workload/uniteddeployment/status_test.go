@@ -362,34 +362,34 @@ func TestStatusIsUnchangedWhereNothingChanges(t *testing.T) {
 	require.Empty(t, events)
 }
 
-func TestWhatChangesCountsOnly(t *testing.T) {
+func TestWhatMayWait(t *testing.T) {
 	t.Parallel()
 	was := appsv1beta1.UnitedDeploymentStatus{
 		ObservedGeneration: 1, Replicas: 4, SubsetStatuses: []appsv1beta1.SubsetStatus{{Name: "a", Replicas: 4, ReadyReplicas: 1}},
 	}
+	failed := []appsv1beta1.UnitedDeploymentCondition{{Type: appsv1beta1.SubsetFailure, Status: corev1.ConditionTrue, Reason: reasonError}}
 	for _, tt := range []struct {
 		name   string
 		change func(s *appsv1beta1.UnitedDeploymentStatus)
 		waits  bool
 	}{
 		{"one more pod is ready", func(s *appsv1beta1.UnitedDeploymentStatus) { s.ReadyReplicas, s.SubsetStatuses[0].ReadyReplicas = 2, 2 }, true},
+		{"a rollout begins", func(s *appsv1beta1.UnitedDeploymentStatus) { s.ObservedGeneration = 2 }, true},
 		{"all are updated, but not all are available", func(s *appsv1beta1.UnitedDeploymentStatus) { s.UpdatedReadyReplicas, s.AvailableReplicas = 4, 3 }, true},
 		{"all are updated and available", func(s *appsv1beta1.UnitedDeploymentStatus) { s.UpdatedReadyReplicas, s.AvailableReplicas = 4, 4 }, false},
-		{"the generation is observed", func(s *appsv1beta1.UnitedDeploymentStatus) { s.ObservedGeneration = 2 }, false},
-		{"a subset has another number of replicas", func(s *appsv1beta1.UnitedDeploymentStatus) { s.SubsetStatuses[0].Replicas = 5 }, false},
-		{"a subset is new", func(s *appsv1beta1.UnitedDeploymentStatus) {
-			s.SubsetStatuses = append(s.SubsetStatuses, appsv1beta1.SubsetStatus{Name: "b"})
-		}, false},
+		{"a failure", func(s *appsv1beta1.UnitedDeploymentStatus) { s.Conditions = failed }, false},
+		{"a collision", func(s *appsv1beta1.UnitedDeploymentStatus) { s.CollisionCount = new(int32(1)) }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			is := *was.DeepCopy()
 			tt.change(&is)
-			before := *is.DeepCopy()
-			require.Equal(t, tt.waits, countsOnly(was, is, 4))
-			require.Equal(t, before, is, "the status is not changed")
+			require.Equal(t, tt.waits, mayWait(was, is, 4))
 		})
 	}
+	failing := *was.DeepCopy()
+	failing.Conditions = failed
+	require.False(t, mayWait(failing, was, 4), "the end of a failure")
 }
 
 func TestConditionMessagesAreCut(t *testing.T) {
