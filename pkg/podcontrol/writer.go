@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,6 +26,8 @@ var ErrTaken = errors.New("name is taken by an object of another owner")
 type Client interface {
 	client.Writer
 	client.SubResourceClientConstructor
+	// GroupVersionKindFor is that of client.Client.
+	GroupVersionKindFor(o runtime.Object) (schema.GroupVersionKind, error)
 }
 
 // Writer writes pods and PVCs. It may be used concurrently.
@@ -178,15 +181,20 @@ func (w *Writer) Delete(ctx context.Context, owner types.UID, objects []client.O
 	})
 }
 
-// Patch changes objects of owner. The input is not changed. An object is done when all of its patches have succeeded.
+// Patch changes objects of owner. The input is not changed. An object is done when all of its patches have succeeded. The answers are
+// asked for as metadata: of a pod that is several times less to encode and to decode, and no more is used.
 func (w *Writer) Patch(ctx context.Context, owner types.UID, patches []Patch) Result {
 	return w.each(ctx, len(patches), w.parallel(), func(ctx context.Context, i int) (string, error) {
-		o := patches[i].Object.DeepCopyObject().(client.Object)
+		o := patches[i].Object
+		is, err := w.metadataOf(o)
+		if err != nil {
+			return o.GetName(), err
+		}
 		for p := &patches[i]; p != nil; p = p.Then {
-			version := o.GetResourceVersion()
-			switch err := w.patch(ctx, o, p); {
+			version := is.ResourceVersion
+			switch err := w.patch(ctx, is, p); {
 			case err == nil:
-				w.Expect.Written(owner, o)
+				w.Expect.Written(owner, is)
 			case overBudget(err):
 				return o.GetName(), refusedError{err}
 			case !errors.Is(err, errSkip) && ambiguous(err):
@@ -197,6 +205,19 @@ func (w *Writer) Patch(ctx context.Context, owner types.UID, patches []Patch) Re
 		}
 		return o.GetName(), nil
 	})
+}
+
+// metadataOf returns what identifies an object, for a request that is answered with metadata.
+func (w *Writer) metadataOf(o client.Object) (*metav1.PartialObjectMetadata, error) {
+	kind, err := w.Client.GroupVersionKindFor(o)
+	if err != nil {
+		return nil, fmt.Errorf("patch %s: %w", o.GetName(), err)
+	}
+	is := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
+	}}
+	is.SetGroupVersionKind(kind)
+	return is, nil
 }
 
 // expectPatched expects the apiserver's version of o if it is no longer the one that was patched: a patch whose

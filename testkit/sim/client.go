@@ -136,6 +136,10 @@ func (c *conn) write(r Request, obj client.Object, dryRun []string) error {
 	if err != nil || r.Verb == Delete {
 		return err
 	}
+	if partial, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		*partial = *metadataOf(kind, is)
+		return nil
+	}
 	return put(obj, is)
 }
 
