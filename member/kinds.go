@@ -5,6 +5,7 @@ import (
 	"github.com/flotilla-io/flotilla/member/workload/daemonset"
 	"github.com/flotilla-io/flotilla/member/workload/statefulset"
 	"github.com/flotilla-io/flotilla/member/workload/uniteddeployment"
+	"github.com/flotilla-io/flotilla/pkg/ordinal"
 	"github.com/flotilla-io/flotilla/pkg/setup"
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
@@ -19,7 +20,7 @@ func Kinds() setup.Kinds {
 		uniteddeployment.Registration(func(o setup.Options) united.Options {
 			return united.Options{
 				CloneSet: cloneset.ValidateSpec, StatefulSet: statefulset.ValidateSpec,
-				StatefulSetWarnings: statefulset.GatesOf(o.Gates).Warnings, CountOrdinals: statefulset.CountOrdinals,
+				StatefulSetWarnings: statefulset.GatesOf(o.Gates).Warnings, CountOrdinals: ordinal.Count,
 			}
 		}),
 	}

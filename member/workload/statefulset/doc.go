@@ -11,7 +11,6 @@
 //	apply.go           writes: adoptions, revision, PVCs, pods
 //	status.go          counts, conditions, events
 //	objects.go         the revision, pods and PVCs of a StatefulSet, and their names
-//	ordinals.go        the ordinals of the pods, without reserved ones
 //	webhook.go         defaults and validation; webhook_pvcs.go validates changes of volumeClaimTemplates
 //	gates.go           the feature gates
 //

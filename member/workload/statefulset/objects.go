@@ -2,7 +2,6 @@ package statefulset
 
 import (
 	"maps"
-	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/ordinal"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
@@ -63,14 +63,7 @@ func pvcNames(pod string) func(template string) string {
 }
 
 // ordinalIn returns the ordinal in the name of a pod of the set; empty if it is not the name of such a pod.
-func ordinalIn(set metav1.Object, pod string) string {
-	text, ok := strings.CutPrefix(pod, set.GetName()+"-")
-	n, err := strconv.ParseInt(text, 10, 32)
-	if !ok || err != nil || n < 0 || text != strconv.FormatInt(n, 10) {
-		return ""
-	}
-	return text
-}
+func ordinalIn(set metav1.Object, pod string) string { return ordinal.In(set.GetName(), pod) }
 
 // podOfPVC returns the name of the pod of the set that a PVC of that name belongs to, whatever its template; empty if it is not
 // the name of such a PVC.

@@ -16,6 +16,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/ordinal"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/report"
@@ -214,19 +215,19 @@ func modeOf(s *appsv1beta1.StatefulSetSpec) rollout.Mode {
 // PVC, it returns no more than one reconcile creates.
 func slots(o observed, old int) (list []rollout.Slot, fault string) {
 	s := &o.set.Spec
-	r, _, faults := reserve(s.ReserveOrdinals, ordinalsPath())
+	r, _, faults := ordinal.Reserve(s.ReserveOrdinals, ordinalsPath())
 	if len(faults) > 0 {
 		fault = faults.ToAggregate().Error()
 	}
 	start, n := o.gates.start(s), ptr.Deref(s.Replicas, defaultReplicas)
-	if last := r.last(start, n); last > math.MaxInt32 {
+	if last := r.Last(start, n); last > math.MaxInt32 {
 		fault = cmp.Or(fault, fmt.Sprintf("the last pod would have ordinal %d, and ordinals end at %d", last, math.MaxInt32))
 	}
-	all := r.ordinals(start, n, o.ordinalsInUse(), rollout.MaxCreates)
+	all := r.First(start, n, o.ordinalsInUse(), rollout.MaxCreates)
 	list = make([]rollout.Slot, len(all))
-	lastOld := r.last(start, int32(old)) //nolint:gosec // At most spec.replicas.
-	for i, ordinal := range all {
-		list[i] = rollout.Slot{Key: strconv.FormatInt(ordinal, 10), Old: ordinal <= lastOld}
+	lastOld := r.Last(start, int32(old)) //nolint:gosec // At most spec.replicas.
+	for i, n := range all {
+		list[i] = rollout.Slot{Key: strconv.FormatInt(n, 10), Old: n <= lastOld}
 	}
 	return list, fault
 }

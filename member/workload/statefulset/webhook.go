@@ -22,6 +22,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/ordinal"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
@@ -68,7 +69,7 @@ func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.StatefulSet) err
 		return err
 	}
 	if old == nil || !slices.Equal(old.Spec.ReserveOrdinals, spec.ReserveOrdinals) {
-		if _, _, faults := reserve(spec.ReserveOrdinals, ordinalsPath()); len(faults) > 0 {
+		if _, _, faults := ordinal.Reserve(spec.ReserveOrdinals, ordinalsPath()); len(faults) > 0 {
 			return refuse(set, faults)
 		}
 	}
@@ -219,7 +220,7 @@ func (w *Webhook) validateSpec(set *appsv1beta1.StatefulSet) field.ErrorList {
 func ValidateSpec(s *appsv1beta1.StatefulSetSpec, path *field.Path) field.ErrorList {
 	spec := s.DeepCopy()
 	setDefaults(spec)
-	_, _, faults := reserve(spec.ReserveOrdinals, path.Child("reserveOrdinals"))
+	_, _, faults := ordinal.Reserve(spec.ReserveOrdinals, path.Child("reserveOrdinals"))
 	return append(faults, validateRest(spec, path)...)
 }
 
@@ -271,9 +272,9 @@ func (w *Webhook) validateNames(set *appsv1beta1.StatefulSet) field.ErrorList {
 			"feature gate %s is off, so pods would be numbered from 0, and those that have higher ordinals deleted: "+
 				"turn the gate on first, or leave this out", gateStartOrdinal)))
 	}
-	r, _, unread := reserve(set.Spec.ReserveOrdinals, ordinalsPath())
+	r, _, unread := ordinal.Reserve(set.Spec.ReserveOrdinals, ordinalsPath())
 	faults = append(faults, unread...)
-	last := max(r.last(w.Gates.start(&set.Spec), ptr.Deref(set.Spec.Replicas, defaultReplicas)), 0)
+	last := max(r.Last(w.Gates.start(&set.Spec), ptr.Deref(set.Spec.Replicas, defaultReplicas)), 0)
 	if last > math.MaxInt32 {
 		return append(faults, field.Invalid(ordinalsPath(), last, fmt.Sprintf(
 			"the last pod would have this ordinal, and ordinals end at %d: lower replicas or ordinals.start, or reserve fewer", math.MaxInt32)))
@@ -299,7 +300,7 @@ func (w *Webhook) warnings(set *appsv1beta1.StatefulSet) admission.Warnings {
 // Warnings returns warnings about fields of the spec at path without the effect that a user may expect, where these are its own.
 func (g Gates) Warnings(spec *appsv1beta1.StatefulSetSpec, path *field.Path) admission.Warnings {
 	var warnings admission.Warnings
-	if _, duplicate, _ := reserve(spec.ReserveOrdinals, path.Child("reserveOrdinals")); duplicate != "" {
+	if _, duplicate, _ := ordinal.Reserve(spec.ReserveOrdinals, path.Child("reserveOrdinals")); duplicate != "" {
 		warnings = append(warnings, duplicate)
 	}
 	replicas := ptr.Deref(spec.Replicas, defaultReplicas)

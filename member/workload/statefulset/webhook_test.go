@@ -84,7 +84,7 @@ func image(name string) func(*Spec) {
 }
 
 func reserving(list ...any) func(*Spec) {
-	return func(s *Spec) { s.ReserveOrdinals = entries(list...) }
+	return func(s *Spec) { s.ReserveOrdinals = testkit.Entries(list...) }
 }
 
 func parallel(s *Spec) { s.PodManagementPolicy = appsv1.ParallelPodManagement }

@@ -1,4 +1,4 @@
-package statefulset
+package ordinal
 
 import (
 	"cmp"
@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// reserved is a set of ordinals to leave out, as sorted intervals that don't overlap: "0-2000000000" may be one.
-type reserved []interval
+// Set is a set of ordinals to leave out, as sorted intervals that don't overlap: "0-2000000000" may be one.
+type Set []interval
 
 // interval includes first and last.
 type interval struct {
@@ -23,9 +23,9 @@ type interval struct {
 	entry       int // its index in the list
 }
 
-// reserve parses spec.reserveOrdinals, which is at path. An entry that can't be parsed is a fault and reserves nothing; the others
+// Reserve parses spec.reserveOrdinals, which is at path. An entry that can't be parsed is a fault and reserves nothing; the others
 // apply. duplicate is a warning about two entries with the same ordinal; empty if there are none.
-func reserve(list []intstr.IntOrString, path *field.Path) (r reserved, duplicate string, faults field.ErrorList) {
+func Reserve(list []intstr.IntOrString, path *field.Path) (r Set, duplicate string, faults field.ErrorList) {
 	for i := range list {
 		first, last, why := ordinalsOf(&list[i])
 		if why != "" {
@@ -77,13 +77,13 @@ func ordinalsOf(v *intstr.IntOrString) (first, last int64, why string) {
 
 func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// has reports whether an ordinal is reserved.
-func (r reserved) has(ordinal int64) bool {
+// Has reports whether an ordinal is in the set.
+func (r Set) Has(ordinal int64) bool {
 	return slices.ContainsFunc(r, func(i interval) bool { return i.first <= ordinal && ordinal <= i.last })
 }
 
 // gaps yields the intervals that are not reserved, from start on; the last has no end.
-func (r reserved) gaps(start int64) iter.Seq2[int64, int64] {
+func (r Set) gaps(start int64) iter.Seq2[int64, int64] {
 	return func(yield func(int64, int64) bool) {
 		for _, i := range r {
 			if i.last < start {
@@ -98,8 +98,8 @@ func (r reserved) gaps(start int64) iter.Seq2[int64, int64] {
 	}
 }
 
-// last returns the ordinal of the last of n pods, start-1 for none. It may exceed an int32.
-func (r reserved) last(start int64, n int32) int64 {
+// Last returns the ordinal of the last of n pods, start-1 for none. It may exceed an int32.
+func (r Set) Last(start int64, n int32) int64 {
 	if n <= 0 {
 		return start - 1
 	}
@@ -113,10 +113,10 @@ func (r reserved) last(start int64, n int32) int64 {
 	return start - 1
 }
 
-// CountOrdinals returns how many ordinals from first to last a list of reserveOrdinals does not reserve. An entry that can't be
+// Count returns how many ordinals from first to last a list of reserveOrdinals does not reserve. An entry that can't be
 // parsed reserves nothing.
-func CountOrdinals(list []intstr.IntOrString, first, last int64) int64 {
-	r, _, _ := reserve(list, ordinalsPath())
+func Count(list []intstr.IntOrString, first, last int64) int64 {
+	r, _, _ := Reserve(list, nil)
 	var n int64
 	for from, to := range r.gaps(first) {
 		if from > last {
@@ -127,12 +127,12 @@ func CountOrdinals(list []intstr.IntOrString, first, last int64) int64 {
 	return n
 }
 
-// ordinals returns those of n pods, in order: with start 2 and 1 and 3 reserved, four pods have 2, 4, 5 and 6. n may be very
+// First returns those of n pods, in order: with start 2 and 1 and 3 reserved, four pods have 2, 4, 5 and 6. n may be very
 // large, so of ordinals that are not in used only the first are returned, as many as free says. Those beyond an int32 are left
 // out.
-func (r reserved) ordinals(start int64, n int32, used map[int64]bool, free int) []int64 {
+func (r Set) First(start int64, n int32, used map[int64]bool, free int) []int64 {
 	var out []int64
-	last, next := min(r.last(start, n), math.MaxInt32), start
+	last, next := min(r.Last(start, n), math.MaxInt32), start
 	for first, end := range r.gaps(start) {
 		for next = first; free > 0 && next <= min(end, last); next++ {
 			if !used[next] {
@@ -145,9 +145,24 @@ func (r reserved) ordinals(start int64, n int32, used map[int64]bool, free int) 
 		}
 	}
 	for _, o := range slices.Sorted(maps.Keys(used)) {
-		if next <= o && o <= last && !r.has(o) {
+		if next <= o && o <= last && !r.Has(o) {
 			out = append(out, o)
 		}
 	}
 	return out
+}
+
+// Wants reports whether one of n pods has an ordinal.
+func (r Set) Wants(ordinal, start int64, n int32) bool {
+	return start <= ordinal && ordinal <= r.Last(start, n) && !r.Has(ordinal)
+}
+
+// In returns the ordinal in the name of a pod of a workload, which is the workload's name, a dash and the number, as text; empty if
+// it is not the name of such a pod.
+func In(workload, pod string) string {
+	text, ok := strings.CutPrefix(pod, workload+"-")
+	if n, err := strconv.ParseInt(text, 10, 32); !ok || err != nil || strconv.FormatInt(n, 10) != text || n < 0 {
+		return ""
+	}
+	return text
 }

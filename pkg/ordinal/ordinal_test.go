@@ -1,4 +1,4 @@
-package statefulset
+package ordinal
 
 import (
 	"math"
@@ -10,20 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"pgregory.net/rapid"
-)
 
-// entries are as YAML is decoded: a number is an int, all else a string.
-func entries(list ...any) []intstr.IntOrString {
-	var out []intstr.IntOrString
-	for _, e := range list {
-		if n, ok := e.(int); ok {
-			out = append(out, intstr.FromInt32(int32(n)))
-		} else {
-			out = append(out, intstr.FromString(e.(string)))
-		}
-	}
-	return out
-}
+	"github.com/flotilla-io/flotilla/testkit"
+)
 
 func TestOrdinals(t *testing.T) {
 	t.Parallel()
@@ -35,33 +24,33 @@ func TestOrdinals(t *testing.T) {
 		want    []int64
 	}{
 		{"without reserved ordinals they count up from 0", 0, 3, nil, []int64{0, 1, 2}},
-		{"they begin at start and skip reserved ones", 2, 4, entries(1, 3), []int64{2, 4, 5, 6}},
-		{"a range includes both ends", 0, 3, entries("1-3"), []int64{0, 4, 5}},
-		{"#746: a reserved ordinal beyond the last pod changes nothing", 0, 3, entries(3, "7-9"), []int64{0, 1, 2}},
-		{"the first ordinals can be reserved", 0, 2, entries("0-4"), []int64{5, 6}},
-		{"start can lie in a range", 3, 2, entries("2-5"), []int64{6, 7}},
-		{"ranges that touch are one", 0, 2, entries("0-1", "2-3"), []int64{4, 5}},
-		{"ranges in any order that overlap are one", 0, 3, entries("4-6", 2, "1-4", 2), []int64{0, 7, 8}},
-		{"a range in another one adds nothing", 0, 2, entries("0-9", "2-3"), []int64{10, 11}},
-		{"no replicas are no ordinals", 4, 0, entries(1), nil},
+		{"they begin at start and skip reserved ones", 2, 4, testkit.Entries(1, 3), []int64{2, 4, 5, 6}},
+		{"a range includes both ends", 0, 3, testkit.Entries("1-3"), []int64{0, 4, 5}},
+		{"#746: a reserved ordinal beyond the last pod changes nothing", 0, 3, testkit.Entries(3, "7-9"), []int64{0, 1, 2}},
+		{"the first ordinals can be reserved", 0, 2, testkit.Entries("0-4"), []int64{5, 6}},
+		{"start can lie in a range", 3, 2, testkit.Entries("2-5"), []int64{6, 7}},
+		{"ranges that touch are one", 0, 2, testkit.Entries("0-1", "2-3"), []int64{4, 5}},
+		{"ranges in any order that overlap are one", 0, 3, testkit.Entries("4-6", 2, "1-4", 2), []int64{0, 7, 8}},
+		{"a range in another one adds nothing", 0, 2, testkit.Entries("0-9", "2-3"), []int64{10, 11}},
+		{"no replicas are no ordinals", 4, 0, testkit.Entries(1), nil},
 		{"negative replicas are none", 0, -1, nil, nil},
-		{"a number is a range of one", 0, 2, entries("1-1"), []int64{0, 2}},
-		{"leading zeros are ignored", 0, 2, entries("000-001"), []int64{2, 3}},
-		{"beyond the largest number there is no ordinal", math.MaxInt32 - 1, 5, entries(math.MaxInt32), []int64{math.MaxInt32 - 1}},
-		{"a large range costs nothing", 0, 1, entries("0-2147483646"), []int64{math.MaxInt32}},
-		{"B 6: an invalid entry does not affect others", 0, 2, entries("7-3", 0), []int64{1, 2}},
+		{"a number is a range of one", 0, 2, testkit.Entries("1-1"), []int64{0, 2}},
+		{"leading zeros are ignored", 0, 2, testkit.Entries("000-001"), []int64{2, 3}},
+		{"beyond the largest number there is no ordinal", math.MaxInt32 - 1, 5, testkit.Entries(math.MaxInt32), []int64{math.MaxInt32 - 1}},
+		{"a large range costs nothing", 0, 1, testkit.Entries("0-2147483646"), []int64{math.MaxInt32}},
+		{"B 6: an invalid entry does not affect others", 0, 2, testkit.Entries("7-3", 0), []int64{1, 2}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r, _, _ := reserve(tt.reserve, field.NewPath("r"))
-			got := r.ordinals(tt.start, tt.n, nil, math.MaxInt)
+			r, _, _ := Reserve(tt.reserve, field.NewPath("r"))
+			got := r.First(tt.start, tt.n, nil, math.MaxInt)
 			require.Equal(t, tt.want, got)
 			for _, o := range got {
-				require.False(t, r.has(o))
+				require.False(t, r.Has(o))
 			}
 			if len(got) == int(tt.n) && len(got) > 0 {
-				require.Equal(t, got[len(got)-1], r.last(tt.start, tt.n))
+				require.Equal(t, got[len(got)-1], r.Last(tt.start, tt.n))
 			}
 		})
 	}
@@ -88,21 +77,21 @@ func TestReserveReportsInvalidEntries(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r, duplicate, faults := reserve(entries(5, tt.entry), field.NewPath("r"))
+			r, duplicate, faults := Reserve(testkit.Entries(5, tt.entry), field.NewPath("r"))
 			require.Len(t, faults, 1)
 			require.ErrorContains(t, faults[0], tt.want)
 			require.Empty(t, duplicate)
-			require.True(t, r.has(5), "valid entries apply")
+			require.True(t, r.Has(5), "valid entries apply")
 		})
 	}
 }
 
 func TestReserveReportsDuplicates(t *testing.T) {
 	t.Parallel()
-	_, duplicate, faults := reserve(entries(9, "2-4", 4), field.NewPath("r"))
+	_, duplicate, faults := Reserve(testkit.Entries(9, "2-4", 4), field.NewPath("r"))
 	require.Empty(t, faults)
 	require.Equal(t, "r[1] (2-4) and r[2] (4) reserve the same ordinals: list them once", duplicate)
-	_, duplicate, _ = reserve(entries(1, "2-4", 5), field.NewPath("r"))
+	_, duplicate, _ = Reserve(testkit.Entries(1, "2-4", 5), field.NewPath("r"))
 	require.Empty(t, duplicate, "adjacent ranges are no duplicates")
 }
 
@@ -127,15 +116,15 @@ func TestOrdinalsMatchCountingOneByOne(t *testing.T) {
 				want = append(want, o)
 			}
 		}
-		r, _, faults := reserve(list, field.NewPath("r"))
+		r, _, faults := Reserve(list, field.NewPath("r"))
 		require.Empty(t, faults)
-		require.ElementsMatch(t, want, r.ordinals(start, n, nil, math.MaxInt))
+		require.ElementsMatch(t, want, r.First(start, n, nil, math.MaxInt))
 		used := map[int64]bool{}
 		for range rapid.IntRange(0, 5).Draw(t, "used") {
 			used[rapid.Int64Range(0, 60).Draw(t, "ordinal")] = true
 		}
 		free := rapid.IntRange(0, 10).Draw(t, "free")
-		got, left := r.ordinals(start, n, used, free), free
+		got, left := r.First(start, n, used, free), free
 		few := slices.DeleteFunc(slices.Clone(want), func(o int64) bool {
 			if used[o] {
 				return false
@@ -150,8 +139,19 @@ func TestOrdinalsMatchCountingOneByOne(t *testing.T) {
 			if o >= start && !out[o] {
 				unreserved++
 			}
-			require.Equal(t, out[o], r.has(o))
-			require.Equal(t, unreserved, CountOrdinals(list, start, max(o, start-1)))
+			require.Equal(t, out[o], r.Has(o))
+			require.Equal(t, slices.Contains(want, o), r.Wants(o, start, n))
+			require.Equal(t, unreserved, Count(list, start, max(o, start-1)))
 		}
 	})
+}
+
+func TestTheOrdinalIsInThePodsName(t *testing.T) {
+	t.Parallel()
+	for pod, want := range map[string]string{
+		"web-0": "0", "web-12": "12", "web-2147483647": "2147483647",
+		"web-2147483648": "", "web-01": "", "web--1": "", "web-+1": "", "web-": "", "web-a": "", "webb-1": "", "web": "", "web-1-1": "",
+	} {
+		require.Equal(t, want, In("web", pod), pod)
+	}
 }

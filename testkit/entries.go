@@ -1,0 +1,16 @@
+package testkit
+
+import "k8s.io/apimachinery/pkg/util/intstr"
+
+// Entries are a list of reserveOrdinals as YAML is decoded: a number is an int, all else a string.
+func Entries(list ...any) []intstr.IntOrString {
+	var out []intstr.IntOrString
+	for _, e := range list {
+		if n, ok := e.(int); ok {
+			out = append(out, intstr.FromInt32(int32(n)))
+		} else {
+			out = append(out, intstr.FromString(e.(string)))
+		}
+	}
+	return out
+}
