@@ -1,6 +1,7 @@
 package member
 
 import (
+	"github.com/flotilla-io/flotilla/member/pod/persistentpodstate"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
 	"github.com/flotilla-io/flotilla/member/workload/daemonset"
 	"github.com/flotilla-io/flotilla/member/workload/statefulset"
@@ -16,6 +17,7 @@ func Kinds() setup.Kinds {
 	return setup.Kinds{
 		cloneset.Registration(),
 		daemonset.Registration(),
+		persistentpodstate.Registration(),
 		statefulset.Registration(),
 		uniteddeployment.Registration(func(o setup.Options) united.Options {
 			return united.Options{

@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -20,9 +24,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	webhook "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/member/admission"
 	"github.com/flotilla-io/flotilla/member/agent"
+	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
@@ -30,6 +37,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/metric"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 	"github.com/flotilla-io/flotilla/pkg/setup"
 )
 
@@ -43,6 +51,8 @@ const (
 type Options struct {
 	// Options are those of all kinds. Setup fills in InPlace and Daemons.
 	setup.Options
+	// Name is the program's, and that of its webhook configurations.
+	Name string
 	// Kinds are those that run, from Kinds, with their flags.
 	Kinds setup.Kinds
 	// Hub is how this cluster joins a hub by pull; nil for none. Setup fills in the clients of this cluster, the clock and
@@ -62,15 +72,22 @@ func Scheme() (*runtime.Scheme, error) {
 }
 
 // Restrict keeps a manager's cache small and within its roles: no Secret is cached, of Leases only those of node daemons
-// beside the manager's own, no managedFields, and of pods and nodes what the kinds declare.
+// beside the manager's own, of ConfigMaps and webhook configurations only its own, no managedFields, and of pods and nodes what
+// the kinds declare.
 func Restrict(o ctrl.Options) ctrl.Options {
-	fields := Kinds().Fields()
+	kept := Kinds().Fields()
 	o.Cache = cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:           {Transform: strip(fields.Strip)},
-			&corev1.Node{}:          {Transform: strip(fields.StripNode)},
+			&corev1.Pod{}:           {Transform: strip(kept.Strip)},
+			&corev1.Node{}:          {Transform: strip(kept.StripNode)},
 			&coordinationv1.Lease{}: nodelease.Cached(o.LeaderElectionNamespace),
+			&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{o.LeaderElectionNamespace: {
+				FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, scaletarget.ConfigMap),
+			}}},
+			&admissionv1.MutatingWebhookConfiguration{}: {
+				Field: fields.OneTermEqualSelector(metav1.ObjectNameField, o.LeaderElectionID),
+			},
 		},
 	}
 	o.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}
@@ -105,10 +122,13 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	o.Daemons = nodelease.NewTracker(o.Clock)
+	if err := pods(ctx, mgr, &o); err != nil {
+		return err
+	}
 	if err := o.Kinds.Setup(ctx, mgr, o.Options); err != nil {
 		return err
 	}
-	if err := metric.Register(metrics.Registry, leader); err != nil {
+	if err := errors.Join(metric.Register(metrics.Registry, leader), admission.Register(metrics.Registry)); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	if o.WebhooksOnly {
@@ -127,6 +147,32 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return fmt.Errorf("set up the agent: %w", err)
 	}
 	return nil
+}
+
+// pods adds the webhook of pods, and in the leader what sends them to it.
+func pods(ctx context.Context, mgr ctrl.Manager, o *Options) error {
+	o.PodWebhook.Exempt = append(slices.Clone(o.PodWebhook.Exempt), o.Namespace)
+	steps := o.Kinds.Steps(o.Options)
+	for _, s := range steps {
+		if s.Index == nil {
+			continue
+		}
+		if err := s.Index(ctx, mgr.GetFieldIndexer()); err != nil {
+			return err
+		}
+	}
+	err := admit.Handle(mgr, admission.Path, &admission.Webhook{
+		Cache: mgr.GetClient(), Steps: steps, Ignore: o.PodWebhook.Ignore, Decoder: webhook.NewDecoder(mgr.GetScheme()), Clock: o.Clock,
+	})
+	if err != nil || o.WebhooksOnly {
+		return err
+	}
+	entries := &admission.Entries{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Configuration: o.Name, Steps: steps, Exempt: o.PodWebhook.Exempt,
+		Ignore: o.PodWebhook.Ignore,
+	}
+	o.Opening = entries
+	return entries.Setup(mgr)
 }
 
 // inPlace returns what can be updated in place: by the gates, and by what the apiserver serves.

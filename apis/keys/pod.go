@@ -68,6 +68,10 @@ const (
 	// users in templates; read to warn them that it has no effect here. Form: "true", anything else counts as absent.
 	EnhancedLiveness = "apps.kruise.io/using-enhanced-liveness"
 
+	// InjectedPersistentPodState is an annotation on pods that were brought back to a former place: the name of the
+	// PersistentPodState that remembered it. Written by the pod webhook; read by users.
+	InjectedPersistentPodState = "kruise.io/injected-persistent-pod-state"
+
 	// PodDeletionCost is an annotation on pods: of pods that are otherwise equal, the one with the lower cost is deleted
 	// first at scale-in. Written by users and by WorkloadSpread; read by the workload's controller. Form: an int32 in
 	// decimal without plus sign or leading zeros; anything else counts as 0. As in kube 1.36 ReplicaSet.

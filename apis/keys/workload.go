@@ -92,12 +92,27 @@ const (
 	// interpret it. Form: JSON, see package apis/apps/v1alpha1.
 	ConversionData = "apps.kruise.io/conversion-data"
 
-	// AutoGeneratePersistentPodState is an annotation on a StatefulSet of either group, in OpenKruise: new pods go to the
-	// nodes or zones that those of the same name ran in. Written by users; read to warn them that it has no effect here. Form:
-	// "true", anything else counts as absent.
-	AutoGeneratePersistentPodState = "kruise.io/auto-generate-persistent-pod-state"
-
 	// DeleteProtection is a label on an object, in OpenKruise: it must not be deleted. Written by users; read to warn them
 	// that it has no effect here. Form: "Always" or "Cascading"; anything counts.
 	DeleteProtection = "policy.kruise.io/delete-protection"
+)
+
+// Keys of workloads for which a PersistentPodState is generated: StatefulSets of either group, and kinds of the white list.
+const (
+	// AutoGeneratePersistentPodState is an annotation on a workload: a PersistentPodState of its name is made from the three
+	// annotations below, kept in accordance with them, and deleted when this one is gone. Written by users; read by
+	// PersistentPodState's controller. Form: "true", anything else counts as absent.
+	AutoGeneratePersistentPodState = "kruise.io/auto-generate-persistent-pod-state"
+
+	// RequiredPersistentTopology is an annotation on a workload: the generated requiredPersistentTopology. Written and read
+	// likewise. Form: keys of node labels, by commas.
+	RequiredPersistentTopology = "kruise.io/required-persistent-topology"
+
+	// PreferredPersistentTopology is an annotation on a workload: the generated preferredPersistentTopology, one term of weight
+	// 100. Written and read likewise. Form: keys of node labels, by commas.
+	PreferredPersistentTopology = "kruise.io/preferred-persistent-topology"
+
+	// PersistentPodAnnotations is an annotation on a workload: the generated persistentPodAnnotations. Written and read likewise.
+	// Form: keys of annotations, by commas.
+	PersistentPodAnnotations = "kruise.io/persistent-pod-annotations"
 )

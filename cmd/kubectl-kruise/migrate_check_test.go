@@ -475,7 +475,6 @@ func TestMigrateCheck(t *testing.T) {
 				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"policy.kruise.io/delete-protection": "Cascading"}}},
 				&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{
 					Name: "db", Namespace: "shop", Labels: map[string]string{"policy.kruise.io/delete-protection": "Always"},
-					Annotations: map[string]string{"kruise.io/auto-generate-persistent-pod-state": "true"},
 				}},
 				&batchv1.CronJob{
 					ObjectMeta: metav1.ObjectMeta{Name: "report", Namespace: "shop"},
@@ -489,12 +488,12 @@ func TestMigrateCheck(t *testing.T) {
 			},
 			want: []string{
 				"Warn FeatureNotServed Namespace shop", "Warn FeatureNotServed CloneSet default/demo", "Warn FeatureNotServed CronJob shop/report",
-				"Warn FeatureNotServed StatefulSet shop/db", "Warn FeatureNotServed CloneSet default/demo", "Warn FeatureNotServed CronJob shop/report",
+				"Warn FeatureNotServed CloneSet default/demo", "Warn FeatureNotServed CronJob shop/report",
 				"Info ReleaseKeepsCRDs release flotilla-system/flotilla-member", "Info Installed deployment flotilla-system/flotilla-member",
 			},
 			says: []string{
 				"protection against deletion (label policy.kruise.io/delete-protection), in 2 objects", "launch priority, in 1 objects",
-				"termination of sidecars in jobs, in 1", "generated PersistentPodState, in 1", "pre-download of images, in 1", "enhanced liveness probes, in 1",
+				"termination of sidecars in jobs, in 1", "pre-download of images, in 1", "enhanced liveness probes, in 1",
 			},
 		},
 		{

@@ -311,7 +311,6 @@ func (in *installation) kinds() []finding {
 		"SidecarSet":               "new pods get no sidecars, and those that exist are not updated",
 		"PodUnavailableBudget":     "no deletion, eviction or update of pods is refused",
 		"WorkloadSpread":           "new pods are not assigned to subsets",
-		"PersistentPodState":       "new pods do not return to the nodes of former ones",
 		"BroadcastJob":             "no pods are created for it",
 		"AdvancedCronJob":          "no jobs are created for it",
 		"ImagePullJob":             "no images are pulled",
@@ -396,12 +395,6 @@ func features() []feature {
 		{
 			"termination of sidecars in jobs", "pods of jobs do not end while a sidecar runs",
 			inTemplate(func(t map[string]any) bool { return hasEnv(t, "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT") }),
-		},
-		{
-			"generated PersistentPodState", "new pods do not return to the nodes of former ones",
-			func(o *unstructured.Unstructured) bool {
-				return o.GetAnnotations()["kruise.io/auto-generate-persistent-pod-state"] == "true"
-			},
 		},
 		{
 			"pre-download of images", "images are not pulled before an update",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -38,6 +39,7 @@ type flags struct {
 	webhooksOnly bool
 	openKruise   openKruiseNamespace
 	parallel     parallelWrites
+	pods         podWebhook
 }
 
 // parallelWrites is a group of one flag.
@@ -52,6 +54,36 @@ func (p *parallelWrites) AddFlags(f *pflag.FlagSet) {
 func (p *parallelWrites) Validate() error {
 	if *p < 1 || *p > 1000 {
 		return fmt.Errorf("--parallel-writes=%d: want 1 to 1000", *p)
+	}
+	return nil
+}
+
+// podWebhook is a group of flags: what is sent to the webhook of pods, and what an answer that fails means.
+type podWebhook struct {
+	setup.PodWebhook
+
+	features []string
+}
+
+// AddFlags binds them.
+func (p *podWebhook) AddFlags(f *pflag.FlagSet) {
+	f.StringSliceVar(&p.Exempt, "pod-webhook-exempt-namespaces", p.Exempt, "Namespaces whose pods are never sent to the pod webhook, "+
+		"beside the manager's own. Of others they are sent while an object there needs it.")
+	f.StringSliceVar(&p.Ignore, "pod-webhook-ignore-failures", p.Ignore, "Features without which pods are created while no replica "+
+		"answers, or when the feature fails, instead of not at all: "+strings.Join(p.features, ", ")+".")
+}
+
+// Validate returns what is wrong.
+func (p *podWebhook) Validate() error {
+	for _, n := range p.Exempt {
+		if len(validation.IsDNS1123Label(n)) > 0 {
+			return fmt.Errorf("--pod-webhook-exempt-namespaces=%s: want names of namespaces", n)
+		}
+	}
+	for _, f := range p.Ignore {
+		if !slices.Contains(p.features, f) {
+			return fmt.Errorf("--pod-webhook-ignore-failures=%s: want some of %s", f, strings.Join(p.features, ", "))
+		}
 	}
 	return nil
 }
@@ -93,6 +125,7 @@ func command() (*cobra.Command, error) {
 	f := &flags{
 		Program: option.NewProgram(name, gates, kinds.Names()...), kinds: kinds, hub: option.NewHub(), parallel: podcontrol.Parallel,
 		openKruise: "kruise-system",
+		pods:       podWebhook{PodWebhook: setup.PodWebhook{Exempt: []string{"kube-system"}}, features: kinds.Features()},
 	}
 	f.Replaced = replaced()
 	cmd := f.Command("Run the workload controllers and webhooks of one cluster",
@@ -100,7 +133,7 @@ func command() (*cobra.Command, error) {
 			"and conversion webhooks, in all of them. It works without a hub. With --hub-url the cluster joins a hub as\n"+
 			"--cluster-name and runs what that hub asks for.\n\n"+
 			"It creates and rotates the certificate of its webhooks itself. Outside a cluster, give --kubeconfig and --webhook-url.",
-		f.setup, f.hub, &f.parallel, &f.openKruise)
+		f.setup, f.hub, &f.parallel, &f.openKruise, &f.pods)
 	kinds.AddFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&f.localHub, "local-hub", false, "This cluster runs flotilla-hub too: UnitedDeployments here may "+
 		"name clusters, and the hub runs those.")
@@ -138,9 +171,9 @@ func (f *flags) options() (member.Options, error) {
 	o := member.Options{
 		Options: setup.Options{
 			Workers: f.Workers.Map(), ParallelWrites: int(f.parallel), ExpectationTimeout: f.ExpectationTimeout,
-			Gates: f.Gates, LocalHub: f.localHub, WebhooksOnly: f.webhooksOnly, Clock: clock.RealClock{},
+			Gates: f.Gates, Namespace: f.Manager.Namespace, PodWebhook: f.pods.PodWebhook, LocalHub: f.localHub, WebhooksOnly: f.webhooksOnly, Clock: clock.RealClock{},
 		},
-		Kinds: f.kinds, Version: option.Version,
+		Name: name, Kinds: f.kinds, Version: option.Version,
 	}
 	var err error
 	if o.Identity, err = os.Hostname(); err != nil {

@@ -64,6 +64,12 @@ func Register[T client.Object](mgr ctrl.Manager, r Registration[T]) error {
 	return nil
 }
 
+// Handle adds the webhook of a kind that is not ours to the manager's webhook server, with what those of our kinds have: it recovers
+// from panics, logs, and answers while the manager stops.
+func Handle(mgr ctrl.Manager, path string, h admission.Handler) error {
+	return handle(mgr.GetWebhookServer(), path, &admission.Webhook{Handler: h})
+}
+
 // MutatePath is the path of a kind's defaulting.
 func MutatePath(gvk schema.GroupVersionKind) string { return path("mutate", gvk) }
 

@@ -73,6 +73,14 @@ const (
 	StatefulSetAutoResizePVC featuregate.Feature = "StatefulSetAutoResizePVCGate"
 )
 
+// Gates of pods.
+const (
+	// PodWebhook has pods changed when they are created, where an object asks for it.
+	//
+	// Beta, on: 0.3.
+	PodWebhook featuregate.Feature = "PodWebhook"
+)
+
 // specs are the stage and default of each gate.
 func specs() map[featuregate.Feature]featuregate.FeatureSpec {
 	alpha := featuregate.FeatureSpec{PreRelease: featuregate.Alpha}
@@ -88,6 +96,7 @@ func specs() map[featuregate.Feature]featuregate.FeatureSpec {
 		StatefulSetStartOrdinal:            alpha,
 		StatefulSetAutoDeletePVC:           beta,
 		StatefulSetAutoResizePVC:           alpha,
+		PodWebhook:                         beta,
 	}
 }
 

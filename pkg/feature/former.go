@@ -12,7 +12,7 @@ type gate struct {
 // specs.
 func former() map[string]gate {
 	const (
-		pods     = "admission of pods is"
+		pods     = "a readiness gate in all pods is"
 		pub      = "PodUnavailableBudget is"
 		sidecars = "SidecarSet is"
 		images   = "image pulling is"
@@ -30,7 +30,6 @@ func former() map[string]gate {
 		"DaemonSetPruneIneligibleNodes": {settled: "pods on nodes that no longer fit a DaemonSet never count, for the budget or for " +
 			"the partition"},
 
-		"PodWebhook":                                {missing: pods},
 		"KruisePodReadinessGate":                    {missing: pods},
 		"PreDownloadImageForInPlaceUpdate":          {missing: images},
 		"PreDownloadImageForDaemonSetUpdate":        {missing: images},

@@ -157,12 +157,18 @@ func (r Set) Wants(ordinal, start int64, n int32) bool {
 	return start <= ordinal && ordinal <= r.Last(start, n) && !r.Has(ordinal)
 }
 
-// In returns the ordinal in the name of a pod of a workload, which is the workload's name, a dash and the number, as text; empty if
-// it is not the name of such a pod.
-func In(workload, pod string) string {
+// Number returns the ordinal in the name of a pod of a workload, which is the workload's name, a dash and the number; false if it is
+// not the name of such a pod.
+func Number(workload, pod string) (int64, bool) {
 	text, ok := strings.CutPrefix(pod, workload+"-")
-	if n, err := strconv.ParseInt(text, 10, 32); !ok || err != nil || strconv.FormatInt(n, 10) != text || n < 0 {
-		return ""
+	n, err := strconv.ParseInt(text, 10, 32)
+	return n, ok && err == nil && n >= 0 && strconv.FormatInt(n, 10) == text
+}
+
+// In returns that ordinal as text; empty if it is not the name of such a pod.
+func In(workload, pod string) string {
+	if n, ok := Number(workload, pod); ok {
+		return strconv.FormatInt(n, 10)
 	}
-	return text
+	return ""
 }

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
 // Kind is what a kind registers with a manager.
@@ -42,6 +44,8 @@ type Kind struct {
 	// WebhookReads are the objects that its webhooks read from the cache. They are cached from the start, and not from the first
 	// request on: a replica answers for some seconds after its caches have been stopped, when none that is new ever syncs.
 	WebhookReads []client.Object
+	// Pods are what it does to pods when they are created; nil for nothing.
+	Pods func(Options) []podstep.Step
 }
 
 // Options are the options of the controllers and webhooks of all kinds.
@@ -58,12 +62,26 @@ type Options struct {
 	InPlace inplace.Options
 	// Daemons tracks on which nodes a node daemon is alive; nil means on none.
 	Daemons *nodelease.Tracker
+	// Namespace is the manager's own.
+	Namespace string
+	// PodWebhook are the options of the webhook of pods. Opening tells controllers whether it gets the pods of a namespace;
+	// Setup fills it in.
+	PodWebhook PodWebhook
+	Opening    podstep.Opening
 	// LocalHub: a hub runs in this cluster.
 	LocalHub bool
 	// WebhooksOnly: no controller is set up.
 	WebhooksOnly bool
 	// Clock is the real clock outside tests. Required.
 	Clock clock.WithTicker
+}
+
+// PodWebhook are the options of the webhook of pods.
+type PodWebhook struct {
+	// Exempt are namespaces whose pods are never sent to it, beside the manager's own.
+	Exempt []string
+	// Ignore are the features, as in podstep.Step.Feature, without which pods are created rather than not at all.
+	Ignore []string
 }
 
 // Pods returns the options of a kind that owns pods.
@@ -141,6 +159,37 @@ func (k Kinds) Fields() podset.Fields {
 	for _, kind := range k {
 		out |= kind.Fields
 	}
+	return out
+}
+
+// Features returns the features that do something to pods when they are created.
+func (k Kinds) Features() []string {
+	var out []string
+	for _, kind := range k {
+		if kind.Pods == nil {
+			continue
+		}
+		for _, s := range kind.Pods(Options{}) {
+			out = append(out, s.Feature)
+		}
+	}
+	return out
+}
+
+// Steps returns what all kinds do to pods when they are created, in order, without those whose gate is off.
+func (k Kinds) Steps(o Options) []podstep.Step {
+	var out []podstep.Step
+	for _, kind := range k {
+		if kind.Pods == nil {
+			continue
+		}
+		for _, s := range kind.Pods(o) {
+			if o.Gates.Enabled(feature.PodWebhook) && (s.Gate == "" || o.Gates.Enabled(s.Gate)) {
+				out = append(out, s)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b podstep.Step) int { return cmp.Compare(a.Order, b.Order) })
 	return out
 }
 

@@ -542,11 +542,9 @@ func TestWebhookWarnsOfWhatIsNotServedYet(t *testing.T) {
 		protects = "metadata.labels[policy.kruise.io/delete-protection]: Always is not served yet"
 		pulls    = "spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadParallelism"
 		ordered  = "metadata.annotations[apps.kruise.io/container-launch-priority]: not served yet"
-		stays    = "metadata.annotations[kruise.io/auto-generate-persistent-pod-state]: not served yet"
 	)
 	ask := func(ud *object) {
 		m, _ := TemplateOf(&ud.Spec.Template)
-		m.Metadata.Annotations = map[string]string{keys.AutoGeneratePersistentPodState: "true"}
 		m.Metadata.Labels = maps.Clone(m.Metadata.Labels)
 		m.Metadata.Labels[keys.DeleteProtection] = "Always"
 		m.Pod.Annotations = map[string]string{keys.ContainerLaunchPriority: "Ordered"}
@@ -568,16 +566,16 @@ func TestWebhookWarnsOfWhatIsNotServedYet(t *testing.T) {
 		want []string // each the beginning of a warning
 	}{
 		{"nothing that is asked for", web, all(), nil},
-		{"a CloneSet", web, all(ask, ofCloneSet), []string{"cloneSetTemplate." + stays, "cloneSetTemplate." + pulls, "cloneSetTemplate.spec.template." + ordered, "cloneSetTemplate." + protects}},
-		{"a Deployment", deployment, ask, []string{"deploymentTemplate." + stays, "deploymentTemplate.spec.template." + ordered, "deploymentTemplate." + protects}},
-		{"a StatefulSet", stateful, ask, []string{"statefulSetTemplate." + stays, "statefulSetTemplate.spec.template." + ordered, "statefulSetTemplate." + protects}},
+		{"a CloneSet", web, all(ask, ofCloneSet), []string{"cloneSetTemplate." + pulls, "cloneSetTemplate.spec.template." + ordered, "cloneSetTemplate." + protects}},
+		{"a Deployment", deployment, ask, []string{"deploymentTemplate.spec.template." + ordered, "deploymentTemplate." + protects}},
+		{"a StatefulSet", stateful, ask, []string{"statefulSetTemplate.spec.template." + ordered, "statefulSetTemplate." + protects}},
 		{"a StatefulSet of apps.kruise.io", advanced, all(ask, ofStatefulSet), []string{
-			"advancedStatefulSetTemplate." + stays, "advancedStatefulSetTemplate." + pulls,
+			"advancedStatefulSetTemplate." + pulls,
 			"advancedStatefulSetTemplate.spec.template." + ordered, "advancedStatefulSetTemplate." + protects,
 		}},
 		{"a patch alone", web, patched, []string{"spec.topology.subsets[1].patch." + ordered}},
 		{"a patch that asks for the same as the template", deployment, all(ask, patched), []string{
-			"deploymentTemplate." + stays, "deploymentTemplate.spec.template." + ordered, "deploymentTemplate." + protects,
+			"deploymentTemplate.spec.template." + ordered, "deploymentTemplate." + protects,
 		}},
 		{"settings of a strategy that is not in use", web, func(ud *object) {
 			ud.Spec.Topology.ScheduleStrategy.Adaptive = &appsv1beta1.AdaptiveScheduleStrategy{}

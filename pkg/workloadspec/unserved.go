@@ -34,7 +34,6 @@ func ofWorkloads() []request {
 		{keys.ImagePreDownloadParallelism, "", noPull},
 		{keys.ImagePreDownloadTimeoutSeconds, "", noPull},
 		{keys.ImagePreDownloadMinUpdatedReadyPods, "", noPull},
-		{keys.AutoGeneratePersistentPodState, "true", "not served yet, a new pod may run in another place than the one before: use affinity"},
 	}
 }
 

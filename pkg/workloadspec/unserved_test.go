@@ -69,16 +69,6 @@ func TestUnserved(t *testing.T) {
 		},
 		{name: "another field of the strategy", strategy: &pods.InPlaceUpdateStrategy{GracePeriodSeconds: 3}},
 		{
-			name:     "a generated PersistentPodState",
-			workload: annotations{"kruise.io/auto-generate-persistent-pod-state": "true", "kruise.io/required-persistent-topology": "zone"},
-			want: []string{"metadata.annotations[kruise.io/auto-generate-persistent-pod-state]: " +
-				"not served yet, a new pod may run in another place than the one before: use affinity"},
-		},
-		{
-			name:     "one that is switched off",
-			workload: annotations{"kruise.io/auto-generate-persistent-pod-state": "false", "kruise.io/required-persistent-topology": "zone"},
-		},
-		{
 			name: "containers that start in the order of the list", pod: annotations{"apps.kruise.io/container-launch-priority": "Ordered"},
 			want: []string{"spec.template.metadata.annotations[apps.kruise.io/container-launch-priority]: not served yet, containers start all at once" + instead},
 		},

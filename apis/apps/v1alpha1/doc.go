@@ -2,8 +2,8 @@
 // conversion.go converts each object to v1beta1, which everything else uses, and back.
 //
 // What is the same in both versions has one Go type, in v1beta1 or apis/pods. This package has the rest: CloneSet's flat
-// updateStrategy and its disablePVCReuse, UnitedDeployment's template and status, DaemonSet's annotation and hash, and a
-// StatefulSet that has fewer fields.
+// updateStrategy and its disablePVCReuse, UnitedDeployment's template and status, DaemonSet's annotation and hash, a
+// StatefulSet that has fewer fields, and a PersistentPodState with another name for its keys.
 //
 // The conversion is lossless. Its rules (see the comment of each function) are not one to one: each version can express
 // things that the other can't. Where converting there and back by the plain rules would give something else, the original

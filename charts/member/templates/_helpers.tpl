@@ -13,6 +13,15 @@ app.kubernetes.io/part-of: flotilla
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
+{{/* The features of the pod webhook whose failurePolicy is Ignore, by commas, as the manager names them. */}}
+{{- define "ignoredFeatures" -}}
+{{- $out := list }}
+{{- range $feature, $policy := .Values.podWebhook.failurePolicy }}
+{{- if eq $policy "Ignore" }}{{ $out = append $out (printf "%s%s" (upper (substr 0 1 $feature)) (substr 1 -1 $feature)) }}{{ end }}
+{{- end }}
+{{- join "," $out }}
+{{- end }}
+
 {{/* The test's pod must not match the selectors of the manager's Service, Deployment and PodDisruptionBudget. */}}
 {{- define "testLabels" -}}
 {{ include "labels" . | replace (include "selector" .) (printf "%s-test" (include "selector" .)) }}

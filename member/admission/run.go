@@ -1,0 +1,67 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/pkg/podstep"
+)
+
+// Outcome is what one step did to a pod.
+type Outcome struct {
+	// Feature is the step's.
+	Feature string
+	// Changed: it changed the pod. Why is what it did, or why nothing.
+	Changed bool
+	Why     string
+	// Err is why it could not tell; then it has changed nothing.
+	Err error
+}
+
+// Run takes a pod through steps, and returns it as they leave it. The pod is not changed, and needs a namespace. A step that fails or
+// panics changes nothing, and the next ones run.
+func Run(ctx context.Context, cache client.Reader, steps []podstep.Step, pod *corev1.Pod) (*corev1.Pod, []Outcome) {
+	found, out := make([]podstep.Facts, len(steps)), make([]Outcome, len(steps))
+	for i, s := range steps {
+		out[i].Feature = s.Feature
+		found[i], out[i].Err = observe(ctx, cache, s, pod)
+	}
+	for i := range steps {
+		if out[i].Err != nil {
+			continue
+		}
+		next := pod.DeepCopy()
+		if out[i].Why, out[i].Err = change(ctx, found[i], next); out[i].Err != nil {
+			continue
+		}
+		out[i].Changed = !equality.Semantic.DeepEqual(pod, next)
+		pod = next
+	}
+	return pod, out
+}
+
+// observe reads the facts of one step.
+func observe(ctx context.Context, cache client.Reader, s podstep.Step, pod *corev1.Pod) (facts podstep.Facts, err error) {
+	defer contain(ctx, &err)
+	return s.Observe(ctx, cache, pod)
+}
+
+// change lets facts change a pod.
+func change(ctx context.Context, facts podstep.Facts, pod *corev1.Pod) (why string, err error) {
+	defer contain(ctx, &err)
+	return facts.Change(pod), nil
+}
+
+// contain turns a panic into an error.
+func contain(ctx context.Context, err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("panic: %v", p)
+		ctrl.LoggerFrom(ctx).Error(*err, "A step panicked", "stack", string(debug.Stack()))
+	}
+}

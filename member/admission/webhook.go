@@ -1,0 +1,84 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+
+	jsonpatch "gomodules.xyz/jsonpatch/v2"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/flotilla-io/flotilla/pkg/podstep"
+)
+
+// Path is the path of the webhook, which is that of OpenKruise.
+const Path = "/mutate-pod"
+
+// Webhook answers requests to create pods.
+type Webhook struct {
+	// Cache is what steps read.
+	Cache client.Reader
+	// Steps run in this order.
+	Steps []podstep.Step
+	// Ignore are the features without which a pod is created rather than not at all, if their step fails.
+	Ignore []string
+	// Decoder reads pods.
+	Decoder admission.Decoder
+	// Clock measures how long an answer takes.
+	Clock clock.PassiveClock
+}
+
+// Handle implements admission.Handler. A pod that no step changes is answered without a patch.
+func (w *Webhook) Handle(ctx context.Context, req admission.Request) admission.Response {
+	if req.Operation != admissionv1.Create || req.SubResource != "" || req.Resource.Resource != "pods" || req.Resource.Group != "" {
+		return admission.Allowed("")
+	}
+	began := w.Clock.Now()
+	defer func() { seconds.Observe(w.Clock.Since(began).Seconds()) }()
+	pod := &corev1.Pod{}
+	if err := w.Decoder.Decode(req, pod); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the pod: %w", err))
+	}
+	if pod.Namespace == "" { // The apiserver sets it after admission.
+		pod.Namespace = req.Namespace
+	}
+	next, outcomes := Run(ctx, w.Cache, w.Steps, pod)
+	log := ctrl.LoggerFrom(ctx)
+	for _, o := range outcomes {
+		steps.WithLabelValues(o.Feature, resultOf(o)).Inc()
+		switch {
+		case o.Err == nil:
+			log.V(1).Info("Ran a step", "step", o.Feature, "reason", o.Why)
+		case slices.Contains(w.Ignore, o.Feature):
+			log.Error(o.Err, "Created a pod without a step", "step", o.Feature)
+		default:
+			return admission.Errored(http.StatusInternalServerError, fmt.Errorf("%s: %w", o.Feature, o.Err))
+		}
+	}
+	return patched(pod, next)
+}
+
+// patched answers with the difference of two pods. Both are written by the same type, so fields that it does not know, and how the
+// apiserver writes those that are empty, are not part of it.
+func patched(was, is *corev1.Pod) admission.Response {
+	before, err := json.Marshal(was)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("write the pod: %w", err))
+	}
+	after, err := json.Marshal(is)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("write the pod: %w", err))
+	}
+	patch, err := jsonpatch.CreatePatch(before, after)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("compare the pods: %w", err))
+	}
+	return admission.Patched("", patch...)
+}

@@ -1,0 +1,248 @@
+package persistentpodstate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/ordinal"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+)
+
+// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+type observed struct {
+	key types.NamespacedName
+	// pps is nil if there is none, or if it is being deleted: then leaving.
+	pps     *appsv1beta1.PersistentPodState
+	leaving bool
+	// generators are the workloads of this name for which a PersistentPodState is to be generated.
+	generators []generator
+	// unwanted: the controller of pps exists, by the apiserver, and does not want it any more.
+	unwanted bool
+
+	// listed are the kinds of the white list; fault is why that can't be read.
+	listed []schema.GroupVersionKind
+	fault  error
+	// target is the workload, nil if there is none. gone: it is not on the apiserver either, or is being deleted.
+	target client.Object
+	gone   bool
+	// denied is why the workload may not be read.
+	denied error
+	// wanted are the ordinals that it wants; nil if that is not known.
+	wanted *wanted
+	// pods are those that it controls, by name, nodes those that pods are on, by name.
+	pods  map[string]*corev1.Pod
+	nodes map[string]*corev1.Node
+	// elder is an older PersistentPodState with the same target; nil if this one counts.
+	elder *appsv1beta1.PersistentPodState
+	// sent: the pod webhook gets the pods of the namespace; if not, notSent is why.
+	sent    bool
+	notSent string
+}
+
+// generator is a workload with keys.AutoGeneratePersistentPodState.
+type generator struct {
+	client.Object
+
+	kind schema.GroupVersionKind
+}
+
+// wanted are the ordinals of a workload.
+type wanted struct {
+	start    int64
+	replicas int32
+	reserved ordinal.Set
+}
+
+// has reports whether the workload wants a pod of this name. One without an ordinal in its name is none of its own.
+func (w *wanted) has(workload, pod string) bool {
+	n, ok := ordinal.Number(workload, pod)
+	return ok && w.reserved.Wants(n, w.start, w.replicas)
+}
+
+// observe reads what a reconcile needs.
+func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
+	o := observed{key: key, pps: &appsv1beta1.PersistentPodState{}}
+	children := func(from client.Reader, live bool) error { return r.children(ctx, from, live, &o) }
+	shown := func() iter.Seq[metav1.Object] {
+		return func(yield func(metav1.Object) bool) { yield(o.pps) }
+	}
+	o.listed, o.fault = scaletarget.WhiteList(ctx, r.Client, r.Namespace, scaletarget.KeyPersistentPodState)
+	switch err := r.Expect.Read(ctx, r.Client, r.Live, key, o.pps, children, shown); {
+	case errors.Is(err, expect.ErrGone):
+		o.leaving = o.pps.UID != ""
+		o.pps = nil
+	case err != nil:
+		return o, fmt.Errorf("read PersistentPodState: %w", err)
+	}
+	return o, r.generators(ctx, &o)
+}
+
+// children reads the workload with its pods and their nodes; live says that the reader is the apiserver, which has no index.
+func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool, o *observed) error {
+	ref := refOf(o.pps)
+	o.target, o.gone, o.denied, o.wanted, o.elder, o.pods, o.nodes = nil, false, nil, nil, nil, nil, nil
+	if !allowed(ref.Kind.GroupKind(), o.listed) {
+		return nil
+	}
+	all, err := having(ctx, r.Client, ref)
+	if err != nil {
+		return err
+	}
+	if len(all) > 0 && all[0].UID != o.pps.UID {
+		o.elder = all[0]
+		return nil
+	}
+	o.sent, o.notSent = r.Opening.Sent(o.pps.Namespace)
+	if cached := builtIn(ref.Kind.GroupKind()) || r.watches(ref.Kind); cached {
+		if o.target, err = scaletarget.Get(ctx, from, ref); err != nil {
+			return err
+		}
+	}
+	if o.target == nil && !live {
+		// A cache that is behind, or does not watch the kind yet, does not prove that all that is known is worthless.
+		switch o.target, err = scaletarget.Get(ctx, r.Live, ref); {
+		case apierrors.IsForbidden(err):
+			o.denied = err
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	if o.gone = o.target == nil || o.target.GetDeletionTimestamp() != nil; o.gone {
+		return nil
+	}
+	if err := r.readPods(ctx, from, live, ref.Kind, o); err != nil {
+		return err
+	}
+	return r.readWanted(ctx, o)
+}
+
+// readPods reads the pods of the workload, and the nodes of those.
+func (r *Reconciler) readPods(ctx context.Context, from client.Reader, live bool, kind schema.GroupVersionKind, o *observed) error {
+	pods, err := ownership.Pods(ctx, from, o.target, kind, live)
+	if err != nil {
+		return err
+	}
+	o.pods, o.nodes = map[string]*corev1.Pod{}, map[string]*corev1.Node{}
+	for _, pod := range pods {
+		o.pods[pod.Name] = pod
+		if pod.Spec.NodeName == "" || o.nodes[pod.Spec.NodeName] != nil {
+			continue
+		}
+		node := &corev1.Node{}
+		switch err := r.Client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node); {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return fmt.Errorf("get node %s: %w", pod.Spec.NodeName, err)
+		default:
+			o.nodes[node.Name] = node
+		}
+	}
+	return nil
+}
+
+// readWanted reads the ordinals that the workload wants. Of a kind without types here they take a request to the apiserver, which
+// is made only if the answer matters.
+func (r *Reconciler) readWanted(ctx context.Context, o *observed) error {
+	w := &wanted{}
+	switch set := o.target.(type) {
+	case *appsv1.StatefulSet:
+		if set.Spec.Ordinals != nil {
+			w.start = int64(set.Spec.Ordinals.Start)
+		}
+		w.replicas = ptr.Deref(set.Spec.Replicas, 1)
+	case *appsv1beta1.StatefulSet:
+		if set.Spec.Ordinals != nil && r.StartOrdinal {
+			w.start = int64(set.Spec.Ordinals.Start)
+		}
+		w.replicas = ptr.Deref(set.Spec.Replicas, 1)
+		w.reserved, _, _ = ordinal.Reserve(set.Spec.ReserveOrdinals, nil)
+	default:
+		if !forgets(&o.pps.Spec) || !o.anyGone() {
+			return nil
+		}
+		n, known, err := scaletarget.Replicas(ctx, r.Client, o.target)
+		if err != nil || !known {
+			return err
+		}
+		w.replicas = n
+	}
+	o.wanted = w
+	return nil
+}
+
+// anyGone reports whether a pod that is remembered is gone.
+func (o *observed) anyGone() bool {
+	for name := range o.pps.Status.PodStates {
+		if o.pods[name] == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// generators reads the workloads of this name that want a generated PersistentPodState, and whether that of the present one still
+// does.
+func (r *Reconciler) generators(ctx context.Context, o *observed) error {
+	kinds := append([]schema.GroupVersionKind{
+		appsv1.SchemeGroupVersion.WithKind("StatefulSet"), appsv1beta1.GroupVersion.WithKind("StatefulSet"),
+	}, o.listed...)
+	for _, kind := range kinds {
+		if !builtIn(kind.GroupKind()) && !r.watches(kind) {
+			continue // Its own event comes when it is.
+		}
+		w, err := scaletarget.Get(ctx, r.Client, scaletarget.Ref{Kind: kind, NamespacedName: o.key})
+		if err != nil {
+			return err
+		}
+		if w != nil && wants(w) {
+			o.generators = append(o.generators, generator{w, kind})
+		}
+	}
+	if o.pps == nil {
+		return nil
+	}
+	owner, ok := scaletarget.Controller(o.pps)
+	if !ok || o.generatedBy() != nil || !allowed(owner.Kind.GroupKind(), o.listed) {
+		return nil
+	}
+	// Whoever deletes it deletes what is remembered. A cache that shows an older workload is not asked.
+	w, err := scaletarget.Get(ctx, r.Live, owner)
+	o.unwanted = w != nil && w.GetDeletionTimestamp() == nil && !wants(w)
+	return err
+}
+
+// watches reports whether the cache has a kind of the white list.
+func (r *Reconciler) watches(kind schema.GroupVersionKind) bool {
+	return r.Watched == nil || r.Watched(kind)
+}
+
+// wants reports whether a PersistentPodState is to be generated for a workload.
+func wants(w client.Object) bool {
+	return w.GetDeletionTimestamp() == nil && w.GetAnnotations()[keys.AutoGeneratePersistentPodState] == "true"
+}
+
+// generatedBy returns the workload that controls the PersistentPodState and wants it; nil if there is none.
+func (o *observed) generatedBy() *generator {
+	for i := range o.generators {
+		if g := &o.generators[i]; o.pps != nil && ownership.ControlledBy(o.pps, g, g.kind) {
+			return g
+		}
+	}
+	return nil
+}

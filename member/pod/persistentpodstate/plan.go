@@ -1,0 +1,262 @@
+package persistentpodstate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+)
+
+// generatedWeight is the weight of the preferred term of a generated PersistentPodState.
+const generatedWeight = 100
+
+// planned is what to do next.
+type planned struct {
+	generation generation
+
+	// states are what is to be remembered; recorded and forgotten are names of pods that differ from what is, with the reason of the
+	// latter.
+	states              map[string]appsv1beta1.PodState
+	recorded, forgotten []string
+	why                 string
+	// inactive is why pods are not recorded; nil if they are.
+	inactive *fault
+}
+
+// fault is why something is not done.
+type fault struct{ reason, message string }
+
+// generation is what to do with a generated PersistentPodState; at most one of create, update and remove.
+type generation struct {
+	create, update *appsv1beta1.PersistentPodState
+	remove         bool
+	// fault is why nothing is generated for a workload, about.
+	fault *fault
+	about *generator
+}
+
+// plan returns the next steps. It has no time in it: nothing here waits.
+func plan(o observed) planned {
+	p := planned{generation: generate(o)}
+	if o.pps == nil || p.generation.remove {
+		return p
+	}
+	p.inactive = inactive(o)
+	p.states = maps.Clone(o.pps.Status.PodStates)
+	switch {
+	case p.inactive != nil && p.inactive.reason == ReasonTargetGone:
+		p.forgotten, p.why = slices.Sorted(maps.Keys(p.states)), "the workload is gone"
+		p.states = nil
+	case p.inactive == nil:
+		p.record(o)
+		p.forget(o)
+	}
+	return p
+}
+
+// inactive returns why pods are not recorded; nil if they are.
+func inactive(o observed) *fault {
+	ref := refOf(o.pps)
+	switch {
+	case !builtIn(ref.Kind.GroupKind()) && o.fault != nil:
+		return &fault{ReasonNotAllowed, o.fault.Error()}
+	case !allowed(ref.Kind.GroupKind(), o.listed):
+		return &fault{ReasonNotAllowed, notListed(ref)}
+	case o.elder != nil:
+		return &fault{ReasonTargetTaken, fmt.Sprintf("%s is the target of %s already: delete one of the two", ref, o.elder.Name)}
+	case o.denied != nil:
+		return &fault{ReasonTargetDenied, fmt.Sprintf("%v: list its resource in customWorkloads of the chart", o.denied)}
+	case o.gone:
+		return &fault{ReasonTargetGone, fmt.Sprintf("there is no %s", ref)}
+	case !o.sent:
+		return &fault{ReasonNotSent, o.notSent}
+	}
+	return nil
+}
+
+// notListed says what to do for a kind that may be no target.
+func notListed(ref scaletarget.Ref) string {
+	return fmt.Sprintf("%s is neither StatefulSet of apps or apps.kruise.io nor in the ConfigMap %s (key %s): list it there",
+		ref.Kind.GroupKind(), scaletarget.ConfigMap, scaletarget.KeyPersistentPodState)
+}
+
+// record remembers the pods that are ready.
+func (p *planned) record(o observed) {
+	for _, name := range slices.Sorted(maps.Keys(o.pods)) {
+		pod := o.pods[name]
+		node := o.nodes[pod.Spec.NodeName]
+		if node == nil || !ready(pod) {
+			continue
+		}
+		is := stateOf(&o.pps.Spec, pod, node)
+		if equality.Semantic.DeepEqual(p.states[name], is) {
+			continue
+		}
+		if p.states == nil {
+			p.states = map[string]appsv1beta1.PodState{}
+		}
+		p.states[name] = is
+		p.recorded = append(p.recorded, name)
+	}
+}
+
+// forget removes the pods that are gone and not wanted any more.
+func (p *planned) forget(o observed) {
+	if !forgets(&o.pps.Spec) || o.wanted == nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.states)) {
+		if o.pods[name] == nil && !o.wanted.has(o.target.GetName(), name) {
+			delete(p.states, name)
+			p.forgotten = append(p.forgotten, name)
+			p.why = "the workload was scaled"
+		}
+	}
+}
+
+// forgets reports whether pods are forgotten before their workload is gone.
+func forgets(s *appsv1beta1.PersistentPodStateSpec) bool {
+	return s.PersistentPodStateRetentionPolicy != appsv1beta1.WhenDeleted
+}
+
+// stateOf is what is to be remembered of a pod. Labels and annotations that there are not are not recorded.
+func stateOf(s *appsv1beta1.PersistentPodStateSpec, pod *corev1.Pod, node *corev1.Node) appsv1beta1.PodState {
+	return appsv1beta1.PodState{
+		NodeName: node.Name, NodeTopologyLabels: pick(node.Labels, labelKeys(s)), Annotations: pick(pod.Annotations, annotationKeys(s)),
+	}
+}
+
+func labelKeys(s *appsv1beta1.PersistentPodStateSpec) []string {
+	var out []string
+	if s.RequiredPersistentTopology != nil {
+		out = append(out, s.RequiredPersistentTopology.Keys...)
+	}
+	for _, p := range s.PreferredPersistentTopology {
+		out = append(out, p.Preference.Keys...)
+	}
+	return out
+}
+
+func annotationKeys(s *appsv1beta1.PersistentPodStateSpec) []string {
+	out := make([]string, 0, len(s.PersistentPodAnnotations))
+	for _, a := range s.PersistentPodAnnotations {
+		out = append(out, a.Key)
+	}
+	return out
+}
+
+func ready(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// generate returns what to do with a generated PersistentPodState.
+func generate(o observed) generation {
+	if g := o.generatedBy(); g != nil {
+		spec, why := specOf(g)
+		if why != nil {
+			return generation{fault: why, about: g}
+		}
+		next := merged(o.pps, spec)
+		if equality.Semantic.DeepEqual(next.Spec, o.pps.Spec) {
+			return generation{}
+		}
+		return generation{update: next}
+	}
+	if o.unwanted {
+		return generation{remove: true}
+	}
+	if len(o.generators) == 0 || o.leaving {
+		return generation{}
+	}
+	g := &o.generators[0]
+	if o.pps != nil {
+		if refOf(o.pps).Same(refTo(g)) {
+			return generation{} // A user's own one for it.
+		}
+		return generation{about: g, fault: &fault{ReasonNotGenerated, fmt.Sprintf(
+			"there is a PersistentPodState %s for %s already: rename or delete that one", o.pps.Name, refOf(o.pps))}}
+	}
+	spec, why := specOf(g)
+	if why != nil {
+		return generation{fault: why, about: g}
+	}
+	return generation{about: g, create: &appsv1beta1.PersistentPodState{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: o.key.Namespace, Name: o.key.Name,
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: g.kind.GroupVersion().String(), Kind: g.kind.Kind, Name: g.GetName(), UID: g.GetUID(), Controller: new(true),
+			}},
+		},
+		Spec: *spec,
+	}}
+}
+
+func refTo(g *generator) scaletarget.Ref {
+	ref := scaletarget.Ref{Kind: g.kind}
+	ref.Namespace, ref.Name = g.GetNamespace(), g.GetName()
+	return ref
+}
+
+// merged is a PersistentPodState with what annotations of its workload say. What they can't say is left: how the target's version is
+// written, how long pods are remembered, and which annotations are applied again.
+func merged(pps *appsv1beta1.PersistentPodState, spec *appsv1beta1.PersistentPodStateSpec) *appsv1beta1.PersistentPodState {
+	next := pps.DeepCopy()
+	next.Spec.RequiredPersistentTopology = spec.RequiredPersistentTopology
+	next.Spec.PreferredPersistentTopology = spec.PreferredPersistentTopology
+	next.Spec.PersistentPodAnnotations = spec.PersistentPodAnnotations
+	for i := range next.Spec.PersistentPodAnnotations {
+		a := &next.Spec.PersistentPodAnnotations[i]
+		a.Reapply = slices.ContainsFunc(pps.Spec.PersistentPodAnnotations, func(was appsv1beta1.PersistentPodAnnotation) bool {
+			return was.Key == a.Key && was.Reapply
+		})
+	}
+	return next
+}
+
+// specOf returns what the annotations of a workload ask for, or why that can't be.
+func specOf(g *generator) (*appsv1beta1.PersistentPodStateSpec, *fault) {
+	spec := &appsv1beta1.PersistentPodStateSpec{TargetRef: appsv1beta1.PersistentPodStateTarget{
+		APIVersion: g.kind.GroupVersion().String(), Kind: g.kind.Kind, Name: g.GetName(),
+	}}
+	if of := split(g.GetAnnotations()[keys.RequiredPersistentTopology]); len(of) > 0 {
+		spec.RequiredPersistentTopology = &appsv1beta1.NodeTopologyTerm{Keys: of}
+	}
+	if of := split(g.GetAnnotations()[keys.PreferredPersistentTopology]); len(of) > 0 {
+		spec.PreferredPersistentTopology = []appsv1beta1.PreferredTopologyTerm{
+			{Weight: generatedWeight, Preference: appsv1beta1.NodeTopologyTerm{Keys: of}},
+		}
+	}
+	for _, key := range split(g.GetAnnotations()[keys.PersistentPodAnnotations]) {
+		spec.PersistentPodAnnotations = append(spec.PersistentPodAnnotations, appsv1beta1.PersistentPodAnnotation{Key: key})
+	}
+	if spec.RequiredPersistentTopology == nil && len(spec.PreferredPersistentTopology) == 0 {
+		return nil, &fault{ReasonNotGenerated, fmt.Sprintf("neither annotation %s nor %s names a label of nodes: set one of them",
+			keys.RequiredPersistentTopology, keys.PreferredPersistentTopology)}
+	}
+	if faults := validateKeys(spec, field.NewPath("spec")); len(faults) > 0 {
+		return nil, &fault{ReasonNotGenerated, faults.ToAggregate().Error()}
+	}
+	return spec, nil
+}
+
+// split returns the words of a list by commas.
+func split(text string) []string {
+	var out []string
+	for word := range strings.SplitSeq(text, ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			out = append(out, word)
+		}
+	}
+	return out
+}

@@ -1,0 +1,48 @@
+package persistentpodstate
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// status returns the new status, and the events about the PersistentPodState. It is not called without one.
+func status(o observed, p planned, now time.Time) (appsv1beta1.PersistentPodStateStatus, []event.Event) {
+	s := *o.pps.Status.DeepCopy()
+	s.ObservedGeneration = o.pps.Generation
+	s.PodStates = p.states
+	c := metav1.Condition{
+		Type: appsv1beta1.PersistentPodStateActive, Status: metav1.ConditionTrue, Reason: ReasonRecording,
+		Message: "ready pods are recorded, and new ones brought back", ObservedGeneration: o.pps.Generation,
+	}
+	if p.inactive != nil {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, p.inactive.reason, p.inactive.message
+	}
+	s.Conditions = report.SetCondition(s.Conditions, c, now)
+	var events []event.Event
+	if len(p.forgotten) > 0 {
+		events = append(events, event.Normal(ReasonForgotten, actionRecord, "forgot %d pods, as %s: %s",
+			len(p.forgotten), p.why, event.Names(p.forgotten)))
+	}
+	was := report.GetCondition(o.pps.Status.Conditions, c.Type)
+	if p.inactive != nil && p.inactive.reason != ReasonTargetGone && (was == nil || was.Reason != c.Reason) {
+		events = append(events, event.Warning(c.Reason, actionRecord, "%s", c.Message))
+	}
+	return s, events
+}
+
+// generated returns the events about a workload for which a PersistentPodState is generated.
+func generated(p planned, a applied) []event.Event {
+	switch {
+	case p.generation.fault != nil:
+		return []event.Event{event.Warning(p.generation.fault.reason, actionGenerate, "%s", p.generation.fault.message)}
+	case a.created:
+		return []event.Event{event.Normal(ReasonGenerated, actionGenerate, "%s", fmt.Sprintf("created PersistentPodState %s", p.generation.create.Name))}
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package persistentpodstate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+)
+
+// targetIndex is the index of PersistentPodStates by group, kind and name of their target.
+const targetIndex = "flotilla.target"
+
+// indexByTarget adds the index.
+func indexByTarget(ctx context.Context, i client.FieldIndexer) error {
+	return ownership.AddIndex(ctx, i, "PersistentPodStates by target", &appsv1beta1.PersistentPodState{}, targetIndex, targetOf)
+}
+
+func targetOf(o client.Object) []string {
+	if s, ok := o.(*appsv1beta1.PersistentPodState); ok {
+		return []string{targetKey(refOf(s))}
+	}
+	return nil
+}
+
+// targetKey has no version: all mean the same workload.
+func targetKey(ref scaletarget.Ref) string {
+	return fmt.Sprintf("%s/%s/%s", ref.Kind.Group, ref.Kind.Kind, ref.Name)
+}
+
+// refOf returns the target of a PersistentPodState. A version that can't be parsed is no group.
+func refOf(s *appsv1beta1.PersistentPodState) scaletarget.Ref {
+	t := s.Spec.TargetRef
+	return scaletarget.Ref{
+		Kind:           schema.FromAPIVersionAndKind(t.APIVersion, t.Kind),
+		NamespacedName: types.NamespacedName{Namespace: s.Namespace, Name: t.Name},
+	}
+}
+
+// having returns the PersistentPodStates with a target, from the cache, the oldest first. They are the cache's own.
+func having(ctx context.Context, r client.Reader, ref scaletarget.Ref) ([]*appsv1beta1.PersistentPodState, error) {
+	var list appsv1beta1.PersistentPodStateList
+	err := r.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingFields{targetIndex: targetKey(ref)},
+		client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list PersistentPodStates: %w", err)
+	}
+	out := make([]*appsv1beta1.PersistentPodState, 0, len(list.Items))
+	for i := range list.Items {
+		out = append(out, &list.Items[i])
+	}
+	slices.SortFunc(out, age)
+	return out, nil
+}
+
+// age orders the oldest first. Only that one counts: admission refuses a second one, but two may be made at once.
+func age(a, b *appsv1beta1.PersistentPodState) int {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+	}
+	if a.Name < b.Name {
+		return -1
+	}
+	return 1
+}
+
+// builtIn are the kinds that need not be in the white list.
+func builtIn(kind schema.GroupKind) bool {
+	return kind == scaletarget.StatefulSet() || kind == scaletarget.AdvancedStatefulSet()
+}
+
+// allowed reports whether a kind may be a target.
+func allowed(kind schema.GroupKind, listed []schema.GroupVersionKind) bool {
+	return builtIn(kind) || slices.ContainsFunc(listed, func(k schema.GroupVersionKind) bool { return k.GroupKind() == kind })
+}

@@ -1,0 +1,150 @@
+package persistentpodstate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+)
+
+// maxWeight is the highest weight of a preferred node affinity, as in kube 1.36.
+const maxWeight = 100
+
+// Webhook validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may be used concurrently.
+type Webhook struct {
+	// Client reads from the cache.
+	Client client.Reader
+	// Namespace is the manager's own, which has the ConfigMap of further kinds.
+	Namespace string
+	// Exempt are the namespaces whose pods are not sent to the pod webhook.
+	Exempt []string
+}
+
+var _ admission.Validator[*appsv1beta1.PersistentPodState] = &Webhook{}
+
+// ValidateCreate validates a new object.
+func (w *Webhook) ValidateCreate(ctx context.Context, pps *appsv1beta1.PersistentPodState) (admission.Warnings, error) {
+	faults := validate(&pps.Spec)
+	if len(faults) == 0 {
+		of, err := w.validateTarget(ctx, pps)
+		if err != nil {
+			return nil, err
+		}
+		faults = of
+	}
+	return w.warnings(ctx, pps), admit.Invalid(gvk(), pps.Name, faults)
+}
+
+// ValidateUpdate validates a change. What the object had before is a warning: it may be older than the rule. The target can't be
+// changed.
+func (w *Webhook) ValidateUpdate(_ context.Context, old, pps *appsv1beta1.PersistentPodState) (admission.Warnings, error) {
+	fresh, warnings := admit.Ratchet(validate(&pps.Spec), validate(&old.Spec))
+	return warnings, admit.Invalid(gvk(), pps.Name, fresh)
+}
+
+// ValidateDelete allows it.
+func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.PersistentPodState) (admission.Warnings, error) {
+	return nil, nil
+}
+
+func gvk() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind(kind) }
+
+// warnings are about what has no effect.
+func (w *Webhook) warnings(ctx context.Context, pps *appsv1beta1.PersistentPodState) admission.Warnings {
+	if ns := admit.Namespace(ctx, pps); slices.Contains(w.Exempt, ns) {
+		return admission.Warnings{fmt.Sprintf("metadata.namespace: pods of %s are exempt from the pod webhook (podWebhook.exemptNamespaces "+
+			"of the chart): none is recorded or brought back", ns)}
+	}
+	return nil
+}
+
+// validateTarget validates the target of a new object against the white list and the other objects.
+func (w *Webhook) validateTarget(ctx context.Context, pps *appsv1beta1.PersistentPodState) (field.ErrorList, error) {
+	path, ref := field.NewPath("spec", "targetRef"), refOf(pps)
+	ref.Namespace = admit.Namespace(ctx, pps)
+	if of := ref.Kind.GroupKind(); !builtIn(of) {
+		listed, err := scaletarget.WhiteList(ctx, w.Client, w.Namespace, scaletarget.KeyPersistentPodState)
+		if err != nil {
+			return nil, err
+		}
+		if !allowed(of, listed) {
+			return field.ErrorList{field.Invalid(path.Child("kind"), ref.Kind.Kind, notListed(ref))}, nil
+		}
+	}
+	all, err := having(ctx, w.Client, ref)
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range all {
+		if other.Name != pps.Name {
+			return field.ErrorList{field.Invalid(path, ref.String(), fmt.Sprintf(
+				"it is the target of %s already, and one workload has one: delete that one, or change it", other.Name))}, nil
+		}
+	}
+	return nil, nil
+}
+
+// validate validates a spec on its own.
+func validate(s *appsv1beta1.PersistentPodStateSpec) field.ErrorList {
+	path := field.NewPath("spec")
+	var faults field.ErrorList
+	if _, err := schema.ParseGroupVersion(s.TargetRef.APIVersion); err != nil || s.TargetRef.APIVersion == "" {
+		faults = append(faults, field.Invalid(path.Child("targetRef", "apiVersion"), s.TargetRef.APIVersion,
+			"want group and version, such as apps/v1"))
+	}
+	if s.TargetRef.Kind == "" {
+		faults = append(faults, field.Required(path.Child("targetRef", "kind"), "name the kind of the workload, such as StatefulSet"))
+	}
+	if s.TargetRef.Name == "" {
+		faults = append(faults, field.Required(path.Child("targetRef", "name"), "name the workload"))
+	}
+	for i, p := range s.PreferredPersistentTopology {
+		if p.Weight < 1 || p.Weight > maxWeight {
+			faults = append(faults, field.Invalid(path.Child("preferredPersistentTopology").Index(i).Child("weight"), p.Weight,
+				fmt.Sprintf("the scheduler knows weights from 1 to %d", maxWeight)))
+		}
+	}
+	return append(faults, validateKeys(s, path)...)
+}
+
+// validateKeys validates the keys of labels and annotations.
+func validateKeys(s *appsv1beta1.PersistentPodStateSpec, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	term := func(t *appsv1beta1.NodeTopologyTerm, at *field.Path) {
+		if len(t.Keys) == 0 {
+			faults = append(faults, field.Required(at, "name at least one label of nodes, such as kubernetes.io/hostname"))
+		}
+		faults = append(faults, names(t.Keys, func(i int) *field.Path { return at.Index(i) })...)
+	}
+	if t := s.RequiredPersistentTopology; t != nil {
+		term(t, path.Child("requiredPersistentTopology", "keys"))
+	}
+	for i := range s.PreferredPersistentTopology {
+		term(&s.PreferredPersistentTopology[i].Preference, path.Child("preferredPersistentTopology").Index(i).Child("preference", "keys"))
+	}
+	at := path.Child("persistentPodAnnotations")
+	return append(faults, names(annotationKeys(s), func(i int) *field.Path { return at.Index(i).Child("key") })...)
+}
+
+// names validates keys, each of which may be there once.
+func names(of []string, at func(int) *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	for i, key := range of {
+		for _, why := range content.IsLabelKey(key) {
+			faults = append(faults, field.Invalid(at(i), key, why))
+		}
+		if slices.Contains(of[:i], key) {
+			faults = append(faults, field.Duplicate(at(i), key))
+		}
+	}
+	return faults
+}

@@ -1,0 +1,66 @@
+// Package podstep defines what a kind does to pods when they are created. A kind registers a Step (setup.Kind.Pods);
+// member/admission runs the steps of all kinds in one webhook, and keeps that webhook's entry to the namespaces that have objects
+// of these kinds.
+//
+// A step has two halves. Observe reads from caches whatever the change depends on; the Facts that it returns change the pod, as a
+// pure function. So a pod's way through all steps can be shown without creating it, and be tested without a cluster.
+package podstep
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-base/featuregate"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+)
+
+// Order is the position of a step: lower ones run first, and later ones see what they have changed.
+type Order int
+
+// The order of steps, which users of OpenKruise know: a later one may overwrite what an earlier one has set. There is room between
+// them for more.
+const (
+	OrderPersistentPodState Order = 60
+)
+
+// Step is what a kind does to pods at their creation.
+type Step struct {
+	// Feature names it in flags, in metrics and for people: PersistentPodState.
+	Feature string
+	// Order is its position.
+	Order Order
+	// Gate switches it off beside feature.PodWebhook; empty is no gate of its own.
+	Gate featuregate.Feature
+	// Object and List are empty ones of the kind that asks for changes. Pods of a namespace are sent to the webhook only while it has
+	// such an object.
+	Object client.Object
+	List   client.ObjectList
+	// Index adds the field indexes that Observe reads by; nil for none.
+	Index func(context.Context, client.FieldIndexer) error
+	// Observe reads what the change of a pod depends on. It must neither write nor call the apiserver: the reader is a cache. The
+	// pod has a namespace, may lack a name, and must not be changed.
+	Observe func(ctx context.Context, cache client.Reader, pod *corev1.Pod) (Facts, error)
+}
+
+// Facts are what Observe has read for one pod.
+type Facts interface {
+	// Change changes the pod, and returns what it did, or why nothing, as a sentence. It depends on nothing but the facts and
+	// the pod.
+	Change(pod *corev1.Pod) (why string)
+}
+
+// Nothing are the Facts of a step that does not concern a pod, and the reason.
+type Nothing string
+
+// Change implements Facts.
+func (n Nothing) Change(*corev1.Pod) string { return string(n) }
+
+// Opening tells of which namespaces the webhook gets pods. Only the leader knows.
+type Opening interface {
+	// Sent reports whether pods that are created in a namespace are sent to the webhook, and if not, why.
+	Sent(namespace string) (sent bool, why string)
+	// Changes returns a channel of its own for each caller, which gets an event whenever Sent may answer otherwise. Several changes may
+	// be one event.
+	Changes() <-chan event.GenericEvent
+}

@@ -1,0 +1,150 @@
+package scaletarget
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+)
+
+// Ref names a workload.
+type Ref struct {
+	Kind schema.GroupVersionKind
+	types.NamespacedName
+	// UID is empty if the reference has none: it is to whatever has the name.
+	UID types.UID
+}
+
+// Same reports whether two references are to the same workload: a kind's versions mean the same, and so does a missing UID.
+func (r Ref) Same(other Ref) bool {
+	return r.Kind.GroupKind() == other.Kind.GroupKind() && r.NamespacedName == other.NamespacedName &&
+		(r.UID == "" || other.UID == "" || r.UID == other.UID)
+}
+
+// String returns kind and name for people.
+func (r Ref) String() string { return r.Kind.GroupKind().String() + " " + r.Name }
+
+// Controller returns the controller in an object's owner references, false without one.
+func Controller(o metav1.Object) (Ref, bool) {
+	ref := metav1.GetControllerOfNoCopy(o)
+	if ref == nil {
+		return Ref{}, false
+	}
+	return Ref{
+		Kind:           schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind),
+		NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: ref.Name},
+		UID:            ref.UID,
+	}, true
+}
+
+// typed are the kinds that are read with their types, because controllers here cache them anyway.
+func typed(kind schema.GroupKind) client.Object {
+	switch kind {
+	case schema.GroupKind{Group: "apps", Kind: "Deployment"}:
+		return &appsv1.Deployment{}
+	case StatefulSet():
+		return &appsv1.StatefulSet{}
+	case schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}:
+		return &appsv1beta1.CloneSet{}
+	case AdvancedStatefulSet():
+		return &appsv1beta1.StatefulSet{}
+	}
+	return nil
+}
+
+// StatefulSet is Kubernetes' kind, AdvancedStatefulSet the one of apps.kruise.io.
+func StatefulSet() schema.GroupKind { return schema.GroupKind{Group: "apps", Kind: "StatefulSet"} }
+
+// AdvancedStatefulSet is the StatefulSet of apps.kruise.io.
+func AdvancedStatefulSet() schema.GroupKind {
+	return schema.GroupKind{Group: "apps.kruise.io", Kind: "StatefulSet"}
+}
+
+// Empty returns an empty object to read or watch a kind with: of its type, or metadata only.
+func Empty(kind schema.GroupVersionKind) client.Object {
+	if o := typed(kind.GroupKind()); o != nil {
+		return o
+	}
+	o := &metav1.PartialObjectMetadata{}
+	o.SetGroupVersionKind(kind)
+	return o
+}
+
+// Get reads a workload. It returns nil if there is none of the name, or another one than the reference means.
+func Get(ctx context.Context, r client.Reader, ref Ref) (client.Object, error) {
+	o := Empty(ref.Kind)
+	switch err := r.Get(ctx, ref.NamespacedName, o); {
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err): // Without the kind there is none of it.
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get %s: %w", ref, err)
+	case ref.UID != "" && o.GetUID() != ref.UID:
+		return nil, nil
+	}
+	return o, nil
+}
+
+// Chain returns the controllers of an object, its own first, up to one that has none or that does not exist.
+func Chain(ctx context.Context, r client.Reader, o metav1.Object) ([]Ref, error) {
+	var out []Ref
+	for {
+		ref, ok := Controller(o)
+		if !ok {
+			return out, nil
+		}
+		for _, seen := range out {
+			if seen.UID == ref.UID { // Whoever writes owner references could make a circle.
+				return out, nil
+			}
+		}
+		out = append(out, ref)
+		owner, err := Get(ctx, r, ref)
+		if err != nil || owner == nil {
+			return out, err
+		}
+		o = owner
+	}
+}
+
+// Replicas returns how many pods a workload wants; known is false if its kind has no scale subresource. A kind without types here
+// is asked for by its scale subresource, which is a request to the apiserver.
+func Replicas(ctx context.Context, c client.Client, o client.Object) (n int32, known bool, err error) {
+	switch w := o.(type) {
+	case *appsv1.Deployment:
+		return ptr.Deref(w.Spec.Replicas, 1), true, nil
+	case *appsv1.StatefulSet:
+		return ptr.Deref(w.Spec.Replicas, 1), true, nil
+	case *appsv1beta1.CloneSet:
+		return ptr.Deref(w.Spec.Replicas, 1), true, nil
+	case *appsv1beta1.StatefulSet:
+		return ptr.Deref(w.Spec.Replicas, 1), true, nil
+	}
+	of, scale := &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	of.SetGroupVersionKind(o.GetObjectKind().GroupVersionKind())
+	of.SetNamespace(o.GetNamespace())
+	of.SetName(o.GetName())
+	scale.SetGroupVersionKind(autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
+	switch err := c.SubResource("scale").Get(ctx, of, scale); {
+	case apierrors.IsNotFound(err): // Or it is gone, which its own watch event tells.
+		return 0, false, nil
+	case err != nil:
+		return 0, false, fmt.Errorf("get scale of %s %s: %w", of.GetKind(), of.GetName(), err)
+	}
+	var is autoscalingv1.Scale
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(scale.Object, &is); err != nil {
+		return 0, false, fmt.Errorf("read scale of %s %s: %w", of.GetKind(), of.GetName(), err)
+	}
+	return is.Spec.Replicas, true, nil
+}
