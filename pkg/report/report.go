@@ -43,7 +43,7 @@ func (w Writer) Write(ctx context.Context, o client.Object, old, is any, events 
 	if apiequality.Semantic.DeepEqual(old, is) {
 		return false, nil
 	}
-	data, err := patch(o.GetResourceVersion(), is)
+	data, err := patch(o.GetResourceVersion(), old, is)
 	if err != nil {
 		return false, err
 	}
@@ -59,26 +59,59 @@ func (w Writer) Write(ctx context.Context, o client.Object, old, is any, events 
 	return true, nil
 }
 
-// patch contains the whole status: zero numbers that JSON omits as 0, other omitted fields as null.
-func patch(version string, status any) ([]byte, error) {
-	fields := map[string]any{}
+// patch contains the whole status: zero numbers that JSON omits as 0, other omitted fields as null, and so the keys of maps that only
+// the old status has.
+func patch(version string, old, status any) ([]byte, error) {
+	fields, maps := map[string]any{}, false
 	for field := range reflect.TypeOf(status).Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		fields[name] = nil
+		maps = maps || field.Type.Kind() == reflect.Map
 		if field.Type.Kind() == reflect.Int32 {
 			fields[name] = 0
 		}
 	}
-	raw, err := json.Marshal(status)
-	if err != nil {
-		return nil, fmt.Errorf("marshal status: %w", err)
+	if err := into(fields, status); err != nil {
+		return nil, err
 	}
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, fmt.Errorf("read status: %w", err)
+	if maps {
+		was := map[string]any{}
+		if err := into(was, old); err != nil {
+			return nil, err
+		}
+		remove(was, fields)
 	}
 	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": version}, "status": fields})
 	if err != nil {
 		return nil, fmt.Errorf("marshal status: %w", err)
 	}
 	return data, nil
+}
+
+// into adds the JSON fields of a status to fields.
+func into(fields map[string]any, status any) error {
+	raw, err := json.Marshal(status)
+	if err != nil {
+		return fmt.Errorf("marshal status: %w", err)
+	}
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return fmt.Errorf("read status: %w", err)
+	}
+	return nil
+}
+
+// remove sets what is no longer in an object to null, at all depths: a merge patch leaves what it does not mention.
+func remove(was, is map[string]any) {
+	for key, value := range was {
+		now, has := is[key]
+		if !has {
+			is[key] = nil
+			continue
+		}
+		before, wasObject := value.(map[string]any)
+		after, isObject := now.(map[string]any)
+		if wasObject && isObject {
+			remove(before, after)
+		}
+	}
 }

@@ -127,7 +127,7 @@ func TestWrite(t *testing.T) {
 
 func TestPatchHasZeroValues(t *testing.T) {
 	t.Parallel()
-	data, err := patch("7", appsv1beta1.CloneSetStatus{ReadyReplicas: 2, CurrentRevision: "web-2"})
+	data, err := patch("7", appsv1beta1.CloneSetStatus{}, appsv1beta1.CloneSetStatus{ReadyReplicas: 2, CurrentRevision: "web-2"})
 	require.NoError(t, err)
 	var got map[string]any
 	require.NoError(t, json.Unmarshal(data, &got))
@@ -139,4 +139,24 @@ func TestPatchHasZeroValues(t *testing.T) {
 			"currentRevision": "web-2", "updateRevision": nil, "collisionCount": nil, "conditions": nil, "labelSelector": nil,
 		},
 	}, got))
+}
+
+// A merge patch leaves what it does not mention.
+func TestPatchRemovesKeysOfMaps(t *testing.T) {
+	t.Parallel()
+	type state = appsv1beta1.PodState
+	old := appsv1beta1.PersistentPodStateStatus{PodStates: map[string]state{
+		"db-0": {NodeName: "a", NodeTopologyLabels: map[string]string{"zone": "1", "rack": "2"}}, "db-1": {NodeName: "b"},
+	}}
+	is := appsv1beta1.PersistentPodStateStatus{ObservedGeneration: 3, PodStates: map[string]state{
+		"db-0": {NodeName: "a", NodeTopologyLabels: map[string]string{"zone": "1"}},
+	}}
+	data, err := patch("7", old, is)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"metadata":{"resourceVersion":"7"},"status":{"observedGeneration":3,"conditions":null,
+		"podStates":{"db-0":{"nodeName":"a","nodeTopologyLabels":{"zone":"1","rack":null}},"db-1":null}}}`, string(data))
+	is.PodStates = nil
+	data, err = patch("7", old, is)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"metadata":{"resourceVersion":"7"},"status":{"observedGeneration":3,"conditions":null,"podStates":null}}`, string(data))
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -173,10 +174,19 @@ func (w *World) start(ctx context.Context) error {
 	return nil
 }
 
-// resync enqueues all objects of the kind that is reconciled.
+// resync enqueues all objects of the kind that is reconciled, and the requests of those that are mapped to it, as watches do that
+// begin.
 func (p *process) resync() {
 	for _, o := range inOrder(p.cache(p.w.primary).objects()) {
 		p.add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
+	}
+	kinds := slices.SortedFunc(maps.Keys(p.w.mapped), func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
+	for _, kind := range kinds {
+		for _, o := range inOrder(p.cache(kind).objects()) {
+			for _, r := range p.w.mapped[kind](p.w, nil, o) {
+				p.add(r)
+			}
+		}
 	}
 }
 

@@ -33,6 +33,8 @@ func TestRoundTrips(t *testing.T) {
 		{"A CloneSet of v1alpha1 comes back from v1beta1 as it was.", cloneSetToHubAndBack},
 		{"A DaemonSet of v1beta1 comes back from v1alpha1 as it was.", daemonSetFromHubAndBack},
 		{"A DaemonSet of v1alpha1 comes back from v1beta1 as it was.", daemonSetToHubAndBack},
+		{"A PersistentPodState of v1beta1 comes back from v1alpha1 as it was.", persistentPodStateFromHubAndBack},
+		{"A PersistentPodState of v1alpha1 comes back from v1beta1 as it was.", persistentPodStateToHubAndBack},
 		{"A StatefulSet of v1beta1 comes back from v1alpha1 as it was.", statefulSetFromHubAndBack},
 		{"A StatefulSet of v1alpha1 comes back from v1beta1 as it was.", statefulSetToHubAndBack},
 		{"A UnitedDeployment of v1beta1 comes back from v1alpha1 as it was.", unitedDeploymentFromHubAndBack},
@@ -46,14 +48,16 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-func FuzzCloneSetFromHubAndBack(f *testing.F)         { fuzz(f, cloneSetFromHubAndBack) }
-func FuzzCloneSetToHubAndBack(f *testing.F)           { fuzz(f, cloneSetToHubAndBack) }
-func FuzzDaemonSetFromHubAndBack(f *testing.F)        { fuzz(f, daemonSetFromHubAndBack) }
-func FuzzDaemonSetToHubAndBack(f *testing.F)          { fuzz(f, daemonSetToHubAndBack) }
-func FuzzStatefulSetFromHubAndBack(f *testing.F)      { fuzz(f, statefulSetFromHubAndBack) }
-func FuzzStatefulSetToHubAndBack(f *testing.F)        { fuzz(f, statefulSetToHubAndBack) }
-func FuzzUnitedDeploymentFromHubAndBack(f *testing.F) { fuzz(f, unitedDeploymentFromHubAndBack) }
-func FuzzUnitedDeploymentToHubAndBack(f *testing.F)   { fuzz(f, unitedDeploymentToHubAndBack) }
+func FuzzCloneSetFromHubAndBack(f *testing.F)           { fuzz(f, cloneSetFromHubAndBack) }
+func FuzzCloneSetToHubAndBack(f *testing.F)             { fuzz(f, cloneSetToHubAndBack) }
+func FuzzDaemonSetFromHubAndBack(f *testing.F)          { fuzz(f, daemonSetFromHubAndBack) }
+func FuzzDaemonSetToHubAndBack(f *testing.F)            { fuzz(f, daemonSetToHubAndBack) }
+func FuzzPersistentPodStateFromHubAndBack(f *testing.F) { fuzz(f, persistentPodStateFromHubAndBack) }
+func FuzzPersistentPodStateToHubAndBack(f *testing.F)   { fuzz(f, persistentPodStateToHubAndBack) }
+func FuzzStatefulSetFromHubAndBack(f *testing.F)        { fuzz(f, statefulSetFromHubAndBack) }
+func FuzzStatefulSetToHubAndBack(f *testing.F)          { fuzz(f, statefulSetToHubAndBack) }
+func FuzzUnitedDeploymentFromHubAndBack(f *testing.F)   { fuzz(f, unitedDeploymentFromHubAndBack) }
+func FuzzUnitedDeploymentToHubAndBack(f *testing.F)     { fuzz(f, unitedDeploymentToHubAndBack) }
 
 // fuzz starts from inputs that are long enough for whole objects; a draw that runs out of input tests nothing.
 func fuzz(f *testing.F, law func(*rapid.T)) {
@@ -128,6 +132,69 @@ func daemonSetToHubAndBack(t *rapid.T) {
 		Lifecycle:            drawPtr(t, rapid.Custom(drawLifecycle), "lifecycle"),
 	}}
 	toHubAndBack(t, in, DaemonSetFromHub, DaemonSetToHub)
+}
+
+func persistentPodStateFromHubAndBack(t *rapid.T) {
+	in := &appsv1beta1.PersistentPodState{ObjectMeta: drawMeta(t), Status: drawPodStates(t), Spec: appsv1beta1.PersistentPodStateSpec{
+		TargetRef:                         drawTarget(t),
+		PersistentPodAnnotations:          drawRecorded(t),
+		PersistentPodStateRetentionPolicy: appsv1beta1.PersistentPodStateRetentionPolicy(word().Draw(t, "retention")),
+		RequiredPersistentTopology: drawPtr(t, rapid.Custom(func(t *rapid.T) appsv1beta1.NodeTopologyTerm {
+			return appsv1beta1.NodeTopologyTerm{Keys: drawWords(t)}
+		}), "required"),
+		PreferredPersistentTopology: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) appsv1beta1.PreferredTopologyTerm {
+			return appsv1beta1.PreferredTopologyTerm{
+				Weight: rapid.Int32().Draw(t, "weight"), Preference: appsv1beta1.NodeTopologyTerm{Keys: drawWords(t)},
+			}
+		}), 0, 2).Draw(t, "preferred"),
+	}}
+	fromHubAndBack(t, in, PersistentPodStateFromHub, PersistentPodStateToHub)
+}
+
+func persistentPodStateToHubAndBack(t *rapid.T) {
+	in := &PersistentPodState{ObjectMeta: drawMeta(t), Status: drawPodStates(t), Spec: PersistentPodStateSpec{
+		TargetRef:                         drawTarget(t),
+		PersistentPodAnnotations:          drawRecorded(t),
+		PersistentPodStateRetentionPolicy: appsv1beta1.PersistentPodStateRetentionPolicy(word().Draw(t, "retention")),
+		RequiredPersistentTopology: drawPtr(t, rapid.Custom(func(t *rapid.T) NodeTopologyTerm {
+			return NodeTopologyTerm{NodeTopologyKeys: drawWords(t)}
+		}), "required"),
+		PreferredPersistentTopology: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) PreferredTopologyTerm {
+			return PreferredTopologyTerm{
+				Weight: rapid.Int32().Draw(t, "weight"), Preference: NodeTopologyTerm{NodeTopologyKeys: drawWords(t)},
+			}
+		}), 0, 2).Draw(t, "preferred"),
+	}}
+	toHubAndBack(t, in, PersistentPodStateFromHub, PersistentPodStateToHub)
+}
+
+func drawWords(t *rapid.T) []string { return rapid.SliceOfN(word(), 0, 2).Draw(t, "keys") }
+
+func drawTarget(t *rapid.T) appsv1beta1.PersistentPodStateTarget {
+	return appsv1beta1.PersistentPodStateTarget{
+		APIVersion: word().Draw(t, "version"), Kind: word().Draw(t, "kind"), Name: word().Draw(t, "name"),
+	}
+}
+
+func drawRecorded(t *rapid.T) []appsv1beta1.PersistentPodAnnotation {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) appsv1beta1.PersistentPodAnnotation {
+		return appsv1beta1.PersistentPodAnnotation{Key: word().Draw(t, "annotation"), Reapply: rapid.Bool().Draw(t, "reapply")}
+	}), 0, 2).Draw(t, "annotations")
+}
+
+func drawPodStates(t *rapid.T) appsv1beta1.PersistentPodStateStatus {
+	state := rapid.Custom(func(t *rapid.T) appsv1beta1.PodState {
+		return appsv1beta1.PodState{
+			NodeName:           word().Draw(t, "node"),
+			NodeTopologyLabels: rapid.MapOfN(word(), word(), 0, 2).Draw(t, "labels"),
+			Annotations:        rapid.MapOfN(word(), word(), 0, 2).Draw(t, "values"),
+		}
+	})
+	return appsv1beta1.PersistentPodStateStatus{
+		ObservedGeneration: rapid.Int64().Draw(t, "generation"),
+		PodStates:          rapid.MapOfN(word(), state, 0, 2).Draw(t, "states"),
+		Conditions:         []metav1.Condition{{Type: appsv1beta1.PersistentPodStateActive, Reason: word().Draw(t, "reason")}},
+	}
 }
 
 func statefulSetFromHubAndBack(t *rapid.T) {

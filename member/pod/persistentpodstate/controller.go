@@ -141,7 +141,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			}
 		}
 	}
-	if o.pps == nil || a.removed {
+	if o.pps == nil || p.generation.remove {
 		return ctrl.Result{}, a.err
 	}
 	s, events := status(o, p, now)
