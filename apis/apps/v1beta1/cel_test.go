@@ -60,7 +60,9 @@ func TestRules(t *testing.T) {
 	t.Parallel()
 	api := start(t)
 	covered := map[string]bool{}
-	for _, tt := range slices.Concat(cloneSetCases(), daemonSetCases(), statefulSetCases(), unitedDeploymentCases()) {
+	for _, tt := range slices.Concat(
+		cloneSetCases(), daemonSetCases(), persistentPodStateCases(), statefulSetCases(), unitedDeploymentCases(),
+	) {
 		covered[tt.want] = true
 		for _, version := range []string{"v1beta1", "v1alpha1"} {
 			if tt.only != "" && tt.only != version {
@@ -380,7 +382,7 @@ func patched(t *testing.T, obj *unstructured.Unstructured, patch string) *unstru
 
 // kinds are the plural names of all kinds.
 func kinds() []string {
-	return []string{"clonesets", "daemonsets", "statefulsets", "uniteddeployments"}
+	return []string{"clonesets", "daemonsets", "persistentpodstates", "statefulsets", "uniteddeployments"}
 }
 
 // messages returns the messages of the CEL rules of all kinds in v1beta1.

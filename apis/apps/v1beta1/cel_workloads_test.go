@@ -305,3 +305,41 @@ func TestExamplesOfWorkloads(t *testing.T) {
 	}
 	require.Greater(t, refused, 20)
 }
+
+const persistentPodState = `
+apiVersion: apps.kruise.io/v1beta1
+kind: PersistentPodState
+metadata: {name: db}
+spec:
+  targetRef: {apiVersion: apps/v1, kind: StatefulSet, name: db}
+  preferredPersistentTopology: []
+`
+
+func persistentPodStateCases() []celCase {
+	preferred := func(weight, more string) string {
+		// The versions have different names for the keys, of which there may be none.
+		return `{spec: {preferredPersistentTopology: [{weight: ` + weight + `, preference: {keys: [], nodeTopologyKeys: []}}]` + more + `}}`
+	}
+	return []celCase{
+		{name: "Preferred labels of nodes are accepted.", base: persistentPodState, change: preferred("1", "")},
+		{
+			name: "A PersistentPodState without labels of nodes is refused.", base: persistentPodState,
+			want: "requiredPersistentTopology or preferredPersistentTopology is needed, or no pod is brought back: give the node labels of one of them",
+		},
+		{
+			name: "The target of a PersistentPodState can't be changed.",
+			base: persistentPodState, change: preferred("1", ""), then: `{spec: {targetRef: {name: other}}}`,
+			want: "targetRef can't be changed: the places belong to its pods. Make another PersistentPodState",
+		},
+		{
+			name: "A negative weight is refused.",
+			base: persistentPodState, change: preferred("-1", ""), only: "v1beta1",
+			want: "should be greater than or equal to 0",
+		},
+		{
+			name: "A retention policy that is not known is refused.",
+			base: persistentPodState, change: preferred("1", ", persistentPodStateRetentionPolicy: Never"),
+			want: `supported values: "WhenScaled", "WhenDeleted"`,
+		},
+	}
+}

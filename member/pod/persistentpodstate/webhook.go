@@ -87,7 +87,7 @@ func (w *Webhook) validateTarget(ctx context.Context, pps *appsv1beta1.Persisten
 	for _, other := range all {
 		if other.Name != pps.Name {
 			return field.ErrorList{field.Invalid(path, ref.String(), fmt.Sprintf(
-				"it is the target of %s already, and one workload has one: delete that one, or change it", other.Name))}, nil
+				"it is the target of %s already, and one workload has one: delete that one, or change its spec", other.Name))}, nil
 		}
 	}
 	return nil, nil
