@@ -12,7 +12,9 @@ import (
 	"k8s.io/component-base/featuregate"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
 func TestWhatFollowsFromAListOfKinds(t *testing.T) {
@@ -58,4 +60,27 @@ func TestWhatFollowsFromAListOfKinds(t *testing.T) {
 	require.NoError(t, kinds.Setup(t.Context(), nil, Options{WebhooksOnly: true}))
 	require.Equal(t, []string{"sloop's webhooks"}, order, "no controller")
 	require.Equal(t, 7, Options{Workers: map[string]int{"sloop": 7}}.Pods("sloop").Workers)
+}
+
+func TestStepsOfAllKinds(t *testing.T) {
+	t.Parallel()
+	step := func(feature string, order podstep.Order, gate featuregate.Feature) func(Options) []podstep.Step {
+		return func(Options) []podstep.Step { return []podstep.Step{{Feature: feature, Order: order, Gate: gate}} }
+	}
+	kinds := Kinds{{Name: "sloop", Pods: step("Late", 9, "")}, {Name: "ketch"}, {Name: "brig", Pods: step("Early", 1, feature.TemplateNoDefaults)}}
+	require.Equal(t, []string{"Late", "Early"}, kinds.Features())
+	for values, want := range map[string][]string{
+		"": {"Late"}, "TemplateNoDefaults=true": {"Early", "Late"}, "TemplateNoDefaults=true,PodWebhook=false": nil,
+	} {
+		gates, err := feature.New(feature.PodWebhook, feature.TemplateNoDefaults)
+		require.NoError(t, err)
+		if values != "" {
+			require.NoError(t, gates.Set(values))
+		}
+		var got []string
+		for _, s := range kinds.Steps(Options{Gates: gates}) {
+			got = append(got, s.Feature)
+		}
+		require.Equal(t, want, got, values)
+	}
 }

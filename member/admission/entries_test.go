@@ -1,0 +1,310 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/flotilla-io/flotilla/pkg/podstep"
+)
+
+// configured is the configuration as the chart and the certificate's keeper leave it.
+func configured(bundle string) *admissionv1.MutatingWebhookConfiguration {
+	return &admissionv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "flotilla-member"},
+		Webhooks: []admissionv1.MutatingWebhook{{
+			Name: "mcloneset.kb.io", TimeoutSeconds: new(int32(7)),
+			ClientConfig: admissionv1.WebhookClientConfig{CABundle: []byte(bundle), Service: &admissionv1.ServiceReference{
+				Namespace: "flotilla-system", Name: "flotilla-member", Path: new("/mutate-apps-kruise-io-cloneset"), Port: new(int32(443)),
+			}},
+		}},
+	}
+}
+
+// object is one that asks for changes; ConfigMaps and Secrets stand for two kinds.
+func object(namespace, name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+func optional(namespace, name string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+// world is a cluster with Entries, and the writes that they made.
+type world struct {
+	client.WithWatch
+	entries *Entries
+	writes  int
+	answer  func() error
+	hidden  bool
+}
+
+func newWorld(objects ...client.Object) *world {
+	w := &world{}
+	inner := fake.NewClientBuilder().WithObjects(objects...).Build()
+	w.WithWatch = interceptor.NewClient(inner, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			w.writes++
+			if w.answer != nil {
+				if err := w.answer(); err != nil {
+					return err
+				}
+			}
+			return c.Patch(ctx, o, p, opts...)
+		},
+	})
+	cache := interceptor.NewClient(w.WithWatch, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+			if w.hidden {
+				return nil
+			}
+			return c.List(ctx, l, opts...)
+		},
+	})
+	ignored := step("Optional", nil)
+	ignored.Object, ignored.List = &corev1.Secret{}, &corev1.SecretList{}
+	w.entries = &Entries{
+		Client: cache, Live: w.WithWatch, Configuration: "flotilla-member", Steps: []podstep.Step{step("Needed", nil), ignored},
+		Exempt: []string{"kube-system", "flotilla-system"}, Ignore: []string{"Optional"},
+	}
+	return w
+}
+
+func (w *world) reconcile(t *testing.T) error {
+	t.Helper()
+	_, err := w.entries.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "flotilla-member"}})
+	return err
+}
+
+func (w *world) config(t *testing.T) *admissionv1.MutatingWebhookConfiguration {
+	t.Helper()
+	c := &admissionv1.MutatingWebhookConfiguration{}
+	require.NoError(t, w.Get(t.Context(), client.ObjectKey{Name: "flotilla-member"}, c))
+	return c
+}
+
+// open are the namespaces of the entries, by the entry's name.
+func (w *world) open(t *testing.T) map[string][]string {
+	t.Helper()
+	out := map[string][]string{}
+	for _, h := range w.config(t).Webhooks[1:] {
+		out[h.Name] = h.NamespaceSelector.MatchExpressions[0].Values
+	}
+	return out
+}
+
+func (w *world) sent(namespace string) bool {
+	ok, _ := w.entries.Sent(namespace)
+	return ok
+}
+
+func TestEntriesFollowTheObjects(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name    string
+		objects []client.Object
+		want    map[string][]string
+	}{
+		{name: "without an object there is no entry", want: map[string][]string{}},
+		{name: "a namespace with an object is sent", objects: []client.Object{object("shop", "a"), object("shop", "b"), object("bank", "a")}, want: map[string][]string{EntryFail: {"bank", "shop"}}},
+		{name: "one whose object may be left out has the other entry", objects: []client.Object{optional("shop", "a")}, want: map[string][]string{EntryIgnore: {"shop"}}},
+		{
+			name:    "with both, the one that must not be left out decides, and no pod is sent twice",
+			objects: []client.Object{optional("shop", "a"), object("shop", "a"), optional("bank", "a")},
+			want:    map[string][]string{EntryFail: {"shop"}, EntryIgnore: {"bank"}},
+		},
+		{name: "exempt namespaces never are", objects: []client.Object{object("kube-system", "a"), object("flotilla-system", "a")}, want: map[string][]string{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(append(tc.objects, configured("CA"))...)
+			require.NoError(t, w.reconcile(t))
+			require.Equal(t, tc.want, w.open(t))
+			for _, namespace := range []string{"shop", "bank", "kube-system"} {
+				open := false
+				for _, of := range tc.want {
+					for _, n := range of {
+						open = open || n == namespace
+					}
+				}
+				require.Equal(t, open, w.sent(namespace), namespace)
+			}
+			require.Empty(t, cmp.Diff(configured("CA").Webhooks[0], w.config(t).Webhooks[0]), "entries of the chart stay")
+			written := w.writes
+			require.LessOrEqual(t, written, 1)
+			require.NoError(t, w.reconcile(t))
+			require.Equal(t, written, w.writes, "the same is not written again")
+		})
+	}
+}
+
+func TestAnEntryCallsWhoTheOthersCall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(object("shop", "a"), configured("CA"))
+	require.NoError(t, w.reconcile(t))
+	e := w.config(t).Webhooks[1]
+	require.Equal(t, "/mutate-pod", *e.ClientConfig.Service.Path)
+	require.Equal(t, "flotilla-member", e.ClientConfig.Service.Name)
+	require.Equal(t, int32(443), *e.ClientConfig.Service.Port)
+	require.Equal(t, "CA", string(e.ClientConfig.CABundle), "it is called with a certificate from the start")
+	require.Equal(t, int32(7), *e.TimeoutSeconds)
+	require.Equal(t, admissionv1.Fail, *e.FailurePolicy)
+	require.Equal(t, []admissionv1.OperationType{admissionv1.Create}, e.Rules[0].Operations)
+	require.Equal(t, []string{"pods"}, e.Rules[0].Resources)
+	require.Equal(t, "/mutate-apps-kruise-io-cloneset", *w.config(t).Webhooks[0].ClientConfig.Service.Path)
+	outside := admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:9443/mutate-apps-kruise-io-cloneset"), CABundle: []byte("CA")}
+	require.Equal(t, "https://127.0.0.1:9443/mutate-pod", *address(outside).URL)
+}
+
+func TestWithoutACABundleNothingIsOpened(t *testing.T) {
+	t.Parallel()
+	w := newWorld(object("shop", "a"), configured(""))
+	require.NoError(t, w.reconcile(t))
+	require.Empty(t, w.open(t))
+	require.False(t, w.sent("shop"))
+}
+
+func TestANamespaceIsClosedOnlyIfTheApiserverConfirmsIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(object("shop", "a"), configured("CA"))
+	require.NoError(t, w.reconcile(t))
+	w.hidden = true // The cache of a new leader may be behind.
+	require.NoError(t, w.reconcile(t))
+	require.True(t, w.sent("shop"))
+	require.Equal(t, 1, w.writes)
+	require.NoError(t, w.Delete(t.Context(), object("shop", "a")))
+	require.NoError(t, w.reconcile(t))
+	require.False(t, w.sent("shop"))
+	require.Len(t, w.config(t).Webhooks, 1, "no pod is sent any more")
+}
+
+func TestWhatRemovesAnEntryIsRepaired(t *testing.T) {
+	t.Parallel()
+	w := newWorld(object("shop", "a"), configured("CA"))
+	require.NoError(t, w.reconcile(t))
+	c := w.config(t)
+	c.Webhooks = c.Webhooks[:1] // As helm upgrade --force does.
+	require.NoError(t, w.Update(t.Context(), c))
+	require.NoError(t, w.reconcile(t))
+	require.Equal(t, map[string][]string{EntryFail: {"shop"}}, w.open(t))
+}
+
+// A second replica that becomes the leader finds the entries as the first one left them, and a crash before or after a write is made
+// good.
+func TestANewLeaderGoesOnWhereTheFormerOneEnded(t *testing.T) {
+	t.Parallel()
+	for _, crashed := range []string{"before its write", "after its write"} {
+		t.Run(crashed, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(object("shop", "a"), configured("CA"))
+			if crashed == "after its write" {
+				require.NoError(t, w.reconcile(t))
+			}
+			next := &Entries{
+				Client: w.entries.Client, Live: w.entries.Live, Configuration: w.entries.Configuration, Steps: w.entries.Steps,
+				Exempt: w.entries.Exempt, Ignore: w.entries.Ignore,
+			}
+			w.entries = next
+			require.False(t, w.sent("shop"), "it does not know yet")
+			changes := next.Changes()
+			require.NoError(t, w.reconcile(t))
+			require.True(t, w.sent("shop"))
+			require.Equal(t, 1, w.writes)
+			require.Len(t, changes, 1, "who asked too early is told")
+		})
+	}
+}
+
+func TestAWriteThatFailsOpensNothing(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	conflict := apierrors.NewConflict(schema.GroupResource{}, "flotilla-member", boom)
+	for name, tc := range map[string]struct{ answer, want error }{
+		"an error is retried":                           {boom, boom},
+		"a conflict waits for the other writer's event": {conflict, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(object("shop", "a"), configured("CA"))
+			require.NoError(t, w.reconcile(t))
+			require.NoError(t, w.Create(t.Context(), object("bank", "a")))
+			w.answer = func() error { return tc.answer }
+			require.ErrorIs(t, w.reconcile(t), tc.want)
+			require.True(t, w.sent("shop"), "it is open before and after")
+			require.False(t, w.sent("bank"))
+			w.answer = nil
+			require.NoError(t, w.reconcile(t))
+			require.True(t, w.sent("bank"))
+		})
+	}
+}
+
+func TestWithoutTheConfigurationNothingIsSent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(object("shop", "a"))
+	require.NoError(t, w.reconcile(t))
+	require.False(t, w.sent("shop"))
+}
+
+func TestWithTheGateOffEntriesAreRemoved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(object("shop", "a"), configured("CA"))
+	require.NoError(t, w.reconcile(t))
+	w.entries.Steps = nil
+	require.NoError(t, w.reconcile(t))
+	require.Empty(t, w.open(t))
+	_, why := w.entries.Sent("shop")
+	require.Contains(t, why, "set feature gate PodWebhook")
+	_, why = w.entries.Sent("kube-system")
+	require.Contains(t, why, "namespace kube-system is exempt")
+}
+
+// A namespace that is about to be closed is closed when somebody who asks meanwhile gets the answer.
+func TestWhoAsksWhileEntriesChangeGetsWhatComesOfIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(object("shop", "a"), configured("CA"))
+	require.NoError(t, w.reconcile(t))
+	require.NoError(t, w.Delete(t.Context(), object("shop", "a")))
+	var asked sync.WaitGroup
+	var open bool
+	w.answer = func() error {
+		started := make(chan struct{})
+		asked.Go(func() {
+			close(started)
+			open = w.sent("shop")
+		})
+		<-started
+		return nil
+	}
+	require.NoError(t, w.reconcile(t))
+	asked.Wait()
+	require.False(t, open)
+}
+
+func TestSeveralChangesAreOneEvent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(configured("CA"))
+	a, b := w.entries.Changes(), w.entries.Changes()
+	for _, namespace := range []string{"a", "b", "c"} {
+		require.NoError(t, w.Create(t.Context(), object(namespace, "x")))
+		require.NoError(t, w.reconcile(t))
+	}
+	require.Len(t, a, 1)
+	require.Len(t, b, 1)
+	<-a
+	require.NoError(t, w.reconcile(t))
+	require.Empty(t, a, "nothing has changed")
+}

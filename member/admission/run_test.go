@@ -1,0 +1,208 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/flotilla-io/flotilla/pkg/podstep"
+)
+
+// facts is a podstep.Facts of a function.
+type facts func(*corev1.Pod) string
+
+func (c facts) Change(p *corev1.Pod) string { return c(p) }
+
+// step returns a step whose facts are f.
+func step(feature string, f podstep.Facts) podstep.Step {
+	return podstep.Step{
+		Feature: feature, Object: &corev1.ConfigMap{}, List: &corev1.ConfigMapList{},
+		Observe: func(context.Context, client.Reader, *corev1.Pod) (podstep.Facts, error) { return f, nil },
+	}
+}
+
+// labels returns a step that sets a label.
+func labels(feature, key, value string) podstep.Step {
+	return step(feature, facts(func(p *corev1.Pod) string {
+		if p.Labels == nil {
+			p.Labels = map[string]string{}
+		}
+		p.Labels[key] = value
+		return "set " + key
+	}))
+}
+
+// fails returns a step whose facts can't be read.
+func fails(feature string) podstep.Step {
+	s := step(feature, nil)
+	s.Observe = func(context.Context, client.Reader, *corev1.Pod) (podstep.Facts, error) {
+		return nil, errors.New("no index")
+	}
+	return s
+}
+
+// panics returns steps that panic when they observe, and when they change.
+func panics(feature string) podstep.Step {
+	return step(feature, facts(func(p *corev1.Pod) string {
+		p.Labels["half"] = "done"
+		panic("out of range")
+	}))
+}
+
+func panicsEarly(feature string) podstep.Step {
+	s := step(feature, nil)
+	s.Observe = func(context.Context, client.Reader, *corev1.Pod) (podstep.Facts, error) { panic("nil map") }
+	return s
+}
+
+func pod() *corev1.Pod {
+	return &corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Name: "web-0", Namespace: "shop", Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app:1"}}},
+	}
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name  string
+		steps []podstep.Step
+		want  map[string]string
+		out   []Outcome
+	}{
+		{name: "without steps a pod stays as it is", want: map[string]string{"app": "web"}, out: []Outcome{}},
+		{
+			name: "a later step sees what an earlier one has set", want: map[string]string{"app": "web", "a": "2"},
+			steps: []podstep.Step{labels("One", "a", "1"), labels("Two", "a", "2")},
+			out:   []Outcome{{Feature: "One", Changed: true, Why: "set a"}, {Feature: "Two", Changed: true, Why: "set a"}},
+		},
+		{
+			name: "a step that does not concern the pod says why", want: map[string]string{"app": "web"},
+			steps: []podstep.Step{step("One", podstep.Nothing("no controller"))}, out: []Outcome{{Feature: "One", Why: "no controller"}},
+		},
+		{
+			name: "what is set already is no change", want: map[string]string{"app": "web"},
+			steps: []podstep.Step{labels("One", "app", "web")}, out: []Outcome{{Feature: "One", Why: "set app"}},
+		},
+		{
+			name: "a step that fails or panics has changed nothing, and the others run", want: map[string]string{"app": "web", "z": "1"},
+			steps: []podstep.Step{fails("One"), panicsEarly("Two"), panics("Three"), labels("Four", "z", "1")},
+			out: []Outcome{
+				{Feature: "One", Err: errors.New("no index")}, {Feature: "Two", Err: errors.New("panic: nil map")},
+				{Feature: "Three", Err: errors.New("panic: out of range")}, {Feature: "Four", Changed: true, Why: "set z"},
+			},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			given := pod()
+			got, out := Run(t.Context(), nil, tc.steps, given)
+			require.Equal(t, tc.want, got.Labels)
+			require.Empty(t, cmp.Diff(pod(), given), "the pod that was given is not changed")
+			require.Len(t, out, len(tc.out))
+			for i := range out {
+				if tc.out[i].Err != nil {
+					require.EqualError(t, out[i].Err, tc.out[i].Err.Error())
+					out[i].Err, tc.out[i].Err = nil, nil
+				}
+			}
+			require.Equal(t, tc.out, out)
+		})
+	}
+}
+
+// asked returns the request to create what raw is.
+func asked(raw []byte) admission.Request {
+	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		UID: "u", Operation: admissionv1.Create, Namespace: "shop", Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
+		Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Object: runtime.RawExtension{Raw: raw},
+	}}
+}
+
+func webhook(ignore []string, steps ...podstep.Step) *Webhook {
+	return &Webhook{
+		Steps: steps, Ignore: ignore, Decoder: admission.NewDecoder(clientgoscheme.Scheme),
+		Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)),
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	raw, err := json.Marshal(pod())
+	require.NoError(t, err)
+	other := asked(raw)
+	other.Operation = admissionv1.Update
+	sub := asked(raw)
+	sub.SubResource = "status"
+	for _, tc := range []struct {
+		name    string
+		webhook *Webhook
+		req     admission.Request
+		allowed bool
+		code    int32
+		says    string
+		patches int
+	}{
+		{name: "a pod that no step concerns is allowed without a patch", webhook: webhook(nil, step("One", podstep.Nothing("no"))), req: asked(raw), allowed: true, code: 200},
+		{name: "a pod that is changed gets a patch", webhook: webhook(nil, labels("One", "a", "b")), req: asked(raw), allowed: true, code: 200, patches: 1},
+		{name: "a step that fails refuses the pod", webhook: webhook(nil, fails("One")), req: asked(raw), code: 500, says: "One: no index"},
+		{name: "so does one that panics", webhook: webhook(nil, labels("Zero", "a", "b"), panics("One")), req: asked(raw), code: 500, says: "One: panic: out of range"},
+		{
+			name: "one without which pods may be created is left out", webhook: webhook([]string{"One", "Two"}, fails("One"), panics("Two"), labels("Three", "a", "b")),
+			req: asked(raw), allowed: true, code: 200, patches: 1,
+		},
+		{name: "what is no pod is a bad request", webhook: webhook(nil, fails("One")), req: asked([]byte(`{"kind":"Pod","apiVersion":"v1","spec":7}`)), code: 400, says: "read the pod"},
+		{name: "nothing is an empty request", webhook: webhook(nil, fails("One")), req: asked(nil), code: 400, says: "read the pod"},
+		{name: "an update is allowed as it is", webhook: webhook(nil, fails("One")), req: other, allowed: true, code: 200},
+		{name: "a subresource too", webhook: webhook(nil, fails("One")), req: sub, allowed: true, code: 200},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			resp := tc.webhook.Handle(t.Context(), tc.req)
+			require.Equal(t, tc.allowed, resp.Allowed)
+			require.Equal(t, tc.code, resp.Result.Code)
+			require.Contains(t, resp.Result.Message, tc.says)
+			require.Len(t, resp.Patches, tc.patches)
+		})
+	}
+}
+
+// The patch is against the pod as it came: what other webhooks, or a newer apiserver, have written and our types don't know stays, and
+// so does how an empty field is written.
+func TestAPatchChangesOnlyWhatStepsChanged(t *testing.T) {
+	t.Parallel()
+	const raw = `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"web-","creationTimestamp":null,"labels":{"app":"web"}},
+		"spec":{"later":{"x":1},"containers":[{"name":"app","image":"app:1","new":true,"resources":{}}],"tolerations":[]}}`
+	selects := step("One", facts(func(p *corev1.Pod) string {
+		require.Equal(t, "shop", p.Namespace, "it is that of the request, as the pod lacks it")
+		p.Spec.NodeSelector = map[string]string{"zone": "a"}
+		p.Annotations = map[string]string{"by/whom": "One"}
+		return ""
+	}))
+	resp := webhook(nil, selects).Handle(t.Context(), asked([]byte(raw)))
+	require.True(t, resp.Allowed)
+	require.NoError(t, resp.Complete(asked([]byte(raw))))
+	patch, err := jsonpatch.DecodePatch(resp.Patch)
+	require.NoError(t, err)
+	got, err := patch.Apply([]byte(raw))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"web-","creationTimestamp":null,"labels":{"app":"web"},
+		"annotations":{"by/whom":"One"}},
+		"spec":{"later":{"x":1},"containers":[{"name":"app","image":"app:1","new":true,"resources":{}}],"tolerations":[],
+		"nodeSelector":{"zone":"a"}}}`, string(got))
+}
