@@ -60,6 +60,8 @@ var renders = []struct {
 		"--set=daemon.socketFile=crio/crio.sock", "--set=daemon.socketLocation=/run", "--set=daemon.enablePprof=true", "--set=daemon.seLinuxOptions.type=spc_t",
 		"--set=daemon.extraEnvs[0].name=TZ", "--set=daemon.extraEnvs[0].value=UTC", "--set=daemon.affinity=null", "--set=daemon.maxUnavailable=3",
 		"--set=serviceAccount.annotations.team=fleet", "--set=webhookConfiguration.failurePolicy=Ignore", "--set=manager.webhooksOnly=true",
+		"--set=podWebhook.exemptNamespaces={kube-system,infra}", "--set=podWebhook.failurePolicy.persistentPodState=Ignore",
+		"--set=customWorkloads[0].apiGroups={game.kruise.io}", "--set=customWorkloads[0].resources={gameserversets}",
 	}},
 }
 
@@ -169,13 +171,13 @@ func TestIntegrationCRDs(t *testing.T) {
 			"memberclusters.fleet.kruise.io": false, "memberworks.fleet.kruise.io": false, "workcontents.fleet.kruise.io": false,
 		}},
 		{"member", "member", nil, map[string]bool{
-			"clonesets.apps.kruise.io": true, "daemonsets.apps.kruise.io": true,
+			"clonesets.apps.kruise.io": true, "daemonsets.apps.kruise.io": true, "persistentpodstates.apps.kruise.io": true,
 			"statefulsets.apps.kruise.io": true, "uniteddeployments.apps.kruise.io": true,
 			"memberships.fleet.kruise.io": false, "appliedworks.fleet.kruise.io": false,
 		}},
 		{"CRDs may be managed elsewhere", "member", []string{"--set=crds.managed=false"}, map[string]bool{}},
 		{"a manager outside converts by URL", "member", []string{"--set=manager.url=https://127.0.0.1:9443"}, map[string]bool{
-			"clonesets.apps.kruise.io": true, "daemonsets.apps.kruise.io": true,
+			"clonesets.apps.kruise.io": true, "daemonsets.apps.kruise.io": true, "persistentpodstates.apps.kruise.io": true,
 			"statefulsets.apps.kruise.io": true, "uniteddeployments.apps.kruise.io": true,
 			"memberships.fleet.kruise.io": false, "appliedworks.fleet.kruise.io": false,
 		}},

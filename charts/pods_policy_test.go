@@ -1,0 +1,110 @@
+//go:build integration
+
+package charts_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// TestIntegrationManagersAddEntriesForPodsOnly checks what a manager may add to its configuration: entries for the creation of pods, in
+// named namespaces that are not exempt.
+func TestIntegrationManagersAddEntriesForPodsOnly(t *testing.T) {
+	t.Parallel()
+	as := policed(t, "member")
+	admin, manager := as("admin"), as("system:serviceaccount:"+namespace+":flotilla-member")
+	rendered := decode[admissionv1.MutatingWebhookConfiguration](t, render(t, "member"), "MutatingWebhookConfiguration")
+	require.Len(t, rendered, 1)
+	config := &rendered[0]
+	for i := range config.Webhooks { // Nobody answers here.
+		config.Webhooks[i].FailurePolicy = new(admissionv1.Ignore)
+	}
+	require.NoError(t, admin.Create(t.Context(), config))
+	entry := func(change ...func(*admissionv1.MutatingWebhook)) admissionv1.MutatingWebhook {
+		e := admissionv1.MutatingWebhook{
+			Name: "mpod.kb.io", FailurePolicy: new(admissionv1.Fail), SideEffects: new(admissionv1.SideEffectClassNone),
+			AdmissionReviewVersions: []string{"v1"}, MatchPolicy: new(admissionv1.Equivalent), TimeoutSeconds: new(int32(10)),
+			ReinvocationPolicy: new(admissionv1.NeverReinvocationPolicy), ObjectSelector: &metav1.LabelSelector{},
+			ClientConfig: admissionv1.WebhookClientConfig{CABundle: bundle, Service: &admissionv1.ServiceReference{
+				Namespace: namespace, Name: "flotilla-member", Path: new("/mutate-pod"), Port: new(int32(443)),
+			}},
+			Rules: []admissionv1.RuleWithOperations{{
+				Operations: []admissionv1.OperationType{admissionv1.Create},
+				Rule: admissionv1.Rule{
+					APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: new(admissionv1.NamespacedScope),
+				},
+			}},
+			NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpIn, Values: []string{"shop", "bank"}},
+			}},
+		}
+		for _, c := range change {
+			c(&e)
+		}
+		return e
+	}
+	with := func(c client.Client, entries ...admissionv1.MutatingWebhook) error {
+		next := config.DeepCopy()
+		next.Webhooks = append(next.Webhooks, entries...)
+		return c.Patch(t.Context(), next, client.MergeFrom(config), client.DryRunAll)
+	}
+	names := func(values ...string) func(*admissionv1.MutatingWebhook) {
+		return func(w *admissionv1.MutatingWebhook) { w.NamespaceSelector.MatchExpressions[0].Values = values }
+	}
+	ignoring := func(w *admissionv1.MutatingWebhook) {
+		w.Name, w.FailurePolicy = "mpod-ignore.kb.io", new(admissionv1.Ignore)
+	}
+	another := entry(func(w *admissionv1.MutatingWebhook) { w.Name = "another.kb.io" })
+	require.Eventually(t, func() bool { return with(manager, another) != nil }, 30*time.Second, 100*time.Millisecond, "the policy takes effect")
+	for _, tc := range []struct {
+		name    string
+		entries []admissionv1.MutatingWebhook
+		want    string // expected in the refusal; empty: allowed
+	}{
+		{"an entry for pods", []admissionv1.MutatingWebhook{entry()}, ""},
+		{"both entries", []admissionv1.MutatingWebhook{entry(), entry(ignoring)}, ""},
+		{"none any more", nil, ""},
+		{"an entry of another name", []admissionv1.MutatingWebhook{another}, "only clientConfig"},
+		{"an entry for updates too", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
+			w.Rules[0].Operations = append(w.Rules[0].Operations, admissionv1.Update)
+		})}, "only when they are created"},
+		{"an entry for Secrets", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
+			w.Rules[0].Resources = []string{"secrets"}
+		})}, "only when they are created"},
+		{"an entry for two rules", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
+			w.Rules = append(w.Rules, w.Rules[0])
+		})}, "only when they are created"},
+		{"an entry for an exempt namespace", []admissionv1.MutatingWebhook{entry(names("shop", "kube-system"))}, "never for kube-system, ships"},
+		{"an entry for its own namespace", []admissionv1.MutatingWebhook{entry(names(namespace))}, "never for kube-system, ships"},
+		{"an entry for all namespaces", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
+			w.NamespaceSelector = &metav1.LabelSelector{}
+		})}, "of named namespaces only"},
+		{"an entry for all but one", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
+			w.NamespaceSelector.MatchExpressions[0].Operator = metav1.LabelSelectorOpNotIn
+		})}, "of named namespaces only"},
+		{"an entry for a label of namespaces", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
+			w.NamespaceSelector.MatchExpressions[0].Key = "team"
+		})}, "of named namespaces only"},
+		{"an entry that fails under the name of one that does not", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
+			w.Name = "mpod-ignore.kb.io"
+		})}, "does not answer"},
+		{"an entry that calls another Service", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
+			w.ClientConfig.Service.Name = "other"
+		})}, "only itself called"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			require.NoError(t, with(admin, tc.entries...), "other users are not restricted")
+			if err := with(manager, tc.entries...); tc.want != "" {
+				require.ErrorContains(t, err, tc.want)
+			} else {
+				require.NoError(t, err)
+			}
+		})
+	}
+}
