@@ -108,3 +108,47 @@ func TestIntegrationManagersAddEntriesForPodsOnly(t *testing.T) {
 		})
 	}
 }
+
+// TestIntegrationUpgradesLeaveEntriesForPods checks what the manager relies on: helm changes no entry that it has not written, and
+// removes all of them with the configuration.
+func TestIntegrationUpgradesLeaveEntriesForPods(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"--server-side=false", "--server-side=true"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			k := newKube(t)
+			require.NoError(t, admissionv1.AddToScheme(k.client.Scheme()))
+			k.helm("install", "flotilla", "member", "--namespace="+namespace, "--create-namespace", how)
+			config := &admissionv1.MutatingWebhookConfiguration{}
+			read := func() []admissionv1.MutatingWebhook {
+				require.NoError(t, k.client.Get(t.Context(), client.ObjectKey{Name: "flotilla-member"}, config))
+				return config.Webhooks
+			}
+			require.NotEmpty(t, read())
+			was := config.DeepCopy()
+			for i := range config.Webhooks { // As the manager does first.
+				config.Webhooks[i].ClientConfig.CABundle = bundle
+			}
+			added := *config.Webhooks[0].DeepCopy()
+			added.Name = "mpod.kb.io"
+			added.ClientConfig.Service.Path = new("/mutate-pod")
+			added.Rules[0].APIGroups, added.Rules[0].APIVersions, added.Rules[0].Resources = []string{""}, []string{"v1"}, []string{"pods"}
+			added.Rules[0].Operations = []admissionv1.OperationType{admissionv1.Create}
+			config.Webhooks = append(config.Webhooks, added)
+			require.NoError(t, k.client.Patch(t.Context(), config, client.MergeFrom(was)))
+			k.helm("upgrade", "flotilla", "member", "--namespace="+namespace, "--set=webhookConfiguration.timeoutSeconds=5", how)
+			after := read()
+			require.Len(t, after, len(was.Webhooks)+1)
+			for i := range after {
+				require.Equal(t, bundle, after[i].ClientConfig.CABundle, "%s can be called", after[i].Name)
+				if after[i].Name == added.Name {
+					require.Equal(t, added, after[i])
+				} else {
+					require.Equal(t, int32(5), *after[i].TimeoutSeconds, "the upgrade has reached %s", after[i].Name)
+				}
+			}
+			k.helm("uninstall", "flotilla", "--namespace="+namespace, "--no-hooks")
+			require.Error(t, k.client.Get(t.Context(), client.ObjectKey{Name: "flotilla-member"}, config))
+		})
+	}
+}
