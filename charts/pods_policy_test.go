@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestIntegrationManagersAddEntriesForPodsOnly checks what a manager may add to its configuration: entries for the creation of pods, in
+// TestIntegrationAttack08ManagersAddEntriesForPodsOnly checks what a manager may add to its configuration: entries for the creation of pods, in
 // named namespaces that are not exempt.
-func TestIntegrationManagersAddEntriesForPodsOnly(t *testing.T) {
+func TestIntegrationAttack08ManagersAddEntriesForPodsOnly(t *testing.T) {
 	t.Parallel()
 	as := policed(t, "member")
 	admin, manager := as("admin"), as("system:serviceaccount:"+namespace+":flotilla-member")

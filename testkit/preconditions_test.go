@@ -50,6 +50,8 @@ var writes = map[string]string{
 	"hub/row/store.go Withdraw: Delete":            byUID,
 	"hub/row/store.go Withdraw: Update":            byVersion,
 
+	"member/admission/entries.go Reconcile: Patch": byVersion,
+
 	"member/agent/apply.go orphan: Patch":                       byUID,
 	"member/agent/apply.go put: Apply":                          byUID + ", but for a creation: one that another client makes at the same moment is refused if the two differ",
 	"member/agent/apply.go remove: Delete":                      byUID,
@@ -67,6 +69,8 @@ var writes = map[string]string{
 	"member/agent/ledger.go put: Update":                        byVersion,
 	"member/agent/unclaimed.go decided: Update":                 byVersion,
 	"member/node/env/apply.go write: Patch":                     byUID,
+	"member/pod/persistentpodstate/apply.go apply: Delete":      byUID,
+	"member/pod/persistentpodstate/apply.go apply: Patch":       byVersion,
 	"member/workload/cloneset/apply.go truncate: Patch":         byVersion,
 	"member/workload/uniteddeployment/apply.go delete: Delete":  byUID,
 	"member/workload/uniteddeployment/apply.go writeOne: Patch": byVersion,
