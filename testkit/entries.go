@@ -7,7 +7,7 @@ func Entries(list ...any) []intstr.IntOrString {
 	var out []intstr.IntOrString
 	for _, e := range list {
 		if n, ok := e.(int); ok {
-			out = append(out, intstr.FromInt32(int32(n)))
+			out = append(out, intstr.FromInt32(int32(n))) //nolint:gosec // An ordinal in a test.
 		} else {
 			out = append(out, intstr.FromString(e.(string)))
 		}

@@ -46,9 +46,9 @@ func labels(feature, key, value string) podstep.Step {
 	}))
 }
 
-// fails returns a step whose facts can't be read.
-func fails(feature string) podstep.Step {
-	s := step(feature, nil)
+// fails returns the step One, whose facts can't be read.
+func fails() podstep.Step {
+	s := step("One", nil)
 	s.Observe = func(context.Context, client.Reader, *corev1.Pod) (podstep.Facts, error) {
 		return nil, errors.New("no index")
 	}
@@ -101,10 +101,12 @@ func TestRun(t *testing.T) {
 		},
 		{
 			name: "a step that fails or panics has changed nothing, and the others run", want: map[string]string{"app": "web", "z": "1"},
-			steps: []podstep.Step{fails("One"), panicsEarly("Two"), panics("Three"), labels("Four", "z", "1")},
+			steps: []podstep.Step{fails(), panicsEarly("Two"), panics("Three"), labels("Four", "z", "1")},
 			out: []Outcome{
-				{Feature: "One", Err: errors.New("no index")}, {Feature: "Two", Err: errors.New("panic: nil map")},
-				{Feature: "Three", Err: errors.New("panic: out of range")}, {Feature: "Four", Changed: true, Why: "set z"},
+				{Feature: "One", Err: errors.New("no index")},
+				{Feature: "Two", Err: errors.New("panic: nil map")},
+				{Feature: "Three", Err: errors.New("panic: out of range")},
+				{Feature: "Four", Changed: true, Why: "set z"},
 			},
 		},
 	} {
@@ -160,16 +162,16 @@ func TestAnswers(t *testing.T) {
 	}{
 		{name: "a pod that no step concerns is allowed without a patch", webhook: webhook(nil, step("One", podstep.Nothing("no"))), req: asked(raw), allowed: true, code: 200},
 		{name: "a pod that is changed gets a patch", webhook: webhook(nil, labels("One", "a", "b")), req: asked(raw), allowed: true, code: 200, patches: 1},
-		{name: "a step that fails refuses the pod", webhook: webhook(nil, fails("One")), req: asked(raw), code: 500, says: "One: no index"},
+		{name: "a step that fails refuses the pod", webhook: webhook(nil, fails()), req: asked(raw), code: 500, says: "One: no index"},
 		{name: "so does one that panics", webhook: webhook(nil, labels("Zero", "a", "b"), panics("One")), req: asked(raw), code: 500, says: "One: panic: out of range"},
 		{
-			name: "one without which pods may be created is left out", webhook: webhook([]string{"One", "Two"}, fails("One"), panics("Two"), labels("Three", "a", "b")),
+			name: "one without which pods may be created is left out", webhook: webhook([]string{"One", "Two"}, fails(), panics("Two"), labels("Three", "a", "b")),
 			req: asked(raw), allowed: true, code: 200, patches: 1,
 		},
-		{name: "what is no pod is a bad request", webhook: webhook(nil, fails("One")), req: asked([]byte(`{"kind":"Pod","apiVersion":"v1","spec":7}`)), code: 400, says: "read the pod"},
-		{name: "nothing is an empty request", webhook: webhook(nil, fails("One")), req: asked(nil), code: 400, says: "read the pod"},
-		{name: "an update is allowed as it is", webhook: webhook(nil, fails("One")), req: other, allowed: true, code: 200},
-		{name: "a subresource too", webhook: webhook(nil, fails("One")), req: sub, allowed: true, code: 200},
+		{name: "what is no pod is a bad request", webhook: webhook(nil, fails()), req: asked([]byte(`{"kind":"Pod","apiVersion":"v1","spec":7}`)), code: 400, says: "read the pod"},
+		{name: "nothing is an empty request", webhook: webhook(nil, fails()), req: asked(nil), code: 400, says: "read the pod"},
+		{name: "an update is allowed as it is", webhook: webhook(nil, fails()), req: other, allowed: true, code: 200},
+		{name: "a subresource too", webhook: webhook(nil, fails()), req: sub, allowed: true, code: 200},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -171,13 +172,13 @@ func podChanged(before, after client.Object) bool {
 // forWorkload returns the request of the workload's own name, for a generated PersistentPodState, and of those that have it as
 // target.
 func (r *Reconciler) forWorkload(ctx context.Context, w client.Object) []ctrl.Request {
-	out := []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(w)}}
+	own := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(w)}
 	gvk, err := r.Client.GroupVersionKindFor(w)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Could not tell the kind of a workload")
-		return out
+		return []ctrl.Request{own}
 	}
-	return append(out, r.having(ctx, scaletarget.Ref{Kind: gvk, NamespacedName: client.ObjectKeyFromObject(w)}, w.GetName())...)
+	return slices.Insert(r.having(ctx, scaletarget.Ref{Kind: gvk, NamespacedName: client.ObjectKeyFromObject(w)}, w.GetName()), 0, own)
 }
 
 // having returns requests for those with a target, but for one of that name.

@@ -130,6 +130,7 @@ func TestInCluster(t *testing.T) {
 }
 
 func returns(t *testing.T, g *fixture) {
+	t.Helper()
 	g.make(t, nil)
 	g.remember(t)
 	pps := g.recorded(t, "web-0", "web-1")
@@ -144,11 +145,14 @@ func returns(t *testing.T, g *fixture) {
 		var node corev1.Node
 		require.NoError(t, g.Get(t.Context(), client.ObjectKey{Name: is.Spec.NodeName}, &node))
 		require.Equal(t, was.NodeTopologyLabels[zone], node.Labels[zone])
-		pps = g.Await(t, func(pps *appsv1beta1.PersistentPodState) bool { return pps.Status.PodStates["web-0"].NodeName == is.Spec.NodeName })
+		pps = g.Await(t, func(pps *appsv1beta1.PersistentPodState) bool {
+			return pps.Status.PodStates["web-0"].NodeName == is.Spec.NodeName
+		})
 	}
 }
 
 func opensAndCloses(t *testing.T, g *fixture) {
+	t.Helper()
 	require.False(t, g.sent(t))
 	g.make(t, nil)
 	g.remember(t)
@@ -160,6 +164,7 @@ func opensAndCloses(t *testing.T, g *fixture) {
 }
 
 func generates(t *testing.T, g *fixture) {
+	t.Helper()
 	g.make(t, map[string]string{keys.AutoGeneratePersistentPodState: "true", keys.RequiredPersistentTopology: zone, keys.PersistentPodAnnotations: "address"})
 	require.Eventually(t, func() bool {
 		return g.Get(t.Context(), client.ObjectKey{Namespace: g.Namespace, Name: testenv.Name}, &appsv1beta1.PersistentPodState{}) == nil
@@ -180,6 +185,7 @@ func generates(t *testing.T, g *fixture) {
 }
 
 func forgetsInCluster(t *testing.T, g *fixture) {
+	t.Helper()
 	g.make(t, nil)
 	g.remember(t)
 	g.recorded(t, "web-0", "web-1")
@@ -193,5 +199,6 @@ func forgetsInCluster(t *testing.T, g *fixture) {
 }
 
 func examplesAreAnswered(t *testing.T, g *fixture) {
+	t.Helper()
 	webhooktest.DryRun(t, g, g.Namespace, examples, "persistentpodstate")
 }

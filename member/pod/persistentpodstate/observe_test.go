@@ -98,8 +98,8 @@ func gamePod(name string) *corev1.Pod {
 	return p
 }
 
-func gameStates(change ...func(*appsv1beta1.PersistentPodStateSpec)) *appsv1beta1.PersistentPodState {
-	pps := remembering(append(change, games, func(s *appsv1beta1.PersistentPodStateSpec) { s.TargetRef.APIVersion = "game.kruise.io/v1" })...)
+func gameStates() *appsv1beta1.PersistentPodState {
+	pps := remembering(games, func(s *appsv1beta1.PersistentPodStateSpec) { s.TargetRef.APIVersion = "game.kruise.io/v1" })
 	pps.UID = "pps"
 	return pps
 }

@@ -173,7 +173,7 @@ func TestPlan(t *testing.T) {
 			for _, name := range p.recorded {
 				require.Equal(t, tc.o.pods[name].Spec.NodeName, p.states[name].NodeName)
 			}
-			require.Equal(t, len(before.Status.PodStates)-len(p.forgotten)+fresh(p.recorded, before), len(p.states))
+			require.Len(t, p.states, len(before.Status.PodStates)-len(p.forgotten)+fresh(p.recorded, before))
 			if tc.inactive == "" {
 				require.Nil(t, p.inactive)
 			} else {

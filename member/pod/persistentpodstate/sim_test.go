@@ -176,7 +176,7 @@ func newPod(w *sim.World, set client.Object, name string, i int32) *corev1.Pod {
 func remembersWanted(w *sim.World, c sim.Change) error {
 	was, _ := c.Before.(*appsv1beta1.PersistentPodState)
 	is, _ := c.After.(*appsv1beta1.PersistentPodState)
-	if was == nil || is == nil || c.Err != nil {
+	if was == nil || is == nil { // It was refused.
 		return nil
 	}
 	s := set(w)

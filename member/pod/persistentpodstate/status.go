@@ -1,7 +1,6 @@
 package persistentpodstate
 
 import (
-	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,7 +41,7 @@ func generated(p planned, a applied) []event.Event {
 	case p.generation.fault != nil:
 		return []event.Event{event.Warning(p.generation.fault.reason, actionGenerate, "%s", p.generation.fault.message)}
 	case a.created:
-		return []event.Event{event.Normal(ReasonGenerated, actionGenerate, "%s", fmt.Sprintf("created PersistentPodState %s", p.generation.create.Name))}
+		return []event.Event{event.Normal(ReasonGenerated, actionGenerate, "created PersistentPodState %s", p.generation.create.Name)}
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func factsOf(ctx context.Context, cache client.Reader, namespace string, pod *co
 	}
 	state, known := all[0].Status.PodStates[pod.Name]
 	if !known {
-		return podstep.Nothing(fmt.Sprintf("%s remembers no pod of this name", all[0].Name)), nil
+		return podstep.Nothing(all[0].Name + " remembers no pod of this name"), nil
 	}
 	return facts{name: all[0].Name, spec: &all[0].Spec, state: state}, nil
 }
@@ -150,7 +150,7 @@ func pick(from map[string]string, of []string) map[string]string {
 
 // list formats labels for people.
 func list(labels map[string]string) string {
-	var out []string
+	out := make([]string, 0, len(labels))
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		out = append(out, key+"="+labels[key])
 	}
