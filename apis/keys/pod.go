@@ -72,6 +72,11 @@ const (
 	// PersistentPodState that remembered it. Written by the pod webhook; read by users.
 	InjectedPersistentPodState = "kruise.io/injected-persistent-pod-state"
 
+	// ExplainSteps is an annotation on a pod that is created by a dry run: the pod webhook answers with warnings that say what each of
+	// its steps does to the pod, or why nothing. Written by kubectl kruise explain; read by the pod webhook, and ignored
+	// without a dry run. Form: only its presence counts.
+	ExplainSteps = "kruise.io/explain-steps"
+
 	// PodDeletionCost is an annotation on pods: of pods that are otherwise equal, the one with the lower cost is deleted
 	// first at scale-in. Written by users and by WorkloadSpread; read by the workload's controller. Form: an int32 in
 	// decimal without plus sign or leading zeros; anything else counts as 0. As in kube 1.36 ReplicaSet.

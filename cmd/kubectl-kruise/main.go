@@ -114,7 +114,7 @@ func root(open connect) *cobra.Command {
 	connected := func() (conn, error) { return open(flags) }
 	addGroups(cmd, []*cobra.Command{
 		clusterCommand(connected), rolloutCommand(connected), setCommand(connected), scaleCommand(connected), scaledownCommand(connected),
-		exposeCommand(connected), migrateCommand(connected),
+		exposeCommand(connected), explainCommand(connected), migrateCommand(connected),
 	}, kubectlCommands())
 	cmd.SetHelpCommandGroupID(byUs)
 	cmd.SetCompletionCommandGroupID(byUs)

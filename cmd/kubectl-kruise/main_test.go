@@ -101,7 +101,7 @@ func TestHelp(t *testing.T) {
 		"", "cluster", "cluster accept", "cluster list", "cluster token",
 		"rollout", "rollout status", "rollout history", "rollout undo", "rollout pause", "rollout resume", "rollout restart",
 		"set", "set image", "set env", "set resources", "set serviceaccount", "scale",
-		"scaledown", "expose", "migrate", "migrate check",
+		"scaledown", "explain", "expose", "migrate", "migrate check",
 	} {
 		t.Run("kubectl kruise "+args, func(t *testing.T) {
 			t.Parallel()

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
@@ -207,4 +208,28 @@ func TestAPatchChangesOnlyWhatStepsChanged(t *testing.T) {
 		"annotations":{"by/whom":"One"}},
 		"spec":{"later":{"x":1},"containers":[{"name":"app","image":"app:1","new":true,"resources":{}}],"tolerations":[],
 		"nodeSelector":{"zone":"a"}}}`, string(got))
+}
+
+func TestADryRunIsExplainedIfAskedFor(t *testing.T) {
+	t.Parallel()
+	w := webhook([]string{"One"}, fails(), labels("Two", "a", "b"), step("Three", podstep.Nothing("no controller")))
+	for _, tc := range []struct {
+		name       string
+		asks, real bool
+		want       []string
+	}{
+		{name: "a dry run that asks", asks: true, want: []string{"One: failed: no index", "Two: changed: set a", "Three: unchanged: no controller"}},
+		{name: "a dry run that does not ask"},
+		{name: "a pod that is created", asks: true, real: true},
+	} {
+		p := pod()
+		if tc.asks {
+			p.Annotations = map[string]string{keys.ExplainSteps: ""}
+		}
+		raw, err := json.Marshal(p)
+		require.NoError(t, err)
+		req := asked(raw)
+		req.DryRun = new(!tc.real)
+		require.Equal(t, tc.want, w.Handle(t.Context(), req).Warnings, tc.name)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	jsonpatch "gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
@@ -62,7 +64,24 @@ func (w *Webhook) Handle(ctx context.Context, req admission.Request) admission.R
 			return admission.Errored(http.StatusInternalServerError, fmt.Errorf("%s: %w", o.Feature, o.Err))
 		}
 	}
-	return patched(pod, next)
+	resp := patched(pod, next)
+	if _, asked := pod.Annotations[keys.ExplainSteps]; asked && req.DryRun != nil && *req.DryRun {
+		resp.Warnings = explained(outcomes)
+	}
+	return resp
+}
+
+// explained says what each step did, for kubectl kruise explain.
+func explained(outcomes []Outcome) []string {
+	out := make([]string, 0, len(outcomes))
+	for _, o := range outcomes {
+		why := o.Why
+		if o.Err != nil {
+			why = o.Err.Error()
+		}
+		out = append(out, fmt.Sprintf("%s: %s: %s", o.Feature, strings.ToLower(resultOf(o)), why))
+	}
+	return out
 }
 
 // patched answers with the difference of two pods. Both are written by the same type, so fields that it does not know, and how the

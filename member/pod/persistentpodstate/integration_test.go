@@ -96,6 +96,11 @@ func (g *fixture) sent(t *testing.T) bool {
 	})
 }
 
+// warnings are those of an apiserver.
+type warnings struct{ lines []string }
+
+func (w *warnings) HandleWarningHeader(_ int, _, text string) { w.lines = append(w.lines, text) }
+
 func TestInCluster(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
@@ -135,6 +140,19 @@ func returns(t *testing.T, g *fixture) {
 	g.remember(t)
 	pps := g.recorded(t, "web-0", "web-1")
 	require.Equal(t, ReasonRecording, pps.Status.Conditions[0].Reason)
+	heard := &warnings{}
+	cfg := g.REST()
+	cfg.WarningHandler = heard
+	asks, err := client.New(cfg, client.Options{Scheme: g.Scheme()})
+	require.NoError(t, err)
+	next := made(func(p *corev1.Pod) {
+		p.Namespace, p.Name, p.UID, p.ResourceVersion = g.Namespace, "web-0", "", ""
+		p.Annotations[keys.ExplainSteps] = ""
+		p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Name = "apps/v1", testenv.Name
+	})
+	require.True(t, apierrors.IsAlreadyExists(asks.Create(t.Context(), next, client.DryRunAll)))
+	require.Len(t, heard.lines, 1)
+	require.Contains(t, heard.lines[0], "PersistentPodState: changed: web brings it back", "a dry run is explained")
 	for range 3 {
 		was := pps.Status.PodStates["web-0"]
 		is := g.again(t, "web-0")
