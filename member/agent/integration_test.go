@@ -341,7 +341,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.True(t, eventually(t, owned(f.name, agent.ReasonBound)))
 		require.True(t, eventually(t, func() bool {
 			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: f.name}, own))
-			return report.IsConditionTrue(own.Status.Conditions, fleetv1alpha1.ConditionAPIHealthy)
+			return report.IsConditionTrue(own.Status.Conditions, fleetv1alpha1.ConditionAPIHealthy) && own.Status.KubernetesVersion != ""
 		}))
 		require.Equal(t, "v0.1.0", own.Status.AgentVersion)
 		require.Equal(t, "v1.36.3", own.Status.KubernetesVersion)
