@@ -122,13 +122,8 @@ func (r *rows) report(ctx context.Context, o observed, p planned, a applied, now
 	}
 	next.Drift = mem.drift
 	next = fit(next)
-	is := newsIn(o.row, last, next)
-	if is == noNews {
-		mem.changedAt = time.Time{}
-	} else if mem.changedAt.IsZero() {
-		mem.changedAt = now
-	}
-	if after := is.wait(now.Sub(mem.reportedAt), now.Sub(mem.changedAt)); is == noNews || after > 0 {
+	is := newsIn(last, next)
+	if after := is.wait(now.Sub(mem.reportedAt)); is == noNews || after > 0 {
 		countPhase(r.link.Cluster, mem.counted, last.Phase)
 		mem.counted = last.Phase
 		r.memory.set(o.row, mem)
@@ -141,7 +136,7 @@ func (r *rows) report(ctx context.Context, o observed, p planned, a applied, now
 		r.link.Events.Record(a.live, contendedEvent(p.stopped))
 	}
 	countPhase(r.link.Cluster, mem.counted, next.Phase)
-	mem.reported, mem.reportedAt, mem.changedAt, mem.drift, mem.counted = &next, now, time.Time{}, nil, next.Phase
+	mem.reported, mem.reportedAt, mem.drift, mem.counted = &next, now, nil, next.Phase
 	r.memory.set(o.row, mem)
 	return 0, nil
 }
@@ -181,8 +176,6 @@ type rowState struct {
 	// reported is the status that was written last, at reportedAt; nil once the cache shows it.
 	reported   *fleetv1alpha1.MemberWorkStatus
 	reportedAt time.Time
-	// changedAt is when the status began to differ from the reported one; zero while it does not.
-	changedAt time.Time
 	// drift lists fields that were reverted and are not reported yet.
 	drift []string
 	// counted is the phase that the metrics count the row under.

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"encoding/json"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -16,8 +15,6 @@ import (
 const (
 	// reportEvery is how often counts are reported while they change.
 	reportEvery = 2 * time.Second
-	// reportBegin is how long a change may take until it is reported as begun. Most are complete by then, and are reported once.
-	reportBegin = 5 * time.Second
 	// statusLimit is the most bytes that a row's status has, as JSON.
 	statusLimit = 4096
 	// messageLimit is the most bytes of its message.
@@ -103,8 +100,6 @@ type news int
 const (
 	// noNews: the hub knows all of it.
 	noNews news = iota
-	// begun: a change that the hub asked for is in progress.
-	begun
 	// progress: counts have changed.
 	progress
 	// urgent is what the hub, or a user of it, waits for.
@@ -112,41 +107,25 @@ const (
 )
 
 // newsIn compares the status of a row with the one that was reported last.
-func newsIn(row *fleetv1alpha1.MemberWork, last, next fleetv1alpha1.MemberWorkStatus) news {
+func newsIn(last, next fleetv1alpha1.MemberWorkStatus) news {
 	if next.Drift != nil {
 		return urgent
 	}
 	next.Drift = last.Drift // Drift is reported once; its end is not.
-	acknowledged := last.ObservedGeneration != next.ObservedGeneration
 	switch {
 	case equality.Semantic.DeepEqual(last, next):
 		return noNews
-	case last.Reason != next.Reason, last.Phase != next.Phase && next.Phase != fleetv1alpha1.WorkProgressing:
-		return urgent // Among others: all of it is done.
-	case acknowledged && (lowered(row) || next.Phase != fleetv1alpha1.WorkProgressing):
-		return urgent
-	case last.Phase == fleetv1alpha1.WorkHealthy && !acknowledged && next.ObservedGeneration == row.Generation:
-		return urgent // Something is lost that no change has asked for.
-	case last.Phase != next.Phase, acknowledged:
-		return begun
+	case last.Reason != next.Reason, last.Phase != next.Phase, last.ObservedGeneration != next.ObservedGeneration:
+		return urgent // The counts of a row that is not acknowledged are those of the former one.
 	default:
 		return progress
 	}
 }
 
-// lowered reports whether the row takes replicas away, so that the hub may not grant them elsewhere until it is acknowledged.
-func lowered(row *fleetv1alpha1.MemberWork) bool {
-	return slices.ContainsFunc(row.Spec.Grant.Subsets, func(g fleetv1alpha1.SubsetGrant) bool { return g.Upper > g.Replicas })
-}
-
-// wait returns how long news may wait: reported is how long ago the last report was, changed since when there is news.
-func (n news) wait(reported, changed time.Duration) time.Duration {
-	switch n {
-	case begun:
-		return max(reportBegin-changed, 0)
-	case progress:
+// wait returns how long news may wait: reported is how long ago the last report was.
+func (n news) wait(reported time.Duration) time.Duration {
+	if n == progress {
 		return max(reportEvery-reported, 0)
-	case noNews, urgent:
 	}
 	return 0
 }

@@ -212,7 +212,6 @@ func TestWhatTheHubWaitsForIsReportedAtOnce(t *testing.T) {
 		name string
 		last status
 		next func(s *status)
-		row  func(row *fleetv1alpha1.MemberWork)
 		want news
 	}{
 		{name: "what is equal is no news", last: moving, next: func(*status) {}, want: noNews},
@@ -224,24 +223,19 @@ func TestWhatTheHubWaitsForIsReportedAtOnce(t *testing.T) {
 		{name: "a failure that ends is urgent", last: status{Phase: progressing, Reason: "Quota"}, next: func(s *status) { s.Reason = "" }, want: urgent},
 		{name: "drift is urgent", last: rest, next: func(s *status) { s.Drift = []string{"spec.paused"} }, want: urgent},
 		{name: "that drift is over is no news", last: status{Drift: []string{"spec.paused"}}, next: func(s *status) { s.Drift = nil }, want: noNews},
-		{name: "a change that begins may wait", last: rest, next: func(s *status) { s.Phase = progressing }, want: begun},
+		{name: "a change that begins is urgent", last: rest, next: func(s *status) { s.Phase = progressing }, want: urgent},
 		{
-			name: "so may its acknowledgement", last: rest,
-			next: func(s *status) { s.Phase, s.ObservedGeneration, s.Counts.Available = progressing, 4, 4 }, want: begun,
+			name: "so is its acknowledgement", last: rest,
+			next: func(s *status) { s.Phase, s.ObservedGeneration, s.Counts.Available = progressing, 4, 4 }, want: urgent,
 		},
 		{name: "one that is complete at once is urgent", last: rest, next: func(s *status) { s.ObservedGeneration = 4 }, want: urgent},
-		{
-			name: "the acknowledgement of fewer replicas is urgent", last: rest,
-			next: func(s *status) { s.Phase, s.ObservedGeneration = progressing, 4 },
-			row:  func(row *fleetv1alpha1.MemberWork) { row.Spec.Grant.Subsets[0].Upper = 9 }, want: urgent,
-		},
 		{
 			name: "pods that are lost at rest are urgent", last: status{ObservedGeneration: 4, Phase: healthy, Counts: rest.Counts},
 			next: func(s *status) { s.Phase, s.Counts.Available = progressing, 4 }, want: urgent,
 		},
 		{
-			name: "pods that a change takes are not", last: rest,
-			next: func(s *status) { s.Phase, s.Counts.Available = progressing, 4 }, want: begun,
+			name: "so are those that a change takes first", last: rest,
+			next: func(s *status) { s.Phase, s.Counts.Available = progressing, 4 }, want: urgent,
 		},
 		{
 			name: "nor are those of a change that was reported as begun", last: status{ObservedGeneration: 4, Phase: progressing, Counts: rest.Counts},
@@ -251,25 +245,16 @@ func TestWhatTheHubWaitsForIsReportedAtOnce(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			row := &fleetv1alpha1.MemberWork{}
-			row.Generation = 4
-			row.Spec.Grant.Subsets = []fleetv1alpha1.SubsetGrant{{Name: "a", Replicas: 5, Lower: 5, Upper: 5}}
-			if tc.row != nil {
-				tc.row(row)
-			}
 			next := *tc.last.DeepCopy()
 			tc.next(&next)
-			require.Equal(t, tc.want, newsIn(row, tc.last, next))
+			require.Equal(t, tc.want, newsIn(tc.last, next))
 		})
 	}
 }
 
 func TestNewsWaits(t *testing.T) {
 	t.Parallel()
-	const ms = time.Millisecond
-	require.Zero(t, urgent.wait(0, 0))
-	require.Equal(t, 1500*ms, progress.wait(500*ms, 100*ms))
-	require.Zero(t, progress.wait(2*time.Second, 0), "counts are reported every two seconds")
-	require.Equal(t, 3*time.Second, begun.wait(time.Hour, 2*time.Second))
-	require.Zero(t, begun.wait(time.Hour, 5*time.Second), "a change that takes longer is reported before its end")
+	require.Zero(t, urgent.wait(0))
+	require.Equal(t, 1500*time.Millisecond, progress.wait(500*time.Millisecond))
+	require.Zero(t, progress.wait(2*time.Second), "counts are reported every two seconds")
 }
