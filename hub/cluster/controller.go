@@ -269,15 +269,11 @@ func (r *reconciler) writeStatus(
 	ctx context.Context, mc *fleetv1alpha1.MemberCluster, next fleetv1alpha1.MemberClusterStatus, now time.Time,
 ) (later time.Duration, err error) {
 	key, was := client.ObjectKeyFromObject(mc), hubPart(mc.Status)
-	if equality.Semantic.DeepEqual(next, was) {
-		r.throttle.Settled(key)
-		return 0, nil
-	}
+	changed := !equality.Semantic.DeepEqual(next, was)
 	was.Rows = next.Rows
-	if equality.Semantic.DeepEqual(next, was) && mc.DeletionTimestamp.IsZero() {
-		if later = r.throttle.Wait(key, now); later > 0 {
-			return later, nil
-		}
+	countsOnly := mc.DeletionTimestamp.IsZero() && equality.Semantic.DeepEqual(next, was)
+	if write, later := r.throttle.Due(key, changed, countsOnly, now); !write {
+		return later, nil
 	}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&next)
 	if err != nil {

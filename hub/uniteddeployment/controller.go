@@ -129,14 +129,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // written. It returns after how long a status that may wait is to be written.
 func (r *reconciler) report(ctx context.Context, o *observed, s appsv1beta1.UnitedDeploymentStatus) (time.Duration, error) {
 	key, now := client.ObjectKeyFromObject(o.ud), r.options.Clock.Now()
-	if equality.Semantic.DeepEqual(o.ud.Status, s) {
-		r.throttle.Settled(key)
-		return 0, nil
-	}
-	if mayWait(o.ud.Status, s) {
-		if later := r.throttle.Wait(key, now); later > 0 {
-			return later, nil
-		}
+	changed := !equality.Semantic.DeepEqual(o.ud.Status, s)
+	if write, later := r.throttle.Due(key, changed, mayWait(o.ud.Status, s), now); !write {
+		return later, nil
 	}
 	wrote, err := r.writer.Write(ctx, o.ud, o.ud.Status, s, nil)
 	if !wrote {

@@ -122,8 +122,7 @@ func (r *rows) report(ctx context.Context, o observed, p planned, a applied, now
 	}
 	next.Drift = mem.drift
 	next = fit(next)
-	is := newsIn(last, next)
-	if after := is.wait(now.Sub(mem.reportedAt)); is == noNews || after > 0 {
+	if write, after := due(last, next, now.Sub(mem.reportedAt)); !write {
 		countPhase(r.link.Cluster, mem.counted, last.Phase)
 		mem.counted = last.Phase
 		r.memory.set(o.row, mem)

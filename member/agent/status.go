@@ -13,7 +13,7 @@ import (
 
 // Bounds of a report.
 const (
-	// reportEvery is how often counts are reported while they change.
+	// reportEvery is how often counts and the revision are reported while they change.
 	reportEvery = 2 * time.Second
 	// statusLimit is the most bytes that a row's status has, as JSON.
 	statusLimit = 4096
@@ -94,38 +94,19 @@ func size(s fleetv1alpha1.MemberWorkStatus) int {
 	return len(raw)
 }
 
-// news is what a new status of a row says that the last one did not, by how soon the hub has to know.
-type news int
-
-const (
-	// noNews: the hub knows all of it.
-	noNews news = iota
-	// progress: counts have changed.
-	progress
-	// urgent is what the hub, or a user of it, waits for.
-	urgent
-)
-
-// newsIn compares the status of a row with the one that was reported last.
-func newsIn(last, next fleetv1alpha1.MemberWorkStatus) news {
+// due returns whether to report a row's new status now, since is how long ago the last one was reported, and otherwise after how
+// long; 0 means that it says nothing new. Only counts and the revision may wait.
+func due(last, next fleetv1alpha1.MemberWorkStatus, since time.Duration) (now bool, after time.Duration) {
 	if next.Drift != nil {
-		return urgent
+		return true, 0
 	}
 	next.Drift = last.Drift // Drift is reported once; its end is not.
 	switch {
 	case equality.Semantic.DeepEqual(last, next):
-		return noNews
+		return false, 0
 	case last.Reason != next.Reason, last.Phase != next.Phase, last.ObservedGeneration != next.ObservedGeneration:
-		return urgent // The counts of a row that is not acknowledged are those of the former one.
+		return true, 0 // The counts of a row that is not acknowledged are those of the former one.
 	default:
-		return progress
+		return since >= reportEvery, max(reportEvery-since, 0)
 	}
-}
-
-// wait returns how long news may wait: reported is how long ago the last report was.
-func (n news) wait(reported time.Duration) time.Duration {
-	if n == progress {
-		return max(reportEvery-reported, 0)
-	}
-	return 0
 }

@@ -212,34 +212,36 @@ func TestWhatTheHubWaitsForIsReportedAtOnce(t *testing.T) {
 		name string
 		last status
 		next func(s *status)
-		want news
+		now  bool
+		// after is when the status is due that was reported half a second ago.
+		after time.Duration
 	}{
-		{name: "what is equal is no news", last: moving, next: func(*status) {}, want: noNews},
-		{name: "counts are progress", last: moving, next: func(s *status) { s.Counts.Ready = 3 }, want: progress},
-		{name: "the revision is progress", last: moving, next: func(s *status) { s.Revision = "web-2" }, want: progress},
-		{name: "the end of a change is urgent", last: moving, next: func(s *status) { s.Phase = healthy }, want: urgent},
-		{name: "a failure is urgent", last: moving, next: func(s *status) { s.Phase = fleetv1alpha1.WorkDegraded }, want: urgent},
-		{name: "another reason is urgent", last: moving, next: func(s *status) { s.Reason = "Quota" }, want: urgent},
-		{name: "a failure that ends is urgent", last: status{Phase: progressing, Reason: "Quota"}, next: func(s *status) { s.Reason = "" }, want: urgent},
-		{name: "drift is urgent", last: rest, next: func(s *status) { s.Drift = []string{"spec.paused"} }, want: urgent},
-		{name: "that drift is over is no news", last: status{Drift: []string{"spec.paused"}}, next: func(s *status) { s.Drift = nil }, want: noNews},
-		{name: "a change that begins is urgent", last: rest, next: func(s *status) { s.Phase = progressing }, want: urgent},
+		{name: "what is equal is not reported", last: moving, next: func(*status) {}},
+		{name: "counts wait", last: moving, next: func(s *status) { s.Counts.Ready = 3 }, after: 1500 * time.Millisecond},
+		{name: "the revision waits", last: moving, next: func(s *status) { s.Revision = "web-2" }, after: 1500 * time.Millisecond},
+		{name: "the end of a change does not wait", last: moving, next: func(s *status) { s.Phase = healthy }, now: true},
+		{name: "nor does a failure", last: moving, next: func(s *status) { s.Phase = fleetv1alpha1.WorkDegraded }, now: true},
+		{name: "nor another reason", last: moving, next: func(s *status) { s.Reason = "Quota" }, now: true},
+		{name: "nor a failure that ends", last: status{Phase: progressing, Reason: "Quota"}, next: func(s *status) { s.Reason = "" }, now: true},
+		{name: "nor drift", last: rest, next: func(s *status) { s.Drift = []string{"spec.paused"} }, now: true},
+		{name: "that drift is over is not reported", last: status{Drift: []string{"spec.paused"}}, next: func(s *status) { s.Drift = nil }},
+		{name: "a change that begins does not wait", last: rest, next: func(s *status) { s.Phase = progressing }, now: true},
 		{
-			name: "so is its acknowledgement", last: rest,
-			next: func(s *status) { s.Phase, s.ObservedGeneration, s.Counts.Available = progressing, 4, 4 }, want: urgent,
+			name: "nor does its acknowledgement", last: rest,
+			next: func(s *status) { s.Phase, s.ObservedGeneration, s.Counts.Available = progressing, 4, 4 }, now: true,
 		},
-		{name: "one that is complete at once is urgent", last: rest, next: func(s *status) { s.ObservedGeneration = 4 }, want: urgent},
+		{name: "nor one that is complete at once", last: rest, next: func(s *status) { s.ObservedGeneration = 4 }, now: true},
 		{
-			name: "pods that are lost at rest are urgent", last: status{ObservedGeneration: 4, Phase: healthy, Counts: rest.Counts},
-			next: func(s *status) { s.Phase, s.Counts.Available = progressing, 4 }, want: urgent,
-		},
-		{
-			name: "so are those that a change takes first", last: rest,
-			next: func(s *status) { s.Phase, s.Counts.Available = progressing, 4 }, want: urgent,
+			name: "nor pods that are lost at rest", last: status{ObservedGeneration: 4, Phase: healthy, Counts: rest.Counts},
+			next: func(s *status) { s.Phase, s.Counts.Available = progressing, 4 }, now: true,
 		},
 		{
-			name: "nor are those of a change that was reported as begun", last: status{ObservedGeneration: 4, Phase: progressing, Counts: rest.Counts},
-			next: func(s *status) { s.Counts.Available = 4 }, want: progress,
+			name: "nor those that a change takes first", last: rest,
+			next: func(s *status) { s.Phase, s.Counts.Available = progressing, 4 }, now: true,
+		},
+		{
+			name: "those of a change that was reported as begun wait", last: status{ObservedGeneration: 4, Phase: progressing, Counts: rest.Counts},
+			next: func(s *status) { s.Counts.Available = 4 }, after: 1500 * time.Millisecond,
 		},
 	}
 	for _, tc := range tests {
@@ -247,14 +249,15 @@ func TestWhatTheHubWaitsForIsReportedAtOnce(t *testing.T) {
 			t.Parallel()
 			next := *tc.last.DeepCopy()
 			tc.next(&next)
-			require.Equal(t, tc.want, newsIn(tc.last, next))
+			now, after := due(tc.last, next, 500*time.Millisecond)
+			require.Equal(t, tc.now, now)
+			require.Equal(t, tc.after, after)
 		})
 	}
-}
-
-func TestNewsWaits(t *testing.T) {
-	t.Parallel()
-	require.Zero(t, urgent.wait(0))
-	require.Equal(t, 1500*time.Millisecond, progress.wait(500*time.Millisecond))
-	require.Zero(t, progress.wait(2*time.Second), "counts are reported every two seconds")
+	now, _ := due(moving, rest, 0)
+	require.True(t, now)
+	fewer := moving
+	fewer.Counts.Available = 1
+	now, _ = due(moving, fewer, reportEvery)
+	require.True(t, now, "counts are reported every two seconds")
 }

@@ -84,7 +84,7 @@ func orNil(s string) *string {
 // Unready adds that the pod is not ready because of a readiness gate, if it is ready. The kubelet would do so by
 // itself, but endpoints should drop the pod now, and no budget may count it.
 func (b *Body) Unready(pod *corev1.Pod, now time.Time) {
-	if c := Find(pod, corev1.PodReady); c != nil && c.Status == corev1.ConditionTrue {
+	if Ready(pod) {
 		b.Set(pod, corev1.PodReady, corev1.ConditionFalse, reasonGates, "", now)
 	}
 }
@@ -99,6 +99,12 @@ func (b Body) Patch(pod *corev1.Pod, subresource string) (Patch, error) {
 		return Patch{}, fmt.Errorf("write a patch of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return Patch{Type: types.StrategicMergePatchType, Subresource: subresource, Data: data}, nil
+}
+
+// Ready reports whether a pod is ready by its condition.
+func Ready(pod *corev1.Pod) bool {
+	c := Find(pod, corev1.PodReady)
+	return c != nil && c.Status == corev1.ConditionTrue
 }
 
 // Find returns the pod's condition of a type, nil if it has none.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -33,25 +34,34 @@ type writes struct {
 	pending time.Time // since when a change waits; zero if none does
 }
 
-// Wait returns how long a change of a status has to wait; 0 means not at all. The time begins with the first call since the last
-// write.
-func (t *Throttle) Wait(key types.NamespacedName, now time.Time) time.Duration {
+// Due returns whether to write a status now. changed: it differs from the one that was written. mayWait: it is to be written once
+// Collect has passed since the first call with this change, and Interval since the last write; later is how long that takes, and 0
+// if nothing waits.
+func (t *Throttle) Due(key types.NamespacedName, changed, mayWait bool, now time.Time) (write bool, later time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w := t.by[key]
+	switch {
+	case !changed:
+		if !w.pending.IsZero() {
+			t.set(key, writes{last: w.last})
+		}
+		return false, 0
+	case !mayWait:
+		return true, 0
+	}
 	if w.pending.IsZero() {
 		w.pending = now
 		t.set(key, w)
 	}
-	wait := w.pending.Add(t.Collect).Sub(now)
+	due := w.pending.Add(t.Collect)
 	if !w.last.IsZero() {
-		interval := t.Interval
-		if interval == 0 {
-			interval = countsInterval
+		if next := w.last.Add(cmp.Or(t.Interval, countsInterval)); next.After(due) {
+			due = next
 		}
-		wait = max(wait, w.last.Add(interval).Sub(now))
 	}
-	return max(wait, 0)
+	later = max(due.Sub(now), 0)
+	return later == 0, later
 }
 
 // Wrote notes that the status was written.
@@ -59,15 +69,6 @@ func (t *Throttle) Wrote(key types.NamespacedName, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.set(key, writes{last: now})
-}
-
-// Settled notes that the status does not differ from the written one, so that nothing waits any more.
-func (t *Throttle) Settled(key types.NamespacedName) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if w := t.by[key]; !w.pending.IsZero() {
-		t.set(key, writes{last: w.last})
-	}
 }
 
 func (t *Throttle) set(key types.NamespacedName, w writes) {
@@ -90,13 +91,9 @@ func (t *Throttle) Write(
 	ctx context.Context, w Writer, o client.Object, old, is any, mayWait bool, now time.Time, events []event.Event,
 ) (later time.Duration, err error) {
 	key := client.ObjectKeyFromObject(o)
-	switch {
-	case apiequality.Semantic.DeepEqual(old, is):
-		t.Settled(key)
-	case mayWait:
-		if later = t.Wait(key, now); later > 0 {
-			is = old
-		}
+	write, later := t.Due(key, !apiequality.Semantic.DeepEqual(old, is), mayWait, now)
+	if !write {
+		is = old
 	}
 	wrote, err := w.Write(ctx, o, old, is, events)
 	if wrote {

@@ -17,33 +17,54 @@ func TestThrottle(t *testing.T) {
 	at := func(d time.Duration) time.Time { return start.Add(d) }
 	const ms = time.Millisecond
 
+	// wait returns how long a change that may wait has to.
+	wait := func(r *report.Throttle, key types.NamespacedName, now time.Time) time.Duration {
+		write, later := r.Due(key, true, true, now)
+		require.Equal(t, later == 0, write)
+		return later
+	}
+	// settle takes a change back.
+	settle := func(r *report.Throttle, key types.NamespacedName) {
+		write, later := r.Due(key, false, true, at(0))
+		require.False(t, write)
+		require.Zero(t, later)
+	}
+
 	t.Run("the first write does not wait, later ones for a second", func(t *testing.T) {
 		t.Parallel()
 		var throttle report.Throttle
-		require.Zero(t, throttle.Wait(web, at(0)))
+		require.Zero(t, wait(&throttle, web, at(0)))
 		throttle.Wrote(web, at(0))
-		require.Equal(t, 700*ms, throttle.Wait(web, at(300*ms)))
-		require.Zero(t, throttle.Wait(web, at(1000*ms)))
-		require.Zero(t, throttle.Wait(db, at(300*ms)), "another object does not wait")
+		require.Equal(t, 700*ms, wait(&throttle, web, at(300*ms)))
+		require.Zero(t, wait(&throttle, web, at(1000*ms)))
+		require.Zero(t, wait(&throttle, db, at(300*ms)), "another object does not wait")
 		throttle.Forget(web)
-		require.Zero(t, throttle.Wait(web, at(300*ms)))
+		require.Zero(t, wait(&throttle, web, at(300*ms)))
 	})
 	t.Run("changes are collected from the first one on", func(t *testing.T) {
 		t.Parallel()
 		throttle := report.Throttle{Interval: 2 * time.Second, Collect: 3 * time.Second}
-		require.Equal(t, 3000*ms, throttle.Wait(web, at(0)))
-		require.Equal(t, 1000*ms, throttle.Wait(web, at(2000*ms)))
-		require.Zero(t, throttle.Wait(web, at(3000*ms)))
+		require.Equal(t, 3000*ms, wait(&throttle, web, at(0)))
+		require.Equal(t, 1000*ms, wait(&throttle, web, at(2000*ms)))
+		require.Zero(t, wait(&throttle, web, at(3000*ms)))
 		throttle.Wrote(web, at(3000*ms))
-		require.Equal(t, 3000*ms, throttle.Wait(web, at(3500*ms)), "the next ones are collected again")
-		throttle.Settled(web)
-		require.Equal(t, 3000*ms, throttle.Wait(web, at(60*time.Second)), "a change that was taken back does not count")
+		require.Equal(t, 3000*ms, wait(&throttle, web, at(3500*ms)), "the next ones are collected again")
+		settle(&throttle, web)
+		require.Equal(t, 3000*ms, wait(&throttle, web, at(60*time.Second)), "a change that was taken back does not count")
 	})
 	t.Run("a write that did not wait counts for the interval", func(t *testing.T) {
 		t.Parallel()
 		throttle := report.Throttle{Interval: 10 * time.Second}
 		throttle.Wrote(web, at(0))
-		throttle.Settled(web)
-		require.Equal(t, 9*time.Second, throttle.Wait(web, at(time.Second)))
+		settle(&throttle, web)
+		require.Equal(t, 9*time.Second, wait(&throttle, web, at(time.Second)))
+	})
+	t.Run("what may not wait does not", func(t *testing.T) {
+		t.Parallel()
+		throttle := report.Throttle{Interval: 10 * time.Second, Collect: 3 * time.Second}
+		throttle.Wrote(web, at(0))
+		write, later := throttle.Due(web, true, false, at(ms))
+		require.True(t, write)
+		require.Zero(t, later)
 	})
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/metric"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
@@ -165,7 +166,7 @@ func podChanged(before, after client.Object) bool {
 	if !wasPod || !isPod {
 		return true
 	}
-	return ready(is) && (!ready(was) || !maps.Equal(was.Annotations, is.Annotations)) || was.UID != is.UID ||
+	return podpatch.Ready(is) && (!podpatch.Ready(was) || !maps.Equal(was.Annotations, is.Annotations)) || was.UID != is.UID ||
 		(was.DeletionTimestamp == nil) != (is.DeletionTimestamp == nil)
 }
 

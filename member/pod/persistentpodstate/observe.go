@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -156,33 +155,28 @@ func (r *Reconciler) readPods(ctx context.Context, from client.Reader, live bool
 	return nil
 }
 
-// readWanted reads the ordinals that the workload wants. Of a kind without types here they take a request to the apiserver, which
-// is made only if the answer matters.
+// readWanted reads the ordinals that the workload wants, if it matters: of a kind without types here they take a request to the
+// apiserver.
 func (r *Reconciler) readWanted(ctx context.Context, o *observed) error {
-	w := &wanted{}
+	if !forgets(&o.pps.Spec) || !o.anyGone() {
+		return nil
+	}
+	n, known, err := scaletarget.Replicas(ctx, r.Client, o.target)
+	if err != nil || !known {
+		return err
+	}
+	o.wanted = &wanted{replicas: n}
 	switch set := o.target.(type) {
 	case *appsv1.StatefulSet:
 		if set.Spec.Ordinals != nil {
-			w.start = int64(set.Spec.Ordinals.Start)
+			o.wanted.start = int64(set.Spec.Ordinals.Start)
 		}
-		w.replicas = ptr.Deref(set.Spec.Replicas, 1)
 	case *appsv1beta1.StatefulSet:
 		if set.Spec.Ordinals != nil && r.StartOrdinal {
-			w.start = int64(set.Spec.Ordinals.Start)
+			o.wanted.start = int64(set.Spec.Ordinals.Start)
 		}
-		w.replicas = ptr.Deref(set.Spec.Replicas, 1)
-		w.reserved, _, _ = ordinal.Reserve(set.Spec.ReserveOrdinals, nil)
-	default:
-		if !forgets(&o.pps.Spec) || !o.anyGone() {
-			return nil
-		}
-		n, known, err := scaletarget.Replicas(ctx, r.Client, o.target)
-		if err != nil || !known {
-			return err
-		}
-		w.replicas = n
+		o.wanted.reserved, _, _ = ordinal.Reserve(set.Spec.ReserveOrdinals, nil)
 	}
-	o.wanted = w
 	return nil
 }
 

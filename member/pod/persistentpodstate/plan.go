@@ -13,6 +13,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
 
@@ -94,7 +95,7 @@ func (p *planned) record(o observed) {
 	for _, name := range slices.Sorted(maps.Keys(o.pods)) {
 		pod := o.pods[name]
 		node := o.nodes[pod.Spec.NodeName]
-		if node == nil || !ready(pod) {
+		if node == nil || !podpatch.Ready(pod) {
 			continue
 		}
 		is := stateOf(&o.pps.Spec, pod, node)
@@ -152,12 +153,6 @@ func annotationKeys(s *appsv1beta1.PersistentPodStateSpec) []string {
 		out = append(out, a.Key)
 	}
 	return out
-}
-
-func ready(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // generate returns what to do with a generated PersistentPodState.

@@ -28,6 +28,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/ordinal"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/golden"
 	"github.com/flotilla-io/flotilla/testkit/sim"
@@ -216,7 +217,7 @@ func ownOnly(_ *sim.World, c sim.Change) error {
 func end(w *sim.World) string {
 	var lines []string
 	for _, pod := range sim.All[*corev1.Pod](w) {
-		lines = append(lines, fmt.Sprintf("%s on %s ready=%t brought back=%t", pod.Name, pod.Spec.NodeName, ready(pod),
+		lines = append(lines, fmt.Sprintf("%s on %s ready=%t brought back=%t", pod.Name, pod.Spec.NodeName, podpatch.Ready(pod),
 			pod.Annotations[keys.InjectedPersistentPodState] != ""))
 	}
 	pps := sim.Find[*appsv1beta1.PersistentPodState](w, key)
@@ -251,7 +252,7 @@ func describe(c sim.Change) string {
 			}
 			return append(out, fmt.Sprintf("keys %v", labelKeys(&o.Spec)))
 		case *corev1.Pod:
-			return []string{"on " + o.Spec.NodeName, fmt.Sprintf("ready %t", ready(o))}
+			return []string{"on " + o.Spec.NodeName, fmt.Sprintf("ready %t", podpatch.Ready(o))}
 		}
 		return nil
 	}
@@ -337,7 +338,7 @@ func generating(set *appsv1beta1.StatefulSet, required string) *appsv1beta1.Stat
 func recorded(n int) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		pps := sim.Find[*appsv1beta1.PersistentPodState](w, key)
-		pods := slices.DeleteFunc(sim.All[*corev1.Pod](w), func(p *corev1.Pod) bool { return !ready(p) || p.DeletionTimestamp != nil })
+		pods := slices.DeleteFunc(sim.All[*corev1.Pod](w), func(p *corev1.Pod) bool { return !podpatch.Ready(p) || p.DeletionTimestamp != nil })
 		return pps != nil && len(pps.Status.PodStates) == n && len(pods) == n
 	}
 }

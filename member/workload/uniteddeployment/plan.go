@@ -15,6 +15,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/spread"
 	"github.com/flotilla-io/flotilla/pkg/united"
@@ -293,7 +294,7 @@ func (t *target) stuck(o observed, revisionName string) (out []*corev1.Pod, unsu
 		ordinal, err := strconv.Atoi(pod.Name[strings.LastIndexByte(pod.Name, '-')+1:])
 		old := err == nil && ordinal >= kept && !revision.Same(pod.Labels[keys.SubsetRevision], revisionName)
 		switch {
-		case !old || pod.DeletionTimestamp != nil || ready(pod):
+		case !old || pod.DeletionTimestamp != nil || podpatch.Ready(pod):
 		case broken(pod):
 			out = append(out, pod)
 		default:
@@ -301,12 +302,6 @@ func (t *target) stuck(o observed, revisionName string) (out []*corev1.Pod, unsu
 		}
 	}
 	return out, unsure
-}
-
-func ready(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // broken reports whether a pod is not expected to become ready: it has failed, or one of its containers can't be started.
