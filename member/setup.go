@@ -157,6 +157,13 @@ func pods(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 		if s.Index == nil {
 			continue
 		}
+		served, err := o.Served(mgr, s.Object)
+		if err != nil {
+			return err
+		}
+		if !served { // No pod is sent to the webhook by a namespace that can't have such an object.
+			continue
+		}
 		if err := s.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 			return err
 		}

@@ -63,8 +63,11 @@ func (s *scene) versions(name string, in ...*fleet.Cluster) map[string]int { //n
 	out := map[string]int{}
 	for _, m := range in {
 		for _, p := range s.pods(m, name) {
-			v, err := fetch(s.ctx, fmt.Sprintf("http://%s:%d/version", p.Status.PodIP, port))
-			require.NoError(s, err)
+			v := ""
+			s.retry(func(ctx context.Context) (err error) {
+				v, err = fetch(ctx, fmt.Sprintf("http://%s:%d/version", p.Status.PodIP, port))
+				return err
+			})
 			out[v]++
 		}
 	}

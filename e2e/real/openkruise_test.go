@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 	"github.com/flotilla-io/flotilla/testkit/lab"
@@ -74,6 +75,7 @@ func TestMoveFromOpenKruiseAndBack(t *testing.T) {
 			require.Empty(t, out, "no pod waits for its launch priority")
 		}
 		require.Equal(t, before, m.census(), "after: %s", command)
+		m.remember()
 	}
 	m.reapply()
 
@@ -104,7 +106,7 @@ func TestMoveFromOpenKruiseAndBack(t *testing.T) {
 		m.run(command)
 		require.Equal(t, after, m.census(), "after: %s", command)
 	}
-	for _, name := range []string{"clonesets", "daemonsets", "uniteddeployments"} {
+	for _, name := range []string{"clonesets", "daemonsets", "persistentpodstates", "uniteddeployments"} {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: name + ".apps.kruise.io"}, crd))
 		require.Equal(t, []string{"v1alpha1"}, crd.Status.StoredVersions)
@@ -374,6 +376,22 @@ func (m *move) ask(ctx context.Context) error {
 		errs = append(errs, m.cluster.Client.Patch(ctx, live, patch, client.DryRunAll))
 	}
 	return errors.Join(errs...)
+}
+
+// remember has the apiserver try a new PersistentPodState, which is checked by what the manager has in its cache of that kind. The
+// CRD of OpenKruise has v1alpha1 only.
+func (m *move) remember() {
+	m.Helper()
+	pps := &unstructured.Unstructured{Object: map[string]any{
+		"spec": map[string]any{
+			"targetRef":                  map[string]any{"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "db"},
+			"requiredPersistentTopology": map[string]any{"nodeTopologyKeys": []any{"kubernetes.io/hostname"}},
+		},
+	}}
+	pps.SetGroupVersionKind(appsv1alpha1.GroupVersion.WithKind("PersistentPodState"))
+	pps.SetNamespace(m.namespace)
+	pps.SetName("db")
+	require.NoError(m, m.cluster.Client.Create(m.ctx, pps, client.DryRunAll))
 }
 
 // answered ends the requests and checks that none was refused.

@@ -121,8 +121,7 @@ func (s *scene) diagnose() {
 			s.Logf("%s: %v", c.Name, err)
 		}
 		for i := range list.Items {
-			status, _ := json.Marshal(list.Items[i].Status)
-			s.Logf("%s: pod %s on %s: %s", c.Name, list.Items[i].Name, list.Items[i].Spec.NodeName, status)
+			s.Logf("%s: %s", c.Name, brief(&list.Items[i]))
 		}
 		sets := &appsv1beta1.CloneSetList{}
 		if err := c.Client.List(s.ctx, sets, client.InNamespace(s.namespace)); err == nil {
@@ -132,6 +131,26 @@ func (s *scene) diagnose() {
 			}
 		}
 	}
+}
+
+// brief says where a pod is, what runs in it and which conditions it lacks, in one short line: whole statuses would hide what failed.
+func brief(p *corev1.Pod) string {
+	out := fmt.Sprintf("pod %s on %s: %s", p.Name, p.Spec.NodeName, p.Status.Phase)
+	if p.DeletionTimestamp != nil {
+		out += ", being deleted"
+	}
+	for _, c := range p.Status.ContainerStatuses {
+		out += fmt.Sprintf(", %s of %s with %d restarts", c.Name, c.Image, c.RestartCount)
+		if c.State.Waiting != nil {
+			out += ": " + c.State.Waiting.Reason
+		}
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Status != corev1.ConditionTrue {
+			out += fmt.Sprintf(", %s=%s since %s", c.Type, c.Status, c.LastTransitionTime.Format(time.TimeOnly))
+		}
+	}
+	return out
 }
 
 func (s *scene) key(name string) client.ObjectKey {
@@ -183,11 +202,13 @@ func change[T client.Object](s *scene, c *fleet.Cluster, o T, edit func(T)) {
 	})
 }
 
-// pods returns the pods of an app in a cluster that are not being deleted, by name.
+// pods returns the pods of an app in a cluster that are not being deleted, by name, as soon as its apiserver answers.
 func (s *scene) pods(c *fleet.Cluster, app string) map[string]corev1.Pod {
 	s.Helper()
 	list := &corev1.PodList{}
-	require.NoError(s, c.Client.List(s.ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{"app": app}))
+	s.retry(func(ctx context.Context) error {
+		return c.Client.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{"app": app})
+	})
 	out := map[string]corev1.Pod{}
 	for i := range list.Items {
 		if list.Items[i].DeletionTimestamp == nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/clock"
@@ -206,11 +207,36 @@ func (k Kinds) Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 				return fmt.Errorf("set up webhooks of %s: %w", kind.Name, err)
 			}
 		}
-		for _, o := range kind.WebhookReads {
-			if _, err := mgr.GetCache().GetInformer(ctx, o); err != nil {
-				return fmt.Errorf("cache %T for the webhooks of %s: %w", o, kind.Name, err)
+		for _, read := range kind.WebhookReads {
+			served, err := o.Served(mgr, read)
+			if err == nil && served {
+				_, err = mgr.GetCache().GetInformer(ctx, read)
+			}
+			if err != nil {
+				return fmt.Errorf("cache %T for the webhooks of %s: %w", read, kind.Name, err)
 			}
 		}
 	}
 	return nil
+}
+
+// Served reports whether an object's version is served. With WebhooksOnly the CRDs may still be those of OpenKruise, some of which
+// lack v1beta1, and nothing is asked of the webhooks about such a kind; the chart restarts the manager when it takes the CRDs over.
+// Without WebhooksOnly it is always true: a version that is missing is an error then.
+func (o Options) Served(mgr ctrl.Manager, object client.Object) (bool, error) {
+	if !o.WebhooksOnly {
+		return true, nil
+	}
+	gvk, err := mgr.GetClient().GroupVersionKindFor(object)
+	if err != nil {
+		return false, fmt.Errorf("find the kind of %T: %w", object, err)
+	}
+	_, err = mgr.GetRESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look up %s: %w", gvk, err)
+	}
+	return true, nil
 }
