@@ -7,56 +7,78 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
 const (
-	// times is the wait of an event as a multiple of the time of a reconcile: at most a fiftieth of a CPU is spent on
-	// reconciles. 1,000 pods are planned in 2 ms, so an event waits for 100 ms, which is little beside the seconds that a
-	// pod takes to start.
-	times = 49
+	// share is how much longer time has to pass than reconciles take: they use a fiftieth of a CPU.
+	share = 50
+	// saved is for how long time that reconciles did not use is saved: 100 ms of reconciles in a row. So a change of a few pods is
+	// acted on at once, also in an object with many.
+	saved = 5 * time.Second
 	// longest is the longest wait of an event, also after a reconcile on a busy machine.
 	longest = 500 * time.Millisecond
 	// least is the shortest wait that is worth a timer.
 	least = time.Millisecond
 )
 
-// Events remembers how long reconciles take. The zero value is ready; it may be used concurrently.
+// Events remembers how much time reconciles took. The zero value is ready; it may be used concurrently.
 type Events struct {
-	cost sync.Map // time.Duration by types.NamespacedName
+	mu sync.Mutex
+	// even is when an object's reconciles will have taken no more than their share.
+	even map[types.NamespacedName]time.Time
 }
 
-// Took records how long a reconcile took until it began to write.
-func (e *Events) Took(key types.NamespacedName, cost time.Duration) { e.cost.Store(key, cost) }
+// Took records how long a reconcile took until it began to write, at now.
+func (e *Events) Took(key types.NamespacedName, cost time.Duration, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.even == nil {
+		e.even = map[types.NamespacedName]time.Time{}
+	}
+	from := e.even[key]
+	if first := now.Add(-saved); from.Before(first) {
+		from = first
+	}
+	until := from.Add(share * min(cost, saved)) // So that no cost is too long to multiply.
+	if last := now.Add(longest); until.After(last) {
+		until = last
+	}
+	e.even[key] = until
+}
 
 // Forget drops what is known about an object that is gone.
-func (e *Events) Forget(key types.NamespacedName) { e.cost.Delete(key) }
+func (e *Events) Forget(key types.NamespacedName) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.even, key)
+}
 
 // Wait returns how long an event of a child waits; 0 means not at all.
-func (e *Events) Wait(key types.NamespacedName) time.Duration {
-	took, _ := e.cost.Load(key)
-	cost, _ := took.(time.Duration)
-	wait := min(times*cost, longest)
-	if wait < least {
-		return 0
+func (e *Events) Wait(key types.NamespacedName, now time.Time) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if wait := e.even[key].Sub(now); wait >= least {
+		return wait
 	}
-	return wait
+	return 0
 }
 
 // Handler wraps h, an event handler for children, so that its requests wait.
-func (e *Events) Handler(h handler.EventHandler) handler.EventHandler {
+func (e *Events) Handler(h handler.EventHandler, c clock.PassiveClock) handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, o event.CreateEvent, q adder) {
 			if !o.IsInInitialList { // The initial list has its own priority, and no reconcile was measured yet.
-				q = queue{q, e}
+				q = queue{q, e, c}
 			}
 			h.Create(ctx, o, q)
 		},
-		UpdateFunc:  func(ctx context.Context, o event.UpdateEvent, q adder) { h.Update(ctx, o, queue{q, e}) },
-		DeleteFunc:  func(ctx context.Context, o event.DeleteEvent, q adder) { h.Delete(ctx, o, queue{q, e}) },
-		GenericFunc: func(ctx context.Context, o event.GenericEvent, q adder) { h.Generic(ctx, o, queue{q, e}) },
+		UpdateFunc:  func(ctx context.Context, o event.UpdateEvent, q adder) { h.Update(ctx, o, queue{q, e, c}) },
+		DeleteFunc:  func(ctx context.Context, o event.DeleteEvent, q adder) { h.Delete(ctx, o, queue{q, e, c}) },
+		GenericFunc: func(ctx context.Context, o event.GenericEvent, q adder) { h.Generic(ctx, o, queue{q, e, c}) },
 	}
 }
 
@@ -67,11 +89,12 @@ type queue struct {
 	adder
 
 	events *Events
+	clock  clock.PassiveClock
 }
 
 // Add adds r after the wait. A request that waits already is not added again, and keeps its time.
 func (q queue) Add(r ctrl.Request) {
-	if wait := q.events.Wait(r.NamespacedName); wait > 0 {
+	if wait := q.events.Wait(r.NamespacedName, q.clock.Now()); wait > 0 {
 		q.AddAfter(r, wait)
 		return
 	}

@@ -2,6 +2,7 @@ package gather
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	testingclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -25,31 +27,44 @@ type waits struct {
 func (w *waits) Add(ctrl.Request)                         { w.of = append(w.of, 0) }
 func (w *waits) AddAfter(_ ctrl.Request, d time.Duration) { w.of = append(w.of, d) }
 
-func TestEventsWaitForAMultipleOfTheReconcileTime(t *testing.T) {
+func TestEventsWaitWhenReconcilesTakeMoreThanTheirShare(t *testing.T) {
 	t.Parallel()
 	web := types.NamespacedName{Namespace: "shop", Name: "web"}
 	toWeb := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request {
 		return []ctrl.Request{{NamespacedName: web}}
 	})
+	type reconcile struct{ after, took time.Duration }
 	for _, tc := range []struct {
 		name string
-		took []time.Duration
+		took []reconcile
 		want time.Duration
 	}{
 		{name: "before the first reconcile nothing waits"},
-		{name: "events of a small object don't wait", took: []time.Duration{20 * time.Microsecond}},
-		{name: "events of a large one do", took: []time.Duration{8 * time.Millisecond}, want: 392 * time.Millisecond},
-		{name: "the last reconcile counts", took: []time.Duration{12 * time.Millisecond, time.Millisecond}, want: 49 * time.Millisecond},
-		{name: "no event waits for long", took: []time.Duration{time.Minute}, want: longest},
+		{name: "events of a quiet object don't wait", took: []reconcile{{0, 80 * time.Millisecond}}},
+		{name: "not even a whole second of steps of 4 ms each, four for a pod", took: slices.Repeat([]reconcile{{100 * time.Millisecond, 4 * time.Millisecond}}, 10)},
+		{name: "events of a busy one do", took: []reconcile{{0, 100 * time.Millisecond}, {0, 2 * time.Millisecond}}, want: 100 * time.Millisecond},
+		{
+			name: "each reconcile counts", took: []reconcile{{0, 100 * time.Millisecond}, {0, 2 * time.Millisecond}, {50 * time.Millisecond, 3 * time.Millisecond}},
+			want: 200 * time.Millisecond,
+		},
+		{name: "no event waits for long", took: []reconcile{{0, time.Hour}}, want: longest},
+		{name: "what a slow one took is not held against the object for long", took: []reconcile{{0, time.Hour}, {longest, 0}}},
+		{name: "time that was not used is saved", took: []reconcile{{0, 100 * time.Millisecond}, {time.Second, 20 * time.Millisecond}}},
+		{
+			name: "for five seconds", took: []reconcile{{0, 100 * time.Millisecond}, {time.Hour, 100 * time.Millisecond}, {0, 2 * time.Millisecond}},
+			want: 100 * time.Millisecond,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			var e Events
-			for _, d := range tc.took {
-				e.Took(web, d)
+			clock := testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+			for _, r := range tc.took {
+				clock.Step(r.after)
+				e.Took(web, r.took, clock.Now())
 			}
-			e.Took(types.NamespacedName{Namespace: "shop", Name: "db"}, time.Hour)
-			h, q, pod := e.Handler(toWeb), &waits{}, &corev1.Pod{}
+			e.Took(types.NamespacedName{Namespace: "shop", Name: "db"}, time.Hour, clock.Now())
+			h, q, pod := e.Handler(toWeb, clock), &waits{}, &corev1.Pod{}
 			h.Create(t.Context(), event.CreateEvent{Object: pod}, q)
 			h.Update(t.Context(), event.UpdateEvent{ObjectOld: pod, ObjectNew: pod}, q)
 			h.Delete(t.Context(), event.DeleteEvent{Object: pod}, q)
@@ -59,7 +74,7 @@ func TestEventsWaitForAMultipleOfTheReconcileTime(t *testing.T) {
 			h.Create(t.Context(), event.CreateEvent{Object: pod, IsInInitialList: true}, q)
 			require.Zero(t, q.of[4], "the first list never waits")
 			e.Forget(web)
-			require.Zero(t, e.Wait(web))
+			require.Zero(t, e.Wait(web, clock.Now()))
 		})
 	}
 }

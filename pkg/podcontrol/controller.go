@@ -111,7 +111,7 @@ func (c *Controller) Setup(
 }
 
 // Gather batches the requests of h for the same object, see package gather.
-func (c *Controller) Gather(h handler.EventHandler) handler.EventHandler { return c.pending.Handler(h) }
+func (c *Controller) Gather(h handler.EventHandler) handler.EventHandler { return c.pending.Handler(h, c.Clock) }
 
 // Memory returns what is remembered of the pods of an object. Only a reconcile of the object may use it.
 func (c *Controller) Memory(key types.NamespacedName) *podset.Memory {
@@ -139,7 +139,7 @@ func (c *Controller) NotPlanned(
 		c.pending.Forget(req.NamespacedName)
 		c.memories.Delete(req.NamespacedName)
 	} else {
-		c.pending.Took(req.NamespacedName, c.Clock.Since(began))
+		c.took(req, began)
 	}
 	return expect.Settle(ctx, err, m.Waits.WithLabelValues(metric.ReasonCache))
 }
@@ -147,7 +147,13 @@ func (c *Controller) NotPlanned(
 // Planned records a plan in metrics: the reconcile began to read at one time, and to plan at the other.
 func (c *Controller) Planned(m metric.Planning, req ctrl.Request, p *podset.Plan, began, planning time.Time) {
 	Count(m, p, c.Clock.Since(planning))
-	c.pending.Took(req.NamespacedName, c.Clock.Since(began))
+	c.took(req, began)
+}
+
+// took records how long it took to read and plan.
+func (c *Controller) took(req ctrl.Request, began time.Time) {
+	now := c.Clock.Now()
+	c.pending.Took(req.NamespacedName, now.Sub(began), now)
 }
 
 // Outcome is the result of a reconcile.
