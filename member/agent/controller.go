@@ -122,9 +122,19 @@ func (r *rows) report(ctx context.Context, o observed, p planned, a applied, now
 	}
 	next.Drift = mem.drift
 	next = fit(next)
-	if write, after := due(last, next, now.Sub(mem.reportedAt)); !write {
+	waited := time.Duration(0)
+	if !mem.waits.IsZero() {
+		waited = now.Sub(mem.waits)
+	}
+	if write, after := due(last, next, now.Sub(mem.reportedAt), waited); !write {
 		countPhase(r.link.Cluster, mem.counted, last.Phase)
 		mem.counted = last.Phase
+		switch {
+		case after == 0:
+			mem.waits = time.Time{}
+		case mem.waits.IsZero():
+			mem.waits = now
+		}
 		r.memory.set(o.row, mem)
 		return after, nil
 	}
@@ -135,7 +145,7 @@ func (r *rows) report(ctx context.Context, o observed, p planned, a applied, now
 		r.link.Events.Record(a.live, contendedEvent(p.stopped))
 	}
 	countPhase(r.link.Cluster, mem.counted, next.Phase)
-	mem.reported, mem.reportedAt, mem.drift, mem.counted = &next, now, nil, next.Phase
+	mem.reported, mem.reportedAt, mem.waits, mem.drift, mem.counted = &next, now, time.Time{}, nil, next.Phase
 	r.memory.set(o.row, mem)
 	return 0, nil
 }
@@ -175,6 +185,8 @@ type rowState struct {
 	// reported is the status that was written last, at reportedAt; nil once the cache shows it.
 	reported   *fleetv1alpha1.MemberWorkStatus
 	reportedAt time.Time
+	// waits is since when another one has been waiting; zero if none is.
+	waits time.Time
 	// drift lists fields that were reverted and are not reported yet.
 	drift []string
 	// counted is the phase that the metrics count the row under.

@@ -94,19 +94,24 @@ func size(s fleetv1alpha1.MemberWorkStatus) int {
 	return len(raw)
 }
 
-// due returns whether to report a row's new status now, since is how long ago the last one was reported, and otherwise after how
-// long; 0 means that it says nothing new. Only counts and the revision may wait.
-func due(last, next fleetv1alpha1.MemberWorkStatus, since time.Duration) (now bool, after time.Duration) {
+// due returns whether to report a row's new status now, and otherwise after how long; 0 means that it says nothing new. since is how
+// long ago the last one was reported, waited how long the new one has differed from it. Counts and the revision may wait, and so may
+// a change that has only begun: its acknowledgement is expected within that time.
+func due(last, next fleetv1alpha1.MemberWorkStatus, since, waited time.Duration) (now bool, after time.Duration) {
 	if next.Drift != nil {
 		return true, 0
 	}
 	next.Drift = last.Drift // Drift is reported once; its end is not.
-	switch {
-	case equality.Semantic.DeepEqual(last, next):
+	if equality.Semantic.DeepEqual(last, next) {
 		return false, 0
+	}
+	begun := last
+	begun.Phase = fleetv1alpha1.WorkProgressing
+	switch {
+	case last.Phase == fleetv1alpha1.WorkHealthy && equality.Semantic.DeepEqual(begun, next):
+		since = waited
 	case last.Reason != next.Reason, last.Phase != next.Phase, last.ObservedGeneration != next.ObservedGeneration:
 		return true, 0 // The counts of a row that is not acknowledged are those of the former one.
-	default:
-		return since >= reportEvery, max(reportEvery-since, 0)
 	}
+	return since >= reportEvery, max(reportEvery-since, 0)
 }

@@ -225,9 +225,9 @@ func TestWhatTheHubWaitsForIsReportedAtOnce(t *testing.T) {
 		{name: "nor a failure that ends", last: status{Phase: progressing, Reason: "Quota"}, next: func(s *status) { s.Reason = "" }, now: true},
 		{name: "nor drift", last: rest, next: func(s *status) { s.Drift = []string{"spec.paused"} }, now: true},
 		{name: "that drift is over is not reported", last: status{Drift: []string{"spec.paused"}}, next: func(s *status) { s.Drift = nil }},
-		{name: "a change that begins does not wait", last: rest, next: func(s *status) { s.Phase = progressing }, now: true},
+		{name: "a change that only begins waits for its acknowledgement", last: rest, next: func(s *status) { s.Phase = progressing }, after: time.Second},
 		{
-			name: "nor does its acknowledgement", last: rest,
+			name: "which does not wait", last: rest,
 			next: func(s *status) { s.Phase, s.ObservedGeneration, s.Counts.Available = progressing, 4, 4 }, now: true,
 		},
 		{name: "nor one that is complete at once", last: rest, next: func(s *status) { s.ObservedGeneration = 4 }, now: true},
@@ -249,15 +249,21 @@ func TestWhatTheHubWaitsForIsReportedAtOnce(t *testing.T) {
 			t.Parallel()
 			next := *tc.last.DeepCopy()
 			tc.next(&next)
-			now, after := due(tc.last, next, 500*time.Millisecond)
+			now, after := due(tc.last, next, 500*time.Millisecond, time.Second)
 			require.Equal(t, tc.now, now)
 			require.Equal(t, tc.after, after)
 		})
 	}
-	now, _ := due(moving, rest, 0)
+	now, _ := due(moving, rest, 0, 0)
 	require.True(t, now)
+	begun := rest
+	begun.Phase = progressing
+	now, _ = due(rest, begun, time.Hour, 0)
+	require.False(t, now, "it waits, however long the row was at rest")
+	now, _ = due(rest, begun, time.Hour, reportEvery)
+	require.True(t, now, "it waits two seconds")
 	fewer := moving
 	fewer.Counts.Available = 1
-	now, _ = due(moving, fewer, reportEvery)
+	now, _ = due(moving, fewer, reportEvery, 0)
 	require.True(t, now, "counts are reported every two seconds")
 }
