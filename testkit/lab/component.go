@@ -137,7 +137,7 @@ func (c *Cluster) apiserverFlags() []string {
 		"--service-account-key-file=" + c.path("pki", "token.crt"),
 		"--service-account-signing-key-file=" + c.path("pki", "token.key"),
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
-		"--allow-privileged=true", "--service-cluster-ip-range=" + serviceNetwork, "--profiling=false",
+		"--allow-privileged=true", "--service-cluster-ip-range=" + serviceNetwork,
 	}
 	if c.network > 0 {
 		flags = append(flags,
