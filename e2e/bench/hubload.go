@@ -78,28 +78,80 @@ type loadFigures struct {
 	served     latencies
 }
 
+// loadAct is something that is done to all objects.
+type loadAct struct {
+	name string
+	// in and kind are where and what is watched, and ready reports whether it has all that the act asks for.
+	in    []*fleet.Cluster
+	kind  client.Object
+	ready func(client.Object) bool
+	// do does it to the object of a name.
+	do func(ctx context.Context, name string) error
+}
+
+// acts are done in this order: first to the Deployments alone, created and changed in each cluster by the user, which is what
+// the acts cost at least.
+func (l *load) acts() (alone, acts []loadAct) {
+	hub := l.fleet.Hub.Client
+	acts = []loadAct{
+		{name: "create", ready: readyEverywhere(imageOld), do: func(ctx context.Context, name string) error {
+			return hub.Create(ctx, loadObject(name, imageOld))
+		}},
+		{name: "change the image", ready: readyEverywhere(imageNew), do: func(ctx context.Context, name string) error {
+			return hub.Patch(ctx, loadObject(name, imageNew), client.MergeFrom(loadObject(name, imageOld)))
+		}},
+	}
+	for i := range acts {
+		acts[i].in, acts[i].kind = []*fleet.Cluster{l.fleet.Hub}, &appsv1beta1.UnitedDeployment{}
+	}
+	alone = []loadAct{
+		{name: "Deployments alone: create", ready: readyAlone(imageOld), do: l.inMembers(func(ctx context.Context, c client.Client, name string) error {
+			return c.Create(ctx, loadDeployment(name, imageOld))
+		})},
+		{name: "Deployments alone: change the image", ready: readyAlone(imageNew), do: l.inMembers(func(ctx context.Context, c client.Client, name string) error {
+			return c.Patch(ctx, loadDeployment(name, imageNew), client.MergeFrom(loadDeployment(name, imageOld)))
+		})},
+	}
+	for i := range alone {
+		alone[i].in, alone[i].kind = l.fleet.Members(), &appsv1.Deployment{}
+	}
+	return alone, acts
+}
+
+// inMembers does something in one member after the other.
+func (l *load) inMembers(do func(context.Context, client.Client, string) error) func(context.Context, string) error {
+	return func(ctx context.Context, name string) error {
+		for _, m := range l.fleet.Members() {
+			if err := do(ctx, m.Client, name); err != nil {
+				return fmt.Errorf("%s: %w", m.Name, err)
+			}
+		}
+		return nil
+	}
+}
+
 // measureLoad does all measurements and prints the tables as Markdown.
 func (l *load) measureLoad(ctx context.Context) error {
 	if err := l.fleet.Namespace(ctx, namespace, nil); err != nil {
 		return err
 	}
-	var all []loadFigures
+	var base, all []loadFigures
 	var stored []storage
-	for _, a := range []struct {
-		name, image string
-		do          func(context.Context, *appsv1beta1.UnitedDeployment) error
-	}{
-		{"create", imageOld, func(ctx context.Context, ud *appsv1beta1.UnitedDeployment) error {
-			return l.fleet.Hub.Client.Create(ctx, ud)
-		}},
-		{"change the image", imageNew, func(ctx context.Context, ud *appsv1beta1.UnitedDeployment) error {
-			before := client.MergeFrom(loadObject(ud.Name, imageOld))
-			return l.fleet.Hub.Client.Patch(ctx, ud, before)
-		}},
-	} {
-		f, err := l.act(ctx, a.name, a.image, a.do)
+	alone, acts := l.acts()
+	for _, a := range alone {
+		f, err := l.act(ctx, a)
 		if err != nil {
-			l.print(all, stored)
+			return err
+		}
+		base = append(base, f)
+	}
+	if err := l.clear(ctx); err != nil {
+		return err
+	}
+	for _, a := range acts {
+		f, err := l.act(ctx, a)
+		if err != nil {
+			l.print(base, all, stored)
 			return err
 		}
 		s, err := l.stored(ctx)
@@ -108,23 +160,48 @@ func (l *load) measureLoad(ctx context.Context) error {
 		}
 		all, stored = append(all, f), append(stored, s)
 	}
-	l.print(all, stored)
+	l.print(base, all, stored)
 	return l.restart(ctx)
 }
 
+// clear deletes the Deployments that were created alone, and waits until their pods are gone.
+func (l *load) clear(ctx context.Context) (err error) {
+	done := l.stage("delete the Deployments")
+	defer func() { done(err) }()
+	in := client.InNamespace(namespace)
+	for _, m := range l.fleet.Members() {
+		if err := m.Client.DeleteAllOf(ctx, &appsv1.Deployment{}, in, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+			return fmt.Errorf("%s: delete the Deployments: %w", m.Name, err)
+		}
+	}
+	err = fleet.Await(ctx, patience, func(ctx context.Context) (bool, string) {
+		n := 0
+		for _, m := range l.fleet.Members() {
+			pods := &metav1.PartialObjectMetadataList{}
+			pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+			if err := m.Client.List(ctx, pods, in); err != nil {
+				return false, err.Error()
+			}
+			n += len(pods.Items)
+		}
+		return n == 0, fmt.Sprintf("%d pods are left", n)
+	})
+	return errors.Join(err, l.quiet(ctx))
+}
+
 // print prints the tables, also of the acts before one that failed.
-func (l *load) print(all []loadFigures, stored []storage) {
+func (l *load) print(base, all []loadFigures, stored []storage) {
+	l.printLoad(slices.Concat(base, all))
 	if len(all) == 0 {
 		return
 	}
-	l.printLoad(all)
 	l.printWrites(all)
 	l.printLatencies(all)
 	l.printStored(all, stored)
 }
 
 // await waits until all objects are settled. It does not wait for a manager that has ended.
-func (l *load) await(ctx context.Context, w *watch) error {
+func (l *load) await(ctx context.Context, watches []*watch) error {
 	var ended error
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -135,24 +212,31 @@ func (l *load) await(ctx context.Context, w *watch) error {
 				cancel()
 			}
 		}
-		good, _ := w.count()
-		return good == l.objects, fmt.Sprintf("%d of %d objects are ready", good, l.objects)
+		good := 0
+		for _, w := range watches {
+			n, _ := w.count()
+			good += n
+		}
+		want := l.objects * len(watches)
+		return good == want, fmt.Sprintf("%d of %d objects are ready", good, want)
 	})
 	return cmp.Or(ended, err)
 }
 
-// act does one thing to all objects, and waits until all are ready with an image and nothing writes.
-func (l *load) act(ctx context.Context, name, image string, do func(context.Context, *appsv1beta1.UnitedDeployment) error) (
-	f loadFigures, err error,
-) {
-	done := l.stage(fmt.Sprintf("%d UnitedDeployments: %s", l.objects, name))
+// act does one thing to all objects, and waits until all are ready and nothing writes.
+func (l *load) act(ctx context.Context, a loadAct) (f loadFigures, err error) {
+	done := l.stage(fmt.Sprintf("%d objects: %s", l.objects, a.name))
 	defer func() { done(err) }()
-	f.act = name
-	watch, err := newWatch(ctx, l.fleet.Hub, &appsv1beta1.UnitedDeployment{}, readyEverywhere(image))
-	if err != nil {
-		return f, err
+	f.act = a.name
+	var watches []*watch
+	for _, c := range a.in {
+		w, failed := newWatch(ctx, c, a.kind, a.ready)
+		if failed != nil {
+			return f, failed
+		}
+		defer func() { err = errors.Join(err, w.stop()) }()
+		watches = append(watches, w)
 	}
-	defer func() { err = errors.Join(err, watch.stop()) }()
 	for process, take := range map[string]func() (string, error){
 		"hub": func() (string, error) {
 			return l.fleet.Hub.Manager.Profile(ctx, fmt.Sprintf("profile?seconds=%d", profileSeconds))
@@ -160,7 +244,7 @@ func (l *load) act(ctx context.Context, name, image string, do func(context.Cont
 		"hub-" + lab.APIServer:    func() (string, error) { return profileAPIServer(ctx, l.fleet.Hub) },
 		"member-" + lab.APIServer: func() (string, error) { return profileAPIServer(ctx, l.fleet.West) },
 	} {
-		end, failed := l.profileTo(fmt.Sprintf("%s-%d-%s", process, l.objects, name), take)
+		end, failed := l.profileTo(fmt.Sprintf("%s-%d-%s", process, l.objects, strings.ReplaceAll(a.name, ":", "")), take)
 		if failed != nil {
 			return f, failed
 		}
@@ -173,16 +257,16 @@ func (l *load) act(ctx context.Context, name, image string, do func(context.Cont
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(l.clients)
 	for i := range l.objects {
-		group.Go(func() error { return do(groupCtx, loadObject(fmt.Sprintf("load-%03d", i), image)) })
+		group.Go(func() error { return a.do(groupCtx, fmt.Sprintf("load-%03d", i)) })
 	}
 	if err := group.Wait(); err != nil {
-		return f, fmt.Errorf("%s: %w", name, err)
+		return f, fmt.Errorf("%s: %w", a.name, err)
 	}
-	f.sent = watch.clock.Since(before.at)
-	if err := l.await(ctx, watch); err != nil {
-		return f, fmt.Errorf("%s: %w", name, err)
+	f.sent = watches[0].clock.Since(before.at)
+	if err := l.await(ctx, watches); err != nil {
+		return f, fmt.Errorf("%s: %w", a.name, err)
 	}
-	f.wall = watch.clock.Since(before.at)
+	f.wall = watches[0].clock.Since(before.at)
 	if err := l.quiet(ctx); err != nil {
 		return f, err
 	}
@@ -258,26 +342,49 @@ func (l *load) restart(ctx context.Context) (err error) {
 	return nil
 }
 
+// loadDeployment is what one of the objects has in each of the two clusters.
+func loadDeployment(name, image string) *appsv1.Deployment {
+	labels := map[string]string{"app": name}
+	return &appsv1.Deployment{
+		ObjectMeta: meta(name),
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: image}}},
+			},
+		},
+	}
+}
+
 // loadObject is one of the objects: a Deployment in each of the two clusters, with one pod each.
 func loadObject(name, image string) *appsv1beta1.UnitedDeployment {
-	labels := map[string]string{"app": name}
-	selector := &metav1.LabelSelector{MatchLabels: labels}
+	d := loadDeployment(name, image)
+	d.Spec.Replicas = nil
 	return &appsv1beta1.UnitedDeployment{
 		ObjectMeta: meta(name),
 		Spec: appsv1beta1.UnitedDeploymentSpec{
-			Replicas: new(int32(loadPods)), Selector: selector,
+			Replicas: new(int32(loadPods)), Selector: d.Spec.Selector,
 			Template: appsv1beta1.SubsetTemplate{DeploymentTemplate: &appsv1beta1.DeploymentTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec: appsv1.DeploymentSpec{Selector: selector, Template: corev1.PodTemplateSpec{
-					ObjectMeta: metav1.ObjectMeta{Labels: labels},
-					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: image}}},
-				}},
+				ObjectMeta: metav1.ObjectMeta{Labels: d.Spec.Template.Labels}, Spec: d.Spec,
 			}},
 			Topology: appsv1beta1.Topology{Subsets: []appsv1beta1.Subset{
 				{Name: fleet.EastName, Cluster: fleet.EastName, Replicas: new(intstr.FromInt32(1))},
 				{Name: fleet.WestName, Cluster: fleet.WestName, Replicas: new(intstr.FromInt32(1))},
 			}},
 		},
+	}
+}
+
+// readyAlone returns whether a Deployment has an image, and its pod is ready.
+func readyAlone(image string) func(client.Object) bool {
+	return func(o client.Object) bool {
+		d, ok := o.(*appsv1.Deployment)
+		if !ok || d.Spec.Template.Spec.Containers[0].Image != image {
+			return false
+		}
+		s := &d.Status
+		return s.ObservedGeneration == d.Generation && s.Replicas == 1 && s.ReadyReplicas == 1 && s.UpdatedReplicas == 1
 	}
 }
 
@@ -329,7 +436,8 @@ func (l *load) head(all []loadFigures, left []string, figures ...string) {
 
 func (l *load) printLoad(all []loadFigures) {
 	l.printf("\n%d UnitedDeployments, each a Deployment with one pod in each of two clusters that joined by push; %d requests at a time. "+
-		"CPU is counted until nothing writes any more; the hub's manager contains the agents of both members.\n\n", l.objects, l.clients)
+		"CPU is counted until nothing writes any more; the hub's manager contains the agents of both members. Before, the user creates and "+
+		"changes the same Deployments in the members.\n\n", l.objects, l.clients)
 	l.head(all, []string{""}, "")
 	manager, member := l.fleet.Hub.Manager.Name, l.fleet.West.Manager.Name
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
