@@ -612,6 +612,35 @@ func TestStatus(t *testing.T) {
 		require.True(t, s.SubsetStatuses[1].Stale)
 		require.Equal(t, []int32{10, 6}, []int32{s.Replicas, s.ReadyReplicas}, "stale pods count as existing, but not as ready")
 	})
+	t.Run("I28: a cluster that answers again counts as updated once it has applied this generation", func(t *testing.T) {
+		t.Parallel()
+		w := settled(t)
+		w.o.ud.Status = report(w)
+		w.o.ud.Generation++
+		w.o.Rows["west"].Generation++
+		away := w.o.Clusters["west"].DeepCopy()
+		w.unreachable("west")
+		w.o.ud.Status = report(w)
+		require.Equal(t, int64(2), w.o.ud.Status.ObservedGeneration)
+		require.Equal(t, int32(10), w.o.ud.Status.UpdatedReplicas, "most likely it has")
+		require.Equal(t, int64(1), w.o.ud.Status.SubsetStatuses[1].ObservedGeneration, "the last one that it has applied")
+
+		w.o.Clusters["west"] = away
+		w.o.ud.Status = report(w)
+		require.Equal(t, []int32{6, 6, 10}, []int32{
+			w.o.ud.Status.UpdatedReplicas, w.o.ud.Status.UpdatedReadyReplicas, w.o.ud.Status.ReadyReplicas,
+		}, "its numbers are those of the former generation")
+		require.Zero(t, w.o.ud.Status.SubsetStatuses[1].UpdatedReplicas)
+
+		w.o.Rows["west"].Status.ObservedGeneration++
+		w.o.ud.Status = report(w)
+		require.Equal(t, []int32{10, 10}, []int32{w.o.ud.Status.UpdatedReplicas, w.o.ud.Status.UpdatedReadyReplicas})
+		require.Equal(t, int64(2), w.o.ud.Status.SubsetStatuses[1].ObservedGeneration)
+
+		w.o.Rows["west"].Generation++
+		w.o.ud.Status = report(w)
+		require.Equal(t, int32(10), w.o.ud.Status.UpdatedReplicas, "a row that only gets other numbers of the same generation keeps them")
+	})
 	t.Run("I28: a row that is being deleted in a cluster that does not answer is stale like any other", func(t *testing.T) {
 		t.Parallel()
 		w := settled(t)

@@ -112,7 +112,7 @@ const reasonDeleting = "Deleting"
 func subsetStatuses(
 	o *observed, p planned, a placement.Result, stale, applied map[string]bool, problems *[]placement.Problem,
 ) ([]appsv1beta1.SubsetStatus, int32) {
-	out := make([]appsv1beta1.SubsetStatus, 0, len(p.parts))
+	out, before := make([]appsv1beta1.SubsetStatus, 0, len(p.parts)), observedBefore(o.ud)
 	var running int32
 	for _, part := range p.parts {
 		if part.leftover && part.grant.Replicas == 0 && part.counts.Replicas == 0 {
@@ -134,8 +134,14 @@ func subsetStatuses(
 			Partition:            part.grant.Partition,
 		}
 		running += cut(part.counts.Replicas)
+		line.ObservedGeneration = before[subsetAt{part.name, part.Cluster}]
 		if applied[part.Cluster] {
 			line.ObservedGeneration = o.ud.Generation
+		}
+		if !line.Stale && line.ObservedGeneration < o.ud.Status.ObservedGeneration {
+			// The cluster did not answer when the others had applied this generation, and now reports pods of a former one. Those
+			// who wait for observedGeneration would take them for updated.
+			line.UpdatedReplicas, line.UpdatedReadyReplicas = 0, 0
 		}
 		if row := a.Rows[part.Cluster]; row != nil && placement.Blocked(row) {
 			line.Reason = row.Status.Reason
@@ -161,6 +167,18 @@ func subsetStatuses(
 		out = append(out, line)
 	}
 	return out, running
+}
+
+// subsetAt is a subset in a cluster.
+type subsetAt struct{ subset, cluster string }
+
+// observedBefore has the generations that clusters have applied, as reported before.
+func observedBefore(ud *appsv1beta1.UnitedDeployment) map[subsetAt]int64 {
+	out := make(map[subsetAt]int64, len(ud.Status.SubsetStatuses))
+	for _, line := range ud.Status.SubsetStatuses {
+		out[subsetAt{line.Name, line.Cluster}] = line.ObservedGeneration
+	}
+	return out
 }
 
 // partitionDiffers reports whether a cluster reports another partition than it was granted. It ignores leftovers: a Deployment
