@@ -135,22 +135,23 @@ func (s *scene) diagnose() {
 
 // brief says where a pod is, what runs in it and which conditions it lacks, in one short line: whole statuses would hide what failed.
 func brief(p *corev1.Pod) string {
-	out := fmt.Sprintf("pod %s on %s: %s", p.Name, p.Spec.NodeName, p.Status.Phase)
+	var out strings.Builder
+	fmt.Fprintf(&out, "pod %s on %s: %s", p.Name, p.Spec.NodeName, p.Status.Phase)
 	if p.DeletionTimestamp != nil {
-		out += ", being deleted"
+		out.WriteString(", being deleted")
 	}
 	for _, c := range p.Status.ContainerStatuses {
-		out += fmt.Sprintf(", %s of %s with %d restarts", c.Name, c.Image, c.RestartCount)
+		fmt.Fprintf(&out, ", %s of %s with %d restarts", c.Name, c.Image, c.RestartCount)
 		if c.State.Waiting != nil {
-			out += ": " + c.State.Waiting.Reason
+			out.WriteString(": " + c.State.Waiting.Reason)
 		}
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Status != corev1.ConditionTrue {
-			out += fmt.Sprintf(", %s=%s since %s", c.Type, c.Status, c.LastTransitionTime.Format(time.TimeOnly))
+			fmt.Fprintf(&out, ", %s=%s since %s", c.Type, c.Status, c.LastTransitionTime.Format(time.TimeOnly))
 		}
 	}
-	return out
+	return out.String()
 }
 
 func (s *scene) key(name string) client.ObjectKey {

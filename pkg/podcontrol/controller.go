@@ -111,7 +111,9 @@ func (c *Controller) Setup(
 }
 
 // Gather batches the requests of h for the same object, see package gather.
-func (c *Controller) Gather(h handler.EventHandler) handler.EventHandler { return c.pending.Handler(h, c.Clock) }
+func (c *Controller) Gather(h handler.EventHandler) handler.EventHandler {
+	return c.pending.Handler(h, c.Clock)
+}
 
 // Memory returns what is remembered of the pods of an object. Only a reconcile of the object may use it.
 func (c *Controller) Memory(key types.NamespacedName) *podset.Memory {
