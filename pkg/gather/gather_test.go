@@ -40,18 +40,18 @@ func TestEventsWaitWhenReconcilesTakeMoreThanTheirShare(t *testing.T) {
 		want time.Duration
 	}{
 		{name: "before the first reconcile nothing waits"},
-		{name: "events of a quiet object don't wait", took: []reconcile{{0, 80 * time.Millisecond}}},
-		{name: "not even a whole second of steps of 4 ms each, four for a pod", took: slices.Repeat([]reconcile{{100 * time.Millisecond, 4 * time.Millisecond}}, 10)},
-		{name: "events of a busy one do", took: []reconcile{{0, 100 * time.Millisecond}, {0, 2 * time.Millisecond}}, want: 100 * time.Millisecond},
+		{name: "events of a quiet object don't wait", took: []reconcile{{0, 160 * time.Millisecond}}},
+		{name: "nor do those of one of which a pod is replaced at a time", took: slices.Repeat([]reconcile{{100 * time.Millisecond, 4 * time.Millisecond}}, 10)},
+		{name: "events of a busy one do", took: []reconcile{{0, 200 * time.Millisecond}, {0, 4 * time.Millisecond}}, want: 100 * time.Millisecond},
 		{
-			name: "each reconcile counts", took: []reconcile{{0, 100 * time.Millisecond}, {0, 2 * time.Millisecond}, {50 * time.Millisecond, 3 * time.Millisecond}},
+			name: "each reconcile counts", took: []reconcile{{0, 200 * time.Millisecond}, {0, 4 * time.Millisecond}, {50 * time.Millisecond, 6 * time.Millisecond}},
 			want: 200 * time.Millisecond,
 		},
 		{name: "no event waits for long", took: []reconcile{{0, time.Hour}}, want: longest},
 		{name: "what a slow one took is not held against the object for long", took: []reconcile{{0, time.Hour}, {longest, 0}}},
-		{name: "time that was not used is saved", took: []reconcile{{0, 100 * time.Millisecond}, {time.Second, 20 * time.Millisecond}}},
+		{name: "time that was not used is saved", took: []reconcile{{0, 200 * time.Millisecond}, {time.Second, 40 * time.Millisecond}}},
 		{
-			name: "for five seconds", took: []reconcile{{0, 100 * time.Millisecond}, {time.Hour, 100 * time.Millisecond}, {0, 2 * time.Millisecond}},
+			name: "for five seconds", took: []reconcile{{0, 200 * time.Millisecond}, {time.Hour, 200 * time.Millisecond}, {0, 4 * time.Millisecond}},
 			want: 100 * time.Millisecond,
 		},
 	} {
