@@ -235,6 +235,20 @@ func TestPodsLiveAsAKubeletWouldHaveIt(t *testing.T) {
 		b.await(t, "stop-delay", "about to go", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
 	})
 
+	t.Run("a start that is played again starts the pod again", func(t *testing.T) {
+		t.Parallel()
+		b.pod(t, "twice", "app:1", nil)
+		before := b.await(t, "twice", "Ready", ready)
+		patch := []byte(`{"status": {"phase": "Pending", "containerStatuses": null}}`)
+		_, err := b.kube.CoreV1().Pods("default").Patch(t.Context(), "twice", types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+		require.NoError(t, err)
+		after := b.await(t, "twice", "Ready with another address", func(p *corev1.Pod) bool {
+			return ready(p) && p.Status.PodIP != before.Status.PodIP
+		})
+		require.Equal(t, []corev1.PodIP{{IP: after.Status.PodIP}}, after.Status.PodIPs)
+		require.Equal(t, corev1.PodRunning, after.Status.Phase)
+	})
+
 	t.Run("a deleted pod goes away", func(t *testing.T) {
 		t.Parallel()
 		b.pod(t, "gone", "app:1", nil)
