@@ -1,0 +1,162 @@
+package groupwrite
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// timeout ends a group's reads and writes, with all retries. It is shorter than an apiserver waits for a webhook (10 s by default).
+const timeout = 8 * time.Second
+
+// memory is how long a written object is kept at most for the next group, beside the cache. Without it a group that begins before the
+// cache shows the last write would begin with a conflict.
+const memory = time.Minute
+
+// Object is a pointer to an API type with a status.
+type Object[T any] interface {
+	*T
+	client.Object
+	DeepCopyInto(into *T)
+}
+
+// Writer changes statuses of objects of one type. It is safe for concurrent use.
+type Writer[T any, P Object[T]] struct {
+	cached client.Client
+	live   client.Reader
+
+	mu     sync.Mutex
+	groups map[types.NamespacedName]*group[P]
+}
+
+// group are the requests for one object.
+type group[P any] struct {
+	// waiting are those that the next write is for.
+	waiting []request[P]
+	// running tells that a goroutine takes care of them.
+	running bool
+	// last is the object as it was last written, nil if that is not known; only the running goroutine uses it.
+	last P
+}
+
+type request[P any] struct {
+	change func(P) bool
+	done   chan error
+}
+
+// New returns a Writer. It reads from cached and writes by it; it reads from live, the apiserver, after a conflict and whatever the
+// cache does not know.
+func New[T any, P Object[T]](cached client.Client, live client.Reader) *Writer[T, P] {
+	return &Writer[T, P]{cached: cached, live: live, groups: map[types.NamespacedName]*group[P]{}}
+}
+
+// Do lets change edit the status of an object, and returns nil once it is written. If change returns false it must not have edited
+// anything; if nobody else of its group did either, nothing is written, and what it saw may be as old as the cache.
+//
+// change may be called more than once, with another state each time; only its last call counts. It is called in another
+// goroutine, and never after Do has returned nil.
+//
+// After an error, also one of ctx, the change may have been written or not. An object that does not exist is an error that
+// apierrors.IsNotFound recognizes.
+func (w *Writer[T, P]) Do(ctx context.Context, key types.NamespacedName, change func(P) bool) error {
+	r := request[P]{change: change, done: make(chan error, 1)}
+	w.mu.Lock()
+	g := w.groups[key]
+	if g == nil {
+		g = &group[P]{}
+		w.groups[key] = g
+	}
+	g.waiting = append(g.waiting, r)
+	if !g.running {
+		g.running = true
+		go w.run(context.WithoutCancel(ctx), key, g) // It also serves the requests of others.
+	}
+	w.mu.Unlock()
+	select {
+	case err := <-r.done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("write the status of %s: %w", key, ctx.Err())
+	}
+}
+
+// run serves a group until nobody waits.
+func (w *Writer[T, P]) run(ctx context.Context, key types.NamespacedName, g *group[P]) {
+	for {
+		w.mu.Lock()
+		requests := g.waiting
+		g.waiting = nil
+		if len(requests) == 0 {
+			g.running = false
+			w.mu.Unlock()
+			time.AfterFunc(memory, func() { w.forget(key, g) })
+			return
+		}
+		w.mu.Unlock()
+		err := w.write(ctx, key, g, requests)
+		for _, r := range requests {
+			r.done <- err
+		}
+	}
+}
+
+// forget drops a group that nobody uses.
+func (w *Writer[T, P]) forget(key types.NamespacedName, g *group[P]) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !g.running && w.groups[key] == g {
+		delete(w.groups, key)
+	}
+}
+
+// write asks all requests about the newest state that is known, and writes what they made of it.
+func (w *Writer[T, P]) write(ctx context.Context, key types.NamespacedName, g *group[P], requests []request[P]) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	base, err := w.newest(ctx, key, g.last)
+	for ; err == nil; base, err = w.get(ctx, w.live, key) {
+		changed := false
+		for _, r := range requests {
+			changed = r.change(base) || changed
+		}
+		if !changed {
+			return nil
+		}
+		err := w.cached.Status().Update(ctx, base)
+		if err == nil {
+			g.last = base
+			return nil
+		}
+		g.last = nil // After other errors than a conflict it may have been written.
+		if !apierrors.IsConflict(err) {
+			return fmt.Errorf("write the status of %s: %w", key, err)
+		}
+	}
+	return fmt.Errorf("get %s: %w", key, err)
+}
+
+// newest returns a copy of the object as this Writer has written it or as the cache has it, whichever is later.
+func (w *Writer[T, P]) newest(ctx context.Context, key types.NamespacedName, last P) (P, error) {
+	cached, err := w.get(ctx, w.cached, key)
+	switch {
+	case apierrors.IsNotFound(err): // The cache may not have it yet.
+		return w.get(ctx, w.live, key)
+	case err != nil || last == nil:
+		return cached, err
+	}
+	if order, err := resourceversion.CompareResourceVersion(last.GetResourceVersion(), cached.GetResourceVersion()); err == nil && order > 0 {
+		last.DeepCopyInto(cached)
+	}
+	return cached, nil
+}
+
+func (w *Writer[T, P]) get(ctx context.Context, r client.Reader, key types.NamespacedName) (P, error) {
+	into := P(new(T))
+	return into, r.Get(ctx, key, into)
+}
