@@ -41,18 +41,18 @@ func TestEventsWaitWhenReconcilesTakeMoreThanTheirShare(t *testing.T) {
 	}{
 		{name: "before the first reconcile nothing waits"},
 		{name: "events of a quiet object don't wait", took: []reconcile{{0, 160 * time.Millisecond}}},
-		{name: "nor do those of one of which a pod is replaced at a time", took: slices.Repeat([]reconcile{{100 * time.Millisecond, 4 * time.Millisecond}}, 10)},
-		{name: "events of a busy one do", took: []reconcile{{0, 200 * time.Millisecond}, {0, 4 * time.Millisecond}}, want: 100 * time.Millisecond},
+		{name: "nor do those of one of which a pod is replaced at a time", took: slices.Repeat([]reconcile{{90 * time.Millisecond, 6 * time.Millisecond}}, 40)},
+		{name: "events of a busy one do", took: []reconcile{{0, 400 * time.Millisecond}, {0, 20 * time.Millisecond}}, want: 40 * time.Millisecond},
 		{
-			name: "each reconcile counts", took: []reconcile{{0, 200 * time.Millisecond}, {0, 4 * time.Millisecond}, {50 * time.Millisecond, 6 * time.Millisecond}},
-			want: 200 * time.Millisecond,
+			name: "each reconcile counts", took: []reconcile{{0, 400 * time.Millisecond}, {0, 20 * time.Millisecond}, {20 * time.Millisecond, 10 * time.Millisecond}},
+			want: 140 * time.Millisecond,
 		},
 		{name: "no event waits for long", took: []reconcile{{0, time.Hour}}, want: longest},
 		{name: "what a slow one took is not held against the object for long", took: []reconcile{{0, time.Hour}, {longest, 0}}},
-		{name: "time that was not used is saved", took: []reconcile{{0, 200 * time.Millisecond}, {time.Second, 40 * time.Millisecond}}},
+		{name: "time that was not used is saved", took: []reconcile{{0, 400 * time.Millisecond}, {time.Second, 40 * time.Millisecond}}},
 		{
-			name: "for five seconds", took: []reconcile{{0, 200 * time.Millisecond}, {time.Hour, 200 * time.Millisecond}, {0, 4 * time.Millisecond}},
-			want: 100 * time.Millisecond,
+			name: "for five seconds", took: []reconcile{{0, 400 * time.Millisecond}, {time.Hour, 400 * time.Millisecond}, {0, 20 * time.Millisecond}},
+			want: 40 * time.Millisecond,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
