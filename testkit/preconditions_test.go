@@ -75,14 +75,15 @@ var writes = map[string]string{
 	"member/workload/uniteddeployment/apply.go delete: Delete":  byUID,
 	"member/workload/uniteddeployment/apply.go writeOne: Patch": byVersion,
 
-	"pkg/cert/apply.go patch: Patch":          byVersion,
-	"pkg/cert/apply.go take: Update":          byVersion,
-	"pkg/leader/leader.go Update: Update":     byVersion,
-	"pkg/nodelease/lease.go Renew: Update":    byVersion,
-	"pkg/podcontrol/writer.go Delete: Delete": byUID,
-	"pkg/podcontrol/writer.go patch: Patch":   byVersion,
-	"pkg/report/report.go Write: Patch":       byVersion,
-	"pkg/revision/history.go Write: Patch":    byVersion,
+	"pkg/cert/apply.go patch: Patch":             byVersion,
+	"pkg/cert/apply.go take: Update":             byVersion,
+	"pkg/groupwrite/groupwrite.go write: Update": byVersion,
+	"pkg/leader/leader.go Update: Update":        byVersion,
+	"pkg/nodelease/lease.go Renew: Update":       byVersion,
+	"pkg/podcontrol/writer.go Delete: Delete":    byUID,
+	"pkg/podcontrol/writer.go patch: Patch":      byVersion,
+	"pkg/report/report.go Write: Patch":          byVersion,
+	"pkg/revision/history.go Write: Patch":       byVersion,
 }
 
 // TestAttack21WritesHaveAPrecondition holds the table to the code: a write that is new needs a line, and a Delete must name
