@@ -55,13 +55,15 @@ var renders = []struct {
 	{"member-tuned", "member", []string{
 		"--set=manager.replicas=3", "--set=manager.image.digest=" + hash, "--set=daemon.image.digest=" + hash, "--set=networkPolicy.enabled=true",
 		"--set=networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring", "--set=manager.log.level=4", "--set=manager.pprofAddr=localhost:8090",
-		"--set=featureGates=TemplateNoDefaults=true", "--set=imagePullSecrets={registry}", "--set=manager.extraArgs={--cloneset-workers=9}",
+		`--set=featureGates=TemplateNoDefaults=true\,ResourcesDeletionProtection=true\,DeletionProtectionForCRDCascadingGate=true`, "--set=imagePullSecrets={registry}", "--set=manager.extraArgs={--cloneset-workers=9}",
 		"--set=manager.nodeSelector.pool=system", "--set=manager.tolerations[0].operator=Exists", "--set=manager.affinity.nodeAffinity=null",
 		"--set=daemon.socketFile=crio/crio.sock", "--set=daemon.socketLocation=/run", "--set=daemon.enablePprof=true", "--set=daemon.seLinuxOptions.type=spc_t",
 		"--set=daemon.extraEnvs[0].name=TZ", "--set=daemon.extraEnvs[0].value=UTC", "--set=daemon.affinity=null", "--set=daemon.maxUnavailable=3",
 		"--set=serviceAccount.annotations.team=fleet", "--set=webhookConfiguration.failurePolicy=Ignore", "--set=manager.webhooksOnly=true",
 		"--set=podWebhook.exemptNamespaces={kube-system,infra}", "--set=podWebhook.failurePolicy.persistentPodState=Ignore",
 		"--set=customWorkloads[0].apiGroups={game.kruise.io}", "--set=customWorkloads[0].resources={gameserversets}",
+		"--set=deletionProtection.customResources[0].apiGroups={game.kruise.io}",
+		"--set=deletionProtection.customResources[0].resources={gameserversets}",
 	}},
 }
 
@@ -269,14 +271,34 @@ func TestIntegrationWebhooksAreForOurObjectsOnly(t *testing.T) {
 			require.NotEmpty(t, hooks)
 			for _, h := range hooks {
 				require.NotNil(t, h.FailurePolicy, h.Name)
-				require.Equal(t, admissionv1.SideEffectClassNone, *h.SideEffects, h.Name)
 				require.Equal(t, admissionv1.Equivalent, *h.MatchPolicy, h.Name)
 				require.LessOrEqual(t, *h.TimeoutSeconds, int32(30), h.Name)
+				if protects(t, h) {
+					continue
+				}
+				require.Equal(t, admissionv1.SideEffectClassNone, *h.SideEffects, h.Name)
 				require.Len(t, h.Rules, 1, h.Name)
 				checkScope(t, h)
 			}
 		})
 	}
+}
+
+// protects reports whether a webhook is one of deletion protection, and checks that it is called for deletions of what has the label.
+func protects(t *testing.T, h admissionv1.ValidatingWebhook) bool {
+	t.Helper()
+	if !strings.HasSuffix(h.Name, "deleteprotection.kb.io") {
+		return false
+	}
+	selector, err := metav1.LabelSelectorAsSelector(h.ObjectSelector)
+	require.NoError(t, err)
+	require.False(t, selector.Matches(labels.Set{"app": "web"}), h.Name)
+	require.True(t, selector.Matches(labels.Set{"policy.kruise.io/delete-protection": "Cascading"}), h.Name)
+	for _, rule := range h.Rules {
+		require.Equal(t, []admissionv1.OperationType{admissionv1.Delete}, rule.Operations, h.Name)
+		require.NotContains(t, rule.Resources, "secrets", h.Name)
+	}
+	return true
 }
 
 // checkScope checks that a webhook is for a kind of ours outside our namespace, or for objects with our label.

@@ -85,7 +85,7 @@ func put(file map[string]any, path []string, to any) {
 // optional are the keys that a user may remove by null: they have no content by default, or the apiserver has one.
 func optional() []string {
 	return []string{
-		"/featureGates", "/imagePullSecrets", "/localMember", "/customWorkloads", "/serviceAccount/annotations",
+		"/featureGates", "/imagePullSecrets", "/localMember", "/customWorkloads", "/deletionProtection/customResources", "/serviceAccount/annotations",
 		"/manager/image/tag", "/manager/image/digest", "/manager/url", "/manager/pprofAddr", "/manager/resources", "/manager/extraArgs", "/manager/nodeSelector", "/manager/webhooksOnly",
 		"/manager/tolerations", "/manager/affinity", "/manager/priorityClassName", "/manager/resources/requests", "/manager/resources/limits",
 		"/daemon/image/tag", "/daemon/image/digest", "/daemon/enablePprof", "/daemon/pprofAddr", "/daemon/socketFile", "/daemon/resources", "/daemon/extraEnvs",

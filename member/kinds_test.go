@@ -136,9 +136,9 @@ func TestTheChartHasTheCRDOfEachKindAndTheRightToItsCABundle(t *testing.T) {
 	require.ElementsMatch(t, Kinds().ConvertedCRDs(), named)
 }
 
-func TestEveryGateIsReadByAKind(t *testing.T) {
+func TestEveryGateIsRead(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, feature.All(), Kinds().Gates())
+	require.Equal(t, feature.All(), Gates())
 }
 
 // TestTheCacheHoldsWhatEachKindDeclares uses the options of the manager's cache.

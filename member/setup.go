@@ -29,6 +29,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/member/admission"
 	"github.com/flotilla-io/flotilla/member/agent"
+	"github.com/flotilla-io/flotilla/member/protection"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/feature"
@@ -125,7 +126,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := pods(ctx, mgr, &o); err != nil {
 		return err
 	}
-	if err := o.Kinds.Setup(ctx, mgr, o.Options); err != nil {
+	if err := errors.Join(protection.Setup(mgr, o.Gates), o.Kinds.Setup(ctx, mgr, o.Options)); err != nil {
 		return err
 	}
 	if err := errors.Join(metric.Register(metrics.Registry, leader), admission.Register(metrics.Registry)); err != nil {

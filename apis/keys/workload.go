@@ -92,8 +92,9 @@ const (
 	// interpret it. Form: JSON, see package apis/apps/v1alpha1.
 	ConversionData = "apps.kruise.io/conversion-data"
 
-	// DeleteProtection is a label on an object, in OpenKruise: it must not be deleted. Written by users; read to warn them
-	// that it has no effect here. Form: "Always" or "Cascading"; anything counts.
+	// DeleteProtection is a label on an object: it must not be deleted, or not together with others. Written by users; read by a
+	// policy of the member's chart, by the member's webhooks, and by an agent before it withdraws the object. Form: "Always" or
+	// "Cascading", in this case; anything else protects nothing.
 	DeleteProtection = "policy.kruise.io/delete-protection"
 )
 

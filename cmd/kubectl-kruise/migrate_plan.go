@@ -383,7 +383,7 @@ func features() []feature {
 	}
 	return []feature{
 		{
-			"protection against deletion (label " + keys.DeleteProtection + ")", "it protects nothing",
+			"protection against deletion (label " + keys.DeleteProtection + ")", "it protects nothing here while feature gate ResourcesDeletionProtection is off",
 			func(o *unstructured.Unstructured) bool { return o.GetLabels()[keys.DeleteProtection] != "" },
 		},
 		{

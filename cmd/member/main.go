@@ -118,7 +118,7 @@ func main() {
 
 func command() (*cobra.Command, error) {
 	kinds := member.Kinds()
-	gates, err := feature.New(kinds.Gates()...)
+	gates, err := feature.New(member.Gates()...)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func replaced() []option.Replaced {
 			Instead: "leave them out: the log goes to standard error, with the level of --v and the form of --logging-format",
 		}, {
 			Flags:   []string{"protection-log-path"},
-			Instead: "leave it out: deletion protection and PodUnavailableBudget are not served yet",
+			Instead: "leave it out: refused deletions are in the log of the manager, in events and in metrics; PodUnavailableBudget is not served yet",
 		}, {
 			Flags: []string{
 				"default-ttlseconds-for-always-nodeimage", "nodeimage-creation-delay", "imagepulljob-workers", "nodeimage-workers",

@@ -20,6 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/link"
 	"github.com/flotilla-io/flotilla/pkg/overlay"
+	"github.com/flotilla-io/flotilla/pkg/protect"
 )
 
 // apply executes a plan. An error is worth a retry; what the member refuses for good is returned in applied.
@@ -221,7 +222,8 @@ func (w writer) orphan(ctx context.Context, live *unstructured.Unstructured) err
 	return nil
 }
 
-// withdrawLine withdraws the object of a ledger line without a row. It reports whether the line is gone.
+// withdrawLine withdraws the object of a ledger line without a row. It reports whether the line is gone; that of
+// a protected object stays.
 func (w writer) withdrawLine(ctx context.Context, line *fleetv1alpha1.AppliedWork, policy fleetv1alpha1.LeavePolicy) (bool, error) {
 	live := &unstructured.Unstructured{}
 	live.SetAPIVersion(line.Spec.Object.APIVersion)
@@ -239,6 +241,13 @@ func (w writer) withdrawLine(ctx context.Context, line *fleetv1alpha1.AppliedWor
 		return false, fmt.Errorf("get %s %s: %w", line.Spec.Object.Kind, key, err)
 	case !ours(line, live):
 		how = actForget
+	}
+	if how == actDelete {
+		if why := protect.Why(live); why != "" {
+			ctrl.LoggerFrom(ctx).Info("Kept a protected object", "kind", line.Spec.Object.Kind,
+				"namespace", line.Spec.Object.Namespace, "name", line.Spec.Object.Name, "reason", why)
+			return false, nil
+		}
 	}
 	left, err := w.withdraw(ctx, line, live, how)
 	return left == nil && err == nil, err

@@ -452,6 +452,22 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Namespace: "late", Name: "web"}, &appsv1beta1.UnitedDeployment{})))
 	})
 
+	t.Run("a protected object stays until its label is removed", func(t *testing.T) {
+		row := f.row(t, "shop", "protected", 1, fleetv1alpha1.LeaveDelete)
+		f.phase(t, row, fleetv1alpha1.WorkProgressing)
+		ud := f.united(t, "protected")
+		testkit.Change(t, member.Client, ud, func(ud *appsv1beta1.UnitedDeployment) {
+			ud.Labels = map[string]string{keys.DeleteProtection: "Cascading"}
+		})
+		require.NoError(t, hub.Delete(t.Context(), row))
+		s := f.phase(t, row, fleetv1alpha1.WorkBlocked)
+		require.Equal(t, fleetv1alpha1.ReasonDeleteProtected, s.Reason)
+		require.Contains(t, s.Message, "label policy.kruise.io/delete-protection=Cascading protects UnitedDeployment shop/protected: spec.replicas is 1")
+		testkit.Change(t, member.Client, f.united(t, "protected"), func(ud *appsv1beta1.UnitedDeployment) { ud.Labels = nil })
+		f.withdrawn(t, row)
+		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKeyFromObject(ud), ud)))
+	})
+
 	t.Run("what the member refuses is reported with its message", func(t *testing.T) {
 		bad := f.row(t, "shop", "bad", 1, fleetv1alpha1.LeaveDelete)
 		testkit.Change(t, hub.Client, bad.DeepCopy(), func(now *fleetv1alpha1.MemberWork) {

@@ -12,6 +12,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/link"
 	"github.com/flotilla-io/flotilla/pkg/overlay"
+	"github.com/flotilla-io/flotilla/pkg/protect"
 )
 
 // reasonContended is the reason of a Degraded row whose object another writer changes after each of our writes.
@@ -246,9 +247,11 @@ func planWithdrawal(o observed) planned {
 	case o.heldBack:
 		return stop(blocked(fleetv1alpha1.ReasonDeletionsPaused,
 			"many rows were deleted at once, and not by the hub: %s stays; if its deletion is meant, set spec.withdrawn of this row to true", describe(o.live)))
-	default:
-		return planned{act: actDelete, why: "the row was withdrawn with deletionPolicy Delete"}
 	}
+	if why := protect.Why(o.live); why != "" {
+		return stop(blocked(fleetv1alpha1.ReasonDeleteProtected, "the hub withdrew the row, and %s stays: %s", describe(o.live), why))
+	}
+	return planned{act: actDelete, why: "the row was withdrawn with deletionPolicy Delete"}
 }
 
 // planCreation creates the object, for the first time or again.

@@ -279,6 +279,31 @@ func TestPlan(t *testing.T) {
 			want: expect{act: actDelete},
 		},
 		{
+			name: "a protected object stays, and its row says why",
+			in: func(_ *testing.T, s *scene) {
+				s.withdraw(fleetv1alpha1.LeaveDelete)
+				s.live.SetLabels(map[string]string{keys.DeleteProtection: "Always"})
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonDeleteProtected, recheck: recheckBlocked},
+		},
+		{
+			name: "a protected object that runs nothing is deleted",
+			in: func(_ *testing.T, s *scene) {
+				s.withdraw(fleetv1alpha1.LeaveDelete)
+				s.live.SetLabels(map[string]string{keys.DeleteProtection: "Cascading"})
+				s.live.Object["spec"] = map[string]any{"replicas": int64(0)}
+			},
+			want: expect{act: actDelete},
+		},
+		{
+			name: "a protected object is orphaned: it stays anyway",
+			in: func(_ *testing.T, s *scene) {
+				s.withdraw(fleetv1alpha1.LeaveOrphan)
+				s.live.SetLabels(map[string]string{keys.DeleteProtection: "Always"})
+			},
+			want: expect{act: actOrphan},
+		},
+		{
 			name: "one of many rows that were deleted, and not by the hub, keeps its object",
 			in: func(_ *testing.T, s *scene) {
 				s.withdraw(fleetv1alpha1.LeaveDelete)

@@ -53,7 +53,7 @@ func Register[T client.Object](mgr ctrl.Manager, r Registration[T]) error {
 		err = errors.Join(err, handle(server, MutatePath(gvk), w))
 	}
 	if r.Validator != nil {
-		err = errors.Join(err, handle(server, ValidatePath(gvk), admission.WithValidator(mgr.GetScheme(), unprotected[T]{r.Validator})))
+		err = errors.Join(err, handle(server, ValidatePath(gvk), admission.WithValidator(mgr.GetScheme(), r.Validator)))
 	}
 	if r.Converter != nil {
 		err = errors.Join(err, convert(mgr, gvk.GroupKind(), r.Converter))

@@ -5,8 +5,6 @@
 // version, because a kind's webhooks see one version only: the chart registers the stored version with matchPolicy
 // Equivalent, and the apiserver converts.
 //
-// What is common to all kinds is done here: the label for deletion protection, which is not supported yet, gets a warning.
-//
 // A panic in a kind's webhook fails that one request. Decisions are logged at V(1), with the reason when a request was
 // rejected; objects are never logged.
 //

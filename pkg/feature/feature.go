@@ -81,6 +81,19 @@ const (
 	PodWebhook featuregate.Feature = "PodWebhook"
 )
 
+// Gates of deletion protection.
+const (
+	// ResourcesDeletionProtection refuses deletions of objects with label policy.kruise.io/delete-protection. The chart reads it as well.
+	//
+	// Beta, off: 0.3.
+	ResourcesDeletionProtection featuregate.Feature = "ResourcesDeletionProtection"
+
+	// DeletionProtectionForCRDCascading lists the objects of a CRD whose label says Cascading. Without it such a CRD can't be deleted.
+	//
+	// Alpha, off: 0.3.
+	DeletionProtectionForCRDCascading featuregate.Feature = "DeletionProtectionForCRDCascadingGate"
+)
+
 // specs are the stage and default of each gate.
 func specs() map[featuregate.Feature]featuregate.FeatureSpec {
 	alpha := featuregate.FeatureSpec{PreRelease: featuregate.Alpha}
@@ -97,6 +110,8 @@ func specs() map[featuregate.Feature]featuregate.FeatureSpec {
 		StatefulSetAutoDeletePVC:           beta,
 		StatefulSetAutoResizePVC:           alpha,
 		PodWebhook:                         beta,
+		ResourcesDeletionProtection:        {PreRelease: featuregate.Beta},
+		DeletionProtectionForCRDCascading:  alpha,
 	}
 }
 

@@ -94,13 +94,13 @@ func TestDefaultsAreThoseOfOpenKruise(t *testing.T) {
 		"PreparingUpdateAsUpdate": false, "InPlaceWorkloadVerticalScaling": false, "InPlaceUpdateEnvFromMetadata": true,
 		"RecreatePodWhenChangeVCTInCloneSetGate": false,
 		"StatefulSetStartOrdinal":                false, "StatefulSetAutoDeletePVC": true, "StatefulSetAutoResizePVCGate": false,
-		"PodWebhook": true,
+		"PodWebhook": true, "ResourcesDeletionProtection": false, "DeletionProtectionForCRDCascadingGate": false,
 	} {
 		spec, ok := specs()[featuregate.Feature(f)]
 		require.True(t, ok, f)
 		require.Equal(t, on, spec.Default, f)
 	}
-	require.Len(t, specs(), 11)
+	require.Len(t, specs(), 13)
 }
 
 func TestStringIsWhatDiffersFromTheDefaults(t *testing.T) {

@@ -16,7 +16,6 @@ func former() map[string]gate {
 		pub      = "PodUnavailableBudget is"
 		sidecars = "SidecarSet is"
 		images   = "image pulling is"
-		protect  = "deletion protection is"
 		probes   = "PodProbeMarker is"
 	)
 	return map[string]gate{
@@ -34,8 +33,6 @@ func former() map[string]gate {
 		"PreDownloadImageForInPlaceUpdate":          {missing: images},
 		"PreDownloadImageForDaemonSetUpdate":        {missing: images},
 		"ImagePullJobGate":                          {missing: images},
-		"ResourcesDeletionProtection":               {missing: protect},
-		"DeletionProtectionForCRDCascadingGate":     {missing: protect},
 		"PodUnavailableBudgetDeleteGate":            {missing: pub},
 		"PodUnavailableBudgetUpdateGate":            {missing: pub},
 		"WorkloadSpread":                            {missing: "WorkloadSpread is"},

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 )
 
@@ -126,7 +127,7 @@ func (s source) name(pkg string, opts *ast.CompositeLit) string {
 			part[key] = s.word(pkg, field.Value)
 		}
 	}
-	return part["Namespace"] + "_" + part["Subsystem"] + "_" + part["Name"]
+	return prometheus.BuildFQName(part["Namespace"], part["Subsystem"], part["Name"])
 }
 
 func (s source) labels(pkg string, args []ast.Expr) string {
@@ -147,7 +148,7 @@ func (s source) page() map[string]string {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "operate", "metrics.md"))
 	require.NoError(s, err)
 	out := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `((?:flotilla|kruise|cloneset)_[a-z_]+)` \\| ?(.*?) ?\\| .* \\|$").FindAllStringSubmatch(string(text), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `((?:flotilla|kruise|cloneset|namespace|crd|workload)_[a-z_]+)` \\| ?(.*?) ?\\| .* \\|$").FindAllStringSubmatch(string(text), -1) {
 		out[row[1]] = row[2]
 	}
 	return out

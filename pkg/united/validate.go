@@ -40,6 +40,9 @@ type Options struct {
 	// CountOrdinals counts the ordinals, from the first to the last, that are not reserved. With nil, a subset with too few
 	// ordinals gets a condition.
 	CountOrdinals func(reserved []intstr.IntOrString, first, last int64) int64
+	// Unprotected: the label for deletion protection protects nothing in this cluster. One in the template is warned about, because
+	// the policy that warns about others is not asked by the user who writes the template.
+	Unprotected bool
 }
 
 // Validate returns the faults of a defaulted object. It repeats rules of the schema that can't be relied on: an object may be

@@ -14,8 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
@@ -151,7 +153,7 @@ func warnings(ud *appsv1beta1.UnitedDeployment, o Options) admission.Warnings {
 		return nil
 	}
 	path := field.NewPath("spec")
-	out := unserved(ud, path)
+	out := unserved(ud, path, o.Unprotected)
 	if t := ud.Spec.Template.AdvancedStatefulSetTemplate; t != nil && o.StatefulSetWarnings != nil {
 		out = append(out, o.StatefulSetWarnings(&t.Spec, path.Child("template", "advancedStatefulSetTemplate", "spec"))...)
 	}
@@ -182,7 +184,7 @@ func partitionWarnings(ud *appsv1beta1.UnitedDeployment, path *field.Path) admis
 
 // unserved returns warnings about features of OpenKruise that the template asks for, or a subset's patch beside it, and that are
 // not served yet, and about settings of the strategy that is not in use.
-func unserved(ud *appsv1beta1.UnitedDeployment, path *field.Path) admission.Warnings {
+func unserved(ud *appsv1beta1.UnitedDeployment, path *field.Path, unprotected bool) admission.Warnings {
 	t, ok := TemplateOf(&ud.Spec.Template)
 	if !ok {
 		return nil
@@ -193,7 +195,10 @@ func unserved(ud *appsv1beta1.UnitedDeployment, path *field.Path) admission.Warn
 		out = append(out, fmt.Sprintf("%s: has no effect with type Fixed: leave it out", path.Child("topology", "scheduleStrategy", "adaptive")))
 	}
 	out = append(out, workloadspec.Unserved(t.Metadata, t.Pod, inPlaceStrategy(&ud.Spec.Template), at)...)
-	out = append(out, admit.Unprotected(t.Metadata.Labels, at)...)
+	if value := t.Metadata.Labels[keys.DeleteProtection]; unprotected && value != "" {
+		out = append(out, fmt.Sprintf("%s: %s protects nothing: feature gate %s is off",
+			at.Child("metadata", "labels").Key(keys.DeleteProtection), value, feature.ResourcesDeletionProtection))
+	}
 	for i := range ud.Spec.Topology.Subsets {
 		s := &ud.Spec.Topology.Subsets[i]
 		pod, err := PodTemplate(t.Pod, &appsv1beta1.Subset{Patch: s.Patch}, nil)

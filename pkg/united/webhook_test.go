@@ -539,7 +539,7 @@ func TestWebhookWarnsOfPartitionsWithoutEffect(t *testing.T) {
 func TestWebhookWarnsOfWhatIsNotServedYet(t *testing.T) {
 	t.Parallel()
 	const (
-		protects = "metadata.labels[policy.kruise.io/delete-protection]: Always is not served yet"
+		protects = "metadata.labels[policy.kruise.io/delete-protection]: Always protects nothing"
 		pulls    = "spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadParallelism"
 		ordered  = "metadata.annotations[apps.kruise.io/container-launch-priority]: not served yet"
 	)
@@ -585,6 +585,7 @@ func TestWebhookWarnsOfWhatIsNotServedYet(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w, _ := hook(t)
+			w.Options.Unprotected = true
 			was, is := tt.base(), tt.base()
 			tt.ask(is)
 			Default(was)
@@ -630,4 +631,15 @@ func TestWebhookAcceptsWhatItCantValidate(t *testing.T) {
 	require.NoError(t, err, "an object from before a rule can be labelled still")
 	_, err = w.ValidateDelete(request(t, invalid), invalid)
 	require.NoError(t, err)
+}
+
+func TestAProtectedTemplateIsNotWarnedOf(t *testing.T) {
+	t.Parallel()
+	w, _ := hook(t)
+	ud := web()
+	ud.Spec.Template.CloneSetTemplate.Labels[keys.DeleteProtection] = "Always"
+	Default(ud)
+	got, err := w.ValidateCreate(request(t, nil), ud)
+	require.NoError(t, err)
+	require.Empty(t, got)
 }

@@ -45,6 +45,8 @@ const (
 	ReasonEpochRegression = "EpochRegression"
 	// ReasonDeletionsPaused: many rows were deleted, and not by the hub.
 	ReasonDeletionsPaused = "DeletionsPaused"
+	// ReasonDeleteProtected: the row was withdrawn, and a label protects its object from deletion.
+	ReasonDeleteProtected = "DeleteProtected"
 	// ReasonNonsense: the counts that the member reported are impossible and were cut to possible ones.
 	ReasonNonsense = "NonsenseCounts"
 )

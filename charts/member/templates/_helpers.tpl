@@ -90,3 +90,49 @@ subjects:
 {{- end }}
 {{- end }}
 {{- end }}
+
+{{/*
+"true" if a feature gate is on that is off by default, otherwise nothing: (list root gate "AllAlpha" or "AllBeta"). It reads what the
+manager is given, like the manager: a later value wins, and that of a gate over that of its stage.
+*/}}
+{{- define "gate" -}}
+{{- $root := index . 0 }}{{ $gate := index . 1 }}{{ $stage := index . 2 }}
+{{- $flags := list ($root.Values.featureGates | default "") }}
+{{- range $root.Values.manager.extraArgs }}
+{{- if regexMatch "^--?feature-gates=" . }}{{ $flags = append $flags (regexReplaceAll "^--?feature-gates=" . "") }}{{ end }}
+{{- end }}
+{{- $set := dict }}
+{{- range splitList "," (join "," $flags) }}
+{{- $item := splitList "=" . }}
+{{- if eq (len $item) 2 }}
+{{- $_ := set $set (trim (first $item)) (has (trim (last $item)) (list "1" "t" "T" "true" "True" "TRUE")) }}
+{{- end }}
+{{- end }}
+{{- $name := hasKey $set $gate | ternary $gate $stage }}
+{{- if and (hasKey $set $name) (get $set $name) }}true{{ end }}
+{{- end }}
+
+{{/* The rules of what deletion protection is for: (list operations secrets). */}}
+{{- define "protected" -}}
+{{- $operations := index . 0 }}
+- apiGroups: [""]
+  apiVersions: [v1]
+  resources: [namespaces, services, persistentvolumeclaims, persistentvolumes, configmaps{{ if index . 1 }}, secrets{{ end }}]
+  operations: {{ $operations }}
+- apiGroups: [apps]
+  apiVersions: [v1]
+  resources: [deployments, replicasets, statefulsets, daemonsets]
+  operations: {{ $operations }}
+- apiGroups: [apps.kruise.io]
+  apiVersions: [v1alpha1, v1beta1]
+  resources: [clonesets, statefulsets, daemonsets, uniteddeployments, sidecarsets]
+  operations: {{ $operations }}
+- apiGroups: [networking.k8s.io]
+  apiVersions: [v1]
+  resources: [ingresses]
+  operations: {{ $operations }}
+- apiGroups: [apiextensions.k8s.io]
+  apiVersions: [v1]
+  resources: [customresourcedefinitions]
+  operations: {{ $operations }}
+{{- end }}

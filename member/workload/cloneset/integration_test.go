@@ -104,7 +104,6 @@ func TestInCluster(t *testing.T) {
 		"a ReCreate stays within budget and surge":                    testReCreate,
 		"a bad image exhausts the budget and blocks no rollback":      testBadImage,
 		"a minimal object is defaulted and an invalid one refused":    testWebhook,
-		"delete-protection is warned of when labels or spec change":   testProtection,
 		"pods in podsToDelete are replaced and the list is truncated": testPodsToDelete,
 		"a PVC is reused by the pod that replaces a lost one":         testReuse,
 		"without reuse a PVC is deleted with its pod":                 testNoReuse,
@@ -237,41 +236,6 @@ func testWebhook(t *testing.T, g *fixture) {
 
 	err = g.Patch(t.Context(), got, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"scaleStrategy":{"podsToDelete":["web-none"]}}}`)))
 	require.ErrorContains(t, err, `"web-none": there is no such pod`)
-}
-
-// said collects the apiserver's warnings.
-type said struct{ text []string }
-
-// HandleWarningHeader implements rest.WarningHandler.
-func (s *said) HandleWarningHeader(_ int, _, text string) { s.text = append(s.text, text) }
-
-// The warning relies on the apiserver, which counts a change of the spec in metadata.generation before it validates it.
-func testProtection(t *testing.T, g *fixture) {
-	t.Helper()
-	heard := &said{}
-	cfg := g.REST()
-	cfg.WarningHandler = heard
-	user, err := client.New(cfg, client.Options{Scheme: g.Scheme()})
-	require.NoError(t, err)
-	set := web(0).Obj()
-	set.Namespace, set.UID, set.ResourceVersion = g.Namespace, "", ""
-	set.Labels = map[string]string{keys.DeleteProtection: "Always"}
-	require.NoError(t, user.Create(t.Context(), set))
-	require.Len(t, heard.text, 1)
-	require.Contains(t, heard.text[0], "Always is not served yet and protects nothing")
-	for _, step := range []struct {
-		patch  string
-		warned bool
-	}{
-		{`{"spec":{"minReadySeconds":1}}`, true},
-		{`{"spec":{"minReadySeconds":1}}`, false},
-		{`{"metadata":{"annotations":{"note":"a controller's"}}}`, false},
-		{`{"metadata":{"labels":{"tier":"web"}}}`, true},
-	} {
-		heard.text = nil
-		require.NoError(t, user.Patch(t.Context(), set, client.RawPatch(types.MergePatchType, []byte(step.patch))))
-		require.Equal(t, step.warned, len(heard.text) == 1, "%s: %v", step.patch, heard.text)
-	}
 }
 
 func testPodsToDelete(t *testing.T, g *fixture) {

@@ -28,8 +28,9 @@ func Registration(templates func(setup.Options) united.Options) setup.Kind {
 		Name: name, CRD: "uniteddeployments.apps.kruise.io", Converts: true,
 		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
 		Gates: []featuregate.Feature{
-			feature.TemplateNoDefaults, // The others are of StatefulSets in templates, for warnings.
+			feature.TemplateNoDefaults, // The others are for warnings about templates.
 			feature.StatefulSetStartOrdinal, feature.StatefulSetAutoDeletePVC, feature.StatefulSetAutoResizePVC,
+			feature.ResourcesDeletionProtection,
 		},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
 			return Setup(ctx, mgr, Options{Workers: o.Workers[name], ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock})

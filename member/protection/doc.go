@@ -1,0 +1,12 @@
+// Package protection refuses deletions of namespaces and CRDs with label policy.kruise.io/delete-protection=Cascading while they hold
+// something, and reports all refusals that the label causes.
+//
+// What an object shows of itself is judged by a policy of the chart (policy_protect.yaml), which holds while no manager answers. Two
+// webhooks do the rest, in every replica:
+//
+//   - PathValidate is asked about namespaces and CRDs, after the policy, and lists from the apiserver what they hold. It fails closed.
+//   - PathReport is called before the policy and allows everything: it counts, logs and records what the policy will refuse. So a
+//     refusal is reported by one of the two, and by PathReport also if something else refuses the request first.
+//
+// Objects without the label are not sent to either.
+package protection

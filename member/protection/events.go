@@ -1,0 +1,10 @@
+package protection
+
+import "github.com/flotilla-io/flotilla/pkg/event"
+
+// ReasonProtected is the reason of the event on an object whose deletion was refused because of its label.
+const ReasonProtected = "DeleteProtected"
+
+func refusedEvent(user, why string) event.Event {
+	return event.Warning(ReasonProtected, "Delete", "Refused the deletion by %s: %s", user, why)
+}

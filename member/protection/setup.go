@@ -1,0 +1,44 @@
+package protection
+
+import (
+	"fmt"
+
+	"k8s.io/component-base/featuregate"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/feature"
+)
+
+// Paths of the webhooks. OpenKruise has one for each kind, none of them for this alone.
+const (
+	PathValidate = "/validate-delete-protection"
+	PathReport   = "/report-delete-protection"
+)
+
+// Gates are the feature gates that the webhooks read. ResourcesDeletionProtection is for the chart, which has them called.
+func Gates() []featuregate.Feature {
+	return []featuregate.Feature{feature.ResourcesDeletionProtection, feature.DeletionProtectionForCRDCascading}
+}
+
+// +kubebuilder:rbac:groups="",resources=pods;persistentvolumeclaims,verbs=list
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Setup adds the webhooks to mgr, whatever the gates say: a replica with other flags than the chart that has it called would refuse
+// all deletions of what is sent to it.
+func Setup(mgr ctrl.Manager, gates *feature.Gates) error {
+	if err := Register(metrics.Registry); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	r := report{events: event.New(mgr.GetEventRecorder("deletion-protection"))}
+	w := &validator{live: mgr.GetAPIReader(), crds: gates.Enabled(feature.DeletionProtectionForCRDCascading), report: r}
+	if err := admit.Handle(mgr, PathValidate, w); err != nil {
+		return fmt.Errorf("serve %s: %w", PathValidate, err)
+	}
+	if err := admit.Handle(mgr, PathReport, &reporter{r}); err != nil {
+		return fmt.Errorf("serve %s: %w", PathReport, err)
+	}
+	return nil
+}

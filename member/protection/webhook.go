@@ -1,0 +1,178 @@
+package protection
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/feature"
+	"github.com/flotilla-io/flotilla/pkg/protect"
+)
+
+// page is how many objects are listed at once. The first page nearly always has one that counts.
+const page = 500
+
+var (
+	namespaceKind = schema.GroupKind{Kind: "Namespace"}                                                  //nolint:gochecknoglobals // A constant.
+	crdKind       = schema.GroupKind{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition"} //nolint:gochecknoglobals // A constant.
+)
+
+// validator answers PathValidate.
+type validator struct {
+	// live reads from the apiserver: a cache that lags behind would let a namespace go whose first pod was just made.
+	live client.Reader
+	// crds says whether gate DeletionProtectionForCRDCascadingGate is on.
+	crds   bool
+	report report
+}
+
+// Handle implements admission.Handler.
+func (w *validator) Handle(ctx context.Context, req admission.Request) admission.Response {
+	o, err := deleted(req)
+	switch {
+	case err != nil:
+		return admission.Errored(http.StatusBadRequest, err)
+	case o == nil, o.GetLabels()[keys.DeleteProtection] != protect.Cascading, o.GetDeletionTimestamp() != nil:
+		return admission.Allowed("")
+	}
+	var is, instead string
+	switch o.GroupVersionKind().GroupKind() {
+	case namespaceKind:
+		is, instead, err = w.inNamespace(ctx, o.GetName())
+	case crdKind:
+		is, instead, err = w.ofCRD(ctx, o)
+	}
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("look up what %s %s holds: %w", o.GetKind(), o.GetName(), err))
+	}
+	if is == "" {
+		return admission.Allowed("")
+	}
+	why := protect.Sentence(o, is, instead)
+	w.report.refused(ctx, req, o, why)
+	return admission.Denied(why)
+}
+
+// inNamespace returns what a namespace holds that protects it: a pod that is neither finished nor being deleted, or a bound PVC that
+// is not being deleted.
+func (w *validator) inNamespace(ctx context.Context, namespace string) (is, instead string, err error) {
+	active := client.MatchingFieldsSelector{Selector: fields.AndSelectors(
+		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
+	)}
+	name, err := w.staying(ctx, corev1.SchemeGroupVersion.WithKind("Pod"), client.InNamespace(namespace), active)
+	if err != nil {
+		return "", "", fmt.Errorf("list pods: %w", err)
+	}
+	if name != "" {
+		return "there is a pod in it, " + name, "delete its pods and what makes them", nil
+	}
+	name, err = find(func(next string) (string, string, error) {
+		claims := &corev1.PersistentVolumeClaimList{}
+		err := w.live.List(ctx, claims, client.InNamespace(namespace), client.Limit(page), client.Continue(next))
+		for i := range claims.Items {
+			if c := &claims.Items[i]; c.DeletionTimestamp.IsZero() && c.Status.Phase == corev1.ClaimBound {
+				return c.Name, "", err
+			}
+		}
+		return "", claims.Continue, err
+	})
+	if err != nil {
+		return "", "", fmt.Errorf("list PVCs: %w", err)
+	}
+	if name != "" {
+		return "there is a bound PVC in it, " + name, "delete its PVCs", nil
+	}
+	return "", "", nil
+}
+
+// ofCRD returns why a CRD is protected: because it has an object that is not being deleted, or because nobody can see whether it has.
+func (w *validator) ofCRD(ctx context.Context, o *unstructured.Unstructured) (is, instead string, err error) {
+	if !w.crds {
+		return fmt.Sprintf("whether it has objects is not looked up while feature gate %s is off", feature.DeletionProtectionForCRDCascading),
+			"switch the gate on", nil
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, crd); err != nil {
+		return "", "", fmt.Errorf("read the CRD: %w", err)
+	}
+	version, served := readable(crd)
+	switch {
+	case !established(crd): // It has never been served.
+		return "", "", nil
+	case !served:
+		return "none of its versions is served, so nobody can see whether it has objects", "serve a version", nil
+	}
+	name, err := w.staying(ctx, schema.GroupVersionKind{Group: crd.Spec.Group, Version: version, Kind: crd.Spec.Names.Kind})
+	switch {
+	case apierrors.IsForbidden(err):
+		return fmt.Sprintf("flotilla-member may not list %s.%s to see whether there are any", crd.Spec.Names.Plural, crd.Spec.Group),
+			"add them to deletionProtection.customResources of its chart", nil
+	case err != nil:
+		return "", "", fmt.Errorf("list its objects: %w", err)
+	case name != "":
+		return fmt.Sprintf("there is a %s, %s", crd.Spec.Names.Kind, name), "delete these objects", nil
+	}
+	return "", "", nil
+}
+
+// readable returns the version in which the objects of a CRD are listed: the stored one, if it is served.
+func readable(crd *apiextensionsv1.CustomResourceDefinition) (version string, served bool) {
+	for i := range crd.Spec.Versions {
+		v := &crd.Spec.Versions[i]
+		if v.Served && (version == "" || v.Storage) {
+			version = v.Name
+		}
+	}
+	return version, version != ""
+}
+
+func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, c := range crd.Status.Conditions {
+		if c.Type == apiextensionsv1.Established {
+			return c.Status == apiextensionsv1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// staying returns the name of an object of a kind that is not being deleted, with its namespace; "" if there is none.
+func (w *validator) staying(ctx context.Context, kind schema.GroupVersionKind, opts ...client.ListOption) (string, error) {
+	return find(func(next string) (string, string, error) {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		err := w.live.List(ctx, list, append(slices.Clone(opts), client.Limit(page), client.Continue(next))...)
+		for i := range list.Items {
+			if list.Items[i].DeletionTimestamp.IsZero() {
+				return strings.TrimPrefix(client.ObjectKeyFromObject(&list.Items[i]).String(), "/"), "", err
+			}
+		}
+		return "", list.Continue, err
+	})
+}
+
+// find looks at page by page until one has a name; "" if none has.
+func find(look func(next string) (name, after string, err error)) (string, error) {
+	next := ""
+	for {
+		name, after, err := look(next)
+		if err != nil || name != "" || after == "" {
+			return name, err
+		}
+		next = after
+	}
+}

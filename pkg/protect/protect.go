@@ -1,0 +1,88 @@
+package protect
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+// Values of the label. Any other protects nothing.
+const (
+	// Always refuses every delete.
+	Always = "Always"
+	// Cascading refuses deletes that would take others along: the pods of a workload, what a namespace holds.
+	Cascading = "Cascading"
+)
+
+// Why returns why o must not be deleted now and what to do about it, in a sentence; "" if it may be. An object that is being deleted
+// may be, whatever its label says. Of namespaces and CRDs with Cascading it knows nothing, and returns "".
+func Why(o *unstructured.Unstructured) string {
+	if o.GetDeletionTimestamp() != nil {
+		return ""
+	}
+	switch o.GetLabels()[keys.DeleteProtection] {
+	case Always:
+		return Sentence(o, "", "")
+	case Cascading:
+		is, instead := holds(o)
+		if is == "" {
+			return ""
+		}
+		return Sentence(o, is, instead)
+	}
+	return ""
+}
+
+// Sentence is the text of a refusal. is says what o holds, and instead what may be done other than to remove the label; both are
+// empty for an object that is always protected.
+func Sentence(o *unstructured.Unstructured, is, instead string) string {
+	name := o.GetName()
+	if ns := o.GetNamespace(); ns != "" {
+		name = ns + "/" + name
+	}
+	text := fmt.Sprintf("label %s=%s protects %s %s", keys.DeleteProtection, o.GetLabels()[keys.DeleteProtection], o.GetKind(), name)
+	if is == "" {
+		return text + ": to delete it, remove the label first"
+	}
+	return fmt.Sprintf("%s: %s: to delete it, %s or remove the label first", text, is, instead)
+}
+
+// holds returns what o shows of others that its deletion would take along, and how to let go of them; "" if there is nothing.
+func holds(o *unstructured.Unstructured) (is, instead string) {
+	switch o.GroupVersionKind().GroupKind() {
+	case schema.GroupKind{Kind: "Service"}, schema.GroupKind{Kind: "ConfigMap"}, schema.GroupKind{Kind: "Secret"},
+		schema.GroupKind{Group: "networking.k8s.io", Kind: "Ingress"}:
+		return "", ""
+	case schema.GroupKind{Group: "apps", Kind: "DaemonSet"}, schema.GroupKind{Group: "apps.kruise.io", Kind: "DaemonSet"}:
+		return number(o, "let its node selector match no node", "status", "desiredNumberScheduled")
+	case schema.GroupKind{Group: "apps.kruise.io", Kind: "SidecarSet"}:
+		return number(o, "let its selector match no pod", "status", "matchedPods")
+	case schema.GroupKind{Kind: "PersistentVolumeClaim"}:
+		return bound(o, "delete its volume")
+	case schema.GroupKind{Kind: "PersistentVolume"}:
+		return bound(o, "delete its claim")
+	}
+	if _, found, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "replicas"); found {
+		return number(o, "scale it to 0", "spec", "replicas")
+	}
+	// A UnitedDeployment may leave the number to its subsets.
+	return number(o, "scale it to 0", "status", "replicas")
+}
+
+func number(o *unstructured.Unstructured, how, section, field string) (is, instead string) {
+	n, _, _ := unstructured.NestedInt64(o.Object, section, field)
+	if n <= 0 {
+		return "", ""
+	}
+	return fmt.Sprintf("%s.%s is %d", section, field, n), how
+}
+
+func bound(o *unstructured.Unstructured, how string) (is, instead string) {
+	if phase, _, _ := unstructured.NestedString(o.Object, "status", "phase"); phase != "Bound" {
+		return "", ""
+	}
+	return "status.phase is Bound", how
+}
