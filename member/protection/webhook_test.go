@@ -79,8 +79,8 @@ func names(more string, going bool, names ...string) *metav1.PartialObjectMetada
 	for _, name := range names {
 		o := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
 		if going {
-			o.DeletionTimestamp = &metav1.Time{}
-			*o.DeletionTimestamp = metav1.Unix(1, 0)
+			at := metav1.Unix(1, 0)
+			o.DeletionTimestamp = &at
 		}
 		list.Items = append(list.Items, o)
 	}
@@ -234,6 +234,9 @@ func TestWhatThePolicyRefusesIsReportedOnce(t *testing.T) {
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "reported", Labels: map[string]string{keys.DeleteProtection: "Cascading"}},
 		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(2))},
+	}
+	for _, counted := range []*prometheus.CounterVec{namespaces, crds, workloads} {
+		counted.Reset() // An earlier run of this test in the same process has counted too.
 	}
 	series := workloads.WithLabelValues("Deployment_shop_reported", "ann")
 	req := request(t, set)

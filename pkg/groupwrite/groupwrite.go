@@ -43,6 +43,8 @@ type group[P any] struct {
 	running bool
 	// last is the object as it was last written, nil if that is not known; only the running goroutine uses it.
 	last P
+	// forget drops the group once nobody has used it for a while; only the running goroutine sets it.
+	forget *time.Timer
 }
 
 type request[P any] struct {
@@ -94,8 +96,12 @@ func (w *Writer[T, P]) run(ctx context.Context, key types.NamespacedName, g *gro
 		g.waiting = nil
 		if len(requests) == 0 {
 			g.running = false
+			if g.forget == nil {
+				g.forget = time.AfterFunc(memory, func() { w.forget(key, g) })
+			} else {
+				g.forget.Reset(memory)
+			}
 			w.mu.Unlock()
-			time.AfterFunc(memory, func() { w.forget(key, g) })
 			return
 		}
 		w.mu.Unlock()

@@ -2,6 +2,7 @@ package protect
 
 import (
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -39,10 +40,7 @@ func Why(o *unstructured.Unstructured) string {
 // Sentence is the text of a refusal. is says what o holds, and instead what may be done other than to remove the label; both are
 // empty for an object that is always protected.
 func Sentence(o *unstructured.Unstructured, is, instead string) string {
-	name := o.GetName()
-	if ns := o.GetNamespace(); ns != "" {
-		name = ns + "/" + name
-	}
+	name := strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")
 	text := fmt.Sprintf("label %s=%s protects %s %s", keys.DeleteProtection, o.GetLabels()[keys.DeleteProtection], o.GetKind(), name)
 	if is == "" {
 		return text + ": to delete it, remove the label first"
