@@ -418,10 +418,11 @@ func features() []feature {
 			inTemplate(func(t map[string]any) bool { return annotated(t, "apps.kruise.io/using-enhanced-liveness") }),
 		},
 		{
-			"scheduleStrategy Adaptive of a UnitedDeployment", "pods that can't be scheduled are not moved to other subsets",
+			"reserveUnschedulablePods of a UnitedDeployment", "pods that can't be scheduled stay in their subset, and no others are started for them",
 			func(o *unstructured.Unstructured) bool {
-				strategy, _, err := unstructured.NestedString(o.Object, "spec", "topology", "scheduleStrategy", "type")
-				return err == nil && strategy == "Adaptive"
+				strategy, _, err := unstructured.NestedMap(o.Object, "spec", "topology", "scheduleStrategy")
+				reserve, _, _ := unstructured.NestedBool(strategy, "adaptive", "reserveUnschedulablePods")
+				return err == nil && strategy["type"] == "Adaptive" && reserve
 			},
 		},
 	}

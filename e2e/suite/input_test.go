@@ -119,7 +119,7 @@ func TestValidExamplesAreAcceptedWithoutAWarning(t *testing.T) {
 			require.NoError(t, err)
 			for _, o := range objects {
 				c := clusterOf(o)
-				if filepath.Base(file) == "uniteddeployment-zones.yaml" {
+				if slices.Contains([]string{"uniteddeployment-zones.yaml", "uniteddeployment-adaptive.yaml"}, filepath.Base(file)) {
 					c = env.East
 				}
 				heard := &warnings{}

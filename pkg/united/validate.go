@@ -63,7 +63,7 @@ func Validate(ud *appsv1beta1.UnitedDeployment, o Options) field.ErrorList {
 	faults = append(faults, validateNumbers(ud, path.Child("topology", "subsets"))...)
 	faults = append(faults, validateClusters(ud, path.Child("topology"), o)...)
 	faults = append(faults, validateOrdinals(ud, path, o)...)
-	faults = append(faults, validateSchedule(&ud.Spec.Topology.ScheduleStrategy, path.Child("topology", "scheduleStrategy"))...)
+	faults = append(faults, validateSchedule(ud, path.Child("topology"))...)
 	return append(faults, validateUpdateStrategy(ud, path.Child("updateStrategy"))...)
 }
 
@@ -302,13 +302,39 @@ func validatePatch(t Template, s *appsv1beta1.Subset, selector labels.Selector, 
 	return nil
 }
 
-// validateSchedule rejects what is not supported yet.
-func validateSchedule(s *appsv1beta1.UnitedDeploymentScheduleStrategy, path *field.Path) field.ErrorList {
-	if s.Type == appsv1beta1.ScheduleAdaptive {
-		return field.ErrorList{field.Forbidden(path.Child("type"), "Adaptive is "+notServed+
-			": use Fixed, with minReplicas and maxReplicas of the subsets")}
+// validateSchedule validates the strategy, and rejects what is not supported yet.
+func validateSchedule(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorList {
+	s, at := &ud.Spec.Topology.ScheduleStrategy, path.Child("scheduleStrategy")
+	if s.Type != appsv1beta1.ScheduleAdaptive {
+		return nil
 	}
-	return nil
+	var faults field.ErrorList
+	if Federated(ud) {
+		faults = append(faults, field.Forbidden(at.Child("type"), "Adaptive between clusters is "+notServed+
+			", only between the subsets of one cluster: use Fixed, with minReplicas and maxReplicas of the subsets"))
+	}
+	for i := range ud.Spec.Topology.Subsets {
+		if ud.Spec.Topology.Subsets[i].Replicas != nil {
+			faults = append(faults, field.Forbidden(path.Child("subsets").Index(i).Child("replicas"),
+				"a subset can't have a fixed number with scheduleStrategy.type Adaptive: use minReplicas and maxReplicas"))
+		}
+	}
+	if s.Adaptive == nil {
+		return faults
+	}
+	at = at.Child("adaptive")
+	seconds := func(name string, n *int32) {
+		if n != nil && *n < 0 {
+			faults = append(faults, field.Invalid(at.Child(name), *n, "must be a number of seconds, 0 or more: leave it out for the default"))
+		}
+	}
+	seconds("rescheduleCriticalSeconds", s.Adaptive.RescheduleCriticalSeconds)
+	seconds("unschedulableDuration", s.Adaptive.UnschedulableDuration)
+	if s.Adaptive.ReserveUnschedulablePods {
+		faults = append(faults, field.Forbidden(at.Child("reserveUnschedulablePods"), notServed+
+			": leave it out, and pods that can't be scheduled are replaced in other subsets"))
+	}
+	return faults
 }
 
 func validateUpdateStrategy(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorList {

@@ -107,6 +107,10 @@ func TestValidObjects(t *testing.T) {
 		{"settings of Adaptive, without effect on Fixed", web, func(ud *object) {
 			ud.Spec.Topology.ScheduleStrategy.Adaptive = &appsv1beta1.AdaptiveScheduleStrategy{}
 		}},
+		{"Adaptive with its defaults", web, adaptive(nil)},
+		{"Adaptive with settings and bounds", web, all(adaptive(&appsv1beta1.AdaptiveScheduleStrategy{
+			RescheduleCriticalSeconds: ptr.To[int32](0), UnschedulableDuration: ptr.To[int32](60),
+		}), subsets(part{Name: "a", MaxReplicas: number("3")}, part{Name: "b"}))},
 		{"partitions of subsets that there are", web, partitions(map[string]int32{"a": 0, "c": 1000})},
 		{"a partition with a Deployment, without effect as in OpenKruise", deployment, partitions(map[string]int32{"a": 2})},
 		{"a partition of pods that users delete, likewise", web, all(partitions(map[string]int32{"a": 1}), func(ud *object) {
@@ -277,8 +281,24 @@ func TestInvalidObjects(t *testing.T) {
 		},
 		{"an update strategy that there is not", web, func(ud *object) { ud.Spec.UpdateStrategy.Type = "Waves" }, "spec.updateStrategy.type", `"Waves"`},
 		{
-			"the strategy Adaptive", web, func(ud *object) { ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive },
-			"spec.topology.scheduleStrategy.type", "not served yet: use Fixed",
+			"Adaptive between clusters", web, all(inEast, adaptive(nil)),
+			"spec.topology.scheduleStrategy.type", "only between the subsets of one cluster: use Fixed",
+		},
+		{
+			"Adaptive with reserved pods", web, adaptive(&appsv1beta1.AdaptiveScheduleStrategy{ReserveUnschedulablePods: true}),
+			"spec.topology.scheduleStrategy.adaptive.reserveUnschedulablePods", "not served yet: leave it out",
+		},
+		{
+			"Adaptive that waits for less than nothing", web, adaptive(&appsv1beta1.AdaptiveScheduleStrategy{RescheduleCriticalSeconds: ptr.To[int32](-1)}),
+			"spec.topology.scheduleStrategy.adaptive.rescheduleCriticalSeconds", "-1: must be a number of seconds, 0 or more",
+		},
+		{
+			"Adaptive that closes a subset for less than nothing", web, adaptive(&appsv1beta1.AdaptiveScheduleStrategy{UnschedulableDuration: ptr.To[int32](-5)}),
+			"spec.topology.scheduleStrategy.adaptive.unschedulableDuration", "-5: must be a number of seconds, 0 or more",
+		},
+		{
+			"Adaptive with the number of a subset", web, all(adaptive(nil), subsets(part{Name: "a", Replicas: number("1")}, part{Name: "b"})),
+			sub + "[0].replicas", "use minReplicas and maxReplicas",
 		},
 		{"placement without clusters", web, reallocation("1", ""), "spec.topology.placement", "give each subset cluster or clusterSelector, or remove placement"},
 		{
@@ -520,9 +540,15 @@ func TestValidateUpdate(t *testing.T) {
 	}
 }
 
+func adaptive(s *appsv1beta1.AdaptiveScheduleStrategy) func(*object) {
+	return func(ud *object) {
+		ud.Spec.Topology.ScheduleStrategy = appsv1beta1.UnitedDeploymentScheduleStrategy{Type: appsv1beta1.ScheduleAdaptive, Adaptive: s}
+	}
+}
+
 func TestFaultsThatWereStoredAreWarnings(t *testing.T) {
 	t.Parallel()
-	adaptive := func(ud *object) { ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive }
+	reserved := adaptive(&appsv1beta1.AdaptiveScheduleStrategy{ReserveUnschedulablePods: true})
 	bounded := func(ud *object) {
 		for i := range ud.Spec.Topology.Subsets {
 			ud.Spec.Topology.Subsets[i].MaxReplicas = number("9")
@@ -536,22 +562,22 @@ func TestFaultsThatWereStoredAreWarnings(t *testing.T) {
 		warnings []string
 	}{
 		{
-			"a new image", all(adaptive, bounded),
+			"a new image", all(reserved, bounded),
 			func(ud *object) { ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:2" },
 			nil,
-			[]string{"spec.topology.subsets: Invalid value: 3: every subset has maxReplicas", "Adaptive is not served yet"},
+			[]string{"spec.topology.subsets: Invalid value: 3: every subset has maxReplicas", "reserveUnschedulablePods: Forbidden: not served yet"},
 		},
 		{
-			"the scale of an autoscaler", adaptive, func(ud *object) { ud.Spec.Replicas = ptr.To[int32](20) },
+			"the scale of an autoscaler", reserved, func(ud *object) { ud.Spec.Replicas = ptr.To[int32](20) },
 			nil,
-			[]string{"Adaptive is not served yet"},
+			[]string{"reserveUnschedulablePods: Forbidden: not served yet"},
 		},
 		{
-			"another fault", adaptive, func(ud *object) { ud.Spec.Replicas = ptr.To[int32](-1) },
+			"another fault", reserved, func(ud *object) { ud.Spec.Replicas = ptr.To[int32](-1) },
 			[]string{"spec.replicas: Invalid value: -1"},
-			[]string{"Adaptive is not served yet"},
+			[]string{"reserveUnschedulablePods: Forbidden: not served yet"},
 		},
-		{"the fault that a change makes", func(*object) {}, adaptive, []string{"Adaptive is not served yet"}, nil},
+		{"the fault that a change makes", func(*object) {}, reserved, []string{"reserveUnschedulablePods: Forbidden: not served yet"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -30,7 +30,7 @@ type applied struct {
 	// duplicates, remove, write and rest are errors: of deletions of duplicates, of other deletions, of creations and updates, of
 	// cleaning up. render is why workloads can't be rendered from the spec, which no retry fixes.
 	duplicates, remove, write, rest, render error
-	// late: a write was a conflict, and the watch event of the object starts the next reconcile.
+	// late: a write was a conflict, or would have been one with a pod, and the watch event of the object starts the next reconcile.
 	late bool
 }
 
@@ -57,6 +57,9 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 		return a
 	}
 	r.remove(ctx, o, p, &a)
+	if !r.confirm(ctx, p, &a) {
+		return a
+	}
 	for _, creations := range []bool{false, true} { // Updates first: they may free resources for new workloads.
 		if !r.write(ctx, o, p, creations, &a) {
 			break
@@ -175,6 +178,28 @@ func (r *Reconciler) writeOne(ctx context.Context, o observed, t *target) (workl
 		return next, nil
 	}
 	return nil, nil
+}
+
+// confirm asks the apiserver whether the pods of replicas that leave a subset still wait for a node: a cache that is behind must not
+// take a pod that runs. If not, nothing is written, neither where the replicas would go: a pod that does not wait any more has a watch
+// event, which starts the next reconcile.
+func (r *Reconciler) confirm(ctx context.Context, p planned, a *applied) bool {
+	for i := range p.subsets {
+		t := &p.subsets[i]
+		if t.leaving == 0 {
+			continue
+		}
+		pods, err := podsOf(ctx, r.Live, t.child, true)
+		if err != nil {
+			a.write = fmt.Errorf("%s of subset %s: %w", t.kind.Kind, t.name, err)
+			return false
+		}
+		if t.child.movable(pods) < t.leaving {
+			a.late = true
+			return false
+		}
+	}
+	return true
 }
 
 // quiet reports whether an error is expected: the workload has changed or is gone, or its namespace is terminating.

@@ -108,7 +108,7 @@ func TestApplyGoesOnWhereItHelps(t *testing.T) {
 			})
 			o := observed{ud: web("a", "b", "c")}
 			o.renew(t)
-			d := r.apply(t.Context(), o, plan(o))
+			d := r.apply(t.Context(), o, plan(o, now))
 			require.Equal(t, tt.asked, *asked)
 			made := make([]string, 0, len(d.children))
 			for name := range d.children {
@@ -143,13 +143,13 @@ func TestApplyToARevisionThatIsTaken(t *testing.T) {
 	o.renew(t)
 
 	r, asked := reconciler(t, func(client.Object) error { return nil }, taken(o, `{"other":true}`))
-	d := r.apply(t.Context(), o, plan(o))
+	d := r.apply(t.Context(), o, plan(o, now))
 	require.True(t, d.collided, "another template has the same hash")
 	require.NoError(t, d.err())
 	require.Empty(t, *asked)
 
 	r, asked = reconciler(t, func(client.Object) error { return nil }, taken(o, ""))
-	d = r.apply(t.Context(), o, plan(o))
+	d = r.apply(t.Context(), o, plan(o, now))
 	require.False(t, d.collided, "another hash would differ from that in other clusters")
 	require.ErrorContains(t, d.revision, "one of a former object is still there")
 	require.Empty(t, *asked)
@@ -165,14 +165,14 @@ func TestApplyDeletesOnlyTheVeryObject(t *testing.T) {
 	namesake.SetResourceVersion("")
 	r, _ := reconciler(t, func(client.Object) error { return nil }, namesake)
 	d := applied{}
-	r.remove(t.Context(), o, plan(o), &d)
+	r.remove(t.Context(), o, plan(o, now), &d)
 	require.NoError(t, d.err())
 	require.NoError(t, r.Live.Get(t.Context(), client.ObjectKeyFromObject(gone), &appsv1beta1.CloneSet{}), "it has another UID")
 
 	own := gone.DeepCopyObject().(client.Object)
 	own.SetResourceVersion("")
 	r, _ = reconciler(t, func(client.Object) error { return nil }, own)
-	r.remove(t.Context(), o, plan(o), &d)
+	r.remove(t.Context(), o, plan(o, now), &d)
 	require.NoError(t, d.err())
 	err := r.Live.Get(t.Context(), client.ObjectKeyFromObject(gone), &appsv1beta1.CloneSet{})
 	require.True(t, apierrors.IsNotFound(err), "%v", err)

@@ -2,6 +2,7 @@ package uniteddeployment
 
 import (
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +39,8 @@ type child struct {
 	// revision is the UnitedDeployment's revision that it was rendered from, as in its label; patch is the subset's, as JSON.
 	revision, patch string
 	replicas        int
+	// selector is that of its pods.
+	selector *metav1.LabelSelector
 	// observed is the generation that its controller has observed, and that the counts are about; templated the one that brought
 	// its template.
 	observed, templated int64
@@ -54,6 +57,15 @@ func (c *child) at(name string) bool {
 
 // seen reports whether its controller has observed its spec.
 func (c *child) seen() bool { return c.observed >= c.GetGeneration() }
+
+// controls reports whether a pod is of the workload. ReplicaSets are not read: those of a Deployment are known by their name.
+func (c *child) controls(pod *corev1.Pod) bool {
+	if c.kind != deployments().GroupKind() {
+		return metav1.IsControlledBy(pod, c.workload)
+	}
+	ref := metav1.GetControllerOfNoCopy(pod)
+	return ref != nil && ref.Kind == "ReplicaSet" && strings.HasPrefix(ref.Name, c.GetName()+"-")
+}
 
 // parts are the fields of a workload that the controller sets.
 type parts struct {
@@ -154,7 +166,7 @@ func cloneSets() kind {
 		},
 		view: func(w workload, c *child) {
 			o := w.(*appsv1beta1.CloneSet)
-			c.replicas = int(ptr.Deref(o.Spec.Replicas, 1))
+			c.replicas, c.selector = int(ptr.Deref(o.Spec.Replicas, 1)), o.Spec.Selector
 			c.observed = o.Status.ObservedGeneration
 			s := o.Status
 			c.counts = counts{s.Replicas, s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas}
@@ -176,7 +188,7 @@ func deployments() kind {
 		},
 		view: func(w workload, c *child) {
 			o := w.(*appsv1.Deployment)
-			c.replicas = int(ptr.Deref(o.Spec.Replicas, 1))
+			c.replicas, c.selector = int(ptr.Deref(o.Spec.Replicas, 1)), o.Spec.Selector
 			c.observed = o.Status.ObservedGeneration
 			s := o.Status
 			c.counts = counts{pods: s.Replicas, ready: s.ReadyReplicas, available: s.AvailableReplicas, updated: s.UpdatedReplicas}
@@ -202,7 +214,7 @@ func statefulSets() kind {
 		},
 		view: func(w workload, c *child) {
 			o := w.(*appsv1.StatefulSet)
-			c.replicas = int(ptr.Deref(o.Spec.Replicas, 1))
+			c.replicas, c.selector = int(ptr.Deref(o.Spec.Replicas, 1)), o.Spec.Selector
 			c.observed = o.Status.ObservedGeneration
 			s := o.Status
 			c.counts = counts{pods: s.Replicas, ready: s.ReadyReplicas, available: s.AvailableReplicas, updated: s.UpdatedReplicas}
@@ -232,7 +244,7 @@ func advancedSets() kind {
 		},
 		view: func(w workload, c *child) {
 			o := w.(*appsv1beta1.StatefulSet)
-			c.replicas = int(ptr.Deref(o.Spec.Replicas, 1))
+			c.replicas, c.selector = int(ptr.Deref(o.Spec.Replicas, 1)), o.Spec.Selector
 			c.observed = o.Status.ObservedGeneration
 			s := o.Status
 			c.counts = counts{s.Replicas, s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas}

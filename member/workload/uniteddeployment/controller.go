@@ -10,8 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/event"
@@ -91,6 +95,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Owns(&appsv1.StatefulSet{}).
 		Owns(&appsv1beta1.StatefulSet{}).
 		Owns(&appsv1.ControllerRevision{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.forPod), builder.WithPredicates(predicate.Funcs{
+			UpdateFunc: func(e ctrlevent.UpdateEvent) bool { return placementChanged(e.ObjectOld, e.ObjectNew) },
+		})).
 		WithOptions(podcontrol.Queue(o.Workers)).
 		Complete(r)
 	if err != nil {
@@ -109,7 +116,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
 	}
 	now := r.Clock.Now()
-	p := plan(o)
+	p := plan(o, now)
 	measure.PlanSeconds.Observe(r.Clock.Since(now).Seconds())
 	count(p)
 	a := r.apply(ctx, o, p)

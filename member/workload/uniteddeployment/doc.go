@@ -6,7 +6,7 @@
 // read plan.go.
 //
 //	observe.go   reads UnitedDeployment, revisions and workloads from the cache, once the cache shows our last writes
-//	plan.go      what to do and why
+//	plan.go      what to do and why; adaptive_plan.go: which replicas leave a subset with Adaptive
 //	apply.go     writes: revision, deletions, updates and creations of workloads
 //	status.go    sums, conditions, events
 //	child.go     the kinds of workload as data: where each has its replicas, template, partition and counts
@@ -31,6 +31,9 @@
 // A subset's ordinals become reserved ordinals of its StatefulSet: all that are not its own. So they apply even without the
 // feature gate of ordinals.start, and a StatefulSet that exceeds them is refused instead of using those of another subset.
 //
-// Not supported yet: the schedule strategy Adaptive. The webhook refuses it for new objects. One that was stored before is
-// reconciled as with Fixed, except that no replica is moved to another subset; the condition SubsetFailure says so.
+// With the schedule strategy Adaptive replicas leave a subset whose pods can't be scheduled: see adaptive_plan.go. The plan reads pods
+// for that, and their events start reconciles, of objects with Adaptive only.
+//
+// Not supported yet: reserveUnschedulablePods. The webhook refuses it for new objects. One that was stored before is reconciled, but
+// no replica is moved to another subset; the condition SubsetFailure says so.
 package uniteddeployment

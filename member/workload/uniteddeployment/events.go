@@ -1,6 +1,11 @@
 package uniteddeployment
 
-import "github.com/flotilla-io/flotilla/pkg/event"
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+)
 
 // Reasons of events. They are those of OpenKruise where it has one, with the blank that one of them has there.
 const (
@@ -16,6 +21,10 @@ const (
 	ReasonFailedSpecifySubsetReplicas = "Failed SpecifySubsetReplicas"
 	// ReasonNotServed: a field has a value that is not supported yet.
 	ReasonNotServed = reasonNotServed
+	// ReasonSubsetUnschedulable, ReasonSubsetSchedulable: with Adaptive, a subset has closed because its pods could not be scheduled,
+	// or is open again.
+	ReasonSubsetUnschedulable = "SubsetUnschedulable"
+	ReasonSubsetSchedulable   = "SubsetSchedulable"
 	// ReasonDeletedStuckPods: old pods that blocked the update of a StatefulSet were deleted.
 	ReasonDeletedStuckPods = "DeletedStuckPods"
 )
@@ -48,6 +57,13 @@ func ineffectiveEvent(why string) event.Event {
 
 func notServedEvent(why string) event.Event {
 	return event.Warning(ReasonNotServed, actionProvision, "%s", why)
+}
+
+func scheduleEvent(subset string, c *appsv1beta1.SubsetCondition) event.Event {
+	if c.Status == corev1.ConditionFalse {
+		return event.Warning(ReasonSubsetUnschedulable, actionDivide, "subset %s: %s", subset, c.Message)
+	}
+	return event.Normal(ReasonSubsetSchedulable, actionDivide, "subset %s: %s", subset, c.Message)
 }
 
 func stuckEvent(names []string) event.Event {

@@ -186,6 +186,9 @@ func TestIntegration(t *testing.T) {
 		"minimal objects are defaulted and invalid ones refused":                                    testWebhook,
 		"an object whose subsets name clusters is left alone":                                       testFederated,
 		"changes of others are reverted":                                                            testDrift,
+		"pods that can't be scheduled move on, and come no more back":                               testAdaptive(asCloneSets),
+		"those of Deployments too":                                                                  testAdaptive(asDeployments),
+		"and those of StatefulSets":                                                                 testAdaptive(asStatefulSets),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -496,9 +499,20 @@ func testWebhook(t *testing.T, g *fixture) {
 			},
 			"spec.selector asks for app=web",
 		},
-		"Adaptive": {
-			func(ud *object) { ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive },
-			"Adaptive is not served yet",
+		"Adaptive with reserved pods": {
+			func(ud *object) { adapt(ud, 1, 1).ReserveUnschedulablePods = true },
+			"spec.topology.scheduleStrategy.adaptive.reserveUnschedulablePods: Forbidden: not served yet",
+		},
+		"Adaptive with a negative time": {
+			func(ud *object) { adapt(ud, -1, 1) },
+			"spec.topology.scheduleStrategy.adaptive.rescheduleCriticalSeconds: Invalid value: -1",
+		},
+		"Adaptive with clusters": {
+			func(ud *object) {
+				adapt(ud, 1, 1)
+				ud.Spec.Topology.Subsets = []part{{Name: "a", Cluster: "east"}}
+			},
+			"spec.topology.scheduleStrategy.type: Forbidden: Adaptive between clusters",
 		},
 	} {
 		bad := g.web(4, part{Name: "a"})
@@ -512,6 +526,61 @@ func testWebhook(t *testing.T, g *fixture) {
 	before := got.DeepCopy()
 	got.Spec.Topology.Subsets[0].NodeSelectorTerm = zone("zone-b")
 	require.ErrorContains(t, g.Patch(t.Context(), got, client.MergeFrom(before)), "spec.topology.subsets[0].nodeSelectorTerm: Forbidden: can't be changed while the subset exists")
+}
+
+// adapt sets the strategy Adaptive with these times, in seconds.
+func adapt(ud *object, critical, closed int32) *appsv1beta1.AdaptiveScheduleStrategy {
+	s := &appsv1beta1.AdaptiveScheduleStrategy{RescheduleCriticalSeconds: &critical, UnschedulableDuration: &closed}
+	ud.Spec.Topology.ScheduleStrategy = appsv1beta1.UnitedDeploymentScheduleStrategy{Type: appsv1beta1.ScheduleAdaptive, Adaptive: s}
+	return s
+}
+
+// testAdaptive: the nodes of subset a get their label late.
+func testAdaptive(as func(*appsv1beta1.UnitedDeploymentSpec)) func(*testing.T, *fixture) {
+	return func(t *testing.T, g *fixture) {
+		t.Helper()
+		schedulable := func(status corev1.ConditionStatus) func(*object) bool {
+			return func(ud *object) bool {
+				for _, s := range ud.Status.SubsetStatuses {
+					for _, c := range s.Conditions {
+						if s.Name == "a" && c.Type == appsv1beta1.SubsetSchedulable && c.Status == status {
+							return true
+						}
+					}
+				}
+				return false
+			}
+		}
+		label := g.Namespace + ".example/a"
+		ud := g.web(3, part{Name: "a", NodeSelectorTerm: &corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: label, Operator: corev1.NodeSelectorOpExists},
+		}}}, part{Name: "b"})
+		as(&ud.Spec)
+		adapt(ud, 1, 3)
+		require.NoError(t, g.Create(t.Context(), ud))
+		g.Await(t, schedulable(corev1.ConditionFalse))
+		g.Await(t, rested)
+		g.becomes(t, anything, map[string]int{"b": 3})
+		moved := g.Pods(t)
+
+		g.Await(t, schedulable(corev1.ConditionTrue))
+		var nodes corev1.NodeList
+		require.NoError(t, g.List(t.Context(), &nodes, client.MatchingLabels{corev1.LabelTopologyZone: "zone-a"}))
+		require.NotEmpty(t, nodes.Items)
+		set := func(value string) error {
+			return g.Patch(t.Context(), nodes.Items[0].DeepCopy(),
+				client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+label+`":`+value+`}}}`)))
+		}
+		require.NoError(t, set(`""`))
+		g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) { s.Replicas = ptr.To[int32](5) })
+		g.Await(t, rested)
+		g.becomes(t, anything, map[string]int{"a": 2, "b": 3})
+		for name, p := range moved {
+			require.Equal(t, p.UID, g.Pods(t)[name].UID, "what runs elsewhere stays there")
+		}
+		require.NoError(t, set("null"))
+		g.Rests(t)
+	}
 }
 
 func testFederated(t *testing.T, g *fixture) {

@@ -31,7 +31,7 @@ type observed struct {
 	// history and children are those that the object controls; history is in the order of revision.Sort.
 	history  []*appsv1.ControllerRevision
 	children []child
-	// pods are those of StatefulSets, by the StatefulSet's UID; nil for other templates.
+	// pods are those of workloads, by the workload's UID: with Adaptive of all, otherwise of StatefulSets of apps.
 	pods map[types.UID][]*corev1.Pod
 }
 
@@ -92,7 +92,7 @@ func fromV1alpha1(ctx context.Context, data []byte) []byte {
 	return out
 }
 
-// owned reads history, workloads and, for StatefulSets, pods; live says that the reader is the apiserver, which has no index. An
+// owned reads history, workloads and, if the plan needs them, pods; live says that the reader is the apiserver, which has no index. An
 // object that a hub places is left alone.
 func (o *observed) owned(ctx context.Context, r client.Reader, live bool) error {
 	if united.OfHub(o.ud) {
@@ -119,30 +119,54 @@ func (o *observed) owned(ctx context.Context, r client.Reader, live bool) error 
 			return fmt.Errorf("list %s: %w", k.Kind, err)
 		}
 	}
-	return o.statefulPods(ctx, r, live)
+	return o.readPods(ctx, r, live)
 }
 
-// statefulPods reads the pods of StatefulSets, which may block the rollout of a native one.
-func (o *observed) statefulPods(ctx context.Context, r client.Reader, live bool) error {
-	if o.ud.Spec.Template.StatefulSetTemplate == nil {
+// readPods reads the pods of native StatefulSets, which may block a rollout, and with Adaptive those of all workloads.
+func (o *observed) readPods(ctx context.Context, r client.Reader, live bool) error {
+	all := reschedules(o.ud)
+	if !all && o.ud.Spec.Template.StatefulSetTemplate == nil {
 		return nil
 	}
 	o.pods = map[types.UID][]*corev1.Pod{}
-	for _, c := range o.children {
-		if c.kind != statefulSets().GroupKind() {
+	for i := range o.children {
+		c := &o.children[i]
+		if !all && c.kind != statefulSets().GroupKind() {
 			continue
 		}
-		var list corev1.PodList
-		if err := r.List(ctx, &list, ownership.OwnedBy(c, live)...); err != nil {
-			return fmt.Errorf("list pods: %w", err)
+		pods, err := podsOf(ctx, r, c, live)
+		if err != nil {
+			return err
 		}
-		for i := range list.Items {
-			if metav1.IsControlledBy(&list.Items[i], c.workload) {
-				o.pods[c.GetUID()] = append(o.pods[c.GetUID()], &list.Items[i])
-			}
-		}
+		o.pods[c.GetUID()] = pods
 	}
 	return nil
+}
+
+// podsOf returns the pods of a workload, which must not be changed.
+func podsOf(ctx context.Context, r client.Reader, c *child, live bool) ([]*corev1.Pod, error) {
+	opts := ownership.OwnedBy(c, live)
+	if live || c.kind == deployments().GroupKind() { // The pods of a Deployment are controlled by its ReplicaSets.
+		selector, err := metav1.LabelSelectorAsSelector(c.selector)
+		if err != nil {
+			return nil, fmt.Errorf("selector of %s %s: %w", c.kind.Kind, c.GetName(), err)
+		}
+		opts = []client.ListOption{client.InNamespace(c.GetNamespace()), client.MatchingLabelsSelector{Selector: selector}}
+		if !live {
+			opts = append(opts, client.UnsafeDisableDeepCopy)
+		}
+	}
+	var list corev1.PodList
+	if err := r.List(ctx, &list, opts...); err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	var out []*corev1.Pod
+	for i := range list.Items {
+		if c.controls(&list.Items[i]) {
+			out = append(out, &list.Items[i])
+		}
+	}
+	return out, nil
 }
 
 // shown yields all objects that expectations are about. The UnitedDeployment is one of them: a plan from an old status would

@@ -4,18 +4,17 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/spread"
 	"github.com/flotilla-io/flotilla/pkg/united"
@@ -28,8 +27,10 @@ const (
 	// reasonRevision, reasonPatch (update): the workload is of another revision, or has another patch.
 	reasonRevision = "Revision"
 	reasonPatch    = "Patch"
-	// reasonReplicas (update): nothing but the number of replicas, or the partition, differs.
-	reasonReplicas = "Replicas"
+	// reasonReplicas (update): nothing but the number of replicas, or the partition, differs. reasonUnschedulable: likewise, and
+	// replicas leave the subset because their pods can't be scheduled.
+	reasonReplicas      = "Replicas"
+	reasonUnschedulable = "Unschedulable"
 	// reasonDrift (update): another writer has changed the workload.
 	reasonDrift = "Drift"
 	// reasonRemoved, reasonKind, reasonDuplicate (delete): the subset is gone, has another kind of workload, or has an older one.
@@ -82,6 +83,9 @@ type target struct {
 	kind      kind
 	replicas  int32
 	partition int32
+	// room is what Adaptive knows of the subset, and leaving how many of its replicas leave because their pods can't be scheduled.
+	room    room
+	leaving int
 	// child is the existing workload; nil if there is none.
 	child *child
 	// create is the workload to create, update the change to write; both nil if there is nothing to write.
@@ -94,23 +98,31 @@ type target struct {
 }
 
 // plan returns the next steps that bring the object to its spec, and why. It is a pure function.
-func plan(o observed) planned {
+func plan(o observed, now time.Time) planned {
 	p := planned{revision: revision.Next(o.history, o.wanted)}
 	k, ok := kindOf(&o.ud.Spec.Template)
 	if !ok {
 		p.fault = &fault{reasonNotServed, "the template has no kind of workload that is served: use cloneSetTemplate, deploymentTemplate, statefulSetTemplate or advancedStatefulSetTemplate"}
 		return p
 	}
-	if adaptive(o.ud) {
-		p.limit = &fault{reasonNotServed, "the schedule strategy Adaptive is not served yet: replicas are divided as with Fixed, " +
-			"except that none is moved to another subset"}
+	if reserving(o.ud) {
+		p.limit = &fault{reasonNotServed, "reserveUnschedulablePods is not served yet: pods that can't be scheduled stay in their subset, " +
+			"and no others are started for them"}
 	}
 	kept := p.sortChildren(o, k)
 	_, parts := k.make(&o.ud.Spec.Template)
-	p.division = divide(o.ud, kept)
+	rooms := roomsOf(o, kept, now)
+	p.division = divide(o.ud, kept, rooms)
 	for i := range o.ud.Spec.Topology.Subsets {
 		s := &o.ud.Spec.Topology.Subsets[i]
-		t := target{name: s.Name, kind: k, child: kept[s.Name], replicas: int32(p.division.Targets[i])} //nolint:gosec // At most spec.replicas.
+		t := target{
+			name: s.Name, kind: k, child: kept[s.Name], room: rooms[i],
+			replicas: int32(p.division.Targets[i]), //nolint:gosec // At most spec.replicas.
+		}
+		if t.child != nil {
+			t.leaving = max(min(t.room.waiting, t.child.replicas-int(t.replicas)), 0)
+		}
+		p.recheck = report.Sooner(p.recheck, t.room.recheck)
 		if parts.partition != nil {
 			t.partition = int32(spread.Partition(partition(o.ud, s.Name), int(t.replicas))) //nolint:gosec // At most replicas.
 		}
@@ -119,7 +131,7 @@ func plan(o observed) planned {
 		stuck, unsure := t.stuck(o, p.revision.Revision.Name)
 		p.stuck = append(p.stuck, stuck...)
 		if unsure {
-			p.recheck = stuckRecheck
+			p.recheck = report.Sooner(p.recheck, stuckRecheck)
 		}
 	}
 	p.surplusRevisions = findSurplusRevisions(o, p)
@@ -167,8 +179,23 @@ func terminating(c child) int {
 	return 0
 }
 
+// roomsOf returns the room of each subset, by the index of subsets.
+func roomsOf(o observed, kept map[string]*child, now time.Time) []room {
+	out := make([]room, len(o.ud.Spec.Topology.Subsets))
+	for i := range out {
+		name := o.ud.Spec.Topology.Subsets[i].Name
+		var pods []*corev1.Pod
+		c := kept[name]
+		if c != nil {
+			pods = o.pods[c.GetUID()]
+		}
+		out[i] = roomOf(o.ud, name, c, pods, now)
+	}
+	return out
+}
+
 // divide divides the replicas among the subsets.
-func divide(ud *appsv1beta1.UnitedDeployment, kept map[string]*child) spread.Division {
+func divide(ud *appsv1beta1.UnitedDeployment, kept map[string]*child, rooms []room) spread.Division {
 	total := int(ptr.Deref(ud.Spec.Replicas, united.DefaultReplicas))
 	subsets := make([]spread.Subset, 0, len(ud.Spec.Topology.Subsets))
 	for i := range ud.Spec.Topology.Subsets {
@@ -180,43 +207,9 @@ func divide(ud *appsv1beta1.UnitedDeployment, kept map[string]*child) spread.Div
 		subsets = append(subsets, ask)
 	}
 	if adaptive(ud) {
-		subsets = unmoved(total, subsets)
+		return adapt(total, subsets, rooms)
 	}
 	return spread.Divide(total, subsets)
-}
-
-func adaptive(ud *appsv1beta1.UnitedDeployment) bool {
-	return ud.Spec.Topology.ScheduleStrategy.Type == appsv1beta1.ScheduleAdaptive
-}
-
-// unmoved bounds subsets so that a scale out only adds replicas and a scale in only removes some: with Adaptive, replicas are
-// often where they are because they could not be scheduled in a subset that comes first. A subset's own minReplicas and
-// maxReplicas take precedence.
-func unmoved(total int, subsets []spread.Subset) []spread.Subset {
-	atLeast, atMost := slices.Clone(subsets), slices.Clone(subsets)
-	sum := 0
-	for i, s := range subsets {
-		least, most := resolve(s.Min, total, 0), resolve(s.Max, total, spread.Unlimited)
-		atLeast[i].Floor = min(s.Current, most)
-		atMost[i].Ceiling = new(max(s.Current, least))
-		sum += max(atLeast[i].Floor, least)
-	}
-	if sum > total {
-		return atMost
-	}
-	return atLeast
-}
-
-// resolve resolves a number of replicas. Divide reports an invalid one.
-func resolve(v *intstr.IntOrString, total, none int) int {
-	if v == nil {
-		return none
-	}
-	n, err := spread.Resolve(*v, total)
-	if err != nil {
-		return none
-	}
-	return n
 }
 
 func partition(ud *appsv1beta1.UnitedDeployment, subset string) int {
@@ -259,11 +252,14 @@ func (t *target) decide(ud *appsv1beta1.UnitedDeployment, s *appsv1beta1.Subset,
 		t.reason, t.why = reasonPatch, "the subset has another patch"
 	case !slices.ContainsFunc(e.paths, func(p string) bool { return !scale(p) }):
 		t.reason, t.why = reasonReplicas, fmt.Sprintf("%d replicas (%d before), partition %d", t.replicas, t.child.replicas, t.partition)
+		if t.leaving > 0 {
+			t.reason, t.why = reasonUnschedulable, fmt.Sprintf("%s: %d pods can't be scheduled", t.why, t.leaving)
+		}
 	default:
 		t.reason, t.why = reasonDrift, "revert "+strings.Join(e.paths[:min(len(e.paths), 3)], ", ")
 	}
 	generation := t.child.GetGeneration() + 1 // The patch applies only to this version.
-	if t.reason == reasonReplicas {
+	if t.reason == reasonReplicas || t.reason == reasonUnschedulable {
 		generation = t.child.templated
 	}
 	setTemplated(e.next, generation)
@@ -291,8 +287,7 @@ func (t *target) stuck(o observed, revisionName string) (out []*corev1.Pod, unsu
 		kept += int(s.Start)
 	}
 	for _, pod := range o.pods[set.UID] {
-		ordinal, err := strconv.Atoi(pod.Name[strings.LastIndexByte(pod.Name, '-')+1:])
-		old := err == nil && ordinal >= kept && !revision.Same(pod.Labels[keys.SubsetRevision], revisionName)
+		old := ordinalOf(pod) >= kept && !revision.Same(pod.Labels[keys.SubsetRevision], revisionName)
 		switch {
 		case !old || pod.DeletionTimestamp != nil || podpatch.Ready(pod):
 		case broken(pod):

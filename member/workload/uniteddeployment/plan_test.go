@@ -93,7 +93,7 @@ func observedOf(t *testing.T, ud *appsv1beta1.UnitedDeployment) observed {
 	t.Helper()
 	o := observed{ud: ud}
 	o.renew(t)
-	p := plan(o)
+	p := plan(o, now)
 	require.Nil(t, p.fault)
 	o.history = []*appsv1.ControllerRevision{p.revision.Revision}
 	for i := range p.subsets {
@@ -362,11 +362,38 @@ func stories() []struct {
 			o.renew(t)
 			return o
 		}},
-		{"an unsupported strategy does not stop a scale", func(t *testing.T) observed {
+		{"an unsupported setting of the strategy does not stop a scale", func(t *testing.T) observed {
 			t.Helper()
 			o := observedOf(t, web("a"))
-			o.ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive
+			reserve(o.ud)
 			o.ud.Spec.Replicas = ptr.To[int32](20)
+			return o
+		}},
+		{"a pod that the scheduler has just rejected is waited for", func(t *testing.T) observed {
+			t.Helper()
+			return adaptiveOf(t, web("a", "b"), 4, now.Add(-10*time.Second))
+		}},
+		{"a subset whose pod waits too long closes, and keeps its replicas until that is stored", func(t *testing.T) observed {
+			t.Helper()
+			return adaptiveOf(t, web("a", "b"), 4, now.Add(-30*time.Second))
+		}},
+		{"replicas leave a closed subset whose pods wait", func(t *testing.T) observed {
+			t.Helper()
+			o := adaptiveOf(t, web("a", "b"), 4, now.Add(-30*time.Second))
+			shut(o.ud, now.Add(-time.Second))
+			return o
+		}},
+		{"a subset without waiting pods opens after its time", func(t *testing.T) observed {
+			t.Helper()
+			o := adaptiveOf(t, web("a", "b"), 0, now)
+			shut(o.ud, now.Add(-300*time.Second))
+			return o
+		}},
+		{"until then a scale out fills the next subset", func(t *testing.T) observed {
+			t.Helper()
+			o := adaptiveOf(t, web("a", "b"), 0, now)
+			shut(o.ud, now.Add(-299*time.Second))
+			o.ud.Spec.Replicas = ptr.To[int32](13)
 			return o
 		}},
 		{"an object without a template stops all", func(t *testing.T) observed {
@@ -402,15 +429,15 @@ func TestPlan(t *testing.T) {
 	for _, tt := range stories() {
 		o := tt.make(t)
 		before := snapshot(o)
-		p := plan(o)
+		p := plan(o, now)
 		text := planText(p)
-		require.Equal(t, text, planText(plan(o)), "%s: the plan is deterministic", tt.name)
+		require.Equal(t, text, planText(plan(o, now)), "%s: the plan is deterministic", tt.name)
 		require.True(t, apiequality.Semantic.DeepEqual(before, snapshot(o)), "%s: the observed objects are not changed", tt.name)
 		fmt.Fprintf(&got, "# %s\n%s\n", tt.name, text)
 		for set := range o.pods {
 			testkit.RequireSamePlan(t, o.pods[set], Registration(nil).Fields.Strip, func(pods []*corev1.Pod) string {
 				o.pods[set] = pods
-				return planText(plan(o))
+				return planText(plan(o, now))
 			})
 		}
 	}
@@ -451,7 +478,7 @@ func TestChildrenGolden(t *testing.T) {
 			s.Patch = &runtime.RawExtension{Raw: []byte(`{"spec":{"containers":[{"name":"app","env":[{"name":"ZONE","value":"a"}]}]}}`)}
 			o := observed{ud: make(ud)}
 			o.renew(t)
-			text, err := yaml.Marshal(plan(o).subsets[0].create)
+			text, err := yaml.Marshal(plan(o, now).subsets[0].create)
 			require.NoError(t, err)
 			golden.Equal(t, name, string(text))
 		})
@@ -601,47 +628,9 @@ func TestStuckPods(t *testing.T) {
 			require.Equal(t, tt.deleted, len(stuck) == 1)
 			require.Equal(t, tt.recheck, unsure)
 			if tt.change == nil {
-				p := plan(o)
+				p := plan(o, now)
 				require.Equal(t, tt.deleted, len(p.stuck) == 1)
 				require.Equal(t, tt.recheck, p.recheck == stuckRecheck)
-			}
-		})
-	}
-}
-
-func TestAdaptiveMovesNoReplica(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name    string
-		total   int32
-		current []int // of subsets a (at most 4), b (at least 1) and c
-		want    []int32
-	}{
-		{"nothing changes", 10, []int{1, 7, 2}, []int32{1, 7, 2}},
-		{"a scale out fills the first that has room", 12, []int{1, 7, 2}, []int32{3, 7, 2}},
-		{"and then the next", 20, []int{1, 7, 2}, []int32{4, 14, 2}},
-		{"a scale in removes from the last", 9, []int{1, 7, 2}, []int32{1, 7, 1}},
-		{"and goes on upwards", 3, []int{1, 7, 2}, []int32{1, 2, 0}},
-		{"a new object is divided as with Fixed", 10, []int{0, 0, 0}, []int32{4, 6, 0}},
-		{"a lower maximum is kept", 10, []int{6, 2, 2}, []int32{4, 4, 2}},
-		{"so is a higher minimum", 10, []int{4, 0, 6}, []int32{4, 1, 5}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			ud := web("a", "b", "c")
-			ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive
-			ud.Spec.Topology.Subsets[0].MaxReplicas = number("4")
-			ud.Spec.Topology.Subsets[1].MinReplicas = number("1")
-			ud.Spec.Replicas = &tt.total
-			kept := map[string]*child{}
-			for i, n := range tt.current {
-				kept[ud.Spec.Topology.Subsets[i].Name] = &child{replicas: n}
-			}
-			d := divide(ud, kept)
-			require.False(t, d.Ineffective)
-			require.Zero(t, d.Unallocated)
-			for i, want := range tt.want {
-				require.EqualValues(t, want, d.Targets[i])
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -63,6 +64,9 @@ func sum(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) {
 	for i := range p.subsets {
 		t := &p.subsets[i]
 		line := appsv1beta1.SubsetStatus{Name: t.name, Replicas: t.replicas, Partition: t.partition}
+		if c := t.room.condition; c != nil {
+			line.Conditions = []appsv1beta1.SubsetCondition{*c}
+		}
 		if c, ok := a.children[t.name]; ok {
 			line.ReadyReplicas, line.AvailableReplicas = c.ready, c.available
 			if c.at(s.UpdatedRevision) {
@@ -134,7 +138,7 @@ func failureOf(p planned, a applied) *fault {
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // mayWait reports whether a change of status may be written later: one that is neither the end of a rollout, nor a failure or its
-// end, nor a collision, which the next reconcile has to know.
+// end, nor a condition of a subset or a collision, which the next reconcile has to know.
 func mayWait(was, s appsv1beta1.UnitedDeploymentStatus, wanted int32) bool {
 	failure := func(s appsv1beta1.UnitedDeploymentStatus) string {
 		for _, c := range s.Conditions {
@@ -145,7 +149,14 @@ func mayWait(was, s appsv1beta1.UnitedDeploymentStatus, wanted int32) bool {
 		return ""
 	}
 	done := s.UpdatedReadyReplicas == wanted && s.AvailableReplicas == wanted && s.Replicas == wanted
-	return !done && failure(was) == failure(s) && ptr.Equal(was.CollisionCount, s.CollisionCount)
+	return !done && failure(was) == failure(s) && !turned(was, s) && ptr.Equal(was.CollisionCount, s.CollisionCount)
+}
+
+// turned reports whether a subset has another condition.
+func turned(was, s appsv1beta1.UnitedDeploymentStatus) bool {
+	return slices.ContainsFunc(s.SubsetStatuses, func(line appsv1beta1.SubsetStatus) bool {
+		return !apiequality.Semantic.DeepEqual(storedCondition(&was, line.Name), storedCondition(&s, line.Name))
+	})
 }
 
 // conditions sets the conditions.
@@ -205,6 +216,11 @@ func eventsOf(o observed, p planned, a applied, failure *fault) []event.Event {
 	}{{a.revision, failedRevisionEvent}, {a.duplicates, failedDuplicateEvent}, {a.remove, failedEvent}, {a.write, failedEvent}, {a.rest, failedEvent}} {
 		if e.err != nil {
 			out = append(out, e.say(e.err))
+		}
+	}
+	for i := range p.subsets {
+		if t := &p.subsets[i]; t.room.turned {
+			out = append(out, scheduleEvent(t.name, t.room.condition))
 		}
 	}
 	if failure == nil || known(o.ud.Status.Conditions, failure) {

@@ -23,7 +23,7 @@ var now = start.Add(time.Hour)
 
 // reconcileStatus returns the status after a plan was applied without errors, and not yet observed by the workloads' controllers.
 func reconcileStatus(o observed) (planned, applied) {
-	p := plan(o)
+	p := plan(o, now)
 	d := applied{children: map[string]child{}}
 	for i := range p.subsets {
 		t := &p.subsets[i]
@@ -291,15 +291,15 @@ func TestStatusOfFailures(t *testing.T) {
 			message: "6 of 10 replicas are unallocated: no subset may take more", observed: true, event: ReasonFailedSpecifySubsetReplicas,
 		},
 		{
-			name: "an unsupported strategy", make: func(t *testing.T) observed {
+			name: "an unsupported setting of the strategy", make: func(t *testing.T) observed {
 				t.Helper()
 				o := observedOf(t, web("a"))
-				o.ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive
+				reserve(o.ud)
 				return o
 			},
 			change: func(*planned, *applied) {}, want: reasons{"NotServed", "AllSubsets", "AllSubsets"},
-			message: "the schedule strategy Adaptive is not served yet: replicas are divided as with Fixed, " +
-				"except that none is moved to another subset",
+			message: "reserveUnschedulablePods is not served yet: pods that can't be scheduled stay in their subset, " +
+				"and no others are started for them",
 			observed: true, event: ReasonNotServed,
 		},
 	}
@@ -347,7 +347,7 @@ func TestStatusOfACollision(t *testing.T) {
 	o := observedOf(t, web("a"))
 	want := o.ud.Status.DeepCopy()
 	want.CollisionCount = ptr.To[int32](1)
-	got, events := status(o, plan(o), applied{collided: true}, now)
+	got, events := status(o, plan(o, now), applied{collided: true}, now)
 	require.Empty(t, cmp.Diff(*want, got), "nothing else is known")
 	require.Empty(t, events)
 }

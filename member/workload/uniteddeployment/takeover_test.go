@@ -64,7 +64,7 @@ func TestTakeoverChangesNothing(t *testing.T) {
 	require.Equal(t, o.history[0].Name, o.wanted.Name, "the hash is that of OpenKruise")
 	require.JSONEq(t, string(o.history[0].Data.Raw), string(o.wanted.Data.Raw))
 
-	p := plan(o)
+	p := plan(o, now)
 	require.Equal(t, revision.Keep, p.revision.Change)
 	require.Nil(t, p.fault)
 	require.Empty(t, p.remove)
@@ -114,13 +114,13 @@ func TestTakeoverOfARevisionInV1alpha1ChangesNothing(t *testing.T) {
 	}
 	want()
 
-	p := plan(o)
+	p := plan(o, start)
 	require.Equal(t, revision.Keep, p.revision.Change)
 	require.Equal(t, o.history[0], p.revision.Revision, "data can't be changed")
 
 	o.ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "web:2"
 	want()
-	p = plan(o)
+	p = plan(o, start)
 	require.Equal(t, revision.Create, p.revision.Change)
 	require.JSONEq(t, string(o.wanted.Data.Raw), string(p.revision.Revision.Data.Raw), "a new one is in v1beta1")
 
@@ -128,7 +128,7 @@ func TestTakeoverOfARevisionInV1alpha1ChangesNothing(t *testing.T) {
 	o.history = append(o.history, p.revision.Revision)
 	o.ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "web:1"
 	want()
-	p = plan(o)
+	p = plan(o, start)
 	require.Equal(t, revision.Renew, p.revision.Change)
 	require.Equal(t, o.history[0].Name, p.revision.Revision.Name)
 	require.Equal(t, stored, p.revision.Revision.Data.Raw)

@@ -1,0 +1,385 @@
+package uniteddeployment
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/golden"
+	"github.com/flotilla-io/flotilla/testkit/sim"
+)
+
+var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "web"}
+
+// Labels of the simulated nodes: each subset has one, which runs so many pods.
+const (
+	subsetLabel = "subset"
+	podsLabel   = "pods"
+)
+
+// simulated is UnitedDeployment in the simulator, with the rules that hold in every scenario.
+func simulated(tb testing.TB) sim.Kind {
+	tb.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(tb, clientgoscheme.AddToScheme(scheme))
+	require.NoError(tb, appsv1beta1.AddToScheme(scheme))
+	return sim.Kind{
+		Scheme: scheme,
+		Fields: Registration(nil).Fields,
+		New: func(p sim.Process) (reconcile.Reconciler, error) {
+			return &Reconciler{
+				Client: p.Client, Live: p.Live, Clock: p.Clock, Expect: expect.New("Test", p.Clock, 0), Events: &testkit.Events{},
+			}, nil
+		},
+		Index: func(ctx context.Context, i client.FieldIndexer) error {
+			return ownership.IndexByOwner(ctx, i, &appsv1beta1.CloneSet{}, &appsv1.Deployment{}, &appsv1.StatefulSet{},
+				&appsv1beta1.StatefulSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{})
+		},
+		For: &appsv1beta1.UnitedDeployment{},
+		Owns: []client.Object{
+			&appsv1beta1.CloneSet{}, &appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1beta1.StatefulSet{}, &appsv1.ControllerRevision{},
+		},
+		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
+			&corev1.Pod{}: func(_ *sim.World, was, is client.Object) []reconcile.Request {
+				if was != nil && is != nil && !placementChanged(was, is) {
+					return nil
+				}
+				return []reconcile.Request{{NamespacedName: key}}
+			},
+		},
+		Actors:  []sim.Actor{cloneSetController{}, scheduler{}, sim.Kubelet{}, sim.Collector{}},
+		Rules:   []sim.Rule{sim.DeletesByUID(), {Name: "pods with a node stay", Write: keepsPlaced}},
+		Summary: end,
+	}
+}
+
+// cloneSetController is the controller of the subsets' CloneSets. It deletes pods without a node first.
+type cloneSetController struct{}
+
+func (cloneSetController) Steps(w *sim.World) []sim.Step {
+	var out []sim.Step
+	for _, set := range sim.All[*appsv1beta1.CloneSet](w) {
+		if set.DeletionTimestamp != nil {
+			continue
+		}
+		pods, want := podsIn(w, set.Labels[keys.SubsetName]), int(*set.Spec.Replicas)
+		slices.SortFunc(pods, func(a, b *corev1.Pod) int {
+			return cmp.Or(cmp.Compare(len(a.Spec.NodeName), len(b.Spec.NodeName)), strings.Compare(b.Name, a.Name))
+		})
+		ready := 0
+		for _, pod := range pods {
+			if podpatch.Ready(pod) {
+				ready++
+			}
+		}
+		status := appsv1beta1.CloneSetStatus{
+			ObservedGeneration: set.Generation, Replicas: int32(len(pods)), ReadyReplicas: int32(ready), AvailableReplicas: int32(ready),
+			UpdatedReplicas: int32(len(pods)), UpdatedReadyReplicas: int32(ready),
+		}
+		switch is := set.Status; {
+		case len(pods) < want:
+			out = append(out, sim.Step{Do: func(ctx context.Context) error { return w.User().Create(ctx, newPod(w, set)) }})
+		case len(pods) > want:
+			out = append(out, sim.Step{Do: func(ctx context.Context) error { return w.User().Delete(ctx, pods[0]) }})
+		case is.ObservedGeneration != status.ObservedGeneration || is.Replicas != status.Replicas || is.ReadyReplicas != status.ReadyReplicas:
+			out = append(out, sim.Step{Do: func(ctx context.Context) error {
+				next := set.DeepCopy()
+				next.Status = status
+				return w.User().Status().Update(ctx, next)
+			}})
+		}
+	}
+	return out
+}
+
+// podsIn returns the pods of a subset that are not being deleted.
+func podsIn(w *sim.World, subset string) []*corev1.Pod {
+	return slices.DeleteFunc(sim.All[*corev1.Pod](w), func(p *corev1.Pod) bool {
+		return p.Labels[keys.SubsetName] != subset || p.DeletionTimestamp != nil
+	})
+}
+
+func newPod(w *sim.World, set *appsv1beta1.CloneSet) *corev1.Pod {
+	taken := map[string]bool{}
+	for _, p := range sim.All[*corev1.Pod](w) {
+		taken[p.Name] = true
+	}
+	name := ""
+	for i := 0; name == "" || taken[name]; i++ {
+		name = fmt.Sprintf("web-%s-%d", set.Labels[keys.SubsetName], i)
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: key.Namespace, Name: name, Labels: set.Spec.Template.Labels,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, cloneSets().GroupVersionKind)},
+		},
+		Spec: corev1.PodSpec{Containers: set.Spec.Template.Spec.Containers},
+	}
+}
+
+// scheduler binds pods to the node of their subset while it runs fewer than it may, and tells others that there is no node.
+type scheduler struct{}
+
+func (scheduler) Steps(w *sim.World) []sim.Step {
+	used := map[string]int{}
+	for _, pod := range sim.All[*corev1.Pod](w) {
+		if pod.Spec.NodeName != "" {
+			used[pod.Spec.NodeName]++
+		}
+	}
+	var out []sim.Step
+	for _, pod := range sim.All[*corev1.Pod](w) {
+		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+			continue
+		}
+		_, waits := rejected(pod)
+		switch name := nodeFor(w, pod, used); {
+		case name != "":
+			out = append(out, sim.Step{Do: func(ctx context.Context) error {
+				return w.User().SubResource("binding").Create(ctx, pod.DeepCopy(), &corev1.Binding{Target: corev1.ObjectReference{Name: name}})
+			}})
+		case !waits:
+			out = append(out, sim.Step{Do: func(ctx context.Context) error {
+				next := pod.DeepCopy()
+				next.Status.Phase = corev1.PodPending
+				next.Status.Conditions = []corev1.PodCondition{{
+					Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+					LastTransitionTime: metav1.NewTime(w.Now().Truncate(time.Second)),
+				}}
+				return w.User().Status().Update(ctx, next)
+			}})
+		}
+	}
+	return out
+}
+
+func nodeFor(w *sim.World, pod *corev1.Pod, used map[string]int) string {
+	for _, n := range sim.All[*corev1.Node](w) {
+		most, _ := strconv.Atoi(n.Labels[podsLabel])
+		if n.Labels[subsetLabel] == pod.Labels[keys.SubsetName] && used[n.Name] < most {
+			return n.Name
+		}
+	}
+	return ""
+}
+
+// keepsPlaced: unless the whole is scaled in, no subset gets fewer replicas than it has pods with a node. A write of a process that
+// was replaced was right when it was sent.
+func keepsPlaced(w *sim.World, c sim.Change) error {
+	was, _ := c.Before.(*appsv1beta1.CloneSet)
+	is, _ := c.After.(*appsv1beta1.CloneSet)
+	ud := sim.Find[*appsv1beta1.UnitedDeployment](w, key)
+	if was == nil || is == nil || c.Late || ud == nil || ud.Annotations["scaled-in"] != "" || *is.Spec.Replicas >= *was.Spec.Replicas {
+		return nil
+	}
+	placed := 0
+	for _, pod := range podsIn(w, is.Labels[keys.SubsetName]) {
+		if pod.Spec.NodeName != "" {
+			placed++
+		}
+	}
+	if int(*is.Spec.Replicas) < placed {
+		return fmt.Errorf("%s leaves %d replicas to %d pods with a node", c.Request, *is.Spec.Replicas, placed)
+	}
+	return nil
+}
+
+// end is what matters at rest.
+func end(w *sim.World) string {
+	var lines []string
+	for _, set := range sim.All[*appsv1beta1.CloneSet](w) {
+		placed := 0
+		pods := podsIn(w, set.Labels[keys.SubsetName])
+		for _, pod := range pods {
+			if pod.Spec.NodeName != "" {
+				placed++
+			}
+		}
+		lines = append(lines, fmt.Sprintf("subset %s: %d replicas, %d pods, %d with a node", set.Labels[keys.SubsetName], *set.Spec.Replicas, len(pods), placed))
+	}
+	slices.Sort(lines)
+	ud := sim.Find[*appsv1beta1.UnitedDeployment](w, key)
+	for _, s := range ud.Status.SubsetStatuses {
+		lines = append(lines, fmt.Sprintf("status of %s: %d replicas, %d ready, %s", s.Name, s.Replicas, s.ReadyReplicas, schedulable(&ud.Status, s.Name)))
+	}
+	return strings.Join(append(lines, fmt.Sprintf("observed=%t", ud.Status.ObservedGeneration == ud.Generation)), "\n")
+}
+
+func schedulable(s *appsv1beta1.UnitedDeploymentStatus, subset string) string {
+	if c := storedCondition(s, subset); c != nil {
+		return fmt.Sprintf("Schedulable=%s (%s)", c.Status, c.Reason)
+	}
+	return "never closed"
+}
+
+// describe is what a write has changed, for golden stories.
+func describe(c sim.Change) string {
+	of := func(o client.Object) (out []string) {
+		switch o := o.(type) {
+		case *appsv1beta1.UnitedDeployment:
+			for _, s := range o.Status.SubsetStatuses {
+				out = append(out, s.Name+" "+schedulable(&o.Status, s.Name))
+			}
+		case *appsv1beta1.CloneSet:
+			out = append(out, fmt.Sprintf("%d replicas", *o.Spec.Replicas))
+		case *corev1.Pod:
+			out = append(out, "on "+cmp.Or(o.Spec.NodeName, "no node"))
+		}
+		return out
+	}
+	if c.After == nil {
+		return ""
+	}
+	var was []string
+	if c.Before != nil {
+		was = of(c.Before)
+	}
+	return strings.Join(slices.DeleteFunc(of(c.After), func(line string) bool { return slices.Contains(was, line) }), ", ")
+}
+
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60}, adaptiveStories()...)
+}
+
+func TestStoriesGolden(t *testing.T) {
+	t.Parallel()
+	k := simulated(t)
+	k.Describe = describe
+	for _, s := range adaptiveStories() {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			r := sim.Run(t.Context(), k, s, sim.Schedule{})
+			require.NoError(t, r.Err)
+			golden.Equal(t, strings.ReplaceAll(s.Name, " ", "-"), sim.StoryText(r.Story, "web")+"# the end\n"+r.Summary+"\n")
+		})
+	}
+}
+
+// world returns the initial objects: an object of 5 replicas, and nodes for 2 pods of subset a and so many of b.
+func world(b string) []client.Object {
+	ud := adapts(web("a", "b"))
+	ud.Spec.Replicas = new(int32(5))
+	ud.UID, ud.ResourceVersion, ud.Generation = "", "", 1
+	return []client.Object{ud, sim.Node("node-a", subsetLabel, "a", podsLabel, "2"), sim.Node("node-b", subsetLabel, "b", podsLabel, b)}
+}
+
+func scaled(when func(*sim.World) bool, n int32) sim.Edit {
+	return sim.Edit{Name: fmt.Sprintf("scale to %d", n), When: when, Do: func(ctx context.Context, w *sim.World) error {
+		return sim.Set(ctx, w, key, func(ud *appsv1beta1.UnitedDeployment) {
+			if n < *ud.Spec.Replicas {
+				ud.Annotations = map[string]string{"scaled-in": "true"}
+			}
+			ud.Spec.Replicas = &n
+		})
+	}}
+}
+
+// placed is reached when 2 pods of subset a and 3 of b have a node, no other pod is left, and a's condition has that status.
+func placed(status corev1.ConditionStatus) func(*sim.World) bool {
+	return func(w *sim.World) bool {
+		ud := sim.Find[*appsv1beta1.UnitedDeployment](w, key)
+		c := storedCondition(&ud.Status, "a")
+		for subset, n := range map[string]int{"a": 2, "b": 3} {
+			pods := podsIn(w, subset)
+			if len(pods) != n || slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == "" }) {
+				return false
+			}
+		}
+		return c != nil && c.Status == status
+	}
+}
+
+// waiting is reached when so many pods of subset a wait for a node.
+func waiting(n int) func(*sim.World) bool {
+	return func(w *sim.World) bool {
+		return len(slices.DeleteFunc(podsIn(w, "a"), func(p *corev1.Pod) bool { _, waits := rejected(p); return !waits })) == n
+	}
+}
+
+// allClosed is reached when both subsets are closed, and 2 pods of b wait.
+func allClosed(w *sim.World) bool {
+	ud := sim.Find[*appsv1beta1.UnitedDeployment](w, key)
+	a, b := storedCondition(&ud.Status, "a"), storedCondition(&ud.Status, "b")
+	return a != nil && b != nil && a.Status == corev1.ConditionFalse && b.Status == corev1.ConditionFalse && len(podsIn(w, "b")) == 3
+}
+
+func adaptiveStories() []sim.Scenario {
+	return []sim.Scenario{
+		{Name: "pods that never schedule move on", Objects: world("9")},
+		{Name: "pods that schedule in time stay", Objects: world("9"), Edits: []sim.Edit{
+			sim.LabelNode(waiting(3), "node-a", podsLabel, "9"),
+		}},
+		{Name: "a scale out while a subset is closed", Objects: world("9"), Edits: []sim.Edit{
+			scaled(placed(corev1.ConditionFalse), 8),
+		}},
+		{Name: "a subset that has room again gets new pods and no old ones", Objects: world("9"), Edits: []sim.Edit{
+			sim.LabelNode(placed(corev1.ConditionFalse), "node-a", podsLabel, "9"), scaled(placed(corev1.ConditionTrue), 8),
+		}},
+		{Name: "a scale in removes from the last", Objects: world("9"), Edits: []sim.Edit{
+			scaled(placed(corev1.ConditionFalse), 4),
+		}},
+		{Name: "no subset has room for a while", Objects: world("1"), Edits: []sim.Edit{
+			sim.LabelNode(allClosed, "node-b", podsLabel, "9"),
+		}},
+	}
+}
+
+func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		rule string
+		do   func(context.Context, client.Client, *appsv1beta1.CloneSet) error
+	}{
+		{"pods with a node stay", func(ctx context.Context, c client.Client, set *appsv1beta1.CloneSet) error {
+			set.Spec.Replicas = new(int32(1))
+			return c.Update(ctx, set)
+		}},
+		{"deletions name the UID", func(ctx context.Context, c client.Client, set *appsv1beta1.CloneSet) error { return c.Delete(ctx, set) }},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			t.Parallel()
+			k := simulated(t)
+			inner := k.New
+			k.New = func(p sim.Process) (reconcile.Reconciler, error) {
+				r, err := inner(p)
+				return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+					result, err := r.Reconcile(ctx, req)
+					var list appsv1beta1.CloneSetList
+					if err := errors.Join(err, p.Client.List(ctx, &list)); err != nil {
+						return result, err
+					}
+					for i := range list.Items {
+						if list.Items[i].Status.ReadyReplicas == 2 {
+							return result, client.IgnoreNotFound(tc.do(ctx, p.Client, &list.Items[i]))
+						}
+					}
+					return result, nil
+				}), err
+			}
+			require.ErrorContains(t, sim.Run(t.Context(), k, sim.Scenario{Name: "rogue", Objects: world("9")}, sim.Schedule{}).Err, tc.rule)
+		})
+	}
+}

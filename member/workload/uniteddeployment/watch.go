@@ -1,0 +1,47 @@
+package uniteddeployment
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/united"
+)
+
+// forPod returns the objects with Adaptive that a pod of a subset may be of. Others need no events of pods.
+func (r *Reconciler) forPod(ctx context.Context, pod client.Object) []ctrl.Request {
+	if pod.GetLabels()[keys.SubsetName] == "" {
+		return nil
+	}
+	var list appsv1beta1.UnitedDeploymentList
+	if err := r.Client.List(ctx, &list, client.InNamespace(pod.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Could not list UnitedDeployments for a pod", "pod", client.ObjectKeyFromObject(pod))
+		return nil
+	}
+	var out []ctrl.Request
+	for i := range list.Items {
+		ud := &list.Items[i]
+		if reschedules(ud) && !united.OfHub(ud) && ownership.Selects(ud.Spec.Selector, pod) {
+			out = append(out, ctrl.Request{NamespacedName: types.NamespacedName{Namespace: ud.Namespace, Name: ud.Name}})
+		}
+	}
+	return out
+}
+
+// placementChanged reports whether an update of a pod changes what the scheduler says of it, or whether it counts.
+func placementChanged(was, is client.Object) bool {
+	before, wasPod := was.(*corev1.Pod)
+	after, isPod := is.(*corev1.Pod)
+	if !wasPod || !isPod {
+		return true
+	}
+	_, waited := rejected(before)
+	_, waits := rejected(after)
+	return waited != waits || before.Spec.NodeName != after.Spec.NodeName || active(before) != active(after)
+}
