@@ -7,6 +7,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/member/pod/persistentpodstate"
 	"github.com/flotilla-io/flotilla/member/protection"
+	"github.com/flotilla-io/flotilla/member/resource/resourcedistribution"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
 	"github.com/flotilla-io/flotilla/member/workload/daemonset"
 	"github.com/flotilla-io/flotilla/member/workload/statefulset"
@@ -29,6 +30,7 @@ func Kinds() setup.Kinds {
 		cloneset.Registration(),
 		daemonset.Registration(),
 		persistentpodstate.Registration(),
+		resourcedistribution.Registration(),
 		statefulset.Registration(),
 		uniteddeployment.Registration(func(o setup.Options) united.Options {
 			return united.Options{

@@ -117,3 +117,14 @@ const (
 	// Form: keys of annotations, by commas.
 	PersistentPodAnnotations = "kruise.io/persistent-pod-annotations"
 )
+
+// Keys of copies of a ResourceDistribution.
+const (
+	// ResourceDistributionFrom is an annotation on a copy: the name of the ResourceDistribution. Written by ResourceDistribution's
+	// controller; read by users and by the policy of the chart that keeps the manager to copies.
+	ResourceDistributionFrom = "kruise.io/resourcedistribution.resource.from"
+
+	// ResourceDistributionHash is an annotation on a copy: which text of spec.resource it was made from. Written and compared by
+	// ResourceDistribution's controller. Form: the SHA-256 of its JSON, in hex.
+	ResourceDistributionHash = "kruise.io/resourcedistribution.resource.hashcode"
+)

@@ -87,7 +87,7 @@ type definition struct {
 
 // served is true if Flotilla serves the kind.
 func (d definition) served() bool {
-	return d.group == group && slices.Contains([]string{"CloneSet", "StatefulSet", "DaemonSet", "UnitedDeployment", "PersistentPodState"}, d.kind)
+	return d.group == group && slices.Contains([]string{"CloneSet", "StatefulSet", "DaemonSet", "UnitedDeployment", "PersistentPodState", "ResourceDistribution"}, d.kind)
 }
 
 // fault is why the apiserver can't reach a webhook.

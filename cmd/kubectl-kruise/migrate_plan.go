@@ -318,7 +318,6 @@ func (in *installation) kinds() []finding {
 		"ContainerRecreateRequest": "no containers are restarted",
 		"PodProbeMarker":           "no probes run",
 		"EphemeralJob":             "no containers are added",
-		"ResourceDistribution":     "copies are neither made nor restored",
 	}
 	var out []finding
 	for _, d := range in.crds {

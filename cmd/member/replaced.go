@@ -56,7 +56,7 @@ func replaced() []option.Replaced {
 		}, {
 			Flags: []string{
 				"assign-bcj-pods-by-scheduler", "broadcastjob-workers", "advancedcronjob-workers", "sidecarset-workers",
-				"resourcedistribution-workers", "podunavailablebudget-workers", "podprobemarker-workers", "nodepodprobe-workers",
+				"podunavailablebudget-workers", "podprobemarker-workers", "nodepodprobe-workers",
 				"crr-workers", "sidecarterminator-workers",
 			},
 			Instead: "leave them out: these kinds are not served yet",

@@ -19,6 +19,9 @@ func (f *Fleet) install(ctx context.Context, c *Cluster, chart string, flags ...
 	if err != nil {
 		return err
 	}
+	if chart == "member" && f.options.MemberGate != "" {
+		flags = append(flags, "--set", "featureGates="+f.options.MemberGate)
+	}
 	manifest, err := f.render(ctx, c, chart, append(flags, "--set", "manager.url="+localURL("https", port)))
 	if err != nil {
 		return err

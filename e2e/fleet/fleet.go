@@ -45,6 +45,8 @@ type Options struct {
 	FeatureGates []string
 	// MemberValues are helm's flags for the member charts besides those of every installation here.
 	MemberValues []string
+	// MemberGate is a feature gate of members, as Name=true, if their managers run beside their clusters.
+	MemberGate string
 	// Push lets both members join by push. Otherwise east joins by pull, so that a fleet has one of each.
 	Push bool
 	// Heartbeat replaces that of the MemberClusters in e2e/examples; nil keeps it.

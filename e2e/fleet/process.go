@@ -66,6 +66,9 @@ func (f *Fleet) run(ctx context.Context, c *Cluster, program string, flags ...st
 	if port := ports[portProfile]; port != 0 {
 		flags = append(flags, "--pprof-addr="+localAddress(port))
 	}
+	if gate := f.options.MemberGate; gate != "" && program == "flotilla-member" {
+		flags = append(flags, "--feature-gates="+gate)
+	}
 	p := &process{name: program, cluster: c, health: ports[portHealth], exporter: ports[portMetrics], profiles: ports[portProfile]}
 	p.args = slices.Concat([]string{
 		filepath.Join(f.Root, "bin", program),

@@ -106,7 +106,7 @@ func TestMoveFromOpenKruiseAndBack(t *testing.T) {
 		m.run(command)
 		require.Equal(t, after, m.census(), "after: %s", command)
 	}
-	for _, name := range []string{"clonesets", "daemonsets", "persistentpodstates", "uniteddeployments"} {
+	for _, name := range []string{"clonesets", "daemonsets", "persistentpodstates", "resourcedistributions", "uniteddeployments"} {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: name + ".apps.kruise.io"}, crd))
 		require.Equal(t, []string{"v1alpha1"}, crd.Status.StoredVersions)

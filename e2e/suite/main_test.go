@@ -20,6 +20,6 @@ var heartbeat = fleetv1alpha1.Heartbeat{LeaseSeconds: 1, FailAfterSeconds: 4, Re
 var patient = fleetv1alpha1.Heartbeat{LeaseSeconds: 1, FailAfterSeconds: 40, RecoverAfterSeconds: 3}
 
 func TestMain(m *testing.M) {
-	o := fleet.Options{Prefix: "e2e-", Heartbeat: &heartbeat, Volumes: true}
+	o := fleet.Options{Prefix: "e2e-", Heartbeat: &heartbeat, Volumes: true, MemberGate: "ResourceDistributionGate=true"}
 	os.Exit(fleet.Main(m, o, func(f *fleet.Fleet) { env = f })) //nolint:forbidigo // A TestMain ends its program.
 }

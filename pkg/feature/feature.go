@@ -94,6 +94,14 @@ const (
 	DeletionProtectionForCRDCascading featuregate.Feature = "DeletionProtectionForCRDCascadingGate"
 )
 
+// Gates of kinds.
+const (
+	// ResourceDistribution has copies of Secrets and ConfigMaps made for ResourceDistributions. Without it none can be created.
+	//
+	// Beta, off as in OpenKruise, because it writes to all namespaces: 0.3.
+	ResourceDistribution featuregate.Feature = "ResourceDistributionGate"
+)
+
 // specs are the stage and default of each gate.
 func specs() map[featuregate.Feature]featuregate.FeatureSpec {
 	alpha := featuregate.FeatureSpec{PreRelease: featuregate.Alpha}
@@ -112,6 +120,7 @@ func specs() map[featuregate.Feature]featuregate.FeatureSpec {
 		PodWebhook:                         beta,
 		ResourcesDeletionProtection:        {PreRelease: featuregate.Beta},
 		DeletionProtectionForCRDCascading:  alpha,
+		ResourceDistribution:               {PreRelease: featuregate.Beta},
 	}
 }
 

@@ -94,13 +94,13 @@ func TestDefaultsAreThoseOfOpenKruise(t *testing.T) {
 		"PreparingUpdateAsUpdate": false, "InPlaceWorkloadVerticalScaling": false, "InPlaceUpdateEnvFromMetadata": true,
 		"RecreatePodWhenChangeVCTInCloneSetGate": false,
 		"StatefulSetStartOrdinal":                false, "StatefulSetAutoDeletePVC": true, "StatefulSetAutoResizePVCGate": false,
-		"PodWebhook": true, "ResourcesDeletionProtection": false, "DeletionProtectionForCRDCascadingGate": false,
+		"PodWebhook": true, "ResourceDistributionGate": false, "ResourcesDeletionProtection": false, "DeletionProtectionForCRDCascadingGate": false,
 	} {
 		spec, ok := specs()[featuregate.Feature(f)]
 		require.True(t, ok, f)
 		require.Equal(t, on, spec.Default, f)
 	}
-	require.Len(t, specs(), 13)
+	require.Len(t, specs(), 14)
 }
 
 func TestStringIsWhatDiffersFromTheDefaults(t *testing.T) {

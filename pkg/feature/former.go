@@ -42,7 +42,6 @@ func former() map[string]gate {
 		"PodProbeMarkerGate":                        {missing: probes},
 		"EnablePodProbeMarkerOnServerless":          {missing: probes},
 		"EnhancedLivenessProbe":                     {missing: "the enhanced liveness probe is"},
-		"ResourceDistributionGate":                  {missing: "ResourceDistribution is"},
 		"EnableExternalCerts":                       {missing: "a certificate from outside is"},
 		"DefaultHostNetworkHostPortsInPodTemplates": {missing: "defaulting of host ports is"},
 	}

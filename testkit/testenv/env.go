@@ -3,6 +3,7 @@ package testenv
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -151,6 +152,10 @@ func webhooks(kind schema.GroupVersionKind, site string) *envtest.WebhookInstall
 			APIGroups: []string{kind.Group}, APIVersions: []string{kind.Version}, Resources: []string{name + "s"},
 		},
 	}}
+	// A selector of namespaces does not restrict what has none.
+	own := []admissionregv1.MatchCondition{{
+		Name: "own", Expression: fmt.Sprintf("request.?namespace.orValue('') != '' || object.metadata.?name.orValue('').startsWith('%s-')", site),
+	}}
 	call := func(path string) admissionregv1.WebhookClientConfig {
 		return admissionregv1.WebhookClientConfig{Service: &admissionregv1.ServiceReference{Namespace: "x", Name: "x", Path: &path}}
 	}
@@ -159,16 +164,16 @@ func webhooks(kind schema.GroupVersionKind, site string) *envtest.WebhookInstall
 			ObjectMeta: metav1.ObjectMeta{Name: "mutate-" + name + "-" + site},
 			Webhooks: []admissionregv1.MutatingWebhook{{
 				Name: "mutate." + name + ".kruise.io", ClientConfig: call(admit.MutatePath(kind)), Rules: rules,
-				NamespaceSelector: namespaces,
-				SideEffects:       ptr.To(admissionregv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+				NamespaceSelector: namespaces, MatchConditions: own,
+				SideEffects: ptr.To(admissionregv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
 			}},
 		}},
 		ValidatingWebhooks: []*admissionregv1.ValidatingWebhookConfiguration{{
 			ObjectMeta: metav1.ObjectMeta{Name: "validate-" + name + "-" + site},
 			Webhooks: []admissionregv1.ValidatingWebhook{{
 				Name: "validate." + name + ".kruise.io", ClientConfig: call(admit.ValidatePath(kind)), Rules: rules,
-				NamespaceSelector: namespaces,
-				SideEffects:       ptr.To(admissionregv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+				NamespaceSelector: namespaces, MatchConditions: own,
+				SideEffects: ptr.To(admissionregv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
 			}},
 		}},
 	}

@@ -35,6 +35,8 @@ func TestRoundTrips(t *testing.T) {
 		{"A DaemonSet of v1alpha1 comes back from v1beta1 as it was.", daemonSetToHubAndBack},
 		{"A PersistentPodState of v1beta1 comes back from v1alpha1 as it was.", persistentPodStateFromHubAndBack},
 		{"A PersistentPodState of v1alpha1 comes back from v1beta1 as it was.", persistentPodStateToHubAndBack},
+		{"A ResourceDistribution of v1beta1 comes back from v1alpha1 as it was.", resourceDistributionFromHubAndBack},
+		{"A ResourceDistribution of v1alpha1 comes back from v1beta1 as it was.", resourceDistributionToHubAndBack},
 		{"A StatefulSet of v1beta1 comes back from v1alpha1 as it was.", statefulSetFromHubAndBack},
 		{"A StatefulSet of v1alpha1 comes back from v1beta1 as it was.", statefulSetToHubAndBack},
 		{"A UnitedDeployment of v1beta1 comes back from v1alpha1 as it was.", unitedDeploymentFromHubAndBack},
@@ -54,6 +56,11 @@ func FuzzDaemonSetFromHubAndBack(f *testing.F)          { fuzz(f, daemonSetFromH
 func FuzzDaemonSetToHubAndBack(f *testing.F)            { fuzz(f, daemonSetToHubAndBack) }
 func FuzzPersistentPodStateFromHubAndBack(f *testing.F) { fuzz(f, persistentPodStateFromHubAndBack) }
 func FuzzPersistentPodStateToHubAndBack(f *testing.F)   { fuzz(f, persistentPodStateToHubAndBack) }
+func FuzzResourceDistributionFromHubAndBack(f *testing.F) {
+	fuzz(f, resourceDistributionFromHubAndBack)
+}
+
+func FuzzResourceDistributionToHubAndBack(f *testing.F) { fuzz(f, resourceDistributionToHubAndBack) }
 func FuzzStatefulSetFromHubAndBack(f *testing.F)        { fuzz(f, statefulSetFromHubAndBack) }
 func FuzzStatefulSetToHubAndBack(f *testing.F)          { fuzz(f, statefulSetToHubAndBack) }
 func FuzzUnitedDeploymentFromHubAndBack(f *testing.F)   { fuzz(f, unitedDeploymentFromHubAndBack) }
@@ -166,6 +173,52 @@ func persistentPodStateToHubAndBack(t *rapid.T) {
 		}), 0, 2).Draw(t, "preferred"),
 	}}
 	toHubAndBack(t, in, PersistentPodStateFromHub, PersistentPodStateToHub)
+}
+
+func resourceDistributionFromHubAndBack(t *rapid.T) {
+	in := &appsv1beta1.ResourceDistribution{ObjectMeta: drawMeta(t), Spec: appsv1beta1.ResourceDistributionSpec{
+		Resource: drawResource(t),
+		Targets: appsv1beta1.ResourceDistributionTargets{
+			AllNamespaces: rapid.Bool().Draw(t, "all"), ExcludedNamespaces: drawNamespaces(t), IncludedNamespaces: drawNamespaces(t),
+			NamespaceSelector: drawNamespaceSelector(t),
+		},
+	}}
+	in.Status = appsv1beta1.ResourceDistributionStatus{
+		Desired: rapid.Int32().Draw(t, "desired"), Succeeded: rapid.Int32().Draw(t, "succeeded"), Failed: rapid.Int32().Draw(t, "failed"),
+		ObservedGeneration: rapid.Int64().Draw(t, "generation"),
+		Conditions: []appsv1beta1.ResourceDistributionCondition{{
+			Type: appsv1beta1.ResourceDistributionConflictOccurred, Reason: word().Draw(t, "reason"), FailedNamespaces: drawWords(t),
+		}},
+	}
+	fromHubAndBack(t, in, ResourceDistributionFromHub, ResourceDistributionToHub)
+}
+
+func resourceDistributionToHubAndBack(t *rapid.T) {
+	in := &ResourceDistribution{ObjectMeta: drawMeta(t), Spec: ResourceDistributionSpec{
+		Resource: drawResource(t),
+		Targets: ResourceDistributionTargets{
+			AllNamespaces: rapid.Bool().Draw(t, "all"), ExcludedNamespaces: drawNamespaces(t), IncludedNamespaces: drawNamespaces(t),
+			NamespaceLabelSelector: drawNamespaceSelector(t),
+		},
+	}}
+	in.Status.Conditions = []ResourceDistributionCondition{{Message: word().Draw(t, "message"), FailedNamespaces: drawWords(t)}}
+	toHubAndBack(t, in, ResourceDistributionFromHub, ResourceDistributionToHub)
+}
+
+func drawResource(t *rapid.T) runtime.RawExtension {
+	raw, err := json.Marshal(map[string]string{"kind": word().Draw(t, "kind")})
+	require.NoError(t, err)
+	return runtime.RawExtension{Raw: raw}
+}
+
+func drawNamespaces(t *rapid.T) appsv1beta1.ResourceDistributionNamespaces {
+	return appsv1beta1.ResourceDistributionNamespaces{List: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) appsv1beta1.ResourceDistributionNamespace {
+		return appsv1beta1.ResourceDistributionNamespace{Name: word().Draw(t, "namespace")}
+	}), 0, 2).Draw(t, "namespaces")}
+}
+
+func drawNamespaceSelector(t *rapid.T) metav1.LabelSelector {
+	return metav1.LabelSelector{MatchLabels: rapid.MapOfN(word(), word(), 0, 2).Draw(t, "labels")}
 }
 
 func drawWords(t *rapid.T) []string { return rapid.SliceOfN(word(), 0, 2).Draw(t, "keys") }

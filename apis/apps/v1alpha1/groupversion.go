@@ -15,6 +15,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&CloneSet{}, &CloneSetList{},
 		&DaemonSet{}, &DaemonSetList{},
 		&PersistentPodState{}, &PersistentPodStateList{},
+		&ResourceDistribution{}, &ResourceDistributionList{},
 		&StatefulSet{}, &StatefulSetList{},
 		&UnitedDeployment{}, &UnitedDeploymentList{},
 	)

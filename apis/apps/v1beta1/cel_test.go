@@ -61,7 +61,7 @@ func TestRules(t *testing.T) {
 	api := start(t)
 	covered := map[string]bool{}
 	for _, tt := range slices.Concat(
-		cloneSetCases(), daemonSetCases(), persistentPodStateCases(), statefulSetCases(), unitedDeploymentCases(),
+		cloneSetCases(), daemonSetCases(), persistentPodStateCases(), resourceDistributionCases(), statefulSetCases(), unitedDeploymentCases(),
 	) {
 		covered[tt.want] = true
 		for _, version := range []string{"v1beta1", "v1alpha1"} {
@@ -324,6 +324,9 @@ func (a apiserver) try(t *testing.T, version string, tt celCase) error {
 	obj.SetGroupVersionKind(gvk)
 	plural, _ := meta.UnsafeGuessKindToResource(gvk)
 	client := a.Resource(plural).Namespace("default")
+	if gvk.Kind == "ResourceDistribution" { // It is in no namespace.
+		client = a.Resource(plural).Namespace("")
+	}
 	dry := []string{metav1.DryRunAll}
 	if tt.then == "" {
 		_, err := client.Create(t.Context(), obj, metav1.CreateOptions{DryRun: dry})
@@ -382,7 +385,7 @@ func patched(t *testing.T, obj *unstructured.Unstructured, patch string) *unstru
 
 // kinds are the plural names of all kinds.
 func kinds() []string {
-	return []string{"clonesets", "daemonsets", "persistentpodstates", "statefulsets", "uniteddeployments"}
+	return []string{"clonesets", "daemonsets", "persistentpodstates", "resourcedistributions", "statefulsets", "uniteddeployments"}
 }
 
 // messages returns the messages of the CEL rules of all kinds in v1beta1.

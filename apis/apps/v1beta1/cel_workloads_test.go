@@ -343,3 +343,27 @@ func persistentPodStateCases() []celCase {
 		},
 	}
 }
+
+const resourceDistribution = `
+apiVersion: apps.kruise.io/v1beta1
+kind: ResourceDistribution
+metadata: {name: x}
+spec:
+  resource: {apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {a: b}}
+  targets: {includedNamespaces: {list: [{name: nowhere}]}}
+`
+
+func resourceDistributionCases() []celCase {
+	const fixed = "apiVersion, kind and metadata.name of resource can't be changed: the copies have them. Make another ResourceDistribution"
+	return []celCase{
+		{name: "Other data of a resource is accepted.", base: resourceDistribution, then: `{spec: {resource: {data: {a: c}}}}`},
+		{
+			name: "The kind of a resource can't be changed.", base: resourceDistribution,
+			then: `{spec: {resource: {kind: Secret, data: null}}}`, want: fixed,
+		},
+		{
+			name: "The name of a resource can't be changed.", base: resourceDistribution,
+			then: `{spec: {resource: {metadata: {name: other}}}}`, want: fixed,
+		},
+	}
+}

@@ -1,0 +1,45 @@
+package v1alpha1
+
+import (
+	"context"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+)
+
+// The two versions of ResourceDistribution differ in two names, so nothing has to be kept elsewhere.
+
+// ResourceDistributionToHub sets dst to src in v1beta1. src is not changed, and neither is dst's TypeMeta.
+func ResourceDistributionToHub(_ context.Context, src *ResourceDistribution, dst *appsv1beta1.ResourceDistribution) error {
+	in := src.DeepCopy()
+	dst.ObjectMeta = in.ObjectMeta
+	dst.Spec = appsv1beta1.ResourceDistributionSpec{Resource: in.Spec.Resource, Targets: appsv1beta1.ResourceDistributionTargets{
+		AllNamespaces: in.Spec.Targets.AllNamespaces, ExcludedNamespaces: in.Spec.Targets.ExcludedNamespaces,
+		IncludedNamespaces: in.Spec.Targets.IncludedNamespaces, NamespaceSelector: in.Spec.Targets.NamespaceLabelSelector,
+	}}
+	dst.Status = appsv1beta1.ResourceDistributionStatus{
+		Desired: in.Status.Desired, Succeeded: in.Status.Succeeded, Failed: in.Status.Failed,
+		ObservedGeneration: in.Status.ObservedGeneration,
+	}
+	for _, c := range in.Status.Conditions {
+		dst.Status.Conditions = append(dst.Status.Conditions, appsv1beta1.ResourceDistributionCondition(c))
+	}
+	return nil
+}
+
+// ResourceDistributionFromHub sets dst to src in v1alpha1. src is not changed, and neither is dst's TypeMeta.
+func ResourceDistributionFromHub(_ context.Context, src *appsv1beta1.ResourceDistribution, dst *ResourceDistribution) error {
+	in := src.DeepCopy()
+	dst.ObjectMeta = in.ObjectMeta
+	dst.Spec = ResourceDistributionSpec{Resource: in.Spec.Resource, Targets: ResourceDistributionTargets{
+		AllNamespaces: in.Spec.Targets.AllNamespaces, ExcludedNamespaces: in.Spec.Targets.ExcludedNamespaces,
+		IncludedNamespaces: in.Spec.Targets.IncludedNamespaces, NamespaceLabelSelector: in.Spec.Targets.NamespaceSelector,
+	}}
+	dst.Status = ResourceDistributionStatus{
+		Desired: in.Status.Desired, Succeeded: in.Status.Succeeded, Failed: in.Status.Failed,
+		ObservedGeneration: in.Status.ObservedGeneration,
+	}
+	for _, c := range in.Status.Conditions {
+		dst.Status.Conditions = append(dst.Status.Conditions, ResourceDistributionCondition(c))
+	}
+	return nil
+}

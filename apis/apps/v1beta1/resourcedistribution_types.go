@@ -1,0 +1,158 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// ResourceDistributionSpec is the desired state of a ResourceDistribution.
+type ResourceDistributionSpec struct {
+	// resource is the Secret or ConfigMap of which each target namespace gets a copy. Its apiVersion, kind and metadata.name can't be
+	// changed.
+	// +required
+	// +kubebuilder:validation:EmbeddedResource
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:XValidation:rule="self.apiVersion == oldSelf.apiVersion && self.kind == oldSelf.kind && self.metadata.name == oldSelf.metadata.name",message="apiVersion, kind and metadata.name of resource can't be changed: the copies have them. Make another ResourceDistribution"
+	Resource runtime.RawExtension `json:"resource"`
+
+	// targets are the namespaces.
+	// +required
+	Targets ResourceDistributionTargets `json:"targets"`
+}
+
+// ResourceDistributionTargets are namespaces: those that allNamespaces, includedNamespaces or namespaceSelector select, without those
+// of excludedNamespaces, and never kube-system and kube-public.
+type ResourceDistributionTargets struct {
+	// allNamespaces selects all. Default false.
+	// +optional
+	AllNamespaces bool `json:"allNamespaces,omitempty"`
+
+	// excludedNamespaces are never targets.
+	// +optional
+	ExcludedNamespaces ResourceDistributionNamespaces `json:"excludedNamespaces,omitempty"`
+
+	// includedNamespaces selects by name.
+	// +optional
+	IncludedNamespaces ResourceDistributionNamespaces `json:"includedNamespaces,omitempty"`
+
+	// namespaceSelector selects by labels. An empty one selects none.
+	// +optional
+	NamespaceSelector metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+}
+
+// ResourceDistributionNamespaces is a list of namespaces.
+type ResourceDistributionNamespaces struct {
+	// list has the namespaces.
+	// +optional
+	// +listType=atomic
+	List []ResourceDistributionNamespace `json:"list,omitempty"`
+}
+
+// ResourceDistributionNamespace is a namespace.
+type ResourceDistributionNamespace struct {
+	// name is its name.
+	// +optional
+	Name string `json:"name,omitempty"`
+}
+
+// ResourceDistributionStatus is the most recently observed state of a ResourceDistribution.
+type ResourceDistributionStatus struct {
+	// desired is the number of target namespaces, with those of includedNamespaces that don't exist.
+	// +optional
+	Desired int32 `json:"desired,omitempty"`
+
+	// succeeded is how many of them have the copy as it should be.
+	// +optional
+	Succeeded int32 `json:"succeeded,omitempty"`
+
+	// failed is how many do not.
+	// +optional
+	Failed int32 `json:"failed,omitempty"`
+
+	// observedGeneration is the generation of the spec that the rest of the status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions are six, always in the same order.
+	// +optional
+	// +listType=atomic
+	Conditions []ResourceDistributionCondition `json:"conditions,omitempty"`
+}
+
+// ResourceDistributionConditionType is a kind of failure.
+type ResourceDistributionConditionType string
+
+// Types of conditions. Status True means that there is the failure.
+const (
+	// ResourceDistributionGetResourceFailed: copies could not be read.
+	ResourceDistributionGetResourceFailed ResourceDistributionConditionType = "GetResourceFailed"
+	// ResourceDistributionCreateResourceFailed: copies could not be created.
+	ResourceDistributionCreateResourceFailed ResourceDistributionConditionType = "CreateResourceFailed"
+	// ResourceDistributionUpdateResourceFailed: copies could not be changed.
+	ResourceDistributionUpdateResourceFailed ResourceDistributionConditionType = "UpdateResourceFailed"
+	// ResourceDistributionDeleteResourceFailed: copies in namespaces that are not targets any more could not be deleted.
+	ResourceDistributionDeleteResourceFailed ResourceDistributionConditionType = "DeleteResourceFailed"
+	// ResourceDistributionConflictOccurred: the namespace has an object of that kind and name that is not a copy of this one.
+	ResourceDistributionConflictOccurred ResourceDistributionConditionType = "ConflictOccurred"
+	// ResourceDistributionNamespaceNotExists: includedNamespaces names namespaces that don't exist.
+	ResourceDistributionNamespaceNotExists ResourceDistributionConditionType = "NamespaceNotExists"
+)
+
+// ResourceDistributionCondition is one kind of failure.
+type ResourceDistributionCondition struct {
+	// type is the kind of failure.
+	// +required
+	Type ResourceDistributionConditionType `json:"type"`
+
+	// status is True if there is the failure, else False.
+	// +required
+	Status metav1.ConditionStatus `json:"status"`
+
+	// lastTransitionTime is when status changed last.
+	// +optional
+	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
+
+	// reason is why, in one word; Succeeded if there is no failure.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// message is why, in words; of several errors the first.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// failedNamespaces are the namespaces concerned.
+	// +optional
+	// +listType=atomic
+	FailedNamespaces []string `json:"failedNamespaces,omitempty"`
+}
+
+// ResourceDistribution keeps a copy of a Secret or ConfigMap in many namespaces.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=distributor
+// +kubebuilder:printcolumn:name="TOTAL",type=integer,JSONPath=`.status.desired`
+// +kubebuilder:printcolumn:name="SUCCEED",type=integer,JSONPath=`.status.succeeded`
+// +kubebuilder:printcolumn:name="FAILED",type=integer,JSONPath=`.status.failed`
+type ResourceDistribution struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the desired state of the ResourceDistribution.
+	// +optional
+	Spec ResourceDistributionSpec `json:"spec,omitempty"`
+
+	// status is the most recently observed state.
+	// +optional
+	Status ResourceDistributionStatus `json:"status,omitempty"`
+}
+
+// ResourceDistributionList is a list of ResourceDistribution.
+//
+// +kubebuilder:object:root=true
+type ResourceDistributionList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ResourceDistribution `json:"items"`
+}

@@ -1,0 +1,280 @@
+package resourcedistribution
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/go-multierror"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+)
+
+// fieldOwner is the name under which the controller writes.
+const fieldOwner = client.FieldOwner("flotilla-resourcedistribution")
+
+// noVersion is a resourceVersion that no object has: the apiserver refuses an apply with it if there is one, and if there is none it
+// creates it.
+const noVersion = "1"
+
+// outcome is what became of one write.
+type outcome string
+
+const (
+	// done: the copy is as it should be.
+	done outcome = "done"
+	// skipped: the cache is older than what the write met. Its next event starts a reconcile.
+	skipped outcome = "skipped"
+	// taken: there is an object that is not ours.
+	taken outcome = "taken"
+	// noNamespace: the namespace is gone.
+	noNamespace outcome = "no namespace"
+	// failed: see the error.
+	failed outcome = "failed"
+)
+
+// write is one write and its result.
+type write struct {
+	namespace string
+	kind      appsv1beta1.ResourceDistributionConditionType
+	do        func(context.Context) (outcome, error)
+
+	outcome outcome
+	err     error
+}
+
+// applied is the result of a plan, in its order.
+type applied struct{ writes []write }
+
+// err is why a reconcile has to be repeated, nil if it has not; with more than three errors the number of the others.
+func (a applied) err() error {
+	var all *multierror.Error
+	for _, w := range a.writes {
+		if w.err != nil {
+			all = multierror.Append(all, w.err)
+		}
+	}
+	if all == nil {
+		return nil
+	}
+	const shown = 3
+	all.ErrorFormat = func(errs []error) string {
+		var lines []string
+		for _, err := range errs[:min(shown, len(errs))] {
+			lines = append(lines, err.Error())
+		}
+		if more := len(errs) - len(lines); more > 0 {
+			lines = append(lines, fmt.Sprintf("and %d more", more))
+		}
+		return strings.Join(lines, "; ")
+	}
+	return all
+}
+
+// apply carries out a plan, idempotently. An error of one namespace does not keep the others from theirs.
+func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
+	var a applied
+	for _, ns := range p.create {
+		a.writes = append(a.writes, write{
+			namespace: ns, kind: appsv1beta1.ResourceDistributionCreateResourceFailed,
+			do: func(ctx context.Context) (outcome, error) { return r.create(ctx, o, ns) },
+		})
+	}
+	for _, h := range p.update {
+		a.writes = append(a.writes, write{
+			namespace: h.Namespace, kind: appsv1beta1.ResourceDistributionUpdateResourceFailed,
+			do: func(ctx context.Context) (outcome, error) { return r.update(ctx, o, h) },
+		})
+	}
+	for _, h := range p.remove {
+		a.writes = append(a.writes, write{
+			namespace: h.Namespace, kind: appsv1beta1.ResourceDistributionDeleteResourceFailed,
+			do: func(ctx context.Context) (outcome, error) { return r.remove(ctx, o, h) },
+		})
+	}
+	var group errgroup.Group
+	group.SetLimit(r.Parallel)
+	for i := range a.writes {
+		group.Go(func() error {
+			w := &a.writes[i]
+			w.outcome, w.err = w.do(ctx)
+			return nil
+		})
+	}
+	_ = group.Wait() // Each write has its own error.
+	return a
+}
+
+// create creates a copy, and nothing if there is an object.
+func (r *Reconciler) create(ctx context.Context, o observed, namespace string) (outcome, error) {
+	u, err := o.resource.copyFor(o.rd, namespace)
+	if err != nil {
+		return failed, err
+	}
+	u.SetResourceVersion(noVersion)
+	err = r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), fieldOwner)
+	switch {
+	case err == nil:
+		child, err := o.resource.child(u)
+		if err != nil {
+			return failed, err
+		}
+		r.Expect.Created(o.rd.UID, child)
+		return done, nil
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		return r.met(ctx, o, namespace)
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return noNamespace, nil
+	case apierrors.IsNotFound(err):
+		return noNamespace, nil
+	}
+	return failed, fmt.Errorf("create %s in %s: %w", o.resource.id, namespace, err)
+}
+
+// met returns what an object is that the cache did not show.
+func (r *Reconciler) met(ctx context.Context, o observed, namespace string) (outcome, error) {
+	is := &metav1.PartialObjectMetadata{}
+	is.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(o.resource.kind))
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: o.resource.name}, is)
+	switch {
+	case apierrors.IsNotFound(err): // It is gone again.
+		return failed, fmt.Errorf("create %s in %s: an object of that name came and went", o.resource.id, namespace)
+	case err != nil:
+		return failed, fmt.Errorf("get %s in %s: %w", o.resource.id, namespace, err)
+	case !ours(o.rd, &held{ObjectMeta: is.ObjectMeta}):
+		return taken, nil
+	}
+	return skipped, nil
+}
+
+// update makes a copy what it should be, unless it has changed since it was read.
+func (r *Reconciler) update(ctx context.Context, o observed, h *held) (outcome, error) {
+	u, err := o.resource.copyFor(o.rd, h.Namespace)
+	if err != nil {
+		return failed, err
+	}
+	u.SetUID(h.UID)
+	u.SetResourceVersion(h.ResourceVersion)
+	err = r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), fieldOwner, client.ForceOwnership)
+	if err == nil {
+		err = r.prune(ctx, o, u)
+	}
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return skipped, nil
+	case err != nil:
+		return failed, fmt.Errorf("change %s in %s: %w", o.resource.id, h.Namespace, err)
+	}
+	child, err := o.resource.child(u)
+	if err != nil {
+		return failed, err
+	}
+	r.Expect.Written(o.rd.UID, child)
+	is := o.resource.empty()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, is); err != nil {
+		return failed, fmt.Errorf("read %s of %s: %w", o.resource.id, h.Namespace, err)
+	}
+	switch content, err := contentOf(is); {
+	case err != nil:
+		return failed, err
+	case content != o.resource.content: // The type of a Secret, or immutable, that somebody has set.
+		return failed, fmt.Errorf("change %s in %s: it differs in what can't be changed: delete it, and it is created again",
+			o.resource.id, h.Namespace)
+	}
+	return done, nil
+}
+
+// prune removes what others have put into a copy beside metadata: a field that another manager owns as well stays when it is no longer
+// applied. u is the copy as it was applied, and becomes what it is then.
+func (r *Reconciler) prune(ctx context.Context, o observed, u *unstructured.Unstructured) error {
+	want, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o.resource.object)
+	if err != nil {
+		return fmt.Errorf("convert %s: %w", o.resource.id, err)
+	}
+	patch := map[string]any{}
+	for _, field := range []string{"data", "binaryData"} {
+		has, _, _ := unstructured.NestedMap(u.Object, field)
+		wants, _, _ := unstructured.NestedMap(want, field)
+		extra := map[string]any{}
+		for key := range has {
+			if _, wanted := wants[key]; !wanted {
+				extra[key] = nil
+			}
+		}
+		if len(extra) > 0 {
+			patch[field] = extra
+		}
+	}
+	if len(patch) == 0 {
+		return nil
+	}
+	patch["metadata"] = map[string]any{"uid": string(u.GetUID()), "resourceVersion": u.GetResourceVersion()}
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return fmt.Errorf("marshal patch: %w", err)
+	}
+	return r.Client.Patch(ctx, u, client.RawPatch(types.MergePatchType, data), fieldOwner)
+}
+
+// remove deletes a copy, and no other object of its name.
+func (r *Reconciler) remove(ctx context.Context, o observed, h *held) (outcome, error) {
+	child := o.resource.empty()
+	child.SetNamespace(h.Namespace)
+	child.SetName(h.Name)
+	child.SetUID(h.UID)
+	child.SetOwnerReferences(h.OwnerReferences)
+	err := r.Client.Delete(ctx, child, client.Preconditions{UID: &h.UID, ResourceVersion: &h.ResourceVersion})
+	switch {
+	case apierrors.IsConflict(err):
+		return skipped, nil
+	case client.IgnoreNotFound(err) != nil:
+		return failed, fmt.Errorf("delete %s in %s: %w", o.resource.id, h.Namespace, err)
+	}
+	r.Expect.Deleted(o.rd.UID, child)
+	return done, nil
+}
+
+// child returns the metadata of a copy as an object of its type, by which it can be looked up.
+func (r resource) child(u *unstructured.Unstructured) (client.Object, error) {
+	o := r.empty()
+	o.SetName(u.GetName())
+	o.SetNamespace(u.GetNamespace())
+	o.SetUID(u.GetUID())
+	o.SetResourceVersion(u.GetResourceVersion())
+	o.SetOwnerReferences(u.GetOwnerReferences())
+	if o.GetUID() == "" {
+		return nil, errors.New("the apiserver's answer has no UID")
+	}
+	return o, nil
+}
+
+// namespaces returns the namespaces of the writes with an outcome, of one kind or of all.
+func (a applied) namespaces(of outcome, kind appsv1beta1.ResourceDistributionConditionType) []string {
+	var out []string
+	for _, w := range a.writes {
+		if w.outcome == of && (kind == "" || w.kind == kind) {
+			out = append(out, w.namespace)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// reasonOf is the reason of an error in one word.
+func reasonOf(err error) string {
+	if reason := apierrors.ReasonForError(err); reason != metav1.StatusReasonUnknown {
+		return string(reason)
+	}
+	return ReasonError
+}

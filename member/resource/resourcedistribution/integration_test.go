@@ -1,0 +1,343 @@
+//go:build integration
+
+package resourcedistribution
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	webhook "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testenv"
+	"github.com/flotilla-io/flotilla/testkit/webhooktest"
+)
+
+const (
+	underTest = "resourcedistribution-under-test"
+	// listedSecret is the only one that may be distributed.
+	listedSecret = "shared-key"
+	team         = "team"
+)
+
+// TestMain lets the package's tests share a cluster.
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func TestInCluster(t *testing.T) {
+	t.Parallel()
+	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
+	s.Run(t, underTest, gvk(), func(mgr ctrl.Manager) {
+		require.NoError(t, Setup(t.Context(), mgr, Options{Clock: clock.RealClock{}, Secrets: []string{listedSecret}}))
+		// The Env has a mutating webhook for each kind; this kind has none.
+		require.NoError(t, admit.Handle(mgr, admit.MutatePath(gvk()), webhook.HandlerFunc(
+			func(context.Context, webhook.Request) webhook.Response { return webhook.Allowed("") })))
+		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.ResourceDistribution]{
+			Object: &appsv1beta1.ResourceDistribution{}, Validator: &Webhook{Secrets: []string{listedSecret}},
+		}))
+	})
+	for name, test := range map[string]func(*testing.T, *fixture){
+		"copies follow targets and resource": follows, "objects of others are left alone": leavesOthersAlone,
+		"Secrets by name only": secretsByName, "copies that another manager has made": takesOver,
+		"an apply creates only what is not there": createsOnly,
+		"examples are answered as their first lines say": func(t *testing.T, f *fixture) {
+			t.Helper()
+			webhooktest.DryRun(t, renaming{f, f.one}, "", examples, "resourcedistribution")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, &fixture{s, s.Namespace(t), s.Namespace(t)})
+		})
+	}
+}
+
+// renaming creates objects by a name that the Env's webhooks are called for.
+type renaming struct {
+	client.Client
+
+	name string
+}
+
+func (r renaming) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	o.SetName(r.name)
+	return r.Client.Create(ctx, o, opts...)
+}
+
+// fixture is one test's: two namespaces, and objects of the name of the first one.
+type fixture struct {
+	*testenv.Env
+
+	one, two string
+}
+
+func (f *fixture) distribution(raw string) *appsv1beta1.ResourceDistribution {
+	return &appsv1beta1.ResourceDistribution{
+		ObjectMeta: metav1.ObjectMeta{Name: f.one},
+		Spec: appsv1beta1.ResourceDistributionSpec{
+			Resource: runtime.RawExtension{Raw: []byte(raw)},
+			Targets: appsv1beta1.ResourceDistributionTargets{
+				IncludedNamespaces: named(f.one), NamespaceSelector: metav1.LabelSelector{MatchLabels: map[string]string{team: f.one}},
+			},
+		},
+	}
+}
+
+func (f *fixture) configMap(data string) string {
+	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{%s}}`, f.one, data)
+}
+
+// create creates a ResourceDistribution, which ends with the test.
+func (f *fixture) create(t *testing.T, rd *appsv1beta1.ResourceDistribution) {
+	t.Helper()
+	require.NoError(t, f.Create(t.Context(), rd))
+	t.Cleanup(func() { require.NoError(t, client.IgnoreNotFound(f.Delete(context.WithoutCancel(t.Context()), rd))) })
+}
+
+// await waits for a status of the present generation.
+func (f *fixture) await(t *testing.T, what func(*appsv1beta1.ResourceDistribution) bool) *appsv1beta1.ResourceDistribution {
+	t.Helper()
+	rd := &appsv1beta1.ResourceDistribution{}
+	require.Eventually(t, func() bool {
+		return f.Get(t.Context(), types.NamespacedName{Name: f.one}, rd) == nil && rd.Status.ObservedGeneration == rd.Generation && what(rd)
+	}, testenv.Long, testenv.Poll)
+	return rd
+}
+
+func counts(desired, succeeded int32) func(*appsv1beta1.ResourceDistribution) bool {
+	return func(rd *appsv1beta1.ResourceDistribution) bool {
+		return rd.Status.Desired == desired && rd.Status.Succeeded == succeeded && rd.Status.Failed == desired-succeeded
+	}
+}
+
+// has waits until a ConfigMap has this data; nil waits until it is gone.
+func (f *fixture) has(t *testing.T, namespace string, data map[string]string) *corev1.ConfigMap {
+	t.Helper()
+	c := &corev1.ConfigMap{}
+	require.Eventually(t, func() bool {
+		c = &corev1.ConfigMap{}
+		err := f.Get(t.Context(), types.NamespacedName{Namespace: namespace, Name: f.one}, c)
+		if data == nil {
+			return apierrors.IsNotFound(err)
+		}
+		return err == nil && fmt.Sprint(c.Data) == fmt.Sprint(data)
+	}, testenv.Long, testenv.Poll, "%s: want %v, is %v", namespace, data, c.Data)
+	return c
+}
+
+func follows(t *testing.T, f *fixture) {
+	t.Helper()
+	rd := f.distribution(f.configMap(`"a":"1","b":"2"`))
+	f.create(t, rd)
+	f.await(t, counts(1, 1))
+	c := f.has(t, f.one, map[string]string{"a": "1", "b": "2"})
+	require.Equal(t, f.one, c.Annotations[keys.ResourceDistributionFrom])
+	require.Equal(t, rd.UID, c.OwnerReferences[0].UID)
+	require.True(t, *c.OwnerReferences[0].BlockOwnerDeletion)
+
+	// A namespace begins to match.
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.two}}
+	testkit.Change(t, f, ns, func(n *corev1.Namespace) { n.Labels[team] = f.one })
+	f.has(t, f.two, map[string]string{"a": "1", "b": "2"})
+	f.await(t, counts(2, 2))
+
+	// Edits by hand are undone, also those that an apply alone does not undo.
+	testkit.Change(t, f, c, func(c *corev1.ConfigMap) { c.Data = map[string]string{"a": "by hand", "c": "by hand"} })
+	f.has(t, f.one, map[string]string{"a": "1", "b": "2"})
+
+	// The resource changes, and loses a key.
+	testkit.Change(t, f, rd, func(rd *appsv1beta1.ResourceDistribution) { rd.Spec.Resource.Raw = []byte(f.configMap(`"b":"3"`)) })
+	f.has(t, f.one, map[string]string{"b": "3"})
+	f.has(t, f.two, map[string]string{"b": "3"})
+
+	// A namespace does not match any more.
+	testkit.Change(t, f, ns, func(n *corev1.Namespace) { delete(n.Labels, team) })
+	f.has(t, f.two, nil)
+	f.await(t, counts(1, 1))
+
+	// A copy is deleted by hand. That all go with their owner is the garbage collector's part.
+	require.NoError(t, f.Delete(t.Context(), c))
+	require.Eventually(t, func() bool { return f.has(t, f.one, map[string]string{"b": "3"}).UID != c.UID }, testenv.Long, testenv.Poll)
+}
+
+func leavesOthersAlone(t *testing.T, f *fixture) {
+	t.Helper()
+	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.one, Name: f.one}, Data: map[string]string{"a": "theirs"}}
+	require.NoError(t, f.Create(t.Context(), theirs))
+	rd := f.distribution(f.configMap(`"a":"1"`))
+	rd.Spec.Targets.IncludedNamespaces = named(f.one, f.two, f.one+"-later")
+	f.create(t, rd)
+	rd = f.await(t, counts(3, 1))
+	require.Equal(t, []string{f.one}, find(rd.Status.Conditions, appsv1beta1.ResourceDistributionConflictOccurred).FailedNamespaces)
+	require.Equal(t, []string{f.one + "-later"}, find(rd.Status.Conditions, appsv1beta1.ResourceDistributionNamespaceNotExists).FailedNamespaces)
+	is := f.has(t, f.one, map[string]string{"a": "theirs"})
+	require.Equal(t, theirs.ResourceVersion, is.ResourceVersion)
+	require.NoError(t, f.Delete(t.Context(), theirs))
+	f.has(t, f.one, map[string]string{"a": "1"})
+	f.await(t, counts(3, 2))
+}
+
+func secretsByName(t *testing.T, f *fixture) {
+	t.Helper()
+	rd := f.distribution(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"another"},"stringData":{"key":"1"}}`)
+	require.ErrorContains(t, f.Create(t.Context(), rd), "add another to resourceDistribution.secrets of the chart")
+	rd.Spec.Resource.Raw = []byte(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"` + listedSecret + `"},"stringData":{"key":"1"}}`)
+	f.create(t, rd)
+	f.await(t, counts(1, 1))
+	s := &corev1.Secret{}
+	require.NoError(t, f.Get(t.Context(), types.NamespacedName{Namespace: f.one, Name: listedSecret}, s))
+	require.Equal(t, map[string][]byte{"key": []byte("1")}, s.Data)
+	// It does not differ from what was asked for, so nothing writes it again.
+	testkit.Change(t, f, rd, func(rd *appsv1beta1.ResourceDistribution) { rd.Spec.Targets.ExcludedNamespaces = named("nowhere") })
+	f.await(t, counts(1, 1))
+	is := &corev1.Secret{}
+	require.NoError(t, f.Get(t.Context(), types.NamespacedName{Namespace: f.one, Name: listedSecret}, is))
+	require.Equal(t, s.ResourceVersion, is.ResourceVersion)
+}
+
+// takesOver: a copy of OpenKruise has another field manager, which would keep what is no longer applied.
+func takesOver(t *testing.T, f *fixture) {
+	t.Helper()
+	theirs := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.one, Name: f.one}, Data: map[string]string{"a": "1", "former": "2"},
+	}
+	require.NoError(t, f.Create(t.Context(), theirs, client.FieldOwner("manager")))
+	rd := f.distribution(f.configMap(`"a":"1"`))
+	f.create(t, rd)
+	f.await(t, counts(1, 0))
+	testkit.Change(t, f, theirs, func(c *corev1.ConfigMap) {
+		c.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(rd, gvk())}
+	})
+	is := f.has(t, f.one, map[string]string{"a": "1"})
+	require.Equal(t, theirs.UID, is.UID)
+	f.await(t, counts(1, 1))
+	testkit.Change(t, f, rd, func(rd *appsv1beta1.ResourceDistribution) { rd.Spec.Resource.Raw = []byte(f.configMap(`"b":"1"`)) })
+	f.has(t, f.one, map[string]string{"b": "1"})
+}
+
+// createsOnly: the resourceVersion of a creation keeps an apply from changing what is there.
+func createsOnly(t *testing.T, f *fixture) {
+	t.Helper()
+	rd := f.distribution(f.configMap(`"a":"1"`))
+	rd.UID = "none"
+	o := observed{rd: rd}
+	var err error
+	o.resource, _, err = read(rd.Spec.Resource.Raw)
+	require.NoError(t, err)
+	r := reconciler(f, f, clock.RealClock{}, &testkit.Events{})
+	r.Client, r.Live = f, f
+	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.one, Name: f.one}, Data: map[string]string{"a": "1"}}
+	require.NoError(t, f.Create(t.Context(), theirs))
+	got, err := r.create(t.Context(), o, f.one)
+	require.NoError(t, err)
+	require.Equal(t, taken, got)
+	require.Equal(t, theirs.ResourceVersion, f.has(t, f.one, theirs.Data).ResourceVersion)
+	got, err = r.create(t.Context(), o, "nowhere")
+	require.NoError(t, err)
+	require.Equal(t, noNamespace, got)
+}
+
+// writesCounted counts the writes of a client by what they are about.
+type writesCounted struct {
+	next http.RoundTripper
+	mu   sync.Mutex
+	of   map[string]int
+}
+
+func (c *writesCounted) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet {
+		what := "others"
+		switch {
+		case strings.Contains(r.URL.Path, "/configmaps/"):
+			what = "copies"
+		case strings.HasSuffix(r.URL.Path, "/status"):
+			what = "statuses"
+		}
+		c.mu.Lock()
+		c.of[what]++
+		c.mu.Unlock()
+	}
+	return c.next.RoundTrip(r)
+}
+
+// TestAThousandNamespaces reports what a distribution to 1,000 namespaces takes: see docs/operate/sizing.md.
+func TestAThousandNamespaces(t *testing.T) {
+	lab.Full(t)
+	const many = 1000
+	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme, Own: &lab.Config{ControlPlaneOnly: true}})
+	var group errgroup.Group
+	group.SetLimit(32)
+	for i := range many {
+		group.Go(func() error {
+			return s.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+				Name: fmt.Sprintf("ns-%04d", i), Labels: map[string]string{team: "all"},
+			}})
+		})
+	}
+	require.NoError(t, group.Wait())
+	counted := &writesCounted{of: map[string]int{}}
+	cfg := s.REST()
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		counted.next = next
+		return counted
+	})
+	mgr, err := event.NewManager(cfg, ctrl.Options{
+		Scheme: s.Scheme(), Metrics: server.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)},
+	})
+	require.NoError(t, err)
+	require.NoError(t, Setup(t.Context(), mgr, Options{Clock: clock.RealClock{}}))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	defer func() {
+		stop()
+		require.NoError(t, <-ended)
+	}()
+	require.True(t, mgr.GetCache().WaitForCacheSync(t.Context()))
+
+	f := &fixture{Env: s, one: "settings"}
+	rd := f.distribution(f.configMap(`"a":"1"`))
+	rd.Spec.Targets = appsv1beta1.ResourceDistributionTargets{NamespaceSelector: metav1.LabelSelector{MatchLabels: map[string]string{team: "all"}}}
+	for _, step := range []struct {
+		what string
+		do   func()
+	}{
+		{"created", func() { f.create(t, rd) }},
+		{"changed", func() {
+			testkit.Change(t, f, rd, func(rd *appsv1beta1.ResourceDistribution) { rd.Spec.Resource.Raw = []byte(f.configMap(`"a":"2"`)) })
+		}},
+	} {
+		counted.mu.Lock()
+		clear(counted.of)
+		counted.mu.Unlock()
+		began := clock.RealClock{}.Now()
+		step.do()
+		f.await(t, counts(many, many))
+		took := clock.RealClock{}.Since(began)
+		counted.mu.Lock()
+		require.Equal(t, many, counted.of["copies"], "%v", counted.of)
+		t.Logf("%d copies %s in %.1f s: %v", many, step.what, took.Seconds(), counted.of)
+		counted.mu.Unlock()
+	}
+}

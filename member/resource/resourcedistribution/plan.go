@@ -1,0 +1,118 @@
+package resourcedistribution
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+)
+
+// planned is the next step for each namespace. All lists are in the order of their names.
+type planned struct {
+	// desired are the targets: those of the lists below, and the good ones. Not deleted.
+	desired []string
+	// good have the copy as it should be.
+	good []string
+	// create get a copy, update are copies to change, remove are copies to delete.
+	create         []string
+	update, remove []*held
+	// waiting have a copy that is being deleted.
+	waiting []string
+	// taken have an object that is not a copy of this ResourceDistribution.
+	taken []string
+	// missing do not exist.
+	missing []string
+	// blocked is why nothing can be written; nil if it can.
+	blocked *failure
+}
+
+// failure is what a condition says.
+type failure struct {
+	kind            appsv1beta1.ResourceDistributionConditionType
+	reason, message string
+}
+
+// plan is a pure function of what was observed.
+func plan(o observed) planned {
+	p := planned{blocked: o.blocked}
+	p.desired, p.missing = targets(o)
+	if p.blocked != nil {
+		p.missing = nil
+		return p
+	}
+	for _, ns := range p.desired {
+		h := o.held[ns]
+		switch {
+		case slices.Contains(p.missing, ns):
+		case h == nil:
+			p.create = append(p.create, ns)
+		case !ours(o.rd, h):
+			p.taken = append(p.taken, ns)
+		case h.DeletionTimestamp != nil:
+			p.waiting = append(p.waiting, ns)
+		case !o.resource.same(h, o.rd.Name):
+			p.update = append(p.update, h)
+		default:
+			p.good = append(p.good, ns)
+		}
+	}
+	for _, ns := range slices.Sorted(maps.Keys(o.held)) {
+		h := o.held[ns]
+		if !ours(o.rd, h) || h.DeletionTimestamp != nil || ending(o.namespaces[ns]) {
+			continue
+		}
+		if _, wanted := slices.BinarySearch(p.desired, ns); !wanted {
+			p.remove = append(p.remove, h)
+		}
+	}
+	return p
+}
+
+// ours reports whether an object is a copy of rd.
+func ours(rd *appsv1beta1.ResourceDistribution, h *held) bool {
+	return ownership.ControlledBy(h, rd, gvk())
+}
+
+// ending reports whether nothing can be created in a namespace any more. One that the cache lacks may only be new to it.
+func ending(ns *corev1.Namespace) bool {
+	return ns != nil && (ns.DeletionTimestamp != nil || ns.Status.Phase == corev1.NamespaceTerminating)
+}
+
+// targets returns the target namespaces, and those of them that don't exist.
+func targets(o observed) (desired, missing []string) {
+	t := &o.rd.Spec.Targets
+	of := labels.Nothing()
+	if s := t.NamespaceSelector; len(s.MatchLabels)+len(s.MatchExpressions) > 0 {
+		if parsed, err := metav1.LabelSelectorAsSelector(&s); err == nil { // Admission refuses others.
+			of = parsed
+		}
+	}
+	never := map[string]bool{metav1.NamespaceSystem: true, metav1.NamespacePublic: true}
+	for _, ns := range t.ExcludedNamespaces.List {
+		never[ns.Name] = true
+	}
+	named := map[string]bool{}
+	for _, ns := range t.IncludedNamespaces.List {
+		if ns.Name == "" || never[ns.Name] || named[ns.Name] {
+			continue
+		}
+		named[ns.Name] = true
+		if o.namespaces[ns.Name] == nil {
+			missing = append(missing, ns.Name)
+		}
+	}
+	desired = append(desired, missing...)
+	for name, ns := range o.namespaces {
+		if !never[name] && !ending(ns) && (t.AllNamespaces || named[name] || of.Matches(labels.Set(ns.Labels))) {
+			desired = append(desired, name)
+		}
+	}
+	slices.Sort(desired)
+	slices.Sort(missing)
+	return desired, missing
+}

@@ -1,0 +1,187 @@
+package resourcedistribution
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	kjson "sigs.k8s.io/json"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+// Kinds that can be distributed, both of v1.
+const (
+	kindSecret    = "Secret"
+	kindConfigMap = "ConfigMap"
+)
+
+// id names the objects of one kind and name, in all namespaces.
+type id struct{ kind, name string }
+
+func (i id) String() string { return i.kind + " " + i.name }
+
+// idOf returns the id of a spec's resource without reading the rest of it.
+func idOf(raw []byte) id {
+	var head metav1.PartialObjectMetadata
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &head); err != nil {
+		return id{}
+	}
+	return id{kind: head.Kind, name: head.Name}
+}
+
+// resource is what is distributed.
+type resource struct {
+	id
+
+	// object is a *corev1.Secret or *corev1.ConfigMap as the apiserver would store it: its stringData is in data.
+	object client.Object
+	// hash is that of the text in the spec, content that of what a copy must have beside metadata.
+	hash, content string
+}
+
+// read reads the resource of a spec. strict are faults that do not keep it from being distributed: unknown or repeated fields.
+func read(raw []byte) (r resource, strict []error, err error) {
+	r.id = idOf(raw)
+	switch r.kind {
+	case kindSecret:
+		r.object = &corev1.Secret{}
+	case kindConfigMap:
+		r.object = &corev1.ConfigMap{}
+	default:
+		return r, nil, fmt.Errorf("kind %q is neither Secret nor ConfigMap", r.kind)
+	}
+	if strict, err = kjson.UnmarshalStrict(raw, r.object); err != nil {
+		return r, nil, fmt.Errorf("read %s: %w", r.id, err)
+	}
+	if v := r.object.GetObjectKind().GroupVersionKind().GroupVersion(); v != corev1.SchemeGroupVersion {
+		return r, nil, fmt.Errorf("apiVersion %q of a %s is not v1", v, r.kind)
+	}
+	if s, is := r.object.(*corev1.Secret); is {
+		store(s)
+	}
+	sum := sha256.Sum256(raw)
+	r.hash = hex.EncodeToString(sum[:])
+	r.content, err = contentOf(r.object)
+	return r, strict, err
+}
+
+// store changes a Secret as the apiserver does when it stores it.
+func store(s *corev1.Secret) {
+	if s.Type == "" {
+		s.Type = corev1.SecretTypeOpaque
+	}
+	if len(s.StringData) == 0 {
+		return
+	}
+	data := maps.Clone(s.Data)
+	if data == nil {
+		data = map[string][]byte{}
+	}
+	for key, value := range s.StringData {
+		data[key] = []byte(value)
+	}
+	s.Data, s.StringData = data, nil
+}
+
+// contentOf returns a hash of all that an object has beside metadata.
+func contentOf(o client.Object) (string, error) {
+	var content any
+	switch of := o.(type) {
+	case *corev1.Secret:
+		content = corev1.Secret{Data: of.Data, Immutable: yes(of.Immutable), Type: of.Type}
+	case *corev1.ConfigMap:
+		content = corev1.ConfigMap{Data: of.Data, BinaryData: of.BinaryData, Immutable: yes(of.Immutable)}
+	default:
+		return "", fmt.Errorf("a %T is neither Secret nor ConfigMap", o)
+	}
+	text, err := json.Marshal(content)
+	if err != nil {
+		return "", fmt.Errorf("marshal content: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// yes returns b without the difference between false and none.
+func yes(b *bool) *bool {
+	if b == nil || !*b {
+		return nil
+	}
+	return b
+}
+
+// held is an object of a cluster as it is kept: without what it contains.
+type held struct {
+	metav1.ObjectMeta
+
+	id      id
+	content string
+}
+
+// hold returns what is kept of an object.
+func hold(kind string, o client.Object) (*held, error) {
+	content, err := contentOf(o)
+	if err != nil {
+		return nil, err
+	}
+	h := &held{id: id{kind: kind, name: o.GetName()}, content: content}
+	h.Name, h.Namespace, h.UID, h.ResourceVersion = o.GetName(), o.GetNamespace(), o.GetUID(), o.GetResourceVersion()
+	h.Labels, h.Annotations, h.OwnerReferences = o.GetLabels(), o.GetAnnotations(), o.GetOwnerReferences()
+	h.DeletionTimestamp = o.GetDeletionTimestamp()
+	return h, nil
+}
+
+// annotations returns those of a copy.
+func (r resource) annotations(rd string) map[string]string {
+	out := maps.Clone(r.object.GetAnnotations())
+	if out == nil {
+		out = map[string]string{}
+	}
+	out[keys.ResourceDistributionFrom] = rd
+	out[keys.ResourceDistributionHash] = r.hash
+	return out
+}
+
+// same reports whether a copy is as it should be. Labels and annotations that others have added stay.
+func (r resource) same(h *held, rd string) bool {
+	return h.content == r.content && contains(h.Labels, r.object.GetLabels()) && contains(h.Annotations, r.annotations(rd))
+}
+
+func contains(all, some map[string]string) bool {
+	for key, value := range some {
+		if is, has := all[key]; !has || is != value {
+			return false
+		}
+	}
+	return true
+}
+
+// copyFor returns the copy for a namespace, as it is applied.
+func (r resource) copyFor(rd *appsv1beta1.ResourceDistribution, namespace string) (*unstructured.Unstructured, error) {
+	o := r.object.DeepCopyObject().(client.Object)
+	o.GetObjectKind().SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(r.kind))
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return nil, fmt.Errorf("convert %s: %w", r.id, err)
+	}
+	u := &unstructured.Unstructured{Object: fields}
+	delete(u.Object, "metadata")
+	u.SetName(r.name)
+	u.SetNamespace(namespace)
+	u.SetLabels(r.object.GetLabels())
+	u.SetAnnotations(r.annotations(rd.Name))
+	u.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(rd, gvk())})
+	return u, nil
+}
+
+func gvk() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind(kind) }

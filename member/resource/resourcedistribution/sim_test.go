@@ -1,0 +1,293 @@
+package resourcedistribution
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/sim"
+)
+
+var key = types.NamespacedName{Name: "settings"}
+
+func scheme(tb testing.TB) *runtime.Scheme {
+	tb.Helper()
+	s := runtime.NewScheme()
+	require.NoError(tb, clientgoscheme.AddToScheme(s))
+	require.NoError(tb, appsv1beta1.AddToScheme(s))
+	return s
+}
+
+// applying gives the simulated apiserver what it lacks: server-side apply of ConfigMaps that have another manager of the same fields,
+// so that nothing is removed that is no longer applied.
+type applying struct{ client.Client }
+
+func (a applying) Apply(ctx context.Context, config runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
+	u := config.(interface { //nolint:forcetypeassert // As our code makes it.
+		UnstructuredContent() map[string]any
+		SetUnstructuredContent(content map[string]any)
+	})
+	c := &corev1.ConfigMap{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.UnstructuredContent(), c); err != nil {
+		return fmt.Errorf("read: %w", err)
+	}
+	var err error
+	if c.ResourceVersion == noVersion {
+		c.ResourceVersion = ""
+		if err = a.Create(ctx, c); apierrors.IsAlreadyExists(err) {
+			err = apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, c.Name, errors.New("it exists"))
+		}
+	} else {
+		var patch []byte
+		if patch, err = json.Marshal(u.UnstructuredContent()); err == nil {
+			err = a.Patch(ctx, c, client.RawPatch(types.MergePatchType, patch))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	is, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c)
+	u.SetUnstructuredContent(is)
+	return err
+}
+
+// Patch is that of unstructured objects: the simulated apiserver knows types.
+func (a applying) Patch(ctx context.Context, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	u, is := o.(runtime.Unstructured)
+	if !is {
+		return a.Client.Patch(ctx, o, patch, opts...)
+	}
+	c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName()}}
+	if err := a.Client.Patch(ctx, c, patch, opts...); err != nil {
+		return err
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c)
+	u.SetUnstructuredContent(content)
+	return err
+}
+
+// reading is an apiserver that can list by name and knows metadata.
+type reading struct{ client.Reader }
+
+func (r reading) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	all, is := list.(*corev1.ConfigMapList)
+	if !is {
+		return r.Reader.List(ctx, list, opts...)
+	}
+	if err := r.Reader.List(ctx, all); err != nil {
+		return err
+	}
+	var named []corev1.ConfigMap
+	for i := range all.Items {
+		if all.Items[i].Name == key.Name {
+			named = append(named, all.Items[i])
+		}
+	}
+	all.Items = named
+	return nil
+}
+
+func (r reading) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	meta, is := o.(*metav1.PartialObjectMetadata)
+	if !is {
+		return r.Reader.Get(ctx, key, o, opts...)
+	}
+	c := &corev1.ConfigMap{}
+	err := r.Reader.Get(ctx, key, c, opts...)
+	meta.ObjectMeta = c.ObjectMeta
+	return err
+}
+
+// cached are the copies in a cache of all ConfigMaps.
+type cached struct{ reading }
+
+func (c cached) all(ctx context.Context, of id) ([]*held, bool, error) {
+	all, err := listed(ctx, c.reading, of)
+	return all, true, err
+}
+
+func (cached) keep(map[id]bool) {}
+
+func reconciler(c client.Client, live client.Reader, clk clock.PassiveClock, events event.Recorder) *Reconciler {
+	return &Reconciler{
+		Client: applying{c}, Live: reading{live}, Clock: clk, Expect: expect.New("Test", clk, 0), Events: events,
+		Copies: cached{reading{c}}, Parallel: 1,
+	}
+}
+
+// simulated is ResourceDistribution in the simulator, with the rules that hold in every scenario.
+func simulated(tb testing.TB) sim.Kind {
+	tb.Helper()
+	of := func(*sim.World, client.Object, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: key}}
+	}
+	return sim.Kind{
+		Scheme: scheme(tb),
+		New: func(p sim.Process) (reconcile.Reconciler, error) {
+			return reconciler(p.Client, p.Live, p.Clock, &testkit.Events{}), nil
+		},
+		Index: index,
+		For:   &appsv1beta1.ResourceDistribution{},
+		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
+			&corev1.ConfigMap{}: of,
+			&corev1.Namespace{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
+				if was != nil && is != nil && !namespaceChanged(was, is) {
+					return nil
+				}
+				return of(w, was, is)
+			},
+		},
+		Actors: []sim.Actor{sim.Collector{}},
+		Rules: []sim.Rule{sim.DeletesByUID(), sim.OwnOnly(func(_ *sim.World, c *corev1.ConfigMap) bool {
+			return metav1.GetControllerOf(c) != nil
+		})},
+		Summary: end,
+	}
+}
+
+// end is what matters at rest.
+func end(w *sim.World) string {
+	var lines []string
+	for _, c := range sim.All[*corev1.ConfigMap](w) {
+		lines = append(lines, fmt.Sprintf("%s/%s %v %v ours=%t", c.Namespace, c.Name, c.Data, c.Labels, metav1.GetControllerOf(c) != nil))
+	}
+	rd := sim.Find[*appsv1beta1.ResourceDistribution](w, key)
+	if rd == nil {
+		return strings.Join(append(lines, "no ResourceDistribution"), "\n")
+	}
+	lines = append(lines, fmt.Sprintf("%d of %d, %d failed, observed=%t", rd.Status.Succeeded, rd.Status.Desired, rd.Status.Failed,
+		rd.Status.ObservedGeneration == rd.Generation))
+	for _, c := range rd.Status.Conditions {
+		if c.Status == metav1.ConditionTrue {
+			lines = append(lines, fmt.Sprintf("%s %s %v", c.Type, c.Reason, c.FailedNamespaces))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func namespace(name string, labels ...string) *corev1.Namespace {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
+	for _, l := range labels {
+		ns.Labels[l] = "yes"
+	}
+	return ns
+}
+
+func configMap(data string) []byte {
+	return []byte(`{"apiVersion":"v1","data":{"color":"` + data + `"},"kind":"ConfigMap","metadata":{"labels":{"app":"x"},"name":"settings"}}`)
+}
+
+// distribution is one to namespace one and to those with the label team.
+func distribution(change ...func(*appsv1beta1.ResourceDistributionSpec)) *appsv1beta1.ResourceDistribution {
+	rd := &appsv1beta1.ResourceDistribution{
+		ObjectMeta: metav1.ObjectMeta{Name: key.Name, Generation: 1, UID: "rd"},
+		Spec: appsv1beta1.ResourceDistributionSpec{
+			Resource: runtime.RawExtension{Raw: configMap("blue")},
+			Targets: appsv1beta1.ResourceDistributionTargets{
+				IncludedNamespaces: named("one"),
+				NamespaceSelector:  metav1.LabelSelector{MatchLabels: map[string]string{"team": "yes"}},
+			},
+		},
+	}
+	for _, c := range change {
+		c(&rd.Spec)
+	}
+	return rd
+}
+
+func named(names ...string) appsv1beta1.ResourceDistributionNamespaces {
+	var out appsv1beta1.ResourceDistributionNamespaces
+	for _, n := range names {
+		out.List = append(out.List, appsv1beta1.ResourceDistributionNamespace{Name: n})
+	}
+	return out
+}
+
+func foreign(namespace string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: key.Name}, Data: map[string]string{"color": "theirs"}}
+}
+
+func stories() []sim.Scenario {
+	world := func(more ...client.Object) []client.Object {
+		return append([]client.Object{distribution(), namespace("one"), namespace("two", "team"), namespace("three")}, more...)
+	}
+	spec := func(name string, change func(*appsv1beta1.ResourceDistributionSpec)) sim.Edit {
+		return sim.Edit{Name: name, Do: func(ctx context.Context, w *sim.World) error {
+			return sim.Set(ctx, w, key, func(rd *appsv1beta1.ResourceDistribution) { change(&rd.Spec) })
+		}}
+	}
+	label := func(name string, value map[string]string) sim.Edit {
+		return sim.Edit{Name: "labels of " + name, Do: func(ctx context.Context, w *sim.World) error {
+			return sim.Set(ctx, w, types.NamespacedName{Name: name}, func(ns *corev1.Namespace) { ns.Labels = value })
+		}}
+	}
+	data := func(ns string, value map[string]string) sim.Edit {
+		return sim.Edit{Name: "edit in " + ns, Do: func(ctx context.Context, w *sim.World) error {
+			return sim.Set(ctx, w, types.NamespacedName{Namespace: ns, Name: key.Name}, func(c *corev1.ConfigMap) { c.Data = value })
+		}}
+	}
+	remove := func(o client.Object) sim.Edit {
+		return sim.Edit{Name: "delete " + o.GetNamespace() + "/" + o.GetName(), Do: func(ctx context.Context, w *sim.World) error {
+			return client.IgnoreNotFound(w.User().Delete(ctx, o.DeepCopyObject().(client.Object)))
+		}}
+	}
+	return []sim.Scenario{
+		{Name: "a change reaches all copies", Objects: world(), Edits: []sim.Edit{
+			spec("another color", func(s *appsv1beta1.ResourceDistributionSpec) { s.Resource.Raw = configMap("red") }),
+		}},
+		{Name: "a namespace comes and another one leaves", Objects: world(), Edits: []sim.Edit{
+			label("three", map[string]string{"team": "yes"}), label("two", nil),
+		}},
+		{Name: "an object of somebody else stays", Objects: world(foreign("two")), Edits: []sim.Edit{
+			spec("another color", func(s *appsv1beta1.ResourceDistributionSpec) { s.Resource.Raw = configMap("red") }),
+			remove(foreign("two")),
+		}},
+		{Name: "edits by hand are undone", Objects: world(), Edits: []sim.Edit{
+			data("one", map[string]string{"color": "green", "size": "XL"}), data("two", nil),
+		}},
+		{Name: "a copy is deleted by hand", Objects: world(), Edits: []sim.Edit{remove(foreign("one"))}},
+		{Name: "a named namespace does not exist", Objects: world(), Edits: []sim.Edit{
+			spec("one more", func(s *appsv1beta1.ResourceDistributionSpec) { s.Targets.IncludedNamespaces = named("one", "later") }),
+			{Name: "create later", Do: func(ctx context.Context, w *sim.World) error { return w.User().Create(ctx, namespace("later")) }},
+		}},
+		{Name: "the ResourceDistribution is deleted", Objects: world(), Edits: []sim.Edit{remove(distribution())}},
+	}
+}
+
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: 15 * time.Second}, stories()...)
+}
+
+// 1,000 namespaces cost 1,000 writes of copies and one of the status.
+func TestWritesOfAThousandNamespaces(t *testing.T) {
+	t.Parallel()
+	objects := []client.Object{distribution(func(s *appsv1beta1.ResourceDistributionSpec) { s.Targets.AllNamespaces = true }), namespace("one")}
+	for i := range 999 {
+		objects = append(objects, namespace(fmt.Sprintf("ns-%03d", i)))
+	}
+	r := sim.Run(t.Context(), simulated(t), sim.Scenario{Name: "many", Objects: objects}, sim.Schedule{})
+	require.NoError(t, r.Err)
+	require.Equal(t, 1001, r.Writes)
+	require.Contains(t, r.Summary, "1000 of 1000, 0 failed")
+}

@@ -1,0 +1,89 @@
+package resourcedistribution
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// conditionTypes are the types of all conditions, in the order in which a status has them.
+func conditionTypes() []appsv1beta1.ResourceDistributionConditionType {
+	return []appsv1beta1.ResourceDistributionConditionType{
+		appsv1beta1.ResourceDistributionGetResourceFailed, appsv1beta1.ResourceDistributionCreateResourceFailed,
+		appsv1beta1.ResourceDistributionUpdateResourceFailed, appsv1beta1.ResourceDistributionDeleteResourceFailed,
+		appsv1beta1.ResourceDistributionConflictOccurred, appsv1beta1.ResourceDistributionNamespaceNotExists,
+	}
+}
+
+// status returns the new status, and the events.
+func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.ResourceDistributionStatus, []event.Event) {
+	removals := a.namespaces(done, appsv1beta1.ResourceDistributionDeleteResourceFailed)
+	s := appsv1beta1.ResourceDistributionStatus{
+		Desired: int32(len(p.desired)), ObservedGeneration: o.rd.Generation, //nolint:gosec // A cluster has fewer namespaces.
+		Succeeded: int32(len(p.good) + len(a.namespaces(done, "")) - len(removals)), //nolint:gosec // Likewise.
+	}
+	s.Failed = s.Desired - s.Succeeded
+	var events []event.Event
+	for _, kind := range conditionTypes() {
+		c := condition(kind, p, a)
+		was := find(o.rd.Status.Conditions, kind)
+		c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
+		if was != nil && was.Status == c.Status {
+			c.LastTransitionTime = was.LastTransitionTime
+		}
+		s.Conditions = append(s.Conditions, c)
+		if c.Status == metav1.ConditionTrue && (was == nil || was.Status != c.Status || was.Reason != c.Reason) {
+			events = append(events, event.Warning(string(kind), actionDistribute, "%s: %s: %s", c.Reason, c.Message, event.Names(c.FailedNamespaces)))
+		}
+	}
+	old := &o.rd.Status
+	if s.Failed == 0 && len(events) == 0 && (old.ObservedGeneration != s.ObservedGeneration || old.Succeeded != s.Succeeded || old.Failed > 0) {
+		events = append(events, event.Normal(ReasonDistributed, actionDistribute, "%d namespaces have %s", s.Succeeded, o.resource.id))
+	}
+	return s, events
+}
+
+// condition returns a condition without its time.
+func condition(kind appsv1beta1.ResourceDistributionConditionType, p planned, a applied) appsv1beta1.ResourceDistributionCondition {
+	c := appsv1beta1.ResourceDistributionCondition{Type: kind, Status: metav1.ConditionFalse, Reason: ReasonSucceeded}
+	fail := func(reason, message string, namespaces []string) appsv1beta1.ResourceDistributionCondition {
+		c.Status, c.Reason, c.Message, c.FailedNamespaces = metav1.ConditionTrue, reason, report.Truncate(message), namespaces
+		return c
+	}
+	if p.blocked != nil && p.blocked.kind == kind {
+		return fail(p.blocked.reason, p.blocked.message, p.desired)
+	}
+	switch kind { //nolint:exhaustive // The others are about writes.
+	case appsv1beta1.ResourceDistributionConflictOccurred:
+		all := append(slices.Clone(p.taken), a.namespaces(taken, "")...)
+		if slices.Sort(all); len(all) > 0 {
+			return fail(ReasonConflict, "there is an object of that kind and name that is not a copy: delete or rename it, or exclude the namespace", all)
+		}
+	case appsv1beta1.ResourceDistributionNamespaceNotExists:
+		all := append(slices.Clone(p.missing), a.namespaces(noNamespace, "")...)
+		if slices.Sort(all); len(all) > 0 {
+			return fail(ReasonNamespaceNotFound, "there is no such namespace, or it is being deleted", all)
+		}
+	default:
+		i := slices.IndexFunc(a.writes, func(w write) bool { return w.kind == kind && w.err != nil })
+		if i >= 0 {
+			return fail(reasonOf(a.writes[i].err), a.writes[i].err.Error(), a.namespaces(failed, kind))
+		}
+	}
+	return c
+}
+
+func find(
+	all []appsv1beta1.ResourceDistributionCondition, kind appsv1beta1.ResourceDistributionConditionType,
+) *appsv1beta1.ResourceDistributionCondition {
+	i := slices.IndexFunc(all, func(c appsv1beta1.ResourceDistributionCondition) bool { return c.Type == kind })
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
+}

@@ -1,0 +1,217 @@
+package resourcedistribution
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/feature"
+)
+
+// Webhook validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may be used concurrently.
+type Webhook struct {
+	// Secrets are the names of the Secrets that may be distributed.
+	Secrets []string
+	// Off: the feature gate is off, and nothing is distributed.
+	Off bool
+}
+
+var _ admission.Validator[*appsv1beta1.ResourceDistribution] = &Webhook{}
+
+// ValidateCreate validates a new object.
+func (w *Webhook) ValidateCreate(_ context.Context, rd *appsv1beta1.ResourceDistribution) (admission.Warnings, error) {
+	faults := w.validate(&rd.Spec)
+	if w.Off {
+		faults = field.ErrorList{field.Forbidden(field.NewPath("spec"), fmt.Sprintf(
+			"nothing is distributed: set %s=true in featureGates of the chart", feature.ResourceDistribution))}
+	}
+	return warnings(&rd.Spec), admit.Invalid(gvk(), rd.Name, faults)
+}
+
+// ValidateUpdate validates a change. What the object had before is a warning: it may be older than the rule.
+func (w *Webhook) ValidateUpdate(_ context.Context, old, rd *appsv1beta1.ResourceDistribution) (admission.Warnings, error) {
+	fresh, known := admit.Ratchet(w.validate(&rd.Spec), w.validate(&old.Spec))
+	return append(known, admit.NewWarnings(warnings(&rd.Spec), warnings(&old.Spec))...), admit.Invalid(gvk(), rd.Name, fresh)
+}
+
+// ValidateDelete allows it.
+func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.ResourceDistribution) (admission.Warnings, error) {
+	return nil, nil
+}
+
+// warnings are about what has no effect.
+func warnings(s *appsv1beta1.ResourceDistributionSpec) admission.Warnings {
+	t, path := &s.Targets, field.NewPath("spec", "targets")
+	var out admission.Warnings
+	if !t.AllNamespaces && len(t.IncludedNamespaces.List) == 0 &&
+		len(t.NamespaceSelector.MatchLabels)+len(t.NamespaceSelector.MatchExpressions) == 0 {
+		out = append(out, fmt.Sprintf("%s: no namespace is selected: set allNamespaces, or give names or labels", path))
+	}
+	for i, ns := range t.IncludedNamespaces.List {
+		if ns.Name == metav1.NamespaceSystem || ns.Name == metav1.NamespacePublic {
+			out = append(out, fmt.Sprintf("%s: %s never gets a copy", path.Child("includedNamespaces", "list").Index(i).Child("name"), ns.Name))
+		}
+	}
+	return out
+}
+
+// validate validates a spec.
+func (w *Webhook) validate(s *appsv1beta1.ResourceDistributionSpec) field.ErrorList {
+	path := field.NewPath("spec")
+	return append(w.validateResource(s.Resource.Raw, path.Child("resource")), validateTargets(&s.Targets, path.Child("targets"))...)
+}
+
+func (w *Webhook) validateResource(raw []byte, path *field.Path) field.ErrorList {
+	r, strict, err := read(raw)
+	if err != nil {
+		return field.ErrorList{field.Invalid(path, r.String(), err.Error()+": give a Secret or ConfigMap of v1")}
+	}
+	var faults field.ErrorList
+	for _, err := range strict {
+		faults = append(faults, field.Invalid(path, r.String(), err.Error()))
+	}
+	if r.kind == kindSecret && !slices.Contains(w.Secrets, r.name) {
+		faults = append(faults, field.Forbidden(path.Child("metadata", "name"), notAllowed(r.name)))
+	}
+	faults = append(faults, validateMetadata(r, path.Child("metadata"))...)
+	switch o := r.object.(type) {
+	case *corev1.Secret:
+		return append(faults, validateSecret(o, path)...)
+	case *corev1.ConfigMap:
+		return append(faults, validateConfigMap(o, path)...)
+	}
+	return faults
+}
+
+// validateMetadata validates what a copy gets of the metadata.
+func validateMetadata(r resource, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	if r.name == "" {
+		faults = append(faults, field.Required(path.Child("name"), "all copies have this name"))
+	} else {
+		for _, why := range content.IsDNS1123Subdomain(r.name) {
+			faults = append(faults, field.Invalid(path.Child("name"), r.name, why))
+		}
+	}
+	o := r.object
+	for name, has := range map[string]bool{
+		"finalizers": len(o.GetFinalizers()) > 0, "ownerReferences": len(o.GetOwnerReferences()) > 0, "generateName": o.GetGenerateName() != "",
+	} {
+		if has {
+			faults = append(faults, field.Forbidden(path.Child(name), "copies take name, labels and annotations only: leave it out"))
+		}
+	}
+	faults = append(faults, metav1validation.ValidateLabels(o.GetLabels(), path.Child("labels"))...)
+	return append(faults, apivalidation.ValidateAnnotations(o.GetAnnotations(), path.Child("annotations"))...)
+}
+
+// required are the keys that the apiserver wants in Secrets of a type; of several, one.
+func required(t corev1.SecretType) (keys []string, all bool) {
+	switch t { //nolint:exhaustive // The others need none.
+	case corev1.SecretTypeTLS:
+		return []string{corev1.TLSCertKey, corev1.TLSPrivateKeyKey}, true
+	case corev1.SecretTypeDockerConfigJson:
+		return []string{corev1.DockerConfigJsonKey}, true
+	case corev1.SecretTypeDockercfg:
+		return []string{corev1.DockerConfigKey}, true
+	case corev1.SecretTypeSSHAuth:
+		return []string{corev1.SSHAuthPrivateKey}, true
+	case corev1.SecretTypeBasicAuth:
+		return []string{corev1.BasicAuthUsernameKey, corev1.BasicAuthPasswordKey}, false
+	}
+	return nil, true
+}
+
+func validateSecret(s *corev1.Secret, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	if s.Type == corev1.SecretTypeServiceAccountToken {
+		faults = append(faults, field.Forbidden(path.Child("type"), "the token of an account belongs to one namespace: distribute what uses it"))
+	}
+	size := 0
+	for _, key := range slices.Sorted(maps.Keys(s.Data)) {
+		faults = append(faults, validateKey(key, path.Child("data"))...)
+		size += len(s.Data[key])
+	}
+	keys, all := required(s.Type)
+	found := 0
+	for _, key := range keys {
+		if _, has := s.Data[key]; has {
+			found++
+		} else if all {
+			faults = append(faults, field.Required(path.Child("data").Key(key), fmt.Sprintf("Secrets of type %s have it", s.Type)))
+		}
+	}
+	if !all && found == 0 {
+		faults = append(faults, field.Required(path.Child("data"), fmt.Sprintf("Secrets of type %s have %s or %s", s.Type, keys[0], keys[1])))
+	}
+	return append(faults, validateSize(size, path.Child("data"))...)
+}
+
+func validateConfigMap(c *corev1.ConfigMap, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	size := 0
+	for _, key := range slices.Sorted(maps.Keys(c.Data)) {
+		faults = append(faults, validateKey(key, path.Child("data"))...)
+		size += len(c.Data[key])
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.BinaryData)) {
+		faults = append(faults, validateKey(key, path.Child("binaryData"))...)
+		if _, both := c.Data[key]; both {
+			faults = append(faults, field.Invalid(path.Child("binaryData").Key(key), key, "data has the same key"))
+		}
+		size += len(c.BinaryData[key])
+	}
+	return append(faults, validateSize(size, path.Child("data"))...)
+}
+
+func validateKey(key string, path *field.Path) field.ErrorList {
+	whys := validation.IsConfigMapKey(key)
+	faults := make(field.ErrorList, 0, len(whys))
+	for _, why := range whys {
+		faults = append(faults, field.Invalid(path.Key(key), key, why))
+	}
+	return faults
+}
+
+func validateSize(size int, path *field.Path) field.ErrorList {
+	if size > corev1.MaxSecretSize {
+		return field.ErrorList{field.TooLong(path, nil, corev1.MaxSecretSize)}
+	}
+	return nil
+}
+
+func validateTargets(t *appsv1beta1.ResourceDistributionTargets, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	names := func(list []appsv1beta1.ResourceDistributionNamespace, path *field.Path) map[string]bool {
+		out := map[string]bool{}
+		for i, ns := range list {
+			for _, why := range content.IsDNS1123Label(ns.Name) {
+				faults = append(faults, field.Invalid(path.Index(i).Child("name"), ns.Name, why))
+			}
+			out[ns.Name] = true
+		}
+		return out
+	}
+	excluded := names(t.ExcludedNamespaces.List, path.Child("excludedNamespaces", "list"))
+	included := path.Child("includedNamespaces", "list")
+	names(t.IncludedNamespaces.List, included)
+	for i, ns := range t.IncludedNamespaces.List {
+		if excluded[ns.Name] {
+			faults = append(faults, field.Invalid(included.Index(i).Child("name"), ns.Name, "excludedNamespaces has it too: remove it from one"))
+		}
+	}
+	return append(faults, metav1validation.ValidateLabelSelector(&t.NamespaceSelector,
+		metav1validation.LabelSelectorValidationOptions{}, path.Child("namespaceSelector"))...)
+}
