@@ -89,6 +89,9 @@ func Restrict(o ctrl.Options) ctrl.Options {
 			&admissionv1.MutatingWebhookConfiguration{}: {
 				Field: fields.OneTermEqualSelector(metav1.ObjectNameField, o.LeaderElectionID),
 			},
+			&admissionv1.ValidatingWebhookConfiguration{}: {
+				Field: fields.OneTermEqualSelector(metav1.ObjectNameField, o.LeaderElectionID),
+			},
 		},
 	}
 	o.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}
@@ -150,7 +153,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// pods adds the webhook of pods, and in the leader what sends them to it.
+// pods adds the webhooks of pods, and in the leader what sends requests to them.
 func pods(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 	o.PodWebhook.Exempt = append(slices.Clone(o.PodWebhook.Exempt), o.Namespace)
 	steps := o.Kinds.Steps(o.Options)
@@ -169,15 +172,22 @@ func pods(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 			return err
 		}
 	}
-	err := admit.Handle(mgr, admission.Path, &admission.Webhook{
-		Cache: mgr.GetClient(), Steps: steps, Ignore: o.PodWebhook.Ignore, Decoder: webhook.NewDecoder(mgr.GetScheme()), Clock: o.Clock,
-	})
+	var err error
+	if o.Guards, err = o.Kinds.ActiveGuards(ctx, mgr, o.Options); err != nil {
+		return err
+	}
+	decoder := webhook.NewDecoder(mgr.GetScheme())
+	err = errors.Join(admit.Handle(mgr, admission.Path, &admission.Webhook{
+		Cache: mgr.GetClient(), Steps: steps, Ignore: o.PodWebhook.Ignore, Decoder: decoder, Clock: o.Clock,
+	}), admit.Handle(mgr, admission.GuardPath, &admission.Guard{
+		Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Guards: o.Guards, Ignore: o.PodWebhook.Ignore, Decoder: decoder, Clock: o.Clock,
+	}))
 	if err != nil || o.WebhooksOnly {
 		return err
 	}
 	entries := &admission.Entries{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Configuration: o.Name, Steps: steps, Exempt: o.PodWebhook.Exempt,
-		Ignore: o.PodWebhook.Ignore,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Configuration: o.Name, Steps: steps, Guards: o.Guards,
+		Exempt: o.PodWebhook.Exempt, Ignore: o.PodWebhook.Ignore,
 	}
 	o.Opening = entries
 	return entries.Setup(mgr)

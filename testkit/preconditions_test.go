@@ -50,7 +50,7 @@ var writes = map[string]string{
 	"hub/row/store.go Withdraw: Delete":            byUID,
 	"hub/row/store.go Withdraw: Update":            byVersion,
 
-	"member/admission/entries.go Reconcile: Patch": byVersion,
+	"member/admission/entries.go maintain: Patch": byVersion,
 
 	"member/agent/apply.go orphan: Patch":                          byUID,
 	"member/agent/apply.go put: Apply":                             byUID + ", but for a creation: one that another client makes at the same moment is refused if the two differ",

@@ -27,6 +27,11 @@ const (
 	// the workload's controller; read by it, by users' hooks and for availability. Form: one of pods.LifecycleState; a
 	// pod without it counts as Normal.
 	LifecycleState = "lifecycle.apps.kruise.io/state"
+
+	// UnavailablePodPrefix is the prefix of labels on pods that are taken as unavailable, however ready they are. Written by users
+	// and their controllers; read for budgets: a pod gets such a label only if its budget allows that. Form: only the presence of a
+	// label with this prefix counts.
+	UnavailablePodPrefix = "unavailable-pod.kruise.io/"
 )
 
 // Annotations of pods.

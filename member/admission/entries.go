@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,29 +23,69 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/flotilla-io/flotilla/pkg/podguard"
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
-// Entries maintains the entries of the webhook in the manager's MutatingWebhookConfiguration. It runs in the leader, which is also
-// where the controllers run that ask for it: so an object has no effect before the pods of its namespace are sent.
+// Entries maintains the entries of both webhooks of pods in the manager's MutatingWebhookConfiguration and
+// ValidatingWebhookConfiguration. It runs in the leader, which is also where the controllers run that ask for it: so an object has no
+// effect before the pods of its namespace are sent.
 type Entries struct {
 	// Client reads objects from the cache and writes. Live reads from the apiserver.
 	Client client.Client
 	Live   client.Reader
-	// Configuration is the name of the MutatingWebhookConfiguration.
+	// Configuration is the name of both configurations.
 	Configuration string
-	// Steps are those of the webhook. Without any it gets no pods.
-	Steps []podstep.Step
+	// Steps are those of the mutating webhook, Guards those of the validating one. A webhook without any gets no requests.
+	Steps  []podstep.Step
+	Guards podguard.Guards
 	// Exempt are namespaces that are never sent, Ignore the features whose failurePolicy is Ignore.
 	Exempt, Ignore []string
 
 	// mu is held while entries change: who asks meanwhile waits for what comes of it. A namespace that is closed because its last
 	// object is gone is thus closed before or after an object that comes asks, and never between its question and what it does then.
 	mu sync.Mutex
-	// now are the namespaces that are sent; nil before the first look.
+	// now are the namespaces whose new pods are sent; nil before the first look.
 	now needs
 	// told are the channels of Changes.
 	told []chan event.GenericEvent
+}
+
+// side is one of the two webhooks.
+type side struct {
+	shape
+	// config is an empty configuration.
+	config client.Object
+	// sources are the objects that ask for it.
+	sources []source
+	// open counts the namespaces that are sent.
+	open prometheus.Gauge
+	// show tells who asks of which namespaces pods are sent.
+	show func(needs)
+}
+
+// source are the objects of a feature.
+type source struct {
+	feature string
+	object  client.Object
+	list    client.ObjectList
+}
+
+func (e *Entries) sides() []side {
+	steps, guards := make([]source, 0, len(e.Steps)), make([]source, 0, len(e.Guards))
+	for _, s := range e.Steps {
+		steps = append(steps, source{s.Feature, s.Object, s.List})
+	}
+	for _, g := range e.Guards {
+		guards = append(guards, source{g.Feature, g.Object, g.List})
+	}
+	return []side{
+		{shape: creations(), config: &admissionv1.MutatingWebhookConfiguration{}, sources: steps, open: open, show: e.show},
+		{
+			shape: guarded(e.Guards), config: &admissionv1.ValidatingWebhookConfiguration{}, sources: guards, open: openGuarded,
+			show: func(needs) {}, // Nobody asks: an object that guards pods has nothing to wait for.
+		},
+	}
 }
 
 var _ podstep.Opening = &Entries{}
@@ -81,12 +122,17 @@ func (e *Entries) Setup(mgr ctrl.Manager) error {
 	})
 	// Which namespaces have objects changes only when they come and go.
 	come := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
-	b := ctrl.NewControllerManagedBy(mgr).Named("pod-webhook").
-		For(&admissionv1.MutatingWebhookConfiguration{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
-			return o.GetName() == e.Configuration
-		})))
-	for _, s := range e.Steps {
-		b = b.Watches(s.Object, request, come)
+	own := builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == e.Configuration }))
+	b := ctrl.NewControllerManagedBy(mgr).Named("pod-webhook")
+	for i, s := range e.sides() {
+		if i == 0 {
+			b = b.For(s.config, own)
+		} else {
+			b = b.Watches(s.config, request, own)
+		}
+		for _, from := range s.sources {
+			b = b.Watches(from.object, request, come)
+		}
 	}
 	if err := b.Complete(e); err != nil {
 		return fmt.Errorf("set up the entries of the pod webhook: %w", err)
@@ -95,40 +141,91 @@ func (e *Entries) Setup(mgr ctrl.Manager) error {
 }
 
 // Reconcile brings the entries in accordance with the objects.
-func (e *Entries) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (e *Entries) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var config admissionv1.MutatingWebhookConfiguration
-	switch err := e.Live.Get(ctx, req.NamespacedName, &config); {
+	var errs error
+	for _, s := range e.sides() {
+		errs = errors.Join(errs, e.maintain(ctx, s))
+	}
+	return ctrl.Result{}, errs
+}
+
+// maintain brings the entries of one webhook in accordance with the objects.
+func (e *Entries) maintain(ctx context.Context, s side) error {
+	show := func(now needs) {
+		s.open.Set(float64(len(now)))
+		s.show(now)
+	}
+	config := s.config
+	switch err := e.Live.Get(ctx, client.ObjectKey{Name: e.Configuration}, config); {
 	case apierrors.IsNotFound(err):
-		e.show(needs{}) // Nobody calls us any more.
-		return ctrl.Result{}, nil
+		show(needs{}) // Nobody calls us any more.
+		return nil
 	case err != nil:
-		return ctrl.Result{}, fmt.Errorf("get MutatingWebhookConfiguration %s: %w", req.Name, err)
+		return fmt.Errorf("get %T %s: %w", config, e.Configuration, err)
 	}
-	was := sent(config.Webhooks)
-	needed, err := e.needed(ctx, was)
+	webhooks := webhooksOf(config)
+	was := s.sent(webhooks)
+	needed, err := e.needed(ctx, s.sources, was)
 	if err != nil {
-		return ctrl.Result{}, err
+		return err
 	}
-	next := config.DeepCopy()
-	if next.Webhooks = plan(config.Webhooks, needed); next.Webhooks == nil {
-		e.show(was)
-		return ctrl.Result{}, nil // The CA bundle comes with an event.
+	planned := s.plan(webhooks, needed)
+	if planned == nil {
+		show(was)
+		return nil // The CA bundle comes with an event.
 	}
-	if !equality.Semantic.DeepEqual(config.Webhooks, next.Webhooks) {
-		from := client.MergeFromWithOptions(&config, client.MergeFromWithOptimisticLock{})
-		if err := e.Client.Patch(ctx, next, from); err != nil {
-			e.show(both(was, needed)) // It may have succeeded.
+	next, _ := config.DeepCopyObject().(client.Object)
+	setWebhooks(next, planned)
+	if !equality.Semantic.DeepEqual(config, next) {
+		if err := e.Client.Patch(ctx, next, client.MergeFromWithOptions(config, client.MergeFromWithOptimisticLock{})); err != nil {
+			show(both(was, needed)) // It may have succeeded.
 			if apierrors.IsConflict(err) {
-				return ctrl.Result{}, nil // The other writer's event is on its way.
+				return nil // The other writer's event is on its way.
 			}
-			return ctrl.Result{}, fmt.Errorf("write the entries for pods into MutatingWebhookConfiguration %s: %w", config.Name, err)
+			return fmt.Errorf("write the entries for pods into %T %s: %w", config, e.Configuration, err)
 		}
-		ctrl.LoggerFrom(ctx).Info("Changed of which namespaces pods are sent to the webhook", "count", len(needed))
+		ctrl.LoggerFrom(ctx).Info("Changed of which namespaces pods are sent to the webhook", "webhook", s.path, "count", len(needed))
 	}
-	e.show(needed)
-	return ctrl.Result{}, nil
+	show(needed)
+	return nil
+}
+
+// webhooksOf returns the webhooks of a configuration. Those of both kinds have the same fields, but for one that the validating ones lack.
+func webhooksOf(config client.Object) []admissionv1.MutatingWebhook {
+	switch c := config.(type) {
+	case *admissionv1.MutatingWebhookConfiguration:
+		return c.Webhooks
+	case *admissionv1.ValidatingWebhookConfiguration:
+		out := make([]admissionv1.MutatingWebhook, 0, len(c.Webhooks))
+		for _, w := range c.Webhooks {
+			out = append(out, admissionv1.MutatingWebhook{
+				Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy,
+				NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, SideEffects: w.SideEffects,
+				TimeoutSeconds: w.TimeoutSeconds, AdmissionReviewVersions: w.AdmissionReviewVersions, MatchConditions: w.MatchConditions,
+			})
+		}
+		return out
+	}
+	return nil
+}
+
+// setWebhooks sets the webhooks of a configuration.
+func setWebhooks(config client.Object, webhooks []admissionv1.MutatingWebhook) {
+	switch c := config.(type) {
+	case *admissionv1.MutatingWebhookConfiguration:
+		c.Webhooks = webhooks
+	case *admissionv1.ValidatingWebhookConfiguration:
+		c.Webhooks = make([]admissionv1.ValidatingWebhook, 0, len(webhooks))
+		for _, w := range webhooks {
+			c.Webhooks = append(c.Webhooks, admissionv1.ValidatingWebhook{
+				Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy,
+				NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, SideEffects: w.SideEffects,
+				TimeoutSeconds: w.TimeoutSeconds, AdmissionReviewVersions: w.AdmissionReviewVersions, MatchConditions: w.MatchConditions,
+			})
+		}
+	}
 }
 
 // both returns what is in both.
@@ -144,7 +241,6 @@ func both(a, b needs) needs {
 
 // show changes what Sent answers, and tells it.
 func (e *Entries) show(now needs) {
-	open.Set(float64(len(now)))
 	if e.now != nil && maps.Equal(e.now, now) {
 		return
 	}
@@ -159,16 +255,16 @@ func (e *Entries) show(now needs) {
 
 // needed returns the namespaces that have objects, by the cache. One that is open and seems to have none any more stays open unless
 // the apiserver confirms it.
-func (e *Entries) needed(ctx context.Context, now needs) (needs, error) {
+func (e *Entries) needed(ctx context.Context, sources []source, now needs) (needs, error) {
 	out := needs{}
-	for _, s := range e.Steps {
+	for _, s := range sources {
 		namespaces, err := namespaces(ctx, e.Client, s, client.UnsafeDisableDeepCopy)
 		if err != nil {
 			return nil, err
 		}
 		for _, namespace := range namespaces {
 			if !slices.Contains(e.Exempt, namespace) {
-				out.add(namespace, e.policy(s))
+				out.add(namespace, e.policy(s.feature))
 			}
 		}
 	}
@@ -176,34 +272,34 @@ func (e *Entries) needed(ctx context.Context, now needs) (needs, error) {
 		if _, still := out[namespace]; still || slices.Contains(e.Exempt, namespace) {
 			continue
 		}
-		for _, s := range e.Steps {
+		for _, s := range sources {
 			live, err := namespaces(ctx, e.Live, s, client.InNamespace(namespace), client.Limit(1))
 			if err != nil {
 				return nil, err
 			}
 			if len(live) > 0 {
-				out.add(namespace, e.policy(s))
+				out.add(namespace, e.policy(s.feature))
 			}
 		}
 	}
 	return out, nil
 }
 
-func (e *Entries) policy(s podstep.Step) admissionv1.FailurePolicyType {
-	if slices.Contains(e.Ignore, s.Feature) {
+func (e *Entries) policy(feature string) admissionv1.FailurePolicyType {
+	if slices.Contains(e.Ignore, feature) {
 		return admissionv1.Ignore
 	}
 	return admissionv1.Fail
 }
 
-// namespaces returns those of the objects of a step.
-func namespaces(ctx context.Context, r client.Reader, s podstep.Step, opts ...client.ListOption) ([]string, error) {
-	list, ok := s.List.DeepCopyObject().(client.ObjectList)
+// namespaces returns those of the objects of a feature.
+func namespaces(ctx context.Context, r client.Reader, s source, opts ...client.ListOption) ([]string, error) {
+	list, ok := s.list.DeepCopyObject().(client.ObjectList)
 	if !ok {
-		return nil, fmt.Errorf("%s: %w", s.Feature, errNoList)
+		return nil, fmt.Errorf("%s: %w", s.feature, errNoList)
 	}
 	if err := r.List(ctx, list, opts...); err != nil {
-		return nil, fmt.Errorf("list the objects of %s: %w", s.Feature, err)
+		return nil, fmt.Errorf("list the objects of %s: %w", s.feature, err)
 	}
 	var out []string
 	err := meta.EachListItem(list, func(o runtime.Object) error {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/flotilla-io/flotilla/pkg/podguard"
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
@@ -39,8 +40,8 @@ func object(namespace, name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
 
-func optional(namespace, name string) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+func optional(namespace string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"}}
 }
 
 // world is a cluster with Entries, and the writes that they made.
@@ -120,10 +121,10 @@ func TestEntriesFollowTheObjects(t *testing.T) {
 	}{
 		{name: "without an object there is no entry", want: map[string][]string{}},
 		{name: "a namespace with an object is sent", objects: []client.Object{object("shop", "a"), object("shop", "b"), object("bank", "a")}, want: map[string][]string{EntryFail: {"bank", "shop"}}},
-		{name: "one whose object may be left out has the other entry", objects: []client.Object{optional("shop", "a")}, want: map[string][]string{EntryIgnore: {"shop"}}},
+		{name: "one whose object may be left out has the other entry", objects: []client.Object{optional("shop")}, want: map[string][]string{EntryIgnore: {"shop"}}},
 		{
 			name:    "with both, the one that must not be left out decides, and no pod is sent twice",
-			objects: []client.Object{optional("shop", "a"), object("shop", "a"), optional("bank", "a")},
+			objects: []client.Object{optional("shop"), object("shop", "a"), optional("bank")},
 			want:    map[string][]string{EntryFail: {"shop"}, EntryIgnore: {"bank"}},
 		},
 		{name: "exempt namespaces never are", objects: []client.Object{object("kube-system", "a"), object("flotilla-system", "a")}, want: map[string][]string{}},
@@ -151,6 +152,46 @@ func TestEntriesFollowTheObjects(t *testing.T) {
 	}
 }
 
+// The entries of requests that guards judge are kept in the same way, in the other configuration.
+func TestEntriesOfGuardsFollowTheirObjects(t *testing.T) {
+	t.Parallel()
+	guards := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "flotilla-member"}}
+	setWebhooks(guards, configured("CA").Webhooks)
+	w := newWorld(object("shop", "a"), object("kube-system", "a"), optional("bank"), configured("CA"), guards)
+	needed, ignored := active(allOperations(), nil), active(podguard.Gates{podguard.Delete: ""}, nil)
+	ignored.Feature, ignored.Object, ignored.List = "Optional", &corev1.Secret{}, &corev1.SecretList{}
+	w.entries.Steps, w.entries.Guards = nil, podguard.Guards{needed, ignored}
+	read := func() []admissionv1.ValidatingWebhook {
+		c := &admissionv1.ValidatingWebhookConfiguration{}
+		require.NoError(t, w.Get(t.Context(), client.ObjectKey{Name: "flotilla-member"}, c))
+		return c.Webhooks
+	}
+	require.NoError(t, w.reconcile(t))
+	require.Equal(t, 1, w.writes)
+	require.Empty(t, w.open(t), "new pods are not sent")
+	is := read()
+	require.Empty(t, cmp.Diff(guards.Webhooks[0], is[0]), "entries of the chart stay")
+	require.Len(t, is, 3)
+	for i, want := range []struct {
+		name, namespace string
+		policy          admissionv1.FailurePolicyType
+	}{{GuardFail, "shop", admissionv1.Fail}, {GuardIgnore, "bank", admissionv1.Ignore}} {
+		e := is[i+1]
+		require.Equal(t, want.name, e.Name)
+		require.Equal(t, want.policy, *e.FailurePolicy)
+		require.Equal(t, []string{want.namespace}, e.NamespaceSelector.MatchExpressions[0].Values)
+		require.Equal(t, GuardPath, *e.ClientConfig.Service.Path)
+		require.Equal(t, admissionv1.SideEffectClassNoneOnDryRun, *e.SideEffects)
+		require.Equal(t, conditions(), e.MatchConditions)
+	}
+	require.NoError(t, w.reconcile(t))
+	require.Equal(t, 1, w.writes, "the same is not written again")
+	require.NoError(t, w.Delete(t.Context(), object("shop", "a")))
+	require.NoError(t, w.Delete(t.Context(), optional("bank")))
+	require.NoError(t, w.reconcile(t))
+	require.Len(t, read(), 1)
+}
+
 func TestAnEntryCallsWhoTheOthersCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(object("shop", "a"), configured("CA"))
@@ -166,7 +207,7 @@ func TestAnEntryCallsWhoTheOthersCall(t *testing.T) {
 	require.Equal(t, []string{"pods"}, e.Rules[0].Resources)
 	require.Equal(t, "/mutate-apps-kruise-io-cloneset", *w.config(t).Webhooks[0].ClientConfig.Service.Path)
 	outside := admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:9443/mutate-apps-kruise-io-cloneset"), CABundle: []byte("CA")}
-	require.Equal(t, "https://127.0.0.1:9443/mutate-pod", *address(outside).URL)
+	require.Equal(t, "https://127.0.0.1:9443/mutate-pod", *creations().address(outside).URL)
 }
 
 func TestWithoutACABundleNothingIsOpened(t *testing.T) {

@@ -6,17 +6,24 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podguard"
 )
 
-// Names of the entries. The first one is OpenKruise's.
+// Names of the entries. The first one of each webhook is OpenKruise's.
 const (
 	// EntryFail is for features without which a pod must not be created.
 	EntryFail = "mpod.kb.io"
 	// EntryIgnore is for those without which it may.
 	EntryIgnore = "mpod-ignore.kb.io"
+	// GuardFail is for features without which a pod must not be deleted, evicted, updated or resized.
+	GuardFail = "vpod.kb.io"
+	// GuardIgnore is for those without which it may.
+	GuardIgnore = "vpod-ignore.kb.io"
 )
 
-// needs are the namespaces whose pods must be sent, and whether their pods may be created without.
+// needs are the namespaces whose pods must be sent, and whether their requests may go ahead without.
 type needs map[string]admissionv1.FailurePolicyType
 
 // add adds a namespace: one feature that must not be left out decides for all.
@@ -26,16 +33,91 @@ func (n needs) add(namespace string, policy admissionv1.FailurePolicyType) {
 	}
 }
 
+// shape is what the entries of one of the two webhooks are made of.
+type shape struct {
+	// fail and ignore are their names, by their failurePolicy.
+	fail, ignore string
+	// path is the webhook's.
+	path string
+	// rules and conditions are what is sent of the namespaces that are.
+	rules      []admissionv1.RuleWithOperations
+	conditions []admissionv1.MatchCondition
+	// sideEffects are what an answer changes beside the pod.
+	sideEffects admissionv1.SideEffectClass
+}
+
+// creations are the creations of pods.
+func creations() shape {
+	return shape{
+		fail: EntryFail, ignore: EntryIgnore, path: Path, sideEffects: admissionv1.SideEffectClassNone,
+		rules: []admissionv1.RuleWithOperations{rule("pods", admissionv1.Create)},
+	}
+}
+
+// guarded are the requests that some guard judges.
+func guarded(guards podguard.Guards) shape {
+	judged := func(o podguard.Operation) bool {
+		return slices.ContainsFunc(guards, func(g podguard.Active) bool { return g.Judges(o) })
+	}
+	s := shape{
+		fail: GuardFail, ignore: GuardIgnore, path: GuardPath, sideEffects: admissionv1.SideEffectClassNoneOnDryRun,
+		conditions: conditions(),
+	}
+	var of []admissionv1.OperationType
+	if judged(podguard.Delete) {
+		of = append(of, admissionv1.Delete)
+	}
+	changes := judged(podguard.Update) || judged(podguard.Resize) // A resize that restarts a container is an update.
+	if changes {
+		of = append(of, admissionv1.Update)
+	}
+	if len(of) > 0 {
+		s.rules = append(s.rules, rule("pods", of...))
+	}
+	if judged(podguard.Evict) {
+		s.rules = append(s.rules, rule("pods/eviction", admissionv1.Create))
+	}
+	if changes {
+		s.rules = append(s.rules, rule("pods/resize", admissionv1.Update))
+	}
+	return s
+}
+
+// conditions keep away what no guard is asked about: the last delete of a pod that is being deleted, which the kubelet sends; pods that
+// have ended; the end of a namespace, whose objects go in an order that nobody may hold up; and most updates, which are of the status
+// or of metadata. An eviction names a pod and does not contain it.
+func conditions() []admissionv1.MatchCondition {
+	return []admissionv1.MatchCondition{
+		{Name: "not-being-deleted", Expression: "oldObject == null || !has(oldObject.metadata.deletionTimestamp)"},
+		{Name: "not-ended", Expression: "oldObject == null || !(oldObject.?status.phase.orValue('') in ['Succeeded', 'Failed'])"},
+		{Name: "not-with-its-namespace", Expression: "request.userInfo.username != 'system:serviceaccount:kube-system:namespace-controller'"},
+		{Name: "update-of-spec-or-availability", Expression: "request.operation != 'UPDATE' || object.spec != oldObject.spec || " +
+			"object.metadata.?labels.orValue({}).exists(k, k.startsWith('" + keys.UnavailablePodPrefix + "') " +
+			"&& !(k in oldObject.metadata.?labels.orValue({})))"},
+	}
+}
+
+func rule(resource string, operations ...admissionv1.OperationType) admissionv1.RuleWithOperations {
+	return admissionv1.RuleWithOperations{Operations: operations, Rule: admissionv1.Rule{
+		APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{resource}, Scope: new(admissionv1.NamespacedScope),
+	}}
+}
+
+// owns reports whether an entry is of this shape.
+func (s shape) owns(w *admissionv1.MutatingWebhook) bool {
+	return w.Name == s.fail || w.Name == s.ignore
+}
+
 // sent returns the namespaces that entries are for.
-func sent(webhooks []admissionv1.MutatingWebhook) needs {
+func (s shape) sent(webhooks []admissionv1.MutatingWebhook) needs {
 	out := needs{}
 	for i := range webhooks {
 		w := &webhooks[i]
-		if !ours(w.Name) || w.NamespaceSelector == nil {
+		if !s.owns(w) || w.NamespaceSelector == nil {
 			continue
 		}
 		for _, e := range w.NamespaceSelector.MatchExpressions {
-			if e.Key == corev1MetadataName && e.Operator == metav1.LabelSelectorOpIn {
+			if e.Key == metadataName && e.Operator == metav1.LabelSelectorOpIn {
 				for _, namespace := range e.Values {
 					out.add(namespace, policyOf(w))
 				}
@@ -45,8 +127,6 @@ func sent(webhooks []admissionv1.MutatingWebhook) needs {
 	return out
 }
 
-func ours(name string) bool { return name == EntryFail || name == EntryIgnore }
-
 func policyOf(w *admissionv1.MutatingWebhook) admissionv1.FailurePolicyType {
 	if w.FailurePolicy != nil && *w.FailurePolicy == admissionv1.Ignore {
 		return admissionv1.Ignore
@@ -54,16 +134,16 @@ func policyOf(w *admissionv1.MutatingWebhook) admissionv1.FailurePolicyType {
 	return admissionv1.Fail
 }
 
-// corev1MetadataName is the label with the name of a namespace, which each one has.
-const corev1MetadataName = "kubernetes.io/metadata.name"
+// metadataName is the label with the name of a namespace, which each one has.
+const metadataName = "kubernetes.io/metadata.name"
 
 // plan returns the webhooks of the configuration with the entries for what is needed: none where nothing is. It returns nil if there is
 // no other entry with a CA bundle to take the address from; its own certificate is the first thing that a manager writes.
-func plan(webhooks []admissionv1.MutatingWebhook, needed needs) []admissionv1.MutatingWebhook {
+func (s shape) plan(webhooks []admissionv1.MutatingWebhook, needed needs) []admissionv1.MutatingWebhook {
 	var sibling *admissionv1.MutatingWebhook
 	out := make([]admissionv1.MutatingWebhook, 0, len(webhooks)+2)
 	for i := range webhooks {
-		if w := &webhooks[i]; !ours(w.Name) {
+		if w := &webhooks[i]; !s.owns(w) {
 			out = append(out, *w)
 			if sibling == nil && len(w.ClientConfig.CABundle) > 0 {
 				sibling = w
@@ -73,7 +153,7 @@ func plan(webhooks []admissionv1.MutatingWebhook, needed needs) []admissionv1.Mu
 	for _, e := range []struct {
 		name   string
 		policy admissionv1.FailurePolicyType
-	}{{EntryFail, admissionv1.Fail}, {EntryIgnore, admissionv1.Ignore}} {
+	}{{s.fail, admissionv1.Fail}, {s.ignore, admissionv1.Ignore}} {
 		var namespaces []string
 		for namespace, policy := range needed {
 			if policy == e.policy {
@@ -87,49 +167,45 @@ func plan(webhooks []admissionv1.MutatingWebhook, needed needs) []admissionv1.Mu
 			return nil
 		}
 		slices.Sort(namespaces)
-		out = append(out, entry(e.name, e.policy, sibling, namespaces))
+		out = append(out, s.entry(e.name, e.policy, sibling, namespaces))
 	}
 	return out
 }
 
 // entry returns an entry that calls who sibling calls.
-func entry(name string, policy admissionv1.FailurePolicyType, sibling *admissionv1.MutatingWebhook, namespaces []string) admissionv1.MutatingWebhook {
+func (s shape) entry(name string, policy admissionv1.FailurePolicyType, sibling *admissionv1.MutatingWebhook, namespaces []string) admissionv1.MutatingWebhook {
 	return admissionv1.MutatingWebhook{
-		Name:         name,
-		ClientConfig: address(sibling.ClientConfig),
-		Rules: []admissionv1.RuleWithOperations{{
-			Operations: []admissionv1.OperationType{admissionv1.Create},
-			Rule: admissionv1.Rule{
-				APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: new(admissionv1.NamespacedScope),
-			},
-		}},
+		Name:          name,
+		ClientConfig:  s.address(sibling.ClientConfig),
+		Rules:         s.rules,
 		FailurePolicy: &policy,
 		MatchPolicy:   new(admissionv1.Equivalent),
 		NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-			{Key: corev1MetadataName, Operator: metav1.LabelSelectorOpIn, Values: namespaces},
+			{Key: metadataName, Operator: metav1.LabelSelectorOpIn, Values: namespaces},
 		}},
 		ObjectSelector:          &metav1.LabelSelector{},
-		SideEffects:             new(admissionv1.SideEffectClassNone),
+		SideEffects:             new(s.sideEffects),
 		TimeoutSeconds:          sibling.TimeoutSeconds,
 		AdmissionReviewVersions: []string{"v1"},
+		MatchConditions:         s.conditions,
 		ReinvocationPolicy:      new(admissionv1.NeverReinvocationPolicy),
 	}
 }
 
 // address is the same callee at the path of pods.
-func address(c admissionv1.WebhookClientConfig) admissionv1.WebhookClientConfig {
+func (s shape) address(c admissionv1.WebhookClientConfig) admissionv1.WebhookClientConfig {
 	out := admissionv1.WebhookClientConfig{CABundle: c.CABundle}
 	if c.URL != nil {
 		base := *c.URL
 		if at := strings.Index(strings.TrimPrefix(base, "https://"), "/"); at >= 0 {
 			base = base[:len("https://")+at]
 		}
-		out.URL = new(base + Path)
+		out.URL = new(base + s.path)
 	}
 	if c.Service != nil {
-		s := *c.Service
-		s.Path = new(Path)
-		out.Service = &s
+		service := *c.Service
+		service.Path = new(s.path)
+		out.Service = &service
 	}
 	return out
 }

@@ -62,6 +62,6 @@ func change(ctx context.Context, facts podstep.Facts, pod *corev1.Pod) (why stri
 func contain(ctx context.Context, err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("panic: %v", p)
-		ctrl.LoggerFrom(ctx).Error(*err, "A step panicked", "stack", string(debug.Stack()))
+		ctrl.LoggerFrom(ctx).Error(*err, "A step or guard panicked", "stack", string(debug.Stack()))
 	}
 }

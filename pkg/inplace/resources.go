@@ -104,6 +104,9 @@ func merge(r, by corev1.ResourceRequirements) corev1.ResourceRequirements {
 	}
 }
 
+// QOSClass is the QoS class of a pod of this spec.
+func QOSClass(s *corev1.PodSpec) corev1.PodQOSClass { return qos(s, nil) }
+
 // qos is the QoS class of a pod of this spec with some resources changed, by container; as in kube 1.36: BestEffort
 // if no container has requests or limits of cpu or memory, Guaranteed if all have limits of both that equal their
 // requests. Pod-level resources take precedence over those of the containers.

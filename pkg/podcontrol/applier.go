@@ -16,6 +16,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/podguard"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/revision"
@@ -33,6 +34,8 @@ type Applier struct {
 	Hooks lifecycle.Hooks
 	// Labels are the labels that name a pod's revision.
 	Labels podset.RevisionLabels
+	// Guards are asked before pods are deleted or updated.
+	Guards podguard.Guards
 }
 
 // EnsureRevision makes the update revision the newest, and reports whether the reconcile may go on. With an invalid
@@ -91,12 +94,14 @@ func (a Applier) Delete(ctx context.Context, steps []podset.Step, r *Results) {
 		if c.Kind != rollout.StepDelete {
 			continue
 		}
-		list := c.of(steps)
+		list, refusals := a.allowed(ctx, c.of(steps))
 		pods := make([]client.Object, 0, len(list))
 		for _, s := range list {
 			pods = append(pods, s.Pod.Object)
 		}
-		r.put(c.Class, a.Writer.Delete(ctx, a.Owner, pods))
+		result := a.Writer.Delete(ctx, a.Owner, pods)
+		result.Refused = append(result.Refused, refusals...)
+		r.put(c.Class, result)
 	}
 }
 
@@ -110,7 +115,7 @@ func (a Applier) Patch(ctx context.Context, p *podset.Plan, now time.Time, r *Re
 }
 
 func (a Applier) patch(ctx context.Context, c *class, p *podset.Plan, now time.Time) Result {
-	steps := c.of(p.Steps)
+	steps, refusals := a.allowed(ctx, c.of(p.Steps))
 	patches := make([]Patch, 0, len(steps))
 	for _, s := range steps {
 		all, err := c.patch(a, p, s, now)
@@ -118,10 +123,13 @@ func (a Applier) patch(ctx context.Context, c *class, p *podset.Plan, now time.T
 			return Result{Err: err}
 		}
 		if patch := chain(s.Pod.Object, all); patch != nil {
+			patch.Ask = a.ask(&s)
 			patches = append(patches, *patch)
 		}
 	}
-	return a.Writer.Patch(ctx, a.Owner, patches)
+	result := a.Writer.Patch(ctx, a.Owner, patches)
+	result.Refused = append(result.Refused, refusals...)
+	return result
 }
 
 // Patches returns the requests of one step that patches a pod.

@@ -23,6 +23,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/metric"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podguard"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
@@ -42,6 +43,8 @@ type Options struct {
 	InPlace inplace.Options
 	// Daemons tracks on which nodes a node daemon is alive; nil means on none.
 	Daemons *nodelease.Tracker
+	// Guards are asked before pods are deleted or updated.
+	Guards podguard.Guards
 }
 
 // Controller is what the controllers of all kinds that own pods share. A kind embeds one in its Reconciler and calls
@@ -63,12 +66,15 @@ type Controller struct {
 	InPlace inplace.Options
 	// Daemons reports whether a node daemon is alive on a node; nil means on none.
 	Daemons nodelease.Liveness
+	// Guards are asked before pods are deleted or updated.
+	Guards podguard.Guards
 	// Overlaps finds pods that a selector matches and that are not controlled by its object.
 	Overlaps ownership.OverlapScanner
 
 	pending  gather.Events
 	throttle report.Throttle
 	memories sync.Map // *podset.Memory by types.NamespacedName
+	held     held
 }
 
 // ControllerName returns the name of a kind's controller: in the metrics of controller-runtime, in the log, and as the reporter
@@ -78,7 +84,7 @@ func ControllerName(kind string) string { return strings.ToLower(kind) + "-contr
 // NewController returns the Controller of a kind.
 func NewController(mgr ctrl.Manager, kind string, o Options) *Controller {
 	c := &Controller{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Parallel: o.Parallel, InPlace: o.InPlace,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Parallel: o.Parallel, InPlace: o.InPlace, Guards: o.Guards,
 		Expect: expect.New(kind, o.Clock, o.ExpectationTimeout),
 		Events: event.New(mgr.GetEventRecorder(ControllerName(kind))),
 	}
@@ -88,7 +94,7 @@ func NewController(mgr ctrl.Manager, kind string, o Options) *Controller {
 	return c
 }
 
-// Setup adds to b what all kinds that own pods watch: the object, its pods and revisions, and the node daemons. It
+// Setup adds to b what all kinds that own pods watch: the object, its pods and revisions, the node daemons and what guards pods. It
 // also sets the queue options and registers the indexes. The caller adds what else the kind watches, and completes b.
 func (c *Controller) Setup(
 	ctx context.Context, mgr ctrl.Manager, b *ctrl.Builder, kind schema.GroupVersionKind, owner client.Object, o Options,
@@ -100,6 +106,9 @@ func (c *Controller) Setup(
 		Watches(&corev1.Pod{}, c.Gather(ownership.EnqueueController(kind))).
 		Owns(&appsv1.ControllerRevision{}).
 		WithOptions(Queue(o.Workers))
+	for _, g := range c.Guards {
+		b.Watches(g.Object, c.held.wake())
+	}
 	if c.Daemons == nil {
 		return nil
 	}
@@ -140,6 +149,7 @@ func (c *Controller) NotPlanned(
 		c.Overlaps.Forget(req.NamespacedName)
 		c.pending.Forget(req.NamespacedName)
 		c.memories.Delete(req.NamespacedName)
+		c.held.set(req.NamespacedName, false)
 	} else {
 		c.took(req, began)
 	}
@@ -173,9 +183,16 @@ type Outcome struct {
 	Err error
 }
 
-// Report counts the refused steps, writes the status, sends the events and returns the result of Reconcile.
+// Report counts the refused steps, writes the status, sends the events and returns the result of Reconcile. It sends an event about
+// refused steps when they begin to wait, and not in each reconcile until they wait no more.
 func (c *Controller) Report(ctx context.Context, m metric.Planning, r *Results, o Outcome) (ctrl.Result, error) {
-	CountHolds(m, r.Holds())
+	refused := r.Holds()
+	CountHolds(m, refused)
+	if waited := c.held.set(client.ObjectKeyFromObject(o.Object), len(refused) > 0); !waited {
+		for _, h := range refused {
+			o.Events = append(o.Events, event.Warning(string(h.Reason), ActionUpdate, "%s", h.Why))
+		}
+	}
 	w := report.Writer{Client: c.Client, Expect: c.Expect, Events: c.Events}
 	later, err := c.throttle.Write(ctx, w, o.Object, o.Was, o.Is, o.CountsOnly, c.Clock.Now(), o.Events)
 	return w.Result(o.Object, report.Sooner(report.Sooner(o.Recheck, r.Recheck()), later), errors.Join(o.Err, err))

@@ -93,7 +93,7 @@ func (r *Results) Failures(p *podset.Plan, errs ...error) (scale, update report.
 
 // Events returns the events of a reconcile: one for each class that changed something, and one for each that failed.
 // deletes are errors of the kind's own deletes, others those of its other writes. newSpec: this is the first
-// reconcile of the spec.
+// reconcile of the spec. Of refused steps Controller.Report sends events.
 func (r *Results) Events(p *podset.Plan, newSpec bool, deletes, others []error) []event.Event {
 	var out []event.Event
 	failed := func(reason, action string, errs ...error) {
@@ -119,9 +119,6 @@ func (r *Results) Events(p *podset.Plan, newSpec bool, deletes, others []error) 
 	}
 	failed(ReasonFailedDelete, ActionScaleIn, deletes...)
 	failed(ReasonFailedUpdate, ActionUpdate, slices.Concat(others, []error{r.Rest})...)
-	for _, h := range r.Holds() {
-		out = append(out, event.Warning(string(h.Reason), ActionUpdate, "%s", h.Why))
-	}
 	for _, h := range p.Holds {
 		// Not in each reconcile, but when the limit begins to delay pods and whenever pods are created.
 		if h.Reason == rollout.ReasonScaleLimit && (len(r.Of(rollout.StepCreate, "").Done) > 0 || newSpec) {

@@ -62,6 +62,8 @@ type Patch struct {
 	// Subresource is where the patch is sent to, "status" or "resize"; empty for the object itself. The status of a pod
 	// takes labels and annotations as well.
 	Subresource string
+	// Ask is called before the first patch of an object is sent, and may refuse it; nil for not.
+	Ask func(context.Context) error
 	// Then is sent to the same object if this patch succeeds; nil if it is the last. Its Object is not read.
 	Then *Patch
 }
@@ -189,6 +191,11 @@ func (w *Writer) Patch(ctx context.Context, owner types.UID, patches []Patch) Re
 		is, err := w.metadataOf(o)
 		if err != nil {
 			return o.GetName(), err
+		}
+		if ask := patches[i].Ask; ask != nil {
+			if err := ask(ctx); err != nil {
+				return o.GetName(), err
+			}
 		}
 		for p := &patches[i]; p != nil; p = p.Then {
 			version := is.ResourceVersion

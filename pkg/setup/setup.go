@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podguard"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
@@ -47,6 +49,8 @@ type Kind struct {
 	WebhookReads []client.Object
 	// Pods are what it does to pods when they are created; nil for nothing.
 	Pods func(Options) []podstep.Step
+	// Guards are what it asks of requests to delete, evict, update and resize pods; nil for nothing.
+	Guards func(Options) []podguard.Guard
 }
 
 // Options are the options of the controllers and webhooks of all kinds.
@@ -69,6 +73,8 @@ type Options struct {
 	// Setup fills it in.
 	PodWebhook PodWebhook
 	Opening    podstep.Opening
+	// Guards are those of all kinds; Setup fills them in.
+	Guards podguard.Guards
 	// LocalHub: a hub runs in this cluster.
 	LocalHub bool
 	// WebhooksOnly: no controller is set up.
@@ -89,7 +95,7 @@ type PodWebhook struct {
 func (o Options) Pods(kind string) podcontrol.Options {
 	return podcontrol.Options{
 		Workers: o.Workers[kind], Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
-		InPlace: o.InPlace, Daemons: o.Daemons,
+		InPlace: o.InPlace, Daemons: o.Daemons, Guards: o.Guards,
 	}
 }
 
@@ -163,15 +169,24 @@ func (k Kinds) Fields() podset.Fields {
 	return out
 }
 
-// Features returns the features that do something to pods when they are created.
+// Features returns the features that have pods sent to the pod webhook.
 func (k Kinds) Features() []string {
 	var out []string
-	for _, kind := range k {
-		if kind.Pods == nil {
-			continue
+	add := func(feature string) {
+		if !slices.Contains(out, feature) { // One kind may change pods and guard them.
+			out = append(out, feature)
 		}
-		for _, s := range kind.Pods(Options{}) {
-			out = append(out, s.Feature)
+	}
+	for _, kind := range k {
+		if kind.Pods != nil {
+			for _, s := range kind.Pods(Options{}) {
+				add(s.Feature)
+			}
+		}
+		if kind.Guards != nil {
+			for _, g := range kind.Guards(Options{}) {
+				add(g.Feature)
+			}
 		}
 	}
 	return out
@@ -192,6 +207,35 @@ func (k Kinds) Steps(o Options) []podstep.Step {
 	}
 	slices.SortStableFunc(out, func(a, b podstep.Step) int { return cmp.Compare(a.Order, b.Order) })
 	return out
+}
+
+// ActiveGuards sets up what all kinds ask of requests that concern pods, without the operations whose gate is off, and without guards
+// that have none left.
+func (k Kinds) ActiveGuards(ctx context.Context, mgr ctrl.Manager, o Options) (podguard.Guards, error) {
+	var out podguard.Guards
+	for _, kind := range k {
+		if kind.Guards == nil || !o.Gates.Enabled(feature.PodWebhook) {
+			continue
+		}
+		for _, g := range kind.Guards(o) {
+			g.Gates = maps.Clone(g.Gates)
+			maps.DeleteFunc(g.Gates, func(_ podguard.Operation, gate featuregate.Feature) bool { return gate != "" && !o.Gates.Enabled(gate) })
+			// No request is sent to the webhook for a namespace that can't have such an object.
+			served, err := o.Served(mgr, g.Object)
+			if err != nil {
+				return nil, err
+			}
+			if len(g.Gates) == 0 || !served {
+				continue
+			}
+			judge, err := g.Setup(ctx, mgr)
+			if err != nil {
+				return nil, fmt.Errorf("set up the guard of %s: %w", g.Feature, err)
+			}
+			out = append(out, podguard.Active{Guard: g, Judge: judge})
+		}
+	}
+	return out, nil
 }
 
 // Setup adds the controllers and webhooks of all kinds to a manager, or only the webhooks.

@@ -3,6 +3,8 @@ package setup
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -13,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/flotilla-io/flotilla/pkg/feature"
+	"github.com/flotilla-io/flotilla/pkg/podguard"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
@@ -83,4 +86,46 @@ func TestStepsOfAllKinds(t *testing.T) {
 		}
 		require.Equal(t, want, got, values)
 	}
+}
+
+func TestGuardsOfAllKinds(t *testing.T) {
+	t.Parallel()
+	guards := func(name string, gates podguard.Gates) func(Options) []podguard.Guard {
+		return func(Options) []podguard.Guard {
+			return []podguard.Guard{{Feature: name, Gates: gates, Setup: func(context.Context, ctrl.Manager) (podguard.Judge, error) { return nil, nil }}}
+		}
+	}
+	kinds := Kinds{
+		{Name: "sloop", Guards: guards("One", podguard.Gates{podguard.Delete: "", podguard.Update: feature.TemplateNoDefaults})},
+		{Name: "ketch"},
+		{Name: "brig", Guards: guards("Two", podguard.Gates{podguard.Evict: feature.TemplateNoDefaults})},
+	}
+	require.Equal(t, []string{"One", "Two"}, kinds.Features())
+	for values, want := range map[string]map[string][]podguard.Operation{
+		"":                        {"One": {podguard.Delete}},
+		"TemplateNoDefaults=true": {"One": {podguard.Delete, podguard.Update}, "Two": {podguard.Evict}},
+		"PodWebhook=false":        {},
+	} {
+		gates, err := feature.New(feature.PodWebhook, feature.TemplateNoDefaults)
+		require.NoError(t, err)
+		if values != "" {
+			require.NoError(t, gates.Set(values))
+		}
+		active, err := kinds.ActiveGuards(t.Context(), nil, Options{Gates: gates})
+		require.NoError(t, err)
+		got := map[string][]podguard.Operation{}
+		for _, a := range active {
+			got[a.Feature] = slices.Sorted(maps.Keys(a.Gates))
+		}
+		require.Equal(t, want, got, values)
+	}
+	gates, err := feature.New(feature.PodWebhook)
+	require.NoError(t, err)
+	fails := Kinds{{Guards: func(Options) []podguard.Guard {
+		return []podguard.Guard{{Feature: "One", Gates: podguard.Gates{podguard.Delete: ""}, Setup: func(context.Context, ctrl.Manager) (podguard.Judge, error) {
+			return nil, errors.New("no index")
+		}}}
+	}}}
+	_, err = fails.ActiveGuards(t.Context(), nil, Options{Gates: gates})
+	require.EqualError(t, err, "set up the guard of One: no index")
 }

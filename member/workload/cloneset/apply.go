@@ -40,6 +40,7 @@ func (r *Reconciler) applier(set *appsv1beta1.CloneSet) podcontrol.Applier {
 	return podcontrol.Applier{
 		Writer: &podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
 		Owner:  set.UID, Hooks: lifecycle.HooksOf(set.Spec.Lifecycle), Labels: revisionLabels(r.Gates),
+		Guards: r.Guards,
 	}
 }
 

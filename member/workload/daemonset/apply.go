@@ -23,6 +23,7 @@ func (r *Reconciler) applier(set *appsv1beta1.DaemonSet) podcontrol.Applier {
 	return podcontrol.Applier{
 		Writer: &podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
 		Owner:  set.UID, Hooks: hooks(&set.Spec), Labels: revisionLabels(),
+		Guards: r.Guards,
 	}
 }
 

@@ -1,0 +1,169 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/flotilla-io/flotilla/pkg/podguard"
+)
+
+// GuardPath is the path of the webhook that judges requests, which is that of OpenKruise.
+const GuardPath = "/validate-pod"
+
+// Guard answers requests to delete, evict, update and resize pods.
+type Guard struct {
+	// Cache reads the pod that is evicted, Live the one that the cache does not have yet.
+	Cache, Live client.Reader
+	// Guards are asked in this order, and the first refusal is the answer.
+	Guards podguard.Guards
+	// Ignore are the features without which a request goes ahead rather than fails, if their guard does.
+	Ignore []string
+	// Decoder reads pods.
+	Decoder admission.Decoder
+	// Clock measures how long an answer takes.
+	Clock clock.PassiveClock
+}
+
+// Handle implements admission.Handler.
+func (g *Guard) Handle(ctx context.Context, req admission.Request) admission.Response {
+	began := g.Clock.Now()
+	defer func() { guardSeconds.Observe(g.Clock.Since(began).Seconds()) }()
+	r, err := g.request(ctx, req)
+	switch {
+	case errors.Is(err, errUnread):
+		return failed(podguard.Evict, err)
+	case err != nil:
+		return admission.Errored(http.StatusBadRequest, err)
+	case r == nil:
+		return admission.Allowed("")
+	}
+	log := ctrl.LoggerFrom(ctx)
+	for _, of := range g.Guards {
+		if !of.Judges(r.Operation) {
+			continue
+		}
+		refusal, err := check(ctx, of, *r)
+		answers.WithLabelValues(of.Feature, string(r.Operation), answerOf(refusal, err)).Inc()
+		switch {
+		case err != nil && slices.Contains(g.Ignore, of.Feature):
+			log.Error(err, "Let a request go ahead without a guard", "guard", of.Feature)
+		case err != nil:
+			return failed(r.Operation, fmt.Errorf("%s: %w", of.Feature, err))
+		case refusal != nil:
+			log.V(1).Info("Refused a request", "guard", of.Feature, "operation", r.Operation, "reason", refusal.Message)
+			return refused(r, refusal)
+		}
+	}
+	return admission.Allowed("")
+}
+
+// request returns what is asked for; nil if no guard needs to be asked.
+func (g *Guard) request(ctx context.Context, req admission.Request) (*podguard.Request, error) {
+	if req.Resource.Group != "" || req.Resource.Resource != "pods" {
+		return nil, nil
+	}
+	r := &podguard.Request{DryRun: req.DryRun != nil && *req.DryRun, User: req.UserInfo}
+	var err error
+	switch {
+	case req.Operation == admissionv1.Delete && req.SubResource == "":
+		r.Operation = podguard.Delete
+		r.Old, err = g.decode(req.Namespace, req.OldObject.Raw)
+	case req.Operation == admissionv1.Create && req.SubResource == "eviction":
+		r.Operation = podguard.Evict
+		r.Old, err = g.evicted(ctx, client.ObjectKey{Namespace: req.Namespace, Name: req.Name})
+	case req.Operation == admissionv1.Update && (req.SubResource == "" || req.SubResource == "resize"):
+		if r.Old, err = g.decode(req.Namespace, req.OldObject.Raw); err == nil {
+			r.New, err = g.decode(req.Namespace, req.Object.Raw)
+		}
+		if err == nil {
+			r.Operation = podguard.OperationOf(r.Old, r.New)
+		}
+	}
+	if err != nil || r.Operation == "" || r.Old == nil || r.Old.DeletionTimestamp != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (g *Guard) decode(namespace string, raw []byte) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	if err := g.Decoder.DecodeRaw(runtime.RawExtension{Raw: raw}, pod); err != nil {
+		return nil, fmt.Errorf("read the pod: %w", err)
+	}
+	pod.Namespace = namespace
+	return pod, nil
+}
+
+// evicted returns the pod of an eviction, which has only its name; nil if there is none. A cache that is behind may lack it, or still
+// have the former pod of that name, which is being deleted.
+func (g *Guard) evicted(ctx context.Context, key client.ObjectKey) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	err := g.Cache.Get(ctx, key, pod)
+	if err == nil && pod.DeletionTimestamp == nil {
+		return pod, nil
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("%w %s: %w", errUnread, key, err)
+	}
+	pod = &corev1.Pod{}
+	switch err := g.Live.Get(ctx, key, pod); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("%w %s: %w", errUnread, key, err)
+	}
+	return pod, nil
+}
+
+var errUnread = errors.New("can't read pod")
+
+// check asks one guard. A panic is an error.
+func check(ctx context.Context, of podguard.Active, r podguard.Request) (refusal *podguard.Refusal, err error) {
+	defer contain(ctx, &err)
+	return of.Judge.Check(ctx, r)
+}
+
+// refused is the answer to a request that may not go ahead now. An eviction is answered as a PodDisruptionBudget does, so that
+// kubectl drain and autoscalers try again, and every answer has the same cause, by which our own controllers know it.
+func refused(r *podguard.Request, refusal *podguard.Refusal) admission.Response {
+	status := metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: refusal.Message,
+		Details: &metav1.StatusDetails{
+			Name: r.Old.Name, Kind: "pods", UID: r.Old.UID,
+			Causes: []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: refusal.Cause}},
+		},
+	}
+	if r.Operation == podguard.Evict {
+		status.Code, status.Reason = http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests
+		status.Details.RetryAfterSeconds = wholeSeconds(refusal.RetryAfter)
+	}
+	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
+}
+
+// failed is the answer to a request of which a guard could not tell. Who evicts tries again only after 429, here in a second.
+func failed(o podguard.Operation, err error) admission.Response {
+	if o != podguard.Evict {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	status := apierrors.NewTooManyRequests(err.Error(), 1).Status()
+	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
+}
+
+// wholeSeconds rounds up to seconds.
+func wholeSeconds(d time.Duration) int32 { return int32(math.Ceil(d.Seconds())) }

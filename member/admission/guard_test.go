@@ -1,0 +1,265 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/flotilla-io/flotilla/pkg/podguard"
+)
+
+// answering is a judge that gives the same answer to each request, which it keeps.
+type answering struct {
+	refusal *podguard.Refusal
+	err     error
+	panics  bool
+	asked   *[]podguard.Request
+}
+
+// Check implements podguard.Judge.
+func (a answering) Check(_ context.Context, r podguard.Request) (*podguard.Refusal, error) {
+	if a.asked != nil {
+		*a.asked = append(*a.asked, r)
+	}
+	if a.panics {
+		panic("nil map")
+	}
+	return a.refusal, a.err
+}
+
+// Forecast implements podguard.Judge.
+func (a answering) Forecast(_ context.Context, r []podguard.Request) ([]*podguard.Refusal, error) {
+	return make([]*podguard.Refusal, len(r)), nil
+}
+
+func allOperations() podguard.Gates {
+	return podguard.Gates{podguard.Delete: "", podguard.Evict: "", podguard.Update: "", podguard.Resize: ""}
+}
+
+// active returns the guard One of ConfigMaps with this judge.
+func active(gates podguard.Gates, j podguard.Judge) podguard.Active {
+	return podguard.Active{
+		Guard: podguard.Guard{Feature: "One", Gates: gates, Object: &corev1.ConfigMap{}, List: &corev1.ConfigMapList{}}, Judge: j,
+	}
+}
+
+func guard(of ...podguard.Active) *Guard {
+	reader := fake.NewClientBuilder().WithObjects(pod()).Build()
+	return &Guard{
+		Cache: reader, Live: reader, Guards: of, Decoder: admission.NewDecoder(clientgoscheme.Scheme),
+		Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)),
+	}
+}
+
+// requested returns the request for an operation on the pod, as an apiserver sends it.
+func requested(t *testing.T, o podguard.Operation, change func(*corev1.Pod)) admission.Request {
+	t.Helper()
+	raw := func(p any) runtime.RawExtension {
+		data, err := json.Marshal(p)
+		require.NoError(t, err)
+		return runtime.RawExtension{Raw: data}
+	}
+	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		UID: "u", Namespace: "shop", Name: "web-0", Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
+	}}
+	was, is := pod(), pod()
+	if change != nil {
+		change(is)
+	}
+	switch o {
+	case podguard.Delete:
+		req.Operation, req.Name, req.OldObject = admissionv1.Delete, "", raw(was) // A collection's request has no name.
+	case podguard.Evict:
+		req.Operation, req.SubResource = admissionv1.Create, "eviction"
+		req.Object = raw(&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0"}})
+	case podguard.Update:
+		req.Operation, req.OldObject, req.Object = admissionv1.Update, raw(was), raw(is)
+	case podguard.Resize:
+		req.Operation, req.SubResource, req.OldObject, req.Object = admissionv1.Update, "resize", raw(was), raw(is)
+	}
+	return req
+}
+
+func newImage(p *corev1.Pod) { p.Spec.Containers[0].Image = "app:2" }
+
+func TestARefusal(t *testing.T) {
+	t.Parallel()
+	refusal := &podguard.Refusal{
+		Message: "budget web allows none", Cause: "The budget web needs 3 available pods and has 3 currently", RetryAfter: 1500 * time.Millisecond,
+	}
+	for o, want := range map[podguard.Operation]struct {
+		change func(*corev1.Pod)
+		code   int32
+		reason metav1.StatusReason
+		after  int32
+	}{
+		podguard.Delete: {code: http.StatusForbidden, reason: metav1.StatusReasonForbidden},
+		podguard.Evict:  {code: http.StatusTooManyRequests, reason: metav1.StatusReasonTooManyRequests, after: 2},
+		podguard.Update: {code: http.StatusForbidden, reason: metav1.StatusReasonForbidden, change: newImage},
+	} {
+		t.Run(string(o), func(t *testing.T) {
+			t.Parallel()
+			var asked []podguard.Request
+			resp := guard(active(allOperations(), answering{refusal: refusal, asked: &asked})).Handle(t.Context(), requested(t, o, want.change))
+			require.False(t, resp.Allowed)
+			require.Equal(t, want.code, resp.Result.Code)
+			require.Equal(t, want.reason, resp.Result.Reason)
+			require.Equal(t, refusal.Message, resp.Result.Message)
+			require.Equal(t, want.after, resp.Result.Details.RetryAfterSeconds)
+			require.Equal(t, []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: refusal.Cause}}, resp.Result.Details.Causes)
+			require.Len(t, asked, 1)
+			require.Equal(t, o, asked[0].Operation)
+			require.Equal(t, "web-0", asked[0].Old.Name)
+			require.Equal(t, "shop", asked[0].Old.Namespace)
+			require.Equal(t, want.change != nil, asked[0].New != nil)
+		})
+	}
+}
+
+func TestWhatGuardsAreAsked(t *testing.T) {
+	t.Parallel()
+	deleted := requested(t, podguard.Delete, nil)
+	raw := pod()
+	raw.DeletionTimestamp, raw.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"a/b"}
+	data, err := json.Marshal(raw)
+	require.NoError(t, err)
+	deleted.OldObject.Raw = data
+	elsewhere := requested(t, podguard.Update, newImage)
+	elsewhere.SubResource = "ephemeralcontainers"
+	gone := requested(t, podguard.Evict, nil)
+	gone.Name = "web-9"
+	dry := requested(t, podguard.Evict, nil)
+	dry.DryRun = new(true)
+	other := requested(t, podguard.Delete, nil)
+	other.Resource.Resource = "services"
+	refuses := answering{refusal: &podguard.Refusal{}}
+	for _, tc := range []struct {
+		name   string
+		guards []podguard.Active
+		req    admission.Request
+		asked  int
+		dry    bool
+	}{
+		{name: "a delete", req: requested(t, podguard.Delete, nil), asked: 1},
+		{name: "a dry run", req: dry, asked: 1, dry: true},
+		{name: "a resize that changes nothing", req: requested(t, podguard.Resize, nil)},
+		{name: "an update of a label", req: requested(t, podguard.Update, func(p *corev1.Pod) { p.Labels["a"] = "b" })},
+		{name: "a pod that is being deleted", req: deleted},
+		{name: "another subresource", req: elsewhere},
+		{name: "another resource", req: other},
+		{name: "the eviction of a pod that is gone", req: gone},
+		{name: "an operation that it does not judge", req: requested(t, podguard.Evict, nil), guards: []podguard.Active{active(podguard.Gates{podguard.Delete: ""}, refuses)}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var asked []podguard.Request
+			guards := tc.guards
+			if guards == nil {
+				guards = []podguard.Active{active(allOperations(), answering{asked: &asked})}
+			}
+			require.True(t, guard(guards...).Handle(t.Context(), tc.req).Allowed)
+			require.Len(t, asked, tc.asked)
+			if tc.asked > 0 {
+				require.Equal(t, tc.dry, asked[0].DryRun)
+			}
+		})
+	}
+}
+
+func TestAGuardThatFails(t *testing.T) {
+	t.Parallel()
+	fails, panics := answering{err: errors.New("no index")}, answering{panics: true}
+	bad := requested(t, podguard.Delete, nil)
+	bad.OldObject.Raw = []byte(`{"kind":"Pod","apiVersion":"v1","spec":7}`)
+	for _, tc := range []struct {
+		name    string
+		judge   podguard.Judge
+		ignored bool
+		req     admission.Request
+		code    int32
+		says    string
+	}{
+		{name: "a delete fails", judge: fails, req: requested(t, podguard.Delete, nil), code: http.StatusInternalServerError, says: "One: no index"},
+		{name: "an eviction is tried again", judge: fails, req: requested(t, podguard.Evict, nil), code: http.StatusTooManyRequests, says: "One: no index"},
+		{name: "a panic fails", judge: panics, req: requested(t, podguard.Update, newImage), code: http.StatusInternalServerError, says: "One: panic: nil map"},
+		{name: "a request goes ahead without one that may be left out", judge: fails, ignored: true, req: requested(t, podguard.Delete, nil), code: http.StatusOK},
+		{name: "what is no pod is a bad request", judge: fails, req: bad, code: http.StatusBadRequest, says: "read the pod"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			g := guard(active(allOperations(), tc.judge))
+			if tc.ignored {
+				g.Ignore = []string{"One"}
+			}
+			resp := g.Handle(t.Context(), tc.req)
+			require.Equal(t, tc.ignored, resp.Allowed)
+			require.Equal(t, tc.code, resp.Result.Code)
+			require.Contains(t, resp.Result.Message, tc.says)
+		})
+	}
+}
+
+// A cache that is behind lacks a new pod, or has the former one of its name, which is being deleted.
+func TestAnEvictionIsJudgedByThePodThatThereIs(t *testing.T) {
+	t.Parallel()
+	former := pod()
+	former.UID, former.DeletionTimestamp, former.Finalizers = "former", &metav1.Time{Time: time.Unix(1, 0)}, []string{"a/b"}
+	for name, cached := range map[string][]client.Object{"not cached yet": nil, "the former one is cached": {former}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var asked []podguard.Request
+			g := guard(active(allOperations(), answering{asked: &asked}))
+			g.Cache = fake.NewClientBuilder().WithObjects(cached...).Build()
+			require.True(t, g.Handle(t.Context(), requested(t, podguard.Evict, nil)).Allowed)
+			require.Len(t, asked, 1)
+			require.Empty(t, asked[0].Old.UID)
+		})
+	}
+	g := guard(active(allOperations(), answering{}))
+	g.Cache = interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errors.New("boom")
+		},
+	})
+	require.EqualValues(t, http.StatusTooManyRequests, g.Handle(t.Context(), requested(t, podguard.Evict, nil)).Result.Code, "it is tried again")
+}
+
+func TestRequestsAreSentThatSomeGuardJudges(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		gates podguard.Gates
+		want  []string
+	}{
+		"deletes and evictions": {podguard.Gates{podguard.Delete: "", podguard.Evict: ""}, []string{"DELETE pods", "CREATE pods/eviction"}},
+		"updates":               {podguard.Gates{podguard.Update: ""}, []string{"UPDATE pods", "UPDATE pods/resize"}},
+		"resizes":               {podguard.Gates{podguard.Resize: ""}, []string{"UPDATE pods", "UPDATE pods/resize"}},
+		"all":                   {allOperations(), []string{"DELETE UPDATE pods", "CREATE pods/eviction", "UPDATE pods/resize"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, r := range guarded(podguard.Guards{active(tc.gates, nil)}).rules {
+				got = append(got, strings.Trim(fmt.Sprint(r.Operations), "[]")+" "+r.Resources[0])
+			}
+			require.Equal(t, tc.want, got)
+		})
+	}
+}

@@ -1,0 +1,265 @@
+//go:build integration
+
+package admission
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/testkit/testenv"
+)
+
+// TestMain lets the package's tests share a cluster.
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// recording is a judge that refuses requests for pods of the label refuse=yes, and keeps what it was asked.
+type recording struct {
+	mu    sync.Mutex
+	asked []string
+}
+
+// Check implements podguard.Judge.
+func (j *recording) Check(_ context.Context, r podguard.Request) (*podguard.Refusal, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	line := fmt.Sprintf("%s %s/%s by %s", r.Operation, r.Old.Namespace, r.Old.Name, r.User.Username)
+	if r.DryRun {
+		line += " as a dry run"
+	}
+	j.asked = append(j.asked, line)
+	if r.Old.Labels["refuse"] == "yes" {
+		return &podguard.Refusal{Message: "budget web allows none", Cause: "The budget web needs 1 pod and has 1", RetryAfter: 10 * time.Second}, nil
+	}
+	return nil, nil
+}
+
+// Forecast implements podguard.Judge.
+func (j *recording) Forecast(_ context.Context, r []podguard.Request) ([]*podguard.Refusal, error) {
+	return make([]*podguard.Refusal, len(r)), nil
+}
+
+// of returns what was asked about a pod.
+func (j *recording) of(namespace, name string) []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var out []string
+	for _, line := range j.asked {
+		operation, rest, _ := strings.Cut(line, " ")
+		if pod, by, _ := strings.Cut(rest, " by "); pod == namespace+"/"+name {
+			if strings.HasSuffix(by, " as a dry run") {
+				operation += " as a dry run"
+			}
+			out = append(out, operation)
+		}
+	}
+	return out
+}
+
+// site is a namespace with pods in a cluster whose manager guards pods of namespaces that have a PodDisruptionBudget, which stands for
+// any kind that does.
+type site struct {
+	*testenv.Env
+
+	namespace, configuration string
+	judge                    *recording
+}
+
+func start(t *testing.T) *site {
+	t.Helper()
+	kind := policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget")
+	s := &site{Env: testenv.Start(t, testenv.Config{}), judge: &recording{}}
+	s.namespace = s.Namespace(t)
+	prefix, _, _ := strings.Cut(s.namespace, "-")
+	s.configuration = "validate-poddisruptionbudget-" + prefix
+	s.Run(t, "guard-under-test", kind, func(mgr ctrl.Manager) {
+		guards := podguard.Guards{{Guard: podguard.Guard{
+			Feature: "Budget", Gates: allOperations(), Object: &policyv1.PodDisruptionBudget{}, List: &policyv1.PodDisruptionBudgetList{},
+		}, Judge: s.judge}}
+		entries := &Entries{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Configuration: s.configuration, Guards: guards}
+		require.NoError(t, entries.Setup(mgr))
+		require.NoError(t, admit.Handle(mgr, GuardPath, &Guard{
+			Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Guards: guards, Decoder: admission.NewDecoder(mgr.GetScheme()), Clock: clock.RealClock{},
+		}))
+		allow := admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { return admission.Allowed("") })
+		require.NoError(t, admit.Handle(mgr, admit.MutatePath(kind), allow))
+		require.NoError(t, admit.Handle(mgr, admit.ValidatePath(kind), allow))
+	})
+	return s
+}
+
+// guard creates the object that has requests sent, and waits until they are.
+func (s *site) guard(t *testing.T) *policyv1.PodDisruptionBudget {
+	t.Helper()
+	pdb := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}
+	require.NoError(t, s.Create(t.Context(), pdb))
+	require.Eventually(t, func() bool { return slices.Contains(s.sent(t), s.namespace) }, testenv.Long, testenv.Poll)
+	probe := s.pod(t, "probe", nil)
+	require.Eventually(t, func() bool { // The apiserver knows the entry a moment later.
+		require.NoError(t, s.Delete(t.Context(), probe, client.DryRunAll))
+		return len(s.judge.of(s.namespace, "probe")) > 0
+	}, testenv.Long, testenv.Poll)
+	return pdb
+}
+
+// sent are the namespaces of the entry.
+func (s *site) sent(t *testing.T) []string {
+	t.Helper()
+	var c admissionv1.ValidatingWebhookConfiguration
+	require.NoError(t, s.Get(t.Context(), client.ObjectKey{Name: s.configuration}, &c))
+	for _, w := range c.Webhooks {
+		if w.Name == GuardFail {
+			return w.NamespaceSelector.MatchExpressions[0].Values
+		}
+	}
+	return nil
+}
+
+// pod creates a pod without a node, so that nothing but the test changes it.
+func (s *site) pod(t *testing.T, name string, change func(*corev1.Pod)) *corev1.Pod {
+	t.Helper()
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: map[string]string{"app": "web"}},
+		Spec: corev1.PodSpec{
+			SchedulerName: "none",
+			Containers: []corev1.Container{{Name: "app", Image: "app:1", Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")},
+			}}},
+		},
+	}
+	if change != nil {
+		change(p)
+	}
+	require.NoError(t, s.Create(t.Context(), p))
+	return p
+}
+
+func refuse(p *corev1.Pod) { p.Labels["refuse"] = "yes" }
+
+// post sends a request as it is, without what client-go does with the answer, which waits and tries again after 429.
+func (s *site) post(t *testing.T, path string, body any) (*metav1.Status, http.Header) {
+	t.Helper()
+	data, err := json.Marshal(body)
+	require.NoError(t, err)
+	c, err := rest.HTTPClientFor(s.REST())
+	require.NoError(t, err)
+	base, _, err := rest.DefaultServerUrlFor(s.REST())
+	require.NoError(t, err)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base.JoinPath(path).String(), bytes.NewReader(data))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.Do(req)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, resp.Body.Close()) }()
+	status := &metav1.Status{}
+	require.NoError(t, json.NewDecoder(resp.Body).Decode(status))
+	require.EqualValues(t, resp.StatusCode, status.Code)
+	return status, resp.Header
+}
+
+func (s *site) evict(t *testing.T, name string) (*metav1.Status, http.Header) {
+	t.Helper()
+	return s.post(t, "/api/v1/namespaces/"+s.namespace+"/pods/"+name+"/eviction", &policyv1.Eviction{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "Eviction"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
+	})
+}
+
+func TestIntegrationGuard(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	require.Empty(t, s.sent(t))
+	early := s.pod(t, "early", refuse)
+	require.NoError(t, s.Delete(t.Context(), early, client.DryRunAll), "without an object nothing is sent")
+	require.Empty(t, s.judge.of(s.namespace, "early"))
+	pdb := s.guard(t)
+
+	t.Run("a refused eviction is answered as a native budget does", func(t *testing.T) {
+		s.pod(t, "evicted", refuse)
+		status, header := s.evict(t, "evicted")
+		require.EqualValues(t, http.StatusTooManyRequests, status.Code)
+		require.Equal(t, metav1.StatusReasonTooManyRequests, status.Reason)
+		require.Equal(t, `admission webhook "vpod.kb.io" denied the request: budget web allows none`, status.Message)
+		require.EqualValues(t, 10, status.Details.RetryAfterSeconds)
+		require.Equal(t, "10", header.Get("Retry-After"))
+		require.Equal(t, []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "The budget web needs 1 pod and has 1"}}, status.Details.Causes)
+		require.True(t, apierrors.IsTooManyRequests(&apierrors.StatusError{ErrStatus: *status}), "kubectl drain goes on trying")
+		require.NoError(t, s.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "evicted"}, &corev1.Pod{}))
+	})
+	t.Run("an eviction that is allowed goes ahead", func(t *testing.T) {
+		s.pod(t, "leaves", nil)
+		status, _ := s.evict(t, "leaves")
+		require.EqualValues(t, http.StatusCreated, status.Code)
+		require.Equal(t, []string{"EVICT"}, s.judge.of(s.namespace, "leaves"))
+	})
+	t.Run("other requests are answered 403 with the same cause", func(t *testing.T) {
+		p := s.pod(t, "kept", func(p *corev1.Pod) { p.Labels["refuse"], p.Labels["kept"] = "yes", "yes" })
+		marked, image, plain := p.DeepCopy(), p.DeepCopy(), p.DeepCopy()
+		marked.Labels["unavailable-pod.kruise.io/test"] = ""
+		image.Spec.Containers[0].Image = "app:2"
+		larger := []byte(`{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"200m"}}}]}}`)
+		for _, err := range []error{
+			s.Delete(t.Context(), p), s.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(s.namespace), client.MatchingLabels{"kept": "yes"}),
+			s.Patch(t.Context(), marked, client.MergeFrom(p)), s.Patch(t.Context(), image, client.MergeFrom(p)),
+			s.SubResource("resize").Patch(t.Context(), p.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, larger)),
+		} {
+			require.True(t, apierrors.IsForbidden(err), "%v", err)
+			require.True(t, apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause))
+		}
+		plain.Labels["a"], plain.Annotations = "b", map[string]string{"a": "b"}
+		require.NoError(t, s.Patch(t.Context(), plain, client.MergeFrom(p)))
+		plain.Status.Phase = corev1.PodRunning
+		require.NoError(t, s.Status().Update(t.Context(), plain))
+		require.True(t, apierrors.IsForbidden(s.Delete(t.Context(), p, client.DryRunAll)))
+		require.Equal(t, []string{"DELETE", "DELETE", "UPDATE", "UPDATE", "RESIZE", "DELETE as a dry run"}, s.judge.of(s.namespace, "kept"))
+	})
+	t.Run("nothing is sent of pods that are being deleted or have ended", func(t *testing.T) {
+		going := s.pod(t, "going", func(p *corev1.Pod) { p.Finalizers = []string{"example.com/wait"} })
+		require.NoError(t, s.Delete(t.Context(), going))
+		require.NoError(t, s.Delete(t.Context(), going, client.GracePeriodSeconds(0)))
+		require.NoError(t, s.Get(t.Context(), client.ObjectKeyFromObject(going), going))
+		next := going.DeepCopy()
+		next.Labels["refuse"], next.Spec.Containers[0].Image = "yes", "app:2"
+		require.NoError(t, s.Patch(t.Context(), next, client.MergeFrom(going)))
+		going = next.DeepCopy()
+		next.Finalizers = nil
+		require.NoError(t, s.Patch(t.Context(), next, client.MergeFrom(going)))
+		require.Equal(t, []string{"DELETE"}, s.judge.of(s.namespace, "going"))
+		ended := s.pod(t, "ended", refuse)
+		ended.Status.Phase = corev1.PodSucceeded
+		require.NoError(t, s.Status().Update(t.Context(), ended))
+		require.NoError(t, s.Delete(t.Context(), ended))
+		require.Empty(t, s.judge.of(s.namespace, "ended"))
+	})
+	require.NoError(t, s.Delete(t.Context(), pdb))
+	require.Eventually(t, func() bool { return len(s.sent(t)) == 0 }, testenv.Long, testenv.Poll)
+	require.Eventually(t, func() bool { // The apiserver knows it a moment later.
+		return s.Delete(t.Context(), early, client.DryRunAll) == nil
+	}, testenv.Long, testenv.Poll, "without an object nothing is sent any more")
+	now := len(s.judge.of(s.namespace, "early"))
+	require.NoError(t, s.Delete(t.Context(), early))
+	require.Len(t, s.judge.of(s.namespace, "early"), now)
+}

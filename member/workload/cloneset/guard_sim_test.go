@@ -1,0 +1,229 @@
+package cloneset
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/testkit/sim"
+)
+
+// mustStay is how many ready pods the budget of these stories keeps.
+const mustStay = 3
+
+// grantFor is how long a grant counts for a pod that is still ready, or is again. It is shorter than podcontrol.RefusedRecheck.
+const grantFor = 5 * time.Second
+
+// budget is a PodDisruptionBudget, which stands for any kind that guards pods: its status has what is left, and which pods it has
+// granted.
+func budget() *policyv1.PodDisruptionBudget {
+	return &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+}
+
+func serves(p *corev1.Pod, now time.Time) bool {
+	return p.DeletionTimestamp == nil && podset.View(p, podset.Rules{}, now).Ready
+}
+
+// keeper counts the pods of the budget.
+type keeper struct{}
+
+// Steps implements sim.Actor.
+func (keeper) Steps(w *sim.World) []sim.Step {
+	is := sim.Find[*policyv1.PodDisruptionBudget](w, key)
+	if is == nil {
+		return nil
+	}
+	next := is.DeepCopy()
+	ready := map[string]bool{}
+	for _, p := range sim.All[*corev1.Pod](w) {
+		ready[p.Name] = serves(p, w.Now()) && owned(w, p)
+	}
+	maps.DeleteFunc(ready, func(_ string, is bool) bool { return !is })
+	maps.DeleteFunc(next.Status.DisruptedPods, func(name string, at metav1.Time) bool {
+		return !ready[name] || w.Now().Sub(at.Time) > grantFor
+	})
+	next.Status.CurrentHealthy = int32(len(ready) - len(next.Status.DisruptedPods))
+	next.Status.DisruptionsAllowed = max(next.Status.CurrentHealthy-mustStay, 0)
+	if equality.Semantic.DeepEqual(is.Status, next.Status) {
+		return nil
+	}
+	return []sim.Step{{Name: "budget: counts", Do: func(ctx context.Context) error { return w.User().Status().Update(ctx, next) }}}
+}
+
+// judge answers for the budget, as a webhook and a forecast do.
+type judge struct{ sim.Process }
+
+// Check implements podguard.Judge.
+func (j judge) Check(ctx context.Context, r podguard.Request) (*podguard.Refusal, error) {
+	b := budget()
+	if err := j.Live.Get(ctx, key, b); err != nil {
+		return nil, err
+	}
+	refusal, took := j.take(b, r)
+	if !took {
+		return refusal, nil
+	}
+	return nil, j.Client.Status().Update(ctx, b)
+}
+
+// Forecast implements podguard.Judge.
+func (j judge) Forecast(ctx context.Context, requests []podguard.Request) ([]*podguard.Refusal, error) {
+	b := budget()
+	if err := j.Client.Get(ctx, key, b); err != nil {
+		return nil, err
+	}
+	out := make([]*podguard.Refusal, len(requests))
+	for i, r := range requests {
+		out[i], _ = j.take(b, r)
+	}
+	return out, nil
+}
+
+func (j judge) take(b *policyv1.PodDisruptionBudget, r podguard.Request) (refusal *podguard.Refusal, took bool) {
+	if _, granted := b.Status.DisruptedPods[r.Old.Name]; granted || !serves(r.Old, j.Clock.Now()) {
+		return nil, false
+	}
+	if b.Status.DisruptionsAllowed == 0 {
+		return &podguard.Refusal{Message: "the budget web allows none"}, false
+	}
+	b.Status.DisruptionsAllowed--
+	if b.Status.DisruptedPods == nil {
+		b.Status.DisruptedPods = map[string]metav1.Time{}
+	}
+	b.Status.DisruptedPods[r.Old.Name] = metav1.NewTime(j.Clock.Now())
+	return nil, true
+}
+
+// guardedClient asks the judge about deletions, as an apiserver with the webhook does.
+type guardedClient struct {
+	client.Client
+	judge judge
+}
+
+// Delete implements client.Client.
+func (c guardedClient) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
+	if pod, is := o.(*corev1.Pod); is {
+		refusal, err := c.judge.Check(ctx, podguard.Request{Operation: podguard.Delete, Old: pod})
+		if err != nil {
+			return err
+		}
+		if refusal != nil {
+			err := apierrors.NewForbidden(corev1.Resource("pods"), pod.Name, fmt.Errorf("denied: %s", refusal.Message))
+			err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: refusal.Cause}}
+			return err
+		}
+	}
+	return c.Client.Delete(ctx, o, opts...)
+}
+
+// guardedKind is the kind with the budget. With forecasts it holds pods beforehand, without it learns from answers alone.
+func guardedKind(t *testing.T, change func(*podguard.Guards)) sim.Kind {
+	t.Helper()
+	kind := simulated(t)
+	started := kind.New
+	kind.New = func(p sim.Process) (reconcile.Reconciler, error) {
+		r, err := started(p)
+		own := r.(*Reconciler)
+		own.Client = guardedClient{own.Client, judge{p}}
+		own.Guards = podguard.Guards{{
+			Guard: podguard.Guard{Feature: "Budget", Gates: podguard.Gates{podguard.Delete: "", podguard.Update: ""}}, Judge: judge{p},
+		}}
+		if change != nil {
+			change(&own.Guards)
+		}
+		return r, err
+	}
+	kind.Maps = map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
+		&policyv1.PodDisruptionBudget{}: func(*sim.World, client.Object, client.Object) []reconcile.Request {
+			return []reconcile.Request{{NamespacedName: key}}
+		},
+	}
+	kind.Actors = append(slices.Clone(kind.Actors), keeper{})
+	kind.Rules = append(slices.Clone(kind.Rules), sim.Rule{Name: "the budget of others holds", Write: budgetHolds})
+	return kind
+}
+
+// budgetHolds reports a write of the controller that takes a ready pod and leaves too few. It is checked against the pods that there
+// are, not against what the controller knows: the budget knows them.
+func budgetHolds(w *sim.World, c sim.Change) error {
+	was, ok := c.Before.(*corev1.Pod)
+	if done := c.Err == nil; !ok || !done || c.Late || c.Verb == sim.Create || !serves(was, w.Now()) {
+		return nil
+	}
+	if is, stays := c.After.(*corev1.Pod); stays && c.Verb != sim.Delete && serves(is, w.Now()) {
+		return nil
+	}
+	left := 0
+	for _, p := range sim.All[*corev1.Pod](w) {
+		if owned(w, p) && serves(p, w.Now()) {
+			left++
+		}
+	}
+	if left < mustStay {
+		return fmt.Errorf("%d are left after %s, and %d must be", left, c.Request, mustStay)
+	}
+	return nil
+}
+
+// guardedStories are updates whose maxUnavailable is larger than the budget, and a scale-in that it stops.
+func guardedStories() []sim.Scenario {
+	update := func(name string, policy appsv1beta1.PodUpdatePolicy, edits ...sim.Edit) sim.Scenario {
+		set := web(4).Policy(policy).Rolling("0", "4", "0")
+		s := scenario(name, set, append([]sim.Edit{edit("a new image", whole(4, "app:1"), image("app:2")).simulated()}, edits...)...)
+		s.Objects = append(s.Objects, budget())
+		return s
+	}
+	return []sim.Scenario{
+		update("an update in place", appsv1beta1.PodInPlaceIfPossible, edit("and another", nil, image("app:3")).simulated()),
+		update("an update by new pods", appsv1beta1.PodReCreate),
+		update("a scale-in to the budget", appsv1beta1.PodInPlaceIfPossible, edit("scale to 3", whole(4, "app:2"), scale(3)).simulated()),
+	}
+}
+
+// A budget that is smaller than maxUnavailable is never exceeded by the controller's own writes, and the update ends all the same.
+func TestSimulationWithAGuard(t *testing.T) {
+	t.Parallel()
+	sim.Test(t, guardedKind(t, nil), sim.Plan{Sweeps: 1, Seeds: 20, Stall: 15 * time.Second}, guardedStories()...)
+}
+
+// blind is a judge without forecasts.
+type blind struct{ judge }
+
+// Forecast implements podguard.Judge.
+func (blind) Forecast(_ context.Context, r []podguard.Request) ([]*podguard.Refusal, error) {
+	return make([]*podguard.Refusal, len(r)), nil
+}
+
+func TestAForecastSparesRequests(t *testing.T) {
+	t.Parallel()
+	refusals := func(kind sim.Kind) int {
+		r := sim.Run(t.Context(), kind, guardedStories()[0], sim.Schedule{})
+		require.NoError(t, r.Err)
+		return r.Calls
+	}
+	foreseen := refusals(guardedKind(t, nil))
+	tried := refusals(guardedKind(t, func(g *podguard.Guards) { (*g)[0].Judge = blind{(*g)[0].Judge.(judge)} }))
+	require.Less(t, foreseen, tried)
+}
+
+// Without the question before a pod is taken out of service the budget is exceeded.
+func TestTheGuardIsNeeded(t *testing.T) {
+	t.Parallel()
+	kind := guardedKind(t, func(g *podguard.Guards) { *g = nil })
+	require.ErrorContains(t, sim.Run(t.Context(), kind, guardedStories()[0], sim.Schedule{}).Err, "the budget of others holds")
+}

@@ -1,0 +1,118 @@
+package podcontrol
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+)
+
+// operation returns what a step does in the eyes of a guard; empty if nothing. To take a pod out of service is the first part of its
+// update, and to ask a hook for that comes before.
+func operation(s *podset.Step) podguard.Operation {
+	if s.Kind == rollout.StepDelete {
+		return podguard.Delete
+	}
+	updates := []rollout.StepKind{rollout.StepPrepareUpdate, rollout.StepMarkUnready, rollout.StepUpdateInPlace}
+	switch u := s.Pod.InPlace; {
+	case !slices.Contains(updates, s.Kind):
+		return ""
+	case u.Restarts(s.Pod.Object):
+		return podguard.Update
+	case len(u.Resources) > 0:
+		return podguard.Resize
+	}
+	return ""
+}
+
+// allowed returns the steps that the guards likely allow, and the refusals of the others. If that is not known, all are tried: the
+// answer to the request decides.
+func (a Applier) allowed(ctx context.Context, steps []podset.Step) (allowed []podset.Step, refusals []string) {
+	if len(a.Guards) == 0 || len(steps) == 0 {
+		return steps, nil
+	}
+	requests := make([]podguard.Request, 0, len(steps))
+	for i := range steps {
+		requests = append(requests, podguard.Request{Operation: operation(&steps[i]), Old: steps[i].Pod.Object})
+	}
+	forecast, err := a.Guards.Forecast(ctx, requests)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("Could not tell beforehand what guards of pods allow", "reason", err.Error())
+		return steps, nil
+	}
+	for i, refusal := range forecast {
+		if refusal == nil {
+			allowed = append(allowed, steps[i])
+		} else {
+			refusals = append(refusals, fmt.Sprintf("%s: %s", steps[i].Pod.Object.Name, refusal.Message))
+		}
+	}
+	return allowed, refusals
+}
+
+// ask returns what asks the guards before a pod is taken out of service; nil for other steps. No webhook sees that request, because it
+// is of the status, and for the update that follows the pod is not available any more.
+func (a Applier) ask(s *podset.Step) func(context.Context) error {
+	if len(a.Guards) == 0 || s.Kind != rollout.StepMarkUnready {
+		return nil
+	}
+	request := podguard.Request{Operation: operation(s), Old: s.Pod.Object}
+	return func(ctx context.Context) error {
+		refusal, err := a.Guards.Check(ctx, request)
+		if err != nil {
+			return fmt.Errorf("ask whether %s may be updated: %w", request.Old.Name, err)
+		}
+		if refusal != nil {
+			return refusedError{fmt.Errorf("%s: %w", request.Old.Name, errors.New(refusal.Message))}
+		}
+		return nil
+	}
+}
+
+// held are the objects that wait for guards, or for a budget of Kubernetes.
+type held struct {
+	mu   sync.Mutex
+	keys map[types.NamespacedName]bool
+}
+
+// set notes whether an object waits, and reports whether it did before.
+func (h *held) set(key types.NamespacedName, waits bool) (before bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before = h.keys[key]
+	switch {
+	case !waits:
+		delete(h.keys, key)
+	case h.keys == nil:
+		h.keys = map[types.NamespacedName]bool{key: true}
+	default:
+		h.keys[key] = true
+	}
+	return before
+}
+
+// wake reconciles the objects that wait in the namespace of a guard's object when that changes.
+func (h *held) wake() handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		var out []reconcile.Request
+		for key := range h.keys {
+			if key.Namespace == o.GetNamespace() {
+				out = append(out, reconcile.Request{NamespacedName: key})
+			}
+		}
+		return out
+	})
+}

@@ -1,0 +1,199 @@
+package podcontrol
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/testkit"
+)
+
+// units is a judge that grants as many requests as there are units, and keeps which it granted.
+type units struct {
+	left     int
+	blind    bool
+	err      error
+	granted  []string
+	foreseen int
+}
+
+func (u *units) refusal() *podguard.Refusal {
+	return &podguard.Refusal{Message: "budget web allows none"}
+}
+
+// Check implements podguard.Judge.
+func (u *units) Check(_ context.Context, r podguard.Request) (*podguard.Refusal, error) {
+	if u.err != nil || u.left == 0 {
+		return u.refusal(), u.err
+	}
+	u.left--
+	u.granted = append(u.granted, string(r.Operation)+" "+r.Old.Name)
+	return nil, nil
+}
+
+// Forecast implements podguard.Judge.
+func (u *units) Forecast(_ context.Context, requests []podguard.Request) ([]*podguard.Refusal, error) {
+	u.foreseen += len(requests)
+	out := make([]*podguard.Refusal, len(requests))
+	for i := range requests {
+		if i >= u.left && !u.blind {
+			out[i] = u.refusal()
+		}
+	}
+	return out, u.err
+}
+
+func guardedBy(u *units) podguard.Guards {
+	return podguard.Guards{{
+		Guard: podguard.Guard{Feature: "Budget", Gates: podguard.Gates{podguard.Delete: "", podguard.Update: ""}}, Judge: u,
+	}}
+}
+
+// requests is a queue that keeps what is added.
+type requests struct {
+	workqueue.TypedRateLimitingInterface[ctrl.Request]
+
+	added []ctrl.Request
+}
+
+// Add keeps a request.
+func (r *requests) Add(one ctrl.Request) { r.added = append(r.added, one) }
+
+// updates is a plan with steps of a kind for three pods, which get a new image.
+func updates(kind rollout.StepKind) *podset.Plan {
+	p := &podset.Plan{Revision: revision.Step{Revision: &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "web-2"}}}}
+	for _, name := range []string{"p00", "p01", "p02"} {
+		object := pod(name)
+		object.Spec = corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "app", Image: "app:1"}}, ReadinessGates: []corev1.PodReadinessGate{{ConditionType: "InPlaceUpdateReady"}},
+		}
+		p.Steps = append(p.Steps, podset.Step{Kind: kind, Reason: rollout.ReasonInPlace, Pod: &podset.Pod{
+			Pod: rollout.Pod{Key: name}, Object: object, InPlace: inplace.Update{Images: map[string]string{"app": "app:2"}},
+		}})
+	}
+	return p
+}
+
+func TestStepsThatAGuardWouldRefuseAreHeld(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name    string
+		kind    rollout.StepKind
+		units   units
+		done    []string
+		refused int
+		granted []string
+		failed  bool
+	}{
+		{name: "deletes beyond the forecast are not sent", kind: rollout.StepDelete, units: units{left: 2}, done: []string{"p00", "p01"}, refused: 1},
+		{name: "pods are taken out of service when the guard has granted it", kind: rollout.StepMarkUnready, units: units{left: 2}, done: []string{"p00", "p01"}, refused: 1, granted: []string{"UPDATE p00", "UPDATE p01"}},
+		{name: "the answer counts, not the forecast", kind: rollout.StepMarkUnready, units: units{left: 1, blind: true}, done: []string{"p00"}, refused: 2, granted: []string{"UPDATE p00"}},
+		{name: "without a forecast deletes are tried", kind: rollout.StepDelete, units: units{err: errors.New("no index")}, done: []string{"p00", "p01", "p02"}},
+		{name: "without an answer pods stay in service", kind: rollout.StepMarkUnready, units: units{err: errors.New("no index")}, failed: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			sent := 0
+			w, _ := writer(interceptor.Funcs{
+				Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
+					sent++
+					return nil
+				},
+				SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+					sent++
+					return nil
+				},
+			})
+			w.Parallel = 1
+			a := Applier{Writer: w, Owner: owner, Guards: guardedBy(&tc.units)}
+			p := updates(tc.kind)
+			var r Results
+			a.Delete(t.Context(), p.Steps, &r)
+			a.Patch(t.Context(), p, time.Unix(1000, 0), &r)
+			require.Equal(t, tc.done, r.Of(tc.kind, "").Done)
+			require.Len(t, r.Of(tc.kind, "").Refused, tc.refused)
+			require.Equal(t, len(tc.done), sent)
+			require.Equal(t, tc.granted, tc.units.granted)
+			require.Equal(t, tc.failed, r.Err() != nil)
+			require.Equal(t, tc.refused > 0, r.Recheck() > 0)
+		})
+	}
+}
+
+func TestWhatAStepDoesInTheEyesOfAGuard(t *testing.T) {
+	t.Parallel()
+	image := inplace.Update{Images: map[string]string{"app": "app:2"}}
+	larger := inplace.Update{Resources: map[string]corev1.ResourceRequirements{"app": {}}}
+	value := inplace.Update{Labels: map[string]*string{"a": nil}}
+	for _, tc := range []struct {
+		kind rollout.StepKind
+		to   inplace.Update
+		want podguard.Operation
+	}{
+		{rollout.StepDelete, image, podguard.Delete},
+		{rollout.StepPrepareUpdate, image, podguard.Update},
+		{rollout.StepMarkUnready, image, podguard.Update},
+		{rollout.StepUpdateInPlace, image, podguard.Update},
+		{rollout.StepUpdateInPlace, larger, podguard.Resize},
+		{rollout.StepUpdateInPlace, value, ""},
+		{rollout.StepMarkReady, image, ""},
+		{rollout.StepPrepareDelete, image, ""},
+	} {
+		require.Equal(t, tc.want, operation(&podset.Step{Kind: tc.kind, Pod: &podset.Pod{Object: pod("a"), InPlace: tc.to}}), tc.kind)
+	}
+}
+
+// An object whose pods wait is reconciled again when what guards them changes, and says once that they wait.
+func TestHeldPodsAreToldOnceAndWoken(t *testing.T) {
+	t.Parallel()
+	events := &testkit.Events{}
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: owner, ResourceVersion: "1"}}
+	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	c := &Controller{Client: fake.NewClientBuilder().WithObjects(set.DeepCopy()).Build(), Clock: clock, Expect: expect.New("Test", clock, 0), Events: events}
+	measure := metric.NewPlanning("test", "Test")
+	report := func(waits bool) {
+		var r Results
+		if waits {
+			r.refused = []string{"p00: budget web allows none"}
+		}
+		_, err := c.Report(t.Context(), measure, &r, Outcome{Object: set, Was: set.Status, Is: set.Status})
+		require.NoError(t, err)
+	}
+	woken := func(namespace string) []ctrl.Request {
+		q := &requests{}
+		c.held.wake().Generic(t.Context(), event.GenericEvent{Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}}, q)
+		return q.added
+	}
+	report(false)
+	require.Empty(t, woken("shop"))
+	report(true)
+	report(true)
+	require.Equal(t, []string{"Refused"}, events.Reasons())
+	require.Equal(t, []ctrl.Request{{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "web"}}}, woken("shop"))
+	require.Empty(t, woken("bank"))
+	report(false)
+	require.Empty(t, woken("shop"))
+	report(true)
+	require.Len(t, events.Reasons(), 2)
+}

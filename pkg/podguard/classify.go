@@ -1,0 +1,107 @@
+package podguard
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+)
+
+// OperationOf returns what a request does that changes a pod, or its subresource resize, from old to pod: Update, Resize, or empty if it
+// concerns no guard. A guard is asked about changes of the spec and about labels that mark the pod as unavailable; not about a pod
+// that is being deleted.
+func OperationOf(old, pod *corev1.Pod) Operation {
+	switch {
+	case old.DeletionTimestamp != nil || pod.DeletionTimestamp != nil:
+		return ""
+	case marked(old, pod):
+		return Update
+	case equality.Semantic.DeepEqual(old.Spec, pod.Spec):
+		return ""
+	case resized(old, pod):
+		return Resize
+	}
+	return Update
+}
+
+// marked reports whether a change adds a label that marks the pod as unavailable.
+func marked(old, pod *corev1.Pod) bool {
+	for label := range pod.Labels {
+		if _, had := old.Labels[label]; !had && strings.HasPrefix(label, keys.UnavailablePodPrefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// resized reports whether only cpu and memory change, of containers that go on running meanwhile. The kubelet resizes no static pod: it
+// restarts it.
+func resized(old, pod *corev1.Pod) bool {
+	if _, static := old.Annotations[corev1.MirrorPodAnnotationKey]; static {
+		return false
+	}
+	if !sameButResources(&old.Spec, &pod.Spec) || inplace.QOSClass(&old.Spec) != inplace.QOSClass(&pod.Spec) {
+		return false
+	}
+	return resizes(old.Spec.Containers, pod.Spec.Containers) && resizes(old.Spec.InitContainers, pod.Spec.InitContainers)
+}
+
+// sameButResources reports whether two specs differ at most in the resources of their containers and of the pod.
+func sameButResources(old, spec *corev1.PodSpec) bool {
+	without := func(s *corev1.PodSpec) corev1.PodSpec {
+		out := *s
+		out.Resources = nil
+		out.Containers, out.InitContainers = slices.Clone(s.Containers), slices.Clone(s.InitContainers)
+		for _, list := range [][]corev1.Container{out.Containers, out.InitContainers} {
+			for i := range list {
+				list[i].Resources = corev1.ResourceRequirements{}
+			}
+		}
+		return out
+	}
+	return equality.Semantic.DeepEqual(without(old), without(spec))
+}
+
+// resizes reports whether no container changes in other resources than cpu and memory, and none restarts for it. Both lists are of
+// the same containers.
+func resizes(old, containers []corev1.Container) bool {
+	for i := range containers {
+		was, is := old[i].Resources, containers[i].Resources
+		if !equality.Semantic.DeepEqual(was.Claims, is.Claims) {
+			return false
+		}
+		for _, name := range slices.Concat(changed(was.Requests, is.Requests), changed(was.Limits, is.Limits)) {
+			if name != corev1.ResourceCPU && name != corev1.ResourceMemory || restarts(&containers[i], name) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// changed returns the resources whose quantities differ, or that only one list has.
+func changed(was, is corev1.ResourceList) []corev1.ResourceName {
+	var out []corev1.ResourceName
+	for name, q := range is {
+		if before, had := was[name]; !had || before.Cmp(q) != 0 {
+			out = append(out, name)
+		}
+	}
+	for name := range was {
+		if _, has := is[name]; !has {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// restarts reports whether a container restarts when a resource is resized; by default it does not.
+func restarts(c *corev1.Container, name corev1.ResourceName) bool {
+	return slices.ContainsFunc(c.ResizePolicy, func(p corev1.ContainerResizePolicy) bool {
+		return p.ResourceName == name && p.RestartPolicy != corev1.NotRequired
+	})
+}

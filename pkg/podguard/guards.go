@@ -1,0 +1,63 @@
+package podguard
+
+import (
+	"context"
+	"fmt"
+)
+
+// Guards are the guards of a manager, with what answers for them.
+type Guards []Active
+
+// Active is a guard that is set up.
+type Active struct {
+	Guard
+	Judge Judge
+}
+
+// Judges reports whether a guard is asked about an operation.
+func (g Guard) Judges(o Operation) bool {
+	_, asked := g.Gates[o]
+	return asked
+}
+
+// Check asks the guards about a request. The first refusal is the answer.
+func (g Guards) Check(ctx context.Context, r Request) (*Refusal, error) {
+	for _, a := range g {
+		if !a.Judges(r.Operation) {
+			continue
+		}
+		refusal, err := a.Judge.Check(ctx, r)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", a.Feature, err)
+		}
+		if refusal != nil {
+			return refusal, nil
+		}
+	}
+	return nil, nil
+}
+
+// Forecast asks the guards for their forecasts of requests that are sent in this order. Of each request the first refusal is the answer.
+func (g Guards) Forecast(ctx context.Context, requests []Request) ([]*Refusal, error) {
+	out := make([]*Refusal, len(requests))
+	for _, a := range g {
+		var ask []Request
+		var at []int
+		for i, r := range requests {
+			if out[i] == nil && a.Judges(r.Operation) {
+				ask, at = append(ask, r), append(at, i)
+			}
+		}
+		if len(ask) == 0 {
+			continue
+		}
+		got, err := a.Judge.Forecast(ctx, ask)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", a.Feature, err)
+		}
+		for i := range min(len(got), len(at)) {
+			out[at[i]] = got[i]
+		}
+	}
+	return out, nil
+}
