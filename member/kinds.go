@@ -6,6 +6,7 @@ import (
 	"k8s.io/component-base/featuregate"
 
 	"github.com/flotilla-io/flotilla/member/pod/persistentpodstate"
+	"github.com/flotilla-io/flotilla/member/pod/podunavailablebudget"
 	"github.com/flotilla-io/flotilla/member/protection"
 	"github.com/flotilla-io/flotilla/member/resource/resourcedistribution"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
@@ -30,6 +31,7 @@ func Kinds() setup.Kinds {
 		cloneset.Registration(),
 		daemonset.Registration(),
 		persistentpodstate.Registration(),
+		podunavailablebudget.Registration(),
 		resourcedistribution.Registration(),
 		statefulset.Registration(),
 		uniteddeployment.Registration(func(o setup.Options) united.Options {

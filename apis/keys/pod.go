@@ -77,6 +77,17 @@ const (
 	// PersistentPodState that remembered it. Written by the pod webhook; read by users.
 	InjectedPersistentPodState = "kruise.io/injected-persistent-pod-state"
 
+	// RelatedPub is an annotation on pods: the PodUnavailableBudget that protects the pod. Written by the pod webhook and by
+	// PodUnavailableBudget's controller; read by users.
+	RelatedPub = "pub.kruise.io/related-pub"
+
+	// RelatedPubOld is the former spelling of RelatedPub. Written together with it.
+	RelatedPubOld = "kruise.io/related-pub"
+
+	// NoProtect is an annotation on pods that no PodUnavailableBudget protects. Written by users; read by the budget's guard. Form:
+	// "true", anything else counts as absent.
+	NoProtect = "pub.kruise.io/no-protect"
+
 	// ExplainSteps is an annotation on a pod that is created by a dry run: the pod webhook answers with warnings that say what each of
 	// its steps does to the pod, or why nothing. Written by kubectl kruise explain; read by the pod webhook, and ignored
 	// without a dry run. Form: only its presence counts.

@@ -128,3 +128,18 @@ const (
 	// ResourceDistribution's controller. Form: the SHA-256 of its JSON, in hex.
 	ResourceDistributionHash = "kruise.io/resourcedistribution.resource.hashcode"
 )
+
+// Keys of PodUnavailableBudgets, and of what they protect.
+const (
+	// ProtectOperations is an annotation on a PodUnavailableBudget in v1alpha1: spec.protectOperations of v1beta1. Written by users;
+	// read by the conversion between the versions. Form: DELETE, EVICT, UPDATE, RESIZE, by commas.
+	ProtectOperations = "kruise.io/pub-protect-operations"
+
+	// ProtectTotalReplicas is an annotation on a PodUnavailableBudget in v1alpha1: spec.protectTotalReplicas of v1beta1. Written by
+	// users; read by the conversion between the versions. Form: a positive number.
+	ProtectTotalReplicas = "pub.kruise.io/protect-total-replicas"
+
+	// DisableFetchReplicas is an annotation on a workload: a PodUnavailableBudget counts its pods rather than its replicas. Written by
+	// users; read by PodUnavailableBudget's controller. Form: "true", anything else counts as absent.
+	DisableFetchReplicas = "pub.kruise.io/disable-fetch-replicas-from-workload"
+)

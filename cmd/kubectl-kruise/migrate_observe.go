@@ -51,8 +51,11 @@ const (
 // page is how many objects a list returns at most.
 const page = 500
 
+// policyGroup is the API group of PodUnavailableBudget.
+const policyGroup = "policy.kruise.io"
+
 // groups are the API groups whose CRDs OpenKruise installs.
-func groups() []string { return []string{group, "policy.kruise.io"} }
+func groups() []string { return []string{group, policyGroup} }
 
 // installation is what there is of OpenKruise and of Flotilla in a cluster.
 type installation struct {
@@ -87,7 +90,9 @@ type definition struct {
 
 // served is true if Flotilla serves the kind.
 func (d definition) served() bool {
-	return d.group == group && slices.Contains([]string{"CloneSet", "StatefulSet", "DaemonSet", "UnitedDeployment", "PersistentPodState", "ResourceDistribution"}, d.kind)
+	return d.group == group && slices.Contains([]string{
+		"CloneSet", "StatefulSet", "DaemonSet", "UnitedDeployment", "PersistentPodState", "ResourceDistribution",
+	}, d.kind) || d.group == policyGroup && d.kind == "PodUnavailableBudget"
 }
 
 // fault is why the apiserver can't reach a webhook.

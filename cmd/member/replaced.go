@@ -44,7 +44,7 @@ func replaced() []option.Replaced {
 			Instead: "leave them out: the log goes to standard error, with the level of --v and the form of --logging-format",
 		}, {
 			Flags:   []string{"protection-log-path"},
-			Instead: "leave it out: refused deletions are in the log of the manager, in events and in metrics; PodUnavailableBudget is not served yet",
+			Instead: "leave it out: refused requests are in events and in metrics, and refused deletions in the log of the manager",
 		}, {
 			Flags: []string{
 				"default-ttlseconds-for-always-nodeimage", "nodeimage-creation-delay", "imagepulljob-workers", "nodeimage-workers",
@@ -56,7 +56,7 @@ func replaced() []option.Replaced {
 		}, {
 			Flags: []string{
 				"assign-bcj-pods-by-scheduler", "broadcastjob-workers", "advancedcronjob-workers", "sidecarset-workers",
-				"podunavailablebudget-workers", "podprobemarker-workers", "nodepodprobe-workers",
+				"podprobemarker-workers", "nodepodprobe-workers",
 				"crr-workers", "sidecarterminator-workers",
 			},
 			Instead: "leave them out: these kinds are not served yet",

@@ -106,9 +106,12 @@ func TestMoveFromOpenKruiseAndBack(t *testing.T) {
 		m.run(command)
 		require.Equal(t, after, m.census(), "after: %s", command)
 	}
-	for _, name := range []string{"clonesets", "daemonsets", "persistentpodstates", "resourcedistributions", "uniteddeployments"} {
+	for _, name := range []string{
+		"clonesets.apps", "daemonsets.apps", "persistentpodstates.apps", "resourcedistributions.apps", "uniteddeployments.apps",
+		"podunavailablebudgets.policy",
+	} {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
-		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: name + ".apps.kruise.io"}, crd))
+		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: name + ".kruise.io"}, crd))
 		require.Equal(t, []string{"v1alpha1"}, crd.Status.StoredVersions)
 		require.Equal(t, "kruise", crd.Annotations["meta.helm.sh/release-name"])
 	}

@@ -61,7 +61,9 @@ func manifests(t *testing.T, folder string) []string {
 
 // clusterOf is the cluster that an example's object is for: a member for workloads, otherwise the hub.
 func clusterOf(o *unstructured.Unstructured) *fleet.Cluster {
-	if slices.Contains([]string{"CloneSet", "StatefulSet", "DaemonSet", "PersistentPodState", "ResourceDistribution"}, o.GetKind()) {
+	if slices.Contains([]string{
+		"CloneSet", "StatefulSet", "DaemonSet", "PersistentPodState", "PodUnavailableBudget", "ResourceDistribution",
+	}, o.GetKind()) {
 		return env.East
 	}
 	return env.Hub

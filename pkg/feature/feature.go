@@ -79,6 +79,16 @@ const (
 	//
 	// Beta, on: 0.3.
 	PodWebhook featuregate.Feature = "PodWebhook"
+
+	// PodUnavailableBudgetDelete has deletions and evictions of pods judged by PodUnavailableBudgets.
+	//
+	// Beta, on: 0.3.
+	PodUnavailableBudgetDelete featuregate.Feature = "PodUnavailableBudgetDeleteGate"
+
+	// PodUnavailableBudgetUpdate has updates and resizes of pods judged by them.
+	//
+	// Alpha, off: 0.3.
+	PodUnavailableBudgetUpdate featuregate.Feature = "PodUnavailableBudgetUpdateGate"
 )
 
 // Gates of deletion protection.
@@ -118,6 +128,8 @@ func specs() map[featuregate.Feature]featuregate.FeatureSpec {
 		StatefulSetAutoDeletePVC:           beta,
 		StatefulSetAutoResizePVC:           alpha,
 		PodWebhook:                         beta,
+		PodUnavailableBudgetDelete:         beta,
+		PodUnavailableBudgetUpdate:         alpha,
 		ResourcesDeletionProtection:        {PreRelease: featuregate.Beta},
 		DeletionProtectionForCRDCascading:  alpha,
 		ResourceDistribution:               {PreRelease: featuregate.Beta},

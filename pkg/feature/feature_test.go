@@ -94,13 +94,14 @@ func TestDefaultsAreThoseOfOpenKruise(t *testing.T) {
 		"PreparingUpdateAsUpdate": false, "InPlaceWorkloadVerticalScaling": false, "InPlaceUpdateEnvFromMetadata": true,
 		"RecreatePodWhenChangeVCTInCloneSetGate": false,
 		"StatefulSetStartOrdinal":                false, "StatefulSetAutoDeletePVC": true, "StatefulSetAutoResizePVCGate": false,
-		"PodWebhook": true, "ResourceDistributionGate": false, "ResourcesDeletionProtection": false, "DeletionProtectionForCRDCascadingGate": false,
+		"PodWebhook": true, "PodUnavailableBudgetDeleteGate": true, "PodUnavailableBudgetUpdateGate": false,
+		"ResourceDistributionGate": false, "ResourcesDeletionProtection": false, "DeletionProtectionForCRDCascadingGate": false,
 	} {
 		spec, ok := specs()[featuregate.Feature(f)]
 		require.True(t, ok, f)
 		require.Equal(t, on, spec.Default, f)
 	}
-	require.Len(t, specs(), 14)
+	require.Len(t, specs(), 16)
 }
 
 func TestStringIsWhatDiffersFromTheDefaults(t *testing.T) {

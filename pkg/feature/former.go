@@ -13,7 +13,6 @@ type gate struct {
 func former() map[string]gate {
 	const (
 		pods     = "a readiness gate in all pods is"
-		pub      = "PodUnavailableBudget is"
 		sidecars = "SidecarSet is"
 		images   = "image pulling is"
 		probes   = "PodProbeMarker is"
@@ -33,8 +32,6 @@ func former() map[string]gate {
 		"PreDownloadImageForInPlaceUpdate":          {missing: images},
 		"PreDownloadImageForDaemonSetUpdate":        {missing: images},
 		"ImagePullJobGate":                          {missing: images},
-		"PodUnavailableBudgetDeleteGate":            {missing: pub},
-		"PodUnavailableBudgetUpdateGate":            {missing: pub},
 		"WorkloadSpread":                            {missing: "WorkloadSpread is"},
 		"SidecarSetPatchPodMetadataDefaultsAllowed": {missing: sidecars},
 		"EnableSortSidecarContainerByName":          {missing: sidecars},

@@ -148,7 +148,7 @@ func (s source) page() map[string]string {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "operate", "metrics.md"))
 	require.NoError(s, err)
 	out := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `((?:flotilla|kruise|cloneset|namespace|crd|workload)_[a-z_]+)` \\| ?(.*?) ?\\| .* \\|$").FindAllStringSubmatch(string(text), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `((?:flotilla|kruise|cloneset|namespace|crd|workload|pod)_[a-z_]+)` \\| ?(.*?) ?\\| .* \\|$").FindAllStringSubmatch(string(text), -1) {
 		out[row[1]] = row[2]
 	}
 	return out

@@ -21,7 +21,8 @@ type Order int
 // The order of steps, which users of OpenKruise know: a later one may overwrite what an earlier one has set. There is room between
 // them for more.
 const (
-	OrderPersistentPodState Order = 60
+	OrderPodUnavailableBudget Order = 50
+	OrderPersistentPodState   Order = 60
 )
 
 // Step is what a kind does to pods at their creation.

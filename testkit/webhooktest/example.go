@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,11 +15,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// alpha finds the version of an object of v1alpha1.
+var alpha = regexp.MustCompile(`(?m)^apiVersion: \S+/v1alpha1$`)
+
 // Read reads an object of v1beta1, or of v1alpha1 by its conversion. No field may be unknown.
 func Read[Alpha, Beta any](tb testing.TB, text []byte, toHub func(context.Context, *Alpha, *Beta) error) *Beta {
 	tb.Helper()
 	out := new(Beta)
-	if !strings.Contains(string(text), "\napiVersion: apps.kruise.io/v1alpha1\n") {
+	if !alpha.Match(text) {
 		require.NoError(tb, yaml.UnmarshalStrict(text, out))
 		return out
 	}

@@ -1,0 +1,37 @@
+package podunavailablebudget
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+)
+
+// fieldOwner is the name under which the controller writes.
+const fieldOwner = client.FieldOwner("flotilla-podunavailablebudget")
+
+// apply writes the name of the budget to pods that lack it, whatever else of them has changed meanwhile.
+func (r *Reconciler) apply(ctx context.Context, o observed, p planned) error {
+	patches := make([]podcontrol.Patch, 0, len(p.unnamed))
+	for _, pod := range p.unnamed {
+		patch, err := naming(pod, o.budget.Name)
+		if err != nil {
+			return err
+		}
+		patches = append(patches, patch)
+	}
+	w := podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel}
+	return w.Patch(ctx, o.budget.UID, patches).Err
+}
+
+func naming(pod *corev1.Pod, budget string) (podcontrol.Patch, error) {
+	b := podpatch.New(pod)
+	b.Metadata.Annotations = map[string]*string{keys.RelatedPub: &budget, keys.RelatedPubOld: &budget}
+	patch, err := b.Patch(pod, "")
+	return podcontrol.Patch{Object: pod, Type: types.StrategicMergePatchType, Data: patch.Data}, err
+}

@@ -1,0 +1,20 @@
+package podunavailablebudget
+
+import (
+	"testing"
+
+	policyv1alpha1 "github.com/flotilla-io/flotilla/apis/policy/v1alpha1"
+	"github.com/flotilla-io/flotilla/testkit/webhooktest"
+)
+
+const examples = "../../../e2e/examples"
+
+// Examples that the schema refuses are tested by the integration test: that takes an apiserver.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	webhooktest.Examples(t, examples, "podunavailablebudget", []string{"two-targets", "no-target", "two-numbers", "no-number", "unknown-operation", "total-of-0"},
+		func(t *testing.T, text []byte) ([]string, error) {
+			t.Helper()
+			return hook(apiserver(t)).ValidateCreate(t.Context(), webhooktest.Read(t, text, policyv1alpha1.PodUnavailableBudgetToHub))
+		})
+}

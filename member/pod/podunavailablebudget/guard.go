@@ -1,0 +1,126 @@
+package podunavailablebudget
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/feature"
+	"github.com/flotilla-io/flotilla/pkg/groupwrite"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podguard"
+)
+
+// guard returns what budgets ask of requests.
+func guard(clk clock.PassiveClock) podguard.Guard {
+	return podguard.Guard{
+		Feature: kind,
+		Gates: map[podguard.Operation]featuregate.Feature{
+			podguard.Delete: feature.PodUnavailableBudgetDelete, podguard.Evict: feature.PodUnavailableBudgetDelete,
+			podguard.Update: feature.PodUnavailableBudgetUpdate, podguard.Resize: feature.PodUnavailableBudgetUpdate,
+		},
+		Object: &policyv1beta1.PodUnavailableBudget{}, List: &policyv1beta1.PodUnavailableBudgetList{},
+		Setup: func(_ context.Context, mgr ctrl.Manager) (podguard.Judge, error) {
+			if err := RegisterGuard(metrics.Registry); err != nil {
+				return nil, fmt.Errorf("register metrics of %s: %w", kind, err)
+			}
+			return NewGuard(mgr.GetClient(), mgr.GetAPIReader(), clk, event.New(mgr.GetEventRecorder(podcontrol.ControllerName(kind)))), nil
+		},
+	}
+}
+
+// Guard grants and refuses requests by budgets. It is safe for concurrent use, in several replicas at once.
+type Guard struct {
+	cache  client.Reader
+	live   client.Reader
+	clock  clock.PassiveClock
+	events event.Recorder
+	ledger *groupwrite.Writer[policyv1beta1.PodUnavailableBudget, *policyv1beta1.PodUnavailableBudget]
+}
+
+var _ podguard.Judge = &Guard{}
+
+// NewGuard returns a Guard. cached reads from the cache and writes; live reads from the apiserver.
+func NewGuard(cached client.Client, live client.Reader, clk clock.PassiveClock, events event.Recorder) *Guard {
+	return &Guard{
+		cache: cached, live: live, clock: clk, events: events, ledger: groupwrite.New[policyv1beta1.PodUnavailableBudget](cached, live),
+	}
+}
+
+// Check implements podguard.Judge.
+func (g *Guard) Check(ctx context.Context, r podguard.Request) (*podguard.Refusal, error) {
+	b, err := budgetOf(ctx, g.cache, r.Old)
+	if err != nil || b == nil || !concerns(b, r) {
+		return nil, err
+	}
+	if r.Operation == podguard.Evict && !available(r.Old) {
+		// Of an eviction the pod comes from the cache: by the apiserver it may be available meanwhile, and counted.
+		if r.Old, err = g.pod(ctx, r.Old); err != nil || r.Old == nil {
+			return nil, err
+		}
+	}
+	var v verdict
+	if r.DryRun {
+		v = judge(b.DeepCopy(), r, g.clock.Now())
+	} else {
+		err = g.ledger.Do(ctx, client.ObjectKeyFromObject(b), func(b *policyv1beta1.PodUnavailableBudget) bool {
+			v = judge(b, r, g.clock.Now())
+			return v.took
+		})
+	}
+	switch {
+	case apierrors.IsNotFound(err): // Nobody protects the pod any more.
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("take from PodUnavailableBudget %s: %w", b.Name, err)
+	case v.refusal != nil && !r.DryRun:
+		refusals.WithLabelValues(fmt.Sprintf("%s_%s_%s", kind, b.Namespace, b.Name), r.User.Username).Inc()
+		g.events.Record(r.Old, event.Warning(ReasonPrevented, actionJudge, "refused %s: %s", r.Operation, v.refusal.Message))
+	}
+	return v.refusal, nil
+}
+
+// pod reads a pod from the apiserver; nil if it is gone, or being deleted.
+func (g *Guard) pod(ctx context.Context, old *corev1.Pod) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	switch err := g.live.Get(ctx, client.ObjectKeyFromObject(old), pod); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get pod %s: %w", old.Name, err)
+	case pod.DeletionTimestamp != nil:
+		return nil, nil
+	}
+	return pod, nil
+}
+
+// Forecast implements podguard.Judge.
+func (g *Guard) Forecast(ctx context.Context, requests []podguard.Request) ([]*podguard.Refusal, error) {
+	out := make([]*podguard.Refusal, len(requests))
+	budgets := map[string]*policyv1beta1.PodUnavailableBudget{}
+	now := g.clock.Now()
+	for i, r := range requests {
+		b, err := budgetOf(ctx, g.cache, r.Old)
+		if err != nil {
+			return nil, err
+		}
+		if b == nil {
+			continue
+		}
+		key := b.Namespace + "/" + b.Name
+		if budgets[key] == nil {
+			budgets[key] = b.DeepCopy()
+		}
+		out[i] = judge(budgets[key], r, now).refusal
+	}
+	return out, nil
+}

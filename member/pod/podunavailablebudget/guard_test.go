@@ -1,0 +1,242 @@
+package podunavailablebudget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/testkit"
+)
+
+func scheme(tb testing.TB) *runtime.Scheme {
+	tb.Helper()
+	s := runtime.NewScheme()
+	require.NoError(tb, errors.Join(clientgoscheme.AddToScheme(s), appsv1beta1.AddToScheme(s), policyv1beta1.AddToScheme(s)))
+	return s
+}
+
+// apiserver returns a client that has these objects.
+func apiserver(tb testing.TB, objects ...client.Object) client.WithWatch {
+	tb.Helper()
+	return fake.NewClientBuilder().WithScheme(scheme(tb)).WithObjects(objects...).WithStatusSubresource(&policyv1beta1.PodUnavailableBudget{}).Build()
+}
+
+func guardOf(c client.Client, live client.Reader, events *testkit.Events) *Guard {
+	return NewGuard(c, live, clocktesting.NewFakePassiveClock(noon), events)
+}
+
+func read(tb testing.TB, c client.Reader) *policyv1beta1.PodUnavailableBudget {
+	tb.Helper()
+	b := &policyv1beta1.PodUnavailableBudget{}
+	require.NoError(tb, c.Get(tb.Context(), types.NamespacedName{Namespace: testkit.Namespace, Name: "web"}, b))
+	return b
+}
+
+// controlledBy makes an object's controller.
+func controlledBy(kind schema.GroupVersionKind, name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { control(p, kind, name) }
+}
+
+func control(o client.Object, kind schema.GroupVersionKind, name string) {
+	o.SetOwnerReferences([]metav1.OwnerReference{{
+		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: name, UID: types.UID("uid-" + name), Controller: new(true),
+	}})
+}
+
+func targeting(kind schema.GroupVersionKind, name string) func(*policyv1beta1.PodUnavailableBudget) {
+	return func(b *policyv1beta1.PodUnavailableBudget) {
+		b.Spec.Selector = nil
+		b.Spec.TargetRef = &policyv1beta1.TargetReference{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: name}
+	}
+}
+
+func TestWhichBudgetProtectsAPod(t *testing.T) {
+	t.Parallel()
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace, Name: "web-1", UID: "uid-web-1"}}
+	control(set, deployment, "web")
+	web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace, Name: "web", UID: "uid-web"}}
+	control(web, unitedDeployment, "fleet")
+	game := schema.GroupVersionKind{Group: "game.kruise.io", Version: "v1", Kind: "GameServerSet"}
+	other := func(name string, days int, change ...func(*policyv1beta1.PodUnavailableBudget)) *policyv1beta1.PodUnavailableBudget {
+		b := budget(0, change...)
+		b.Name = name
+		b.CreationTimestamp = metav1.NewTime(noon.AddDate(0, 0, -days))
+		return b
+	}
+	for _, tc := range []struct {
+		name    string
+		budgets []client.Object
+		pod     *corev1.Pod
+		want    string
+	}{
+		{name: "none", pod: pod("a")},
+		{name: "by its labels", budgets: []client.Object{budget(0)}, pod: pod("a"), want: "web"},
+		{name: "other labels", budgets: []client.Object{budget(0)}, pod: pod("a", labelled("app", "db"))},
+		{name: "by its controller", budgets: []client.Object{budget(0, targeting(cloneSet, "web"))}, pod: pod("a", controlledBy(cloneSet, "web")), want: "web"},
+		{
+			name: "in any version", budgets: []client.Object{budget(0, targeting(schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "CloneSet"}, "web"))},
+			pod: pod("a", controlledBy(cloneSet, "web")), want: "web",
+		},
+		{name: "another controller", budgets: []client.Object{budget(0, targeting(cloneSet, "web"))}, pod: pod("a", controlledBy(cloneSet, "db"))},
+		{name: "by the Deployment of its ReplicaSet", budgets: []client.Object{budget(0, targeting(deployment, "web"))}, pod: pod("a", controlledBy(replicaSet, "web-1")), want: "web"},
+		{name: "by its ReplicaSet", budgets: []client.Object{budget(0, targeting(replicaSet, "web-1"))}, pod: pod("a", controlledBy(replicaSet, "web-1")), want: "web"},
+		{name: "by the UnitedDeployment of that", budgets: []client.Object{budget(0, targeting(unitedDeployment, "fleet"))}, pod: pod("a", controlledBy(replicaSet, "web-1")), want: "web"},
+		{name: "by a controller of another kind", budgets: []client.Object{budget(0, targeting(game, "g"))}, pod: pod("a", controlledBy(game, "g")), want: "web"},
+		{name: "of two, the older one", budgets: []client.Object{other("a", 1), other("b", 2)}, pod: pod("a"), want: "b"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			b, err := budgetOf(t.Context(), apiserver(t, append(tc.budgets, set, web)...), tc.pod)
+			require.NoError(t, err)
+			if tc.want == "" {
+				require.Nil(t, b)
+				return
+			}
+			require.Equal(t, tc.want, b.Name)
+		})
+	}
+}
+
+func TestAGrantIsWritten(t *testing.T) {
+	t.Parallel()
+	events := &testkit.Events{}
+	c := apiserver(t, budget(1))
+	g := guardOf(c, c, events)
+	dry := podguard.Request{Operation: podguard.Delete, Old: pod("web-0"), DryRun: true}
+	refusal, err := g.Check(t.Context(), dry)
+	require.NoError(t, err)
+	require.Nil(t, refusal)
+	require.Equal(t, int32(1), read(t, c).Status.UnavailableAllowed, "a dry run takes nothing")
+
+	refusal, err = g.Check(t.Context(), podguard.Request{Operation: podguard.Delete, Old: pod("web-0")})
+	require.NoError(t, err)
+	require.Nil(t, refusal)
+	require.Contains(t, read(t, c).Status.DisruptedPods, "web-0")
+
+	before := read(t, c).ResourceVersion
+	refusal, err = g.Check(t.Context(), podguard.Request{Operation: podguard.Evict, Old: pod("web-1"), User: authenticationv1.UserInfo{Username: "ann"}})
+	require.NoError(t, err)
+	require.NotNil(t, refusal)
+	require.Equal(t, before, read(t, c).ResourceVersion, "a refusal writes nothing")
+	require.Equal(t, []string{ReasonPrevented}, events.Reasons())
+	require.Contains(t, events.Lines()[0], "refused EVICT: PodUnavailableBudget web: no more pods may become unavailable")
+
+	dry.Old = pod("web-1")
+	refusal, err = g.Check(t.Context(), dry)
+	require.NoError(t, err)
+	require.NotNil(t, refusal, "a dry run is answered as well")
+	require.Len(t, events.All(), 1)
+}
+
+func TestAnEvictedPodThatTheCacheShowsAsNotReadyIsReadFromTheApiserver(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		live    []client.Object
+		refused bool
+	}{
+		"it is ready": {live: []client.Object{pod("web-0")}, refused: true}, "it is not": {live: []client.Object{pod("web-0", notReady)}}, "it is gone": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := apiserver(t, append(tc.live, budget(0))...)
+			refusal, err := guardOf(c, c, &testkit.Events{}).Check(t.Context(), podguard.Request{Operation: podguard.Evict, Old: pod("web-0", notReady)})
+			require.NoError(t, err)
+			require.Equal(t, tc.refused, refusal != nil)
+		})
+	}
+}
+
+func TestWithoutAnAnswerNothingGoesAhead(t *testing.T) {
+	t.Parallel()
+	boom := apierrors.NewInternalError(errors.New("boom"))
+	c := interceptor.NewClient(apiserver(t, budget(1)), interceptor.Funcs{
+		SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
+			return boom
+		},
+	})
+	_, err := guardOf(c, c, &testkit.Events{}).Check(t.Context(), podguard.Request{Operation: podguard.Delete, Old: pod("web-0")})
+	require.ErrorContains(t, err, "take from PodUnavailableBudget web")
+	gone := interceptor.NewClient(apiserver(t, budget(1)), interceptor.Funcs{
+		SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
+			return apierrors.NewNotFound(schema.GroupResource{}, "web")
+		},
+	})
+	refusal, err := guardOf(gone, gone, &testkit.Events{}).Check(t.Context(), podguard.Request{Operation: podguard.Delete, Old: pod("web-0")})
+	require.NoError(t, err)
+	require.Nil(t, refusal, "a budget that is deleted meanwhile protects nothing")
+}
+
+func TestForecast(t *testing.T) {
+	t.Parallel()
+	c := apiserver(t, budget(2))
+	var requests []podguard.Request
+	for i := range 4 {
+		requests = append(requests, podguard.Request{Operation: podguard.Delete, Old: pod(fmt.Sprintf("web-%d", i))})
+	}
+	requests = append(requests, podguard.Request{Operation: podguard.Delete, Old: pod("db-0", labelled("app", "db"))},
+		podguard.Request{Operation: podguard.Delete, Old: pod("web-5", annotated(keys.NoProtect, "true"))})
+	got, err := guardOf(c, c, &testkit.Events{}).Forecast(t.Context(), requests)
+	require.NoError(t, err)
+	var refused []bool
+	for _, r := range got {
+		refused = append(refused, r != nil)
+	}
+	require.Equal(t, []bool{false, false, true, true, false, false}, refused)
+	require.Equal(t, int32(2), read(t, c).Status.UnavailableAllowed, "it takes nothing")
+}
+
+// Two replicas, of which one has a cache that never sees a write, and 200 requests at once.
+func TestTwoReplicasNeverGrantTheSameUnit(t *testing.T) {
+	t.Parallel()
+	const units, requests = 30, 200
+	c := apiserver(t, budget(units))
+	first := read(t, c)
+	stale := interceptor.NewClient(c, interceptor.Funcs{
+		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if b, ok := o.(*policyv1beta1.PodUnavailableBudget); ok {
+				first.DeepCopyInto(b)
+				return nil
+			}
+			return w.Get(ctx, key, o, opts...)
+		},
+	})
+	guards := []*Guard{guardOf(c, c, &testkit.Events{}), guardOf(stale, c, &testkit.Events{})}
+	var granted atomic.Int32
+	var group sync.WaitGroup
+	for i := range requests {
+		group.Go(func() {
+			do := []podguard.Operation{podguard.Delete, podguard.Evict, podguard.Update}[i%3]
+			refusal, err := guards[i%2].Check(t.Context(), podguard.Request{Operation: do, Old: pod(fmt.Sprintf("web-%d", i))})
+			if err == nil && refusal == nil {
+				granted.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	s := read(t, c).Status
+	require.Equal(t, int32(units), granted.Load())
+	require.Zero(t, s.UnavailableAllowed)
+	require.Len(t, s.DisruptedPods, units-len(s.UnavailablePods))
+}

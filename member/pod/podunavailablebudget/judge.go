@@ -1,0 +1,160 @@
+package podunavailablebudget
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+)
+
+const (
+	// deletionTime is how long a granted deletion or eviction may take to begin.
+	deletionTime = 20 * time.Second
+	// updateTime is how long a granted update or resize may take to show in the pod.
+	updateTime = 10 * time.Second
+	// maxGrants is how many granted requests may be on their way at a time: more would make the object too large.
+	maxGrants = 2000
+	// retryAfter is after how long an eviction is tried again: pods take about that long to become ready.
+	retryAfter = 5 * time.Second
+	// retrySoon is the same if only the controller has to count.
+	retrySoon = time.Second
+)
+
+// verdict is the answer to a request: nil refusal is yes.
+type verdict struct {
+	refusal *podguard.Refusal
+	// took: the status has been edited, and the answer holds only once it is written.
+	took bool
+}
+
+// judge answers a request by the status of a budget, and takes from that what the request needs.
+func judge(b *policyv1beta1.PodUnavailableBudget, r podguard.Request, now time.Time) verdict {
+	s := &b.Status
+	switch {
+	case b.DeletionTimestamp != nil || !concerns(b, r):
+		return verdict{}
+	case s.ObservedGeneration < b.Generation:
+		return refuse(b, retrySoon, "its pods have not been counted since it was last changed; try again in a moment",
+			fmt.Sprintf("The budget %s is at generation %d and was counted at generation %d", b.Name, b.Generation, s.ObservedGeneration))
+	case s.DesiredAvailable == 0:
+		return verdict{}
+	case !available(r.Old):
+		if enough := s.CurrentAvailable >= s.DesiredAvailable; enough || !protectsNotReady(b, r.Old) {
+			return verdict{}
+		}
+		return refuse(b, retryAfter, fmt.Sprintf("the pod is not ready, and is protected all the same (spec.protectNotReady) as %d pods are "+
+			"available and %d must be; try again when others are ready", s.CurrentAvailable, s.DesiredAvailable), numbers(b))
+	}
+	if granted, lasts := holds(s, r, now); granted {
+		if !lasts {
+			record(s, r, now)
+		}
+		return verdict{took: !lasts}
+	}
+	switch {
+	case s.UnavailableAllowed <= 0:
+		return refuse(b, retryAfter, fmt.Sprintf("no more pods may become unavailable: %d of %d are available and not about to change, and %d must be; "+
+			"try again when others are ready, or change the budget", s.CurrentAvailable, s.TotalReplicas, s.DesiredAvailable), numbers(b))
+	case len(s.DisruptedPods)+len(s.UnavailablePods) >= maxGrants:
+		return refuse(b, retryAfter, fmt.Sprintf("%d granted requests are on their way, and no more may be; try again when pods have changed",
+			len(s.DisruptedPods)+len(s.UnavailablePods)), numbers(b))
+	}
+	s.UnavailableAllowed--
+	s.CurrentAvailable-- // As the controller will count.
+	record(s, r, now)
+	return verdict{took: true}
+}
+
+func refuse(b *policyv1beta1.PodUnavailableBudget, after time.Duration, why, cause string) verdict {
+	return verdict{refusal: &podguard.Refusal{Message: fmt.Sprintf("PodUnavailableBudget %s: %s", b.Name, why), Cause: cause, RetryAfter: after}}
+}
+
+// numbers are what is lacking, in the words of a PodDisruptionBudget.
+func numbers(b *policyv1beta1.PodUnavailableBudget) string {
+	return fmt.Sprintf("The budget %s needs %d available pods and has %d currently, of which %d may become unavailable",
+		b.Name, b.Status.DesiredAvailable, b.Status.CurrentAvailable, b.Status.UnavailableAllowed)
+}
+
+// concerns reports whether a budget judges a request at all.
+func concerns(b *policyv1beta1.PodUnavailableBudget, r podguard.Request) bool {
+	return r.Old.Annotations[keys.NoProtect] != "true" && !ignored(b, r.Old) && slices.Contains(protected(b), policyv1beta1.Operation(r.Operation))
+}
+
+// protected are the operations that a budget judges.
+func protected(b *policyv1beta1.PodUnavailableBudget) []policyv1beta1.Operation {
+	if len(b.Spec.ProtectOperations) == 0 {
+		return []policyv1beta1.Operation{policyv1beta1.Delete, policyv1beta1.Update, policyv1beta1.Evict}
+	}
+	return b.Spec.ProtectOperations
+}
+
+// ignored reports whether a budget neither protects nor counts a pod.
+func ignored(b *policyv1beta1.PodUnavailableBudget, pod *corev1.Pod) bool {
+	return b.Spec.IgnoredPodSelector != nil && ownership.Selects(b.Spec.IgnoredPodSelector, pod)
+}
+
+// available reports whether a pod serves: it is ready, no update in place keeps it out of service, and nobody has marked it as
+// unavailable.
+func available(pod *corev1.Pod) bool {
+	f := podset.View(pod, podset.Rules{}, time.Time{})
+	return f.Active && f.Ready && !marked(pod)
+}
+
+// marked reports whether a pod has a label that marks it as unavailable.
+func marked(pod *corev1.Pod) bool {
+	for label := range pod.Labels {
+		if strings.HasPrefix(label, keys.UnavailablePodPrefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// protectsNotReady reports whether a budget protects a pod that is not available. As with a PodDisruptionBudget, a pod that has not
+// begun to run is not protected.
+func protectsNotReady(b *policyv1beta1.PodUnavailableBudget, pod *corev1.Pod) bool {
+	return b.Spec.ProtectNotReady && pod.Status.Phase == corev1.PodRunning
+}
+
+// removes reports whether an operation ends the pod.
+func removes(o podguard.Operation) bool { return o == podguard.Delete || o == podguard.Evict }
+
+// holds reports whether the pod of a request has been granted its unit already. lasts: that grant is remembered until this request has
+// come about as well; else it has to be recorded anew, which takes no other unit. A grant that may be that of a former pod of the same
+// name is none.
+func holds(s *policyv1beta1.PodUnavailableBudgetStatus, r podguard.Request, now time.Time) (granted, lasts bool) {
+	check := func(grants map[string]metav1.Time, lifetime time.Duration) (granted, lasts bool) {
+		at, ok := grants[r.Old.Name]
+		if !ok || !r.Old.CreationTimestamp.Before(&at) {
+			return false, false
+		}
+		return true, now.Before(at.Add(lifetime / 2))
+	}
+	disrupted, lasts := check(s.DisruptedPods, deletionTime)
+	if disrupted && (lasts || removes(r.Operation)) {
+		return true, lasts
+	}
+	unavailable, lasts := check(s.UnavailablePods, updateTime)
+	return disrupted || unavailable, unavailable && lasts && !removes(r.Operation)
+}
+
+// record records a grant.
+func record(s *policyv1beta1.PodUnavailableBudgetStatus, r podguard.Request, now time.Time) {
+	grants := &s.UnavailablePods
+	if removes(r.Operation) {
+		grants = &s.DisruptedPods
+	}
+	if *grants == nil {
+		*grants = map[string]metav1.Time{}
+	}
+	(*grants)[r.Old.Name] = metav1.NewTime(now.UTC().Truncate(time.Second))
+}

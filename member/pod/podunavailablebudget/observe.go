@@ -1,0 +1,358 @@
+package podunavailablebudget
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+)
+
+// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+type observed struct {
+	budget *policyv1beta1.PodUnavailableBudget
+	// counts: no older budget protects the pods.
+	counts bool
+	// pods are those that the budget counts: neither ended, nor being deleted, nor ignored.
+	pods []*corev1.Pod
+	// granted are the pods of grants, by name, as the cache has them; those whose time is over as the apiserver has them.
+	granted map[string]*corev1.Pod
+	// expected is how many pods there should be; fault is why that is not known.
+	expected int32
+	fault    error
+}
+
+// observe reads what a reconcile needs.
+func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName, now time.Time) (observed, error) {
+	o := observed{budget: &policyv1beta1.PodUnavailableBudget{}}
+	children := func(from client.Reader, live bool) error { return r.children(ctx, from, live, &o, now) }
+	shown := func() iter.Seq[metav1.Object] {
+		return func(yield func(metav1.Object) bool) {
+			if !yield(o.budget) {
+				return
+			}
+			for _, pod := range o.pods {
+				if !yield(pod) {
+					return
+				}
+			}
+		}
+	}
+	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.budget, children, shown); err != nil {
+		return o, fmt.Errorf("read PodUnavailableBudget: %w", err)
+	}
+	return o, nil
+}
+
+// children reads the pods of a budget and how many there should be; live says that the reader is the apiserver, which has no index.
+func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool, o *observed, now time.Time) error {
+	o.pods, o.granted, o.counts, o.expected, o.fault = nil, map[string]*corev1.Pod{}, true, 0, nil
+	all, target, err := r.protectedPods(ctx, from, live, o.budget)
+	if apierrors.IsForbidden(err) {
+		o.fault = err
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, pod := range all {
+		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+		if pod.DeletionTimestamp == nil && !ended && !ignored(o.budget, pod) {
+			o.pods = append(o.pods, pod)
+		}
+	}
+	if len(o.pods) > 0 {
+		first, err := budgetOf(ctx, r.Client, o.pods[0])
+		if err != nil {
+			return err
+		}
+		o.counts = first == nil || first.UID == o.budget.UID
+	}
+	if err := r.readGranted(ctx, from, o, now); err != nil {
+		return err
+	}
+	if byRef := o.budget.Spec.TargetRef != nil; o.budget.Spec.ProtectTotalReplicas == nil && (!byRef || target != nil) {
+		ref, _ := refOf(o.budget)
+		o.expected, o.fault = r.expected(ctx, target, ref.Kind, o.pods)
+	}
+	return nil
+}
+
+// protectedPods returns the pods that a budget protects, with its target; nil if it has a selector, or none of the name exists.
+func (r *Reconciler) protectedPods(
+	ctx context.Context, from client.Reader, live bool, b *policyv1beta1.PodUnavailableBudget,
+) ([]*corev1.Pod, client.Object, error) {
+	ref, byRef := refOf(b)
+	if !byRef {
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil {
+			return nil, nil, fmt.Errorf("spec.selector: %w", err)
+		}
+		var pods corev1.PodList
+		if err := from.List(ctx, &pods, client.InNamespace(b.Namespace), client.MatchingLabelsSelector{Selector: selector},
+			client.UnsafeDisableDeepCopy); err != nil {
+			return nil, nil, fmt.Errorf("list pods: %w", err)
+		}
+		return pointers(pods.Items), nil, nil
+	}
+	target, err := r.target(ctx, ref)
+	if err != nil || target == nil {
+		return nil, nil, err
+	}
+	owners, err := r.below(ctx, target, ref.Kind)
+	if err != nil {
+		return nil, nil, err
+	}
+	var out []*corev1.Pod
+	for _, owner := range owners {
+		pods, err := ownership.Pods(ctx, from, owner, owner.kind, live)
+		if err != nil {
+			return nil, nil, err
+		}
+		out = append(out, pods...)
+	}
+	return out, target, nil
+}
+
+// target reads the workload of a budget; nil if there is none. A cache that is behind does not prove that: without a workload nothing is
+// protected.
+func (r *Reconciler) target(ctx context.Context, ref scaletarget.Ref) (client.Object, error) {
+	known := cached(ref.Kind)
+	if known {
+		if o, err := scaletarget.Get(ctx, r.Client, ref); err != nil || o != nil {
+			return o, err
+		}
+	}
+	o, err := scaletarget.Get(ctx, r.Live, ref)
+	if err != nil {
+		return nil, err
+	}
+	if o != nil && !known && !slices.ContainsFunc([]schema.GroupVersionKind{unitedDeployment, advancedDaemon}, sameKind(ref.Kind)) {
+		r.Watch(ref.Kind)
+	}
+	return o, nil
+}
+
+// owner is a workload that may control pods.
+type owner struct {
+	client.Object
+
+	kind schema.GroupVersionKind
+}
+
+// below returns a workload with those of its workloads that may control pods in its place.
+func (r *Reconciler) below(ctx context.Context, target client.Object, kind schema.GroupVersionKind) ([]owner, error) {
+	out := []owner{{target, kind}}
+	var kinds []schema.GroupVersionKind
+	switch kind.GroupKind() {
+	case deployment.GroupKind():
+		kinds = []schema.GroupVersionKind{replicaSet}
+	case unitedDeployment.GroupKind():
+		kinds = []schema.GroupVersionKind{deployment, statefulSet, cloneSet, advanced, replicaSet} // ReplicaSets of Deployments of it.
+	}
+	for _, child := range kinds {
+		for _, o := range out {
+			found, err := r.controlled(ctx, o, child)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, found...)
+		}
+	}
+	return out, nil
+}
+
+// controlled returns the objects of a kind that o controls.
+func (r *Reconciler) controlled(ctx context.Context, o owner, kind schema.GroupVersionKind) ([]owner, error) {
+	children := listOf(kind)
+	if err := r.Client.List(ctx, children, ownership.OwnedBy(o, false)...); err != nil {
+		return nil, fmt.Errorf("list %ss: %w", kind.Kind, err)
+	}
+	var out []owner
+	err := meta.EachListItem(children, func(item runtime.Object) error {
+		if child, ok := item.(client.Object); ok && ownership.ControlledBy(child, o, o.kind) {
+			out = append(out, owner{child, kind})
+		}
+		return nil
+	})
+	return out, err
+}
+
+func listOf(kind schema.GroupVersionKind) client.ObjectList {
+	switch kind {
+	case deployment:
+		return &appsv1.DeploymentList{}
+	case statefulSet:
+		return &appsv1.StatefulSetList{}
+	case cloneSet:
+		return &appsv1beta1.CloneSetList{}
+	case advanced:
+		return &appsv1beta1.StatefulSetList{}
+	}
+	l := &metav1.PartialObjectMetadataList{}
+	l.SetGroupVersionKind(kind)
+	return l
+}
+
+// readGranted reads the pods of grants. One whose time is over is read from the apiserver: in a cache that is behind it could still be
+// available, and would be counted.
+func (r *Reconciler) readGranted(ctx context.Context, from client.Reader, o *observed, now time.Time) error {
+	for name, live := range grantsOf(o.budget, now) {
+		reader := from
+		if live {
+			reader = r.Live
+		}
+		pod := &corev1.Pod{}
+		switch err := reader.Get(ctx, types.NamespacedName{Namespace: o.budget.Namespace, Name: name}, pod); {
+		case apierrors.IsNotFound(err):
+			pod = nil
+		case err != nil:
+			return fmt.Errorf("get pod %s: %w", name, err)
+		}
+		o.granted[name] = pod
+	}
+	o.pods = slices.DeleteFunc(slices.Clone(o.pods), func(pod *corev1.Pod) bool {
+		is, granted := o.granted[pod.Name]
+		return granted && (is == nil || is.DeletionTimestamp != nil)
+	})
+	for i, pod := range o.pods {
+		if is := o.granted[pod.Name]; is != nil {
+			o.pods[i] = is
+		}
+	}
+	return nil
+}
+
+// grantsOf returns the pods of all grants, by name, and whether the time of one is over.
+func grantsOf(b *policyv1beta1.PodUnavailableBudget, now time.Time) map[string]bool {
+	out := map[string]bool{}
+	for name, at := range b.Status.DisruptedPods {
+		out[name] = !now.Before(at.Add(deletionTime))
+	}
+	for name, at := range b.Status.UnavailablePods {
+		out[name] = out[name] || !now.Before(at.Add(updateTime))
+	}
+	return out
+}
+
+// expected returns how many pods a budget should have: the replicas of its target, or those of all workloads that have pods in it. A
+// pod without a workload, or of one that is gone or has no replicas, counts itself.
+func (r *Reconciler) expected(
+	ctx context.Context, target client.Object, kind schema.GroupVersionKind, pods []*corev1.Pod,
+) (int32, error) {
+	if target != nil {
+		n, known, err := r.replicas(ctx, target, kind)
+		if err != nil || known {
+			return n, err
+		}
+		if !fetches(target) {
+			return number(pods), nil
+		}
+		return 0, fmt.Errorf("%s %s has no scale subresource: protect its pods by a selector, or set spec.protectTotalReplicas", kind.Kind, target.GetName())
+	}
+	byWorkload, total := map[types.UID]int32{}, int32(0)
+	at := map[types.UID]scaletarget.Ref{}
+	for _, pod := range pods {
+		top, err := r.top(ctx, pod)
+		if err != nil {
+			return 0, err
+		}
+		if top == nil || top.Kind.GroupKind() == job.GroupKind() { // A Job wants fewer pods the more of them have ended.
+			total++
+			continue
+		}
+		byWorkload[top.UID]++
+		at[top.UID] = *top
+	}
+	for uid, n := range byWorkload {
+		w, err := r.target(ctx, at[uid])
+		if err != nil {
+			return 0, err
+		}
+		if w == nil {
+			total += n
+			continue
+		}
+		wants, known, err := r.replicas(ctx, w, at[uid].Kind)
+		if err != nil {
+			return 0, err
+		}
+		if !known {
+			wants = n
+		}
+		total += wants
+	}
+	return total, nil
+}
+
+// top returns the workload whose replicas are those of a pod: its controller, or the Deployment of its ReplicaSet.
+func (r *Reconciler) top(ctx context.Context, pod *corev1.Pod) (*scaletarget.Ref, error) {
+	ref, ok := scaletarget.Controller(pod)
+	if !ok {
+		return nil, nil
+	}
+	if ref.Kind.GroupKind() != replicaSet.GroupKind() {
+		return &ref, nil
+	}
+	set, err := scaletarget.Get(ctx, r.Client, ref)
+	if err != nil || set == nil {
+		return &ref, err
+	}
+	if above, ok := scaletarget.Controller(set); ok && above.Kind.GroupKind() == deployment.GroupKind() {
+		return &above, nil
+	}
+	return &ref, nil
+}
+
+// replicas returns how many pods a workload wants; known is false if it does not say, or if its pods are to be counted.
+func (r *Reconciler) replicas(ctx context.Context, w client.Object, kind schema.GroupVersionKind) (n int32, known bool, err error) {
+	if !fetches(w) {
+		return 0, false, nil
+	}
+	key := client.ObjectKeyFromObject(w)
+	switch kind.GroupKind() {
+	case daemonSet.GroupKind():
+		var set appsv1.DaemonSet
+		err := client.IgnoreNotFound(r.Live.Get(ctx, key, &set))
+		return set.Status.DesiredNumberScheduled, true, err
+	case advancedDaemon.GroupKind():
+		var set appsv1beta1.DaemonSet
+		err := client.IgnoreNotFound(r.Client.Get(ctx, key, &set))
+		return set.Status.DesiredNumberScheduled, true, err
+	}
+	if metadata, ok := w.(*metav1.PartialObjectMetadata); ok {
+		metadata.SetGroupVersionKind(kind)
+	}
+	return scaletarget.Replicas(ctx, r.Client, w)
+}
+
+// number is how many pods there are.
+func number(pods []*corev1.Pod) int32 { return int32(min(len(pods), math.MaxInt32)) }
+
+// fetches reports whether a workload's replicas count, rather than its pods.
+func fetches(w client.Object) bool { return w.GetAnnotations()[keys.DisableFetchReplicas] != "true" }
+
+func pointers[T any](items []T) []*T {
+	out := make([]*T, 0, len(items))
+	for i := range items {
+		out = append(out, &items[i])
+	}
+	return out
+}

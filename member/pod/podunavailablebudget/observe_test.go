@@ -1,0 +1,244 @@
+package podunavailablebudget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/testkit"
+)
+
+// scales are the answers of scale subresources, by the name of the object.
+type scales map[string]any
+
+// indexed returns a client that has these objects and the indexes of the cache.
+func indexed(tb testing.TB, scale scales, objects ...client.Object) client.WithWatch {
+	tb.Helper()
+	owner := func(o client.Object) []string {
+		if ref := metav1.GetControllerOf(o); ref != nil {
+			return []string{string(ref.UID)}
+		}
+		return nil
+	}
+	b := fake.NewClientBuilder().WithScheme(scheme(tb)).WithObjects(objects...).WithStatusSubresource(&policyv1beta1.PodUnavailableBudget{})
+	for _, o := range []client.Object{
+		&corev1.Pod{}, &appsv1.ReplicaSet{}, &appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1beta1.CloneSet{}, &appsv1beta1.StatefulSet{},
+	} {
+		b.WithIndex(o, ownership.OwnerIndex, owner)
+	}
+	return interceptor.NewClient(b.Build(), interceptor.Funcs{
+		SubResourceGet: func(_ context.Context, _ client.Client, _ string, o, into client.Object, _ ...client.SubResourceGetOption) error {
+			switch is := scale[o.GetName()].(type) {
+			case int:
+				into.(*unstructured.Unstructured).Object = map[string]any{"spec": map[string]any{"replicas": int64(is)}}
+				return nil
+			case error:
+				return is
+			}
+			return apierrors.NewNotFound(schema.GroupResource{}, o.GetName())
+		},
+	})
+}
+
+func reconciler(c client.Client, live client.Reader, watched *[]string) *Reconciler {
+	clk := clocktesting.NewFakePassiveClock(noon)
+	return &Reconciler{
+		Client: c, Live: live, Clock: clk, Expect: expect.New("Test", clk, 0), Events: &testkit.Events{},
+		Watch: func(k schema.GroupVersionKind) { *watched = append(*watched, k.Kind) },
+	}
+}
+
+// of makes an object, controlled by another one.
+func of[T client.Object](o T, name string, owner schema.GroupVersionKind, by string) T {
+	o.SetNamespace(testkit.Namespace)
+	o.SetName(name)
+	o.SetUID(types.UID("uid-" + name))
+	if by != "" {
+		control(o, owner, by)
+	}
+	return o
+}
+
+func TestPodsAndTheirTotal(t *testing.T) {
+	t.Parallel()
+	none := schema.GroupVersionKind{}
+	web := of(&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32(7))}}, "web", none, "")
+	set := of(&appsv1.ReplicaSet{}, "web-1", deployment, "web")
+	clones := of(&appsv1beta1.CloneSet{Spec: appsv1beta1.CloneSetSpec{Replicas: new(int32(3))}}, "clones", unitedDeployment, "fleet")
+	uncounted := clones.DeepCopy()
+	uncounted.Annotations = map[string]string{keys.DisableFetchReplicas: "true"}
+	fleet := of(&appsv1beta1.UnitedDeployment{}, "fleet", none, "")
+	daemons := of(&appsv1.DaemonSet{Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 4}}, "agent", none, "")
+	advancedDaemons := of(&appsv1beta1.DaemonSet{Status: appsv1beta1.DaemonSetStatus{DesiredNumberScheduled: 5}}, "agent2", none, "")
+	work := of(&batchv1.Job{}, "job", none, "")
+	rc := of(&corev1.ReplicationController{}, "rc", none, "")
+	controller := corev1.SchemeGroupVersion.WithKind("ReplicationController")
+	own := func(kind schema.GroupVersionKind, by string) func(i int) *corev1.Pod {
+		return func(i int) *corev1.Pod { return pod(fmt.Sprintf("%s-%d", by, i), controlledBy(kind, by)) }
+	}
+	two := func(make func(int) *corev1.Pod) []client.Object { return []client.Object{make(0), make(1)} }
+	for _, tc := range []struct {
+		name     string
+		budget   *policyv1beta1.PodUnavailableBudget
+		objects  [][]client.Object
+		scale    scales
+		pods     int
+		expected int32
+		fault    string
+		watched  []string
+	}{
+		{name: "a Deployment", budget: budget(0, targeting(deployment, "web")), objects: [][]client.Object{{web, set}, two(own(replicaSet, "web-1"))}, pods: 2, expected: 7},
+		{name: "its ReplicaSet", budget: budget(0, targeting(replicaSet, "web-1")), objects: [][]client.Object{{web, set}, two(own(replicaSet, "web-1"))}, scale: scales{"web-1": 6}, pods: 2, expected: 6},
+		{name: "a UnitedDeployment", budget: budget(0, targeting(unitedDeployment, "fleet")), objects: [][]client.Object{{fleet, clones}, two(own(cloneSet, "clones"))}, scale: scales{"fleet": 9}, pods: 2, expected: 9},
+		{name: "a workload whose pods are to be counted", budget: budget(0, targeting(cloneSet, "clones")), objects: [][]client.Object{{uncounted}, two(own(cloneSet, "clones"))}, pods: 2, expected: 2},
+		{name: "a DaemonSet", budget: budget(0, targeting(daemonSet, "agent")), objects: [][]client.Object{{daemons}, two(own(daemonSet, "agent"))}, pods: 2, expected: 4, watched: []string{"DaemonSet"}},
+		{name: "one of apps.kruise.io", budget: budget(0, targeting(advancedDaemon, "agent2")), objects: [][]client.Object{{advancedDaemons}, two(own(advancedDaemon, "agent2"))}, pods: 2, expected: 5},
+		{name: "another kind", budget: budget(0, targeting(controller, "rc")), objects: [][]client.Object{{rc}, two(own(controller, "rc"))}, scale: scales{"rc": 3}, pods: 2, expected: 3, watched: []string{"ReplicationController"}},
+		{name: "another kind without a scale", budget: budget(0, targeting(controller, "rc")), objects: [][]client.Object{{rc}, two(own(controller, "rc"))}, pods: 2, fault: "ReplicationController rc has no scale subresource: protect its pods by a selector", watched: []string{"ReplicationController"}},
+		{name: "a scale that can't be read", budget: budget(0, targeting(controller, "rc")), objects: [][]client.Object{{rc}, two(own(controller, "rc"))}, scale: scales{"rc": errors.New("boom")}, pods: 2, fault: "boom", watched: []string{"ReplicationController"}},
+		{name: "a total of its own needs no scale", budget: budget(0, targeting(controller, "rc"), func(b *policyv1beta1.PodUnavailableBudget) { b.Spec.ProtectTotalReplicas = new(int32(8)) }), objects: [][]client.Object{{rc}, two(own(controller, "rc"))}, scale: scales{"rc": errors.New("boom")}, pods: 2, watched: []string{"ReplicationController"}},
+		{name: "no such workload", budget: budget(0, targeting(cloneSet, "none"))},
+		{
+			name: "a selector of pods of several workloads, of a Job, and of none", budget: budget(0), scale: scales{"rc": 3},
+			objects: [][]client.Object{
+				{web, set, clones, rc, work, pod("alone")},
+				two(own(replicaSet, "web-1")), two(own(cloneSet, "clones")), two(own(controller, "rc")), two(own(job, "job")),
+				{pod("orphan", controlledBy(cloneSet, "gone"))},
+			},
+			pods: 10, expected: 7 + 3 + 3 + 2 + 1 + 1, watched: []string{"ReplicationController"},
+		},
+		{
+			name: "pods that don't count", budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) {
+				b.Spec.IgnoredPodSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"canary": "true"}}
+			}), objects: [][]client.Object{{
+				pod("a"), pod("b", labelled("canary", "true")), pod("c", labelled("app", "db")), pod("d", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
+				pod("e", func(p *corev1.Pod) { p.Finalizers, p.DeletionTimestamp = []string{"x/y"}, new(metav1.NewTime(noon)) }),
+			}}, pods: 1, expected: 1,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := indexed(t, tc.scale, append(slices.Concat(tc.objects...), tc.budget)...)
+			var watched []string
+			o, err := reconciler(c, c, &watched).observe(t.Context(), client.ObjectKeyFromObject(tc.budget), noon)
+			require.NoError(t, err)
+			require.Len(t, o.pods, tc.pods)
+			require.True(t, o.counts)
+			require.Equal(t, tc.watched, watched)
+			if tc.fault != "" {
+				require.ErrorContains(t, o.fault, tc.fault)
+				return
+			}
+			require.NoError(t, o.fault)
+			require.Equal(t, tc.expected, o.expected)
+		})
+	}
+}
+
+// The cache still shows the pods as they were.
+func TestAGrantWhoseTimeIsOverIsReadFromTheApiserver(t *testing.T) {
+	t.Parallel()
+	deleting := pod("web-1", func(p *corev1.Pod) { p.Finalizers, p.DeletionTimestamp = []string{"x/y"}, new(metav1.NewTime(noon)) })
+	for _, tc := range []struct {
+		name  string
+		since time.Duration
+		live  []client.Object
+		// pods are those that count, current those that are available.
+		pods, current int
+	}{
+		{name: "it is gone", since: 25 * time.Second, live: []client.Object{pod("web-0")}, pods: 1, current: 1},
+		{name: "it is being deleted", since: 25 * time.Second, live: []client.Object{pod("web-0"), deleting}, pods: 1, current: 1},
+		{name: "it is there and not ready", since: 25 * time.Second, live: []client.Object{pod("web-0"), pod("web-1", notReady)}, pods: 2, current: 1},
+		{name: "it is as it was", since: 25 * time.Second, live: []client.Object{pod("web-0"), pod("web-1")}, pods: 2, current: 2},
+		{name: "while there is time, the cache is enough", since: 5 * time.Second, pods: 2, current: 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			b := budget(0, grantedAgo("web-1", tc.since))
+			r := reconciler(indexed(t, nil, b, pod("web-0"), pod("web-1")), indexed(t, nil, tc.live...), nil)
+			o, err := r.observe(t.Context(), client.ObjectKeyFromObject(b), noon)
+			require.NoError(t, err)
+			require.Len(t, o.pods, tc.pods)
+			require.Equal(t, int32(tc.current), plan(o, noon).current)
+		})
+	}
+}
+
+func TestAWorkloadThatMayNotBeReadKeepsAllPods(t *testing.T) {
+	t.Parallel()
+	game := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DaemonSet"}
+	b := budget(1, targeting(game, "g"))
+	c := interceptor.NewClient(indexed(t, nil, b), interceptor.Funcs{
+		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if key.Name == "g" {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "daemonsets"}, "g", errors.New("no right"))
+			}
+			return w.Get(ctx, key, o, opts...)
+		},
+	})
+	r := reconciler(c, c, nil)
+	_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)})
+	require.ErrorContains(t, err, "no right", "it is tried again")
+	s := read(t, c).Status
+	require.Zero(t, s.UnavailableAllowed)
+	require.Equal(t, int32(4), s.DesiredAvailable)
+	require.Equal(t, []string{ReasonNoPods, ReasonNotCounted}, r.Events.(*testkit.Events).Reasons())
+}
+
+func TestWhichEventsMatter(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change func(*corev1.Pod)
+		want   bool
+	}{
+		"nothing": {func(*corev1.Pod) {}, false}, "an annotation": {annotated("a", "b"), false}, "the budget's name": {annotated(keys.RelatedPub, "b"), false},
+		"both names": {func(p *corev1.Pod) { annotated(keys.RelatedPub, "b")(p); annotated(keys.RelatedPubOld, "b")(p) }, true},
+		"a label":    {labelled("a", "b"), true}, "not ready": {notReady, true}, "terminating": {terminating(0, 30), true},
+		"another pod": {func(p *corev1.Pod) { p.UID = "other" }, true},
+	} {
+		is := pod("web-0")
+		tc.change(is)
+		require.Equal(t, tc.want, podChanged(pod("web-0"), is), name)
+	}
+	c := indexed(t, nil, budget(0), func() client.Object {
+		b := budget(0, targeting(deployment, "web"))
+		b.Name = "ref"
+		return b
+	}(), of(&appsv1.Deployment{}, "web", schema.GroupVersionKind{}, ""), of(&appsv1.ReplicaSet{}, "web-1", deployment, "web"))
+	r := reconciler(c, c, nil)
+	names := func(o client.Object) []string {
+		var out []string
+		for _, req := range r.forWorkload(t.Context(), o) {
+			out = append(out, req.Name)
+		}
+		return out
+	}
+	require.ElementsMatch(t, []string{"web", "ref"}, names(of(&appsv1.Deployment{}, "web", schema.GroupVersionKind{}, "")))
+	require.ElementsMatch(t, []string{"web", "ref"}, names(of(&appsv1.ReplicaSet{}, "web-2", deployment, "web")))
+	require.ElementsMatch(t, []string{"web"}, names(of(&appsv1.Deployment{}, "db", schema.GroupVersionKind{}, "")))
+	require.Len(t, r.forPod(t.Context(), pod("p", controlledBy(replicaSet, "web-1"))), 2)
+	require.Empty(t, r.forPod(t.Context(), &corev1.Node{}))
+}

@@ -1,0 +1,132 @@
+package podunavailablebudget
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+)
+
+// planned is the next state of a budget.
+type planned struct {
+	total, desired, current, allowed int32
+	// disrupted and unavailable are the grants that are still on their way, as in the status.
+	disrupted, unavailable map[string]metav1.Time
+	// notDeleted are pods whose deletion was granted and did not begin in time.
+	notDeleted []string
+	// unnamed are pods that lack the name of the budget.
+	unnamed []*corev1.Pod
+	// fault is why the total is not known.
+	fault error
+	// recheck is after how long time alone changes this; 0 is never.
+	recheck time.Duration
+}
+
+// plan counts.
+func plan(o observed, now time.Time) planned {
+	s := &o.budget.Status
+	p := planned{total: o.expected, fault: o.fault}
+	p.disrupted = p.grants(s.DisruptedPods, o, now, deletionTime, func(name string) { p.notDeleted = append(p.notDeleted, name) })
+	p.unavailable = p.grants(s.UnavailablePods, o, now, updateTime, func(string) {})
+	slices.Sort(p.notDeleted)
+	for _, pod := range o.pods {
+		if o.counts && named(pod) != o.budget.Name {
+			p.unnamed = append(p.unnamed, pod)
+		}
+		_, disrupted := p.disrupted[pod.Name]
+		_, unavailable := p.unavailable[pod.Name]
+		if available(pod) && !disrupted && !unavailable {
+			p.current++
+		}
+	}
+	if o.budget.Spec.ProtectTotalReplicas != nil {
+		p.total, p.fault = *o.budget.Spec.ProtectTotalReplicas, nil
+	}
+	if p.fault != nil { // As many as there were, or are: none of them may go.
+		p.total = max(s.TotalReplicas, number(o.pods))
+	}
+	p.desired = desired(&o.budget.Spec, p.total)
+	if p.total > 0 && p.fault == nil {
+		p.allowed = max(p.current-p.desired, 0)
+	}
+	if p.fault != nil {
+		p.desired = max(p.desired, 1)
+	}
+	return p
+}
+
+// desired is how many pods must be available. Percentages are rounded up; admission has checked them.
+func desired(s *policyv1beta1.PodUnavailableBudgetSpec, total int32) int32 {
+	resolve := func(v *intstr.IntOrString) int32 {
+		n, err := rollout.Resolve(v, int(total), rollout.Up)
+		if err != nil {
+			return 0
+		}
+		return int32(min(n, math.MaxInt32)) //nolint:gosec // Not below 0.
+	}
+	if s.MinAvailable != nil {
+		return max(resolve(s.MinAvailable), 0)
+	}
+	return max(total-resolve(s.MaxUnavailable), 0)
+}
+
+// grants returns those that are still on their way. One is over when its very pod is being deleted, or by its time: then the apiserver
+// has shown how the pod is. expired is told those whose pod is there and not being deleted.
+func (p *planned) grants(
+	from map[string]metav1.Time, o observed, now time.Time, lifetime time.Duration, expired func(name string),
+) map[string]metav1.Time {
+	var out map[string]metav1.Time
+	for _, name := range slices.Sorted(maps.Keys(from)) {
+		at, pod := from[name], o.granted[name]
+		left := at.Add(lifetime).Sub(now)
+		switch {
+		case pod != nil && over(pod, at):
+			continue
+		case left <= 0:
+			if pod != nil {
+				expired(name)
+			}
+			continue
+		}
+		if out == nil {
+			out = map[string]metav1.Time{}
+		}
+		out[name] = at
+		if p.recheck == 0 || left < p.recheck {
+			p.recheck = left
+		}
+	}
+	return out
+}
+
+// over reports whether a grant has come about, or was for a former pod of the name. A grant may as well be for the next pod of the
+// name, which the cache does not have yet: then it is later than the deletion that the cache shows.
+func over(pod *corev1.Pod, at metav1.Time) bool {
+	if at.Before(&pod.CreationTimestamp) {
+		return true
+	}
+	if pod.DeletionTimestamp == nil {
+		return false
+	}
+	var grace time.Duration
+	if pod.DeletionGracePeriodSeconds != nil {
+		grace = time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
+	}
+	return !at.After(pod.DeletionTimestamp.Add(-grace))
+}
+
+// named returns the budget that a pod's annotations name, empty if they disagree.
+func named(pod *corev1.Pod) string {
+	if name := pod.Annotations[keys.RelatedPub]; name == pod.Annotations[keys.RelatedPubOld] {
+		return name
+	}
+	return ""
+}

@@ -1,0 +1,164 @@
+package podunavailablebudget
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
+)
+
+// pods are n available pods that have their budget's name, with these in the place of the first ones.
+func pods(n int, others ...*corev1.Pod) []*corev1.Pod {
+	out := others
+	for i := len(others); i < n; i++ {
+		out = append(out, pod(fmt.Sprintf("web-%d", i)))
+	}
+	for _, p := range out {
+		annotated(keys.RelatedPub, "web")(p)
+		annotated(keys.RelatedPubOld, "web")(p)
+	}
+	return out
+}
+
+func terminating(ago time.Duration, grace int64) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.DeletionTimestamp = new(metav1.NewTime(noon.Add(time.Duration(grace)*time.Second - ago)))
+		p.DeletionGracePeriodSeconds = &grace
+	}
+}
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	spec := func(change func(*policyv1beta1.PodUnavailableBudgetSpec)) *policyv1beta1.PodUnavailableBudget {
+		return budget(0, func(b *policyv1beta1.PodUnavailableBudget) { change(&b.Spec) })
+	}
+	percent := func(max, min string) *policyv1beta1.PodUnavailableBudget {
+		return spec(func(s *policyv1beta1.PodUnavailableBudgetSpec) {
+			s.MaxUnavailable = nil
+			if max != "" {
+				s.MaxUnavailable = new(intstr.FromString(max))
+			}
+			if min != "" {
+				s.MinAvailable = new(intstr.FromString(min))
+			}
+		})
+	}
+	for _, tc := range []struct {
+		name     string
+		budget   *policyv1beta1.PodUnavailableBudget
+		pods     []*corev1.Pod
+		granted  map[string]*corev1.Pod
+		expected int32
+		fault    error
+		// want is total, desired, current and allowed.
+		want       [4]int32
+		grants     []string
+		notDeleted []string
+		recheck    time.Duration
+	}{
+		{name: "all are available", budget: budget(0), pods: pods(5), expected: 5, want: [4]int32{5, 4, 5, 1}},
+		{name: "one is not", budget: budget(1), pods: pods(5, pod("web-0", notReady)), expected: 5, want: [4]int32{5, 4, 4, 0}},
+		{name: "one is marked", budget: budget(1), pods: pods(5, pod("web-0", labelled(keys.UnavailablePodPrefix+"drain", "1"))), expected: 5, want: [4]int32{5, 4, 4, 0}},
+		{name: "some are missing", budget: budget(1), pods: pods(2), expected: 5, want: [4]int32{5, 4, 2, 0}},
+		{name: "a surge", budget: budget(1), pods: pods(7), expected: 5, want: [4]int32{5, 4, 7, 3}},
+		{name: "a pod named for deletion counts once", budget: budget(1), pods: pods(6, pod("web-0", labelled(keys.SpecifiedDelete, "true"))), expected: 5, want: [4]int32{5, 4, 6, 2}},
+		{
+			name: "and when its deletion is granted no more", budget: budget(1, grantedAgo("web-0", time.Second)), expected: 5, want: [4]int32{5, 4, 5, 1},
+			pods: pods(6, pod("web-0", labelled(keys.SpecifiedDelete, "true"))), granted: map[string]*corev1.Pod{"web-0": pod("web-0")}, grants: []string{"web-0"}, recheck: 19 * time.Second,
+		},
+		{name: "percentages are rounded up", budget: percent("30%", ""), pods: pods(5), expected: 5, want: [4]int32{5, 3, 5, 2}},
+		{name: "those of what must be available too", budget: percent("", "30%"), pods: pods(5), expected: 5, want: [4]int32{5, 2, 5, 3}},
+		{name: "all may go", budget: percent("100%", ""), pods: pods(5), expected: 5, want: [4]int32{5, 0, 5, 5}},
+		{name: "more must be available than there are", budget: spec(func(s *policyv1beta1.PodUnavailableBudgetSpec) {
+			s.MaxUnavailable, s.MinAvailable = nil, new(intstr.FromInt32(9))
+		}), pods: pods(5), expected: 5, want: [4]int32{5, 9, 5, 0}},
+		{name: "a total of its own", budget: spec(func(s *policyv1beta1.PodUnavailableBudgetSpec) { s.ProtectTotalReplicas = new(int32(10)) }), pods: pods(10), expected: 5, want: [4]int32{10, 9, 10, 1}},
+		{name: "a workload scaled to none", budget: budget(1), pods: pods(3), want: [4]int32{0, 0, 3, 0}},
+		{name: "no pods", budget: budget(1), expected: 5, want: [4]int32{5, 4, 0, 0}},
+		{name: "what is not known keeps all", budget: budget(1), pods: pods(5), fault: errors.New("boom"), want: [4]int32{5, 4, 5, 0}},
+		{name: "also of a budget that never knew", budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) {
+			b.Status = policyv1beta1.PodUnavailableBudgetStatus{}
+		}), fault: errors.New("boom"), want: [4]int32{0, 1, 0, 0}},
+		{
+			name: "a grant on its way", budget: budget(0, grantedAgo("web-0", 5*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-0": pod("web-0")},
+			expected: 5, want: [4]int32{5, 4, 4, 0}, grants: []string{"web-0"}, recheck: 15 * time.Second,
+		},
+		{
+			name: "one whose pod the cache lacks, which proves nothing", budget: budget(0, grantedAgo("web-5", 5*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-5": nil},
+			expected: 5, want: [4]int32{5, 4, 5, 1}, grants: []string{"web-5"}, recheck: 15 * time.Second,
+		},
+		{
+			name: "one that has come about", budget: budget(0, grantedAgo("web-5", 5*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-5": pod("web-5", terminating(4*time.Second, 30))},
+			expected: 5, want: [4]int32{5, 4, 5, 1},
+		},
+		{
+			name: "one for the next pod of a name of which the cache shows the former", budget: budget(0, grantedAgo("web-5", 5*time.Second)), pods: pods(5),
+			granted: map[string]*corev1.Pod{"web-5": pod("web-5", terminating(20*time.Second, 30))}, expected: 5, want: [4]int32{5, 4, 5, 1}, grants: []string{"web-5"}, recheck: 15 * time.Second,
+		},
+		{
+			name: "one for a former pod", budget: budget(0, grantedAgo("web-0", 5*time.Second)), pods: pods(5), expected: 5, want: [4]int32{5, 4, 5, 1},
+			granted: map[string]*corev1.Pod{"web-0": pod("web-0", func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(noon) })},
+		},
+		{
+			name: "one that has not come about in time", budget: budget(0, grantedAgo("web-0", 20*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-0": pod("web-0")},
+			expected: 5, want: [4]int32{5, 4, 5, 1}, notDeleted: []string{"web-0"},
+		},
+		{name: "one whose pod is gone by the apiserver", budget: budget(0, grantedAgo("web-5", 20*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-5": nil}, expected: 5, want: [4]int32{5, 4, 5, 1}},
+		{
+			name: "an update on its way", budget: budget(0, updatedAgo("web-0", 4*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-0": pod("web-0")},
+			expected: 5, want: [4]int32{5, 4, 4, 0}, grants: []string{"web-0"}, recheck: 6 * time.Second,
+		},
+		{name: "one whose time is over", budget: budget(0, updatedAgo("web-0", 10*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-0": pod("web-0")}, expected: 5, want: [4]int32{5, 4, 5, 1}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			o := observed{budget: tc.budget, counts: true, pods: tc.pods, granted: tc.granted, expected: tc.expected, fault: tc.fault}
+			p := plan(o, noon)
+			require.Equal(t, tc.want, [4]int32{p.total, p.desired, p.current, p.allowed})
+			var grants []string
+			for name := range p.disrupted {
+				grants = append(grants, name)
+			}
+			for name := range p.unavailable {
+				grants = append(grants, name)
+			}
+			require.Equal(t, tc.grants, grants)
+			require.Equal(t, tc.notDeleted, p.notDeleted)
+			require.Equal(t, tc.recheck, p.recheck)
+			require.Empty(t, p.unnamed)
+			s, events := status(o, p)
+			require.Equal(t, tc.budget.Generation, s.ObservedGeneration)
+			var reasons []string
+			for _, e := range events {
+				reasons = append(reasons, e.Reason)
+			}
+			var want []string
+			if len(tc.pods) == 0 {
+				want = append(want, ReasonNoPods)
+			}
+			if tc.fault != nil {
+				want = append(want, ReasonNotCounted)
+			}
+			if tc.notDeleted != nil {
+				want = append(want, ReasonNotDeleted)
+			}
+			require.Equal(t, want, reasons)
+		})
+	}
+}
+
+func TestPodsWithoutTheNameGetIt(t *testing.T) {
+	t.Parallel()
+	all := append(pods(2), pod("web-2"), pod("web-3", annotated(keys.RelatedPub, "web")), pod("web-4", annotated(keys.RelatedPub, "old"), annotated(keys.RelatedPubOld, "old")))
+	p := plan(observed{budget: budget(1), counts: true, pods: all, expected: 5}, noon)
+	require.Equal(t, all[2:], p.unnamed)
+	require.Empty(t, plan(observed{budget: budget(1), pods: all, expected: 5}, noon).unnamed, "an older budget has named them")
+}

@@ -1,0 +1,266 @@
+package podunavailablebudget
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/golden"
+	"github.com/flotilla-io/flotilla/testkit/sim"
+)
+
+var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "web"}
+
+// Annotations of pods in the simulator: somebody wants to delete the pod; the webhook has granted it.
+const (
+	unwanted = "test/unwanted"
+	mayGo    = "test/granted"
+)
+
+// simulated is PodUnavailableBudget in the simulator, with the rules that hold in every scenario. Whoever deletes pods asks for it as
+// the webhook does, and deletes at any later time.
+func simulated(tb testing.TB) sim.Kind {
+	tb.Helper()
+	about := func(changed func(was, is client.Object) bool) func(*sim.World, client.Object, client.Object) []reconcile.Request {
+		return func(_ *sim.World, was, is client.Object) []reconcile.Request {
+			if was != nil && is != nil && !changed(was, is) {
+				return nil
+			}
+			return []reconcile.Request{{NamespacedName: key}}
+		}
+	}
+	return sim.Kind{
+		Scheme: scheme(tb),
+		New: func(p sim.Process) (reconcile.Reconciler, error) {
+			return &Reconciler{
+				Client: p.Client, Live: p.Live, Clock: p.Clock, Expect: expect.New("Test", p.Clock, 0), Events: &testkit.Events{},
+				Parallel: 1, Watch: func(schema.GroupVersionKind) {},
+			}, nil
+		},
+		Index: func(ctx context.Context, i client.FieldIndexer) error {
+			return ownership.IndexByOwner(ctx, i, &corev1.Pod{})
+		},
+		For: &policyv1beta1.PodUnavailableBudget{},
+		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
+			&appsv1beta1.CloneSet{}: about(workloadChanged), &corev1.Pod{}: about(podChanged),
+		},
+		Actors:  []sim.Actor{workload{}, requests{}, sim.Kubelet{}},
+		Rules:   []sim.Rule{{Name: "enough pods stay available", State: enough}, {Name: "only the status and the names of budgets are written", Write: little}},
+		Summary: end,
+	}
+}
+
+// workload is the controller of the CloneSet web, whose pods have names that come again, and the scheduler.
+type workload struct{}
+
+func (workload) Steps(w *sim.World) []sim.Step {
+	set := sim.Find[*appsv1beta1.CloneSet](w, key)
+	var out []sim.Step
+	for i := range *set.Spec.Replicas {
+		name := fmt.Sprintf("web-%d", i)
+		if sim.Find[*corev1.Pod](w, types.NamespacedName{Namespace: key.Namespace, Name: name}) == nil {
+			out = append(out, sim.Step{Do: func(ctx context.Context) error {
+				p := &corev1.Pod{
+					ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: name, Labels: map[string]string{"app": "web"}},
+					Spec:       corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "app", Image: "app:1"}}},
+				}
+				control(p, cloneSet, "web")
+				p.OwnerReferences[0].UID = set.UID
+				return w.User().Create(ctx, p)
+			}})
+		}
+	}
+	return out
+}
+
+// requests are those who delete pods, with the webhook between them and the apiserver.
+type requests struct{}
+
+func (requests) Steps(w *sim.World) []sim.Step {
+	var out []sim.Step
+	b := sim.Find[*policyv1beta1.PodUnavailableBudget](w, key)
+	for _, p := range sim.All[*corev1.Pod](w) {
+		_, wants := p.Annotations[unwanted]
+		_, may := p.Annotations[mayGo]
+		switch {
+		case !wants || p.DeletionTimestamp != nil:
+		case may:
+			out = append(out, sim.Step{Do: func(ctx context.Context) error { return w.User().Delete(ctx, p, client.Preconditions{UID: &p.UID}) }})
+		case judge(b.DeepCopy(), podguard.Request{Operation: podguard.Delete, Old: p}, w.Now()).refusal == nil:
+			out = append(out, sim.Step{Do: func(ctx context.Context) error {
+				if err := grant(ctx, w, p); err != nil {
+					return err
+				}
+				return sim.Set(ctx, w, client.ObjectKeyFromObject(p), func(p *corev1.Pod) { p.Annotations[mayGo] = "" })
+			}})
+		}
+	}
+	return out
+}
+
+// grant takes a unit for a pod, as the guard does.
+func grant(ctx context.Context, w *sim.World, p *corev1.Pod) error {
+	b := sim.Find[*policyv1beta1.PodUnavailableBudget](w, key).DeepCopy()
+	if v := judge(b, podguard.Request{Operation: podguard.Delete, Old: p}, w.Now()); v.took {
+		return w.User().Status().Update(ctx, b)
+	}
+	return nil
+}
+
+// enough: a deletion that was granted leaves as many pods available as must be.
+func enough(w *sim.World) error {
+	changes := w.Changes()
+	if len(changes) == 0 {
+		return nil
+	}
+	last := changes[len(changes)-1]
+	was, isPod := last.Before.(*corev1.Pod)
+	if !isPod || last.ByController() || last.Verb != sim.Delete || !available(was) {
+		return nil
+	}
+	n, b := 0, sim.Find[*policyv1beta1.PodUnavailableBudget](w, key)
+	for _, p := range sim.All[*corev1.Pod](w) {
+		if available(p) {
+			n++
+		}
+	}
+	if least := int(desired(&b.Spec, *sim.Find[*appsv1beta1.CloneSet](w, key).Spec.Replicas)); n < least {
+		return fmt.Errorf("%d pods are available after the deletion of %s, and %d must be", n, was.Name, least)
+	}
+	return nil
+}
+
+func little(_ *sim.World, c sim.Change) error {
+	was, isPod := c.Before.(*corev1.Pod)
+	is, written := c.After.(*corev1.Pod)
+	switch {
+	case c.After == nil: // It was refused.
+	case isPod && written:
+		is = is.DeepCopy()
+		is.ResourceVersion, is.Annotations = was.ResourceVersion, was.Annotations
+		if !equality.Semantic.DeepEqual(was, is) {
+			return fmt.Errorf("%s changes a pod", c.Request)
+		}
+	case c.Kind.Kind != kind || c.Sub != "status":
+		return fmt.Errorf("%s", c.Request)
+	}
+	return nil
+}
+
+// end is what matters at rest.
+func end(w *sim.World) string {
+	var lines []string
+	for _, p := range sim.All[*corev1.Pod](w) {
+		_, is := p.Annotations[unwanted]
+		lines = append(lines, fmt.Sprintf("%s available=%t unwanted=%t of %s", p.Name, available(p), is, named(p)))
+	}
+	return strings.Join(append(lines, counted(sim.Find[*policyv1beta1.PodUnavailableBudget](w, key))), "\n")
+}
+
+func counted(b *policyv1beta1.PodUnavailableBudget) string {
+	s := b.Status
+	return fmt.Sprintf("generation %d: %d of %d available, %d must be, %d may go; deleted %v, updated %v", s.ObservedGeneration, s.CurrentAvailable, s.TotalReplicas,
+		s.DesiredAvailable, s.UnavailableAllowed, slices.Sorted(maps.Keys(s.DisruptedPods)), slices.Sorted(maps.Keys(s.UnavailablePods)))
+}
+
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: 25 * time.Second}, stories()...)
+}
+
+func TestStoriesGolden(t *testing.T) {
+	t.Parallel()
+	k := simulated(t)
+	k.Describe = func(c sim.Change) string {
+		switch o := c.After.(type) {
+		case *policyv1beta1.PodUnavailableBudget:
+			return counted(o)
+		case *corev1.Pod:
+			return fmt.Sprintf("available=%t of %q", available(o), named(o))
+		}
+		return ""
+	}
+	for _, s := range stories() {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			r := sim.Run(t.Context(), k, s, sim.Schedule{})
+			require.NoError(t, r.Err)
+			golden.Equal(t, strings.ReplaceAll(s.Name, " ", "-"), sim.StoryText(r.Story, "web")+"# the end\n"+r.Summary+"\n")
+		})
+	}
+}
+
+// all is reached when so many pods are counted as available.
+func all(n int32) func(*sim.World) bool {
+	return func(w *sim.World) bool {
+		b := sim.Find[*policyv1beta1.PodUnavailableBudget](w, key)
+		return b.Status.CurrentAvailable == n && b.Status.ObservedGeneration == b.Generation
+	}
+}
+
+// edit changes an object.
+func edit[T client.Object](name string, when func(*sim.World) bool, of string, change func(T)) sim.Edit {
+	return sim.Edit{Name: name, When: when, Do: func(ctx context.Context, w *sim.World) error {
+		return sim.Set(ctx, w, types.NamespacedName{Namespace: key.Namespace, Name: of}, change)
+	}}
+}
+
+func unwant(when func(*sim.World) bool, pods ...string) []sim.Edit {
+	var out []sim.Edit
+	for _, p := range pods {
+		out = append(out, edit("delete "+p, when, p, func(p *corev1.Pod) { annotated(unwanted, "")(p) }))
+	}
+	return out
+}
+
+func stories() []sim.Scenario {
+	start := func(replicas, most int32) []client.Object {
+		set := &appsv1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Spec: appsv1beta1.CloneSetSpec{Replicas: &replicas}}
+		return []client.Object{sim.Node("node-1"), set, budget(0, targeting(cloneSet, "web"), func(b *policyv1beta1.PodUnavailableBudget) {
+			b.Status, b.Spec.MaxUnavailable = policyv1beta1.PodUnavailableBudgetStatus{}, new(intstr.FromInt32(most))
+		})}
+	}
+	every := []string{"web-0", "web-1", "web-2", "web-3"}
+	most := func(n int32) func(*policyv1beta1.PodUnavailableBudget) {
+		return func(b *policyv1beta1.PodUnavailableBudget) { b.Spec.MaxUnavailable = new(intstr.FromInt32(n)) }
+	}
+	return []sim.Scenario{
+		{Name: "all are deleted one at a time", Objects: start(4, 1), Edits: unwant(all(4), every...)},
+		{Name: "all are deleted two at a time", Objects: start(4, 2), Edits: unwant(all(4), every...)},
+		{Name: "again and again", Objects: start(3, 1), Edits: slices.Concat(unwant(all(3), "web-0", "web-1"), unwant(all(3), "web-0", "web-2"), unwant(all(3), "web-0"))},
+		{Name: "more may go", Objects: start(4, 0), Edits: append(unwant(all(4), every...), edit("raise", nil, "web", most(2)))},
+		{Name: "fewer may go", Objects: start(4, 3), Edits: append(unwant(all(4), "web-0"), append([]sim.Edit{edit("lower", all(4), "web", most(1))}, unwant(all(4), every...)...)...)},
+		{Name: "a grant that nobody uses", Objects: start(3, 1), Edits: append([]sim.Edit{
+			{Name: "grant web-0", When: all(3), Do: func(ctx context.Context, w *sim.World) error {
+				return grant(ctx, w, sim.Find[*corev1.Pod](w, types.NamespacedName{Namespace: key.Namespace, Name: "web-0"}))
+			}},
+		}, unwant(all(3), "web-1")...)},
+		{Name: "a pod is marked as unavailable", Objects: start(3, 1), Edits: append([]sim.Edit{
+			edit("mark web-2", all(3), "web-2", labelled(keys.UnavailablePodPrefix+"drain", "")),
+		}, unwant(all(2), "web-0", "web-2")...)},
+		{Name: "scaled out", Objects: start(2, 1), Edits: append([]sim.Edit{edit("scale to 4", all(2), "web", func(s *appsv1beta1.CloneSet) {
+			s.Spec.Replicas = new(int32(4))
+		})}, unwant(all(4), every...)...)},
+	}
+}

@@ -1,0 +1,27 @@
+package podunavailablebudget
+
+import (
+	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+)
+
+// status returns the new status, and the events about the budget.
+func status(o observed, p planned) (policyv1beta1.PodUnavailableBudgetStatus, []event.Event) {
+	s := policyv1beta1.PodUnavailableBudgetStatus{
+		ObservedGeneration: o.budget.Generation, DisruptedPods: p.disrupted, UnavailablePods: p.unavailable,
+		UnavailableAllowed: p.allowed, CurrentAvailable: p.current, DesiredAvailable: p.desired, TotalReplicas: p.total,
+	}
+	var events []event.Event
+	if was := o.budget.Status; len(o.pods) == 0 && (was.ObservedGeneration != s.ObservedGeneration || was.CurrentAvailable > 0) {
+		events = append(events, event.Normal(ReasonNoPods, actionCount, "there are no pods to protect"))
+	}
+	if p.fault != nil {
+		events = append(events, event.Warning(ReasonNotCounted, actionCount, "how many pods there should be is not known, so no pod may become "+
+			"unavailable: %v", p.fault))
+	}
+	if len(p.notDeleted) > 0 {
+		events = append(events, event.Warning(ReasonNotDeleted, actionCount, "%d pods may be deleted or evicted since %s and are not: %s; they count as "+
+			"available again", len(p.notDeleted), deletionTime, event.Names(p.notDeleted)))
+	}
+	return s, events
+}

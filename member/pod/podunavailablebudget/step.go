@@ -1,0 +1,47 @@
+package podunavailablebudget
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/podstep"
+)
+
+// StepFeature is the name of the step. It is not that of the guard: without its annotations a pod is as well protected, so it may be
+// created while no replica answers.
+const StepFeature = "PodUnavailableBudgetAnnotations"
+
+// step returns the step of the pod webhook that names the budget of a new pod.
+func step() podstep.Step {
+	return podstep.Step{
+		Feature: StepFeature, Order: podstep.OrderPodUnavailableBudget,
+		Object: &policyv1beta1.PodUnavailableBudget{}, List: &policyv1beta1.PodUnavailableBudgetList{},
+		Observe: func(ctx context.Context, cache client.Reader, pod *corev1.Pod) (podstep.Facts, error) {
+			b, err := budgetOf(ctx, cache, pod)
+			if err != nil {
+				return nil, err
+			}
+			if b == nil {
+				return podstep.Nothing("no PodUnavailableBudget protects the pod"), nil
+			}
+			return facts(b.Name), nil
+		},
+	}
+}
+
+// facts are the name of the budget that protects a pod.
+type facts string
+
+// Change implements podstep.Facts.
+func (f facts) Change(pod *corev1.Pod) string {
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[keys.RelatedPub], pod.Annotations[keys.RelatedPubOld] = string(f), string(f)
+	return fmt.Sprintf("PodUnavailableBudget %s protects it", string(f))
+}

@@ -1,0 +1,126 @@
+package podunavailablebudget
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+)
+
+// Kinds of workloads.
+var (
+	replicaSet, deployment, statefulSet = native("ReplicaSet"), native("Deployment"), native("StatefulSet") //nolint:gochecknoglobals // Constants.
+	daemonSet, job                      = native("DaemonSet"), batchv1.SchemeGroupVersion.WithKind("Job")   //nolint:gochecknoglobals // Constants.
+	cloneSet, advanced, advancedDaemon  = kruise("CloneSet"), kruise("StatefulSet"), kruise("DaemonSet")    //nolint:gochecknoglobals // Constants.
+	unitedDeployment                    = kruise("UnitedDeployment")                                        //nolint:gochecknoglobals // A constant.
+)
+
+func native(kind string) schema.GroupVersionKind { return appsv1.SchemeGroupVersion.WithKind(kind) }
+func kruise(kind string) schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind(kind) }
+
+// between are the kinds that are controlled by others, as the cache has them.
+func between() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{replicaSet, deployment, statefulSet, cloneSet, advanced}
+}
+
+// sameKind returns a function that reports whether a kind is this one, in any version.
+func sameKind(kind schema.GroupVersionKind) func(schema.GroupVersionKind) bool {
+	return func(k schema.GroupVersionKind) bool { return k.GroupKind() == kind.GroupKind() }
+}
+
+// cached reports whether the manager has the objects of a kind in its cache anyway.
+func cached(kind schema.GroupVersionKind) bool { return slices.ContainsFunc(between(), sameKind(kind)) }
+
+// replicaSets is what the cache has of ReplicaSets.
+func replicaSets() client.Object { return scaletarget.Empty(replicaSet) }
+
+// refOf returns the target of a budget, false if it has a selector. A version that can't be parsed is no group.
+func refOf(b *policyv1beta1.PodUnavailableBudget) (scaletarget.Ref, bool) {
+	t := b.Spec.TargetRef
+	if t == nil {
+		return scaletarget.Ref{}, false
+	}
+	return scaletarget.Ref{
+		Kind:           schema.FromAPIVersionAndKind(t.APIVersion, t.Kind),
+		NamespacedName: types.NamespacedName{Namespace: b.Namespace, Name: t.Name},
+	}, true
+}
+
+// chain returns the controllers of an object as far up as the cache knows their kinds: to ask for another one would begin a watch that
+// the manager may not have the right to.
+func chain(ctx context.Context, cache client.Reader, o metav1.Object) ([]scaletarget.Ref, error) {
+	var out []scaletarget.Ref
+	for {
+		ref, ok := scaletarget.Controller(o)
+		if !ok || slices.ContainsFunc(out, func(seen scaletarget.Ref) bool { return seen.UID == ref.UID }) {
+			return out, nil
+		}
+		out = append(out, ref)
+		if !cached(ref.Kind) {
+			return out, nil
+		}
+		owner, err := scaletarget.Get(ctx, cache, ref)
+		if err != nil || owner == nil {
+			return out, err
+		}
+		o = owner
+	}
+}
+
+// protecting returns the budgets of the cache that protect a pod, the oldest first. They are the cache's own.
+func protecting(ctx context.Context, cache client.Reader, pod *corev1.Pod) ([]*policyv1beta1.PodUnavailableBudget, error) {
+	var list policyv1beta1.PodUnavailableBudgetList
+	if err := cache.List(ctx, &list, client.InNamespace(pod.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list PodUnavailableBudgets: %w", err)
+	}
+	var out []*policyv1beta1.PodUnavailableBudget
+	var above []scaletarget.Ref
+	for i := range list.Items {
+		b := &list.Items[i]
+		if b.DeletionTimestamp != nil {
+			continue
+		}
+		ref, byRef := refOf(b)
+		if byRef && above == nil {
+			var err error
+			if above, err = chain(ctx, cache, pod); err != nil {
+				return nil, err
+			}
+		}
+		if byRef && slices.ContainsFunc(above, ref.Same) || !byRef && ownership.Selects(b.Spec.Selector, pod) {
+			out = append(out, b)
+		}
+	}
+	slices.SortFunc(out, func(a, b *policyv1beta1.PodUnavailableBudget) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return out, nil
+}
+
+// budgetOf returns the budget that counts for a pod; nil if none does.
+func budgetOf(ctx context.Context, cache client.Reader, pod *corev1.Pod) (*policyv1beta1.PodUnavailableBudget, error) {
+	all, err := protecting(ctx, cache, pod)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// indexes adds the field indexes by which pods of a budget are found.
+func indexes(ctx context.Context, i client.FieldIndexer) error {
+	return ownership.IndexByOwner(ctx, i, &corev1.Pod{}, replicaSets(), &appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1beta1.CloneSet{},
+		&appsv1beta1.StatefulSet{})
+}

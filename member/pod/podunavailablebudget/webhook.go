@@ -1,0 +1,228 @@
+package podunavailablebudget
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/feature"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+)
+
+// Webhook validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may be used concurrently.
+type Webhook struct {
+	// Client reads from the cache.
+	Client client.Reader
+	// Exempt are the namespaces whose pods are not sent to the pod webhook.
+	Exempt []string
+	// Webhook, Delete and Update are the gates without which requests are not judged.
+	Webhook, Delete, Update bool
+}
+
+var _ admission.Validator[*policyv1beta1.PodUnavailableBudget] = &Webhook{}
+
+// ValidateCreate validates a new object.
+func (w *Webhook) ValidateCreate(ctx context.Context, b *policyv1beta1.PodUnavailableBudget) (admission.Warnings, error) {
+	if !w.Webhook || !w.Delete && !w.Update {
+		return nil, admit.Invalid(gvk(), b.Name, field.ErrorList{field.Forbidden(field.NewPath("spec"), fmt.Sprintf(
+			"nothing would be protected: switch on feature gate %s, and %s for deletions and evictions or %s for updates and resizes",
+			feature.PodWebhook, feature.PodUnavailableBudgetDelete, feature.PodUnavailableBudgetUpdate))})
+	}
+	faults := validate(b)
+	if len(faults) == 0 {
+		of, err := w.validateOthers(ctx, b)
+		if err != nil {
+			return nil, err
+		}
+		faults = of
+	}
+	return w.warnings(ctx, b), admit.Invalid(gvk(), b.Name, faults)
+}
+
+// ValidateUpdate validates a change. What the object had before is a warning: it may be older than the rule. What selects the pods
+// can't be changed.
+func (w *Webhook) ValidateUpdate(ctx context.Context, old, b *policyv1beta1.PodUnavailableBudget) (admission.Warnings, error) {
+	fresh, warnings := admit.Ratchet(validate(b), validate(old))
+	return append(warnings, admit.NewWarnings(w.warnings(ctx, b), w.warnings(ctx, old))...), admit.Invalid(gvk(), b.Name, fresh)
+}
+
+// ValidateDelete allows it.
+func (w *Webhook) ValidateDelete(context.Context, *policyv1beta1.PodUnavailableBudget) (admission.Warnings, error) {
+	return nil, nil
+}
+
+func gvk() schema.GroupVersionKind { return policyv1beta1.GroupVersion.WithKind(kind) }
+
+// warnings are about what has no effect.
+func (w *Webhook) warnings(ctx context.Context, b *policyv1beta1.PodUnavailableBudget) admission.Warnings {
+	var out admission.Warnings
+	if ns := admit.Namespace(ctx, b); slices.Contains(w.Exempt, ns) {
+		out = append(out, fmt.Sprintf("metadata.namespace: requests for pods of %s are not sent to the webhook (podWebhook.exemptNamespaces of "+
+			"the chart): none is judged", ns))
+	}
+	for i, o := range b.Spec.ProtectOperations {
+		gate, on := feature.PodUnavailableBudgetDelete, w.Delete
+		if o == policyv1beta1.Update || o == policyv1beta1.Resize {
+			gate, on = feature.PodUnavailableBudgetUpdate, w.Update
+		}
+		if !on {
+			out = append(out, fmt.Sprintf("spec.protectOperations[%d]: %s is not judged while feature gate %s is off", i, o, gate))
+		}
+	}
+	return out
+}
+
+// validateOthers validates a new object against the others of its namespace.
+func (w *Webhook) validateOthers(ctx context.Context, b *policyv1beta1.PodUnavailableBudget) (field.ErrorList, error) {
+	var list policyv1beta1.PodUnavailableBudgetList
+	if err := w.Client.List(ctx, &list, client.InNamespace(admit.Namespace(ctx, b)), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list PodUnavailableBudgets: %w", err)
+	}
+	path := field.NewPath("spec")
+	for i := range list.Items {
+		other := &list.Items[i]
+		if other.Name == b.Name || other.DeletionTimestamp != nil {
+			continue
+		}
+		mine, byRef := refOf(b)
+		theirs, alsoByRef := refOf(other)
+		theirs.Namespace = mine.Namespace
+		switch {
+		case byRef && alsoByRef && mine.Same(theirs):
+			return field.ErrorList{field.Invalid(path.Child("targetRef"), mine.String(), fmt.Sprintf(
+				"it is the target of %s already, and a pod has one budget: delete that one, or change its spec", other.Name))}, nil
+		case !byRef && !alsoByRef && overlap(b.Spec.Selector, other.Spec.Selector):
+			return field.ErrorList{field.Invalid(path.Child("selector"), metav1.FormatLabelSelector(b.Spec.Selector), fmt.Sprintf(
+				"a pod could be selected by %s (%s) as well, and a pod has one budget: add a label by which the two differ",
+				other.Name, metav1.FormatLabelSelector(other.Spec.Selector)))}, nil
+		}
+	}
+	return nil, nil
+}
+
+// validate validates an object on its own.
+func validate(b *policyv1beta1.PodUnavailableBudget) field.ErrorList {
+	path, s := field.NewPath("spec"), &b.Spec
+	var faults field.ErrorList
+	if s.Selector != nil {
+		faults = append(faults, validateSelector(s.Selector, path.Child("selector"))...)
+	}
+	if s.IgnoredPodSelector != nil {
+		faults = append(faults, validateSelector(s.IgnoredPodSelector, path.Child("ignoredPodSelector"))...)
+	}
+	if t := s.TargetRef; t != nil {
+		at := path.Child("targetRef")
+		if _, err := schema.ParseGroupVersion(t.APIVersion); err != nil || t.APIVersion == "" {
+			faults = append(faults, field.Invalid(at.Child("apiVersion"), t.APIVersion, "want group and version, such as apps/v1"))
+		}
+		if t.Kind == "" {
+			faults = append(faults, field.Required(at.Child("kind"), "name the kind of the workload, such as Deployment"))
+		}
+		if t.Name == "" {
+			faults = append(faults, field.Required(at.Child("name"), "name the workload"))
+		}
+	}
+	faults = append(faults, validateNumber(s.MaxUnavailable, path.Child("maxUnavailable"))...)
+	faults = append(faults, validateNumber(s.MinAvailable, path.Child("minAvailable"))...)
+	return append(faults, validateAnnotations(b)...)
+}
+
+// validateSelector validates a selector: an empty one would select every pod.
+func validateSelector(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
+	if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+		return field.ErrorList{field.Required(path, "it would select every pod of the namespace: name a label that they have")}
+	}
+	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, path)
+}
+
+// validateNumber validates a number or a percentage of at most 100 %.
+func validateNumber(v *intstr.IntOrString, path *field.Path) field.ErrorList {
+	const want = "want a number of pods from 0 on, or a percentage from 0% to 100%"
+	if n, err := rollout.Resolve(v, 100, rollout.Up); err != nil || v != nil && v.Type == intstr.String && n > 100 {
+		return field.ErrorList{field.Invalid(path, v.String(), want)}
+	}
+	return nil
+}
+
+// validateAnnotations validates the fields that v1alpha1 has as annotations: one that converts is gone by now.
+func validateAnnotations(b *policyv1beta1.PodUnavailableBudget) field.ErrorList {
+	var faults field.ErrorList
+	at := field.NewPath("metadata", "annotations")
+	if text := b.Annotations[keys.ProtectOperations]; text != "" && len(b.Spec.ProtectOperations) == 0 {
+		faults = append(faults, field.Invalid(at.Key(keys.ProtectOperations), text,
+			"want some of DELETE, EVICT, UPDATE and RESIZE, by commas, in an object of v1alpha1; in v1beta1 write spec.protectOperations"))
+	}
+	if text := b.Annotations[keys.ProtectTotalReplicas]; text != "" && b.Spec.ProtectTotalReplicas == nil {
+		faults = append(faults, field.Invalid(at.Key(keys.ProtectTotalReplicas), text,
+			"want a number from 1 on, in an object of v1alpha1; in v1beta1 write spec.protectTotalReplicas"))
+	}
+	return faults
+}
+
+// overlap reports whether a pod could be selected by both selectors. Neither is empty.
+func overlap(a, b *metav1.LabelSelector) bool {
+	for _, v := range valuesOf(a, b) {
+		if v.absent && v.present || v.present && v.only != nil && v.only.Difference(v.not).Len() == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// values are those that a label may have.
+type values struct {
+	// present and absent: the label must be there, or must not.
+	present, absent bool
+	// only are the values that it may have, nil for any; not those that it must not have.
+	only, not sets.Set[string]
+}
+
+// valuesOf returns what selectors together want of each label.
+func valuesOf(selectors ...*metav1.LabelSelector) map[string]*values {
+	out := map[string]*values{}
+	of := func(key string) *values {
+		if out[key] == nil {
+			out[key] = &values{not: sets.New[string]()}
+		}
+		return out[key]
+	}
+	in := func(v *values, some sets.Set[string]) {
+		v.present = true
+		if v.only == nil {
+			v.only = some
+		} else {
+			v.only = v.only.Intersection(some)
+		}
+	}
+	for _, s := range selectors {
+		for key, value := range s.MatchLabels {
+			in(of(key), sets.New(value))
+		}
+		for _, e := range s.MatchExpressions {
+			v := of(e.Key)
+			switch e.Operator {
+			case metav1.LabelSelectorOpIn:
+				in(v, sets.New(e.Values...))
+			case metav1.LabelSelectorOpNotIn:
+				v.not.Insert(e.Values...)
+			case metav1.LabelSelectorOpExists:
+				v.present = true
+			case metav1.LabelSelectorOpDoesNotExist:
+				v.absent = true
+			}
+		}
+	}
+	return out
+}

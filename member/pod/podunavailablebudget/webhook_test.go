@@ -1,0 +1,142 @@
+package podunavailablebudget
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
+)
+
+func hook(c client.Reader) *Webhook {
+	return &Webhook{Client: c, Exempt: []string{"kube-system"}, Webhook: true, Delete: true, Update: true}
+}
+
+func called(name string, b *policyv1beta1.PodUnavailableBudget) *policyv1beta1.PodUnavailableBudget {
+	b.Name = name
+	return b
+}
+
+func selecting(s metav1.LabelSelector) func(*policyv1beta1.PodUnavailableBudget) {
+	return func(b *policyv1beta1.PodUnavailableBudget) { b.Spec.Selector = &s }
+}
+
+func expression(operator metav1.LabelSelectorOperator, values ...string) metav1.LabelSelector {
+	return metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: operator, Values: values}}}
+}
+
+func matching(labels ...string) metav1.LabelSelector {
+	out := metav1.LabelSelector{MatchLabels: map[string]string{}}
+	for i := 0; i < len(labels); i += 2 {
+		out.MatchLabels[labels[i]] = labels[i+1]
+	}
+	return out
+}
+
+func TestNewObjects(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name    string
+		known   []client.Object
+		budget  *policyv1beta1.PodUnavailableBudget
+		refused string
+	}{
+		{name: "a selector", budget: budget(0)},
+		{name: "a target", budget: budget(0, targeting(cloneSet, "web"))},
+		{name: "a target that another one has", known: []client.Object{budget(0, targeting(cloneSet, "web"))}, budget: called("b", budget(0, targeting(cloneSet, "web"))), refused: "it is the target of web already"},
+		{name: "another kind of that name", known: []client.Object{budget(0, targeting(cloneSet, "web"))}, budget: called("b", budget(0, targeting(deployment, "web")))},
+		{name: "the same labels", known: []client.Object{budget(0)}, budget: called("b", budget(0)), refused: "a pod could be selected by web (app=web) as well"},
+		{name: "a percentage without a sign", budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) { b.Spec.MaxUnavailable = new(intstr.FromString("5")) }), refused: `spec.maxUnavailable: Invalid value: "5": want a number of pods`},
+		{name: "more than all", budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) { b.Spec.MaxUnavailable = new(intstr.FromString("101%")) }), refused: "spec.maxUnavailable"},
+		{name: "less than none", budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) { b.Spec.MaxUnavailable = new(intstr.FromInt32(-1)) }), refused: "spec.maxUnavailable"},
+		{name: "a large number", budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) { b.Spec.MaxUnavailable = new(intstr.FromInt32(500)) })},
+		{name: "an empty selector", budget: budget(0, selecting(metav1.LabelSelector{})), refused: "spec.selector: Required value: it would select every pod of the namespace"},
+		{name: "a wrong label", budget: budget(0, selecting(matching("a b", "c"))), refused: "spec.selector.matchLabels"},
+		{name: "an annotation that can't be read", budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) {
+			b.Annotations = map[string]string{keys.ProtectOperations: "REMOVE"}
+		}), refused: `metadata.annotations[kruise.io/pub-protect-operations]: Invalid value: "REMOVE"`},
+		{name: "a total that can't be read", budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) {
+			b.Annotations = map[string]string{keys.ProtectTotalReplicas: "0"}
+		}), refused: "want a number from 1 on"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			warnings, err := hook(apiserver(t, tc.known...)).ValidateCreate(t.Context(), tc.budget)
+			require.Empty(t, warnings)
+			if tc.refused == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tc.refused)
+		})
+	}
+}
+
+func TestOverlap(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		a, b metav1.LabelSelector
+		want bool
+	}{
+		{"other labels", matching("app", "web"), matching("tier", "front"), true},
+		{"another value", matching("app", "web"), matching("app", "db"), false},
+		{"one value in common", matching("app", "web"), expression(metav1.LabelSelectorOpIn, "web", "db"), true},
+		{"none in common", expression(metav1.LabelSelectorOpIn, "a", "b"), expression(metav1.LabelSelectorOpIn, "c"), false},
+		{"all values excluded", expression(metav1.LabelSelectorOpIn, "a", "b"), expression(metav1.LabelSelectorOpNotIn, "b", "a"), false},
+		{"one excluded", expression(metav1.LabelSelectorOpIn, "a", "b"), expression(metav1.LabelSelectorOpNotIn, "b"), true},
+		{"there and not there", expression(metav1.LabelSelectorOpExists), expression(metav1.LabelSelectorOpDoesNotExist), false},
+		{"not there and not a value", expression(metav1.LabelSelectorOpDoesNotExist), expression(metav1.LabelSelectorOpNotIn, "a"), true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, overlap(&tc.a, &tc.b))
+			require.Equal(t, tc.want, overlap(&tc.b, &tc.a))
+		})
+	}
+}
+
+func TestWithoutGatesThereIsNoBudget(t *testing.T) {
+	t.Parallel()
+	w := hook(apiserver(t))
+	w.Delete, w.Update = false, false
+	_, err := w.ValidateCreate(t.Context(), budget(0))
+	require.ErrorContains(t, err, "nothing would be protected: switch on feature gate PodWebhook, and PodUnavailableBudgetDeleteGate for deletions")
+	_, err = w.ValidateUpdate(t.Context(), budget(0), budget(1))
+	require.NoError(t, err, "one that exists can be changed")
+	w.Delete, w.Webhook = true, false
+	_, err = w.ValidateCreate(t.Context(), budget(0))
+	require.Error(t, err)
+}
+
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	w := hook(apiserver(t))
+	w.Update = false
+	exempt := budget(0, judging(policyv1beta1.Delete, policyv1beta1.Update))
+	exempt.Namespace = "kube-system"
+	warnings, err := w.ValidateCreate(t.Context(), exempt)
+	require.NoError(t, err)
+	require.Len(t, warnings, 2)
+	require.Contains(t, warnings[0], "requests for pods of kube-system are not sent to the webhook")
+	require.Contains(t, warnings[1], "spec.protectOperations[1]: UPDATE is not judged while feature gate PodUnavailableBudgetUpdateGate is off")
+	warnings, err = w.ValidateUpdate(t.Context(), exempt, exempt)
+	require.NoError(t, err)
+	require.Empty(t, warnings, "what was said once is not repeated")
+}
+
+func TestWhatAnObjectHadBeforeIsAWarning(t *testing.T) {
+	t.Parallel()
+	old := budget(0, func(b *policyv1beta1.PodUnavailableBudget) { b.Spec.MaxUnavailable = new(intstr.FromString("5")) })
+	warnings, err := hook(apiserver(t)).ValidateUpdate(t.Context(), old, old)
+	require.NoError(t, err)
+	require.Len(t, warnings, 1)
+	_, err = hook(apiserver(t)).ValidateUpdate(t.Context(), budget(0), old)
+	require.ErrorContains(t, err, "spec.maxUnavailable")
+	_, err = hook(apiserver(t)).ValidateDelete(t.Context(), old)
+	require.NoError(t, err)
+}
