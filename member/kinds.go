@@ -7,6 +7,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/member/pod/persistentpodstate"
 	"github.com/flotilla-io/flotilla/member/pod/podunavailablebudget"
+	"github.com/flotilla-io/flotilla/member/pod/workloadspread"
 	"github.com/flotilla-io/flotilla/member/protection"
 	"github.com/flotilla-io/flotilla/member/resource/resourcedistribution"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
@@ -41,5 +42,6 @@ func Kinds() setup.Kinds {
 				Unprotected: !o.Gates.Enabled(feature.ResourcesDeletionProtection),
 			}
 		}),
+		workloadspread.Registration(),
 	}
 }

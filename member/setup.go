@@ -158,9 +158,6 @@ func pods(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 	o.PodWebhook.Exempt = append(slices.Clone(o.PodWebhook.Exempt), o.Namespace)
 	steps := o.Kinds.Steps(o.Options)
 	for _, s := range steps {
-		if s.Index == nil {
-			continue
-		}
 		served, err := o.Served(mgr, s.Object)
 		if err != nil {
 			return err
@@ -168,8 +165,15 @@ func pods(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 		if !served { // No pod is sent to the webhook by a namespace that can't have such an object.
 			continue
 		}
-		if err := s.Index(ctx, mgr.GetFieldIndexer()); err != nil {
-			return err
+		if s.Index != nil {
+			if err := s.Index(ctx, mgr.GetFieldIndexer()); err != nil {
+				return err
+			}
+		}
+		if s.Setup != nil {
+			if err := s.Setup(mgr); err != nil {
+				return fmt.Errorf("set up the step of %s: %w", s.Feature, err)
+			}
 		}
 	}
 	var err error

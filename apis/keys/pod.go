@@ -77,6 +77,11 @@ const (
 	// PersistentPodState that remembered it. Written by the pod webhook; read by users.
 	InjectedPersistentPodState = "kruise.io/injected-persistent-pod-state"
 
+	// MatchedWorkloadSpread is an annotation on pods that a WorkloadSpread counts. Written by the pod webhook, and by the controller to
+	// pods that are older; read by the controller. Form: the JSON of the names of the WorkloadSpread and of its subset and of the
+	// pod's UID in status.creatingPods, {"name","subset","uid"}.
+	MatchedWorkloadSpread = "apps.kruise.io/matched-workloadspread"
+
 	// RelatedPub is an annotation on pods: the PodUnavailableBudget that protects the pod. Written by the pod webhook and by
 	// PodUnavailableBudget's controller; read by users.
 	RelatedPub = "pub.kruise.io/related-pub"

@@ -100,6 +100,10 @@ const (
 
 // Keys of workloads for which a PersistentPodState is generated: StatefulSets of either group, and kinds of the white list.
 const (
+	// IgnorePatchExistingPods is an annotation on a WorkloadSpread: pods that are older than it do not get the labels and annotations of
+	// a subset's patch. Written by users; read by its controller. Form: "true", anything else counts as absent.
+	IgnorePatchExistingPods = "workloadspread.kruise.io/ignore-patch-existing-pods-metadata"
+
 	// AutoGeneratePersistentPodState is an annotation on a workload: a PersistentPodState of its name is made from the three
 	// annotations below, kept in accordance with them, and deleted when this one is gone. Written by users; read by
 	// PersistentPodState's controller. Form: "true", anything else counts as absent.

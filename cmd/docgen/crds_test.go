@@ -26,7 +26,7 @@ func TestInstallSortsCRDsIntoCharts(t *testing.T) {
 	require.Equal(t, []string{
 		"apps.kruise.io_clonesets.yaml", "apps.kruise.io_daemonsets.yaml", "apps.kruise.io_persistentpodstates.yaml",
 		"apps.kruise.io_resourcedistributions.yaml",
-		"apps.kruise.io_statefulsets.yaml", "apps.kruise.io_uniteddeployments.yaml",
+		"apps.kruise.io_statefulsets.yaml", "apps.kruise.io_uniteddeployments.yaml", "apps.kruise.io_workloadspreads.yaml",
 		"fleet.kruise.io_appliedworks.yaml", "fleet.kruise.io_memberships.yaml", "policy.kruise.io_podunavailablebudgets.yaml",
 	}, member)
 	require.Equal(t, []string{

@@ -499,14 +499,14 @@ func TestMigrateCheck(t *testing.T) {
 		{
 			name: "what OpenKruise makes for itself is not missed, and unknown kinds are",
 			objects: []client.Object{
-				crd("NodeImage", "nodeimages"), sample("NodeImage", "v1beta1", "n1"), crd("WorkloadSpread", "workloadspreads"),
-				sample("WorkloadSpread", "v1beta1", "p"), crd("GameSet", "gamesets"), sample("GameSet", "v1beta1", "g"),
+				crd("NodeImage", "nodeimages"), sample("NodeImage", "v1beta1", "n1"), crd("BroadcastJob", "broadcastjobs"),
+				sample("BroadcastJob", "v1beta1", "p"), crd("GameSet", "gamesets"), sample("GameSet", "v1beta1", "g"),
 			},
 			want: []string{
-				"Warn KindNotServed crd gamesets.apps.kruise.io", "Warn KindNotServed crd workloadspreads.apps.kruise.io",
+				"Warn KindNotServed crd broadcastjobs.apps.kruise.io", "Warn KindNotServed crd gamesets.apps.kruise.io",
 				"Info KindNotServed crd nodeimages.apps.kruise.io",
 			},
-			says: []string{"nothing acts on them", "new pods are not assigned to subsets", "made by OpenKruise's manager for its own use"},
+			says: []string{"nothing acts on them", "no pods are created for it", "made by OpenKruise's manager for its own use"},
 		},
 		{
 			name:    "what may not be read is said",

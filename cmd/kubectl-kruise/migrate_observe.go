@@ -91,7 +91,7 @@ type definition struct {
 // served is true if Flotilla serves the kind.
 func (d definition) served() bool {
 	return d.group == group && slices.Contains([]string{
-		"CloneSet", "StatefulSet", "DaemonSet", "UnitedDeployment", "PersistentPodState", "ResourceDistribution",
+		"CloneSet", "StatefulSet", "DaemonSet", "UnitedDeployment", "PersistentPodState", "ResourceDistribution", "WorkloadSpread",
 	}, d.kind) || d.group == policyGroup && d.kind == "PodUnavailableBudget"
 }
 

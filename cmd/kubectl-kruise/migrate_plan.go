@@ -309,7 +309,6 @@ func (in *installation) workloads() int {
 func (in *installation) kinds() []finding {
 	without := map[string]string{
 		"SidecarSet":               "new pods get no sidecars, and those that exist are not updated",
-		"WorkloadSpread":           "new pods are not assigned to subsets",
 		"BroadcastJob":             "no pods are created for it",
 		"AdvancedCronJob":          "no jobs are created for it",
 		"ImagePullJob":             "no images are pulled",

@@ -51,9 +51,6 @@ func replaced() []option.Replaced {
 			},
 			Instead: "leave them out: image pulling is not served yet",
 		}, {
-			Flags:   []string{"ws-enabled-versioned-status", "workloadspread-workers"},
-			Instead: "leave them out: WorkloadSpread is not served yet",
-		}, {
 			Flags: []string{
 				"assign-bcj-pods-by-scheduler", "broadcastjob-workers", "advancedcronjob-workers", "sidecarset-workers",
 				"podprobemarker-workers", "nodepodprobe-workers",

@@ -108,7 +108,7 @@ func TestMoveFromOpenKruiseAndBack(t *testing.T) {
 	}
 	for _, name := range []string{
 		"clonesets.apps", "daemonsets.apps", "persistentpodstates.apps", "resourcedistributions.apps", "uniteddeployments.apps",
-		"podunavailablebudgets.policy",
+		"workloadspreads.apps", "podunavailablebudgets.policy",
 	} {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: name + ".kruise.io"}, crd))

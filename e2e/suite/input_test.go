@@ -62,7 +62,7 @@ func manifests(t *testing.T, folder string) []string {
 // clusterOf is the cluster that an example's object is for: a member for workloads, otherwise the hub.
 func clusterOf(o *unstructured.Unstructured) *fleet.Cluster {
 	if slices.Contains([]string{
-		"CloneSet", "StatefulSet", "DaemonSet", "PersistentPodState", "PodUnavailableBudget", "ResourceDistribution",
+		"CloneSet", "StatefulSet", "DaemonSet", "PersistentPodState", "PodUnavailableBudget", "ResourceDistribution", "WorkloadSpread",
 	}, o.GetKind()) {
 		return env.East
 	}

@@ -42,14 +42,12 @@ type shape struct {
 	// rules and conditions are what is sent of the namespaces that are.
 	rules      []admissionv1.RuleWithOperations
 	conditions []admissionv1.MatchCondition
-	// sideEffects are what an answer changes beside the pod.
-	sideEffects admissionv1.SideEffectClass
 }
 
 // creations are the creations of pods.
 func creations() shape {
 	return shape{
-		fail: EntryFail, ignore: EntryIgnore, path: Path, sideEffects: admissionv1.SideEffectClassNone,
+		fail: EntryFail, ignore: EntryIgnore, path: Path,
 		rules: []admissionv1.RuleWithOperations{rule("pods", admissionv1.Create)},
 	}
 }
@@ -60,7 +58,7 @@ func guarded(guards podguard.Guards) shape {
 		return slices.ContainsFunc(guards, func(g podguard.Active) bool { return g.Judges(o) })
 	}
 	s := shape{
-		fail: GuardFail, ignore: GuardIgnore, path: GuardPath, sideEffects: admissionv1.SideEffectClassNoneOnDryRun,
+		fail: GuardFail, ignore: GuardIgnore, path: GuardPath,
 		conditions: conditions(),
 	}
 	var of []admissionv1.OperationType
@@ -184,7 +182,7 @@ func (s shape) entry(name string, policy admissionv1.FailurePolicyType, sibling 
 			{Key: metadataName, Operator: metav1.LabelSelectorOpIn, Values: namespaces},
 		}},
 		ObjectSelector:          &metav1.LabelSelector{},
-		SideEffects:             new(s.sideEffects),
+		SideEffects:             new(admissionv1.SideEffectClassNoneOnDryRun),
 		TimeoutSeconds:          sibling.TimeoutSeconds,
 		AdmissionReviewVersions: []string{"v1"},
 		MatchConditions:         s.conditions,

@@ -25,8 +25,8 @@ type Outcome struct {
 }
 
 // Run takes a pod through steps, and returns it as they leave it. The pod is not changed, and needs a namespace. A step that fails or
-// panics changes nothing, and the next ones run.
-func Run(ctx context.Context, cache client.Reader, steps []podstep.Step, pod *corev1.Pod) (*corev1.Pod, []Outcome) {
+// panics changes nothing, and the next ones run. Nothing is reserved for a dry run.
+func Run(ctx context.Context, cache client.Reader, steps []podstep.Step, pod *corev1.Pod, dry bool) (*corev1.Pod, []Outcome) {
 	found, out := make([]podstep.Facts, len(steps)), make([]Outcome, len(steps))
 	for i, s := range steps {
 		out[i].Feature = s.Feature
@@ -35,6 +35,11 @@ func Run(ctx context.Context, cache client.Reader, steps []podstep.Step, pod *co
 	for i := range steps {
 		if out[i].Err != nil {
 			continue
+		}
+		if r, ok := found[i].(podstep.Reserver); ok && !dry {
+			if out[i].Err = reserve(ctx, r, pod); out[i].Err != nil {
+				continue
+			}
 		}
 		next := pod.DeepCopy()
 		if out[i].Why, out[i].Err = change(ctx, found[i], next); out[i].Err != nil {
@@ -50,6 +55,12 @@ func Run(ctx context.Context, cache client.Reader, steps []podstep.Step, pod *co
 func observe(ctx context.Context, cache client.Reader, s podstep.Step, pod *corev1.Pod) (facts podstep.Facts, err error) {
 	defer contain(ctx, &err)
 	return s.Observe(ctx, cache, pod)
+}
+
+// reserve takes what facts need for a pod.
+func reserve(ctx context.Context, r podstep.Reserver, pod *corev1.Pod) (err error) {
+	defer contain(ctx, &err)
+	return r.Reserve(ctx, pod)
 }
 
 // change lets facts change a pod.

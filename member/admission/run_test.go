@@ -114,7 +114,7 @@ func TestRun(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			given := pod()
-			got, out := Run(t.Context(), nil, tc.steps, given)
+			got, out := Run(t.Context(), nil, tc.steps, given, false)
 			require.Equal(t, tc.want, got.Labels)
 			require.Empty(t, cmp.Diff(pod(), given), "the pod that was given is not changed")
 			require.Len(t, out, len(tc.out))

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -51,11 +52,15 @@ func (w *Webhook) Handle(ctx context.Context, req admission.Request) admission.R
 	if pod.Namespace == "" { // The apiserver sets it after admission.
 		pod.Namespace = req.Namespace
 	}
-	next, outcomes := Run(ctx, w.Cache, w.Steps, pod)
+	dry := req.DryRun != nil && *req.DryRun
+	next, outcomes := Run(ctx, w.Cache, w.Steps, pod, dry)
 	log := ctrl.LoggerFrom(ctx)
 	for _, o := range outcomes {
 		steps.WithLabelValues(o.Feature, resultOf(o)).Inc()
+		var refused podstep.RefusedError
 		switch {
+		case errors.As(o.Err, &refused):
+			return admission.Denied(fmt.Sprintf("%s: %s", o.Feature, refused))
 		case o.Err == nil:
 			log.V(1).Info("Ran a step", "step", o.Feature, "reason", o.Why)
 		case slices.Contains(w.Ignore, o.Feature):
@@ -65,7 +70,7 @@ func (w *Webhook) Handle(ctx context.Context, req admission.Request) admission.R
 		}
 	}
 	resp := patched(pod, next)
-	if _, asked := pod.Annotations[keys.ExplainSteps]; asked && req.DryRun != nil && *req.DryRun {
+	if _, asked := pod.Annotations[keys.ExplainSteps]; asked && dry {
 		resp.Warnings = explained(outcomes)
 	}
 	return resp

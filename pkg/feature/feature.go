@@ -89,6 +89,11 @@ const (
 	//
 	// Alpha, off: 0.3.
 	PodUnavailableBudgetUpdate featuregate.Feature = "PodUnavailableBudgetUpdateGate"
+
+	// WorkloadSpread has pods of workloads spread over subsets, by WorkloadSpreads. Needs PodWebhook.
+	//
+	// Beta, on: 0.3.
+	WorkloadSpread featuregate.Feature = "WorkloadSpread"
 )
 
 // Gates of deletion protection.
@@ -130,6 +135,7 @@ func specs() map[featuregate.Feature]featuregate.FeatureSpec {
 		PodWebhook:                         beta,
 		PodUnavailableBudgetDelete:         beta,
 		PodUnavailableBudgetUpdate:         alpha,
+		WorkloadSpread:                     beta,
 		ResourcesDeletionProtection:        {PreRelease: featuregate.Beta},
 		DeletionProtectionForCRDCascading:  alpha,
 		ResourceDistribution:               {PreRelease: featuregate.Beta},

@@ -32,7 +32,6 @@ func former() map[string]gate {
 		"PreDownloadImageForInPlaceUpdate":          {missing: images},
 		"PreDownloadImageForDaemonSetUpdate":        {missing: images},
 		"ImagePullJobGate":                          {missing: images},
-		"WorkloadSpread":                            {missing: "WorkloadSpread is"},
 		"SidecarSetPatchPodMetadataDefaultsAllowed": {missing: sidecars},
 		"EnableSortSidecarContainerByName":          {missing: sidecars},
 		"SidecarTerminator":                         {missing: "the sidecar terminator is"},

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-base/featuregate"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
@@ -21,6 +22,7 @@ type Order int
 // The order of steps, which users of OpenKruise know: a later one may overwrite what an earlier one has set. There is room between
 // them for more.
 const (
+	OrderWorkloadSpread       Order = 20
 	OrderPodUnavailableBudget Order = 50
 	OrderPersistentPodState   Order = 60
 )
@@ -39,6 +41,8 @@ type Step struct {
 	List   client.ObjectList
 	// Index adds the field indexes that Observe reads by; nil for none.
 	Index func(context.Context, client.FieldIndexer) error
+	// Setup prepares what a Reserver among the Facts needs, such as clients; nil for nothing.
+	Setup func(ctrl.Manager) error
 	// Observe reads what the change of a pod depends on. It must neither write nor call the apiserver: the reader is a cache. The
 	// pod has a namespace, may lack a name, and must not be changed.
 	Observe func(ctx context.Context, cache client.Reader, pod *corev1.Pod) (Facts, error)
@@ -50,6 +54,21 @@ type Facts interface {
 	// the pod.
 	Change(pod *corev1.Pod) (why string)
 }
+
+// Reserver are Facts of which other requests must know before the pod is changed: two replicas must not promise the same to two pods.
+type Reserver interface {
+	Facts
+	// Reserve takes what Change will give to the pod. It may call the apiserver, and is not called for a dry run, of which Change tells
+	// what would be. It must not change the pod. An error is that of the step; RefusedError refuses the pod in any case. What is taken
+	// for a pod that is refused later, or whose request ends without an answer, must be given back by whom it is taken from.
+	Reserve(ctx context.Context, pod *corev1.Pod) error
+}
+
+// RefusedError says that an object does not want a pod created, other than an error, for which the failurePolicy may be Ignore.
+type RefusedError string
+
+// Error returns why.
+func (e RefusedError) Error() string { return string(e) }
 
 // Nothing are the Facts of a step that does not concern a pod, and the reason.
 type Nothing string

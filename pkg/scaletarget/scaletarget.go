@@ -98,21 +98,29 @@ func Get(ctx context.Context, r client.Reader, ref Ref) (client.Object, error) {
 
 // Chain returns the controllers of an object, its own first, up to one that has none or that does not exist.
 func Chain(ctx context.Context, r client.Reader, o metav1.Object) ([]Ref, error) {
-	var out []Ref
+	out, _, err := ChainOf(ctx, r, o, func(schema.GroupVersionKind) bool { return true })
+	return out, err
+}
+
+// ChainOf is Chain up to the first controller of a kind that may not be read. missing tells that it ends with one that r does not have.
+func ChainOf(ctx context.Context, r client.Reader, o metav1.Object, may func(schema.GroupVersionKind) bool) (out []Ref, missing bool, err error) {
 	for {
 		ref, ok := Controller(o)
 		if !ok {
-			return out, nil
+			return out, false, nil
 		}
 		for _, seen := range out {
 			if seen.UID == ref.UID { // Whoever writes owner references could make a circle.
-				return out, nil
+				return out, false, nil
 			}
 		}
 		out = append(out, ref)
+		if !may(ref.Kind) {
+			return out, false, nil
+		}
 		owner, err := Get(ctx, r, ref)
 		if err != nil || owner == nil {
-			return out, err
+			return out, err == nil, err
 		}
 		o = owner
 	}

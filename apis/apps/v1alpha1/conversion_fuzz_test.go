@@ -41,6 +41,8 @@ func TestRoundTrips(t *testing.T) {
 		{"A StatefulSet of v1alpha1 comes back from v1beta1 as it was.", statefulSetToHubAndBack},
 		{"A UnitedDeployment of v1beta1 comes back from v1alpha1 as it was.", unitedDeploymentFromHubAndBack},
 		{"A UnitedDeployment of v1alpha1 comes back from v1beta1 as it was.", unitedDeploymentToHubAndBack},
+		{"A WorkloadSpread of v1beta1 comes back from v1alpha1 as it was.", workloadSpreadFromHubAndBack},
+		{"A WorkloadSpread of v1alpha1 comes back from v1beta1 as it was.", workloadSpreadToHubAndBack},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -65,6 +67,8 @@ func FuzzStatefulSetFromHubAndBack(f *testing.F)        { fuzz(f, statefulSetFro
 func FuzzStatefulSetToHubAndBack(f *testing.F)          { fuzz(f, statefulSetToHubAndBack) }
 func FuzzUnitedDeploymentFromHubAndBack(f *testing.F)   { fuzz(f, unitedDeploymentFromHubAndBack) }
 func FuzzUnitedDeploymentToHubAndBack(f *testing.F)     { fuzz(f, unitedDeploymentToHubAndBack) }
+func FuzzWorkloadSpreadFromHubAndBack(f *testing.F)     { fuzz(f, workloadSpreadFromHubAndBack) }
+func FuzzWorkloadSpreadToHubAndBack(f *testing.F)       { fuzz(f, workloadSpreadToHubAndBack) }
 
 // fuzz starts from inputs that are long enough for whole objects; a draw that runs out of input tests nothing.
 func fuzz(f *testing.F, law func(*rapid.T)) {
@@ -219,6 +223,66 @@ func drawNamespaces(t *rapid.T) appsv1beta1.ResourceDistributionNamespaces {
 
 func drawNamespaceSelector(t *rapid.T) metav1.LabelSelector {
 	return metav1.LabelSelector{MatchLabels: rapid.MapOfN(word(), word(), 0, 2).Draw(t, "labels")}
+}
+
+func workloadSpreadFromHubAndBack(t *rapid.T) {
+	in := &appsv1beta1.WorkloadSpread{ObjectMeta: drawMeta(t), Spec: appsv1beta1.WorkloadSpreadSpec{
+		TargetRef:      appsv1beta1.WorkloadSpreadTarget(drawTarget(t)),
+		OverflowPolicy: appsv1beta1.WorkloadSpreadOverflowPolicy(word().Draw(t, "overflow")),
+		ScheduleStrategy: appsv1beta1.WorkloadSpreadScheduleStrategy{
+			Type:     appsv1beta1.WorkloadSpreadScheduleStrategyType(word().Draw(t, "type")),
+			Adaptive: &appsv1beta1.AdaptiveWorkloadSpreadStrategy{RescheduleCriticalSeconds: drawPtr(t, rapid.Int32(), "seconds")},
+		},
+		TargetFilter: &appsv1beta1.WorkloadSpreadTargetFilter{ReplicasPathList: drawWords(t), Selector: selector()},
+		Subsets: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) appsv1beta1.WorkloadSpreadSubset {
+			return appsv1beta1.WorkloadSpreadSubset{
+				Name: word().Draw(t, "name"), MaxReplicas: drawPtr(t, intOrString(), "max"), RequiredNodeSelector: drawPtr(t, drawTerm(), "required"),
+				PreferredNodeSelector: drawPreferred(t), Tolerations: []corev1.Toleration{{Key: word().Draw(t, "toleration")}},
+				Patch: &runtime.RawExtension{Raw: []byte(`{"metadata":{}}`)},
+			}
+		}), 0, 2).Draw(t, "subsets"),
+	}}
+	st := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) appsv1beta1.WorkloadSpreadSubsetStatus {
+		return appsv1beta1.WorkloadSpreadSubsetStatus{
+			Name: word().Draw(t, "name"), Replicas: rapid.Int32().Draw(t, "replicas"), MissingReplicas: rapid.Int32().Draw(t, "missing"),
+			CreatingPods: map[string]metav1.Time{word().Draw(t, "pod"): {}},
+			Conditions:   []metav1.Condition{{Type: "Schedulable", Status: metav1.ConditionFalse, Reason: "R" + word().Draw(t, "reason")}},
+		}
+	}), 0, 2)
+	in.Status = appsv1beta1.WorkloadSpreadStatus{
+		ObservedGeneration: rapid.Int64().Draw(t, "generation"), SubsetStatuses: st.Draw(t, "all"),
+		VersionedSubsetStatuses: map[string]appsv1beta1.WorkloadSpreadSubsetStatuses{word().Draw(t, "version"): st.Draw(t, "versioned")},
+	}
+	fromHubAndBack(t, in, WorkloadSpreadFromHub, WorkloadSpreadToHub)
+}
+
+func workloadSpreadToHubAndBack(t *rapid.T) {
+	in := &WorkloadSpread{ObjectMeta: drawMeta(t), Spec: WorkloadSpreadSpec{
+		TargetRef: appsv1beta1.WorkloadSpreadTarget(drawTarget(t)),
+		Subsets: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) WorkloadSpreadSubset {
+			return WorkloadSpreadSubset{
+				Name: word().Draw(t, "name"), MaxReplicas: drawPtr(t, intOrString(), "max"), RequiredNodeSelectorTerm: drawPtr(t, drawTerm(), "required"),
+				PreferredNodeSelectorTerms: drawPreferred(t),
+			}
+		}), 0, 2).Draw(t, "subsets"),
+	}}
+	in.Status = WorkloadSpreadStatus{SubsetStatuses: []WorkloadSpreadSubsetStatus{{
+		Name: word().Draw(t, "name"), Replicas: rapid.Int32().Draw(t, "replicas"),
+		Conditions: []WorkloadSpreadSubsetCondition{{Type: "Schedulable", Status: corev1.ConditionTrue, Reason: rapid.SampledFrom([]string{"", "Sufficient"}).Draw(t, "reason")}},
+	}}}
+	toHubAndBack(t, in, WorkloadSpreadFromHub, WorkloadSpreadToHub)
+}
+
+func drawTerm() *rapid.Generator[corev1.NodeSelectorTerm] {
+	return rapid.Custom(func(t *rapid.T) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: word().Draw(t, "label"), Operator: corev1.NodeSelectorOpExists}}}
+	})
+}
+
+func drawPreferred(t *rapid.T) []corev1.PreferredSchedulingTerm {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) corev1.PreferredSchedulingTerm {
+		return corev1.PreferredSchedulingTerm{Weight: rapid.Int32().Draw(t, "weight"), Preference: drawTerm().Draw(t, "preference")}
+	}), 0, 2).Draw(t, "preferred")
 }
 
 func drawWords(t *rapid.T) []string { return rapid.SliceOfN(word(), 0, 2).Draw(t, "keys") }

@@ -3,7 +3,8 @@
 //
 // What is the same in both versions has one Go type, in v1beta1 or apis/pods. This package has the rest: CloneSet's flat
 // updateStrategy and its disablePVCReuse, UnitedDeployment's template and status, DaemonSet's annotation and hash, a
-// StatefulSet that has fewer fields, and a PersistentPodState and a ResourceDistribution with other names for some fields.
+// StatefulSet that has fewer fields, and a PersistentPodState, a ResourceDistribution and a WorkloadSpread with other names for some
+// fields.
 //
 // The conversion is lossless. Its rules (see the comment of each function) are not one to one: each version can express
 // things that the other can't. Where converting there and back by the plain rules would give something else, the original

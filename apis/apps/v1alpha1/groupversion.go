@@ -18,6 +18,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&ResourceDistribution{}, &ResourceDistributionList{},
 		&StatefulSet{}, &StatefulSetList{},
 		&UnitedDeployment{}, &UnitedDeploymentList{},
+		&WorkloadSpread{}, &WorkloadSpreadList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

@@ -62,6 +62,7 @@ func TestRules(t *testing.T) {
 	covered := map[string]bool{}
 	for _, tt := range slices.Concat(
 		cloneSetCases(), daemonSetCases(), persistentPodStateCases(), resourceDistributionCases(), statefulSetCases(), unitedDeploymentCases(),
+		workloadSpreadCases(),
 	) {
 		covered[tt.want] = true
 		for _, version := range []string{"v1beta1", "v1alpha1"} {
@@ -385,7 +386,9 @@ func patched(t *testing.T, obj *unstructured.Unstructured, patch string) *unstru
 
 // kinds are the plural names of all kinds.
 func kinds() []string {
-	return []string{"clonesets", "daemonsets", "persistentpodstates", "resourcedistributions", "statefulsets", "uniteddeployments"}
+	return []string{
+		"clonesets", "daemonsets", "persistentpodstates", "resourcedistributions", "statefulsets", "uniteddeployments", "workloadspreads",
+	}
 }
 
 // messages returns the messages of the CEL rules of all kinds in v1beta1.

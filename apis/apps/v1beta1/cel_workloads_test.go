@@ -367,3 +367,30 @@ func resourceDistributionCases() []celCase {
 		},
 	}
 }
+
+const workloadSpread = `
+apiVersion: apps.kruise.io/v1beta1
+kind: WorkloadSpread
+metadata: {name: web}
+spec:
+  targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  subsets: [{name: a, maxReplicas: 3}, {name: b}]
+`
+
+func workloadSpreadCases() []celCase {
+	return []celCase{
+		{name: "A WorkloadSpread is accepted.", base: workloadSpread, change: `{spec: {overflowPolicy: Refuse, scheduleStrategy: {type: Adaptive}}}`},
+		{
+			name: "The target of a WorkloadSpread can't be changed.", base: workloadSpread, change: `{spec: {}}`, then: `{spec: {targetRef: {name: other}}}`,
+			want: "targetRef can't be changed: pods are counted by it. Make another WorkloadSpread",
+		},
+		{
+			name: "A strategy that is not known is refused.", base: workloadSpread, change: `{spec: {scheduleStrategy: {type: Random}}}`,
+			want: `supported values: "Adaptive", "Fixed"`,
+		},
+		{
+			name: "An overflow policy that is not known is refused.", base: workloadSpread, change: `{spec: {overflowPolicy: Wait}}`,
+			want: `supported values: "Create", "Refuse"`,
+		},
+	}
+}

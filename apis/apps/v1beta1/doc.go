@@ -1,5 +1,6 @@
 // Package v1beta1 holds the stored version of the kinds in apps.kruise.io: CloneSet, DaemonSet, PersistentPodState,
-// ResourceDistribution, StatefulSet and UnitedDeployment. Controllers, webhooks and plans use this version; v1alpha1 is served as well and converted.
+// ResourceDistribution, StatefulSet, UnitedDeployment and WorkloadSpread. Controllers, webhooks and plans use this version; v1alpha1 is
+// served as well and converted.
 //
 // The kinds' fields, defaults and rules are those of OpenKruise, so that manifests written for it apply unchanged; what
 // a hub needs in addition is in optional fields. Each rule about a value is in the first place that can express it: a

@@ -92,12 +92,13 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := errors.Join(indexByTarget(ctx, i), ownership.IndexByOwner(ctx, i, &corev1.Pod{}), ownership.IndexByNode(ctx, i)); err != nil {
 		return err
 	}
-	more := newFurther(mgr.GetCache(), o.Namespace, o.Clock)
+	more := scaletarget.NewWatcher(mgr.GetCache(), o.Namespace, scaletarget.KeyPersistentPodState, o.Clock)
+	more.Changed, more.Events = workloadChanged, make(chan event.GenericEvent)
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock,
 		Expect: expect.New(kind, o.Clock, o.ExpectationTimeout),
 		Events: notes.New(mgr.GetEventRecorder(podcontrol.ControllerName(kind))), Namespace: o.Namespace, Opening: o.Opening,
-		StartOrdinal: o.StartOrdinal, Watched: more.watched, said: lru.New(remembered),
+		StartOrdinal: o.StartOrdinal, Watched: more.Watched, said: lru.New(remembered),
 	}
 	changed := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return workloadChanged(e.ObjectOld, e.ObjectNew) }})
 	err := ctrl.NewControllerManagedBy(mgr).
@@ -111,12 +112,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 				return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels())
 			}})).
-		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []ctrl.Request {
-			more.listChanged()
-			return r.all(ctx, o)
-		})).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.all)).
 		WatchesRawSource(source.Channel(o.Opening.Changes(), handler.EnqueueRequestsFromMapFunc(r.all))).
-		WatchesRawSource(source.Channel(more.changed, handler.EnqueueRequestsFromMapFunc(r.forWorkload))).
+		WatchesRawSource(source.Channel(more.Events, handler.EnqueueRequestsFromMapFunc(r.forWorkload))).
 		WithOptions(podcontrol.Queue(o.Workers)).
 		Complete(r)
 	if err = errors.Join(err, mgr.Add(more)); err != nil {

@@ -7,7 +7,6 @@
 //	status.go    what is remembered, as the status
 //	step.go      the step of the pod webhook that uses it
 //	target.go    which PersistentPodState has a workload as its target
-//	watch.go     kinds of the white list, which may come and go
 //
 // A request is the name of a PersistentPodState, and at the same time that of a workload for which one is generated: both have the
 // same name.

@@ -1,0 +1,143 @@
+package workloadspread
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// unlimited is a number of pods without a limit, as in missingReplicas.
+const unlimited = -1
+
+// limit returns how many pods of one version may be in a subset, of a workload with that many replicas. A percentage is rounded up; one
+// that can't be parsed is no pod.
+func limit(s *appsv1beta1.WorkloadSpreadSubset, total int32) int32 {
+	if s.MaxReplicas == nil {
+		return unlimited
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(s.MaxReplicas, int(total), true)
+	if err != nil {
+		return 0
+	}
+	return number(max(n, 0))
+}
+
+// number is a count in a status.
+func number(n int) int32 { return int32(min(n, math.MaxInt32)) } //nolint:gosec // It fits.
+
+// percent reports whether the limit of a subset depends on the replicas of the workload.
+func percent(s *appsv1beta1.WorkloadSpreadSubset) bool {
+	return s.MaxReplicas != nil && s.MaxReplicas.Type == intstr.String
+}
+
+// fixed reports whether there is nothing to count: all pods are in the only subset.
+func fixed(ws *appsv1beta1.WorkloadSpread) bool {
+	return len(ws.Spec.Subsets) == 1 && ws.Spec.Subsets[0].MaxReplicas == nil
+}
+
+// active reports whether a pod takes a place.
+func active(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// statusOf returns the status of a subset; nil if there is none.
+func statusOf(all []appsv1beta1.WorkloadSpreadSubsetStatus, name string) *appsv1beta1.WorkloadSpreadSubsetStatus {
+	for i := range all {
+		if all[i].Name == name {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// schedulable reports whether new pods may go to a subset.
+func schedulable(ws *appsv1beta1.WorkloadSpread, name string) bool {
+	s := statusOf(ws.Status.SubsetStatuses, name)
+	if s == nil {
+		return true
+	}
+	c := report.GetCondition(s.Conditions, appsv1beta1.WorkloadSpreadSubsetSchedulable)
+	return c == nil || c.Status != metav1.ConditionFalse
+}
+
+// room returns how many pods more of a version a subset may get. The status counts the pods, the spec may be newer: a lower limit counts
+// at once, a higher one when the controller has seen it.
+func room(s *appsv1beta1.WorkloadSpreadSubset, st *appsv1beta1.WorkloadSpreadSubsetStatus, total int32) int32 {
+	switch {
+	case s.MaxReplicas == nil:
+		return unlimited
+	case st == nil:
+		return limit(s, total)
+	}
+	left := max(st.MissingReplicas, 0) // One that had no limit is counted by the controller first.
+	if !percent(s) {
+		left = min(left, max(limit(s, total)-st.Replicas-number(len(st.CreatingPods)), 0))
+	}
+	return left
+}
+
+// needsTotal reports whether room depends on the replicas of the workload.
+func needsTotal(ws *appsv1beta1.WorkloadSpread, version string) bool {
+	all := ws.Status.VersionedSubsetStatuses[version]
+	return slices.ContainsFunc(ws.Spec.Subsets, func(s appsv1beta1.WorkloadSpreadSubset) bool {
+		return percent(&s) && statusOf(all, s.Name) == nil
+	})
+}
+
+// choose returns the first subset with room for a pod of a version, -1 for none.
+func choose(ws *appsv1beta1.WorkloadSpread, version string, total int32) int {
+	all := ws.Status.VersionedSubsetStatuses[version]
+	return slices.IndexFunc(ws.Spec.Subsets, func(s appsv1beta1.WorkloadSpreadSubset) bool {
+		return room(&s, statusOf(all, s.Name), total) != 0 && schedulable(ws, s.Name)
+	})
+}
+
+// take chooses a subset, and records in the status that the pod with the id has a place there, if the places of the subset are counted.
+func take(ws *appsv1beta1.WorkloadSpread, version, id string, total int32, now time.Time) (subset int, changed bool) {
+	subset = choose(ws, version, total)
+	if subset < 0 || ws.Spec.Subsets[subset].MaxReplicas == nil {
+		return subset, false
+	}
+	all := ws.Status.VersionedSubsetStatuses[version]
+	for i := range ws.Spec.Subsets {
+		if s := &ws.Spec.Subsets[i]; statusOf(all, s.Name) == nil {
+			all = append(all, appsv1beta1.WorkloadSpreadSubsetStatus{Name: s.Name, MissingReplicas: limit(s, total)})
+		}
+	}
+	if ws.Status.VersionedSubsetStatuses == nil {
+		ws.Status.VersionedSubsetStatuses = map[string]appsv1beta1.WorkloadSpreadSubsetStatuses{}
+	}
+	ws.Status.VersionedSubsetStatuses[version] = all
+	s := &ws.Spec.Subsets[subset]
+	st := statusOf(all, s.Name)
+	st.MissingReplicas = room(s, st, total) - 1
+	if st.CreatingPods == nil {
+		st.CreatingPods = map[string]metav1.Time{}
+	}
+	st.CreatingPods[id] = metav1.NewTime(now.Truncate(time.Second))
+	return subset, true
+}
+
+// byRank returns the subset of the pod with that many pods before it, counted from 0: each subset takes as many in turn as it may have. -1
+// is none.
+func byRank(ws *appsv1beta1.WorkloadSpread, rank int64) int {
+	var before int64
+	for i := range ws.Spec.Subsets {
+		s := &ws.Spec.Subsets[i]
+		if !schedulable(ws, s.Name) {
+			continue
+		}
+		most := limit(s, 0)
+		if before += int64(max(most, 0)); most == unlimited || rank < before {
+			return i
+		}
+	}
+	return -1
+}

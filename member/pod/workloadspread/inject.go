@@ -1,0 +1,112 @@
+package workloadspread
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+// inject makes a pod one of a subset. After an error, which is about the patch, the pod is as it was.
+func inject(pod *corev1.Pod, s *appsv1beta1.WorkloadSpreadSubset, m matched) error {
+	out := pod.DeepCopy()
+	out.Spec.Tolerations = append(out.Spec.Tolerations, s.Tolerations...)
+	restrict(&out.Spec, s.RequiredNodeSelector)
+	if len(s.PreferredNodeSelector) > 0 {
+		n := nodeAffinity(&out.Spec)
+		n.PreferredDuringSchedulingIgnoredDuringExecution = append(n.PreferredDuringSchedulingIgnoredDuringExecution, s.PreferredNodeSelector...)
+	}
+	if s.Patch != nil && len(s.Patch.Raw) > 0 {
+		if err := merge(out, s.Patch.Raw, false); err != nil {
+			return err
+		}
+	}
+	metav1.SetMetaDataAnnotation(&out.ObjectMeta, keys.MatchedWorkloadSpread, m.String())
+	*pod = *out
+	return nil
+}
+
+// restrict adds a term to each that the pod requires, of which a node needs to match one. An empty term matches no node, and is none.
+func restrict(spec *corev1.PodSpec, term *corev1.NodeSelectorTerm) {
+	if term == nil || len(term.MatchExpressions)+len(term.MatchFields) == 0 {
+		return
+	}
+	n := nodeAffinity(spec)
+	if n.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		n.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{}
+	}
+	terms := n.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	if len(terms) == 0 {
+		n.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms = []corev1.NodeSelectorTerm{*term.DeepCopy()}
+		return
+	}
+	for i := range terms {
+		t := &terms[i]
+		if len(t.MatchExpressions)+len(t.MatchFields) > 0 {
+			t.MatchExpressions = slices.Concat(t.MatchExpressions, term.MatchExpressions)
+			t.MatchFields = slices.Concat(t.MatchFields, term.MatchFields)
+		}
+	}
+}
+
+func nodeAffinity(spec *corev1.PodSpec) *corev1.NodeAffinity {
+	if spec.Affinity == nil {
+		spec.Affinity = &corev1.Affinity{}
+	}
+	if spec.Affinity.NodeAffinity == nil {
+		spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	return spec.Affinity.NodeAffinity
+}
+
+// merge applies a strategic merge patch to a pod. strict refuses unknown fields.
+func merge(pod *corev1.Pod, patch []byte, strict bool) error {
+	was, err := json.Marshal(pod)
+	if err != nil {
+		return fmt.Errorf("write the pod: %w", err)
+	}
+	is, err := strategicpatch.StrategicMergePatch(was, patch, corev1.Pod{})
+	if err != nil {
+		return fmt.Errorf("merge the patch: %w", err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(is, &fields); err != nil {
+		return fmt.Errorf("read the patched pod: %w", err)
+	}
+	var out corev1.Pod
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(fields, &out, strict); err != nil {
+		return fmt.Errorf("read the patched pod: %w", err)
+	}
+	if out.Spec.PriorityClassName != pod.Spec.PriorityClassName {
+		out.Spec.Priority = nil // The admission of priorities, which comes later, refuses another one than that of the class.
+	}
+	*pod = out
+	return nil
+}
+
+// costOf is the keys.PodDeletionCost of a pod: the first subset is shrunk last. A surplus pod goes before all that are not. Of an
+// old version the first subset is shrunk first, so that the places there are free for the new one.
+func costOf(subset, subsets int, latest, surplus bool) string {
+	if !latest {
+		subset = subsets - 1 - subset
+	}
+	cost := step100 * (subsets - subset)
+	if surplus {
+		cost = -step100 * (subset + 1)
+	}
+	return strconv.Itoa(cost)
+}
+
+// costOfNone is that of a pod in no subset.
+func costOfNone(subsets int) string { return strconv.Itoa(-step100 * (subsets + 1)) }
+
+// step100 is the difference of costs between subsets.
+const step100 = 100

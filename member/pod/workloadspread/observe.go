@@ -1,0 +1,409 @@
+package workloadspread
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+)
+
+// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+type observed struct {
+	ws *appsv1beta1.WorkloadSpread
+	// versions are the kinds whose pods are counted by version.
+	versions Versions
+
+	// listed are the kinds of the white list; fault is why that can't be read.
+	listed []scaletarget.Listed
+	fault  error
+	// target is the workload, nil if there is none. denied is why it may not be read.
+	target client.Object
+	denied error
+	// elder is an older WorkloadSpread with the same target; nil if this one counts.
+	elder *appsv1beta1.WorkloadSpread
+	// sent: the pod webhook gets the pods of the namespace; if not, notSent is why.
+	sent    bool
+	notSent string
+
+	// total is how many replicas the workload wants, 0 if no subset has a percentage. unknown is why that is not known.
+	total   int32
+	unknown string
+	// newest is the latest version of the workload; empty if that is not known.
+	newest string
+	// pods are those of the workload that the filter includes, nodes those that pods without a subset are on, by name.
+	pods  []*corev1.Pod
+	nodes map[string]*corev1.Node
+	// lost are pods in creatingPods, by id, that the apiserver did not have when they were overdue.
+	lost map[string]bool
+}
+
+// metadataOf returns an empty object and list of a kind with metadata only.
+func metadataOf(kind schema.GroupVersionKind) (*metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList) {
+	o, list := &metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadataList{}
+	o.SetGroupVersionKind(kind)
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	return o, list
+}
+
+// replicaSets is the kind that is read between Deployments and pods.
+func replicaSets() schema.GroupVersionKind { return appsv1.SchemeGroupVersion.WithKind("ReplicaSet") }
+
+// observe reads what a reconcile needs. The error is one of expect.Store.Read.
+func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
+	o := observed{ws: &appsv1beta1.WorkloadSpread{}, versions: r.Versions}
+	o.listed, o.fault = scaletarget.List(ctx, r.Client, r.Namespace, scaletarget.KeyWorkloadSpread)
+	if err := r.begin(ctx, key); err != nil {
+		return o, err
+	}
+	children := func(from client.Reader, live bool) error { return r.children(ctx, from, live, &o) }
+	shown := func() iter.Seq[metav1.Object] {
+		return func(yield func(metav1.Object) bool) { _ = yield(o.ws) && expect.Each(o.pods, yield) }
+	}
+	err := r.Expect.Read(ctx, r.Client, r.Live, key, o.ws, children, shown)
+	if err != nil {
+		if errors.Is(err, expect.ErrGone) {
+			r.begun.Delete(key)
+		}
+		return o, fmt.Errorf("read WorkloadSpread: %w", err)
+	}
+	return o, nil
+}
+
+// begin makes the first reconcile of a WorkloadSpread in this process wait until the cache shows all of its pods that there were before:
+// a former leader may have seen them as pods and given back their places. So it does when a subset gets a limit: places there were not
+// counted before.
+func (r *Reconciler) begin(ctx context.Context, key types.NamespacedName) error {
+	var ws appsv1beta1.WorkloadSpread
+	if err := r.Client.Get(ctx, key, &ws); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if known, _ := r.begun.Load(key); known == ws.UID && !limitsNew(&ws) {
+		return nil
+	}
+	pods, err := r.livePods(ctx, key.Namespace)
+	if err != nil {
+		return err
+	}
+	for i := range pods {
+		if pod := &pods[i]; subsetOf(&ws, pod) >= 0 && active(pod) {
+			r.Expect.Created(ws.UID, pod)
+		}
+	}
+	r.begun.Store(key, ws.UID)
+	return nil
+}
+
+// limitsNew reports whether a subset has a limit that the status does not know.
+func limitsNew(ws *appsv1beta1.WorkloadSpread) bool {
+	for _, all := range ws.Status.VersionedSubsetStatuses {
+		for i := range ws.Spec.Subsets {
+			s := &ws.Spec.Subsets[i]
+			if st := statusOf(all, s.Name); s.MaxReplicas != nil && st != nil && st.MissingReplicas == unlimited {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (r *Reconciler) livePods(ctx context.Context, namespace string) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	if err := r.Live.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	return list.Items, nil
+}
+
+// children reads the workload with its pods and their nodes; live says that the reader is the apiserver, which has no index.
+func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool, o *observed) error {
+	ref := refOf(o.ws)
+	o.target, o.denied, o.elder, o.pods, o.nodes, o.lost, o.newest, o.total, o.unknown = nil, nil, nil, nil, nil, nil, "", 0, ""
+	if !allowed(ref.Kind.GroupKind(), o.listed) {
+		return nil
+	}
+	all, err := having(ctx, r.Client, ref)
+	if err != nil {
+		return err
+	}
+	if len(all) > 0 && all[0].UID != o.ws.UID {
+		o.elder = all[0]
+		return nil
+	}
+	o.sent, o.notSent = r.Opening.Sent(o.ws.Namespace)
+	if !builtIn(ref.Kind.GroupKind()) && !r.watches(ref.Kind) { // Its own event comes when it is.
+		from = r.Live
+	}
+	switch o.target, err = scaletarget.Get(ctx, from, ref); {
+	case apierrors.IsForbidden(err):
+		o.denied = err
+		return nil
+	case err != nil:
+		return err
+	case o.target == nil || o.target.GetDeletionTimestamp() != nil:
+		o.target = nil
+		return nil
+	}
+	if err := r.readPods(ctx, from, live || from == r.Live, o); err != nil {
+		return err
+	}
+	if err := r.readLost(ctx, o); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(o.ws.Spec.Subsets, func(s appsv1beta1.WorkloadSpreadSubset) bool { return percent(&s) }) {
+		o.total, o.unknown, err = total(ctx, r.Client, r.Live, o.ws, o.target, o.listed)
+	}
+	return err
+}
+
+// watches reports whether the cache has a kind of the white list.
+func (r *Reconciler) watches(kind schema.GroupVersionKind) bool {
+	return r.Watched == nil || r.Watched(kind)
+}
+
+// readPods reads the pods of the workload, through what is between them, and the nodes of those without a subset.
+func (r *Reconciler) readPods(ctx context.Context, from client.Reader, live bool, o *observed) error {
+	kind := refOf(o.ws).Kind
+	type owner struct {
+		metav1.Object
+
+		kind schema.GroupVersionKind
+	}
+	owners := []owner{{o.target, kind}}
+	var sets []*metav1.PartialObjectMetadata
+	for i := 0; i < len(owners); i++ {
+		pods, err := ownership.Pods(ctx, from, owners[i], owners[i].kind, live)
+		if err != nil {
+			return err
+		}
+		for _, pod := range pods {
+			if selects(o.ws, pod) {
+				o.pods = append(o.pods, pod)
+			}
+		}
+		for _, between := range between(owners[i].kind, kind, o.listed) {
+			reader, indexed := from, between == replicaSets()
+			if !indexed && !r.watches(between) {
+				reader = r.Live
+			}
+			children, err := childrenOf(ctx, reader, owners[i], owners[i].kind, between, !indexed || live)
+			if err != nil {
+				return err
+			}
+			for _, child := range children {
+				owners = append(owners, owner{child, between})
+			}
+			if indexed {
+				sets = append(sets, children...)
+			}
+		}
+	}
+	slices.SortFunc(o.pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	o.newest = newest(o.target, sets)
+	return r.readNodes(ctx, o)
+}
+
+// between returns the kinds that objects of a kind may control on the way to the pods of a target.
+func between(kind, target schema.GroupVersionKind, listed []scaletarget.Listed) []schema.GroupVersionKind {
+	var out []schema.GroupVersionKind
+	if g := kind.GroupKind(); g == deployment() {
+		return []schema.GroupVersionKind{replicaSets()}
+	} else if builtIn(g) {
+		return nil
+	}
+	for _, l := range listed {
+		if l.Kind.GroupKind() == target.GroupKind() {
+			out = append(out, slices.DeleteFunc(slices.Clone(l.Between), func(k schema.GroupVersionKind) bool {
+				return k.GroupKind() == kind.GroupKind() || k.GroupKind() == replicaSet() || k.Kind == "Pod"
+			})...)
+		}
+	}
+	return append(out, replicaSets())
+}
+
+// childrenOf lists the objects of a kind that owner controls, as metadata. scan says that the reader has no index of them.
+func childrenOf(
+	ctx context.Context, r client.Reader, owner metav1.Object, ownerKind, kind schema.GroupVersionKind, scan bool,
+) ([]*metav1.PartialObjectMetadata, error) {
+	_, list := metadataOf(kind)
+	if err := r.List(ctx, list, ownership.OwnedBy(owner, scan)...); err != nil {
+		return nil, fmt.Errorf("list %s: %w", kind.GroupKind(), err)
+	}
+	var out []*metav1.PartialObjectMetadata
+	for i := range list.Items {
+		if o := &list.Items[i]; ownership.ControlledBy(o, owner, ownerKind) {
+			out = append(out, o)
+		}
+	}
+	return out, nil
+}
+
+// newest returns the latest version of a workload.
+func newest(target client.Object, sets []*metav1.PartialObjectMetadata) string {
+	switch t := target.(type) {
+	case *appsv1beta1.CloneSet:
+		return short(t.Status.UpdateRevision)
+	case *appsv1beta1.StatefulSet:
+		return short(t.Status.UpdateRevision)
+	case *appsv1.StatefulSet:
+		return short(t.Status.UpdateRevision)
+	case *appsv1.Deployment:
+		latest, out := int64(-1), ""
+		for _, s := range sets {
+			// Kubernetes raises it for each revision, also when one comes back.
+			n, err := strconv.ParseInt(s.Annotations["deployment.kubernetes.io/revision"], 10, 64)
+			if err == nil && n > latest {
+				latest, out = n, s.Labels[keys.PodTemplateHash]
+			}
+		}
+		return out
+	}
+	return ""
+}
+
+func (r *Reconciler) readNodes(ctx context.Context, o *observed) error {
+	o.nodes = map[string]*corev1.Node{}
+	for _, pod := range o.pods {
+		name := pod.Spec.NodeName
+		if name == "" || o.nodes[name] != nil || subsetOf(o.ws, pod) >= 0 {
+			continue
+		}
+		node := &corev1.Node{}
+		switch err := r.Client.Get(ctx, client.ObjectKey{Name: name}, node); {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return fmt.Errorf("get node %s: %w", name, err)
+		default:
+			o.nodes[name] = node
+		}
+	}
+	return nil
+}
+
+// readLost asks the apiserver for admitted pods that the cache should show by now.
+func (r *Reconciler) readLost(ctx context.Context, o *observed) error {
+	seen, overdue := idsOf(o.pods), map[string]bool{}
+	for _, all := range o.ws.Status.VersionedSubsetStatuses {
+		for i := range all {
+			for id, at := range all[i].CreatingPods {
+				if !seen[id] && r.Clock.Since(at.Time) >= creationTimeout {
+					overdue[id] = true
+				}
+			}
+		}
+	}
+	if len(overdue) == 0 {
+		return nil
+	}
+	pods, err := r.livePods(ctx, o.ws.Namespace)
+	if err != nil {
+		return err
+	}
+	for i := range pods {
+		for id := range idsOf([]*corev1.Pod{&pods[i]}) {
+			delete(overdue, id)
+		}
+	}
+	o.lost = overdue
+	return nil
+}
+
+// idsOf are what pods may be called in creatingPods: the UID in their annotation, or, by OpenKruise, their name.
+func idsOf(pods []*corev1.Pod) map[string]bool {
+	out := make(map[string]bool, 2*len(pods))
+	for _, pod := range pods {
+		out[pod.Name] = true
+		if m, ok := matchedOf(pod); ok && m.UID != "" {
+			out[m.UID] = true
+		}
+	}
+	return out
+}
+
+// total returns how many replicas a workload wants, or why that is not known. It asks the apiserver about kinds without types.
+func total(
+	ctx context.Context, c client.Client, live client.Reader, ws *appsv1beta1.WorkloadSpread, target client.Object, listed []scaletarget.Listed,
+) (n int32, unknown string, err error) {
+	ref := refOf(ws)
+	var paths []string
+	if ws.Spec.TargetFilter != nil {
+		paths = ws.Spec.TargetFilter.ReplicasPathList
+	}
+	if len(paths) == 0 {
+		if ref.Kind.GroupKind() == job() {
+			var j batchv1.Job
+			err := live.Get(ctx, ref.NamespacedName, &j)
+			return ptr.Deref(j.Spec.Parallelism, 1), "", client.IgnoreNotFound(err)
+		}
+		n, known, err := scaletarget.Replicas(ctx, c, target)
+		if err != nil || known {
+			return n, "", err
+		}
+		i := slices.IndexFunc(listed, func(l scaletarget.Listed) bool { return l.Kind.GroupKind() == ref.Kind.GroupKind() })
+		if i < 0 || listed[i].ReplicasPath == "" {
+			return 0, fmt.Sprintf("%s has no scale subresource, of which maxReplicas could be a percentage: give spec.targetFilter."+
+				"replicasPathList, or numbers", ref.Kind.GroupKind()), nil
+		}
+		paths = []string{listed[i].ReplicasPath}
+	}
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(ref.Kind)
+	if err := live.Get(ctx, ref.NamespacedName, o); err != nil {
+		return 0, "", client.IgnoreNotFound(err)
+	}
+	for _, path := range paths {
+		v, why := at(o.Object, path)
+		if why != "" {
+			return 0, why, nil
+		}
+		n = number(int(n) + int(v))
+	}
+	return n, "", nil
+}
+
+// at returns the integer at a dotted path of an object, or why it can't; elements of lists are named by their index. A field that is not there is 0.
+func at(object any, path string) (n int32, why string) {
+	for name := range strings.SplitSeq(path, ".") {
+		switch in := object.(type) {
+		case map[string]any:
+			object = in[name]
+		case []any:
+			i, err := strconv.Atoi(name)
+			if err != nil || i < 0 || i >= len(in) {
+				return 0, fmt.Sprintf("the workload has no field %s: %q is no index of its list", path, name)
+			}
+			object = in[i]
+		default:
+			return 0, ""
+		}
+	}
+	switch n := object.(type) {
+	case int64:
+		if 0 <= n && n <= math.MaxInt32 {
+			return int32(n), ""
+		}
+	case nil:
+		return 0, ""
+	}
+	return 0, fmt.Sprintf("field %s of the workload is no number of replicas", path)
+}

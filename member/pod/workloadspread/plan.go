@@ -1,0 +1,380 @@
+package workloadspread
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+)
+
+const (
+	// creationTimeout is how long an admitted pod may remain unseen.
+	creationTimeout = 30 * time.Second
+	// recovery is how long a subset gets no new pods after one could not be scheduled there.
+	recovery = 5 * time.Minute
+)
+
+// planned is what to do next.
+type planned struct {
+	// inactive is why pods are not spread; nil if they are. Then the rest is empty.
+	inactive *fault
+
+	// subsets are the pods of each version by subset, the last element those in none.
+	subsets map[string][][]*corev1.Pod
+	// creating are the places, by version and subset, of pods that are not seen yet. lost are those that are given back.
+	creating map[string][]map[string]time.Time
+	lost     []string
+	// unschedulable are the subsets that get no new pods, since when. recovered are those that do again.
+	unschedulable map[int]time.Time
+	recovered     []string
+
+	// patches are the metadata to write to pods, deletes the pods that could not be scheduled.
+	patches []patch
+	deletes []*corev1.Pod
+	// recheck is when the next of this becomes due; 0 is never.
+	recheck time.Duration
+}
+
+// fault is why something is not done.
+type fault struct{ reason, message string }
+
+// patch is metadata to write to a pod.
+type patch struct {
+	pod                 *corev1.Pod
+	labels, annotations map[string]string
+	adopted             bool
+}
+
+// plan returns the next steps.
+func plan(o observed, now time.Time) planned {
+	p := planned{inactive: inactive(o)}
+	if p.inactive != nil {
+		return p
+	}
+	p.reserve(o, now)
+	p.assign(o)
+	p.reschedule(o, now)
+	if costed(refOf(o.ws).Kind.GroupKind()) {
+		p.price(o)
+	}
+	slices.SortFunc(p.patches, func(a, b patch) int { return cmp.Compare(a.pod.Name, b.pod.Name) })
+	return p
+}
+
+// inactive returns why pods are not spread; nil if they are.
+func inactive(o observed) *fault {
+	ref := refOf(o.ws)
+	switch {
+	case !builtIn(ref.Kind.GroupKind()) && o.fault != nil:
+		return &fault{ReasonNotAllowed, o.fault.Error()}
+	case !allowed(ref.Kind.GroupKind(), o.listed):
+		return &fault{ReasonNotAllowed, notListed(ref)}
+	case o.elder != nil:
+		return &fault{ReasonTargetTaken, fmt.Sprintf("%s is the target of %s already: delete one of the two", ref, o.elder.Name)}
+	case o.denied != nil:
+		return &fault{ReasonTargetDenied, fmt.Sprintf("%v: list its resource in customWorkloads of the chart", o.denied)}
+	case o.target == nil:
+		return &fault{ReasonTargetGone, fmt.Sprintf("there is no %s", ref)}
+	case o.unknown != "":
+		return &fault{ReasonReplicasUnknown, o.unknown}
+	case !o.sent:
+		return &fault{ReasonNotSent, o.notSent}
+	}
+	return nil
+}
+
+// notListed says what to do for a kind that may be no target.
+func notListed(ref scaletarget.Ref) string {
+	return fmt.Sprintf("%s is none of CloneSet, Deployment, ReplicaSet, StatefulSet and Job, and not in the ConfigMap %s (key %s): list it there",
+		ref.Kind.GroupKind(), scaletarget.ConfigMap, scaletarget.KeyWorkloadSpread)
+}
+
+// reserve keeps the places of pods that are not seen yet.
+func (p *planned) reserve(o observed, now time.Time) {
+	p.creating = map[string][]map[string]time.Time{}
+	seen := idsOf(o.pods)
+	for version, all := range o.ws.Status.VersionedSubsetStatuses {
+		p.creating[version] = make([]map[string]time.Time, len(o.ws.Spec.Subsets))
+		for i := range o.ws.Spec.Subsets {
+			st := statusOf(all, o.ws.Spec.Subsets[i].Name)
+			if st == nil {
+				continue
+			}
+			kept := map[string]time.Time{}
+			for id, at := range st.CreatingPods {
+				switch {
+				case seen[id]:
+				case o.lost[id]:
+					p.lost = append(p.lost, id)
+				default:
+					kept[id] = at.Time
+					p.due(creationTimeout - now.Sub(at.Time))
+				}
+			}
+			p.creating[version][i] = kept
+		}
+	}
+	slices.Sort(p.lost)
+}
+
+// due makes the next reconcile no later than that.
+func (p *planned) due(in time.Duration) {
+	p.recheck = report.Sooner(p.recheck, max(in, time.Millisecond))
+}
+
+// of returns the pods of a version by subset.
+func (p *planned) of(o observed, version string) [][]*corev1.Pod {
+	if p.subsets[version] == nil {
+		p.subsets[version] = make([][]*corev1.Pod, len(o.ws.Spec.Subsets)+1)
+	}
+	return p.subsets[version]
+}
+
+// assign finds the subset of each active pod. One without is adopted by a subset that its node matches and that has room.
+func (p *planned) assign(o observed) {
+	p.subsets = map[string][][]*corev1.Pod{}
+	none := len(o.ws.Spec.Subsets)
+	kind := refOf(o.ws).Kind.GroupKind()
+	var orphans []*corev1.Pod
+	for _, pod := range o.pods {
+		if !active(pod) {
+			continue
+		}
+		i := subsetOf(o.ws, pod)
+		if i < 0 {
+			orphans = append(orphans, pod)
+			continue
+		}
+		of := p.of(o, o.versions.of(kind, pod))
+		of[i] = append(of[i], pod)
+	}
+	for _, pod := range orphans {
+		version := o.versions.of(kind, pod)
+		of := p.of(o, version)
+		i := p.adopter(o, version, o.nodes[pod.Spec.NodeName])
+		if i < 0 {
+			of[none] = append(of[none], pod)
+			continue
+		}
+		of[i] = append(of[i], pod)
+		s := &o.ws.Spec.Subsets[i]
+		out := patch{pod: pod, adopted: true, annotations: map[string]string{}}
+		if o.ws.Annotations[keys.IgnorePatchExistingPods] != "true" {
+			out.labels, out.annotations = metadataIn(s)
+		}
+		out.annotations[keys.MatchedWorkloadSpread] = matched{Name: o.ws.Name, Subset: s.Name}.String()
+		p.patches = append(p.patches, out)
+	}
+}
+
+// adopter returns the subset for a pod on a node: of those with room that the node matches the one that prefers it most. -1 is none.
+func (p *planned) adopter(o observed, version string, node *corev1.Node) int {
+	if node == nil {
+		return -1
+	}
+	best, most := -1, int64(-1)
+	for i := range o.ws.Spec.Subsets {
+		s := &o.ws.Spec.Subsets[i]
+		if n := limit(s, o.total); n != unlimited && p.taken(version, i) >= int(n) {
+			continue
+		}
+		if score, ok := fits(s, node); ok && score > most {
+			best, most = i, score
+		}
+	}
+	return best
+}
+
+// taken returns how many places of a subset are taken.
+func (p *planned) taken(version string, subset int) int {
+	n := 0
+	if of := p.subsets[version]; of != nil {
+		n = len(of[subset])
+	}
+	if of := p.creating[version]; of != nil {
+		n += len(of[subset])
+	}
+	return n
+}
+
+// fits reports whether the node selector of a subset matches a node, and how much it prefers it. Terms that can't be parsed match none.
+func fits(s *appsv1beta1.WorkloadSpreadSubset, node *corev1.Node) (score int64, ok bool) {
+	if t := s.RequiredNodeSelector; t != nil && len(t.MatchExpressions)+len(t.MatchFields) > 0 {
+		required, err := nodeaffinity.NewNodeSelector(&corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{*t}})
+		if err != nil || !required.Match(node) {
+			return 0, false
+		}
+	}
+	preferred, err := nodeaffinity.NewPreferredSchedulingTerms(s.PreferredNodeSelector)
+	if err != nil {
+		return 0, true
+	}
+	return preferred.Score(node), true
+}
+
+// metadataIn returns the labels and annotations of a subset's patch.
+func metadataIn(s *appsv1beta1.WorkloadSpreadSubset) (labels, annotations map[string]string) {
+	var in struct {
+		Metadata struct {
+			Labels      map[string]string `json:"labels"`
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+	}
+	if s.Patch == nil || json.Unmarshal(s.Patch.Raw, &in) != nil {
+		return nil, map[string]string{}
+	}
+	if in.Metadata.Annotations == nil {
+		in.Metadata.Annotations = map[string]string{}
+	}
+	return in.Metadata.Labels, in.Metadata.Annotations
+}
+
+// reschedule finds pods that can't be scheduled, and closes their subsets for a while. The last subset is for what does not fit
+// elsewhere, and stays open.
+func (p *planned) reschedule(o observed, now time.Time) {
+	p.unschedulable = map[int]time.Time{}
+	if o.ws.Spec.ScheduleStrategy.Type != appsv1beta1.AdaptiveWorkloadSpread {
+		return
+	}
+	for i := range len(o.ws.Spec.Subsets) - 1 {
+		name := o.ws.Spec.Subsets[i].Name
+		late := p.late(o, i, now)
+		p.deletes = append(p.deletes, late...)
+		switch since, closed := closedSince(o.ws, name); {
+		case closed && now.Sub(since) < recovery:
+			p.unschedulable[i] = since
+			p.due(recovery - now.Sub(since))
+		case len(late) > 0:
+			p.unschedulable[i] = now
+			p.due(recovery)
+		case closed:
+			p.recovered = append(p.recovered, name)
+		}
+	}
+	slices.SortFunc(p.deletes, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// closedSince returns since when a subset gets no new pods.
+func closedSince(ws *appsv1beta1.WorkloadSpread, name string) (time.Time, bool) {
+	if schedulable(ws, name) {
+		return time.Time{}, false
+	}
+	return report.GetCondition(statusOf(ws.Status.SubsetStatuses, name).Conditions, appsv1beta1.WorkloadSpreadSubsetSchedulable).LastTransitionTime.Time, true
+}
+
+// late returns the pods of a subset that could not be scheduled for too long.
+func (p *planned) late(o observed, subset int, now time.Time) []*corev1.Pod {
+	a := o.ws.Spec.ScheduleStrategy.Adaptive
+	if a == nil || a.RescheduleCriticalSeconds == nil {
+		return nil
+	}
+	critical := time.Duration(*a.RescheduleCriticalSeconds) * time.Second
+	var out []*corev1.Pod
+	for _, version := range slices.Sorted(maps.Keys(p.subsets)) {
+		for _, pod := range p.subsets[version][subset] {
+			c := podpatch.Find(pod, corev1.PodScheduled)
+			if pod.Spec.NodeName != "" || c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
+				continue
+			}
+			if waited := now.Sub(c.LastTransitionTime.Time); waited >= critical {
+				out = append(out, pod)
+			} else {
+				p.due(critical - waited)
+			}
+		}
+	}
+	return out
+}
+
+// price sets the deletion costs of all pods.
+func (p *planned) price(o observed) {
+	n := len(o.ws.Spec.Subsets)
+	write := map[types.UID]int{}
+	for i := range p.patches {
+		write[p.patches[i].pod.UID] = i
+	}
+	set := func(pod *corev1.Pod, cost string) {
+		if pod.Annotations[keys.PodDeletionCost] == cost {
+			return
+		}
+		i, ok := write[pod.UID]
+		if !ok {
+			i = len(p.patches)
+			p.patches = append(p.patches, patch{pod: pod, annotations: map[string]string{}})
+		}
+		p.patches[i].annotations[keys.PodDeletionCost] = cost
+	}
+	for version, of := range p.subsets {
+		latest := o.newest == "" || version == o.newest || version == versionIgnored
+		for i := range o.ws.Spec.Subsets {
+			pods := slices.Clone(of[i])
+			slices.SortStableFunc(pods, worth)
+			most := limit(&o.ws.Spec.Subsets[i], o.total)
+			for rank, pod := range pods {
+				set(pod, costOf(i, n, latest, most != unlimited && rank >= int(most)))
+			}
+		}
+		for _, pod := range of[n] {
+			set(pod, costOfNone(n))
+		}
+	}
+}
+
+// worth orders first the pods that are deleted last: those with a node, running, ready, and the older ones.
+func worth(a, b *corev1.Pod) int {
+	rank := func(p *corev1.Pod) int {
+		switch {
+		case podpatch.Ready(p):
+			return 0
+		case p.Status.Phase == corev1.PodRunning:
+			return 1
+		case p.Spec.NodeName != "":
+			return 2
+		}
+		return 3
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+}
+
+// versionsOf returns all versions that the status is about: those with pods or places, and those that new pods have.
+func (p *planned) versionsOf(o observed) []string {
+	all := map[string]bool{}
+	for version := range p.subsets {
+		all[version] = true
+	}
+	for version, of := range p.creating {
+		for _, ids := range of {
+			if len(ids) > 0 {
+				all[version] = true
+			}
+		}
+	}
+	kind := refOf(o.ws).Kind.GroupKind()
+	if !o.versions.has(kind) {
+		all[versionIgnored] = true
+	} else if o.newest != "" {
+		all[o.newest] = true
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// missing returns how many pods more a subset may get, as in missingReplicas.
+func (p *planned) missing(o observed, version string, subset int) int32 {
+	n := limit(&o.ws.Spec.Subsets[subset], o.total)
+	if n == unlimited {
+		return unlimited
+	}
+	return max(n-number(p.taken(version, subset)), 0)
+}

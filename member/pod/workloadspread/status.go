@@ -1,0 +1,151 @@
+package workloadspread
+
+import (
+	"maps"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// status returns the new status, and the events about the WorkloadSpread.
+func status(o observed, p planned, now time.Time) (appsv1beta1.WorkloadSpreadStatus, []event.Event) {
+	s := *o.ws.Status.DeepCopy()
+	var events []event.Event
+	c := metav1.Condition{
+		Type: appsv1beta1.WorkloadSpreadActive, Status: metav1.ConditionTrue, Reason: ReasonSpreading,
+		Message: "new pods are assigned to subsets", ObservedGeneration: o.ws.Generation,
+	}
+	if p.inactive != nil {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, p.inactive.reason, p.inactive.message
+		was := report.GetCondition(o.ws.Status.Conditions, c.Type)
+		if p.inactive.reason != ReasonTargetGone && (was == nil || was.Reason != c.Reason) {
+			events = append(events, event.Warning(c.Reason, actionCount, "%s", c.Message))
+		}
+	}
+	s.Conditions = report.SetCondition(s.Conditions, c, now)
+	s.ObservedGeneration = o.ws.Generation
+	if p.inactive != nil { // What is known stays: pods that are admitted meanwhile are counted by it.
+		return s, events
+	}
+	s.SubsetStatuses, s.VersionedSubsetStatuses = nil, map[string]appsv1beta1.WorkloadSpreadSubsetStatuses{}
+	total := make([]appsv1beta1.WorkloadSpreadSubsetStatus, len(o.ws.Spec.Subsets))
+	for i := range o.ws.Spec.Subsets {
+		total[i] = p.whole(o, i, now)
+	}
+	for _, version := range p.versionsOf(o) {
+		all := make([]appsv1beta1.WorkloadSpreadSubsetStatus, len(total))
+		for i := range all {
+			all[i] = appsv1beta1.WorkloadSpreadSubsetStatus{
+				Name: total[i].Name, Conditions: total[i].Conditions, MissingReplicas: p.missing(o, version, i),
+			}
+			if of := p.subsets[version]; of != nil {
+				all[i].Replicas = number(len(of[i]))
+			}
+			if of := p.creating[version]; of != nil {
+				all[i].CreatingPods = times(of[i])
+			}
+		}
+		s.VersionedSubsetStatuses[version] = all
+	}
+	s.SubsetStatuses = total
+	if len(p.lost) > 0 {
+		events = append(events, event.Warning(ReasonCreatePodFailed, actionCount,
+			"%d pods were admitted and not created within %s, their places are free again: %s", len(p.lost), creationTimeout, event.Names(p.lost)))
+	}
+	for _, name := range p.recovered {
+		events = append(events, event.Normal(ReasonRecovered, actionSchedule, "subset %s gets new pods again after %s", name, recovery))
+	}
+	return s, events
+}
+
+// whole returns the status of a subset with the pods of all versions. Pods of the latest version decide how many are missing, as
+// those of others go.
+func (p *planned) whole(o observed, i int, now time.Time) appsv1beta1.WorkloadSpreadSubsetStatus {
+	name := o.ws.Spec.Subsets[i].Name
+	out := appsv1beta1.WorkloadSpreadSubsetStatus{Name: name, Conditions: p.conditions(o, i, now)}
+	creating := map[string]time.Time{}
+	for _, of := range p.subsets {
+		out.Replicas += number(len(of[i]))
+	}
+	for _, of := range p.creating {
+		maps.Copy(creating, of[i])
+	}
+	out.CreatingPods = times(creating)
+	if out.MissingReplicas = limit(&o.ws.Spec.Subsets[i], o.total); out.MissingReplicas != unlimited {
+		out.MissingReplicas = max(out.MissingReplicas-out.Replicas-number(len(creating)), 0)
+	}
+	return out
+}
+
+// conditions returns those of a subset.
+func (p *planned) conditions(o observed, i int, now time.Time) []metav1.Condition {
+	if o.ws.Spec.ScheduleStrategy.Type != appsv1beta1.AdaptiveWorkloadSpread {
+		return nil
+	}
+	c := metav1.Condition{
+		Type: appsv1beta1.WorkloadSpreadSubsetSchedulable, Status: metav1.ConditionTrue, Reason: ReasonSufficient,
+		Message: "new pods are sent here", ObservedGeneration: o.ws.Generation,
+	}
+	if since, closed := p.unschedulable[i]; closed {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, ReasonUnschedulable, "a pod could not be scheduled: new ones go to the next subset"
+		now = since
+	}
+	var was []metav1.Condition
+	if st := statusOf(o.ws.Status.SubsetStatuses, o.ws.Spec.Subsets[i].Name); st != nil {
+		was = st.Conditions
+	}
+	if old := report.GetCondition(was, c.Type); old != nil && old.Status == c.Status && p.reopened(i, old.LastTransitionTime.Time) {
+		was = nil // It was closed, and is closed anew.
+	}
+	return report.SetCondition(was, c, now)
+}
+
+// reopened reports whether a subset is closed since a later time than that.
+func (p *planned) reopened(i int, since time.Time) bool {
+	closed, ok := p.unschedulable[i]
+	return ok && closed.After(since)
+}
+
+// times converts the times of places; none is nil.
+func times(ids map[string]time.Time) map[string]metav1.Time {
+	if len(ids) == 0 {
+		return nil
+	}
+	out := make(map[string]metav1.Time, len(ids))
+	for id, at := range ids {
+		out[id] = metav1.NewTime(at)
+	}
+	return out
+}
+
+// roomOf is a status without what says nothing about the room in subsets: a write of the rest may wait.
+func roomOf(s *appsv1beta1.WorkloadSpreadStatus) *appsv1beta1.WorkloadSpreadStatus {
+	out := s.DeepCopy()
+	blank := func(all []appsv1beta1.WorkloadSpreadSubsetStatus) {
+		for i := range all {
+			all[i].Replicas, all[i].CreatingPods, all[i].DeletingPods = 0, nil, nil
+		}
+	}
+	blank(out.SubsetStatuses)
+	for _, all := range out.VersionedSubsetStatuses {
+		blank(all)
+	}
+	return out
+}
+
+// done returns the events about what was done to pods.
+func done(a applied) []event.Event {
+	var out []event.Event
+	if len(a.deleted) > 0 {
+		out = append(out, event.Normal(ReasonUnschedulable, actionSchedule,
+			"deleted %d pods that could not be scheduled, so that they are created in the next subset: %s", len(a.deleted), event.Names(a.deleted)))
+	}
+	if len(a.failed) > 0 {
+		out = append(out, event.Warning(ReasonPatchFailed, actionPatch, "could not patch %d pods: %s: %v", len(a.failed), event.Names(a.failed), a.err))
+	}
+	return out
+}

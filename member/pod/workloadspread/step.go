@@ -1,0 +1,333 @@
+package workloadspread
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/feature"
+	"github.com/flotilla-io/flotilla/pkg/groupwrite"
+	"github.com/flotilla-io/flotilla/pkg/ordinal"
+	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+)
+
+// Feature is the name of the step.
+const Feature = "WorkloadSpread"
+
+// spreader assigns new pods to subsets. It is used concurrently.
+type spreader struct {
+	// namespace is the manager's own, of the white list.
+	namespace string
+	versions  Versions
+	// startOrdinal is the gate of StatefulSets of apps.kruise.io.
+	startOrdinal bool
+	clock        clock.WithTicker
+
+	// These come with the manager. Until then, and in tests of Observe alone, they are nil.
+	client  client.Client
+	live    client.Reader
+	watched func(schema.GroupVersionKind) bool
+	ledger  *groupwrite.Writer[appsv1beta1.WorkloadSpread, *appsv1beta1.WorkloadSpread]
+}
+
+func newSpreader(namespace string, versions Versions, startOrdinal bool, c clock.WithTicker) *spreader {
+	return &spreader{namespace: namespace, versions: versions, startOrdinal: startOrdinal, clock: c}
+}
+
+// step returns the step of the pod webhook.
+func (s *spreader) step() podstep.Step {
+	return podstep.Step{
+		Feature: Feature, Order: podstep.OrderWorkloadSpread, Gate: feature.WorkloadSpread,
+		Object: &appsv1beta1.WorkloadSpread{}, List: &appsv1beta1.WorkloadSpreadList{}, Index: indexByTarget,
+		Setup: func(mgr ctrl.Manager) error {
+			w := scaletarget.NewWatcher(mgr.GetCache(), s.namespace, scaletarget.KeyWorkloadSpread, s.clock)
+			s.use(mgr.GetClient(), mgr.GetAPIReader())
+			s.watched = w.Watched
+			return mgr.Add(w)
+		},
+		Observe: s.observe,
+	}
+}
+
+// use sets the clients.
+func (s *spreader) use(c client.Client, live client.Reader) {
+	s.client, s.live, s.ledger = c, live, groupwrite.New[appsv1beta1.WorkloadSpread](c, live)
+}
+
+// facts are what is known about the place of one pod.
+type facts struct {
+	s *spreader
+	// ws is the one that the pod belongs to. nil if a controller of the pod, missing, is not in the cache yet.
+	ws      *appsv1beta1.WorkloadSpread
+	missing scaletarget.Ref
+	kind    schema.GroupKind
+	version string
+
+	// total is the number of the workload's replicas; totalKnown is false if the apiserver has to be asked.
+	total      int32
+	totalKnown bool
+	// subset is where the pod goes; -1 is nowhere. counted: other requests have to know. id is the pod's in creatingPods.
+	subset  int
+	counted bool
+	id      string
+}
+
+// observe implements podstep.Step. It reads what is in the cache of each replica only.
+func (s *spreader) observe(ctx context.Context, cache client.Reader, pod *corev1.Pod) (podstep.Facts, error) {
+	return s.find(ctx, cache, cache, pod)
+}
+
+// find finds the WorkloadSpread of a pod, by controllers that are read from owners, and its place by the cache.
+func (s *spreader) find(ctx context.Context, cache, owners client.Reader, pod *corev1.Pod) (podstep.Facts, error) {
+	var all appsv1beta1.WorkloadSpreadList
+	if err := cache.List(ctx, &all, client.InNamespace(pod.Namespace), client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list WorkloadSpreads: %w", err)
+	}
+	if len(all.Items) == 0 {
+		return podstep.Nothing("the namespace has no WorkloadSpread"), nil
+	}
+	chain, missing, err := scaletarget.ChainOf(ctx, owners, pod, s.readable)
+	if err != nil {
+		return nil, err
+	}
+	for _, ref := range chain {
+		found, err := having(ctx, cache, ref)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) > 0 {
+			return s.about(ctx, cache, found[0], ref, pod)
+		}
+	}
+	if missing {
+		return &facts{s: s, missing: chain[len(chain)-1], subset: -1}, nil
+	}
+	if len(chain) == 0 {
+		return podstep.Nothing("the pod has no controller"), nil
+	}
+	return podstep.Nothing(fmt.Sprintf("no WorkloadSpread has %s as its target", chain[len(chain)-1])), nil
+}
+
+// readable reports whether a kind can be read from the cache without waiting.
+func (s *spreader) readable(kind schema.GroupVersionKind) bool {
+	return cached(kind.GroupKind()) || s.watched != nil && s.watched(kind)
+}
+
+// about returns the facts about a pod of a WorkloadSpread.
+func (s *spreader) about(
+	ctx context.Context, cache client.Reader, ws *appsv1beta1.WorkloadSpread, ref scaletarget.Ref, pod *corev1.Pod,
+) (podstep.Facts, error) {
+	kind := ref.Kind.GroupKind()
+	if !builtIn(kind) {
+		listed, err := scaletarget.List(ctx, cache, s.namespace, scaletarget.KeyWorkloadSpread)
+		if err != nil {
+			return nil, err
+		}
+		if !allowed(kind, listed) {
+			return podstep.Nothing(fmt.Sprintf("%s is not in ConfigMap %s", kind, scaletarget.ConfigMap)), nil
+		}
+	}
+	if !selects(ws, pod) {
+		return podstep.Nothing(ws.Name + " does not select the pod: spec.targetFilter.selector"), nil
+	}
+	f := &facts{s: s, ws: ws, kind: kind, version: s.versions.of(kind, pod)}
+	switch {
+	case fixed(ws):
+		return f, nil
+	case numbered(kind):
+		rank, err := s.rank(ctx, cache, ref, pod)
+		f.subset = -1
+		if err == nil && rank >= 0 {
+			f.subset = byRank(ws, rank)
+		}
+		return f, err
+	}
+	return f, f.count(ctx, cache, ref)
+}
+
+// rank returns how many pods of a StatefulSet come before one, by ordinal, without those that are reserved. -1 is a pod without an
+// ordinal, or of none that is wanted.
+func (s *spreader) rank(ctx context.Context, cache client.Reader, ref scaletarget.Ref, pod *corev1.Pod) (int64, error) {
+	n, ok := ordinal.Number(ref.Name, pod.Name)
+	if !ok {
+		return -1, nil
+	}
+	set, err := scaletarget.Get(ctx, cache, ref)
+	if err != nil {
+		return -1, err
+	}
+	var start int64
+	switch set := set.(type) {
+	case *appsv1.StatefulSet:
+		if set.Spec.Ordinals != nil {
+			start = int64(set.Spec.Ordinals.Start)
+		}
+	case *appsv1beta1.StatefulSet:
+		if set.Spec.Ordinals != nil && s.startOrdinal {
+			start = int64(set.Spec.Ordinals.Start)
+		}
+		return ordinal.Count(set.Spec.ReserveOrdinals, start, n) - 1, nil
+	}
+	return n - start, nil
+}
+
+// count chooses by the cache. Only a place of which there are few is counted: the last subset often has no limit, and takes its pods
+// without a write.
+func (f *facts) count(ctx context.Context, cache client.Reader, ref scaletarget.Ref) error {
+	if f.totalKnown = !needsTotal(f.ws, f.version); !f.totalKnown && cachedReplicas(f.kind) && !byPath(f.ws) {
+		w, err := scaletarget.Get(ctx, cache, ref)
+		if err != nil {
+			return err
+		}
+		if w != nil {
+			if f.total, f.totalKnown, err = scaletarget.Replicas(ctx, nil, w); err != nil {
+				return err
+			}
+		}
+	}
+	if f.subset = choose(f.ws, f.version, f.total); f.totalKnown {
+		f.counted = f.subset >= 0 && f.ws.Spec.Subsets[f.subset].MaxReplicas != nil
+	} else {
+		f.counted = true
+	}
+	return nil
+}
+
+// cachedReplicas are the kinds whose number of replicas is in the cache.
+func cachedReplicas(kind schema.GroupKind) bool { return kind == deployment() || kind == cloneSet() }
+
+// byPath reports whether the number of replicas is at paths of the workload.
+func byPath(ws *appsv1beta1.WorkloadSpread) bool {
+	return ws.Spec.TargetFilter != nil && len(ws.Spec.TargetFilter.ReplicasPathList) > 0
+}
+
+// Reserve implements podstep.Reserver.
+func (f *facts) Reserve(ctx context.Context, pod *corev1.Pod) error {
+	if f.ws == nil {
+		if err := f.again(ctx, pod); err != nil || f.ws == nil {
+			return err
+		}
+	}
+	if f.counted {
+		if err := f.take(ctx); err != nil {
+			return err
+		}
+	}
+	if f.subset < 0 {
+		if f.ws.Spec.OverflowPolicy == appsv1beta1.OverflowRefuse {
+			return podstep.RefusedError(f.full())
+		}
+		return nil
+	}
+	return f.inject(pod.DeepCopy())
+}
+
+// again finds the facts by the apiserver: a pod often follows its controller at once.
+func (f *facts) again(ctx context.Context, pod *corev1.Pod) error {
+	found, err := f.s.find(ctx, f.s.client, f.s.live, pod)
+	if err != nil {
+		return err
+	}
+	if is, ok := found.(*facts); ok { // One whose controller does not exist is nobody's.
+		*f = *is
+	}
+	return nil
+}
+
+// take takes a place in the status.
+func (f *facts) take(ctx context.Context) error {
+	if !f.totalKnown {
+		if err := f.ask(ctx); err != nil {
+			return err
+		}
+	}
+	f.id = string(uuid.NewUUID())
+	key, uid, subset := client.ObjectKeyFromObject(f.ws), f.ws.UID, -1
+	var is *appsv1beta1.WorkloadSpread
+	err := f.s.ledger.Do(ctx, key, func(ws *appsv1beta1.WorkloadSpread) (changed bool) {
+		subset, is = -1, ws
+		if ws.UID != uid {
+			return false
+		}
+		subset, changed = take(ws, f.version, f.id, f.total, f.s.clock.Now())
+		return changed
+	})
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if err != nil || is.UID != uid {
+		return fmt.Errorf("WorkloadSpread %s was deleted meanwhile: the pod is created again", key.Name)
+	}
+	f.ws, f.subset = is, subset
+	return nil
+}
+
+// ask asks the apiserver for the number of replicas.
+func (f *facts) ask(ctx context.Context) error {
+	listed, err := scaletarget.List(ctx, f.s.client, f.s.namespace, scaletarget.KeyWorkloadSpread)
+	if err != nil {
+		return err
+	}
+	w, err := scaletarget.Get(ctx, f.s.live, refOf(f.ws))
+	if err != nil {
+		return err
+	}
+	if w == nil {
+		return fmt.Errorf("%s does not exist", refOf(f.ws))
+	}
+	n, unknown, err := total(ctx, f.s.client, f.s.live, f.ws, w, listed)
+	if err == nil && unknown != "" {
+		err = fmt.Errorf("WorkloadSpread %s: %s", f.ws.Name, unknown)
+	}
+	f.total = n
+	return err
+}
+
+// full says that there is no room.
+func (f *facts) full() string {
+	if f.ws.Spec.OverflowPolicy == appsv1beta1.OverflowRefuse {
+		return fmt.Sprintf("all subsets of %s are full, and its overflowPolicy is Refuse: raise maxReplicas, add a subset, or set overflowPolicy to Create", f.ws.Name)
+	}
+	return fmt.Sprintf("all subsets of %s are full", f.ws.Name)
+}
+
+// inject makes a pod one of the subset.
+func (f *facts) inject(pod *corev1.Pod) error {
+	s := &f.ws.Spec.Subsets[f.subset]
+	if err := inject(pod, s, matched{Name: f.ws.Name, Subset: s.Name, UID: f.id}); err != nil {
+		return fmt.Errorf("subset %s of WorkloadSpread %s: %w", s.Name, f.ws.Name, err)
+	}
+	if costed(f.kind) { // So the controller need not write it.
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, keys.PodDeletionCost, costOf(f.subset, len(f.ws.Spec.Subsets), true, false))
+	}
+	return nil
+}
+
+// Change implements podstep.Facts.
+func (f *facts) Change(pod *corev1.Pod) string {
+	switch {
+	case f.ws == nil:
+		return fmt.Sprintf("%s, a controller of the pod, is not known", f.missing)
+	case f.counted && f.id == "" && !f.totalKnown:
+		return f.ws.Name + " chooses by a percentage of the workload's replicas, for which a dry run does not ask"
+	case f.subset < 0:
+		return f.full()
+	}
+	if err := f.inject(pod); err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%s sends it to subset %s", f.ws.Name, f.ws.Spec.Subsets[f.subset].Name)
+}
+
+var _ podstep.Reserver = &facts{}

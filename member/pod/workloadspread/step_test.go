@@ -1,0 +1,245 @@
+package workloadspread
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+)
+
+// spreaderOf returns a spreader with these clients.
+func spreaderOf(c client.Client, live client.Reader) *spreader {
+	s := newSpreader("flotilla-system", Versions{"deployment", "replicaset"}, true, clocktesting.NewFakeClock(noon))
+	s.use(c, live)
+	return s
+}
+
+// listing is the ConfigMap with this text as the list of kinds.
+func listing(text string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "flotilla-system", Name: scaletarget.ConfigMap}, Data: map[string]string{scaletarget.KeyWorkloadSpread: text},
+	}
+}
+
+func deploymentOf() *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: "deployment"}, Spec: appsv1.DeploymentSpec{Replicas: new(int32(3))}}
+}
+
+func setOf(revision, hash string) *appsv1.ReplicaSet {
+	return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: key.Namespace, Name: "web-" + hash, UID: "rs", Labels: map[string]string{keys.PodTemplateHash: hash},
+		Annotations:     map[string]string{"deployment.kubernetes.io/revision": revision},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "deployment", Controller: new(true)}},
+	}}
+}
+
+func podOfSet(hash string) *corev1.Pod {
+	pod := newPodOf("apps/v1", "ReplicaSet", "web-"+hash, "rs")
+	version(hash)(pod)
+	return pod
+}
+
+func ordinalPod(group, name string) *corev1.Pod {
+	pod := newPodOf(group, "StatefulSet", "web", "sts")
+	pod.GenerateName, pod.Name = "", name
+	return pod
+}
+
+func TestStep(t *testing.T) {
+	t.Parallel()
+	two := func() *appsv1beta1.WorkloadSpread {
+		return spreading(ours, "CloneSet", subset("a", 1), subset("b", unlimited))
+	}
+	refuses := func(ws *appsv1beta1.WorkloadSpread) { ws.Spec.OverflowPolicy = appsv1beta1.OverflowRefuse }
+	games := `{"workloads":[{"Group":"game.kruise.io","Version":"v1","Kind":"GameServerSet"}]}`
+	advanced := &appsv1beta1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: "sts"},
+		Spec: appsv1beta1.StatefulSetSpec{
+			Ordinals: &appsv1.StatefulSetOrdinals{Start: 5}, ReserveOrdinals: []intstr.IntOrString{intstr.FromInt(6), intstr.FromString("8-9")},
+		},
+	}
+	native := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: "sts"}, Spec: appsv1.StatefulSetSpec{Ordinals: &appsv1.StatefulSetOrdinals{Start: 3}},
+	}
+	for _, tc := range []struct {
+		name    string
+		known   []client.Object
+		pod     *corev1.Pod
+		subset  string
+		writes  int
+		why     string
+		refused string
+		fault   string
+	}{
+		{name: "a pod without a controller", known: []client.Object{two()}, pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace}}, why: "the pod has no controller"},
+		{name: "a namespace without any", pod: newPodOf(ours, "CloneSet", "web", "set"), why: "the namespace has no WorkloadSpread"},
+		{name: "a pod of another workload", known: []client.Object{two()}, pod: newPodOf("batch/v1", "Job", "other", "job"), why: "no WorkloadSpread has Job.batch other as its target"},
+		{name: "a place is taken", known: []client.Object{two(), cloneSetOf(3)}, pod: newPodOf(ours, "CloneSet", "web", "set"), subset: "a", writes: 1, why: "web sends it to subset a"},
+		{name: "another version of the kind", known: []client.Object{two(), cloneSetOf(3)}, pod: newPodOf("apps.kruise.io/v1alpha1", "CloneSet", "web", "set"), subset: "a", writes: 1},
+		{
+			name: "places without a limit take no write", known: []client.Object{ledger(two(), versionIgnored, line("a", 1, 0), line("b", 0, unlimited)), cloneSetOf(3)},
+			pod: newPodOf(ours, "CloneSet", "web", "set"), subset: "b",
+		},
+		{name: "nor does the only subset", known: []client.Object{spreading(ours, "CloneSet", subset("a", unlimited))}, pod: newPodOf(ours, "CloneSet", "web", "set"), subset: "a"},
+		{
+			name: "all are full", known: []client.Object{ledger(spreading(ours, "CloneSet", subset("a", 1)), versionIgnored, line("a", 1, 0)), cloneSetOf(3)},
+			pod: newPodOf(ours, "CloneSet", "web", "set"), why: "all subsets of web are full",
+		},
+		{
+			name: "all are full, and that refuses", known: []client.Object{with(ledger(spreading(ours, "CloneSet", subset("a", 1)), versionIgnored, line("a", 1, 0)), refuses), cloneSetOf(3)},
+			pod: newPodOf(ours, "CloneSet", "web", "set"), refused: "all subsets of web are full, and its overflowPolicy is Refuse",
+		},
+		{name: "percentages of a CloneSet", known: []client.Object{spreading(ours, "CloneSet", subset("a", "0%"), subset("b", "100%")), cloneSetOf(3)}, pod: newPodOf(ours, "CloneSet", "web", "set"), subset: "b", writes: 1},
+		{
+			name: "percentages of a Job, which is asked for", known: []client.Object{spreading("batch/v1", "Job", subset("a", "0%"), subset("b", "100%")), jobOf(4)},
+			pod: newPodOf("batch/v1", "Job", "web", "job"), subset: "b", writes: 1, why: "sends it to subset b",
+		},
+		{
+			name: "a pod of a Deployment, by its version", known: []client.Object{
+				ledger(spreading("apps/v1", "Deployment", subset("a", 1), subset("b", 9)), "old", line("a", 1, 0), line("b", 1, 8)), deploymentOf(), setOf("2", "new"),
+			}, pod: podOfSet("new"), subset: "a", writes: 1,
+		},
+		{name: "a ReplicaSet that the cache does not have, nor the apiserver", known: []client.Object{spreading("apps/v1", "Deployment", subset("a", 1)), deploymentOf()}, pod: podOfSet("new"), why: "ReplicaSet.apps web-new, a controller of the pod, is not known"},
+		{name: "an ordinal after start and reserved ones", known: []client.Object{spreading(ours, "StatefulSet", subset("a", 2), subset("b", 2)), advanced}, pod: ordinalPod(ours, "web-7"), subset: "a"},
+		{name: "the next one", known: []client.Object{spreading(ours, "StatefulSet", subset("a", 2), subset("b", 2)), advanced}, pod: ordinalPod(ours, "web-10"), subset: "b"},
+		{name: "an ordinal of a StatefulSet of apps", known: []client.Object{spreading("apps/v1", "StatefulSet", subset("a", 2), subset("b", 2)), native}, pod: ordinalPod("apps/v1", "web-5"), subset: "b"},
+		{name: "an ordinal for which there is no room", known: []client.Object{spreading("apps/v1", "StatefulSet", subset("a", 2), subset("b", 2)), native}, pod: ordinalPod("apps/v1", "web-7"), why: "full"},
+		{name: "a kind that is not listed any more", known: []client.Object{spreading("game.kruise.io/v1", "GameServerSet", subset("a", 1))}, pod: newPodOf("game.kruise.io/v1", "GameServerSet", "web", "g"), why: "GameServerSet.game.kruise.io is not in ConfigMap kruise-configuration"},
+		{name: "a kind that is listed", known: []client.Object{spreading("game.kruise.io/v1", "GameServerSet", subset("a", 1)), listing(games)}, pod: newPodOf("game.kruise.io/v1", "GameServerSet", "web", "g"), subset: "a", writes: 1},
+		{
+			name: "a filter", known: []client.Object{with(two(), func(ws *appsv1beta1.WorkloadSpread) {
+				ws.Spec.TargetFilter = &appsv1beta1.WorkloadSpreadTargetFilter{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"role": "worker"}}}
+			}), cloneSetOf(1)}, pod: newPodOf(ours, "CloneSet", "web", "set"), why: "web does not select the pod",
+		},
+		{name: "a patch that does not fit refuses the pod", known: []client.Object{spreading(ours, "CloneSet", subset("a", unlimited, patching(`{"spec":{"containers":7}}`)))}, pod: newPodOf(ours, "CloneSet", "web", "set"), fault: "subset a of WorkloadSpread web: read the patched pod"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			writes := 0
+			c := interceptor.NewClient(store(t, tc.known...), interceptor.Funcs{
+				SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+					writes++
+					return c.SubResource(sub).Update(ctx, o, opts...)
+				},
+			})
+			s := spreaderOf(c, c)
+			before := tc.pod.DeepCopy()
+			f, err := s.step().Observe(t.Context(), c, tc.pod)
+			require.NoError(t, err)
+			dry := tc.pod.DeepCopy()
+			f.Change(dry)
+			require.Zero(t, writes, "a dry run writes nothing")
+			if r, ok := f.(podstep.Reserver); ok {
+				err = r.Reserve(t.Context(), tc.pod)
+			}
+			require.Empty(t, cmp.Diff(before, tc.pod), "so far nothing is changed")
+			var refused podstep.RefusedError
+			if tc.refused != "" {
+				require.ErrorAs(t, err, &refused)
+				require.ErrorContains(t, err, tc.refused)
+				return
+			}
+			if tc.fault != "" {
+				require.ErrorContains(t, err, tc.fault)
+				return
+			}
+			require.NoError(t, err)
+			why := f.Change(tc.pod)
+			require.Contains(t, why, tc.why)
+			require.Equal(t, tc.writes, writes)
+			m, has := matchedOf(tc.pod)
+			require.Equal(t, tc.subset != "", has, why)
+			if !has {
+				require.Empty(t, cmp.Diff(before, tc.pod))
+				return
+			}
+			require.Equal(t, tc.subset, m.Subset)
+			require.Equal(t, "web", m.Name)
+			if tc.writes > 0 {
+				var ws appsv1beta1.WorkloadSpread
+				require.NoError(t, c.Get(t.Context(), key, &ws))
+				v := s.versions.of(refOf(&ws).Kind.GroupKind(), tc.pod)
+				require.Contains(t, statusOf(ws.Status.VersionedSubsetStatuses[v], tc.subset).CreatingPods, m.UID)
+			}
+			if costed(kindOf(tc.known)) {
+				require.NotEmpty(t, tc.pod.Annotations[keys.PodDeletionCost], "the controller need not write it")
+			}
+		})
+	}
+}
+
+// kindOf is the kind of the target of the first object.
+func kindOf(known []client.Object) schema.GroupKind {
+	ws, _ := known[0].(*appsv1beta1.WorkloadSpread)
+	return refOf(ws).Kind.GroupKind()
+}
+
+// TestTwoReplicasNeverPromiseTheSamePlace admits pods in two replicas, of which one has a cache that never changes.
+func TestTwoReplicasNeverPromiseTheSamePlace(t *testing.T) {
+	t.Parallel()
+	const pods, most = 200, 37
+	ws := spreading(ours, "CloneSet", subset("a", most), subset("b", most), subset("c", unlimited))
+	live := store(t, ws, cloneSetOf(pods))
+	var stale appsv1beta1.WorkloadSpread
+	require.NoError(t, live.Get(t.Context(), key, &stale))
+	old := interceptor.NewClient(live, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+			if is, ok := into.(*appsv1beta1.WorkloadSpread); ok {
+				stale.DeepCopyInto(is)
+				return nil
+			}
+			return c.Get(ctx, k, into, opts...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, into client.ObjectList, opts ...client.ListOption) error {
+			if is, ok := into.(*appsv1beta1.WorkloadSpreadList); ok {
+				is.Items = []appsv1beta1.WorkloadSpread{*stale.DeepCopy()}
+				return nil
+			}
+			return c.List(ctx, into, opts...)
+		},
+	})
+	replicas := []*spreader{spreaderOf(live, live), spreaderOf(old, live)}
+	caches := []client.Client{live, old}
+	var mu sync.Mutex
+	got := map[string]int{}
+	var all sync.WaitGroup
+	for i := range pods {
+		all.Go(func() {
+			pod := newPodOf(ours, "CloneSet", "web", "set")
+			f, err := replicas[i%2].observe(t.Context(), caches[i%2], pod)
+			if err == nil {
+				err = f.(podstep.Reserver).Reserve(t.Context(), pod)
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			f.Change(pod)
+			m, _ := matchedOf(pod)
+			mu.Lock()
+			got[m.Subset]++
+			mu.Unlock()
+		})
+	}
+	all.Wait()
+	require.Equal(t, map[string]int{"a": most, "b": most, "c": pods - 2*most}, got)
+	var is appsv1beta1.WorkloadSpread
+	require.NoError(t, live.Get(t.Context(), key, &is))
+	require.Len(t, statusOf(is.Status.VersionedSubsetStatuses[versionIgnored], "a").CreatingPods, most, fmt.Sprint(is.Status))
+}

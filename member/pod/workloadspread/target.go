@@ -1,0 +1,162 @@
+package workloadspread
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+)
+
+// Kinds that may be targets without being in the white list, beside the StatefulSets of scaletarget.
+
+func deployment() schema.GroupKind { return schema.GroupKind{Group: "apps", Kind: "Deployment"} }
+func replicaSet() schema.GroupKind { return schema.GroupKind{Group: "apps", Kind: "ReplicaSet"} }
+func cloneSet() schema.GroupKind   { return schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"} }
+
+func job() schema.GroupKind { return schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"} }
+
+// builtIn are the kinds that need not be in the white list.
+func builtIn(kind schema.GroupKind) bool {
+	return kind == deployment() || kind == replicaSet() || kind == cloneSet() || kind == job() || numbered(kind)
+}
+
+// numbered are the kinds whose pods have ordinals that decide about their subset.
+func numbered(kind schema.GroupKind) bool {
+	return kind == scaletarget.StatefulSet() || kind == scaletarget.AdvancedStatefulSet()
+}
+
+// costed are the kinds that read keys.PodDeletionCost.
+func costed(kind schema.GroupKind) bool {
+	return kind == deployment() || kind == replicaSet() || kind == cloneSet()
+}
+
+// allowed reports whether a kind may be a target.
+func allowed(kind schema.GroupKind, listed []scaletarget.Listed) bool {
+	return builtIn(kind) || slices.ContainsFunc(listed, func(l scaletarget.Listed) bool { return l.Kind.GroupKind() == kind })
+}
+
+// cached are the kinds whose objects are in the cache of each replica: a read of them does not wait.
+func cached(kind schema.GroupKind) bool { return builtIn(kind) && kind != job() }
+
+// targetIndex is the index of WorkloadSpreads by group, kind and name of their target.
+const targetIndex = "flotilla.target"
+
+// indexByTarget adds the index.
+func indexByTarget(ctx context.Context, i client.FieldIndexer) error {
+	return ownership.AddIndex(ctx, i, "WorkloadSpreads by target", &appsv1beta1.WorkloadSpread{}, targetIndex, targetOf)
+}
+
+func targetOf(o client.Object) []string {
+	if s, ok := o.(*appsv1beta1.WorkloadSpread); ok {
+		return []string{targetKey(refOf(s))}
+	}
+	return nil
+}
+
+// targetKey has no version: all mean the same workload.
+func targetKey(ref scaletarget.Ref) string {
+	return fmt.Sprintf("%s/%s/%s", ref.Kind.Group, ref.Kind.Kind, ref.Name)
+}
+
+// refOf returns the target of a WorkloadSpread. A version that can't be parsed is no group.
+func refOf(s *appsv1beta1.WorkloadSpread) scaletarget.Ref {
+	t := s.Spec.TargetRef
+	return scaletarget.Ref{
+		Kind:           schema.FromAPIVersionAndKind(t.APIVersion, t.Kind),
+		NamespacedName: types.NamespacedName{Namespace: s.Namespace, Name: t.Name},
+	}
+}
+
+// having returns the WorkloadSpreads with a target, from the cache, the oldest first: only that one counts. Admission refuses a
+// second one, but two may be made at once. They are the cache's own.
+func having(ctx context.Context, r client.Reader, ref scaletarget.Ref) ([]*appsv1beta1.WorkloadSpread, error) {
+	var list appsv1beta1.WorkloadSpreadList
+	err := r.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingFields{targetIndex: targetKey(ref)}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list WorkloadSpreads: %w", err)
+	}
+	out := make([]*appsv1beta1.WorkloadSpread, 0, len(list.Items))
+	for i := range list.Items {
+		out = append(out, &list.Items[i])
+	}
+	slices.SortFunc(out, func(a, b *appsv1beta1.WorkloadSpread) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return out, nil
+}
+
+// selects reports whether the filter of a WorkloadSpread includes a pod.
+func selects(ws *appsv1beta1.WorkloadSpread, pod *corev1.Pod) bool {
+	f := ws.Spec.TargetFilter
+	return f == nil || f.Selector == nil || ownership.Selects(f.Selector, pod)
+}
+
+// versionIgnored is the version of pods that are not counted by version.
+const versionIgnored = "versionIgnored"
+
+// Versions are the kinds of targets whose pods are counted by version, in lower case. "*" are all kinds.
+type Versions []string
+
+// of returns the version of a pod of a target.
+func (v Versions) of(kind schema.GroupKind, pod *corev1.Pod) string {
+	if !v.has(kind) {
+		return versionIgnored
+	}
+	if hash := pod.Labels[keys.PodTemplateHash]; hash != "" {
+		return hash
+	}
+	if hash := short(pod.Labels[keys.ControllerRevisionHash]); hash != "" {
+		return hash
+	}
+	return versionIgnored
+}
+
+func (v Versions) has(kind schema.GroupKind) bool {
+	return slices.ContainsFunc(v, func(name string) bool { return name == "*" || strings.EqualFold(name, kind.Kind) })
+}
+
+// short returns the hash of a revision: what is behind the last dash of its name.
+func short(revision string) string { return revision[strings.LastIndex(revision, "-")+1:] }
+
+// matched is the value of keys.MatchedWorkloadSpread.
+type matched struct {
+	Name   string `json:"name"`
+	Subset string `json:"subset"`
+	// UID is the pod's in creatingPods.
+	UID string `json:"uid,omitempty"`
+}
+
+// String returns the value.
+func (m matched) String() string {
+	text, _ := json.Marshal(m) //nolint:errchkjson // Three strings can be written.
+	return string(text)
+}
+
+// matchedOf returns the value of a pod; false if it has none that can be read.
+func matchedOf(pod *corev1.Pod) (matched, bool) {
+	var m matched
+	text, has := pod.Annotations[keys.MatchedWorkloadSpread]
+	return m, has && json.Unmarshal([]byte(text), &m) == nil
+}
+
+// subsetOf returns the index of the subset that a pod is in by its annotation, -1 if it is in none.
+func subsetOf(ws *appsv1beta1.WorkloadSpread, pod *corev1.Pod) int {
+	m, ok := matchedOf(pod)
+	if !ok || m.Name != ws.Name {
+		return -1
+	}
+	return slices.IndexFunc(ws.Spec.Subsets, func(s appsv1beta1.WorkloadSpreadSubset) bool { return s.Name == m.Subset })
+}

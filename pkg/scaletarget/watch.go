@@ -1,0 +1,194 @@
+package scaletarget
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// again is when a kind of the white list that the apiserver does not serve yet is looked for again.
+const again = 30 * time.Second
+
+// Watcher watches the kinds of one white list, which may change at any time: metadata only. A kind that the manager may not read
+// never syncs; it must not keep a reconcile or a request waiting, as a read from its cache would.
+type Watcher struct {
+	// Cache is the manager's, Namespace its own, and Key that of the white list.
+	Cache     cache.Cache
+	Namespace string
+	Key       string
+	// Clock is required.
+	Clock clock.Clock
+	// Changed reports whether an update of an object matters to who listens to Events.
+	Changed func(was, is client.Object) bool
+	// Events get the workloads of events; nil sends none, and the Watcher runs in all replicas and not only in the leader.
+	Events chan event.GenericEvent
+
+	// wake says that the list may be another one.
+	wake  chan struct{}
+	mu    sync.Mutex
+	kinds map[schema.GroupVersionKind]watched
+}
+
+type watched struct {
+	informer cache.Informer
+	handler  toolscache.ResourceEventHandlerRegistration
+}
+
+var _ manager.LeaderElectionRunnable = &Watcher{}
+
+// NewWatcher returns a Watcher without Events.
+func NewWatcher(c cache.Cache, namespace, key string, clk clock.Clock) *Watcher {
+	return &Watcher{
+		Cache: c, Namespace: namespace, Key: key, Clock: clk,
+		wake: make(chan struct{}, 1), kinds: map[schema.GroupVersionKind]watched{},
+	}
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (w *Watcher) NeedLeaderElection() bool { return w.Events != nil }
+
+// Watched reports whether a kind can be read from the cache.
+func (w *Watcher) Watched(kind schema.GroupVersionKind) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := w.kinds[kind].informer
+	return i != nil && i.HasSynced()
+}
+
+// listChanged starts another look at the list.
+func (w *Watcher) listChanged(any) {
+	select {
+	case w.wake <- struct{}{}:
+	default: // One is pending already.
+	}
+}
+
+// Start watches what is listed until ctx is done.
+func (w *Watcher) Start(ctx context.Context) error {
+	config, err := w.Cache.GetInformer(ctx, &corev1.ConfigMap{})
+	if err != nil {
+		return fmt.Errorf("watch ConfigMap %s: %w", ConfigMap, err)
+	}
+	_, err = config.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: w.listChanged, DeleteFunc: w.listChanged, UpdateFunc: func(_, is any) { w.listChanged(is) },
+	})
+	if err != nil {
+		return fmt.Errorf("watch ConfigMap %s: %w", ConfigMap, err)
+	}
+	for ctx.Err() == nil {
+		if w.follow(ctx) {
+			w.sleep(ctx, nil)
+			continue
+		}
+		t := w.Clock.NewTimer(again)
+		w.sleep(ctx, t.C())
+		t.Stop()
+	}
+	return nil
+}
+
+// sleep waits for another list, or for due.
+func (w *Watcher) sleep(ctx context.Context, due <-chan time.Time) {
+	select {
+	case <-ctx.Done():
+	case <-w.wake:
+	case <-due:
+	}
+}
+
+// follow watches exactly the kinds of the list. It returns false if one can't be watched yet.
+func (w *Watcher) follow(ctx context.Context) bool {
+	log := ctrl.LoggerFrom(ctx)
+	list, err := List(ctx, w.Cache, w.Namespace, w.Key)
+	if err != nil { // What is watched stays. The condition of each object that needs the list has the error.
+		log.Error(err, "Could not read the kinds of workloads")
+		return true
+	}
+	kinds := all(list)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for kind, is := range w.kinds {
+		if !slices.Contains(kinds, kind) {
+			delete(w.kinds, kind)
+			if err := w.end(ctx, kind, is); err != nil {
+				log.Error(err, "Could not end a watch", "kind", kind.String())
+			}
+		}
+	}
+	complete := true
+	for _, kind := range kinds {
+		if w.kinds[kind].informer != nil || typed(kind.GroupKind()) != nil {
+			continue
+		}
+		if err := w.add(ctx, kind); err != nil {
+			log.Error(err, "Could not watch a kind of workloads", "kind", kind.String(), "after", again)
+			complete = false
+		}
+	}
+	return complete
+}
+
+// all returns the kinds of a list with those between them and pods.
+func all(list []Listed) []schema.GroupVersionKind {
+	var out []schema.GroupVersionKind
+	for _, l := range list {
+		out = append(append(out, l.Kind), l.Between...)
+	}
+	return out
+}
+
+// end ends a watch, unless another white list has the kind: all Watchers share the informers of a cache.
+func (w *Watcher) end(ctx context.Context, kind schema.GroupVersionKind, is watched) error {
+	for _, key := range keysOf() {
+		list, err := List(ctx, w.Cache, w.Namespace, key)
+		if err != nil || slices.Contains(all(list), kind) {
+			return is.informer.RemoveEventHandler(is.handler)
+		}
+	}
+	return w.Cache.RemoveInformer(ctx, Empty(kind))
+}
+
+func (w *Watcher) add(ctx context.Context, kind schema.GroupVersionKind) error {
+	informer, err := w.Cache.GetInformer(ctx, Empty(kind), cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", kind, err)
+	}
+	send := func(o any) {
+		if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+			o = gone.Obj
+		}
+		if o, ok := o.(client.Object); ok && w.Events != nil {
+			select {
+			case w.Events <- event.GenericEvent{Object: o}:
+			case <-ctx.Done():
+			}
+		}
+	}
+	handler, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: send, DeleteFunc: send,
+		UpdateFunc: func(was, is any) {
+			before, wasObject := was.(client.Object)
+			after, isObject := is.(client.Object)
+			if wasObject && isObject && w.Changed != nil && w.Changed(before, after) {
+				send(is)
+			}
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", kind, err)
+	}
+	w.kinds[kind] = watched{informer, handler}
+	return nil
+}
