@@ -89,6 +89,11 @@ func (b *bench) run(ctx context.Context, p plan) error {
 			return err
 		}
 	}
+	if p.has(podWebhook) {
+		if err := b.podWebhook(ctx); err != nil {
+			return err
+		}
+	}
 	if p.hub {
 		return b.hub(ctx)
 	}

@@ -1,7 +1,7 @@
 // Bench compares the cost of Flotilla with that of the native kinds in the same run, on a fleet of the lab: a CloneSet of
 // 1,000 and of 5,000 pods with a Deployment, a StatefulSet of 1,000 parallel pods and a DaemonSet on 500 nodes with those of
 // Kubernetes; the rollout of each, and ours at rest. It also measures what an event of a node causes among 50
-// DaemonSets, and the cost of one UnitedDeployment on its hub. It prints the tables of docs/operate/sizing.md.
+// DaemonSets, the pod webhook with 5,000 pods, and the cost of one UnitedDeployment on its hub. It prints the tables of docs/operate/sizing.md.
 //
 // Its command hub measures a hub on which hundreds of UnitedDeployments change at once.
 //
@@ -40,15 +40,17 @@ func main() {
 // podsPerNode is the capacity of a node of the lab.
 const podsPerNode = 110
 
-// What can be measured besides the hub: kinds, and what events of a node cause among many DaemonSets.
+// What can be measured besides the hub: kinds, and what events of a node cause among many DaemonSets, and what the
+// pod webhook costs.
 const (
 	cloneSet    = "cloneset"
 	statefulSet = "statefulset"
 	daemonSet   = "daemonset"
 	nodeEvents  = "node-events"
+	podWebhook  = "pod-webhook"
 )
 
-func all() []string { return []string{cloneSet, statefulSet, daemonSet, nodeEvents} }
+func all() []string { return []string{cloneSet, statefulSet, daemonSet, nodeEvents, podWebhook} }
 
 // plan is what is measured.
 type plan struct {
@@ -81,6 +83,9 @@ func (p plan) room() string {
 	}
 	if p.has(statefulSet) {
 		most = max(most, p.stateful)
+	}
+	if p.has(podWebhook) {
+		most = max(most, guardedSets*guardedPods+webhookPods)
 	}
 	return fmt.Sprintf("kwok:%d", int(most)*11/10/podsPerNode+1)
 }

@@ -26,6 +26,7 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
@@ -54,7 +55,7 @@ type Cluster struct {
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	return s, errors.Join(clientgoscheme.AddToScheme(s), apiextensionsv1.AddToScheme(s),
-		appsv1beta1.AddToScheme(s), appsv1alpha1.AddToScheme(s), fleetv1alpha1.AddToScheme(s))
+		appsv1beta1.AddToScheme(s), appsv1alpha1.AddToScheme(s), policyv1beta1.AddToScheme(s), fleetv1alpha1.AddToScheme(s))
 }
 
 func newCluster(name, root string, c *lab.Cluster) (*Cluster, error) {

@@ -29,7 +29,7 @@ var (
 	seconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: metric.Namespace, Subsystem: subsystem, Name: "seconds",
 		Help:    "How long the answer to a request to create a pod took in this replica.",
-		Buckets: metric.PlanBuckets(),
+		Buckets: metric.AnswerBuckets(),
 	})
 	steps = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: metric.Namespace, Subsystem: subsystem, Name: "steps_total",
@@ -42,7 +42,7 @@ var (
 	guardSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: metric.Namespace, Subsystem: guardSubsystem, Name: "seconds",
 		Help:    "How long the answer to a request to delete, evict, update or resize a pod took in this replica.",
-		Buckets: metric.PlanBuckets(),
+		Buckets: metric.AnswerBuckets(),
 	})
 	answers = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: metric.Namespace, Subsystem: guardSubsystem, Name: "answers_total",
