@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -275,6 +276,7 @@ func TestRealNodesLeaveNothingBehind(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			before := podNetworks(t)
 			b := newReal(t, "real:1")
 			b.app(t, "app", "node-1", nil)
 			others, err := Place{Cluster: b.Cluster}.ranges()
@@ -283,13 +285,14 @@ func TestRealNodesLeaveNothingBehind(t *testing.T) {
 			n := b.network
 			tc.harm(t, b)
 			require.NoError(t, b.Down(t.Context()))
-			requireGone(t, b.Dir, n)
+			requireGone(t, b.Dir, n, before)
 		})
 	}
 }
 
 func TestNodesWhoseFolderIsLostAreFoundByTheirGroups(t *testing.T) {
 	RequireReal(t)
+	before := podNetworks(t)
 	b := newBench(t, Config{Nodes: "real:1"})
 	processes, err := b.Processes()
 	require.NoError(t, err)
@@ -303,12 +306,26 @@ func TestNodesWhoseFolderIsLostAreFoundByTheirGroups(t *testing.T) {
 
 	// So does whoever takes down a cluster next, or brings one up.
 	require.NoError(t, thisMachine().leave(t.Context(), t.TempDir()))
-	requireGone(t, b.Dir, b.network)
+	requireGone(t, b.Dir, b.network, before)
+}
+
+// podNetworks returns the mounts of networks that runtimes have made for pods, in this machine's own view.
+func podNetworks(t *testing.T) []string {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	require.NoError(t, err)
+	out := []string{}
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, "/run/netns/cni-") {
+			out = append(out, line)
+		}
+	}
+	return out
 }
 
 // requireGone looks for remains of a cluster, and when no other has real nodes,
-// of what they share.
-func requireGone(t *testing.T, dir string, n network) {
+// of what they share. before are the networks of pods that this machine had by itself.
+func requireGone(t *testing.T, dir string, n network, before []string) {
 	t.Helper()
 	require.NoDirExists(t, dir)
 	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -322,7 +339,7 @@ func requireGone(t *testing.T, dir string, n network) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	require.NoError(t, err)
 	require.NotContains(t, string(mounts), dir)
-	require.NotContains(t, string(mounts), "/run/netns")
+	require.Subset(t, before, podNetworks(t))
 	addresses, err := net.InterfaceAddrs()
 	require.NoError(t, err)
 	for _, a := range addresses {
