@@ -487,12 +487,14 @@ func TestMigrateCheck(t *testing.T) {
 				},
 			},
 			want: []string{
-				"Warn FeatureNotServed Namespace shop", "Warn FeatureNotServed CloneSet default/demo", "Warn FeatureNotServed CronJob shop/report",
+				"Warn FeatureNotServed CloneSet default/demo", "Warn FeatureNotServed CronJob shop/report",
 				"Warn FeatureNotServed CloneSet default/demo", "Warn FeatureNotServed CronJob shop/report",
 				"Info ReleaseKeepsCRDs release flotilla-system/flotilla-member", "Info Installed deployment flotilla-system/flotilla-member",
+				"Info FeatureOptional Namespace shop",
 			},
 			says: []string{
-				"protection against deletion (label policy.kruise.io/delete-protection), in 2 objects", "launch priority, in 1 objects",
+				"protection against deletion (label policy.kruise.io/delete-protection), in 2 objects",
+				"it goes on with ResourcesDeletionProtection=true in featureGates", "launch priority, in 1 objects",
 				"termination of sidecars in jobs, in 1", "pre-download of images, in 1", "enhanced liveness probes, in 1",
 			},
 		},

@@ -339,11 +339,17 @@ func (in *installation) kinds() []finding {
 func (in *installation) features() []finding {
 	out := make([]finding, 0, len(in.uses))
 	for _, u := range in.uses {
-		out = append(out, finding{
+		f := finding{
 			Level: warn, Reason: "FeatureNotServed", Object: u.first,
 			Message: fmt.Sprintf("%s, in %d objects of which this is one: without OpenKruise's manager %s", u.feature.name, u.objects,
 				u.feature.without),
-		})
+		}
+		if u.feature.gate != "" {
+			f.Level, f.Reason = info, "FeatureOptional"
+			f.Message = fmt.Sprintf("%s, in %d objects of which this is one: it goes on with %s=true in featureGates of chart flotilla-member",
+				u.feature.name, u.objects, u.feature.gate)
+		}
+		out = append(out, f)
 	}
 	return out
 }
@@ -363,10 +369,12 @@ func (in *installation) versions() []finding {
 	return out
 }
 
-// feature is one of OpenKruise that is asked for in objects of any kind and not served.
+// feature is one of OpenKruise that is asked for in objects of any kind, and is not served, or only with a gate.
 type feature struct {
 	name, without string
-	uses          func(*unstructured.Unstructured) bool
+	// gate is the feature gate that serves it, off by default; empty: there is none.
+	gate string
+	uses func(*unstructured.Unstructured) bool
 }
 
 func features() []feature {
@@ -380,22 +388,22 @@ func features() []feature {
 	}
 	return []feature{
 		{
-			"protection against deletion (label " + keys.DeleteProtection + ")", "it protects nothing here while feature gate ResourcesDeletionProtection is off",
-			func(o *unstructured.Unstructured) bool { return o.GetLabels()[keys.DeleteProtection] != "" },
+			name: "protection against deletion (label " + keys.DeleteProtection + ")", gate: "ResourcesDeletionProtection",
+			uses: func(o *unstructured.Unstructured) bool { return o.GetLabels()[keys.DeleteProtection] != "" },
 		},
 		{
-			"launch priority", "the containers of new pods start all at once",
-			inTemplate(func(t map[string]any) bool {
+			name: "launch priority", without: "the containers of new pods start all at once",
+			uses: inTemplate(func(t map[string]any) bool {
 				return annotated(t, "apps.kruise.io/container-launch-priority") || hasEnv(t, keys.EnvContainerPriority)
 			}),
 		},
 		{
-			"termination of sidecars in jobs", "pods of jobs do not end while a sidecar runs",
-			inTemplate(func(t map[string]any) bool { return hasEnv(t, "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT") }),
+			name: "termination of sidecars in jobs", without: "pods of jobs do not end while a sidecar runs",
+			uses: inTemplate(func(t map[string]any) bool { return hasEnv(t, "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT") }),
 		},
 		{
-			"pre-download of images", "images are not pulled before an update",
-			func(o *unstructured.Unstructured) bool {
+			name: "pre-download of images", without: "images are not pulled before an update",
+			uses: func(o *unstructured.Unstructured) bool {
 				for key := range o.GetAnnotations() {
 					if strings.HasPrefix(key, predownload) {
 						return true
@@ -411,12 +419,13 @@ func features() []feature {
 			},
 		},
 		{
-			"enhanced liveness probes", "new pods keep the liveness probes that the kubelet runs",
-			inTemplate(func(t map[string]any) bool { return annotated(t, "apps.kruise.io/using-enhanced-liveness") }),
+			name: "enhanced liveness probes", without: "new pods keep the liveness probes that the kubelet runs",
+			uses: inTemplate(func(t map[string]any) bool { return annotated(t, "apps.kruise.io/using-enhanced-liveness") }),
 		},
 		{
-			"reserveUnschedulablePods of a UnitedDeployment", "pods that can't be scheduled stay in their subset, and no others are started for them",
-			func(o *unstructured.Unstructured) bool {
+			name:    "reserveUnschedulablePods of a UnitedDeployment",
+			without: "pods that can't be scheduled stay in their subset, and no others are started for them",
+			uses: func(o *unstructured.Unstructured) bool {
 				strategy, _, err := unstructured.NestedMap(o.Object, "spec", "topology", "scheduleStrategy")
 				reserve, _, _ := unstructured.NestedBool(strategy, "adaptive", "reserveUnschedulablePods")
 				return err == nil && strategy["type"] == "Adaptive" && reserve

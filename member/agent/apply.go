@@ -222,9 +222,37 @@ func (w writer) orphan(ctx context.Context, live *unstructured.Unstructured) err
 	return nil
 }
 
-// withdrawLine withdraws the object of a ledger line without a row. It reports whether the line is gone; that of
-// a protected object stays.
-func (w writer) withdrawLine(ctx context.Context, line *fleetv1alpha1.AppliedWork, policy fleetv1alpha1.LeavePolicy) (bool, error) {
+// remains is what is left of lines that were withdrawn without rows.
+type remains struct {
+	// lines is how many lines.
+	lines int
+	// protected says of each object that a label protects why it stays.
+	protected []string
+}
+
+// withdrawLines withdraws the objects of ledger lines without rows.
+func (w writer) withdrawLines(ctx context.Context, lines []*fleetv1alpha1.AppliedWork, policy fleetv1alpha1.LeavePolicy) (remains, error) {
+	var r remains
+	for _, line := range lines {
+		gone, why, err := w.withdrawLine(ctx, line, policy)
+		if err != nil {
+			return r, err
+		}
+		if why != "" {
+			r.protected = append(r.protected, why)
+		}
+		if !gone {
+			r.lines++
+		}
+	}
+	return r, nil
+}
+
+// withdrawLine withdraws the object of a ledger line without a row. It reports whether the line is gone; that of a protected object
+// stays, and why says so.
+func (w writer) withdrawLine(
+	ctx context.Context, line *fleetv1alpha1.AppliedWork, policy fleetv1alpha1.LeavePolicy,
+) (gone bool, why string, err error) {
 	live := &unstructured.Unstructured{}
 	live.SetAPIVersion(line.Spec.Object.APIVersion)
 	live.SetKind(line.Spec.Object.Kind)
@@ -233,12 +261,12 @@ func (w writer) withdrawLine(ctx context.Context, line *fleetv1alpha1.AppliedWor
 	if policy == fleetv1alpha1.LeaveOrphan {
 		how = actOrphan
 	}
-	err := w.reader.Get(ctx, key, live)
+	err = w.reader.Get(ctx, key, live)
 	switch {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		how, live = actForget, nil
 	case err != nil:
-		return false, fmt.Errorf("get %s %s: %w", line.Spec.Object.Kind, key, err)
+		return false, "", fmt.Errorf("get %s %s: %w", line.Spec.Object.Kind, key, err)
 	case !ours(line, live):
 		how = actForget
 	}
@@ -246,9 +274,9 @@ func (w writer) withdrawLine(ctx context.Context, line *fleetv1alpha1.AppliedWor
 		if why := protect.Why(live); why != "" {
 			ctrl.LoggerFrom(ctx).Info("Kept a protected object", "kind", line.Spec.Object.Kind,
 				"namespace", line.Spec.Object.Namespace, "name", line.Spec.Object.Name, "reason", why)
-			return false, nil
+			return false, why, nil
 		}
 	}
 	left, err := w.withdraw(ctx, line, live, how)
-	return left == nil && err == nil, err
+	return left == nil && err == nil, "", err
 }

@@ -80,6 +80,8 @@ type bindingState struct {
 	skew    link.Skew
 	reason  string
 	message string
+	// protected says which objects keep a cluster from leaving: known after an attempt.
+	protected []string
 }
 
 // bindingStateOf is pure. A membership that is nil or names no hub is unbound; granted is the highest epoch of a row; version is
@@ -202,11 +204,15 @@ func (b *binder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 			return ctrl.Result{}, err
 		}
 	}
-	released, recheck, err := b.release(ctx, mc, membership, s)
+	var recheck time.Duration
+	released, protected, err := b.release(ctx, mc, membership, s)
+	if s.protected = protected; s.release && err == nil && !released {
+		recheck = recheckLeave
+	}
 	count := int(mc.Status.UnclaimedObjects)
 	if s.ours && s.permission.act && !s.release {
 		var uerr error
-		count, uerr = b.handleUnclaimed(ctx, membership)
+		count, recheck, uerr = b.handleUnclaimed(ctx, membership)
 		err = errors.Join(err, uerr)
 	}
 	if err := errors.Join(err, b.report(ctx, mc, s, released, count)); err != nil {
@@ -220,19 +226,15 @@ const recheckLeave = 2 * time.Second
 
 // release removes the binding of a leaving cluster once no row is left. A cluster that is bound to another hub has nothing to
 // release.
-func (b *binder) release(ctx context.Context, mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, s bindingState) (released bool, recheck time.Duration, err error) {
+func (b *binder) release(ctx context.Context, mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, s bindingState) (released bool, protected []string, err error) {
 	if !s.release {
-		return false, 0, nil
+		return false, nil, nil
 	}
 	if membership != nil && !s.ours {
 		b.leave.released.Store(true)
-		return true, 0, nil
+		return true, nil, nil
 	}
-	released, err = b.leave.release(ctx, mc, membership, s.permission)
-	if err == nil && !released {
-		recheck = recheckLeave
-	}
-	return released, recheck, err
+	return b.leave.release(ctx, mc, membership, s.permission)
 }
 
 func getMembership(ctx context.Context, reader client.Reader) (*fleetv1alpha1.Membership, error) {
@@ -425,6 +427,9 @@ func clusterStatus(last fleetv1alpha1.MemberClusterStatus, f fact, mc *fleetv1al
 	}
 	if !released {
 		gone.Reason, gone.Message = ReasonRowsLeft, "rows of this cluster are still being withdrawn"
+		if len(s.protected) > 0 {
+			gone.Reason, gone.Message = fleetv1alpha1.ReasonDeleteProtected, protectedText(s.protected)
+		}
 	}
 	next.Conditions = report.SetCondition(next.Conditions, gone, now)
 	return next

@@ -254,6 +254,10 @@ func TestReleasedIsReportedOnceRowsAreGone(t *testing.T) {
 	j := bindingStateOf(mc, testMembership(), 4, testVersion)
 	waiting := clusterStatus(fleetv1alpha1.MemberClusterStatus{}, fact{}, mc, j, false, testNow())
 	require.Equal(t, ReasonRowsLeft, report.GetCondition(waiting.Conditions, fleetv1alpha1.ConditionReleased).Reason)
+	j.protected = []string{"label x protects CloneSet shop/web"}
+	kept := report.GetCondition(clusterStatus(waiting, fact{}, mc, j, false, testNow()).Conditions, fleetv1alpha1.ConditionReleased)
+	require.Equal(t, fleetv1alpha1.ReasonDeleteProtected, kept.Reason)
+	require.Equal(t, "1 objects of the hub stay: label x protects CloneSet shop/web", kept.Message)
 	released := clusterStatus(waiting, fact{}, mc, j, true, testNow())
 	require.True(t, report.IsConditionTrue(released.Conditions, fleetv1alpha1.ConditionReleased))
 	require.False(t, report.IsConditionTrue(released.Conditions, fleetv1alpha1.ConditionOwnedByThisHub))

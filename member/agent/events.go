@@ -24,6 +24,8 @@ const (
 	EventHubRestored = "HubRestored"
 	// EventUnclaimed, on the Membership: objects were applied for rows that the hub does not have.
 	EventUnclaimed = "UnclaimedObjects"
+	// EventProtected, on the Membership: objects that should be withdrawn stay, because a label protects them.
+	EventProtected = fleetv1alpha1.ReasonDeleteProtected
 
 	actionApply   = "Apply"
 	actionConnect = "Connect"
@@ -50,6 +52,15 @@ func unclaimedEvent(lines []*fleetv1alpha1.AppliedWork) event.Event {
 	return event.Warning(EventUnclaimed, actionApply, "%d objects were applied for rows that the hub does not have: %s. "+
 		"They stay. To delete them, or to keep them without the hub's marks, annotate this Membership with %s=Delete or Orphan.",
 		len(lines), event.Names(names), link.AnnotationUnclaimed)
+}
+
+// protectedText says which objects stay, given why for each.
+func protectedText(why []string) string {
+	return fmt.Sprintf("%d objects of the hub stay: %s", len(why), event.Names(why))
+}
+
+func protectedEvent(why []string) event.Event {
+	return event.Warning(EventProtected, actionApply, "%s", protectedText(why))
 }
 
 func undecidedEvent(decision string) event.Event {

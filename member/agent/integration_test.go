@@ -558,12 +558,53 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.Empty(t, row.Status.Phase)
 	})
 
+	const protects = "label policy.kruise.io/delete-protection=Always protects UnitedDeployment shop/kept"
+	t.Run("a protected object without a row stays, and an event says so", func(t *testing.T) {
+		row := f.row(t, "shop", "kept", 1, fleetv1alpha1.LeaveDelete)
+		f.phase(t, row, fleetv1alpha1.WorkProgressing)
+		testkit.Change(t, member.Client, f.united(t, "kept"), func(ud *appsv1beta1.UnitedDeployment) {
+			ud.Labels = map[string]string{keys.DeleteProtection: "Always"}
+		})
+		testkit.Change(t, hub.Client, row.DeepCopy(), func(w *fleetv1alpha1.MemberWork) { w.Finalizers = nil })
+		require.NoError(t, hub.Delete(t.Context(), row))
+		unclaimed := func(want int32) {
+			t.Helper()
+			require.True(t, eventually(t, func() bool {
+				require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: f.name}, own))
+				return own.Status.UnclaimedObjects == want
+			}))
+		}
+		unclaimed(1)
+		decide := func(annotations map[string]string) {
+			t.Helper()
+			testkit.Change(t, member.Client, member.membership(t), func(m *fleetv1alpha1.Membership) { m.Annotations = annotations })
+		}
+		decide(map[string]string{link.AnnotationUnclaimed: "Delete"})
+		require.True(t, eventually(t, func() bool {
+			events := &corev1.EventList{}
+			require.NoError(t, member.List(t.Context(), events))
+			return slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
+				return e.InvolvedObject.Kind == "Membership" && e.Reason == agent.EventProtected && strings.Contains(e.Message, protects)
+			})
+		}))
+		unclaimed(1)
+		require.Nil(t, f.united(t, "kept").DeletionTimestamp)
+		decide(nil)
+	})
+
 	t.Run("a leaving member handles its rows, removes its binding and ends", func(t *testing.T) {
 		require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: f.name}, own))
+		testkit.Change(t, hub.Client, own, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Leave.Policy = fleetv1alpha1.LeaveDelete })
 		require.NoError(t, hub.Delete(t.Context(), own))
 		require.NoError(t, hub.Delete(t.Context(), row))
 		f.withdrawn(t, row)
 		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web"}, &appsv1beta1.UnitedDeployment{})))
+		require.True(t, eventually(t, func() bool {
+			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: f.name}, own))
+			c := report.GetCondition(own.Status.Conditions, fleetv1alpha1.ConditionReleased)
+			return c != nil && c.Reason == fleetv1alpha1.ReasonDeleteProtected && strings.Contains(c.Message, protects)
+		}), "what is protected keeps the cluster from leaving")
+		testkit.Change(t, member.Client, f.united(t, "kept"), func(ud *appsv1beta1.UnitedDeployment) { ud.Labels = nil })
 		require.True(t, eventually(t, func() bool {
 			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: f.name}, own))
 			return report.IsConditionTrue(own.Status.Conditions, fleetv1alpha1.ConditionReleased)
@@ -659,6 +700,9 @@ func TestAgentOfAClusterThatLeft(t *testing.T) {
 			require.NoError(t, <-ended)
 			f.forget(t, row)
 			f.left = true
+			testkit.Change(t, member.Client, f.united(t, name), func(ud *appsv1beta1.UnitedDeployment) {
+				ud.Labels = map[string]string{keys.DeleteProtection: "Cascading"}
+			})
 
 			stop, ended = f.run(t)
 			require.ErrorContains(t, <-ended, "the tombstone is gone", "without it nothing is done")
@@ -681,6 +725,12 @@ func TestAgentOfAClusterThatLeft(t *testing.T) {
 			require.NoError(t, hub.Update(t.Context(), stone))
 			another := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 			require.NoError(t, hub.Create(t.Context(), another), "another cluster may have the name by now")
+			if policy == fleetv1alpha1.LeaveDelete {
+				stop, ended = f.run(t)
+				require.ErrorContains(t, <-ended, "1 objects of the hub stay: label policy.kruise.io/delete-protection=Cascading protects")
+				require.NoError(t, stop())
+				testkit.Change(t, member.Client, f.united(t, name), func(ud *appsv1beta1.UnitedDeployment) { ud.Labels = nil })
+			}
 			stop, ended = f.run(t)
 			require.ErrorIs(t, <-ended, link.ErrLeft)
 			require.NoError(t, stop())

@@ -28,36 +28,37 @@ type leaver struct {
 }
 
 // release removes the binding of a leaving cluster once no row and no ledger line is left, and reports whether it did. The hub
-// withdraws rows and their controller handles them; a line without a row is withdrawn here by the cluster's policy.
-func (l leaver) release(ctx context.Context, mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, p permission) (bool, error) {
+// withdraws rows and their controller handles them; a line without a row is withdrawn here by the cluster's policy. protected says
+// which objects stay, because a label protects them.
+func (l leaver) release(
+	ctx context.Context, mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, p permission,
+) (released bool, protected []string, err error) {
 	list := &fleetv1alpha1.MemberWorkList{}
 	if err := l.link.Hub.GetAPIReader().List(ctx, list, client.InNamespace(l.link.Namespace()), client.Limit(1)); err != nil {
-		return false, fmt.Errorf("list rows before the binding is removed: %w", err)
+		return false, nil, fmt.Errorf("list rows before the binding is removed: %w", err)
 	}
 	if len(list.Items) > 0 {
-		return false, nil
+		return false, nil, nil
 	}
 	policy := mc.Spec.Leave.Policy
 	if policy == fleetv1alpha1.LeaveDelete && p.regressed(0) {
-		return false, nil // A restored hub deletes nothing.
+		return false, nil, nil // A restored hub deletes nothing.
 	}
-	if gone, err := l.clear(ctx, p.hubUID, policy); !gone || err != nil {
-		return false, err
+	if left, err := l.clear(ctx, membership, p.hubUID, policy); left.lines > 0 || err != nil {
+		return false, left.protected, err
 	}
-	return true, l.drop(ctx, membership)
+	return true, nil, l.drop(ctx, membership)
 }
 
-// clear withdraws all ledger lines of a hub and reports whether none is left.
-func (l leaver) clear(ctx context.Context, hubUID string, policy fleetv1alpha1.LeavePolicy) (bool, error) {
-	all := true
-	for _, line := range l.ledger.of(hubUID) {
-		gone, err := l.writer.withdrawLine(ctx, line, policy)
-		if err != nil {
-			return false, err
-		}
-		all = all && gone
+// clear withdraws all ledger lines of a hub. What a label protects it tells of on the Membership, if there is one.
+func (l leaver) clear(
+	ctx context.Context, membership *fleetv1alpha1.Membership, hubUID string, policy fleetv1alpha1.LeavePolicy,
+) (remains, error) {
+	left, err := l.writer.withdrawLines(ctx, l.ledger.of(hubUID), policy)
+	if len(left.protected) > 0 && membership != nil && l.link.Events != nil {
+		l.link.Events.Record(membership, protectedEvent(left.protected))
 	}
-	return all, nil
+	return left, err
 }
 
 // drop deletes the Membership, if there is one.
@@ -133,9 +134,14 @@ func (l leaver) tombstone(ctx context.Context) (bool, error) {
 	if boundMembership(membership) == nil {
 		return true, l.drop(ctx, membership) // Unbound: what is in the ledger is of a binding that was removed by hand.
 	}
-	gone, err := l.clear(ctx, cm.Data[link.TombstoneHubUID], policy)
-	if !gone || err != nil {
+	left, err := l.clear(ctx, membership, cm.Data[link.TombstoneHubUID], policy)
+	switch {
+	case err != nil:
 		return false, err
+	case len(left.protected) > 0:
+		return false, errors.New(protectedText(left.protected))
+	case left.lines > 0:
+		return false, nil
 	}
 	return true, l.drop(ctx, membership)
 }

@@ -38,13 +38,15 @@ func (o Options) release(ctx context.Context) error {
 		return err
 	}
 	l := leaver{
-		link: link.Link{Cluster: o.Cluster}, ledger: ledger, released: &atomic.Bool{},
+		link: link.Link{Cluster: o.Cluster, Events: o.Events}, ledger: ledger, released: &atomic.Bool{},
 		writer: writer{client: o.Member, reader: o.Reader, ledger: ledger},
 	}
-	switch gone, err := l.clear(ctx, membership.Spec.Hub.UID, policy); {
+	switch left, err := l.clear(ctx, membership, membership.Spec.Hub.UID, policy); {
 	case err != nil:
 		return err
-	case !gone:
+	case len(left.protected) > 0:
+		return errors.New(protectedText(left.protected))
+	case left.lines > 0:
 		return errors.New("objects that the annotation on the Membership withdraws are not gone yet")
 	}
 	if err := l.drop(ctx, membership); err != nil {

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,11 +16,12 @@ import (
 // withdrawn since, or the hub was, or somebody removed the row by force. The agent counts such lines and reports them. Absence does
 // not prove a withdrawal, so their objects stay until an administrator of the member decides.
 
-// handleUnclaimed returns how many lines of the ledger are unclaimed, after it has withdrawn them if the Membership says so.
-func (b *binder) handleUnclaimed(ctx context.Context, membership *fleetv1alpha1.Membership) (int, error) {
+// handleUnclaimed returns how many lines of the ledger are unclaimed, after it has withdrawn them if the Membership says so. Of those
+// that are left then nothing reports when they can go, so recheck is when to try again.
+func (b *binder) handleUnclaimed(ctx context.Context, membership *fleetv1alpha1.Membership) (count int, recheck time.Duration, err error) {
 	lines, err := b.unclaimed(ctx, membership.Spec.Hub.UID)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	decision, decided := membership.Annotations[link.AnnotationUnclaimed]
 	policy := fleetv1alpha1.LeavePolicy(decision)
@@ -27,27 +29,25 @@ func (b *binder) handleUnclaimed(ctx context.Context, membership *fleetv1alpha1.
 	case decided && policy != fleetv1alpha1.LeaveOrphan && policy != fleetv1alpha1.LeaveDelete:
 		b.link.Events.Record(membership, undecidedEvent(decision))
 	case decided:
-		left := 0
-		for _, line := range lines {
-			gone, err := b.leave.writer.withdrawLine(ctx, line, policy)
-			if err != nil {
-				return len(lines), err
-			}
-			if !gone {
-				left++
-			}
+		left, err := b.leave.writer.withdrawLines(ctx, lines, policy)
+		if err != nil {
+			return len(lines), 0, err
 		}
-		if left > 0 {
-			return left, nil
+		if len(left.protected) > 0 {
+			b.link.Events.Record(membership, protectedEvent(left.protected))
 		}
-		return 0, b.decided(ctx, membership)
+		if left.lines > 0 {
+			unclaimedObjects.WithLabelValues(b.link.Cluster).Set(float64(left.lines))
+			return left.lines, recheckBlocked, nil
+		}
+		return 0, 0, b.decided(ctx, membership)
 	}
 	unclaimedObjects.WithLabelValues(b.link.Cluster).Set(float64(len(lines)))
 	if len(lines) > 0 && len(lines) != b.unclaimedLast {
 		b.link.Events.Record(membership, unclaimedEvent(lines))
 	}
 	b.unclaimedLast = len(lines)
-	return len(lines), nil
+	return len(lines), 0, nil
 }
 
 // unclaimed returns the lines of a hub without a row. Absence from the cache is confirmed by the apiserver.
