@@ -117,6 +117,13 @@ func contains(path string, theirs, ours map[string]any, used map[difference]bool
 				continue
 			}
 			problems = append(problems, contains(path+"[]", theirSchema, ourSchema, used)...)
+		case "required":
+			for _, field := range list(our) {
+				if !slices.Contains(list(their), field) {
+					problems = append(problems, fmt.Sprintf("%s: %s is %v, want %v", path, keyword, our, their))
+					break
+				}
+			}
 		case "x-kubernetes-list-type":
 			// A list of a custom resource is atomic by default.
 			if their == nil && our == "atomic" {
@@ -131,6 +138,11 @@ func contains(path string, theirs, ours map[string]any, used map[difference]bool
 		}
 	}
 	return problems
+}
+
+func list(of any) []any {
+	l, _ := of.([]any)
+	return l
 }
 
 func isKnown(path, keyword string, used map[difference]bool) bool {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -72,11 +73,17 @@ func TestIntegrationAttack22ManagerWritesOnlyCopies(t *testing.T) {
 		err := manager.Create(t.Context(), object("ConfigMap", "early", ""), client.DryRunAll)
 		return err != nil && strings.Contains(err.Error(), noCopy)
 	}, 30*time.Second, 100*time.Millisecond, "rights and policy take effect")
+	review := func(c client.Client) error {
+		return c.Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: "somebody", ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Version: "v1", Resource: "secrets"},
+		}})
+	}
 	for _, tc := range []struct {
 		name string
 		do   func(client.Client) error
 		want string // expected in the refusal; empty: allowed
 	}{
+		{"it asks what a user may read", review, ""},
 		{"a copy of a ConfigMap", apply(object("ConfigMap", "copy", "rd")), ""},
 		{"another ConfigMap", apply(object("ConfigMap", "mine", "")), noCopy},
 		{"a copy of another one than its annotation says", apply(moved), noCopy},

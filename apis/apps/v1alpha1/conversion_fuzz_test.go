@@ -181,7 +181,7 @@ func persistentPodStateToHubAndBack(t *rapid.T) {
 
 func resourceDistributionFromHubAndBack(t *rapid.T) {
 	in := &appsv1beta1.ResourceDistribution{ObjectMeta: drawMeta(t), Spec: appsv1beta1.ResourceDistributionSpec{
-		Resource: drawResource(t),
+		Resource: drawResource(t), Source: drawSource(t),
 		Targets: appsv1beta1.ResourceDistributionTargets{
 			AllNamespaces: rapid.Bool().Draw(t, "all"), ExcludedNamespaces: drawNamespaces(t), IncludedNamespaces: drawNamespaces(t),
 			NamespaceSelector: drawNamespaceSelector(t),
@@ -199,7 +199,7 @@ func resourceDistributionFromHubAndBack(t *rapid.T) {
 
 func resourceDistributionToHubAndBack(t *rapid.T) {
 	in := &ResourceDistribution{ObjectMeta: drawMeta(t), Spec: ResourceDistributionSpec{
-		Resource: drawResource(t),
+		Resource: drawResource(t), Source: drawSource(t),
 		Targets: ResourceDistributionTargets{
 			AllNamespaces: rapid.Bool().Draw(t, "all"), ExcludedNamespaces: drawNamespaces(t), IncludedNamespaces: drawNamespaces(t),
 			NamespaceLabelSelector: drawNamespaceSelector(t),
@@ -209,7 +209,19 @@ func resourceDistributionToHubAndBack(t *rapid.T) {
 	toHubAndBack(t, in, ResourceDistributionFromHub, ResourceDistributionToHub)
 }
 
+func drawSource(t *rapid.T) *appsv1beta1.ResourceDistributionSource {
+	if rapid.Bool().Draw(t, "inline") {
+		return nil
+	}
+	return &appsv1beta1.ResourceDistributionSource{
+		Kind: word().Draw(t, "kind"), Namespace: word().Draw(t, "namespace"), Name: word().Draw(t, "name"),
+	}
+}
+
 func drawResource(t *rapid.T) runtime.RawExtension {
+	if rapid.Bool().Draw(t, "by reference") {
+		return runtime.RawExtension{}
+	}
 	raw, err := json.Marshal(map[string]string{"kind": word().Draw(t, "kind")})
 	require.NoError(t, err)
 	return runtime.RawExtension{Raw: raw}

@@ -16,6 +16,7 @@ func ResourceDistributionToHub(_ context.Context, src *ResourceDistribution, dst
 		AllNamespaces: in.Spec.Targets.AllNamespaces, ExcludedNamespaces: in.Spec.Targets.ExcludedNamespaces,
 		IncludedNamespaces: in.Spec.Targets.IncludedNamespaces, NamespaceSelector: in.Spec.Targets.NamespaceLabelSelector,
 	}}
+	dst.Spec.Source = in.Spec.Source
 	dst.Status = appsv1beta1.ResourceDistributionStatus{
 		Desired: in.Status.Desired, Succeeded: in.Status.Succeeded, Failed: in.Status.Failed,
 		ObservedGeneration: in.Status.ObservedGeneration,
@@ -34,6 +35,7 @@ func ResourceDistributionFromHub(_ context.Context, src *appsv1beta1.ResourceDis
 		AllNamespaces: in.Spec.Targets.AllNamespaces, ExcludedNamespaces: in.Spec.Targets.ExcludedNamespaces,
 		IncludedNamespaces: in.Spec.Targets.IncludedNamespaces, NamespaceLabelSelector: in.Spec.Targets.NamespaceSelector,
 	}}
+	dst.Spec.Source = in.Spec.Source
 	dst.Status = ResourceDistributionStatus{
 		Desired: in.Status.Desired, Succeeded: in.Status.Succeeded, Failed: in.Status.Failed,
 		ObservedGeneration: in.Status.ObservedGeneration,

@@ -8,14 +8,23 @@ import (
 )
 
 // ResourceDistributionSpec is the desired state of a ResourceDistribution.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.resource) != has(self.source)",message="give either resource, with the content, or source, which names an object that exists"
+// +kubebuilder:validation:XValidation:rule="has(self.source) && has(oldSelf.resource) ? self.source.kind == oldSelf.resource.kind && self.source.name == oldSelf.resource.metadata.name : !has(self.resource) || !has(oldSelf.source) || (self.resource.kind == oldSelf.source.kind && self.resource.metadata.name == oldSelf.source.name)",message="kind and name can't be changed: the copies have them. Make another ResourceDistribution"
 type ResourceDistributionSpec struct {
 	// resource is the Secret or ConfigMap of which each target namespace gets a copy. Its apiVersion, kind and metadata.name can't be
-	// changed.
-	// +required
+	// changed. Either resource or source is required.
+	// +optional
 	// +kubebuilder:validation:EmbeddedResource
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:XValidation:rule="self.apiVersion == oldSelf.apiVersion && self.kind == oldSelf.kind && self.metadata.name == oldSelf.metadata.name",message="apiVersion, kind and metadata.name of resource can't be changed: the copies have them. Make another ResourceDistribution"
-	Resource runtime.RawExtension `json:"resource"`
+	Resource runtime.RawExtension `json:"resource,omitzero"`
+
+	// source names a Secret or ConfigMap whose content is distributed, and with each change again. Who creates the ResourceDistribution
+	// or changes its spec must be allowed to get it. kind and name can't be changed. Either resource or source is required.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.kind == oldSelf.kind && self.name == oldSelf.name",message="kind and name of source can't be changed: the copies have them. Make another ResourceDistribution"
+	Source *appsv1beta1.ResourceDistributionSource `json:"source,omitempty"`
 
 	// targets are the namespaces.
 	// +required

@@ -533,6 +533,11 @@ func (in *ResourceDistributionList) DeepCopyObject() runtime.Object {
 func (in *ResourceDistributionSpec) DeepCopyInto(out *ResourceDistributionSpec) {
 	*out = *in
 	in.Resource.DeepCopyInto(&out.Resource)
+	if in.Source != nil {
+		in, out := &in.Source, &out.Source
+		*out = new(v1beta1.ResourceDistributionSource)
+		**out = **in
+	}
 	in.Targets.DeepCopyInto(&out.Targets)
 }
 

@@ -353,7 +353,21 @@ spec:
   targets: {includedNamespaces: {list: [{name: nowhere}]}}
 `
 
+const sourced = `
+apiVersion: apps.kruise.io/v1beta1
+kind: ResourceDistribution
+metadata: {name: x}
+spec:
+  source: {kind: ConfigMap, namespace: a, name: x}
+  targets: {includedNamespaces: {list: [{name: nowhere}]}}
+`
+
 func resourceDistributionCases() []celCase {
+	const (
+		either   = "give either resource, with the content, or source, which names an object that exists"
+		switched = "kind and name can't be changed: the copies have them. Make another ResourceDistribution"
+		moved    = "kind and name of source can't be changed: the copies have them. Make another ResourceDistribution"
+	)
 	const fixed = "apiVersion, kind and metadata.name of resource can't be changed: the copies have them. Make another ResourceDistribution"
 	return []celCase{
 		{name: "Other data of a resource is accepted.", base: resourceDistribution, then: `{spec: {resource: {data: {a: c}}}}`},
@@ -364,6 +378,30 @@ func resourceDistributionCases() []celCase {
 		{
 			name: "The name of a resource can't be changed.", base: resourceDistribution,
 			then: `{spec: {resource: {metadata: {name: other}}}}`, want: fixed,
+		},
+		{name: "A source can be in another namespace.", base: sourced, then: `{spec: {source: {namespace: b}}}`},
+		{name: "The name of a source can't be changed.", base: sourced, then: `{spec: {source: {name: other}}}`, want: moved},
+		{name: "The kind of a source can't be changed.", base: sourced, then: `{spec: {source: {kind: Secret}}}`, want: moved},
+		{name: "A ResourceDistribution of nothing is refused.", base: sourced, change: `{spec: {source: null}}`, want: either},
+		{
+			name: "A resource and a source are refused.", base: resourceDistribution, want: either,
+			change: `{spec: {source: {kind: ConfigMap, namespace: a, name: x}}}`,
+		},
+		{
+			name: "A resource can become a source of its name.", base: resourceDistribution,
+			then: `{spec: {resource: null, source: {kind: ConfigMap, namespace: a, name: x}}}`,
+		},
+		{
+			name: "A resource can't become a source of another name.", base: resourceDistribution, want: switched,
+			then: `{spec: {resource: null, source: {kind: ConfigMap, namespace: a, name: other}}}`,
+		},
+		{
+			name: "A source can become a resource of its name.", base: sourced,
+			then: `{spec: {source: null, resource: {apiVersion: v1, kind: ConfigMap, metadata: {name: x}}}}`,
+		},
+		{
+			name: "A source can't become a resource of another kind.", base: sourced, want: switched,
+			then: `{spec: {source: null, resource: {apiVersion: v1, kind: Secret, metadata: {name: x}}}}`,
 		},
 	}
 }

@@ -6,18 +6,47 @@ import (
 )
 
 // ResourceDistributionSpec is the desired state of a ResourceDistribution.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.resource) != has(self.source)",message="give either resource, with the content, or source, which names an object that exists"
+// +kubebuilder:validation:XValidation:rule="has(self.source) && has(oldSelf.resource) ? self.source.kind == oldSelf.resource.kind && self.source.name == oldSelf.resource.metadata.name : !has(self.resource) || !has(oldSelf.source) || (self.resource.kind == oldSelf.source.kind && self.resource.metadata.name == oldSelf.source.name)",message="kind and name can't be changed: the copies have them. Make another ResourceDistribution"
 type ResourceDistributionSpec struct {
 	// resource is the Secret or ConfigMap of which each target namespace gets a copy. Its apiVersion, kind and metadata.name can't be
-	// changed.
-	// +required
+	// changed. Either resource or source is required.
+	// +optional
 	// +kubebuilder:validation:EmbeddedResource
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:XValidation:rule="self.apiVersion == oldSelf.apiVersion && self.kind == oldSelf.kind && self.metadata.name == oldSelf.metadata.name",message="apiVersion, kind and metadata.name of resource can't be changed: the copies have them. Make another ResourceDistribution"
-	Resource runtime.RawExtension `json:"resource"`
+	Resource runtime.RawExtension `json:"resource,omitzero"`
+
+	// source names a Secret or ConfigMap whose content is distributed, and with each change again. Who creates the ResourceDistribution
+	// or changes its spec must be allowed to get it. kind and name can't be changed. Either resource or source is required.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.kind == oldSelf.kind && self.name == oldSelf.name",message="kind and name of source can't be changed: the copies have them. Make another ResourceDistribution"
+	Source *ResourceDistributionSource `json:"source,omitempty"`
 
 	// targets are the namespaces.
 	// +required
 	Targets ResourceDistributionTargets `json:"targets"`
+}
+
+// ResourceDistributionSource names a Secret or ConfigMap.
+type ResourceDistributionSource struct {
+	// kind is Secret or ConfigMap.
+	// +required
+	// +kubebuilder:validation:Enum=Secret;ConfigMap
+	Kind string `json:"kind"`
+
+	// namespace is its namespace, which gets no copy.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+
+	// name is its name, which the copies have too.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
 }
 
 // ResourceDistributionTargets are namespaces: those that allNamespaces, includedNamespaces or namespaceSelector select, without those
@@ -84,7 +113,7 @@ type ResourceDistributionConditionType string
 
 // Types of conditions. Status True means that there is the failure.
 const (
-	// ResourceDistributionGetResourceFailed: copies could not be read.
+	// ResourceDistributionGetResourceFailed: the source or the copies could not be read.
 	ResourceDistributionGetResourceFailed ResourceDistributionConditionType = "GetResourceFailed"
 	// ResourceDistributionCreateResourceFailed: copies could not be created.
 	ResourceDistributionCreateResourceFailed ResourceDistributionConditionType = "CreateResourceFailed"

@@ -84,18 +84,29 @@ func (a applied) err() error {
 
 // apply carries out a plan, idempotently. An error of one namespace does not keep the others from theirs.
 func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
+	got, err := done, error(nil)
+	if len(p.create)+len(p.update) > 0 {
+		got, err = r.load(ctx, &o)
+	}
+	// loaded is a write that needs the content of the source.
+	loaded := func(w write) write {
+		if got != done {
+			w.kind, w.do = appsv1beta1.ResourceDistributionGetResourceFailed, func(context.Context) (outcome, error) { return got, err }
+		}
+		return w
+	}
 	var a applied
 	for _, ns := range p.create {
-		a.writes = append(a.writes, write{
+		a.writes = append(a.writes, loaded(write{
 			namespace: ns, kind: appsv1beta1.ResourceDistributionCreateResourceFailed,
 			do: func(ctx context.Context) (outcome, error) { return r.create(ctx, o, ns) },
-		})
+		}))
 	}
 	for _, h := range p.update {
-		a.writes = append(a.writes, write{
+		a.writes = append(a.writes, loaded(write{
 			namespace: h.Namespace, kind: appsv1beta1.ResourceDistributionUpdateResourceFailed,
 			do: func(ctx context.Context) (outcome, error) { return r.update(ctx, o, h) },
-		})
+		}))
 	}
 	for _, h := range p.remove {
 		a.writes = append(a.writes, write{
@@ -114,6 +125,31 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	}
 	_ = group.Wait() // Each write has its own error.
 	return a
+}
+
+// load reads the content of a source. A source that is not what the plan knows is skipped: its next event starts a reconcile.
+func (r *Reconciler) load(ctx context.Context, o *observed) (outcome, error) {
+	s := o.rd.Spec.Source
+	if s == nil {
+		return done, nil
+	}
+	is := o.resource.empty()
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, is)
+	switch {
+	case apierrors.IsNotFound(err):
+		return skipped, nil
+	case err != nil:
+		return failed, fmt.Errorf("get the source, %s in %s: %w", o.resource.id, s.Namespace, err)
+	}
+	h, err := hold(s.Kind, is)
+	if err != nil {
+		return failed, err
+	}
+	if h.UID != o.held[s.Namespace].UID || h.mutable() != o.resource.content {
+		return skipped, nil
+	}
+	o.resource.object = bare(is)
+	return done, nil
 }
 
 // create creates a copy, and nothing if there is an object.

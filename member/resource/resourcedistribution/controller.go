@@ -140,7 +140,7 @@ func (r *Reconciler) forget(ctx context.Context) error {
 	}
 	wanted := map[id]bool{}
 	for i := range list.Items {
-		wanted[idOf(list.Items[i].Spec.Resource.Raw)] = true
+		wanted[idOf(&list.Items[i].Spec)] = true
 	}
 	r.Copies.keep(wanted)
 	return nil
@@ -148,19 +148,19 @@ func (r *Reconciler) forget(ctx context.Context) error {
 
 // index indexes ResourceDistributions by what they distribute.
 func index(ctx context.Context, i client.FieldIndexer) error {
-	err := i.IndexField(ctx, &appsv1beta1.ResourceDistribution{}, resourceIndex, resourceOf)
+	err := i.IndexField(ctx, &appsv1beta1.ResourceDistribution{}, resourceIndex, indexed)
 	if err != nil {
 		return fmt.Errorf("index ResourceDistributions: %w", err)
 	}
 	return nil
 }
 
-func resourceOf(o client.Object) []string {
+func indexed(o client.Object) []string {
 	rd, is := o.(*appsv1beta1.ResourceDistribution)
 	if !is {
 		return nil
 	}
-	return []string{idOf(rd.Spec.Resource.Raw).String()}
+	return []string{idOf(&rd.Spec).String()}
 }
 
 // namespaceChanged reports whether an update of a namespace matters.

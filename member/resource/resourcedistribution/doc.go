@@ -7,6 +7,8 @@
 //	apply.go     does it, by server-side apply
 //	status.go    counts and conditions
 //
+// The content is that of the spec, or of a source, an object that exists. Copies have its name, so its watch is theirs.
+//
 // No Secret is read but by a name that the chart lists, and of all objects only metadata and a hash are kept: see decision 14.
 //
 // A copy has the ResourceDistribution as its controller, by which it is recognized, and is garbage collected with it. An object

@@ -16,6 +16,10 @@ const (
 	ReasonConflict = "Conflict"
 	// ReasonNamespaceNotFound: there is no such namespace.
 	ReasonNamespaceNotFound = "NamespaceNotFound"
+	// ReasonSourceNotFound: there is no source.
+	ReasonSourceNotFound = "SourceNotFound"
+	// ReasonSourceInvalid: the source is a copy, or the token of a ServiceAccount.
+	ReasonSourceInvalid = "SourceInvalid"
 	// ReasonError: the apiserver gave no reason, or no answer.
 	ReasonError = "Error"
 )

@@ -11,8 +11,10 @@ const examples = "../../../e2e/examples"
 
 func TestExamples(t *testing.T) {
 	t.Parallel()
-	webhooktest.Examples(t, examples, "resourcedistribution", nil, func(t *testing.T, text []byte) ([]string, error) {
+	webhooktest.Examples(t, examples, "resourcedistribution", []string{
+		"nothing", "source-and-resource", "source-bad-kind", "source-without-namespace",
+	}, func(t *testing.T, text []byte) ([]string, error) {
 		t.Helper()
-		return (&Webhook{}).ValidateCreate(t.Context(), webhooktest.Read(t, text, appsv1alpha1.ResourceDistributionToHub))
+		return (&Webhook{Client: reviewer(nil)}).ValidateCreate(by(t, "reader"), webhooktest.Read(t, text, appsv1alpha1.ResourceDistributionToHub))
 	})
 }

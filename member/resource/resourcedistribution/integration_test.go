@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -53,13 +54,15 @@ func TestInCluster(t *testing.T) {
 		require.NoError(t, admit.Handle(mgr, admit.MutatePath(gvk()), webhook.HandlerFunc(
 			func(context.Context, webhook.Request) webhook.Response { return webhook.Allowed("") })))
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.ResourceDistribution]{
-			Object: &appsv1beta1.ResourceDistribution{}, Validator: &Webhook{Secrets: []string{listedSecret}},
+			Object: &appsv1beta1.ResourceDistribution{}, Validator: &Webhook{Secrets: []string{listedSecret}, Client: mgr.GetClient()},
 		}))
 	})
 	for name, test := range map[string]func(*testing.T, *fixture){
 		"copies follow targets and resource": follows, "objects of others are left alone": leavesOthersAlone,
 		"Secrets by name only": secretsByName, "copies that another manager has made": takesOver,
-		"an apply creates only what is not there": createsOnly,
+		"copies follow a source": followsASource, "a Secret as source": secretAsSource,
+		"who may not read a source may not direct it": onlyReadersDirect,
+		"an apply creates only what is not there":     createsOnly,
 		"examples are answered as their first lines say": func(t *testing.T, f *fixture) {
 			t.Helper()
 			webhooktest.DryRun(t, renaming{f, f.one}, "", examples, "resourcedistribution")
@@ -213,6 +216,146 @@ func secretsByName(t *testing.T, f *fixture) {
 	is := &corev1.Secret{}
 	require.NoError(t, f.Get(t.Context(), types.NamespacedName{Namespace: f.one, Name: listedSecret}, is))
 	require.Equal(t, s.ResourceVersion, is.ResourceVersion)
+}
+
+// referring is a distribution of the object of that kind and name in namespace two, which is a target but for that.
+func (f *fixture) referring(kind, name string) *appsv1beta1.ResourceDistribution {
+	rd := f.distribution("")
+	rd.Spec.Resource = runtime.RawExtension{}
+	rd.Spec.Source = &appsv1beta1.ResourceDistributionSource{Kind: kind, Namespace: f.two, Name: name}
+	rd.Spec.Targets = appsv1beta1.ResourceDistributionTargets{IncludedNamespaces: named(f.one, f.two)}
+	return rd
+}
+
+func sourceIs(status metav1.ConditionStatus, reason string) func(*appsv1beta1.ResourceDistribution) bool {
+	return func(rd *appsv1beta1.ResourceDistribution) bool {
+		c := find(rd.Status.Conditions, appsv1beta1.ResourceDistributionGetResourceFailed)
+		return c != nil && c.Status == status && c.Reason == reason
+	}
+}
+
+func followsASource(t *testing.T, f *fixture) {
+	t.Helper()
+	rd := f.referring(kindConfigMap, f.one)
+	f.create(t, rd)
+	f.await(t, sourceIs(metav1.ConditionTrue, ReasonSourceNotFound))
+	source := func(value string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: f.two, Name: f.one, Labels: map[string]string{"app": "x"}},
+			Data:       map[string]string{"a": value, value: "key"}, Immutable: new(value == "2"),
+		}
+	}
+	first := source("1")
+	require.NoError(t, f.Create(t.Context(), first))
+	c := f.has(t, f.one, first.Data)
+	require.Empty(t, c.Labels)
+	f.await(t, counts(1, 1))
+
+	testkit.Change(t, f, first, func(c *corev1.ConfigMap) { c.Data = map[string]string{"b": "1"} })
+	f.has(t, f.one, map[string]string{"b": "1"})
+	testkit.Change(t, f, c, func(c *corev1.ConfigMap) { c.Data = map[string]string{"by": "hand"} })
+	f.has(t, f.one, map[string]string{"b": "1"})
+	f.await(t, counts(1, 1))
+
+	require.NoError(t, f.Delete(t.Context(), first))
+	f.await(t, sourceIs(metav1.ConditionTrue, ReasonSourceNotFound))
+	require.Equal(t, c.UID, f.has(t, f.one, map[string]string{"b": "1"}).UID, "a copy stays without its source")
+	for _, value := range []string{"2", "3"} { // The first one is immutable, and replaced.
+		require.NoError(t, f.Create(t.Context(), source(value)))
+		f.has(t, f.one, source(value).Data)
+		rd = f.await(t, counts(1, 1))
+		require.True(t, sourceIs(metav1.ConditionFalse, ReasonSucceeded)(rd))
+		require.Equal(t, source(value).Labels, f.has(t, f.two, source(value).Data).Labels, "the source is not written")
+		require.Empty(t, f.has(t, f.two, source(value).Data).OwnerReferences)
+		require.NoError(t, f.Delete(t.Context(), source(value)))
+		f.await(t, sourceIs(metav1.ConditionTrue, ReasonSourceNotFound))
+	}
+
+	// A copy is deleted also without a source, where it is not wanted any more.
+	testkit.Change(t, f, rd, func(rd *appsv1beta1.ResourceDistribution) { rd.Spec.Targets.IncludedNamespaces = named(f.two) })
+	f.has(t, f.one, nil)
+}
+
+func secretAsSource(t *testing.T, f *fixture) {
+	t.Helper()
+	require.ErrorContains(t, f.Create(t.Context(), f.referring(kindSecret, "another")), "add another to resourceDistribution.secrets")
+	const value = "not-to-be-seen"
+	require.NoError(t, f.Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.two, Name: listedSecret}, Type: "team/key", StringData: map[string]string{"key": value},
+	}))
+	rd := f.referring(kindSecret, listedSecret)
+	f.create(t, rd)
+	rd = f.await(t, counts(1, 1))
+	s := &corev1.Secret{}
+	require.NoError(t, f.Get(t.Context(), types.NamespacedName{Namespace: f.one, Name: listedSecret}, s))
+	require.Equal(t, map[string][]byte{"key": []byte(value)}, s.Data)
+	require.Equal(t, corev1.SecretType("team/key"), s.Type)
+	for _, o := range []any{rd, s.Annotations} {
+		text := fmt.Sprintf("%+v", o)
+		require.NotContains(t, text, value)
+		require.NotContains(t, text, "bm90LXRvLWJlLXNlZW4")
+	}
+}
+
+// onlyReadersDirect: both users may write ResourceDistributions, and one of them may read the source.
+func onlyReadersDirect(t *testing.T, f *fixture) {
+	t.Helper()
+	grant := func(user, namespace string, rule rbacv1.PolicyRule) {
+		t.Helper()
+		name := f.one + "-" + user + "-" + namespace
+		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{rule}}
+		ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
+		subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}
+		var binding client.Object = &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: ref, Subjects: subjects}
+		if namespace != "" {
+			binding = &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, RoleRef: ref, Subjects: subjects}
+		}
+		for _, o := range []client.Object{role, binding} {
+			require.NoError(t, f.Create(t.Context(), o))
+			t.Cleanup(func() { require.NoError(t, client.IgnoreNotFound(f.Delete(context.WithoutCancel(t.Context()), o))) })
+		}
+	}
+	as := func(user string) client.Client {
+		cfg := f.REST()
+		cfg.Impersonate.UserName = user
+		c, err := client.New(cfg, client.Options{Scheme: f.Scheme()})
+		require.NoError(t, err)
+		return c
+	}
+	reader, writer := f.one+"-reader", f.one+"-writer"
+	for _, user := range []string{reader, writer} {
+		grant(user, "", rbacv1.PolicyRule{
+			APIGroups: []string{"apps.kruise.io"}, Resources: []string{"resourcedistributions"}, Verbs: []string{"*"},
+		})
+	}
+	grant(reader, f.two, rbacv1.PolicyRule{
+		APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{f.one}, Verbs: []string{"get"},
+	})
+	rd := f.referring(kindConfigMap, f.one)
+	denied := fmt.Sprintf("spec.source: Forbidden: user %q may not get ConfigMap %s in namespace %s", writer, f.one, f.two)
+	require.Eventually(t, func() bool { // The apiserver's authorizer follows the roles.
+		byReader := as(reader).Create(t.Context(), rd.DeepCopy(), client.DryRunAll)
+		byWriter := as(writer).Create(t.Context(), rd.DeepCopy(), client.DryRunAll)
+		return byReader == nil && byWriter != nil && strings.Contains(byWriter.Error(), denied)
+	}, testenv.Long, testenv.Poll)
+	require.NoError(t, as(reader).Create(t.Context(), rd))
+	t.Cleanup(func() { require.NoError(t, client.IgnoreNotFound(f.Delete(context.WithoutCancel(t.Context()), rd))) })
+
+	change := func(user string, do func(*appsv1beta1.ResourceDistribution)) error {
+		is := &appsv1beta1.ResourceDistribution{ObjectMeta: metav1.ObjectMeta{Name: rd.Name}}
+		require.NoError(t, f.Get(t.Context(), client.ObjectKeyFromObject(rd), is))
+		before := is.DeepCopy()
+		do(is)
+		return as(user).Patch(t.Context(), is, client.MergeFrom(before))
+	}
+	elsewhere := func(rd *appsv1beta1.ResourceDistribution) {
+		rd.Spec.Targets.IncludedNamespaces = named(f.one, "elsewhere")
+	}
+	require.ErrorContains(t, change(writer, elsewhere), denied)
+	require.NoError(t, change(writer, func(rd *appsv1beta1.ResourceDistribution) { rd.Labels = map[string]string{"a": "b"} }))
+	require.NoError(t, change(reader, elsewhere))
+	require.ErrorContains(t, change(reader, func(rd *appsv1beta1.ResourceDistribution) { rd.Spec.Source.Namespace = f.one }),
+		fmt.Sprintf("user %q may not get ConfigMap %s in namespace %s", reader, f.one, f.one))
 }
 
 // takesOver: a copy of OpenKruise has another field manager, which would keep what is no longer applied.

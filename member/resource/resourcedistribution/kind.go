@@ -46,7 +46,7 @@ func Registration() setup.Kind {
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			return admit.Register(mgr, admit.Registration[*appsv1beta1.ResourceDistribution]{
 				Object:    &appsv1beta1.ResourceDistribution{},
-				Validator: &Webhook{Secrets: secrets, Off: !o.Gates.Enabled(feature.ResourceDistribution)},
+				Validator: &Webhook{Secrets: secrets, Client: mgr.GetClient(), Off: !o.Gates.Enabled(feature.ResourceDistribution)},
 				Converter: conversion.NewHubSpokeConverter(&appsv1beta1.ResourceDistribution{}, conversion.NewSpokeConverter(
 					&appsv1alpha1.ResourceDistribution{}, appsv1alpha1.ResourceDistributionFromHub, appsv1alpha1.ResourceDistributionToHub)),
 			})

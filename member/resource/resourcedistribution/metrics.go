@@ -42,7 +42,9 @@ func count(p planned) {
 			measure.Waits.WithLabelValues(reason).Inc()
 		}
 	}
-	if p.blocked != nil {
-		measure.Waits.WithLabelValues(p.blocked.reason).Inc()
+	for _, f := range []*failure{p.blocked, p.lacking} {
+		if f != nil {
+			measure.Waits.WithLabelValues(f.reason).Inc()
+		}
 	}
 }

@@ -25,6 +25,8 @@ type observed struct {
 	// blocked is why the objects can't be read or may not be written; nil if they can. syncing: their watch has not begun.
 	blocked *failure
 	syncing bool
+	// lacking is why the content of the source is not known: no copy can be created or changed. nil if it is known.
+	lacking *failure
 }
 
 // observe reads what a reconcile needs.
@@ -52,8 +54,9 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 // children reads namespaces and objects; live says that the reader is the apiserver.
 func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool, o *observed) error {
 	o.namespaces, o.held, o.blocked, o.syncing = map[string]*corev1.Namespace{}, map[string]*held{}, nil, false
+	o.lacking = nil
 	var err error
-	if o.resource, _, err = read(o.rd.Spec.Resource.Raw); err != nil {
+	if o.resource, err = resourceOf(&o.rd.Spec); err != nil {
 		o.blocked = &failure{appsv1beta1.ResourceDistributionCreateResourceFailed, ReasonInvalid, err.Error()}
 	} else if o.resource.kind == kindSecret && !slices.Contains(r.Secrets, o.resource.name) {
 		o.blocked = &failure{appsv1beta1.ResourceDistributionCreateResourceFailed, ReasonNotAllowed, notAllowed(o.resource.name)}
@@ -81,7 +84,30 @@ func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool
 	for _, h := range all {
 		o.held[h.Namespace] = h
 	}
+	if s := o.rd.Spec.Source; s != nil {
+		o.follow(s, o.held[s.Namespace])
+	}
 	return nil
+}
+
+// follow makes the content of a source that of the resource. h is nil if there is no source.
+func (o *observed) follow(s *appsv1beta1.ResourceDistributionSource, h *held) {
+	lack := func(reason, message string) {
+		o.lacking = &failure{appsv1beta1.ResourceDistributionGetResourceFailed, reason, message}
+	}
+	switch {
+	case h == nil:
+		lack(ReasonSourceNotFound, fmt.Sprintf("there is no %s in namespace %s: the copies stay as they are until there is",
+			o.resource.id, s.Namespace))
+	case ours(o.rd, h):
+		lack(ReasonSourceInvalid, fmt.Sprintf("%s in namespace %s is itself a copy: remove its ownerReferences, or name another source",
+			o.resource.id, s.Namespace))
+	case h.token:
+		lack(ReasonSourceInvalid, fmt.Sprintf("%s in namespace %s is the token of a ServiceAccount, which belongs to one namespace: "+
+			"distribute what uses it", o.resource.id, s.Namespace))
+	default:
+		o.resource.content = h.mutable()
+	}
 }
 
 // listed reads the objects of a kind and name.

@@ -25,10 +25,12 @@ type planned struct {
 	waiting []string
 	// taken have an object that is not a copy of this ResourceDistribution.
 	taken []string
+	// kept have a copy, or would get one, but the content of the source is not known.
+	kept []string
 	// missing do not exist.
 	missing []string
-	// blocked is why nothing can be written; nil if it can.
-	blocked *failure
+	// blocked is why nothing can be written, lacking why copies can only be deleted; nil if they can.
+	blocked, lacking *failure
 }
 
 // failure is what a condition says.
@@ -39,7 +41,7 @@ type failure struct {
 
 // plan is a pure function of what was observed.
 func plan(o observed) planned {
-	p := planned{blocked: o.blocked}
+	p := planned{blocked: o.blocked, lacking: o.lacking}
 	p.desired, p.missing = targets(o)
 	if p.blocked != nil {
 		p.missing = nil
@@ -49,6 +51,8 @@ func plan(o observed) planned {
 		h := o.held[ns]
 		switch {
 		case slices.Contains(p.missing, ns):
+		case o.lacking != nil && (h == nil || ours(o.rd, h)):
+			p.kept = append(p.kept, ns)
 		case h == nil:
 			p.create = append(p.create, ns)
 		case !ours(o.rd, h):
@@ -63,7 +67,7 @@ func plan(o observed) planned {
 	}
 	for _, ns := range slices.Sorted(maps.Keys(o.held)) {
 		h := o.held[ns]
-		if !ours(o.rd, h) || h.DeletionTimestamp != nil || ending(o.namespaces[ns]) {
+		if !ours(o.rd, h) || h.DeletionTimestamp != nil || ending(o.namespaces[ns]) || isSource(o.rd, ns) {
 			continue
 		}
 		if _, wanted := slices.BinarySearch(p.desired, ns); !wanted {
@@ -76,6 +80,11 @@ func plan(o observed) planned {
 // ours reports whether an object is a copy of rd.
 func ours(rd *appsv1beta1.ResourceDistribution, h *held) bool {
 	return ownership.ControlledBy(h, rd, gvk())
+}
+
+// isSource reports whether the source is in a namespace: the object there is never written.
+func isSource(rd *appsv1beta1.ResourceDistribution, namespace string) bool {
+	return rd.Spec.Source != nil && rd.Spec.Source.Namespace == namespace
 }
 
 // ending reports whether nothing can be created in a namespace any more. One that the cache lacks may only be new to it.
@@ -93,6 +102,9 @@ func targets(o observed) (desired, missing []string) {
 		}
 	}
 	never := map[string]bool{metav1.NamespaceSystem: true, metav1.NamespacePublic: true}
+	if s := o.rd.Spec.Source; s != nil {
+		never[s.Namespace] = true
+	}
 	for _, ns := range t.ExcludedNamespaces.List {
 		never[ns.Name] = true
 	}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
 var noon = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
@@ -20,7 +21,7 @@ func observedOf(t *testing.T, rd *appsv1beta1.ResourceDistribution, objects ...c
 	t.Helper()
 	o := observed{rd: rd, namespaces: map[string]*corev1.Namespace{}, held: map[string]*held{}}
 	var err error
-	o.resource, _, err = read(rd.Spec.Resource.Raw)
+	o.resource, err = resourceOf(&rd.Spec)
 	require.NoError(t, err)
 	for _, object := range objects {
 		if ns, is := object.(*corev1.Namespace); is {
@@ -31,16 +32,22 @@ func observedOf(t *testing.T, rd *appsv1beta1.ResourceDistribution, objects ...c
 		require.NoError(t, err)
 		o.held[h.Namespace] = h
 	}
+	if s := rd.Spec.Source; s != nil {
+		o.follow(s, o.held[s.Namespace])
+	}
 	return o
 }
 
 // made is the copy in a namespace as it should be.
 func made(t *testing.T, rd *appsv1beta1.ResourceDistribution, ns string, change ...func(*corev1.ConfigMap)) *corev1.ConfigMap {
 	t.Helper()
-	r, _, err := read(rd.Spec.Resource.Raw)
+	r, err := resourceOf(&rd.Spec)
 	require.NoError(t, err)
+	if rd.Spec.Source != nil {
+		r.object = sourceWith("blue")
+	}
 	c := r.object.DeepCopyObject().(*corev1.ConfigMap)
-	c.Namespace, c.Annotations, c.UID = ns, r.annotations(rd.Name), "uid"
+	c.Name, c.Namespace, c.Annotations, c.UID = key.Name, ns, r.annotations(rd.Name), "uid"
 	c.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(rd, gvk())}
 	for _, f := range change {
 		f(c)
@@ -141,7 +148,7 @@ func text(p planned) string {
 	for _, l := range []struct {
 		what string
 		list []string
-	}{{"good", p.good}, {"create", p.create}, {"waiting", p.waiting}, {"taken", p.taken}, {"missing", p.missing}} {
+	}{{"good", p.good}, {"kept", p.kept}, {"create", p.create}, {"waiting", p.waiting}, {"taken", p.taken}, {"missing", p.missing}} {
 		if len(l.list) > 0 {
 			out = append(out, l.what+" "+strings.Join(l.list, " "))
 		}
@@ -153,6 +160,109 @@ func text(p planned) string {
 		out = append(out, "remove "+h.Namespace)
 	}
 	return strings.Join(out, "; ")
+}
+
+func TestPlanOfASource(t *testing.T) {
+	t.Parallel()
+	world := []client.Object{namespace("base", "team"), namespace("one"), namespace("two", "team"), namespace("three")}
+	for _, tc := range []struct {
+		name    string
+		objects func(rd *appsv1beta1.ResourceDistribution) []client.Object
+		want    string
+		lacking string
+	}{
+		{
+			name: "its namespace is no target", want: "create one two",
+			objects: func(*appsv1beta1.ResourceDistribution) []client.Object { return []client.Object{sourceWith("blue")} },
+		},
+		{
+			name: "copies have its content", want: "good one; update two",
+			objects: func(rd *appsv1beta1.ResourceDistribution) []client.Object {
+				return []client.Object{
+					sourceWith("blue"), made(t, rd, "one"), made(t, rd, "two", func(c *corev1.ConfigMap) { c.Data["color"] = "red" }),
+				}
+			},
+		},
+		{
+			name: "its metadata is its own, and copies can be changed though it can not", want: "good one two",
+			objects: func(rd *appsv1beta1.ResourceDistribution) []client.Object {
+				s := sourceWith("blue")
+				s.Labels, s.Annotations, s.Immutable = map[string]string{"app": "x"}, map[string]string{"a": "b"}, new(true)
+				return []client.Object{s, made(t, rd, "one"), made(t, rd, "two")}
+			},
+		},
+		{
+			name: "without it nothing is created or changed, and what is no target any more goes", want: "kept one; taken two; remove three",
+			objects: func(rd *appsv1beta1.ResourceDistribution) []client.Object {
+				return []client.Object{made(t, rd, "one"), foreign("two"), made(t, rd, "three")}
+			},
+			lacking: ReasonSourceNotFound,
+		},
+		{
+			name: "a copy is not its own source, and stays", want: "kept one two",
+			objects: func(rd *appsv1beta1.ResourceDistribution) []client.Object {
+				return []client.Object{made(t, rd, "base")}
+			},
+			lacking: ReasonSourceInvalid,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			rd := distribution(byReference)
+			o := observedOf(t, rd, append(tc.objects(rd), world...)...)
+			p := plan(o)
+			require.Equal(t, tc.want, text(p))
+			s, events := status(o, p, applied{}, noon)
+			c := find(s.Conditions, appsv1beta1.ResourceDistributionGetResourceFailed)
+			if tc.lacking == "" {
+				require.Equal(t, metav1.ConditionFalse, c.Status)
+				return
+			}
+			require.Equal(t, metav1.ConditionTrue, c.Status)
+			require.Equal(t, tc.lacking, c.Reason)
+			require.Equal(t, p.kept, c.FailedNamespaces)
+			rd.Status = s
+			again, none := status(o, p, applied{}, noon.Add(time.Hour))
+			require.Equal(t, s, again)
+			require.NotEmpty(t, events)
+			require.Empty(t, none)
+		})
+	}
+}
+
+func TestTheTokenOfAnAccountIsNoSource(t *testing.T) {
+	t.Parallel()
+	rd := distribution(byReference)
+	rd.Spec.Source.Kind = kindSecret
+	o := observedOf(t, rd, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: "base"}, Type: corev1.SecretTypeServiceAccountToken,
+	})
+	require.Equal(t, ReasonSourceInvalid, o.lacking.reason)
+	require.NotContains(t, plan(o).lacking.message, "token=")
+}
+
+// A copy by reference has of its source nothing but the content, and its annotations do not depend on that.
+func TestCopyOfASource(t *testing.T) {
+	t.Parallel()
+	rd := distribution(byReference)
+	rd.Spec.Source.Kind = kindSecret
+	hash := ""
+	for _, value := range []string{"1", "2"} {
+		r, err := resourceOf(&rd.Spec)
+		require.NoError(t, err)
+		r.object = bare(&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"last-applied": value}},
+			Data:       map[string][]byte{"key": []byte(value)}, Type: "team/key", Immutable: new(true),
+		})
+		u, err := r.copyFor(rd, "one")
+		require.NoError(t, err)
+		require.Empty(t, u.GetLabels())
+		require.Len(t, u.GetAnnotations(), 2)
+		require.True(t, hash == "" || hash == u.GetAnnotations()[keys.ResourceDistributionHash])
+		hash = u.GetAnnotations()[keys.ResourceDistributionHash]
+		require.NotContains(t, u.Object, "immutable")
+		require.Equal(t, "team/key", u.Object["type"])
+	}
 }
 
 func TestSecretsAreComparedAsTheyAreStored(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,8 +31,15 @@ type id struct{ kind, name string }
 
 func (i id) String() string { return i.kind + " " + i.name }
 
-// idOf returns the id of a spec's resource without reading the rest of it.
-func idOf(raw []byte) id {
+// idOf returns the id of what a spec distributes, which a source has too, without reading the rest of it.
+func idOf(s *appsv1beta1.ResourceDistributionSpec) id {
+	if s.Source != nil {
+		return id{kind: s.Source.Kind, name: s.Source.Name}
+	}
+	return headOf(s.Resource.Raw)
+}
+
+func headOf(raw []byte) id {
 	var head metav1.PartialObjectMetadata
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &head); err != nil {
 		return id{}
@@ -43,15 +51,34 @@ func idOf(raw []byte) id {
 type resource struct {
 	id
 
-	// object is a *corev1.Secret or *corev1.ConfigMap as the apiserver would store it: its stringData is in data.
+	// object is a *corev1.Secret or *corev1.ConfigMap as the apiserver would store it: its stringData is in data. That of a source has
+	// its content only while copies are written.
 	object client.Object
 	// hash is that of the text in the spec, content that of what a copy must have beside metadata.
 	hash, content string
 }
 
+// resourceOf returns what a spec distributes; of a source, content is not known yet.
+func resourceOf(s *appsv1beta1.ResourceDistributionSpec) (resource, error) {
+	if s.Source == nil {
+		r, _, err := read(s.Resource.Raw)
+		return r, err
+	}
+	r := resource{id: idOf(s)}
+	if r.kind != kindSecret && r.kind != kindConfigMap {
+		return r, fmt.Errorf("kind %q of the source is neither Secret nor ConfigMap", r.kind)
+	}
+	text, err := json.Marshal(s.Source)
+	if err != nil {
+		return r, fmt.Errorf("marshal source: %w", err)
+	}
+	r.object, r.hash = r.empty(), sum(text) // Not of the content: annotations are shown where Secrets are not.
+	return r, nil
+}
+
 // read reads the resource of a spec. strict are faults that do not keep it from being distributed: unknown or repeated fields.
 func read(raw []byte) (r resource, strict []error, err error) {
-	r.id = idOf(raw)
+	r.id = headOf(raw)
 	switch r.kind {
 	case kindSecret:
 		r.object = &corev1.Secret{}
@@ -69,8 +96,7 @@ func read(raw []byte) (r resource, strict []error, err error) {
 	if s, is := r.object.(*corev1.Secret); is {
 		store(s)
 	}
-	sum := sha256.Sum256(raw)
-	r.hash = hex.EncodeToString(sum[:])
+	r.hash = sum(raw)
 	r.content, err = contentOf(r.object)
 	return r, strict, err
 }
@@ -96,11 +122,13 @@ func store(s *corev1.Secret) {
 // contentOf returns a hash of all that an object has beside metadata.
 func contentOf(o client.Object) (string, error) {
 	var content any
+	immutable := false
 	switch of := o.(type) {
 	case *corev1.Secret:
-		content = corev1.Secret{Data: of.Data, Immutable: yes(of.Immutable), Type: of.Type}
+		content, immutable = corev1.Secret{Data: of.Data, Type: of.Type}, of.Immutable != nil && *of.Immutable
 	case *corev1.ConfigMap:
-		content = corev1.ConfigMap{Data: of.Data, BinaryData: of.BinaryData, Immutable: yes(of.Immutable)}
+		content = corev1.ConfigMap{Data: of.Data, BinaryData: of.BinaryData}
+		immutable = of.Immutable != nil && *of.Immutable
 	default:
 		return "", fmt.Errorf("a %T is neither Secret nor ConfigMap", o)
 	}
@@ -108,16 +136,18 @@ func contentOf(o client.Object) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("marshal content: %w", err)
 	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:]), nil
+	if immutable {
+		return sum(text) + unchangeable, nil
+	}
+	return sum(text), nil
 }
 
-// yes returns b without the difference between false and none.
-func yes(b *bool) *bool {
-	if b == nil || !*b {
-		return nil
-	}
-	return b
+// unchangeable ends the content of an immutable object.
+const unchangeable = " immutable"
+
+func sum(text []byte) string {
+	of := sha256.Sum256(text)
+	return hex.EncodeToString(of[:])
 }
 
 // held is an object of a cluster as it is kept: without what it contains.
@@ -126,7 +156,12 @@ type held struct {
 
 	id      id
 	content string
+	// token: it is the token of a ServiceAccount.
+	token bool
 }
+
+// mutable returns the content of an object without that it is immutable: a source may be replaced, and copies have to follow.
+func (h *held) mutable() string { return strings.TrimSuffix(h.content, unchangeable) }
 
 // hold returns what is kept of an object.
 func hold(kind string, o client.Object) (*held, error) {
@@ -138,6 +173,9 @@ func hold(kind string, o client.Object) (*held, error) {
 	h.Name, h.Namespace, h.UID, h.ResourceVersion = o.GetName(), o.GetNamespace(), o.GetUID(), o.GetResourceVersion()
 	h.Labels, h.Annotations, h.OwnerReferences = o.GetLabels(), o.GetAnnotations(), o.GetOwnerReferences()
 	h.DeletionTimestamp = o.GetDeletionTimestamp()
+	if s, is := o.(*corev1.Secret); is {
+		h.token = s.Type == corev1.SecretTypeServiceAccountToken
+	}
 	return h, nil
 }
 
@@ -155,6 +193,17 @@ func (r resource) annotations(rd string) map[string]string {
 // same reports whether a copy is as it should be. Labels and annotations that others have added stay.
 func (r resource) same(h *held, rd string) bool {
 	return h.content == r.content && contains(h.Labels, r.object.GetLabels()) && contains(h.Annotations, r.annotations(rd))
+}
+
+// bare returns what copies take of a source: no metadata, which is of those who care for the source, and may repeat its content.
+func bare(o client.Object) client.Object {
+	switch is := o.(type) {
+	case *corev1.Secret:
+		return &corev1.Secret{Data: is.Data, Type: is.Type}
+	case *corev1.ConfigMap:
+		return &corev1.ConfigMap{Data: is.Data, BinaryData: is.BinaryData}
+	}
+	return o
 }
 
 func contains(all, some map[string]string) bool {

@@ -223,6 +223,16 @@ func named(names ...string) appsv1beta1.ResourceDistributionNamespaces {
 	return out
 }
 
+// byReference distributes the ConfigMap of namespace base.
+func byReference(s *appsv1beta1.ResourceDistributionSpec) {
+	s.Resource = runtime.RawExtension{}
+	s.Source = &appsv1beta1.ResourceDistributionSource{Kind: kindConfigMap, Namespace: "base", Name: key.Name}
+}
+
+func sourceWith(color string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "base", Name: key.Name}, Data: map[string]string{"color": color}}
+}
+
 func foreign(namespace string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: key.Name}, Data: map[string]string{"color": "theirs"}}
 }
@@ -251,6 +261,17 @@ func stories() []sim.Scenario {
 			return client.IgnoreNotFound(w.User().Delete(ctx, o.DeepCopyObject().(client.Object)))
 		}}
 	}
+	create := func(o client.Object) sim.Edit {
+		return sim.Edit{Name: "create " + o.GetNamespace() + "/" + o.GetName(), Do: func(ctx context.Context, w *sim.World) error {
+			return w.User().Create(ctx, o.DeepCopyObject().(client.Object))
+		}}
+	}
+	// referring is a world with a source in namespace base, which has the label as well.
+	referring := func(more ...client.Object) []client.Object {
+		return append([]client.Object{
+			distribution(byReference), namespace("base", "team"), namespace("one"), namespace("two", "team"),
+		}, more...)
+	}
 	return []sim.Scenario{
 		{Name: "a change reaches all copies", Objects: world(), Edits: []sim.Edit{
 			spec("another color", func(s *appsv1beta1.ResourceDistributionSpec) { s.Resource.Raw = configMap("red") }),
@@ -269,6 +290,22 @@ func stories() []sim.Scenario {
 		{Name: "a named namespace does not exist", Objects: world(), Edits: []sim.Edit{
 			spec("one more", func(s *appsv1beta1.ResourceDistributionSpec) { s.Targets.IncludedNamespaces = named("one", "later") }),
 			{Name: "create later", Do: func(ctx context.Context, w *sim.World) error { return w.User().Create(ctx, namespace("later")) }},
+		}},
+		{Name: "a source changes, goes, and comes back", Objects: referring(sourceWith("blue")), Edits: []sim.Edit{
+			data("base", map[string]string{"color": "red"}), remove(sourceWith("")),
+			spec("one leaves", func(s *appsv1beta1.ResourceDistributionSpec) { s.Targets.NamespaceSelector = metav1.LabelSelector{} }),
+			create(sourceWith("green")),
+		}},
+		{Name: "a source is replaced by another one of its name", Objects: referring(sourceWith("blue")), Edits: []sim.Edit{
+			remove(sourceWith("")), create(sourceWith("blue")), data("base", map[string]string{"color": "red"}),
+		}},
+		{Name: "a source that comes later", Objects: referring(), Edits: []sim.Edit{create(sourceWith("blue"))}},
+		{Name: "a resource becomes a source, and a resource again", Objects: world(namespace("base", "team")), Edits: []sim.Edit{
+			data("one", map[string]string{"color": "green"}),
+			spec("by reference to a copy", byReference), remove(sourceWith("")), create(sourceWith("white")),
+			spec("by value", func(s *appsv1beta1.ResourceDistributionSpec) {
+				s.Source, s.Resource = nil, runtime.RawExtension{Raw: configMap("red")}
+			}),
 		}},
 		{Name: "the ResourceDistribution is deleted", Objects: world(), Edits: []sim.Edit{remove(distribution())}},
 	}

@@ -42,7 +42,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Resour
 		}
 	}
 	old := &o.rd.Status
-	if s.Failed == 0 && len(events) == 0 && (old.ObservedGeneration != s.ObservedGeneration || old.Succeeded != s.Succeeded || old.Failed > 0) {
+	if s.Failed == 0 && p.lacking == nil && len(events) == 0 && (old.ObservedGeneration != s.ObservedGeneration || old.Succeeded != s.Succeeded || old.Failed > 0) {
 		events = append(events, event.Normal(ReasonDistributed, actionDistribute, "%d namespaces have %s", s.Succeeded, o.resource.id))
 	}
 	return s, events
@@ -55,8 +55,11 @@ func condition(kind appsv1beta1.ResourceDistributionConditionType, p planned, a 
 		c.Status, c.Reason, c.Message, c.FailedNamespaces = metav1.ConditionTrue, reason, report.Truncate(message), namespaces
 		return c
 	}
-	if p.blocked != nil && p.blocked.kind == kind {
+	switch {
+	case p.blocked != nil && p.blocked.kind == kind:
 		return fail(p.blocked.reason, p.blocked.message, p.desired)
+	case p.lacking != nil && p.lacking.kind == kind:
+		return fail(p.lacking.reason, p.lacking.message, p.kept)
 	}
 	switch kind { //nolint:exhaustive // The others are about writes.
 	case appsv1beta1.ResourceDistributionConflictOccurred:

@@ -5,17 +5,22 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/feature"
 )
@@ -24,6 +29,8 @@ import (
 type Webhook struct {
 	// Secrets are the names of the Secrets that may be distributed.
 	Secrets []string
+	// Client asks whether the user of a request may read a source.
+	Client client.Client
 	// Off: the feature gate is off, and nothing is distributed.
 	Off bool
 }
@@ -31,19 +38,57 @@ type Webhook struct {
 var _ admission.Validator[*appsv1beta1.ResourceDistribution] = &Webhook{}
 
 // ValidateCreate validates a new object.
-func (w *Webhook) ValidateCreate(_ context.Context, rd *appsv1beta1.ResourceDistribution) (admission.Warnings, error) {
+func (w *Webhook) ValidateCreate(ctx context.Context, rd *appsv1beta1.ResourceDistribution) (admission.Warnings, error) {
 	faults := w.validate(&rd.Spec)
 	if w.Off {
-		faults = field.ErrorList{field.Forbidden(field.NewPath("spec"), fmt.Sprintf(
-			"nothing is distributed: set %s=true in featureGates of the chart", feature.ResourceDistribution))}
+		faults = off()
+	} else if len(faults) == 0 {
+		faults = w.review(ctx, rd)
 	}
 	return warnings(&rd.Spec), admit.Invalid(gvk(), rd.Name, faults)
 }
 
-// ValidateUpdate validates a change. What the object had before is a warning: it may be older than the rule.
-func (w *Webhook) ValidateUpdate(_ context.Context, old, rd *appsv1beta1.ResourceDistribution) (admission.Warnings, error) {
+func off() field.ErrorList {
+	return field.ErrorList{field.Forbidden(field.NewPath("spec"), fmt.Sprintf(
+		"nothing is distributed: set %s=true in featureGates of the chart", feature.ResourceDistribution))}
+}
+
+// ValidateUpdate validates a change. What the object had before is a warning: it may be older than the rule. With a source, any change
+// of the spec is reviewed: other targets would bring its content to whoever may read there.
+func (w *Webhook) ValidateUpdate(ctx context.Context, old, rd *appsv1beta1.ResourceDistribution) (admission.Warnings, error) {
 	fresh, known := admit.Ratchet(w.validate(&rd.Spec), w.validate(&old.Spec))
+	if rd.Spec.Source != nil && len(fresh) == 0 && !equality.Semantic.DeepEqual(rd.Spec, old.Spec) {
+		if w.Off { // Nothing can be reviewed, and the change would be distributed when the gate is on.
+			fresh = off()
+		} else {
+			fresh = w.review(ctx, rd)
+		}
+	}
 	return append(known, admit.NewWarnings(warnings(&rd.Spec), warnings(&old.Spec))...), admit.Invalid(gvk(), rd.Name, fresh)
+}
+
+// review refuses a source that the user of the request may not get: the manager reads it for whoever may read the copies. An agent may
+// read more than the users of its hub.
+func (w *Webhook) review(ctx context.Context, rd *appsv1beta1.ResourceDistribution) field.ErrorList {
+	s, path := rd.Spec.Source, field.NewPath("spec", "source")
+	if s == nil {
+		return nil
+	}
+	if _, placed := rd.Annotations[keys.FleetRowUID]; placed {
+		return field.ErrorList{field.Forbidden(path, "a hub places no ResourceDistribution with a source: give resource, with the content")}
+	}
+	user, allowed, err := admit.Access(ctx, w.Client, authorizationv1.ResourceAttributes{
+		Verb: "get", Version: corev1.SchemeGroupVersion.Version, Resource: strings.ToLower(s.Kind) + "s", Namespace: s.Namespace, Name: s.Name,
+	})
+	switch {
+	case err != nil:
+		return field.ErrorList{field.InternalError(path, err)}
+	case !allowed:
+		return field.ErrorList{field.Forbidden(path, fmt.Sprintf(
+			"user %q may not get %s %s in namespace %s: ask for that right, or let somebody make the change who has it",
+			user, s.Kind, s.Name, s.Namespace))}
+	}
+	return nil
 }
 
 // ValidateDelete allows it.
@@ -53,15 +98,20 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.ResourceDistribut
 
 // warnings are about what has no effect.
 func warnings(s *appsv1beta1.ResourceDistributionSpec) admission.Warnings {
-	t, path := &s.Targets, field.NewPath("spec", "targets")
+	t, path, never := &s.Targets, field.NewPath("spec", "targets"), map[string]string{
+		metav1.NamespaceSystem: "never gets a copy", metav1.NamespacePublic: "never gets a copy",
+	}
+	if s.Source != nil {
+		never[s.Source.Namespace] = "has the source, and gets no copy"
+	}
 	var out admission.Warnings
 	if !t.AllNamespaces && len(t.IncludedNamespaces.List) == 0 &&
 		len(t.NamespaceSelector.MatchLabels)+len(t.NamespaceSelector.MatchExpressions) == 0 {
 		out = append(out, fmt.Sprintf("%s: no namespace is selected: set allNamespaces, or give names or labels", path))
 	}
 	for i, ns := range t.IncludedNamespaces.List {
-		if ns.Name == metav1.NamespaceSystem || ns.Name == metav1.NamespacePublic {
-			out = append(out, fmt.Sprintf("%s: %s never gets a copy", path.Child("includedNamespaces", "list").Index(i).Child("name"), ns.Name))
+		if why := never[ns.Name]; why != "" {
+			out = append(out, fmt.Sprintf("%s: %s %s", path.Child("includedNamespaces", "list").Index(i).Child("name"), ns.Name, why))
 		}
 	}
 	return out
@@ -70,7 +120,25 @@ func warnings(s *appsv1beta1.ResourceDistributionSpec) admission.Warnings {
 // validate validates a spec.
 func (w *Webhook) validate(s *appsv1beta1.ResourceDistributionSpec) field.ErrorList {
 	path := field.NewPath("spec")
-	return append(w.validateResource(s.Resource.Raw, path.Child("resource")), validateTargets(&s.Targets, path.Child("targets"))...)
+	faults := validateTargets(&s.Targets, path.Child("targets"))
+	if s.Source != nil {
+		return append(w.validateSource(s.Source, path.Child("source")), faults...)
+	}
+	return append(w.validateResource(s.Resource.Raw, path.Child("resource")), faults...)
+}
+
+func (w *Webhook) validateSource(s *appsv1beta1.ResourceDistributionSource, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	for _, why := range content.IsDNS1123Label(s.Namespace) {
+		faults = append(faults, field.Invalid(path.Child("namespace"), s.Namespace, why))
+	}
+	for _, why := range content.IsDNS1123Subdomain(s.Name) {
+		faults = append(faults, field.Invalid(path.Child("name"), s.Name, why))
+	}
+	if s.Kind == kindSecret && !slices.Contains(w.Secrets, s.Name) {
+		faults = append(faults, field.Forbidden(path.Child("name"), notAllowed(s.Name)))
+	}
+	return faults
 }
 
 func (w *Webhook) validateResource(raw []byte, path *field.Path) field.ErrorList {
