@@ -171,7 +171,7 @@ func pods(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 			}
 		}
 		if s.Setup != nil {
-			if err := s.Setup(mgr); err != nil {
+			if err := s.Setup(ctx, mgr); err != nil {
 				return fmt.Errorf("set up the step of %s: %w", s.Feature, err)
 			}
 		}

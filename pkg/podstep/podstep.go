@@ -42,7 +42,7 @@ type Step struct {
 	// Index adds the field indexes that Observe reads by; nil for none.
 	Index func(context.Context, client.FieldIndexer) error
 	// Setup prepares what a Reserver among the Facts needs, such as clients; nil for nothing.
-	Setup func(ctrl.Manager) error
+	Setup func(context.Context, ctrl.Manager) error
 	// Observe reads what the change of a pod depends on. It must neither write nor call the apiserver: the reader is a cache. The
 	// pod has a namespace, may lack a name, and must not be changed.
 	Observe func(ctx context.Context, cache client.Reader, pod *corev1.Pod) (Facts, error)

@@ -117,11 +117,9 @@ func (w *Watcher) follow(ctx context.Context) bool {
 		return true
 	}
 	kinds := all(list)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for kind, is := range w.kinds {
+	for kind, is := range w.kinds { // Nobody else writes it.
 		if !slices.Contains(kinds, kind) {
-			delete(w.kinds, kind)
+			w.change(func() { delete(w.kinds, kind) })
 			if err := w.end(ctx, kind, is); err != nil {
 				log.Error(err, "Could not end a watch", "kind", kind.String())
 			}
@@ -189,6 +187,13 @@ func (w *Watcher) add(ctx context.Context, kind schema.GroupVersionKind) error {
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", kind, err)
 	}
-	w.kinds[kind] = watched{informer, handler}
+	w.change(func() { w.kinds[kind] = watched{informer, handler} })
 	return nil
+}
+
+// change changes kinds. What takes long, such as discovery, is done before: requests for pods ask Watched.
+func (w *Watcher) change(kinds func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	kinds()
 }

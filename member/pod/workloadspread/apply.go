@@ -32,7 +32,9 @@ type applied struct {
 func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	var a applied
 	for _, pod := range p.deletes {
-		switch err := r.Client.Delete(ctx, pod.DeepCopy(), client.Preconditions{UID: &pod.UID}); {
+		// At the version that was judged: the scheduler may have found a node that the cache does not show yet.
+		asRead := client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}
+		switch err := r.Client.Delete(ctx, pod.DeepCopy(), asRead); {
 		case err == nil:
 			a.deleted = append(a.deleted, pod.Name)
 			r.Expect.Deleted(o.ws.UID, pod)

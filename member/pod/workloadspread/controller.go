@@ -86,6 +86,8 @@ type Reconciler struct {
 	throttle report.Throttle
 	// begun has the UIDs of WorkloadSpreads, by their names, that this process has reconciled.
 	begun sync.Map
+	// unseen has what observed.unseen was, by the names of WorkloadSpreads.
+	unseen sync.Map
 }
 
 // Setup adds the controller to mgr.
@@ -112,6 +114,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named(podcontrol.ControllerName(kind)).
 		For(&appsv1beta1.WorkloadSpread{}).
+		Watches(&appsv1beta1.WorkloadSpread{}, handler.EnqueueRequestsFromMapFunc(r.forTarget),
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})).
 		Watches(&appsv1.Deployment{}, workload, changed).
 		Watches(&appsv1.StatefulSet{}, workload, changed).
 		Watches(&appsv1beta1.CloneSet{}, workload, changed).
@@ -193,6 +197,15 @@ func podChanged(before, after client.Object) bool {
 		!equality.Semantic.DeepEqual(podpatch.Find(was, corev1.PodScheduled), podpatch.Find(is, corev1.PodScheduled))
 }
 
+// forTarget returns all with the target of one, that is new or gone: only the oldest counts.
+func (r *Reconciler) forTarget(ctx context.Context, o client.Object) []ctrl.Request {
+	ws, ok := o.(*appsv1beta1.WorkloadSpread)
+	if !ok {
+		return nil
+	}
+	return r.having(ctx, refOf(ws))
+}
+
 // forWorkload returns those that have a workload, or a controller of it, as target.
 func (r *Reconciler) forWorkload(ctx context.Context, w client.Object) []ctrl.Request {
 	gvk, err := r.Client.GroupVersionKindFor(w)
@@ -204,7 +217,7 @@ func (r *Reconciler) forWorkload(ctx context.Context, w client.Object) []ctrl.Re
 	return append(r.having(ctx, own), r.forControllers(ctx, w)...)
 }
 
-// forPod returns those that have a controller of the pod as target, or that the pod says it belongs to.
+// forPod returns those that have a controller of the pod as target.
 func (r *Reconciler) forPod(ctx context.Context, pod client.Object) []ctrl.Request {
 	return r.forControllers(ctx, pod)
 }

@@ -67,14 +67,18 @@ func schedulable(ws *appsv1beta1.WorkloadSpread, name string) bool {
 	return c == nil || c.Status != metav1.ConditionFalse
 }
 
-// room returns how many pods more of a version a subset may get. The status counts the pods, the spec may be newer: a lower limit counts
-// at once, a higher one when the controller has seen it.
-func room(s *appsv1beta1.WorkloadSpreadSubset, st *appsv1beta1.WorkloadSpreadSubsetStatus, total int32) int32 {
+// room returns how many pods more of a version, of which the status says all, a subset may get. The status counts the pods, the spec may
+// be newer: a lower limit counts at once, a higher one, and a subset that is new, when the controller has counted its pods.
+func room(s *appsv1beta1.WorkloadSpreadSubset, all []appsv1beta1.WorkloadSpreadSubsetStatus, total int32) int32 {
 	switch {
 	case s.MaxReplicas == nil:
 		return unlimited
-	case st == nil:
+	case len(all) == 0: // There is no pod of this version.
 		return limit(s, total)
+	}
+	st := statusOf(all, s.Name)
+	if st == nil {
+		return 0
 	}
 	left := max(st.MissingReplicas, 0) // One that had no limit is counted by the controller first.
 	if !percent(s) {
@@ -85,17 +89,15 @@ func room(s *appsv1beta1.WorkloadSpreadSubset, st *appsv1beta1.WorkloadSpreadSub
 
 // needsTotal reports whether room depends on the replicas of the workload.
 func needsTotal(ws *appsv1beta1.WorkloadSpread, version string) bool {
-	all := ws.Status.VersionedSubsetStatuses[version]
-	return slices.ContainsFunc(ws.Spec.Subsets, func(s appsv1beta1.WorkloadSpreadSubset) bool {
-		return percent(&s) && statusOf(all, s.Name) == nil
-	})
+	return len(ws.Status.VersionedSubsetStatuses[version]) == 0 &&
+		slices.ContainsFunc(ws.Spec.Subsets, func(s appsv1beta1.WorkloadSpreadSubset) bool { return percent(&s) })
 }
 
 // choose returns the first subset with room for a pod of a version, -1 for none.
 func choose(ws *appsv1beta1.WorkloadSpread, version string, total int32) int {
 	all := ws.Status.VersionedSubsetStatuses[version]
 	return slices.IndexFunc(ws.Spec.Subsets, func(s appsv1beta1.WorkloadSpreadSubset) bool {
-		return room(&s, statusOf(all, s.Name), total) != 0 && schedulable(ws, s.Name)
+		return room(&s, all, total) != 0 && schedulable(ws, s.Name)
 	})
 }
 
@@ -106,8 +108,9 @@ func take(ws *appsv1beta1.WorkloadSpread, version, id string, total int32, now t
 		return subset, false
 	}
 	all := ws.Status.VersionedSubsetStatuses[version]
-	for i := range ws.Spec.Subsets {
-		if s := &ws.Spec.Subsets[i]; statusOf(all, s.Name) == nil {
+	if len(all) == 0 {
+		for i := range ws.Spec.Subsets {
+			s := &ws.Spec.Subsets[i]
 			all = append(all, appsv1beta1.WorkloadSpreadSubsetStatus{Name: s.Name, MissingReplicas: limit(s, total)})
 		}
 	}
@@ -117,7 +120,7 @@ func take(ws *appsv1beta1.WorkloadSpread, version, id string, total int32, now t
 	ws.Status.VersionedSubsetStatuses[version] = all
 	s := &ws.Spec.Subsets[subset]
 	st := statusOf(all, s.Name)
-	st.MissingReplicas = room(s, st, total) - 1
+	st.MissingReplicas = room(s, all, total) - 1
 	if st.CreatingPods == nil {
 		st.CreatingPods = map[string]metav1.Time{}
 	}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
@@ -85,8 +86,11 @@ func merge(pod *corev1.Pod, patch []byte, strict bool) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(fields, &out, strict); err != nil {
 		return fmt.Errorf("read the patched pod: %w", err)
 	}
-	if out.Spec.PriorityClassName != pod.Spec.PriorityClassName {
-		out.Spec.Priority = nil // The admission of priorities, which comes later, refuses another one than that of the class.
+	if out.Spec.PriorityClassName != pod.Spec.PriorityClassName { // The admission of priorities, which runs again, refuses what another class says.
+		out.Spec.Priority = nil
+		if ptr.Equal(out.Spec.PreemptionPolicy, pod.Spec.PreemptionPolicy) {
+			out.Spec.PreemptionPolicy = nil
+		}
 	}
 	*pod = out
 	return nil

@@ -53,10 +53,12 @@ func TestInject(t *testing.T) {
 		{
 			name: "a patch", subset: subset("a", 1, func(s *appsv1beta1.WorkloadSpreadSubset) { s.RequiredNodeSelector = nil },
 				patching(`{"metadata":{"labels":{"subset":"a"}},"spec":{"priorityClassName":"low","containers":[{"name":"app","env":[{"name":"ZONE","value":"a"}]}]}}`)),
-			pod: func(p *corev1.Pod) { p.Spec.Priority, p.Spec.PriorityClassName = new(int32(7)), "high" },
+			pod: func(p *corev1.Pod) {
+				p.Spec.Priority, p.Spec.PriorityClassName, p.Spec.PreemptionPolicy = new(int32(7)), "high", new(corev1.PreemptLowerPriority)
+			},
 			want: func(p *corev1.Pod) {
 				p.Labels = map[string]string{"subset": "a"}
-				p.Spec.Priority, p.Spec.PriorityClassName = nil, "low"
+				p.Spec.Priority, p.Spec.PriorityClassName, p.Spec.PreemptionPolicy = nil, "low", nil
 				p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "ZONE", Value: "a"}}
 			},
 		},

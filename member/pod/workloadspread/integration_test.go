@@ -15,6 +15,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -74,9 +75,10 @@ func TestInCluster(t *testing.T) {
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Configuration: "mutate-workloadspread-" + site, Steps: []podstep.Step{one.step()}, Exempt: []string{own},
 		}
 		require.NoError(t, entries.Setup(mgr))
-		require.NoError(t, one.step().Setup(mgr))
+		require.NoError(t, one.step().Setup(t.Context(), mgr))
 		require.NoError(t, indexByTarget(t.Context(), second.GetFieldIndexer()))
 		two.use(second.GetClient(), second.GetAPIReader())
+		require.NoError(t, two.left.follow(t.Context(), second.GetCache()))
 		require.NoError(t, mgr.Add(second))
 		require.NoError(t, Setup(t.Context(), mgr, Options{Clock: clock.RealClock{}, Namespace: own, Opening: entries, Versions: versions}))
 		for _, w := range []struct {
@@ -98,6 +100,7 @@ func TestInCluster(t *testing.T) {
 		"two replicas never exceed maxReplicas": exact,
 		"a Deployment is spread, by version":    spreads,
 		"pods that can't be scheduled move on":  moves,
+		"a patch may change the priority":       prioritizes,
 		"examples are answered as their lines say": func(t *testing.T, g *fixture) {
 			t.Helper()
 			webhooktest.DryRun(t, g, g.Namespace, examples, "workloadspread")
@@ -275,6 +278,20 @@ func moves(t *testing.T, g *fixture) {
 	ws := g.Object(t)
 	require.Equal(t, ReasonUnschedulable, ws.Status.SubsetStatuses[0].Conditions[0].Reason)
 	require.Equal(t, ReasonSufficient, ws.Status.SubsetStatuses[1].Conditions[0].Reason)
+}
+
+func prioritizes(t *testing.T, g *fixture) {
+	t.Helper()
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "low-" + g.Namespace}, Value: -5, PreemptionPolicy: new(corev1.PreemptNever)}
+	require.NoError(t, g.Create(t.Context(), class))
+	t.Cleanup(func() { _ = g.Delete(context.WithoutCancel(t.Context()), class) })
+	set := g.cloneSet(t, 1)
+	g.spread(t, spreading(ours, "CloneSet", subset("a", unlimited, zoneless, patching(fmt.Sprintf(`{"spec":{"priorityClassName":%q}}`, class.Name)))))
+	require.Zero(t, g.create(t, set, 1))
+	for _, pod := range g.Pods(t) {
+		require.Equal(t, int32(-5), *pod.Spec.Priority)
+		require.Equal(t, corev1.PreemptNever, *pod.Spec.PreemptionPolicy)
+	}
 }
 
 func lost(t *testing.T, g *fixture, r *replicas) {

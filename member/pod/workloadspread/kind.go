@@ -61,7 +61,7 @@ func Registration() setup.Kind {
 		},
 		WebhookReads: []client.Object{
 			&appsv1beta1.WorkloadSpread{}, &corev1.ConfigMap{}, &appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1beta1.CloneSet{},
-			&appsv1beta1.StatefulSet{}, sets,
+			&appsv1beta1.StatefulSet{}, sets, &corev1.Pod{},
 		},
 		Pods: func(o setup.Options) []podstep.Step {
 			return []podstep.Step{newSpreader(o.Namespace, versions, o.Gates != nil && o.Gates.Enabled(feature.StatefulSetStartOrdinal), o.Clock).step()}

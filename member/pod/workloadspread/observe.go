@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -54,8 +55,10 @@ type observed struct {
 	// pods are those of the workload that the filter includes, nodes those that pods without a subset are on, by name.
 	pods  []*corev1.Pod
 	nodes map[string]*corev1.Node
-	// lost are pods in creatingPods, by id, that the apiserver did not have when they were overdue.
-	lost map[string]bool
+	// unseen are the places whose pods the cache does not show, by id, and since when this process knows them. lost are those of them
+	// that no pod of the workload will take any more.
+	unseen map[string]time.Time
+	lost   map[string]bool
 }
 
 // metadataOf returns an empty object and list of a kind with metadata only.
@@ -84,6 +87,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	if err != nil {
 		if errors.Is(err, expect.ErrGone) {
 			r.begun.Delete(key)
+			r.unseen.Delete(key)
 		}
 		return o, fmt.Errorf("read WorkloadSpread: %w", err)
 	}
@@ -91,8 +95,8 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 }
 
 // begin makes the first reconcile of a WorkloadSpread in this process wait until the cache shows all of its pods that there were before:
-// a former leader may have seen them as pods and given back their places. So it does when a subset gets a limit: places there were not
-// counted before.
+// a former leader may have seen them as pods and given back their places. So it does when a subset gets a limit or is
+// new: places there were not counted before, or were dropped with it.
 func (r *Reconciler) begin(ctx context.Context, key types.NamespacedName) error {
 	var ws appsv1beta1.WorkloadSpread
 	if err := r.Client.Get(ctx, key, &ws); err != nil {
@@ -105,13 +109,38 @@ func (r *Reconciler) begin(ctx context.Context, key types.NamespacedName) error 
 	if err != nil {
 		return err
 	}
+	var cached corev1.PodList
+	if err := r.Client.List(ctx, &cached, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	shown := make(map[types.UID]bool, len(cached.Items))
+	for i := range cached.Items {
+		shown[cached.Items[i].UID] = true
+	}
 	for i := range pods {
-		if pod := &pods[i]; subsetOf(&ws, pod) >= 0 && active(pod) {
-			r.Expect.Created(ws.UID, pod)
+		pod := &pods[i]
+		if shown[pod.UID] || pod.DeletionTimestamp != nil || subsetOf(&ws, pod) < 0 {
+			continue
+		}
+		switch of, err := r.counts(ctx, r.Live, &ws, pod); {
+		case err != nil:
+			return err
+		case of:
+			r.Expect.Created(ws.UID, &corev1.Pod{ObjectMeta: pod.ObjectMeta})
 		}
 	}
 	r.begun.Store(key, ws.UID)
 	return nil
+}
+
+// counts reports whether a pod is one of the workload's that the filter includes. One may keep its annotation and not be: its controller
+// has released it, or its labels have changed.
+func (r *Reconciler) counts(ctx context.Context, owners client.Reader, ws *appsv1beta1.WorkloadSpread, pod metav1.Object) (bool, error) {
+	if !selects(ws, pod) {
+		return false, nil
+	}
+	chain, missing, err := scaletarget.ChainOf(ctx, owners, pod, r.readable)
+	return missing || slices.ContainsFunc(chain, refOf(ws).Same), err
 }
 
 // limitsNew reports whether a subset has a limit that the status does not know.
@@ -119,7 +148,7 @@ func limitsNew(ws *appsv1beta1.WorkloadSpread) bool {
 	for _, all := range ws.Status.VersionedSubsetStatuses {
 		for i := range ws.Spec.Subsets {
 			s := &ws.Spec.Subsets[i]
-			if st := statusOf(all, s.Name); s.MaxReplicas != nil && st != nil && st.MissingReplicas == unlimited {
+			if st := statusOf(all, s.Name); s.MaxReplicas != nil && (st == nil || st.MissingReplicas == unlimited) {
 				return true
 			}
 		}
@@ -127,9 +156,10 @@ func limitsNew(ws *appsv1beta1.WorkloadSpread) bool {
 	return false
 }
 
-func (r *Reconciler) livePods(ctx context.Context, namespace string) ([]corev1.Pod, error) {
-	var list corev1.PodList
-	if err := r.Live.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+// livePods returns the metadata of all pods of a namespace, from the apiserver.
+func (r *Reconciler) livePods(ctx context.Context, namespace string) ([]metav1.PartialObjectMetadata, error) {
+	_, list := metadataOf(corev1.SchemeGroupVersion.WithKind("Pod"))
+	if err := r.Live.List(ctx, list, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	return list.Items, nil
@@ -138,7 +168,8 @@ func (r *Reconciler) livePods(ctx context.Context, namespace string) ([]corev1.P
 // children reads the workload with its pods and their nodes; live says that the reader is the apiserver, which has no index.
 func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool, o *observed) error {
 	ref := refOf(o.ws)
-	o.target, o.denied, o.elder, o.pods, o.nodes, o.lost, o.newest, o.total, o.unknown = nil, nil, nil, nil, nil, nil, "", 0, ""
+	o.target, o.denied, o.elder, o.pods, o.nodes, o.newest, o.total, o.unknown = nil, nil, nil, nil, nil, "", 0, ""
+	o.unseen, o.lost = nil, nil
 	if !allowed(ref.Kind.GroupKind(), o.listed) {
 		return nil
 	}
@@ -300,18 +331,32 @@ func (r *Reconciler) readNodes(ctx context.Context, o *observed) error {
 	return nil
 }
 
-// readLost asks the apiserver for admitted pods that the cache should show by now.
+// readLost asks the apiserver for admitted pods that the cache should show by now. The time is that of this process alone: clocks of the
+// webhook's replicas may be wrong.
 func (r *Reconciler) readLost(ctx context.Context, o *observed) error {
-	seen, overdue := idsOf(o.pods), map[string]bool{}
+	key, now, seen := client.ObjectKeyFromObject(o.ws), r.Clock.Now(), idsOf(o.pods)
+	before, _ := r.unseen.Load(key)
+	was, _ := before.(map[string]time.Time)
+	overdue := map[string]bool{}
+	o.unseen = map[string]time.Time{}
 	for _, all := range o.ws.Status.VersionedSubsetStatuses {
 		for i := range all {
-			for id, at := range all[i].CreatingPods {
-				if !seen[id] && r.Clock.Since(at.Time) >= creationTimeout {
+			for id := range all[i].CreatingPods {
+				if seen[id] {
+					continue
+				}
+				since, known := was[id]
+				if !known {
+					since = now
+				}
+				o.unseen[id] = since
+				if now.Sub(since) >= creationTimeout {
 					overdue[id] = true
 				}
 			}
 		}
 	}
+	r.unseen.Store(key, o.unseen)
 	if len(overdue) == 0 {
 		return nil
 	}
@@ -320,24 +365,40 @@ func (r *Reconciler) readLost(ctx context.Context, o *observed) error {
 		return err
 	}
 	for i := range pods {
-		for id := range idsOf([]*corev1.Pod{&pods[i]}) {
-			delete(overdue, id)
+		for _, id := range idsIn(&pods[i]) {
+			if !overdue[id] {
+				continue
+			}
+			switch of, err := r.counts(ctx, r.Client, o.ws, &pods[i]); {
+			case err != nil:
+				return err
+			case of: // The cache lags: ask again in a while.
+				delete(overdue, id)
+				o.unseen[id] = now
+			}
 		}
 	}
 	o.lost = overdue
 	return nil
 }
 
-// idsOf are what pods may be called in creatingPods: the UID in their annotation, or, by OpenKruise, their name.
+// idsOf are what pods may be called in creatingPods.
 func idsOf(pods []*corev1.Pod) map[string]bool {
 	out := make(map[string]bool, 2*len(pods))
 	for _, pod := range pods {
-		out[pod.Name] = true
-		if m, ok := matchedOf(pod); ok && m.UID != "" {
-			out[m.UID] = true
+		for _, id := range idsIn(pod) {
+			out[id] = true
 		}
 	}
 	return out
+}
+
+// idsIn are the UID in a pod's annotation and, by OpenKruise, its name.
+func idsIn(pod metav1.Object) []string {
+	if m, ok := matchedOf(pod); ok && m.UID != "" {
+		return []string{pod.GetName(), m.UID}
+	}
+	return []string{pod.GetName()}
 }
 
 // total returns how many replicas a workload wants, or why that is not known. It asks the apiserver about kinds without types.

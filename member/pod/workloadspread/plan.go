@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// creationTimeout is how long an admitted pod may remain unseen.
+	// creationTimeout is how long an admitted pod may remain unseen, since the controller knows of it.
 	creationTimeout = 30 * time.Second
 	// recovery is how long a subset gets no new pods after one could not be scheduled there.
 	recovery = 5 * time.Minute
@@ -120,7 +120,7 @@ func (p *planned) reserve(o observed, now time.Time) {
 					p.lost = append(p.lost, id)
 				default:
 					kept[id] = at.Time
-					p.due(creationTimeout - now.Sub(at.Time))
+					p.due(creationTimeout - now.Sub(o.unseen[id]))
 				}
 			}
 			p.creating[version][i] = kept

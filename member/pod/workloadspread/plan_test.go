@@ -32,6 +32,14 @@ import (
 // seen is what a reconcile of a CloneSet of ten with these pods has read.
 func seen(ws *appsv1beta1.WorkloadSpread, pods ...*corev1.Pod) observed {
 	o := observed{ws: ws, target: cloneSetOf(10), sent: true, total: 10, pods: pods, nodes: map[string]*corev1.Node{}}
+	o.unseen = map[string]time.Time{}
+	for _, all := range ws.Status.VersionedSubsetStatuses {
+		for i := range all {
+			for id, at := range all[i].CreatingPods {
+				o.unseen[id] = at.Time
+			}
+		}
+	}
 	for name, labels := range map[string]string{"node-a": "a", "node-b": "b"} {
 		o.nodes[name] = sim.Node(name, zone, labels)
 	}
@@ -247,6 +255,18 @@ func (c *reading) reconcile(t *testing.T) (ctrl.Result, *appsv1beta1.WorkloadSpr
 	return res, ws, err
 }
 
+// withoutPods is a cache that shows no pods.
+func withoutPods(c client.WithWatch) client.Client {
+	return interceptor.NewClient(c, interceptor.Funcs{
+		List: func(ctx context.Context, in client.WithWatch, into client.ObjectList, opts ...client.ListOption) error {
+			if _, ok := into.(*corev1.PodList); ok {
+				return nil
+			}
+			return in.List(ctx, into, opts...)
+		},
+	})
+}
+
 func TestReconcile(t *testing.T) {
 	t.Parallel()
 	two := func() *appsv1beta1.WorkloadSpread {
@@ -319,17 +339,61 @@ func TestReconcile(t *testing.T) {
 		require.Equal(t, []string{"versionIgnored a 0+2", "versionIgnored b 0+-1"}, lines(ws.Status))
 		require.Contains(t, fmt.Sprint(c.events), ReasonCreatePodFailed)
 	})
+	t.Run("the clock of the webhook's replica may be wrong", func(t *testing.T) {
+		t.Parallel()
+		for _, wrong := range []time.Duration{-time.Hour, time.Hour} {
+			ws := ledger(two(), versionIgnored, line("a", 0, 1, "id-x"), line("b", 0, unlimited))
+			statusOf(ws.Status.VersionedSubsetStatuses[versionIgnored], "a").CreatingPods["id-x"] = metav1.NewTime(noon.Add(wrong))
+			c := clusterOf(t, interceptor.Funcs{}, ws, cloneSetOf(3))
+			res, ws, err := c.reconcile(t)
+			require.NoError(t, err)
+			require.Equal(t, creationTimeout, res.RequeueAfter, wrong)
+			require.Equal(t, []string{"versionIgnored a 0+1 [id-x]", "versionIgnored b 0+-1"}, lines(ws.Status), "its pod may still come")
+			c.clock.Step(creationTimeout)
+			_, ws, err = c.reconcile(t)
+			require.NoError(t, err)
+			require.Equal(t, []string{"versionIgnored a 0+2", "versionIgnored b 0+-1"}, lines(ws.Status), wrong)
+		}
+	})
+	t.Run("a place of a pod that the cache does not show is kept", func(t *testing.T) {
+		t.Parallel()
+		pod := stored("x", "a")
+		c := clusterOf(t, interceptor.Funcs{}, ledger(two(), versionIgnored, line("a", 0, 1, "id-x"), line("b", 0, unlimited)), cloneSetOf(3), pod)
+		c.r.Client = withoutPods(c.WithWatch)
+		c.r.begun.Store(key, two().UID)
+		_, _, err := c.reconcile(t)
+		require.NoError(t, err)
+		c.clock.Step(creationTimeout)
+		res, ws, err := c.reconcile(t)
+		require.NoError(t, err)
+		require.Equal(t, creationTimeout, res.RequeueAfter, "it asks no more often than that")
+		require.Equal(t, []string{"versionIgnored a 0+1 [id-x]", "versionIgnored b 0+-1"}, lines(ws.Status))
+	})
+	t.Run("a place of a pod that belongs to the workload no more is given back", func(t *testing.T) {
+		t.Parallel()
+		pod := stored("x", "a", func(p *corev1.Pod) { p.OwnerReferences = nil })
+		c := clusterOf(t, interceptor.Funcs{}, ledger(two(), versionIgnored, line("a", 0, 1, "id-x"), line("b", 0, unlimited)), cloneSetOf(3), pod)
+		_, ws, err := c.reconcile(t)
+		require.NoError(t, err)
+		require.Equal(t, []string{"versionIgnored a 0+1 [id-x]", "versionIgnored b 0+-1"}, lines(ws.Status))
+		c.clock.Step(creationTimeout)
+		res, ws, err := c.reconcile(t)
+		require.NoError(t, err)
+		require.Zero(t, res.RequeueAfter)
+		require.Equal(t, []string{"versionIgnored a 0+2", "versionIgnored b 0+-1"}, lines(ws.Status))
+	})
+	t.Run("a new leader does not wait for pods that belong to the workload no more", func(t *testing.T) {
+		t.Parallel()
+		released := stored("x", "a", func(p *corev1.Pod) { p.OwnerReferences = nil })
+		c := clusterOf(t, interceptor.Funcs{}, two(), cloneSetOf(3), released, stored("1", "a", cost("200")))
+		_, ws, err := c.reconcile(t)
+		require.NoError(t, err)
+		require.Equal(t, []string{"versionIgnored a 1+1", "versionIgnored b 0+-1"}, lines(ws.Status))
+	})
 	t.Run("a new leader waits until its cache shows the pods that there are", func(t *testing.T) {
 		t.Parallel()
 		c := clusterOf(t, interceptor.Funcs{}, ledger(two(), versionIgnored, line("a", 2, 0), line("b", 0, unlimited)), cloneSetOf(3), stored("1", "a", cost("200")), stored("2", "a", cost("200")))
-		c.r.Client = interceptor.NewClient(c.WithWatch, interceptor.Funcs{
-			List: func(ctx context.Context, in client.WithWatch, into client.ObjectList, opts ...client.ListOption) error {
-				if _, ok := into.(*corev1.PodList); ok {
-					return nil
-				}
-				return in.List(ctx, into, opts...)
-			},
-		})
+		c.r.Client = withoutPods(c.WithWatch)
 		_, ws, err := c.reconcile(t)
 		require.NoError(t, err)
 		require.Equal(t, []string{"versionIgnored a 2+0", "versionIgnored b 0+-1"}, lines(ws.Status))
@@ -337,6 +401,21 @@ func TestReconcile(t *testing.T) {
 		_, ws, err = c.reconcile(t)
 		require.NoError(t, err)
 		require.Equal(t, []string{"versionIgnored a 2+0", "versionIgnored b 0+-1"}, lines(ws.Status))
+	})
+	t.Run("the next one counts when the elder is gone", func(t *testing.T) {
+		t.Parallel()
+		elder := two()
+		elder.Name, elder.UID, elder.CreationTimestamp = "elder", "elder", metav1.NewTime(noon.Add(-time.Hour))
+		younger := with(two(), func(ws *appsv1beta1.WorkloadSpread) { ws.CreationTimestamp = metav1.NewTime(noon) })
+		c := clusterOf(t, interceptor.Funcs{}, elder, younger, cloneSetOf(3))
+		_, ws, err := c.reconcile(t)
+		require.NoError(t, err)
+		require.Equal(t, ReasonTargetTaken, ws.Status.Conditions[0].Reason)
+		require.NoError(t, c.Delete(t.Context(), elder))
+		require.Equal(t, []ctrl.Request{{NamespacedName: key}}, c.r.forTarget(t.Context(), elder))
+		_, ws, err = c.reconcile(t)
+		require.NoError(t, err)
+		require.Equal(t, ReasonSpreading, ws.Status.Conditions[0].Reason)
 	})
 	t.Run("pods of a Deployment by way of ReplicaSets", func(t *testing.T) {
 		t.Parallel()

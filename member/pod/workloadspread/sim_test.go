@@ -158,13 +158,29 @@ func storePod(ctx context.Context, w *sim.World, set *appsv1beta1.CloneSet, requ
 	return w.User().Delete(ctx, request)
 }
 
+// late is an annotation of the CloneSet: pods of the subset nowhere can be scheduled after all, at any time.
+const late = "late"
+
 // scheduler can't schedule pods of the subset nowhere.
 type scheduler struct{}
 
 func (scheduler) Steps(w *sim.World) []sim.Step {
 	var out []sim.Step
+	set := sim.Find[*appsv1beta1.CloneSet](w, key)
 	for _, pod := range actives(w) {
-		if m, _ := matchedOf(pod); m.Subset == nowhere && len(pod.Status.Conditions) == 0 {
+		m, _ := matchedOf(pod)
+		if m.Subset != nowhere || scheduled(pod) {
+			continue
+		}
+		if len(pod.Status.Conditions) > 0 {
+			if set != nil && set.Annotations[late] != "" {
+				out = append(out, sim.Step{Do: func(ctx context.Context) error {
+					next := pod.DeepCopy()
+					next.Status.Conditions[0].Status = corev1.ConditionTrue
+					return w.User().Status().Update(ctx, next)
+				}})
+			}
+		} else {
 			out = append(out, sim.Step{Do: func(ctx context.Context) error {
 				next := pod.DeepCopy()
 				stuckSince(w.Now())(next)
@@ -173,6 +189,11 @@ func (scheduler) Steps(w *sim.World) []sim.Step {
 		}
 	}
 	return out
+}
+
+// scheduled reports whether a pod has found a node.
+func scheduled(pod *corev1.Pod) bool {
+	return len(pod.Status.Conditions) > 0 && pod.Status.Conditions[0].Status == corev1.ConditionTrue
 }
 
 // promisesOnce: when the webhook has admitted a pod to a subset, that has room for it, all pods that exist and all that are admitted, but
@@ -212,8 +233,8 @@ func deletesStuck(w *sim.World, c sim.Change) error {
 	if !ok || !c.ByController() || c.Verb != sim.Delete {
 		return nil
 	}
-	if m, _ := matchedOf(pod); m.Subset != nowhere {
-		return fmt.Errorf("%s is in subset %s", c.Request, m.Subset)
+	if m, _ := matchedOf(pod); c.Err == nil && (m.Subset != nowhere || scheduled(pod)) {
+		return fmt.Errorf("%s is in subset %s, scheduled: %t", c.Request, m.Subset, scheduled(pod))
 	}
 	return nil
 }
@@ -354,6 +375,8 @@ func stories() []sim.Scenario {
 		ws.Annotations = map[string]string{later: "true"}
 		return ws
 	}
+	fits := cloneSetOf(3)
+	fits.Annotations = map[string]string{late: "true"}
 	half := spreading(ours, "CloneSet", subset("a", "50%"), subset("b", unlimited))
 	half.Annotations = map[string]string{later: "true"}
 	crashing := cloneSetOf(7)
@@ -372,6 +395,9 @@ func stories() []sim.Scenario {
 			scale("scale to 8", placed(4), 8),
 		}},
 		{Name: "pods that never schedule move on", Objects: all(cloneSetOf(3), with(spreading(ours, "CloneSet", subset(nowhere, 2), subset("b", unlimited)), adaptive(10)))},
+		{Name: "pods are scheduled in the last moment", Objects: all(fits, with(spreading(ours, "CloneSet", subset(nowhere, 2), subset("b", unlimited)), adaptive(0), func(ws *appsv1beta1.WorkloadSpread) {
+			ws.Annotations = map[string]string{later: "true"}
+		}))},
 		{Name: "subsets change", Objects: all(cloneSetOf(5), changing()), Edits: []sim.Edit{
 			edit("a gets smaller", placed(5), func(ws *appsv1beta1.WorkloadSpread) {
 				ws.Generation++
@@ -383,6 +409,17 @@ func stories() []sim.Scenario {
 				ws.Spec.Subsets = append(ws.Spec.Subsets[:2:2], subset("c", 3), subset("d", unlimited))
 			}),
 			scale("scale to 8", placed(6), 8),
+		}},
+		{Name: "a subset is left out and returns", Objects: all(cloneSetOf(4), changing()), Edits: []sim.Edit{
+			edit("without a", placed(4), func(ws *appsv1beta1.WorkloadSpread) {
+				ws.Generation++
+				ws.Spec.Subsets = ws.Spec.Subsets[1:]
+			}),
+			edit("with a", placed(4), func(ws *appsv1beta1.WorkloadSpread) {
+				ws.Generation++
+				ws.Spec.Subsets = three().Spec.Subsets
+			}),
+			scale("scale to 7", func(w *sim.World) bool { return sim.Find[*appsv1beta1.WorkloadSpread](w, key).Generation == 3 }, 7),
 		}},
 		{Name: "all subsets are full", Objects: all(cloneSetOf(4), spreading(ours, "CloneSet", subset("a", 1), subset("b", 1)))},
 		{Name: "pods that are older are adopted", Objects: all(cloneSetOf(4), three(), old("old-1", "node-a"), old("old-2", "node-a"), old("old-3", "node-a"), old("old-4", "node-b"))},

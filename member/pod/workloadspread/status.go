@@ -62,8 +62,7 @@ func status(o observed, p planned, now time.Time) (appsv1beta1.WorkloadSpreadSta
 	return s, events
 }
 
-// whole returns the status of a subset with the pods of all versions. Pods of the latest version decide how many are missing, as
-// those of others go.
+// whole returns the status of a subset with the pods of all versions, which together decide how many are missing.
 func (p *planned) whole(o observed, i int, now time.Time) appsv1beta1.WorkloadSpreadSubsetStatus {
 	name := o.ws.Spec.Subsets[i].Name
 	out := appsv1beta1.WorkloadSpreadSubsetStatus{Name: name, Conditions: p.conditions(o, i, now)}

@@ -2,6 +2,7 @@ package workloadspread
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -39,10 +40,11 @@ type spreader struct {
 	live    client.Reader
 	watched func(schema.GroupVersionKind) bool
 	ledger  *groupwrite.Writer[appsv1beta1.WorkloadSpread, *appsv1beta1.WorkloadSpread]
+	left    *left
 }
 
 func newSpreader(namespace string, versions Versions, startOrdinal bool, c clock.WithTicker) *spreader {
-	return &spreader{namespace: namespace, versions: versions, startOrdinal: startOrdinal, clock: c}
+	return &spreader{namespace: namespace, versions: versions, startOrdinal: startOrdinal, clock: c, left: newLeft(c)}
 }
 
 // step returns the step of the pod webhook.
@@ -50,11 +52,11 @@ func (s *spreader) step() podstep.Step {
 	return podstep.Step{
 		Feature: Feature, Order: podstep.OrderWorkloadSpread, Gate: feature.WorkloadSpread,
 		Object: &appsv1beta1.WorkloadSpread{}, List: &appsv1beta1.WorkloadSpreadList{}, Index: indexByTarget,
-		Setup: func(mgr ctrl.Manager) error {
+		Setup: func(ctx context.Context, mgr ctrl.Manager) error {
 			w := scaletarget.NewWatcher(mgr.GetCache(), s.namespace, scaletarget.KeyWorkloadSpread, s.clock)
 			s.use(mgr.GetClient(), mgr.GetAPIReader())
 			s.watched = w.Watched
-			return mgr.Add(w)
+			return errors.Join(s.left.follow(ctx, mgr.GetCache()), mgr.Add(w))
 		},
 		Observe: s.observe,
 	}
@@ -68,7 +70,7 @@ func (s *spreader) use(c client.Client, live client.Reader) {
 // facts are what is known about the place of one pod.
 type facts struct {
 	s *spreader
-	// ws is the one that the pod belongs to. nil if a controller of the pod, missing, is not in the cache yet.
+	// ws is the one that the pod belongs to; nil if a controller of the pod, missing, is not in the cache yet.
 	ws      *appsv1beta1.WorkloadSpread
 	missing scaletarget.Ref
 	kind    schema.GroupKind
@@ -81,6 +83,8 @@ type facts struct {
 	subset  int
 	counted bool
 	id      string
+	// passed are the subsets before it that are full.
+	passed []string
 }
 
 // observe implements podstep.Step. It reads what is in the cache of each replica only.
@@ -107,7 +111,7 @@ func (s *spreader) find(ctx context.Context, cache, owners client.Reader, pod *c
 			return nil, err
 		}
 		if len(found) > 0 {
-			return s.about(ctx, cache, found[0], ref, pod)
+			return s.about(ctx, cache, owners, found[0], ref, pod)
 		}
 	}
 	if missing {
@@ -126,7 +130,7 @@ func (s *spreader) readable(kind schema.GroupVersionKind) bool {
 
 // about returns the facts about a pod of a WorkloadSpread.
 func (s *spreader) about(
-	ctx context.Context, cache client.Reader, ws *appsv1beta1.WorkloadSpread, ref scaletarget.Ref, pod *corev1.Pod,
+	ctx context.Context, cache, owners client.Reader, ws *appsv1beta1.WorkloadSpread, ref scaletarget.Ref, pod *corev1.Pod,
 ) (podstep.Facts, error) {
 	kind := ref.Kind.GroupKind()
 	if !builtIn(kind) {
@@ -146,26 +150,28 @@ func (s *spreader) about(
 	case fixed(ws):
 		return f, nil
 	case numbered(kind):
-		rank, err := s.rank(ctx, cache, ref, pod)
+		set, err := scaletarget.Get(ctx, owners, ref)
+		if err != nil {
+			return nil, err
+		}
+		if set == nil { // Its first pods come at once.
+			return &facts{s: s, missing: ref, subset: -1}, nil
+		}
 		f.subset = -1
-		if err == nil && rank >= 0 {
+		if rank := s.rank(set, pod); rank >= 0 {
 			f.subset = byRank(ws, rank)
 		}
-		return f, err
+		return f, nil
 	}
 	return f, f.count(ctx, cache, ref)
 }
 
 // rank returns how many pods of a StatefulSet come before one, by ordinal, without those that are reserved. -1 is a pod without an
 // ordinal, or of none that is wanted.
-func (s *spreader) rank(ctx context.Context, cache client.Reader, ref scaletarget.Ref, pod *corev1.Pod) (int64, error) {
-	n, ok := ordinal.Number(ref.Name, pod.Name)
+func (s *spreader) rank(set client.Object, pod *corev1.Pod) int64 {
+	n, ok := ordinal.Number(set.GetName(), pod.Name)
 	if !ok {
-		return -1, nil
-	}
-	set, err := scaletarget.Get(ctx, cache, ref)
-	if err != nil {
-		return -1, err
+		return -1
 	}
 	var start int64
 	switch set := set.(type) {
@@ -177,9 +183,9 @@ func (s *spreader) rank(ctx context.Context, cache client.Reader, ref scaletarge
 		if set.Spec.Ordinals != nil && s.startOrdinal {
 			start = int64(set.Spec.Ordinals.Start)
 		}
-		return ordinal.Count(set.Spec.ReserveOrdinals, start, n) - 1, nil
+		return ordinal.Count(set.Spec.ReserveOrdinals, start, n) - 1
 	}
-	return n - start, nil
+	return n - start
 }
 
 // count chooses by the cache. Only a place of which there are few is counted: the last subset often has no limit, and takes its pods
@@ -196,12 +202,22 @@ func (f *facts) count(ctx context.Context, cache client.Reader, ref scaletarget.
 			}
 		}
 	}
-	if f.subset = choose(f.ws, f.version, f.total); f.totalKnown {
-		f.counted = f.subset >= 0 && f.ws.Spec.Subsets[f.subset].MaxReplicas != nil
-	} else {
-		f.counted = true
-	}
+	f.choose()
 	return nil
+}
+
+// choose chooses by the status in ws.
+func (f *facts) choose() {
+	f.subset, f.passed = choose(f.ws, f.version, f.total), nil
+	f.counted = !f.totalKnown || f.subset >= 0 && f.ws.Spec.Subsets[f.subset].MaxReplicas != nil
+	for i := range f.ws.Spec.Subsets {
+		if i == f.subset {
+			break
+		}
+		if name := f.ws.Spec.Subsets[i].Name; schedulable(f.ws, name) {
+			f.passed = append(f.passed, name)
+		}
+	}
 }
 
 // cachedReplicas are the kinds whose number of replicas is in the cache.
@@ -218,6 +234,9 @@ func (f *facts) Reserve(ctx context.Context, pod *corev1.Pod) error {
 		if err := f.again(ctx, pod); err != nil || f.ws == nil {
 			return err
 		}
+	}
+	if err := f.settle(ctx, pod); err != nil {
+		return err
 	}
 	if f.counted {
 		if err := f.take(ctx); err != nil {
@@ -243,6 +262,31 @@ func (f *facts) again(ctx context.Context, pod *corev1.Pod) error {
 		*f = *is
 	}
 	return nil
+}
+
+// settle waits while a place that a pod has just left is not counted as free yet.
+func (f *facts) settle(ctx context.Context, pod *corev1.Pod) error {
+	for {
+		wait, changed := f.s.left.recent(pod, f.ws.Name, f.passed)
+		if wait <= 0 {
+			return nil
+		}
+		timer := f.s.clock.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C():
+		case <-changed:
+			timer.Stop()
+		}
+		ws := &appsv1beta1.WorkloadSpread{}
+		if err := f.s.client.Get(ctx, client.ObjectKeyFromObject(f.ws), ws); err != nil {
+			return err
+		}
+		f.ws = ws
+		f.choose()
+	}
 }
 
 // take takes a place in the status.
@@ -299,7 +343,7 @@ func (f *facts) full() string {
 	if f.ws.Spec.OverflowPolicy == appsv1beta1.OverflowRefuse {
 		return fmt.Sprintf("all subsets of %s are full, and its overflowPolicy is Refuse: raise maxReplicas, add a subset, or set overflowPolicy to Create", f.ws.Name)
 	}
-	return fmt.Sprintf("all subsets of %s are full", f.ws.Name)
+	return fmt.Sprintf("all subsets of %s are full: it is in none", f.ws.Name)
 }
 
 // inject makes a pod one of the subset.
@@ -314,6 +358,14 @@ func (f *facts) inject(pod *corev1.Pod) error {
 	return nil
 }
 
+// leaveOut makes a pod one of no subset, whatever its template says.
+func (f *facts) leaveOut(pod *corev1.Pod) {
+	delete(pod.Annotations, keys.MatchedWorkloadSpread)
+	if costed(f.kind) {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, keys.PodDeletionCost, costOfNone(len(f.ws.Spec.Subsets)))
+	}
+}
+
 // Change implements podstep.Facts.
 func (f *facts) Change(pod *corev1.Pod) string {
 	switch {
@@ -322,6 +374,7 @@ func (f *facts) Change(pod *corev1.Pod) string {
 	case f.counted && f.id == "" && !f.totalKnown:
 		return f.ws.Name + " chooses by a percentage of the workload's replicas, for which a dry run does not ask"
 	case f.subset < 0:
+		f.leaveOut(pod)
 		return f.full()
 	}
 	if err := f.inject(pod); err != nil {

@@ -3,6 +3,7 @@ package workloadspread
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -19,6 +20,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/member/admission"
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
@@ -102,6 +104,14 @@ func TestStep(t *testing.T) {
 			pod: newPodOf(ours, "CloneSet", "web", "set"), why: "all subsets of web are full",
 		},
 		{
+			name: "all are full, for a pod whose template says otherwise", known: []client.Object{ledger(spreading(ours, "CloneSet", subset("a", 1)), versionIgnored, line("a", 1, 0)), cloneSetOf(3)},
+			pod: func() *corev1.Pod {
+				pod := newPodOf(ours, "CloneSet", "web", "set")
+				pod.Annotations = map[string]string{keys.MatchedWorkloadSpread: matched{Name: "web", Subset: "a"}.String()}
+				return pod
+			}(), why: "all subsets of web are full",
+		},
+		{
 			name: "all are full, and that refuses", known: []client.Object{with(ledger(spreading(ours, "CloneSet", subset("a", 1)), versionIgnored, line("a", 1, 0)), refuses), cloneSetOf(3)},
 			pod: newPodOf(ours, "CloneSet", "web", "set"), refused: "all subsets of web are full, and its overflowPolicy is Refuse",
 		},
@@ -166,6 +176,10 @@ func TestStep(t *testing.T) {
 			m, has := matchedOf(tc.pod)
 			require.Equal(t, tc.subset != "", has, why)
 			if !has {
+				delete(before.Annotations, keys.MatchedWorkloadSpread)
+				if strings.Contains(why, "full") && costed(kindOf(tc.known)) {
+					cost("-200")(before)
+				}
 				require.Empty(t, cmp.Diff(before, tc.pod))
 				return
 			}
@@ -182,6 +196,66 @@ func TestStep(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestExplained is what kubectl kruise explain shows.
+func TestExplained(t *testing.T) {
+	t.Parallel()
+	full := ledger(spreading(ours, "CloneSet", subset("a", 1)), versionIgnored, line("a", 1, 0))
+	for _, tc := range []struct {
+		name  string
+		known []client.Object
+		pod   *corev1.Pod
+		want  admission.Outcome
+	}{
+		{
+			name: "a subset with a limit", known: []client.Object{spreading(ours, "CloneSet", subset("a", 1)), cloneSetOf(3)}, pod: newPodOf(ours, "CloneSet", "web", "set"),
+			want: admission.Outcome{Changed: true, Why: "web sends it to subset a"},
+		},
+		{
+			name: "no room", known: []client.Object{full.DeepCopy(), cloneSetOf(3)}, pod: newPodOf(ours, "CloneSet", "web", "set"),
+			want: admission.Outcome{Changed: true, Why: "all subsets of web are full: it is in none"},
+		},
+		{
+			name: "percentages of a kind that is not cached", known: []client.Object{spreading("batch/v1", "Job", subset("a", "100%")), jobOf(4)}, pod: newPodOf("batch/v1", "Job", "web", "job"),
+			want: admission.Outcome{Why: "web chooses by a percentage of the workload's replicas, for which a dry run does not ask"},
+		},
+		{
+			name: "another workload", known: []client.Object{full.DeepCopy()}, pod: newPodOf("batch/v1", "Job", "other", "job"),
+			want: admission.Outcome{Why: "no WorkloadSpread has Job.batch other as its target"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := store(t, tc.known...)
+			_, out := admission.Run(t.Context(), c, []podstep.Step{spreaderOf(c, c).step()}, tc.pod, true)
+			tc.want.Feature = Feature
+			require.Equal(t, []admission.Outcome{tc.want}, out)
+			var is appsv1beta1.WorkloadSpread
+			require.NoError(t, c.Get(t.Context(), key, &is))
+			for _, s := range is.Status.VersionedSubsetStatuses[versionIgnored] {
+				require.Empty(t, s.CreatingPods, "no place is taken")
+			}
+		})
+	}
+}
+
+// TestOrdinalsOfAStatefulSetThatTheCacheDoesNotShow: its first pods come at once.
+func TestOrdinalsOfAStatefulSetThatTheCacheDoesNotShow(t *testing.T) {
+	t.Parallel()
+	ws := spreading("apps/v1", "StatefulSet", subset("a", 2), subset("b", 2))
+	set := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: "sts"}, Spec: appsv1.StatefulSetSpec{Ordinals: &appsv1.StatefulSetOrdinals{Start: 3}},
+	}
+	cache := store(t, ws)
+	s := spreaderOf(cache, store(t, ws, set))
+	pod := ordinalPod("apps/v1", "web-3")
+	f, err := s.observe(t.Context(), cache, pod)
+	require.NoError(t, err)
+	require.NoError(t, f.(podstep.Reserver).Reserve(t.Context(), pod))
+	f.Change(pod)
+	m, _ := matchedOf(pod)
+	require.Equal(t, "a", m.Subset)
 }
 
 // kindOf is the kind of the target of the first object.

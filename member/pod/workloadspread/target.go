@@ -10,6 +10,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -99,7 +100,7 @@ func having(ctx context.Context, r client.Reader, ref scaletarget.Ref) ([]*appsv
 }
 
 // selects reports whether the filter of a WorkloadSpread includes a pod.
-func selects(ws *appsv1beta1.WorkloadSpread, pod *corev1.Pod) bool {
+func selects(ws *appsv1beta1.WorkloadSpread, pod metav1.Object) bool {
 	f := ws.Spec.TargetFilter
 	return f == nil || f.Selector == nil || ownership.Selects(f.Selector, pod)
 }
@@ -146,14 +147,14 @@ func (m matched) String() string {
 }
 
 // matchedOf returns the value of a pod; false if it has none that can be read.
-func matchedOf(pod *corev1.Pod) (matched, bool) {
+func matchedOf(pod metav1.Object) (matched, bool) {
 	var m matched
-	text, has := pod.Annotations[keys.MatchedWorkloadSpread]
+	text, has := pod.GetAnnotations()[keys.MatchedWorkloadSpread]
 	return m, has && json.Unmarshal([]byte(text), &m) == nil
 }
 
 // subsetOf returns the index of the subset that a pod is in by its annotation, -1 if it is in none.
-func subsetOf(ws *appsv1beta1.WorkloadSpread, pod *corev1.Pod) int {
+func subsetOf(ws *appsv1beta1.WorkloadSpread, pod metav1.Object) int {
 	m, ok := matchedOf(pod)
 	if !ok || m.Name != ws.Name {
 		return -1

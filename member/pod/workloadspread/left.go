@@ -1,0 +1,115 @@
+package workloadspread
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+)
+
+// patience is how long after a pod has left a subset a new one waits for the place, which the controller has to give back first.
+const patience = time.Second
+
+// left knows which subsets pods have left in the last moments. Controllers create the next pod as soon as they see that, at the same time
+// as ours counts: without a wait it would often go to another subset. It may be used concurrently.
+type left struct {
+	clock clock.PassiveClock
+
+	mu sync.Mutex
+	at map[place]time.Time
+	// changed is closed when a WorkloadSpread has changed.
+	changed chan struct{}
+}
+
+// place is a subset of a WorkloadSpread, for the pods of one controller.
+type place struct {
+	controller types.UID
+	of, subset string
+}
+
+func newLeft(c clock.PassiveClock) *left {
+	return &left{clock: c, at: map[place]time.Time{}, changed: make(chan struct{})}
+}
+
+// follow follows the pods and WorkloadSpreads of a cache.
+func (l *left) follow(ctx context.Context, c cache.Cache) error {
+	pods, err := c.GetInformer(ctx, &corev1.Pod{})
+	if err != nil {
+		return fmt.Errorf("watch pods: %w", err)
+	}
+	spreads, err := c.GetInformer(ctx, &appsv1beta1.WorkloadSpread{})
+	if err != nil {
+		return fmt.Errorf("watch WorkloadSpreads: %w", err)
+	}
+	if _, err := pods.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(was, is any) {
+			before, wasPod := was.(*corev1.Pod)
+			after, isPod := is.(*corev1.Pod)
+			if wasPod && isPod && active(before) && !active(after) {
+				l.note(after)
+			}
+		},
+		DeleteFunc: func(o any) {
+			if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+				o = gone.Obj
+			}
+			if pod, ok := o.(*corev1.Pod); ok && active(pod) {
+				l.note(pod)
+			}
+		},
+	}); err != nil {
+		return fmt.Errorf("watch pods: %w", err)
+	}
+	if _, err := spreads.AddEventHandler(toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(any, any) { l.ring() }}); err != nil {
+		return fmt.Errorf("watch WorkloadSpreads: %w", err)
+	}
+	return nil
+}
+
+// note notes that a pod has left its subset.
+func (l *left) note(pod *corev1.Pod) {
+	m, ok := matchedOf(pod)
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if !ok || ref == nil {
+		return
+	}
+	now := l.clock.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.at, func(_ place, at time.Time) bool { return now.Sub(at) >= patience })
+	l.at[place{ref.UID, m.Name, m.Subset}] = now
+}
+
+// ring says that a WorkloadSpread has changed.
+func (l *left) ring() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// recent returns how long a new pod may wait for a place in one of these subsets, 0 if none was left, and what is closed when a
+// WorkloadSpread changes.
+func (l *left) recent(pod *corev1.Pod, of string, subsets []string) (time.Duration, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var most time.Duration
+	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
+		for _, name := range subsets {
+			if at, ok := l.at[place{ref.UID, of, name}]; ok {
+				most = max(most, patience-l.clock.Since(at))
+			}
+		}
+	}
+	return most, l.changed
+}
