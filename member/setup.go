@@ -184,7 +184,7 @@ func pods(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 	err = errors.Join(admit.Handle(mgr, admission.Path, &admission.Webhook{
 		Cache: mgr.GetClient(), Steps: steps, Ignore: o.PodWebhook.Ignore, Decoder: decoder, Clock: o.Clock,
 	}), admit.Handle(mgr, admission.GuardPath, &admission.Guard{
-		Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Guards: o.Guards, Ignore: o.PodWebhook.Ignore, Decoder: decoder, Clock: o.Clock,
+		Live: mgr.GetAPIReader(), Guards: o.Guards, Ignore: o.PodWebhook.Ignore, Decoder: decoder, Clock: o.Clock,
 	}))
 	if err != nil || o.WebhooksOnly {
 		return err

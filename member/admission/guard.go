@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -28,8 +30,9 @@ const GuardPath = "/validate-pod"
 
 // Guard answers requests to delete, evict, update and resize pods.
 type Guard struct {
-	// Cache reads the pod that is evicted, Live the one that the cache does not have yet.
-	Cache, Live client.Reader
+	// Live reads the pod that is evicted from the apiserver: a cache that is behind may still have the former pod of the name, for
+	// which a guard has answered already.
+	Live client.Reader
 	// Guards are asked in this order, and the first refusal is the answer.
 	Guards podguard.Guards
 	// Ignore are the features without which a request goes ahead rather than fails, if their guard does.
@@ -86,7 +89,7 @@ func (g *Guard) request(ctx context.Context, req admission.Request) (*podguard.R
 		r.Old, err = g.decode(req.Namespace, req.OldObject.Raw)
 	case req.Operation == admissionv1.Create && req.SubResource == "eviction":
 		r.Operation = podguard.Evict
-		r.Old, err = g.evicted(ctx, client.ObjectKey{Namespace: req.Namespace, Name: req.Name})
+		err = g.evicted(ctx, req, r)
 	case req.Operation == admissionv1.Update && (req.SubResource == "" || req.SubResource == "resize"):
 		if r.Old, err = g.decode(req.Namespace, req.OldObject.Raw); err == nil {
 			r.New, err = g.decode(req.Namespace, req.Object.Raw)
@@ -97,6 +100,9 @@ func (g *Guard) request(ctx context.Context, req admission.Request) (*podguard.R
 	}
 	if err != nil || r.Operation == "" || r.Old == nil || r.Old.DeletionTimestamp != nil {
 		return nil, err
+	}
+	if _, static := r.Old.Annotations[corev1.MirrorPodAnnotationKey]; static { // The pod runs whatever becomes of its object.
+		return nil, nil
 	}
 	return r, nil
 }
@@ -110,25 +116,27 @@ func (g *Guard) decode(namespace string, raw []byte) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// evicted returns the pod of an eviction, which has only its name; nil if there is none. A cache that is behind may lack it, or still
-// have the former pod of that name, which is being deleted.
-func (g *Guard) evicted(ctx context.Context, key client.ObjectKey) (*corev1.Pod, error) {
-	pod := &corev1.Pod{}
-	err := g.Cache.Get(ctx, key, pod)
-	if err == nil && pod.DeletionTimestamp == nil {
-		return pod, nil
+// evicted completes the request of an eviction, which has only the pod's name and the options of its deletion, in any version of the kind.
+// It is a dry run as well if only those options say so, as kubectl drain --dry-run=server sends it. What is meant for another pod of that
+// name is refused by the apiserver itself, so r gets no pod, and neither if there is none.
+func (g *Guard) evicted(ctx context.Context, req admission.Request, r *podguard.Request) error {
+	var eviction policyv1.Eviction
+	if err := json.Unmarshal(req.Object.Raw, &eviction); err != nil {
+		return fmt.Errorf("read the eviction: %w", err)
 	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("%w %s: %w", errUnread, key, err)
-	}
-	pod = &corev1.Pod{}
+	options := ptr.Deref(eviction.DeleteOptions, metav1.DeleteOptions{})
+	r.DryRun = r.DryRun || len(options.DryRun) > 0
+	key, pod := client.ObjectKey{Namespace: req.Namespace, Name: req.Name}, &corev1.Pod{}
 	switch err := g.Live.Get(ctx, key, pod); {
 	case apierrors.IsNotFound(err):
-		return nil, nil
+		return nil
 	case err != nil:
-		return nil, fmt.Errorf("%w %s: %w", errUnread, key, err)
+		return fmt.Errorf("%w %s: %w", errUnread, key, err)
 	}
-	return pod, nil
+	if p := options.Preconditions; p == nil || p.UID == nil || *p.UID == pod.UID {
+		r.Old = pod
+	}
+	return nil
 }
 
 var errUnread = errors.New("can't read pod")

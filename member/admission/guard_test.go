@@ -64,7 +64,7 @@ func active(gates podguard.Gates, j podguard.Judge) podguard.Active {
 func guard(of ...podguard.Active) *Guard {
 	reader := fake.NewClientBuilder().WithObjects(pod()).Build()
 	return &Guard{
-		Cache: reader, Live: reader, Guards: of, Decoder: admission.NewDecoder(clientgoscheme.Scheme),
+		Live: reader, Guards: of, Decoder: admission.NewDecoder(clientgoscheme.Scheme),
 		Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)),
 	}
 }
@@ -142,6 +142,11 @@ func TestWhatGuardsAreAsked(t *testing.T) {
 	data, err := json.Marshal(raw)
 	require.NoError(t, err)
 	deleted.OldObject.Raw = data
+	static := requested(t, podguard.Delete, nil)
+	mirror := pod()
+	mirror.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+	static.OldObject.Raw, err = json.Marshal(mirror)
+	require.NoError(t, err)
 	elsewhere := requested(t, podguard.Update, newImage)
 	elsewhere.SubResource = "ephemeralcontainers"
 	gone := requested(t, podguard.Evict, nil)
@@ -163,6 +168,7 @@ func TestWhatGuardsAreAsked(t *testing.T) {
 		{name: "a resize that changes nothing", req: requested(t, podguard.Resize, nil)},
 		{name: "an update of a label", req: requested(t, podguard.Update, func(p *corev1.Pod) { p.Labels["a"] = "b" })},
 		{name: "a pod that is being deleted", req: deleted},
+		{name: "a static pod", req: static},
 		{name: "another subresource", req: elsewhere},
 		{name: "another resource", req: other},
 		{name: "the eviction of a pod that is gone", req: gone},
@@ -217,24 +223,45 @@ func TestAGuardThatFails(t *testing.T) {
 	}
 }
 
-// A cache that is behind lacks a new pod, or has the former one of its name, which is being deleted.
 func TestAnEvictionIsJudgedByThePodThatThereIs(t *testing.T) {
 	t.Parallel()
-	former := pod()
-	former.UID, former.DeletionTimestamp, former.Finalizers = "former", &metav1.Time{Time: time.Unix(1, 0)}, []string{"a/b"}
-	for name, cached := range map[string][]client.Object{"not cached yet": nil, "the former one is cached": {former}} {
-		t.Run(name, func(t *testing.T) {
+	evict := func(change func(*metav1.DeleteOptions)) admission.Request {
+		req := requested(t, podguard.Evict, nil)
+		eviction := policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0"}, DeleteOptions: &metav1.DeleteOptions{}}
+		change(eviction.DeleteOptions)
+		data, err := json.Marshal(eviction)
+		require.NoError(t, err)
+		req.Object.Raw = data
+		return req
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(*metav1.DeleteOptions)
+		asked  int
+		dry    bool
+	}{
+		{name: "this pod", change: func(o *metav1.DeleteOptions) { o.Preconditions = metav1.NewUIDPreconditions("is") }, asked: 1},
+		{name: "any pod of the name", change: func(o *metav1.DeleteOptions) { o.Preconditions = &metav1.Preconditions{} }, asked: 1},
+		{name: "its former pod, which the apiserver refuses", change: func(o *metav1.DeleteOptions) { o.Preconditions = metav1.NewUIDPreconditions("was") }},
+		{name: "a dry run by the options of its deletion", change: func(o *metav1.DeleteOptions) { o.DryRun = []string{metav1.DryRunAll} }, asked: 1, dry: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
+			is := pod()
+			is.UID = "is"
 			var asked []podguard.Request
 			g := guard(active(allOperations(), answering{asked: &asked}))
-			g.Cache = fake.NewClientBuilder().WithObjects(cached...).Build()
-			require.True(t, g.Handle(t.Context(), requested(t, podguard.Evict, nil)).Allowed)
-			require.Len(t, asked, 1)
-			require.Empty(t, asked[0].Old.UID)
+			g.Live = fake.NewClientBuilder().WithObjects(is).Build()
+			require.True(t, g.Handle(t.Context(), evict(tc.change)).Allowed)
+			require.Len(t, asked, tc.asked)
+			for _, r := range asked {
+				require.EqualValues(t, "is", r.Old.UID)
+				require.Equal(t, tc.dry, r.DryRun)
+			}
 		})
 	}
 	g := guard(active(allOperations(), answering{}))
-	g.Cache = interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+	g.Live = interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return errors.New("boom")
 		},

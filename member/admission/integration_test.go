@@ -102,7 +102,7 @@ func start(t *testing.T) *site {
 		entries := &Entries{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Configuration: s.configuration, Guards: guards}
 		require.NoError(t, entries.Setup(mgr))
 		require.NoError(t, admit.Handle(mgr, GuardPath, &Guard{
-			Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Guards: guards, Decoder: admission.NewDecoder(mgr.GetScheme()), Clock: clock.RealClock{},
+			Live: mgr.GetAPIReader(), Guards: guards, Decoder: admission.NewDecoder(mgr.GetScheme()), Clock: clock.RealClock{},
 		}))
 		allow := admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { return admission.Allowed("") })
 		require.NoError(t, admit.Handle(mgr, admit.MutatePath(kind), allow))
@@ -215,6 +215,18 @@ func TestIntegrationGuard(t *testing.T) {
 		require.EqualValues(t, http.StatusCreated, status.Code)
 		require.Equal(t, []string{"EVICT"}, s.judge.of(s.namespace, "leaves"))
 	})
+	t.Run("a dry run may be one by the options of the deletion alone, and in the former version of the API", func(t *testing.T) {
+		s.pod(t, "stays", nil)
+		for _, version := range []string{"policy/v1", "policy/v1beta1"} {
+			status, _ := s.post(t, "/api/v1/namespaces/"+s.namespace+"/pods/stays/eviction", &policyv1.Eviction{
+				TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: "Eviction"}, ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "stays"},
+				DeleteOptions: &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}},
+			})
+			require.EqualValues(t, http.StatusCreated, status.Code, status.Message)
+		}
+		require.Equal(t, []string{"EVICT as a dry run", "EVICT as a dry run"}, s.judge.of(s.namespace, "stays"))
+		require.NoError(t, s.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "stays"}, &corev1.Pod{}))
+	})
 	t.Run("other requests are answered 403 with the same cause", func(t *testing.T) {
 		p := s.pod(t, "kept", func(p *corev1.Pod) { p.Labels["refuse"], p.Labels["kept"] = "yes", "yes" })
 		marked, image, plain := p.DeepCopy(), p.DeepCopy(), p.DeepCopy()
@@ -236,7 +248,7 @@ func TestIntegrationGuard(t *testing.T) {
 		require.True(t, apierrors.IsForbidden(s.Delete(t.Context(), p, client.DryRunAll)))
 		require.Equal(t, []string{"DELETE", "DELETE", "UPDATE", "UPDATE", "RESIZE", "DELETE as a dry run"}, s.judge.of(s.namespace, "kept"))
 	})
-	t.Run("nothing is sent of pods that are being deleted or have ended", func(t *testing.T) {
+	t.Run("nothing is sent of pods that are being deleted or have ended, and of static ones", func(t *testing.T) {
 		going := s.pod(t, "going", func(p *corev1.Pod) { p.Finalizers = []string{"example.com/wait"} })
 		require.NoError(t, s.Delete(t.Context(), going))
 		require.NoError(t, s.Delete(t.Context(), going, client.GracePeriodSeconds(0)))
@@ -253,6 +265,12 @@ func TestIntegrationGuard(t *testing.T) {
 		require.NoError(t, s.Status().Update(t.Context(), ended))
 		require.NoError(t, s.Delete(t.Context(), ended))
 		require.Empty(t, s.judge.of(s.namespace, "ended"))
+		static := s.pod(t, "static", func(p *corev1.Pod) {
+			refuse(p)
+			p.Annotations, p.Spec.NodeName = map[string]string{corev1.MirrorPodAnnotationKey: "x"}, "elsewhere"
+		})
+		require.NoError(t, s.Delete(t.Context(), static, client.GracePeriodSeconds(0)))
+		require.Empty(t, s.judge.of(s.namespace, "static"))
 	})
 	require.NoError(t, s.Delete(t.Context(), pdb))
 	require.Eventually(t, func() bool { return len(s.sent(t)) == 0 }, testenv.Long, testenv.Poll)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
@@ -82,12 +83,13 @@ func guarded(guards podguard.Guards) shape {
 }
 
 // conditions keep away what no guard is asked about: the last delete of a pod that is being deleted, which the kubelet sends; pods that
-// have ended; the end of a namespace, whose objects go in an order that nobody may hold up; and most updates, which are of the status
-// or of metadata. An eviction names a pod and does not contain it.
+// have ended; static pods, which run whatever becomes of their objects in the API; the end of a namespace, whose objects go in an order
+// that nobody may hold up; and most updates, which are of the status or of metadata. An eviction names a pod and does not contain it.
 func conditions() []admissionv1.MatchCondition {
 	return []admissionv1.MatchCondition{
 		{Name: "not-being-deleted", Expression: "oldObject == null || !has(oldObject.metadata.deletionTimestamp)"},
 		{Name: "not-ended", Expression: "oldObject == null || !(oldObject.?status.phase.orValue('') in ['Succeeded', 'Failed'])"},
+		{Name: "not-static", Expression: "oldObject == null || !('" + corev1.MirrorPodAnnotationKey + "' in oldObject.metadata.?annotations.orValue({}))"},
 		{Name: "not-with-its-namespace", Expression: "request.userInfo.username != 'system:serviceaccount:kube-system:namespace-controller'"},
 		{Name: "update-of-spec-or-availability", Expression: "request.operation != 'UPDATE' || object.spec != oldObject.spec || " +
 			"object.metadata.?labels.orValue({}).exists(k, k.startsWith('" + keys.UnavailablePodPrefix + "') " +

@@ -3,12 +3,14 @@ package groupwrite
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -121,8 +123,15 @@ func (w *Writer[T, P]) forget(key types.NamespacedName, g *group[P]) {
 	}
 }
 
-// write asks all requests about the newest state that is known, and writes what they made of it.
-func (w *Writer[T, P]) write(ctx context.Context, key types.NamespacedName, g *group[P], requests []request[P]) error {
+// write asks all requests about the newest state that is known, and writes what they made of it. A panic is an error of them all: in this
+// goroutine nothing else would keep it from ending the process.
+func (w *Writer[T, P]) write(ctx context.Context, key types.NamespacedName, g *group[P], requests []request[P]) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			g.last, err = nil, fmt.Errorf("write the status of %s: panic: %v", key, p)
+			ctrl.LoggerFrom(ctx).Error(err, "A request panicked", "stack", string(debug.Stack()))
+		}
+	}()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	base, err := w.newest(ctx, key, g.last)

@@ -68,6 +68,21 @@ func replica(t *testing.T, live client.WithWatch, writes *atomic.Int32) *Writer[
 	}), live)
 }
 
+func TestAPanicIsAnErrorOfItsGroup(t *testing.T) {
+	t.Parallel()
+	live := store(t)
+	w := New[appsv1.Deployment](live, live)
+	err := w.Do(t.Context(), key, func(d *appsv1.Deployment) bool {
+		d.Status.Replicas = 7
+		panic("nil map")
+	})
+	require.EqualError(t, err, "write the status of shop/web: panic: nil map")
+	require.Zero(t, replicas(t, live), "nothing is written")
+	var ok bool
+	require.NoError(t, w.Do(t.Context(), key, take(1, &ok)), "the next one goes on")
+	require.True(t, ok)
+}
+
 // TestManyReplicas has two replicas with stale caches, and another writer of the same status: together they take what there is.
 func TestManyReplicas(t *testing.T) {
 	t.Parallel()

@@ -38,12 +38,8 @@ func marked(old, pod *corev1.Pod) bool {
 	return false
 }
 
-// resized reports whether only cpu and memory change, of containers that go on running meanwhile. The kubelet resizes no static pod: it
-// restarts it.
+// resized reports whether only cpu and memory change, of containers that go on running meanwhile.
 func resized(old, pod *corev1.Pod) bool {
-	if _, static := old.Annotations[corev1.MirrorPodAnnotationKey]; static {
-		return false
-	}
 	if !sameButResources(&old.Spec, &pod.Spec) || inplace.QOSClass(&old.Spec) != inplace.QOSClass(&pod.Spec) {
 		return false
 	}

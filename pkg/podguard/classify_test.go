@@ -74,9 +74,6 @@ func TestOperationOf(t *testing.T) {
 		{name: "another QoS class", was: func(p *corev1.Pod) {
 			p.Spec.InitContainers, p.Spec.Containers[0].ResizePolicy = nil, nil
 		}, change: app(func(c *corev1.Container) { c.Resources.Requests = c.Resources.Limits }), want: Update},
-		{name: "cpu of a static pod, which restarts", was: func(p *corev1.Pod) {
-			p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
-		}, change: requests(corev1.ResourceCPU, "150m"), want: Update},
 		{name: "a container less", change: func(p *corev1.Pod) { p.Spec.InitContainers = nil }, want: Update},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

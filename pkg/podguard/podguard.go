@@ -37,8 +37,8 @@ const (
 type Request struct {
 	// Operation is what it does.
 	Operation Operation
-	// Old is the pod as it is: as the apiserver has it, but for an eviction and in a forecast as the cache has it, where fields are
-	// missing that no kind declares (setup.Kind.Fields). It must not be changed.
+	// Old is the pod as it is: as the apiserver has it, but where one of our controllers asks, and in a forecast, as the cache has it,
+	// where fields are missing that no kind declares (setup.Kind.Fields). It must not be changed.
 	Old *corev1.Pod
 	// New is the pod as it will be. It is nil unless the request updates or resizes the pod, and nil too where one of our controllers
 	// asks: it has Operation from what it intends.

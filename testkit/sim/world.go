@@ -275,6 +275,9 @@ func (w *World) Changes() []Change { return w.changes }
 // Now returns the time in this world.
 func (w *World) Now() time.Time { return w.clock.Now() }
 
+// Pass lets time pass, in a step that takes long.
+func (w *World) Pass(d time.Duration) { w.clock.SetTime(w.clock.Now().Add(d)) }
+
 // User returns a client that reads and writes the apiserver itself, as users do.
 func (w *World) User() client.Client { return w.as(user) }
 

@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
@@ -138,8 +139,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return w.Result(o.budget, p.recheck, errors.Join(err, r.apply(ctx, o, p), p.fault))
 }
 
-// workloadChanged reports whether an update of a workload matters: its status does not.
+// workloadChanged reports whether an update of a workload matters: its status does not, but that of a DaemonSet, which tells how many
+// nodes should run it. Metadata do not show it.
 func workloadChanged(was, is client.Object) bool {
+	switch is := is.(type) {
+	case *appsv1beta1.DaemonSet:
+		if before, ok := was.(*appsv1beta1.DaemonSet); ok && before.Status.DesiredNumberScheduled != is.Status.DesiredNumberScheduled {
+			return true
+		}
+	case *metav1.PartialObjectMetadata:
+		if sameKind(daemonSet)(is.GroupVersionKind()) {
+			return was.GetResourceVersion() != is.GetResourceVersion()
+		}
+	}
 	return was.GetGeneration() != is.GetGeneration() || (was.GetDeletionTimestamp() == nil) != (is.GetDeletionTimestamp() == nil) ||
 		was.GetUID() != is.GetUID() || !maps.Equal(was.GetAnnotations(), is.GetAnnotations())
 }

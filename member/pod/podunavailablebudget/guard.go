@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/clock"
@@ -41,7 +40,6 @@ func guard(clk clock.PassiveClock) podguard.Guard {
 // Guard grants and refuses requests by budgets. It is safe for concurrent use, in several replicas at once.
 type Guard struct {
 	cache  client.Reader
-	live   client.Reader
 	clock  clock.PassiveClock
 	events event.Recorder
 	ledger *groupwrite.Writer[policyv1beta1.PodUnavailableBudget, *policyv1beta1.PodUnavailableBudget]
@@ -51,9 +49,7 @@ var _ podguard.Judge = &Guard{}
 
 // NewGuard returns a Guard. cached reads from the cache and writes; live reads from the apiserver.
 func NewGuard(cached client.Client, live client.Reader, clk clock.PassiveClock, events event.Recorder) *Guard {
-	return &Guard{
-		cache: cached, live: live, clock: clk, events: events, ledger: groupwrite.New[policyv1beta1.PodUnavailableBudget](cached, live),
-	}
+	return &Guard{cache: cached, clock: clk, events: events, ledger: groupwrite.New[policyv1beta1.PodUnavailableBudget](cached, live)}
 }
 
 // Check implements podguard.Judge.
@@ -61,12 +57,6 @@ func (g *Guard) Check(ctx context.Context, r podguard.Request) (*podguard.Refusa
 	b, err := budgetOf(ctx, g.cache, r.Old)
 	if err != nil || b == nil || !concerns(b, r) {
 		return nil, err
-	}
-	if r.Operation == podguard.Evict && !available(r.Old) {
-		// Of an eviction the pod comes from the cache: by the apiserver it may be available meanwhile, and counted.
-		if r.Old, err = g.pod(ctx, r.Old); err != nil || r.Old == nil {
-			return nil, err
-		}
 	}
 	var v verdict
 	if r.DryRun {
@@ -87,20 +77,6 @@ func (g *Guard) Check(ctx context.Context, r podguard.Request) (*podguard.Refusa
 		g.events.Record(r.Old, event.Warning(ReasonPrevented, actionJudge, "refused %s: %s", r.Operation, v.refusal.Message))
 	}
 	return v.refusal, nil
-}
-
-// pod reads a pod from the apiserver; nil if it is gone, or being deleted.
-func (g *Guard) pod(ctx context.Context, old *corev1.Pod) (*corev1.Pod, error) {
-	pod := &corev1.Pod{}
-	switch err := g.live.Get(ctx, client.ObjectKeyFromObject(old), pod); {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("get pod %s: %w", old.Name, err)
-	case pod.DeletionTimestamp != nil:
-		return nil, nil
-	}
-	return pod, nil
 }
 
 // Forecast implements podguard.Judge.

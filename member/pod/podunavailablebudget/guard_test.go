@@ -150,24 +150,6 @@ func TestAGrantIsWritten(t *testing.T) {
 	require.Len(t, events.All(), 1)
 }
 
-func TestAnEvictedPodThatTheCacheShowsAsNotReadyIsReadFromTheApiserver(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		live    []client.Object
-		refused bool
-	}{
-		"it is ready": {live: []client.Object{pod("web-0")}, refused: true}, "it is not": {live: []client.Object{pod("web-0", notReady)}}, "it is gone": {},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := apiserver(t, append(tc.live, budget(0))...)
-			refusal, err := guardOf(c, c, &testkit.Events{}).Check(t.Context(), podguard.Request{Operation: podguard.Evict, Old: pod("web-0", notReady)})
-			require.NoError(t, err)
-			require.Equal(t, tc.refused, refusal != nil)
-		})
-	}
-}
-
 func TestWithoutAnAnswerNothingGoesAhead(t *testing.T) {
 	t.Parallel()
 	boom := apierrors.NewInternalError(errors.New("boom"))

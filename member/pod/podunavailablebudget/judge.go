@@ -48,7 +48,7 @@ func judge(b *policyv1beta1.PodUnavailableBudget, r podguard.Request, now time.T
 	case s.DesiredAvailable == 0:
 		return verdict{}
 	case !available(r.Old):
-		if enough := s.CurrentAvailable >= s.DesiredAvailable; enough || !protectsNotReady(b, r.Old) {
+		if enough := s.CurrentAvailable >= s.DesiredAvailable; enough || !protectsNotReady(b, r) {
 			return verdict{}
 		}
 		return refuse(b, retryAfter, fmt.Sprintf("the pod is not ready, and is protected all the same (spec.protectNotReady) as %d pods are "+
@@ -119,10 +119,11 @@ func marked(pod *corev1.Pod) bool {
 	return false
 }
 
-// protectsNotReady reports whether a budget protects a pod that is not available. As with a PodDisruptionBudget, a pod that has not
-// begun to run is not protected.
-func protectsNotReady(b *policyv1beta1.PodUnavailableBudget, pod *corev1.Pod) bool {
-	return b.Spec.ProtectNotReady && pod.Status.Phase == corev1.PodRunning
+// protectsNotReady reports whether a budget protects a pod that is not available from a request that ends it. As with a
+// PodDisruptionBudget, a pod that has not begun to run is not protected. An update may repair it, or be the rest of one for which it was
+// taken out of service.
+func protectsNotReady(b *policyv1beta1.PodUnavailableBudget, r podguard.Request) bool {
+	return b.Spec.ProtectNotReady && removes(r.Operation) && r.Old.Status.Phase == corev1.PodRunning
 }
 
 // removes reports whether an operation ends the pod.

@@ -116,6 +116,12 @@ func TestJudge(t *testing.T) {
 			}),
 		},
 		{
+			name: "its update goes ahead: it may repair it, or be the rest of one that has begun", do: podguard.Update, pod: pod("web-1", notReady),
+			budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) {
+				b.Spec.ProtectNotReady, b.Status.CurrentAvailable = true, 3
+			}),
+		},
+		{
 			name: "but not while enough others are available", do: podguard.Delete, pod: pod("web-1", notReady),
 			budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) { b.Spec.ProtectNotReady = true }),
 		},

@@ -34,9 +34,13 @@ type observed struct {
 	pods []*corev1.Pod
 	// granted are the pods of grants, by name, as the cache has them; those whose time is over as the apiserver has them.
 	granted map[string]*corev1.Pod
+	// reread are the pods that were counted by the apiserver, as the cache had them, and as the apiserver has them; nil if it does not.
+	reread map[*corev1.Pod]*corev1.Pod
 	// expected is how many pods there should be; fault is why that is not known.
 	expected int32
 	fault    error
+	// ends: the target is gone, or is being deleted with its pods, so none is protected.
+	ends bool
 }
 
 // observe reads what a reconcile needs.
@@ -58,12 +62,21 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName, now 
 	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.budget, children, shown); err != nil {
 		return o, fmt.Errorf("read PodUnavailableBudget: %w", err)
 	}
+	// Without the grant the next reconcile would count what the cache shows, which may be behind.
+	for was, is := range o.reread {
+		if is == nil || is.UID != was.UID || is.DeletionTimestamp != nil {
+			r.Expect.Deleted(o.budget.UID, was)
+		} else {
+			r.Expect.Written(o.budget.UID, is)
+		}
+	}
 	return o, nil
 }
 
 // children reads the pods of a budget and how many there should be; live says that the reader is the apiserver, which has no index.
 func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool, o *observed, now time.Time) error {
-	o.pods, o.granted, o.counts, o.expected, o.fault = nil, map[string]*corev1.Pod{}, true, 0, nil
+	o.pods, o.granted, o.reread = nil, map[string]*corev1.Pod{}, map[*corev1.Pod]*corev1.Pod{}
+	o.counts, o.expected, o.fault, o.ends = true, 0, nil, false
 	all, target, err := r.protectedPods(ctx, from, live, o.budget)
 	if apierrors.IsForbidden(err) {
 		o.fault = err
@@ -88,14 +101,15 @@ func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool
 	if err := r.readGranted(ctx, from, o, now); err != nil {
 		return err
 	}
-	if byRef := o.budget.Spec.TargetRef != nil; o.budget.Spec.ProtectTotalReplicas == nil && (!byRef || target != nil) {
-		ref, _ := refOf(o.budget)
+	ref, byRef := refOf(o.budget)
+	o.ends = byRef && target == nil
+	if o.budget.Spec.ProtectTotalReplicas == nil && !o.ends {
 		o.expected, o.fault = r.expected(ctx, target, ref.Kind, o.pods)
 	}
 	return nil
 }
 
-// protectedPods returns the pods that a budget protects, with its target; nil if it has a selector, or none of the name exists.
+// protectedPods returns the pods that a budget protects, with its target; nil if it has a selector, or if its target is gone or goes.
 func (r *Reconciler) protectedPods(
 	ctx context.Context, from client.Reader, live bool, b *policyv1beta1.PodUnavailableBudget,
 ) ([]*corev1.Pod, client.Object, error) {
@@ -113,7 +127,7 @@ func (r *Reconciler) protectedPods(
 		return pointers(pods.Items), nil, nil
 	}
 	target, err := r.target(ctx, ref)
-	if err != nil || target == nil {
+	if err != nil || goes(target) {
 		return nil, nil, err
 	}
 	owners, err := r.below(ctx, target, ref.Kind)
@@ -148,6 +162,12 @@ func (r *Reconciler) target(ctx context.Context, ref scaletarget.Ref) (client.Ob
 		r.Watch(ref.Kind)
 	}
 	return o, nil
+}
+
+// goes reports whether a workload is gone or being deleted, and its pods with it: the garbage collector deletes them, and nobody makes
+// new ones.
+func goes(w client.Object) bool {
+	return w == nil || w.GetDeletionTimestamp() != nil && !slices.Contains(w.GetFinalizers(), metav1.FinalizerOrphanDependents)
 }
 
 // owner is a workload that may control pods.
@@ -214,7 +234,8 @@ func listOf(kind schema.GroupVersionKind) client.ObjectList {
 // readGranted reads the pods of grants. One whose time is over is read from the apiserver: in a cache that is behind it could still be
 // available, and would be counted.
 func (r *Reconciler) readGranted(ctx context.Context, from client.Reader, o *observed, now time.Time) error {
-	for name, live := range grantsOf(o.budget, now) {
+	grants := grantsOf(o.budget, now)
+	for name, live := range grants {
 		reader := from
 		if live {
 			reader = r.Live
@@ -228,13 +249,18 @@ func (r *Reconciler) readGranted(ctx context.Context, from client.Reader, o *obs
 		}
 		o.granted[name] = pod
 	}
-	o.pods = slices.DeleteFunc(slices.Clone(o.pods), func(pod *corev1.Pod) bool {
+	cached := o.pods
+	o.pods = nil
+	for _, pod := range cached {
 		is, granted := o.granted[pod.Name]
-		return granted && (is == nil || is.DeletionTimestamp != nil)
-	})
-	for i, pod := range o.pods {
-		if is := o.granted[pod.Name]; is != nil {
-			o.pods[i] = is
+		if !granted {
+			is = pod
+		}
+		if grants[pod.Name] {
+			o.reread[pod] = is
+		}
+		if is != nil && is.DeletionTimestamp == nil {
+			o.pods = append(o.pods, is)
 		}
 	}
 	return nil
@@ -253,7 +279,7 @@ func grantsOf(b *policyv1beta1.PodUnavailableBudget, now time.Time) map[string]b
 }
 
 // expected returns how many pods a budget should have: the replicas of its target, or those of all workloads that have pods in it. A
-// pod without a workload, or of one that is gone or has no replicas, counts itself.
+// pod without a workload, or of one that goes or has no replicas, counts itself.
 func (r *Reconciler) expected(
 	ctx context.Context, target client.Object, kind schema.GroupVersionKind, pods []*corev1.Pod,
 ) (int32, error) {
@@ -286,7 +312,7 @@ func (r *Reconciler) expected(
 		if err != nil {
 			return 0, err
 		}
-		if w == nil {
+		if goes(w) {
 			total += n
 			continue
 		}
@@ -302,10 +328,11 @@ func (r *Reconciler) expected(
 	return total, nil
 }
 
-// top returns the workload whose replicas are those of a pod: its controller, or the Deployment of its ReplicaSet.
+// top returns the workload whose replicas are those of a pod: its controller, or the Deployment of its ReplicaSet. A node is none: it has
+// static pods.
 func (r *Reconciler) top(ctx context.Context, pod *corev1.Pod) (*scaletarget.Ref, error) {
 	ref, ok := scaletarget.Controller(pod)
-	if !ok {
+	if !ok || ref.Kind == corev1.SchemeGroupVersion.WithKind("Node") {
 		return nil, nil
 	}
 	if ref.Kind.GroupKind() != replicaSet.GroupKind() {

@@ -96,8 +96,14 @@ func TestPodsAndTheirTotal(t *testing.T) {
 	work := of(&batchv1.Job{}, "job", none, "")
 	rc := of(&corev1.ReplicationController{}, "rc", none, "")
 	controller := corev1.SchemeGroupVersion.WithKind("ReplicationController")
+	node := corev1.SchemeGroupVersion.WithKind("Node")
 	own := func(kind schema.GroupVersionKind, by string) func(i int) *corev1.Pod {
 		return func(i int) *corev1.Pod { return pod(fmt.Sprintf("%s-%d", by, i), controlledBy(kind, by)) }
+	}
+	deleted := func(d *appsv1.Deployment, finalizer string) client.Object {
+		d = d.DeepCopy()
+		d.DeletionTimestamp, d.Finalizers = new(metav1.NewTime(noon)), []string{finalizer}
+		return d
 	}
 	two := func(make func(int) *corev1.Pod) []client.Object { return []client.Object{make(0), make(1)} }
 	for _, tc := range []struct {
@@ -108,6 +114,7 @@ func TestPodsAndTheirTotal(t *testing.T) {
 		pods     int
 		expected int32
 		fault    string
+		ends     bool
 		watched  []string
 	}{
 		{name: "a Deployment", budget: budget(0, targeting(deployment, "web")), objects: [][]client.Object{{web, set}, two(own(replicaSet, "web-1"))}, pods: 2, expected: 7},
@@ -120,15 +127,18 @@ func TestPodsAndTheirTotal(t *testing.T) {
 		{name: "another kind without a scale", budget: budget(0, targeting(controller, "rc")), objects: [][]client.Object{{rc}, two(own(controller, "rc"))}, pods: 2, fault: "ReplicationController rc has no scale subresource: protect its pods by a selector", watched: []string{"ReplicationController"}},
 		{name: "a scale that can't be read", budget: budget(0, targeting(controller, "rc")), objects: [][]client.Object{{rc}, two(own(controller, "rc"))}, scale: scales{"rc": errors.New("boom")}, pods: 2, fault: "boom", watched: []string{"ReplicationController"}},
 		{name: "a total of its own needs no scale", budget: budget(0, targeting(controller, "rc"), func(b *policyv1beta1.PodUnavailableBudget) { b.Spec.ProtectTotalReplicas = new(int32(8)) }), objects: [][]client.Object{{rc}, two(own(controller, "rc"))}, scale: scales{"rc": errors.New("boom")}, pods: 2, watched: []string{"ReplicationController"}},
-		{name: "no such workload", budget: budget(0, targeting(cloneSet, "none"))},
+		{name: "no such workload", budget: budget(0, targeting(cloneSet, "none")), ends: true},
+		{name: "a workload that is deleted after its pods", budget: budget(0, targeting(deployment, "web")), objects: [][]client.Object{{deleted(web, "foregroundDeletion"), set}, two(own(replicaSet, "web-1"))}, ends: true},
+		{name: "one whose pods stay", budget: budget(0, targeting(deployment, "web")), objects: [][]client.Object{{deleted(web, "orphan"), set}, two(own(replicaSet, "web-1"))}, pods: 2, expected: 7},
+		{name: "pods by a selector, of such a workload", budget: budget(0), objects: [][]client.Object{{deleted(web, "foregroundDeletion"), set}, two(own(replicaSet, "web-1"))}, pods: 2, expected: 2},
 		{
-			name: "a selector of pods of several workloads, of a Job, and of none", budget: budget(0), scale: scales{"rc": 3},
+			name: "a selector of pods of several workloads, of a Job, of a node, and of none", budget: budget(0), scale: scales{"rc": 3},
 			objects: [][]client.Object{
 				{web, set, clones, rc, work, pod("alone")},
 				two(own(replicaSet, "web-1")), two(own(cloneSet, "clones")), two(own(controller, "rc")), two(own(job, "job")),
-				{pod("orphan", controlledBy(cloneSet, "gone"))},
+				{pod("orphan", controlledBy(cloneSet, "gone")), pod("static", controlledBy(node, "node-1")), of(&corev1.Node{}, "node-1", none, "")},
 			},
-			pods: 10, expected: 7 + 3 + 3 + 2 + 1 + 1, watched: []string{"ReplicationController"},
+			pods: 11, expected: 7 + 3 + 3 + 2 + 1 + 1 + 1, watched: []string{"ReplicationController"},
 		},
 		{
 			name: "pods that don't count", budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) {
@@ -147,6 +157,7 @@ func TestPodsAndTheirTotal(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, o.pods, tc.pods)
 			require.True(t, o.counts)
+			require.Equal(t, tc.ends, o.ends)
 			require.Equal(t, tc.watched, watched)
 			if tc.fault != "" {
 				require.ErrorContains(t, o.fault, tc.fault)
@@ -187,6 +198,40 @@ func TestAGrantWhoseTimeIsOverIsReadFromTheApiserver(t *testing.T) {
 	}
 }
 
+// The apiserver has shown it once, and the grant is forgotten. The cache still shows the pods as they were.
+func TestAPodWhoseGrantIsForgottenIsNotCountedByACacheThatIsBehind(t *testing.T) {
+	t.Parallel()
+	deleting := pod("web-1", func(p *corev1.Pod) { p.Finalizers, p.DeletionTimestamp = []string{"x/y"}, new(metav1.NewTime(noon)) })
+	down := pod("web-1", notReady)
+	for name, live := range map[string][]client.Object{"it is gone": {pod("web-0")}, "it is being deleted": {pod("web-0"), deleting}, "it is not ready": {pod("web-0"), down}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			of := func(pods ...client.Object) []client.Object {
+				for _, p := range pods {
+					p.SetUID(types.UID("uid-" + p.GetName()))
+					p.SetAnnotations(map[string]string{keys.RelatedPub: "web", keys.RelatedPubOld: "web"}) // So none is written.
+				}
+				return pods
+			}
+			b := budget(0, grantedAgo("web-1", 25*time.Second))
+			b.UID = "uid-web"
+			apiserver := indexed(t, nil, of(live...)...)
+			if is := live[len(live)-1]; is.GetName() == "web-1" { // Another version than that of the cache.
+				is.SetLabels(map[string]string{"app": "web", "a": "b"})
+				require.NoError(t, apiserver.Update(t.Context(), is))
+			}
+			c := indexed(t, nil, append(of(pod("web-0"), pod("web-1")), b)...)
+			r := reconciler(c, apiserver, nil)
+			for range 3 {
+				_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)})
+				require.NoError(t, err)
+				require.Empty(t, read(t, c).Status.DisruptedPods)
+				require.Equal(t, int32(1), read(t, c).Status.CurrentAvailable)
+			}
+		})
+	}
+}
+
 func TestAWorkloadThatMayNotBeReadKeepsAllPods(t *testing.T) {
 	t.Parallel()
 	game := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DaemonSet"}
@@ -208,6 +253,16 @@ func TestAWorkloadThatMayNotBeReadKeepsAllPods(t *testing.T) {
 	require.Equal(t, []string{ReasonNoPods, ReasonNotCounted}, r.Events.(*testkit.Events).Reasons())
 }
 
+func daemons(version string, nodes int32) client.Object {
+	return &appsv1beta1.DaemonSet{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}, Status: appsv1beta1.DaemonSetStatus{DesiredNumberScheduled: nodes}}
+}
+
+func metadata(kind schema.GroupVersionKind, version string) client.Object {
+	o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}}
+	o.SetGroupVersionKind(kind)
+	return o
+}
+
 func TestWhichEventsMatter(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -222,6 +277,20 @@ func TestWhichEventsMatter(t *testing.T) {
 		is := pod("web-0")
 		tc.change(is)
 		require.Equal(t, tc.want, podChanged(pod("web-0"), is), name)
+	}
+	for name, tc := range map[string]struct {
+		was, is client.Object
+		want    bool
+	}{
+		"the status of a Deployment": {
+			&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "2"}}, false,
+		},
+		"how many nodes run a DaemonSet": {daemons("1", 1), daemons("2", 2), true}, "other status of a DaemonSet": {daemons("1", 1), daemons("2", 1), false},
+		"what may be the status of a DaemonSet":  {metadata(daemonSet, "1"), metadata(daemonSet, "2"), true},
+		"the metadata of a DaemonSet again":      {metadata(daemonSet, "1"), metadata(daemonSet, "1"), false},
+		"what may be the status of another kind": {metadata(replicaSet, "1"), metadata(replicaSet, "2"), false},
+	} {
+		require.Equal(t, tc.want, workloadChanged(tc.was, tc.is), name)
 	}
 	c := indexed(t, nil, budget(0), func() client.Object {
 		b := budget(0, targeting(deployment, "web"))

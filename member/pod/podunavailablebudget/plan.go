@@ -57,8 +57,11 @@ func plan(o observed, now time.Time) planned {
 	if p.total > 0 && p.fault == nil {
 		p.allowed = max(p.current-p.desired, 0)
 	}
-	if p.fault != nil {
+	switch {
+	case p.fault != nil:
 		p.desired = max(p.desired, 1)
+	case o.ends:
+		p.desired = 0
 	}
 	return p
 }
@@ -86,6 +89,9 @@ func (p *planned) grants(
 	var out map[string]metav1.Time
 	for _, name := range slices.Sorted(maps.Keys(from)) {
 		at, pod := from[name], o.granted[name]
+		if at.After(now.Add(lifetime)) { // By a clock that is far ahead; it would hold its unit for as long.
+			at = metav1.NewTime(now.UTC().Truncate(time.Second))
+		}
 		left := at.Add(lifetime).Sub(now)
 		switch {
 		case pod != nil && over(pod, at):

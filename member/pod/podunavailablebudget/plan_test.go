@@ -58,6 +58,7 @@ func TestPlan(t *testing.T) {
 		granted  map[string]*corev1.Pod
 		expected int32
 		fault    error
+		ends     bool
 		// want is total, desired, current and allowed.
 		want       [4]int32
 		grants     []string
@@ -82,6 +83,9 @@ func TestPlan(t *testing.T) {
 		}), pods: pods(5), expected: 5, want: [4]int32{5, 9, 5, 0}},
 		{name: "a total of its own", budget: spec(func(s *policyv1beta1.PodUnavailableBudgetSpec) { s.ProtectTotalReplicas = new(int32(10)) }), pods: pods(10), expected: 5, want: [4]int32{10, 9, 10, 1}},
 		{name: "a workload scaled to none", budget: budget(1), pods: pods(3), want: [4]int32{0, 0, 3, 0}},
+		{name: "a target that is deleted with its pods", ends: true, budget: spec(func(s *policyv1beta1.PodUnavailableBudgetSpec) {
+			s.MaxUnavailable, s.MinAvailable, s.ProtectTotalReplicas = nil, new(intstr.FromInt32(2)), new(int32(5))
+		}), want: [4]int32{5, 0, 0, 0}},
 		{name: "no pods", budget: budget(1), expected: 5, want: [4]int32{5, 4, 0, 0}},
 		{name: "what is not known keeps all", budget: budget(1), pods: pods(5), fault: errors.New("boom"), want: [4]int32{5, 4, 5, 0}},
 		{name: "also of a budget that never knew", budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) {
@@ -90,6 +94,10 @@ func TestPlan(t *testing.T) {
 		{
 			name: "a grant on its way", budget: budget(0, grantedAgo("web-0", 5*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-0": pod("web-0")},
 			expected: 5, want: [4]int32{5, 4, 4, 0}, grants: []string{"web-0"}, recheck: 15 * time.Second,
+		},
+		{
+			name: "one of a clock that is far ahead counts from now", budget: budget(0, grantedAgo("web-0", -time.Hour)), pods: pods(5),
+			granted: map[string]*corev1.Pod{"web-0": pod("web-0")}, expected: 5, want: [4]int32{5, 4, 4, 0}, grants: []string{"web-0"}, recheck: 20 * time.Second,
 		},
 		{
 			name: "one whose pod the cache lacks, which proves nothing", budget: budget(0, grantedAgo("web-5", 5*time.Second)), pods: pods(5), granted: map[string]*corev1.Pod{"web-5": nil},
@@ -120,7 +128,7 @@ func TestPlan(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			o := observed{budget: tc.budget, counts: true, pods: tc.pods, granted: tc.granted, expected: tc.expected, fault: tc.fault}
+			o := observed{budget: tc.budget, counts: true, pods: tc.pods, granted: tc.granted, expected: tc.expected, fault: tc.fault, ends: tc.ends}
 			p := plan(o, noon)
 			require.Equal(t, tc.want, [4]int32{p.total, p.desired, p.current, p.allowed})
 			var grants []string

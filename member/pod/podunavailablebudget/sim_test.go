@@ -2,9 +2,11 @@ package podunavailablebudget
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,10 +34,13 @@ import (
 
 var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "web"}
 
-// Annotations of pods in the simulator: somebody wants to delete the pod; the webhook has granted it.
+// Annotations of pods in the simulator: somebody wants to delete the pod, maybe once it is ready; the webhook has granted it, at that time. And
+// of their workload: so many new pods are unwanted once they are ready.
 const (
-	unwanted = "test/unwanted"
-	mayGo    = "test/granted"
+	unwanted  = "test/unwanted"
+	mayGo     = "test/granted"
+	restless  = "test/restless"
+	onceReady = "once it is ready"
 )
 
 // simulated is PodUnavailableBudget in the simulator, with the rules that hold in every scenario. Whoever deletes pods asks for it as
@@ -65,8 +70,11 @@ func simulated(tb testing.TB) sim.Kind {
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
 			&appsv1beta1.CloneSet{}: about(workloadChanged), &corev1.Pod{}: about(podChanged),
 		},
-		Actors:  []sim.Actor{workload{}, requests{}, sim.Kubelet{}},
-		Rules:   []sim.Rule{{Name: "enough pods stay available", State: enough}, {Name: "only the status and the names of budgets are written", Write: little}},
+		Actors: []sim.Actor{workload{}, requests{}, sim.Kubelet{}},
+		Rules: []sim.Rule{
+			{Name: "enough pods stay available", State: enough}, {Name: "a grant is remembered while its request may come", State: remembered},
+			{Name: "only the status and the names of budgets are written", Write: little},
+		},
 		Summary: end,
 	}
 }
@@ -81,13 +89,21 @@ func (workload) Steps(w *sim.World) []sim.Step {
 		name := fmt.Sprintf("web-%d", i)
 		if sim.Find[*corev1.Pod](w, types.NamespacedName{Namespace: key.Namespace, Name: name}) == nil {
 			out = append(out, sim.Step{Do: func(ctx context.Context) error {
+				w.Pass(time.Second) // The former pod of the name was not deleted in the same second, by which timestamps tell them apart.
 				p := &corev1.Pod{
 					ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: name, Labels: map[string]string{"app": "web"}},
 					Spec:       corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "app", Image: "app:1"}}},
 				}
 				control(p, cloneSet, "web")
 				p.OwnerReferences[0].UID = set.UID
-				return w.User().Create(ctx, p)
+				left, _ := strconv.Atoi(set.Annotations[restless])
+				if left == 0 {
+					return w.User().Create(ctx, p)
+				}
+				annotated(unwanted, onceReady)(p)
+				return errors.Join(w.User().Create(ctx, p), sim.Set(ctx, w, key, func(set *appsv1beta1.CloneSet) {
+					set.Annotations[restless] = strconv.Itoa(left - 1)
+				}))
 			}})
 		}
 	}
@@ -101,31 +117,55 @@ func (requests) Steps(w *sim.World) []sim.Step {
 	var out []sim.Step
 	b := sim.Find[*policyv1beta1.PodUnavailableBudget](w, key)
 	for _, p := range sim.All[*corev1.Pod](w) {
-		_, wants := p.Annotations[unwanted]
-		_, may := p.Annotations[mayGo]
+		when, wants := p.Annotations[unwanted]
+		remove := func(ctx context.Context) error { return w.User().Delete(ctx, p, client.Preconditions{UID: &p.UID}) }
 		switch {
-		case !wants || p.DeletionTimestamp != nil:
-		case may:
-			out = append(out, sim.Step{Do: func(ctx context.Context) error { return w.User().Delete(ctx, p, client.Preconditions{UID: &p.UID}) }})
+		case !wants || p.DeletionTimestamp != nil || when == onceReady && !available(p):
+		case mayCome(w, p):
+			out = append(out, sim.Step{Do: remove})
 		case judge(b.DeepCopy(), podguard.Request{Operation: podguard.Delete, Old: p}, w.Now()).refusal == nil:
 			out = append(out, sim.Step{Do: func(ctx context.Context) error {
-				if err := grant(ctx, w, p); err != nil {
+				at, err := grant(ctx, w, p)
+				if err != nil {
 					return err
 				}
-				return sim.Set(ctx, w, client.ObjectKeyFromObject(p), func(p *corev1.Pod) { p.Annotations[mayGo] = "" })
+				if at.IsZero() { // It takes nothing, as long as the pod is not available.
+					return remove(ctx)
+				}
+				return sim.Set(ctx, w, client.ObjectKeyFromObject(p), func(p *corev1.Pod) { p.Annotations[mayGo] = at.UTC().Format(time.RFC3339) })
 			}})
 		}
 	}
 	return out
 }
 
-// grant takes a unit for a pod, as the guard does.
-func grant(ctx context.Context, w *sim.World, p *corev1.Pod) error {
-	b := sim.Find[*policyv1beta1.PodUnavailableBudget](w, key).DeepCopy()
-	if v := judge(b, podguard.Request{Operation: podguard.Delete, Old: p}, w.Now()); v.took {
-		return w.User().Status().Update(ctx, b)
+// mayCome reports whether the deletion of a pod is granted and on its way to the apiserver, where nothing takes longer than deletionTime.
+func mayCome(w *sim.World, p *corev1.Pod) bool {
+	at, err := time.Parse(time.RFC3339, p.Annotations[mayGo])
+	return err == nil && w.Now().Before(at.Add(deletionTime))
+}
+
+// remembered: what was granted is not forgotten before it comes, unless it takes nothing any more.
+func remembered(w *sim.World) error {
+	b := sim.Find[*policyv1beta1.PodUnavailableBudget](w, key)
+	for _, p := range sim.All[*corev1.Pod](w) {
+		if _, is := b.Status.DisruptedPods[p.Name]; !is && available(p) && mayCome(w, p) && b.Status.DesiredAvailable > 0 {
+			return fmt.Errorf("the grant for %s is forgotten", p.Name)
+		}
 	}
 	return nil
+}
+
+// grant takes a unit for a pod, as the guard does, and returns the time of the grant; zero if the pod needs none.
+func grant(ctx context.Context, w *sim.World, p *corev1.Pod) (time.Time, error) {
+	b := sim.Find[*policyv1beta1.PodUnavailableBudget](w, key).DeepCopy()
+	if v := judge(b, podguard.Request{Operation: podguard.Delete, Old: p}, w.Now()); v.took {
+		return b.Status.DisruptedPods[p.Name].Time, w.User().Status().Update(ctx, b)
+	}
+	if !available(p) || b.Status.DesiredAvailable == 0 {
+		return time.Time{}, nil
+	}
+	return b.Status.DisruptedPods[p.Name].Time, nil // It has one.
 }
 
 // enough: a deletion that was granted leaves as many pods available as must be.
@@ -241,6 +281,10 @@ func stories() []sim.Scenario {
 			b.Status, b.Spec.MaxUnavailable = policyv1beta1.PodUnavailableBudgetStatus{}, new(intstr.FromInt32(most))
 		})}
 	}
+	again := func(objects []client.Object, times int) []client.Object {
+		objects[1].SetAnnotations(map[string]string{restless: strconv.Itoa(times)})
+		return objects
+	}
 	every := []string{"web-0", "web-1", "web-2", "web-3"}
 	most := func(n int32) func(*policyv1beta1.PodUnavailableBudget) {
 		return func(b *policyv1beta1.PodUnavailableBudget) { b.Spec.MaxUnavailable = new(intstr.FromInt32(n)) }
@@ -249,11 +293,13 @@ func stories() []sim.Scenario {
 		{Name: "all are deleted one at a time", Objects: start(4, 1), Edits: unwant(all(4), every...)},
 		{Name: "all are deleted two at a time", Objects: start(4, 2), Edits: unwant(all(4), every...)},
 		{Name: "again and again", Objects: start(3, 1), Edits: slices.Concat(unwant(all(3), "web-0", "web-1"), unwant(all(3), "web-0", "web-2"), unwant(all(3), "web-0"))},
+		{Name: "new ones are deleted once they are ready", Objects: again(start(4, 2), 5)},
 		{Name: "more may go", Objects: start(4, 0), Edits: append(unwant(all(4), every...), edit("raise", nil, "web", most(2)))},
 		{Name: "fewer may go", Objects: start(4, 3), Edits: append(unwant(all(4), "web-0"), append([]sim.Edit{edit("lower", all(4), "web", most(1))}, unwant(all(4), every...)...)...)},
 		{Name: "a grant that nobody uses", Objects: start(3, 1), Edits: append([]sim.Edit{
 			{Name: "grant web-0", When: all(3), Do: func(ctx context.Context, w *sim.World) error {
-				return grant(ctx, w, sim.Find[*corev1.Pod](w, types.NamespacedName{Namespace: key.Namespace, Name: "web-0"}))
+				_, err := grant(ctx, w, sim.Find[*corev1.Pod](w, types.NamespacedName{Namespace: key.Namespace, Name: "web-0"}))
+				return err
 			}},
 		}, unwant(all(3), "web-1")...)},
 		{Name: "a pod is marked as unavailable", Objects: start(3, 1), Edits: append([]sim.Edit{
