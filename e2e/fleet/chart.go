@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -19,10 +20,8 @@ func (f *Fleet) install(ctx context.Context, c *Cluster, chart string, flags ...
 	if err != nil {
 		return err
 	}
-	if chart == "member" && f.options.MemberGate != "" {
-		flags = append(flags, "--set", "featureGates="+f.options.MemberGate)
-	}
-	manifest, err := f.render(ctx, c, chart, append(flags, "--set", "manager.url="+localURL("https", port)))
+	flags = slices.Concat(flags, f.options.chartFlags(chart), []string{"--set", "manager.url=" + localURL("https", port)})
+	manifest, err := f.render(ctx, c, chart, flags)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,8 +47,10 @@ type Options struct {
 	FeatureGates []string
 	// MemberValues are helm's flags for the member charts besides those of every installation here.
 	MemberValues []string
-	// MemberGate is a feature gate of members, as Name=true, if their managers run beside their clusters.
-	MemberGate string
+	// MemberGates are feature gates of members, as Name=true.
+	MemberGates []string
+	// MemberFlags are flags of the members' managers that run beside their clusters, which get none from the chart's values.
+	MemberFlags []string
 	// Push lets both members join by push. Otherwise east joins by pull, so that a fleet has one of each.
 	Push bool
 	// Heartbeat replaces that of the MemberClusters in e2e/examples; nil keeps it.
@@ -263,9 +267,6 @@ func (f *Fleet) installEast(ctx context.Context) error {
 
 // manage installs a chart and starts its manager. flags are helm's.
 func (f *Fleet) manage(ctx context.Context, c *Cluster, program, chart string, flags ...string) error {
-	if chart == "member" {
-		flags = append(flags, f.options.MemberValues...)
-	}
 	if f.pods {
 		return f.stage(c.Name+": helm install", func() error { return f.release(ctx, c, program, chart, flags...) })
 	}
@@ -273,6 +274,17 @@ func (f *Fleet) manage(ctx context.Context, c *Cluster, program, chart string, f
 		return err
 	}
 	return f.stage(c.Name+": manager", func() error { return f.run(ctx, c, program) })
+}
+
+// chartFlags are helm's flags for a chart besides those of the installation at hand.
+func (o Options) chartFlags(chart string) []string {
+	if chart != "member" {
+		return nil
+	}
+	if len(o.MemberGates) == 0 {
+		return o.MemberValues
+	}
+	return append(slices.Clone(o.MemberValues), "--set", "featureGates="+strings.Join(o.MemberGates, `\,`))
 }
 
 // stage runs one stage and reports it.

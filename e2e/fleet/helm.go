@@ -113,7 +113,7 @@ func Image(program, tag string) string { return imagePrefix + program + ":" + ta
 func (f *Fleet) release(ctx context.Context, c *Cluster, program, chart string, flags ...string) error {
 	c.Manager = &Manager{Name: program, cluster: c, form: &deployment{name: program, cluster: c}}
 	args := []string{"upgrade", "--install", "--reset-then-reuse-values", program, "charts/" + chart}
-	_, err := c.Helm(ctx, slices.Concat(args, HelmFlags(), f.Values(program), flags)...)
+	_, err := c.Helm(ctx, slices.Concat(args, HelmFlags(), f.Values(program), f.options.chartFlags(chart), flags)...)
 	return err
 }
 

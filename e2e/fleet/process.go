@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/flotilla-io/flotilla/testkit/lab"
@@ -66,8 +67,11 @@ func (f *Fleet) run(ctx context.Context, c *Cluster, program string, flags ...st
 	if port := ports[portProfile]; port != 0 {
 		flags = append(flags, "--pprof-addr="+localAddress(port))
 	}
-	if gate := f.options.MemberGate; gate != "" && program == "flotilla-member" {
-		flags = append(flags, "--feature-gates="+gate)
+	if program == "flotilla-member" {
+		flags = append(flags, f.options.MemberFlags...)
+		if gates := f.options.MemberGates; len(gates) > 0 {
+			flags = append(flags, "--feature-gates="+strings.Join(gates, ","))
+		}
 	}
 	p := &process{name: program, cluster: c, health: ports[portHealth], exporter: ports[portMetrics], profiles: ports[portProfile]}
 	p.args = slices.Concat([]string{

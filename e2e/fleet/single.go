@@ -21,7 +21,7 @@ func Single(ctx context.Context, name string, o Options, flags ...string) (*Clus
 	if err := f.bring(ctx, &c, name, f.options.Nodes); err != nil {
 		return nil, err
 	}
-	if err := f.stage(name+": chart", func() error { return f.install(ctx, c, "member", f.options.MemberValues...) }); err != nil {
+	if err := f.stage(name+": chart", func() error { return f.install(ctx, c, "member") }); err != nil {
 		return nil, err
 	}
 	return c, f.stage(name+": manager", func() error { return f.run(ctx, c, "flotilla-member", flags...) })

@@ -19,7 +19,7 @@ var heartbeat = fleetv1alpha1.Heartbeat{LeaseSeconds: 2, FailAfterSeconds: 15, R
 func TestMain(m *testing.M) {
 	o := fleet.Options{
 		Prefix: "e2e-real-", Nodes: "real:2", Heartbeat: &heartbeat, Volumes: true,
-		MemberValues: []string{"--set", `featureGates=InPlaceWorkloadVerticalScaling=true\,StatefulSetAutoResizePVCGate=true`},
+		MemberGates: []string{"InPlaceWorkloadVerticalScaling=true", "StatefulSetAutoResizePVCGate=true"},
 	}
 	os.Exit(fleet.Main(m, o, func(f *fleet.Fleet) { env = f })) //nolint:forbidigo // A TestMain ends its program.
 }

@@ -20,6 +20,12 @@ var heartbeat = fleetv1alpha1.Heartbeat{LeaseSeconds: 1, FailAfterSeconds: 4, Re
 var patient = fleetv1alpha1.Heartbeat{LeaseSeconds: 1, FailAfterSeconds: 40, RecoverAfterSeconds: 3}
 
 func TestMain(m *testing.M) {
-	o := fleet.Options{Prefix: "e2e-", Heartbeat: &heartbeat, Volumes: true, MemberGate: "ResourceDistributionGate=true"}
+	o := fleet.Options{
+		Prefix: "e2e-", Heartbeat: &heartbeat, Volumes: true,
+		MemberGates: []string{"ResourceDistributionGate=true", "ResourcesDeletionProtection=true"},
+		// As by the chart: the first is its default.
+		MemberFlags:  []string{"--pod-webhook-ignore-failures=PodUnavailableBudgetAnnotations", "--resourcedistribution-secrets=registry"},
+		MemberValues: []string{"--set", "resourceDistribution.secrets={registry}"},
+	}
 	os.Exit(fleet.Main(m, o, func(f *fleet.Fleet) { env = f })) //nolint:forbidigo // A TestMain ends its program.
 }

@@ -5,17 +5,22 @@ package suite
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
 )
 
 // remembered waits until so many pods are remembered in east.
@@ -60,9 +65,20 @@ func TestPersistentPodStateBringsPodsBack(t *testing.T) {
 // bare is a pod that no workload makes.
 func bare(namespace, name string) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": "bare"}},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "registry.example/app:1.0"}}},
 	}
+}
+
+// another creates one more namespace, with a name that begins as the scene's; it is removed at the end.
+func (s *scene) another(name string, labels map[string]string) string {
+	s.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace[:min(len(s.namespace), 50)] + "-" + name, Labels: labels}}
+	require.NoError(s, env.East.Client.Create(s.ctx, ns))
+	s.Cleanup(func() {
+		require.NoError(s, client.IgnoreNotFound(env.East.Client.Delete(context.WithoutCancel(s.ctx), ns)))
+	})
+	return ns.Name
 }
 
 // entries are the entries for pods in east's configuration.
@@ -78,20 +94,57 @@ func (s *scene) entries(ctx context.Context) (out []admissionv1.MutatingWebhook)
 	return out
 }
 
-// TestPersistentPodStateAlonePodsWaitForTheManager: while no manager answers, pods of namespaces without an object that changes pods are
-// created as if nothing were installed, and those of others are refused rather than created elsewhere.
+// run creates a pod in east and waits until it is ready.
+func (s *scene) run(namespace, name string) *corev1.Pod {
+	s.Helper()
+	p := bare(namespace, name)
+	require.NoError(s, env.East.Client.Create(s.ctx, p))
+	s.until(func(ctx context.Context) string {
+		if err := env.East.Client.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
+			return err.Error()
+		}
+		if !ready(p) {
+			return fmt.Sprintf("pod %s is not ready: %+v", p.Name, p.Status)
+		}
+		return ""
+	})
+	return p
+}
+
+// evict evicts a pod of east, and returns the answer: a client repeats the request by itself after a 429, up to ten times.
+func (s *scene) evict(p *corev1.Pod) error {
+	s.Helper()
+	kube, err := kubernetes.NewForConfig(env.East.Config)
+	require.NoError(s, err)
+	return kube.CoreV1().RESTClient().Post().Namespace(p.Namespace).Resource("pods").Name(p.Name).SubResource("eviction").MaxRetries(0).
+		Body(&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}).Do(s.ctx).Error()
+}
+
+// pass creates pods in a namespace, and ends them by an eviction and a deletion.
+func (s *scene) pass(namespace string) {
+	s.Helper()
+	require.NoError(s, s.evict(s.run(namespace, "evicted")))
+	require.NoError(s, env.East.Client.Delete(s.ctx, s.run(namespace, "deleted")))
+	s.until(func(ctx context.Context) string {
+		list := &corev1.PodList{}
+		if err := env.East.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return err.Error()
+		}
+		if len(list.Items) > 0 {
+			return fmt.Sprintf("%d pods are left", len(list.Items))
+		}
+		return ""
+	})
+}
+
+// TestPersistentPodStateAlonePodsWaitForTheManager: while no manager answers, pods of namespaces without an object that concerns pods
+// are created, evicted and deleted as if nothing were installed. Of others what a PersistentPodState or a PodUnavailableBudget would be
+// asked about is refused, rather than that pods are created elsewhere, or too many are lost.
 func TestPersistentPodStateAlonePodsWaitForTheManager(t *testing.T) {
 	s := alone(t)
-	other := s.namespace[:min(len(s.namespace), 50)] + "-other"
-	require.NoError(t, env.Namespace(t.Context(), other, nil))
-	t.Cleanup(func() {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other}}
-		for _, c := range env.Clusters() {
-			require.NoError(t, client.IgnoreNotFound(c.Client.Delete(context.WithoutCancel(t.Context()), ns)))
-		}
-	})
+	other, guarded := s.another("other", nil), s.another("guarded", nil)
 	s.until(func(ctx context.Context) string { // Without it no pod is created.
-		for _, namespace := range []string{s.namespace, other} {
+		for _, namespace := range []string{s.namespace, other, guarded} {
 			if err := env.East.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "default"}, &corev1.ServiceAccount{}); err != nil {
 				return err.Error()
 			}
@@ -103,21 +156,44 @@ func TestPersistentPodStateAlonePodsWaitForTheManager(t *testing.T) {
 	}
 	require.Empty(t, s.entries(t.Context()), "no object needs it")
 	require.NoError(t, env.East.Manager.Stop(t.Context()))
-	require.NoError(t, create(s.namespace, "before"))
+	s.pass(s.namespace)
 	require.NoError(t, env.East.Manager.Start(t.Context()))
 
 	s.apply(env.East, "statefulset-generated-places.yaml")
 	s.statefulSet("db", 3, 3)
 	pps := s.remembered("db", 3)
+	kept := s.run(guarded, "kept")
+	budget := &policyv1beta1.PodUnavailableBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: guarded, Name: "bare"},
+		Spec: policyv1beta1.PodUnavailableBudgetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: kept.Labels}, MaxUnavailable: new(intstr.FromInt32(0)),
+		},
+	}
+	require.NoError(t, env.East.Client.Create(t.Context(), budget))
+	s.until(func(ctx context.Context) string {
+		if err := env.East.Client.Delete(ctx, kept, client.DryRunAll); !apierrors.IsForbidden(err) {
+			return fmt.Sprintf("the deletion is not refused (%v)", err)
+		}
+		return ""
+	})
+	err := s.evict(kept)
+	require.True(t, apierrors.IsTooManyRequests(err) && apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause), "%v", err)
 	entries := s.entries(t.Context())
-	require.Len(t, entries, 1)
+	require.Len(t, entries, 2)
+	require.Equal(t, "mpod.kb.io", entries[0].Name)
 	require.Equal(t, []string{s.namespace}, entries[0].NamespaceSelector.MatchExpressions[0].Values)
 	for name, end := range map[string]func(context.Context) error{"stopped": env.East.Manager.Stop, "killed": env.East.Manager.Kill} {
 		require.NoError(t, end(t.Context()), name)
-		require.NoError(t, create(other, "x"), "the manager is %s, and no object there needs it", name)
+		s.pass(other)
 		require.ErrorContains(t, create(s.namespace, "x"), "mpod.kb.io", "the manager is %s", name)
+		require.NoError(t, create(guarded, "x"), "the budget's annotations may come later")
+		require.ErrorContains(t, s.evict(kept), "vpod.kb.io", "the manager is %s", name)
+		require.ErrorContains(t, env.East.Client.Delete(t.Context(), kept), "vpod.kb.io", "the manager is %s", name)
+		mark := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"manager":%q}}}`, name))
+		require.NoError(t, env.East.Client.Patch(t.Context(), kept.DeepCopy(), mark), "labels are not judged")
 		require.NoError(t, env.East.Manager.Start(t.Context()))
 		require.NoError(t, create(s.namespace, "x"))
+		require.True(t, apierrors.IsForbidden(env.East.Client.Delete(t.Context(), kept)), "the budget still lets none go")
 		require.Equal(t, entries, s.entries(t.Context()), "a restart changes nothing")
 		is := s.next("db-2")
 		require.Equal(t, pps.Status.PodStates["db-2"].NodeTopologyLabels[corev1.LabelTopologyZone], is.Spec.NodeSelector[corev1.LabelTopologyZone])
@@ -126,15 +202,18 @@ func TestPersistentPodStateAlonePodsWaitForTheManager(t *testing.T) {
 	set := &appsv1beta1.StatefulSet{}
 	require.NoError(t, env.East.Client.Get(t.Context(), s.key("db"), set))
 	require.NoError(t, env.East.Client.Delete(t.Context(), set))
+	require.NoError(t, env.East.Client.Delete(t.Context(), budget))
 	s.until(func(ctx context.Context) string {
-		if slices.ContainsFunc(s.entries(ctx), func(w admissionv1.MutatingWebhook) bool {
-			return slices.Contains(w.NamespaceSelector.MatchExpressions[0].Values, s.namespace)
-		}) {
-			return fmt.Sprintf("pods of %s are still sent", s.namespace)
+		if left := s.entries(ctx); len(left) > 0 {
+			return fmt.Sprintf("pods are still sent: %+v", left)
+		}
+		if err := env.East.Client.Delete(ctx, kept, client.DryRunAll); err != nil {
+			return err.Error()
 		}
 		return ""
 	})
 	require.NoError(t, env.East.Manager.Stop(t.Context()))
+	require.NoError(t, env.East.Client.Delete(t.Context(), kept))
 	require.NoError(t, create(s.namespace, "after"))
 	require.NoError(t, env.East.Manager.Start(t.Context()))
 }
