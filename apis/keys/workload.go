@@ -77,6 +77,10 @@ const (
 	// patch is noticed. Written and read by UnitedDeployment's controller. Form: JSON, empty where there is no patch.
 	SubsetPatch = "apps.kruise.io/subset-patch"
 
+	// SubsetReserved is a label on a subset's pods: "true" while a pod that could not be scheduled is kept beside another that
+	// runs in its place, "false" after that. Written and read by UnitedDeployment's controller, with reserveUnschedulablePods.
+	SubsetReserved = "apps.kruise.io/united-deployment-reserved-pod"
+
 	// TemplateGeneration is an annotation on a subset's workload: the metadata.generation that the last change of
 	// anything but its replicas and partition made. Written by UnitedDeployment's controller together with that change;
 	// read by it to tell whether the workload's counts of updated pods are about its present template. Form: a number;

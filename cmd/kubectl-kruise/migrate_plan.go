@@ -423,12 +423,14 @@ func features() []feature {
 			uses: inTemplate(func(t map[string]any) bool { return annotated(t, "apps.kruise.io/using-enhanced-liveness") }),
 		},
 		{
-			name:    "reserveUnschedulablePods of a UnitedDeployment",
+			name:    "reserveUnschedulablePods of a UnitedDeployment of StatefulSets",
 			without: "pods that can't be scheduled stay in their subset, and no others are started for them",
 			uses: func(o *unstructured.Unstructured) bool {
 				strategy, _, err := unstructured.NestedMap(o.Object, "spec", "topology", "scheduleStrategy")
 				reserve, _, _ := unstructured.NestedBool(strategy, "adaptive", "reserveUnschedulablePods")
-				return err == nil && strategy["type"] == "Adaptive" && reserve
+				template, _, _ := unstructured.NestedMap(o.Object, "spec", "template")
+				stateful := template["statefulSetTemplate"] != nil || template["advancedStatefulSetTemplate"] != nil
+				return err == nil && strategy["type"] == "Adaptive" && reserve && stateful
 			},
 		},
 	}

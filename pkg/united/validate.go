@@ -294,7 +294,7 @@ func validatePatch(t Template, s *appsv1beta1.Subset, selector labels.Selector, 
 		return field.ErrorList{field.Invalid(path, Patch(s), fmt.Sprintf(
 			"spec.selector %q does not match the patched pods: leave the labels that it asks for as they are", selector))}
 	}
-	for _, key := range []string{keys.SubsetName, keys.SubsetRevision} {
+	for _, key := range []string{keys.SubsetName, keys.SubsetRevision, keys.SubsetReserved} {
 		if pod.Labels[key] != t.Pod.Labels[key] {
 			return field.ErrorList{field.Invalid(path, Patch(s), fmt.Sprintf("the label %s is the controller's: leave it out", key))}
 		}
@@ -330,9 +330,10 @@ func validateSchedule(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.
 	}
 	seconds("rescheduleCriticalSeconds", s.Adaptive.RescheduleCriticalSeconds)
 	seconds("unschedulableDuration", s.Adaptive.UnschedulableDuration)
-	if s.Adaptive.ReserveUnschedulablePods {
-		faults = append(faults, field.Forbidden(at.Child("reserveUnschedulablePods"), notServed+
-			": leave it out, and pods that can't be scheduled are replaced in other subsets"))
+	if t := &ud.Spec.Template; s.Adaptive.ReserveUnschedulablePods && (t.StatefulSetTemplate != nil || t.AdvancedStatefulSetTemplate != nil) {
+		faults = append(faults, field.Forbidden(at.Child("reserveUnschedulablePods"), "pods of a StatefulSet can't be reserved, as they are "+
+			"removed in the order of their ordinals: leave it out, and pods that can't be scheduled are replaced in other subsets, or use "+
+			"cloneSetTemplate or deploymentTemplate"))
 	}
 	return faults
 }

@@ -285,8 +285,12 @@ func TestInvalidObjects(t *testing.T) {
 			"spec.topology.scheduleStrategy.type", "only between the subsets of one cluster: use Fixed",
 		},
 		{
-			"Adaptive with reserved pods", web, adaptive(&appsv1beta1.AdaptiveScheduleStrategy{ReserveUnschedulablePods: true}),
-			"spec.topology.scheduleStrategy.adaptive.reserveUnschedulablePods", "not served yet: leave it out",
+			"reserved pods of a StatefulSet", stateful, adaptive(&appsv1beta1.AdaptiveScheduleStrategy{ReserveUnschedulablePods: true}),
+			"spec.topology.scheduleStrategy.adaptive.reserveUnschedulablePods", "can't be reserved, as they are removed in the order of their ordinals",
+		},
+		{
+			"reserved pods of a StatefulSet of apps.kruise.io", advanced, adaptive(&appsv1beta1.AdaptiveScheduleStrategy{ReserveUnschedulablePods: true}),
+			"spec.topology.scheduleStrategy.adaptive.reserveUnschedulablePods", "use cloneSetTemplate or deploymentTemplate",
 		},
 		{
 			"Adaptive that waits for less than nothing", web, adaptive(&appsv1beta1.AdaptiveScheduleStrategy{RescheduleCriticalSeconds: ptr.To[int32](-1)}),
@@ -563,25 +567,27 @@ func TestFaultsThatWereStoredAreWarnings(t *testing.T) {
 	}{
 		{
 			"a new image", all(reserved, bounded),
-			func(ud *object) { ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:2" },
+			func(ud *object) {
+				ud.Spec.Template.StatefulSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:2"
+			},
 			nil,
-			[]string{"spec.topology.subsets: Invalid value: 3: every subset has maxReplicas", "reserveUnschedulablePods: Forbidden: not served yet"},
+			[]string{"spec.topology.subsets: Invalid value: 3: every subset has maxReplicas", "reserveUnschedulablePods: Forbidden: pods of a StatefulSet can't be reserved"},
 		},
 		{
 			"the scale of an autoscaler", reserved, func(ud *object) { ud.Spec.Replicas = ptr.To[int32](20) },
 			nil,
-			[]string{"reserveUnschedulablePods: Forbidden: not served yet"},
+			[]string{"reserveUnschedulablePods: Forbidden: pods of a StatefulSet can't be reserved"},
 		},
 		{
 			"another fault", reserved, func(ud *object) { ud.Spec.Replicas = ptr.To[int32](-1) },
 			[]string{"spec.replicas: Invalid value: -1"},
-			[]string{"reserveUnschedulablePods: Forbidden: not served yet"},
+			[]string{"reserveUnschedulablePods: Forbidden: pods of a StatefulSet can't be reserved"},
 		},
-		{"the fault that a change makes", func(*object) {}, reserved, []string{"reserveUnschedulablePods: Forbidden: not served yet"}, nil},
+		{"the fault that a change makes", func(*object) {}, reserved, []string{"reserveUnschedulablePods: Forbidden: pods of a StatefulSet can't be reserved"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			old := web()
+			old := stateful()
 			tt.stored(old)
 			Default(old)
 			ud := old.DeepCopy()

@@ -256,7 +256,8 @@ type AdaptiveScheduleStrategy struct {
 	// +optional
 	RescheduleCriticalSeconds *int32 `json:"rescheduleCriticalSeconds,omitempty"`
 
-	// unschedulableDuration is for how many seconds a subset then counts as unschedulable. Default 300.
+	// unschedulableDuration is for how many seconds a subset then counts as unschedulable, and with reserveUnschedulablePods for
+	// how many seconds a reserved pod has to be ready until its replacement goes. Default 300.
 	// +optional
 	UnschedulableDuration *int32 `json:"unschedulableDuration,omitempty"`
 

@@ -51,20 +51,18 @@ type room struct {
 	turned bool
 	// recheck is when time alone could change the condition; 0 if never.
 	recheck time.Duration
+	// reserved are its reserved pods, with reserveUnschedulablePods.
+	reserved reservation
 }
 
 func adaptive(ud *appsv1beta1.UnitedDeployment) bool {
 	return ud.Spec.Topology.ScheduleStrategy.Type == appsv1beta1.ScheduleAdaptive
 }
 
-// reserving reports whether an object asks for reserveUnschedulablePods.
-func reserving(ud *appsv1beta1.UnitedDeployment) bool {
-	a := ud.Spec.Topology.ScheduleStrategy.Adaptive
-	return adaptive(ud) && a != nil && a.ReserveUnschedulablePods
+// reschedules reports whether pods that can't be scheduled run elsewhere.
+func reschedules(ud *appsv1beta1.UnitedDeployment) bool {
+	return adaptive(ud) && asksToReserve(ud) == reserving(ud)
 }
-
-// reschedules reports whether replicas leave subsets whose pods can't be scheduled.
-func reschedules(ud *appsv1beta1.UnitedDeployment) bool { return adaptive(ud) && !reserving(ud) }
 
 // roomOf returns the room of a subset with that workload, nil if it has none yet, and its pods.
 func roomOf(ud *appsv1beta1.UnitedDeployment, subset string, c *child, pods []*corev1.Pod, now time.Time) room {
@@ -73,8 +71,10 @@ func roomOf(ud *appsv1beta1.UnitedDeployment, subset string, c *child, pods []*c
 	}
 	critical, duration := durations(ud)
 	r := room{condition: storedCondition(&ud.Status, subset)}
-	r.closed = r.condition != nil && r.condition.Status == corev1.ConditionFalse
-	if c != nil && r.closed {
+	shut := r.condition != nil && r.condition.Status == corev1.ConditionFalse
+	r.reserved = reservationOf(ud, subset, c, pods, shut, now)
+	r.closed, r.recheck = shut || r.reserved.held > 0, r.reserved.recheck
+	if c != nil && r.closed && !reserving(ud) {
 		r.waiting = c.movable(pods)
 	}
 	overdue := 0
@@ -96,9 +96,9 @@ func roomOf(ud *appsv1beta1.UnitedDeployment, subset string, c *child, pods []*c
 		}
 	}
 	switch {
-	case !r.closed && overdue > 0:
+	case !shut && overdue > 0:
 		turn(corev1.ConditionFalse, reasonReschedule, fmt.Sprintf("%d pods could not be scheduled within %s", overdue, critical))
-	case !r.closed || overdue > 0: // Pods that wait here may leave as soon as another subset has room.
+	case !shut || overdue > 0 || r.reserved.count > 0: // Pods that wait here may leave as soon as another subset has room.
 	default:
 		end := r.condition.LastTransitionTime.Add(duration)
 		if end.After(now) {
@@ -123,15 +123,25 @@ func durations(ud *appsv1beta1.UnitedDeployment) (critical, closed time.Duration
 	return critical, closed
 }
 
+// lineOf returns a subset's line of the status; nil if it has none.
+func lineOf(s *appsv1beta1.UnitedDeploymentStatus, subset string) *appsv1beta1.SubsetStatus {
+	for i := range s.SubsetStatuses {
+		if s.SubsetStatuses[i].Name == subset {
+			return &s.SubsetStatuses[i]
+		}
+	}
+	return nil
+}
+
 // storedCondition returns a subset's condition Schedulable; nil if it has none.
 func storedCondition(s *appsv1beta1.UnitedDeploymentStatus, subset string) *appsv1beta1.SubsetCondition {
-	for i := range s.SubsetStatuses {
-		if line := &s.SubsetStatuses[i]; line.Name == subset {
-			for j := range line.Conditions {
-				if line.Conditions[j].Type == appsv1beta1.SubsetSchedulable {
-					return &line.Conditions[j]
-				}
-			}
+	line := lineOf(s, subset)
+	if line == nil {
+		return nil
+	}
+	for i := range line.Conditions {
+		if line.Conditions[i].Type == appsv1beta1.SubsetSchedulable {
+			return &line.Conditions[i]
 		}
 	}
 	return nil
@@ -211,21 +221,48 @@ func ordinalOf(pod *corev1.Pod) int {
 
 // adapt divides replicas so that none moves but those of pods that can't be scheduled. A scale out fills the first open subset
 // that has room, and a scale in removes from the last. Replicas that no open subset may take stay where they wait, and are added
-// to closed subsets only if all of them wait already.
-func adapt(total int, subsets []spread.Subset, rooms []room) spread.Division {
-	subsets = hold(total, subsets, rooms)
+// to closed subsets only if all of them wait already. kept is how many replicas of each subset are those of reserved pods.
+func adapt(total int, subsets []spread.Subset, rooms []room) (d spread.Division, kept []int) {
+	subsets = slices.Clone(subsets)
+	for i := range subsets {
+		subsets[i].Current -= rooms[i].reserved.held
+	}
+	kept = keep(total, subsets, rooms)
+	wait := 0
+	for i, n := range kept {
+		subsets[i].Max = below(subsets[i].Max, total, n)
+		wait += n
+	}
+	d = divideHeld(total, hold(total, subsets, rooms), rooms, wait)
+	for i, n := range kept {
+		d.Targets[i] += n
+	}
+	return d, kept
+}
+
+// divideHeld divides replicas among subsets as hold has bounded them. Reserved pods wait in place of replicas that no open subset may
+// take, so that no others are added for these.
+func divideHeld(total int, subsets []spread.Subset, rooms []room, reserved int) spread.Division {
 	d := spread.Divide(total, subsets)
-	for _, wait := range []bool{true, false} {
-		if d.Unallocated == 0 {
-			return d
-		}
+	switch {
+	case d.Unallocated == 0:
+		return d
+	case d.Unallocated <= reserved:
+		return spread.Division{Targets: d.Targets}
+	}
+	waiting := spread.Subset{Floor: reserved, Ceiling: &reserved}
+	for _, stay := range []bool{true, false} {
 		for i := range subsets {
 			subsets[i].Floor, subsets[i].Ceiling = d.Targets[i], nil
-			if rooms[i].closed && wait {
+			if rooms[i].closed && stay {
 				subsets[i].Ceiling = &subsets[i].Current
 			}
 		}
-		d = spread.Divide(total, subsets)
+		d = spread.Divide(total, append(slices.Clone(subsets), waiting))
+		d.Targets = d.Targets[:len(subsets)]
+		if d.Unallocated == 0 {
+			break
+		}
 	}
 	return d
 }

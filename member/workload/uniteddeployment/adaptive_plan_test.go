@@ -123,7 +123,7 @@ func TestAdapt(t *testing.T) {
 			if rooms == nil {
 				rooms = make([]room, len(subsets))
 			}
-			d := adapt(tt.total, subsets, rooms)
+			d, _ := adapt(tt.total, subsets, rooms)
 			require.False(t, d.Ineffective)
 			require.Zero(t, d.Unallocated)
 			require.Empty(t, d.Why)
@@ -133,7 +133,8 @@ func TestAdapt(t *testing.T) {
 				subsets[i].Current = d.Targets[i]
 				rooms[i].waiting = max(rooms[i].waiting-(tt.current[i]-d.Targets[i]), 0)
 			}
-			require.Equal(t, tt.want, adapt(tt.total, subsets, rooms).Targets, "it is stable")
+			d, _ = adapt(tt.total, subsets, rooms)
+			require.Equal(t, tt.want, d.Targets, "it is stable")
 		})
 	}
 }
@@ -141,8 +142,10 @@ func TestAdapt(t *testing.T) {
 func TestAdaptWithoutNumbersFillsTheFirst(t *testing.T) {
 	t.Parallel()
 	subsets := []spread.Subset{{Name: "a"}, {Name: "b"}}
-	require.Equal(t, []int{5, 0}, adapt(5, subsets, make([]room, 2)).Targets)
-	require.Equal(t, []int{0, 5}, adapt(5, subsets, []room{{closed: true}, {}}).Targets)
+	d, _ := adapt(5, subsets, make([]room, 2))
+	require.Equal(t, []int{5, 0}, d.Targets)
+	d, _ = adapt(5, subsets, []room{{closed: true}, {}})
+	require.Equal(t, []int{0, 5}, d.Targets)
 }
 
 func TestMovable(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +13,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
@@ -28,15 +33,19 @@ type applied struct {
 	// created, updated, removed and unstuck are names.
 	created, updated, removed, unstuck []string
 	// duplicates, remove, write and rest are errors: of deletions of duplicates, of other deletions, of creations and updates, of
-	// cleaning up. render is why workloads can't be rendered from the spec, which no retry fixes.
-	duplicates, remove, write, rest, render error
+	// cleaning up, of labels of reserved pods. render is why workloads can't be rendered from the spec, which no retry fixes.
+	duplicates, remove, write, rest, reserve, render error
+	// unsure: the apiserver has not shown the pods that the plan is about, so that no workload was written.
+	unsure bool
+	// retry is when to write again what was a conflict, 0 for not: a pod has events for some changes only.
+	retry time.Duration
 	// late: a write was a conflict, or would have been one with a pod, and the watch event of the object starts the next reconcile.
 	late bool
 }
 
 // err joins all errors that a retry may fix.
 func (a applied) err() error {
-	return errors.Join(a.revision, a.duplicates, a.remove, a.write, a.rest)
+	return errors.Join(a.revision, a.duplicates, a.remove, a.write, a.rest, a.reserve)
 }
 
 // any joins all errors.
@@ -57,7 +66,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 		return a
 	}
 	r.remove(ctx, o, p, &a)
-	if !r.confirm(ctx, p, &a) {
+	if a.reserve = r.reserve(ctx, p, &a); !r.confirm(ctx, o, p, &a) {
 		return a
 	}
 	for _, creations := range []bool{false, true} { // Updates first: they may free resources for new workloads.
@@ -183,7 +192,13 @@ func (r *Reconciler) writeOne(ctx context.Context, o observed, t *target) (workl
 // confirm asks the apiserver whether the pods of replicas that leave a subset still wait for a node: a cache that is behind must not
 // take a pod that runs. If not, nothing is written, neither where the replicas would go: a pod that does not wait any more has a watch
 // event, which starts the next reconcile.
-func (r *Reconciler) confirm(ctx context.Context, p planned, a *applied) bool {
+func (r *Reconciler) confirm(ctx context.Context, o observed, p planned, a *applied) bool {
+	if reserving(o.ud) {
+		same, err := r.same(ctx, o, p)
+		a.write, a.unsure = err, !same
+		a.late = a.late || a.unsure
+		return same
+	}
 	for i := range p.subsets {
 		t := &p.subsets[i]
 		if t.leaving == 0 {
@@ -200,6 +215,61 @@ func (r *Reconciler) confirm(ctx context.Context, p planned, a *applied) bool {
 		}
 	}
 	return true
+}
+
+// same asks the apiserver whether it would give the same plan, if that takes replicas from a subset: one that runs in place of a
+// reserved pod is only taken if that pod runs.
+func (r *Reconciler) same(ctx context.Context, o observed, p planned) (bool, error) {
+	if !slices.ContainsFunc(p.subsets, func(t target) bool { return t.child != nil && int(t.replicas) < t.child.replicas }) {
+		return true, nil
+	}
+	is := &appsv1beta1.UnitedDeployment{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(o.ud), is); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	if is.UID != o.ud.UID || is.ResourceVersion != o.ud.ResourceVersion {
+		return false, nil
+	}
+	if err := o.readPods(ctx, r.Live, true); err != nil {
+		return false, err
+	}
+	return slices.Equal(plan(o, r.Clock.Now()).division.Targets, p.division.Targets), nil
+}
+
+// labelRetry is how soon a label is written again after a conflict, when the cache should show the pod's new version.
+const labelRetry = time.Second
+
+// reserve labels the pods that are reserved now, and those that are reserved no more. A label is only written to the version of the
+// pod that the plan is about.
+func (r *Reconciler) reserve(ctx context.Context, p planned, a *applied) error {
+	for i := range p.subsets {
+		reserved := &p.subsets[i].room.reserved
+		for _, l := range []struct {
+			value string
+			pods  []*corev1.Pod
+		}{{"true", reserved.mark}, {"false", reserved.release}} {
+			for _, pod := range l.pods {
+				switch err := r.label(ctx, pod, l.value); {
+				case quiet(err):
+					a.late, a.retry = true, labelRetry
+				case err != nil:
+					return fmt.Errorf("label pod %s: %w", pod.Name, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) label(ctx context.Context, pod *corev1.Pod, value string) error {
+	b := podpatch.New(pod)
+	b.Observed(pod)
+	b.Metadata.Labels[keys.SubsetReserved] = &value
+	patch, err := b.Patch(pod, "")
+	if err != nil {
+		return err
+	}
+	return r.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(patch.Type, patch.Data), fieldOwner)
 }
 
 // quiet reports whether an error is expected: the workload has changed or is gone, or its namespace is terminating.

@@ -32,7 +32,7 @@ import (
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets;statefulsets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -122,6 +122,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	a := r.apply(ctx, o, p)
 	s, events := status(o, p, a, now)
 	w := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}
-	later, err := r.throttle.Write(ctx, w, o.ud, o.ud.Status, s, mayWait(o.ud.Status, s, wanted(p)), now, events)
-	return w.Result(o.ud, report.Sooner(p.recheck, later), errors.Join(a.err(), err))
+	later, err := r.throttle.Write(ctx, w, o.ud, o.ud.Status, s, mayWait(o.ud.Status, s, p.wanted), now, events)
+	return w.Result(o.ud, report.Sooner(report.Sooner(p.recheck, a.retry), later), errors.Join(a.err(), err))
 }

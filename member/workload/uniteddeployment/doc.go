@@ -6,7 +6,7 @@
 // read plan.go.
 //
 //	observe.go   reads UnitedDeployment, revisions and workloads from the cache, once the cache shows our last writes
-//	plan.go      what to do and why; adaptive_plan.go: which replicas leave a subset with Adaptive
+//	plan.go      what to do and why; adaptive_plan.go, reserve_plan.go: which replicas leave a subset with Adaptive, or run twice
 //	apply.go     writes: revision, deletions, updates and creations of workloads
 //	status.go    sums, conditions, events
 //	child.go     the kinds of workload as data: where each has its replicas, template, partition and counts
@@ -34,6 +34,6 @@
 // With the schedule strategy Adaptive replicas leave a subset whose pods can't be scheduled: see adaptive_plan.go. The plan reads pods
 // for that, and their events start reconciles, of objects with Adaptive only.
 //
-// Not supported yet: reserveUnschedulablePods. The webhook refuses it for new objects. One that was stored before is reconciled, but
-// no replica is moved to another subset; the condition SubsetFailure says so.
+// Not supported: reserveUnschedulablePods with StatefulSets. The webhook refuses it for new objects. One that was stored before is
+// reconciled, but no replica is moved to another subset; the condition SubsetFailure says so.
 package uniteddeployment

@@ -12,9 +12,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -189,6 +191,8 @@ func TestIntegration(t *testing.T) {
 		"pods that can't be scheduled move on, and come no more back":                               testAdaptive(asCloneSets),
 		"those of Deployments too":                                                                  testAdaptive(asDeployments),
 		"and those of StatefulSets":                                                                 testAdaptive(asStatefulSets),
+		"reserved pods wait while others run in their place":                                        testReserved(asCloneSets),
+		"those of Deployments wait too":                                                             testReserved(asDeployments),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -407,7 +411,6 @@ func testAdvanced(t *testing.T, g *fixture) {
 	g.Await(t, rested)
 	g.becomes(t, index, at)
 	t.Logf("writes of the update in two steps: %v", g.Writes(t, began))
-	g.Rests(t)
 
 	// The range of b is full: it does not use that of another subset.
 	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) { s.Replicas = ptr.To[int32](6) })
@@ -499,9 +502,12 @@ func testWebhook(t *testing.T, g *fixture) {
 			},
 			"spec.selector asks for app=web",
 		},
-		"Adaptive with reserved pods": {
-			func(ud *object) { adapt(ud, 1, 1).ReserveUnschedulablePods = true },
-			"spec.topology.scheduleStrategy.adaptive.reserveUnschedulablePods: Forbidden: not served yet",
+		"Adaptive with reserved pods of StatefulSets": {
+			func(ud *object) {
+				asStatefulSets(&ud.Spec)
+				adapt(ud, 1, 1).ReserveUnschedulablePods = true
+			},
+			"spec.topology.scheduleStrategy.adaptive.reserveUnschedulablePods: Forbidden: pods of a StatefulSet",
 		},
 		"Adaptive with a negative time": {
 			func(ud *object) { adapt(ud, -1, 1) },
@@ -579,7 +585,69 @@ func testAdaptive(as func(*appsv1beta1.UnitedDeploymentSpec)) func(*testing.T, *
 			require.Equal(t, p.UID, g.Pods(t)[name].UID, "what runs elsewhere stays there")
 		}
 		require.NoError(t, set("null"))
-		g.Rests(t)
+	}
+}
+
+// testReserved: the nodes of subset a get their label late.
+func testReserved(as func(*appsv1beta1.UnitedDeploymentSpec)) func(*testing.T, *fixture) {
+	return func(t *testing.T, g *fixture) {
+		t.Helper()
+		label := g.Namespace + ".example/a"
+		ud := g.web(3, part{Name: "a", MaxReplicas: new(intstr.FromInt32(2)), NodeSelectorTerm: &corev1.NodeSelectorTerm{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: label, Operator: corev1.NodeSelectorOpExists}},
+		}}, part{Name: "b"})
+		as(&ud.Spec)
+		if d := ud.Spec.Template.DeploymentTemplate; d != nil { // Reserved pods are unavailable; a rollout would wait for them.
+			d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxUnavailable: new(intstr.FromString("100%"))}
+		}
+		adapt(ud, 1, 1).ReserveUnschedulablePods = true
+		g.make(t, ud)
+		got := g.Await(t, func(ud *object) bool { return ud.Status.ReservedPods == 2 && rested(ud) })
+		require.Equal(t, int32(2), got.Status.SubsetStatuses[0].ReservedPods)
+		mark := func(p *corev1.Pod) string { return p.Labels[keys.SubsetReserved] }
+		g.becomes(t, mark, map[string]int{"a true": 2, "b": 3})
+		scale := &autoscalingv1.Scale{}
+		require.NoError(t, g.SubResource("scale").Get(t.Context(), got, scale))
+		selector, err := labels.Parse(scale.Status.Selector)
+		require.NoError(t, err)
+		var selected corev1.PodList
+		require.NoError(t, g.List(t.Context(), &selected, client.InNamespace(g.Namespace), client.MatchingLabelsSelector{Selector: selector}))
+		require.Len(t, selected.Items, int(scale.Status.Replicas), "an autoscaler averages over the pods that run")
+
+		// A rollout replaces reserved pods too, and they stay reserved.
+		seen, err := g.Watch(t.Context(), &appsv1beta1.UnitedDeploymentList{}, client.InNamespace(g.Namespace))
+		require.NoError(t, err)
+		defer seen.Stop()
+		g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) {
+			template, _ := united.TemplateOf(&s.Template)
+			template.Pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "VERSION", Value: "2"}}
+		})
+		g.Await(t, rested)
+		g.becomes(t, mark, map[string]int{"a true": 2, "b": 3})
+		last := g.Object(t).ResourceVersion
+		for e := range seen.ResultChan() {
+			ud := e.Object.(*object)
+			for i, want := range []int32{2, 3} {
+				assert.Equal(t, want, ud.Status.SubsetStatuses[i].Replicas)
+			}
+			if ud.ResourceVersion == last {
+				break
+			}
+		}
+
+		var nodes corev1.NodeList
+		require.NoError(t, g.List(t.Context(), &nodes, client.MatchingLabels{corev1.LabelTopologyZone: "zone-a"}))
+		set := func(value string) {
+			require.NoError(t, g.Patch(t.Context(), nodes.Items[0].DeepCopy(),
+				client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+label+`":`+value+`}}}`))))
+		}
+		set(`""`)
+		g.becomes(t, mark, map[string]int{"a false": 2, "b": 1})
+		g.Await(t, func(ud *object) bool { return ud.Status.ReservedPods == 0 && rested(ud) })
+		set("null")
+		if ud.Spec.Template.CloneSetTemplate != nil {
+			g.Rests(t)
+		}
 	}
 }
 

@@ -15,6 +15,8 @@ const (
 	stepUpdate    = "Update"
 	stepDelete    = "Delete"
 	stepDeletePod = "DeletePod"
+	stepReserve   = "Reserve"
+	stepRelease   = "Release"
 )
 
 var measure = metric.NewPlanning("uniteddeployment", Kind().Kind)
@@ -27,7 +29,10 @@ func Register(r prometheus.Registerer) error {
 // count counts the steps and waits of a plan.
 func count(p planned) {
 	for i := range p.subsets {
-		switch t := &p.subsets[i]; {
+		t := &p.subsets[i]
+		measure.Steps.WithLabelValues(stepReserve, reasonUnschedulable).Add(float64(len(t.room.reserved.mark)))
+		measure.Steps.WithLabelValues(stepRelease, reasonReady).Add(float64(len(t.room.reserved.release)))
+		switch {
 		case t.create != nil:
 			measure.Steps.WithLabelValues(stepCreate, t.reason).Inc()
 		case t.update != nil:

@@ -28,9 +28,11 @@ const (
 	reasonRevision = "Revision"
 	reasonPatch    = "Patch"
 	// reasonReplicas (update): nothing but the number of replicas, or the partition, differs. reasonUnschedulable: likewise, and
-	// replicas leave the subset because their pods can't be scheduled.
+	// replicas leave the subset because their pods can't be scheduled; also of pods that are reserved for that.
 	reasonReplicas      = "Replicas"
 	reasonUnschedulable = "Unschedulable"
+	// reasonReady (release of a pod): a reserved pod has been ready for long enough.
+	reasonReady = "Ready"
 	// reasonDrift (update): another writer has changed the workload.
 	reasonDrift = "Drift"
 	// reasonRemoved, reasonKind, reasonDuplicate (delete): the subset is gone, has another kind of workload, or has an older one.
@@ -53,6 +55,8 @@ type planned struct {
 	limit *fault
 	// division is how the replicas are divided, by the index of subsets.
 	division spread.Division
+	// wanted is how many pods are to run in all subsets, reserved ones left out.
+	wanted int32
 	// remove are workloads to delete.
 	remove []removal
 	// subsets are all subsets in their order.
@@ -86,6 +90,8 @@ type target struct {
 	// room is what Adaptive knows of the subset, and leaving how many of its replicas leave because their pods can't be scheduled.
 	room    room
 	leaving int
+	// reserved is how many of its replicas are those of reserved pods.
+	reserved int32
 	// child is the existing workload; nil if there is none.
 	child *child
 	// create is the workload to create, update the change to write; both nil if there is nothing to write.
@@ -105,19 +111,24 @@ func plan(o observed, now time.Time) planned {
 		p.fault = &fault{reasonNotServed, "the template has no kind of workload that is served: use cloneSetTemplate, deploymentTemplate, statefulSetTemplate or advancedStatefulSetTemplate"}
 		return p
 	}
-	if reserving(o.ud) {
-		p.limit = &fault{reasonNotServed, "reserveUnschedulablePods is not served yet: pods that can't be scheduled stay in their subset, " +
-			"and no others are started for them"}
+	if asksToReserve(o.ud) && !reserving(o.ud) {
+		p.limit = &fault{reasonNotServed, "reserveUnschedulablePods is not served with a StatefulSet: pods that can't be scheduled stay in " +
+			"their subset, and no others are started for them"}
 	}
 	kept := p.sortChildren(o, k)
 	_, parts := k.make(&o.ud.Spec.Template)
 	rooms := roomsOf(o, kept, now)
-	p.division = divide(o.ud, kept, rooms)
+	var held []int
+	p.division, held = divide(o.ud, kept, rooms)
 	for i := range o.ud.Spec.Topology.Subsets {
 		s := &o.ud.Spec.Topology.Subsets[i]
 		t := target{
 			name: s.Name, kind: k, child: kept[s.Name], room: rooms[i],
-			replicas: int32(p.division.Targets[i]), //nolint:gosec // At most spec.replicas.
+			replicas: int32(p.division.Targets[i]), //nolint:gosec // At most spec.replicas, and as many reserved pods.
+		}
+		p.wanted += t.replicas
+		if r := &t.room.reserved; r.count > 0 {
+			t.reserved = int32(r.count - r.held + held[i]) //nolint:gosec // At most the replicas.
 		}
 		if t.child != nil {
 			t.leaving = max(min(t.room.waiting, t.child.replicas-int(t.replicas)), 0)
@@ -133,6 +144,9 @@ func plan(o observed, now time.Time) planned {
 		if unsure {
 			p.recheck = report.Sooner(p.recheck, stuckRecheck)
 		}
+	}
+	if reserving(o.ud) {
+		p.wanted = ptr.Deref(o.ud.Spec.Replicas, united.DefaultReplicas)
 	}
 	p.surplusRevisions = findSurplusRevisions(o, p)
 	return p
@@ -194,22 +208,22 @@ func roomsOf(o observed, kept map[string]*child, now time.Time) []room {
 	return out
 }
 
-// divide divides the replicas among the subsets.
-func divide(ud *appsv1beta1.UnitedDeployment, kept map[string]*child, rooms []room) spread.Division {
+// divide divides the replicas among the subsets. held is how many of each are those of reserved pods.
+func divide(ud *appsv1beta1.UnitedDeployment, kept map[string]*child, rooms []room) (d spread.Division, held []int) {
 	total := int(ptr.Deref(ud.Spec.Replicas, united.DefaultReplicas))
 	subsets := make([]spread.Subset, 0, len(ud.Spec.Topology.Subsets))
 	for i := range ud.Spec.Topology.Subsets {
 		s := &ud.Spec.Topology.Subsets[i]
 		ask := spread.Subset{Name: s.Name, Replicas: s.Replicas, Min: s.MinReplicas, Max: s.MaxReplicas}
 		if c := kept[s.Name]; c != nil {
-			ask.Current = c.replicas
+			ask.Current = sizeOf(ud, s.Name, c)
 		}
 		subsets = append(subsets, ask)
 	}
 	if adaptive(ud) {
 		return adapt(total, subsets, rooms)
 	}
-	return spread.Divide(total, subsets)
+	return spread.Divide(total, subsets), nil
 }
 
 func partition(ud *appsv1beta1.UnitedDeployment, subset string) int {
@@ -252,6 +266,9 @@ func (t *target) decide(ud *appsv1beta1.UnitedDeployment, s *appsv1beta1.Subset,
 		t.reason, t.why = reasonPatch, "the subset has another patch"
 	case !slices.ContainsFunc(e.paths, func(p string) bool { return !scale(p) }):
 		t.reason, t.why = reasonReplicas, fmt.Sprintf("%d replicas (%d before), partition %d", t.replicas, t.child.replicas, t.partition)
+		if t.reserved > 0 {
+			t.why += fmt.Sprintf(", %d reserved", t.reserved)
+		}
 		if t.leaving > 0 {
 			t.reason, t.why = reasonUnschedulable, fmt.Sprintf("%s: %d pods can't be scheduled", t.why, t.leaving)
 		}

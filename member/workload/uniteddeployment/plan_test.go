@@ -174,7 +174,16 @@ func planText(p planned) string {
 		case s.reason != "":
 			fmt.Fprintf(&b, "; wait: %s, %s", s.reason, s.why)
 		}
+		if s.reserved > 0 {
+			fmt.Fprintf(&b, "; %d reserved", s.reserved)
+		}
 		b.WriteByte('\n')
+		for _, pod := range s.room.reserved.mark {
+			fmt.Fprintf(&b, "  reserve %s\n", pod.Name)
+		}
+		for _, pod := range s.room.reserved.release {
+			fmt.Fprintf(&b, "  release %s\n", pod.Name)
+		}
 	}
 	for _, pod := range p.stuck {
 		fmt.Fprintf(&b, "delete stuck pod %s\n", pod.Name)
@@ -364,7 +373,7 @@ func stories() []struct {
 		}},
 		{"an unsupported setting of the strategy does not stop a scale", func(t *testing.T) observed {
 			t.Helper()
-			o := observedOf(t, web("a"))
+			o := observedOf(t, asStatefulSet(web("a")))
 			reserve(o.ud)
 			o.ud.Spec.Replicas = ptr.To[int32](20)
 			return o
@@ -394,6 +403,31 @@ func stories() []struct {
 			o := adaptiveOf(t, web("a", "b"), 0, now)
 			shut(o.ud, now.Add(-299*time.Second))
 			o.ud.Spec.Replicas = ptr.To[int32](13)
+			return o
+		}},
+		{"pods that wait are reserved when their subset closes", func(t *testing.T) observed {
+			t.Helper()
+			o := reservingOf(t, 4)
+			o.ud.Status = appsv1beta1.UnitedDeploymentStatus{}
+			for _, pod := range o.pods[o.children[0].GetUID()] {
+				delete(pod.Labels, keys.SubsetReserved)
+			}
+			return o
+		}},
+		{"others run in place of reserved pods", func(t *testing.T) observed {
+			t.Helper()
+			return reservingOf(t, 4)
+		}},
+		{"reserved pods that are ready for long enough are released, and count until then", func(t *testing.T) observed {
+			t.Helper()
+			o := reservingOf(t, 0)
+			o.ud.Status.SubsetStatuses[0].ReservedPods = 2
+			o.children[1].replicas = 2
+			*o.children[1].workload.(*appsv1beta1.CloneSet).Spec.Replicas = 2
+			for _, pod := range o.pods[o.children[0].GetUID()][8:] {
+				pod.Labels[keys.SubsetReserved] = "true"
+				pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-300 * time.Second))
+			}
 			return o
 		}},
 		{"an object without a template stops all", func(t *testing.T) observed {

@@ -70,7 +70,7 @@ func simulated(tb testing.TB) sim.Kind {
 			},
 		},
 		Actors:  []sim.Actor{cloneSetController{}, scheduler{}, sim.Kubelet{}, sim.Collector{}},
-		Rules:   []sim.Rule{sim.DeletesByUID(), {Name: "pods with a node stay", Write: keepsPlaced}},
+		Rules:   []sim.Rule{sim.DeletesByUID(), {Name: "pods with a node stay", Write: keepsPlaced}, {Name: "no pod is taken before another runs", Write: keepsReady}},
 		Summary: end,
 	}
 }
@@ -191,7 +191,7 @@ func keepsPlaced(w *sim.World, c sim.Change) error {
 	was, _ := c.Before.(*appsv1beta1.CloneSet)
 	is, _ := c.After.(*appsv1beta1.CloneSet)
 	ud := sim.Find[*appsv1beta1.UnitedDeployment](w, key)
-	if was == nil || is == nil || c.Late || ud == nil || ud.Annotations["scaled-in"] != "" || *is.Spec.Replicas >= *was.Spec.Replicas {
+	if was == nil || is == nil || c.Late || ud == nil || reserving(ud) || ud.Annotations["scaled-in"] != "" || *is.Spec.Replicas >= *was.Spec.Replicas {
 		return nil
 	}
 	placed := 0
@@ -206,23 +206,60 @@ func keepsPlaced(w *sim.World, c sim.Change) error {
 	return nil
 }
 
+// keepsReady: with reserveUnschedulablePods no replica that is taken from a subset leaves fewer ready pods than there are replicas.
+func keepsReady(w *sim.World, c sim.Change) error {
+	was, _ := c.Before.(*appsv1beta1.CloneSet)
+	is, _ := c.After.(*appsv1beta1.CloneSet)
+	ud := sim.Find[*appsv1beta1.UnitedDeployment](w, key)
+	if was == nil || is == nil || c.Late || ud == nil || !reserving(ud) || *is.Spec.Replicas >= *was.Spec.Replicas {
+		return nil
+	}
+	before, after := 0, 0
+	for _, set := range sim.All[*appsv1beta1.CloneSet](w) {
+		ready := len(slices.DeleteFunc(podsIn(w, set.Labels[keys.SubsetName]), func(p *corev1.Pod) bool { return !podpatch.Ready(p) }))
+		before += ready
+		if set.Name == is.Name {
+			ready = min(ready, int(*is.Spec.Replicas))
+		}
+		after += ready
+	}
+	if after < min(before, int(*ud.Spec.Replicas)) {
+		return fmt.Errorf("%s leaves %d of %d ready pods to %d replicas", c.Request, after, before, *ud.Spec.Replicas)
+	}
+	return nil
+}
+
 // end is what matters at rest.
 func end(w *sim.World) string {
 	var lines []string
 	for _, set := range sim.All[*appsv1beta1.CloneSet](w) {
 		placed := 0
+		marked := 0
 		pods := podsIn(w, set.Labels[keys.SubsetName])
 		for _, pod := range pods {
 			if pod.Spec.NodeName != "" {
 				placed++
 			}
+			if reserved(pod) {
+				marked++
+			}
 		}
-		lines = append(lines, fmt.Sprintf("subset %s: %d replicas, %d pods, %d with a node", set.Labels[keys.SubsetName], *set.Spec.Replicas, len(pods), placed))
+		line := fmt.Sprintf("subset %s: %d replicas, %d pods, %d with a node", set.Labels[keys.SubsetName], *set.Spec.Replicas, len(pods), placed)
+		if marked > 0 {
+			line += fmt.Sprintf(", %d reserved", marked)
+		}
+		lines = append(lines, line)
 	}
 	slices.Sort(lines)
 	ud := sim.Find[*appsv1beta1.UnitedDeployment](w, key)
 	for _, s := range ud.Status.SubsetStatuses {
 		lines = append(lines, fmt.Sprintf("status of %s: %d replicas, %d ready, %s", s.Name, s.Replicas, s.ReadyReplicas, schedulable(&ud.Status, s.Name)))
+		if s.ReservedPods > 0 {
+			lines[len(lines)-1] += fmt.Sprintf(", %d reserved", s.ReservedPods)
+		}
+	}
+	if reserving(ud) {
+		lines = append(lines, fmt.Sprintf("status: %d replicas, %d ready, %d reserved", ud.Status.Replicas, ud.Status.ReadyReplicas, ud.Status.ReservedPods))
 	}
 	return strings.Join(append(lines, fmt.Sprintf("observed=%t", ud.Status.ObservedGeneration == ud.Generation)), "\n")
 }
@@ -241,11 +278,17 @@ func describe(c sim.Change) string {
 		case *appsv1beta1.UnitedDeployment:
 			for _, s := range o.Status.SubsetStatuses {
 				out = append(out, s.Name+" "+schedulable(&o.Status, s.Name))
+				if reserving(o) {
+					out = append(out, fmt.Sprintf("%s %d reserved", s.Name, s.ReservedPods))
+				}
 			}
 		case *appsv1beta1.CloneSet:
 			out = append(out, fmt.Sprintf("%d replicas", *o.Spec.Replicas))
 		case *corev1.Pod:
 			out = append(out, "on "+cmp.Or(o.Spec.NodeName, "no node"))
+			if label := o.Labels[keys.SubsetReserved]; label != "" {
+				out = append(out, "reserved="+label)
+			}
 		}
 		return out
 	}
@@ -261,14 +304,14 @@ func describe(c sim.Change) string {
 
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60}, adaptiveStories()...)
+	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60}, append(adaptiveStories(), reservingStories()...)...)
 }
 
 func TestStoriesGolden(t *testing.T) {
 	t.Parallel()
 	k := simulated(t)
 	k.Describe = describe
-	for _, s := range adaptiveStories() {
+	for _, s := range append(adaptiveStories(), reservingStories()...) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			r := sim.Run(t.Context(), k, s, sim.Schedule{})
@@ -344,6 +387,76 @@ func adaptiveStories() []sim.Scenario {
 		{Name: "no subset has room for a while", Objects: world("1"), Edits: []sim.Edit{
 			sim.LabelNode(allClosed, "node-b", podsLabel, "9"),
 		}},
+	}
+}
+
+// reservingWorld is world with reserveUnschedulablePods.
+func reservingWorld(b string) []client.Object {
+	objects := world(b)
+	reserve(objects[0].(*appsv1beta1.UnitedDeployment))
+	return objects
+}
+
+// replaced is reached when 3 reserved pods of subset a wait, and 3 pods of b are ready in their place.
+func replaced(w *sim.World) bool {
+	return waiting(3)(w) && len(slices.DeleteFunc(podsIn(w, "b"), func(p *corev1.Pod) bool { return !podpatch.Ready(p) })) == 3
+}
+
+// deletes is an edit that deletes pods of subset a, as a rollout or a user may; their workload creates them again.
+func deletes(when func(*sim.World) bool, what string, which func(*corev1.Pod) bool) sim.Edit {
+	return sim.Edit{Name: "delete " + what, When: when, Do: func(ctx context.Context, w *sim.World) error {
+		for _, pod := range podsIn(w, "a") {
+			if which(pod) {
+				if err := client.IgnoreNotFound(w.User().Delete(ctx, pod)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}}
+}
+
+// scalesWorkload changes the replicas of subset a's workload, as a user should not.
+func scalesWorkload(when func(*sim.World) bool, n int32) sim.Edit {
+	return sim.Edit{Name: fmt.Sprintf("scale the workload of a to %d", n), When: when, Do: func(ctx context.Context, w *sim.World) error {
+		for _, set := range sim.All[*appsv1beta1.CloneSet](w) {
+			if set.Labels[keys.SubsetName] == "a" {
+				return sim.Set(ctx, w, client.ObjectKeyFromObject(set), func(set *appsv1beta1.CloneSet) { set.Spec.Replicas = &n })
+			}
+		}
+		return nil
+	}}
+}
+
+func reservingStories() []sim.Scenario {
+	return []sim.Scenario{
+		{Name: "reserved pods wait and others run", Objects: reservingWorld("9")},
+		{Name: "reserved pods get a node and the others go", Objects: reservingWorld("9"), Edits: []sim.Edit{
+			sim.LabelNode(replaced, "node-a", podsLabel, "9"),
+		}},
+		{Name: "one reserved pod gets a node", Objects: reservingWorld("9"), Edits: []sim.Edit{
+			sim.LabelNode(replaced, "node-a", podsLabel, "3"),
+		}},
+		{Name: "a scale out while pods are reserved", Objects: reservingWorld("9"), Edits: []sim.Edit{scaled(replaced, 8)}},
+		{Name: "a scale in while pods are reserved", Objects: reservingWorld("9"), Edits: []sim.Edit{scaled(replaced, 4)}},
+		{Name: "a scale in below what runs while pods are reserved", Objects: reservingWorld("9"), Edits: []sim.Edit{scaled(replaced, 1)}},
+		{Name: "reserved pods are replaced", Objects: reservingWorld("9"), Edits: []sim.Edit{deletes(replaced, "reserved pods", reserved)}},
+		{Name: "reserved pods are replaced and get a node", Objects: reservingWorld("9"), Edits: []sim.Edit{
+			deletes(replaced, "reserved pods", reserved), sim.LabelNode(replaced, "node-a", podsLabel, "9"),
+		}},
+		{Name: "pods that run are replaced by reserved ones", Objects: reservingWorld("9"), Edits: []sim.Edit{
+			deletes(replaced, "pods that run", func(p *corev1.Pod) bool { return !reserved(p) }),
+		}},
+		{Name: "pods are reserved no more", Objects: reservingWorld("9"), Edits: []sim.Edit{
+			{Name: "reserve no pods", When: replaced, Do: func(ctx context.Context, w *sim.World) error {
+				return sim.Set(ctx, w, key, func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Topology.ScheduleStrategy.Adaptive = nil })
+			}},
+		}},
+		{Name: "a user scales the workload of reserved pods", Objects: reservingWorld("9"), Edits: []sim.Edit{scalesWorkload(replaced, 9)}},
+		{Name: "no subset has room for what is reserved", Objects: reservingWorld("1"), Edits: []sim.Edit{
+			sim.LabelNode(allClosed, "node-b", podsLabel, "9"),
+		}},
+		{Name: "a scale out while no subset has room", Objects: reservingWorld("1"), Edits: []sim.Edit{scaled(allClosed, 7)}},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/united"
@@ -38,7 +39,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.United
 		s.CollisionCount = new(ptr.Deref(s.CollisionCount, 0) + 1)
 		return s, nil
 	}
-	s.LabelSelector = metav1.FormatLabelSelector(o.ud.Spec.Selector)
+	s.LabelSelector = selectorOf(o.ud)
 	if p.fault == nil {
 		if a.revision == nil {
 			s.UpdatedRevision = p.revision.Revision.Name
@@ -57,13 +58,15 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.United
 }
 
 // sum counts the pods of all workloads. Updated pods are counted only where the workload's controller has observed the template,
-// because until then its counts are about the former one.
+// because until then its counts are about the former one. Reserved pods are counted in their subset only.
 func sum(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) {
 	var all counts
+	var reserved int32
+	before := *s
 	s.SubsetStatuses = make([]appsv1beta1.SubsetStatus, 0, len(p.subsets))
 	for i := range p.subsets {
 		t := &p.subsets[i]
-		line := appsv1beta1.SubsetStatus{Name: t.name, Replicas: t.replicas, Partition: t.partition}
+		line := appsv1beta1.SubsetStatus{Name: t.name, Replicas: t.replicas, Partition: t.partition, ReservedPods: t.reserved}
 		if c := t.room.condition; c != nil {
 			line.Conditions = []appsv1beta1.SubsetCondition{*c}
 		}
@@ -72,30 +75,38 @@ func sum(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) {
 			if c.at(s.UpdatedRevision) {
 				line.UpdatedReplicas, line.UpdatedReadyReplicas = c.updated, c.updatedReady
 			}
-			all.pods += c.pods
+			n := t.room.reserved.exclude(
+				counts{c.pods, line.ReadyReplicas, line.AvailableReplicas, line.UpdatedReplicas, line.UpdatedReadyReplicas},
+				func(pod *corev1.Pod) bool { return revision.Same(pod.Labels[keys.SubsetRevision], s.UpdatedRevision) })
+			all.pods += n.pods
+			all.ready += n.ready
+			all.available += n.available
+			all.updated += n.updated
+			all.updatedReady += n.updatedReady
 		}
-		all.ready += line.ReadyReplicas
-		all.available += line.AvailableReplicas
-		all.updated += line.UpdatedReplicas
-		all.updatedReady += line.UpdatedReadyReplicas
+		if was := lineOf(&before, t.name); was != nil && a.unsure {
+			line.Replicas, line.ReservedPods = was.Replicas, was.ReservedPods
+		}
+		reserved += line.ReservedPods
 		s.SubsetStatuses = append(s.SubsetStatuses, line)
 	}
+	s.ReservedPods = reserved
 	s.Replicas, s.ReadyReplicas, s.AvailableReplicas = all.pods, all.ready, all.available
 	s.UpdatedReplicas, s.UpdatedReadyReplicas = all.updated, all.updatedReady
 }
 
-// wanted is how many replicas all subsets are to have.
-func wanted(p planned) int32 {
-	var n int32
-	for i := range p.subsets {
-		n += p.subsets[i].replicas
+// selectorOf selects the pods of all subsets, except reserved ones: an autoscaler should average over those that do the work.
+func selectorOf(ud *appsv1beta1.UnitedDeployment) string {
+	selector := metav1.FormatLabelSelector(ud.Spec.Selector)
+	if reserving(ud) {
+		selector += "," + keys.SubsetReserved + "!=true"
 	}
-	return n
+	return selector
 }
 
 // rolledOut reports whether all pods are updated and ready.
 func rolledOut(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) bool {
-	return a.revision == nil && len(missing(p, a)) == 0 && len(behind(p, a)) == 0 && s.UpdatedReadyReplicas >= wanted(p)
+	return a.revision == nil && len(missing(p, a)) == 0 && len(behind(p, a)) == 0 && s.UpdatedReadyReplicas >= p.wanted
 }
 
 // missing returns the subsets without a workload, or with a terminating one.
@@ -138,7 +149,7 @@ func failureOf(p planned, a applied) *fault {
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // mayWait reports whether a change of status may be written later: one that is neither the end of a rollout, nor a failure or its
-// end, nor a condition of a subset or a collision, which the next reconcile has to know.
+// end, nor a condition or the reserved pods of a subset or a collision, which the next reconcile has to know.
 func mayWait(was, s appsv1beta1.UnitedDeploymentStatus, wanted int32) bool {
 	failure := func(s appsv1beta1.UnitedDeploymentStatus) string {
 		for _, c := range s.Conditions {
@@ -152,10 +163,11 @@ func mayWait(was, s appsv1beta1.UnitedDeploymentStatus, wanted int32) bool {
 	return !done && failure(was) == failure(s) && !turned(was, s) && ptr.Equal(was.CollisionCount, s.CollisionCount)
 }
 
-// turned reports whether a subset has another condition.
+// turned reports whether a subset has another condition, or other reserved pods.
 func turned(was, s appsv1beta1.UnitedDeploymentStatus) bool {
 	return slices.ContainsFunc(s.SubsetStatuses, func(line appsv1beta1.SubsetStatus) bool {
-		return !apiequality.Semantic.DeepEqual(storedCondition(&was, line.Name), storedCondition(&s, line.Name))
+		before := ptr.Deref(lineOf(&was, line.Name), appsv1beta1.SubsetStatus{})
+		return before.ReservedPods != line.ReservedPods || !apiequality.Semantic.DeepEqual(storedCondition(&was, line.Name), storedCondition(&s, line.Name))
 	})
 }
 

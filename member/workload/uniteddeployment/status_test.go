@@ -293,12 +293,12 @@ func TestStatusOfFailures(t *testing.T) {
 		{
 			name: "an unsupported setting of the strategy", make: func(t *testing.T) observed {
 				t.Helper()
-				o := observedOf(t, web("a"))
+				o := observedOf(t, asStatefulSet(web("a")))
 				reserve(o.ud)
 				return o
 			},
 			change: func(*planned, *applied) {}, want: reasons{"NotServed", "AllSubsets", "AllSubsets"},
-			message: "reserveUnschedulablePods is not served yet: pods that can't be scheduled stay in their subset, " +
+			message: "reserveUnschedulablePods is not served with a StatefulSet: pods that can't be scheduled stay in their subset, " +
 				"and no others are started for them",
 			observed: true, event: ReasonNotServed,
 		},

@@ -11,6 +11,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
@@ -34,7 +35,7 @@ func (r *Reconciler) forPod(ctx context.Context, pod client.Object) []ctrl.Reque
 	return out
 }
 
-// placementChanged reports whether an update of a pod changes what the scheduler says of it, or whether it counts.
+// placementChanged reports whether an update of a pod changes what the scheduler says of it, or whether it counts, is ready or reserved.
 func placementChanged(was, is client.Object) bool {
 	before, wasPod := was.(*corev1.Pod)
 	after, isPod := is.(*corev1.Pod)
@@ -43,5 +44,6 @@ func placementChanged(was, is client.Object) bool {
 	}
 	_, waited := rejected(before)
 	_, waits := rejected(after)
-	return waited != waits || before.Spec.NodeName != after.Spec.NodeName || active(before) != active(after)
+	return waited != waits || before.Spec.NodeName != after.Spec.NodeName || active(before) != active(after) ||
+		podpatch.Ready(before) != podpatch.Ready(after) || reserved(before) != reserved(after)
 }

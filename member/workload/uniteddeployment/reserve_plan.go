@@ -1,0 +1,167 @@
+package uniteddeployment
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/spread"
+)
+
+// With reserveUnschedulablePods the pods that can't be scheduled stay in their subset, where a cluster autoscaler sees them, and as
+// many others run in later subsets. These are not marked: they are surplus as soon as the reserved pods count again, and a scale in
+// removes from the last subset.
+//
+// A pod is reserved by its label, from the time when its subset closes until it has been ready for unschedulableDuration. The number
+// is stored in the status, too. So a reserved pod that its workload replaces, for a rollout or because a user deleted it, costs no
+// replica elsewhere: the number stays until as many others are ready. Replicas are divided by what is stored.
+
+// reservation is what is known of the reserved pods of one subset.
+type reservation struct {
+	// count is how many replicas are reserved, and held how many of those by what is stored, which the replicas are divided by.
+	count, held int
+	// mark are pods to label as reserved, release are those that have been ready for long enough. Both count until the cache shows it.
+	mark, release []*corev1.Pod
+	// pods are those that are reserved or marked.
+	pods []*corev1.Pod
+	// recheck is when time alone could release a pod; 0 if never.
+	recheck time.Duration
+}
+
+// reserving reports whether pods that can't be scheduled stay in their subset. The pods of StatefulSets are numbered: one that waits
+// could not be removed instead of one that runs.
+func reserving(ud *appsv1beta1.UnitedDeployment) bool {
+	t := &ud.Spec.Template
+	return asksToReserve(ud) && (t.CloneSetTemplate != nil || t.DeploymentTemplate != nil)
+}
+
+func asksToReserve(ud *appsv1beta1.UnitedDeployment) bool {
+	a := ud.Spec.Topology.ScheduleStrategy.Adaptive
+	return adaptive(ud) && a != nil && a.ReserveUnschedulablePods
+}
+
+// reserved reports whether a pod is reserved by its label.
+func reserved(pod *corev1.Pod) bool { return pod.Labels[keys.SubsetReserved] == "true" }
+
+// readySince returns since when a pod has been ready; false if it is not.
+func readySince(pod *corev1.Pod) (time.Time, bool) {
+	c := podpatch.Find(pod, corev1.PodReady)
+	if c == nil || c.Status != corev1.ConditionTrue {
+		return time.Time{}, false
+	}
+	return c.LastTransitionTime.Time, true
+}
+
+// reservationOf returns the reserved pods of a subset with that workload. closed is its stored condition.
+func reservationOf(ud *appsv1beta1.UnitedDeployment, subset string, c *child, pods []*corev1.Pod, closed bool, now time.Time) reservation {
+	r := reservation{}
+	if c == nil || !reserving(ud) {
+		return r
+	}
+	critical, duration := durations(ud)
+	all, serving := 0, 0
+	var vacant []*corev1.Pod
+	for _, pod := range slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) }) {
+		if !active(pod) {
+			continue
+		}
+		all++
+		since, ready := readySince(pod)
+		waits, waiting := rejected(pod)
+		switch {
+		case reserved(pod):
+			r.pods = append(r.pods, pod)
+			if due := since.Add(duration); ready && due.After(now) {
+				r.recheck = report.Sooner(r.recheck, due.Sub(now))
+			} else if ready {
+				r.release = append(r.release, pod)
+			}
+		case waiting && !waits.Add(critical).After(now):
+			r.mark = append(r.mark, pod)
+		case ready:
+			serving++
+		case closed && pod.Spec.NodeName == "":
+			vacant = append(vacant, pod)
+		}
+	}
+	want := sizeOf(ud, subset, c)
+	surplus := max(all-want, 0) // Whichever pods will be deleted.
+	stored := 0
+	if line := lineOf(&ud.Status, subset); line != nil {
+		stored = int(line.ReservedPods)
+	}
+	least := min(stored, want-serving+surplus)
+	labelled := len(r.pods)
+	for _, pod := range vacant { // They replace reserved ones.
+		if len(r.pods)+len(r.mark) < least {
+			r.mark = append(r.mark, pod)
+		}
+	}
+	r.pods = append(r.pods, r.mark...)
+	r.count = min(max(len(r.pods)-surplus, least, 0), want)
+	r.held = min(r.count, max(stored, labelled))
+	return r
+}
+
+// sizeOf returns how many replicas a subset has. If some are reserved, no more than it was given: a user who adds some to its
+// workload gets no node for them.
+func sizeOf(ud *appsv1beta1.UnitedDeployment, subset string, c *child) int {
+	if line := lineOf(&ud.Status, subset); reserving(ud) && line != nil && line.ReservedPods > 0 {
+		return min(c.replicas, int(line.Replicas))
+	}
+	return c.replicas
+}
+
+// keep returns how many reserved pods each subset keeps: those whose replicas would stay there if they ran. subsets are without them.
+func keep(total int, subsets []spread.Subset, rooms []room) []int {
+	out := make([]int, len(subsets))
+	for i := range subsets {
+		held := rooms[i].reserved.held
+		if held == 0 {
+			continue
+		}
+		whole := slices.Clone(subsets)
+		whole[i].Current += held
+		d := spread.Divide(total, hold(total, whole, rooms))
+		out[i] = min(max(d.Targets[i]-subsets[i].Current, 0), held)
+	}
+	return out
+}
+
+// below returns a maximum without the replicas that reserved pods take.
+func below(most *intstr.IntOrString, total, kept int) *intstr.IntOrString {
+	n := resolve(most, total, spread.Unlimited)
+	if kept == 0 || n == spread.Unlimited {
+		return most
+	}
+	return new(intstr.FromInt32(int32(max(n-kept, 0)))) //nolint:gosec // At most an int32 of the spec.
+}
+
+// exclude removes the reserved pods from the counts of a subset's workload.
+func (r *reservation) exclude(c counts, at func(*corev1.Pod) bool) counts {
+	for _, pod := range r.pods {
+		_, ready := readySince(pod)
+		c.pods--
+		if ready {
+			c.ready--
+		}
+		if at(pod) {
+			c.updated--
+			if ready {
+				c.updatedReady--
+			}
+		}
+	}
+	for _, n := range []*int32{&c.pods, &c.ready, &c.updated, &c.updatedReady} {
+		*n = max(*n, 0) // The cache may show pods that the workload's controller has not counted.
+	}
+	c.available = min(c.available, c.ready)
+	return c
+}
