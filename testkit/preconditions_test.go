@@ -80,6 +80,7 @@ var writes = map[string]string{
 	"member/resource/resourcedistribution/apply.go update: Apply":  byUID,
 	"member/workload/cloneset/apply.go truncate: Patch":            byVersion,
 	"member/workload/uniteddeployment/apply.go delete: Delete":     byUID,
+	"member/workload/uniteddeployment/apply.go label: Patch":       byVersion,
 	"member/workload/uniteddeployment/apply.go writeOne: Patch":    byVersion,
 
 	"pkg/cert/apply.go patch: Patch":             byVersion,

@@ -44,8 +44,12 @@ type Options struct {
 }
 
 // statusDelay is how long a change of status that may wait is collected with later ones, and the shortest time between two such
-// writes. An image change is complete in most clusters before that, and costs one write.
-const statusDelay = 3 * time.Second
+// writes. The first one of a change that costs nothing is collected for begunDelay: longer than by the agents, so that what waits in both
+// is written once. A change of a few pods is complete before that, and costs one write.
+const (
+	statusDelay = 3 * time.Second
+	begunDelay  = 15 * time.Second
+)
 
 type reconciler struct {
 	placement.Client
@@ -129,8 +133,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // written. It returns after how long a status that may wait is to be written.
 func (r *reconciler) report(ctx context.Context, o *observed, s appsv1beta1.UnitedDeploymentStatus) (time.Duration, error) {
 	key, now := client.ObjectKeyFromObject(o.ud), r.options.Clock.Now()
-	changed := !equality.Semantic.DeepEqual(o.ud.Status, s)
-	if write, later := r.throttle.Due(key, changed, mayWait(o.ud.Status, s), now); !write {
+	if write, later := r.due(key, o.ud.Status, s, now); !write {
 		return later, nil
 	}
 	wrote, err := r.writer.Write(ctx, o.ud, o.ud.Status, s, nil)
@@ -142,4 +145,15 @@ func (r *reconciler) report(ctx context.Context, o *observed, s appsv1beta1.Unit
 		r.options.Events.Record(o.ud, e)
 	}
 	return 0, nil
+}
+
+// due returns whether to write a status now, and otherwise after how long; 0 if it is unchanged.
+func (r *reconciler) due(
+	key client.ObjectKey, before, after appsv1beta1.UnitedDeploymentStatus, now time.Time,
+) (write bool, later time.Duration) {
+	changed, may := !equality.Semantic.DeepEqual(before, after), mayWait(before, after)
+	if may && onlyBegun(before, after) {
+		return r.throttle.DueIn(key, changed, begunDelay, now)
+	}
+	return r.throttle.Due(key, changed, may, now)
 }

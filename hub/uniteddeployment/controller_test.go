@@ -150,7 +150,10 @@ func TestWhatMayWait(t *testing.T) {
 	set := func(s *status, kind appsv1beta1.UnitedDeploymentConditionType, value corev1.ConditionStatus, reason string) {
 		s.Conditions = united.SetCondition(s.Conditions, appsv1beta1.UnitedDeploymentCondition{Type: kind, Status: value, Reason: reason}, time.Unix(1000, 0))
 	}
-	rest := status{ObservedGeneration: 1, Replicas: 4, AvailableReplicas: 4, UpdatedReplicas: 4, UpdatedReadyReplicas: 4}
+	rest := status{
+		ObservedGeneration: 1, Replicas: 4, AvailableReplicas: 4, UpdatedReplicas: 4, UpdatedReadyReplicas: 4,
+		SubsetStatuses: []appsv1beta1.SubsetStatus{{Name: "a", Replicas: 4}},
+	}
 	set(&rest, appsv1beta1.SubsetFailure, corev1.ConditionFalse, "NoFailure")
 	set(&rest, appsv1beta1.SubsetProvisioned, corev1.ConditionTrue, "AllClusters")
 	set(&rest, appsv1beta1.SubsetUpdated, corev1.ConditionTrue, "AllSubsets")
@@ -158,26 +161,38 @@ func TestWhatMayWait(t *testing.T) {
 	updating := *rest.DeepCopy()
 	set(&updating, appsv1beta1.SubsetUpdated, corev1.ConditionFalse, "Updating")
 	updating.ObservedGeneration, updating.UpdatedReplicas, updating.UpdatedReadyReplicas = 2, 1, 1
+	begun := *updating.DeepCopy()
+	begun.UpdatedReplicas, begun.UpdatedReadyReplicas = 0, 0
+	moving := func(s *status) { set(s, appsv1beta1.UnitedDeploymentPlaced, corev1.ConditionFalse, "Moving") }
 	for _, tt := range []struct {
 		name   string
 		before status
 		change func(s *status)
-		waits  bool
+		// wait is how long it waits, 0 if it does not.
+		wait time.Duration
 	}{
-		{"a change that begins", rest, func(s *status) { *s = updating }, true},
-		{"counts of a change", updating, func(s *status) { s.UpdatedReplicas = 2 }, true},
-		{"counts of an object at rest", rest, func(s *status) { s.ReadyReplicas = 3 }, true},
-		{"the end of a change", updating, func(s *status) { *s = rest; s.ObservedGeneration = 2 }, false},
-		{"a change that is done at once", rest, func(s *status) { s.ObservedGeneration = 2 }, false},
-		{"pods that are not available yet", updating, func(s *status) { *s = rest; s.AvailableReplicas = 3 }, true},
-		{"a failure", updating, func(s *status) { set(s, appsv1beta1.SubsetFailure, corev1.ConditionTrue, "Quota") }, false},
-		{"a deletion", rest, func(s *status) { set(s, appsv1beta1.UnitedDeploymentPlaced, corev1.ConditionFalse, reasonDeleting) }, false},
+		{"a change that was sent to the clusters", rest, func(s *status) { set(s, appsv1beta1.SubsetProvisioned, corev1.ConditionFalse, "Waiting") }, begunDelay},
+		{"a change that begins", rest, func(s *status) { *s = begun }, begunDelay},
+		{"a change that begins and takes a pod", rest, func(s *status) { *s = begun; s.AvailableReplicas = 3 }, statusDelay},
+		{"a change of an object that was not complete", updating, func(s *status) { *s = begun }, statusDelay},
+		{"the first pod", rest, func(s *status) { *s = updating }, begunDelay},
+		{"a scale-out", rest, func(s *status) { s.SubsetStatuses[0].Replicas = 5 }, statusDelay},
+		{"a move that begins", rest, func(s *status) { *s = begun; moving(s) }, statusDelay},
+		{"counts of a change", updating, func(s *status) { s.UpdatedReplicas = 2 }, statusDelay},
+		{"counts of an object at rest", rest, func(s *status) { s.ReadyReplicas, s.AvailableReplicas = 3, 3 }, statusDelay},
+		{"the end of a change", updating, func(s *status) { *s = rest; s.ObservedGeneration = 2 }, 0},
+		{"a change that is done at once", rest, func(s *status) { s.ObservedGeneration = 2 }, 0},
+		{"pods that are not available yet", updating, func(s *status) { *s = rest; s.AvailableReplicas = 3 }, statusDelay},
+		{"a failure", updating, func(s *status) { set(s, appsv1beta1.SubsetFailure, corev1.ConditionTrue, "Quota") }, 0},
+		{"a deletion", rest, func(s *status) { set(s, appsv1beta1.UnitedDeploymentPlaced, corev1.ConditionFalse, reasonDeleting) }, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			after := *tt.before.DeepCopy()
 			tt.change(&after)
-			require.Equal(t, tt.waits, mayWait(tt.before, after))
+			write, later := newReconciler(placement.Client{}, Options{}).due(client.ObjectKey{Name: "web"}, tt.before, after, time.Unix(1000, 0))
+			require.Equal(t, tt.wait == 0, write)
+			require.Equal(t, tt.wait, later)
 		})
 	}
 	failed := *rest.DeepCopy()

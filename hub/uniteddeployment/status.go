@@ -81,6 +81,17 @@ func mayWait(before, after appsv1beta1.UnitedDeploymentStatus) bool {
 	}
 }
 
+// onlyBegun reports whether the status is the first one of a change of a complete object that costs nothing: every replica is where it
+// should run and is available. How many pods are updated tells little then: those of a cluster that has not applied its part count as
+// before.
+func onlyBegun(before, after appsv1beta1.UnitedDeploymentStatus) bool {
+	placed, granted := find(after.Conditions, appsv1beta1.UnitedDeploymentPlaced), int32(0)
+	for _, line := range after.SubsetStatuses {
+		granted += line.Replicas
+	}
+	return complete(before) && placed != nil && placed.Status == corev1.ConditionTrue && after.AvailableReplicas >= granted
+}
+
 // complete reports whether nothing is left to do in any cluster.
 func complete(s appsv1beta1.UnitedDeploymentStatus) bool {
 	for _, t := range []appsv1beta1.UnitedDeploymentConditionType{

@@ -19,6 +19,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // rowWorkers is the number of rows that are reconciled concurrently.
@@ -145,7 +146,7 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 	}
 	worker := &rows{
 		link: a.link, binding: a.binding, ledger: a.ledger, writer: a.writer, watches: a.watches, memory: a.memory, breaker: newBreaker(),
-		distrust: binder.distrust, unclaimed: trigger.fire,
+		distrust: binder.distrust, unclaimed: trigger.fire, throttle: report.Throttle{Interval: reportEvery},
 	}
 	bindingController, err := a.controller(ctx, "binding", 1, binder,
 		trigger.source(),

@@ -27,6 +27,8 @@ type rows struct {
 	watches *watches
 	memory  *memory
 	breaker *breaker
+	// throttle delays reports that may wait.
+	throttle report.Throttle
 	// distrust stores that the hub asks for something older than what was applied here.
 	distrust func(ctx context.Context, row *fleetv1alpha1.MemberWork, epoch int64) error
 	// unclaimed tells the binding that a row is gone whose object is still in the ledger.
@@ -122,19 +124,9 @@ func (r *rows) report(ctx context.Context, o observed, p planned, a applied, now
 	}
 	next.Drift = mem.drift
 	next = fit(next)
-	waited := time.Duration(0)
-	if !mem.waits.IsZero() {
-		waited = now.Sub(mem.waits)
-	}
-	if write, after := due(last, next, now.Sub(mem.reportedAt), waited); !write {
+	if write, after := r.due(o.row, last, next, now); !write {
 		countPhase(r.link.Cluster, mem.counted, last.Phase)
 		mem.counted = last.Phase
-		switch {
-		case after == 0:
-			mem.waits = time.Time{}
-		case mem.waits.IsZero():
-			mem.waits = now
-		}
 		r.memory.set(o.row, mem)
 		return after, nil
 	}
@@ -145,9 +137,27 @@ func (r *rows) report(ctx context.Context, o observed, p planned, a applied, now
 		r.link.Events.Record(a.live, contendedEvent(p.stopped))
 	}
 	countPhase(r.link.Cluster, mem.counted, next.Phase)
-	mem.reported, mem.reportedAt, mem.waits, mem.drift, mem.counted = &next, now, time.Time{}, nil, next.Phase
+	mem.reported, mem.drift, mem.counted = &next, nil, next.Phase
 	r.memory.set(o.row, mem)
+	r.throttle.Wrote(client.ObjectKeyFromObject(o.row), now)
 	return 0, nil
+}
+
+// due returns whether to report a row's new status now, and otherwise after how long; 0 means that it says nothing new.
+func (r *rows) due(
+	row *fleetv1alpha1.MemberWork, last, next fleetv1alpha1.MemberWorkStatus, now time.Time,
+) (write bool, after time.Duration) {
+	key := client.ObjectKeyFromObject(row)
+	switch urgencyOf(row, last, next) {
+	case atOnce:
+		return true, 0
+	case soon:
+		return r.throttle.DueIn(key, true, 0, now)
+	case begun:
+		return r.throttle.DueIn(key, true, begunDelay, now)
+	case unchanged:
+	}
+	return r.throttle.DueIn(key, false, 0, now)
 }
 
 // write writes the status of a row as it was observed, and reports whether it did: after a conflict the row has changed, or is gone,
@@ -170,6 +180,7 @@ func (r *rows) write(ctx context.Context, row *fleetv1alpha1.MemberWork, s fleet
 func (r *rows) forget(key client.ObjectKey) {
 	countPhase(r.link.Cluster, r.memory.drop(key), "")
 	r.watches.forget(key)
+	r.throttle.Forget(key)
 	r.breaker.release(key)
 	if r.ledger.get(key.Name) != nil {
 		r.unclaimed()
@@ -182,11 +193,8 @@ type rowState struct {
 	want       *rendered
 	generation int64
 	contention contention
-	// reported is the status that was written last, at reportedAt; nil once the cache shows it.
-	reported   *fleetv1alpha1.MemberWorkStatus
-	reportedAt time.Time
-	// waits is since when another one has been waiting; zero if none is.
-	waits time.Time
+	// reported is the status that was written last; nil once the cache shows it.
+	reported *fleetv1alpha1.MemberWorkStatus
 	// drift lists fields that were reverted and are not reported yet.
 	drift []string
 	// counted is the phase that the metrics count the row under.

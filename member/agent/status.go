@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -15,6 +16,9 @@ import (
 const (
 	// reportEvery is how often counts and the revision are reported while they change.
 	reportEvery = 2 * time.Second
+	// begunDelay is after how long it is reported that a change has begun, and done nothing yet. It is longer than that of the member's
+	// UnitedDeployment controller, whose report is the last that may be waited for.
+	begunDelay = 12 * time.Second
 	// statusLimit is the most bytes that a row's status has, as JSON.
 	statusLimit = 4096
 	// messageLimit is the most bytes of its message.
@@ -94,24 +98,44 @@ func size(s fleetv1alpha1.MemberWorkStatus) int {
 	return len(raw)
 }
 
-// due returns whether to report a row's new status now, and otherwise after how long; 0 means that it says nothing new. since is how
-// long ago the last one was reported, waited how long the new one has differed from it. Counts and the revision may wait, and so may
-// a change that has only begun: its acknowledgement is expected within that time.
-func due(last, next fleetv1alpha1.MemberWorkStatus, since, waited time.Duration) (now bool, after time.Duration) {
+// urgency is how soon a row's new status is reported.
+type urgency string
+
+const (
+	unchanged urgency = "Unchanged" // it says nothing new
+	atOnce    urgency = "AtOnce"
+	soon      urgency = "Soon"  // within reportEvery
+	begun     urgency = "Begun" // within begunDelay
+)
+
+// urgencyOf returns how soon a row's new status is reported, after the last one. Counts and the revision may wait. So may a change that
+// has begun and done nothing yet, whose end is expected within that time: its acknowledgement too, unless the hub counts with more or
+// fewer pods until then.
+func urgencyOf(row *fleetv1alpha1.MemberWork, last, next fleetv1alpha1.MemberWorkStatus) urgency {
 	if next.Drift != nil {
-		return true, 0
+		return atOnce
 	}
 	next.Drift = last.Drift // Drift is reported once; its end is not.
-	if equality.Semantic.DeepEqual(last, next) {
-		return false, 0
-	}
-	begun := last
-	begun.Phase = fleetv1alpha1.WorkProgressing
+	const healthy, progressing = fleetv1alpha1.WorkHealthy, fleetv1alpha1.WorkProgressing
 	switch {
-	case last.Phase == fleetv1alpha1.WorkHealthy && equality.Semantic.DeepEqual(begun, next):
-		since = waited
-	case last.Reason != next.Reason, last.Phase != next.Phase, last.ObservedGeneration != next.ObservedGeneration:
-		return true, 0 // The counts of a row that is not acknowledged are those of the former one.
+	case equality.Semantic.DeepEqual(last, next):
+		return unchanged
+	case last.Reason != next.Reason, last.Phase != next.Phase && next.Phase != progressing:
+		return atOnce
+	case last.Phase != next.Phase && last.Phase != "" && (last.Phase != healthy || next.Counts.Available < last.Counts.Available):
+		return atOnce
+	case last.ObservedGeneration != next.ObservedGeneration && (next.Phase != progressing || bounded(row.Spec.Grant)):
+		return atOnce
 	}
-	return since >= reportEvery, max(reportEvery-since, 0)
+	// The counts of a row that is not acknowledged are those of the former one.
+	former := next.ObservedGeneration != row.Generation
+	if next.Counts.Available >= next.Counts.Desired && (former || next.Counts.UpdatedReady == 0) {
+		return begun
+	}
+	return soon
+}
+
+// bounded reports whether the hub counts with other numbers than those it grants until they are acknowledged.
+func bounded(g fleetv1alpha1.WorkGrant) bool {
+	return slices.ContainsFunc(g.Subsets, func(s fleetv1alpha1.SubsetGrant) bool { return s.Lower != s.Replicas || s.Upper != s.Replicas })
 }

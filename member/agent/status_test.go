@@ -12,9 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // report sets the status of the scene's object.
@@ -204,66 +206,96 @@ func TestUsualSubsetsFitIntoAStatus(t *testing.T) {
 
 func TestWhatTheHubWaitsForIsReportedAtOnce(t *testing.T) {
 	t.Parallel()
-	const progressing, healthy = fleetv1alpha1.WorkProgressing, fleetv1alpha1.WorkHealthy
-	rest := fleetv1alpha1.MemberWorkStatus{ObservedGeneration: 3, Phase: healthy, Counts: fleetv1alpha1.WorkCounts{Desired: 5, Available: 5, Ready: 5}}
-	moving := fleetv1alpha1.MemberWorkStatus{ObservedGeneration: 4, Phase: progressing, Counts: fleetv1alpha1.WorkCounts{Desired: 5, Available: 2, Ready: 2}}
 	type status = fleetv1alpha1.MemberWorkStatus
+	const progressing, healthy = fleetv1alpha1.WorkProgressing, fleetv1alpha1.WorkHealthy
+	five := fleetv1alpha1.WorkCounts{Desired: 5, Replicas: 5, Ready: 5, Available: 5, Updated: 5, UpdatedReady: 5}
+	// The row has generation 4.
+	former := status{ObservedGeneration: 3, Phase: healthy, Counts: five}
+	rest := status{ObservedGeneration: 4, Phase: healthy, Counts: five}
+	moving := status{ObservedGeneration: 4, Phase: progressing, Counts: fleetv1alpha1.WorkCounts{Desired: 5, Available: 2, Ready: 2, UpdatedReady: 1}}
+	begins := func(s *status) {
+		s.Phase, s.ObservedGeneration, s.Counts.Updated, s.Counts.UpdatedReady = progressing, 4, 0, 0
+	}
 	tests := []struct {
 		name string
+		// move: the hub counts with other numbers than those granted until they are acknowledged.
+		move bool
 		last status
 		next func(s *status)
-		now  bool
-		// after is when the status is due that was reported half a second ago.
-		after time.Duration
+		want urgency
 	}{
-		{name: "what is equal is not reported", last: moving, next: func(*status) {}},
-		{name: "counts wait", last: moving, next: func(s *status) { s.Counts.Ready = 3 }, after: 1500 * time.Millisecond},
-		{name: "the revision waits", last: moving, next: func(s *status) { s.Revision = "web-2" }, after: 1500 * time.Millisecond},
-		{name: "the end of a change does not wait", last: moving, next: func(s *status) { s.Phase = healthy }, now: true},
-		{name: "nor does a failure", last: moving, next: func(s *status) { s.Phase = fleetv1alpha1.WorkDegraded }, now: true},
-		{name: "nor another reason", last: moving, next: func(s *status) { s.Reason = "Quota" }, now: true},
-		{name: "nor a failure that ends", last: status{Phase: progressing, Reason: "Quota"}, next: func(s *status) { s.Reason = "" }, now: true},
-		{name: "nor drift", last: rest, next: func(s *status) { s.Drift = []string{"spec.paused"} }, now: true},
-		{name: "that drift is over is not reported", last: status{Drift: []string{"spec.paused"}}, next: func(s *status) { s.Drift = nil }},
-		{name: "a change that only begins waits for its acknowledgement", last: rest, next: func(s *status) { s.Phase = progressing }, after: time.Second},
+		{name: "what is equal is not reported", last: moving, next: func(*status) {}, want: unchanged},
+		{name: "counts wait", last: moving, next: func(s *status) { s.Counts.Ready = 3 }, want: soon},
+		{name: "the revision waits", last: moving, next: func(s *status) { s.Revision = "web-2" }, want: soon},
+		{name: "the end of a change does not wait", last: moving, next: func(s *status) { s.Phase = healthy }, want: atOnce},
+		{name: "nor does a failure", last: moving, next: func(s *status) { s.Phase = fleetv1alpha1.WorkDegraded }, want: atOnce},
+		{name: "nor another reason", last: moving, next: func(s *status) { s.Reason = "Quota" }, want: atOnce},
+		{name: "nor a failure that ends", last: status{Phase: progressing, Reason: "Quota"}, next: func(s *status) { s.Reason = "" }, want: atOnce},
 		{
-			name: "which does not wait", last: rest,
-			next: func(s *status) { s.Phase, s.ObservedGeneration, s.Counts.Available = progressing, 4, 4 }, now: true,
+			name: "nor one whose phase ends", last: status{Phase: fleetv1alpha1.WorkDegraded},
+			next: func(s *status) { s.Phase = progressing }, want: atOnce,
 		},
-		{name: "nor one that is complete at once", last: rest, next: func(s *status) { s.ObservedGeneration = 4 }, now: true},
+		{name: "nor drift", last: rest, next: func(s *status) { s.Drift = []string{"spec.paused"} }, want: atOnce},
+		{name: "that drift is over is not reported", last: status{Drift: []string{"spec.paused"}}, next: func(s *status) { s.Drift = nil }, want: unchanged},
+		{name: "that a change is applied waits for what becomes of it", last: former, next: func(s *status) { s.Phase = progressing }, want: begun},
+		{name: "so does its acknowledgement", last: former, next: begins, want: begun},
+		{name: "and pods beyond those that are wanted", last: former, next: func(s *status) { begins(s); s.Counts.Replicas, s.Counts.Updated = 6, 1 }, want: begun},
+		{name: "an acknowledgement in a move does not", move: true, last: former, next: begins, want: atOnce},
+		{name: "what a move has applied does", move: true, last: former, next: func(s *status) { s.Phase = progressing }, want: begun},
+		{name: "the first pod that is updated waits no longer than others", last: former, next: func(s *status) { begins(s); s.Counts.UpdatedReady = 1 }, want: soon},
+		{name: "nor do the pods of a new object", last: status{}, next: func(s *status) { s.Phase, s.Counts.Desired = progressing, 5 }, want: soon},
+		{name: "a change that is complete at once does not wait", last: former, next: func(s *status) { s.ObservedGeneration = 4 }, want: atOnce},
+		{name: "nor pods that are lost at rest", last: rest, next: func(s *status) { s.Phase, s.Counts.Available = progressing, 4 }, want: atOnce},
+		{name: "nor those that a change takes first", last: former, next: func(s *status) { begins(s); s.Counts.Available = 4 }, want: atOnce},
 		{
-			name: "nor pods that are lost at rest", last: status{ObservedGeneration: 4, Phase: healthy, Counts: rest.Counts},
-			next: func(s *status) { s.Phase, s.Counts.Available = progressing, 4 }, now: true,
-		},
-		{
-			name: "nor those that a change takes first", last: rest,
-			next: func(s *status) { s.Phase, s.Counts.Available = progressing, 4 }, now: true,
-		},
-		{
-			name: "those of a change that was reported as begun wait", last: status{ObservedGeneration: 4, Phase: progressing, Counts: rest.Counts},
-			next: func(s *status) { s.Counts.Available = 4 }, after: 1500 * time.Millisecond,
+			name: "those of a change that was reported as begun wait", last: status{ObservedGeneration: 4, Phase: progressing, Counts: five},
+			next: func(s *status) { s.Counts.Available = 4 }, want: soon,
 		},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
+			row := &fleetv1alpha1.MemberWork{ObjectMeta: metav1.ObjectMeta{Generation: 4}}
+			grant := fleetv1alpha1.SubsetGrant{Name: "a", Replicas: 5, Lower: 5, Upper: 5}
+			if tc.move {
+				grant.Lower = 3
+			}
+			row.Spec.Grant.Subsets = []fleetv1alpha1.SubsetGrant{grant}
 			next := *tc.last.DeepCopy()
 			tc.next(&next)
-			now, after := due(tc.last, next, 500*time.Millisecond, time.Second)
-			require.Equal(t, tc.now, now)
-			require.Equal(t, tc.after, after)
+			require.Equal(t, tc.want, urgencyOf(row, tc.last, next))
 		})
 	}
-	now, _ := due(moving, rest, 0, 0)
-	require.True(t, now)
-	begun := rest
-	begun.Phase = progressing
-	now, _ = due(rest, begun, time.Hour, 0)
-	require.False(t, now, "it waits, however long the row was at rest")
-	now, _ = due(rest, begun, time.Hour, reportEvery)
-	require.True(t, now, "it waits two seconds")
-	fewer := moving
-	fewer.Counts.Available = 1
-	now, _ = due(moving, fewer, reportEvery, 0)
-	require.True(t, now, "counts are reported every two seconds")
+}
+
+func TestReportsThatMayWait(t *testing.T) {
+	t.Parallel()
+	r := &rows{throttle: report.Throttle{Interval: reportEvery}}
+	row := &fleetv1alpha1.MemberWork{ObjectMeta: metav1.ObjectMeta{Name: "row", Generation: 4}}
+	key, start := client.ObjectKeyFromObject(row), testNow()
+	counts := fleetv1alpha1.WorkCounts{Desired: 5, Available: 5, UpdatedReady: 5}
+	rest := fleetv1alpha1.MemberWorkStatus{ObservedGeneration: 3, Phase: fleetv1alpha1.WorkHealthy, Counts: counts}
+	applied := *rest.DeepCopy()
+	applied.Phase = fleetv1alpha1.WorkProgressing
+	one := *applied.DeepCopy()
+	one.ObservedGeneration, one.Counts.UpdatedReady = 4, 1
+	// wait is how long a report waits.
+	wait := func(last, next fleetv1alpha1.MemberWorkStatus, at time.Duration) time.Duration {
+		write, after := r.due(row, last, next, start.Add(at))
+		require.Equal(t, after == 0, write)
+		return after
+	}
+	require.Equal(t, begunDelay, wait(rest, applied, 0))
+	require.Equal(t, begunDelay-time.Second, wait(rest, applied, time.Second))
+	require.Zero(t, wait(rest, one, 2*time.Second), "progress does not wait for that")
+	r.throttle.Wrote(key, start.Add(2*time.Second))
+	two := *one.DeepCopy()
+	two.Counts.UpdatedReady = 2
+	require.Equal(t, reportEvery-500*time.Millisecond, wait(one, two, 2500*time.Millisecond))
+	write, after := r.due(row, one, one, start.Add(3*time.Second))
+	require.False(t, write)
+	require.Zero(t, after)
+	require.Zero(t, wait(one, two, 2*time.Second+reportEvery))
+	r.throttle.Wrote(key, start.Add(2*time.Second+reportEvery))
+	require.Equal(t, begunDelay, wait(rest, applied, time.Hour), "it waits, however long the row was at rest")
 }

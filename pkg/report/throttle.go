@@ -30,31 +30,37 @@ type Throttle struct {
 
 // writes are the writes of one status.
 type writes struct {
-	last    time.Time // zero if there was none
-	pending time.Time // since when a change waits; zero if none does
+	last time.Time // zero if there was none
+	due  time.Time // when a change that waits was collected for long enough; zero if none waits
 }
 
 // Due returns whether to write a status now. changed: it differs from the one that was written. mayWait: it is to be written once
 // Collect has passed since the first call with this change, and Interval since the last write; later is how long that takes, and 0
 // if nothing waits.
 func (t *Throttle) Due(key types.NamespacedName, changed, mayWait bool, now time.Time) (write bool, later time.Duration) {
+	if changed && !mayWait {
+		return true, 0
+	}
+	return t.DueIn(key, changed, t.Collect, now)
+}
+
+// DueIn is Due for a change that may wait, and is collected for that long instead of Collect. Of several changes that wait, the one
+// that waits shortest brings all.
+func (t *Throttle) DueIn(key types.NamespacedName, changed bool, collect time.Duration, now time.Time) (write bool, later time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w := t.by[key]
-	switch {
-	case !changed:
-		if !w.pending.IsZero() {
+	if !changed {
+		if !w.due.IsZero() {
 			t.set(key, writes{last: w.last})
 		}
 		return false, 0
-	case !mayWait:
-		return true, 0
 	}
-	if w.pending.IsZero() {
-		w.pending = now
+	if due := now.Add(collect); w.due.IsZero() || due.Before(w.due) {
+		w.due = due
 		t.set(key, w)
 	}
-	due := w.pending.Add(t.Collect)
+	due := w.due
 	if !w.last.IsZero() {
 		if next := w.last.Add(cmp.Or(t.Interval, countsInterval)); next.After(due) {
 			due = next

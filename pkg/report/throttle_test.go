@@ -52,6 +52,23 @@ func TestThrottle(t *testing.T) {
 		settle(&throttle, web)
 		require.Equal(t, 3000*ms, wait(&throttle, web, at(60*time.Second)), "a change that was taken back does not count")
 	})
+	t.Run("of several changes the one that waits shortest brings all", func(t *testing.T) {
+		t.Parallel()
+		throttle := report.Throttle{Interval: 2 * time.Second, Collect: 3 * time.Second}
+		long := func(now time.Time) time.Duration {
+			write, later := throttle.DueIn(web, true, 10*time.Second, now)
+			require.Equal(t, later == 0, write)
+			return later
+		}
+		require.Equal(t, 10000*ms, long(at(0)))
+		require.Equal(t, 9000*ms, long(at(1000*ms)))
+		require.Equal(t, 3000*ms, wait(&throttle, web, at(4000*ms)))
+		require.Equal(t, 2000*ms, long(at(5000*ms)))
+		require.Zero(t, long(at(7000*ms)))
+		throttle.Wrote(web, at(7000*ms))
+		require.Equal(t, 10000*ms, long(at(8000*ms)))
+		require.Equal(t, 1100*ms, wait(&throttle, web, at(16900*ms)), "it does not make the other wait longer")
+	})
 	t.Run("a write that did not wait counts for the interval", func(t *testing.T) {
 		t.Parallel()
 		throttle := report.Throttle{Interval: 10 * time.Second}

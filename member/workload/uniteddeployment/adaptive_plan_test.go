@@ -278,7 +278,8 @@ func TestWithFixedNoSubsetHasACondition(t *testing.T) {
 	p, d := reconcileStatus(o)
 	s, _ := status(o, p, d, now)
 	require.Empty(t, s.SubsetStatuses[0].Conditions)
-	require.False(t, mayWait(o.ud.Status, s, 99))
+	s.Replicas--
+	require.False(t, mayWait(o.ud.Status, s, p))
 }
 
 func TestASubsetThatClosesIsStoredAtOnceAndReported(t *testing.T) {
@@ -294,7 +295,7 @@ func TestASubsetThatClosesIsStoredAtOnceAndReported(t *testing.T) {
 	require.Len(t, events, 1)
 	require.Equal(t, ReasonSubsetUnschedulable, events[0].Reason)
 	s.AvailableReplicas--
-	require.False(t, mayWait(o.ud.Status, s, 10))
+	require.False(t, mayWait(o.ud.Status, s, p))
 	require.Equal(t, int32(10), p.subsets[0].replicas, "it keeps its replicas until that is stored")
 }
 

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -24,6 +25,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments,verbs=get;list;watch
@@ -63,11 +65,12 @@ type Reconciler struct {
 	throttle report.Throttle
 }
 
-// A change of status that may wait is collected for statusCollect, and is not written within statusInterval of the last write: a
-// rollout of a few pods is over before that, and costs one write.
+// A change of status that may wait is collected for statusDelay, which is also the shortest time between two such writes. That a rollout
+// has only begun in a slice of a hub, which nobody looks at, is collected for begunDelay: one of a few pods is over before that, and costs
+// one write.
 const (
-	statusCollect  = time.Second
-	statusInterval = 2 * time.Second
+	statusDelay = 2 * time.Second
+	begunDelay  = 10 * time.Second
 )
 
 // Setup adds the controller to mgr. The webhook, united.Webhook, is registered apart from it, because it may run without
@@ -85,7 +88,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock,
 		Expect:   expect.New(Kind().Kind, o.Clock, o.ExpectationTimeout),
 		Events:   event.New(mgr.GetEventRecorder(podcontrol.ControllerName(Kind().Kind))),
-		throttle: report.Throttle{Interval: statusInterval, Collect: statusCollect},
+		throttle: report.Throttle{Interval: statusDelay, Collect: statusDelay},
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(podcontrol.ControllerName(Kind().Kind)).
@@ -122,6 +125,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	a := r.apply(ctx, o, p)
 	s, events := status(o, p, a, now)
 	w := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}
-	later, err := r.throttle.Write(ctx, w, o.ud, o.ud.Status, s, mayWait(o.ud.Status, s, p.wanted), now, events)
+	write, later := r.due(o, p, s, now)
+	if !write {
+		s = o.ud.Status
+	}
+	wrote, err := w.Write(ctx, o.ud, o.ud.Status, s, events)
+	if wrote {
+		r.throttle.Wrote(req.NamespacedName, now)
+	}
 	return w.Result(o.ud, report.Sooner(report.Sooner(p.recheck, a.retry), later), errors.Join(a.err(), err))
+}
+
+// due returns whether to write the status now, and otherwise after how long; 0 if it is unchanged.
+func (r *Reconciler) due(o observed, p planned, s appsv1beta1.UnitedDeploymentStatus, now time.Time) (write bool, later time.Duration) {
+	key, changed, may := client.ObjectKeyFromObject(o.ud), !equality.Semantic.DeepEqual(o.ud.Status, s), mayWait(o.ud.Status, s, p)
+	if may && united.Slice(o.ud) && onlyBegun(s, p) {
+		return r.throttle.DueIn(key, changed, begunDelay, now)
+	}
+	return r.throttle.Due(key, changed, may, now)
 }

@@ -209,7 +209,7 @@ func TestReservedPodsAreNotInTheSums(t *testing.T) {
 	require.Equal(t, s.UpdatedRevision, s.CurrentRevision)
 	was := s.DeepCopy()
 	was.SubsetStatuses[0].ReservedPods = 3
-	require.False(t, mayWait(*was, s, 99), "the next reconcile divides by the number")
+	require.False(t, mayWait(*was, s, planned{wanted: 99}), "the next reconcile divides by the number")
 }
 
 func TestTakeoverOfReservedPodsChangesNothing(t *testing.T) {

@@ -104,6 +104,15 @@ func selectorOf(ud *appsv1beta1.UnitedDeployment) string {
 	return selector
 }
 
+// updates is how many of them are to be at the update revision.
+func updates(p planned) int32 {
+	n := p.wanted
+	for i := range p.subsets {
+		n -= min(p.subsets[i].partition, p.subsets[i].replicas)
+	}
+	return n
+}
+
 // rolledOut reports whether all pods are updated and ready.
 func rolledOut(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) bool {
 	return a.revision == nil && len(missing(p, a)) == 0 && len(behind(p, a)) == 0 && s.UpdatedReadyReplicas >= p.wanted
@@ -150,7 +159,7 @@ func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ";
 
 // mayWait reports whether a change of status may be written later: one that is neither the end of a rollout, nor a failure or its
 // end, nor a condition or the reserved pods of a subset or a collision, which the next reconcile has to know.
-func mayWait(was, s appsv1beta1.UnitedDeploymentStatus, wanted int32) bool {
+func mayWait(was, s appsv1beta1.UnitedDeploymentStatus, p planned) bool {
 	failure := func(s appsv1beta1.UnitedDeploymentStatus) string {
 		for _, c := range s.Conditions {
 			if c.Type == appsv1beta1.SubsetFailure && c.Status == corev1.ConditionTrue {
@@ -159,8 +168,16 @@ func mayWait(was, s appsv1beta1.UnitedDeploymentStatus, wanted int32) bool {
 		}
 		return ""
 	}
-	done := s.UpdatedReadyReplicas == wanted && s.AvailableReplicas == wanted && s.Replicas == wanted
+	all, updated := p.wanted, updates(p)
+	done := s.UpdatedReadyReplicas >= updated && s.AvailableReplicas == all && s.Replicas == all
 	return !done && failure(was) == failure(s) && !turned(was, s) && ptr.Equal(was.CollisionCount, s.CollisionCount)
+}
+
+// onlyBegun reports whether a rollout has begun and done nothing yet: no pod is ready at the update revision, and all that are wanted are
+// available.
+func onlyBegun(s appsv1beta1.UnitedDeploymentStatus, p planned) bool {
+	all := p.wanted
+	return all > 0 && s.UpdatedReadyReplicas == 0 && s.AvailableReplicas >= all
 }
 
 // turned reports whether a subset has another condition, or other reserved pods.

@@ -364,32 +364,45 @@ func TestStatusIsUnchangedWhereNothingChanges(t *testing.T) {
 
 func TestWhatMayWait(t *testing.T) {
 	t.Parallel()
-	was := appsv1beta1.UnitedDeploymentStatus{
-		ObservedGeneration: 1, Replicas: 4, SubsetStatuses: []appsv1beta1.SubsetStatus{{Name: "a", Replicas: 4, ReadyReplicas: 1}},
+	type status = appsv1beta1.UnitedDeploymentStatus
+	was := status{
+		ObservedGeneration: 1, Replicas: 4, AvailableReplicas: 4, SubsetStatuses: []appsv1beta1.SubsetStatus{{Name: "a", Replicas: 4, ReadyReplicas: 1}},
 	}
 	failed := []appsv1beta1.UnitedDeploymentCondition{{Type: appsv1beta1.SubsetFailure, Status: corev1.ConditionTrue, Reason: reasonError}}
 	for _, tt := range []struct {
-		name   string
-		change func(s *appsv1beta1.UnitedDeploymentStatus)
-		waits  bool
+		name      string
+		partition int32
+		change    func(s *status)
+		// wait is how long it waits, 0 if it does not.
+		wait time.Duration
 	}{
-		{"one more pod is ready", func(s *appsv1beta1.UnitedDeploymentStatus) { s.ReadyReplicas, s.SubsetStatuses[0].ReadyReplicas = 2, 2 }, true},
-		{"a rollout begins", func(s *appsv1beta1.UnitedDeploymentStatus) { s.ObservedGeneration = 2 }, true},
-		{"all are updated, but not all are available", func(s *appsv1beta1.UnitedDeploymentStatus) { s.UpdatedReadyReplicas, s.AvailableReplicas = 4, 3 }, true},
-		{"all are updated and available", func(s *appsv1beta1.UnitedDeploymentStatus) { s.UpdatedReadyReplicas, s.AvailableReplicas = 4, 4 }, false},
-		{"a failure", func(s *appsv1beta1.UnitedDeploymentStatus) { s.Conditions = failed }, false},
-		{"a collision", func(s *appsv1beta1.UnitedDeploymentStatus) { s.CollisionCount = new(int32(1)) }, false},
+		{"one more pod is ready", 0, func(s *status) { s.UpdatedReadyReplicas, s.SubsetStatuses[0].ReadyReplicas = 2, 2 }, statusDelay},
+		{"a rollout begins", 0, func(s *status) { s.ObservedGeneration, s.Replicas = 2, 5 }, begunDelay},
+		{"a rollout begins, and takes a pod", 0, func(s *status) { s.ObservedGeneration, s.AvailableReplicas = 2, 3 }, statusDelay},
+		{"all are updated, but not all are available", 0, func(s *status) { s.UpdatedReadyReplicas, s.AvailableReplicas = 4, 3 }, statusDelay},
+		{"all are updated and available", 0, func(s *status) { s.UpdatedReadyReplicas = 4 }, 0},
+		{"all are updated but for the partition", 3, func(s *status) { s.UpdatedReadyReplicas = 1 }, 0},
+		{"not all are updated but for the partition", 2, func(s *status) { s.UpdatedReadyReplicas = 1 }, statusDelay},
+		{"a partition keeps all", 4, func(s *status) { s.ObservedGeneration = 2 }, 0},
+		{"a failure", 0, func(s *status) { s.Conditions = failed }, 0},
+		{"a collision", 0, func(s *status) { s.CollisionCount = new(int32(1)) }, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			is := *was.DeepCopy()
 			tt.change(&is)
-			require.Equal(t, tt.waits, mayWait(was, is, 4))
+			r := Reconciler{throttle: report.Throttle{Interval: statusDelay, Collect: statusDelay}}
+			o := observed{ud: &appsv1beta1.UnitedDeployment{Status: was}}
+			write, later := r.due(o, planned{subsets: []target{{name: "a", replicas: 4, partition: tt.partition}}}, is, now)
+			require.Equal(t, tt.wait == 0, write)
+			require.Equal(t, tt.wait, later)
 		})
 	}
 	failing := *was.DeepCopy()
 	failing.Conditions = failed
-	require.False(t, mayWait(failing, was, 4), "the end of a failure")
+	p := planned{subsets: []target{{name: "a", replicas: 4}}}
+	require.False(t, mayWait(failing, was, p), "the end of a failure")
+	require.False(t, onlyBegun(status{Replicas: 3}, planned{}), "nothing has begun where no pod is wanted")
 }
 
 func TestConditionMessagesAreCut(t *testing.T) {
