@@ -47,7 +47,7 @@ const (
 func (b *bench) podWebhook(ctx context.Context) error {
 	c, all := b.fleet.West, int32(guardedSets*guardedPods+webhookPods)
 	measured := deploymentOf(nativeName, webhookPods)
-	var sets, objects []client.Object
+	sets, objects := make([]client.Object, 0, guardedSets), make([]client.Object, 0, 2*(guardedSets+1))
 	for i := range guardedSets {
 		sets = append(sets, deploymentOf(fmt.Sprintf("guarded-%d", i), guardedPods))
 	}

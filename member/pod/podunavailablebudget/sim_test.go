@@ -72,7 +72,8 @@ func simulated(tb testing.TB) sim.Kind {
 		},
 		Actors: []sim.Actor{workload{}, requests{}, sim.Kubelet{}},
 		Rules: []sim.Rule{
-			{Name: "enough pods stay available", State: enough}, {Name: "a grant is remembered while its request may come", State: remembered},
+			{Name: "enough pods stay available", State: enough},
+			{Name: "a grant is remembered while its request may come", State: remembered},
 			{Name: "only the status and the names of budgets are written", Write: little},
 		},
 		Summary: end,
