@@ -392,10 +392,15 @@ func TestWhatMayWait(t *testing.T) {
 			is := *was.DeepCopy()
 			tt.change(&is)
 			r := Reconciler{throttle: report.Throttle{Interval: statusDelay, Collect: statusDelay}}
-			o := observed{ud: &appsv1beta1.UnitedDeployment{Status: was}}
-			write, later := r.due(o, planned{subsets: []target{{name: "a", replicas: 4, partition: tt.partition}}}, is, now)
+			ud := &appsv1beta1.UnitedDeployment{Status: was}
+			ud.Annotations = map[string]string{keys.FleetRowUID: "row"}
+			p := planned{wanted: 4, subsets: []target{{name: "a", replicas: 4, partition: tt.partition}}}
+			write, later := r.due(observed{ud: ud}, p, is, now)
 			require.Equal(t, tt.wait == 0, write)
 			require.Equal(t, tt.wait, later)
+			ud.Annotations = nil
+			_, later = (&Reconciler{throttle: report.Throttle{Interval: statusDelay, Collect: statusDelay}}).due(observed{ud: ud}, p, is, now)
+			require.Equal(t, min(tt.wait, statusDelay), later, "a user may look at what is no slice")
 		})
 	}
 	failing := *was.DeepCopy()
