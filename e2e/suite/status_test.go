@@ -60,17 +60,29 @@ func writers(t *testing.T, o client.Object) map[string][]string {
 
 func TestI29EachFieldHasOneWriter(t *testing.T) {
 	s := parallel(t)
-	ud := s.create(united("web", 4, in("east", "2"), in("west", "2")))
+	mark := fleet.Mark()
+	ud := s.create(united("web", 4, in("east", "50%"), in("west", "50%")))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
+	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = new(int32(6)) })
+	s.settled("web", shares{"east": 3, "west": 3}, nil)
+	writes, err := env.Writes(mark)
+	require.NoError(t, err)
 	for _, m := range env.Members() {
-		for path, who := range writers(t, s.row(ud, m.Name)) {
-			require.Len(t, who, 1, "%s of the row for %s", path, m.Name)
-			if strings.HasPrefix(path, ".status") {
-				require.Equal(t, "flotilla-agent", who[0], path)
-			} else {
-				require.Equal(t, "flotilla-hub", who[0], path)
+		row := s.row(ud, m.Name)
+		require.Empty(t, row.ManagedFields, "the first update ends them")
+		users := map[string]map[string]bool{} // The audit log tells who wrote a row.
+		for _, w := range writes {
+			if w.Cluster == fleet.HubName && w.Namespace == row.Namespace && w.Name == row.Name && w.Succeeded() {
+				if users[w.Resource] == nil {
+					users[w.Resource] = map[string]bool{}
+				}
+				users[w.Resource][w.User] = true
 			}
 		}
+		spec, status := users["memberworks.fleet.kruise.io"], users["memberworks.fleet.kruise.io/status"]
+		require.Len(t, spec, 1, "the row for %s", m.Name)
+		require.Len(t, status, 1, "the status of the row for %s", m.Name)
+		require.NotEqual(t, spec, status)
 		mine := map[string]bool{}
 		for path, who := range writers(t, s.cluster(m.Name)) {
 			if strings.HasPrefix(path, ".status") {
