@@ -143,7 +143,7 @@ func (s *side) addNodes(names string) {
 		require.True(s, s.comes(patience, func() bool {
 			node := s.node(name)
 			require.NoError(s, home.Client.Get(s.Context(), client.ObjectKeyFromObject(node), node))
-			return len(node.Spec.Taints) == 0 && len(node.Status.Conditions) > 0
+			return len(node.Spec.Taints) == 0 && len(node.Status.Conditions) > 0 && node.Labels[restored] != ""
 		}), "%s: node %s is not ready", s.side, name)
 	}
 }
@@ -157,11 +157,22 @@ func removeNode(name string) func(*side) {
 	return func(s *side) { require.NoError(s, home.Client.Delete(s.Context(), s.node(name))) }
 }
 
+// restored is a label that the node controller adds to nodes that lack it.
+const restored = "beta.kubernetes.io/os"
+
+// taint taints a node, and waits until the controllers of Kubernetes know: a set that is created a moment later could still get a pod
+// there. They have one cache of nodes, by which the node controller restores a label that the same update removes.
 func taint(name string, effect corev1.TaintEffect) func(*side) {
 	return func(s *side) {
 		change(s, s.node(name), func(n *corev1.Node) {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "example.com/keep-off", Effect: effect})
+			delete(n.Labels, restored)
 		})
+		require.True(s, s.comes(patience, func() bool {
+			node := s.node(name)
+			require.NoError(s, home.Client.Get(s.Context(), client.ObjectKeyFromObject(node), node))
+			return node.Labels[restored] != ""
+		}), "%s: the node controller does not see the taint of node %s", s.side, name)
 	}
 }
 

@@ -4,6 +4,7 @@ package suite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -213,7 +214,11 @@ func TestPersistentPodStateAlonePodsWaitForTheManager(t *testing.T) {
 		return ""
 	})
 	require.NoError(t, env.East.Manager.Stop(t.Context()))
-	require.NoError(t, env.East.Client.Delete(t.Context(), kept))
-	require.NoError(t, create(s.namespace, "after"))
+	s.until(func(ctx context.Context) string { // An apiserver sees its configuration a moment later.
+		if err := errors.Join(client.IgnoreNotFound(env.East.Client.Delete(ctx, kept)), create(s.namespace, "after")); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 	require.NoError(t, env.East.Manager.Start(t.Context()))
 }
