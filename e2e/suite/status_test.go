@@ -82,7 +82,9 @@ func TestI29EachFieldHasOneWriter(t *testing.T) {
 		spec, status := users["memberworks.fleet.kruise.io"], users["memberworks.fleet.kruise.io/status"]
 		require.Len(t, spec, 1, "the row for %s", m.Name)
 		require.Len(t, status, 1, "the status of the row for %s", m.Name)
-		require.NotEqual(t, spec, status)
+		if m.Name == fleet.EastName { // The other one joins by push: its agent runs in the hub's manager.
+			require.NotEqual(t, spec, status)
+		}
 		mine := map[string]bool{}
 		for path, who := range writers(t, s.cluster(m.Name)) {
 			if strings.HasPrefix(path, ".status") {
