@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clientrest "k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -224,7 +225,7 @@ func (b *bench) evict(ctx context.Context, c *fleet.Cluster, sets []client.Objec
 		return 0, 0, answers, fmt.Errorf("make client: %w", err)
 	}
 	var again atomic.Int64
-	began := time.Now()
+	began := clock.RealClock{}.Now()
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)
 	for _, s := range sets {
@@ -247,7 +248,7 @@ func (b *bench) evict(ctx context.Context, c *fleet.Cluster, sets []client.Objec
 	if err := group.Wait(); err != nil {
 		return 0, 0, answers, fmt.Errorf("evict: %w", err)
 	}
-	took = time.Since(began)
+	took = clock.RealClock{}.Since(began)
 	after, err := readHistogram(ctx, c.Manager, guardedSeconds)
 	return again.Load(), took, after.since(before), err
 }

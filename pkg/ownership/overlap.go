@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
@@ -54,7 +55,7 @@ func (s *OverlapScanner) overlapOf(owner metav1.Object, kind schema.GroupVersion
 		pod := &pods[i]
 		ref := metav1.GetControllerOfNoCopy(pod)
 		former := RefersTo(ref, kind) && ref.Name == owner.GetName()
-		if former || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if former || !podpatch.Active(pod) {
 			continue
 		}
 		if ref == nil && s.Adopts != nil && s.Adopts(owner, pod) {

@@ -10,6 +10,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
@@ -76,7 +77,7 @@ func View(pod *corev1.Pod, r Rules, now time.Time) Facts {
 		UpdateHooked: r.Hooks.HoldsUpdate(pod),
 		DeleteHooked: r.Hooks.HoldsDelete(pod),
 	}
-	f.Active = !f.Terminating && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+	f.Active = podpatch.Active(pod)
 	_, named := pod.Labels[keys.SpecifiedDelete]
 	preparing, final := r.Hooks.PreparingDelete(pod)
 	f.Kept = named && f.Active && r.KeepNamed && !preparing

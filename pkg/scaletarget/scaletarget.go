@@ -96,14 +96,9 @@ func Get(ctx context.Context, r client.Reader, ref Ref) (client.Object, error) {
 	return o, nil
 }
 
-// Chain returns the controllers of an object, its own first, up to one that has none or that does not exist.
-func Chain(ctx context.Context, r client.Reader, o metav1.Object) ([]Ref, error) {
-	out, _, err := ChainOf(ctx, r, o, func(schema.GroupVersionKind) bool { return true })
-	return out, err
-}
-
-// ChainOf is Chain up to the first controller of a kind that may not be read. missing tells that it ends with one that r does not have.
-func ChainOf(ctx context.Context, r client.Reader, o metav1.Object, may func(schema.GroupVersionKind) bool) (out []Ref, missing bool, err error) {
+// Chain returns the controllers of an object, its own first, up to one that has none, or that is of a kind that may not be read. missing
+// tells that it ends with one that r does not have.
+func Chain(ctx context.Context, r client.Reader, o metav1.Object, may func(schema.GroupVersionKind) bool) (out []Ref, missing bool, err error) {
 	for {
 		ref, ok := Controller(o)
 		if !ok {

@@ -86,7 +86,7 @@ func TestChain(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			chain, err := Chain(t.Context(), reader(t, tc.objects...), tc.pod)
+			chain, _, err := Chain(t.Context(), reader(t, tc.objects...), tc.pod, func(schema.GroupVersionKind) bool { return true })
 			require.NoError(t, err)
 			var got []string
 			for _, ref := range chain {

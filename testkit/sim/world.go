@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -116,6 +117,18 @@ type Change struct {
 	// Both are the world's own and must not be changed.
 	Before, After client.Object
 	Err           error
+}
+
+// News returns what is to be said of the object after the write and was not before, by commas; nothing of a write that was refused.
+func (c Change) News(say func(client.Object) []string) string {
+	if c.After == nil {
+		return ""
+	}
+	var was []string
+	if c.Before != nil {
+		was = say(c.Before)
+	}
+	return strings.Join(slices.DeleteFunc(say(c.After), func(line string) bool { return slices.Contains(was, line) }), ", ")
 }
 
 // ByController reports whether the controller under test wrote it, before or after a crash.

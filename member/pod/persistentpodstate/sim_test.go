@@ -256,14 +256,7 @@ func describe(c sim.Change) string {
 		}
 		return nil
 	}
-	if c.After == nil {
-		return ""
-	}
-	var was []string
-	if c.Before != nil {
-		was = of(c.Before)
-	}
-	return strings.Join(slices.DeleteFunc(of(c.After), func(line string) bool { return slices.Contains(was, line) }), ", ")
+	return c.News(of)
 }
 
 func TestSimulation(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
 
@@ -86,8 +87,7 @@ func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool
 		return err
 	}
 	for _, pod := range all {
-		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-		if pod.DeletionTimestamp == nil && !ended && !ignored(o.budget, pod) {
+		if podpatch.Active(pod) && !ignored(o.budget, pod) {
 			o.pods = append(o.pods, pod)
 		}
 	}

@@ -62,22 +62,8 @@ func refOf(b *policyv1beta1.PodUnavailableBudget) (scaletarget.Ref, bool) {
 // chain returns the controllers of an object as far up as the cache knows their kinds: to ask for another one would begin a watch that
 // the manager may not have the right to.
 func chain(ctx context.Context, cache client.Reader, o metav1.Object) ([]scaletarget.Ref, error) {
-	var out []scaletarget.Ref
-	for {
-		ref, ok := scaletarget.Controller(o)
-		if !ok || slices.ContainsFunc(out, func(seen scaletarget.Ref) bool { return seen.UID == ref.UID }) {
-			return out, nil
-		}
-		out = append(out, ref)
-		if !cached(ref.Kind) {
-			return out, nil
-		}
-		owner, err := scaletarget.Get(ctx, cache, ref)
-		if err != nil || owner == nil {
-			return out, err
-		}
-		o = owner
-	}
+	out, _, err := scaletarget.Chain(ctx, cache, o, cached)
+	return out, err
 }
 
 // protecting returns the budgets of the cache that protect a pod, the oldest first. They are the cache's own.

@@ -191,7 +191,7 @@ func podChanged(before, after client.Object) bool {
 	if !wasPod || !isPod {
 		return true
 	}
-	return active(was) != active(is) || was.UID != is.UID || !maps.Equal(was.Labels, is.Labels) || was.Spec.NodeName != is.Spec.NodeName ||
+	return podpatch.Active(was) != podpatch.Active(is) || was.UID != is.UID || !maps.Equal(was.Labels, is.Labels) || was.Spec.NodeName != is.Spec.NodeName ||
 		was.Annotations[keys.MatchedWorkloadSpread] != is.Annotations[keys.MatchedWorkloadSpread] ||
 		was.Annotations[keys.PodDeletionCost] != is.Annotations[keys.PodDeletionCost] ||
 		!equality.Semantic.DeepEqual(podpatch.Find(was, corev1.PodScheduled), podpatch.Find(is, corev1.PodScheduled))
@@ -223,7 +223,7 @@ func (r *Reconciler) forPod(ctx context.Context, pod client.Object) []ctrl.Reque
 }
 
 func (r *Reconciler) forControllers(ctx context.Context, o client.Object) []ctrl.Request {
-	chain, _, err := scaletarget.ChainOf(ctx, r.Client, o, r.readable)
+	chain, _, err := scaletarget.Chain(ctx, r.Client, o, r.readable)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Could not find the workload of an event", "kind", kind)
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -40,11 +39,6 @@ func percent(s *appsv1beta1.WorkloadSpreadSubset) bool {
 // fixed reports whether there is nothing to count: all pods are in the only subset.
 func fixed(ws *appsv1beta1.WorkloadSpread) bool {
 	return len(ws.Spec.Subsets) == 1 && ws.Spec.Subsets[0].MaxReplicas == nil
-}
-
-// active reports whether a pod takes a place.
-func active(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
 // statusOf returns the status of a subset; nil if there is none.

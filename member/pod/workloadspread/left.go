@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
 // patience is how long after a pod has left a subset a new one waits for the place, which the controller has to give back first.
@@ -55,7 +56,7 @@ func (l *left) follow(ctx context.Context, c cache.Cache) error {
 		UpdateFunc: func(was, is any) {
 			before, wasPod := was.(*corev1.Pod)
 			after, isPod := is.(*corev1.Pod)
-			if wasPod && isPod && active(before) && !active(after) {
+			if wasPod && isPod && podpatch.Active(before) && !podpatch.Active(after) {
 				l.note(after)
 			}
 		},
@@ -63,7 +64,7 @@ func (l *left) follow(ctx context.Context, c cache.Cache) error {
 			if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 				o = gone.Obj
 			}
-			if pod, ok := o.(*corev1.Pod); ok && active(pod) {
+			if pod, ok := o.(*corev1.Pod); ok && podpatch.Active(pod) {
 				l.note(pod)
 			}
 		},

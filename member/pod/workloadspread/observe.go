@@ -139,7 +139,7 @@ func (r *Reconciler) counts(ctx context.Context, owners client.Reader, ws *appsv
 	if !selects(ws, pod) {
 		return false, nil
 	}
-	chain, missing, err := scaletarget.ChainOf(ctx, owners, pod, r.readable)
+	chain, missing, err := scaletarget.Chain(ctx, owners, pod, r.readable)
 	return missing || slices.ContainsFunc(chain, refOf(ws).Same), err
 }
 

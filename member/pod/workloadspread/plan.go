@@ -149,7 +149,7 @@ func (p *planned) assign(o observed) {
 	kind := refOf(o.ws).Kind.GroupKind()
 	var orphans []*corev1.Pod
 	for _, pod := range o.pods {
-		if !active(pod) {
+		if !podpatch.Active(pod) {
 			continue
 		}
 		i := subsetOf(o.ws, pod)

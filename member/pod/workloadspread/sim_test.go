@@ -21,6 +21,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/golden"
 	"github.com/flotilla-io/flotilla/testkit/sim"
@@ -100,7 +101,7 @@ func costIn(pod *corev1.Pod) int {
 }
 
 func actives(w *sim.World) []*corev1.Pod {
-	return slices.DeleteFunc(sim.All[*corev1.Pod](w), func(p *corev1.Pod) bool { return !active(p) })
+	return slices.DeleteFunc(sim.All[*corev1.Pod](w), func(p *corev1.Pod) bool { return !podpatch.Active(p) })
 }
 
 // admitPod lets the webhook admit a pod.
@@ -301,14 +302,7 @@ func describe(c sim.Change) string {
 		}
 		return nil
 	}
-	if c.After == nil {
-		return ""
-	}
-	var was []string
-	if c.Before != nil {
-		was = of(c.Before)
-	}
-	return strings.Join(slices.DeleteFunc(of(c.After), func(line string) bool { return slices.Contains(was, line) }), ", ")
+	return c.News(of)
 }
 
 func TestSimulation(t *testing.T) {

@@ -101,7 +101,7 @@ func (s *spreader) find(ctx context.Context, cache, owners client.Reader, pod *c
 	if len(all.Items) == 0 {
 		return podstep.Nothing("the namespace has no WorkloadSpread"), nil
 	}
-	chain, missing, err := scaletarget.ChainOf(ctx, owners, pod, s.readable)
+	chain, missing, err := scaletarget.Chain(ctx, owners, pod, s.readable)
 	if err != nil {
 		return nil, err
 	}

@@ -150,14 +150,10 @@ func storedCondition(s *appsv1beta1.UnitedDeploymentStatus, subset string) *apps
 // rejected returns since when the scheduler has found no node for a pod; false if there is one, or it has not looked for one yet.
 func rejected(pod *corev1.Pod) (since time.Time, ok bool) {
 	c := podpatch.Find(pod, corev1.PodScheduled)
-	if !active(pod) || pod.Spec.NodeName != "" || c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
+	if !podpatch.Active(pod) || pod.Spec.NodeName != "" || c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
 		return time.Time{}, false
 	}
 	return c.LastTransitionTime.Time, true
-}
-
-func active(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
 // movable returns how many replicas of a workload may go elsewhere without a pod that has a node being deleted. It relies on what
@@ -169,7 +165,7 @@ func (c *child) movable(pods []*corev1.Pod) int {
 	var all []*corev1.Pod
 	placed, waits := 0, 0
 	for _, pod := range pods {
-		if !active(pod) {
+		if !podpatch.Active(pod) {
 			continue
 		}
 		all = append(all, pod)

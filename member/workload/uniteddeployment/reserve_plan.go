@@ -69,7 +69,7 @@ func reservationOf(ud *appsv1beta1.UnitedDeployment, subset string, c *child, po
 	all, serving := 0, 0
 	var vacant []*corev1.Pod
 	for _, pod := range slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) }) {
-		if !active(pod) {
+		if !podpatch.Active(pod) {
 			continue
 		}
 		all++

@@ -44,6 +44,6 @@ func placementChanged(was, is client.Object) bool {
 	}
 	_, waited := rejected(before)
 	_, waits := rejected(after)
-	return waited != waits || before.Spec.NodeName != after.Spec.NodeName || active(before) != active(after) ||
+	return waited != waits || before.Spec.NodeName != after.Spec.NodeName || podpatch.Active(before) != podpatch.Active(after) ||
 		podpatch.Ready(before) != podpatch.Ready(after) || reserved(before) != reserved(after)
 }
