@@ -54,7 +54,7 @@ func newCluster(t *testing.T, objects ...client.Object) *cluster {
 			s.AddKnownTypeWithName(gvk, &unstructured.UnstructuredList{})
 		}
 	}
-	inner := fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithStatusSubresource(&appsv1beta1.PersistentPodState{}).
+	inner := fake.NewClientBuilder().WithScheme(s).WithObjects(testkit.Copies(objects)...).WithStatusSubresource(&appsv1beta1.PersistentPodState{}).
 		WithIndex(&appsv1beta1.PersistentPodState{}, targetIndex, targetOf).
 		WithIndex(&corev1.Pod{}, ownership.NodeIndex, func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
 		WithIndex(&corev1.Pod{}, ownership.OwnerIndex, func(o client.Object) []string {

@@ -12,6 +12,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
@@ -32,7 +33,7 @@ const gameServers = `{"workloads":[{"Group":"game.kruise.io","Version":"v1","Kin
 // cached returns a client that has these objects, as a cache with the indexes does.
 func cached(tb testing.TB, objects ...client.Object) client.Client {
 	tb.Helper()
-	return fake.NewClientBuilder().WithScheme(scheme(tb)).WithObjects(objects...).WithStatusSubresource(&appsv1beta1.PersistentPodState{}).
+	return fake.NewClientBuilder().WithScheme(scheme(tb)).WithObjects(testkit.Copies(objects)...).WithStatusSubresource(&appsv1beta1.PersistentPodState{}).
 		WithIndex(&appsv1beta1.PersistentPodState{}, targetIndex, targetOf).Build()
 }
 

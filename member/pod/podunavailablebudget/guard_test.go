@@ -40,7 +40,7 @@ func scheme(tb testing.TB) *runtime.Scheme {
 // apiserver returns a client that has these objects.
 func apiserver(tb testing.TB, objects ...client.Object) client.WithWatch {
 	tb.Helper()
-	return fake.NewClientBuilder().WithScheme(scheme(tb)).WithObjects(objects...).WithStatusSubresource(&policyv1beta1.PodUnavailableBudget{}).Build()
+	return fake.NewClientBuilder().WithScheme(scheme(tb)).WithObjects(testkit.Copies(objects)...).WithStatusSubresource(&policyv1beta1.PodUnavailableBudget{}).Build()
 }
 
 func guardOf(c client.Client, live client.Reader, events *testkit.Events) *Guard {

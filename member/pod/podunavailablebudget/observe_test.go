@@ -43,7 +43,7 @@ func indexed(tb testing.TB, scale scales, objects ...client.Object) client.WithW
 		}
 		return nil
 	}
-	b := fake.NewClientBuilder().WithScheme(scheme(tb)).WithObjects(objects...).WithStatusSubresource(&policyv1beta1.PodUnavailableBudget{})
+	b := fake.NewClientBuilder().WithScheme(scheme(tb)).WithObjects(testkit.Copies(objects)...).WithStatusSubresource(&policyv1beta1.PodUnavailableBudget{})
 	for _, o := range []client.Object{
 		&corev1.Pod{}, &appsv1.ReplicaSet{}, &appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1beta1.CloneSet{}, &appsv1beta1.StatefulSet{},
 	} {

@@ -47,7 +47,7 @@ func store(tb testing.TB, objects ...client.Object) client.WithWatch {
 		}
 		return nil
 	}
-	return fake.NewClientBuilder().WithScheme(scheme(tb)).WithObjects(objects...).WithStatusSubresource(&appsv1beta1.WorkloadSpread{}).
+	return fake.NewClientBuilder().WithScheme(scheme(tb)).WithObjects(testkit.Copies(objects)...).WithStatusSubresource(&appsv1beta1.WorkloadSpread{}).
 		WithIndex(&appsv1beta1.WorkloadSpread{}, targetIndex, targetOf).WithIndex(&corev1.Pod{}, ownership.OwnerIndex, owner).
 		WithIndex(sets, ownership.OwnerIndex, owner).Build()
 }
