@@ -82,17 +82,35 @@ func (s *scene) another(name string, labels map[string]string) string {
 	return ns.Name
 }
 
-// entries are the entries for pods in east's configuration.
-func (s *scene) entries(ctx context.Context) (out []admissionv1.MutatingWebhook) {
+// entries are the entries for pods in both of east's configurations: of what creates pods, and of what ends or changes them.
+func (s *scene) entries(ctx context.Context) (creations []admissionv1.MutatingWebhook, guards []admissionv1.ValidatingWebhook) {
 	s.Helper()
-	c := &admissionv1.MutatingWebhookConfiguration{}
-	require.NoError(s, env.East.Client.Get(ctx, client.ObjectKey{Name: "flotilla-member"}, c))
-	for _, w := range c.Webhooks {
+	mutating, validating := &admissionv1.MutatingWebhookConfiguration{}, &admissionv1.ValidatingWebhookConfiguration{}
+	for _, c := range []client.Object{mutating, validating} {
+		require.NoError(s, env.East.Client.Get(ctx, client.ObjectKey{Name: "flotilla-member"}, c))
+	}
+	for _, w := range mutating.Webhooks {
 		if w.Name == "mpod.kb.io" || w.Name == "mpod-ignore.kb.io" {
-			out = append(out, w)
+			creations = append(creations, w)
 		}
 	}
-	return out
+	for _, w := range validating.Webhooks {
+		if w.Name == "vpod.kb.io" || w.Name == "vpod-ignore.kb.io" {
+			guards = append(guards, w)
+		}
+	}
+	return creations, guards
+}
+
+// unsent waits until nothing about a pod is sent to the manager.
+func (s *scene) unsent() {
+	s.Helper()
+	s.until(func(ctx context.Context) string {
+		if creations, guards := s.entries(ctx); len(creations)+len(guards) > 0 {
+			return fmt.Sprintf("requests about pods are still sent: %+v %+v", creations, guards)
+		}
+		return ""
+	})
 }
 
 // run creates a pod in east and waits until it is ready.
@@ -155,7 +173,7 @@ func TestPersistentPodStateAlonePodsWaitForTheManager(t *testing.T) {
 	create := func(namespace, name string) error {
 		return env.East.Client.Create(t.Context(), bare(namespace, name), client.DryRunAll)
 	}
-	require.Empty(t, s.entries(t.Context()), "no object needs it")
+	s.unsent()
 	require.NoError(t, env.East.Manager.Stop(t.Context()))
 	s.pass(s.namespace)
 	require.NoError(t, env.East.Manager.Start(t.Context()))
@@ -179,10 +197,13 @@ func TestPersistentPodStateAlonePodsWaitForTheManager(t *testing.T) {
 	})
 	err := s.evict(kept)
 	require.True(t, apierrors.IsTooManyRequests(err) && apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause), "%v", err)
-	entries := s.entries(t.Context())
-	require.Len(t, entries, 2)
-	require.Equal(t, "mpod.kb.io", entries[0].Name)
-	require.Equal(t, []string{s.namespace}, entries[0].NamespaceSelector.MatchExpressions[0].Values)
+	creations, guards := s.entries(t.Context())
+	require.Len(t, creations, 2)
+	require.Equal(t, "mpod.kb.io", creations[0].Name)
+	require.Equal(t, []string{s.namespace}, creations[0].NamespaceSelector.MatchExpressions[0].Values)
+	require.Len(t, guards, 1)
+	require.Equal(t, "vpod.kb.io", guards[0].Name)
+	require.Equal(t, []string{guarded}, guards[0].NamespaceSelector.MatchExpressions[0].Values)
 	for name, end := range map[string]func(context.Context) error{"stopped": env.East.Manager.Stop, "killed": env.East.Manager.Kill} {
 		require.NoError(t, end(t.Context()), name)
 		s.pass(other)
@@ -195,7 +216,9 @@ func TestPersistentPodStateAlonePodsWaitForTheManager(t *testing.T) {
 		require.NoError(t, env.East.Manager.Start(t.Context()))
 		require.NoError(t, create(s.namespace, "x"))
 		require.True(t, apierrors.IsForbidden(env.East.Client.Delete(t.Context(), kept)), "the budget still lets none go")
-		require.Equal(t, entries, s.entries(t.Context()), "a restart changes nothing")
+		creationsNow, guardsNow := s.entries(t.Context())
+		require.Equal(t, creations, creationsNow, "a restart changes nothing")
+		require.Equal(t, guards, guardsNow, "a restart changes nothing")
 		is := s.next("db-2")
 		require.Equal(t, pps.Status.PodStates["db-2"].NodeTopologyLabels[corev1.LabelTopologyZone], is.Spec.NodeSelector[corev1.LabelTopologyZone])
 	}
@@ -204,10 +227,8 @@ func TestPersistentPodStateAlonePodsWaitForTheManager(t *testing.T) {
 	require.NoError(t, env.East.Client.Get(t.Context(), s.key("db"), set))
 	require.NoError(t, env.East.Client.Delete(t.Context(), set))
 	require.NoError(t, env.East.Client.Delete(t.Context(), budget))
+	s.unsent()
 	s.until(func(ctx context.Context) string {
-		if left := s.entries(ctx); len(left) > 0 {
-			return fmt.Sprintf("pods are still sent: %+v", left)
-		}
 		if err := env.East.Client.Delete(ctx, kept, client.DryRunAll); err != nil {
 			return err.Error()
 		}
