@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/component-base/featuregate"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -14,8 +15,10 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/cluster"
+	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/hub/uniteddeployment"
+	"github.com/flotilla-io/flotilla/hub/workloadspread"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/feature"
@@ -30,7 +33,7 @@ func Kinds() setup.Kinds { return kinds(Options{}, nil) }
 
 // kinds are the kinds of a hub with these options; key makes names of contents.
 func kinds(o Options, key []byte) setup.Kinds {
-	return setup.Kinds{memberClusters(o), unitedDeployments(o, key)}
+	return setup.Kinds{memberClusters(o), unitedDeployments(o, key), workloadSpreads(o, key), cloneSets(o, key)}
 }
 
 func memberClusters(h Options) setup.Kind {
@@ -47,7 +50,7 @@ func memberClusters(h Options) setup.Kind {
 	}
 }
 
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=uniteddeployments.apps.kruise.io,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=uniteddeployments.apps.kruise.io;workloadspreads.apps.kruise.io;clonesets.apps.kruise.io,verbs=get;list;watch;patch
 
 func unitedDeployments(h Options, key []byte) setup.Kind {
 	const name = "uniteddeployment"
@@ -72,7 +75,8 @@ func unitedDeployments(h Options, key []byte) setup.Kind {
 						StatefulSetWarnings: h.StatefulSetWarnings,
 					},
 				},
-				Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), LocalMember: h.LocalMember,
+				Clusters:    placement.ClusterRules{Client: mgr.GetClient(), Cache: mgr.GetClient(), Live: mgr.GetAPIReader()},
+				LocalMember: h.LocalMember,
 			}
 			r := admit.Registration[*appsv1beta1.UnitedDeployment]{Object: &appsv1beta1.UnitedDeployment{}, Validator: w}
 			if !h.LocalMember { // Otherwise the member's manager in this cluster serves defaulting and conversion.
@@ -83,5 +87,71 @@ func unitedDeployments(h Options, key []byte) setup.Kind {
 			return admit.Register(mgr, r)
 		},
 		WebhookReads: []client.Object{&fleetv1alpha1.MemberCluster{}},
+	}
+}
+
+// spreadOptions are the options of the controllers that place workloads of a kind.
+func spreadOptions(h Options, key []byte, mgr ctrl.Manager, o setup.Options, workers int) workloadspread.Options {
+	return workloadspread.Options{
+		Store:  row.NewStore(mgr.GetClient(), key, o.Clock),
+		Events: event.New(mgr.GetEventRecorder(link.HubManager)),
+		Clock:  o.Clock, Workers: workers, ExpectationTimeout: o.ExpectationTimeout, LocalMember: h.LocalMember,
+	}
+}
+
+// workloadSpreads also has the controller and the webhook of Deployments that WorkloadSpreads place.
+func workloadSpreads(h Options, key []byte) setup.Kind {
+	const name = "workloadspread"
+	return setup.Kind{
+		Name: name, CRD: "workloadspreads.apps.kruise.io", Converts: true,
+		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
+		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
+			return workloadspread.SetupDeployments(ctx, mgr, spreadOptions(h, key, mgr, o, o.Workers[name]))
+		},
+		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
+			w := &workloadspread.Webhook{
+				Clusters: placement.ClusterRules{
+					Client: mgr.GetClient(), Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), AcceptUnknown: true,
+				},
+				LocalMember: h.LocalMember,
+			}
+			r := admit.Registration[*appsv1beta1.WorkloadSpread]{Object: &appsv1beta1.WorkloadSpread{}, Validator: w}
+			if !h.LocalMember { // Otherwise the member's manager in this cluster validates and converts too.
+				if h.WorkloadSpreadRules != nil {
+					w.Spreads = h.WorkloadSpreadRules(mgr.GetClient(), mgr.GetAPIReader())
+				}
+				r.Converter = conversion.NewHubSpokeConverter(&appsv1beta1.WorkloadSpread{}, conversion.NewSpokeConverter(
+					&appsv1alpha1.WorkloadSpread{}, appsv1alpha1.WorkloadSpreadFromHub, appsv1alpha1.WorkloadSpreadToHub))
+			}
+			if err := admit.Register(mgr, r); err != nil {
+				return err
+			}
+			return admit.Handle(mgr, admit.MutatePath(appsv1.SchemeGroupVersion.WithKind("Deployment")), workloadspread.DeploymentWebhook{})
+		},
+		WebhookReads: []client.Object{&fleetv1alpha1.MemberCluster{}, &appsv1beta1.WorkloadSpread{}},
+	}
+}
+
+// cloneSets are those that WorkloadSpreads place. Where the member stack runs in this cluster too, its manager has their webhooks.
+func cloneSets(h Options, key []byte) setup.Kind {
+	const name = "cloneset"
+	return setup.Kind{
+		Name: name, CRD: "clonesets.apps.kruise.io", Converts: true,
+		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
+		Gates: []featuregate.Feature{feature.TemplateNoDefaults},
+		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
+			return workloadspread.SetupCloneSets(ctx, mgr, spreadOptions(h, key, mgr, o, o.Workers[name]))
+		},
+		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
+			if h.LocalMember || h.CloneSetWebhook == nil {
+				return nil
+			}
+			w := h.CloneSetWebhook(mgr.GetClient(), mgr.GetAPIReader(), o.Gates.Enabled(feature.TemplateNoDefaults))
+			return admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
+				Object: &appsv1beta1.CloneSet{}, Defaulter: w, Validator: w,
+				Converter: conversion.NewHubSpokeConverter(&appsv1beta1.CloneSet{}, conversion.NewSpokeConverter(
+					&appsv1alpha1.CloneSet{}, appsv1alpha1.CloneSetFromHub, appsv1alpha1.CloneSetToHub)),
+			})
+		},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +25,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/cluster"
 	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/hub/workloadspread"
 	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/link"
 	"github.com/flotilla-io/flotilla/pkg/setup"
@@ -58,12 +60,23 @@ type Options struct {
 	// StatefulSetWarnings returns warnings about a valid template of such a StatefulSet; it is implemented in the same
 	// package.
 	StatefulSetWarnings func(*appsv1beta1.StatefulSetSpec, *field.Path) admission.Warnings
+	// CloneSetWebhook returns the webhook of CloneSets; it is implemented in member/workload/cloneset. Nil: there is none.
+	CloneSetWebhook func(c client.Client, live client.Reader, keepTemplates bool) CloneSetWebhook
+	// WorkloadSpreadRules returns what a member validates of WorkloadSpreads, which may name clusters; it is implemented in
+	// member/pod/workloadspread. Nil: nothing.
+	WorkloadSpreadRules func(c client.Client, live client.Reader) admission.Validator[*appsv1beta1.WorkloadSpread]
 	// Identity is the name of this process in Leases.
 	Identity string
 	// Version is the program's.
 	Version string
 	// Clock is the real clock outside tests.
 	Clock clock.WithTicker
+}
+
+// CloneSetWebhook defaults and validates CloneSets.
+type CloneSetWebhook interface {
+	admission.Defaulter[*appsv1beta1.CloneSet]
+	admission.Validator[*appsv1beta1.CloneSet]
 }
 
 // Scheme returns the types that the hub works with.
@@ -76,10 +89,9 @@ func Scheme() (*runtime.Scheme, error) {
 // Restrict limits a manager's cache to what the hub's roles allow: no Secret is cached, what the hub created for members
 // is found by label, and managedFields, which no controller here reads from a cache, are dropped.
 func Restrict(o ctrl.Options) ctrl.Options {
-	o.Cache = cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject:         cluster.CacheByObject(),
-	}
+	only := cluster.CacheByObject()
+	maps.Copy(only, workloadspread.CacheByObject())
+	o.Cache = cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: only}
 	o.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}
 	return o
 }

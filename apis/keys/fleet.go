@@ -33,4 +33,13 @@ const (
 	// rows of a namespace from the cluster within a minute; while the namespace is there, none of it is withdrawn. Removed by an
 	// administrator to confirm. Form: names of namespaces on the hub, separated by commas.
 	FleetWithdrawalsPaused = "fleet.kruise.io/withdrawals-paused"
+
+	// FleetTemplate is a label on a Deployment or CloneSet on a hub that a WorkloadSpread places in clusters. Written by the user when
+	// the object is created, and not changed since: no controller of the hub's own cluster makes pods of it. Form: "true".
+	FleetTemplate = "fleet.kruise.io/template"
+
+	// FleetPaused is an annotation on a Deployment with FleetTemplate, whose own spec.paused is always true. Written by the user, or
+	// by the hub's webhook if the Deployment is created paused: what spec.paused is in the members. Form: "true"; anything else is
+	// false.
+	FleetPaused = "fleet.kruise.io/paused"
 )

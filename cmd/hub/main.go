@@ -9,10 +9,14 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/cmd/checkup"
 	"github.com/flotilla-io/flotilla/hub"
 	"github.com/flotilla-io/flotilla/member/agent"
+	"github.com/flotilla-io/flotilla/member/pod/workloadspread"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
 	"github.com/flotilla-io/flotilla/member/workload/statefulset"
 	"github.com/flotilla-io/flotilla/pkg/cert"
@@ -47,9 +51,9 @@ func command() (*cobra.Command, error) {
 	}
 	f := &flags{Program: option.NewProgram(name, gates, kinds.Names()...)}
 	cmd := f.Command("Run the hub of a fleet",
-		"Flotilla-hub accepts clusters, watches them, and divides UnitedDeployments over them: controllers, in one\n"+
-			"replica at a time, and admission and conversion webhooks, in all of them. It holds no connection to members that\n"+
-			"join by pull; it runs the agents of push members.\n\n"+
+		"Flotilla-hub accepts clusters, watches them, and divides UnitedDeployments, and the workloads of WorkloadSpreads,\n"+
+			"over them: controllers, in one replica at a time, and admission and conversion webhooks, in all of them. It holds no\n"+
+			"connection to members that join by pull; it runs the agents of push members.\n\n"+
 			"It creates and rotates the certificate of its webhooks itself. Outside a cluster, give --kubeconfig and --webhook-url.",
 		f.setup)
 	cmd.Flags().BoolVar(&f.localMember, "local-member", false, "The hub's cluster runs flotilla-member too: that one looks "+
@@ -78,7 +82,13 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 		ValidateStatefulSet: statefulset.ValidateSpec,
 		// Each member has feature gates of its own, which are not checked here.
 		StatefulSetWarnings: statefulset.Gates{ResizePVCs: true, DeletePVCs: true}.Warnings,
-		Identity:            identity, Version: option.Version, Clock: clock.RealClock{},
+		CloneSetWebhook: func(c client.Client, live client.Reader, keepTemplates bool) hub.CloneSetWebhook {
+			return &cloneset.Webhook{Client: c, Live: live, KeepTemplates: keepTemplates, Hub: true}
+		},
+		WorkloadSpreadRules: func(c client.Client, live client.Reader) admission.Validator[*appsv1beta1.WorkloadSpread] {
+			return &workloadspread.Webhook{Client: c, Live: live, AllowClusters: true}
+		},
+		Identity: identity, Version: option.Version, Clock: clock.RealClock{},
 	})
 }
 

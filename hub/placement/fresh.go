@@ -35,6 +35,8 @@ type Fresh struct {
 	// Scheme knows Lists, which are empty lists of the kinds to wait for.
 	Scheme *runtime.Scheme
 	Lists  []client.ObjectList
+	// Options narrow what there is on the apiserver as the cache is narrowed; nil for all.
+	Options []client.ListOption
 
 	mu   sync.Mutex
 	done bool
@@ -94,7 +96,7 @@ func (f *Fresh) versions(ctx context.Context, list client.ObjectList) (is map[ty
 		next := page.Continue
 		page = &metav1.PartialObjectMetadataList{}
 		page.SetGroupVersionKind(gvk)
-		if err := f.Live.List(ctx, page, client.Limit(freshPage), client.Continue(next)); err != nil {
+		if err := f.Live.List(ctx, page, append([]client.ListOption{client.Limit(freshPage), client.Continue(next)}, f.Options...)...); err != nil {
 			return nil, "", fmt.Errorf("list %s: %w", gvk.Kind, err)
 		}
 		for i := range page.Items {

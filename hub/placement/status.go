@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -78,3 +79,29 @@ func (r Result) Holders(problems []Problem) string {
 		return fmt.Sprintf("%d clusters still hold it: %s", len(names), event.Names(names))
 	}
 }
+
+// LineLimit is how many lines about subsets a status has, so that it stays under 64 KiB with thousands of clusters.
+const LineLimit = 200
+
+// Worst returns at most LineLimit lines, in their order: those that rank lowest, and of those that rank alike the first.
+func Worst[T any](lines []T, rank func(T) int) []T {
+	if len(lines) <= LineLimit {
+		return lines
+	}
+	order := make([]int, len(lines))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rank(lines[a]), rank(lines[b])) })
+	order = order[:LineLimit]
+	slices.Sort(order)
+	out := make([]T, 0, LineLimit)
+	for _, i := range order {
+		out = append(out, lines[i])
+	}
+	return out
+}
+
+// Plausible is the most pods that a member may report of a grant: twice as many and a hundred, which covers surges, terminating
+// pods and former grants.
+func Plausible(granted int32) int32 { return 2*granted + 100 }

@@ -24,23 +24,33 @@ const gather = time.Second
 // RowHandler enqueues the objects of that kind that rows come from. What changes a plan is enqueued at once; other changes of
 // a row's status after a second.
 func RowHandler(kind string) handler.EventHandler {
+	return RowHandlerFor(kind, func(_ context.Context, key client.ObjectKey) (client.ObjectKey, bool) { return key, true })
+}
+
+// RowHandlerFor is RowHandler for a controller whose requests are not the objects that rows come from: request returns what to enqueue
+// for such an object, and whether to do it.
+func RowHandlerFor(kind string, request func(context.Context, client.ObjectKey) (client.ObjectKey, bool)) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	add := func(q queue, o client.Object, after time.Duration) {
-		if source := o.(*fleetv1alpha1.MemberWork).Spec.Source; source.Kind == kind {
-			q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: source.Namespace, Name: source.Name}}, after)
+	add := func(ctx context.Context, q queue, o client.Object, after time.Duration) {
+		source := o.(*fleetv1alpha1.MemberWork).Spec.Source
+		if source.Kind != kind {
+			return
+		}
+		if key, ok := request(ctx, client.ObjectKey{Namespace: source.Namespace, Name: source.Name}); ok {
+			q.AddAfter(reconcile.Request{NamespacedName: key}, after)
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { add(q, e.Object, 0) },
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { add(q, e.Object, 0) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { add(ctx, q, e.Object, 0) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { add(ctx, q, e.Object, 0) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			before, after := e.ObjectOld.(*fleetv1alpha1.MemberWork), e.ObjectNew.(*fleetv1alpha1.MemberWork)
 			switch {
 			case before.ResourceVersion == after.ResourceVersion:
 			case before.Generation != after.Generation, Acknowledged(before) != Acknowledged(after), before.Status.Phase != after.Status.Phase:
-				add(q, after, 0)
+				add(ctx, q, after, 0)
 			default:
-				add(q, after, gather)
+				add(ctx, q, after, gather)
 			}
 		},
 	}

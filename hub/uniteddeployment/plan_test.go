@@ -721,7 +721,7 @@ func TestStatus(t *testing.T) {
 		w.o.Rows["west"].Status.Subsets[0].Ready = -5
 		w.o.Rows["west"].Status.Subsets[0].Replicas = 2_000_000_000
 		s := report(w)
-		require.LessOrEqual(t, s.Replicas, 6+plausible(4))
+		require.LessOrEqual(t, s.Replicas, 6+placement.Plausible(4))
 		require.Equal(t, int32(6), s.ReadyReplicas)
 		require.Equal(t, fleetv1alpha1.ReasonNonsense, s.SubsetStatuses[1].Reason)
 		require.Equal(t, fleetv1alpha1.ReasonNonsense, find(s.Conditions, appsv1beta1.SubsetFailure).Reason)
@@ -788,7 +788,7 @@ func TestStatus(t *testing.T) {
 		w.serve()
 		w.o.Rows["cluster-with-a-long-name-0"].Status.Phase = fleetv1alpha1.WorkDegraded
 		s := report(w)
-		require.Len(t, s.SubsetStatuses, rowLimit)
+		require.Len(t, s.SubsetStatuses, placement.LineLimit)
 		raw, err := json.Marshal(s)
 		require.NoError(t, err)
 		require.Less(t, len(raw), 64<<10)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,28 +71,10 @@ type sliceStrategy struct {
 	Type         appsv1beta1.UnitedDeploymentUpdateStrategyType `json:"type"`
 }
 
-// bookkeeping reports whether an annotation is the bookkeeping of a tool, or ours, about the object on the hub. In a slice it
-// would be wrong (the same tool in the member would believe that it owns the slice), and each change would be written to
-// every member.
-func bookkeeping(key string) bool {
-	prefix, _, _ := strings.Cut(key, "/")
-	switch {
-	case key == keys.ConversionData, key == keys.FleetRowUID:
-		return true
-	case slices.Contains([]string{
-		"kubectl.kubernetes.io", "deployment.kubernetes.io", "meta.helm.sh", "argocd.argoproj.io", "pulumi.com",
-		"config.kubernetes.io", "internal.config.kubernetes.io", "config.k8s.io",
-	}, prefix):
-		return true
-	default:
-		return strings.HasSuffix(prefix, ".toolkit.fluxcd.io") || strings.HasSuffix(prefix, ".cattle.io")
-	}
-}
-
 // manifest returns the part of the slices that is the same in every cluster.
 func manifest(ud *appsv1beta1.UnitedDeployment) ([]byte, error) {
 	annotations := maps.Clone(ud.Annotations)
-	maps.DeleteFunc(annotations, func(key, _ string) bool { return bookkeeping(key) })
+	maps.DeleteFunc(annotations, func(key, _ string) bool { return placement.Bookkeeping(key) })
 	raw, err := json.Marshal(sliceManifest{
 		APIVersion: appsv1beta1.GroupVersion.String(),
 		Kind:       sourceKind,

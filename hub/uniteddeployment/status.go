@@ -19,13 +19,6 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
-// rowLimit is how many subset statuses an object lists, so that it stays under 64 KiB with thousands of clusters.
-const rowLimit = 200
-
-// plausible is the most pods that a member may report of a grant: twice as many and a hundred, which covers surges, terminating
-// pods and former grants.
-func plausible(granted int32) int32 { return 2*granted + 100 }
-
 // status returns the new status of the object.
 func status(o *observed, p planned, a placement.Result, now time.Time) appsv1beta1.UnitedDeploymentStatus {
 	s := *o.ud.Status.DeepCopy()
@@ -49,7 +42,7 @@ func status(o *observed, p planned, a placement.Result, now time.Time) appsv1bet
 	subsets, running := subsetStatuses(o, p, a, stale, applied, &problems)
 	sum(&s, subsets)
 	s.Replicas = running
-	s.SubsetStatuses = worst(subsets)
+	s.SubsetStatuses = placement.Worst(subsets, attention)
 	if p.Deleting == "" {
 		revisions(o.ud.Name, p, a, stale, applied, &s)
 	}
@@ -129,7 +122,7 @@ func subsetStatuses(
 		if part.leftover && part.grant.Replicas == 0 && part.counts.Replicas == 0 {
 			continue
 		}
-		most := plausible(max(part.grant.Replicas, part.grant.Upper))
+		most := placement.Plausible(max(part.grant.Replicas, part.grant.Upper))
 		nonsense := false
 		cut := func(n int32) int32 {
 			nonsense = nonsense || n < 0 || n > most
@@ -214,34 +207,16 @@ func sum(s *appsv1beta1.UnitedDeploymentStatus, subsets []appsv1beta1.SubsetStat
 	}
 }
 
-// worst returns at most rowLimit statuses, preferring those that need attention, in the former order.
-func worst(subsets []appsv1beta1.SubsetStatus) []appsv1beta1.SubsetStatus {
-	if len(subsets) <= rowLimit {
-		return subsets
+// attention ranks the lines of a status: the lowest are kept if there are too many.
+func attention(line appsv1beta1.SubsetStatus) int {
+	switch {
+	case line.Reason != "" || line.Stale:
+		return 0
+	case line.AvailableReplicas < line.Replicas:
+		return 1
+	default:
+		return 2
 	}
-	order := make([]int, len(subsets))
-	for i := range order {
-		order[i] = i
-	}
-	bad := func(i int) int {
-		line := subsets[i]
-		switch {
-		case line.Reason != "" || line.Stale:
-			return 0
-		case line.AvailableReplicas < line.Replicas:
-			return 1
-		default:
-			return 2
-		}
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(bad(a), bad(b)) })
-	order = order[:rowLimit]
-	slices.Sort(order)
-	out := make([]appsv1beta1.SubsetStatus, 0, rowLimit)
-	for _, i := range order {
-		out = append(out, subsets[i])
-	}
-	return out
 }
 
 // revisions takes the name of the revision from the members: the template is the same bytes everywhere, so the hash is, too. A

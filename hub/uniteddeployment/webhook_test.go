@@ -23,6 +23,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
@@ -62,8 +63,8 @@ func newWebhook(t *testing.T) *Webhook {
 		},
 	})
 	return &Webhook{
-		Webhook: united.Webhook{Client: dry, Options: united.Options{AllowClusters: true}},
-		Cache:   reader(cached), Live: reader(live),
+		Webhook:  united.Webhook{Client: dry, Options: united.Options{AllowClusters: true}},
+		Clusters: placement.ClusterRules{Client: dry, Cache: reader(cached), Live: reader(live)},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -30,9 +31,15 @@ func kindOf(gvk schema.GroupVersionKind) kind {
 	switch gvk {
 	case appsv1beta1.GroupVersion.WithKind("UnitedDeployment"):
 		return kind{
-			observed: observedUnitedDeployment, measure: measureUnitedDeployment,
+			observed: observedWritten, measure: measureUnitedDeployment,
 			shrinks: shrinksUnitedDeployment, lowers: lowersUnitedDeployment,
 		}
+	case appsv1beta1.GroupVersion.WithKind("WorkloadSpread"):
+		return kind{observed: observedWritten, measure: measureWorkloadSpread, shrinks: shrinksReplicas, lowers: lowersReplicas}
+	case appsv1beta1.GroupVersion.WithKind("CloneSet"):
+		return kind{observed: observedWritten, measure: measureCloneSet, shrinks: shrinksReplicas, lowers: lowersCloneSet}
+	case appsv1.SchemeGroupVersion.WithKind("Deployment"):
+		return kind{observed: observedWritten, measure: measureGeneric, shrinks: shrinksReplicas, lowers: lowersReplicas}
 	default:
 		return kind{observed: observedGeneration, measure: measureGeneric, shrinks: shrinksReplicas, lowers: lowersReplicas}
 	}
@@ -40,12 +47,20 @@ func kindOf(gvk schema.GroupVersionKind) kind {
 
 // The kinds that the agent may write: each one that the hub sends needs a line. Without it a row is Blocked as Forbidden.
 //
-// +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments;workloadspreads;clonesets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch;delete
 
 // observedGeneration reads status.observedGeneration. Kinds without it count as observed.
 func observedGeneration(live *unstructured.Unstructured) bool {
 	observed, found, err := unstructured.NestedInt64(live.Object, "status", "observedGeneration")
 	return err == nil && (!found || observed >= live.GetGeneration())
+}
+
+// observedWritten is observedGeneration for kinds whose controller always writes the field: an object without it has not been
+// reconciled yet.
+func observedWritten(live *unstructured.Unstructured) bool {
+	_, found, _ := unstructured.NestedInt64(live.Object, "status", "observedGeneration")
+	return found && observedGeneration(live)
 }
 
 // measureGeneric takes the phase from kstatus, but is stricter in two cases that kstatus calls current: a custom resource

@@ -127,6 +127,9 @@ func urgencyOf(row *fleetv1alpha1.MemberWork, last, next fleetv1alpha1.MemberWor
 	case last.ObservedGeneration != next.ObservedGeneration && (next.Phase != progressing || bounded(row.Spec.Grant)):
 		return atOnce
 	}
+	if last.Counts.Unschedulable != next.Counts.Unschedulable {
+		return soon // The hub moves these pods.
+	}
 	// The counts of a row that is not acknowledged are those of the former one.
 	former := next.ObservedGeneration != row.Generation
 	if next.Counts.Available >= next.Counts.Desired && (former || next.Counts.UpdatedReady == 0) {

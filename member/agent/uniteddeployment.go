@@ -15,13 +15,6 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/overlay"
 )
 
-// observedUnitedDeployment differs from observedGeneration in one point: the controller always writes the field, so an object
-// without it has not been reconciled yet.
-func observedUnitedDeployment(live *unstructured.Unstructured) bool {
-	_, found, _ := unstructured.NestedInt64(live.Object, "status", "observedGeneration")
-	return found && observedGeneration(live)
-}
-
 // measureUnitedDeployment reports the subsets too: the hub allocates by them.
 func measureUnitedDeployment(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.Unstructured) {
 	ud := &appsv1beta1.UnitedDeployment{}

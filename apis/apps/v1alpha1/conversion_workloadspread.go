@@ -25,13 +25,14 @@ func WorkloadSpreadToHub(_ context.Context, src *WorkloadSpread, dst *appsv1beta
 		Subsets: each(in.Spec.Subsets, func(s WorkloadSpreadSubset) appsv1beta1.WorkloadSpreadSubset {
 			return appsv1beta1.WorkloadSpreadSubset{
 				Name: s.Name, RequiredNodeSelector: s.RequiredNodeSelectorTerm, PreferredNodeSelector: s.PreferredNodeSelectorTerms,
-				Tolerations: s.Tolerations, MaxReplicas: s.MaxReplicas, Patch: s.Patch,
+				Tolerations: s.Tolerations, MaxReplicas: s.MaxReplicas, Patch: s.Patch, Cluster: s.Cluster, ClusterSelector: s.ClusterSelector,
 			}
 		}),
 	}
 	status := func(s WorkloadSpreadSubsetStatus) appsv1beta1.WorkloadSpreadSubsetStatus {
 		return appsv1beta1.WorkloadSpreadSubsetStatus{
-			Name: s.Name, Replicas: s.Replicas, MissingReplicas: s.MissingReplicas, CreatingPods: s.CreatingPods, DeletingPods: s.DeletingPods,
+			Name: s.Name, Replicas: s.Replicas, MissingReplicas: s.MissingReplicas, Cluster: s.Cluster, Stale: s.Stale,
+			UnschedulableReplicas: s.UnschedulableReplicas, CreatingPods: s.CreatingPods, DeletingPods: s.DeletingPods,
 			Conditions: each(s.Conditions, func(c WorkloadSpreadSubsetCondition) metav1.Condition {
 				if c.Reason == "" {
 					c.Reason = reasonUnknown
@@ -64,13 +65,14 @@ func WorkloadSpreadFromHub(_ context.Context, src *appsv1beta1.WorkloadSpread, d
 		Subsets: each(in.Spec.Subsets, func(s appsv1beta1.WorkloadSpreadSubset) WorkloadSpreadSubset {
 			return WorkloadSpreadSubset{
 				Name: s.Name, RequiredNodeSelectorTerm: s.RequiredNodeSelector, PreferredNodeSelectorTerms: s.PreferredNodeSelector,
-				Tolerations: s.Tolerations, MaxReplicas: s.MaxReplicas, Patch: s.Patch,
+				Tolerations: s.Tolerations, MaxReplicas: s.MaxReplicas, Patch: s.Patch, Cluster: s.Cluster, ClusterSelector: s.ClusterSelector,
 			}
 		}),
 	}
 	status := func(s appsv1beta1.WorkloadSpreadSubsetStatus) WorkloadSpreadSubsetStatus {
 		return WorkloadSpreadSubsetStatus{
-			Name: s.Name, Replicas: s.Replicas, MissingReplicas: s.MissingReplicas, CreatingPods: s.CreatingPods, DeletingPods: s.DeletingPods,
+			Name: s.Name, Replicas: s.Replicas, MissingReplicas: s.MissingReplicas, Cluster: s.Cluster, Stale: s.Stale,
+			UnschedulableReplicas: s.UnschedulableReplicas, CreatingPods: s.CreatingPods, DeletingPods: s.DeletingPods,
 			Conditions: each(s.Conditions, func(c metav1.Condition) WorkloadSpreadSubsetCondition {
 				if c.Reason == reasonUnknown {
 					c.Reason = ""

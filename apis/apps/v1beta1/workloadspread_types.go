@@ -8,6 +8,8 @@ import (
 )
 
 // WorkloadSpreadSpec is the desired state of a WorkloadSpread.
+//
+// +kubebuilder:validation:XValidation:rule="self.subsets.all(s, has(s.cluster) || has(s.clusterSelector)) || !self.subsets.exists(s, has(s.cluster) || has(s.clusterSelector))",message="either every subset names a cluster or none does: give each subset cluster or clusterSelector, or take them off all"
 type WorkloadSpreadSpec struct {
 	// targetRef is the workload whose pods are spread: a CloneSet, Deployment, ReplicaSet, StatefulSet of either group, Job, or a kind
 	// in the ConfigMap kruise-configuration. It can't be changed.
@@ -34,6 +36,8 @@ type WorkloadSpreadSpec struct {
 }
 
 // WorkloadSpreadSubset is one group of the pods.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.cluster) && has(self.clusterSelector))",message="a subset has either cluster or clusterSelector: remove one of them"
 type WorkloadSpreadSubset struct {
 	// name is the name, which must be unique.
 	// +required
@@ -63,6 +67,18 @@ type WorkloadSpreadSubset struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Patch *runtime.RawExtension `json:"patch,omitempty"`
+
+	// cluster is the MemberCluster that runs the pods of this subset. Only on a hub; mutually exclusive with clusterSelector.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Cluster string `json:"cluster,omitempty"`
+
+	// clusterSelector makes one subset of this one in each MemberCluster whose labels match, named <name>-<cluster> in the status.
+	// maxReplicas holds for all of them together, which share evenly. An empty selector matches every cluster. Only on a hub; mutually
+	// exclusive with cluster.
+	// +optional
+	ClusterSelector *metav1.LabelSelector `json:"clusterSelector,omitempty"`
 }
 
 // WorkloadSpreadTarget names the workload of a WorkloadSpread in its own namespace.
@@ -158,7 +174,7 @@ type WorkloadSpreadStatus struct {
 	// +optional
 	VersionedSubsetStatuses map[string]WorkloadSpreadSubsetStatuses `json:"versionedSubsetStatuses,omitempty"`
 
-	// conditions are observations of the WorkloadSpread: Active.
+	// conditions are observations of the WorkloadSpread: Active, and on a hub Placed and SubsetFailure.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -192,6 +208,19 @@ type WorkloadSpreadSubsetStatus struct {
 	// +required
 	MissingReplicas int32 `json:"missingReplicas"`
 
+	// cluster is the MemberCluster that runs the subset. Only on a hub.
+	// +optional
+	Cluster string `json:"cluster,omitempty"`
+
+	// stale is true if the cluster does not answer, so that the numbers are old. Only on a hub.
+	// +optional
+	Stale bool `json:"stale,omitempty"`
+
+	// unschedulableReplicas is how many of the pods could not be scheduled for rescheduleCriticalSeconds or longer. Only on a hub, and
+	// in what a hub sent.
+	// +optional
+	UnschedulableReplicas int32 `json:"unschedulableReplicas,omitempty"`
+
 	// creatingPods are pods that were admitted and not seen yet, by name, or by a UID if the name was not known, with the time.
 	// +optional
 	CreatingPods map[string]metav1.Time `json:"creatingPods,omitempty"`
@@ -203,6 +232,14 @@ type WorkloadSpreadSubsetStatus struct {
 
 // WorkloadSpreadActive is the condition that new pods of the workload are spread.
 const WorkloadSpreadActive = "Active"
+
+// Conditions of a WorkloadSpread over clusters, on a hub.
+const (
+	// WorkloadSpreadPlaced is the condition that every replica is in the cluster where it should run.
+	WorkloadSpreadPlaced = "Placed"
+	// WorkloadSpreadFailure is the condition that a subset is not as desired.
+	WorkloadSpreadFailure = "SubsetFailure"
+)
 
 // WorkloadSpreadSubsetSchedulable is the condition of a subset that pods are scheduled there. While it is False new pods go elsewhere.
 const WorkloadSpreadSubsetSchedulable = "Schedulable"

@@ -219,6 +219,9 @@ type WorkCounts struct {
 	// updatedReady is how many of those are ready.
 	// +optional
 	UpdatedReady int32 `json:"updatedReady,omitempty"`
+	// unschedulable is how many could not be scheduled for longer than the object allows.
+	// +optional
+	Unschedulable int32 `json:"unschedulable,omitempty"`
 }
 
 // SubsetCounts are the numbers of one subset.

@@ -98,7 +98,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	i := mgr.GetFieldIndexer()
 	sets, _ := metadataOf(replicaSets())
 	jobs, _ := metadataOf(batchv1.SchemeGroupVersion.WithKind("Job"))
-	if err := errors.Join(indexByTarget(ctx, i), ownership.IndexByOwner(ctx, i, &corev1.Pod{}, sets), ownership.IndexByNode(ctx, i)); err != nil {
+	if err := errors.Join(scaletarget.IndexSpreads(ctx, i), ownership.IndexByOwner(ctx, i, &corev1.Pod{}, sets), ownership.IndexByNode(ctx, i)); err != nil {
 		return err
 	}
 	more := scaletarget.NewWatcher(mgr.GetCache(), o.Namespace, scaletarget.KeyWorkloadSpread, o.Clock)
@@ -203,7 +203,7 @@ func (r *Reconciler) forTarget(ctx context.Context, o client.Object) []ctrl.Requ
 	if !ok {
 		return nil
 	}
-	return r.having(ctx, refOf(ws))
+	return r.having(ctx, scaletarget.SpreadTarget(ws))
 }
 
 // forWorkload returns those that have a workload, or a controller of it, as target.
@@ -242,7 +242,7 @@ func (r *Reconciler) readable(kind schema.GroupVersionKind) bool {
 
 // having returns requests for those with a target.
 func (r *Reconciler) having(ctx context.Context, ref scaletarget.Ref) []ctrl.Request {
-	all, err := having(ctx, r.Client, ref)
+	all, err := scaletarget.Spreads(ctx, r.Client, ref)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Could not list the objects of an event", "kind", kind)
 		return nil

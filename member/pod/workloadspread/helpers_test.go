@@ -19,6 +19,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -47,9 +48,10 @@ func store(tb testing.TB, objects ...client.Object) client.WithWatch {
 		}
 		return nil
 	}
-	return fake.NewClientBuilder().WithScheme(scheme(tb)).WithObjects(testkit.Copies(objects)...).WithStatusSubresource(&appsv1beta1.WorkloadSpread{}).
-		WithIndex(&appsv1beta1.WorkloadSpread{}, targetIndex, targetOf).WithIndex(&corev1.Pod{}, ownership.OwnerIndex, owner).
-		WithIndex(sets, ownership.OwnerIndex, owner).Build()
+	b := fake.NewClientBuilder().WithScheme(scheme(tb)).WithObjects(testkit.Copies(objects)...).WithStatusSubresource(&appsv1beta1.WorkloadSpread{}).
+		WithIndex(&corev1.Pod{}, ownership.OwnerIndex, owner).WithIndex(sets, ownership.OwnerIndex, owner)
+	require.NoError(tb, scaletarget.IndexSpreads(tb.Context(), testkit.Indexes{Builder: b}))
+	return b.Build()
 }
 
 // openTo is a podstep.Opening that sends the pods of all namespaces but these, which have the reason.

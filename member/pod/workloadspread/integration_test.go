@@ -29,6 +29,7 @@ import (
 	"github.com/flotilla-io/flotilla/member/admission"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
@@ -76,7 +77,7 @@ func TestInCluster(t *testing.T) {
 		}
 		require.NoError(t, entries.Setup(mgr))
 		require.NoError(t, one.step().Setup(t.Context(), mgr))
-		require.NoError(t, indexByTarget(t.Context(), second.GetFieldIndexer()))
+		require.NoError(t, scaletarget.IndexSpreads(t.Context(), second.GetFieldIndexer()))
 		two.use(second.GetClient(), second.GetAPIReader())
 		require.NoError(t, two.left.follow(t.Context(), second.GetCache()))
 		require.NoError(t, mgr.Add(second))

@@ -51,7 +51,8 @@ func Registration() setup.Kind {
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			w := &Webhook{
 				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.Namespace, Exempt: o.PodWebhook.Exempt,
-				Off: !o.Gates.Enabled(feature.PodWebhook) || !o.Gates.Enabled(feature.WorkloadSpread),
+				Off:           !o.Gates.Enabled(feature.PodWebhook) || !o.Gates.Enabled(feature.WorkloadSpread),
+				AllowClusters: o.LocalHub,
 			}
 			return admit.Register(mgr, admit.Registration[*appsv1beta1.WorkloadSpread]{
 				Object: &appsv1beta1.WorkloadSpread{}, Validator: w,

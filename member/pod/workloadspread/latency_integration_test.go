@@ -24,6 +24,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/member/admission"
 	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
@@ -38,7 +39,7 @@ func TestLatency(t *testing.T) {
 	namespace := s.Namespace(t)
 	replica, err := cluster.New(s.REST(), func(o *cluster.Options) { o.Scheme = s.Scheme() })
 	require.NoError(t, err)
-	require.NoError(t, indexByTarget(t.Context(), replica.GetFieldIndexer()))
+	require.NoError(t, scaletarget.IndexSpreads(t.Context(), replica.GetFieldIndexer()))
 	c, err := client.New(s.REST(), client.Options{Scheme: s.Scheme()})
 	require.NoError(t, err)
 	uids := make([]types.UID, spreads)

@@ -140,7 +140,7 @@ func (r *Reconciler) counts(ctx context.Context, owners client.Reader, ws *appsv
 		return false, nil
 	}
 	chain, missing, err := scaletarget.Chain(ctx, owners, pod, r.readable)
-	return missing || slices.ContainsFunc(chain, refOf(ws).Same), err
+	return missing || slices.ContainsFunc(chain, scaletarget.SpreadTarget(ws).Same), err
 }
 
 // limitsNew reports whether a subset has a limit that the status does not know.
@@ -167,13 +167,16 @@ func (r *Reconciler) livePods(ctx context.Context, namespace string) ([]metav1.P
 
 // children reads the workload with its pods and their nodes; live says that the reader is the apiserver, which has no index.
 func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool, o *observed) error {
-	ref := refOf(o.ws)
+	ref := scaletarget.SpreadTarget(o.ws)
 	o.target, o.denied, o.elder, o.pods, o.nodes, o.newest, o.total, o.unknown = nil, nil, nil, nil, nil, "", 0, ""
 	o.unseen, o.lost = nil, nil
+	if scaletarget.SpreadOfHub(o.ws) {
+		return expect.ErrGone
+	}
 	if !allowed(ref.Kind.GroupKind(), o.listed) {
 		return nil
 	}
-	all, err := having(ctx, r.Client, ref)
+	all, err := scaletarget.Spreads(ctx, r.Client, ref)
 	if err != nil {
 		return err
 	}
@@ -214,7 +217,7 @@ func (r *Reconciler) watches(kind schema.GroupVersionKind) bool {
 
 // readPods reads the pods of the workload, through what is between them, and the nodes of those without a subset.
 func (r *Reconciler) readPods(ctx context.Context, from client.Reader, live bool, o *observed) error {
-	kind := refOf(o.ws).Kind
+	kind := scaletarget.SpreadTarget(o.ws).Kind
 	type owner struct {
 		metav1.Object
 
@@ -405,7 +408,7 @@ func idsIn(pod metav1.Object) []string {
 func total(
 	ctx context.Context, c client.Client, live client.Reader, ws *appsv1beta1.WorkloadSpread, target client.Object, listed []scaletarget.Listed,
 ) (n int32, unknown string, err error) {
-	ref := refOf(ws)
+	ref := scaletarget.SpreadTarget(ws)
 	var paths []string
 	if ws.Spec.TargetFilter != nil {
 		paths = ws.Spec.TargetFilter.ReplicasPathList

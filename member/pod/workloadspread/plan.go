@@ -66,7 +66,7 @@ func plan(o observed, now time.Time) planned {
 	p.reserve(o, now)
 	p.assign(o)
 	p.reschedule(o, now)
-	if costed(refOf(o.ws).Kind.GroupKind()) {
+	if costed(scaletarget.SpreadTarget(o.ws).Kind.GroupKind()) {
 		p.price(o)
 	}
 	slices.SortFunc(p.patches, func(a, b patch) int { return cmp.Compare(a.pod.Name, b.pod.Name) })
@@ -75,7 +75,7 @@ func plan(o observed, now time.Time) planned {
 
 // inactive returns why pods are not spread; nil if they are.
 func inactive(o observed) *fault {
-	ref := refOf(o.ws)
+	ref := scaletarget.SpreadTarget(o.ws)
 	switch {
 	case !builtIn(ref.Kind.GroupKind()) && o.fault != nil:
 		return &fault{ReasonNotAllowed, o.fault.Error()}
@@ -146,7 +146,7 @@ func (p *planned) of(o observed, version string) [][]*corev1.Pod {
 func (p *planned) assign(o observed) {
 	p.subsets = map[string][][]*corev1.Pod{}
 	none := len(o.ws.Spec.Subsets)
-	kind := refOf(o.ws).Kind.GroupKind()
+	kind := scaletarget.SpreadTarget(o.ws).Kind.GroupKind()
 	var orphans []*corev1.Pod
 	for _, pod := range o.pods {
 		if !podpatch.Active(pod) {
@@ -247,6 +247,9 @@ func (p *planned) reschedule(o observed, now time.Time) {
 	p.unschedulable = map[int]time.Time{}
 	if o.ws.Spec.ScheduleStrategy.Type != appsv1beta1.AdaptiveWorkloadSpread {
 		return
+	}
+	if _, slice := o.ws.Annotations[keys.FleetRowUID]; slice {
+		p.late(o, len(o.ws.Spec.Subsets)-1, now) // The hub moves these, so the next reconcile must not miss when they are due.
 	}
 	for i := range len(o.ws.Spec.Subsets) - 1 {
 		name := o.ws.Spec.Subsets[i].Name
@@ -361,7 +364,7 @@ func (p *planned) versionsOf(o observed) []string {
 			}
 		}
 	}
-	kind := refOf(o.ws).Kind.GroupKind()
+	kind := scaletarget.SpreadTarget(o.ws).Kind.GroupKind()
 	if !o.versions.has(kind) {
 		all[versionIgnored] = true
 	} else if o.newest != "" {

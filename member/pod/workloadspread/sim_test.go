@@ -22,6 +22,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/golden"
 	"github.com/flotilla-io/flotilla/testkit/sim"
@@ -54,7 +55,7 @@ func simulated(tb testing.TB) sim.Kind {
 			return reconciler(p.Client, p.Live, p.Clock, &testkit.Events{}), nil
 		},
 		Index: func(ctx context.Context, i client.FieldIndexer) error {
-			if err := indexByTarget(ctx, i); err != nil {
+			if err := scaletarget.IndexSpreads(ctx, i); err != nil {
 				return err
 			}
 			return ownership.IndexByOwner(ctx, i, &corev1.Pod{})

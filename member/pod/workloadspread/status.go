@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
@@ -72,6 +73,9 @@ func (p *planned) whole(o observed, i int, now time.Time) appsv1beta1.WorkloadSp
 	}
 	for _, of := range p.creating {
 		maps.Copy(creating, of[i])
+	}
+	if _, slice := o.ws.Annotations[keys.FleetRowUID]; slice {
+		out.UnschedulableReplicas = number(len(p.late(o, i, now)))
 	}
 	out.CreatingPods = times(creating)
 	if out.MissingReplicas = limit(&o.ws.Spec.Subsets[i], o.total); out.MissingReplicas != unlimited {

@@ -51,7 +51,7 @@ func newSpreader(namespace string, versions Versions, startOrdinal bool, c clock
 func (s *spreader) step() podstep.Step {
 	return podstep.Step{
 		Feature: Feature, Order: podstep.OrderWorkloadSpread, Gate: feature.WorkloadSpread,
-		Object: &appsv1beta1.WorkloadSpread{}, List: &appsv1beta1.WorkloadSpreadList{}, Index: indexByTarget,
+		Object: &appsv1beta1.WorkloadSpread{}, List: &appsv1beta1.WorkloadSpreadList{}, Index: scaletarget.IndexSpreads,
 		Setup: func(ctx context.Context, mgr ctrl.Manager) error {
 			w := scaletarget.NewWatcher(mgr.GetCache(), s.namespace, scaletarget.KeyWorkloadSpread, s.clock)
 			s.use(mgr.GetClient(), mgr.GetAPIReader())
@@ -106,7 +106,7 @@ func (s *spreader) find(ctx context.Context, cache, owners client.Reader, pod *c
 		return nil, err
 	}
 	for _, ref := range chain {
-		found, err := having(ctx, cache, ref)
+		found, err := scaletarget.Spreads(ctx, cache, ref)
 		if err != nil {
 			return nil, err
 		}
@@ -323,12 +323,12 @@ func (f *facts) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w, err := scaletarget.Get(ctx, f.s.live, refOf(f.ws))
+	w, err := scaletarget.Get(ctx, f.s.live, scaletarget.SpreadTarget(f.ws))
 	if err != nil {
 		return err
 	}
 	if w == nil {
-		return fmt.Errorf("%s does not exist", refOf(f.ws))
+		return fmt.Errorf("%s does not exist", scaletarget.SpreadTarget(f.ws))
 	}
 	n, unknown, err := total(ctx, f.s.client, f.s.live, f.ws, w, listed)
 	if err == nil && unknown != "" {

@@ -188,7 +188,7 @@ func TestStep(t *testing.T) {
 			if tc.writes > 0 {
 				var ws appsv1beta1.WorkloadSpread
 				require.NoError(t, c.Get(t.Context(), key, &ws))
-				v := s.versions.of(refOf(&ws).Kind.GroupKind(), tc.pod)
+				v := s.versions.of(scaletarget.SpreadTarget(&ws).Kind.GroupKind(), tc.pod)
 				require.Contains(t, statusOf(ws.Status.VersionedSubsetStatuses[v], tc.subset).CreatingPods, m.UID)
 			}
 			if costed(kindOf(tc.known)) {
@@ -261,7 +261,7 @@ func TestOrdinalsOfAStatefulSetThatTheCacheDoesNotShow(t *testing.T) {
 // kindOf is the kind of the target of the first object.
 func kindOf(known []client.Object) schema.GroupKind {
 	ws, _ := known[0].(*appsv1beta1.WorkloadSpread)
-	return refOf(ws).Kind.GroupKind()
+	return scaletarget.SpreadTarget(ws).Kind.GroupKind()
 }
 
 // TestTwoReplicasNeverPromiseTheSamePlace admits pods in two replicas, of which one has a cache that never changes.

@@ -1,10 +1,7 @@
 package workloadspread
 
 import (
-	"cmp"
-	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -12,8 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
@@ -51,53 +46,6 @@ func allowed(kind schema.GroupKind, listed []scaletarget.Listed) bool {
 
 // cached are the kinds whose objects are in the cache of each replica: a read of them does not wait.
 func cached(kind schema.GroupKind) bool { return builtIn(kind) && kind != job() }
-
-// targetIndex is the index of WorkloadSpreads by group, kind and name of their target.
-const targetIndex = "flotilla.target"
-
-// indexByTarget adds the index.
-func indexByTarget(ctx context.Context, i client.FieldIndexer) error {
-	return ownership.AddIndex(ctx, i, "WorkloadSpreads by target", &appsv1beta1.WorkloadSpread{}, targetIndex, targetOf)
-}
-
-func targetOf(o client.Object) []string {
-	if s, ok := o.(*appsv1beta1.WorkloadSpread); ok {
-		return []string{targetKey(refOf(s))}
-	}
-	return nil
-}
-
-// targetKey has no version: all mean the same workload.
-func targetKey(ref scaletarget.Ref) string {
-	return fmt.Sprintf("%s/%s/%s", ref.Kind.Group, ref.Kind.Kind, ref.Name)
-}
-
-// refOf returns the target of a WorkloadSpread. A version that can't be parsed is no group.
-func refOf(s *appsv1beta1.WorkloadSpread) scaletarget.Ref {
-	t := s.Spec.TargetRef
-	return scaletarget.Ref{
-		Kind:           schema.FromAPIVersionAndKind(t.APIVersion, t.Kind),
-		NamespacedName: types.NamespacedName{Namespace: s.Namespace, Name: t.Name},
-	}
-}
-
-// having returns the WorkloadSpreads with a target, from the cache, the oldest first: only that one counts. Admission refuses a
-// second one, but two may be made at once. They are the cache's own.
-func having(ctx context.Context, r client.Reader, ref scaletarget.Ref) ([]*appsv1beta1.WorkloadSpread, error) {
-	var list appsv1beta1.WorkloadSpreadList
-	err := r.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingFields{targetIndex: targetKey(ref)}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return nil, fmt.Errorf("list WorkloadSpreads: %w", err)
-	}
-	out := make([]*appsv1beta1.WorkloadSpread, 0, len(list.Items))
-	for i := range list.Items {
-		out = append(out, &list.Items[i])
-	}
-	slices.SortFunc(out, func(a, b *appsv1beta1.WorkloadSpread) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
-	return out, nil
-}
 
 // selects reports whether the filter of a WorkloadSpread includes a pod.
 func selects(ws *appsv1beta1.WorkloadSpread, pod metav1.Object) bool {

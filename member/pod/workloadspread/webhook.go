@@ -45,6 +45,8 @@ type Webhook struct {
 	Exempt []string
 	// Off: a feature gate keeps WorkloadSpreads from having an effect.
 	Off bool
+	// AllowClusters lets subsets name clusters: there is a hub in this cluster, which validates the names.
+	AllowClusters bool
 
 	templates workloadspec.PodTemplates
 }
@@ -53,7 +55,7 @@ var _ admission.Validator[*appsv1beta1.WorkloadSpread] = &Webhook{}
 
 // ValidateCreate validates a new object.
 func (w *Webhook) ValidateCreate(ctx context.Context, ws *appsv1beta1.WorkloadSpread) (admission.Warnings, error) {
-	faults := validate(&ws.Spec)
+	faults := w.validate(&ws.Spec)
 	if len(faults) == 0 {
 		of, err := w.validateTarget(ctx, ws)
 		if err != nil {
@@ -73,7 +75,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, ws *appsv1beta1.WorkloadSp
 
 // ValidateUpdate validates a change. What the object had before is a warning: it may be older than the rule.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, ws *appsv1beta1.WorkloadSpread) (admission.Warnings, error) {
-	fresh, warnings := admit.Ratchet(validate(&ws.Spec), validate(&old.Spec))
+	fresh, warnings := admit.Ratchet(w.validate(&ws.Spec), w.validate(&old.Spec))
 	if len(fresh) == 0 && old.Generation != ws.Generation {
 		of, err := w.validatePods(ctx, ws)
 		if err != nil {
@@ -114,7 +116,7 @@ func (w *Webhook) warnings(ctx context.Context, ws *appsv1beta1.WorkloadSpread) 
 
 // validateTarget validates the target of a new object against the white list and the other objects.
 func (w *Webhook) validateTarget(ctx context.Context, ws *appsv1beta1.WorkloadSpread) (field.ErrorList, error) {
-	path, ref := field.NewPath("spec", "targetRef"), refOf(ws)
+	path, ref := field.NewPath("spec", "targetRef"), scaletarget.SpreadTarget(ws)
 	ref.Namespace = admit.Namespace(ctx, ws)
 	if of := ref.Kind.GroupKind(); !builtIn(of) {
 		listed, err := scaletarget.List(ctx, w.Client, w.Namespace, scaletarget.KeyWorkloadSpread)
@@ -125,7 +127,7 @@ func (w *Webhook) validateTarget(ctx context.Context, ws *appsv1beta1.WorkloadSp
 			return field.ErrorList{field.Invalid(path.Child("kind"), ref.Kind.Kind, notListed(ref))}, nil
 		}
 	}
-	all, err := having(ctx, w.Client, ref)
+	all, err := scaletarget.Spreads(ctx, w.Client, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +144,7 @@ func (w *Webhook) validateTarget(ctx context.Context, ws *appsv1beta1.WorkloadSp
 // arbitrary pod, and no patch: that may be about containers of the workload.
 func (w *Webhook) validatePods(ctx context.Context, ws *appsv1beta1.WorkloadSpread) (field.ErrorList, error) {
 	namespace := admit.Namespace(ctx, ws)
-	template, err := w.template(ctx, refOf(ws), namespace)
+	template, err := w.template(ctx, scaletarget.SpreadTarget(ws), namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +198,37 @@ func (w *Webhook) template(ctx context.Context, ref scaletarget.Ref, namespace s
 	return &out, nil
 }
 
-// validate validates a spec on its own.
+// validate validates a spec on its own, and the clusters of its subsets.
+func (w *Webhook) validate(s *appsv1beta1.WorkloadSpreadSpec) field.ErrorList {
+	faults := validate(s)
+	for i := range s.Subsets {
+		faults = append(faults, w.validateCluster(s, i, field.NewPath("spec", "subsets").Index(i))...)
+	}
+	return faults
+}
+
+// validateCluster validates where a subset is.
+func (w *Webhook) validateCluster(spec *appsv1beta1.WorkloadSpreadSpec, i int, path *field.Path) field.ErrorList {
+	s, only := &spec.Subsets[i], "only a hub places subsets in clusters, and this cluster has none: apply the object on the hub, or remove this field"
+	switch {
+	case s.Cluster != "" && !w.AllowClusters:
+		return field.ErrorList{field.Forbidden(path.Child("cluster"), only)}
+	case s.ClusterSelector != nil && !w.AllowClusters:
+		return field.ErrorList{field.Forbidden(path.Child("clusterSelector"), only)}
+	case s.Cluster != "" && s.ClusterSelector != nil:
+		return field.ErrorList{field.Forbidden(path.Child("clusterSelector"), "a subset has either cluster or clusterSelector: remove one of them")}
+	case s.Cluster == "" && s.ClusterSelector == nil && scaletarget.Federated(&appsv1beta1.WorkloadSpread{Spec: *spec}):
+		return field.ErrorList{field.Required(path.Child("cluster"),
+			"either every subset names a cluster or none does: give this one cluster or clusterSelector, or take them off all")}
+	case s.ClusterSelector != nil:
+		if _, err := metav1.LabelSelectorAsSelector(s.ClusterSelector); err != nil {
+			return field.ErrorList{field.Invalid(path.Child("clusterSelector"), metav1.FormatLabelSelector(s.ClusterSelector), err.Error())}
+		}
+	}
+	return nil
+}
+
+// validate validates a spec on its own, but for its clusters.
 func validate(s *appsv1beta1.WorkloadSpreadSpec) field.ErrorList {
 	path := field.NewPath("spec")
 	faults := validateRef(&s.TargetRef, path.Child("targetRef"))
@@ -277,7 +309,7 @@ func validateTerm(t *corev1.NodeSelectorTerm, path *field.Path) field.ErrorList 
 func validateLimits(s *appsv1beta1.WorkloadSpreadSpec, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	numbers, percents, sum := 0, 0, 0
-	stateful := numbered(refOf(&appsv1beta1.WorkloadSpread{Spec: *s}).Kind.GroupKind())
+	stateful := numbered(scaletarget.SpreadTarget(&appsv1beta1.WorkloadSpread{Spec: *s}).Kind.GroupKind())
 	for i := range s.Subsets {
 		at, m := path.Child("subsets").Index(i).Child("maxReplicas"), s.Subsets[i].MaxReplicas
 		switch {

@@ -45,7 +45,7 @@ func Registration() setup.Kind {
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			w := &Webhook{
 				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), KeepTemplates: o.Gates.Enabled(feature.TemplateNoDefaults),
-				InPlace: o.InPlace,
+				InPlace: o.InPlace, Hub: o.LocalHub,
 			}
 			return admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
 				Object: &appsv1beta1.CloneSet{}, Defaulter: w, Validator: w,

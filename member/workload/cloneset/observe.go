@@ -17,6 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
 
 // observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
@@ -45,6 +46,9 @@ type observed struct {
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
 	o := observed{set: &appsv1beta1.CloneSet{}, gates: r.Gates, inPlace: r.InPlace, memory: r.Memory(key)}
 	children := func(from client.Reader, live bool) error {
+		if scaletarget.Template(o.set) {
+			return expect.ErrGone // A hub places it.
+		}
 		if live {
 			leakage.WithLabelValues(key.Namespace, key.Name).Inc()
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
@@ -48,6 +49,8 @@ type Webhook struct {
 	KeepTemplates bool
 	// InPlace are the options of in-place updates.
 	InPlace inplace.Options
+	// Hub is true if there is a hub in this cluster, which places CloneSets that are templates.
+	Hub bool
 
 	templates workloadspec.PodTemplates
 }
@@ -126,7 +129,7 @@ func setDefaults(s *appsv1beta1.CloneSetSpec) {
 
 // ValidateCreate implements admission.Validator.
 func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.CloneSet) (admission.Warnings, error) {
-	faults := validateSpec(set)
+	faults := append(validateSpec(set), w.validatePlaced(nil, set)...)
 	more, err := w.validateTemplate(ctx, set)
 	if err != nil {
 		return nil, err
@@ -138,6 +141,9 @@ func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.CloneSet)
 // without this webhook can still be scaled and updated, and names can be removed from podsToDelete.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.CloneSet) (admission.Warnings, error) {
 	news := admit.NewWarnings(unserved(set), unserved(old))
+	if faults := w.validatePlaced(old, set); len(faults) > 0 {
+		return news, admit.Invalid(Kind(), set.Name, faults)
+	}
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
 		return news, nil // Annotations may have changed.
 	}
@@ -155,6 +161,20 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Clon
 		return nil, err
 	}
 	return append(warnings, news...), admit.Invalid(Kind(), set.Name, append(faults, more...))
+}
+
+// validatePlaced validates what is about a CloneSet that a hub places in clusters; old is nil for a new one.
+func (w *Webhook) validatePlaced(old, set *appsv1beta1.CloneSet) field.ErrorList {
+	var before metav1.Object
+	if old != nil {
+		before = old
+	}
+	faults := scaletarget.ValidateTemplate(before, set, w.Hub)
+	if scaletarget.Template(set) && len(set.Spec.ScaleStrategy.PodsToDelete) > 0 {
+		faults = append(faults, field.Forbidden(field.NewPath("spec", "scaleStrategy", "podsToDelete"),
+			"its pods are in clusters: delete them there, or lower replicas"))
+	}
+	return faults
 }
 
 // unserved returns warnings about features of OpenKruise that are not served yet.

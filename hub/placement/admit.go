@@ -1,0 +1,122 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// verbUse is the verb on memberclusters that placing an object there needs, in the object's namespace or in all.
+const verbUse = "use"
+
+// ClusterRules validates the clusters of an object's subsets. It may be used concurrently.
+type ClusterRules struct {
+	// Client asks what the user may do.
+	Client client.Client
+	// Cache reads MemberClusters. One that it does not have is read from Live, because it may have just been created.
+	Cache, Live client.Reader
+	// AcceptUnknown warns of clusters that do not exist instead of refusing them: they may be created later.
+	AcceptUnknown bool
+}
+
+// Validate refuses clusters that the user may not use, and those that do not exist, and warns of those that are not ready. It checks
+// only what the old object does not have: a cluster that has left the fleet must not block a scale. A selector may match any cluster,
+// also one that joins later, so it needs the right to use all of them. The path is that of the list of subsets.
+func (r ClusterRules) Validate(
+	ctx context.Context, namespace string, old, is []Where, path *field.Path,
+) (faults field.ErrorList, warnings admission.Warnings, err error) {
+	all := sync.OnceValues(func() (string, error) { return r.refuses(ctx, namespace, "") })
+	seen := map[string]bool{}
+	for _, w := range old {
+		seen[w.Cluster] = w.Cluster != ""
+	}
+	var waiting, unknown []string
+	for i, w := range is {
+		at := path.Index(i)
+		if w.Selector != nil && !slices.ContainsFunc(old, func(o Where) bool { return apiequality.Semantic.DeepEqual(o.Selector, w.Selector) }) {
+			why, err := all()
+			if err != nil {
+				return nil, nil, err
+			}
+			if why != "" {
+				faults = append(faults, field.Forbidden(at.Child("clusterSelector"), why))
+			}
+		}
+		if w.Cluster == "" || seen[w.Cluster] {
+			continue
+		}
+		seen[w.Cluster] = true
+		why, err := all() // Who may use all may use each, so mostly one review is enough.
+		if err == nil && why != "" {
+			why, err = r.refuses(ctx, namespace, w.Cluster)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if why != "" {
+			faults = append(faults, field.Forbidden(at.Child("cluster"), why))
+			continue // Nor may the user learn whether there is such a cluster.
+		}
+		mc, err := r.cluster(ctx, w.Cluster)
+		switch {
+		case apierrors.IsNotFound(err) && r.AcceptUnknown:
+			unknown = append(unknown, w.Cluster)
+		case apierrors.IsNotFound(err):
+			faults = append(faults, field.Invalid(at.Child("cluster"), w.Cluster,
+				fmt.Sprintf("there is no member cluster %s: create it as a MemberCluster and let it join, or name another one", w.Cluster)))
+		case err != nil:
+			return nil, nil, fmt.Errorf("get member cluster %s: %w", w.Cluster, err)
+		case !mc.Spec.Accepted || !report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady):
+			waiting = append(waiting, w.Cluster)
+		}
+	}
+	if len(unknown) > 0 {
+		slices.Sort(unknown)
+		warnings = append(warnings, "subsets wait for member clusters that do not exist yet: "+event.Names(unknown))
+	}
+	if len(waiting) > 0 {
+		slices.Sort(waiting)
+		warnings = append(warnings, "subsets wait for member clusters that are not accepted or not ready: "+event.Names(waiting))
+	}
+	return faults, warnings, nil
+}
+
+// refuses asks the apiserver whether the user of the request may place objects of a namespace in a cluster, "" for any, and returns
+// why not, or "".
+func (r ClusterRules) refuses(ctx context.Context, namespace, cluster string) (string, error) {
+	user, allowed, err := admit.Access(ctx, r.Client, authorizationv1.ResourceAttributes{
+		Group: fleetv1alpha1.GroupVersion.Group, Resource: "memberclusters", Verb: verbUse, Name: cluster, Namespace: namespace,
+	})
+	if err != nil || allowed {
+		return "", err
+	}
+	which := "member cluster " + cluster
+	if cluster == "" {
+		which = "all member clusters, of which a selector may match any"
+	}
+	return fmt.Sprintf("user %q may not use %s: it needs the verb %q on memberclusters.%s, in namespace %s or in all",
+		user, which, verbUse, fleetv1alpha1.GroupVersion.Group, namespace), nil
+}
+
+// cluster reads a MemberCluster, from the apiserver if the cache does not have it.
+func (r ClusterRules) cluster(ctx context.Context, name string) (*fleetv1alpha1.MemberCluster, error) {
+	mc := &fleetv1alpha1.MemberCluster{}
+	err := r.Cache.Get(ctx, client.ObjectKey{Name: name}, mc)
+	if apierrors.IsNotFound(err) {
+		err = r.Live.Get(ctx, client.ObjectKey{Name: name}, mc)
+	}
+	return mc, err
+}

@@ -1,0 +1,78 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+)
+
+// Where is where a subset is placed: in a cluster, or in those that a selector matches.
+type Where struct {
+	Cluster  string
+	Selector *metav1.LabelSelector
+}
+
+const (
+	// clusterIndex is the field index of objects by the clusters that their subsets name; those with a selector are under anyCluster,
+	// which is no cluster's name.
+	clusterIndex = "flotilla.cluster"
+	anyCluster   = "*"
+)
+
+// IndexByCluster adds the index that In needs for objects of the kind of o; of returns where the subsets of one are.
+func IndexByCluster(ctx context.Context, i client.FieldIndexer, o client.Object, of func(client.Object) []Where) error {
+	return ownership.AddIndex(ctx, i, "objects by cluster", o, clusterIndex, func(o client.Object) []string { return indexed(of(o)) })
+}
+
+func indexed(all []Where) []string {
+	var names []string
+	for _, w := range all {
+		name := w.Cluster
+		if w.Selector != nil {
+			name = anyCluster
+		}
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// In returns the objects that have a subset in a cluster, or a selector that matches one of the sets of labels. It reads them from a
+// cache with the index of IndexByCluster, into what empty returns. They are the cache's own.
+func In(
+	ctx context.Context, r client.Reader, empty func() client.ObjectList, of func(client.Object) []Where, cluster string, sets ...map[string]string,
+) ([]client.Object, error) {
+	var out []client.Object
+	for _, name := range []string{cluster, anyCluster} {
+		list := empty()
+		if err := r.List(ctx, list, client.MatchingFields{clusterIndex: name}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list objects of cluster %s: %w", name, err)
+		}
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			if o, ok := item.(client.Object); ok && (name == cluster || matchesAny(of(o), sets)) {
+				out = append(out, o)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read objects of cluster %s: %w", name, err)
+		}
+	}
+	return out, nil
+}
+
+func matchesAny(all []Where, sets []map[string]string) bool {
+	return slices.ContainsFunc(all, func(w Where) bool {
+		selector, err := metav1.LabelSelectorAsSelector(w.Selector) // Nil matches nothing.
+		return err == nil && slices.ContainsFunc(sets, func(set map[string]string) bool { return selector.Matches(labels.Set(set)) })
+	})
+}

@@ -1,0 +1,124 @@
+package workloadspread
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/hub/allot"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// recovery is how long a cluster gets no new pods after some could not be scheduled there: as long as a subset in a member.
+const recovery = 5 * time.Minute
+
+// Reasons of the condition Schedulable of a subset.
+const (
+	// reasonSufficient: nothing is known against the cluster.
+	reasonSufficient = "Sufficient"
+	// reasonRecovered: the cluster gets new pods again. What has moved meanwhile stays where it is.
+	reasonRecovered = "Recovered"
+	// reasonUnschedulable: pods could not be scheduled for too long.
+	reasonUnschedulable = "PodUnschedulable"
+)
+
+// openness is whether a cluster gets new pods. The zero value is that nothing is known against it.
+type openness struct {
+	// reason is one of the above; empty for clusters that are always open.
+	reason string
+	// since is when it was closed.
+	since time.Time
+	// most is the most replicas that it gets; nil is no limit.
+	most *int
+}
+
+// adapt finds clusters that can't schedule their pods: they keep what is scheduled, and for a while get no more. After that they
+// get what is new, and nothing is moved back to them: it would end there unscheduled as before. The clusters of the last subset take
+// what does not fit elsewhere, and stay open.
+//
+// Within a cluster the member has sent those pods through all of its subsets before it reports them.
+func (d *division) adapt(o *observed, now time.Time) {
+	if o.ws.Spec.ScheduleStrategy.Type != appsv1beta1.AdaptiveWorkloadSpread || len(o.ws.Spec.Subsets) == 0 {
+		return
+	}
+	last, granted := o.ws.Spec.Subsets[len(o.ws.Spec.Subsets)-1].Name, 0
+	for _, s := range d.sites {
+		granted += int(s.grant.Replicas)
+	}
+	for _, s := range d.sites {
+		if len(s.parts) == 0 {
+			continue
+		}
+		s.open = openness{reason: reasonSufficient}
+		if s.parts[len(s.parts)-1].Subset == last {
+			continue
+		}
+		was := s.former(o.ws)
+		waiting, scheduled := s.scheduled()
+		grant := int(s.grant.Replicas)
+		switch {
+		case s.state == allot.Ready && waiting > 0:
+			s.open = openness{reason: reasonUnschedulable, since: now, most: new(min(scheduled, grant))}
+			if was.reason == reasonUnschedulable {
+				s.open.since = was.since
+			}
+			d.due(recovery)
+		case was.reason == reasonUnschedulable && now.Sub(was.since) < recovery:
+			s.open = openness{reason: reasonUnschedulable, since: was.since, most: &grant}
+			d.due(recovery - now.Sub(was.since))
+		case was.reason != reasonSufficient && was.reason != "":
+			s.open = openness{reason: reasonRecovered, most: new(grant + max(d.total-granted, 0))}
+		}
+	}
+}
+
+func (d *division) due(in time.Duration) { d.recheck = report.Sooner(d.recheck, in) }
+
+// scheduled returns, of the pods that a cluster reports, how many could not be scheduled for too long, and how many others there are.
+// Both are of the same report, so that pods that left it since are not counted twice.
+func (s *site) scheduled() (waiting, scheduled int) {
+	for _, p := range s.parts {
+		all, _ := allot.Clamp(int(p.counts.Replicas))
+		late, _ := allot.Clamp(int(p.counts.Unschedulable))
+		late = min(late, all)
+		waiting += late
+		scheduled += all - late
+	}
+	return waiting, scheduled
+}
+
+// former returns what the status says of a cluster.
+func (s *site) former(ws *appsv1beta1.WorkloadSpread) openness {
+	for i := range ws.Status.SubsetStatuses {
+		line := &ws.Status.SubsetStatuses[i]
+		if line.Cluster != s.cluster {
+			continue
+		}
+		if c := report.GetCondition(line.Conditions, appsv1beta1.WorkloadSpreadSubsetSchedulable); c != nil {
+			out := openness{reason: c.Reason}
+			if c.Status == metav1.ConditionFalse {
+				out.since = c.LastTransitionTime.Time
+			}
+			return out
+		}
+	}
+	return openness{}
+}
+
+// condition returns the condition of the subsets of a cluster; nil if the strategy is not Adaptive.
+func (s *site) condition(generation int64) *metav1.Condition {
+	c := &metav1.Condition{
+		Type: appsv1beta1.WorkloadSpreadSubsetSchedulable, Status: metav1.ConditionTrue, Reason: s.open.reason,
+		Message: "new pods are sent here", ObservedGeneration: generation,
+	}
+	switch s.open.reason {
+	case "":
+		return nil
+	case reasonUnschedulable:
+		c.Status, c.Message = metav1.ConditionFalse, "pods could not be scheduled: they and new ones go to the next cluster"
+	case reasonRecovered:
+		c.Message = "new pods are sent here again; what has moved stays where it is"
+	}
+	return c
+}

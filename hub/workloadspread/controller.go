@@ -1,0 +1,232 @@
+package workloadspread
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+)
+
+// Options are what Setup needs.
+type Options struct {
+	// Store writes rows.
+	Store *row.Store
+	// Events records events.
+	Events event.Recorder
+	// Clock is the real clock outside tests.
+	Clock clock.PassiveClock
+	// Workers is how many workloads of a kind are reconciled concurrently; at least 1.
+	Workers int
+	// ExpectationTimeout is how long the cache may lack our own writes; 0 is 5 minutes.
+	ExpectationTimeout time.Duration
+	// LocalMember is true if this cluster runs the member stack too, which then reconciles objects without clusters.
+	LocalMember bool
+}
+
+// statusDelay is how long a change of status that may wait is collected with later ones, and the shortest time between two such
+// writes.
+const statusDelay = 3 * time.Second
+
+// reconciler reconciles the workloads of one kind, each with the WorkloadSpread that has it as target.
+type reconciler struct {
+	kind    *workload
+	options Options
+	// spreads reads and writes WorkloadSpreads and their slices, targets workloads and their copies.
+	spreads, targets placement.Client
+	// written are the writers of statuses, of WorkloadSpreads and of workloads.
+	spreadStatus, targetStatus report.Writer
+	spreadWaits, targetWaits   report.Throttle
+}
+
+func newReconciler(kind *workload, c client.Client, live client.Reader, o Options) *reconciler {
+	clients := func(of string) placement.Client {
+		return placement.Client{Client: c, Live: live, Rows: o.Store, Expect: expect.New(of, o.Clock, o.ExpectationTimeout)}
+	}
+	r := &reconciler{
+		kind: kind, options: o, spreads: clients(spreadKind().Kind), targets: clients(kind.gvk.Kind),
+		spreadWaits: report.Throttle{Interval: statusDelay, Collect: statusDelay},
+		targetWaits: report.Throttle{Interval: statusDelay, Collect: statusDelay},
+	}
+	r.spreadStatus = report.Writer{Client: c, Expect: r.spreads.Expect, Events: o.Events, Owner: link.HubManager}
+	r.targetStatus = report.Writer{Client: c, Expect: r.targets.Expect, Events: o.Events, Owner: link.HubManager}
+	return r
+}
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=workloadspreads;clonesets,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=workloadspreads/status;clonesets/status,verbs=patch
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// SetupDeployments starts the controller of Deployments, and the sweep of slices.
+func SetupDeployments(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	r, err := setup(ctx, mgr, deployments(), o)
+	if err != nil {
+		return err
+	}
+	return r.sweep(mgr, spreadKind().Kind, func() client.Object { return &appsv1beta1.WorkloadSpread{} })
+}
+
+// SetupCloneSets starts the controller of CloneSets.
+func SetupCloneSets(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	_, err := setup(ctx, mgr, cloneSets(), o)
+	return err
+}
+
+func setup(ctx context.Context, mgr ctrl.Manager, kind *workload, o Options) (*reconciler, error) {
+	if err := errors.Join(expect.Register(metrics.Registry), metric.Register(metrics.Registry, planSeconds, rowWrites, waits)); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	i := mgr.GetFieldIndexer()
+	if err := errors.Join(row.IndexBySource(ctx, i), indexByCluster(ctx, i), scaletarget.IndexSpreads(ctx, i)); err != nil {
+		return nil, err
+	}
+	r := newReconciler(kind, mgr.GetClient(), mgr.GetAPIReader(), o)
+	fresh := func(options []client.ListOption, lists ...client.ObjectList) *placement.Fresh {
+		return &placement.Fresh{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Scheme: mgr.GetScheme(), Lists: lists, Options: options}
+	}
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("hub-workloadspread-"+strings.ToLower(kind.gvk.Kind)).
+		For(kind.empty()).
+		Watches(&appsv1beta1.WorkloadSpread{}, handler.EnqueueRequestsFromMapFunc(r.forSpread)).
+		Watches(&fleetv1alpha1.MemberWork{}, placement.RowHandler(kind.gvk.Kind)).
+		Watches(&fleetv1alpha1.MemberWork{}, placement.RowHandlerFor(spreadKind().Kind, r.ofSlice)).
+		Watches(&fleetv1alpha1.MemberCluster{}, placement.ClusterHandler(kind.gvk.Kind, mgr.GetClient(), r.placedIn)).
+		WatchesRawSource(fresh(nil, &fleetv1alpha1.MemberClusterList{}, &fleetv1alpha1.MemberWorkList{}, &appsv1beta1.WorkloadSpreadList{})).
+		WatchesRawSource(fresh([]client.ListOption{client.MatchingLabels{keys.FleetTemplate: "true"}}, kind.list())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: max(o.Workers, 1)}).
+		Complete(r)
+	if err != nil {
+		return nil, fmt.Errorf("set up the hub's WorkloadSpread controller for %s: %w", kind.gvk.Kind, err)
+	}
+	return r, r.sweep(mgr, kind.gvk.Kind, kind.empty)
+}
+
+// CacheByObject limits the manager's cache to what this package reads of workloads: templates.
+func CacheByObject() map[client.Object]cache.ByObject {
+	templates := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{keys.FleetTemplate: "true"})}
+	out := map[client.Object]cache.ByObject{}
+	for _, kind := range workloads() {
+		out[kind.empty()] = templates
+	}
+	return out
+}
+
+// sweep withdraws the rows of objects whose finalizer somebody has removed.
+func (r *reconciler) sweep(mgr ctrl.Manager, kind string, empty func() client.Object) error {
+	sweeper := &placement.Sweeper{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Rows: r.options.Store, Events: r.options.Events, Clock: r.options.Clock,
+		Kind: kind, New: empty,
+	}
+	return sweeper.Setup(mgr)
+}
+
+// Reconcile reconciles one workload.
+func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	o, err := r.observe(ctx, req.NamespacedName)
+	if err != nil {
+		return expect.Settle(ctx, err, waits.WithLabelValues("CacheBehind"))
+	}
+	start := r.options.Clock.Now()
+	p := plan(o, start)
+	planSeconds.Observe(r.options.Clock.Since(start).Seconds())
+	var a applied
+	var errs []error
+	if o.ws != nil {
+		a.slices, err = r.spreads.Apply(ctx, o.ws, o.slices, p.slices)
+		errs = append(errs, err)
+	}
+	if o.target != nil {
+		p.place(o, a.slices.Applied(p.slices))
+		a.copies, err = r.targets.Apply(ctx, o.target, o.copies, p.copies)
+		errs = append(errs, err)
+	}
+	for _, cluster := range append(a.slices.Written, a.copies.Written...) {
+		rowWrites.WithLabelValues(cluster).Inc()
+	}
+	later := p.recheck
+	for _, report := range []func(context.Context, *observed, planned, applied) (time.Duration, error){r.reportSpread, r.reportTarget, r.reportYounger} {
+		after, err := report(ctx, o, p, a)
+		later, errs = sooner(later, after), append(errs, err)
+	}
+	return ctrl.Result{RequeueAfter: later}, errors.Join(errs...)
+}
+
+func sooner(a, b time.Duration) time.Duration { return report.Sooner(a, b) }
+
+// reportSpread writes the status of the WorkloadSpread if it is due, and then sends the events of the change. It returns after how long
+// a status that may wait is to be written.
+func (r *reconciler) reportSpread(ctx context.Context, o *observed, p planned, a applied) (time.Duration, error) {
+	if o.ws == nil || p.slices.RemoveFinalizer {
+		r.spreadWaits.Forget(o.key)
+		return 0, nil
+	}
+	now := r.options.Clock.Now()
+	s := status(o, p, a, now)
+	changed := !equality.Semantic.DeepEqual(o.ws.Status, s)
+	if write, later := r.spreadWaits.Due(o.key, changed, mayWait(o.ws.Status, s), now); !write {
+		return later, nil
+	}
+	wrote, err := r.spreadStatus.Write(ctx, o.ws, o.ws.Status, s, nil)
+	if !wrote {
+		return 0, err // After a conflict, the watch enqueues the object again.
+	}
+	r.spreadWaits.Wrote(o.key, now)
+	for _, e := range eventsFor(o.ws.Status, s) {
+		r.options.Events.Record(o.ws, e)
+	}
+	return 0, nil
+}
+
+// reportTarget writes the status of the workload where no controller of this cluster does. That of a Deployment is kube-controller-
+// manager's, also while it is paused.
+func (r *reconciler) reportTarget(ctx context.Context, o *observed, p planned, a applied) (time.Duration, error) {
+	set, ok := o.target.(*appsv1beta1.CloneSet)
+	if !ok || p.copies.RemoveFinalizer {
+		r.targetWaits.Forget(o.key)
+		return 0, nil
+	}
+	now := r.options.Clock.Now()
+	s := cloneSetStatus(o, p, a)
+	changed := !equality.Semantic.DeepEqual(set.Status, s)
+	if write, later := r.targetWaits.Due(o.key, changed, set.Status.ObservedGeneration == s.ObservedGeneration, now); !write {
+		return later, nil
+	}
+	wrote, err := r.targetStatus.Write(ctx, set, set.Status, s, nil)
+	if wrote {
+		r.targetWaits.Wrote(o.key, now)
+	}
+	return 0, err
+}
+
+// reportYounger tells the WorkloadSpreads that do not count so.
+func (r *reconciler) reportYounger(ctx context.Context, o *observed, _ planned, _ applied) (time.Duration, error) {
+	var errs []error
+	for _, ws := range o.younger {
+		_, err := r.spreadStatus.Write(ctx, ws, ws.Status, taken(ws, o.ws, r.options.Clock.Now()), nil)
+		errs = append(errs, err)
+	}
+	return 0, errors.Join(errs...)
+}

@@ -1,0 +1,96 @@
+package workloadspread
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+)
+
+// observed is what a reconcile has read. It points into the cache and must not be changed.
+type observed struct {
+	kind *workload
+	key  types.NamespacedName
+	// ws is the WorkloadSpread that counts, nil if there is none; slices are its rows. younger are others with the same target.
+	ws      *appsv1beta1.WorkloadSpread
+	slices  placement.Fleet
+	younger []*appsv1beta1.WorkloadSpread
+	// target is the workload, nil if there is none with the label of a template; copies are its rows. unmarked is true if there is one
+	// without the label.
+	target   client.Object
+	copies   placement.Fleet
+	unmarked bool
+	// namespaceTerminating is true if the namespace is being deleted. It is read only where an object is, too.
+	namespaceTerminating bool
+}
+
+// observe reads what a reconcile needs. The error is one of expect.Store.Read, but for ErrGone.
+func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (*observed, error) {
+	o := &observed{kind: r.kind, key: key}
+	all, err := scaletarget.Spreads(ctx, r.spreads, scaletarget.Ref{Kind: r.kind.gvk, NamespacedName: key})
+	if err != nil {
+		return nil, fmt.Errorf("read WorkloadSpreads of %s: %w", key, err)
+	}
+	for _, ws := range all {
+		switch {
+		case r.options.LocalMember && !scaletarget.SpreadOfHub(ws): // The member stack of this cluster reconciles it.
+		case o.ws == nil:
+			o.ws = ws
+		default:
+			o.younger = append(o.younger, ws)
+		}
+	}
+	if o.ws != nil {
+		ws := &appsv1beta1.WorkloadSpread{}
+		o.slices, err = r.spreads.Fleet(ctx, client.ObjectKeyFromObject(o.ws), ws)
+		switch {
+		case errors.Is(err, expect.ErrGone):
+			o.ws = nil // It is gone since it was listed; an event follows.
+		case err != nil:
+			return nil, err
+		default:
+			o.ws = ws
+		}
+	}
+	target := r.kind.empty()
+	switch o.copies, err = r.targets.Fleet(ctx, key, target); {
+	case errors.Is(err, expect.ErrGone):
+		o.unmarked, err = r.exists(ctx, o)
+	case err == nil:
+		o.target = target
+	}
+	if err != nil {
+		return nil, err
+	}
+	if o.ws != nil && o.ws.DeletionTimestamp != nil || o.target != nil && o.target.GetDeletionTimestamp() != nil {
+		o.namespaceTerminating, err = r.targets.NamespaceTerminating(ctx, key.Namespace)
+	}
+	return o, err
+}
+
+// exists asks the apiserver whether there is a workload that the cache, which has templates only, does not show.
+func (r *reconciler) exists(ctx context.Context, o *observed) (bool, error) {
+	if o.ws == nil {
+		return false, nil
+	}
+	of := &metav1.PartialObjectMetadata{}
+	of.SetGroupVersionKind(r.kind.gvk)
+	err := r.targets.Live.Get(ctx, o.key, of)
+	switch {
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("get %s %s: %w", r.kind.gvk.Kind, o.key, err)
+	}
+	return !scaletarget.Template(of), nil
+}

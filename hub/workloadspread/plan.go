@@ -1,0 +1,95 @@
+package workloadspread
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+)
+
+// planned is the next step for one workload and its WorkloadSpread. It is planned in two: slices first, then copies, which depend on
+// the slices that members have applied.
+type planned struct {
+	// slices are the rows of the WorkloadSpread, copies those of the workload.
+	slices, copies placement.Plan
+	// inactive is why nothing is divided; nil if it is. Then the division is empty.
+	inactive *placement.Problem
+	division
+	// moves has a sentence for each move and for what it waits for.
+	moves []string
+}
+
+// Reasons of the condition Active.
+const (
+	reasonPlacing          = "Placing"
+	reasonTargetGone       = "TargetGone"
+	reasonTargetNoTemplate = "TargetNotTemplate"
+	reasonTargetRunsHere   = "TargetRunsHere"
+	reasonTargetTaken      = "TargetTaken"
+	reasonDeleting         = "Deleting"
+)
+
+// plan divides the workload and plans the slices.
+func plan(o *observed, now time.Time) planned {
+	var p planned
+	var problems []placement.Problem
+	if o.target != nil && o.target.GetDeletionTimestamp() != nil {
+		p.copies, problems = placement.Withdraw(o.target, o.copies, o.namespaceTerminating)
+	}
+	switch {
+	case o.ws == nil:
+		return p
+	case o.ws.DeletionTimestamp != nil:
+		p.slices, p.problems = placement.Withdraw(o.ws, o.slices, o.namespaceTerminating)
+		return p
+	}
+	p.inactive, p.problems = inactive(o), problems
+	if p.inactive != nil {
+		return p
+	}
+	p.division = divide(o, now)
+	p.slices.AddFinalizer = !placement.Held(o.ws)
+	p.renderSlices(o)
+	return p
+}
+
+// inactive returns why nothing is divided; what there is stays as it is.
+func inactive(o *observed) *placement.Problem {
+	ref := scaletarget.SpreadTarget(o.ws)
+	because := func(reason, format string, args ...any) *placement.Problem {
+		return &placement.Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case !scaletarget.Federated(o.ws) && len(o.slices.Rows) > 0:
+		return because(reasonNoCluster, "no subset names a cluster any more, but %d clusters still run %s: name them again", len(o.slices.Rows), ref)
+	case !scaletarget.Federated(o.ws):
+		return because(reasonNoCluster, "no subset names a cluster, and this cluster runs no member stack: give each subset cluster or clusterSelector")
+	case o.unmarked:
+		return because(reasonTargetNoTemplate, "%s has no label %s, so this cluster may run it: delete it and create it with the label and the value true",
+			ref, keys.FleetTemplate)
+	case o.target == nil:
+		return because(reasonTargetGone, "there is no %s", ref)
+	case o.target.GetDeletionTimestamp() != nil:
+		return because(reasonTargetGone, "%s is being deleted", ref)
+	}
+	if why := o.kind.runs(o.target); why != "" && len(o.copies.Rows) == 0 {
+		return because(reasonTargetRunsHere, "%s: %s", ref, why)
+	}
+	return nil
+}
+
+// place plans the copies. ready are the clusters that have applied their slice.
+func (p *planned) place(o *observed, ready map[string]bool) {
+	if o.ws == nil || o.ws.DeletionTimestamp != nil || p.inactive != nil {
+		return // The copies run on as they are, or are withdrawn with the workload.
+	}
+	p.copies.AddFinalizer = !placement.Held(o.target)
+	p.moves = p.transfer(ready)
+	partition, divided := o.kind.partition(o.target, p.total)
+	if divided {
+		p.partitions(partition)
+	}
+	p.renderCopies(o, divided)
+}

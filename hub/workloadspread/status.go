@@ -1,0 +1,240 @@
+package workloadspread
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/allot"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// unlimited is missingReplicas of a subset without maxReplicas.
+const unlimited = -1
+
+// applied is the result of a plan: of the slices and of the copies.
+type applied struct{ slices, copies placement.Result }
+
+func (a applied) err() error {
+	if a.slices.Err != nil {
+		return a.slices.Err
+	}
+	return a.copies.Err
+}
+
+// status returns the new status of the WorkloadSpread.
+func status(o *observed, p planned, a applied, now time.Time) appsv1beta1.WorkloadSpreadStatus {
+	s := *o.ws.Status.DeepCopy()
+	problems := slices.Concat(p.problems, a.slices.Problems, a.copies.Problems, a.slices.Blocked(), a.copies.Blocked())
+	set := func(kind string, ok bool, reason, message string) {
+		s.Conditions = report.SetCondition(s.Conditions, metav1.Condition{
+			Type: kind, Status: report.ConditionStatus(ok), Reason: reason, Message: report.Truncate(message), ObservedGeneration: o.ws.Generation,
+		}, now)
+	}
+	lagging, stale := 0, o.stale()
+	switch {
+	case o.ws.DeletionTimestamp != nil:
+		set(appsv1beta1.WorkloadSpreadActive, false, reasonDeleting, p.slices.Deleting+": "+a.slices.Holders(problems)+"; the workload runs on as it is")
+	case p.inactive != nil:
+		s.ObservedGeneration = o.ws.Generation
+		set(appsv1beta1.WorkloadSpreadActive, false, p.inactive.Reason, p.inactive.Message)
+		set(appsv1beta1.WorkloadSpreadPlaced, false, p.inactive.Reason, p.inactive.Message)
+	default:
+		lagging = p.lagging(a, stale)
+		s.SubsetStatuses = placement.Worst(p.lines(o, stale, &problems, now), attention)
+		s.VersionedSubsetStatuses = nil
+		// Where no row is wanted, the conditions have the reason, unless the report of a cluster is missing.
+		if lagging == 0 && a.err() == nil && (len(p.slices.Wants) > 0 || len(stale) == 0) {
+			s.ObservedGeneration = o.ws.Generation
+		}
+		set(appsv1beta1.WorkloadSpreadActive, true, reasonPlacing, "nothing runs the workload in this cluster; its replicas are placed in the clusters of the subsets")
+		p.placed(set, lagging)
+	}
+	switch {
+	case a.err() != nil:
+		set(appsv1beta1.WorkloadSpreadFailure, true, "Error", a.err().Error())
+	case len(problems) > 0:
+		set(appsv1beta1.WorkloadSpreadFailure, true, problems[0].Reason, placement.Describe(problems))
+	default:
+		set(appsv1beta1.WorkloadSpreadFailure, false, "NoFailure", "")
+	}
+	return s
+}
+
+// placed sets the condition Placed.
+func (p planned) placed(set func(kind string, ok bool, reason, message string), lagging int) {
+	const kind = appsv1beta1.WorkloadSpreadPlaced
+	switch {
+	case p.allocation.Why != "":
+		set(kind, false, "NumbersDontAddUp", p.allocation.Why)
+	case len(p.moves) > 0:
+		set(kind, false, "Moving", placement.Shorten(p.moves))
+	case len(p.parts) == 0:
+		set(kind, false, reasonNoCluster, "no subset has a cluster to run in")
+	case lagging > 0:
+		set(kind, false, "Waiting", fmt.Sprintf("%d clusters have not applied their part yet", lagging))
+	default:
+		set(kind, true, "AllPlaced", "")
+	}
+}
+
+// stale are the clusters that do not answer, so that their numbers are old.
+func (o *observed) stale() map[string]bool {
+	out := o.slices.Stale()
+	for cluster := range o.copies.Stale() {
+		out[cluster] = true
+	}
+	return out
+}
+
+// lagging counts the clusters that answer and have not applied their present rows.
+func (p planned) lagging(a applied, stale map[string]bool) int {
+	behind := map[string]bool{}
+	for _, rows := range []map[string]bool{a.slices.Applied(p.slices), a.copies.Applied(p.copies)} {
+		for cluster, ok := range rows {
+			if !ok && !stale[cluster] {
+				behind[cluster] = true
+			}
+		}
+	}
+	return len(behind)
+}
+
+// lines returns the statuses of the subsets in their clusters. Reports of members are not trusted: impossible numbers are cut to
+// possible ones, and become a problem of that cluster.
+func (p planned) lines(o *observed, stale map[string]bool, problems *[]placement.Problem, now time.Time) []appsv1beta1.WorkloadSpreadSubsetStatus {
+	sites, running := make(map[string]*site, len(p.sites)), map[string]int32{}
+	for _, s := range p.sites {
+		sites[s.cluster] = s
+	}
+	out := make([]appsv1beta1.WorkloadSpreadSubsetStatus, 0, len(p.parts))
+	for _, part := range p.parts {
+		at := sites[part.Cluster]
+		most, nonsense := placement.Plausible(max(at.grant.Replicas, at.grant.Upper)), false
+		cut := func(n int32) int32 {
+			nonsense = nonsense || n < 0 || n > most
+			return max(min(n, most), 0)
+		}
+		line := appsv1beta1.WorkloadSpreadSubsetStatus{
+			Name: part.name(), Cluster: part.Cluster, Stale: stale[part.Cluster] || at.state == allot.Frozen,
+			Replicas: cut(part.counts.Replicas), UnschedulableReplicas: cut(part.counts.Unschedulable), MissingReplicas: unlimited,
+		}
+		running[part.Subset] += line.Replicas
+		if c := at.condition(o.ws.Generation); c != nil {
+			line.Conditions = report.SetCondition(o.former(line), *c, now)
+		}
+		if nonsense {
+			*problems = append(*problems, placement.Problem{
+				Subset: part.Subset, Cluster: part.Cluster, Reason: fleetv1alpha1.ReasonNonsense,
+				Message: fmt.Sprintf("the cluster reports impossible numbers for %d replicas: they were cut", at.grant.Replicas),
+			})
+		}
+		out = append(out, line)
+	}
+	for i, part := range p.parts {
+		if part.most != nil {
+			out[i].MissingReplicas = max(int32(min(*part.most, 1<<30))-running[part.Subset], 0) //nolint:gosec // bounded
+		}
+	}
+	return out
+}
+
+// former returns the conditions of a line as they were reported.
+func (o *observed) former(line appsv1beta1.WorkloadSpreadSubsetStatus) []metav1.Condition {
+	for _, was := range o.ws.Status.SubsetStatuses {
+		if was.Name == line.Name && was.Cluster == line.Cluster {
+			return was.Conditions
+		}
+	}
+	return nil
+}
+
+// attention ranks the lines of a status: the lowest are kept if there are too many.
+func attention(line appsv1beta1.WorkloadSpreadSubsetStatus) int {
+	switch {
+	case line.Stale || line.UnschedulableReplicas > 0:
+		return 0
+	case line.Replicas > 0:
+		return 1
+	}
+	return 2
+}
+
+// mayWait reports whether a change of status may be written later: no condition has another status or reason, and the generation is
+// the one observed before.
+func mayWait(before, after appsv1beta1.WorkloadSpreadStatus) bool {
+	plain := func(s appsv1beta1.WorkloadSpreadStatus) []metav1.Condition {
+		var out []metav1.Condition
+		lists := [][]metav1.Condition{s.Conditions}
+		for _, line := range s.SubsetStatuses {
+			lists = append(lists, line.Conditions)
+		}
+		for _, list := range lists {
+			for _, c := range list {
+				out = append(out, metav1.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason})
+			}
+		}
+		return out
+	}
+	return before.ObservedGeneration == after.ObservedGeneration && equality.Semantic.DeepEqual(plain(before), plain(after))
+}
+
+// taken returns the status of a WorkloadSpread whose target has an older one.
+func taken(ws, elder *appsv1beta1.WorkloadSpread, now time.Time) appsv1beta1.WorkloadSpreadStatus {
+	s := *ws.Status.DeepCopy()
+	s.ObservedGeneration = ws.Generation
+	s.Conditions = report.SetCondition(s.Conditions, metav1.Condition{
+		Type: appsv1beta1.WorkloadSpreadActive, Status: metav1.ConditionFalse, Reason: reasonTargetTaken, ObservedGeneration: ws.Generation,
+		Message: fmt.Sprintf("its target is that of %s already: delete one of the two", elder.Name),
+	}, now)
+	return s
+}
+
+// cloneSetStatus returns the status of a CloneSet that is a template: sums over its copies, for the scale subresource and for people.
+// Pods of a cluster that does not answer count as existing and updated, which is most likely, but not as ready or available.
+func cloneSetStatus(o *observed, p planned, a applied) appsv1beta1.CloneSetStatus {
+	set := o.target.(*appsv1beta1.CloneSet)
+	s := appsv1beta1.CloneSetStatus{
+		ObservedGeneration: set.Status.ObservedGeneration, LabelSelector: metav1.FormatLabelSelector(set.Spec.Selector),
+	}
+	stale, revisions, behind := o.stale(), map[string]bool{}, 0
+	for cluster, ok := range a.copies.Applied(p.copies) {
+		if !ok && !stale[cluster] {
+			behind++
+		}
+	}
+	for cluster, row := range a.copies.Rows {
+		most := placement.Plausible(row.Spec.Grant.Replicas)
+		cut := func(n int32) int32 { return max(min(n, most), 0) }
+		c := row.Status.Counts
+		s.Replicas += cut(c.Replicas)
+		s.UpdatedReplicas += cut(c.Updated)
+		if stale[cluster] {
+			continue
+		}
+		s.ReadyReplicas += cut(c.Ready)
+		s.AvailableReplicas += cut(c.Available)
+		s.UpdatedReadyReplicas += cut(c.UpdatedReady)
+		if placement.Acknowledged(row) && row.Status.Revision != "" {
+			revisions[row.Status.Revision] = true
+		}
+	}
+	for _, site := range p.sites {
+		s.ExpectedUpdatedReplicas += site.grant.Replicas - site.grant.Partition
+	}
+	if len(revisions) == 1 { // The template is the same bytes everywhere, and so is the hash.
+		for name := range revisions {
+			s.UpdateRevision = name
+		}
+	}
+	if behind == 0 && a.copies.Err == nil && len(p.moves) == 0 && p.inactive == nil {
+		s.ObservedGeneration = set.Generation
+	}
+	return s
+}

@@ -1,0 +1,232 @@
+package workloadspread
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+)
+
+// +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
+
+// Webhook validates WorkloadSpreads on a hub: by the rules of a member, and by those of clusters. It may be used concurrently.
+type Webhook struct {
+	// Spreads are the rules of a member; it has to allow clusters. Where the member stack runs in this cluster too, its own webhook
+	// has them, and Spreads is nil.
+	Spreads admission.Validator[*appsv1beta1.WorkloadSpread]
+	// Clusters validates the clusters of subsets.
+	Clusters placement.ClusterRules
+	// LocalMember is true if this cluster runs the member stack too.
+	LocalMember bool
+}
+
+var _ admission.Validator[*appsv1beta1.WorkloadSpread] = &Webhook{}
+
+// ValidateCreate implements admission.Validator.
+func (w *Webhook) ValidateCreate(ctx context.Context, ws *appsv1beta1.WorkloadSpread) (admission.Warnings, error) {
+	warnings, err := w.validate(ctx, nil, ws)
+	if err != nil || w.Spreads == nil || !scaletarget.Federated(ws) {
+		return warnings, err
+	}
+	more, err := w.Spreads.ValidateCreate(ctx, ws)
+	return append(warnings, more...), err
+}
+
+// ValidateUpdate implements admission.Validator. It checks only clusters that the old object does not name: one that has left the fleet
+// must not block a change.
+func (w *Webhook) ValidateUpdate(ctx context.Context, old, ws *appsv1beta1.WorkloadSpread) (admission.Warnings, error) {
+	if apiequality.Semantic.DeepEqual(old.Spec, ws.Spec) {
+		return nil, nil
+	}
+	if is := scaletarget.Federated(ws); is != scaletarget.Federated(old) {
+		why := "clusters of the fleet run the workload: leave each subset its cluster or clusterSelector, or delete the object and create another one"
+		if is {
+			why = "the object is about pods of this cluster: leave clusters out of all subsets, or create another one for a workload that is a template"
+		}
+		return nil, admit.Invalid(spreadKind(), ws.Name, field.ErrorList{field.Forbidden(field.NewPath("spec", "subsets"), why)})
+	}
+	warnings, err := w.validate(ctx, old, ws)
+	if err != nil || w.Spreads == nil || !scaletarget.Federated(ws) {
+		return warnings, err
+	}
+	more, err := w.Spreads.ValidateUpdate(ctx, old, ws)
+	return append(warnings, more...), err
+}
+
+// ValidateDelete implements admission.Validator; nothing is refused.
+func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.WorkloadSpread) (admission.Warnings, error) {
+	return nil, nil
+}
+
+func (w *Webhook) validate(ctx context.Context, old, ws *appsv1beta1.WorkloadSpread) (admission.Warnings, error) {
+	if !scaletarget.Federated(ws) {
+		if w.LocalMember {
+			return nil, nil
+		}
+		return admission.Warnings{"no subset names a cluster, and this cluster runs no member stack, so nothing spreads these pods: " +
+			"give each subset cluster or clusterSelector"}, nil
+	}
+	faults := validateFederated(&ws.Spec)
+	if len(faults) > 0 {
+		return nil, admit.Invalid(spreadKind(), ws.Name, faults)
+	}
+	var before []placement.Where
+	if old != nil {
+		before = subsetsOf(old)
+	}
+	faults, warnings, err := w.Clusters.Validate(ctx, admit.Namespace(ctx, ws), before, subsetsOf(ws), field.NewPath("spec", "subsets"))
+	if err != nil {
+		return nil, err
+	}
+	return warnings, admit.Invalid(spreadKind(), ws.Name, faults)
+}
+
+// validateFederated validates what is different where subsets are in clusters.
+func validateFederated(s *appsv1beta1.WorkloadSpreadSpec) field.ErrorList {
+	path := field.NewPath("spec")
+	var faults field.ErrorList
+	if why := refuses(scaletarget.SpreadTarget(&appsv1beta1.WorkloadSpread{Spec: *s}).Kind.GroupKind()); why != "" {
+		faults = append(faults, field.Invalid(path.Child("targetRef", "kind"), s.TargetRef.Kind, why))
+	}
+	if s.TargetFilter != nil {
+		faults = append(faults, field.Forbidden(path.Child("targetFilter"),
+			"all pods of a workload are placed in clusters: leave it out, or make a workload of the pods that are meant"))
+	}
+	if s.OverflowPolicy == appsv1beta1.OverflowCreate {
+		faults = append(faults, field.NotSupported(path.Child("overflowPolicy"), s.OverflowPolicy,
+			[]appsv1beta1.WorkloadSpreadOverflowPolicy{appsv1beta1.OverflowRefuse}))
+	}
+	count := map[string]int{}
+	for i := range s.Subsets {
+		subset, at := &s.Subsets[i], path.Child("subsets").Index(i)
+		if found := validation.IsDNS1123Label(subset.Name); len(found) > 0 {
+			faults = append(faults, field.Invalid(at.Child("name"), subset.Name, "in clusters it is a DNS label: "+strings.Join(found, ", ")))
+		}
+		if subset.Cluster == "" {
+			continue
+		}
+		if count[subset.Cluster]++; count[subset.Cluster] == fleetv1alpha1.SubsetsPerRow+1 {
+			faults = append(faults, field.Invalid(at.Child("cluster"), subset.Cluster, fmt.Sprintf(
+				"%d subsets of one cluster are the most: join some of them", fleetv1alpha1.SubsetsPerRow)))
+		}
+	}
+	return faults
+}
+
+// refuses returns why a kind can't be the target of a WorkloadSpread over clusters; "" if it can.
+func refuses(kind schema.GroupKind) string {
+	for _, w := range workloads() {
+		if w.gvk.GroupKind() == kind {
+			return ""
+		}
+	}
+	const instead = "use a Deployment or a CloneSet"
+	switch kind {
+	case schema.GroupKind{Group: "apps", Kind: "StatefulSet"}:
+		return "nothing keeps this cluster from running a StatefulSet of apps itself, and pods of several clusters would have the same names: " +
+			"use a UnitedDeployment, or " + instead
+	case schema.GroupKind{Group: "apps.kruise.io", Kind: "StatefulSet"}:
+		return "pods of several clusters would have the same names: use a UnitedDeployment, which gives each cluster ordinals of its own, or " + instead
+	case schema.GroupKind{Group: "batch", Kind: "Job"}:
+		return "completions of a Job can't be divided, since pods of one cluster do not count in another: apply a Job in each cluster, or " + instead
+	case schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}:
+		return "nothing keeps this cluster from running a ReplicaSet itself: " + instead
+	default:
+		return "the hub can't divide objects of this kind: " + instead
+	}
+}
+
+// DeploymentWebhook keeps kube-controller-manager from running Deployments that are templates: it pauses them, and they stay templates
+// for as long as they exist. It is called only for objects that have the label or had it, and changes nothing that its version of the
+// API does not know. It may be used concurrently.
+type DeploymentWebhook struct{}
+
+var _ admission.Handler = DeploymentWebhook{}
+
+// Handle implements admission.Handler.
+func (DeploymentWebhook) Handle(_ context.Context, req admission.Request) admission.Response {
+	var is appsv1.Deployment
+	var old *appsv1.Deployment
+	if err := json.Unmarshal(req.Object.Raw, &is); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the Deployment: %w", err))
+	}
+	if len(req.OldObject.Raw) > 0 {
+		old = &appsv1.Deployment{}
+		if err := json.Unmarshal(req.OldObject.Raw, old); err != nil {
+			return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the old Deployment: %w", err))
+		}
+	}
+	if err := admit.Invalid(deployments().gvk, is.Name, validateDeployment(old, &is)); err != nil {
+		response := admission.Denied("")
+		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+			response.Result = new(status.Status())
+		}
+		return response
+	}
+	changed, err := paused(old, &is, req.Object.Raw)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	return admission.PatchResponseFromRaw(req.Object.Raw, changed)
+}
+
+// validateDeployment validates a Deployment that is a template, or was; old is nil for a new one.
+func validateDeployment(old, is *appsv1.Deployment) field.ErrorList {
+	var before metav1.Object
+	if old != nil {
+		before = old
+	}
+	faults := scaletarget.ValidateTemplate(before, is, true)
+	if value, has := is.Annotations[keys.FleetPaused]; has && value != "true" && value != "false" {
+		faults = append(faults, field.NotSupported(field.NewPath("metadata", "annotations").Key(keys.FleetPaused), value, []string{"true", "false"}))
+	}
+	return faults
+}
+
+// paused returns the JSON of a template with spec.paused. What the user wants for the members is in keys.FleetPaused; a Deployment that
+// is created paused gets it.
+func paused(old, is *appsv1.Deployment, raw []byte) ([]byte, error) {
+	if !scaletarget.Template(is) {
+		return raw, nil
+	}
+	var o unstructured.Unstructured
+	if err := json.Unmarshal(raw, &o.Object); err != nil {
+		return nil, fmt.Errorf("read the Deployment: %w", err)
+	}
+	if _, says := is.Annotations[keys.FleetPaused]; old == nil && is.Spec.Paused && !says {
+		annotations := maps.Clone(is.Annotations)
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[keys.FleetPaused] = "true"
+		o.SetAnnotations(annotations)
+	}
+	if err := unstructured.SetNestedField(o.Object, true, "spec", "paused"); err != nil {
+		return nil, fmt.Errorf("pause the Deployment: %w", err)
+	}
+	out, err := json.Marshal(o.Object)
+	if err != nil {
+		return nil, fmt.Errorf("write the Deployment: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,69 @@
+package agent
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/overlay"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// reasonTargetGone is the reason of a WorkloadSpread whose workload does not exist. The hub sends the workload after it.
+const reasonTargetGone = "TargetGone"
+
+// measureWorkloadSpread reports the pods of each subset, and how many can't be scheduled: the hub moves these to another cluster.
+func measureWorkloadSpread(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.Unstructured) {
+	ws := &appsv1beta1.WorkloadSpread{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, ws); err != nil {
+		s.Phase, s.Reason, s.Message = fleetv1alpha1.WorkDegraded, fleetv1alpha1.ReasonNonsense, fmt.Sprintf("its status can't be read: %v", err)
+		return
+	}
+	for i, sub := range ws.Status.SubsetStatuses {
+		if i == fleetv1alpha1.SubsetsPerRow {
+			break
+		}
+		c := fleetv1alpha1.WorkCounts{Replicas: sub.Replicas, Unschedulable: sub.UnschedulableReplicas}
+		s.Counts.Replicas += c.Replicas
+		s.Counts.Unschedulable += c.Unschedulable
+		s.Subsets = append(s.Subsets, fleetv1alpha1.SubsetCounts{Name: sub.Name, WorkCounts: c})
+	}
+	active := report.GetCondition(ws.Status.Conditions, appsv1beta1.WorkloadSpreadActive)
+	switch {
+	case active == nil:
+		s.Phase = fleetv1alpha1.WorkProgressing
+	case active.Status == metav1.ConditionTrue:
+		s.Phase = fleetv1alpha1.WorkHealthy
+	case active.Reason == reasonTargetGone:
+		s.Phase = fleetv1alpha1.WorkApplied
+	default:
+		s.Phase, s.Reason, s.Message = fleetv1alpha1.WorkDegraded, active.Reason, active.Message
+	}
+}
+
+// measureCloneSet is measureGeneric, and an update is part of what has to be reached.
+func measureCloneSet(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.Unstructured) {
+	measureGeneric(s, live)
+	c := s.Counts
+	if s.Phase == fleetv1alpha1.WorkHealthy && (c.Replicas != c.Desired || c.Updated < count(live, "status", "expectedUpdatedReplicas")) {
+		s.Phase = fleetv1alpha1.WorkProgressing
+	}
+}
+
+// lowersCloneSet allows another partition too: with the template as it is it begins no update.
+func lowersCloneSet(want, live *unstructured.Unstructured) bool {
+	for _, path := range overlay.Paths(live.Object, want.Object) {
+		switch {
+		case path == "spec.replicas" && shrinksReplicas(want, live) != "":
+		case strings.HasSuffix(path, "rollingUpdate.partition"):
+		default:
+			return false
+		}
+	}
+	return true
+}
