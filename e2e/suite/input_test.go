@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
 
@@ -59,8 +60,20 @@ func manifests(t *testing.T, folder string) []string {
 	return files
 }
 
+// overClusters reports whether a WorkloadSpread names clusters.
+func overClusters(o *unstructured.Unstructured) bool {
+	subsets, _, _ := unstructured.NestedSlice(o.Object, "spec", "subsets")
+	return slices.ContainsFunc(subsets, func(s any) bool {
+		subset, _ := s.(map[string]any)
+		return subset["cluster"] != nil || subset["clusterSelector"] != nil
+	})
+}
+
 // clusterOf is the cluster that an example's object is for: a member for workloads, otherwise the hub.
 func clusterOf(o *unstructured.Unstructured) *fleet.Cluster {
+	if _, placed := o.GetLabels()[keys.FleetTemplate]; placed || overClusters(o) {
+		return env.Hub
+	}
 	if slices.Contains([]string{
 		"CloneSet", "StatefulSet", "DaemonSet", "PersistentPodState", "PodUnavailableBudget", "ResourceDistribution", "WorkloadSpread",
 	}, o.GetKind()) {

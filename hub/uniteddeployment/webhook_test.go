@@ -304,6 +304,7 @@ func TestWhoMayUseAllClustersIsReviewedOnce(t *testing.T) {
 					return c.Create(ctx, o, opts...)
 				},
 			})
+			w.Clusters.Client = w.Client
 			if tt.old == nil {
 				_, _ = w.ValidateCreate(by(t, tt.user), tt.ud)
 			} else {

@@ -3,6 +3,8 @@ package workloadspread
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -17,10 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
 // webhook returns the webhook of a hub whose only cluster is east, for a user who may use clusters, or not.
@@ -168,4 +172,14 @@ func TestADeploymentThatIsATemplateIsPaused(t *testing.T) {
 			require.NotContains(t, string(copied), keys.FleetTemplate)
 		})
 	}
+}
+
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	webhooktest.Examples(t, "../../e2e/examples", "spread-over-clusters", nil, func(t *testing.T, text []byte) ([]string, error) {
+		t.Helper()
+		ws := webhooktest.Read(t, text, appsv1alpha1.WorkloadSpreadToHub)
+		warnings, err := webhook(t, true).ValidateCreate(requested(t), ws)
+		return slices.DeleteFunc(warnings, func(w string) bool { return strings.Contains(w, "west") }), err // Only east is there.
+	})
 }

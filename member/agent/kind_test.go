@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
@@ -127,9 +129,66 @@ func TestTheAgentMayWriteTheKindsOfTheHubAndNoOthers(t *testing.T) {
 			}
 		}
 	}
+	all := []string{"create", "delete", "get", "list", "patch", "watch"}
 	require.Equal(t, map[schema.GroupResource][]string{
-		{Group: "apps.kruise.io", Resource: "uniteddeployments"}: {"create", "delete", "get", "list", "patch", "watch"},
+		{Group: "apps.kruise.io", Resource: "uniteddeployments"}: all, {Group: "apps.kruise.io", Resource: "workloadspreads"}: all,
+		{Group: "apps.kruise.io", Resource: "clonesets"}: all, {Group: "apps", Resource: "deployments"}: all,
 	}, written)
+}
+
+func TestAWorkloadSpreadReportsWhatCanNotBeScheduled(t *testing.T) {
+	t.Parallel()
+	const object = `
+apiVersion: apps.kruise.io/v1beta1
+kind: WorkloadSpread
+metadata: {name: web, namespace: shop, generation: 2}
+status:
+  observedGeneration: 2
+  conditions: [{type: Active, status: "%s", reason: %s, message: because}]
+  subsetStatuses:
+    - {name: a, replicas: 3, missingReplicas: 0}
+    - {name: b, replicas: 4, missingReplicas: -1, unschedulableReplicas: 2}
+`
+	for _, tt := range []struct {
+		status, reason string
+		phase          fleetv1alpha1.WorkPhase
+	}{
+		{"True", "Spreading", fleetv1alpha1.WorkHealthy},
+		{"False", "TargetGone", fleetv1alpha1.WorkApplied},
+		{"False", "PodsNotSent", fleetv1alpha1.WorkDegraded},
+	} {
+		live := parse(t, fmt.Sprintf(object, tt.status, tt.reason))
+		var s fleetv1alpha1.MemberWorkStatus
+		k := kindOf(live.GroupVersionKind())
+		require.True(t, k.observed(live))
+		k.measure(&s, live)
+		require.Equal(t, tt.phase, s.Phase)
+		require.EqualValues(t, 2, s.Counts.Unschedulable)
+		require.Equal(t, []fleetv1alpha1.SubsetCounts{
+			{Name: "a", WorkCounts: fleetv1alpha1.WorkCounts{Replicas: 3}},
+			{Name: "b", WorkCounts: fleetv1alpha1.WorkCounts{Replicas: 4, Unschedulable: 2}},
+		}, s.Subsets)
+	}
+	spread := appsv1beta1.GroupVersion.WithKind("WorkloadSpread")
+	require.False(t, kindOf(spread).observed(parse(t, "{apiVersion: v1, kind: A, metadata: {generation: 1}}")))
+}
+
+func TestWhatOnlyLowersACloneSet(t *testing.T) {
+	t.Parallel()
+	const object = `
+apiVersion: apps.kruise.io/v1beta1
+kind: CloneSet
+metadata: {name: web, namespace: shop}
+spec: {replicas: %d, minReadySeconds: %d, updateStrategy: {rollingUpdate: {partition: %d}}}
+`
+	at := func(replicas, ready, partition int) *unstructured.Unstructured {
+		return parse(t, fmt.Sprintf(object, replicas, ready, partition))
+	}
+	k := kindOf(at(1, 0, 0).GroupVersionKind())
+	require.True(t, k.lowers(at(3, 0, 1), at(5, 0, 2)))
+	require.False(t, k.lowers(at(6, 0, 2), at(5, 0, 2)))
+	require.False(t, k.lowers(at(3, 9, 2), at(5, 0, 2)))
+	require.Equal(t, "spec.replicas", k.shrinks(at(3, 0, 0), at(5, 0, 0)))
 }
 
 func parse(t *testing.T, text string) *unstructured.Unstructured {
