@@ -8,10 +8,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
 // TestCloneSetIsPlacedByAWorkloadSpread fills two zones of east, and west with the rest; scaling in empties west first, and the
@@ -67,6 +72,55 @@ func TestCloneSetIsPlacedByAWorkloadSpread(t *testing.T) {
 	require.NoError(t, env.Hub.Client.Delete(s.ctx, set))
 	s.until(func(context.Context) string {
 		if n := len(s.pods(env.East, "web")); n > 0 {
+			return fmt.Sprintf("%d pods are left", n)
+		}
+		return ""
+	})
+}
+
+// TestDeploymentThatIsATemplateMakesNoReplicaSet has kube-controller-manager on the hub, and creates the Deployment first.
+func TestDeploymentThatIsATemplateMakesNoReplicaSet(t *testing.T) {
+	s := parallel(t)
+	labels := map[string]string{"app": "web"}
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web", Labels: map[string]string{keys.FleetTemplate: "true"}},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(5)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx:1.27"}}},
+			},
+		},
+	}
+	require.NoError(t, env.Hub.Client.Create(s.ctx, d))
+	require.True(t, d.Spec.Paused)
+	s.until(func(ctx context.Context) string {
+		if err := env.Hub.Client.Get(ctx, s.key("web"), d); err != nil || d.Status.ObservedGeneration < d.Generation {
+			return "kube-controller-manager has not seen it"
+		}
+		return ""
+	})
+	require.NoError(t, env.Hub.Client.Create(s.ctx, &appsv1beta1.WorkloadSpread{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"},
+		Spec: appsv1beta1.WorkloadSpreadSpec{
+			TargetRef: appsv1beta1.WorkloadSpreadTarget{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"},
+			Subsets: []appsv1beta1.WorkloadSpreadSubset{
+				{Name: "first", Cluster: "east", MaxReplicas: new(intstr.FromInt32(3))}, {Name: "rest", Cluster: "west"},
+			},
+		},
+	}))
+	s.until(func(context.Context) string {
+		if e, w := len(s.pods(env.East, "web")), len(s.pods(env.West, "web")); e != 3 || w != 2 {
+			return fmt.Sprintf("east has %d pods, west %d", e, w)
+		}
+		return ""
+	})
+	sets := &appsv1.ReplicaSetList{}
+	require.NoError(t, env.Hub.Client.List(s.ctx, sets, client.InNamespace(s.namespace)))
+	require.Empty(t, sets.Items)
+	require.NoError(t, env.Hub.Client.Delete(s.ctx, d))
+	s.until(func(context.Context) string {
+		if n := len(s.pods(env.East, "web")) + len(s.pods(env.West, "web")); n > 0 {
 			return fmt.Sprintf("%d pods are left", n)
 		}
 		return ""
