@@ -27,6 +27,7 @@ const (
 var writes = map[string]string{
 	"cmd/kubectl-kruise/change.go write: Patch":                 byVersion,
 	"cmd/kubectl-kruise/cluster_accept.go acceptCommand: Patch": byUID,
+	"cmd/kubectl-kruise/cluster_taint.go changeTaints: Patch":   byVersion,
 	"cmd/kubectl-kruise/cluster_token.go mint: Delete":          byUID,
 	"cmd/kubectl-kruise/migrate.go resize: Update":              byVersion,
 	"cmd/kubectl-kruise/scale.go scale: Update":                 byVersion,

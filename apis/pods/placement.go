@@ -1,9 +1,19 @@
 package pods
 
-import "k8s.io/apimachinery/pkg/util/intstr"
+import (
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+)
 
 // Placement is how a hub places replicas over clusters.
 type Placement struct {
+	// tolerations let replicas be placed in clusters with these taints. A cluster that a subset names is not tolerated for that.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Tolerations []fleetv1alpha1.ClusterToleration `json:"tolerations,omitempty"`
+
 	// reallocation bounds how replicas move from one cluster to another.
 	// +optional
 	Reallocation *Reallocation `json:"reallocation,omitempty"`

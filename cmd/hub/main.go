@@ -82,13 +82,10 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 	})
 }
 
-// certificate lists what calls the hub's webhooks. Where a member stack runs beside it, that one defaults and converts
-// UnitedDeployments.
+// certificate lists what calls the hub's webhooks. Where a member stack runs beside it, that one converts UnitedDeployments.
 func (f *flags) certificate() cert.Options {
 	if f.localMember {
-		c := f.Manager.Certificate()
-		c.Mutating = nil
-		return c
+		return f.Manager.Certificate()
 	}
 	return f.Manager.Certificate(hub.Kinds().ConvertedCRDs()...)
 }

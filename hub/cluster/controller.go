@@ -190,7 +190,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("set up the approver: %w", err)
 	}
-	return setupWebhooks(mgr, o.SecretNamespaces)
+	return setupWebhooks(mgr, o.Clock, o.SecretNamespaces)
 }
 
 // watch sets up the controller of MemberClusters.

@@ -35,6 +35,8 @@ const (
 	ReasonHubIncomplete      = "HubIncomplete"
 	ReasonVersionSkew        = "VersionSkew"
 	ReasonUnsteady           = "Unsteady"
+	ReasonTainted            = "Tainted"
+	ReasonNoTaints           = "NoTaints"
 )
 
 // finding is the content of a condition.
@@ -73,6 +75,7 @@ func status(o observed, p planned, a applied, now time.Time) (fleetv1alpha1.Memb
 		{fleetv1alpha1.ConditionHeartbeatFresh, beat},
 		{fleetv1alpha1.ConditionReady, readiness(o, p, a, accepted, credential, beat, versions)},
 		{fleetv1alpha1.ConditionSkewSupported, versions},
+		{fleetv1alpha1.ConditionSchedulable, schedulable(o.mc)},
 	} {
 		if c.found == (finding{}) {
 			continue
@@ -90,6 +93,7 @@ func hubConditions(all []metav1.Condition) []metav1.Condition {
 	mine := []string{
 		fleetv1alpha1.ConditionAccepted, fleetv1alpha1.ConditionCredentialValid,
 		fleetv1alpha1.ConditionHeartbeatFresh, fleetv1alpha1.ConditionReady, fleetv1alpha1.ConditionSkewSupported,
+		fleetv1alpha1.ConditionSchedulable,
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool { return !slices.Contains(mine, c.Type) })
 }
@@ -140,6 +144,18 @@ func versions(o observed) finding {
 	}
 	v := link.CheckSkew(o.hub.Version, o.mc.Status.AgentVersion)
 	return finding{report.ConditionStatus(v.Supported), v.Reason, v.Message}
+}
+
+// schedulable reports whether the cluster has no taints.
+func schedulable(mc *fleetv1alpha1.MemberCluster) finding {
+	if len(mc.Spec.Taints) == 0 {
+		return yes(ReasonNoTaints, "The cluster has no taints")
+	}
+	names := make([]string, len(mc.Spec.Taints))
+	for i := range mc.Spec.Taints {
+		names[i] = mc.Spec.Taints[i].String()
+	}
+	return no(ReasonTainted, "Only objects that tolerate its taints are placed in the cluster: "+event.Names(names))
 }
 
 func acceptance(o observed) finding {

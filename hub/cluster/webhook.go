@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -21,10 +24,11 @@ import (
 // verbAccept is the verb on memberclusters that a change of spec.accepted needs.
 const verbAccept = "accept"
 
-// setupWebhooks serves the validation of MemberClusters and the guard of members' namespaces.
-func setupWebhooks(mgr ctrl.Manager, secretNamespaces []string) error {
+// setupWebhooks serves the defaults and the validation of MemberClusters and the guard of members' namespaces.
+func setupWebhooks(mgr ctrl.Manager, clk clock.PassiveClock, secretNamespaces []string) error {
 	err := admit.Register(mgr, admit.Registration[*fleetv1alpha1.MemberCluster]{
 		Object:    &fleetv1alpha1.MemberCluster{},
+		Defaulter: &defaulter{clock: clk},
 		Validator: &validator{client: mgr.GetClient(), reader: mgr.GetAPIReader(), secretNamespaces: secretNamespaces},
 	})
 	if err != nil {
@@ -33,6 +37,31 @@ func setupWebhooks(mgr ctrl.Manager, secretNamespaces []string) error {
 	return admit.Register(mgr, admit.Registration[*corev1.Namespace]{
 		Object: &corev1.Namespace{}, Validator: &guard{reader: mgr.GetAPIReader()},
 	})
+}
+
+// defaulter sets since when a cluster has its taints.
+type defaulter struct{ clock clock.PassiveClock }
+
+// Default sets timeAdded of each taint: what is stored for a taint that was there before, and now for another. A time in the request
+// has no effect, so that a manifest may have one or none.
+func (d *defaulter) Default(ctx context.Context, mc *fleetv1alpha1.MemberCluster) error {
+	old, err := admit.Old[fleetv1alpha1.MemberCluster](ctx)
+	if err != nil {
+		return err
+	}
+	for i := range mc.Spec.Taints {
+		t := &mc.Spec.Taints[i]
+		t.TimeAdded = new(metav1.NewTime(d.clock.Now().Truncate(time.Second)))
+		if old == nil {
+			continue
+		}
+		for _, before := range old.Spec.Taints {
+			if before.Key == t.Key && before.Effect == t.Effect && before.TimeAdded != nil {
+				t.TimeAdded = before.TimeAdded
+			}
+		}
+	}
+	return nil
 }
 
 // validator refuses what the schema can't, because it depends on the user or on stored objects.

@@ -80,8 +80,8 @@ func (w *Webhook) validateSwitch(old, ud *appsv1beta1.UnitedDeployment) field.Er
 		why+", or apply the new form under another name and delete this one when it runs")}
 }
 
-// validateClusters refuses clusters that do not exist or that the user may not use, and warns of those that are not ready. A
-// selector may match any cluster, also one that joins later, so it needs the right to use all of them.
+// validateClusters refuses clusters that the user may not use, and warns of those that do not exist or are not ready: objects and
+// clusters may be applied in any order. A selector may match any cluster, also one that joins later, so it needs the right to use all of them.
 func (w *Webhook) validateClusters(ctx context.Context, old, ud *appsv1beta1.UnitedDeployment) (admission.Warnings, error) {
 	if !united.Federated(ud) {
 		if w.LocalMember {
@@ -93,6 +93,7 @@ func (w *Webhook) validateClusters(ctx context.Context, old, ud *appsv1beta1.Uni
 	all := sync.OnceValues(func() (string, error) { return w.refuses(ctx, ud.Namespace, "") })
 	seen := named(old)
 	var faults field.ErrorList
+	var warnings admission.Warnings
 	var waiting []string
 	for i := range ud.Spec.Topology.Subsets {
 		path := field.NewPath("spec", "topology", "subsets").Index(i)
@@ -124,8 +125,8 @@ func (w *Webhook) validateClusters(ctx context.Context, old, ud *appsv1beta1.Uni
 		mc, err := w.cluster(ctx, name)
 		switch {
 		case apierrors.IsNotFound(err):
-			faults = append(faults, field.Invalid(path.Child("cluster"), name,
-				fmt.Sprintf("there is no member cluster %s: create it as a MemberCluster and let it join, or name another one", name)))
+			warnings = append(warnings, fmt.Sprintf("%s: there is no member cluster %s: the subset gets its replicas when a MemberCluster "+
+				"of that name has joined; create it, or name another one", path.Child("cluster"), name))
 		case err != nil:
 			return nil, fmt.Errorf("get member cluster %s: %w", name, err)
 		case !mc.Spec.Accepted || !report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady):
@@ -137,11 +138,9 @@ func (w *Webhook) validateClusters(ctx context.Context, old, ud *appsv1beta1.Uni
 	}
 	if len(waiting) > 0 {
 		slices.Sort(waiting)
-		return admission.Warnings{
-			"subsets wait for member clusters that are not accepted or not ready: " + event.Names(waiting),
-		}, nil
+		warnings = append(warnings, "subsets wait for member clusters that are not accepted or not ready: "+event.Names(waiting))
 	}
-	return nil, nil
+	return warnings, nil
 }
 
 // refuses asks the apiserver whether the user of the request may place objects of a namespace in a cluster, "" for any, and returns

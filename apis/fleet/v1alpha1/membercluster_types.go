@@ -89,6 +89,14 @@ type MemberClusterSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	Provider string `json:"provider,omitempty"`
 
+	// taints keep objects away that do not tolerate them. Key and effect together are unique.
+	// +optional
+	// +listType=map
+	// +listMapKey=key
+	// +listMapKey=effect
+	// +kubebuilder:validation:MaxItems=16
+	Taints []ClusterTaint `json:"taints,omitempty"`
+
 	// limits bounds what the hub may ask of this cluster.
 	// +optional
 	Limits *ClusterLimits `json:"limits,omitempty"`
@@ -235,6 +243,8 @@ const (
 	// ConditionSkewSupported is False where the versions of hub and agent are too far apart to work together. It exists
 	// once the agent has reported its version. In a pull member the agent writes one on its Membership too.
 	ConditionSkewSupported = "SkewSupported"
+	// ConditionSchedulable is False where the cluster has taints.
+	ConditionSchedulable = "Schedulable"
 	// ConditionReleased is True when a leaving member has removed its binding: nothing of this hub is left in it.
 	ConditionReleased = "Released"
 )
@@ -247,7 +257,7 @@ type MemberClusterStatus struct {
 	// phase is a human-readable summary; automation should read conditions.
 	// +optional
 	Phase ClusterPhase `json:"phase,omitempty"`
-	// conditions are Ready, Accepted, CredentialValid, HeartbeatFresh, SkewSupported (by the hub), APIHealthy,
+	// conditions are Ready, Accepted, CredentialValid, HeartbeatFresh, SkewSupported, Schedulable (by the hub), APIHealthy,
 	// OwnedByThisHub and Released (by the agent).
 	// +optional
 	// +listType=map
@@ -338,6 +348,7 @@ type RowCounts struct {
 // +kubebuilder:printcolumn:name="ACCEPTED",type=boolean,JSONPath=`.spec.accepted`
 // +kubebuilder:printcolumn:name="PHASE",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="READY",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="SCHEDULABLE",type=string,JSONPath=`.status.conditions[?(@.type=="Schedulable")].status`,priority=1
 // +kubebuilder:printcolumn:name="ROWS",type=integer,JSONPath=`.status.rows.total`
 // +kubebuilder:printcolumn:name="VERSION",type=string,JSONPath=`.status.kubernetesVersion`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
