@@ -25,11 +25,13 @@ import (
 const verbAccept = "accept"
 
 // setupWebhooks serves the defaults and the validation of MemberClusters and the guard of members' namespaces.
-func setupWebhooks(mgr ctrl.Manager, clk clock.PassiveClock, secretNamespaces []string) error {
+func setupWebhooks(mgr ctrl.Manager, clk clock.PassiveClock, secretNamespaces, capiNamespaces []string) error {
 	err := admit.Register(mgr, admit.Registration[*fleetv1alpha1.MemberCluster]{
 		Object:    &fleetv1alpha1.MemberCluster{},
 		Defaulter: &defaulter{clock: clk},
-		Validator: &validator{client: mgr.GetClient(), reader: mgr.GetAPIReader(), secretNamespaces: secretNamespaces},
+		Validator: &validator{
+			client: mgr.GetClient(), reader: mgr.GetAPIReader(), secretNamespaces: secretNamespaces, capiNamespaces: capiNamespaces,
+		},
 	})
 	if err != nil {
 		return err
@@ -70,6 +72,7 @@ type validator struct {
 	// reader reads from the apiserver: a replica that does not lead has no cache of rows.
 	reader           client.Reader
 	secretNamespaces []string
+	capiNamespaces   []string
 }
 
 // ValidateCreate checks a new MemberCluster.
@@ -128,13 +131,25 @@ func (v *validator) ValidateDelete(ctx context.Context, mc *fleetv1alpha1.Member
 func (v *validator) check(mc *fleetv1alpha1.MemberCluster) field.ErrorList {
 	var faults field.ErrorList
 	spec := field.NewPath("spec")
-	if p := mc.Spec.Push; p != nil && !slices.Contains(v.secretNamespaces, p.KubeconfigSecretRef.Namespace) {
-		faults = append(faults, field.NotSupported(spec.Child("push", "kubeconfigSecretRef", "namespace"),
-			p.KubeconfigSecretRef.Namespace, v.secretNamespaces))
+	if p := mc.Spec.Push; p != nil {
+		faults = append(faults, v.checkPush(spec.Child("push"), p)...)
 	}
 	if id := mc.Spec.Identity; id != nil && !validUID(id.ClusterUID) {
 		faults = append(faults, field.Invalid(spec.Child("identity", "clusterUID"), id.ClusterUID,
 			"must be the UID of the member's namespace kube-system; leave it out and the hub writes it at the first join"))
+	}
+	return faults
+}
+
+// checkPush refuses references to namespaces in which the hub may not read Secrets.
+func (v *validator) checkPush(push *field.Path, p *fleetv1alpha1.PushAccess) field.ErrorList {
+	var faults field.ErrorList
+	if ref := p.KubeconfigSecretRef; ref != nil && !slices.Contains(v.secretNamespaces, ref.Namespace) {
+		faults = append(faults, field.NotSupported(push.Child("kubeconfigSecretRef", "namespace"), ref.Namespace, v.secretNamespaces))
+	}
+	if ref := p.CAPIClusterRef; ref != nil && !slices.Contains(v.capiNamespaces, ref.Namespace) {
+		faults = append(faults, field.Invalid(push.Child("capiClusterRef", "namespace"), ref.Namespace, fmt.Sprintf(
+			"the hub reads Clusters and their kubeconfigs in namespaces %q only: add it to clusterAPI.namespaces of the hub's chart", v.capiNamespaces)))
 	}
 	return faults
 }
