@@ -36,6 +36,7 @@ var writes = map[string]string{
 	"hub/cluster/apply.go drop: Delete":            byUID,
 	"hub/cluster/apply.go ensure: Apply":           whatever + "an object that somebody has made in its place must have the same content; the hub's policy restricts the names",
 	"hub/cluster/apply.go forget: Patch":           byVersion,
+	"hub/cluster/apply.go leave: Delete":           byVersion,
 	"hub/cluster/apply.go release: Delete":         byUID,
 	"hub/cluster/apply.go release: Patch":          byVersion,
 	"hub/cluster/approver.go answer: Update":       byVersion,
