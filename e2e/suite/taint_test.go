@@ -14,7 +14,6 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/hub/placement"
 )
 
 func TestAClusterMayBeNamedBeforeItExists(t *testing.T) {
@@ -30,7 +29,7 @@ func TestAClusterMayBeNamedBeforeItExists(t *testing.T) {
 		if err := env.Hub.Client.Get(ctx, s.key("web"), ud); err != nil {
 			return err.Error()
 		}
-		if c := condition(ud, appsv1beta1.SubsetFailure); c.Reason != placement.ReasonNotAccepted {
+		if c := condition(ud, appsv1beta1.SubsetFailure); c.Reason != "ClusterNotAccepted" {
 			return "the reason is " + c.Reason
 		}
 		return ""
