@@ -5,6 +5,7 @@ import (
 	"time"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/hub/allot"
 )
 
@@ -49,11 +50,23 @@ func (f Fleet) strongest(mc *fleetv1alpha1.MemberCluster) *fleetv1alpha1.Cluster
 // tolerates reports whether the object tolerates a taint for ever.
 func (f Fleet) tolerates(t *fleetv1alpha1.ClusterTaint) bool {
 	for i := range f.Tolerations {
-		if by := &f.Tolerations[i]; by.TolerationSeconds == nil && by.Tolerates(t) {
+		if by := &f.Tolerations[i]; by.TolerationSeconds == nil && tolerates(by, t) {
 			return true
 		}
 	}
 	return false
+}
+
+// tolerates reports whether a toleration is for a taint, whatever its tolerationSeconds.
+func tolerates(by *pods.ClusterToleration, t *fleetv1alpha1.ClusterTaint) bool {
+	switch {
+	case by.Effect != "" && by.Effect != t.Effect, by.Key != "" && by.Key != t.Key:
+		return false
+	case by.Operator == pods.TolerationExists:
+		return true
+	default:
+		return by.Key != "" && by.Value == t.Value
+	}
 }
 
 // stays returns for how much longer replicas stay in spite of a taint that evicts them. A taint whose timeAdded is unknown is old.
@@ -61,7 +74,7 @@ func (f Fleet) stays(t *fleetv1alpha1.ClusterTaint) time.Duration {
 	var longest time.Duration
 	for i := range f.Tolerations {
 		by := &f.Tolerations[i]
-		if by.TolerationSeconds == nil || t.TimeAdded == nil || !by.Tolerates(t) {
+		if by.TolerationSeconds == nil || t.TimeAdded == nil || !tolerates(by, t) {
 			continue
 		}
 		end := t.TimeAdded.Add(time.Duration(*by.TolerationSeconds) * time.Second)

@@ -42,46 +42,6 @@ type ClusterTaint struct {
 	TimeAdded *metav1.Time `json:"timeAdded,omitempty"`
 }
 
-// TolerationOperator is how a toleration compares values.
-// +kubebuilder:validation:Enum=Exists;Equal
-type TolerationOperator string
-
-// Operators of tolerations.
-const (
-	// TolerationExists tolerates every value.
-	TolerationExists TolerationOperator = "Exists"
-	// TolerationEqual tolerates one value.
-	TolerationEqual TolerationOperator = "Equal"
-)
-
-// ClusterToleration lets an object be placed in clusters with a taint.
-//
-// +kubebuilder:validation:XValidation:rule="!has(self.value) || size(self.value) == 0 || !has(self.operator) || self.operator != 'Exists'",message="operator Exists tolerates every value: remove value, or set operator: Equal"
-// +kubebuilder:validation:XValidation:rule="(has(self.key) && size(self.key) > 0) || (has(self.operator) && self.operator == 'Exists')",message="a toleration without key tolerates every taint: set operator: Exists, or name a key"
-// +kubebuilder:validation:XValidation:rule="!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'Evict')",message="tolerationSeconds is how long replicas stay in spite of a taint that evicts: set effect: Evict, or remove tolerationSeconds"
-type ClusterToleration struct {
-	// key is the taint's; empty, with operator Exists, tolerates every taint.
-	// +optional
-	// +kubebuilder:validation:MaxLength=316
-	Key string `json:"key,omitempty"`
-	// operator is Equal (default: the taint has this value) or Exists (it may have any).
-	// +optional
-	Operator TolerationOperator `json:"operator,omitempty"`
-	// value is the taint's, for operator Equal.
-	// +optional
-	// +kubebuilder:validation:MaxLength=63
-	Value string `json:"value,omitempty"`
-	// effect is the taint's; empty tolerates all effects.
-	// +optional
-	Effect TaintEffect `json:"effect,omitempty"`
-	// tolerationSeconds is for how long, from the taint's timeAdded, replicas stay that the taint evicts. They do not grow meanwhile.
-	// Unset tolerates the taint for ever; 0 does not tolerate it.
-	// +optional
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=31536000
-	TolerationSeconds *int64 `json:"tolerationSeconds,omitempty"`
-}
-
 // String returns the taint as kubectl writes it: key=value:effect.
 func (t *ClusterTaint) String() string {
 	if t.Value == "" {
@@ -93,16 +53,4 @@ func (t *ClusterTaint) String() string {
 // Strength orders effects: a stronger one does all that a weaker one does.
 func (e TaintEffect) Strength() int {
 	return slices.Index([]TaintEffect{NoNewPlace, NoPlace, Evict}, e)
-}
-
-// Tolerates reports whether the toleration is for a taint, whatever its tolerationSeconds.
-func (t *ClusterToleration) Tolerates(taint *ClusterTaint) bool {
-	switch {
-	case t.Effect != "" && t.Effect != taint.Effect, t.Key != "" && t.Key != taint.Key:
-		return false
-	case t.Operator == TolerationExists:
-		return true
-	default:
-		return t.Key != "" && t.Value == taint.Value
-	}
 }
