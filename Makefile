@@ -96,6 +96,7 @@ unit: $(RESULTS)/. ## unit and golden tests, and the seeds of fuzz targets; with
 	if [ -n "$$plain" ]; then $(call gotest,unit) $(UNSIMULATED) $$plain; fi; \
 	$(call racetest,unit) $(UNSIMULATED) $$raced
 	cd e2e/image && $(if $(ALL),CGO_ENABLED=1) go test $(if $(ALL),-race) ./...
+	cd e2e/capi && go test ./...
 	cd e2e/kube && $(if $(ALL),CGO_ENABLED=1) go test $(if $(ALL),-race,-vet=off) ./cmd/labdns/... ./cmd/labnode/...
 
 .PHONY: simulate
@@ -209,6 +210,7 @@ tidy: ## go.mod of the product, the lab's programs and the tools
 	go mod tidy
 	cd e2e/kube && go mod tidy
 	cd e2e/image && go mod tidy
+	cd e2e/capi && go mod tidy
 	cd e2e/tools && go mod tidy
 
 .PHONY: lint

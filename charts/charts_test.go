@@ -46,6 +46,7 @@ var renders = []struct {
 }{
 	{"hub", "hub", nil},
 	{"hub-local-member", "hub", []string{"--set=localMember=true"}},
+	{"hub-cluster-api", "hub", []string{"--set=clusterAPI.namespaces={team-a,team-b}", "--set=clusterAPI.refuseDeletion=true"}},
 	{"hub-outside", "hub", []string{"--set=manager.url=https://127.0.0.1:9443"}},
 	{"member", "member", nil},
 	{"member-pull", "member", pull},
@@ -235,6 +236,9 @@ func TestIntegrationRolesAreNarrow(t *testing.T) {
 			for _, role := range roles {
 				checkRules(t, role.Name, role.Rules)
 				where := []string{namespace, "fleet-system"}
+				if role.Name == "flotilla-hub-cluster-api" {
+					where = []string{"team-a", "team-b"} // As the value lists them.
+				}
 				if role.Annotations["helm.sh/hook"] == "test" {
 					where = append(where, "default") // Where it creates by dry run.
 				}

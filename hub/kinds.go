@@ -43,7 +43,8 @@ func memberClusters(h Options) setup.Kind {
 		Types: runtime.SchemeBuilder{fleetv1alpha1.AddToScheme},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error { // This includes its webhooks.
 			return cluster.Setup(ctx, mgr, cluster.Options{
-				Clock: o.Clock, RunAgent: h.RunAgent, SecretNamespaces: []string{h.Namespace}, Identity: h.Identity,
+				Clock: o.Clock, RunAgent: h.RunAgent, SecretNamespaces: []string{h.Namespace},
+				ClusterAPINamespaces: h.ClusterAPINamespaces, Identity: h.Identity,
 				Version: h.Version, Registry: metrics.Registry, Workers: o.Workers[name],
 			})
 		},
@@ -111,7 +112,7 @@ func workloadSpreads(h Options, key []byte) setup.Kind {
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			w := &workloadspread.Webhook{
 				Clusters: placement.ClusterRules{
-					Client: mgr.GetClient(), Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), AcceptUnknown: true,
+					Client: mgr.GetClient(), Cache: mgr.GetClient(), Live: mgr.GetAPIReader(),
 				},
 				LocalMember: h.LocalMember,
 			}

@@ -42,6 +42,8 @@ const (
 type Options struct {
 	// Namespace is the hub's own: Secrets with kubeconfigs of push members, and the content key.
 	Namespace string
+	// ClusterAPINamespaces are where members that Cluster API made may be, with their kubeconfigs; default none.
+	ClusterAPINamespaces []string
 	// LocalMember is true if the hub's cluster runs the member stack too, which then reconciles UnitedDeployments without
 	// clusters, and serves that kind's defaulting and conversion.
 	LocalMember bool

@@ -27,6 +27,7 @@ const (
 var writes = map[string]string{
 	"cmd/kubectl-kruise/change.go write: Patch":                 byVersion,
 	"cmd/kubectl-kruise/cluster_accept.go acceptCommand: Patch": byUID,
+	"cmd/kubectl-kruise/cluster_taint.go changeTaints: Patch":   byVersion,
 	"cmd/kubectl-kruise/cluster_token.go mint: Delete":          byUID,
 	"cmd/kubectl-kruise/migrate.go resize: Update":              byVersion,
 	"cmd/kubectl-kruise/scale.go scale: Update":                 byVersion,
@@ -35,6 +36,7 @@ var writes = map[string]string{
 	"hub/cluster/apply.go drop: Delete":            byUID,
 	"hub/cluster/apply.go ensure: Apply":           whatever + "an object that somebody has made in its place must have the same content; the hub's policy restricts the names",
 	"hub/cluster/apply.go forget: Patch":           byVersion,
+	"hub/cluster/apply.go leave: Delete":           byVersion,
 	"hub/cluster/apply.go release: Delete":         byUID,
 	"hub/cluster/apply.go release: Patch":          byVersion,
 	"hub/cluster/approver.go answer: Update":       byVersion,

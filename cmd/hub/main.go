@@ -29,7 +29,8 @@ const name = "flotilla-hub"
 // flags are the command line's flags.
 type flags struct {
 	*option.Program
-	localMember bool
+	localMember          bool
+	clusterAPINamespaces []string
 }
 
 func main() {
@@ -58,6 +59,8 @@ func command() (*cobra.Command, error) {
 		f.setup)
 	cmd.Flags().BoolVar(&f.localMember, "local-member", false, "The hub's cluster runs flotilla-member too: that one looks "+
 		"after UnitedDeployments that name no cluster, and serves defaults and conversion of the kind.")
+	cmd.Flags().StringSliceVar(&f.clusterAPINamespaces, "cluster-api-namespaces", nil, "Namespaces, by commas, with Clusters of "+
+		"Cluster API that MemberClusters may name in push.capiClusterRef. The hub reads all Secrets there. Empty is none.")
 	cmd.AddCommand(checkup.Command(name, hub.Scheme, probe))
 	return cmd, nil
 }
@@ -77,7 +80,7 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 		return nil, err
 	}
 	return mgr, hub.Setup(ctx, mgr, hub.Options{
-		Namespace: f.Manager.Namespace, LocalMember: f.localMember, Gates: f.Gates, Workers: f.Workers.Map(),
+		Namespace: f.Manager.Namespace, LocalMember: f.localMember, ClusterAPINamespaces: f.clusterAPINamespaces, Gates: f.Gates, Workers: f.Workers.Map(),
 		ExpectationTimeout: f.ExpectationTimeout, RunAgent: agent.Run, ValidateCloneSet: cloneset.ValidateSpec,
 		ValidateStatefulSet: statefulset.ValidateSpec,
 		// Each member has feature gates of its own, which are not checked here.

@@ -15,10 +15,10 @@ import (
 func clusterCommand(open func() (conn, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Accept clusters into the fleet and list them",
-		Long:  "Accept clusters into the fleet and list them. The kubeconfig must lead to the hub.",
+		Short: "Accept clusters into the fleet, list and taint them",
+		Long:  "Accept clusters into the fleet, list and taint them. The kubeconfig must lead to the hub.",
 	}
-	cmd.AddCommand(acceptCommand(open), listCommand(open), tokenCommand(open))
+	cmd.AddCommand(acceptCommand(open), listCommand(open), taintCommand(open), tokenCommand(open))
 	return cmd
 }
 

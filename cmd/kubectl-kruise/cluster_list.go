@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,7 @@ func listCommand(open func() (conn, error)) *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the clusters of the fleet and what each waits for",
-		Long:    "List the clusters of the fleet: how each joins, how it is, and, where it is not ready, why.",
+		Long:    "List the clusters of the fleet: how each joins, how it is, and, where it is not ready or has taints, why.",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := open()
@@ -51,14 +52,26 @@ func listCommand(open func() (conn, error)) *cobra.Command {
 	}
 }
 
-// readiness is the condition Ready, and why it is not True.
+// taints names the taints of a cluster, which is ready and yet does not take every object; "" without any.
+func taints(mc *fleetv1alpha1.MemberCluster) string {
+	if len(mc.Spec.Taints) == 0 {
+		return ""
+	}
+	names := make([]string, len(mc.Spec.Taints))
+	for i := range mc.Spec.Taints {
+		names[i] = mc.Spec.Taints[i].String()
+	}
+	return "tainted: " + strings.Join(names, ", ")
+}
+
+// readiness is the condition Ready, and why it is not True or the cluster does not take every object.
 func readiness(mc *fleetv1alpha1.MemberCluster) (ready, why string) {
 	c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
 	switch {
 	case c == nil:
 		return "Unknown", "the hub has not reconciled it yet: is its manager running?"
 	case c.Status == "True":
-		return string(c.Status), ""
+		return string(c.Status), taints(mc)
 	default:
 		return string(c.Status), c.Message
 	}

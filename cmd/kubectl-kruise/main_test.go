@@ -98,7 +98,7 @@ func hub(t *testing.T, objects ...client.Object) client.WithWatch {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
-		"", "cluster", "cluster accept", "cluster list", "cluster token",
+		"", "cluster", "cluster accept", "cluster list", "cluster taint", "cluster token",
 		"rollout", "rollout status", "rollout history", "rollout undo", "rollout pause", "rollout resume", "rollout restart",
 		"set", "set image", "set env", "set resources", "set serviceaccount", "scale",
 		"scaledown", "explain", "expose", "migrate", "migrate check",
@@ -127,6 +127,13 @@ func TestList(t *testing.T) {
 			mc.Status.Conditions = []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Message: "No renewal was seen"}}
 		}),
 		cluster("new", func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false }),
+		cluster("south", func(mc *fleetv1alpha1.MemberCluster) {
+			mc.Spec.Taints = []fleetv1alpha1.ClusterTaint{
+				{Key: "gpu", Value: "a100", Effect: fleetv1alpha1.NoNewPlace}, {Key: "upgrade", Effect: fleetv1alpha1.Evict},
+			}
+			mc.Status.Phase = fleetv1alpha1.ClusterReady
+			mc.Status.Conditions = []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
+		}),
 	)
 	got, err := run(t, c, "cluster", "list")
 	require.NoError(t, err)
@@ -145,6 +152,47 @@ func TestAccept(t *testing.T) {
 	got, err = run(t, c, "cluster", "accept", "new")
 	require.NoError(t, err)
 	require.Equal(t, "member cluster new is accepted already\n", got)
+}
+
+func TestTaint(t *testing.T) {
+	t.Parallel()
+	c := hub(t, cluster("east", nil))
+	for _, step := range []struct {
+		args []string
+		want []string // the taints then
+		out  string
+		err  string
+	}{
+		{args: []string{"upgrade:NoPlace"}, want: []string{"upgrade:NoPlace"}, out: "member cluster east tainted\n"},
+		{args: []string{"upgrade:NoPlace"}, want: []string{"upgrade:NoPlace"}, out: "member cluster east unchanged\n"},
+		{args: []string{"upgrade=v2:NoPlace", "gpu:NoNewPlace"}, want: []string{"upgrade=v2:NoPlace", "gpu:NoNewPlace"}, out: "member cluster east tainted\n"},
+		{args: []string{"upgrade:Evict", "upgrade:NoPlace-"}, want: []string{"gpu:NoNewPlace", "upgrade:Evict"}, out: "member cluster east tainted\n"},
+		{args: []string{"upgrade-", "gpu-"}, out: "member cluster east tainted\n"},
+		{args: []string{"gpu-"}, out: "member cluster east unchanged\n"},
+		{args: []string{"gpu"}, err: `the effect is "", want one of NoNewPlace, NoPlace, Evict`},
+		{args: []string{"gpu:NoSchedule"}, err: `the effect is "NoSchedule"`},
+		{args: []string{"gpu:Evicted-"}, err: `the effect is "Evicted"`},
+		{args: []string{"gpu=a100-"}, err: "want KEY[=VALUE]:EFFECT"},
+		{args: []string{":Evict"}, err: "want KEY[=VALUE]:EFFECT"},
+		{err: "requires at least 2 arg(s)"},
+	} {
+		out, err := run(t, c, append([]string{"cluster", "taint", "east"}, step.args...)...)
+		if step.err != "" {
+			require.ErrorContains(t, err, step.err)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, step.out, out)
+		mc := &fleetv1alpha1.MemberCluster{}
+		require.NoError(t, c.Get(t.Context(), client.ObjectKey{Name: "east"}, mc))
+		var got []string
+		for i := range mc.Spec.Taints {
+			got = append(got, mc.Spec.Taints[i].String())
+		}
+		require.Equal(t, step.want, got, "%s", step.args)
+	}
+	_, err := run(t, c, "cluster", "taint", "nowhere", "gpu:Evict")
+	require.ErrorContains(t, err, "create a MemberCluster of that name first")
 }
 
 func TestToken(t *testing.T) {

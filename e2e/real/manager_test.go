@@ -64,8 +64,8 @@ func TestWebhooksAreCalledByTheirService(t *testing.T) {
 	require.ErrorContains(t, env.East.Client.Create(t.Context(), bad), "denied the request")
 	lost := united("lost", shares{"east": 1})
 	lost.Namespace = s.namespace
-	lost.Spec.Topology.Subsets[0].Cluster = "nowhere"
-	require.ErrorContains(t, env.Hub.Client.Create(t.Context(), lost), "there is no member cluster nowhere")
+	lost.Spec.Selector.MatchLabels = map[string]string{"app": "another"}
+	require.ErrorContains(t, env.Hub.Client.Create(t.Context(), lost), "denied the request")
 	// The other version goes through the conversion of the same Service.
 	old := &appsv1alpha1.CloneSet{}
 	s.create(env.East, set("good", 1, app("app", port)))

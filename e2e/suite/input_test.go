@@ -145,7 +145,12 @@ func TestValidExamplesAreAcceptedWithoutAWarning(t *testing.T) {
 				if o.GetNamespace() != "" {
 					o.SetNamespace(s.namespace)
 				}
-				require.NoError(t, user.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("user"), client.ForceOwnership, client.DryRunAll))
+				err = user.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("user"), client.ForceOwnership, client.DryRunAll)
+				if filepath.Base(file) == "membercluster-cluster-api.yaml" { // This hub has the chart's default; hub/cluster tests it with the value.
+					require.ErrorContains(t, err, "add it to clusterAPI.namespaces")
+					continue
+				}
+				require.NoError(t, err)
 				require.Empty(t, heard.but(string(text)))
 			}
 		})

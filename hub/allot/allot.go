@@ -21,6 +21,11 @@ const (
 	Frozen
 	// Draining is to be emptied.
 	Draining
+	// Closed can lose replicas and gets none beyond Current.
+	Closed
+	// Awaited has never had a replica and takes none yet, because it does not exist or has not joined. What its subset's own
+	// Replicas give it is kept for it and is Unallocated meanwhile; without such a number the other subsets take its share.
+	Awaited
 )
 
 // Member is one cluster of a subset.
@@ -30,7 +35,7 @@ type Member struct {
 	// Current is the replicas that the subset is granted there now; 0 when it is new there.
 	Current int
 	// Cap is the most replicas that the cluster may run of the whole object, over all of its subsets; nil is no limit.
-	// It limits Ready clusters: a Frozen one may hold more, but then gets no others.
+	// It limits Ready and Closed clusters: a Frozen one may hold more, but then gets no others.
 	Cap *int
 	// State defaults to Ready.
 	State State
@@ -146,8 +151,13 @@ func freeRooms(subsets []Subset) [][]spread.Bounds {
 			switch {
 			case m.State == Frozen:
 				rooms[i][j] = spread.Bounds{Min: m.Current, Max: m.Current}
-			case m.State == Draining:
+			case m.State == Draining, m.State == Awaited && !reserved(s):
 				rooms[i][j] = spread.Bounds{}
+			case m.State == Closed:
+				rooms[i][j] = spread.Bounds{Max: m.Current}
+				if m.Cap != nil {
+					rooms[i][j].Max = max(min(m.Current, *m.Cap), 0)
+				}
 			case m.Cap != nil:
 				rooms[i][j] = spread.Bounds{Max: max(*m.Cap, 0)}
 			default:
@@ -156,6 +166,11 @@ func freeRooms(subsets []Subset) [][]spread.Bounds {
 		}
 	}
 	return rooms
+}
+
+// reserved reports whether the number of a subset is kept for its clusters: it has one of its own, and all of them are awaited.
+func reserved(s Subset) bool {
+	return s.Replicas != nil && !slices.ContainsFunc(s.Members, func(m Member) bool { return m.State != Awaited })
 }
 
 // divide divides total over the subsets, and the part of each over its members.
@@ -201,13 +216,16 @@ func group(s Subset, rooms []spread.Bounds) spread.Subset {
 	return g
 }
 
+// takes reports whether the Cap of a cluster limits what it has.
+func takes(m Member) bool { return m.State == Ready || m.State == Closed }
+
 // tighten narrows rooms where subsets together exceed the Cap of a cluster, the first subset being served first, and
 // says whether it did. A cluster is narrowed once: from then on its rooms add up to no more than its Cap.
 func tighten(subsets []Subset, parts [][]int, rooms [][]spread.Bounds) bool {
 	used := map[string]int{}
 	for i, s := range subsets {
 		for j, m := range s.Members {
-			if m.State == Ready && m.Cap != nil {
+			if takes(m) && m.Cap != nil {
 				used[m.Cluster] += parts[i][j]
 			}
 		}
@@ -215,7 +233,7 @@ func tighten(subsets []Subset, parts [][]int, rooms [][]spread.Bounds) bool {
 	left, narrowed := map[string]int{}, false
 	for i, s := range subsets {
 		for j, m := range s.Members {
-			if m.State != Ready || m.Cap == nil || used[m.Cluster] <= max(*m.Cap, 0) {
+			if !takes(m) || m.Cap == nil || used[m.Cluster] <= max(*m.Cap, 0) {
 				continue
 			}
 			if _, seen := left[m.Cluster]; !seen {
@@ -234,8 +252,12 @@ func answer(total int, subsets []Subset, rooms [][]spread.Bounds, parts [][]int,
 	sum := 0
 	for i, s := range subsets {
 		for j, m := range s.Members {
-			a.Targets = append(a.Targets, Target{Key: Key{Subset: s.Name, Cluster: m.Cluster}, Replicas: parts[i][j]})
-			sum += parts[i][j]
+			part := parts[i][j]
+			if m.State == Awaited {
+				part = 0
+			}
+			a.Targets = append(a.Targets, Target{Key: Key{Subset: s.Name, Cluster: m.Cluster}, Replicas: part})
+			sum += part
 		}
 	}
 	if a.Ineffective {
@@ -264,6 +286,12 @@ func limits(subsets []Subset, rooms [][]spread.Bounds, parts [][]int) string {
 				reasons = append(reasons, fmt.Sprintf("%s is frozen at %d", m.Cluster, m.Current))
 			case m.State == Draining:
 				reasons = append(reasons, m.Cluster+" is draining")
+			case m.State == Closed:
+				reasons = append(reasons, m.Cluster+" takes no more than it has")
+			case m.State == Awaited && reserved(s):
+				reasons = append(reasons, fmt.Sprintf("%d wait for %s to join", parts[i][j], m.Cluster))
+			case m.State == Awaited:
+				reasons = append(reasons, m.Cluster+" has not joined")
 			case m.Cap != nil && parts[i][j] >= rooms[i][j].Max:
 				reasons = append(reasons, fmt.Sprintf("%s is limited to %d", m.Cluster, max(*m.Cap, 0)))
 			}

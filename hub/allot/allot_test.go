@@ -34,6 +34,14 @@ func draining(cluster string, current int) allot.Member {
 	return allot.Member{Cluster: cluster, Current: current, State: allot.Draining}
 }
 
+func closed(cluster string, current int) allot.Member {
+	return allot.Member{Cluster: cluster, Current: current, State: allot.Closed}
+}
+
+func awaited(cluster string) allot.Member {
+	return allot.Member{Cluster: cluster, State: allot.Awaited}
+}
+
 func limited(cluster string, most int) allot.Member {
 	return allot.Member{Cluster: cluster, Cap: &most}
 }
@@ -131,6 +139,34 @@ func TestAllocate(t *testing.T) {
 			"a draining cluster is emptied into the others", 10,
 			[]allot.Subset{share("all", draining("a", 4), on("b", 3), on("c", 3))},
 			"all-a=0 all-b=5 all-c=5", "",
+		}, {
+			"a closed cluster does not grow", 20,
+			[]allot.Subset{share("all", closed("a", 4), on("b", 3), on("c", 3))},
+			"all-a=4 all-b=8 all-c=8", "",
+		}, {
+			"a closed cluster shrinks like any other", 6,
+			[]allot.Subset{share("all", closed("a", 4), on("b", 3), on("c", 3))},
+			"all-a=2 all-b=2 all-c=2", "",
+		}, {
+			"what a closed cluster lacks is unallocated when every subset has its number", 20,
+			[]allot.Subset{named("east", "60%", closed("east", 6)), named("west", "40%", on("west", 4))},
+			"east=6 west=8", "6 of 20 replicas are unallocated: east takes no more than it has",
+		}, {
+			"the number of a subset is kept for a cluster that is awaited", 10,
+			[]allot.Subset{named("east", "60%", awaited("east")), share("west", on("west", 0))},
+			"east=0 west=4", "6 of 10 replicas are unallocated: 6 wait for east to join",
+		}, {
+			"without a number of its own an awaited cluster leaves its share to the others", 10,
+			[]allot.Subset{share("east", awaited("east")), share("west", on("west", 0))},
+			"east=0 west=10", "",
+		}, {
+			"in a group others take the place of an awaited cluster", 10,
+			[]allot.Subset{named("eu", "6", awaited("eu1"), on("eu2", 0)), share("us", on("us", 0))},
+			"eu-eu1=0 eu-eu2=6 us=4", "",
+		}, {
+			"so they do up to a maximum", 10,
+			[]allot.Subset{elastic("east", "2", "4", awaited("east")), elastic("west", "", "7", on("west", 0))},
+			"east=0 west=7", "3 of 10 replicas are unallocated: east has not joined",
 		}, {
 			"a draining cluster with a number of its own leaves it unallocated", 10,
 			[]allot.Subset{named("east", "6", draining("east", 6)), named("west", "4", on("west", 4))},
@@ -322,7 +358,7 @@ func drawProblem(t *rapid.T) problem {
 		return rapid.SampledFrom([]*intstr.IntOrString{nil, &v}).Draw(t, label+" is set")
 	}
 	isElastic := rapid.Bool().Draw(t, "elastic")
-	states := []allot.State{allot.Ready, allot.Ready, allot.Ready, allot.Frozen, allot.Draining}
+	states := []allot.State{allot.Ready, allot.Ready, allot.Ready, allot.Frozen, allot.Draining, allot.Awaited, allot.Closed}
 	clusterState := map[string]allot.State{}
 	clusterCap := map[string]*int{}
 	for i := range rapid.IntRange(1, 6).Draw(t, "subsets") {
@@ -346,6 +382,9 @@ func drawProblem(t *rapid.T) problem {
 				Cluster: name, State: clusterState[name], Cap: clusterCap[name],
 				Current: rapid.IntRange(0, max(1, p.total/4)).Draw(t, "current"),
 			})
+			if m := &s.Members[j]; m.State == allot.Awaited {
+				m.Current = 0
+			}
 		}
 		p.subsets = append(p.subsets, s)
 	}
@@ -421,7 +460,7 @@ func holds(t *rapid.T, p problem, a allot.Allocation) {
 	require.Equal(t, p.total, sum+a.Unallocated-a.Excess, "I1: targets add up")
 	require.False(t, a.Unallocated > 0 && a.Excess > 0, "I1: there is too little or too much, not both")
 
-	room, open, held, inCluster := 0, 0, 0, map[string]int{}
+	room, open, held, kept, inCluster := 0, 0, 0, 0, map[string]int{}
 	for _, s := range p.subsets {
 		fewest, greatest := rounded(s.Replicas, p.total)
 		most := value(s.Max, p.total, greatest)
@@ -435,8 +474,17 @@ func holds(t *rapid.T, p problem, a allot.Allocation) {
 				require.Equal(t, m.Current, n, "I6: a frozen cluster keeps its number")
 				frozen += n
 				ceiling += n
-			case allot.Draining:
-				require.Zero(t, n, "I2: a draining cluster gets nothing")
+			case allot.Draining, allot.Awaited:
+				require.Zero(t, n, "I2: a cluster that is draining or awaited gets nothing")
+			case allot.Closed:
+				require.LessOrEqual(t, n, m.Current, "I2: a closed cluster gets nothing")
+				inCluster[m.Cluster] += n
+				most := m.Current
+				if m.Cap != nil {
+					require.LessOrEqual(t, inCluster[m.Cluster], *m.Cap, "I2: a cluster's limit holds over all subsets")
+					most = min(most, *m.Cap)
+				}
+				ceiling += most
 			case allot.Ready:
 				inCluster[m.Cluster] += n
 				if m.Cap != nil {
@@ -456,6 +504,9 @@ func holds(t *rapid.T, p problem, a allot.Allocation) {
 		if s.Max == nil && s.Replicas != nil {
 			sure = fewest
 		}
+		if s.Replicas != nil && !slices.ContainsFunc(s.Members, func(m allot.Member) bool { return m.State != allot.Awaited }) {
+			kept += greatest
+		}
 		if len(s.Members) == 0 {
 			limit = 1 << 40
 		}
@@ -463,7 +514,7 @@ func holds(t *rapid.T, p problem, a allot.Allocation) {
 		open += min(sure, limit)
 		held += frozen
 	}
-	if a.Unallocated > 0 && !p.shared {
+	if a.Unallocated > kept && !p.shared {
 		require.Less(t, room, p.total, "I1: replicas are unallocated only when the maximums are used up")
 	}
 	barred := min(a.Unallocated, max(p.total-open, 0))

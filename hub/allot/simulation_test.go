@@ -56,6 +56,8 @@ type world struct {
 	past          [][]row // the rows at the last ticks, newest last
 	writes        int
 	retargetAfter int
+	// states are those of the members where targets are allocated by them, at each plan; nil where targets are drawn.
+	states []allot.State
 }
 
 type outcome int
@@ -126,6 +128,10 @@ func newWorld(seed uint64, outages bool, lost int) *world {
 
 // retarget wants the same number of replicas somewhere else, and in every third world sets other maximums.
 func (w *world) retarget() {
+	if w.states != nil {
+		w.taint()
+		return
+	}
 	w.limits.Barred = 0
 	if w.random.IntN(3) == 0 {
 		w.limits.Barred = w.random.IntN(w.limits.Desired - w.lost + 1)
@@ -146,6 +152,31 @@ func (w *world) retarget() {
 	}
 }
 
+// taint closes some clusters, evicts others, and leaves at least one as it is.
+func (w *world) taint() {
+	w.limits.Barred, w.barred = 0, 0
+	w.states = make([]allot.State, len(w.members))
+	for i := range w.states {
+		w.states[i] = []allot.State{allot.Ready, allot.Closed, allot.Draining}[w.random.IntN(3)]
+	}
+	w.states[w.random.IntN(len(w.states))] = allot.Ready
+}
+
+// allocate sets the targets as the hub does that reads these rows.
+func (w *world) allocate(rows []row, dark func(i int) bool) {
+	all := allot.Subset{Name: "all"}
+	for i, r := range rows {
+		m := allot.Member{Cluster: fmt.Sprintf("c%d", i), Current: r.grant.Replicas, State: w.states[i]}
+		if dark(i) {
+			m.State = allot.Frozen
+		}
+		all.Members = append(all.Members, m)
+	}
+	for i, t := range allot.Allocate(w.limits.Desired, []allot.Subset{all}).Targets {
+		w.targets[i] = t.Replicas
+	}
+}
+
 func (w *world) dark(i, now int) bool {
 	return w.members[i].darkFrom <= now && now < w.members[i].darkUntil
 }
@@ -162,12 +193,16 @@ func (w *world) hub(now int, plan planner) {
 	if now < w.hubDownUntil || now < w.behindUntil && !w.impatient {
 		return
 	}
+	dark := func(i int) bool { return w.dark(i, now) && w.dark(i, max(now-darkAfter, 0)) }
+	if w.states != nil {
+		w.allocate(rows, dark)
+	}
 	holdings := make([]allot.Holding, len(rows))
 	for i, r := range rows {
 		holdings[i] = allot.Holding{
 			Key: allot.Key{Cluster: fmt.Sprintf("c%d", i)}, Target: w.targets[i], Grant: r.grant,
 			Acked: r.status.generation == r.generation, Available: r.status.available,
-			Dark: w.dark(i, now) && w.dark(i, max(now-darkAfter, 0)),
+			Dark: dark(i),
 		}
 	}
 	steps := plan(w.limits, holdings)
@@ -350,6 +385,28 @@ func TestSimulatedLossesShrinkNothing(t *testing.T) {
 	w := newWorld(1, true, 4)
 	end, _ := w.run(careless)
 	require.Equal(t, tooFewAvailable, end, "a wrong planner must fail, or the simulation proves nothing")
+}
+
+// Taints that come and go move replicas, and break neither bound: I3, I4. In the end no cluster that evicts has any.
+func TestSimulatedTaints(t *testing.T) {
+	t.Parallel()
+	broken := 0
+	for seed := range uint64(2000) {
+		w := newWorld(seed, true, 0)
+		w.taint()
+		end, now := w.run(allot.Transfer)
+		require.Equal(t, converged, end, "seed %d, tick %d", seed, now)
+		for i, state := range w.states {
+			m := w.members[i] // One that does not answer keeps its number.
+			require.False(t, state == allot.Draining && m.darkUntil == 0 && m.replicas > 0, "seed %d, member %d", seed, i)
+		}
+		w = newWorld(seed, true, 0)
+		w.taint()
+		if end, _ := w.run(naive); end == tooFewAvailable || end == tooManyRunning {
+			broken++
+		}
+	}
+	require.Positive(t, broken, "a wrong planner must fail, or the simulation proves nothing")
 }
 
 // I8: when a transfer is complete and every member has reported it, the hub writes nothing more.

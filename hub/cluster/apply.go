@@ -69,6 +69,9 @@ func (r *reconciler) apply(ctx context.Context, o observed, p planned) (applied,
 	if p.identity == "" { // The reconcile after the one that sets it removes a tombstone first.
 		r.pusher.Set(mc.Name, targetOf(mc, p.connect))
 	}
+	if p.leave {
+		return a, r.leave(ctx, mc)
+	}
 	if p.release {
 		a.released, err = r.release(ctx, o, mc)
 	}
@@ -92,6 +95,16 @@ func (r *reconciler) admit(ctx context.Context, o observed, p planned) (*fleetv1
 	}
 	ctrl.LoggerFrom(ctx).Info("Admitted member cluster", "cluster", mc.Name)
 	return mc, nil
+}
+
+// leave deletes a MemberCluster in the version that was observed; its finalizer lets it leave.
+func (r *reconciler) leave(ctx context.Context, mc *fleetv1alpha1.MemberCluster) error {
+	err := r.client.Delete(ctx, mc, client.Preconditions{UID: &mc.UID, ResourceVersion: &mc.ResourceVersion})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete member cluster %s: %w", mc.Name, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Deleted member cluster", "cluster", mc.Name, "reason", "Cluster API deletes the cluster")
+	return nil
 }
 
 // makeNamespace creates the cluster's namespace. An existing one is not used: somebody else may have roles in it, and it would be

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,6 +31,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/capi"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/link"
 	"github.com/flotilla-io/flotilla/pkg/report"
@@ -43,6 +45,9 @@ type Options struct {
 	RunAgent func(context.Context, link.Link) error
 	// SecretNamespaces are where kubeconfig Secrets may be. They must match the chart's roles.
 	SecretNamespaces []string
+	// ClusterAPINamespaces are where Clusters of Cluster API and their kubeconfigs may be read; default none. They must match the
+	// chart's roles.
+	ClusterAPINamespaces []string
 	// Identity is the name of this process in Leases.
 	Identity string
 	// Version is the version of this program.
@@ -86,6 +91,7 @@ type reconciler struct {
 	events   event.Recorder
 	tracker  *Tracker
 	pusher   *pusher
+	clusters *capi.Clusters
 	meters   *meters
 	memory   *memory
 	throttle report.Throttle
@@ -160,7 +166,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	tracker, changed := NewTracker(2*o.Beat), &trigger{}
 	newPusher := func(changed func(string)) *pusher {
 		return &pusher{
-			hub: mgr, clock: o.Clock, meters: m, run: o.RunAgent, namespaces: o.SecretNamespaces, identity: o.Identity,
+			hub: mgr, clock: o.Clock, meters: m, run: o.RunAgent, namespaces: slices.Concat(o.SecretNamespaces, o.ClusterAPINamespaces), identity: o.Identity,
 			version: o.Version, changed: changed,
 			wake: make(chan struct{}, 1), wanted: map[string]target{}, states: map[string]pushState{},
 		}
@@ -171,6 +177,12 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		client: mgr.GetClient(), reader: mgr.GetAPIReader(), clock: o.Clock, events: recorder, tracker: tracker,
 		pusher: push, meters: m, hubUID: hubUID, version: o.Version,
 		memory: newMemory(), throttle: report.Throttle{Interval: countsInterval},
+	}
+	r.clusters = capi.New(mgr, o.ClusterAPINamespaces, r.byCluster(changed.fire))
+	if len(o.ClusterAPINamespaces) > 0 {
+		if err := mgr.Add(r.clusters); err != nil {
+			return fmt.Errorf("set up member clusters: %w", err)
+		}
 	}
 	own := &beat{client: mgr.GetClient(), clock: o.Clock, tracker: tracker, meters: m, identity: o.Identity, every: o.Beat}
 	for _, runnable := range []interface{ Start(context.Context) error }{push, stones.pusher, own, &firstEpoch{mgr.GetClient(), mgr.GetAPIReader()}} {
@@ -190,7 +202,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("set up the approver: %w", err)
 	}
-	return setupWebhooks(mgr, o.SecretNamespaces)
+	return setupWebhooks(mgr, o.Clock, o.SecretNamespaces, o.ClusterAPINamespaces)
 }
 
 // watch sets up the controller of MemberClusters.

@@ -16,6 +16,8 @@ const (
 	EventLeaving = "Leaving"
 	// EventLeft: the member is released.
 	EventLeft = "Left"
+	// EventClusterDeleting: Cluster API deletes the cluster that the member is.
+	EventClusterDeleting = "ClusterDeleting"
 	// EventTombstone: the member did not answer in time; it finds a tombstone when it is back.
 	EventTombstone = "TombstoneLeft"
 	// EventTombstoneWaits, on the tombstone: why a push member can't follow it yet.
@@ -52,6 +54,14 @@ func leaving(rows int, policy string) event.Event {
 
 func left() event.Event {
 	return event.Normal(EventLeft, "Leave", "Nothing of this hub is left in the member")
+}
+
+func clusterDeleting(what string) event.Event {
+	return event.Normal(EventClusterDeleting, "Watch", "%s", what)
+}
+
+func released(why string) event.Event {
+	return event.Normal(EventLeft, "Leave", "The hub does not wait for the member any more: %s", why)
 }
 
 func tombstoneLeft(name string) event.Event {

@@ -74,6 +74,8 @@ type hub struct {
 	serving *tls.Certificate
 	ca      []byte
 	stop    func()
+	// capiNamespaces are those of Cluster API.
+	capiNamespaces []string
 }
 
 func testScheme(t *testing.T) *runtime.Scheme {
@@ -85,7 +87,8 @@ func testScheme(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-func startHub(t *testing.T) *hub {
+// startHub starts a hub that reads Clusters of Cluster API in these namespaces.
+func startHub(t *testing.T, capiNamespaces ...string) *hub {
 	t.Helper()
 	control := lab.StartT(t, lab.Config{})
 	cfg, err := control.REST()
@@ -94,7 +97,7 @@ func startHub(t *testing.T) *hub {
 	require.NoError(t, err)
 	c, err := client.New(cfg, client.Options{Scheme: testScheme(t)})
 	require.NoError(t, err)
-	h := &hub{Client: c, cfg: cfg, port: port}
+	h := &hub{Client: c, cfg: cfg, port: port, capiNamespaces: capiNamespaces}
 	h.serving, h.ca = servingCertificate(t)
 	h.install(t)
 	h.run(t)
@@ -120,7 +123,8 @@ func (h *hub) run(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.NoError(t, Setup(t.Context(), mgr, Options{
-		Clock: clock.RealClock{}, RunAgent: fakeAgent, SecretNamespaces: []string{hubNamespace}, Identity: "hub-0", Version: "v0.3.0",
+		Clock: clock.RealClock{}, RunAgent: fakeAgent, SecretNamespaces: []string{hubNamespace},
+		ClusterAPINamespaces: h.capiNamespaces, Identity: "hub-0", Version: "v0.3.0",
 		Registry: prometheus.NewRegistry(), Beat: time.Second, RowsDebounce: 100 * time.Millisecond,
 	}))
 	ctx, stop := context.WithCancel(t.Context())
@@ -197,6 +201,13 @@ func (h *hub) install(t *testing.T) {
 	manifests.WriteString("\n---\n")
 	manifests.Write(generated)
 	manifests.WriteString(staticRoles)
+	if len(h.capiNamespaces) > 0 {
+		manifests.WriteString(capiRoles)
+	}
+	for _, ns := range h.capiNamespaces {
+		require.NoError(t, h.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}))
+		fmt.Fprintf(&manifests, capiNamespaceRoles, ns)
+	}
 	h.apply(t, manifests.Bytes())
 	require.Eventually(t, func() bool {
 		return h.List(t.Context(), &fleetv1alpha1.MemberClusterList{}) == nil && h.List(t.Context(), &fleetv1alpha1.MemberWorkList{}) == nil
@@ -672,7 +683,7 @@ func TestIntegrationPushMember(t *testing.T) {
 	}
 	h.accept(t, "west", func(mc *fleetv1alpha1.MemberCluster) {
 		mc.Spec.Mode = fleetv1alpha1.ModePush
-		mc.Spec.Push = &fleetv1alpha1.PushAccess{KubeconfigSecretRef: fleetv1alpha1.SecretKeyRef{Namespace: hubNamespace, Name: secret.Name}}
+		mc.Spec.Push = &fleetv1alpha1.PushAccess{KubeconfigSecretRef: &fleetv1alpha1.SecretKeyRef{Namespace: hubNamespace, Name: secret.Name}}
 	})
 	h.awaitCredential(t, "west", ReasonSecretNotFound)
 	require.NoError(t, h.Create(t.Context(), secret))
@@ -717,7 +728,7 @@ func testPushMemberThatCanNotJoin(t *testing.T, h *hub) {
 	require.NoError(t, h.Create(t.Context(), secret))
 	asPush := func(mc *fleetv1alpha1.MemberCluster) {
 		mc.Spec.Mode = fleetv1alpha1.ModePush
-		mc.Spec.Push = &fleetv1alpha1.PushAccess{KubeconfigSecretRef: fleetv1alpha1.SecretKeyRef{Namespace: hubNamespace, Name: secret.Name}}
+		mc.Spec.Push = &fleetv1alpha1.PushAccess{KubeconfigSecretRef: &fleetv1alpha1.SecretKeyRef{Namespace: hubNamespace, Name: secret.Name}}
 	}
 	h.accept(t, "west", asPush)
 	closed, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -795,7 +806,7 @@ func TestIntegrationPushMemberThatWasAwayFollowsItsTombstone(t *testing.T) {
 	for _, policy := range []fleetv1alpha1.LeavePolicy{fleetv1alpha1.LeaveDelete, fleetv1alpha1.LeaveOrphan} {
 		h.accept(t, "west", func(mc *fleetv1alpha1.MemberCluster) {
 			mc.Spec.Mode = fleetv1alpha1.ModePush
-			mc.Spec.Push = &fleetv1alpha1.PushAccess{KubeconfigSecretRef: fleetv1alpha1.SecretKeyRef{Namespace: hubNamespace, Name: secret.Name}}
+			mc.Spec.Push = &fleetv1alpha1.PushAccess{KubeconfigSecretRef: &fleetv1alpha1.SecretKeyRef{Namespace: hubNamespace, Name: secret.Name}}
 			mc.Spec.Leave = fleetv1alpha1.Leave{Policy: policy, TimeoutSeconds: 1}
 		})
 		h.awaitPhase(t, "west", fleetv1alpha1.ClusterReady)
@@ -907,12 +918,12 @@ func testWebhooks(t *testing.T, h *hub) {
 		{"the identity can't be removed", change(h, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Identity = nil }), "has joined with UID east-uid"},
 		{"the mode can't be changed", change(h, func(mc *fleetv1alpha1.MemberCluster) {
 			mc.Spec.Mode, mc.Spec.Pull = fleetv1alpha1.ModePush, nil
-			mc.Spec.Push = &fleetv1alpha1.PushAccess{KubeconfigSecretRef: fleetv1alpha1.SecretKeyRef{Namespace: hubNamespace, Name: "x"}}
+			mc.Spec.Push = &fleetv1alpha1.PushAccess{KubeconfigSecretRef: &fleetv1alpha1.SecretKeyRef{Namespace: hubNamespace, Name: "x"}}
 		}), "has joined in mode Pull"},
 		{"a Secret outside the allowed namespaces is not read", h.Create(t.Context(), &fleetv1alpha1.MemberCluster{
 			ObjectMeta: metav1.ObjectMeta{Name: "new"}, Spec: fleetv1alpha1.MemberClusterSpec{
 				Mode: fleetv1alpha1.ModePush,
-				Push: &fleetv1alpha1.PushAccess{KubeconfigSecretRef: fleetv1alpha1.SecretKeyRef{Namespace: "kube-system", Name: "x"}},
+				Push: &fleetv1alpha1.PushAccess{KubeconfigSecretRef: &fleetv1alpha1.SecretKeyRef{Namespace: "kube-system", Name: "x"}},
 			},
 		}, client.DryRunAll), "supported values: \"flotilla-system\""},
 		{"a namespace with rows is not deleted", h.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet-east"}}), "delete the MemberCluster instead"},

@@ -13,6 +13,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/capi"
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
@@ -39,6 +40,9 @@ type observed struct {
 	request *certificatesv1.CertificateSigningRequest
 	// push is the state of the connection to a push member.
 	push pushState
+	// provision is what Cluster API says of a member that it made. gone: its Cluster was being deleted and does not exist any more.
+	provision capi.Phase
+	gone      bool
 	// holder is another MemberCluster that has joined with the UID of this push member, or "".
 	holder string
 }
@@ -53,7 +57,7 @@ func (r *reconciler) observe(ctx context.Context, name string) (observed, error)
 	o.heartbeat = r.tracker.Liveness(name, o.mc.Spec.Heartbeat, formerLiveness(o.mc), now)
 	o.history = r.memory.observe(o.mc, now)
 	for _, read := range []func(context.Context, *observed) error{
-		r.readHub, r.readKept, r.readRows, r.readRequest, r.readPush,
+		r.readHub, r.readKept, r.readRows, r.readRequest, r.readPush, r.readProvision,
 	} {
 		if err := read(ctx, &o); err != nil {
 			return o, err

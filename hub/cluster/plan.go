@@ -33,6 +33,10 @@ type planned struct {
 	forget []*fleetv1alpha1.MemberWork
 	// tombstone is the name of the tombstone that stays, or "".
 	tombstone string
+	// leave deletes the MemberCluster, which then leaves.
+	leave bool
+	// unanswered is why the member is released without an answer and without a tombstone, or "".
+	unanswered string
 	// release deletes the namespace and removes the finalizer.
 	release bool
 	// why is what the step waits for; empty if it waits for nothing.
@@ -63,7 +67,7 @@ func planWithoutEpoch(o observed) planned {
 		drop = planNotAccepted(o).drop // Rights can be revoked without an epoch.
 	}
 	return planned{
-		drop: drop, connect: o.mc.Spec.Accepted && o.mc.Spec.Mode == fleetv1alpha1.ModePush,
+		drop: drop, connect: o.mc.Spec.Accepted && o.mc.Spec.Mode == fleetv1alpha1.ModePush && mayConnect(o),
 		why: fmt.Sprintf("ConfigMap %[1]s/%[2]s is gone, so the hub changes nothing in the fleet; upgrade the chart's release again if namespace %[1]s "+
 			"is gone too, then restore the last epoch: kubectl -n %[1]s create configmap %[2]s --from-literal=%[3]s=%[4]d",
 			fleetv1alpha1.SystemNamespace, fleetv1alpha1.EpochConfigMap, epochKey, max(o.hub.Epoch, 1)),
@@ -84,7 +88,8 @@ func planMember(o observed, now time.Time) planned {
 	}
 	p.drop, p.ensure = changes(o, want)
 	if o.mc.Spec.Mode == fleetv1alpha1.ModePush {
-		p.connect = true
+		p.connect = mayConnect(o)
+		p.leave = doomed(o.mc)
 		if o.mc.Spec.Identity == nil && o.holder == "" {
 			p.identity = o.push.clusterUID
 		}
@@ -120,6 +125,14 @@ func planLeaving(o observed) planned {
 		return planRelease(o, nil)
 	case len(o.rows) == 0 && report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReleased):
 		return planRelease(o, nil)
+	case o.gone:
+		p := planRelease(o, nil)
+		p.unanswered = "Cluster API has deleted the cluster"
+		return p
+	case left <= 0 && doomed(mc): // Nobody will be back to follow a tombstone.
+		p := planRelease(o, nil)
+		p.unanswered = "Cluster API deletes the cluster, and its member did not answer in time"
+		return p
 	case left <= 0:
 		p := planRelease(o, forTombstone(mc, o.hub.UID))
 		p.tombstone = fleetv1alpha1.TombstoneName(mc.Spec.Identity.ClusterUID)

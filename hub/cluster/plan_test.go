@@ -329,7 +329,7 @@ func TestNext(t *testing.T) {
 
 func push(w *world) *world {
 	w.mc.Spec.Mode = fleetv1alpha1.ModePush
-	w.mc.Spec.Push = &fleetv1alpha1.PushAccess{KubeconfigSecretRef: fleetv1alpha1.SecretKeyRef{Namespace: "n", Name: "s", Key: "value"}}
+	w.mc.Spec.Push = &fleetv1alpha1.PushAccess{KubeconfigSecretRef: &fleetv1alpha1.SecretKeyRef{Namespace: "n", Name: "s", Key: "value"}}
 	return w
 }
 

@@ -70,7 +70,7 @@ func targetOf(mc *fleetv1alpha1.MemberCluster, connect bool) *target {
 	if !connect || mc.Spec.Push == nil {
 		return nil
 	}
-	t := &target{cluster: mc.Name, secret: mc.Spec.Push.KubeconfigSecretRef}
+	t := &target{cluster: mc.Name, secret: secretOf(mc.Spec.Push)}
 	if mc.Spec.Limits != nil {
 		t.qps, t.burst = mc.Spec.Limits.QPS, mc.Spec.Limits.Burst
 	}

@@ -35,6 +35,8 @@ const (
 	ReasonHubIncomplete      = "HubIncomplete"
 	ReasonVersionSkew        = "VersionSkew"
 	ReasonUnsteady           = "Unsteady"
+	ReasonTainted            = "Tainted"
+	ReasonNoTaints           = "NoTaints"
 )
 
 // finding is the content of a condition.
@@ -63,18 +65,21 @@ func status(o observed, p planned, a applied, now time.Time) (fleetv1alpha1.Memb
 		hub := o.hub
 		next.Hub = &hub
 	}
-	accepted, credential, beat, versions := acceptance(o), credential(o, now), freshness(o), versions(o)
+	accepted, provision, credential, beat, versions := acceptance(o), provision(o), credential(o, now), freshness(o), versions(o)
 	for _, c := range []struct {
 		kind  string
 		found finding
 	}{
 		{fleetv1alpha1.ConditionAccepted, accepted},
+		{fleetv1alpha1.ConditionProvisioned, provision},
 		{fleetv1alpha1.ConditionCredentialValid, credential},
 		{fleetv1alpha1.ConditionHeartbeatFresh, beat},
 		{fleetv1alpha1.ConditionReady, readiness(o, p, a, accepted, credential, beat, versions)},
 		{fleetv1alpha1.ConditionSkewSupported, versions},
+		{fleetv1alpha1.ConditionSchedulable, schedulable(o.mc)},
 	} {
 		if c.found == (finding{}) {
+			next.Conditions = slices.DeleteFunc(next.Conditions, func(old metav1.Condition) bool { return old.Type == c.kind })
 			continue
 		}
 		next.Conditions = report.SetCondition(next.Conditions, metav1.Condition{
@@ -88,8 +93,9 @@ func status(o observed, p planned, a applied, now time.Time) (fleetv1alpha1.Memb
 // hubConditions are the conditions that the hub writes.
 func hubConditions(all []metav1.Condition) []metav1.Condition {
 	mine := []string{
-		fleetv1alpha1.ConditionAccepted, fleetv1alpha1.ConditionCredentialValid,
+		fleetv1alpha1.ConditionAccepted, fleetv1alpha1.ConditionProvisioned, fleetv1alpha1.ConditionCredentialValid,
 		fleetv1alpha1.ConditionHeartbeatFresh, fleetv1alpha1.ConditionReady, fleetv1alpha1.ConditionSkewSupported,
+		fleetv1alpha1.ConditionSchedulable,
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool { return !slices.Contains(mine, c.Type) })
 }
@@ -142,6 +148,18 @@ func versions(o observed) finding {
 	return finding{report.ConditionStatus(v.Supported), v.Reason, v.Message}
 }
 
+// schedulable reports whether the cluster has no taints.
+func schedulable(mc *fleetv1alpha1.MemberCluster) finding {
+	if len(mc.Spec.Taints) == 0 {
+		return yes(ReasonNoTaints, "The cluster has no taints")
+	}
+	names := make([]string, len(mc.Spec.Taints))
+	for i := range mc.Spec.Taints {
+		names[i] = mc.Spec.Taints[i].String()
+	}
+	return no(ReasonTainted, "Only objects that tolerate its taints are placed in the cluster: "+event.Names(names))
+}
+
 func acceptance(o observed) finding {
 	if o.mc.Spec.Accepted {
 		return yes(ReasonAccepted, "The cluster is accepted")
@@ -174,6 +192,8 @@ func credential(o observed, now time.Time) finding {
 
 func pushCredential(o observed) finding {
 	switch {
+	case !mayConnect(o):
+		return provision(o)
 	case o.push.refused != nil:
 		return no(o.push.refused.reason, o.push.refused.message)
 	case o.holder != "":
@@ -284,6 +304,15 @@ func count(rows []*fleetv1alpha1.MemberWork) *fleetv1alpha1.RowCounts {
 	return counts
 }
 
+// changedTo returns the condition of a type if it has that reason now, and had another one.
+func changedTo(old, next []metav1.Condition, kind, reason string) *metav1.Condition {
+	was, is := report.GetCondition(old, kind), report.GetCondition(next, kind)
+	if is == nil || is.Reason != reason || was != nil && was.Reason == reason {
+		return nil
+	}
+	return is
+}
+
 // eventsFor returns the events of a change of status.
 func eventsFor(o observed, p planned, a applied, next fleetv1alpha1.MemberClusterStatus) []event.Event {
 	var events []event.Event
@@ -295,6 +324,9 @@ func eventsFor(o observed, p planned, a applied, next fleetv1alpha1.MemberCluste
 	if o.twice {
 		events = append(events, twoCredentials(o.mc.Status.Credential.Serial))
 	}
+	if c := changedTo(old.Conditions, next.Conditions, fleetv1alpha1.ConditionProvisioned, ReasonClusterDeleting); c != nil {
+		events = append(events, clusterDeleting(c.Message))
+	}
 	switch {
 	case next.Phase == fleetv1alpha1.ClusterLeaving:
 		if old.Phase != fleetv1alpha1.ClusterLeaving {
@@ -303,6 +335,8 @@ func eventsFor(o observed, p planned, a applied, next fleetv1alpha1.MemberCluste
 		switch {
 		case a.released && p.tombstone != "":
 			events = append(events, tombstoneLeft(p.tombstone))
+		case a.released && p.unanswered != "":
+			events = append(events, released(p.unanswered))
 		case a.released:
 			events = append(events, left())
 		}

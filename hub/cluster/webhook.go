@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -21,11 +24,14 @@ import (
 // verbAccept is the verb on memberclusters that a change of spec.accepted needs.
 const verbAccept = "accept"
 
-// setupWebhooks serves the validation of MemberClusters and the guard of members' namespaces.
-func setupWebhooks(mgr ctrl.Manager, secretNamespaces []string) error {
+// setupWebhooks serves the defaults and the validation of MemberClusters and the guard of members' namespaces.
+func setupWebhooks(mgr ctrl.Manager, clk clock.PassiveClock, secretNamespaces, capiNamespaces []string) error {
 	err := admit.Register(mgr, admit.Registration[*fleetv1alpha1.MemberCluster]{
 		Object:    &fleetv1alpha1.MemberCluster{},
-		Validator: &validator{client: mgr.GetClient(), reader: mgr.GetAPIReader(), secretNamespaces: secretNamespaces},
+		Defaulter: &defaulter{clock: clk},
+		Validator: &validator{
+			client: mgr.GetClient(), reader: mgr.GetAPIReader(), secretNamespaces: secretNamespaces, capiNamespaces: capiNamespaces,
+		},
 	})
 	if err != nil {
 		return err
@@ -35,12 +41,38 @@ func setupWebhooks(mgr ctrl.Manager, secretNamespaces []string) error {
 	})
 }
 
+// defaulter sets since when a cluster has its taints.
+type defaulter struct{ clock clock.PassiveClock }
+
+// Default sets timeAdded of each taint: what is stored for a taint that was there before, and now for another. A time in the request
+// has no effect, so that a manifest may have one or none.
+func (d *defaulter) Default(ctx context.Context, mc *fleetv1alpha1.MemberCluster) error {
+	old, err := admit.Old[fleetv1alpha1.MemberCluster](ctx)
+	if err != nil {
+		return err
+	}
+	for i := range mc.Spec.Taints {
+		t := &mc.Spec.Taints[i]
+		t.TimeAdded = new(metav1.NewTime(d.clock.Now().Truncate(time.Second)))
+		if old == nil {
+			continue
+		}
+		for _, before := range old.Spec.Taints {
+			if before.Key == t.Key && before.Effect == t.Effect && before.TimeAdded != nil {
+				t.TimeAdded = before.TimeAdded
+			}
+		}
+	}
+	return nil
+}
+
 // validator refuses what the schema can't, because it depends on the user or on stored objects.
 type validator struct {
 	client client.Client
 	// reader reads from the apiserver: a replica that does not lead has no cache of rows.
 	reader           client.Reader
 	secretNamespaces []string
+	capiNamespaces   []string
 }
 
 // ValidateCreate checks a new MemberCluster.
@@ -99,13 +131,25 @@ func (v *validator) ValidateDelete(ctx context.Context, mc *fleetv1alpha1.Member
 func (v *validator) check(mc *fleetv1alpha1.MemberCluster) field.ErrorList {
 	var faults field.ErrorList
 	spec := field.NewPath("spec")
-	if p := mc.Spec.Push; p != nil && !slices.Contains(v.secretNamespaces, p.KubeconfigSecretRef.Namespace) {
-		faults = append(faults, field.NotSupported(spec.Child("push", "kubeconfigSecretRef", "namespace"),
-			p.KubeconfigSecretRef.Namespace, v.secretNamespaces))
+	if p := mc.Spec.Push; p != nil {
+		faults = append(faults, v.checkPush(spec.Child("push"), p)...)
 	}
 	if id := mc.Spec.Identity; id != nil && !validUID(id.ClusterUID) {
 		faults = append(faults, field.Invalid(spec.Child("identity", "clusterUID"), id.ClusterUID,
 			"must be the UID of the member's namespace kube-system; leave it out and the hub writes it at the first join"))
+	}
+	return faults
+}
+
+// checkPush refuses references to namespaces in which the hub may not read Secrets.
+func (v *validator) checkPush(push *field.Path, p *fleetv1alpha1.PushAccess) field.ErrorList {
+	var faults field.ErrorList
+	if ref := p.KubeconfigSecretRef; ref != nil && !slices.Contains(v.secretNamespaces, ref.Namespace) {
+		faults = append(faults, field.NotSupported(push.Child("kubeconfigSecretRef", "namespace"), ref.Namespace, v.secretNamespaces))
+	}
+	if ref := p.CAPIClusterRef; ref != nil && !slices.Contains(v.capiNamespaces, ref.Namespace) {
+		faults = append(faults, field.Invalid(push.Child("capiClusterRef", "namespace"), ref.Namespace, fmt.Sprintf(
+			"the hub reads Clusters and their kubeconfigs in namespaces %q only: add it to clusterAPI.namespaces of the hub's chart", v.capiNamespaces)))
 	}
 	return faults
 }

@@ -28,13 +28,11 @@ type ClusterRules struct {
 	Client client.Client
 	// Cache reads MemberClusters. One that it does not have is read from Live, because it may have just been created.
 	Cache, Live client.Reader
-	// AcceptUnknown warns of clusters that do not exist instead of refusing them: they may be created later.
-	AcceptUnknown bool
 }
 
-// Validate refuses clusters that the user may not use, and those that do not exist, and warns of those that are not ready. It checks
-// only what the old object does not have: a cluster that has left the fleet must not block a scale. A selector may match any cluster,
-// also one that joins later, so it needs the right to use all of them. The path is that of the list of subsets.
+// Validate refuses clusters that the user may not use, and warns of those that do not exist or are not ready: objects and clusters may
+// be applied in any order. It checks only what the old object does not have. A selector may match any cluster, also one that joins
+// later, so it needs the right to use all of them. The path is that of the list of subsets.
 func (r ClusterRules) Validate(
 	ctx context.Context, namespace string, old, is []Where, path *field.Path,
 ) (faults field.ErrorList, warnings admission.Warnings, err error) {
@@ -43,7 +41,7 @@ func (r ClusterRules) Validate(
 	for _, w := range old {
 		seen[w.Cluster] = w.Cluster != ""
 	}
-	var waiting, unknown []string
+	var waiting []string
 	for i, w := range is {
 		at := path.Index(i)
 		if w.Selector != nil && !slices.ContainsFunc(old, func(o Where) bool { return apiequality.Semantic.DeepEqual(o.Selector, w.Selector) }) {
@@ -72,20 +70,14 @@ func (r ClusterRules) Validate(
 		}
 		mc, err := r.cluster(ctx, w.Cluster)
 		switch {
-		case apierrors.IsNotFound(err) && r.AcceptUnknown:
-			unknown = append(unknown, w.Cluster)
 		case apierrors.IsNotFound(err):
-			faults = append(faults, field.Invalid(at.Child("cluster"), w.Cluster,
-				fmt.Sprintf("there is no member cluster %s: create it as a MemberCluster and let it join, or name another one", w.Cluster)))
+			warnings = append(warnings, fmt.Sprintf("%s: there is no member cluster %s: the subset gets its replicas when a MemberCluster "+
+				"of that name has joined; create it, or name another one", at.Child("cluster"), w.Cluster))
 		case err != nil:
 			return nil, nil, fmt.Errorf("get member cluster %s: %w", w.Cluster, err)
 		case !mc.Spec.Accepted || !report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady):
 			waiting = append(waiting, w.Cluster)
 		}
-	}
-	if len(unknown) > 0 {
-		slices.Sort(unknown)
-		warnings = append(warnings, "subsets wait for member clusters that do not exist yet: "+event.Names(unknown))
 	}
 	if len(waiting) > 0 {
 		slices.Sort(waiting)

@@ -3,11 +3,13 @@ package placement
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/hub/allot"
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
@@ -18,6 +20,10 @@ type Fleet struct {
 	Clusters map[string]*fleetv1alpha1.MemberCluster
 	// Rows are the object's rows by cluster.
 	Rows map[string]*fleetv1alpha1.MemberWork
+	// Tolerations are those of the object; without any it tolerates no taint. Now is the time that their tolerationSeconds are
+	// compared with; it is not needed where none has some.
+	Tolerations []pods.ClusterToleration
+	Now         time.Time
 }
 
 // Availability is what can be placed in a cluster.
@@ -26,7 +32,7 @@ type Availability struct {
 	State allot.State
 	// Limit is the most replicas of one object that the cluster takes; nil is no limit.
 	Limit *int
-	// Unusable is true if the cluster is excluded from the division: it is unknown, or is leaving.
+	// Unusable is true if the cluster can have no row: it is unknown, which is Awaited too, or is leaving.
 	Unusable bool
 	// Reason and Message say why the cluster is not ready. They are empty if it is.
 	Reason, Message string
@@ -38,7 +44,7 @@ func (f Fleet) Availability(cluster, namespace string) Availability {
 	switch {
 	case mc == nil && f.Rows[cluster] == nil:
 		return Availability{
-			Unusable: true, Reason: ReasonUnknownCluster,
+			State: allot.Awaited, Unusable: true, Reason: ReasonUnknownCluster,
 			Message: fmt.Sprintf("there is no member cluster %s: create it, or name another one", cluster),
 		}
 	case mc == nil:
@@ -48,9 +54,9 @@ func (f Fleet) Availability(cluster, namespace string) Availability {
 			Unusable: true, Reason: ReasonLeaving, Message: fmt.Sprintf("cluster %s is leaving the fleet: name another one", cluster),
 		}
 	case !mc.Spec.Accepted:
-		return frozen(ReasonNotAccepted, "cluster %s is not accepted: run kubectl kruise cluster accept %s", cluster, cluster)
+		return f.awaited(cluster, frozen(ReasonNotAccepted, "cluster %s is not accepted: run kubectl kruise cluster accept %s", cluster, cluster))
 	case !joined(mc):
-		return frozen(ReasonNotJoined, "cluster %s has not joined yet", cluster)
+		return f.awaited(cluster, frozen(ReasonNotJoined, "cluster %s has not joined yet", cluster))
 	case !ready(mc):
 		reason, why := unready(mc)
 		return frozen(reason, "cluster %s %s: its replicas stay as they are", cluster, why)
@@ -58,7 +64,7 @@ func (f Fleet) Availability(cluster, namespace string) Availability {
 	a := Availability{State: allot.Ready}
 	limits := mc.Spec.Limits
 	if limits == nil {
-		return a
+		return f.taint(mc, a)
 	}
 	if limits.MaxReplicasPerObject != nil {
 		a.Limit = new(int(*limits.MaxReplicasPerObject))
@@ -66,6 +72,15 @@ func (f Fleet) Availability(cluster, namespace string) Availability {
 	if len(limits.AllowedNamespaces) > 0 && !slices.Contains(limits.AllowedNamespaces, namespace) {
 		a.State, a.Reason = allot.Draining, fleetv1alpha1.ReasonNamespaceNotAllowed
 		a.Message = fmt.Sprintf("cluster %s does not take objects of namespace %s: add it to the cluster's limits.allowedNamespaces", cluster, namespace)
+		return a
+	}
+	return f.taint(mc, a)
+}
+
+// awaited returns a with state Awaited if the object has no row in the cluster, so that nothing of it can run there.
+func (f Fleet) awaited(cluster string, a Availability) Availability {
+	if f.Rows[cluster] == nil {
+		a.State = allot.Awaited
 	}
 	return a
 }
@@ -117,11 +132,12 @@ func (f Fleet) Stale() map[string]bool {
 	return stale
 }
 
-// Select returns the accepted clusters that match, sorted.
+// Select returns the accepted clusters that match, sorted. One with a taint that the object does not tolerate is left out, unless it
+// has a row of the object.
 func (f Fleet) Select(selector labels.Selector) []string {
 	var names []string
 	for name, mc := range f.Clusters {
-		if f.TakesRows(name) && selector.Matches(labels.Set(mc.Labels)) {
+		if f.TakesRows(name) && (f.Rows[name] != nil || f.strongest(mc) == nil) && selector.Matches(labels.Set(mc.Labels)) {
 			names = append(names, name)
 		}
 	}

@@ -86,11 +86,19 @@ func TestAvailabilityOfAClusterAndWhatItsRowsDo(t *testing.T) {
 		{"I13: and one that is missing while its row exists", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
 			delete(f.Clusters, east.Name)
 		}, Availability{State: allot.Frozen, Reason: ReasonUnknownCluster}, ReasonUnknownCluster, false},
-		{"an unknown cluster is unusable", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
+		{"one that has not joined, and where nothing was placed, is awaited", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
+			east.Status.Phase, east.Status.Conditions = fleetv1alpha1.ClusterJoining, nil
+			delete(f.Rows, east.Name)
+		}, Availability{State: allot.Awaited, Reason: ReasonNotJoined}, ReasonUnreachable, true},
+		{"so is one that is not accepted", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
+			east.Spec.Accepted = false
+			delete(f.Rows, east.Name)
+		}, Availability{State: allot.Awaited, Reason: ReasonNotAccepted}, ReasonNotAccepted, false},
+		{"and one that does not exist, which can have no row", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
 			delete(f.Clusters, east.Name)
 			delete(f.Rows, east.Name)
-		}, Availability{Unusable: true, Reason: ReasonUnknownCluster}, ReasonUnknownCluster, false},
-		{"so is one that leaves", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
+		}, Availability{State: allot.Awaited, Unusable: true, Reason: ReasonUnknownCluster}, ReasonUnknownCluster, false},
+		{"one that leaves can have none either", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.DeletionTimestamp = &deleted
 		}, Availability{Unusable: true, Reason: ReasonLeaving}, ReasonLeaving, false},
 	} {

@@ -13,6 +13,8 @@ const (
 	ReasonNotJoined      = "ClusterNotJoined"
 	ReasonUnreachable    = "ClusterUnreachable"
 	ReasonVersionSkew    = "ClusterVersionSkew"
+	// ReasonTainted: the cluster has a taint that the object does not tolerate.
+	ReasonTainted = "ClusterTainted"
 	// ReasonPaused: too many rows of the cluster would be withdrawn at once.
 	ReasonPaused = "WithdrawalsPaused"
 )

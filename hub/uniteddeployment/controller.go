@@ -126,7 +126,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	later, reported := r.report(ctx, o, status(o, p, a, r.options.Clock.Now()))
-	return r.writer.Result(o.ud, later, errors.Join(err, reported))
+	return r.writer.Result(o.ud, report.Sooner(later, o.EvictsIn()), errors.Join(err, reported))
 }
 
 // report writes the status if it changed, and then sends the events of the change, which are those between the statuses that were

@@ -25,6 +25,8 @@ type part struct {
 	spec appsv1beta1.Subset
 	// state is whether the cluster can get and lose replicas.
 	state allot.State
+	// reason and message are why the cluster is not ready; empty if it is.
+	reason, message string
 	// limit is the most replicas of the whole object that the cluster takes; nil is no limit.
 	limit *int
 	// leftover is true if the object no longer has this part, so that it is scaled to 0.
@@ -114,14 +116,15 @@ func (o *observed) part(key allot.Key, name string, spec appsv1beta1.Subset) par
 	return p
 }
 
-// available adds to a part what can be placed in its cluster. It returns false if the cluster takes no replicas.
+// available adds to a part what can be placed in its cluster. It returns false if the cluster is excluded from the division. One that
+// the object names and that does not exist yet is not: replicas wait for it.
 func (o *observed) available(p *part) (bool, []placement.Problem) {
 	a := o.Availability(p.Cluster, o.ud.Namespace)
-	p.state, p.limit = a.State, a.Limit
-	if a.Reason == "" {
+	p.state, p.limit, p.reason, p.message = a.State, a.Limit, a.Reason, a.Message
+	if a.Reason == "" || a.Reason == placement.ReasonTainted { // A taint is a problem only if replicas lack a place: see tainted.
 		return true, nil
 	}
-	return !a.Unusable, []placement.Problem{{Subset: p.Subset, Cluster: p.Cluster, Reason: a.Reason, Message: a.Message}}
+	return !a.Unusable || a.State == allot.Awaited, []placement.Problem{{Subset: p.Subset, Cluster: p.Cluster, Reason: a.Reason, Message: a.Message}}
 }
 
 // clustersOf names the clusters of a subset, sorted.
@@ -133,7 +136,7 @@ func clustersOf(o *observed, subset appsv1beta1.Subset) ([]string, []placement.P
 	if err != nil { // Admission refuses it, but an object that is already stored must not block the others.
 		return nil, []placement.Problem{{Subset: subset.Name, Reason: reasonNoCluster, Message: fmt.Sprintf("clusterSelector: %v", err)}}
 	}
-	names := o.Select(selector)
+	names := slices.DeleteFunc(o.Select(selector), o.evicted)
 	for _, name := range o.Missing() {
 		if holds(o.Rows[name], sliceName(subset, name)) {
 			names = append(names, name)
@@ -143,10 +146,28 @@ func clustersOf(o *observed, subset appsv1beta1.Subset) ([]string, []placement.P
 	if len(names) == 0 {
 		return nil, []placement.Problem{{
 			Subset: subset.Name, Reason: reasonNoCluster,
-			Message: fmt.Sprintf("no accepted member cluster has the labels %s", selector),
+			Message: fmt.Sprintf("no accepted member cluster has the labels %s and no taint that the object does not tolerate", selector),
 		}}
 	}
 	return names, nil
+}
+
+// evicted reports whether a cluster has a taint that evicts the object now. A selector then does not match it, so that it is emptied
+// and its row is withdrawn.
+func (o *observed) evicted(cluster string) bool {
+	a := o.Availability(cluster, o.ud.Namespace)
+	return a.State == allot.Draining && a.Reason == placement.ReasonTainted
+}
+
+// tainted returns a problem for each part that a taint keeps from taking replicas.
+func tainted(parts []part) []placement.Problem {
+	var out []placement.Problem
+	for _, p := range parts {
+		if p.reason == placement.ReasonTainted {
+			out = append(out, placement.Problem{Subset: p.Subset, Cluster: p.Cluster, Reason: p.reason, Message: p.message})
+		}
+	}
+	return out
 }
 
 func holds(row *fleetv1alpha1.MemberWork, name string) bool {

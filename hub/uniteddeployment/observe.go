@@ -33,6 +33,9 @@ func (r *reconciler) observe(ctx context.Context, key client.ObjectKey) (*observ
 	if o.Fleet, err = r.Fleet(ctx, key, o.ud); err != nil {
 		return nil, err
 	}
+	if p := o.ud.Spec.Topology.Placement; p != nil {
+		o.Tolerations, o.Now = p.Tolerations, r.options.Clock.Now()
+	}
 	for cluster, row := range o.Rows {
 		if len(row.Spec.Patch.Raw) > 0 {
 			continue

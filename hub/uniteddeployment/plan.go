@@ -44,6 +44,9 @@ func plan(o *observed) planned {
 	p.parts, p.problems = divide(o)
 	assignOrdinals(o, p.parts)
 	p.allocation = allocate(o.ud, p.parts)
+	if p.allocation.Unallocated > 0 {
+		p.problems = append(p.problems, tainted(p.parts)...)
+	}
 	targets := targetsOf(p.parts, p.allocation)
 	partitions := partitionsOf(o.ud, p.parts, targets)
 	steps := allot.Transfer(limitsOf(o.ud, barred(p.allocation, p.parts)), holdings(p.parts, targets))

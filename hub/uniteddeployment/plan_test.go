@@ -19,6 +19,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/pkg/event"
@@ -348,6 +349,136 @@ func TestPlan(t *testing.T) {
 		require.Empty(t, p.Withdrawals)
 		require.Zero(t, w.write(t, p))
 		require.Equal(t, placement.ReasonUnknownCluster, p.problems[0].Reason)
+	})
+	t.Run("objects in any order: a named cluster that comes late gets the number that was kept for it", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(10, in("a", "east", ""), in("b", "north", "60%"))
+		w.cluster("east", nil)
+		p := w.settle(t)
+		require.Equal(t, map[string]int32{"east": 4}, w.grants(), "the share of north is not divided over the others")
+		require.Equal(t, 6, p.allocation.Unallocated)
+		require.Equal(t, "6 of 10 replicas are unallocated: 6 wait for north to join", p.allocation.Why)
+		require.Equal(t, placement.ReasonUnknownCluster, p.problems[0].Reason)
+		s := status(w.o, p, placement.Result{Rows: w.o.Rows}, time.Unix(1000, 0))
+		require.Equal(t, "north", s.SubsetStatuses[1].Cluster)
+		require.Equal(t, placement.ReasonUnknownCluster, s.SubsetStatuses[1].Reason)
+		require.EqualValues(t, 6, s.UnallocatedReplicas)
+		require.Zero(t, s.StaleClusters, "nothing runs there, so no number is old")
+		require.Equal(t, w.o.ud.Generation, s.ObservedGeneration)
+		require.Contains(t, find(s.Conditions, appsv1beta1.SubsetFailure).Message, "subset b in north: there is no member cluster north")
+
+		w.cluster("north", nil)
+		w.o.Clusters["north"].Spec.Accepted = false
+		require.Equal(t, placement.ReasonNotAccepted, w.settle(t).problems[0].Reason)
+		require.Equal(t, map[string]int32{"east": 4}, w.grants(), "nor while it joins")
+		w.o.Clusters["north"].Spec.Accepted = true
+		w.o.Clusters["north"].Status = fleetv1alpha1.MemberClusterStatus{Phase: fleetv1alpha1.ClusterJoining}
+		require.Equal(t, placement.ReasonNotJoined, w.settle(t).problems[0].Reason)
+		require.Equal(t, map[string]int32{"east": 4}, w.grants())
+		w.cluster("north", nil)
+		require.Empty(t, w.settle(t).problems)
+		require.Equal(t, map[string]int32{"east": 4, "north": 6}, w.grants())
+	})
+	t.Run("a cluster that comes late and has no number of its own leaves its share to the others until it has joined", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(10, in("a", "east", ""), in("b", "north", ""))
+		w.cluster("east", nil)
+		require.Empty(t, w.settle(t).allocation.Why)
+		require.Equal(t, map[string]int32{"east": 10}, w.grants())
+		w.cluster("north", nil)
+		w.settle(t)
+		require.Equal(t, map[string]int32{"east": 5, "north": 5}, w.grants())
+	})
+	for _, selected := range []bool{false, true} {
+		taint := func(w *world, effect fleetv1alpha1.TaintEffect) {
+			w.o.Clusters["west"].Spec.Taints = []fleetv1alpha1.ClusterTaint{{Key: "upgrade", Effect: effect}}
+		}
+		start := func(t *testing.T) *world {
+			t.Helper()
+			w := newWorld(10, in("a", "east", ""), in("b", "west", ""))
+			if selected {
+				w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{{Name: "all", ClusterSelector: &metav1.LabelSelector{}}}
+			}
+			w.cluster("east", nil)
+			w.cluster("west", nil)
+			w.settle(t)
+			require.Equal(t, map[string]int32{"east": 5, "west": 5}, w.grants())
+			return w
+		}
+		t.Run(fmt.Sprintf("I4: a taint that evicts moves replicas as they become available elsewhere, and back when it goes; selected: %t", selected), func(t *testing.T) {
+			t.Parallel()
+			w := start(t)
+			taint(w, fleetv1alpha1.Evict)
+			w.write(t, plan(w.o))
+			require.Equal(t, map[string]int32{"east": 8, "west": 5}, w.grants(), "the default surge is a quarter, and nothing goes yet")
+			for range 20 {
+				w.serve()
+				w.write(t, plan(w.o))
+				available := int32(0)
+				for _, r := range w.o.Rows {
+					available += r.Spec.Grant.Replicas
+				}
+				require.GreaterOrEqual(t, available, int32(10))
+			}
+			require.EqualValues(t, 10, w.grants()["east"])
+			require.Zero(t, w.grants()["west"])
+			require.Equal(t, selected, w.o.Rows["west"] == nil, "a selector no longer matches the cluster")
+			p := plan(w.o)
+			require.Empty(t, p.problems, "all have a place")
+			require.Zero(t, w.write(t, p), "I8")
+			w.o.Clusters["west"].Spec.Taints = nil
+			w.settle(t)
+			require.Equal(t, map[string]int32{"east": 5, "west": 5}, w.grants())
+		})
+		t.Run(fmt.Sprintf("NoPlace keeps what is there, and NoNewPlace lets it grow; selected: %t", selected), func(t *testing.T) {
+			t.Parallel()
+			w := start(t)
+			taint(w, fleetv1alpha1.NoPlace)
+			require.Zero(t, w.write(t, plan(w.o)))
+			w.o.ud.Spec.Replicas = ptr.To[int32](20)
+			require.Empty(t, w.settle(t).problems)
+			require.Equal(t, map[string]int32{"east": 15, "west": 5}, w.grants())
+			taint(w, fleetv1alpha1.NoNewPlace)
+			w.settle(t)
+			require.Equal(t, map[string]int32{"east": 10, "west": 10}, w.grants())
+			w.o.ud.Spec.Replicas = ptr.To[int32](4)
+			taint(w, fleetv1alpha1.NoPlace)
+			w.settle(t)
+			require.Equal(t, map[string]int32{"east": 2, "west": 2}, w.grants(), "a scale-in is shared")
+		})
+		t.Run(fmt.Sprintf("I5: taints that evict from all clusters take nothing away; selected: %t", selected), func(t *testing.T) {
+			t.Parallel()
+			w := start(t)
+			taint(w, fleetv1alpha1.Evict)
+			w.o.Clusters["east"].Spec.Taints = w.o.Clusters["west"].Spec.Taints
+			p := w.settle(t)
+			require.Equal(t, map[string]int32{"east": 5, "west": 5}, w.grants())
+			require.NotEmpty(t, p.problems)
+		})
+	}
+	t.Run("a name is no toleration: a subset with its own number waits, with a problem that names the taint", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(10, in("a", "east", "40%"), in("b", "west", "60%"))
+		w.cluster("east", nil)
+		w.cluster("west", nil)
+		w.o.Clusters["west"].Spec.Taints = []fleetv1alpha1.ClusterTaint{{Key: "gpu", Value: "a100", Effect: fleetv1alpha1.NoNewPlace}}
+		p := w.settle(t)
+		require.Equal(t, map[string]int32{"east": 4}, w.grants())
+		require.Equal(t, 6, p.allocation.Unallocated)
+		require.Equal(t, placement.ReasonTainted, p.problems[0].Reason)
+		require.Contains(t, p.problems[0].Message, "gpu=a100:NoNewPlace")
+		w.o.Tolerations = []pods.ClusterToleration{{Key: "gpu", Operator: pods.TolerationExists}}
+		require.Empty(t, w.settle(t).problems)
+		require.Equal(t, map[string]int32{"east": 4, "west": 6}, w.grants())
+	})
+	t.Run("I5: naming a cluster that does not exist takes nothing from those that run", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(10, in("a", "east", ""))
+		w.cluster("east", nil)
+		w.settle(t)
+		w.o.ud.Spec.Topology.Subsets = append(w.o.ud.Spec.Topology.Subsets, in("b", "north", "6"))
+		w.settle(t)
+		require.Equal(t, map[string]int32{"east": 10}, w.grants())
 	})
 	t.Run("removing the clusters of all subsets deletes nothing", func(t *testing.T) {
 		t.Parallel()

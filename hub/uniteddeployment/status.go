@@ -165,6 +165,9 @@ func subsetStatuses(
 				Message: fmt.Sprintf("the cluster reports impossible numbers for %d replicas: they were cut", part.grant.Replicas),
 			})
 		}
+		if line.Reason == "" && (part.state == allot.Awaited || part.reason == placement.ReasonTainted) {
+			line.Reason = part.reason
+		}
 		if line.Stale && line.Reason == "" {
 			line.Reason = placement.ReasonUnreachable
 		}

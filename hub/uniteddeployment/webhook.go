@@ -67,8 +67,8 @@ func (w *Webhook) validateSwitch(old, ud *appsv1beta1.UnitedDeployment) field.Er
 		why+", or apply the new form under another name and delete this one when it runs")}
 }
 
-// validateClusters refuses clusters that do not exist or that the user may not use, and warns of those that are not ready. A
-// selector may match any cluster, also one that joins later, so it needs the right to use all of them.
+// validateClusters refuses clusters that the user may not use, and warns of those that do not exist or are not ready: objects and
+// clusters may be applied in any order. A selector may match any cluster, also one that joins later, so it needs the right to use all of them.
 func (w *Webhook) validateClusters(ctx context.Context, old, ud *appsv1beta1.UnitedDeployment) (admission.Warnings, error) {
 	if !united.Federated(ud) {
 		if w.LocalMember {

@@ -133,15 +133,14 @@ func TestWebhookValidatesClusters(t *testing.T) {
 		{name: "a cluster that the cache lacks is looked up", ud: over("east", "west")},
 		{name: "selected clusters are not named", ud: selected},
 		{
-			name: "a cluster that does not exist is refused", ud: over("east", "nowhere"),
-			refused: []string{"spec.topology.subsets[1].cluster", `"nowhere"`, "create it", "or name another one"},
+			name: "a cluster that does not exist causes a warning", ud: over("east", "nowhere"),
+			warning: "spec.topology.subsets[1].cluster: there is no member cluster nowhere: the subset gets its replicas when a MemberCluster of that name has joined; create it, or name another one",
 		},
 		{
-			name: "all clusters that do not exist are reported at once", ud: over("nowhere", "nowhere", "nirgends"),
-			refused: []string{"subsets[0].cluster", "subsets[2].cluster"},
+			name: "so it does where an update names it first", old: over("east"), ud: over("east", "nowhere"),
+			warning: "there is no member cluster nowhere",
 		},
 		{name: "the rules are checked first", ud: broken, refused: []string{"spec.replicas"}},
-		{name: "an update may not name a cluster that does not exist", old: over("east"), ud: over("east", "nowhere"), refused: []string{"nowhere"}},
 		{name: "a cluster that has left does not block a change", old: over("gone"), ud: over("gone", "east")},
 		{name: "nor a change of a label", old: over("gone"), ud: over("gone")},
 		{

@@ -40,7 +40,7 @@ func webhook(t *testing.T, may bool) *Webhook {
 			return nil
 		},
 	}).Build()
-	return &Webhook{Clusters: placement.ClusterRules{Client: c, Cache: c, Live: c, AcceptUnknown: true}}
+	return &Webhook{Clusters: placement.ClusterRules{Client: c, Cache: c, Live: c}}
 }
 
 func requested(t *testing.T) context.Context {
@@ -97,7 +97,7 @@ func TestAClusterThatIsNotThereYetIsAWarning(t *testing.T) {
 	t.Parallel()
 	warnings, err := webhook(t, true).ValidateCreate(requested(t), newWorld(1, in("a", "south", "")).o.ws)
 	require.NoError(t, err)
-	require.Equal(t, admission.Warnings{"subsets wait for member clusters that do not exist yet: south"}, warnings)
+	require.Equal(t, admission.Warnings{"spec.subsets[1].cluster: there is no member cluster south: the subset gets its replicas when a MemberCluster of that name has joined; create it, or name another one"}, warnings)
 }
 
 func TestAnObjectStaysWithItsClustersOrWithout(t *testing.T) {

@@ -54,8 +54,8 @@ func (g *Fixture[T]) Await(t *testing.T, reached func(T) bool) T {
 	if !assert.Eventually(t, func() bool {
 		o = g.Object(t)
 		return reached(o)
-	}, Long, Poll) {
-		require.FailNow(t, "the object did not come to it", "%+v\npods: %v", o, g.Describe(t))
+	}, Long, Poll) { // The last call may still be running: what it writes is not read.
+		require.FailNow(t, "the object did not come to it", "%+v\npods: %v", g.Object(t), g.Describe(t))
 	}
 	return o
 }

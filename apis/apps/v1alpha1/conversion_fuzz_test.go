@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
@@ -620,9 +621,12 @@ func drawTopology(t *rapid.T) appsv1beta1.Topology {
 	})
 	return appsv1beta1.Topology{
 		Subsets: rapid.SliceOfN(subset, 0, 3).Draw(t, "subsets"),
-		Placement: drawPtr(t, rapid.Just(pods.Placement{Reallocation: &pods.Reallocation{
-			MaxSurge: drawPtr(t, intOrString(), "surge"),
-		}}), "placement"),
+		Placement: drawPtr(t, rapid.Just(pods.Placement{
+			Tolerations: []pods.ClusterToleration{
+				{Key: word().Draw(t, "tolerated"), Effect: fleetv1alpha1.Evict, TolerationSeconds: drawPtr(t, rapid.Int64(), "for seconds")},
+			},
+			Reallocation: &pods.Reallocation{MaxSurge: drawPtr(t, intOrString(), "surge")},
+		}), "placement"),
 	}
 }
 

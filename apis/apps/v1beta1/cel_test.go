@@ -258,6 +258,9 @@ func clusterCases() []celCase {
 	placed := func(reallocation string) string {
 		return `{spec: {topology: {subsets: [{name: a, cluster: east}], placement: {reallocation: ` + reallocation + `}}}}`
 	}
+	tolerating := func(toleration string) string {
+		return `{spec: {topology: {subsets: [{name: a, cluster: east}], placement: {tolerations: [` + toleration + `]}}}}`
+	}
 	return []celCase{
 		{
 			name: "A cluster in one subset and a selector in another are accepted.",
@@ -288,6 +291,25 @@ func clusterCases() []celCase {
 			name: "Placement without clusters is refused.",
 			base: unitedDeployment, change: `{spec: {topology: {placement: {reallocation: {maxSurge: 1}}}}}`,
 			want: "placement is about clusters: give each subset cluster or clusterSelector, or remove placement",
+		},
+		{name: "A taint may be tolerated with every value.", base: unitedDeployment, change: tolerating(`{key: gpu, operator: Exists}`)},
+		{name: "A taint may be tolerated with one value.", base: unitedDeployment, change: tolerating(`{key: gpu, value: a100}`)},
+		{name: "Every taint may be tolerated.", base: unitedDeployment, change: tolerating(`{operator: Exists}`)},
+		{name: "A taint may be tolerated for a while.", base: unitedDeployment, change: tolerating(`{key: gpu, effect: Evict, tolerationSeconds: 60}`)},
+		{
+			name: "A value beside Exists is refused.",
+			base: unitedDeployment, change: tolerating(`{key: gpu, operator: Exists, value: a100}`),
+			want: "operator Exists tolerates every value: remove value, or set operator: Equal",
+		},
+		{
+			name: "A toleration without a key needs Exists.",
+			base: unitedDeployment, change: tolerating(`{value: a100}`),
+			want: "a toleration without key tolerates every taint: set operator: Exists, or name a key",
+		},
+		{
+			name: "Seconds are for taints that evict.",
+			base: unitedDeployment, change: tolerating(`{key: gpu, effect: NoPlace, tolerationSeconds: 60}`),
+			want: "tolerationSeconds is how long replicas stay in spite of a taint that evicts: set effect: Evict, or remove tolerationSeconds",
 		},
 	}
 }

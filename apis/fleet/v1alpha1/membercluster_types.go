@@ -10,7 +10,7 @@ type ClusterMode string
 const (
 	// ModePull: the agent in the member connects to the hub with a client certificate of its own.
 	ModePull ClusterMode = "Pull"
-	// ModePush: the hub connects to the member with a kubeconfig from a Secret.
+	// ModePush: the hub connects to the member with a kubeconfig from a Secret of its own, or of Cluster API.
 	ModePush ClusterMode = "Push"
 )
 
@@ -45,7 +45,7 @@ const (
 )
 
 // MemberClusterSpec is what an administrator of the fleet configures for one cluster.
-// +kubebuilder:validation:XValidation:rule="self.mode != 'Push' || has(self.push)",message="mode Push needs push.kubeconfigSecretRef: name the Secret with the member's kubeconfig"
+// +kubebuilder:validation:XValidation:rule="self.mode != 'Push' || has(self.push)",message="mode Push needs push.kubeconfigSecretRef or push.capiClusterRef: name the Secret with the member's kubeconfig, or the Cluster of Cluster API"
 // +kubebuilder:validation:XValidation:rule="self.mode != 'Pull' || !has(self.push)",message="push is for mode Push only: remove push or set mode: Push"
 // +kubebuilder:validation:XValidation:rule="self.mode != 'Push' || !has(self.pull)",message="pull is for mode Pull only: remove pull or set mode: Pull"
 type MemberClusterSpec struct {
@@ -89,6 +89,14 @@ type MemberClusterSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	Provider string `json:"provider,omitempty"`
 
+	// taints keep objects away that do not tolerate them. Key and effect together are unique.
+	// +optional
+	// +listType=map
+	// +listMapKey=key
+	// +listMapKey=effect
+	// +kubebuilder:validation:MaxItems=16
+	Taints []ClusterTaint `json:"taints,omitempty"`
+
 	// limits bounds what the hub may ask of this cluster.
 	// +optional
 	Limits *ClusterLimits `json:"limits,omitempty"`
@@ -104,12 +112,34 @@ type MemberClusterSpec struct {
 	Leave Leave `json:"leave,omitempty"`
 }
 
-// PushAccess is where the kubeconfig of a member is.
+// PushAccess is where the kubeconfig of a member is: in a named Secret, or in that of a Cluster of Cluster API.
+// +kubebuilder:validation:XValidation:rule="has(self.kubeconfigSecretRef) != has(self.capiClusterRef)",message="push needs exactly one of kubeconfigSecretRef and capiClusterRef: remove one, or name a Secret or a Cluster"
 type PushAccess struct {
 	// kubeconfigSecretRef names the Secret. Its kubeconfig must carry its credentials inline: exec plugins, auth
 	// providers and file paths are refused, because they would run or read on the hub.
+	// +optional
+	KubeconfigSecretRef *SecretKeyRef `json:"kubeconfigSecretRef,omitempty"`
+
+	// capiClusterRef names a Cluster of Cluster API on the hub. The kubeconfig is the one that Cluster API keeps in Secret
+	// <name>-kubeconfig beside it; the same is refused in it. The hub connects once the Cluster's control plane is
+	// initialized. When the Cluster is deleted, the hub deletes this MemberCluster, which leaves by spec.leave.
+	// +optional
+	CAPIClusterRef *CAPIClusterRef `json:"capiClusterRef,omitempty"`
+}
+
+// CAPIClusterRef points to a Cluster of Cluster API on the hub.
+type CAPIClusterRef struct {
+	// namespace is the Cluster's namespace. The hub may read Clusters and their kubeconfigs only where its chart allows it
+	// (value clusterAPI.namespaces): by default nowhere.
 	// +required
-	KubeconfigSecretRef SecretKeyRef `json:"kubeconfigSecretRef"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+	// name is the Cluster's name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
 }
 
 // SecretKeyRef points to one key of a Secret on the hub.
@@ -226,6 +256,9 @@ const (
 	ConditionAccepted = "Accepted"
 	// ConditionCredentialValid is True while the hub has a usable kubeconfig (Push), or has signed the agent's request (Pull).
 	ConditionCredentialValid = "CredentialValid" //nolint:gosec // a condition, not a credential
+	// ConditionProvisioned is True while Cluster API says that the cluster of push.capiClusterRef has an initialized control plane
+	// and is not being deleted. Other members do not have it.
+	ConditionProvisioned = "Provisioned"
 	// ConditionHeartbeatFresh follows the Lease, with hysteresis.
 	ConditionHeartbeatFresh = "HeartbeatFresh"
 	// ConditionAPIHealthy is True while the member's own apiserver answers the agent.
@@ -235,6 +268,8 @@ const (
 	// ConditionSkewSupported is False where the versions of hub and agent are too far apart to work together. It exists
 	// once the agent has reported its version. In a pull member the agent writes one on its Membership too.
 	ConditionSkewSupported = "SkewSupported"
+	// ConditionSchedulable is False where the cluster has taints.
+	ConditionSchedulable = "Schedulable"
 	// ConditionReleased is True when a leaving member has removed its binding: nothing of this hub is left in it.
 	ConditionReleased = "Released"
 )
@@ -247,7 +282,7 @@ type MemberClusterStatus struct {
 	// phase is a human-readable summary; automation should read conditions.
 	// +optional
 	Phase ClusterPhase `json:"phase,omitempty"`
-	// conditions are Ready, Accepted, CredentialValid, HeartbeatFresh, SkewSupported (by the hub), APIHealthy,
+	// conditions are Ready, Accepted, Provisioned, CredentialValid, HeartbeatFresh, SkewSupported, Schedulable (by the hub), APIHealthy,
 	// OwnedByThisHub and Released (by the agent).
 	// +optional
 	// +listType=map
@@ -338,6 +373,7 @@ type RowCounts struct {
 // +kubebuilder:printcolumn:name="ACCEPTED",type=boolean,JSONPath=`.spec.accepted`
 // +kubebuilder:printcolumn:name="PHASE",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="READY",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="SCHEDULABLE",type=string,JSONPath=`.status.conditions[?(@.type=="Schedulable")].status`,priority=1
 // +kubebuilder:printcolumn:name="ROWS",type=integer,JSONPath=`.status.rows.total`
 // +kubebuilder:printcolumn:name="VERSION",type=string,JSONPath=`.status.kubernetesVersion`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`

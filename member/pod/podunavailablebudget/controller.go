@@ -28,6 +28,7 @@ import (
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
 	notes "github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/gather"
 	"github.com/flotilla-io/flotilla/pkg/metric"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
@@ -74,6 +75,9 @@ type Reconciler struct {
 	Parallel int
 	// Watch has changes of a kind that the cache does not have wake the budgets of its objects. It may be called again and again.
 	Watch func(schema.GroupVersionKind)
+
+	pending  gather.Events
+	throttle report.Throttle
 }
 
 // Setup adds the controller to mgr.
@@ -94,7 +98,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(podcontrol.ControllerName(kind)).
 		For(&policyv1beta1.PodUnavailableBudget{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.forPod),
+		Watches(&corev1.Pod{}, r.pending.Handler(handler.EnqueueRequestsFromMapFunc(r.forPod), o.Clock),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return podChanged(e.ObjectOld, e.ObjectNew) }}))
 	for _, w := range []client.Object{
 		&appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1beta1.CloneSet{}, &appsv1beta1.StatefulSet{}, &appsv1beta1.DaemonSet{},
@@ -126,17 +130,24 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	now := r.Clock.Now()
 	o, err := r.observe(ctx, req.NamespacedName, now)
+	if errors.Is(err, expect.ErrGone) {
+		r.throttle.Forget(req.NamespacedName)
+		r.pending.Forget(req.NamespacedName)
+	}
 	if err != nil {
 		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
 	}
 	began := r.Clock.Now()
 	p := plan(o, now)
-	measure.PlanSeconds.Observe(r.Clock.Since(began).Seconds())
+	planned := r.Clock.Now()
+	measure.PlanSeconds.Observe(planned.Sub(began).Seconds())
+	r.pending.Took(req.NamespacedName, planned.Sub(now), planned)
 	count(p)
 	s, events := status(o, p)
 	w := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}
-	_, err = w.Write(ctx, o.budget, o.budget.Status, s, events)
-	return w.Result(o.budget, p.recheck, errors.Join(err, r.apply(ctx, o, p), p.fault))
+	mayWait := len(events) == 0 && judgesAlike(&o.budget.Status, &s)
+	later, err := r.throttle.Write(ctx, w, o.budget, o.budget.Status, s, mayWait, planned, events)
+	return w.Result(o.budget, report.Sooner(p.recheck, later), errors.Join(err, r.apply(ctx, o, p), p.fault))
 }
 
 // workloadChanged reports whether an update of a workload matters: its status does not, but that of a DaemonSet, which tells how many

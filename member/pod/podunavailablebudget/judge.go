@@ -36,6 +36,11 @@ type verdict struct {
 	took bool
 }
 
+// satisfied reports whether as many pods are available as must be.
+func satisfied(s *policyv1beta1.PodUnavailableBudgetStatus) bool {
+	return s.CurrentAvailable >= s.DesiredAvailable
+}
+
 // judge answers a request by the status of a budget, and takes from that what the request needs.
 func judge(b *policyv1beta1.PodUnavailableBudget, r podguard.Request, now time.Time) verdict {
 	s := &b.Status
@@ -48,7 +53,7 @@ func judge(b *policyv1beta1.PodUnavailableBudget, r podguard.Request, now time.T
 	case s.DesiredAvailable == 0:
 		return verdict{}
 	case !available(r.Old):
-		if enough := s.CurrentAvailable >= s.DesiredAvailable; enough || !protectsNotReady(b, r) {
+		if satisfied(s) || !protectsNotReady(b, r) {
 			return verdict{}
 		}
 		return refuse(b, retryAfter, fmt.Sprintf("the pod is not ready, and is protected all the same (spec.protectNotReady) as %d pods are "+

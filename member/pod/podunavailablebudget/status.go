@@ -1,6 +1,8 @@
 package podunavailablebudget
 
 import (
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
@@ -24,4 +26,15 @@ func status(o observed, p planned) (policyv1beta1.PodUnavailableBudgetStatus, []
 			"available again", len(p.notDeleted), deletionTime, event.Names(p.notDeleted)))
 	}
 	return s, events
+}
+
+// judgesAlike reports whether requests are judged by two statuses in the same way: they differ at most in how many pods are
+// available, of which a write may wait.
+func judgesAlike(was, is *policyv1beta1.PodUnavailableBudgetStatus) bool {
+	judged := func(s *policyv1beta1.PodUnavailableBudgetStatus) policyv1beta1.PodUnavailableBudgetStatus {
+		out := *s
+		out.CurrentAvailable = 0
+		return out
+	}
+	return satisfied(was) == satisfied(is) && equality.Semantic.DeepEqual(judged(was), judged(is))
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	notes "github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/gather"
 	"github.com/flotilla-io/flotilla/pkg/metric"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
@@ -83,6 +84,7 @@ type Reconciler struct {
 	// Watched reports whether the cache has a kind that is in the white list; nil: it has all.
 	Watched func(schema.GroupVersionKind) bool
 
+	pending  gather.Events
 	throttle report.Throttle
 	// begun has the UIDs of WorkloadSpreads, by their names, that this process has reconciled.
 	begun sync.Map
@@ -122,8 +124,16 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Watches(&appsv1beta1.StatefulSet{}, workload, changed).
 		WatchesMetadata(sets, workload, changed).
 		WatchesMetadata(jobs, workload, changed).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.forPod),
-			builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return podChanged(e.ObjectOld, e.ObjectNew) }})).
+		Watches(&corev1.Pod{}, r.pending.Handler(handler.EnqueueRequestsFromMapFunc(r.forPod), o.Clock), builder.WithPredicates(predicate.Funcs{
+			UpdateFunc: func(e event.UpdateEvent) bool {
+				return podChanged(e.ObjectOld, e.ObjectNew) && !leaves(e.ObjectOld, e.ObjectNew)
+			},
+			DeleteFunc: func(event.DeleteEvent) bool { return false },
+		})).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.forPod), builder.WithPredicates(predicate.Funcs{ // The next pod waits for the place.
+			CreateFunc: func(event.CreateEvent) bool { return false },
+			UpdateFunc: func(e event.UpdateEvent) bool { return leaves(e.ObjectOld, e.ObjectNew) },
+		})).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.forNode),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 				return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels())
@@ -141,16 +151,20 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 
 // Reconcile takes the next step for one WorkloadSpread. Pods are changed only when the status that has them is written.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	began := r.Clock.Now()
 	o, err := r.observe(ctx, req.NamespacedName)
 	if err != nil {
 		if errors.Is(err, expect.ErrGone) {
 			r.throttle.Forget(req.NamespacedName)
+			r.pending.Forget(req.NamespacedName)
 		}
 		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
 	}
 	now := r.Clock.Now()
 	p := plan(o, now)
-	measure.PlanSeconds.Observe(r.Clock.Since(now).Seconds())
+	planned := r.Clock.Now()
+	measure.PlanSeconds.Observe(planned.Sub(now).Seconds())
+	r.pending.Took(req.NamespacedName, planned.Sub(began), planned)
 	count(p)
 	s, events := status(o, p, now)
 	w := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}
@@ -195,6 +209,13 @@ func podChanged(before, after client.Object) bool {
 		was.Annotations[keys.MatchedWorkloadSpread] != is.Annotations[keys.MatchedWorkloadSpread] ||
 		was.Annotations[keys.PodDeletionCost] != is.Annotations[keys.PodDeletionCost] ||
 		!equality.Semantic.DeepEqual(podpatch.Find(was, corev1.PodScheduled), podpatch.Find(is, corev1.PodScheduled))
+}
+
+// leaves reports whether a pod, as it was and is, leaves its place.
+func leaves(before, after any) bool {
+	was, wasPod := before.(*corev1.Pod)
+	is, isPod := after.(*corev1.Pod)
+	return wasPod && isPod && podpatch.Active(was) && !podpatch.Active(is)
 }
 
 // forTarget returns all with the target of one, that is new or gone: only the oldest counts.

@@ -54,10 +54,8 @@ func (l *left) follow(ctx context.Context, c cache.Cache) error {
 	}
 	if _, err := pods.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(was, is any) {
-			before, wasPod := was.(*corev1.Pod)
-			after, isPod := is.(*corev1.Pod)
-			if wasPod && isPod && podpatch.Active(before) && !podpatch.Active(after) {
-				l.note(after)
+			if pod, ok := is.(*corev1.Pod); ok && leaves(was, is) {
+				l.note(pod)
 			}
 		},
 		DeleteFunc: func(o any) {

@@ -1,0 +1,132 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/capi"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// Reasons of the condition Provisioned, and of CredentialValid while the hub does not connect because of it.
+const (
+	ReasonProvisioned         = "Provisioned"
+	ReasonWaitingForCluster   = "ControlPlaneNotInitialized"
+	ReasonClusterNotFound     = "ClusterNotFound"
+	ReasonClusterDeleting     = "ClusterDeleting"
+	ReasonClusterAPINotServed = "ClusterAPINotServed"
+	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
+)
+
+// clusterOf returns the Cluster of Cluster API that a member is, and false if it is none.
+func clusterOf(mc *fleetv1alpha1.MemberCluster) (client.ObjectKey, bool) {
+	if mc.Spec.Mode != fleetv1alpha1.ModePush || mc.Spec.Push == nil || mc.Spec.Push.CAPIClusterRef == nil {
+		return client.ObjectKey{}, false
+	}
+	ref := mc.Spec.Push.CAPIClusterRef
+	return client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, true
+}
+
+// secretOf returns the Secret with the kubeconfig.
+func secretOf(p *fleetv1alpha1.PushAccess) fleetv1alpha1.SecretKeyRef {
+	switch {
+	case p.CAPIClusterRef != nil:
+		return fleetv1alpha1.SecretKeyRef{
+			Namespace: p.CAPIClusterRef.Namespace, Name: capi.KubeconfigSecret(p.CAPIClusterRef.Name), Key: capi.KubeconfigKey,
+		}
+	case p.KubeconfigSecretRef != nil:
+		return *p.KubeconfigSecretRef
+	default:
+		return fleetv1alpha1.SecretKeyRef{}
+	}
+}
+
+// hasJoined reports whether the member's agent was in the cluster, and has reported whose it is.
+func hasJoined(mc *fleetv1alpha1.MemberCluster) bool {
+	return mc.Spec.Identity != nil && report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub) != nil
+}
+
+// mayConnect reports whether there is something to connect to. A member that has joined stays connected, whatever becomes of its
+// Cluster: the absence of an object proves nothing about the cluster.
+func mayConnect(o observed) bool {
+	_, made := clusterOf(o.mc)
+	return !made || hasJoined(o.mc) || o.provision == capi.Provisioned
+}
+
+// doomed reports whether the status says that Cluster API deletes the cluster that has joined. That can't be revoked, so it holds
+// when the Cluster is gone too. Only what was written counts: the hub may restart while the Cluster goes.
+func doomed(mc *fleetv1alpha1.MemberCluster) bool {
+	c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionProvisioned)
+	if _, made := clusterOf(mc); !made || c == nil || c.Reason != ReasonClusterDeleting {
+		return false
+	}
+	// Before that, a change of the spec may name another Cluster.
+	return !mc.DeletionTimestamp.IsZero() || hasJoined(mc) && c.ObservedGeneration == mc.Generation
+}
+
+// provision returns what Cluster API says of the member; nothing for other members.
+func provision(o observed) finding {
+	key, made := clusterOf(o.mc)
+	if !made {
+		return finding{}
+	}
+	phase := o.provision
+	if doomed(o.mc) {
+		phase = capi.Deleting
+	}
+	switch phase {
+	case capi.NotAllowed:
+		return no(ReasonNamespaceNotAllowed, "The hub reads no Clusters of Cluster API in namespace "+key.Namespace+
+			": add it to clusterAPI.namespaces of the hub's chart")
+	case capi.NotServed:
+		return no(ReasonClusterAPINotServed, fmt.Sprintf("The hub's cluster does not serve %s in one of the versions %q: install Cluster API, "+
+			"and the hub goes on by itself", capi.CRD, capi.Versions()))
+	case capi.NotFound:
+		return no(ReasonClusterNotFound, fmt.Sprintf("Cluster %s does not exist: create it; or delete this MemberCluster, if the cluster is gone", key))
+	case capi.Waiting:
+		return no(ReasonWaitingForCluster, fmt.Sprintf("The control plane of Cluster %s is not initialized yet: kubectl -n %s describe cluster %s shows why",
+			key, key.Namespace, key.Name))
+	case capi.Provisioned:
+		return yes(ReasonProvisioned, fmt.Sprintf("The control plane of Cluster %s is initialized", key))
+	case capi.Deleting:
+		return no(ReasonClusterDeleting, fmt.Sprintf("Cluster %s is being deleted", key))
+	case capi.Unread:
+	}
+	// After a restart the former state holds until Clusters are read.
+	if c := report.GetCondition(o.mc.Status.Conditions, fleetv1alpha1.ConditionProvisioned); c != nil {
+		return finding{c.Status, c.Reason, c.Message}
+	}
+	return unknown(ReasonChecking, "The hub reads Cluster "+key.String())
+}
+
+// readProvision reads what Cluster API says of a member that it made. Whether a Cluster that was being deleted is gone is read from
+// the apiserver.
+func (r *reconciler) readProvision(ctx context.Context, o *observed) (err error) {
+	key, made := clusterOf(o.mc)
+	if !made {
+		return nil
+	}
+	o.provision = r.clusters.Phase(key)
+	if !o.mc.DeletionTimestamp.IsZero() && doomed(o.mc) && o.provision != capi.Deleting && o.provision != capi.Unread {
+		o.gone, err = r.clusters.Gone(ctx, key)
+	}
+	return err
+}
+
+// byCluster enqueues the members that a Cluster is, or all that Cluster API made for an empty key.
+func (r *reconciler) byCluster(fire func(string)) func(context.Context, client.ObjectKey) {
+	return func(ctx context.Context, key client.ObjectKey) {
+		all := &fleetv1alpha1.MemberClusterList{}
+		if err := r.client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
+			return // The cache has not started, which enqueues all clusters.
+		}
+		for i := range all.Items {
+			if of, made := clusterOf(&all.Items[i]); made && (of == key || key == client.ObjectKey{}) {
+				fire(all.Items[i].Name)
+			}
+		}
+	}
+}

@@ -1,0 +1,247 @@
+//go:build integration
+
+package cluster
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/capi"
+	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/testkit"
+)
+
+// capiRoles and capiNamespaceRoles are those of the chart with clusterAPI.namespaces.
+const capiRoles = `
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: flotilla-hub-cluster-api}
+rules:
+- {apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], resourceNames: [clusters.cluster.x-k8s.io], verbs: [get, list, watch]}
+- {apiGroups: [fleet.kruise.io], resources: [memberclusters], verbs: [delete]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: flotilla-hub-cluster-api}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: flotilla-hub-cluster-api}
+subjects: [{kind: ServiceAccount, name: flotilla-hub, namespace: flotilla-system}]
+`
+
+const capiNamespaceRoles = `
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: flotilla-hub-cluster-api, namespace: %[1]s}
+rules:
+- {apiGroups: [cluster.x-k8s.io], resources: [clusters], verbs: [get, list, watch]}
+- {apiGroups: [""], resources: [secrets], verbs: [get, list, watch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: flotilla-hub-cluster-api, namespace: %[1]s}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: flotilla-hub-cluster-api}
+subjects: [{kind: ServiceAccount, name: flotilla-hub, namespace: flotilla-system}]
+`
+
+// clusterCRD is the CRD of Clusters as Cluster API installs it, in the version of e2e/capi.
+var clusterCRD = sync.OnceValues(func() (string, error) {
+	download := exec.Command("go", "mod", "download", "-json", "sigs.k8s.io/cluster-api")
+	download.Dir = "../../e2e/capi"
+	out, err := download.Output()
+	if err != nil {
+		return "", err
+	}
+	var module struct{ Dir string }
+	err = json.Unmarshal(out, &module)
+	return filepath.Join(module.Dir, "core", "config", "crd", "bases", "cluster.x-k8s.io_clusters.yaml"), err
+})
+
+func (h *hub) installClusterAPI(t *testing.T) {
+	t.Helper()
+	path, err := clusterCRD()
+	require.NoError(t, err)
+	h.apply(t, readFile(t, path))
+}
+
+// provisions creates a Cluster as Cluster API's user does, with the finalizer that Cluster API adds.
+func (h *hub) provisions(t *testing.T, name string) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": capi.Group + "/v1beta2", "kind": capi.Kind,
+		"metadata": map[string]any{"namespace": "team-a", "name": name, "finalizers": []any{"cluster.cluster.x-k8s.io"}},
+		"spec": map[string]any{
+			"infrastructureRef": map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DockerCluster", "name": name},
+		},
+	}}
+	require.Eventually(t, func() bool { return h.Create(t.Context(), u.DeepCopy()) == nil }, settleTimeout, look)
+	require.NoError(t, h.Get(t.Context(), client.ObjectKeyFromObject(u), u))
+	return u
+}
+
+// initialized reports on a Cluster as Cluster API does when its control plane can be used.
+func (h *hub) initialized(t *testing.T, u *unstructured.Unstructured) {
+	t.Helper()
+	testkit.ChangeStatus(t, h.Client, u, func(u *unstructured.Unstructured) {
+		u.Object["status"] = map[string]any{"conditions": []any{map[string]any{
+			"type": capi.ConditionInitialized, "status": "True", "reason": "Initialized", "message": "", "lastTransitionTime": "2026-01-02T12:00:00Z",
+		}}}
+	})
+}
+
+// removed lets a Cluster that is being deleted go, as Cluster API does when its machines are gone.
+func (h *hub) removed(t *testing.T, u *unstructured.Unstructured) {
+	t.Helper()
+	testkit.Change(t, h.Client, u, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+	h.awaitGone(t, u)
+}
+
+// acceptMade makes a MemberCluster of the Cluster of that name.
+func (h *hub) acceptMade(t *testing.T, name string) {
+	t.Helper()
+	h.accept(t, name, func(mc *fleetv1alpha1.MemberCluster) {
+		mc.Spec.Mode = fleetv1alpha1.ModePush
+		mc.Spec.Push = &fleetv1alpha1.PushAccess{CAPIClusterRef: &fleetv1alpha1.CAPIClusterRef{Namespace: "team-a", Name: name}}
+	})
+}
+
+func (h *hub) awaitProvision(t *testing.T, name, reason string) {
+	t.Helper()
+	h.awaitReason(t, name, fleetv1alpha1.ConditionProvisioned, reason)
+}
+
+func (h *hub) awaitLeaving(t *testing.T, name string) {
+	t.Helper()
+	h.awaitPhase(t, name, fleetv1alpha1.ClusterLeaving)
+	require.NotNil(t, h.member(t, name).DeletionTimestamp)
+}
+
+// A Cluster and its MemberCluster from before Cluster API is installed until it is removed. The clusters are all the hub's own, so
+// each leaves before the next one joins.
+func TestIntegrationMembersFromClusterAPI(t *testing.T) {
+	t.Parallel()
+	h := startHub(t, "team-a")
+	token := h.memberToken(t)
+	kubeconfig := func(name, token string) *corev1.Secret {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: name + "-kubeconfig"}, Type: "cluster.x-k8s.io/secret",
+			Data: map[string][]byte{"value": h.kubeconfig(t, token, nil)},
+		}
+	}
+	noTombstone := func() {
+		t.Helper()
+		stones := &corev1.ConfigMapList{}
+		require.NoError(t, h.List(t.Context(), stones, client.InNamespace(fleetv1alpha1.SystemNamespace)))
+		for _, stone := range stones.Items {
+			require.NotContains(t, stone.Name, fleetv1alpha1.TombstoneName(""))
+		}
+	}
+
+	example := &fleetv1alpha1.MemberCluster{}
+	require.NoError(t, yaml.UnmarshalStrict(readFile(t, "../../e2e/examples/membercluster-cluster-api.yaml"), example))
+	require.NoError(t, h.Create(t.Context(), example, client.DryRunAll))
+	example.Spec.Push.CAPIClusterRef.Namespace = "team-b"
+	require.ErrorContains(t, h.Create(t.Context(), example, client.DryRunAll), "add it to clusterAPI.namespaces")
+
+	// Everything is created in the wrong order; each step is noticed without a restart.
+	h.acceptMade(t, "berlin")
+	h.awaitProvision(t, "berlin", ReasonClusterAPINotServed)
+	h.awaitPhase(t, "berlin", fleetv1alpha1.ClusterJoining)
+	secret := kubeconfig("berlin", token)
+	require.NoError(t, h.Create(t.Context(), secret))
+	h.installClusterAPI(t)
+	h.awaitProvision(t, "berlin", ReasonClusterNotFound)
+	berlin := h.provisions(t, "berlin")
+	h.awaitProvision(t, "berlin", ReasonWaitingForCluster)
+	h.awaitCredential(t, "berlin", ReasonWaitingForCluster)
+	require.Nil(t, h.member(t, "berlin").Spec.Identity, "the kubeconfig is not used yet")
+	h.initialized(t, berlin)
+	h.awaitProvision(t, "berlin", ReasonProvisioned)
+	h.awaitReason(t, "berlin", fleetv1alpha1.ConditionReady, ReasonReady)
+
+	// Cluster API rotates the kubeconfig.
+	testkit.Change(t, h.Client, secret, func(s *corev1.Secret) { s.Data["value"] = h.kubeconfig(t, "not-a-token", nil) })
+	h.awaitCredential(t, "berlin", "Unauthorized")
+	testkit.Change(t, h.Client, secret, func(s *corev1.Secret) { s.Data["value"] = h.kubeconfig(t, token, nil) })
+	h.awaitCredential(t, "berlin", ReasonKubeconfigValid)
+
+	// A Cluster that is paused, as clusterctl move does, is not a reason to leave.
+	testkit.Change(t, h.Client, berlin, func(u *unstructured.Unstructured) {
+		require.NoError(t, unstructured.SetNestedField(u.Object, true, "spec", "paused"))
+	})
+	require.NoError(t, h.Delete(t.Context(), berlin))
+	h.setAccepted(t, "berlin", false)
+	h.awaitPhase(t, "berlin", fleetv1alpha1.ClusterPending)
+	h.setAccepted(t, "berlin", true)
+	h.awaitReason(t, "berlin", fleetv1alpha1.ConditionReady, ReasonReady)
+	h.awaitProvision(t, "berlin", ReasonProvisioned)
+
+	// The Cluster is deleted: the member leaves, and does so in order while it answers.
+	testkit.Change(t, h.Client, berlin, func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec", "paused") })
+	h.awaitLeaving(t, "berlin")
+	h.awaitEvent(t, "MemberCluster", "berlin", EventClusterDeleting)
+	require.NoError(t, reportConditions(t.Context(), h, "berlin", fleetv1alpha1.ConditionOwnedByThisHub, fleetv1alpha1.ConditionReleased))
+	h.awaitNothing(t, "berlin")
+
+	// A MemberCluster that is made again, as by GitOps, waits. It is not deleted again, and joins what is made anew.
+	h.acceptMade(t, "berlin")
+	h.awaitProvision(t, "berlin", ReasonClusterDeleting)
+	h.removed(t, berlin)
+	h.awaitProvision(t, "berlin", ReasonClusterNotFound)
+	berlin = h.provisions(t, "berlin")
+	h.initialized(t, berlin)
+	h.awaitReason(t, "berlin", fleetv1alpha1.ConditionReady, ReasonReady)
+
+	// The Cluster is gone before the member has answered: it is not waited for, and there is no tombstone.
+	require.NoError(t, h.Delete(t.Context(), berlin))
+	h.awaitLeaving(t, "berlin")
+	h.stop()
+	h.removed(t, berlin)
+	h.run(t)
+	h.awaitNothing(t, "berlin")
+	noTombstone()
+
+	// Another cluster under a name that has joined is refused.
+	rome := h.provisions(t, "rome")
+	h.initialized(t, rome)
+	require.NoError(t, h.Create(t.Context(), kubeconfig("rome", token)))
+	h.accept(t, "rome", func(mc *fleetv1alpha1.MemberCluster) {
+		mc.Spec.Mode = fleetv1alpha1.ModePush
+		mc.Spec.Push = &fleetv1alpha1.PushAccess{CAPIClusterRef: &fleetv1alpha1.CAPIClusterRef{Namespace: "team-a", Name: "rome"}}
+		mc.Spec.Identity = &fleetv1alpha1.ClusterIdentity{ClusterUID: "0b5f9c6e-7a5c-4a53-9f6e-3f1f6b0f7c11"}
+	})
+	h.awaitCredential(t, "rome", ReasonWrongIdentity)
+	require.NoError(t, h.Delete(t.Context(), h.member(t, "rome")))
+
+	// Without its Cluster, and without Cluster API, a member that has joined stays.
+	paris := h.provisions(t, "paris")
+	h.initialized(t, paris)
+	require.NoError(t, h.Create(t.Context(), kubeconfig("paris", token)))
+	h.acceptMade(t, "paris")
+	h.awaitReason(t, "paris", fleetv1alpha1.ConditionReady, ReasonReady)
+	for _, u := range []*unstructured.Unstructured{paris, rome} {
+		testkit.Change(t, h.Client, u, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
+		require.NoError(t, h.Delete(t.Context(), u))
+	}
+	h.awaitProvision(t, "paris", ReasonClusterNotFound)
+	require.NoError(t, h.Delete(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: capi.CRD}}))
+	h.awaitProvision(t, "paris", ReasonClusterAPINotServed)
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		mc := h.member(t, "paris")
+		require.Nil(c, mc.DeletionTimestamp)
+		require.True(c, report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady), "%+v", mc.Status.Conditions)
+	}, settleTimeout, look)
+}

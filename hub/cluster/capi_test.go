@@ -1,0 +1,245 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/capi"
+	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// made is a member that Cluster API made, in a phase of its Cluster.
+func made(w *world, phase capi.Phase) *world {
+	w.mc.Spec.Mode = fleetv1alpha1.ModePush
+	w.mc.Spec.Push = &fleetv1alpha1.PushAccess{CAPIClusterRef: &fleetv1alpha1.CAPIClusterRef{Namespace: "team-a", Name: "east"}}
+	w.provision = phase
+	return w
+}
+
+// making is one that has not joined yet.
+func making(phase capi.Phase) *world {
+	w := made(settled().new(), phase)
+	w.mc.Status.Conditions = nil
+	return w
+}
+
+// saw sets the condition that an earlier reconcile wrote.
+func (w *world) saw(reason string, generation int64) *world {
+	w.mc.Status.Conditions = report.SetCondition(w.mc.Status.Conditions, metav1.Condition{
+		Type: fleetv1alpha1.ConditionProvisioned, Status: metav1.ConditionFalse, Reason: reason, Message: "as before", ObservedGeneration: generation,
+	}, noon)
+	return w
+}
+
+func (w *world) isGone() *world {
+	w.gone = true
+	return w
+}
+
+func TestClustersOfClusterAPI(t *testing.T) {
+	t.Parallel()
+	type want struct {
+		connect, leave, release bool
+		// reason is that of Provisioned, credential that of CredentialValid; ready that of Ready.
+		reason, credential, ready string
+		tombstone                 bool
+		events                    []string
+	}
+	deleting := []string{EventClusterDeleting}
+	for _, c := range []struct {
+		name  string
+		world *world
+		want  want
+	}{
+		{
+			"nothing is connected before Clusters were read", making(capi.Unread),
+			want{reason: ReasonChecking, credential: ReasonChecking, ready: ReasonChecking},
+		},
+		{
+			"nor while Cluster API is not installed", making(capi.NotServed),
+			want{reason: ReasonClusterAPINotServed, credential: ReasonClusterAPINotServed, ready: ReasonClusterAPINotServed},
+		},
+		{
+			"nor in a namespace that the chart does not list", making(capi.NotAllowed),
+			want{reason: ReasonNamespaceNotAllowed, credential: ReasonNamespaceNotAllowed, ready: ReasonNamespaceNotAllowed},
+		},
+		{
+			"nor before the Cluster exists", making(capi.NotFound),
+			want{reason: ReasonClusterNotFound, credential: ReasonClusterNotFound, ready: ReasonClusterNotFound},
+		},
+		{
+			"nor before its control plane is initialized", making(capi.Waiting),
+			want{reason: ReasonWaitingForCluster, credential: ReasonWaitingForCluster, ready: ReasonWaitingForCluster},
+		},
+		{
+			"one that is provisioned is connected", making(capi.Provisioned),
+			want{connect: true, reason: ReasonProvisioned, credential: ReasonChecking, ready: ReasonChecking},
+		},
+		{
+			"one that is deleted before it joined is left alone: whoever made the MemberCluster deletes it",
+			making(capi.Deleting).saw(ReasonClusterDeleting, 1),
+			want{reason: ReasonClusterDeleting, credential: ReasonClusterDeleting, ready: ReasonClusterDeleting},
+		},
+		{
+			"a new Cluster of that name counts for a member that has not joined", making(capi.Provisioned).saw(ReasonClusterDeleting, 1),
+			want{connect: true, reason: ReasonProvisioned, credential: ReasonChecking, ready: ReasonChecking},
+		},
+		{
+			"a member that has joined stays connected without its Cluster", made(settled(), capi.NotFound),
+			want{connect: true, reason: ReasonClusterNotFound, credential: ReasonChecking, ready: ReasonChecking},
+		},
+		{
+			"and without Cluster API", made(settled(), capi.NotServed),
+			want{connect: true, reason: ReasonClusterAPINotServed, credential: ReasonChecking, ready: ReasonChecking},
+		},
+		{
+			"after a restart the former state holds until Clusters are read", made(settled(), capi.Unread).saw(ReasonProvisioned, 1),
+			want{connect: true, reason: ReasonProvisioned, credential: ReasonChecking, ready: ReasonChecking},
+		},
+		{
+			"that its Cluster is deleted is written first", made(settled(), capi.Deleting),
+			want{connect: true, reason: ReasonClusterDeleting, credential: ReasonChecking, ready: ReasonChecking, events: deleting},
+		},
+		{
+			"then the member leaves", made(settled(), capi.Deleting).saw(ReasonClusterDeleting, 1),
+			want{connect: true, leave: true, reason: ReasonClusterDeleting, credential: ReasonChecking, ready: ReasonChecking},
+		},
+		{
+			"also when the hub was away until the Cluster was gone", made(settled(), capi.NotFound).saw(ReasonClusterDeleting, 1),
+			want{connect: true, leave: true, reason: ReasonClusterDeleting, credential: ReasonChecking, ready: ReasonChecking},
+		},
+		{
+			"and when another Cluster has its name", made(settled(), capi.Provisioned).saw(ReasonClusterDeleting, 1),
+			want{connect: true, leave: true, reason: ReasonClusterDeleting, credential: ReasonChecking, ready: ReasonChecking},
+		},
+		{
+			"what was written of another spec does not count", made(settled(), capi.Provisioned).saw(ReasonClusterDeleting, 0),
+			want{connect: true, reason: ReasonProvisioned, credential: ReasonChecking, ready: ReasonChecking},
+		},
+		{
+			"a hub without its epoch lets nobody leave", func() *world {
+				w := made(settled(), capi.Deleting).saw(ReasonClusterDeleting, 1)
+				w.lost = true
+				return w
+			}(),
+			want{connect: true, reason: ReasonClusterDeleting, credential: ReasonChecking, ready: ReasonHubIncomplete, events: []string{EventHubIncomplete}},
+		},
+		{
+			"a cluster that is not accepted stays as it is", func() *world {
+				w := made(settled(), capi.Deleting).saw(ReasonClusterDeleting, 1)
+				w.mc.Spec.Accepted = false
+				return w
+			}(),
+			want{reason: ReasonClusterDeleting, credential: ReasonNotAccepted, ready: ReasonNotAccepted},
+		},
+		{
+			"while it leaves, the member is asked to withdraw", made(settled(), capi.Deleting).leavingSince(time.Minute).saw(ReasonClusterDeleting, 0),
+			want{connect: true, reason: ReasonClusterDeleting, credential: ReasonChecking, ready: ReasonLeaving, events: []string{EventLeaving}},
+		},
+		{
+			"a member whose cluster is gone is not waited for",
+			made(settled(), capi.NotFound).leavingSince(time.Minute).saw(ReasonClusterDeleting, 0).isGone(),
+			want{release: true, reason: ReasonClusterDeleting, credential: ReasonChecking, ready: ReasonLeaving, events: []string{EventLeaving, EventLeft}},
+		},
+		{
+			"one that does not answer in time leaves no tombstone, because nobody will follow it",
+			made(settled(), capi.Deleting).leavingSince(time.Hour).saw(ReasonClusterDeleting, 0),
+			want{release: true, reason: ReasonClusterDeleting, credential: ReasonChecking, ready: ReasonLeaving, events: []string{EventLeaving, EventLeft}},
+		},
+		{
+			"one whose Cluster is only missing leaves a tombstone", made(settled(), capi.NotFound).leavingSince(time.Hour),
+			want{release: true, tombstone: true, reason: ReasonClusterNotFound, credential: ReasonChecking, ready: ReasonLeaving, events: []string{EventLeaving, EventTombstone}},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := plan(c.world.observed, noon)
+			next, events := status(c.world.observed, p, applied{released: p.release}, noon)
+			got := want{connect: p.connect, leave: p.leave, release: p.release, tombstone: p.tombstone != ""}
+			reason := func(kind string) string {
+				found := report.GetCondition(next.Conditions, kind)
+				require.NotNil(t, found, kind)
+				require.NotEmpty(t, found.Message)
+				return found.Reason
+			}
+			got.reason, got.credential = reason(fleetv1alpha1.ConditionProvisioned), reason(fleetv1alpha1.ConditionCredentialValid)
+			got.ready = reason(fleetv1alpha1.ConditionReady)
+			for _, e := range events {
+				if e.Reason != EventJoined {
+					got.events = append(got.events, e.Reason)
+				}
+			}
+			require.Equal(t, c.want, got)
+		})
+	}
+}
+
+func TestOtherMembersHaveNoCluster(t *testing.T) {
+	t.Parallel()
+	for _, w := range []*world{settled(), push(settled())} {
+		next, _ := status(w.observed, plan(w.observed, noon), applied{}, noon)
+		require.Nil(t, report.GetCondition(next.Conditions, fleetv1alpha1.ConditionProvisioned))
+	}
+	w := push(settled()).saw(ReasonClusterDeleting, 1)
+	require.False(t, plan(w.observed, noon).leave, "a condition of a former reference does not count")
+	next, _ := status(w.observed, planned{}, applied{}, noon)
+	require.Nil(t, report.GetCondition(next.Conditions, fleetv1alpha1.ConditionProvisioned), "and is removed")
+}
+
+func TestTheKubeconfigIsClusterAPIs(t *testing.T) {
+	t.Parallel()
+	mc := made(settled(), capi.Provisioned).mc
+	at := targetOf(mc, true)
+	require.Equal(t, fleetv1alpha1.SecretKeyRef{Namespace: "team-a", Name: "east-kubeconfig", Key: "value"}, at.secret)
+	stone := map[string]string{}
+	writeAccess(stone, mc)
+	require.Equal(t, "east-kubeconfig", stone[stoneSecretName], "a tombstone leads to the same Secret")
+	require.NotContains(t, stone, link.TombstoneCluster)
+}
+
+func TestNamespacesOfReferences(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		allowed []string
+		push    fleetv1alpha1.PushAccess
+		want    string
+	}{
+		{"a Cluster where the chart allows it", []string{"team-a"}, fleetv1alpha1.PushAccess{CAPIClusterRef: &fleetv1alpha1.CAPIClusterRef{Namespace: "team-a", Name: "x"}}, ""},
+		{
+			"a Cluster elsewhere",
+			[]string{"team-a"},
+			fleetv1alpha1.PushAccess{CAPIClusterRef: &fleetv1alpha1.CAPIClusterRef{Namespace: "team-b", Name: "x"}},
+			`spec.push.capiClusterRef.namespace: Invalid value: "team-b": the hub reads Clusters and their kubeconfigs in namespaces ["team-a"] only: add it to clusterAPI.namespaces`,
+		},
+		{
+			"a Cluster in the hub's namespace, which is for Secrets", nil,
+			fleetv1alpha1.PushAccess{CAPIClusterRef: &fleetv1alpha1.CAPIClusterRef{Namespace: "flotilla-system", Name: "x"}},
+			"add it to clusterAPI.namespaces",
+		},
+		{
+			"a Secret in a namespace of Clusters",
+			[]string{"team-a"},
+			fleetv1alpha1.PushAccess{KubeconfigSecretRef: &fleetv1alpha1.SecretKeyRef{Namespace: "team-a", Name: "x"}},
+			`supported values: "flotilla-system"`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			v := &validator{secretNamespaces: []string{"flotilla-system"}, capiNamespaces: c.allowed}
+			mc := settled().mc
+			mc.Spec.Mode, mc.Spec.Push = fleetv1alpha1.ModePush, &c.push
+			err := v.check(mc).ToAggregate()
+			if c.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}

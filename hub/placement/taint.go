@@ -1,0 +1,101 @@
+package placement
+
+import (
+	"fmt"
+	"time"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/hub/allot"
+)
+
+// taint changes what is available in a ready cluster by its taints that the object does not tolerate, the strongest first.
+func (f Fleet) taint(mc *fleetv1alpha1.MemberCluster, a Availability) Availability {
+	t := f.strongest(mc)
+	if t == nil {
+		return a
+	}
+	placed, left := f.Rows[mc.Name] != nil, f.stays(t)
+	switch {
+	case t.Effect == fleetv1alpha1.NoNewPlace && placed:
+		return a
+	case t.Effect == fleetv1alpha1.Evict && placed && left == 0:
+		a.State = allot.Draining
+		a.Message = fmt.Sprintf("cluster %s has taint %s: the object's replicas there move to other clusters", mc.Name, t)
+	default:
+		a.State = allot.Closed
+		a.Message = fmt.Sprintf("cluster %s has taint %s: it takes no more of the object", mc.Name, t)
+	}
+	a.Message += "; tolerate the taint, or name another cluster"
+	a.Reason = ReasonTainted
+	return a
+}
+
+// strongest returns the taint with the strongest effect that the object does not tolerate for ever, or nil. Of two that evict it is
+// the one that evicts first, otherwise the first in the list.
+func (f Fleet) strongest(mc *fleetv1alpha1.MemberCluster) *fleetv1alpha1.ClusterTaint {
+	var found *fleetv1alpha1.ClusterTaint
+	for i := range mc.Spec.Taints {
+		t := &mc.Spec.Taints[i]
+		if f.tolerates(t) {
+			continue
+		}
+		if found == nil || t.Effect.Strength() > found.Effect.Strength() || t.Effect == found.Effect && f.stays(t) < f.stays(found) {
+			found = t
+		}
+	}
+	return found
+}
+
+// tolerates reports whether the object tolerates a taint for ever.
+func (f Fleet) tolerates(t *fleetv1alpha1.ClusterTaint) bool {
+	for i := range f.Tolerations {
+		if by := &f.Tolerations[i]; by.TolerationSeconds == nil && tolerates(by, t) {
+			return true
+		}
+	}
+	return false
+}
+
+// tolerates reports whether a toleration is for a taint, whatever its tolerationSeconds.
+func tolerates(by *pods.ClusterToleration, t *fleetv1alpha1.ClusterTaint) bool {
+	switch {
+	case by.Effect != "" && by.Effect != t.Effect, by.Key != "" && by.Key != t.Key:
+		return false
+	case by.Operator == pods.TolerationExists:
+		return true
+	default:
+		return by.Key != "" && by.Value == t.Value
+	}
+}
+
+// stays returns for how much longer replicas stay in spite of a taint that evicts them. A taint whose timeAdded is unknown is old.
+func (f Fleet) stays(t *fleetv1alpha1.ClusterTaint) time.Duration {
+	var longest time.Duration
+	for i := range f.Tolerations {
+		by := &f.Tolerations[i]
+		if by.TolerationSeconds == nil || t.TimeAdded == nil || !tolerates(by, t) {
+			continue
+		}
+		end := t.TimeAdded.Add(time.Duration(*by.TolerationSeconds) * time.Second)
+		longest = max(longest, end.Sub(f.Now))
+	}
+	return longest
+}
+
+// EvictsIn returns after how long a taint evicts replicas that it does not evict yet; 0 if there is none. No watch reports it.
+func (f Fleet) EvictsIn() time.Duration {
+	var first time.Duration
+	for cluster := range f.Rows {
+		mc := f.Clusters[cluster]
+		if mc == nil {
+			continue
+		}
+		if t := f.strongest(mc); t != nil && t.Effect == fleetv1alpha1.Evict {
+			if left := f.stays(t); left > 0 && (first == 0 || left < first) {
+				first = left
+			}
+		}
+	}
+	return first
+}
