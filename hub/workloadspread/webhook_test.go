@@ -97,7 +97,7 @@ func TestAClusterThatIsNotThereYetIsAWarning(t *testing.T) {
 	t.Parallel()
 	warnings, err := webhook(t, true).ValidateCreate(requested(t), newWorld(1, in("a", "south", "")).o.ws)
 	require.NoError(t, err)
-	require.Equal(t, admission.Warnings{"spec.subsets[1].cluster: there is no member cluster south: the subset gets its replicas when a MemberCluster of that name has joined; create it, or name another one"}, warnings)
+	require.Equal(t, admission.Warnings{"spec.subsets[0].cluster: there is no member cluster south: the subset gets its replicas when a MemberCluster of that name has joined; create it, or name another one"}, warnings)
 }
 
 func TestAnObjectStaysWithItsClustersOrWithout(t *testing.T) {
