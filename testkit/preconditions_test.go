@@ -173,7 +173,7 @@ func write(n ast.Node) (verb string, ok bool) {
 	}
 	receiver, ok := method.X.(*ast.Ident)
 	switch {
-	case ok && slices.Contains([]string{"applier", "r", "h"}, receiver.Name): // steps of a controller, and event handlers
+	case ok && slices.Contains([]string{"applier", "r", "h", "now", "gathered"}, receiver.Name): // steps of a controller, and event handlers
 		return "", false
 	case !ok && strings.HasSuffix(last(method.X), "Writer"): // podcontrol's, which is in the table itself
 		return "", false

@@ -9,16 +9,16 @@ import (
 	"github.com/flotilla-io/flotilla/cmd/checkup"
 )
 
-// probe is a UnitedDeployment over no cluster at all, without defaults, and one over a cluster that does not exist, which
-// only the webhook detects.
+// probe is a UnitedDeployment over no cluster at all, without defaults, and one whose selector does not match its template, which only the
+// webhook detects.
 func probe(namespace string) checkup.Probe {
 	labels := map[string]string{"app": "flotilla-check"}
 	selector := &metav1.LabelSelector{MatchLabels: labels}
-	united := func(in appsv1beta1.Subset) *appsv1beta1.UnitedDeployment {
+	united := func(selected map[string]string) *appsv1beta1.UnitedDeployment {
 		return &appsv1beta1.UnitedDeployment{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "flotilla-check"},
 			Spec: appsv1beta1.UnitedDeploymentSpec{
-				Selector: selector,
+				Selector: &metav1.LabelSelector{MatchLabels: selected},
 				Template: appsv1beta1.SubsetTemplate{CloneSetTemplate: &appsv1beta1.CloneSetTemplateSpec{
 					ObjectMeta: metav1.ObjectMeta{Labels: labels},
 					Spec: appsv1beta1.CloneSetSpec{
@@ -29,13 +29,13 @@ func probe(namespace string) checkup.Probe {
 						},
 					},
 				}},
-				Topology: appsv1beta1.Topology{Subsets: []appsv1beta1.Subset{in}},
+				Topology: appsv1beta1.Topology{Subsets: []appsv1beta1.Subset{{Name: "none", ClusterSelector: selector}}},
 			},
 		}
 	}
 	return checkup.Probe{
-		Good: united(appsv1beta1.Subset{Name: "none", ClusterSelector: &metav1.LabelSelector{MatchLabels: labels}}),
-		Bad:  united(appsv1beta1.Subset{Name: "none", Cluster: "flotilla-check"}),
+		Good: united(labels),
+		Bad:  united(map[string]string{"app": "another"}),
 		Complete: func(o client.Object) string {
 			if u, ok := o.(*appsv1beta1.UnitedDeployment); !ok || u.Spec.RevisionHistoryLimit == nil {
 				return "spec.revisionHistoryLimit is empty"

@@ -57,11 +57,7 @@ func taints(mc *fleetv1alpha1.MemberCluster) string {
 	if len(mc.Spec.Taints) == 0 {
 		return ""
 	}
-	names := make([]string, len(mc.Spec.Taints))
-	for i := range mc.Spec.Taints {
-		names[i] = mc.Spec.Taints[i].String()
-	}
-	return "tainted: " + strings.Join(names, ", ")
+	return "tainted: " + strings.Join(fleetv1alpha1.TaintNames(mc.Spec.Taints), ", ")
 }
 
 // readiness is the condition Ready, and why it is not True or the cluster does not take every object.

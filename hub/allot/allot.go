@@ -216,8 +216,8 @@ func group(s Subset, rooms []spread.Bounds) spread.Subset {
 	return g
 }
 
-// takes reports whether the Cap of a cluster limits what it has.
-func takes(m Member) bool { return m.State == Ready || m.State == Closed }
+// capped reports whether a Cap limits what a cluster gets.
+func capped(m Member) bool { return m.Cap != nil && (m.State == Ready || m.State == Closed) }
 
 // tighten narrows rooms where subsets together exceed the Cap of a cluster, the first subset being served first, and
 // says whether it did. A cluster is narrowed once: from then on its rooms add up to no more than its Cap.
@@ -225,7 +225,7 @@ func tighten(subsets []Subset, parts [][]int, rooms [][]spread.Bounds) bool {
 	used := map[string]int{}
 	for i, s := range subsets {
 		for j, m := range s.Members {
-			if takes(m) && m.Cap != nil {
+			if capped(m) {
 				used[m.Cluster] += parts[i][j]
 			}
 		}
@@ -233,7 +233,7 @@ func tighten(subsets []Subset, parts [][]int, rooms [][]spread.Bounds) bool {
 	left, narrowed := map[string]int{}, false
 	for i, s := range subsets {
 		for j, m := range s.Members {
-			if !takes(m) || m.Cap == nil || used[m.Cluster] <= max(*m.Cap, 0) {
+			if !capped(m) || used[m.Cluster] <= max(*m.Cap, 0) {
 				continue
 			}
 			if _, seen := left[m.Cluster]; !seen {

@@ -40,9 +40,6 @@ func New(hub cluster.Cluster, namespaces []string, changed func(context.Context,
 	return &Clusters{hub: hub, namespaces: namespaces, changed: changed, phases: map[client.ObjectKey]Phase{}}
 }
 
-// Namespaces are those where Clusters are read.
-func (c *Clusters) Namespaces() []string { return c.namespaces }
-
 // NeedLeaderElection is true: only the leader acts on Clusters.
 func (c *Clusters) NeedLeaderElection() bool { return true }
 

@@ -153,11 +153,7 @@ func schedulable(mc *fleetv1alpha1.MemberCluster) finding {
 	if len(mc.Spec.Taints) == 0 {
 		return yes(ReasonNoTaints, "The cluster has no taints")
 	}
-	names := make([]string, len(mc.Spec.Taints))
-	for i := range mc.Spec.Taints {
-		names[i] = mc.Spec.Taints[i].String()
-	}
-	return no(ReasonTainted, "Only objects that tolerate its taints are placed in the cluster: "+event.Names(names))
+	return no(ReasonTainted, "Only objects that tolerate its taints are placed in the cluster: "+event.Names(fleetv1alpha1.TaintNames(mc.Spec.Taints)))
 }
 
 func acceptance(o observed) finding {

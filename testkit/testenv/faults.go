@@ -42,9 +42,9 @@ const (
 //
 //	cfg.Wrap(faults.Transport)
 //
-// Then it also answers as apiservers may that serve lists from etcd: no streamed lists, as many pages as a list has objects. The
-// seed decides which faults come one after the other, but not which of several concurrent requests each hits. Discovery does not
-// fail: without it there is not even a client. It may be used concurrently.
+// Then it also answers as apiservers may that serve lists from etcd: no streamed lists, as many pages as a list has objects. Faults
+// that have not hit any request come first, then the seed decides, but not which of several concurrent requests each hits. Discovery
+// does not fail: without it there is not even a client. It may be used concurrently.
 type Faults struct {
 	mu       sync.Mutex
 	dice     *rand.Rand
@@ -162,7 +162,12 @@ func (f *Faults) roll(r *http.Request) (fault Fault, on, executed bool, after in
 	if !f.on || discovers(r) {
 		return "", false, false, 0
 	}
-	one := func(faults ...Fault) Fault { return faults[f.dice.IntN(len(faults))] }
+	one := func(faults ...Fault) Fault {
+		if missing := slices.DeleteFunc(slices.Clone(faults), func(fault Fault) bool { return f.injected[fault] > 0 }); len(missing) > 0 {
+			faults = missing
+		}
+		return faults[f.dice.IntN(len(faults))]
+	}
 	switch {
 	case r.URL.Query().Get("continue") != "" && f.dice.IntN(4) > 0:
 		fault = one(Expired, PageFailed)

@@ -50,6 +50,15 @@ func (t *ClusterTaint) String() string {
 	return t.Key + "=" + t.Value + ":" + string(t.Effect)
 }
 
+// TaintNames returns taints as kubectl writes them.
+func TaintNames(taints []ClusterTaint) []string {
+	names := make([]string, len(taints))
+	for i := range taints {
+		names[i] = taints[i].String()
+	}
+	return names
+}
+
 // Strength orders effects: a stronger one does all that a weaker one does.
 func (e TaintEffect) Strength() int {
 	return slices.Index([]TaintEffect{NoNewPlace, NoPlace, Evict}, e)

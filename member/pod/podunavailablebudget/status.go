@@ -31,10 +31,7 @@ func status(o observed, p planned) (policyv1beta1.PodUnavailableBudgetStatus, []
 // judgesAlike reports whether requests are judged by two statuses in the same way: they differ at most in how many pods are
 // available, of which a write may wait.
 func judgesAlike(was, is *policyv1beta1.PodUnavailableBudgetStatus) bool {
-	judged := func(s *policyv1beta1.PodUnavailableBudgetStatus) policyv1beta1.PodUnavailableBudgetStatus {
-		out := *s
-		out.CurrentAvailable = 0
-		return out
-	}
-	return satisfied(was) == satisfied(is) && equality.Semantic.DeepEqual(judged(was), judged(is))
+	counted := *was
+	counted.CurrentAvailable = is.CurrentAvailable
+	return satisfied(was) == satisfied(is) && equality.Semantic.DeepEqual(&counted, is)
 }

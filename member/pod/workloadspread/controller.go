@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -124,16 +125,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Watches(&appsv1beta1.StatefulSet{}, workload, changed).
 		WatchesMetadata(sets, workload, changed).
 		WatchesMetadata(jobs, workload, changed).
-		Watches(&corev1.Pod{}, r.pending.Handler(handler.EnqueueRequestsFromMapFunc(r.forPod), o.Clock), builder.WithPredicates(predicate.Funcs{
-			UpdateFunc: func(e event.UpdateEvent) bool {
-				return podChanged(e.ObjectOld, e.ObjectNew) && !leaves(e.ObjectOld, e.ObjectNew)
-			},
-			DeleteFunc: func(event.DeleteEvent) bool { return false },
-		})).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.forPod), builder.WithPredicates(predicate.Funcs{ // The next pod waits for the place.
-			CreateFunc: func(event.CreateEvent) bool { return false },
-			UpdateFunc: func(e event.UpdateEvent) bool { return leaves(e.ObjectOld, e.ObjectNew) },
-		})).
+		Watches(&corev1.Pod{}, r.podHandler(),
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return podChanged(e.ObjectOld, e.ObjectNew) }})).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.forNode),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 				return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels())
@@ -236,6 +229,23 @@ func (r *Reconciler) forWorkload(ctx context.Context, w client.Object) []ctrl.Re
 	}
 	own := scaletarget.Ref{Kind: gvk, NamespacedName: client.ObjectKeyFromObject(w)}
 	return append(r.having(ctx, own), r.forControllers(ctx, w)...)
+}
+
+// podHandler enqueues those that forPod returns. Events of pods that leave a place don't wait, since the next pod waits for the place.
+func (r *Reconciler) podHandler() handler.EventHandler {
+	now := handler.EnqueueRequestsFromMapFunc(r.forPod)
+	gathered := r.pending.Handler(now, r.Clock)
+	return handler.Funcs{
+		CreateFunc: gathered.Create,
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+			if leaves(e.ObjectOld, e.ObjectNew) {
+				now.Update(ctx, e, q)
+				return
+			}
+			gathered.Update(ctx, e, q)
+		},
+		DeleteFunc: now.Delete,
+	}
 }
 
 // forPod returns those that have a controller of the pod as target.

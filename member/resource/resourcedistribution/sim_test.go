@@ -266,6 +266,15 @@ func stories() []sim.Scenario {
 			return w.User().Create(ctx, o.DeepCopyObject().(client.Object))
 		}}
 	}
+	// replace is for one that may have come back: a controller whose cache lags makes a copy by the former spec.
+	replace := func(o client.Object) sim.Edit {
+		return sim.Edit{Name: "replace " + o.GetNamespace() + "/" + o.GetName(), Do: func(ctx context.Context, w *sim.World) error {
+			if err := remove(o).Do(ctx, w); err != nil {
+				return err
+			}
+			return create(o).Do(ctx, w)
+		}}
+	}
 	// referring is a world with a source in namespace base, which has the label as well.
 	referring := func(more ...client.Object) []client.Object {
 		return append([]client.Object{
@@ -302,7 +311,7 @@ func stories() []sim.Scenario {
 		{Name: "a source that comes later", Objects: referring(), Edits: []sim.Edit{create(sourceWith("blue"))}},
 		{Name: "a resource becomes a source, and a resource again", Objects: world(namespace("base", "team")), Edits: []sim.Edit{
 			data("one", map[string]string{"color": "green"}),
-			spec("by reference to a copy", byReference), remove(sourceWith("")), create(sourceWith("white")),
+			spec("by reference to a copy", byReference), remove(sourceWith("")), replace(sourceWith("white")),
 			spec("by value", func(s *appsv1beta1.ResourceDistributionSpec) {
 				s.Source, s.Resource = nil, runtime.RawExtension{Raw: configMap("red")}
 			}),
