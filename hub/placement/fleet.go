@@ -132,17 +132,27 @@ func (f Fleet) Stale() map[string]bool {
 	return stale
 }
 
-// Select returns the accepted clusters that match, sorted. One with a taint that the object does not tolerate is left out, unless it
-// has a row of the object.
-func (f Fleet) Select(selector labels.Selector) []string {
+// Select returns the accepted clusters that match an object in that namespace, sorted. One with a taint that the object does not
+// tolerate is left out, unless it has a row of the object. One that a taint evicts now is left out too, so that it is emptied and its
+// row is withdrawn.
+func (f Fleet) Select(namespace string, selector labels.Selector) []string {
 	var names []string
 	for name, mc := range f.Clusters {
-		if f.TakesRows(name) && (f.Rows[name] != nil || f.strongest(mc) == nil) && selector.Matches(labels.Set(mc.Labels)) {
+		switch {
+		case !f.TakesRows(name), !selector.Matches(labels.Set(mc.Labels)):
+		case f.Rows[name] == nil && f.strongest(mc) != nil, f.evicted(name, namespace):
+		default:
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	return names
+}
+
+// evicted reports whether a taint evicts an object in that namespace from a cluster now. A cluster that can't be reached evicts nothing.
+func (f Fleet) evicted(cluster, namespace string) bool {
+	a := f.Availability(cluster, namespace)
+	return a.State == allot.Draining && a.Reason == ReasonTainted
 }
 
 // Missing returns, sorted, the clusters that hold a row and have no MemberCluster. This does not prove that they have left.

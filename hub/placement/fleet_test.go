@@ -127,7 +127,7 @@ func TestSelect(t *testing.T) {
 	other.Labels = nil
 	f := fleet(member("west"), member("east"), refused, other, lost)
 	delete(f.Clusters, "lost")
-	require.Equal(t, []string{"east", "west"}, f.Select(labels.SelectorFromSet(labels.Set{"region": "eu"})))
+	require.Equal(t, []string{"east", "west"}, f.Select("shop", labels.SelectorFromSet(labels.Set{"region": "eu"})))
 	require.Equal(t, []string{"lost"}, f.Missing())
 	epoch, prepared := f.Epoch("east")
 	require.True(t, prepared)

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -136,7 +135,7 @@ func clustersOf(o *observed, subset appsv1beta1.Subset) ([]string, []placement.P
 	if err != nil { // Admission refuses it, but an object that is already stored must not block the others.
 		return nil, []placement.Problem{{Subset: subset.Name, Reason: reasonNoCluster, Message: fmt.Sprintf("clusterSelector: %v", err)}}
 	}
-	names := slices.DeleteFunc(o.Select(selector), o.evicted)
+	names := o.Select(o.ud.Namespace, selector)
 	for _, name := range o.Missing() {
 		if holds(o.Rows[name], sliceName(subset, name)) {
 			names = append(names, name)
@@ -150,13 +149,6 @@ func clustersOf(o *observed, subset appsv1beta1.Subset) ([]string, []placement.P
 		}}
 	}
 	return names, nil
-}
-
-// evicted reports whether a cluster has a taint that evicts the object now. A selector then does not match it, so that it is emptied
-// and its row is withdrawn.
-func (o *observed) evicted(cluster string) bool {
-	a := o.Availability(cluster, o.ud.Namespace)
-	return a.State == allot.Draining && a.Reason == placement.ReasonTainted
 }
 
 // tainted returns a problem for each part that a taint keeps from taking replicas.
@@ -311,30 +303,4 @@ func barred(a allot.Allocation, parts []part) int {
 		}
 	}
 	return max(n, 0)
-}
-
-// limitsOf resolves placement.reallocation. Admission refuses invalid values; here they count as the default.
-func limitsOf(ud *appsv1beta1.UnitedDeployment, barred int) allot.Limits {
-	total := replicas(ud)
-	l := allot.Limits{Desired: total, Barred: barred, MaxSurge: allot.DefaultSurge(total)}
-	if p := ud.Spec.Topology.Placement; p != nil && p.Reallocation != nil {
-		if n, ok := resolve(p.Reallocation.MaxSurge, total, true); ok {
-			l.MaxSurge = n
-		}
-		if n, ok := resolve(p.Reallocation.MaxUnavailable, total, false); ok {
-			l.MaxUnavailable = n
-		}
-	}
-	if l.MaxSurge == 0 && l.MaxUnavailable == 0 {
-		l.MaxSurge = 1 // Both can be rounded to 0, and then nothing could ever move.
-	}
-	return l
-}
-
-func resolve(v *intstr.IntOrString, total int, up bool) (int, bool) {
-	if v == nil {
-		return 0, false
-	}
-	n, err := intstr.GetScaledValueFromIntOrPercent(v, total, up)
-	return n, err == nil && n >= 0
 }

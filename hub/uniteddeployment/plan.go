@@ -49,7 +49,7 @@ func plan(o *observed) planned {
 	}
 	targets := targetsOf(p.parts, p.allocation)
 	partitions := partitionsOf(o.ud, p.parts, targets)
-	steps := allot.Transfer(limitsOf(o.ud, barred(p.allocation, p.parts)), holdings(p.parts, targets))
+	steps := allot.Transfer(placement.Limits(o.ud.Spec.Topology.Placement, replicas(o.ud), barred(p.allocation, p.parts)), holdings(p.parts, targets))
 	for i, s := range steps {
 		p.parts[i].grant = fleetv1alpha1.SubsetGrant{
 			Name: p.parts[i].name, Replicas: int32(s.Replicas), Partition: int32(min(partitions[i], s.Replicas)), //nolint:gosec // bounded by spec.replicas

@@ -58,7 +58,7 @@ func (d *division) adapt(o *observed, now time.Time) {
 		waiting, scheduled := s.scheduled()
 		grant := int(s.grant.Replicas)
 		switch {
-		case s.state == allot.Ready && waiting > 0:
+		case s.state != allot.Frozen && waiting > 0:
 			s.open = openness{reason: reasonUnschedulable, since: now, most: new(min(scheduled, grant))}
 			if was.reason == reasonUnschedulable {
 				s.open.since = was.since

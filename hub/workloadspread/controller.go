@@ -166,7 +166,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	for _, cluster := range append(a.slices.Written, a.copies.Written...) {
 		rowWrites.WithLabelValues(cluster).Inc()
 	}
-	later := p.recheck
+	later := sooner(p.recheck, o.copies.EvictsIn())
 	for _, report := range []func(context.Context, *observed, planned, applied) (time.Duration, error){r.reportSpread, r.reportTarget, r.reportYounger} {
 		after, err := report(ctx, o, p, a)
 		later, errs = sooner(later, after), append(errs, err)

@@ -11,6 +11,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/hub/allot"
 	"github.com/flotilla-io/flotilla/hub/placement"
 )
@@ -44,6 +45,8 @@ type site struct {
 	// state is whether the cluster can get and lose replicas, limit the most that it takes; nil is no limit.
 	state allot.State
 	limit *int
+	// taint is what a taint of the cluster does to the object; empty if it has none that matters.
+	taint string
 	// grant is what the row of the copy has now; after planning, what it is to have. acked is true if the cluster has acknowledged it.
 	grant  fleetv1alpha1.SubsetGrant
 	acked  bool
@@ -73,6 +76,8 @@ const (
 // division is where the replicas of an object should run.
 type division struct {
 	total int
+	// placement bounds how they move; nil is the default.
+	placement *pods.Placement
 	// parts are in the order of subsets and then of cluster names, sites in that of cluster names.
 	parts      []*part
 	sites      []*site
@@ -84,14 +89,14 @@ type division struct {
 
 // divide divides the replicas over the subsets, in their order, and their clusters.
 func divide(o *observed, now time.Time) division {
-	d := division{total: o.kind.replicas(o.target)}
+	d := division{total: o.kind.replicas(o.target), placement: o.ws.Spec.Placement}
 	sites := map[string]*site{}
 	for i, subset := range o.ws.Spec.Subsets {
 		for _, cluster := range d.clustersOf(o, subset) {
 			s := sites[cluster]
 			if s == nil {
 				a := o.copies.Availability(cluster, o.ws.Namespace)
-				if a.Reason != "" {
+				if a.Reason != "" && a.Reason != placement.ReasonTainted {
 					d.problems = append(d.problems, placement.Problem{Subset: subset.Name, Cluster: cluster, Reason: a.Reason, Message: a.Message})
 				}
 				if a.Unusable {
@@ -99,6 +104,9 @@ func divide(o *observed, now time.Time) division {
 				}
 				s = o.site(cluster)
 				s.state, s.limit = a.State, a.Limit
+				if a.Reason == placement.ReasonTainted { // A problem only if replicas lack a place.
+					s.taint = a.Message
+				}
 				sites[cluster] = s
 			}
 			if len(s.parts) >= fleetv1alpha1.SubsetsPerRow {
@@ -143,7 +151,7 @@ func (d *division) clustersOf(o *observed, subset appsv1beta1.WorkloadSpreadSubs
 		d.problems = append(d.problems, placement.Problem{Subset: subset.Name, Reason: reasonNoCluster, Message: fmt.Sprintf("clusterSelector: %v", err)})
 		return nil
 	}
-	names := o.copies.Select(selector)
+	names := o.copies.Select(o.ws.Namespace, selector)
 	for _, name := range o.slices.Missing() { // Its labels are not known any more, but the slice has its subsets.
 		if holds(o.slices.Rows[name], subset.Name) {
 			names = append(names, name)
@@ -152,7 +160,7 @@ func (d *division) clustersOf(o *observed, subset appsv1beta1.WorkloadSpreadSubs
 	slices.Sort(names)
 	if len(names) == 0 {
 		d.problems = append(d.problems, placement.Problem{
-			Subset: subset.Name, Reason: reasonNoCluster, Message: fmt.Sprintf("no accepted member cluster has the labels %s", selector),
+			Subset: subset.Name, Reason: reasonNoCluster, Message: fmt.Sprintf("no accepted member cluster has the labels %s and no taint that the object does not tolerate", selector),
 		})
 	}
 	return names
@@ -239,6 +247,11 @@ func (d *division) allocate(o *observed) {
 		subsets = append(subsets, subset)
 	}
 	d.allocation = allot.Allocate(d.total, subsets)
+	for _, s := range d.sites {
+		if d.allocation.Unallocated > 0 && s.taint != "" {
+			d.problems = append(d.problems, placement.Problem{Cluster: s.cluster, Reason: placement.ReasonTainted, Message: s.taint})
+		}
+	}
 	targets := make(map[allot.Key]int, len(d.allocation.Targets))
 	for _, t := range d.allocation.Targets {
 		targets[t.Key] = t.Replicas
@@ -277,7 +290,7 @@ func (d *division) transfer(ready map[string]bool) []string {
 			Grant: allot.Grant{Replicas: int(s.grant.Replicas), Upper: int(s.grant.Upper), Lower: int(s.grant.Lower)},
 		}
 	}
-	limits := allot.Limits{Desired: d.total, Barred: max(barred, 0), MaxSurge: allot.DefaultSurge(d.total)}
+	limits := placement.Limits(d.placement, d.total, max(barred, 0))
 	var moves []string
 	for i, step := range allot.Transfer(limits, holdings) {
 		s := d.sites[i]

@@ -25,8 +25,8 @@ type observed struct {
 	ws      *appsv1beta1.WorkloadSpread
 	slices  placement.Fleet
 	younger []*appsv1beta1.WorkloadSpread
-	// target is the workload, nil if there is none with the label of a template; copies are its rows. unmarked is true if there is one
-	// without the label.
+	// target is the workload, nil if there is none with the label of a template; copies are its rows. By those taints are judged: a
+	// slice alone runs nothing. unmarked is true if there is a workload without the label.
 	target   client.Object
 	copies   placement.Fleet
 	unmarked bool
@@ -71,6 +71,9 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 	}
 	if err != nil {
 		return nil, err
+	}
+	if o.ws != nil && o.ws.Spec.Placement != nil {
+		o.copies.Tolerations, o.copies.Now = o.ws.Spec.Placement.Tolerations, r.options.Clock.Now()
 	}
 	if o.ws != nil && o.ws.DeletionTimestamp != nil || o.target != nil && o.target.GetDeletionTimestamp() != nil {
 		o.namespaceTerminating, err = r.targets.NamespaceTerminating(ctx, key.Namespace)

@@ -21,7 +21,7 @@ func WorkloadSpreadToHub(_ context.Context, src *WorkloadSpread, dst *appsv1beta
 	dst.ObjectMeta = in.ObjectMeta
 	dst.Spec = appsv1beta1.WorkloadSpreadSpec{
 		TargetRef: in.Spec.TargetRef, TargetFilter: in.Spec.TargetFilter, ScheduleStrategy: in.Spec.ScheduleStrategy,
-		OverflowPolicy: in.Spec.OverflowPolicy,
+		OverflowPolicy: in.Spec.OverflowPolicy, Placement: in.Spec.Placement,
 		Subsets: each(in.Spec.Subsets, func(s WorkloadSpreadSubset) appsv1beta1.WorkloadSpreadSubset {
 			return appsv1beta1.WorkloadSpreadSubset{
 				Name: s.Name, RequiredNodeSelector: s.RequiredNodeSelectorTerm, PreferredNodeSelector: s.PreferredNodeSelectorTerms,
@@ -61,7 +61,7 @@ func WorkloadSpreadFromHub(_ context.Context, src *appsv1beta1.WorkloadSpread, d
 	dst.ObjectMeta = in.ObjectMeta
 	dst.Spec = WorkloadSpreadSpec{
 		TargetRef: in.Spec.TargetRef, TargetFilter: in.Spec.TargetFilter, ScheduleStrategy: in.Spec.ScheduleStrategy,
-		OverflowPolicy: in.Spec.OverflowPolicy,
+		OverflowPolicy: in.Spec.OverflowPolicy, Placement: in.Spec.Placement,
 		Subsets: each(in.Spec.Subsets, func(s appsv1beta1.WorkloadSpreadSubset) WorkloadSpreadSubset {
 			return WorkloadSpreadSubset{
 				Name: s.Name, RequiredNodeSelectorTerm: s.RequiredNodeSelector, PreferredNodeSelectorTerms: s.PreferredNodeSelector,

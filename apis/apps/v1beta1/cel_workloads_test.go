@@ -416,7 +416,36 @@ spec:
 `
 
 func workloadSpreadCases() []celCase {
+	subsets := func(list string) string { return `{spec: {subsets: ` + list + `}}` }
+	placed := func(placement string) string {
+		return `{spec: {subsets: [{name: a, cluster: east}], placement: ` + placement + `}}`
+	}
 	return []celCase{
+		{
+			name: "A WorkloadSpread in a cluster and a selector is accepted.", base: workloadSpread,
+			change: subsets(`[{name: a, cluster: east, maxReplicas: 3}, {name: b, clusterSelector: {}}]`),
+		},
+		{
+			name: "A cluster and a selector in one subset of a WorkloadSpread are refused.", base: workloadSpread,
+			change: subsets(`[{name: a, cluster: east, clusterSelector: {}}]`), want: "a subset has either cluster or clusterSelector: remove one of them",
+		},
+		{
+			name: "A subset of a WorkloadSpread without a cluster beside one with is refused.", base: workloadSpread,
+			change: subsets(`[{name: a, cluster: east}, {name: b}]`),
+			want:   "either every subset names a cluster or none does: give each subset cluster or clusterSelector, or take them off all",
+		},
+		{
+			name: "Placement of a WorkloadSpread is accepted.", base: workloadSpread,
+			change: placed(`{tolerations: [{operator: Exists}], reallocation: {maxSurge: 1}}`),
+		},
+		{
+			name: "Placement of a WorkloadSpread without clusters is refused.", base: workloadSpread, change: `{spec: {placement: {tolerations: [{operator: Exists}]}}}`,
+			want: "placement is about clusters: give each subset cluster or clusterSelector, or remove placement",
+		},
+		{
+			name: "A surge of 0 alone is refused in a WorkloadSpread.", base: workloadSpread, change: placed(`{reallocation: {maxSurge: 0}}`),
+			want: "with maxSurge 0 and maxUnavailable 0 no replica can move: raise one of them",
+		},
 		{name: "A WorkloadSpread is accepted.", base: workloadSpread, change: `{spec: {overflowPolicy: Refuse, scheduleStrategy: {type: Adaptive}}}`},
 		{
 			name: "The target of a WorkloadSpread can't be changed.", base: workloadSpread, change: `{spec: {}}`, then: `{spec: {targetRef: {name: other}}}`,

@@ -5,11 +5,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
 // WorkloadSpreadSpec is the desired state of a WorkloadSpread.
 //
 // +kubebuilder:validation:XValidation:rule="self.subsets.all(s, has(s.cluster) || has(s.clusterSelector)) || !self.subsets.exists(s, has(s.cluster) || has(s.clusterSelector))",message="either every subset names a cluster or none does: give each subset cluster or clusterSelector, or take them off all"
+// +kubebuilder:validation:XValidation:rule="!has(self.placement) || self.subsets.exists(s, has(s.cluster) || has(s.clusterSelector))",message="placement is about clusters: give each subset cluster or clusterSelector, or remove placement"
 type WorkloadSpreadSpec struct {
 	// targetRef is the workload whose pods are spread: a CloneSet, Deployment, ReplicaSet, StatefulSet of either group, Job, or a kind
 	// in the ConfigMap kruise-configuration. It can't be changed.
@@ -33,6 +36,10 @@ type WorkloadSpreadSpec struct {
 	// overflowPolicy is what becomes of a new pod if all subsets are full. Default Create.
 	// +optional
 	OverflowPolicy WorkloadSpreadOverflowPolicy `json:"overflowPolicy,omitempty"`
+
+	// placement is how a hub moves replicas between clusters. Only with subsets that name a cluster.
+	// +optional
+	Placement *pods.Placement `json:"placement,omitempty"`
 }
 
 // WorkloadSpreadSubset is one group of the pods.

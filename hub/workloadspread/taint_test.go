@@ -1,0 +1,146 @@
+package workloadspread
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// taint gives a cluster one taint; "" takes it away.
+func (w *world) taint(name string, effect fleetv1alpha1.TaintEffect) {
+	c := w.o.slices.Clusters[name].DeepCopy()
+	c.Spec.Taints = nil
+	if effect != "" {
+		c.Spec.Taints = []fleetv1alpha1.ClusterTaint{{Key: "upgrade", Effect: effect, TimeAdded: new(metav1.NewTime(w.now))}}
+	}
+	w.o.slices.Clusters[name] = c
+}
+
+// everywhere is a subset in each cluster.
+func everywhere(name string) appsv1beta1.WorkloadSpreadSubset {
+	return appsv1beta1.WorkloadSpreadSubset{Name: name, ClusterSelector: &metav1.LabelSelector{}}
+}
+
+func TestTaintsOfClusters(t *testing.T) {
+	t.Parallel()
+	type effects = map[string]fleetv1alpha1.TaintEffect
+	named := []appsv1beta1.WorkloadSpreadSubset{in("a", "east", "5"), in("b", "west", "")}
+	for _, tt := range []struct {
+		name    string
+		subsets []appsv1beta1.WorkloadSpreadSubset
+		// before are taints of the time before the workload is placed, then those that come once 8 replicas are, and are followed by
+		// another number of them.
+		before, then effects
+		scaled       int32
+		want         string
+	}{
+		{name: "NoNewPlace: a cluster with none is not filled", subsets: named, before: effects{"east": fleetv1alpha1.NoNewPlace}, scaled: 8, want: "map[west:8]"},
+		{name: "NoNewPlace: what is there grows", subsets: named, then: effects{"west": fleetv1alpha1.NoNewPlace}, scaled: 12, want: "map[east:5 west:7]"},
+		{name: "NoPlace: a cluster with none is not filled", subsets: named, before: effects{"east": fleetv1alpha1.NoPlace}, scaled: 8, want: "map[west:8]"},
+		{name: "NoPlace: what is there stays, and does not grow", subsets: named, then: effects{"west": fleetv1alpha1.NoPlace}, scaled: 12, want: "map[east:5 west:3]"},
+		{name: "NoPlace: what is there may shrink", subsets: named, then: effects{"west": fleetv1alpha1.NoPlace}, scaled: 6, want: "map[east:5 west:1]"},
+		{name: "Evict: all moves to the next, and the copy is kept", subsets: named, then: effects{"east": fleetv1alpha1.Evict}, scaled: 8, want: "map[east:0 west:8]"},
+		{name: "Evict: without room elsewhere all stays", subsets: named, then: effects{"west": fleetv1alpha1.Evict}, scaled: 8, want: "map[east:5 west:3]"},
+		{
+			name: "Evict: a selector lets the cluster go", subsets: []appsv1beta1.WorkloadSpreadSubset{everywhere("a")},
+			then: effects{"east": fleetv1alpha1.Evict}, scaled: 8, want: "map[west:8]",
+		},
+		{
+			name: "NoNewPlace: a selector keeps what it has", subsets: []appsv1beta1.WorkloadSpreadSubset{everywhere("a")},
+			then: effects{"east": fleetv1alpha1.NoNewPlace}, scaled: 10, want: "map[east:5 west:5]",
+		},
+		{
+			name: "NoPlace: a selector does not match", subsets: []appsv1beta1.WorkloadSpreadSubset{everywhere("a")},
+			before: effects{"east": fleetv1alpha1.NoPlace}, scaled: 8, want: "map[west:8]",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(8, tt.subsets...).cluster("east", "west")
+			for name, effect := range tt.before {
+				w.taint(name, effect)
+			}
+			w.settle(t)
+			for name, effect := range tt.then {
+				w.taint(name, effect)
+			}
+			w.settle(t)
+			w.scale(tt.scaled)
+			w.settle(t)
+			require.Equal(t, tt.want, w.granted())
+			require.Len(t, w.o.slices.Rows, len(w.o.copies.Rows), "there are slices where there are copies")
+		})
+	}
+}
+
+func TestATaintIsAProblemWhereReplicasLackAPlace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(8, in("a", "east", "5"), in("b", "west", "")).cluster("east", "west")
+	w.settle(t)
+	failure := func() *metav1.Condition {
+		return report.GetCondition(w.o.ws.Status.Conditions, appsv1beta1.WorkloadSpreadFailure)
+	}
+	w.taint("east", fleetv1alpha1.NoPlace)
+	w.settle(t)
+	require.Equal(t, "NoFailure", failure().Reason)
+	w.taint("west", fleetv1alpha1.NoPlace)
+	w.scale(12)
+	w.settle(t)
+	require.Equal(t, placement.ReasonTainted, failure().Reason)
+	require.Contains(t, failure().Message, "cluster west has taint upgrade:NoPlace")
+}
+
+func TestTolerations(t *testing.T) {
+	t.Parallel()
+	w := newWorld(8, in("a", "east", "5"), in("b", "west", "")).cluster("east", "west")
+	tolerate := func(list ...pods.ClusterToleration) {
+		w.o.ws.Spec.Placement = &pods.Placement{Tolerations: list}
+		w.o.copies.Tolerations, w.o.copies.Now = list, w.now
+	}
+	tolerate(pods.ClusterToleration{Key: "upgrade", Operator: pods.TolerationExists})
+	w.taint("east", fleetv1alpha1.NoPlace)
+	w.settle(t)
+	require.Equal(t, "map[east:5 west:3]", w.granted())
+	tolerate(pods.ClusterToleration{Key: "upgrade", Operator: pods.TolerationExists, Effect: fleetv1alpha1.Evict, TolerationSeconds: new(int64(60))})
+	w.taint("east", fleetv1alpha1.Evict)
+	w.settle(t)
+	require.Equal(t, "map[east:5 west:3]", w.granted())
+	require.Equal(t, time.Minute, w.o.copies.EvictsIn())
+	w.o.copies.Now = w.now.Add(time.Minute)
+	w.settle(t)
+	require.Equal(t, "map[east:0 west:8]", w.granted())
+}
+
+func TestReallocationBoundsMoves(t *testing.T) {
+	t.Parallel()
+	w := newWorld(8, in("a", "east", "8"), in("b", "west", "")).cluster("east", "west")
+	w.settle(t)
+	w.o.ws.Spec.Placement = &pods.Placement{Reallocation: &pods.Reallocation{MaxSurge: new(intstr.FromInt32(1))}}
+	w.taint("east", fleetv1alpha1.Evict)
+	w.step(t)
+	w.serve("west")
+	w.step(t)
+	require.EqualValues(t, 1, w.o.copies.Rows["west"].Spec.Grant.Replicas)
+	w.settle(t)
+	require.Equal(t, "map[east:0 west:8]", w.granted())
+}
+
+func TestAdaptiveMovesWhatWaitsInAClusterThatIsClosed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(8, in("a", "east", "5"), in("b", "west", "")).cluster("east", "west").adaptive()
+	w.settle(t)
+	w.taint("east", fleetv1alpha1.NoPlace)
+	w.fits["east"] = 3
+	w.serve("east")
+	w.settle(t)
+	require.Equal(t, "map[east:3 west:5]", w.granted())
+}
