@@ -175,7 +175,8 @@ func write(n ast.Node) (verb string, ok bool) {
 	switch {
 	case ok && slices.Contains([]string{"applier", "r", "h", "now", "gathered"}, receiver.Name): // steps of a controller, and event handlers
 		return "", false
-	case !ok && strings.HasSuffix(last(method.X), "Writer"): // podcontrol's, which is in the table itself
+	case !ok && (strings.HasSuffix(last(method.X), "Writer") || slices.Contains([]string{"spreads", "targets"}, last(method.X))):
+		// podcontrol's and placement's, which are in the table themselves
 		return "", false
 	}
 	return method.Sel.Name, true

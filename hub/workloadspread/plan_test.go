@@ -294,7 +294,7 @@ func TestScaleInEmptiesInReverse(t *testing.T) {
 	require.Equal(t, "map[east:2 west:0]", w.granted())
 }
 
-func TestI6ADarkClusterKeepsItsNumber(t *testing.T) {
+func TestI06ADarkClusterKeepsItsNumber(t *testing.T) {
 	t.Parallel()
 	w := newWorld(9, in("a", "east", "5"), in("b", "west", "")).cluster("east", "west")
 	w.settle(t)
@@ -424,9 +424,9 @@ func TestWhyNothingIsPlaced(t *testing.T) {
 	}
 }
 
-// TestI3I4I5NothingIsLostWhateverIsLate lets members answer late, or not for a while, loses steps of the hub between two writes, and
+// TestNothingIsLostWhateverIsLate lets members answer late, or not for a while, loses steps of the hub between two writes, and
 // changes numbers and subsets meanwhile.
-func TestI3I4I5NothingIsLostWhateverIsLate(t *testing.T) {
+func TestNothingIsLostWhateverIsLate(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(100) {
 		draw := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a seed that can be repeated

@@ -1,0 +1,503 @@
+package workloadspread
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/allot"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/sim"
+)
+
+var (
+	setKey = types.NamespacedName{Namespace: "shop", Name: "web"}
+	wsKey  = types.NamespacedName{Namespace: "shop", Name: "spread"}
+)
+
+// simulated is the controller of CloneSets in the simulator, with members that act on their rows and report whenever they like.
+func simulated(tb testing.TB) sim.Kind {
+	tb.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, appsv1beta1.AddToScheme, fleetv1alpha1.AddToScheme} {
+		require.NoError(tb, add(scheme))
+	}
+	about := func(*sim.World, client.Object, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: setKey}}
+	}
+	return sim.Kind{
+		Scheme: scheme,
+		New: func(p sim.Process) (reconcile.Reconciler, error) {
+			return newReconciler(cloneSets(), p.Client, p.Live, Options{
+				Store: row.NewStore(p.Client, []byte("key"), p.Clock), Events: &testkit.Events{}, Clock: p.Clock,
+			}), nil
+		},
+		Index: func(ctx context.Context, i client.FieldIndexer) error {
+			return errors.Join(row.IndexBySource(ctx, i), indexByCluster(ctx, i), scaletarget.IndexSpreads(ctx, i))
+		},
+		For: &appsv1beta1.CloneSet{},
+		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
+			&appsv1beta1.WorkloadSpread{}: about, &fleetv1alpha1.MemberWork{}: about, &fleetv1alpha1.MemberCluster{}: about,
+		},
+		Actors: []sim.Actor{joining{}, member("east"), member("west"), member("north")},
+		Rules: []sim.Rule{
+			sim.DeletesByUID(),
+			{Name: "grants are at most what is asked for and what moves", Write: grantsAtMost},
+			{Name: "a cluster that does not answer keeps its grant", Write: keepsDark},
+			{Name: "nothing is withdrawn from a cluster that is missing", Write: keepsMissing},
+		},
+		Summary: end,
+	}
+}
+
+// joining is the hub's controller of clusters: each one joins at some time.
+type joining struct{}
+
+// Steps implements sim.Actor.
+func (joining) Steps(w *sim.World) []sim.Step {
+	var out []sim.Step
+	for _, mc := range sim.All[*fleetv1alpha1.MemberCluster](w) {
+		if mc.Status.Phase == "" {
+			out = append(out, sim.Step{Do: func(ctx context.Context) error {
+				next := mc.DeepCopy()
+				next.Status = newWorld(1).cluster(mc.Name).o.slices.Clusters[mc.Name].Status
+				return w.User().Status().Update(ctx, next)
+			}})
+		}
+	}
+	return out
+}
+
+// member is a cluster's agent with its controllers. What the cluster runs is in a ConfigMap: the generations of the rows that were
+// applied, how many pods there are, how many of them are ready, and how many can be scheduled ("": any number).
+type member string
+
+func (m member) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: "members", Name: string(m)}
+}
+
+// rows returns the member's rows of a kind; at most one, or nil.
+func (m member) row(w *sim.World, kind string) *fleetv1alpha1.MemberWork {
+	for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
+		if r.Namespace == fleetv1alpha1.Namespace(string(m)) && r.Spec.Source.Kind == kind {
+			return r
+		}
+	}
+	return nil
+}
+
+func (m member) answers(w *sim.World) bool {
+	mc := sim.Find[*fleetv1alpha1.MemberCluster](w, types.NamespacedName{Name: string(m)})
+	return mc == nil || report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
+}
+
+func (m member) number(w *sim.World, name string) int {
+	c := sim.Find[*corev1.ConfigMap](w, m.key())
+	if c == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(c.Data[name])
+	return n
+}
+
+func (m member) set(ctx context.Context, w *sim.World, values ...any) error {
+	return sim.Set(ctx, w, m.key(), func(c *corev1.ConfigMap) {
+		for i := 0; i < len(values); i += 2 {
+			c.Data[values[i].(string)] = fmt.Sprint(values[i+1])
+		}
+	})
+}
+
+// schedulable is how many of the pods can be scheduled.
+func (m member) schedulable(w *sim.World) int {
+	pods := m.number(w, "pods")
+	if c := sim.Find[*corev1.ConfigMap](w, m.key()); c != nil && c.Data["fits"] != "" {
+		return min(pods, m.number(w, "fits"))
+	}
+	return pods
+}
+
+// Steps implements sim.Actor.
+func (m member) Steps(w *sim.World) []sim.Step {
+	if sim.Find[*corev1.ConfigMap](w, m.key()) == nil {
+		return nil
+	}
+	var out []sim.Step
+	do := func(f func(context.Context) error) { out = append(out, sim.Step{Do: f}) }
+	if ready := m.number(w, "ready"); ready < m.schedulable(w) { // Also while nobody hears of it.
+		do(func(ctx context.Context) error { return m.set(ctx, w, "ready", ready+1) })
+	}
+	if !m.answers(w) {
+		return out
+	}
+	for _, kind := range []string{"CloneSet", "WorkloadSpread"} {
+		r := m.row(w, kind)
+		switch {
+		case r == nil:
+		case r.DeletionTimestamp != nil:
+			do(func(ctx context.Context) error { return m.remove(ctx, w, r) })
+		case m.number(w, kind) != int(r.Generation):
+			do(func(ctx context.Context) error { return m.apply(ctx, w, r) })
+		default:
+			if next := m.report(w, r); fmt.Sprint(next.Status) != fmt.Sprint(r.Status) {
+				do(func(ctx context.Context) error { return w.User().Status().Update(ctx, next) })
+			}
+		}
+	}
+	return out
+}
+
+func (m member) remove(ctx context.Context, w *sim.World, r *fleetv1alpha1.MemberWork) error {
+	values := []any{r.Spec.Source.Kind, 0}
+	if r.Spec.Source.Kind == "CloneSet" && r.Spec.DeletionPolicy == fleetv1alpha1.LeaveDelete {
+		values = append(values, "pods", 0, "ready", 0)
+	}
+	if err := m.set(ctx, w, values...); err != nil {
+		return err
+	}
+	next := r.DeepCopy()
+	controllerutil.RemoveFinalizer(next, keys.FleetRow)
+	return w.User().Update(ctx, next)
+}
+
+func (m member) apply(ctx context.Context, w *sim.World, r *fleetv1alpha1.MemberWork) error {
+	kind := r.Spec.Source.Kind
+	if kind != "CloneSet" {
+		return m.set(ctx, w, kind, r.Generation)
+	}
+	before, had := sum(w, "ready"), m.number(w, "pods")
+	pods := int(r.Spec.Grant.Replicas)
+	if pods > had && m.number(w, "WorkloadSpread") == 0 {
+		return fmt.Errorf("%s gets %d pods and does not know their WorkloadSpread", m, pods)
+	}
+	if err := m.set(ctx, w, kind, r.Generation, "pods", pods, "ready", min(m.number(w, "ready"), pods)); err != nil {
+		return err
+	}
+	most := 0
+	for _, n := range asked(w) {
+		most = max(most, n+allot.DefaultSurge(n))
+	}
+	if n := sum(w, "pods"); pods > had && n > most {
+		return fmt.Errorf("%d pods run, %d is the most", n, most)
+	}
+	all := asked(w)
+	if is, least := sum(w, "ready"), min(before, all[len(all)-1]); is < least {
+		return fmt.Errorf("%d pods are ready after %s applied its row, and %d were", is, m, before)
+	}
+	return nil
+}
+
+// asked are the replicas that users have asked for, the present number last; 0 once the workload is deleted.
+func asked(w *sim.World) []int {
+	var out []int
+	of := func(o client.Object) {
+		if set, ok := o.(*appsv1beta1.CloneSet); ok && set != nil {
+			out = append(out, int(*set.Spec.Replicas))
+		}
+	}
+	for _, c := range w.Changes() {
+		of(c.Before)
+		of(c.After)
+	}
+	if set := sim.Find[*appsv1beta1.CloneSet](w, setKey); set != nil && set.DeletionTimestamp == nil {
+		of(set)
+		return out
+	}
+	return append(out, 0)
+}
+
+func sum(w *sim.World, name string) int {
+	n := 0
+	for _, m := range []member{"east", "west", "north"} {
+		n += m.number(w, name)
+	}
+	return n
+}
+
+// report returns a row with the status that the member would write now.
+func (m member) report(w *sim.World, r *fleetv1alpha1.MemberWork) *fleetv1alpha1.MemberWork {
+	next := r.DeepCopy()
+	pods, ready := int32(m.number(w, "pods")), int32(m.number(w, "ready")) //nolint:gosec // small
+	waiting := pods - int32(m.schedulable(w))                              //nolint:gosec // small
+	s := fleetv1alpha1.MemberWorkStatus{ObservedGeneration: r.Generation, Phase: fleetv1alpha1.WorkHealthy}
+	if r.Spec.Source.Kind == "CloneSet" {
+		s.Revision = "web-1"
+		s.Counts = fleetv1alpha1.WorkCounts{
+			Desired: r.Spec.Grant.Replicas, Replicas: pods, Ready: ready, Available: ready, Updated: pods - r.Spec.Grant.Subsets[0].Partition, UpdatedReady: ready,
+		}
+	} else {
+		var slice slicePatch
+		if err := json.Unmarshal(r.Spec.Patch.Raw, &slice); err != nil {
+			return r
+		}
+		left := pods
+		for i, subset := range slice.Spec.Subsets {
+			c := fleetv1alpha1.WorkCounts{Replicas: left}
+			if subset.MaxReplicas != nil {
+				c.Replicas = min(left, subset.MaxReplicas.IntVal)
+			}
+			if i == len(slice.Spec.Subsets)-1 {
+				c.Unschedulable = min(waiting, c.Replicas)
+			}
+			left -= c.Replicas
+			s.Subsets = append(s.Subsets, fleetv1alpha1.SubsetCounts{Name: subset.Name, WorkCounts: c})
+		}
+	}
+	next.Status = s
+	return next
+}
+
+// upper is the most that the copies may run, by their rows.
+func upper(w *sim.World) int {
+	n := 0
+	for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
+		n += int(upperOf(r))
+	}
+	return n
+}
+
+func upperOf(r *fleetv1alpha1.MemberWork) int32 {
+	switch {
+	case r == nil || r.Spec.Source.Kind != "CloneSet":
+		return 0
+	case placement.Acknowledged(r):
+		return r.Spec.Grant.Replicas
+	}
+	return r.Spec.Grant.Subsets[0].Upper
+}
+
+func work(o client.Object) *fleetv1alpha1.MemberWork {
+	r, _ := o.(*fleetv1alpha1.MemberWork)
+	return r
+}
+
+// grantsAtMost: a write that lets more run keeps to the replicas that the controller knows of and its surge. Late writes, which nothing
+// can prevent, come on top.
+func grantsAtMost(w *sim.World, c sim.Change) error {
+	if c.Err != nil || c.Late || upperOf(work(c.After)) <= upperOf(work(c.Before)) {
+		return nil
+	}
+	sets := sim.Cached[*appsv1beta1.CloneSet](w)
+	if len(sets) == 0 {
+		return nil
+	}
+	n := int(*sets[0].Spec.Replicas)
+	most := n + allot.DefaultSurge(n)
+	for _, was := range w.Changes() {
+		if was.Late && was.Err == nil {
+			most += int(max(upperOf(work(was.After))-upperOf(work(was.Before)), 0))
+		}
+	}
+	if is := upper(w); is > most {
+		return fmt.Errorf("%d may run after %s, and %d is the most", is, c.Request, most)
+	}
+	return nil
+}
+
+// keepsDark: the grant of a cluster that does not answer stays.
+func keepsDark(w *sim.World, c sim.Change) error {
+	after, before := work(c.After), work(c.Before)
+	if c.Err != nil || c.Late || after == nil || after.Spec.Source.Kind != "CloneSet" {
+		return nil
+	}
+	for _, mc := range sim.Cached[*fleetv1alpha1.MemberCluster](w) {
+		if mc.Name != after.Labels[keys.FleetCluster] || report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady) {
+			continue
+		}
+		if before == nil || before.Spec.Grant.Replicas != after.Spec.Grant.Replicas {
+			return fmt.Errorf("%s changes the grant of %s", c.Request, mc.Name)
+		}
+	}
+	return nil
+}
+
+// keepsMissing: where the controller sees no MemberCluster, it writes and deletes no row.
+func keepsMissing(w *sim.World, c sim.Change) error {
+	r := work(c.Before)
+	if r == nil || c.Err != nil || c.Late {
+		return nil
+	}
+	for _, mc := range sim.Cached[*fleetv1alpha1.MemberCluster](w) {
+		if mc.Name == r.Labels[keys.FleetCluster] {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s, and its cluster is not there", c.Request)
+}
+
+// end is what matters at rest.
+func end(w *sim.World) string {
+	var out []string
+	for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
+		g := r.Spec.Grant
+		line := fmt.Sprintf("%s in %s: %d", r.Spec.Source.Kind, r.Labels[keys.FleetCluster], g.Replicas)
+		for _, s := range g.Subsets {
+			line += " " + s.Name
+		}
+		out = append(out, line)
+	}
+	slices.Sort(out)
+	out = append(out, fmt.Sprintf("%d pods, %d ready", sum(w, "pods"), sum(w, "ready")))
+	if set := sim.Find[*appsv1beta1.CloneSet](w, setKey); set != nil {
+		s := set.Status
+		out = append(out, fmt.Sprintf("CloneSet: %d, %d ready, observed=%t, held=%t", s.Replicas, s.ReadyReplicas, s.ObservedGeneration == set.Generation, len(set.Finalizers) > 0))
+	}
+	if ws := sim.Find[*appsv1beta1.WorkloadSpread](w, wsKey); ws != nil {
+		for _, s := range ws.Status.SubsetStatuses {
+			out = append(out, fmt.Sprintf("%s in %s: %d, %d missing, %d unschedulable, stale=%t", s.Name, s.Cluster, s.Replicas, s.MissingReplicas, s.UnschedulableReplicas, s.Stale))
+			for _, c := range s.Conditions {
+				out = append(out, fmt.Sprintf("  %s=%s %s", c.Type, c.Status, c.Reason))
+			}
+		}
+		for _, c := range ws.Status.Conditions {
+			out = append(out, fmt.Sprintf("%s=%s %s", c.Type, c.Status, c.Reason))
+		}
+		out = append(out, fmt.Sprintf("observed=%t, held=%t", ws.Status.ObservedGeneration == ws.Generation, len(ws.Finalizers) > 0))
+	}
+	return strings.Join(out, "\n")
+}
+
+// hub are the objects of a hub with three members, on which nothing is placed yet.
+func hub(w *world) []client.Object {
+	w.cluster("east", "west", "north")
+	w.o.target.SetFinalizers(nil)
+	w.o.ws.Finalizers = nil
+	out := []client.Object{w.o.target, w.o.ws, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}}
+	for _, name := range []string{"east", "west", "north"} {
+		out = append(out, w.o.slices.Clusters[name], &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "members", Name: name}, Data: map[string]string{"pods": "0"},
+		})
+	}
+	return out
+}
+
+// full makes a cluster schedule no more than so many pods.
+func full(objects []client.Object, name string, fits int) []client.Object {
+	for _, o := range objects {
+		if c, ok := o.(*corev1.ConfigMap); ok && c.Name == name {
+			c.Data["fits"] = strconv.Itoa(fits)
+		}
+	}
+	return objects
+}
+
+// ready is reached when n pods are ready and the statuses say that all is done.
+func ready(n int) func(*sim.World) bool {
+	return func(w *sim.World) bool {
+		ws, set := sim.Find[*appsv1beta1.WorkloadSpread](w, wsKey), sim.Find[*appsv1beta1.CloneSet](w, setKey)
+		return sum(w, "ready") == n && ws != nil && ws.Status.ObservedGeneration == ws.Generation &&
+			set != nil && set.Status.ObservedGeneration == set.Generation && set.Status.ReadyReplicas == int32(n) && //nolint:gosec // small
+			report.IsConditionTrue(ws.Status.Conditions, appsv1beta1.WorkloadSpreadPlaced)
+	}
+}
+
+func edit[T client.Object](name string, when func(*sim.World) bool, key types.NamespacedName, change func(T)) sim.Edit {
+	return sim.Edit{Name: name, When: when, Do: func(ctx context.Context, w *sim.World) error { return sim.Set(ctx, w, key, change) }}
+}
+
+func scale(n int32, when func(*sim.World) bool) sim.Edit {
+	return edit(fmt.Sprintf("scale to %d", n), when, setKey, func(s *appsv1beta1.CloneSet) { s.Spec.Replicas = &n })
+}
+
+func subsets(name string, when func(*sim.World) bool, list ...appsv1beta1.WorkloadSpreadSubset) sim.Edit {
+	return edit(name, when, wsKey, func(ws *appsv1beta1.WorkloadSpread) { ws.Spec.Subsets = list })
+}
+
+func taint(name string, when func(*sim.World) bool, taints ...fleetv1alpha1.ClusterTaint) sim.Edit {
+	return edit("taint "+name, when, types.NamespacedName{Name: name}, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Taints = taints })
+}
+
+// darken makes a cluster not answer, or answer again.
+func darken(name string, is bool, when func(*sim.World) bool) sim.Edit {
+	return sim.Edit{Name: fmt.Sprintf("%s dark: %t", name, is), When: when, Do: func(ctx context.Context, w *sim.World) error {
+		mc := sim.Find[*fleetv1alpha1.MemberCluster](w, types.NamespacedName{Name: name}).DeepCopy()
+		mc.Status.Conditions[0].Status = report.ConditionStatus(!is)
+		return w.User().Status().Update(ctx, mc)
+	}}
+}
+
+func remove[T client.Object](name string, when func(*sim.World) bool, key types.NamespacedName) sim.Edit {
+	return sim.Edit{Name: name, When: when, Do: func(ctx context.Context, w *sim.World) error {
+		return w.User().Delete(ctx, sim.Find[T](w, key))
+	}}
+}
+
+func stories() []sim.Scenario {
+	two := func(replicas int32) *world { return newWorld(replicas, in("a", "east", "5"), in("b", "west", "")) }
+	evict := fleetv1alpha1.ClusterTaint{Key: "upgrade", Effect: fleetv1alpha1.Evict}
+	noPlace := fleetv1alpha1.ClusterTaint{Key: "upgrade", Effect: fleetv1alpha1.NoPlace}
+	return []sim.Scenario{
+		{Name: "placed", Objects: hub(two(8))},
+		{Name: "scaled out and in", Objects: hub(two(8)), Edits: []sim.Edit{scale(12, ready(8)), scale(6, ready(12)), scale(2, ready(6))}},
+		{Name: "subsets change", Objects: hub(two(8)), Edits: []sim.Edit{
+			subsets("without east", ready(8), in("b", "west", "")), scale(10, nil),
+			subsets("north first", ready(10), in("c", "north", "4"), in("a", "east", "3"), in("b", "west", "")),
+		}},
+		{Name: "a cluster is dark", Objects: hub(two(8)), Edits: []sim.Edit{
+			darken("east", true, ready(8)), scale(12, nil), scale(6, nil), darken("east", false, nil), scale(3, nil),
+		}},
+		{Name: "a cluster is missing", Objects: hub(two(8)), Edits: []sim.Edit{
+			remove[*fleetv1alpha1.MemberCluster]("east is missing", ready(8), types.NamespacedName{Name: "east"}), scale(10, nil),
+			{Name: "east is there again", Do: func(ctx context.Context, w *sim.World) error {
+				return w.User().Create(ctx, newWorld(1).cluster("east").o.slices.Clusters["east"])
+			}},
+		}},
+		{Name: "a cluster is full", Objects: full(hub(two(8).adaptive()), "east", 3), Edits: []sim.Edit{scale(9, ready(8))}, Rules: []sim.Rule{
+			{Name: "what is scheduled stays", State: func(w *sim.World) error {
+				if r := member("east").row(w, "CloneSet"); r != nil && r.Spec.Grant.Replicas < 3 {
+					return fmt.Errorf("east is granted %d", r.Spec.Grant.Replicas)
+				}
+				return nil
+			}},
+		}},
+		{Name: "a cluster is full, and another is dark", Objects: full(hub(two(8).adaptive()), "east", 3), Edits: []sim.Edit{
+			darken("west", true, nil), darken("west", false, nil),
+		}},
+		{Name: "a cluster is evicted", Objects: hub(two(8)), Edits: []sim.Edit{taint("east", ready(8), evict), taint("east", nil)}},
+		{Name: "clusters of a selector", Objects: hub(newWorld(9, everywhere("all"))), Edits: []sim.Edit{
+			taint("north", ready(9), noPlace), scale(12, nil), taint("north", nil, evict), darken("west", true, nil), taint("north", nil), darken("west", false, nil),
+		}},
+		{Name: "the WorkloadSpread is deleted", Objects: hub(two(8)), Edits: []sim.Edit{
+			remove[*appsv1beta1.WorkloadSpread]("delete it", ready(8), wsKey), scale(9, nil),
+		}},
+		{Name: "the workload is deleted", Objects: hub(two(8)), Edits: []sim.Edit{
+			darken("west", true, ready(8)), remove[*appsv1beta1.CloneSet]("delete it", nil, setKey), darken("west", false, nil),
+		}},
+		{Name: "a new image with a partition", Objects: hub(two(8)), Edits: []sim.Edit{
+			edit("a partition", ready(8), setKey, func(s *appsv1beta1.CloneSet) {
+				s.Spec.Template.Spec.Containers = []corev1.Container{{Name: "web", Image: "web:2"}}
+				s.Spec.UpdateStrategy.RollingUpdate.Partition = ptr.To(intstr.FromInt32(4))
+			}),
+		}},
+	}
+}
+
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: 6 * time.Minute}, stories()...)
+}
