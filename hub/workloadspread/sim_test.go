@@ -68,6 +68,7 @@ func simulated(tb testing.TB) sim.Kind {
 		Rules: []sim.Rule{
 			sim.DeletesByUID(),
 			{Name: "grants are at most what is asked for and what moves", Write: grantsAtMost},
+			{Name: "replicas go once others are available", Write: shrinksSurely},
 			{Name: "a cluster that does not answer keeps its grant", Write: keepsDark},
 			{Name: "nothing is withdrawn from a cluster that is missing", Write: keepsMissing},
 		},
@@ -84,13 +85,18 @@ func (joining) Steps(w *sim.World) []sim.Step {
 	for _, mc := range sim.All[*fleetv1alpha1.MemberCluster](w) {
 		if mc.Status.Phase == "" {
 			out = append(out, sim.Step{Do: func(ctx context.Context) error {
-				next := mc.DeepCopy()
-				next.Status = newWorld(1).cluster(mc.Name).o.slices.Clusters[mc.Name].Status
-				return w.User().Status().Update(ctx, next)
+				return w.User().Status().Update(ctx, joined(mc))
 			}})
 		}
 	}
 	return out
+}
+
+// joined returns a cluster that has joined.
+func joined(mc *fleetv1alpha1.MemberCluster) *fleetv1alpha1.MemberCluster {
+	next := mc.DeepCopy()
+	next.Status = newWorld(1).cluster(mc.Name).o.slices.Clusters[mc.Name].Status
+	return next
 }
 
 // member is a cluster's agent with its controllers. What the cluster runs is in a ConfigMap: the generations of the rows that were
@@ -190,7 +196,7 @@ func (m member) apply(ctx context.Context, w *sim.World, r *fleetv1alpha1.Member
 	if kind != "CloneSet" {
 		return m.set(ctx, w, kind, r.Generation)
 	}
-	before, had := sum(w, "ready"), m.number(w, "pods")
+	had := m.number(w, "pods")
 	pods := int(r.Spec.Grant.Replicas)
 	if pods > had && m.number(w, "WorkloadSpread") == 0 {
 		return fmt.Errorf("%s gets %d pods and does not know their WorkloadSpread", m, pods)
@@ -199,36 +205,32 @@ func (m member) apply(ctx context.Context, w *sim.World, r *fleetv1alpha1.Member
 		return err
 	}
 	most := 0
-	for _, n := range asked(w) {
-		most = max(most, n+allot.DefaultSurge(n))
+	for _, c := range w.Changes() { // The largest number that users have asked for counts.
+		if set, ok := c.After.(*appsv1beta1.CloneSet); ok && set != nil {
+			most = max(most, surged(set))
+		}
 	}
-	if n := sum(w, "pods"); pods > had && n > most {
+	if n := sum(w, "pods"); pods > had && n > most+late(w) {
 		return fmt.Errorf("%d pods run, %d is the most", n, most)
-	}
-	all := asked(w)
-	if is, least := sum(w, "ready"), min(before, all[len(all)-1]); is < least {
-		return fmt.Errorf("%d pods are ready after %s applied its row, and %d were", is, m, before)
 	}
 	return nil
 }
 
-// asked are the replicas that users have asked for, the present number last; 0 once the workload is deleted.
-func asked(w *sim.World) []int {
-	var out []int
-	of := func(o client.Object) {
-		if set, ok := o.(*appsv1beta1.CloneSet); ok && set != nil {
-			out = append(out, int(*set.Spec.Replicas))
+// surged is the most replicas that may be granted while they move.
+func surged(set *appsv1beta1.CloneSet) int {
+	n := int(*set.Spec.Replicas)
+	return n + allot.DefaultSurge(n)
+}
+
+// late is how many more replicas late writes let run: nothing can prevent them.
+func late(w *sim.World) int {
+	n := 0
+	for _, was := range w.Changes() {
+		if was.Late && was.Err == nil {
+			n += int(max(upperOf(work(was.After))-upperOf(work(was.Before)), 0))
 		}
 	}
-	for _, c := range w.Changes() {
-		of(c.Before)
-		of(c.After)
-	}
-	if set := sim.Find[*appsv1beta1.CloneSet](w, setKey); set != nil && set.DeletionTimestamp == nil {
-		of(set)
-		return out
-	}
-	return append(out, 0)
+	return n
 }
 
 func sum(w *sim.World, name string) int {
@@ -296,8 +298,7 @@ func work(o client.Object) *fleetv1alpha1.MemberWork {
 	return r
 }
 
-// grantsAtMost: a write that lets more run keeps to the replicas that the controller knows of and its surge. Late writes, which nothing
-// can prevent, come on top.
+// grantsAtMost: a write that lets more run keeps to the replicas that the controller knows of and its surge.
 func grantsAtMost(w *sim.World, c sim.Change) error {
 	if c.Err != nil || c.Late || upperOf(work(c.After)) <= upperOf(work(c.Before)) {
 		return nil
@@ -306,17 +307,49 @@ func grantsAtMost(w *sim.World, c sim.Change) error {
 	if len(sets) == 0 {
 		return nil
 	}
-	n := int(*sets[0].Spec.Replicas)
-	most := n + allot.DefaultSurge(n)
-	for _, was := range w.Changes() {
-		if was.Late && was.Err == nil {
-			most += int(max(upperOf(work(was.After))-upperOf(work(was.Before)), 0))
-		}
-	}
-	if is := upper(w); is > most {
+	if is, most := upper(w), surged(sets[0])+late(w); is > most {
 		return fmt.Errorf("%d may run after %s, and %d is the most", is, c.Request, most)
 	}
 	return nil
+}
+
+// shrinksSurely: a write that lets fewer run leaves as many as are asked for, of those that the controller knows to be available.
+func shrinksSurely(w *sim.World, c sim.Change) error {
+	before, after := work(c.Before), work(c.After)
+	if c.Err != nil || c.Late || before == nil || after == nil || lowerOf(after) >= lowerOf(before) {
+		return nil
+	}
+	sets := sim.Cached[*appsv1beta1.CloneSet](w)
+	if len(sets) == 0 || sets[0].DeletionTimestamp != nil {
+		return nil
+	}
+	was, is := 0, 0
+	for _, r := range sim.Cached[*fleetv1alpha1.MemberWork](w) {
+		live := sim.Find[*fleetv1alpha1.MemberWork](w, client.ObjectKeyFromObject(r))
+		if live == nil || r.Spec.Source.Kind != "CloneSet" {
+			continue
+		}
+		is += int(min(r.Status.Counts.Available, lowerOf(live)))
+		if live.UID == before.UID {
+			live = before
+		}
+		was += int(min(r.Status.Counts.Available, lowerOf(live)))
+	}
+	if least := min(was, int(*sets[0].Spec.Replicas)); is < least {
+		return fmt.Errorf("%d are surely available after %s, and %d were", is, c.Request, was)
+	}
+	return nil
+}
+
+// lowerOf is the least that a copy surely runs, by its row.
+func lowerOf(r *fleetv1alpha1.MemberWork) int32 {
+	switch {
+	case r == nil || r.Spec.Source.Kind != "CloneSet":
+		return 0
+	case placement.Acknowledged(r):
+		return r.Spec.Grant.Replicas
+	}
+	return r.Spec.Grant.Subsets[0].Lower
 }
 
 // keepsDark: the grant of a cluster that does not answer stays.
@@ -435,7 +468,7 @@ func taint(name string, when func(*sim.World) bool, taints ...fleetv1alpha1.Clus
 // darken makes a cluster not answer, or answer again.
 func darken(name string, is bool, when func(*sim.World) bool) sim.Edit {
 	return sim.Edit{Name: fmt.Sprintf("%s dark: %t", name, is), When: when, Do: func(ctx context.Context, w *sim.World) error {
-		mc := sim.Find[*fleetv1alpha1.MemberCluster](w, types.NamespacedName{Name: name}).DeepCopy()
+		mc := joined(sim.Find[*fleetv1alpha1.MemberCluster](w, types.NamespacedName{Name: name}))
 		mc.Status.Conditions[0].Status = report.ConditionStatus(!is)
 		return w.User().Status().Update(ctx, mc)
 	}}
@@ -483,7 +516,8 @@ func stories() []sim.Scenario {
 			taint("north", ready(9), noPlace), scale(12, nil), taint("north", nil, evict), darken("west", true, nil), taint("north", nil), darken("west", false, nil),
 		}},
 		{Name: "the WorkloadSpread is deleted", Objects: hub(two(8)), Edits: []sim.Edit{
-			remove[*appsv1beta1.WorkloadSpread]("delete it", ready(8), wsKey), scale(9, nil),
+			remove[*appsv1beta1.WorkloadSpread]("delete it", ready(8), wsKey),
+			scale(9, func(w *sim.World) bool { return sim.Find[*appsv1beta1.WorkloadSpread](w, wsKey) == nil }),
 		}},
 		{Name: "the workload is deleted", Objects: hub(two(8)), Edits: []sim.Edit{
 			darken("west", true, ready(8)), remove[*appsv1beta1.CloneSet]("delete it", nil, setKey), darken("west", false, nil),

@@ -42,7 +42,7 @@ func status(o *observed, p planned, a applied, now time.Time) appsv1beta1.Worklo
 	case o.ws.DeletionTimestamp != nil:
 		set(appsv1beta1.WorkloadSpreadActive, false, reasonDeleting, p.slices.Deleting+": "+a.slices.Holders(problems)+"; the workload runs on as it is")
 	case p.inactive != nil:
-		s.ObservedGeneration = o.ws.Generation
+		s.ObservedGeneration, s.SubsetStatuses = o.ws.Generation, nil // Nobody counts.
 		set(appsv1beta1.WorkloadSpreadActive, false, p.inactive.Reason, p.inactive.Message)
 		set(appsv1beta1.WorkloadSpreadPlaced, false, p.inactive.Reason, p.inactive.Message)
 	default:
