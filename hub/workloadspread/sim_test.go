@@ -68,9 +68,9 @@ func simulated(tb testing.TB) sim.Kind {
 		Rules: []sim.Rule{
 			sim.DeletesByUID(),
 			{Name: "grants are at most what is asked for and what moves", Write: grantsAtMost},
-			{Name: "replicas go once others are available", Write: shrinksSurely},
 			{Name: "a cluster that does not answer keeps its grant", Write: keepsDark},
 			{Name: "nothing is withdrawn from a cluster that is missing", Write: keepsMissing},
+			{Name: "replicas go once others are available", Write: shrinksSurely},
 		},
 		Summary: end,
 	}
@@ -534,4 +534,77 @@ func stories() []sim.Scenario {
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: 6 * time.Minute}, stories()...)
+}
+
+// Each of these does what the rules are against.
+func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
+	t.Parallel()
+	grant := func(change func(r *fleetv1alpha1.MemberWork, g *fleetv1alpha1.SubsetGrant)) func(context.Context, client.Client, *fleetv1alpha1.MemberWork) error {
+		return func(ctx context.Context, c client.Client, r *fleetv1alpha1.MemberWork) error {
+			next := r.DeepCopy()
+			g := &next.Spec.Grant.Subsets[0]
+			g.Lower, g.Upper = g.Replicas, g.Replicas
+			change(next, g)
+			next.Spec.Grant.Replicas = g.Replicas
+			return c.Update(ctx, next)
+		}
+	}
+	fewer := func(n int32) func(context.Context, client.Client, *fleetv1alpha1.MemberWork) error {
+		return grant(func(_ *fleetv1alpha1.MemberWork, g *fleetv1alpha1.SubsetGrant) { g.Replicas, g.Lower = n, n })
+	}
+	for _, tc := range []struct {
+		rule string
+		// in is the scenario in which a rogue controller stops its work and does that to the copy of east, once it is there and due.
+		in  string
+		due func(context.Context, client.Client, *fleetv1alpha1.MemberWork) bool
+		do  func(context.Context, client.Client, *fleetv1alpha1.MemberWork) error
+	}{
+		{"deletions name the UID", "placed", nil, func(ctx context.Context, c client.Client, r *fleetv1alpha1.MemberWork) error {
+			return c.Delete(ctx, r)
+		}},
+		{"grants are at most what is asked for and what moves", "placed", nil, grant(func(_ *fleetv1alpha1.MemberWork, g *fleetv1alpha1.SubsetGrant) {
+			g.Replicas, g.Upper = 20, 20
+		})},
+		{"replicas go once others are available", "placed", nil, fewer(1)},
+		{"a cluster that does not answer keeps its grant", "a cluster is dark", func(ctx context.Context, c client.Client, _ *fleetv1alpha1.MemberWork) bool {
+			mc := &fleetv1alpha1.MemberCluster{}
+			return c.Get(ctx, client.ObjectKey{Name: "east"}, mc) == nil && !report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
+		}, grant(func(_ *fleetv1alpha1.MemberWork, g *fleetv1alpha1.SubsetGrant) { g.Replicas-- })},
+		{"nothing is withdrawn from a cluster that is missing", "a cluster is missing", func(ctx context.Context, c client.Client, _ *fleetv1alpha1.MemberWork) bool {
+			return c.Get(ctx, client.ObjectKey{Name: "east"}, &fleetv1alpha1.MemberCluster{}) != nil
+		}, func(ctx context.Context, c client.Client, r *fleetv1alpha1.MemberWork) error {
+			return c.Delete(ctx, r, client.Preconditions{UID: &r.UID})
+		}},
+		{"what is scheduled stays", "a cluster is full", func(_ context.Context, _ client.Client, r *fleetv1alpha1.MemberWork) bool {
+			return r.Status.Counts.Available == 3
+		}, fewer(2)},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			t.Parallel()
+			k := simulated(t)
+			k.Rules = slices.DeleteFunc(k.Rules, func(r sim.Rule) bool { return r.Name != tc.rule }) // One may break several.
+			inner := k.New
+			k.New = func(p sim.Process) (reconcile.Reconciler, error) {
+				r, err := inner(p)
+				done := false
+				return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+					east := &fleetv1alpha1.MemberWorkList{}
+					if err := p.Client.List(ctx, east, client.InNamespace(fleetv1alpha1.Namespace("east"))); err != nil || done {
+						return reconcile.Result{}, err
+					}
+					for _, copied := range east.Items {
+						applied := copied.Spec.Source.Kind == "CloneSet" && placement.Acknowledged(&copied)
+						if applied && (tc.due == nil && copied.Status.Counts.Available == 5 || tc.due != nil && tc.due(ctx, p.Client, &copied)) {
+							done = true
+							return reconcile.Result{}, tc.do(ctx, p.Client, &copied)
+						}
+					}
+					return r.Reconcile(ctx, req)
+				}), err
+			}
+			all := stories()
+			s := all[slices.IndexFunc(all, func(s sim.Scenario) bool { return s.Name == tc.in })]
+			require.ErrorContains(t, sim.Run(t.Context(), k, s, sim.Schedule{}).Err, tc.rule)
+		})
+	}
 }
