@@ -300,7 +300,8 @@ func work(o client.Object) *fleetv1alpha1.MemberWork {
 
 // grantsAtMost: a write that lets more run keeps to the replicas that the controller knows of and its surge.
 func grantsAtMost(w *sim.World, c sim.Change) error {
-	if c.Err != nil || c.Late || upperOf(work(c.After)) <= upperOf(work(c.Before)) {
+	before, after := work(c.Before), work(c.After)
+	if c.Err != nil || c.Late || after == nil || before != nil && after.Spec.Grant.Replicas <= before.Spec.Grant.Replicas {
 		return nil
 	}
 	sets := sim.Cached[*appsv1beta1.CloneSet](w)
