@@ -4,6 +4,7 @@ package clusterprofile
 
 import (
 	"context"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -34,61 +35,6 @@ import (
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(testenv.Tests{M: m}, goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
 }
-
-// definition is the CRD, with the fields of the standard that are written here, checked as the standard checks them.
-const definition = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  name: clusterprofiles.multicluster.x-k8s.io
-  annotations: {api-approved.kubernetes.io: https://github.com/kubernetes/enhancements/pull/4322}
-spec:
-  group: multicluster.x-k8s.io
-  names: {kind: ClusterProfile, listKind: ClusterProfileList, plural: clusterprofiles, singular: clusterprofile}
-  scope: Namespaced
-  versions:
-  - name: v1alpha1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema:
-      openAPIV3Schema:
-        type: object
-        required: [spec]
-        properties:
-          spec:
-            type: object
-            required: [clusterManager]
-            properties:
-              displayName: {type: string}
-              clusterManager:
-                type: object
-                required: [name]
-                properties: {name: {type: string}}
-                x-kubernetes-validations: [{rule: self == oldSelf, message: ClusterManager is immutable}]
-          status:
-            type: object
-            properties:
-              version: {type: object, properties: {kubernetes: {type: string}}}
-              accessProviders: {type: array, items: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-              properties:
-                type: array
-                items:
-                  type: object
-                  required: [name, value]
-                  properties: {name: {type: string, minLength: 1}, value: {type: string, minLength: 1}}
-              conditions:
-                type: array
-                items:
-                  type: object
-                  required: [lastTransitionTime, message, reason, status, type]
-                  properties:
-                    lastTransitionTime: {type: string, format: date-time}
-                    message: {type: string}
-                    reason: {type: string, minLength: 1}
-                    status: {type: string, enum: ["True", "False", Unknown]}
-                    type: {type: string}
-`
 
 // run starts the controller with the rights of the chart alone, and returns how to stop it.
 func run(t *testing.T, s *testenv.Env, events *testkit.Events) (stop func()) {
@@ -128,7 +74,7 @@ metadata: {name: reads-clusters}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reads-clusters}
 subjects: [{kind: ServiceAccount, name: flotilla-hub, namespace: ships}]
 `)...)
-	for _, manifest := range strings.Split(string(out), "\n---\n") {
+	for manifest := range strings.SplitSeq(string(out), "\n---\n") {
 		create(t, s, manifest)
 	}
 }
@@ -162,7 +108,9 @@ func TestIntegrationClustersArePublished(t *testing.T) {
 	stop := run(t, s, events)
 
 	// The CRD comes after the hub has started.
-	create(t, s, definition)
+	definition, err := os.ReadFile("testdata/crd.yaml")
+	require.NoError(t, err)
+	create(t, s, string(definition))
 	foreign := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ClusterProfile",
 		"metadata": map[string]any{"namespace": "clusters", "name": "taken"},
