@@ -47,6 +47,7 @@ var renders = []struct {
 	{"hub", "hub", nil},
 	{"hub-local-member", "hub", []string{"--set=localMember=true"}},
 	{"hub-cluster-api", "hub", []string{"--set=clusterAPI.namespaces={team-a,team-b}", "--set=clusterAPI.refuseDeletion=true"}},
+	{"hub-no-profiles", "hub", []string{"--set=clusterProfiles.namespace="}},
 	{"hub-outside", "hub", []string{"--set=manager.url=https://127.0.0.1:9443"}},
 	{"member", "member", nil},
 	{"member-pull", "member", pull},

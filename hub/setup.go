@@ -24,8 +24,10 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/cluster"
+	"github.com/flotilla-io/flotilla/hub/clusterprofile"
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/hub/workloadspread"
+	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/link"
 	"github.com/flotilla-io/flotilla/pkg/setup"
@@ -44,6 +46,8 @@ type Options struct {
 	Namespace string
 	// ClusterAPINamespaces are where members that Cluster API made may be, with their kubeconfigs; default none.
 	ClusterAPINamespaces []string
+	// ClusterProfileNamespace is where the clusters are published as ClusterProfiles; default nowhere.
+	ClusterProfileNamespace string
 	// LocalMember is true if the hub's cluster runs the member stack too, which then reconciles UnitedDeployments without
 	// clusters, and serves that kind's defaulting and conversion.
 	LocalMember bool
@@ -116,6 +120,12 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	if err := row.Setup(ctx, mgr, row.Options{Clock: o.Clock}); err != nil {
 		return err
+	}
+	if o.ClusterProfileNamespace != "" {
+		profiles := clusterprofile.Options{Namespace: o.ClusterProfileNamespace, Events: event.New(mgr.GetEventRecorder(link.HubManager))}
+		if err := clusterprofile.Setup(mgr, profiles); err != nil {
+			return err
+		}
 	}
 	return kinds(o, key).Setup(ctx, mgr, setup.Options{
 		Workers: o.Workers, ExpectationTimeout: o.ExpectationTimeout, Gates: o.Gates, Clock: o.Clock,

@@ -31,6 +31,7 @@ type flags struct {
 	*option.Program
 	localMember          bool
 	clusterAPINamespaces []string
+	profileNamespace     string
 }
 
 func main() {
@@ -61,6 +62,8 @@ func command() (*cobra.Command, error) {
 		"after UnitedDeployments that name no cluster, and serves defaults and conversion of the kind.")
 	cmd.Flags().StringSliceVar(&f.clusterAPINamespaces, "cluster-api-namespaces", nil, "Namespaces, by commas, with Clusters of "+
 		"Cluster API that MemberClusters may name in push.capiClusterRef. The hub reads all Secrets there. Empty is none.")
+	cmd.Flags().StringVar(&f.profileNamespace, "cluster-profile-namespace", "", "The namespace in which each MemberCluster is "+
+		"published as a ClusterProfile of SIG Multicluster, while the hub's cluster serves these. Empty publishes none.")
 	cmd.AddCommand(checkup.Command(name, hub.Scheme, probe))
 	return cmd, nil
 }
@@ -80,7 +83,8 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 		return nil, err
 	}
 	return mgr, hub.Setup(ctx, mgr, hub.Options{
-		Namespace: f.Manager.Namespace, LocalMember: f.localMember, ClusterAPINamespaces: f.clusterAPINamespaces, Gates: f.Gates, Workers: f.Workers.Map(),
+		Namespace: f.Manager.Namespace, LocalMember: f.localMember, ClusterAPINamespaces: f.clusterAPINamespaces,
+		ClusterProfileNamespace: f.profileNamespace, Gates: f.Gates, Workers: f.Workers.Map(),
 		ExpectationTimeout: f.ExpectationTimeout, RunAgent: agent.Run, ValidateCloneSet: cloneset.ValidateSpec,
 		ValidateStatefulSet: statefulset.ValidateSpec,
 		// Each member has feature gates of its own, which are not checked here.

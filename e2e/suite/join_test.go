@@ -29,7 +29,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -71,6 +74,31 @@ func TestClustersJoinByPullAndByPush(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, list, fleet.EastName)
 	require.Contains(t, list, fleet.WestName)
+}
+
+func TestMembersArePublishedAsClusterProfiles(t *testing.T) {
+	s := parallel(t)
+	text, err := os.ReadFile("../../hub/clusterprofile/testdata/crd.yaml")
+	require.NoError(t, err)
+	crd := &unstructured.Unstructured{}
+	require.NoError(t, yaml.Unmarshal(text, &crd.Object))
+	require.NoError(t, env.Hub.Client.Create(t.Context(), crd))
+	t.Cleanup(func() { require.NoError(t, env.Hub.Client.Delete(context.WithoutCancel(t.Context()), crd)) })
+	for _, m := range env.Members() {
+		s.until(func(ctx context.Context) string {
+			profile := &unstructured.Unstructured{}
+			profile.SetGroupVersionKind(schema.GroupVersionKind{Group: "multicluster.x-k8s.io", Version: "v1alpha1", Kind: "ClusterProfile"})
+			if err := env.Hub.Client.Get(ctx, client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: m.Name}, profile); err != nil {
+				return err.Error()
+			}
+			version, _, _ := unstructured.NestedString(profile.Object, "status", "version", "kubernetes")
+			conditions, _, _ := unstructured.NestedSlice(profile.Object, "status", "conditions")
+			if len(conditions) != 1 || conditions[0].(map[string]any)["status"] != "True" || version != s.cluster(m.Name).Status.KubernetesVersion {
+				return fmt.Sprintf("ClusterProfile %s says %v", m.Name, profile.Object["status"])
+			}
+			return ""
+		})
+	}
 }
 
 func (s *scene) cluster(name string) *fleetv1alpha1.MemberCluster {

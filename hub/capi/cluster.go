@@ -3,9 +3,7 @@ package capi
 import (
 	"slices"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // What the package uses of Cluster API's contract. Module e2e/capi compares it with Cluster API's own constants and types.
@@ -78,42 +76,6 @@ func initialized(cluster *unstructured.Unstructured) bool {
 		condition, ok := c.(map[string]any)
 		return ok && condition["type"] == ConditionInitialized && condition["status"] == "True"
 	})
-}
-
-// newCluster returns an empty Cluster of a version.
-func newCluster(version string) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(schema.GroupVersionKind{Group: Group, Version: version, Kind: Kind})
-	return u
-}
-
-// served returns the version to read Clusters in, "" for none.
-func served(crd *apiextensionsv1.CustomResourceDefinition) string {
-	established := slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
-	})
-	if !established || !crd.DeletionTimestamp.IsZero() {
-		return ""
-	}
-	for _, version := range Versions() {
-		if slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
-			return v.Name == version && v.Served
-		}) {
-			return version
-		}
-	}
-	return ""
-}
-
-// stripCRD drops everything that served does not read: the schemas are hundreds of kilobytes.
-func stripCRD(o any) (any, error) {
-	if crd, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok {
-		crd.ManagedFields, crd.Annotations = nil, nil
-		for i, v := range crd.Spec.Versions {
-			crd.Spec.Versions[i] = apiextensionsv1.CustomResourceDefinitionVersion{Name: v.Name, Served: v.Served}
-		}
-	}
-	return o, nil
 }
 
 // stripCluster drops everything that PhaseOf does not read.

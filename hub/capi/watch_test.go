@@ -23,7 +23,7 @@ func TestOnlyChangedPhasesAreReported(t *testing.T) {
 	require.Equal(t, NotFound, c.Phase(key))
 	require.Len(t, reported, 3)
 
-	u := newCluster("v1beta2")
+	u := c.watch().New("v1beta2")
 	u.SetNamespace("team-a")
 	u.SetName("east")
 	reported = nil

@@ -1,0 +1,197 @@
+// Package crd watches the objects of a kind of another project, whose CustomResourceDefinition may be installed at any time, or never.
+package crd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+)
+
+// Watch is a watch of one namespaced kind. All fields are required unless a default is given. Its functions are not called
+// concurrently by the watch of one version; none of them is called after Start has returned.
+type Watch struct {
+	// Hub is the cluster that may serve the kind; its scheme has CustomResourceDefinitions.
+	Hub cluster.Cluster
+	// CRD is the name of the CustomResourceDefinition, and Kind what it defines.
+	CRD  string
+	Kind schema.GroupKind
+	// Versions are those that may be read, the preferred first.
+	Versions []string
+	// Namespaces are where objects are read.
+	Namespaces []string
+	// Transform drops what is not needed of an object; default managedFields.
+	Transform toolscache.TransformFunc
+
+	// Served is called with the version that is read from now on, or "" for none: no object is known then.
+	Served func(ctx context.Context, version string)
+	// Seen is called for each object that was read, and with false for one that is gone.
+	Seen func(ctx context.Context, o *unstructured.Unstructured, exists bool)
+	// Synced is called when all objects of the version were read.
+	Synced func(ctx context.Context)
+}
+
+// New returns an empty object of a version of the kind.
+func (w Watch) New(version string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(w.Kind.WithVersion(version))
+	return u
+}
+
+// Start watches the CRD, and the objects while it serves them, until ctx ends.
+func (w Watch) Start(ctx context.Context) error {
+	wake := make(chan struct{}, 1)
+	crds, stop, err := w.run(ctx, &apiextensionsv1.CustomResourceDefinition{}, cache.Options{
+		Scheme: w.Hub.GetScheme(), Mapper: w.Hub.GetRESTMapper(),
+		ByObject: map[client.Object]cache.ByObject{&apiextensionsv1.CustomResourceDefinition{}: {
+			Field: fields.OneTermEqualSelector(metav1.ObjectNameField, w.CRD), Transform: strip,
+		}},
+	}, func(any, bool) {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("watch CustomResourceDefinition %s: %w", w.CRD, err)
+	}
+	defer stop()
+	if !crds.WaitForCacheSync(ctx) {
+		return nil
+	}
+	running, end := "", func() {}
+	defer func() { end() }()
+	for first := true; ; first = false {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := crds.Get(ctx, client.ObjectKey{Name: w.CRD}, crd); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("get CustomResourceDefinition %s: %w", w.CRD, err)
+		}
+		if version := served(crd, w.Versions); first || version != running {
+			end()
+			running = version
+			if end, err = w.follow(ctx, version); err != nil {
+				return fmt.Errorf("watch %s: %w", w.Kind, err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-wake:
+		}
+	}
+}
+
+// follow begins to watch the objects in a version, or none for "". The returned function ends that and waits.
+func (w Watch) follow(ctx context.Context, version string) (end func(), err error) {
+	ctrl.LoggerFrom(ctx).Info("Reads a kind of another project", "kind", w.Kind.String(), "version", version, "namespaces", w.Namespaces)
+	w.Served(ctx, version)
+	if version == "" {
+		return func() {}, nil
+	}
+	u := w.New(version)
+	// The mapper is fixed, because discovery may lag behind the CRD. Until the version is served the watch tries again.
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(u.GroupVersionKind(), meta.RESTScopeNamespace)
+	in := map[string]cache.Config{}
+	for _, namespace := range w.Namespaces {
+		in[namespace] = cache.Config{}
+	}
+	transform := w.Transform
+	if transform == nil {
+		transform = cache.TransformStripManagedFields()
+	}
+	sub, cancel := context.WithCancel(ctx)
+	objects, stop, err := w.run(sub, u, cache.Options{
+		Scheme: w.Hub.GetScheme(), Mapper: mapper, DefaultNamespaces: in, DefaultTransform: transform,
+	}, func(o any, exists bool) {
+		if u, ok := o.(*unstructured.Unstructured); ok {
+			w.Seen(sub, u, exists)
+		}
+	})
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if objects.WaitForCacheSync(sub) {
+			w.Synced(sub)
+		}
+	}()
+	return func() { cancel(); stop(); <-done }, nil
+}
+
+// run runs a cache of one kind in the background. stop ends the cache and waits.
+func (w Watch) run(ctx context.Context, kind client.Object, o cache.Options, seen func(o any, exists bool)) (cache.Cache, func(), error) {
+	o.HTTPClient = w.Hub.GetHTTPClient()
+	one, err := cache.New(w.Hub.GetConfig(), o)
+	if err != nil {
+		return nil, nil, err
+	}
+	informer, err := one.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { seen(o, true) },
+		UpdateFunc: func(_, o any) { seen(o, true) },
+		DeleteFunc: func(o any) {
+			if late, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+				o = late.Obj
+			}
+			seen(o, false)
+		},
+	}); err != nil {
+		return nil, nil, err
+	}
+	sub, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := one.Start(sub); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Ended the watch of a kind of another project", "kind", w.Kind.String())
+		}
+	}()
+	return one, func() { cancel(); <-done }, nil
+}
+
+// served returns the first of the versions that a CRD serves, "" for none.
+func served(crd *apiextensionsv1.CustomResourceDefinition, versions []string) string {
+	established := slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
+	})
+	if !established || !crd.DeletionTimestamp.IsZero() {
+		return ""
+	}
+	for _, version := range versions {
+		if slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+			return v.Name == version && v.Served
+		}) {
+			return version
+		}
+	}
+	return ""
+}
+
+// strip drops everything of a CRD that served does not read: the schemas are hundreds of kilobytes.
+func strip(o any) (any, error) {
+	if crd, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok {
+		crd.ManagedFields, crd.Annotations = nil, nil
+		for i, v := range crd.Spec.Versions {
+			crd.Spec.Versions[i] = apiextensionsv1.CustomResourceDefinitionVersion{Name: v.Name, Served: v.Served}
+		}
+	}
+	return o, nil
+}
