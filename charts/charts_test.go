@@ -168,8 +168,8 @@ func TestIntegrationCRDs(t *testing.T) {
 		want map[string]bool
 	}{
 		{"hub", "hub", nil, map[string]bool{
-			"uniteddeployments.apps.kruise.io": true, "memberclusters.fleet.kruise.io": false,
-			"memberworks.fleet.kruise.io": false, "workcontents.fleet.kruise.io": false,
+			"clonesets.apps.kruise.io": true, "uniteddeployments.apps.kruise.io": true, "workloadspreads.apps.kruise.io": true,
+			"memberclusters.fleet.kruise.io": false, "memberworks.fleet.kruise.io": false, "workcontents.fleet.kruise.io": false,
 		}},
 		{"a hub beside a member leaves its CRD to that one", "hub", []string{"--set=localMember=true"}, map[string]bool{
 			"memberclusters.fleet.kruise.io": false, "memberworks.fleet.kruise.io": false, "workcontents.fleet.kruise.io": false,
@@ -316,7 +316,8 @@ func checkScope(t *testing.T, h admissionv1.ValidatingWebhook) {
 	rule := h.Rules[0]
 	if !strings.HasSuffix(rule.APIGroups[0], ".kruise.io") {
 		require.NotNil(t, h.ObjectSelector, h.Name)
-		require.Equal(t, "fleet.kruise.io/cluster", h.ObjectSelector.MatchExpressions[0].Key, h.Name)
+		want := map[string]string{"namespaces": "fleet.kruise.io/cluster", "deployments": "fleet.kruise.io/template"}[rule.Resources[0]]
+		require.Equal(t, want, h.ObjectSelector.MatchExpressions[0].Key, h.Name)
 		return
 	}
 	if rule.Scope == nil || *rule.Scope != admissionv1.ClusterScope {

@@ -223,7 +223,7 @@ func (r *reconciler) reportTarget(ctx context.Context, o *observed, p planned, a
 
 // reportYounger tells the WorkloadSpreads that do not count so.
 func (r *reconciler) reportYounger(ctx context.Context, o *observed, _ planned, _ applied) (time.Duration, error) {
-	var errs []error
+	errs := make([]error, 0, len(o.younger))
 	for _, ws := range o.younger {
 		_, err := r.spreadStatus.Write(ctx, ws, ws.Status, taken(ws, o.ws, r.options.Clock.Now()), nil)
 		errs = append(errs, err)

@@ -19,8 +19,9 @@ func indexByCluster(ctx context.Context, i client.FieldIndexer) error {
 
 // subsetsOf returns where the subsets of a WorkloadSpread are.
 func subsetsOf(o client.Object) []placement.Where {
-	var out []placement.Where
-	for _, s := range o.(*appsv1beta1.WorkloadSpread).Spec.Subsets {
+	subsets := o.(*appsv1beta1.WorkloadSpread).Spec.Subsets
+	out := make([]placement.Where, 0, len(subsets))
+	for _, s := range subsets {
 		out = append(out, placement.Where{Cluster: s.Cluster, Selector: s.ClusterSelector})
 	}
 	return out

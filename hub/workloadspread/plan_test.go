@@ -201,12 +201,10 @@ func (w *world) serve(name string) {
 }
 
 // settle plans and serves until nothing is written any more.
-func (w *world) settle(tb testing.TB) planned {
+func (w *world) settle(tb testing.TB) {
 	tb.Helper()
-	var p planned
 	for quiet := 0; quiet < 3; {
-		var writes int
-		if p, writes = w.step(tb); writes == 0 {
+		if _, writes := w.step(tb); writes == 0 {
 			quiet++
 		} else {
 			quiet = 0
@@ -215,7 +213,6 @@ func (w *world) settle(tb testing.TB) planned {
 			w.serve(name)
 		}
 	}
-	return p
 }
 
 // granted is what each cluster runs, as text.
@@ -429,7 +426,7 @@ func TestWhyNothingIsPlaced(t *testing.T) {
 func TestNothingIsLostWhateverIsLate(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(100) {
-		draw := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a seed that can be repeated
+		draw := rand.New(rand.NewPCG(seed, 1))
 		w := newWorld(8, in("a", "east", "4"), in("b", "west", "3"), in("c", "north", "")).cluster("east", "west", "north")
 		if seed%2 == 0 {
 			w.adaptive()
@@ -441,7 +438,7 @@ func TestNothingIsLostWhateverIsLate(t *testing.T) {
 			case 0:
 				w.dark(names[draw.IntN(2)], draw.IntN(2) == 0)
 			case 1:
-				w.fits["east"] = int32(1 + draw.IntN(5)) //nolint:gosec // small
+				w.fits["east"] = int32(1 + draw.IntN(5))
 			case 2:
 				w.o.ws.Spec.Subsets[0].MaxReplicas = new(intstr.FromInt(1 + draw.IntN(6)))
 			case 3:

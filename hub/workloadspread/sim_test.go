@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -244,8 +243,8 @@ func sum(w *sim.World, name string) int {
 // report returns a row with the status that the member would write now.
 func (m member) report(w *sim.World, r *fleetv1alpha1.MemberWork) *fleetv1alpha1.MemberWork {
 	next := r.DeepCopy()
-	pods, ready := int32(m.number(w, "pods")), int32(m.number(w, "ready")) //nolint:gosec // small
-	waiting := pods - int32(m.schedulable(w))                              //nolint:gosec // small
+	pods, ready := int32(m.number(w, "pods")), int32(m.number(w, "ready"))
+	waiting := pods - int32(m.schedulable(w))
 	s := fleetv1alpha1.MemberWorkStatus{ObservedGeneration: r.Generation, Phase: fleetv1alpha1.WorkHealthy}
 	if r.Spec.Source.Kind == "CloneSet" {
 		s.Revision = "web-1"
@@ -298,10 +297,13 @@ func work(o client.Object) *fleetv1alpha1.MemberWork {
 	return r
 }
 
+// arrived reports whether a write was done when it was sent.
+func arrived(c sim.Change) bool { return c.Err == nil && !c.Late }
+
 // grantsAtMost: a write that lets more run keeps to the replicas that the controller knows of and its surge.
 func grantsAtMost(w *sim.World, c sim.Change) error {
 	before, after := work(c.Before), work(c.After)
-	if c.Err != nil || c.Late || after == nil || before != nil && after.Spec.Grant.Replicas <= before.Spec.Grant.Replicas {
+	if !arrived(c) || after == nil || before != nil && after.Spec.Grant.Replicas <= before.Spec.Grant.Replicas {
 		return nil
 	}
 	sets := sim.Cached[*appsv1beta1.CloneSet](w)
@@ -317,7 +319,7 @@ func grantsAtMost(w *sim.World, c sim.Change) error {
 // shrinksSurely: a write that lets fewer run leaves as many as are asked for, of those that the controller knows to be available.
 func shrinksSurely(w *sim.World, c sim.Change) error {
 	before, after := work(c.Before), work(c.After)
-	if c.Err != nil || c.Late || before == nil || after == nil || lowerOf(after) >= lowerOf(before) {
+	if !arrived(c) || before == nil || after == nil || lowerOf(after) >= lowerOf(before) {
 		return nil
 	}
 	sets := sim.Cached[*appsv1beta1.CloneSet](w)
@@ -356,7 +358,7 @@ func lowerOf(r *fleetv1alpha1.MemberWork) int32 {
 // keepsDark: the grant of a cluster that does not answer stays.
 func keepsDark(w *sim.World, c sim.Change) error {
 	after, before := work(c.After), work(c.Before)
-	if c.Err != nil || c.Late || after == nil || after.Spec.Source.Kind != "CloneSet" {
+	if !arrived(c) || after == nil || after.Spec.Source.Kind != "CloneSet" {
 		return nil
 	}
 	for _, mc := range sim.Cached[*fleetv1alpha1.MemberCluster](w) {
@@ -373,7 +375,7 @@ func keepsDark(w *sim.World, c sim.Change) error {
 // keepsMissing: where the controller sees no MemberCluster, it writes and deletes no row.
 func keepsMissing(w *sim.World, c sim.Change) error {
 	r := work(c.Before)
-	if r == nil || c.Err != nil || c.Late {
+	if r == nil || !arrived(c) {
 		return nil
 	}
 	for _, mc := range sim.Cached[*fleetv1alpha1.MemberCluster](w) {
@@ -389,11 +391,12 @@ func end(w *sim.World) string {
 	var out []string
 	for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
 		g := r.Spec.Grant
-		line := fmt.Sprintf("%s in %s: %d", r.Spec.Source.Kind, r.Labels[keys.FleetCluster], g.Replicas)
+		line := fmt.Sprintf("%s in %s: %d ", r.Spec.Source.Kind, r.Labels[keys.FleetCluster], g.Replicas)
+		names := make([]string, 0, len(g.Subsets))
 		for _, s := range g.Subsets {
-			line += " " + s.Name
+			names = append(names, s.Name)
 		}
-		out = append(out, line)
+		out = append(out, line+strings.Join(names, " "))
 	}
 	slices.Sort(out)
 	out = append(out, fmt.Sprintf("%d pods, %d ready", sum(w, "pods"), sum(w, "ready")))
@@ -445,7 +448,7 @@ func ready(n int) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		ws, set := sim.Find[*appsv1beta1.WorkloadSpread](w, wsKey), sim.Find[*appsv1beta1.CloneSet](w, setKey)
 		return sum(w, "ready") == n && ws != nil && ws.Status.ObservedGeneration == ws.Generation &&
-			set != nil && set.Status.ObservedGeneration == set.Generation && set.Status.ReadyReplicas == int32(n) && //nolint:gosec // small
+			set != nil && set.Status.ObservedGeneration == set.Generation && set.Status.ReadyReplicas == int32(n) &&
 			report.IsConditionTrue(ws.Status.Conditions, appsv1beta1.WorkloadSpreadPlaced)
 	}
 }
@@ -482,26 +485,26 @@ func remove[T client.Object](name string, when func(*sim.World) bool, key types.
 }
 
 func stories() []sim.Scenario {
-	two := func(replicas int32) *world { return newWorld(replicas, in("a", "east", "5"), in("b", "west", "")) }
+	two := func() *world { return newWorld(8, in("a", "east", "5"), in("b", "west", "")) }
 	evict := fleetv1alpha1.ClusterTaint{Key: "upgrade", Effect: fleetv1alpha1.Evict}
 	noPlace := fleetv1alpha1.ClusterTaint{Key: "upgrade", Effect: fleetv1alpha1.NoPlace}
 	return []sim.Scenario{
-		{Name: "placed", Objects: hub(two(8))},
-		{Name: "scaled out and in", Objects: hub(two(8)), Edits: []sim.Edit{scale(12, ready(8)), scale(6, ready(12)), scale(2, ready(6))}},
-		{Name: "subsets change", Objects: hub(two(8)), Edits: []sim.Edit{
+		{Name: "placed", Objects: hub(two())},
+		{Name: "scaled out and in", Objects: hub(two()), Edits: []sim.Edit{scale(12, ready(8)), scale(6, ready(12)), scale(2, ready(6))}},
+		{Name: "subsets change", Objects: hub(two()), Edits: []sim.Edit{
 			subsets("without east", ready(8), in("b", "west", "")), scale(10, nil),
 			subsets("north first", ready(10), in("c", "north", "4"), in("a", "east", "3"), in("b", "west", "")),
 		}},
-		{Name: "a cluster is dark", Objects: hub(two(8)), Edits: []sim.Edit{
+		{Name: "a cluster is dark", Objects: hub(two()), Edits: []sim.Edit{
 			darken("east", true, ready(8)), scale(12, nil), scale(6, nil), darken("east", false, nil), scale(3, nil),
 		}},
-		{Name: "a cluster is missing", Objects: hub(two(8)), Edits: []sim.Edit{
+		{Name: "a cluster is missing", Objects: hub(two()), Edits: []sim.Edit{
 			remove[*fleetv1alpha1.MemberCluster]("east is missing", ready(8), types.NamespacedName{Name: "east"}), scale(10, nil),
 			{Name: "east is there again", Do: func(ctx context.Context, w *sim.World) error {
 				return w.User().Create(ctx, newWorld(1).cluster("east").o.slices.Clusters["east"])
 			}},
 		}},
-		{Name: "a cluster is full", Objects: full(hub(two(8).adaptive()), "east", 3), Edits: []sim.Edit{scale(9, ready(8))}, Rules: []sim.Rule{
+		{Name: "a cluster is full", Objects: full(hub(two().adaptive()), "east", 3), Edits: []sim.Edit{scale(9, ready(8))}, Rules: []sim.Rule{
 			{Name: "what is scheduled stays", State: func(w *sim.World) error {
 				if r := member("east").row(w, "CloneSet"); r != nil && r.Spec.Grant.Replicas < 3 {
 					return fmt.Errorf("east is granted %d", r.Spec.Grant.Replicas)
@@ -509,24 +512,24 @@ func stories() []sim.Scenario {
 				return nil
 			}},
 		}},
-		{Name: "a cluster is full, and another is dark", Objects: full(hub(two(8).adaptive()), "east", 3), Edits: []sim.Edit{
+		{Name: "a cluster is full, and another is dark", Objects: full(hub(two().adaptive()), "east", 3), Edits: []sim.Edit{
 			darken("west", true, nil), darken("west", false, nil),
 		}},
-		{Name: "a cluster is evicted", Objects: hub(two(8)), Edits: []sim.Edit{taint("east", ready(8), evict), taint("east", nil)}},
+		{Name: "a cluster is evicted", Objects: hub(two()), Edits: []sim.Edit{taint("east", ready(8), evict), taint("east", nil)}},
 		{Name: "clusters of a selector", Objects: hub(newWorld(9, everywhere("all"))), Edits: []sim.Edit{
 			taint("north", ready(9), noPlace), scale(12, nil), taint("north", nil, evict), darken("west", true, nil), taint("north", nil), darken("west", false, nil),
 		}},
-		{Name: "the WorkloadSpread is deleted", Objects: hub(two(8)), Edits: []sim.Edit{
+		{Name: "the WorkloadSpread is deleted", Objects: hub(two()), Edits: []sim.Edit{
 			remove[*appsv1beta1.WorkloadSpread]("delete it", ready(8), wsKey),
 			scale(9, func(w *sim.World) bool { return sim.Find[*appsv1beta1.WorkloadSpread](w, wsKey) == nil }),
 		}},
-		{Name: "the workload is deleted", Objects: hub(two(8)), Edits: []sim.Edit{
+		{Name: "the workload is deleted", Objects: hub(two()), Edits: []sim.Edit{
 			darken("west", true, ready(8)), remove[*appsv1beta1.CloneSet]("delete it", nil, setKey), darken("west", false, nil),
 		}},
-		{Name: "a new image with a partition", Objects: hub(two(8)), Edits: []sim.Edit{
+		{Name: "a new image with a partition", Objects: hub(two()), Edits: []sim.Edit{
 			edit("a partition", ready(8), setKey, func(s *appsv1beta1.CloneSet) {
 				s.Spec.Template.Spec.Containers = []corev1.Container{{Name: "web", Image: "web:2"}}
-				s.Spec.UpdateStrategy.RollingUpdate.Partition = ptr.To(intstr.FromInt32(4))
+				s.Spec.UpdateStrategy.RollingUpdate.Partition = new(intstr.FromInt32(4))
 			}),
 		}},
 	}

@@ -171,7 +171,8 @@ func attention(line appsv1beta1.WorkloadSpreadSubsetStatus) int {
 func mayWait(before, after appsv1beta1.WorkloadSpreadStatus) bool {
 	plain := func(s appsv1beta1.WorkloadSpreadStatus) []metav1.Condition {
 		var out []metav1.Condition
-		lists := [][]metav1.Condition{s.Conditions}
+		lists := make([][]metav1.Condition, 1, 1+len(s.SubsetStatuses))
+		lists[0] = s.Conditions
 		for _, line := range s.SubsetStatuses {
 			lists = append(lists, line.Conditions)
 		}
