@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -177,6 +178,14 @@ func TestIntegrationAttack03MemberLimitsNamespaces(t *testing.T) {
 	placed := slice("bank")
 	placed.Annotations = nil
 	require.NoError(t, admin.Create(t.Context(), placed), "what users of the cluster make is not the hub's")
+	require.ErrorContains(t, agent.Delete(t.Context(), placed, client.DryRunAll), "add it", "nor is it the hub's to delete")
+	marked := placed.DeepCopy()
+	marked.Annotations = map[string]string{keys.FleetRowUID: "row"}
+	require.ErrorContains(t, agent.Patch(t.Context(), marked, client.MergeFrom(placed), client.DryRunAll), "add it", "or to mark as its own")
+	marked = placed.DeepCopy()
+	marked.Annotations = map[string]string{keys.FleetRowUID: "row"}
+	require.NoError(t, admin.Patch(t.Context(), marked, client.MergeFrom(placed)), "as if it was placed before the namespace was closed")
+	placed = marked
 	change := func(edit func(*appsv1beta1.UnitedDeployment)) error {
 		next := placed.DeepCopy()
 		next.Annotations = map[string]string{keys.FleetRowUID: "row"}
@@ -190,4 +199,23 @@ func TestIntegrationAttack03MemberLimitsNamespaces(t *testing.T) {
 		ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:2"
 	}))
 	require.NoError(t, agent.Delete(t.Context(), placed, client.DryRunAll))
+
+	template := slice("").Spec.Template.CloneSetTemplate.Spec
+	for _, of := range []func(metav1.ObjectMeta) client.Object{
+		func(m metav1.ObjectMeta) client.Object {
+			return &appsv1beta1.CloneSet{ObjectMeta: m, Spec: template}
+		},
+		func(m metav1.ObjectMeta) client.Object {
+			return &appsv1.Deployment{ObjectMeta: m, Spec: appsv1.DeploymentSpec{Selector: template.Selector, Template: template.Template}}
+		},
+		func(m metav1.ObjectMeta) client.Object {
+			return &appsv1beta1.WorkloadSpread{ObjectMeta: m, Spec: appsv1beta1.WorkloadSpreadSpec{
+				TargetRef: appsv1beta1.WorkloadSpreadTarget{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"},
+				Subsets:   []appsv1beta1.WorkloadSpreadSubset{{Name: "a"}},
+			}}
+		},
+	} {
+		require.NoError(t, agent.Create(t.Context(), of(metav1.ObjectMeta{Namespace: "shop", Name: "web"}), client.DryRunAll))
+		require.ErrorContains(t, agent.Create(t.Context(), of(metav1.ObjectMeta{Namespace: "bank", Name: "web"}), client.DryRunAll), "add it")
+	}
 }

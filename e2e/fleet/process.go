@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
@@ -72,6 +73,8 @@ func (f *Fleet) run(ctx context.Context, c *Cluster, program string, flags ...st
 		if gates := f.options.MemberGates; len(gates) > 0 {
 			flags = append(flags, "--feature-gates="+strings.Join(gates, ","))
 		}
+	} else {
+		flags = append(flags, "--cluster-profile-namespace="+fleetv1alpha1.SystemNamespace) // The chart's default.
 	}
 	p := &process{name: program, cluster: c, health: ports[portHealth], exporter: ports[portMetrics], profiles: ports[portProfile]}
 	p.args = slices.Concat([]string{

@@ -230,7 +230,8 @@ func stories() []sim.Scenario {
 			}},
 		}},
 		{Name: "a cluster takes nothing new", Objects: world(), Edits: []sim.Edit{
-			cluster("west is closed", "west", tainted(fleetv1alpha1.NoPlace)), red,
+			cluster("north is closed", "north", tainted(fleetv1alpha1.NoPlace)),
+			cluster("north has the label", "north", func(mc *fleetv1alpha1.MemberCluster) { mc.Labels = map[string]string{"tier": "web"} }), red,
 		}},
 		{Name: "the object is deleted while a cluster does not answer", Objects: world(), Edits: []sim.Edit{west(false), remove, west(true)}},
 	}
