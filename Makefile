@@ -46,8 +46,8 @@ help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: ## a hub and two members on this machine; one UnitedDeployment over both, checked step by step (NODES=real: kubelets, helm)
-	@echo 'A fleet on this machine: a hub, two members, one UnitedDeployment over both.'
+demo: ## a hub, two members, and what they run over both, checked step by step (NODES=real: kubelets, helm)
+	@echo 'A fleet on this machine: a hub, two members, and what they run over both.'
 	@echo 'The first time: 8 minutes on two quiet cores, to compile. Later: half a minute.'
 	@echo; echo 'Build the demo and the libraries that all of it shares'
 	@start=$$SECONDS; out=$$(go build -o bin/demo ./e2e/demo 2>&1) || { echo "$$out"; exit 1; }; \

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/component-base/featuregate"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -16,6 +17,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/cluster"
 	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/hub/resourcedistribution"
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/hub/uniteddeployment"
 	"github.com/flotilla-io/flotilla/hub/workloadspread"
@@ -33,7 +35,9 @@ func Kinds() setup.Kinds { return kinds(Options{}, nil) }
 
 // kinds are the kinds of a hub with these options; key makes names of contents.
 func kinds(o Options, key []byte) setup.Kinds {
-	return setup.Kinds{memberClusters(o), unitedDeployments(o, key), workloadSpreads(o, key), cloneSets(o, key)}
+	return setup.Kinds{
+		memberClusters(o), unitedDeployments(o, key), workloadSpreads(o, key), cloneSets(o, key), resourceDistributions(o, key),
+	}
 }
 
 func memberClusters(h Options) setup.Kind {
@@ -51,7 +55,7 @@ func memberClusters(h Options) setup.Kind {
 	}
 }
 
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=uniteddeployments.apps.kruise.io;workloadspreads.apps.kruise.io;clonesets.apps.kruise.io,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=uniteddeployments.apps.kruise.io;workloadspreads.apps.kruise.io;clonesets.apps.kruise.io;resourcedistributions.apps.kruise.io,verbs=get;list;watch;patch
 
 func unitedDeployments(h Options, key []byte) setup.Kind {
 	const name = "uniteddeployment"
@@ -154,5 +158,36 @@ func cloneSets(h Options, key []byte) setup.Kind {
 					&appsv1alpha1.CloneSet{}, appsv1alpha1.CloneSetFromHub, appsv1alpha1.CloneSetToHub)),
 			})
 		},
+	}
+}
+
+func resourceDistributions(h Options, key []byte) setup.Kind {
+	const name = "resourcedistribution"
+	return setup.Kind{
+		Name: name, CRD: "resourcedistributions.apps.kruise.io", Converts: true,
+		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
+		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
+			return resourcedistribution.Setup(ctx, mgr, resourcedistribution.Options{
+				Store:  row.NewStore(mgr.GetClient(), key, o.Clock),
+				Events: event.New(mgr.GetEventRecorder(link.HubManager)),
+				Clock:  o.Clock, Workers: o.Workers[name], ExpectationTimeout: o.ExpectationTimeout, LocalMember: h.LocalMember,
+				// Members mostly run Flotilla in a namespace of that name too, and by default let a hub place nothing there.
+				ClosedNamespaces: []string{corev1.NamespaceNodeLease, h.Namespace},
+			})
+		},
+		Webhooks: func(mgr ctrl.Manager, _ setup.Options) error {
+			w := &resourcedistribution.Webhook{
+				Clusters:    placement.ClusterRules{Client: mgr.GetClient(), Cache: mgr.GetClient(), Live: mgr.GetAPIReader()},
+				LocalMember: h.LocalMember,
+			}
+			r := admit.Registration[*appsv1beta1.ResourceDistribution]{Object: &appsv1beta1.ResourceDistribution{}, Validator: w}
+			if !h.LocalMember { // Otherwise the member's manager in this cluster validates and converts too.
+				w.Rules = h.ResourceDistributionRules
+				r.Converter = conversion.NewHubSpokeConverter(&appsv1beta1.ResourceDistribution{}, conversion.NewSpokeConverter(
+					&appsv1alpha1.ResourceDistribution{}, appsv1alpha1.ResourceDistributionFromHub, appsv1alpha1.ResourceDistributionToHub))
+			}
+			return admit.Register(mgr, r)
+		},
+		WebhookReads: []client.Object{&fleetv1alpha1.MemberCluster{}},
 	}
 }

@@ -48,8 +48,8 @@ type Options struct {
 	ClusterAPINamespaces []string
 	// ClusterProfileNamespace is where the clusters are published as ClusterProfiles; default nowhere.
 	ClusterProfileNamespace string
-	// LocalMember is true if the hub's cluster runs the member stack too, which then reconciles UnitedDeployments without
-	// clusters, and serves that kind's defaulting and conversion.
+	// LocalMember is true if the hub's cluster runs the member stack too, which then reconciles objects without clusters, and
+	// serves the defaulting and conversion of their kinds.
 	LocalMember bool
 	// Gates are the feature gates.
 	Gates *feature.Gates
@@ -71,6 +71,9 @@ type Options struct {
 	// WorkloadSpreadRules returns what a member validates of WorkloadSpreads, which may name clusters; it is implemented in
 	// member/pod/workloadspread. Nil: nothing.
 	WorkloadSpreadRules func(c client.Client, live client.Reader) admission.Validator[*appsv1beta1.WorkloadSpread]
+	// ResourceDistributionRules is what a member validates of ResourceDistributions that may name clusters; it is implemented in
+	// member/resource/resourcedistribution. Nil: nothing.
+	ResourceDistributionRules admission.Validator[*appsv1beta1.ResourceDistribution]
 	// Identity is the name of this process in Leases.
 	Identity string
 	// Version is the program's.

@@ -31,7 +31,7 @@ const (
 
 	// FleetWithdrawalsPaused is an annotation on a MemberCluster. Written by the hub when it would have withdrawn too many
 	// rows of a namespace from the cluster within a minute; while the namespace is there, none of it is withdrawn. Removed by an
-	// administrator to confirm. Form: names of namespaces on the hub, separated by commas.
+	// administrator to confirm. Form: names of namespaces on the hub, separated by commas, and _cluster-scoped for objects in none.
 	FleetWithdrawalsPaused = "fleet.kruise.io/withdrawals-paused"
 
 	// FleetTemplate is a label on a Deployment or CloneSet on a hub that a WorkloadSpread places in clusters. Written by the user when

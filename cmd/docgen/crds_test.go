@@ -30,8 +30,8 @@ func TestInstallSortsCRDsIntoCharts(t *testing.T) {
 		"fleet.kruise.io_appliedworks.yaml", "fleet.kruise.io_memberships.yaml", "policy.kruise.io_podunavailablebudgets.yaml",
 	}, member)
 	require.Equal(t, []string{
-		"apps.kruise.io_clonesets.yaml", "apps.kruise.io_uniteddeployments.yaml", "apps.kruise.io_workloadspreads.yaml",
-		"fleet.kruise.io_memberclusters.yaml",
+		"apps.kruise.io_clonesets.yaml", "apps.kruise.io_resourcedistributions.yaml", "apps.kruise.io_uniteddeployments.yaml",
+		"apps.kruise.io_workloadspreads.yaml", "fleet.kruise.io_memberclusters.yaml",
 		"fleet.kruise.io_memberworks.yaml", "fleet.kruise.io_workcontents.yaml",
 	}, hub, "a file that is not generated must be removed")
 }

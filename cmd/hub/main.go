@@ -17,6 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub"
 	"github.com/flotilla-io/flotilla/member/agent"
 	"github.com/flotilla-io/flotilla/member/pod/workloadspread"
+	"github.com/flotilla-io/flotilla/member/resource/resourcedistribution"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
 	"github.com/flotilla-io/flotilla/member/workload/statefulset"
 	"github.com/flotilla-io/flotilla/pkg/cert"
@@ -59,7 +60,7 @@ func command() (*cobra.Command, error) {
 			"It creates and rotates the certificate of its webhooks itself. Outside a cluster, give --kubeconfig and --webhook-url.",
 		f.setup)
 	cmd.Flags().BoolVar(&f.localMember, "local-member", false, "The hub's cluster runs flotilla-member too: that one looks "+
-		"after UnitedDeployments that name no cluster, and serves defaults and conversion of the kind.")
+		"after objects that name no cluster, and serves defaults and conversion of their kinds.")
 	cmd.Flags().StringSliceVar(&f.clusterAPINamespaces, "cluster-api-namespaces", nil, "Namespaces, by commas, with Clusters of "+
 		"Cluster API that MemberClusters may name in push.capiClusterRef. The hub reads all Secrets there. Empty is none.")
 	cmd.Flags().StringVar(&f.profileNamespace, "cluster-profile-namespace", "", "The namespace in which each MemberCluster is "+
@@ -95,7 +96,8 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 		WorkloadSpreadRules: func(c client.Client, live client.Reader) admission.Validator[*appsv1beta1.WorkloadSpread] {
 			return &workloadspread.Webhook{Client: c, Live: live, AllowClusters: true}
 		},
-		Identity: identity, Version: option.Version, Clock: clock.RealClock{},
+		ResourceDistributionRules: &resourcedistribution.Webhook{Hub: true},
+		Identity:                  identity, Version: option.Version, Clock: clock.RealClock{},
 	})
 }
 

@@ -1,5 +1,5 @@
 // Demo brings up a fleet on this machine and shows one UnitedDeployment run in it: spread over two clusters, updated in
-// place, scaled, reported back. Each step is checked; the first that fails ends the demonstration with the
+// place, scaled, reported back; then a CloneSet that a WorkloadSpread places, and a Secret that is distributed. Each step is checked; the first that fails ends the demonstration with the
 // reason and the path of the logs.
 //
 //	go run ./e2e/demo up                   # make demo
@@ -43,7 +43,7 @@ func main() {
 func newCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "demo",
-		Short:         "A fleet on this machine, and one UnitedDeployment over it",
+		Short:         "A fleet on this machine, and what it runs over two clusters",
 		SilenceUsage:  true,
 		SilenceErrors: true, // The story prints them, with the logs.
 	}

@@ -60,6 +60,9 @@ func (s *story) run(ctx context.Context) error {
 		{"Update the image in place: two pods in east and one in west first, then all", s.update},
 		{"Scale from 10 to 16", s.scale},
 		{"The hub reports what the members run", s.report},
+		{"Apply e2e/examples/placed-cloneset.yaml and spread-over-clusters.yaml: two zones of east first, then west", s.spreadOut},
+		{"Scale the CloneSet on the hub from 8 to 5: west is emptied first", s.scaleIn},
+		{"Apply e2e/examples/distribute-to-clusters.yaml: a Secret for every namespace of a team, in all clusters of a tier", s.distribute},
 	}
 	for i, step := range steps {
 		s.say("\n== %d/%d  %s\n", i+1, len(steps), step.title)
@@ -84,6 +87,10 @@ func (s *story) bringUp(ctx context.Context) error {
 	o := fleet.Options{
 		Managers: build,
 		Progress: printer.Stage,
+		// For the Secret of the last chapter.
+		MemberGates:  []string{"ResourceDistributionGate=true"},
+		MemberFlags:  []string{"--resourcedistribution-secrets=registry"},
+		MemberValues: []string{"--set", "resourceDistribution.secrets={registry}"},
 		// Faster than the defaults, so that a fleet that was killed is soon Ready again.
 		Heartbeat: &fleetv1alpha1.Heartbeat{LeaseSeconds: 3, FailAfterSeconds: 12, RecoverAfterSeconds: 3},
 	}
@@ -138,10 +145,13 @@ func (s *story) spread(ctx context.Context) error {
 
 // withImage sets an image that the nodes have in the example.
 func (s *story) withImage(o *unstructured.Unstructured) {
-	if !s.real || o.GetKind() != "UnitedDeployment" {
+	path := []string{"spec", "template", "spec", "containers"}
+	switch {
+	case !s.real:
 		return
+	case o.GetKind() == "UnitedDeployment":
+		path = append([]string{"spec", "template", "cloneSetTemplate"}, path...)
 	}
-	path := []string{"spec", "template", "cloneSetTemplate", "spec", "template", "spec", "containers"}
 	containers, _, err := unstructured.NestedSlice(o.Object, path...)
 	if err != nil || len(containers) == 0 {
 		return // The apiserver then refuses it.

@@ -82,6 +82,9 @@ func clusterOf(o *unstructured.Unstructured) *fleet.Cluster {
 	return env.Hub
 }
 
+// ofHub reports whether an example is for the hub, though members have the kind too.
+func ofHub(file string) bool { return strings.HasPrefix(filepath.Base(file), "distribute-") }
+
 // TestInvalidExamplesAreAnsweredAsExpected applies each manifest of e2e/examples/invalid, in a dry run: workloads in a
 // member, everything else on the hub. The first line of each is the expected answer: "# refused: TEXT" or "# warned: TEXT".
 func TestInvalidExamplesAreAnsweredAsExpected(t *testing.T) {
@@ -100,6 +103,9 @@ func TestInvalidExamplesAreAnsweredAsExpected(t *testing.T) {
 			require.Len(t, objects, 1)
 
 			c := clusterOf(objects[0])
+			if ofHub(file) {
+				c = env.Hub
+			}
 			heard := &warnings{}
 			cfg := rest.CopyConfig(c.Config)
 			cfg.WarningHandler = heard
@@ -136,6 +142,9 @@ func TestValidExamplesAreAcceptedWithoutAWarning(t *testing.T) {
 				c := clusterOf(o)
 				if slices.Contains([]string{"uniteddeployment-zones.yaml", "uniteddeployment-adaptive.yaml"}, filepath.Base(file)) {
 					c = env.East
+				}
+				if ofHub(file) {
+					c = env.Hub
 				}
 				heard := &warnings{}
 				cfg := rest.CopyConfig(c.Config)

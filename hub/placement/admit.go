@@ -36,6 +36,27 @@ type ClusterRules struct {
 func (r ClusterRules) Validate(
 	ctx context.Context, namespace string, old, is []Where, path *field.Path,
 ) (faults field.ErrorList, warnings admission.Warnings, err error) {
+	return r.ValidateAs(ctx, namespace, old, is, Words{
+		At: func(i int) *field.Path {
+			if is[i].Selector != nil {
+				return path.Index(i).Child("clusterSelector")
+			}
+			return path.Index(i).Child("cluster")
+		},
+		Gets: "the subset gets its replicas", Wait: "subsets wait",
+	})
+}
+
+// Words are what ValidateAs says about an object: where its i-th Where is, what a cluster gets when it has joined, and who waits.
+type Words struct {
+	At         func(i int) *field.Path
+	Gets, Wait string
+}
+
+// ValidateAs is Validate for objects without subsets. The namespace of one that is in none is empty.
+func (r ClusterRules) ValidateAs(
+	ctx context.Context, namespace string, old, is []Where, words Words,
+) (faults field.ErrorList, warnings admission.Warnings, err error) {
 	all := sync.OnceValues(func() (string, error) { return r.refuses(ctx, namespace, "") })
 	seen := map[string]bool{}
 	for _, w := range old {
@@ -43,14 +64,14 @@ func (r ClusterRules) Validate(
 	}
 	var waiting []string
 	for i, w := range is {
-		at := path.Index(i)
+		at := words.At(i)
 		if w.Selector != nil && !slices.ContainsFunc(old, func(o Where) bool { return apiequality.Semantic.DeepEqual(o.Selector, w.Selector) }) {
 			why, err := all()
 			if err != nil {
 				return nil, nil, err
 			}
 			if why != "" {
-				faults = append(faults, field.Forbidden(at.Child("clusterSelector"), why))
+				faults = append(faults, field.Forbidden(at, why))
 			}
 		}
 		if w.Cluster == "" || seen[w.Cluster] {
@@ -65,14 +86,14 @@ func (r ClusterRules) Validate(
 			return nil, nil, err
 		}
 		if why != "" {
-			faults = append(faults, field.Forbidden(at.Child("cluster"), why))
+			faults = append(faults, field.Forbidden(at, why))
 			continue // Nor may the user learn whether there is such a cluster.
 		}
 		mc, err := r.cluster(ctx, w.Cluster)
 		switch {
 		case apierrors.IsNotFound(err):
-			warnings = append(warnings, fmt.Sprintf("%s: there is no member cluster %s: the subset gets its replicas when a MemberCluster "+
-				"of that name has joined; create it, or name another one", at.Child("cluster"), w.Cluster))
+			warnings = append(warnings, fmt.Sprintf("%s: there is no member cluster %s: %s when a MemberCluster "+
+				"of that name has joined; create it, or name another one", at, w.Cluster, words.Gets))
 		case err != nil:
 			return nil, nil, fmt.Errorf("get member cluster %s: %w", w.Cluster, err)
 		case !mc.Spec.Accepted || !report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady):
@@ -81,7 +102,7 @@ func (r ClusterRules) Validate(
 	}
 	if len(waiting) > 0 {
 		slices.Sort(waiting)
-		warnings = append(warnings, "subsets wait for member clusters that are not accepted or not ready: "+event.Names(waiting))
+		warnings = append(warnings, words.Wait+" for member clusters that are not accepted or not ready: "+event.Names(waiting))
 	}
 	return faults, warnings, nil
 }
@@ -95,12 +116,15 @@ func (r ClusterRules) refuses(ctx context.Context, namespace, cluster string) (s
 	if err != nil || allowed {
 		return "", err
 	}
-	which := "member cluster " + cluster
+	which, where := "member cluster "+cluster, fmt.Sprintf("in namespace %s or in all", namespace)
 	if cluster == "" {
 		which = "all member clusters, of which a selector may match any"
 	}
-	return fmt.Sprintf("user %q may not use %s: it needs the verb %q on memberclusters.%s, in namespace %s or in all",
-		user, which, verbUse, fleetv1alpha1.GroupVersion.Group, namespace), nil
+	if namespace == "" {
+		where = "in all namespaces"
+	}
+	return fmt.Sprintf("user %q may not use %s: it needs the verb %q on memberclusters.%s, %s",
+		user, which, verbUse, fleetv1alpha1.GroupVersion.Group, where), nil
 }
 
 // cluster reads a MemberCluster, from the apiserver if the cache does not have it.

@@ -83,15 +83,19 @@ func objects(source client.Object, rows *fleetv1alpha1.MemberWorkList) iter.Seq[
 // Manifest returns the object that a row asks for: its content with its patch. It is nil if the content is missing; the row's
 // next write creates that again.
 func (c Client) Manifest(ctx context.Context, r *fleetv1alpha1.MemberWork) ([]byte, error) {
-	content := &fleetv1alpha1.WorkContent{}
-	err := c.Get(ctx, client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: r.Spec.Content.Ref}, content)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
+	text := r.Spec.Content.Inline
+	if text == "" {
+		content := &fleetv1alpha1.WorkContent{}
+		err := c.Get(ctx, client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: r.Spec.Content.Ref}, content)
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("get content of row %s/%s: %w", r.Namespace, r.Name, err)
+		}
+		text = content.Manifest
 	}
-	if err != nil {
-		return nil, fmt.Errorf("get content of row %s/%s: %w", r.Namespace, r.Name, err)
-	}
-	manifest, err := row.Merge([]byte(content.Manifest), r.Spec.Patch.Raw)
+	manifest, err := row.Merge([]byte(text), r.Spec.Patch.Raw)
 	if err != nil {
 		return nil, fmt.Errorf("read row %s/%s: %w", r.Namespace, r.Name, err)
 	}

@@ -38,8 +38,11 @@ type Availability struct {
 	Reason, Message string
 }
 
-// Availability returns what of an object in that namespace can be placed in a cluster.
-func (f Fleet) Availability(cluster, namespace string) Availability {
+// AnyNamespace stands for namespaces of a member that are selected in another way than by name.
+const AnyNamespace = "*"
+
+// Availability returns what of an object that writes in these namespaces can be placed in a cluster.
+func (f Fleet) Availability(cluster string, namespaces ...string) Availability {
 	mc := f.Clusters[cluster]
 	switch {
 	case mc == nil && f.Rows[cluster] == nil:
@@ -59,7 +62,7 @@ func (f Fleet) Availability(cluster, namespace string) Availability {
 		return f.awaited(cluster, frozen(ReasonNotJoined, "cluster %s has not joined yet", cluster))
 	case !ready(mc):
 		reason, why := unready(mc)
-		return frozen(reason, "cluster %s %s: its replicas stay as they are", cluster, why)
+		return frozen(reason, "cluster %s %s: its part stays as it is", cluster, why)
 	}
 	a := Availability{State: allot.Ready}
 	limits := mc.Spec.Limits
@@ -69,9 +72,15 @@ func (f Fleet) Availability(cluster, namespace string) Availability {
 	if limits.MaxReplicasPerObject != nil {
 		a.Limit = new(int(*limits.MaxReplicasPerObject))
 	}
-	if len(limits.AllowedNamespaces) > 0 && !slices.Contains(limits.AllowedNamespaces, namespace) {
+	for _, namespace := range namespaces {
+		if len(limits.AllowedNamespaces) == 0 || slices.Contains(limits.AllowedNamespaces, namespace) {
+			continue
+		}
 		a.State, a.Reason = allot.Draining, fleetv1alpha1.ReasonNamespaceNotAllowed
 		a.Message = fmt.Sprintf("cluster %s does not take objects of namespace %s: add it to the cluster's limits.allowedNamespaces", cluster, namespace)
+		if namespace == AnyNamespace {
+			a.Message = fmt.Sprintf("cluster %s takes objects in its limits.allowedNamespaces only: select namespaces by name", cluster)
+		}
 		return a
 	}
 	return f.taint(mc, a)
@@ -132,21 +141,23 @@ func (f Fleet) Stale() map[string]bool {
 	return stale
 }
 
-// Select returns the accepted clusters that match an object in that namespace, sorted. One with a taint that the object does not
-// tolerate is left out, unless it has a row of the object. One that a taint evicts now is left out too, so that it is emptied and its
-// row is withdrawn.
-func (f Fleet) Select(namespace string, selector labels.Selector) []string {
+// Matching returns the accepted clusters whose labels match, sorted. One with a taint that the object does not tolerate is left out,
+// unless it has a row of the object.
+func (f Fleet) Matching(selector labels.Selector) []string {
 	var names []string
 	for name, mc := range f.Clusters {
-		switch {
-		case !f.TakesRows(name), !selector.Matches(labels.Set(mc.Labels)):
-		case f.Rows[name] == nil && f.strongest(mc) != nil, f.evicted(name, namespace):
-		default:
+		if f.TakesRows(name) && (f.Rows[name] != nil || f.strongest(mc) == nil) && selector.Matches(labels.Set(mc.Labels)) {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	return names
+}
+
+// Select returns the clusters of Matching without those that a taint evicts an object in that namespace from now, so that they are
+// emptied and their rows are withdrawn.
+func (f Fleet) Select(namespace string, selector labels.Selector) []string {
+	return slices.DeleteFunc(f.Matching(selector), func(name string) bool { return f.evicted(name, namespace) })
 }
 
 // evicted reports whether a taint evicts an object in that namespace from a cluster now. A cluster that can't be reached evicts nothing.

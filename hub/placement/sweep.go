@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -109,8 +110,8 @@ func (s *Sweeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		source := live.Spec.Source
 		ctrl.LoggerFrom(ctx).Info("Found a row without its source", "row", req, "kind", source.Kind, "namespace", source.Namespace, "name", source.Name)
 		s.Events.Record(live, event.Warning(EventSourceGone, "Sweep",
-			"%s %s/%s is gone and has left this row behind. It is withdrawn in %s. To keep what runs in the cluster, set deletionPolicy of the row to Orphan.",
-			source.Kind, source.Namespace, source.Name, left))
+			"%s %s is gone and has left this row behind. It is withdrawn in %s. To keep what runs in the cluster, set deletionPolicy of the row to Orphan.",
+			source.Kind, strings.TrimPrefix(source.Namespace+"/"+source.Name, "/"), left))
 	}
 	if left > 0 {
 		return ctrl.Result{RequeueAfter: left}, nil
@@ -120,13 +121,16 @@ func (s *Sweeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 
 // withdraw withdraws a row by its own policy, or with Orphan if the namespace of its source is gone too.
 func (s *Sweeper) withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork) (ctrl.Result, error) {
-	policy, namespace := live.Spec.DeletionPolicy, &corev1.Namespace{}
-	err := s.Live.Get(ctx, client.ObjectKey{Name: live.Spec.Source.Namespace}, namespace)
-	switch {
-	case apierrors.IsNotFound(err), err == nil && !namespace.DeletionTimestamp.IsZero():
-		policy = fleetv1alpha1.LeaveOrphan
-	case err != nil:
-		return ctrl.Result{}, fmt.Errorf("get namespace %s: %w", live.Spec.Source.Namespace, err)
+	policy := live.Spec.DeletionPolicy
+	if name := live.Spec.Source.Namespace; name != "" {
+		namespace := &corev1.Namespace{}
+		err := s.Live.Get(ctx, client.ObjectKey{Name: name}, namespace)
+		switch {
+		case apierrors.IsNotFound(err), err == nil && !namespace.DeletionTimestamp.IsZero():
+			policy = fleetv1alpha1.LeaveOrphan
+		case err != nil:
+			return ctrl.Result{}, fmt.Errorf("get namespace %s: %w", name, err)
+		}
 	}
 	switch err := s.Rows.Withdraw(ctx, live, policy); {
 	case errors.Is(err, row.ErrPaused):

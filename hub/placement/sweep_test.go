@@ -42,6 +42,7 @@ func TestAttack11RowsWithoutTheirObjectAreWithdrawn(t *testing.T) {
 		cache, live []client.Object // besides the row and its cluster, which both have
 		kind        string
 		fails       bool
+		cluster     bool // the object is in no namespace
 		gone        bool
 		policy      fleetv1alpha1.LeavePolicy
 	}{
@@ -53,6 +54,7 @@ func TestAttack11RowsWithoutTheirObjectAreWithdrawn(t *testing.T) {
 		{name: "also if there is another of that name", cache: []client.Object{another}, live: []client.Object{another, namespace()}, gone: true, policy: fleetv1alpha1.LeaveDelete},
 		{name: "and what it asked for is kept if the namespace is gone too", gone: true, policy: fleetv1alpha1.LeaveOrphan},
 		{name: "or is going", live: []client.Object{leaving}, gone: true, policy: fleetv1alpha1.LeaveOrphan},
+		{name: "what is in no namespace goes", cluster: true, gone: true, policy: fleetv1alpha1.LeaveDelete},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -71,6 +73,9 @@ func TestAttack11RowsWithoutTheirObjectAreWithdrawn(t *testing.T) {
 					Source:         fleetv1alpha1.WorkSource{Kind: kind, Namespace: "shop", Name: "web", UID: "source"},
 					DeletionPolicy: fleetv1alpha1.LeaveDelete,
 				},
+			}
+			if tt.cluster {
+				work.Spec.Source.Namespace = ""
 			}
 			mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}
 			cache := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(tt.cache, work, mc)...).Build()

@@ -31,6 +31,15 @@ func (f Fleet) taint(mc *fleetv1alpha1.MemberCluster, a Availability) Availabili
 	return a
 }
 
+// Taint returns the strongest taint of a cluster that the object does not tolerate for ever, or nil.
+func (f Fleet) Taint(cluster string) *fleetv1alpha1.ClusterTaint {
+	mc := f.Clusters[cluster]
+	if mc == nil {
+		return nil
+	}
+	return f.strongest(mc)
+}
+
 // strongest returns the taint with the strongest effect that the object does not tolerate for ever, or nil. Of two that evict it is
 // the one that evicts first, otherwise the first in the list.
 func (f Fleet) strongest(mc *fleetv1alpha1.MemberCluster) *fleetv1alpha1.ClusterTaint {

@@ -39,6 +39,9 @@ type breaker struct {
 // tenancy is the part of a cluster that one namespace of the hub uses.
 type tenancy struct{ cluster, namespace string }
 
+// noNamespace stands for objects of the hub that are in no namespace. It is no namespace's name.
+const noNamespace = "_cluster-scoped"
+
 type window struct {
 	withdrawn []time.Time
 	tripped   bool
@@ -79,7 +82,10 @@ func (b *breaker) take(of tenancy, rows int, paused bool) (ok, trip bool) {
 // allow consults the breaker, and annotates the MemberCluster when it trips. A cluster that leaves has no limit: its
 // administrator has decided on all rows.
 func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster, namespace string) error {
-	cluster := mc.Name
+	cluster, name := mc.Name, namespace
+	if namespace == "" {
+		name = noNamespace
+	}
 	if !mc.DeletionTimestamp.IsZero() {
 		return nil
 	}
@@ -93,21 +99,25 @@ func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster, name
 			count++
 		}
 	}
-	ok, trip := s.breaker.take(tenancy{cluster, namespace}, count, slices.Contains(Paused(mc), namespace))
+	ok, trip := s.breaker.take(tenancy{cluster, name}, count, slices.Contains(Paused(mc), name))
 	if trip {
-		if err := s.pause(ctx, mc, namespace); err != nil {
+		if err := s.pause(ctx, mc, name); err != nil {
 			return err
 		}
-		ctrl.LoggerFrom(ctx).Info("Paused withdrawals", "cluster", cluster, "namespace", namespace, "count", count)
+		ctrl.LoggerFrom(ctx).Info("Paused withdrawals", "cluster", cluster, "namespace", name, "count", count)
 	}
 	if !ok {
-		return fmt.Errorf("%w: many objects of namespace %s would be withdrawn from cluster %s at once; if that is meant, run "+
-			"kubectl annotate membercluster %s %s-", ErrPaused, namespace, cluster, cluster, keys.FleetWithdrawalsPaused)
+		which := "of namespace " + namespace
+		if namespace == "" {
+			which = "without a namespace"
+		}
+		return fmt.Errorf("%w: many objects %s would be withdrawn from cluster %s at once; if that is meant, run "+
+			"kubectl annotate membercluster %s %s-", ErrPaused, which, cluster, cluster, keys.FleetWithdrawalsPaused)
 	}
 	return nil
 }
 
-// Paused returns the namespaces on the hub whose rows are not withdrawn from a cluster.
+// Paused returns the namespaces on the hub whose rows are not withdrawn from a cluster, and noNamespace for what is in none.
 func Paused(mc *fleetv1alpha1.MemberCluster) []string {
 	text := mc.Annotations[keys.FleetWithdrawalsPaused]
 	if text == "" {

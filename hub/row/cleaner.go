@@ -47,7 +47,7 @@ type Options struct {
 // Setup starts two controllers: one removes the finalizer of withdrawn rows, one deletes unused contents.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	err := mgr.GetFieldIndexer().IndexField(ctx, &fleetv1alpha1.MemberWork{}, contentIndex, func(o client.Object) []string {
-		return []string{o.(*fleetv1alpha1.MemberWork).Spec.Content.Ref}
+		return []string{o.(*fleetv1alpha1.MemberWork).Spec.Content.Ref} // That of an inline manifest names no content.
 	})
 	if err != nil {
 		return fmt.Errorf("index rows by content: %w", err)

@@ -2,7 +2,8 @@
 // member.
 //
 // The controller of a kind passes a Want, and Store writes it: the manifest goes into a WorkContent that all
-// members of an object share; the row has a reference to it, a merge patch of what differs between clusters, and the grant. A row
+// members of an object share; the row has a reference to it, a merge patch of what differs between clusters, and the grant. A manifest
+// that only its own member may read is in the row instead, as each with a Secret. A row
 // is written against the resource version that the decision was made on, so that of two hubs, or of a hub with a stale cache,
 // only one can act on it.
 //

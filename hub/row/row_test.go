@@ -51,7 +51,7 @@ func TestTheNameOfAContentDoesNotDependOnTheLastOne(t *testing.T) {
 	manifest := []byte("a")
 	for _, text := range []string{"a", "a", "b", "a", "c"} {
 		manifest[0] = text[0] // The same memory.
-		require.Equal(t, fleetv1alpha1.ContentName(s.key, []byte(text)), s.contentName(manifest))
+		require.Equal(t, fleetv1alpha1.ContentName(s.key, []byte(text)), s.contentName(Want{Manifest: manifest}))
 	}
 }
 
@@ -121,6 +121,32 @@ func TestPut(t *testing.T) {
 		require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: row.Spec.Content.Ref}, content))
 		require.Contains(t, content.Manifest, "xxx")
 		require.Contains(t, content.Manifest, `"template"`)
+	})
+	t.Run("a manifest that only its member may read is in the row, and nowhere else", func(t *testing.T) {
+		t.Parallel()
+		c, writes := recorded(t)
+		s := NewStore(c, []byte("key"), clk)
+		secret := func(password string) Want {
+			w := want("east", 0)
+			w.Manifest, w.Patch, w.Inline = []byte(`{"kind":"Secret","data":{"password":"`+password+`"}}`), nil, true
+			return w
+		}
+		live, wrote, err := s.Put(t.Context(), secret("a"), nil)
+		require.NoError(t, err)
+		require.True(t, wrote)
+		require.Equal(t, fleetv1alpha1.WorkContentSource{Ref: fleetv1alpha1.InlineContent, Inline: string(secret("a").Manifest)}, live.Spec.Content)
+		live.Status.Reason = fleetv1alpha1.ReasonContentNotFound // As an agent says that does not know inline manifests.
+		_, wrote, err = s.Put(t.Context(), secret("a"), live)
+		require.NoError(t, err)
+		require.False(t, wrote)
+		next, wrote, err := s.Put(t.Context(), secret("b"), live)
+		require.NoError(t, err)
+		require.True(t, wrote)
+		require.Equal(t, string(secret("b").Manifest), next.Spec.Content.Inline)
+		require.Equal(t, []string{"create", "update"}, writes.Verbs)
+		contents := &fleetv1alpha1.WorkContentList{}
+		require.NoError(t, c.List(t.Context(), contents))
+		require.Empty(t, contents.Items)
 	})
 	t.Run("a content that was deleted is written again", func(t *testing.T) {
 		t.Parallel()
@@ -300,4 +326,42 @@ func TestAttack09OneTenantDoesNotUseUpTheBreakerOfAnother(t *testing.T) {
 	require.Equal(t, 10, withdraw("quiet", 20), "those that are withdrawn count as such")
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(mc), live))
 	require.Equal(t, []string{"noisy", "quiet"}, Paused(live))
+}
+
+func TestI13ObjectsWithoutANamespaceHaveALimitOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}
+	objects := []client.Object{mc}
+	var rows []*fleetv1alpha1.MemberWork
+	for i := range 12 {
+		row := want("east", 0).create("c")
+		row.Name, row.Spec.Source.Namespace = fmt.Sprintf("row-%d", i), ""
+		rows, objects = append(rows, row), append(objects, row)
+	}
+	c, _ := recorded(t, objects...)
+	s := NewStore(c, []byte("key"), clocktesting.NewFakePassiveClock(time.Unix(0, 0)))
+	var paused int
+	withdraw := func() {
+		paused = 0
+		for _, row := range rows {
+			live := &fleetv1alpha1.MemberWork{}
+			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(row), live))
+			if err := s.Withdraw(t.Context(), live, fleetv1alpha1.LeaveDelete); err != nil {
+				require.ErrorIs(t, err, ErrPaused)
+				require.ErrorContains(t, err, "many objects without a namespace would be withdrawn from cluster east")
+				paused++
+			}
+		}
+	}
+	withdraw()
+	require.Equal(t, 2, paused, "ten may go within a minute")
+	live := &fleetv1alpha1.MemberCluster{}
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(mc), live))
+	require.Equal(t, []string{noNamespace}, Paused(live))
+	withdraw()
+	require.Equal(t, 2, paused, "until an administrator allows more")
+	live.Annotations = nil
+	require.NoError(t, c.Update(t.Context(), live))
+	withdraw()
+	require.Zero(t, paused)
 }

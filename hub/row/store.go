@@ -45,13 +45,15 @@ func (s *Store) Put(ctx context.Context, want Want, live *fleetv1alpha1.MemberWo
 	if err != nil {
 		return live, false, err
 	}
-	content := s.contentName(want.Manifest)
-	missing := live != nil && live.Status.Reason == fleetv1alpha1.ReasonContentNotFound
+	content := s.contentName(want)
+	missing := !want.Inline && live != nil && live.Status.Reason == fleetv1alpha1.ReasonContentNotFound
 	if live != nil && !missing && same(live.Spec, want.spec(content)) {
 		return live, false, nil
 	}
-	if err := s.putContent(ctx, content, want); err != nil {
-		return live, false, err
+	if !want.Inline {
+		if err := s.putContent(ctx, content, want); err != nil {
+			return live, false, err
+		}
 	}
 	if live == nil {
 		made := want.create(content)
@@ -76,12 +78,15 @@ func (s *Store) Put(ctx context.Context, want Want, live *fleetv1alpha1.MemberWo
 
 // contentName returns the name of a manifest's content. It remembers the last one: the rows of an object are written one after
 // another and share a manifest, and to compare it takes much less time than to hash it for each of a thousand clusters.
-func (s *Store) contentName(manifest []byte) string {
-	if last := s.last.Load(); last != nil && last.manifest == string(manifest) {
+func (s *Store) contentName(want Want) string {
+	if want.Inline {
+		return fleetv1alpha1.InlineContent
+	}
+	if last := s.last.Load(); last != nil && last.manifest == string(want.Manifest) {
 		return last.name
 	}
-	name := fleetv1alpha1.ContentName(s.key, manifest)
-	s.last.Store(&named{string(manifest), name})
+	name := fleetv1alpha1.ContentName(s.key, want.Manifest)
+	s.last.Store(&named{string(want.Manifest), name})
 	return name
 }
 

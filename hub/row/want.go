@@ -28,6 +28,8 @@ type Want struct {
 	Manifest []byte
 	// Patch is a JSON merge patch on Manifest; nil for none.
 	Patch []byte
+	// Inline is true if only that cluster may read the manifest, as one with a Secret: it is in the row, and in no WorkContent.
+	Inline bool
 	// Grant are the numbers that the member may act on.
 	Grant fleetv1alpha1.WorkGrant
 }
@@ -64,9 +66,13 @@ func Merge(manifest, patch []byte) ([]byte, error) {
 
 // spec returns the row's spec, with the content of that name.
 func (w Want) spec(content string) fleetv1alpha1.MemberWorkSpec {
+	source := fleetv1alpha1.WorkContentSource{Ref: content}
+	if w.Inline {
+		source.Inline = string(w.Manifest)
+	}
 	return fleetv1alpha1.MemberWorkSpec{
 		Source:         w.Source,
-		Content:        fleetv1alpha1.WorkContentSource{Ref: content},
+		Content:        source,
 		Patch:          runtime.RawExtension{Raw: w.Patch},
 		Grant:          w.Grant,
 		DeletionPolicy: fleetv1alpha1.LeaveDelete,

@@ -23,6 +23,15 @@ type kind struct {
 	shrinks func(want, live *unstructured.Unstructured) string
 	// lowers reports whether want differs from live in nothing but fewer replicas.
 	lowers func(want, live *unstructured.Unstructured) bool
+	// targets returns the namespaces that the object's controller writes in. Nil: only that of the object.
+	targets func(want *unstructured.Unstructured) (targets, error)
+}
+
+// targets are namespaces that a controller writes in.
+type targets struct {
+	// named are selected by name. Any: so are others, but for excluded.
+	named, excluded []string
+	any             bool
 }
 
 // kindOf returns the entry of a kind. A kind without one is measured by kstatus, and by the fields for replicas that most
@@ -40,6 +49,11 @@ func kindOf(gvk schema.GroupVersionKind) kind {
 		return kind{observed: observedWritten, measure: measureCloneSet, shrinks: shrinksReplicas, lowers: lowersCloneSet}
 	case appsv1.SchemeGroupVersion.WithKind("Deployment"):
 		return kind{observed: observedWritten, measure: measureGeneric, shrinks: shrinksReplicas, lowers: lowersReplicas}
+	case appsv1beta1.GroupVersion.WithKind("ResourceDistribution"):
+		return kind{
+			observed: observedWritten, measure: measureResourceDistribution, shrinks: shrinksResourceDistribution,
+			lowers: lowersNothing, targets: targetsOfResourceDistribution,
+		}
 	default:
 		return kind{observed: observedGeneration, measure: measureGeneric, shrinks: shrinksReplicas, lowers: lowersReplicas}
 	}
@@ -47,7 +61,7 @@ func kindOf(gvk schema.GroupVersionKind) kind {
 
 // The kinds that the agent may write: each one that the hub sends needs a line. Without it a row is Blocked as Forbidden.
 //
-// +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments;workloadspreads;clonesets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments;workloadspreads;clonesets;resourcedistributions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch;delete
 
 // observedGeneration reads status.observedGeneration. Kinds without it count as observed.

@@ -133,6 +133,7 @@ func TestTheAgentMayWriteTheKindsOfTheHubAndNoOthers(t *testing.T) {
 	require.Equal(t, map[schema.GroupResource][]string{
 		{Group: "apps.kruise.io", Resource: "uniteddeployments"}: all, {Group: "apps.kruise.io", Resource: "workloadspreads"}: all,
 		{Group: "apps.kruise.io", Resource: "clonesets"}: all, {Group: "apps", Resource: "deployments"}: all,
+		{Group: "apps.kruise.io", Resource: "resourcedistributions"}: all,
 	}, written)
 }
 

@@ -101,6 +101,9 @@ func (r *rows) want(ctx context.Context, row *fleetv1alpha1.MemberWork) (*render
 }
 
 func (r *rows) manifest(ctx context.Context, row *fleetv1alpha1.MemberWork) ([]byte, *problem, error) {
+	if row.Spec.Content.Inline != "" {
+		return []byte(row.Spec.Content.Inline), nil, nil
+	}
 	content := &fleetv1alpha1.WorkContent{}
 	key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: row.Spec.Content.Ref}
 	err := r.link.Hub.GetAPIReader().Get(ctx, key, content)

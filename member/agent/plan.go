@@ -308,14 +308,40 @@ func allowed(o observed) *problem {
 				"the row asks for %s, but was applied as %s %s/%s: the kind and name of a row's object can't change", describe(is), was.Kind, was.Namespace, was.Name)
 		}
 	}
-	why := o.limits.Refuses(ns)
-	if why == "" && len(o.permission.namespaces) > 0 && !slices.Contains(o.permission.namespaces, ns) {
-		why = fmt.Sprintf("namespace %q is not in spec.limits.allowedNamespaces of this cluster's MemberCluster", ns)
+	why, err := refuses(o)
+	if err != nil {
+		return blocked(fleetv1alpha1.ReasonInvalid, "the hub's row can't be read: %v", err)
 	}
 	if why == "" || o.live != nil && ours(o.line, o.live) && kindOf(o.live.GroupVersionKind()).lowers(o.want.object, o.live) {
 		return nil
 	}
 	return blocked(fleetv1alpha1.ReasonNamespaceNotAllowed, "%s", why)
+}
+
+// refuses returns why the object may not be placed by the limits of namespaces, or "".
+func refuses(o observed) (string, error) {
+	in := targets{named: []string{o.want.object.GetNamespace()}}
+	if of := kindOf(o.want.object.GroupVersionKind()).targets; of != nil {
+		var err error
+		if in, err = of(o.want.object); err != nil {
+			return "", err
+		}
+	}
+	for _, ns := range in.named {
+		if why := o.limits.Refuses(ns); why != "" {
+			return why, nil
+		}
+		if len(o.permission.namespaces) > 0 && !slices.Contains(o.permission.namespaces, ns) {
+			return fmt.Sprintf("namespace %q is not in spec.limits.allowedNamespaces of this cluster's MemberCluster", ns), nil
+		}
+	}
+	if !in.any {
+		return "", nil
+	}
+	if len(o.permission.namespaces) > 0 {
+		return "spec.limits.allowedNamespaces of this cluster's MemberCluster names namespaces: select these by name, and no others", nil
+	}
+	return o.limits.RefusesAny(in.excluded), nil
 }
 
 func regression(o observed, doing string) *problem {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
@@ -72,6 +73,16 @@ func (s *scene) ask(t *testing.T, replicas int) {
 	want, err := render(manifest(replicas), nil, testRow)
 	require.NoError(t, err)
 	s.want = want
+}
+
+// distribute makes the object a ResourceDistribution with these targets, which is new.
+func (s *scene) distribute(t *testing.T, targets string) {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(`{apiVersion: apps.kruise.io/v1beta1, kind: ResourceDistribution, metadata: {name: web}, spec: {targets: ` + targets + `}}`))
+	require.NoError(t, err)
+	s.want, err = render(raw, nil, testRow)
+	require.NoError(t, err)
+	s.live, s.line = nil, nil
 }
 
 func (s *scene) withdraw(policy fleetv1alpha1.LeavePolicy) {
@@ -204,6 +215,95 @@ func TestPlan(t *testing.T) {
 				s.limits.Allowed, s.limits.Denied, s.live, s.line = []string{"shop"}, []string{"x"}, nil, nil
 			},
 			want: expect{act: actApply, ledger: true},
+		},
+		{
+			name: "copies are not made in a namespace that the member's administrator denies",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.distribute(t, `{includedNamespaces: {list: [{name: shop}, {name: bank}]}}`)
+				s.limits.Denied = []string{"bank"}
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonNamespaceNotAllowed, recheck: recheckBlocked},
+		},
+		{
+			name: "but in others, and in one that is named and excluded there are none",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.distribute(t, `{includedNamespaces: {list: [{name: shop}, {name: bank}]}, excludedNamespaces: {list: [{name: bank}]}}`)
+				s.limits.Denied, s.limits.Allowed, s.permission.namespaces = []string{"bank"}, []string{"shop"}, []string{"shop"}
+			},
+			want: expect{act: actApply, ledger: true},
+		},
+		{
+			name: "nor in one that is not among those allowed",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.distribute(t, `{includedNamespaces: {list: [{name: shop}, {name: bank}]}}`)
+				s.limits.Allowed = []string{"shop"}
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonNamespaceNotAllowed, recheck: recheckBlocked},
+		},
+		{
+			name: "nor in one that the hub's MemberCluster does not list",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.distribute(t, `{includedNamespaces: {list: [{name: shop}, {name: bank}]}}`)
+				s.permission.namespaces = []string{"shop"}
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonNamespaceNotAllowed, recheck: recheckBlocked},
+		},
+		{
+			name: "copies in all namespaces need each denied one excluded",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.distribute(t, `{allNamespaces: true, excludedNamespaces: {list: [{name: ships}]}}`)
+				s.limits.Denied = []string{"kube-system", "kube-public", "kube-node-lease", "ships"}
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonNamespaceNotAllowed, recheck: recheckBlocked},
+		},
+		{
+			name: "and then are made, also by labels",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.distribute(t, `{namespaceSelector: {matchLabels: {a: b}}, excludedNamespaces: {list: [{name: ships}, {name: kube-node-lease}]}}`)
+				s.limits.Denied = []string{"kube-system", "kube-public", "kube-node-lease", "ships"}
+			},
+			want: expect{act: actApply, ledger: true},
+		},
+		{
+			name: "where namespaces are listed, none are selected by labels",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.distribute(t, `{namespaceSelector: {matchExpressions: [{key: a, operator: Exists}]}}`)
+				s.limits.Allowed = []string{"shop"}
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonNamespaceNotAllowed, recheck: recheckBlocked},
+		},
+		{
+			name: "nor by the hub's MemberCluster",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.distribute(t, `{allNamespaces: true}`)
+				s.permission.namespaces = []string{"shop"}
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonNamespaceNotAllowed, recheck: recheckBlocked},
+		},
+		{
+			name: "a distribution that is there is blocked too: it would go on in new namespaces",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.distribute(t, `{allNamespaces: true}`)
+				s.live = s.want.object.DeepCopy()
+				s.live.SetUID(testUID)
+				s.line = &fleetv1alpha1.AppliedWork{Spec: appliedLine(s.observed, s.live)}
+				s.permission.namespaces = []string{"shop"}
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonNamespaceNotAllowed, recheck: recheckBlocked},
+		},
+		{
+			name: "targets that can't be read are no reason to make copies",
+			in:   func(t *testing.T, s *scene) { t.Helper(); s.distribute(t, `{includedNamespaces: shop}`) },
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonInvalid, recheck: recheckBlocked},
 		},
 		{
 			name: "an epoch is stored before a row that has it takes effect",

@@ -3,6 +3,8 @@ package link
 import (
 	"fmt"
 	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // NamespaceLimits is where a hub may place objects in a member. The zero value limits nothing.
@@ -23,4 +25,18 @@ func (l NamespaceLimits) Refuses(namespace string) string {
 	default:
 		return ""
 	}
+}
+
+// RefusesAny returns why nothing may be placed that is in all namespaces but those excluded, or "". Copies never are in kube-system and
+// kube-public.
+func (l NamespaceLimits) RefusesAny(excluded []string) string {
+	if len(l.Allowed) > 0 {
+		return "this cluster takes nothing of a hub but in hub.allowedNamespaces of its chart flotilla-member: select these by name, and no others"
+	}
+	for _, name := range l.Denied {
+		if name != metav1.NamespaceSystem && name != metav1.NamespacePublic && !slices.Contains(excluded, name) {
+			return fmt.Sprintf("this cluster takes nothing of a hub in namespace %q: exclude it, because it is in hub.deniedNamespaces of its chart flotilla-member", name)
+		}
+	}
+	return ""
 }

@@ -15,11 +15,13 @@ func ResourceDistributionToHub(_ context.Context, src *ResourceDistribution, dst
 	dst.Spec = appsv1beta1.ResourceDistributionSpec{Resource: in.Spec.Resource, Targets: appsv1beta1.ResourceDistributionTargets{
 		AllNamespaces: in.Spec.Targets.AllNamespaces, ExcludedNamespaces: in.Spec.Targets.ExcludedNamespaces,
 		IncludedNamespaces: in.Spec.Targets.IncludedNamespaces, NamespaceSelector: in.Spec.Targets.NamespaceLabelSelector,
+		Clusters: in.Spec.Targets.Clusters,
 	}}
 	dst.Spec.Source = in.Spec.Source
 	dst.Status = appsv1beta1.ResourceDistributionStatus{
 		Desired: in.Status.Desired, Succeeded: in.Status.Succeeded, Failed: in.Status.Failed,
-		ObservedGeneration: in.Status.ObservedGeneration,
+		ObservedGeneration: in.Status.ObservedGeneration, SelectedClusters: in.Status.SelectedClusters,
+		StaleClusters: in.Status.StaleClusters, Clusters: in.Status.Clusters,
 	}
 	for _, c := range in.Status.Conditions {
 		dst.Status.Conditions = append(dst.Status.Conditions, appsv1beta1.ResourceDistributionCondition(c))
@@ -34,11 +36,13 @@ func ResourceDistributionFromHub(_ context.Context, src *appsv1beta1.ResourceDis
 	dst.Spec = ResourceDistributionSpec{Resource: in.Spec.Resource, Targets: ResourceDistributionTargets{
 		AllNamespaces: in.Spec.Targets.AllNamespaces, ExcludedNamespaces: in.Spec.Targets.ExcludedNamespaces,
 		IncludedNamespaces: in.Spec.Targets.IncludedNamespaces, NamespaceLabelSelector: in.Spec.Targets.NamespaceSelector,
+		Clusters: in.Spec.Targets.Clusters,
 	}}
 	dst.Spec.Source = in.Spec.Source
 	dst.Status = ResourceDistributionStatus{
 		Desired: in.Status.Desired, Succeeded: in.Status.Succeeded, Failed: in.Status.Failed,
-		ObservedGeneration: in.Status.ObservedGeneration,
+		ObservedGeneration: in.Status.ObservedGeneration, SelectedClusters: in.Status.SelectedClusters,
+		StaleClusters: in.Status.StaleClusters, Clusters: in.Status.Clusters,
 	}
 	for _, c := range in.Status.Conditions {
 		dst.Status.Conditions = append(dst.Status.Conditions, ResourceDistributionCondition(c))

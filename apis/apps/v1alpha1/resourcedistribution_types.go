@@ -11,6 +11,7 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="has(self.resource) != has(self.source)",message="give either resource, with the content, or source, which names an object that exists"
 // +kubebuilder:validation:XValidation:rule="has(self.source) && has(oldSelf.resource) ? self.source.kind == oldSelf.resource.kind && self.source.name == oldSelf.resource.metadata.name : !has(self.resource) || !has(oldSelf.source) || (self.resource.kind == oldSelf.source.kind && self.resource.metadata.name == oldSelf.source.name)",message="kind and name can't be changed: the copies have them. Make another ResourceDistribution"
+// +kubebuilder:validation:XValidation:rule="!has(self.source) || !has(self.targets.clusters)",message="source is read in one cluster: with targets.clusters give resource, with the content"
 type ResourceDistributionSpec struct {
 	// resource is the Secret or ConfigMap of which each target namespace gets a copy. Its apiVersion, kind and metadata.name can't be
 	// changed. Either resource or source is required.
@@ -33,6 +34,8 @@ type ResourceDistributionSpec struct {
 
 // ResourceDistributionTargets are namespaces: those that allNamespaces, includedNamespaces or namespaceLabelSelector select, without
 // those of excludedNamespaces, and never kube-system and kube-public.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.clusters) == has(oldSelf.clusters)",message="clusters can't be added or removed: what was distributed would be left behind. Make another ResourceDistribution, and delete this one"
 type ResourceDistributionTargets struct {
 	// allNamespaces selects all. Default false.
 	// +optional
@@ -49,6 +52,11 @@ type ResourceDistributionTargets struct {
 	// namespaceLabelSelector selects by labels. An empty one selects none.
 	// +optional
 	NamespaceLabelSelector metav1.LabelSelector `json:"namespaceLabelSelector,omitempty"`
+
+	// clusters makes a hub distribute to member clusters, and not to its own. Namespaces are then selected in each of them. Only on a
+	// hub. It can't be added to or removed from an object.
+	// +optional
+	Clusters *appsv1beta1.ResourceDistributionClusters `json:"clusters,omitempty"`
 }
 
 // ResourceDistributionStatus is the most recently observed state of a ResourceDistribution.
@@ -69,10 +77,26 @@ type ResourceDistributionStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are six, always in the same order.
+	// conditions are six, always in the same order; on a hub, of an object with clusters, PlacementFailed and CopyFailed, and Withdrawing
+	// while it is being deleted.
 	// +optional
 	// +listType=atomic
 	Conditions []ResourceDistributionCondition `json:"conditions,omitempty"`
+
+	// selectedClusters is how many member clusters are selected. Only on a hub.
+	// +optional
+	SelectedClusters int32 `json:"selectedClusters,omitempty"`
+
+	// staleClusters is how many clusters have a part and do not answer: their numbers are old. Only on a hub.
+	// +optional
+	StaleClusters int32 `json:"staleClusters,omitempty"`
+
+	// clusters are the worst 20: first those with a reason, then those that lack copies. Only on a hub.
+	// +optional
+	// +listType=map
+	// +listMapKey=cluster
+	// +kubebuilder:validation:MaxItems=20
+	Clusters []appsv1beta1.ResourceDistributionClusterStatus `json:"clusters,omitempty"`
 }
 
 // ResourceDistributionCondition is one kind of failure.

@@ -3,6 +3,7 @@
 package v1beta1_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -368,7 +369,19 @@ func resourceDistributionCases() []celCase {
 		switched = "kind and name can't be changed: the copies have them. Make another ResourceDistribution"
 		moved    = "kind and name of source can't be changed: the copies have them. Make another ResourceDistribution"
 	)
-	const fixed = "apiVersion, kind and metadata.name of resource can't be changed: the copies have them. Make another ResourceDistribution"
+	const (
+		fixed = "apiVersion, kind and metadata.name of resource can't be changed: the copies have them. Make another ResourceDistribution"
+		one   = "clusters needs exactly one of all, names and selector"
+		local = "clusters can't be added or removed: what was distributed would be left behind. Make another ResourceDistribution, and delete this one"
+	)
+	clusters := func(are string) string { return `{spec: {targets: {clusters: ` + are + `}}}` }
+	many := func(n int) string {
+		names := make([]string, n)
+		for i := range names {
+			names[i] = fmt.Sprintf("c%d", i)
+		}
+		return strings.Join(names, ", ")
+	}
 	return []celCase{
 		{name: "Other data of a resource is accepted.", base: resourceDistribution, then: `{spec: {resource: {data: {a: c}}}}`},
 		{
@@ -402,6 +415,33 @@ func resourceDistributionCases() []celCase {
 		{
 			name: "A source can't become a resource of another kind.", base: sourced, want: switched,
 			then: `{spec: {source: null, resource: {apiVersion: v1, kind: Secret, metadata: {name: x}}}}`,
+		},
+		{name: "All clusters can be selected.", base: resourceDistribution, change: clusters(`{all: true, excluded: [west]}`)},
+		{name: "Clusters can be named.", base: resourceDistribution, change: clusters(`{names: [east, west]}`)},
+		{name: "Clusters can be selected by labels.", base: resourceDistribution, change: clusters(`{all: false, selector: {matchLabels: {a: b}}}`)},
+		{
+			name: "Clusters can be selected by an expression, and by others later.", base: resourceDistribution,
+			change: clusters(`{selector: {matchExpressions: [{key: a, operator: Exists}]}}`), then: clusters(`{selector: null, all: true}`),
+		},
+		{name: "No clusters are refused.", base: resourceDistribution, change: clusters(`{}`), want: one},
+		{name: "Not all clusters are none.", base: resourceDistribution, change: clusters(`{all: false, excluded: [a]}`), want: one},
+		{name: "All clusters and names are refused.", base: resourceDistribution, change: clusters(`{all: true, names: [a]}`), want: one},
+		{name: "Names and labels are refused.", base: resourceDistribution, change: clusters(`{names: [a], selector: {matchLabels: {a: b}}}`), want: one},
+		{
+			name: "An empty selector is refused.", base: resourceDistribution, change: clusters(`{selector: {matchLabels: {}}}`),
+			want: "an empty selector is ambiguous: use all for every cluster, or give labels",
+		},
+		{name: "An empty list of names is refused.", base: resourceDistribution, change: clusters(`{names: []}`), want: "should have at least 1 items"},
+		{name: "A cluster is named once.", base: resourceDistribution, change: clusters(`{names: [a, a]}`), want: "Duplicate value"},
+		{name: "A name of a cluster has at most 63 letters.", base: resourceDistribution, change: clusters(`{names: [` + strings.Repeat("a", 64) + `]}`), want: "may not be more than 63"},
+		{name: "An excluded one too.", base: resourceDistribution, change: clusters(`{all: true, excluded: [` + strings.Repeat("a", 64) + `]}`), want: "may not be more than 63"},
+		{name: "At most 1,000 clusters are named.", base: resourceDistribution, change: clusters(`{names: [` + many(1001) + `]}`), want: "must have at most 1000 items"},
+		{name: "At most 1,000 clusters are excluded.", base: resourceDistribution, change: clusters(`{all: true, excluded: [` + many(1001) + `]}`), want: "must have at most 1000 items"},
+		{name: "Clusters can't be added.", base: resourceDistribution, change: `{}`, then: clusters(`{all: true}`), want: local},
+		{name: "Clusters can't be removed.", base: resourceDistribution, change: clusters(`{all: true}`), then: `{spec: {targets: {clusters: null}}}`, want: local},
+		{
+			name: "A source is refused with clusters.", base: sourced, change: clusters(`{all: true}`),
+			want: "source is read in one cluster: with targets.clusters give resource, with the content",
 		},
 	}
 }

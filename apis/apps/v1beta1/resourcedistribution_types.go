@@ -9,6 +9,7 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="has(self.resource) != has(self.source)",message="give either resource, with the content, or source, which names an object that exists"
 // +kubebuilder:validation:XValidation:rule="has(self.source) && has(oldSelf.resource) ? self.source.kind == oldSelf.resource.kind && self.source.name == oldSelf.resource.metadata.name : !has(self.resource) || !has(oldSelf.source) || (self.resource.kind == oldSelf.source.kind && self.resource.metadata.name == oldSelf.source.name)",message="kind and name can't be changed: the copies have them. Make another ResourceDistribution"
+// +kubebuilder:validation:XValidation:rule="!has(self.source) || !has(self.targets.clusters)",message="source is read in one cluster: with targets.clusters give resource, with the content"
 type ResourceDistributionSpec struct {
 	// resource is the Secret or ConfigMap of which each target namespace gets a copy. Its apiVersion, kind and metadata.name can't be
 	// changed. Either resource or source is required.
@@ -51,6 +52,8 @@ type ResourceDistributionSource struct {
 
 // ResourceDistributionTargets are namespaces: those that allNamespaces, includedNamespaces or namespaceSelector select, without those
 // of excludedNamespaces, and never kube-system and kube-public.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.clusters) == has(oldSelf.clusters)",message="clusters can't be added or removed: what was distributed would be left behind. Make another ResourceDistribution, and delete this one"
 type ResourceDistributionTargets struct {
 	// allNamespaces selects all. Default false.
 	// +optional
@@ -67,6 +70,42 @@ type ResourceDistributionTargets struct {
 	// namespaceSelector selects by labels. An empty one selects none.
 	// +optional
 	NamespaceSelector metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+
+	// clusters makes a hub distribute to member clusters, and not to its own. Namespaces are then selected in each of them. Only on a
+	// hub. It can't be added to or removed from an object.
+	// +optional
+	Clusters *ResourceDistributionClusters `json:"clusters,omitempty"`
+}
+
+// ResourceDistributionClusters are member clusters: those that all, names or selector select, without those of excluded.
+//
+// +kubebuilder:validation:XValidation:rule="[has(self.all) && self.all, has(self.names), has(self.selector)].filter(set, set).size() == 1",message="clusters needs exactly one of all, names and selector"
+// +kubebuilder:validation:XValidation:rule="!has(self.selector) || (has(self.selector.matchLabels) && self.selector.matchLabels.size() > 0) || (has(self.selector.matchExpressions) && self.selector.matchExpressions.size() > 0)",fieldPath=".selector",message="an empty selector is ambiguous: use all for every cluster, or give labels"
+type ResourceDistributionClusters struct {
+	// all selects every member cluster, also those that join later. Default false.
+	// +optional
+	All bool `json:"all,omitempty"`
+
+	// names selects by name. A cluster that does not exist yet gets its copies when it has joined.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	Names []string `json:"names,omitempty"`
+
+	// selector selects by labels of MemberClusters. It must not be empty.
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+
+	// excluded are never selected.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	Excluded []string `json:"excluded,omitempty"`
 }
 
 // ResourceDistributionNamespaces is a list of namespaces.
@@ -102,10 +141,61 @@ type ResourceDistributionStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are six, always in the same order.
+	// conditions are six, always in the same order; on a hub, of an object with clusters, PlacementFailed and CopyFailed, and Withdrawing
+	// while it is being deleted.
 	// +optional
 	// +listType=atomic
 	Conditions []ResourceDistributionCondition `json:"conditions,omitempty"`
+
+	// selectedClusters is how many member clusters are selected. Only on a hub.
+	// +optional
+	SelectedClusters int32 `json:"selectedClusters,omitempty"`
+
+	// staleClusters is how many clusters have a part and do not answer: their numbers are old. Only on a hub.
+	// +optional
+	StaleClusters int32 `json:"staleClusters,omitempty"`
+
+	// clusters are the worst 20: first those with a reason, then those that lack copies. Only on a hub.
+	// +optional
+	// +listType=map
+	// +listMapKey=cluster
+	// +kubebuilder:validation:MaxItems=20
+	Clusters []ResourceDistributionClusterStatus `json:"clusters,omitempty"`
+}
+
+// ResourceDistributionClusterStatus is the observed state of one member cluster.
+type ResourceDistributionClusterStatus struct {
+	// cluster is the name of the MemberCluster.
+	// +required
+	Cluster string `json:"cluster"`
+
+	// desired is how many of its namespaces are targets.
+	// +optional
+	Desired int32 `json:"desired,omitempty"`
+
+	// succeeded is how many of them have the copy as it should be.
+	// +optional
+	Succeeded int32 `json:"succeeded,omitempty"`
+
+	// failed is desired without succeeded.
+	// +optional
+	Failed int32 `json:"failed,omitempty"`
+
+	// observedGeneration is the generation of the object that the cluster has acted on.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// stale is true if the cluster does not answer, so that its numbers are old.
+	// +optional
+	Stale bool `json:"stale,omitempty"`
+
+	// reason is why the cluster is not as desired, in one word; empty if it is.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// message is why, in words.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // ResourceDistributionConditionType is a kind of failure.
@@ -125,6 +215,12 @@ const (
 	ResourceDistributionConflictOccurred ResourceDistributionConditionType = "ConflictOccurred"
 	// ResourceDistributionNamespaceNotExists: includedNamespaces names namespaces that don't exist.
 	ResourceDistributionNamespaceNotExists ResourceDistributionConditionType = "NamespaceNotExists"
+	// ResourceDistributionPlacementFailed: member clusters do not get their part, or do not answer. Only on a hub.
+	ResourceDistributionPlacementFailed ResourceDistributionConditionType = "PlacementFailed"
+	// ResourceDistributionCopyFailed: member clusters report one of the failures above. Only on a hub.
+	ResourceDistributionCopyFailed ResourceDistributionConditionType = "CopyFailed"
+	// ResourceDistributionWithdrawing: the object is being deleted, and member clusters still have their part. Only on a hub.
+	ResourceDistributionWithdrawing ResourceDistributionConditionType = "Withdrawing"
 )
 
 // ResourceDistributionCondition is one kind of failure.

@@ -103,13 +103,25 @@ type WorkSource struct {
 	UID string `json:"uid"`
 }
 
+// InlineContent is the ref of a row that has its manifest inline. No WorkContent has that name, so an agent which does not know inline
+// manifests reports the row as blocked.
+const InlineContent = "inline"
+
 // WorkContentSource is where the manifest of a row is.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.inline) == (self.ref == 'inline')",message="ref is inline in a row that has its manifest inline, and in no other"
 type WorkContentSource struct {
-	// ref names a WorkContent in the hub's namespace fleet-system.
+	// ref names a WorkContent in the hub's namespace fleet-system, or is inline.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Ref string `json:"ref"`
+	// inline is the manifest, as JSON text. A manifest with a Secret is here and never in a WorkContent: only the member of this
+	// namespace may read it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1572864
+	Inline string `json:"inline,omitempty"`
 }
 
 // WorkGrant holds the numbers that a member may act on. They are absolute; a newer grant replaces an older one.

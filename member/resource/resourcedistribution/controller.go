@@ -140,7 +140,9 @@ func (r *Reconciler) forget(ctx context.Context) error {
 	}
 	wanted := map[id]bool{}
 	for i := range list.Items {
-		wanted[idOf(&list.Items[i].Spec)] = true
+		if !ofHub(&list.Items[i]) {
+			wanted[idOf(&list.Items[i].Spec)] = true
+		}
 	}
 	r.Copies.keep(wanted)
 	return nil
@@ -155,9 +157,12 @@ func index(ctx context.Context, i client.FieldIndexer) error {
 	return nil
 }
 
+// ofHub reports whether an object is that of a hub in this cluster, which distributes it to its members.
+func ofHub(rd *appsv1beta1.ResourceDistribution) bool { return rd.Spec.Targets.Clusters != nil }
+
 func indexed(o client.Object) []string {
 	rd, is := o.(*appsv1beta1.ResourceDistribution)
-	if !is {
+	if !is || ofHub(rd) {
 		return nil
 	}
 	return []string{idOf(&rd.Spec).String()}

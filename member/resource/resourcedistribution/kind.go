@@ -45,8 +45,10 @@ func Registration() setup.Kind {
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			return admit.Register(mgr, admit.Registration[*appsv1beta1.ResourceDistribution]{
-				Object:    &appsv1beta1.ResourceDistribution{},
-				Validator: &Webhook{Secrets: secrets, Client: mgr.GetClient(), Off: !o.Gates.Enabled(feature.ResourceDistribution)},
+				Object: &appsv1beta1.ResourceDistribution{},
+				Validator: &Webhook{
+					Secrets: secrets, Client: mgr.GetClient(), Off: !o.Gates.Enabled(feature.ResourceDistribution), AllowClusters: o.LocalHub,
+				},
 				Converter: conversion.NewHubSpokeConverter(&appsv1beta1.ResourceDistribution{}, conversion.NewSpokeConverter(
 					&appsv1alpha1.ResourceDistribution{}, appsv1alpha1.ResourceDistributionFromHub, appsv1alpha1.ResourceDistributionToHub)),
 			})

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/expect"
 )
 
 // observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
@@ -55,6 +56,9 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool, o *observed) error {
 	o.namespaces, o.held, o.blocked, o.syncing = map[string]*corev1.Namespace{}, map[string]*held{}, nil, false
 	o.lacking = nil
+	if ofHub(o.rd) {
+		return expect.ErrGone
+	}
 	var err error
 	if o.resource, err = resourceOf(&o.rd.Spec); err != nil {
 		o.blocked = &failure{appsv1beta1.ResourceDistributionCreateResourceFailed, ReasonInvalid, err.Error()}

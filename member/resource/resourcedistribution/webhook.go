@@ -33,6 +33,10 @@ type Webhook struct {
 	Client client.Client
 	// Off: the feature gate is off, and nothing is distributed.
 	Off bool
+	// AllowClusters lets objects name clusters: there is a hub in this cluster, which validates these and distributes the objects.
+	AllowClusters bool
+	// Hub: this is the webhook of a hub without a member stack. Each member has Secrets and a gate of its own.
+	Hub bool
 }
 
 var _ admission.Validator[*appsv1beta1.ResourceDistribution] = &Webhook{}
@@ -40,12 +44,17 @@ var _ admission.Validator[*appsv1beta1.ResourceDistribution] = &Webhook{}
 // ValidateCreate validates a new object.
 func (w *Webhook) ValidateCreate(ctx context.Context, rd *appsv1beta1.ResourceDistribution) (admission.Warnings, error) {
 	faults := w.validate(&rd.Spec)
-	if w.Off {
+	if w.Off && !w.ofHub(&rd.Spec) {
 		faults = off()
 	} else if len(faults) == 0 {
 		faults = w.review(ctx, rd)
 	}
 	return warnings(&rd.Spec), admit.Invalid(gvk(), rd.Name, faults)
+}
+
+// ofHub reports whether a hub in this cluster distributes an object to its members.
+func (w *Webhook) ofHub(s *appsv1beta1.ResourceDistributionSpec) bool {
+	return w.Hub || w.AllowClusters && s.Targets.Clusters != nil
 }
 
 func off() field.ErrorList {
@@ -73,6 +82,9 @@ func (w *Webhook) review(ctx context.Context, rd *appsv1beta1.ResourceDistributi
 	s, path := rd.Spec.Source, field.NewPath("spec", "source")
 	if s == nil {
 		return nil
+	}
+	if w.Hub {
+		return field.ErrorList{field.Forbidden(path, "a hub reads no source: give resource, with the content")}
 	}
 	if _, placed := rd.Annotations[keys.FleetRowUID]; placed {
 		return field.ErrorList{field.Forbidden(path, "a hub places no ResourceDistribution with a source: give resource, with the content")}
@@ -121,10 +133,19 @@ func warnings(s *appsv1beta1.ResourceDistributionSpec) admission.Warnings {
 func (w *Webhook) validate(s *appsv1beta1.ResourceDistributionSpec) field.ErrorList {
 	path := field.NewPath("spec")
 	faults := validateTargets(&s.Targets, path.Child("targets"))
+	if s.Targets.Clusters != nil && !w.ofHub(s) {
+		faults = append(faults, field.Forbidden(path.Child("targets", "clusters"),
+			"only a hub distributes to clusters, and this cluster has none: apply the object on the hub, or remove this field"))
+	}
 	if s.Source != nil {
 		return append(w.validateSource(s.Source, path.Child("source")), faults...)
 	}
-	return append(w.validateResource(s.Resource.Raw, path.Child("resource")), faults...)
+	return append(w.validateResource(s, path.Child("resource")), faults...)
+}
+
+// mayDistribute reports whether the manager has rights for a resource. Those of a hub's members are not known here.
+func (w *Webhook) mayDistribute(s *appsv1beta1.ResourceDistributionSpec, of id) bool {
+	return of.kind != kindSecret || w.ofHub(s) || slices.Contains(w.Secrets, of.name)
 }
 
 func (w *Webhook) validateSource(s *appsv1beta1.ResourceDistributionSource, path *field.Path) field.ErrorList {
@@ -141,8 +162,8 @@ func (w *Webhook) validateSource(s *appsv1beta1.ResourceDistributionSource, path
 	return faults
 }
 
-func (w *Webhook) validateResource(raw []byte, path *field.Path) field.ErrorList {
-	r, strict, err := read(raw)
+func (w *Webhook) validateResource(s *appsv1beta1.ResourceDistributionSpec, path *field.Path) field.ErrorList {
+	r, strict, err := read(s.Resource.Raw)
 	if err != nil {
 		return field.ErrorList{field.Invalid(path, r.String(), err.Error()+": give a Secret or ConfigMap of v1")}
 	}
@@ -150,7 +171,7 @@ func (w *Webhook) validateResource(raw []byte, path *field.Path) field.ErrorList
 	for _, err := range strict {
 		faults = append(faults, field.Invalid(path, r.String(), err.Error()))
 	}
-	if r.kind == kindSecret && !slices.Contains(w.Secrets, r.name) {
+	if !w.mayDistribute(s, r.id) {
 		faults = append(faults, field.Forbidden(path.Child("metadata", "name"), notAllowed(r.name)))
 	}
 	faults = append(faults, validateMetadata(r, path.Child("metadata"))...)

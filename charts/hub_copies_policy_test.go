@@ -1,0 +1,126 @@
+//go:build integration
+
+package charts_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+// targets of a ResourceDistribution: all namespaces, or those with a label, or those that are included.
+func targets(all, labelled bool, included, excluded []string) appsv1beta1.ResourceDistributionTargets {
+	list := func(names []string) (out appsv1beta1.ResourceDistributionNamespaces) {
+		for _, name := range names {
+			out.List = append(out.List, appsv1beta1.ResourceDistributionNamespace{Name: name})
+		}
+		return out
+	}
+	t := appsv1beta1.ResourceDistributionTargets{AllNamespaces: all, IncludedNamespaces: list(included), ExcludedNamespaces: list(excluded)}
+	if labelled {
+		t.NamespaceSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "team", Operator: metav1.LabelSelectorOpExists}}
+	}
+	return t
+}
+
+func copying(in appsv1beta1.ResourceDistributionTargets, annotations map[string]string) *appsv1beta1.ResourceDistribution {
+	return &appsv1beta1.ResourceDistribution{
+		ObjectMeta: metav1.ObjectMeta{Name: "settings", Annotations: annotations},
+		Spec: appsv1beta1.ResourceDistributionSpec{
+			Resource: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"settings"}}`)}, Targets: in,
+		},
+	}
+}
+
+// TestIntegrationAttack03CopiesStayWithinTheLimits also has the account of an agent that leaves the annotation out.
+func TestIntegrationAttack03CopiesStayWithinTheLimits(t *testing.T) {
+	t.Parallel()
+	row := map[string]string{keys.FleetRowUID: "row"}
+	closed := []string{"kube-node-lease", namespace}
+	for _, tt := range []struct {
+		name string
+		args []string
+		// probe is refused once the policy takes effect.
+		probe appsv1beta1.ResourceDistributionTargets
+		cases map[string]struct {
+			targets appsv1beta1.ResourceDistributionTargets
+			want    string // expected in the refusal; empty: allowed
+		}
+	}{
+		{
+			name: "some are denied", probe: targets(true, false, nil, nil),
+			cases: map[string]struct {
+				targets appsv1beta1.ResourceDistributionTargets
+				want    string
+			}{
+				"by name":                     {targets(false, false, []string{"shop"}, nil), ""},
+				"in a denied one":             {targets(false, false, []string{"shop", namespace}, nil), "hub.deniedNamespaces"},
+				"in a denied one, excluded":   {targets(false, false, []string{"shop", namespace}, []string{namespace}), ""},
+				"in all":                      {targets(true, false, nil, nil), "spec.targets.excludedNamespaces: exclude what is in hub.deniedNamespaces"},
+				"in all but some of those":    {targets(true, false, nil, closed[:1]), namespace},
+				"in all but those":            {targets(true, false, nil, closed), ""},
+				"by labels":                   {targets(false, true, nil, nil), "exclude what is in hub.deniedNamespaces"},
+				"by labels, but not in those": {targets(false, true, nil, closed), ""},
+				"nowhere":                     {targets(false, false, nil, nil), ""},
+			},
+		},
+		{
+			name: "some are allowed", args: []string{"--set=hub.allowedNamespaces={shop,kube-system}"}, probe: targets(true, false, nil, closed),
+			cases: map[string]struct {
+				targets appsv1beta1.ResourceDistributionTargets
+				want    string
+			}{
+				"by name":                      {targets(false, false, []string{"shop"}, nil), ""},
+				"in another one":               {targets(false, false, []string{"shop", "bank"}, nil), "hub.allowedNamespaces"},
+				"in another one, excluded":     {targets(false, false, []string{"shop", "bank"}, []string{"bank"}), ""},
+				"in one that is denied too":    {targets(false, false, []string{"kube-system"}, nil), "hub.deniedNamespaces"},
+				"in all but those of the rest": {targets(true, false, nil, append([]string{"bank"}, closed...)), "select these by name, and no others: shop, kube-system"},
+				"by labels":                    {targets(false, true, nil, closed), "select these by name"},
+			},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			as := policed(t, "member", append([]string{"--set=agent.push=true"}, tt.args...)...)
+			admin, agent := as("admin"), as("system:serviceaccount:"+namespace+":flotilla-agent")
+			create := func(c client.Client, o *appsv1beta1.ResourceDistribution) error {
+				return c.Create(t.Context(), o, client.DryRunAll)
+			}
+			require.EventuallyWithT(t, func(c *assert.CollectT) {
+				assert.NoError(c, create(admin, copying(tt.probe, nil)), "the kind is served, and what is not a hub's is not restricted")
+			}, 30*time.Second, 100*time.Millisecond)
+			require.Eventually(t, func() bool { return create(agent, copying(tt.probe, row)) != nil }, 30*time.Second, 100*time.Millisecond, "the policy takes effect")
+			for name, tc := range tt.cases {
+				for who, attempt := range map[string]func() error{
+					"an agent":                        func() error { return create(agent, copying(tc.targets, row)) },
+					"an agent without the annotation": func() error { return create(agent, copying(tc.targets, nil)) },
+					"somebody else for a hub":         func() error { return create(admin, copying(tc.targets, row)) },
+				} {
+					if err := attempt(); tc.want == "" {
+						require.NoError(t, err, "%s: %s", who, name)
+					} else {
+						require.ErrorContains(t, err, tc.want, "%s: %s", who, name)
+					}
+				}
+			}
+			there := copying(tt.probe, nil)
+			require.NoError(t, admin.Create(t.Context(), there))
+			taken := there.DeepCopy()
+			taken.Annotations = row
+			require.NoError(t, agent.Patch(t.Context(), taken, client.MergeFrom(there), client.DryRunAll), "metadata alone makes no copy")
+			taken.Spec.Targets.ExcludedNamespaces.List = []appsv1beta1.ResourceDistributionNamespace{{Name: "x"}}
+			require.Error(t, agent.Patch(t.Context(), taken, client.MergeFrom(there), client.DryRunAll), "a change of the spec is restricted")
+			sourced := copying(targets(false, false, []string{"shop"}, nil), row)
+			sourced.Spec.Resource, sourced.Spec.Source = runtime.RawExtension{}, &appsv1beta1.ResourceDistributionSource{Kind: "ConfigMap", Namespace: "shop", Name: "settings"}
+			require.ErrorContains(t, create(agent, sourced), "spec.source: a hub places no ResourceDistribution with a source")
+		})
+	}
+}

@@ -1,0 +1,60 @@
+package resourcedistribution
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/placement"
+)
+
+// observed is what a reconcile has read. It points into the cache and must not be changed.
+type observed struct {
+	placement.Fleet
+
+	rd *appsv1beta1.ResourceDistribution
+	// occupied are the clusters that evict, have a row of the object, and still run what the hub placed.
+	occupied map[string]bool
+	// localMember is true if this cluster runs the member stack too.
+	localMember bool
+	// closed are namespaces that a slice excludes unless it names them.
+	closed []string
+}
+
+func (r *reconciler) observe(ctx context.Context, key client.ObjectKey) (*observed, error) {
+	o := &observed{
+		rd: &appsv1beta1.ResourceDistribution{}, occupied: map[string]bool{},
+		localMember: r.options.LocalMember, closed: r.options.ClosedNamespaces,
+	}
+	var err error
+	if o.Fleet, err = r.Fleet(ctx, key, o.rd); err != nil {
+		return nil, err
+	}
+	for cluster := range o.Rows {
+		if !o.evicts(cluster) {
+			continue
+		}
+		rows := &fleetv1alpha1.MemberWorkList{}
+		if err := r.List(ctx, rows, client.InNamespace(fleetv1alpha1.Namespace(cluster)), client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list rows of cluster %s: %w", cluster, err)
+		}
+		for i := range rows.Items {
+			o.occupied[cluster] = o.occupied[cluster] || occupies(&rows.Items[i])
+		}
+	}
+	return o, nil
+}
+
+// evicts reports whether a cluster has a taint that evicts.
+func (o *observed) evicts(cluster string) bool {
+	t := o.Taint(cluster)
+	return t != nil && t.Effect == fleetv1alpha1.Evict
+}
+
+// occupies reports whether pods of a row may run in its cluster, which may need copies.
+func occupies(row *fleetv1alpha1.MemberWork) bool {
+	return row.Spec.Source.Kind != sourceKind && (row.Spec.Grant.Replicas > 0 || row.Status.Counts.Replicas > 0)
+}

@@ -1,0 +1,133 @@
+package resourcedistribution
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/workqueue"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/testkit"
+)
+
+// cached returns a reconciler whose cache has these objects.
+func cached(t *testing.T, objects ...client.Object) *reconciler {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, appsv1beta1.AddToScheme(scheme))
+	require.NoError(t, fleetv1alpha1.AddToScheme(scheme))
+	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
+	require.NoError(t, row.IndexBySource(t.Context(), testkit.Indexes{Builder: b}))
+	require.NoError(t, indexByCluster(t.Context(), testkit.Indexes{Builder: b}))
+	c, clk := b.Build(), clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	return newReconciler(placement.Client{Client: c, Live: c, Expect: expect.New(sourceKind, clk, 0)}, Options{Clock: clk})
+}
+
+func TestWhichObjectsAClusterConcerns(t *testing.T) {
+	t.Parallel()
+	of := func(name string, to *appsv1beta1.ResourceDistributionClusters) *appsv1beta1.ResourceDistribution {
+		rd := newWorld(all()).o.rd
+		rd.Name, rd.Spec.Targets.Clusters = name, to
+		return rd
+	}
+	r := cached(t, of("all", new(all())), of("named", new(named("east", "west"))), of("labelled", new(labelled("web"))), of("none", nil))
+	for _, tt := range []struct {
+		cluster string
+		labels  map[string]string
+		want    []string
+	}{
+		{"east", nil, []string{"all", "named"}},
+		{"north", nil, []string{"all"}},
+		{"north", map[string]string{"tier": "web"}, []string{"all", "labelled"}},
+	} {
+		keys, err := r.placedIn(t.Context(), tt.cluster, tt.labels)
+		require.NoError(t, err)
+		var names []string
+		for _, key := range keys {
+			names = append(names, key.Name)
+		}
+		slices.Sort(names)
+		require.Equal(t, tt.want, names)
+	}
+}
+
+// queue keeps what is added.
+type queue struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+	added []string
+}
+
+func (q *queue) Add(r reconcile.Request) { q.added = append(q.added, r.Name) }
+
+func TestTheLastPodsOfAClusterThatEvictsAreNews(t *testing.T) {
+	t.Parallel()
+	w := newWorld(all(), "east", "west")
+	w.taint("east", fleetv1alpha1.Evict)
+	w.taint("west", fleetv1alpha1.NoPlace)
+	r := cached(t, w.o.Clusters["east"], w.o.Clusters["west"], w.row("east", 1, 1), w.row("west", 1, 1))
+	with := func(cluster, kind string, granted, running int32) *fleetv1alpha1.MemberWork {
+		return &fleetv1alpha1.MemberWork{
+			ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: fleetv1alpha1.Namespace(cluster), Labels: map[string]string{keys.FleetCluster: cluster}},
+			Spec:       fleetv1alpha1.MemberWorkSpec{Source: fleetv1alpha1.WorkSource{Kind: kind}, Grant: fleetv1alpha1.WorkGrant{Replicas: granted}},
+			Status:     fleetv1alpha1.MemberWorkStatus{Counts: fleetv1alpha1.WorkCounts{Replicas: running}},
+		}
+	}
+	const kind = "UnitedDeployment"
+	for _, tt := range []struct {
+		name   string
+		was    *fleetv1alpha1.MemberWork
+		is     *fleetv1alpha1.MemberWork // nil: it is deleted
+		expect []string
+	}{
+		{"fewer pods are none", with("east", kind, 3, 3), with("east", kind, 1, 3), nil},
+		{"nor is the last grant while pods run", with("east", kind, 1, 1), with("east", kind, 0, 1), nil},
+		{"the last pod is", with("east", kind, 0, 1), with("east", kind, 0, 0), []string{"registry"}},
+		{"but not again", with("east", kind, 0, 0), with("east", kind, 0, 0), nil},
+		{"nor where nothing is evicted", with("west", kind, 0, 1), with("west", kind, 0, 0), nil},
+		{"nor in a cluster that is gone", with("gone", kind, 0, 1), nil, nil},
+		{"the end of the row is", with("east", kind, 1, 1), nil, []string{"registry"}},
+		{"but not of one without pods", with("east", kind, 0, 0), nil, nil},
+		{"nor of a copy", with("east", sourceKind, 0, 1), nil, nil},
+	} {
+		q := &queue{}
+		if h := r.emptied(); tt.is == nil {
+			h.Delete(t.Context(), event.DeleteEvent{Object: tt.was}, q)
+		} else {
+			h.Update(t.Context(), event.UpdateEvent{ObjectOld: tt.was, ObjectNew: tt.is}, q)
+		}
+		require.Equal(t, tt.expect, q.added, tt.name)
+	}
+}
+
+func TestAClusterThatEvictsIsOccupiedByPods(t *testing.T) {
+	t.Parallel()
+	w := newWorld(all(), "east", "west")
+	w.taint("east", fleetv1alpha1.Evict)
+	objects := []client.Object{w.o.rd, w.o.Clusters["east"], w.o.Clusters["west"]}
+	for _, cluster := range []string{"east", "west"} {
+		row := w.row(cluster, 1, 1)
+		web := row.DeepCopy()
+		web.Name, web.Spec.Source.Kind, web.Spec.Grant.Replicas = "web", "UnitedDeployment", 2
+		row.Labels[keys.FleetSourceUID] = string(w.o.rd.UID)
+		objects = append(objects, web, row)
+	}
+	o, err := cached(t, objects...).observe(t.Context(), client.ObjectKeyFromObject(w.o.rd))
+	require.NoError(t, err)
+	require.Len(t, o.Rows, 2)
+	require.Equal(t, map[string]bool{"east": true}, o.occupied, "of other clusters nobody has to know")
+}

@@ -1,0 +1,161 @@
+package resourcedistribution
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/allot"
+	"github.com/flotilla-io/flotilla/hub/placement"
+)
+
+// Reasons of conditions and of clusters in the status.
+const (
+	// reasonSucceeded: there is no such failure.
+	reasonSucceeded = "Succeeded"
+	// reasonNoCluster: no cluster is selected, or the object is none for a hub.
+	reasonNoCluster = "NoCluster"
+	// reasonWithdrawing: the cluster's row is being withdrawn.
+	reasonWithdrawing = "Withdrawing"
+	// reasonDeleting: the object is being deleted.
+	reasonDeleting = "Deleting"
+	// reasonError: a write failed.
+	reasonError = "Error"
+)
+
+// planned is the next step for one ResourceDistribution.
+type planned struct {
+	placement.Plan
+
+	// idle is true if the object is not for the hub: nothing is done, and no status is written.
+	idle bool
+	// selected are the clusters that the object selects, sorted.
+	selected []string
+	// problems are why clusters do not get their slice, or do not answer.
+	problems []placement.Problem
+}
+
+// plan is a pure function of what was observed.
+func plan(o *observed) planned {
+	switch {
+	case !o.rd.DeletionTimestamp.IsZero():
+		var p planned
+		p.Plan, p.problems = placement.Withdraw(o.rd, o.Fleet, false)
+		return p
+	case o.rd.Spec.Targets.Clusters == nil:
+		return planWithoutClusters(o)
+	}
+	p := planned{selected: selected(o)}
+	p.AddFinalizer = !placement.Held(o.rd)
+	p.Withdrawals = placement.Terminating(o.Fleet)
+	leaving := map[string]bool{}
+	for _, w := range p.Withdrawals {
+		leaving[w.Row.Labels[keys.FleetCluster]] = true
+	}
+	common, err := manifest(o.rd, o.closed)
+	if err != nil {
+		p.problem("", fleetv1alpha1.ReasonInvalid, err.Error())
+		return p
+	}
+	for _, cluster := range p.selected {
+		keep, gets := p.place(o, cluster)
+		switch live := o.Rows[cluster]; {
+		case leaving[cluster]: // It gets another row when this one is gone.
+		case live != nil && !keep:
+			p.withdraw(live)
+		case gets:
+			p.Wants = append(p.Wants, want(o, cluster, common))
+		}
+	}
+	for _, cluster := range slices.Sorted(maps.Keys(o.Rows)) {
+		// Of a cluster that is gone or leaves nothing is withdrawn here: the one proves nothing, the other has a policy of its own.
+		if _, is := slices.BinarySearch(p.selected, cluster); !is && !leaving[cluster] && o.TakesRows(cluster) {
+			p.withdraw(o.Rows[cluster])
+		}
+	}
+	if len(p.selected) == 0 {
+		p.problem("", reasonNoCluster, "no member cluster is selected")
+	}
+	return p
+}
+
+// planWithoutClusters is for an object that does not say clusters. The member stack of this cluster distributes it, where there is one.
+// The apiserver does not let clusters be removed, but if somebody had changed that, rows would stay until the object is deleted.
+func planWithoutClusters(o *observed) planned {
+	if o.localMember && len(o.Rows) == 0 {
+		return planned{idle: !placement.Held(o.rd), Plan: placement.Plan{RemoveFinalizer: placement.Held(o.rd)}}
+	}
+	var p planned
+	p.problem("", reasonNoCluster, "targets.clusters is not set, and this cluster runs no member stack: make another ResourceDistribution with clusters")
+	return p
+}
+
+func (p *planned) problem(cluster, reason, message string) {
+	p.problems = append(p.problems, placement.Problem{Cluster: cluster, Reason: reason, Message: message})
+}
+
+func (p *planned) withdraw(row *fleetv1alpha1.MemberWork) {
+	p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: row, Policy: fleetv1alpha1.LeaveDelete})
+}
+
+// selected returns the clusters that an object selects, sorted.
+func selected(o *observed) []string {
+	c := o.rd.Spec.Targets.Clusters
+	names := slices.Clone(c.Names)
+	switch {
+	case c.All:
+		names = o.Matching(labels.Everything())
+	case c.Selector != nil:
+		by, err := metav1.LabelSelectorAsSelector(c.Selector)
+		if err != nil { // Admission refuses it.
+			by = labels.Nothing()
+		}
+		names = o.Matching(by)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(c.Excluded, name) })
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// place decides about a selected cluster: whether it keeps a row that it has, and whether a row is written. It adds the problem if the
+// cluster does not get the slice.
+func (p *planned) place(o *observed, cluster string) (keep, gets bool) {
+	a, placed := o.Availability(cluster, namespaces(o.rd)...), o.Rows[cluster] != nil
+	_, prepared := o.Epoch(cluster)
+	may := prepared && o.TakesRows(cluster)
+	switch {
+	case a.Reason == fleetv1alpha1.ReasonNamespaceNotAllowed:
+		p.problem(cluster, a.Reason, a.Message)
+		return false, false
+	case a.Reason == placement.ReasonTainted:
+		return p.tainted(o, cluster, placed), placed && may
+	case a.Unusable || a.State != allot.Ready:
+		p.problem(cluster, a.Reason, a.Message)
+		return true, placed && may
+	}
+	return true, may
+}
+
+// tainted decides whether a cluster with a taint keeps its row. Copies are not evicted one by one as replacements become available, so
+// they stay for as long as pods of the hub may need them.
+func (p *planned) tainted(o *observed, cluster string, placed bool) (keep bool) {
+	taint := o.Taint(cluster)
+	why, evicts := fmt.Sprintf("cluster %s has taint %s", cluster, taint), taint.Effect == fleetv1alpha1.Evict
+	switch {
+	case placed && !evicts:
+		return true
+	case placed && o.occupied[cluster]:
+		p.problem(cluster, placement.ReasonTainted, why+": the copies are withdrawn when no pods of the hub are left there")
+		return true
+	case placed:
+		p.problem(cluster, placement.ReasonTainted, why+": the copies are withdrawn")
+	default:
+		p.problem(cluster, placement.ReasonTainted, why+": it gets no copies until the taint is removed")
+	}
+	return false
+}

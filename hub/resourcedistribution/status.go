@@ -1,0 +1,195 @@
+package resourcedistribution
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// Bounds of a status.
+const (
+	// shown is how many clusters a status lists.
+	shown = 20
+	// mostNamespaces is the most namespaces that a member may report: ten times as many as Kubernetes is tested with.
+	mostNamespaces = 100_000
+	// lineLimit is the most bytes of a message about a cluster.
+	lineLimit = 256
+)
+
+type line = appsv1beta1.ResourceDistributionClusterStatus
+
+// status returns the new status of the object. What members report is not trusted: numbers are cut to what is possible.
+func status(o *observed, p planned, a placement.Result, now time.Time) appsv1beta1.ResourceDistributionStatus {
+	s := *o.rd.Status.DeepCopy()
+	stale, applied, lagging := o.Stale(), a.Applied(p.Plan), 0
+	for cluster, ok := range applied {
+		if !ok && !stale[cluster] {
+			lagging++
+		}
+	}
+	problems, failures := slices.Concat(p.problems, a.Problems), []placement.Problem(nil)
+	for _, b := range a.Blocked() {
+		if a.Rows[b.Cluster].Status.Phase == fleetv1alpha1.WorkBlocked {
+			problems = append(problems, b)
+		} else {
+			failures = append(failures, b)
+		}
+	}
+	lines, nonsense := linesOf(o, p, a, stale, applied, slices.Concat(problems, failures))
+	failures = append(failures, nonsense...)
+
+	var desired, succeeded int64
+	for _, l := range lines {
+		desired, succeeded = desired+int64(l.Desired), succeeded+int64(l.Succeeded)
+	}
+	s.Desired, s.Succeeded = int32(min(desired, math.MaxInt32)), int32(min(succeeded, math.MaxInt32))
+	s.Failed = s.Desired - s.Succeeded
+	s.SelectedClusters, s.StaleClusters = int32(len(p.selected)), int32(len(stale)) //nolint:gosec // counts of clusters
+	s.Clusters = worst(lines)
+	// Where no row is wanted, the conditions have the reason, unless the report of a cluster is missing.
+	if lagging == 0 && a.Err == nil && (len(p.Wants) > 0 || len(stale) == 0) {
+		s.ObservedGeneration = o.rd.Generation
+	}
+	s.Conditions = conditions(o, p, a, problems, failures, now)
+	return s
+}
+
+// linesOf returns a line for each cluster that is selected or has a row, and a problem for each that reports impossible numbers.
+func linesOf(
+	o *observed, p planned, a placement.Result, stale, applied map[string]bool, problems []placement.Problem,
+) (lines []line, nonsense []placement.Problem) {
+	why, before := map[string]placement.Problem{}, map[string]int64{}
+	for _, problem := range problems {
+		if _, has := why[problem.Cluster]; !has {
+			why[problem.Cluster] = problem
+		}
+	}
+	for _, l := range o.rd.Status.Clusters {
+		before[l.Cluster] = l.ObservedGeneration
+	}
+	withdrawn := map[string]bool{}
+	for _, w := range p.Withdrawals {
+		withdrawn[w.Row.Labels[keys.FleetCluster]] = true
+	}
+	clusters := slices.AppendSeq(slices.Clone(p.selected), maps.Keys(a.Rows))
+	slices.Sort(clusters)
+	for _, cluster := range slices.Compact(clusters) {
+		l := line{Cluster: cluster, Stale: stale[cluster], ObservedGeneration: before[cluster]}
+		if row := a.Rows[cluster]; row != nil && !withdrawn[cluster] {
+			most := most(o.rd)
+			desired, succeeded := row.Status.Counts.Desired, row.Status.Counts.Available
+			l.Desired = max(min(desired, most), 0)
+			l.Succeeded = max(min(succeeded, l.Desired), 0)
+			l.Failed = l.Desired - l.Succeeded
+			if l.Desired != desired || l.Succeeded != succeeded {
+				nonsense = append(nonsense, placement.Problem{
+					Cluster: cluster, Reason: fleetv1alpha1.ReasonNonsense,
+					Message: fmt.Sprintf("the cluster reports impossible numbers of namespaces: they were cut to %d of %d", l.Succeeded, l.Desired),
+				})
+				l.Reason, l.Message = fleetv1alpha1.ReasonNonsense, nonsense[len(nonsense)-1].Message
+			}
+		}
+		if applied[cluster] && !withdrawn[cluster] {
+			l.ObservedGeneration = o.rd.Generation
+		}
+		if problem, has := why[cluster]; has {
+			l.Reason, l.Message = problem.Reason, problem.Message
+		}
+		if l.Reason == "" && withdrawn[cluster] {
+			l.Reason = reasonWithdrawing
+		}
+		if l.Reason == "" && l.Stale {
+			l.Reason, l.Message = o.Silent(cluster)
+		}
+		l.Message = event.Truncate(l.Message, lineLimit)
+		lines = append(lines, l)
+	}
+	return lines, nonsense
+}
+
+// most returns the most namespaces that a cluster can report for an object.
+func most(rd *appsv1beta1.ResourceDistribution) int32 {
+	if open(&rd.Spec.Targets) {
+		return mostNamespaces
+	}
+	return int32(len(rd.Spec.Targets.IncludedNamespaces.List)) //nolint:gosec // An object has fewer.
+}
+
+// worst returns the first lines, those with a reason before those that lack copies.
+func worst(lines []line) []line {
+	rank := func(l line) int {
+		switch {
+		case l.Reason == reasonWithdrawing:
+			return 2
+		case l.Reason != "" || l.Stale:
+			return 0
+		case l.Failed > 0:
+			return 1
+		default:
+			return 3
+		}
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(rank(a), rank(b)) })
+	return lines[:min(len(lines), shown)]
+}
+
+// conditions returns the conditions.
+func conditions(
+	o *observed, p planned, a placement.Result, problems, failures []placement.Problem, now time.Time,
+) []appsv1beta1.ResourceDistributionCondition {
+	var out []appsv1beta1.ResourceDistributionCondition
+	set := func(kind appsv1beta1.ResourceDistributionConditionType, is bool, reason, message string) {
+		c := appsv1beta1.ResourceDistributionCondition{
+			Type: kind, Status: report.ConditionStatus(is), Reason: reason, Message: report.Truncate(message),
+			LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
+		}
+		if was := find(o.rd.Status.Conditions, kind); was != nil && was.Status == c.Status {
+			c.LastTransitionTime = was.LastTransitionTime
+		}
+		out = append(out, c)
+	}
+	of := func(kind appsv1beta1.ResourceDistributionConditionType, problems []placement.Problem) {
+		if len(problems) == 0 {
+			set(kind, false, reasonSucceeded, "")
+			return
+		}
+		set(kind, true, problems[0].Reason, placement.Describe(problems))
+	}
+	if a.Err != nil {
+		set(appsv1beta1.ResourceDistributionPlacementFailed, true, reasonError, a.Err.Error())
+	} else {
+		of(appsv1beta1.ResourceDistributionPlacementFailed, problems)
+	}
+	of(appsv1beta1.ResourceDistributionCopyFailed, failures)
+	if p.Deleting != "" {
+		set(appsv1beta1.ResourceDistributionWithdrawing, true, reasonDeleting, p.Deleting+": "+a.Holders(problems))
+	}
+	return out
+}
+
+// mayWait reports whether a change of status may be written later: no condition becomes True or has another reason, none ends, and the
+// generation was observed before.
+func mayWait(before, after appsv1beta1.ResourceDistributionStatus) bool {
+	failed := func(s appsv1beta1.ResourceDistributionStatus) map[appsv1beta1.ResourceDistributionConditionType]string {
+		out := map[appsv1beta1.ResourceDistributionConditionType]string{}
+		for _, c := range s.Conditions {
+			if c.Status == metav1.ConditionTrue {
+				out[c.Type] = c.Reason
+			}
+		}
+		return out
+	}
+	return before.ObservedGeneration == after.ObservedGeneration && maps.Equal(failed(before), failed(after))
+}

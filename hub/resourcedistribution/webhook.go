@@ -1,0 +1,113 @@
+package resourcedistribution
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+)
+
+// Webhook validates ResourceDistributions on a hub: by the rules of members, and by its member clusters. It may be used concurrently.
+type Webhook struct {
+	// Rules are those of members, nil where a member's manager in this cluster validates too.
+	Rules admission.Validator[*appsv1beta1.ResourceDistribution]
+	// Clusters validates clusters.
+	Clusters placement.ClusterRules
+	// LocalMember is true if this cluster runs the member stack too.
+	LocalMember bool
+}
+
+var _ admission.Validator[*appsv1beta1.ResourceDistribution] = &Webhook{}
+
+// ValidateCreate implements admission.Validator.
+func (w *Webhook) ValidateCreate(ctx context.Context, rd *appsv1beta1.ResourceDistribution) (warnings admission.Warnings, err error) {
+	if w.Rules != nil {
+		if warnings, err = w.Rules.ValidateCreate(ctx, rd); err != nil {
+			return warnings, err //nolint:wrapcheck // It is an answer of the apiserver.
+		}
+	}
+	more, err := w.validateClusters(ctx, nil, rd)
+	return append(warnings, more...), err
+}
+
+// ValidateUpdate implements admission.Validator. It checks only clusters that the old object does not name.
+func (w *Webhook) ValidateUpdate(ctx context.Context, old, rd *appsv1beta1.ResourceDistribution) (warnings admission.Warnings, err error) {
+	if w.Rules != nil {
+		if warnings, err = w.Rules.ValidateUpdate(ctx, old, rd); err != nil {
+			return warnings, err //nolint:wrapcheck // It is an answer of the apiserver.
+		}
+	}
+	if apiequality.Semantic.DeepEqual(old.Spec, rd.Spec) {
+		return warnings, nil
+	}
+	more, err := w.validateClusters(ctx, old, rd)
+	return append(warnings, more...), err
+}
+
+// ValidateDelete implements admission.Validator.
+func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.ResourceDistribution) (admission.Warnings, error) {
+	return nil, nil
+}
+
+// validateClusters validates the clusters themselves, and asks whether the user may use them.
+func (w *Webhook) validateClusters(ctx context.Context, old, rd *appsv1beta1.ResourceDistribution) (admission.Warnings, error) {
+	path, c := field.NewPath("spec", "targets", "clusters"), rd.Spec.Targets.Clusters
+	if c == nil {
+		if w.LocalMember {
+			return nil, nil
+		}
+		return admission.Warnings{"spec.targets.clusters is not set, and this cluster runs no member stack, so nothing distributes this object: " +
+			"create it with clusters"}, nil
+	}
+	if faults := validate(c, path); len(faults) > 0 {
+		return nil, admit.Invalid(appsv1beta1.GroupVersion.WithKind(sourceKind), rd.Name, faults)
+	}
+	faults, warnings, err := w.Clusters.ValidateAs(ctx, "", where(old), where(rd), placement.Words{
+		At: func(i int) *field.Path {
+			switch {
+			case c.All:
+				return path.Child("all")
+			case c.Selector != nil:
+				return path.Child("selector")
+			default:
+				return path.Child("names").Index(i)
+			}
+		},
+		Gets: "it gets its copies", Wait: "copies wait",
+	})
+	if err != nil {
+		return nil, err
+	}
+	return warnings, admit.Invalid(appsv1beta1.GroupVersion.WithKind(sourceKind), rd.Name, faults)
+}
+
+// validate validates what the schema can't.
+func validate(c *appsv1beta1.ResourceDistributionClusters, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	for _, list := range []struct {
+		names []string
+		path  *field.Path
+	}{{c.Names, path.Child("names")}, {c.Excluded, path.Child("excluded")}} {
+		for i, name := range list.names {
+			for _, why := range content.IsDNS1123Label(name) {
+				faults = append(faults, field.Invalid(list.path.Index(i), name, why))
+			}
+		}
+	}
+	for i, name := range c.Names {
+		if slices.Contains(c.Excluded, name) {
+			faults = append(faults, field.Invalid(path.Child("names").Index(i), name, fmt.Sprintf("excluded has it too: remove %s from one", name)))
+		}
+	}
+	return append(faults, metav1validation.ValidateLabelSelector(c.Selector,
+		metav1validation.LabelSelectorValidationOptions{}, path.Child("selector"))...)
+}
