@@ -183,6 +183,9 @@ func (r *reconciler) reportSpread(ctx context.Context, o *observed, p planned, a
 		r.spreadWaits.Forget(o.key)
 		return 0, nil
 	}
+	if p.slices.AddFinalizer {
+		return 0, nil // The object that was read is older than that write, whose event follows.
+	}
 	now := r.options.Clock.Now()
 	s := status(o, p, a, now)
 	changed := !equality.Semantic.DeepEqual(o.ws.Status, s)
@@ -207,6 +210,9 @@ func (r *reconciler) reportTarget(ctx context.Context, o *observed, p planned, a
 	if !ok || p.copies.RemoveFinalizer {
 		r.targetWaits.Forget(o.key)
 		return 0, nil
+	}
+	if p.copies.AddFinalizer {
+		return 0, nil // As above.
 	}
 	now := r.options.Clock.Now()
 	s := cloneSetStatus(o, p, a)

@@ -144,3 +144,20 @@ func TestAdaptiveMovesWhatWaitsInAClusterThatIsClosed(t *testing.T) {
 	w.settle(t)
 	require.Equal(t, "map[east:3 west:5]", w.granted())
 }
+
+// Its labels are not known, but its slice says that it has the subset.
+func TestAClusterOfASelectorThatIsMissingKeepsItsShare(t *testing.T) {
+	t.Parallel()
+	w := newWorld(9, everywhere("a")).cluster("east", "west", "north")
+	w.settle(t)
+	east := w.o.slices.Clusters["east"]
+	delete(w.o.slices.Clusters, "east")
+	w.settle(t)
+	require.Equal(t, "map[east:3 north:3 west:3]", w.granted())
+	w.scale(13)
+	w.settle(t)
+	require.Equal(t, "map[east:3 north:5 west:5]", w.granted())
+	w.o.slices.Clusters["east"] = east
+	w.settle(t)
+	require.Len(t, w.o.copies.Rows, 3)
+}
