@@ -168,7 +168,8 @@ func TestIntegrationCRDs(t *testing.T) {
 		want map[string]bool
 	}{
 		{"hub", "hub", nil, map[string]bool{
-			"clonesets.apps.kruise.io": true, "uniteddeployments.apps.kruise.io": true, "workloadspreads.apps.kruise.io": true,
+			"clonesets.apps.kruise.io": true, "resourcedistributions.apps.kruise.io": true,
+			"uniteddeployments.apps.kruise.io": true, "workloadspreads.apps.kruise.io": true,
 			"memberclusters.fleet.kruise.io": false, "memberworks.fleet.kruise.io": false, "workcontents.fleet.kruise.io": false,
 		}},
 		{"a hub beside a member leaves its CRD to that one", "hub", []string{"--set=localMember=true"}, map[string]bool{

@@ -73,6 +73,9 @@ func TestRules(t *testing.T) {
 		{name: "a second binding", base: membership, change: `{metadata: {name: other}}`, want: "there is one Membership in a cluster, named default"},
 		{name: "a row by reference", base: row},
 		{name: "a row without content", base: row, change: `{spec: {content: {ref: null}}}`, want: "spec.content.ref"},
+		{name: "a row with its manifest inline", base: row, change: `{metadata: {name: inline}, spec: {content: {ref: inline, inline: "{}"}}}`},
+		{name: "a row with its manifest inline and by reference", base: row, change: `{spec: {content: {inline: "{}"}}}`, want: "ref is inline in a row that has its manifest inline"},
+		{name: "a row inline without its manifest", base: row, change: `{spec: {content: {ref: inline}}}`, want: "ref is inline in a row that has its manifest inline"},
 		{name: "a content gets a label", base: content, change: `{metadata: {name: labelled}}`, update: `{metadata: {labels: {a: b}}}`},
 		{name: "a content that changes", base: content, change: `{metadata: {name: changed}}`, update: `{manifest: "{\"a\":1}"}`, want: "a WorkContent never changes"},
 	} {
