@@ -250,6 +250,16 @@ func TestPodUnavailableBudgetIsExactOverReplicasOfWhichOneIsKilled(t *testing.T)
 	require.EqualValues(t, pods-units, refused.Load())
 	require.Len(t, s.pods(c, "web"), pods-units)
 	s.budgeted(c, "web", pods-units, 0)
+	s.until(func(ctx context.Context) string { // Until then requests of the tests that follow may reach it.
+		again := &corev1.Pod{}
+		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(leader), again); err != nil {
+			return err.Error()
+		}
+		if !ready(again) || again.Status.ContainerStatuses[0].RestartCount == leader.Status.ContainerStatuses[0].RestartCount {
+			return "the replica that was killed is not ready again"
+		}
+		return ""
+	})
 }
 
 // slots gives each node, which is a zone of its own, some of a resource, of which a pod with this container takes one. The first node has
