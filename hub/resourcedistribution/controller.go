@@ -20,7 +20,6 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/metric"
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
@@ -71,7 +70,7 @@ func newReconciler(c placement.Client, o Options) *reconciler {
 
 // Setup starts the controller.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := errors.Join(expect.Register(metrics.Registry), metric.Register(metrics.Registry, planSeconds, rowWrites, waits)); err != nil {
+	if err := errors.Join(expect.Register(metrics.Registry), measure.Register(metrics.Registry)); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	if err := errors.Join(row.IndexBySource(ctx, mgr.GetFieldIndexer()), indexByCluster(ctx, mgr.GetFieldIndexer())); err != nil {
@@ -110,18 +109,16 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.throttle.Forget(req.NamespacedName)
 	}
 	if err != nil {
-		return expect.Settle(ctx, err, waits.WithLabelValues("CacheBehind"))
+		return expect.Settle(ctx, err, measure.Waits.WithLabelValues("CacheBehind"))
 	}
 	start := r.options.Clock.Now()
 	p := plan(o)
-	planSeconds.Observe(r.options.Clock.Since(start).Seconds())
+	measure.PlanSeconds.Observe(r.options.Clock.Since(start).Seconds())
 	if p.idle {
 		return ctrl.Result{}, nil
 	}
 	a, err := r.Apply(ctx, o.rd, o.Fleet, p.Plan)
-	for _, cluster := range a.Written {
-		rowWrites.WithLabelValues(cluster).Inc()
-	}
+	measure.Wrote(a)
 	if p.RemoveFinalizer {
 		return ctrl.Result{}, err
 	}

@@ -25,7 +25,6 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/metric"
 	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
@@ -96,7 +95,7 @@ func SetupCloneSets(ctx context.Context, mgr ctrl.Manager, o Options) error {
 }
 
 func setup(ctx context.Context, mgr ctrl.Manager, kind *workload, o Options) (*reconciler, error) {
-	if err := errors.Join(expect.Register(metrics.Registry), metric.Register(metrics.Registry, planSeconds, rowWrites, waits)); err != nil {
+	if err := errors.Join(expect.Register(metrics.Registry), measure.Register(metrics.Registry)); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	i := mgr.GetFieldIndexer()
@@ -147,11 +146,11 @@ func (r *reconciler) sweep(mgr ctrl.Manager, kind string, empty func() client.Ob
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o, err := r.observe(ctx, req.NamespacedName)
 	if err != nil {
-		return expect.Settle(ctx, err, waits.WithLabelValues("CacheBehind"))
+		return expect.Settle(ctx, err, measure.Waits.WithLabelValues("CacheBehind"))
 	}
 	start := r.options.Clock.Now()
 	p := plan(o, start)
-	planSeconds.Observe(r.options.Clock.Since(start).Seconds())
+	measure.PlanSeconds.Observe(r.options.Clock.Since(start).Seconds())
 	var a applied
 	var errs []error
 	if o.ws != nil {
@@ -163,18 +162,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		a.copies, err = r.targets.Apply(ctx, o.target, o.copies, p.copies)
 		errs = append(errs, err)
 	}
-	for _, cluster := range append(a.slices.Written, a.copies.Written...) {
-		rowWrites.WithLabelValues(cluster).Inc()
-	}
-	later := sooner(p.recheck, o.copies.EvictsIn())
-	for _, report := range []func(context.Context, *observed, planned, applied) (time.Duration, error){r.reportSpread, r.reportTarget, r.reportYounger} {
-		after, err := report(ctx, o, p, a)
-		later, errs = sooner(later, after), append(errs, err)
+	measure.Wrote(a.slices, a.copies)
+	later := report.Sooner(p.recheck, o.copies.EvictsIn())
+	for _, tell := range []func(context.Context, *observed, planned, applied) (time.Duration, error){r.reportSpread, r.reportTarget, r.reportYounger} {
+		after, err := tell(ctx, o, p, a)
+		later, errs = report.Sooner(later, after), append(errs, err)
 	}
 	return ctrl.Result{RequeueAfter: later}, errors.Join(errs...)
 }
-
-func sooner(a, b time.Duration) time.Duration { return report.Sooner(a, b) }
 
 // reportSpread writes the status of the WorkloadSpread if it is due, and then sends the events of the change. It returns after how long
 // a status that may wait is to be written.

@@ -86,11 +86,11 @@ func (s source) word(pkg string, e ast.Expr) string {
 	return s.words[name]
 }
 
-// metrics records the calls prometheus.NewX(XOpts{...}, labels) and NewPlanning(subsystem, kind). Only NewPlanning itself gets
-// its names from parameters.
+// metrics records the calls prometheus.NewX(XOpts{...}, labels), NewPlanning(subsystem, kind) and NewRowMetrics(subsystem, kind). Only
+// the last two themselves get their names from parameters.
 func (s source) metrics(pkg string) func(ast.Node) bool {
 	return func(n ast.Node) bool {
-		if f, ok := n.(*ast.FuncDecl); ok && f.Name.Name == "NewPlanning" {
+		if f, ok := n.(*ast.FuncDecl); ok && (f.Name.Name == "NewPlanning" || f.Name.Name == "NewRowMetrics") {
 			return false
 		}
 		call, ok := n.(*ast.CallExpr)
@@ -101,11 +101,15 @@ func (s source) metrics(pkg string) func(ast.Node) bool {
 		if !ok {
 			return true
 		}
-		if f.Sel.Name == "NewPlanning" {
+		if f.Sel.Name == "NewPlanning" || f.Sel.Name == "NewRowMetrics" {
 			prefix := Namespace + "_" + s.word(pkg, call.Args[0])
 			s.found[prefix+"_plan_seconds"] = ""
-			s.found[prefix+"_steps_total"] = "`step`, `reason`"
 			s.found[prefix+"_waits_total"] = "`reason`"
+			if f.Sel.Name == "NewPlanning" {
+				s.found[prefix+"_steps_total"] = "`step`, `reason`"
+			} else {
+				s.found[prefix+"_row_writes_total"] = "`cluster`"
+			}
 			return true
 		}
 		if of, ok := f.X.(*ast.Ident); !ok || of.Name != "prometheus" || len(call.Args) == 0 {

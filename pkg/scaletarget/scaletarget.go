@@ -33,6 +33,9 @@ func (r Ref) Same(other Ref) bool {
 		(r.UID == "" || other.UID == "" || r.UID == other.UID)
 }
 
+// IndexKey returns the key of an index of objects by their target, within a namespace. It has no version: all mean the same workload.
+func (r Ref) IndexKey() string { return r.Kind.Group + "/" + r.Kind.Kind + "/" + r.Name }
+
 // String returns kind and name for people.
 func (r Ref) String() string { return r.Kind.GroupKind().String() + " " + r.Name }
 

@@ -27,14 +27,9 @@ func IndexSpreads(ctx context.Context, i client.FieldIndexer) error {
 
 func spreadKeys(o client.Object) []string {
 	if s, ok := o.(*appsv1beta1.WorkloadSpread); ok {
-		return []string{spreadKey(SpreadTarget(s))}
+		return []string{SpreadTarget(s).IndexKey()}
 	}
 	return nil
-}
-
-// spreadKey has no version: all mean the same workload.
-func spreadKey(ref Ref) string {
-	return fmt.Sprintf("%s/%s/%s", ref.Kind.Group, ref.Kind.Kind, ref.Name)
 }
 
 // SpreadTarget returns the target of a WorkloadSpread. A version that can't be parsed is no group.
@@ -50,7 +45,7 @@ func SpreadTarget(s *appsv1beta1.WorkloadSpread) Ref {
 // second one, but two may be made at once. They are the cache's own.
 func Spreads(ctx context.Context, r client.Reader, ref Ref) ([]*appsv1beta1.WorkloadSpread, error) {
 	var list appsv1beta1.WorkloadSpreadList
-	err := r.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingFields{spreadIndex: spreadKey(ref)}, client.UnsafeDisableDeepCopy)
+	err := r.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingFields{spreadIndex: ref.IndexKey()}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("list WorkloadSpreads: %w", err)
 	}

@@ -379,5 +379,5 @@ func TestWhichEventsMatter(t *testing.T) {
 	require.True(t, workloadChanged(was, generating(advanced(1), zone)))
 	node := sim.Node("n", zone, "a")
 	require.True(t, podChanged(node, node), "what is no pod is not judged")
-	require.True(t, slices.Contains(strings.Split(targetKey(refOf(states(native(1)))), "/"), "apps"))
+	require.True(t, slices.Contains(strings.Split(refOf(states(native(1))).IndexKey(), "/"), "apps"))
 }

@@ -24,14 +24,9 @@ func indexByTarget(ctx context.Context, i client.FieldIndexer) error {
 
 func targetOf(o client.Object) []string {
 	if s, ok := o.(*appsv1beta1.PersistentPodState); ok {
-		return []string{targetKey(refOf(s))}
+		return []string{refOf(s).IndexKey()}
 	}
 	return nil
-}
-
-// targetKey has no version: all mean the same workload.
-func targetKey(ref scaletarget.Ref) string {
-	return fmt.Sprintf("%s/%s/%s", ref.Kind.Group, ref.Kind.Kind, ref.Name)
 }
 
 // refOf returns the target of a PersistentPodState. A version that can't be parsed is no group.
@@ -46,7 +41,7 @@ func refOf(s *appsv1beta1.PersistentPodState) scaletarget.Ref {
 // having returns the PersistentPodStates with a target, from the cache, the oldest first. They are the cache's own.
 func having(ctx context.Context, r client.Reader, ref scaletarget.Ref) ([]*appsv1beta1.PersistentPodState, error) {
 	var list appsv1beta1.PersistentPodStateList
-	err := r.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingFields{targetIndex: targetKey(ref)},
+	err := r.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingFields{targetIndex: ref.IndexKey()},
 		client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("list PersistentPodStates: %w", err)
