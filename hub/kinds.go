@@ -64,12 +64,7 @@ func unitedDeployments(h Options, key []byte) setup.Kind {
 		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
 		Gates: []featuregate.Feature{feature.TemplateNoDefaults},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return uniteddeployment.Setup(ctx, mgr, uniteddeployment.Options{
-				Store:  row.NewStore(mgr.GetClient(), key, o.Clock),
-				Events: event.New(mgr.GetEventRecorder(link.HubManager)),
-				Clock:  o.Clock, Workers: o.Workers[name], ExpectationTimeout: o.ExpectationTimeout,
-				LocalMember: h.LocalMember,
-			})
+			return uniteddeployment.Setup(ctx, mgr, placementOptions(h, key, mgr, o, name))
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			w := &uniteddeployment.Webhook{
@@ -95,12 +90,12 @@ func unitedDeployments(h Options, key []byte) setup.Kind {
 	}
 }
 
-// spreadOptions are the options of the controllers that place workloads of a kind.
-func spreadOptions(h Options, key []byte, mgr ctrl.Manager, o setup.Options, workers int) workloadspread.Options {
-	return workloadspread.Options{
+// placementOptions are the options of the controllers that place the objects of a kind.
+func placementOptions(h Options, key []byte, mgr ctrl.Manager, o setup.Options, name string) placement.Options {
+	return placement.Options{
 		Store:  row.NewStore(mgr.GetClient(), key, o.Clock),
 		Events: event.New(mgr.GetEventRecorder(link.HubManager)),
-		Clock:  o.Clock, Workers: workers, ExpectationTimeout: o.ExpectationTimeout, LocalMember: h.LocalMember,
+		Clock:  o.Clock, Workers: o.Workers[name], ExpectationTimeout: o.ExpectationTimeout, LocalMember: h.LocalMember,
 	}
 }
 
@@ -111,7 +106,7 @@ func workloadSpreads(h Options, key []byte) setup.Kind {
 		Name: name, CRD: "workloadspreads.apps.kruise.io", Converts: true,
 		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return workloadspread.SetupDeployments(ctx, mgr, spreadOptions(h, key, mgr, o, o.Workers[name]))
+			return workloadspread.SetupDeployments(ctx, mgr, placementOptions(h, key, mgr, o, name))
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			w := &workloadspread.Webhook{
@@ -145,7 +140,7 @@ func cloneSets(h Options, key []byte) setup.Kind {
 		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
 		Gates: []featuregate.Feature{feature.TemplateNoDefaults},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return workloadspread.SetupCloneSets(ctx, mgr, spreadOptions(h, key, mgr, o, o.Workers[name]))
+			return workloadspread.SetupCloneSets(ctx, mgr, placementOptions(h, key, mgr, o, name))
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			if h.LocalMember || h.CloneSetWebhook == nil {
@@ -168,9 +163,7 @@ func resourceDistributions(h Options, key []byte) setup.Kind {
 		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
 			return resourcedistribution.Setup(ctx, mgr, resourcedistribution.Options{
-				Store:  row.NewStore(mgr.GetClient(), key, o.Clock),
-				Events: event.New(mgr.GetEventRecorder(link.HubManager)),
-				Clock:  o.Clock, Workers: o.Workers[name], ExpectationTimeout: o.ExpectationTimeout, LocalMember: h.LocalMember,
+				Options: placementOptions(h, key, mgr, o, name),
 				// Members mostly run Flotilla in a namespace of that name too, and by default let a hub place nothing there.
 				ClosedNamespaces: []string{corev1.NamespaceNodeLease, h.Namespace},
 			})

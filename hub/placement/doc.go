@@ -7,7 +7,7 @@
 //	render   a cluster's part as a row (row.Want)
 //	gather   the status of the rows as the status of the object
 //
-// A reconcile of such a kind:
+// A Kind has them, and its Controller calls them. A reconcile:
 //
 //	Client.Fleet   the clusters and the object's rows, once the cache shows our last writes
 //	Plan           the kind divides and renders, with Fleet.Availability, Fleet.Select and Withdraw

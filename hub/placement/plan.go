@@ -13,6 +13,8 @@ import (
 
 // Plan is what to write for one object.
 type Plan struct {
+	// Idle is true if the object is not the hub's: nothing is done, and no status is written.
+	Idle bool
 	// AddFinalizer and RemoveFinalizer change our finalizer on the object.
 	AddFinalizer, RemoveFinalizer bool
 	// Wants are the rows to write.

@@ -102,6 +102,20 @@ func Worst[T any](lines []T, rank func(T) int) []T {
 	return out
 }
 
-// Plausible is the most pods that a member may report of a grant: twice as many and a hundred, which covers surges, terminating
-// pods and former grants.
-func Plausible(granted int32) int32 { return 2*granted + 100 }
+// Plausible cuts the numbers of pods that a member reports to possible ones.
+type Plausible struct {
+	most int32
+	// Nonsense is true once a number was not possible.
+	Nonsense bool
+}
+
+// PlausibleFor returns what cuts the numbers of a grant: to twice as many and a hundred, which covers surges, terminating pods and former
+// grants.
+func PlausibleFor(granted int32) *Plausible { return &Plausible{most: 2*granted + 100} }
+
+// Cut returns the nearest possible number.
+func (p *Plausible) Cut(n int32) int32 {
+	possible := max(min(n, p.most), 0)
+	p.Nonsense = p.Nonsense || n != possible
+	return possible
+}

@@ -24,13 +24,16 @@ type observed struct {
 	closed []string
 }
 
-func (r *reconciler) observe(ctx context.Context, key client.ObjectKey) (*observed, error) {
+// Source is the object.
+func (o *observed) Source() client.Object { return o.rd }
+
+func observe(ctx context.Context, c placement.Client, key client.ObjectKey, options Options) (*observed, error) {
 	o := &observed{
 		rd: &appsv1beta1.ResourceDistribution{}, occupied: map[string]bool{},
-		localMember: r.options.LocalMember, closed: r.options.ClosedNamespaces,
+		localMember: options.LocalMember, closed: options.ClosedNamespaces,
 	}
 	var err error
-	if o.Fleet, err = r.Fleet(ctx, key, o.rd); err != nil {
+	if o.Fleet, err = c.Fleet(ctx, key, o.rd); err != nil {
 		return nil, err
 	}
 	for cluster := range o.Rows {
@@ -38,7 +41,7 @@ func (r *reconciler) observe(ctx context.Context, key client.ObjectKey) (*observ
 			continue
 		}
 		rows := &fleetv1alpha1.MemberWorkList{}
-		if err := r.List(ctx, rows, client.InNamespace(fleetv1alpha1.Namespace(cluster)), client.UnsafeDisableDeepCopy); err != nil {
+		if err := c.List(ctx, rows, client.InNamespace(fleetv1alpha1.Namespace(cluster)), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("list rows of cluster %s: %w", cluster, err)
 		}
 		for i := range rows.Items {

@@ -17,13 +17,6 @@ import (
 	"github.com/flotilla-io/flotilla/hub/placement"
 )
 
-// indexByCluster adds the index that placedIn needs.
-func indexByCluster(ctx context.Context, i client.FieldIndexer) error {
-	return placement.IndexByCluster(ctx, i, &appsv1beta1.ResourceDistribution{}, whereOf)
-}
-
-func whereOf(o client.Object) []placement.Where { return where(o.(*appsv1beta1.ResourceDistribution)) }
-
 // where returns where an object is distributed; nil is nowhere. What is excluded is not left out.
 func where(rd *appsv1beta1.ResourceDistribution) []placement.Where {
 	if rd == nil || rd.Spec.Targets.Clusters == nil {
@@ -43,18 +36,8 @@ func where(rd *appsv1beta1.ResourceDistribution) []placement.Where {
 	return out
 }
 
-// placedIn is a placement.Placed.
-func (r *reconciler) placedIn(ctx context.Context, cluster string, sets ...map[string]string) ([]client.ObjectKey, error) {
-	all, err := placement.In(ctx, r, func() client.ObjectList { return &appsv1beta1.ResourceDistributionList{} }, whereOf, cluster, sets...)
-	out := make([]client.ObjectKey, 0, len(all))
-	for _, o := range all {
-		out = append(out, client.ObjectKeyFromObject(o))
-	}
-	return out, err
-}
-
 // emptied enqueues the objects with a row in a cluster that evicts, when a row of another kind there has no pods any more.
-func (r *reconciler) emptied() handler.EventHandler {
+func emptied(r client.Reader) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	add := func(ctx context.Context, q queue, row client.Object) {
 		cluster := row.GetLabels()[keys.FleetCluster]

@@ -19,22 +19,19 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
-	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// cached returns a reconciler whose cache has these objects.
-func cached(t *testing.T, objects ...client.Object) *reconciler {
+// cached returns a client whose cache has these objects, and the options that it was made with.
+func cached(t *testing.T, objects ...client.Object) (placement.Client, Options) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, appsv1beta1.AddToScheme(scheme))
 	require.NoError(t, fleetv1alpha1.AddToScheme(scheme))
 	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
-	require.NoError(t, row.IndexBySource(t.Context(), testkit.Indexes{Builder: b}))
-	require.NoError(t, indexByCluster(t.Context(), testkit.Indexes{Builder: b}))
-	c, clk := b.Build(), clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
-	return newReconciler(placement.Client{Client: c, Live: c, Expect: expect.New(sourceKind, clk, 0)}, Options{Clock: clk})
+	require.NoError(t, kind(Options{}).Index(t.Context(), testkit.Indexes{Builder: b}))
+	c, o := b.Build(), Options{Options: placement.Options{Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}}
+	return o.NewClient(sourceKind, c, c), o
 }
 
 func TestWhichObjectsAClusterConcerns(t *testing.T) {
@@ -44,7 +41,7 @@ func TestWhichObjectsAClusterConcerns(t *testing.T) {
 		rd.Name, rd.Spec.Targets.Clusters = name, to
 		return rd
 	}
-	r := cached(t, of("all", new(all())), of("named", new(named("east", "west"))), of("labelled", new(labelled("web"))), of("none", nil))
+	c, o := cached(t, of("all", new(all())), of("named", new(named("east", "west"))), of("labelled", new(labelled("web"))), of("none", nil))
 	for _, tt := range []struct {
 		cluster string
 		labels  map[string]string
@@ -54,7 +51,7 @@ func TestWhichObjectsAClusterConcerns(t *testing.T) {
 		{"north", nil, []string{"all"}},
 		{"north", map[string]string{"tier": "web"}, []string{"all", "labelled"}},
 	} {
-		keys, err := r.placedIn(t.Context(), tt.cluster, tt.labels)
+		keys, err := kind(o).Placed(c)(t.Context(), tt.cluster, tt.labels)
 		require.NoError(t, err)
 		var names []string
 		for _, key := range keys {
@@ -79,7 +76,7 @@ func TestTheLastPodsOfAClusterThatEvictsAreNews(t *testing.T) {
 	w := newWorld(all(), "east", "west")
 	w.taint("east", fleetv1alpha1.Evict)
 	w.taint("west", fleetv1alpha1.NoPlace)
-	r := cached(t, w.o.Clusters["east"], w.o.Clusters["west"], w.row("east", 1, 1), w.row("west", 1, 1))
+	c, _ := cached(t, w.o.Clusters["east"], w.o.Clusters["west"], w.row("east", 1, 1), w.row("west", 1, 1))
 	with := func(cluster, kind string, granted, running int32) *fleetv1alpha1.MemberWork {
 		return &fleetv1alpha1.MemberWork{
 			ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: fleetv1alpha1.Namespace(cluster), Labels: map[string]string{keys.FleetCluster: cluster}},
@@ -105,7 +102,7 @@ func TestTheLastPodsOfAClusterThatEvictsAreNews(t *testing.T) {
 		{"nor of a copy", with("east", sourceKind, 0, 1), nil, nil},
 	} {
 		q := &queue{}
-		if h := r.emptied(); tt.is == nil {
+		if h := emptied(c); tt.is == nil {
 			h.Delete(t.Context(), event.DeleteEvent{Object: tt.was}, q)
 		} else {
 			h.Update(t.Context(), event.UpdateEvent{ObjectOld: tt.was, ObjectNew: tt.is}, q)
@@ -126,7 +123,8 @@ func TestAClusterThatEvictsIsOccupiedByPods(t *testing.T) {
 		row.Labels[keys.FleetSourceUID] = string(w.o.rd.UID)
 		objects = append(objects, web, row)
 	}
-	o, err := cached(t, objects...).observe(t.Context(), client.ObjectKeyFromObject(w.o.rd))
+	c, options := cached(t, objects...)
+	o, err := observe(t.Context(), c, client.ObjectKeyFromObject(w.o.rd), options)
 	require.NoError(t, err)
 	require.Len(t, o.Rows, 2)
 	require.Equal(t, map[string]bool{"east": true}, o.occupied, "of other clusters nobody has to know")

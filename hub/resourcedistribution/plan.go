@@ -32,8 +32,6 @@ const (
 type planned struct {
 	placement.Plan
 
-	// idle is true if the object is not for the hub: nothing is done, and no status is written.
-	idle bool
 	// selected are the clusters that the object selects, sorted.
 	selected []string
 	// problems are why clusters do not get their slice, or do not answer.
@@ -88,7 +86,7 @@ func plan(o *observed) planned {
 // The apiserver does not let clusters be removed, but if somebody had changed that, rows would stay until the object is deleted.
 func planWithoutClusters(o *observed) planned {
 	if o.localMember && len(o.Rows) == 0 {
-		return planned{idle: !placement.Held(o.rd), Plan: placement.Plan{RemoveFinalizer: placement.Held(o.rd)}}
+		return planned{Plan: placement.Plan{Idle: !placement.Held(o.rd), RemoveFinalizer: placement.Held(o.rd)}}
 	}
 	var p planned
 	p.problem("", reasonNoCluster, "targets.clusters is not set, and this cluster runs no member stack: make another ResourceDistribution with clusters")

@@ -276,10 +276,10 @@ func TestWithoutClustersTheObjectIsNotTheHubs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(all(), "east")
 	w.o.rd.Spec.Targets.Clusters, w.o.rd.Finalizers, w.o.localMember = nil, nil, true
-	require.True(t, plan(w.o).idle, "the member stack of this cluster distributes it")
+	require.True(t, plan(w.o).Idle, "the member stack of this cluster distributes it")
 	w.o.localMember = false
 	p := plan(w.o)
-	require.False(t, p.idle)
+	require.False(t, p.Idle)
 	require.Equal(t, "NoCluster", outcome(p))
 	w.o.localMember = true
 	w.row("east", 1, 1)

@@ -23,7 +23,6 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -78,14 +77,11 @@ func simulated(tb testing.TB) sim.Kind {
 	return sim.Kind{
 		Scheme: scheme,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
-			return newReconciler(placement.Client{
-				Client: p.Client, Live: p.Live, Rows: row.NewStore(p.Client, []byte("key"), p.Clock), Expect: expect.New(sourceKind, p.Clock, 0),
-			}, Options{Events: &testkit.Events{}, Clock: p.Clock}), nil
+			o := placement.Options{Store: row.NewStore(p.Client, []byte("key"), p.Clock), Events: &testkit.Events{}, Clock: p.Clock}
+			return kind(Options{Options: o}).New(o, p.Client, p.Live), nil
 		},
-		Index: func(ctx context.Context, i client.FieldIndexer) error {
-			return errors.Join(row.IndexBySource(ctx, i), indexByCluster(ctx, i))
-		},
-		For: &appsv1beta1.ResourceDistribution{},
+		Index: kind(Options{}).Index,
+		For:   &appsv1beta1.ResourceDistribution{},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
 			&fleetv1alpha1.MemberWork{}: of, &fleetv1alpha1.MemberCluster{}: of,
 			&fleetv1alpha1.WorkContent{}: func(*sim.World, client.Object, client.Object) []reconcile.Request { return nil },

@@ -2,155 +2,71 @@ package uniteddeployment
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/placement"
-	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // sourceKind is the kind of the objects that this controller reconciles.
 const sourceKind = "UnitedDeployment"
 
-// Options are what Setup needs.
-type Options struct {
-	// Store writes rows.
-	Store *row.Store
-	// Events records events.
-	Events event.Recorder
-	// Clock is the real clock outside tests.
-	Clock clock.PassiveClock
-	// Workers is how many objects are reconciled concurrently; at least 1.
-	Workers int
-	// ExpectationTimeout is how long the cache may lack our own writes; 0 is 5 minutes.
-	ExpectationTimeout time.Duration
-	// LocalMember is true if this cluster runs the member stack too, which then reconciles objects without clusters.
-	LocalMember bool
-}
-
-// statusDelay is how long a change of status that may wait is collected with later ones, and the shortest time between two such
-// writes. The first one of a change that costs nothing is collected for begunDelay: longer than by the agents, so that what waits in both
-// is written once. A change of a few pods is complete before that, and costs one write.
-const (
-	statusDelay = 3 * time.Second
-	begunDelay  = 15 * time.Second
-)
-
-type reconciler struct {
-	placement.Client
-	options  Options
-	writer   report.Writer
-	throttle report.Throttle
-}
-
-func newReconciler(c placement.Client, o Options) *reconciler {
-	return &reconciler{
-		Client: c, options: o,
-		writer:   report.Writer{Client: c, Expect: c.Expect, Events: o.Events, Owner: link.HubManager},
-		throttle: report.Throttle{Interval: statusDelay, Collect: statusDelay},
-	}
-}
+// begunDelay is how long the first status of a change that costs nothing is collected: longer than by the agents, so that what waits in
+// both is written once. A change of a few pods is complete before that, and costs one write.
+const begunDelay = 15 * time.Second
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Setup starts the controller.
-func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := errors.Join(expect.Register(metrics.Registry), measure.Register(metrics.Registry)); err != nil {
-		return fmt.Errorf("register metrics: %w", err)
-	}
-	if err := errors.Join(row.IndexBySource(ctx, mgr.GetFieldIndexer()), indexByCluster(ctx, mgr.GetFieldIndexer())); err != nil {
-		return err
-	}
-	r := newReconciler(placement.Client{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Rows: o.Store, Expect: expect.New(sourceKind, o.Clock, o.ExpectationTimeout),
-	}, o)
-	err := ctrl.NewControllerManagedBy(mgr).
-		Named("hub-uniteddeployment").
-		For(&appsv1beta1.UnitedDeployment{}).
-		Watches(&fleetv1alpha1.MemberWork{}, placement.RowHandler(sourceKind)).
-		Watches(&fleetv1alpha1.MemberCluster{}, placement.ClusterHandler(sourceKind, mgr.GetClient(), r.placedIn)).
-		WatchesRawSource(&placement.Fresh{
-			Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Scheme: mgr.GetScheme(), Lists: []client.ObjectList{
-				&fleetv1alpha1.MemberClusterList{}, &fleetv1alpha1.MemberWorkList{}, &appsv1beta1.UnitedDeploymentList{},
-			},
-		}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: max(o.Workers, 1)}).
-		Complete(r)
-	if err != nil {
-		return fmt.Errorf("set up the hub's UnitedDeployment controller: %w", err)
-	}
-	sweeper := &placement.Sweeper{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Rows: o.Store, Events: o.Events, Clock: o.Clock,
-		Kind: sourceKind, New: func() client.Object { return &appsv1beta1.UnitedDeployment{} },
-	}
-	return sweeper.Setup(mgr)
+func Setup(ctx context.Context, mgr ctrl.Manager, o placement.Options) error {
+	return kind(o).Setup(ctx, mgr, o)
 }
 
-// Reconcile reconciles one object.
-func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	o, err := r.observe(ctx, req.NamespacedName)
-	if errors.Is(err, expect.ErrGone) {
-		r.throttle.Forget(req.NamespacedName)
+func kind(options placement.Options) placement.Kind[*observed, planned, appsv1beta1.UnitedDeploymentStatus] {
+	return placement.Kind[*observed, planned, appsv1beta1.UnitedDeploymentStatus]{
+		Name:    sourceKind,
+		Object:  func() client.Object { return &appsv1beta1.UnitedDeployment{} },
+		List:    func() client.ObjectList { return &appsv1beta1.UnitedDeploymentList{} },
+		Where:   func(o client.Object) []placement.Where { return subsetsOf(o.(*appsv1beta1.UnitedDeployment)) },
+		Metrics: measure,
+		Observe: func(ctx context.Context, c placement.Client, key client.ObjectKey) (*observed, error) {
+			return observe(ctx, c, key, options)
+		},
+		Plan: plan,
+		Status: func(o *observed, p planned, a placement.Result, now time.Time) (was, is appsv1beta1.UnitedDeploymentStatus) {
+			return o.ud.Status, status(o, p, a, now)
+		},
+		Collect: collect,
+		Events:  func(_ *observed, was, is appsv1beta1.UnitedDeploymentStatus) []event.Event { return eventsFor(was, is) },
 	}
-	if err != nil {
-		return expect.Settle(ctx, err, measure.Waits.WithLabelValues("CacheBehind"))
-	}
-	start := r.options.Clock.Now()
-	p := plan(o)
-	measure.PlanSeconds.Observe(r.options.Clock.Since(start).Seconds())
-	if p.idle {
-		return ctrl.Result{}, nil
-	}
-	a, err := r.Apply(ctx, o.ud, o.Fleet, p.Plan)
-	measure.Wrote(a)
-	if p.RemoveFinalizer {
-		return ctrl.Result{}, err
-	}
-	later, reported := r.report(ctx, o, status(o, p, a, r.options.Clock.Now()))
-	return r.writer.Result(o.ud, report.Sooner(later, o.EvictsIn()), errors.Join(err, reported))
 }
 
-// report writes the status if it changed, and then sends the events of the change, which are those between the statuses that were
-// written. It returns after how long a status that may wait is to be written.
-func (r *reconciler) report(ctx context.Context, o *observed, s appsv1beta1.UnitedDeploymentStatus) (time.Duration, error) {
-	key, now := client.ObjectKeyFromObject(o.ud), r.options.Clock.Now()
-	if write, later := r.due(key, o.ud.Status, s, now); !write {
-		return later, nil
+// subsetsOf returns where the subsets of an object are; nil has none.
+func subsetsOf(ud *appsv1beta1.UnitedDeployment) []placement.Where {
+	if ud == nil {
+		return nil
 	}
-	wrote, err := r.writer.Write(ctx, o.ud, o.ud.Status, s, nil)
-	if !wrote {
-		return 0, err // After a conflict, the watch enqueues the object again.
+	out := make([]placement.Where, 0, len(ud.Spec.Topology.Subsets))
+	for _, s := range ud.Spec.Topology.Subsets {
+		out = append(out, placement.Where{Cluster: s.Cluster, Selector: s.ClusterSelector})
 	}
-	r.throttle.Wrote(key, now)
-	for _, e := range eventsFor(o.ud.Status, s) {
-		r.options.Events.Record(o.ud, e)
-	}
-	return 0, nil
+	return out
 }
 
-// due returns whether to write a status now, and otherwise after how long; 0 if it is unchanged.
-func (r *reconciler) due(
-	key client.ObjectKey, before, after appsv1beta1.UnitedDeploymentStatus, now time.Time,
-) (write bool, later time.Duration) {
-	changed, may := !equality.Semantic.DeepEqual(before, after), mayWait(before, after)
-	if may && onlyBegun(before, after) {
-		return r.throttle.DueIn(key, changed, begunDelay, now)
+// collect returns how long a change of status is collected with later ones.
+func collect(was, is appsv1beta1.UnitedDeploymentStatus) time.Duration {
+	switch {
+	case !mayWait(was, is):
+		return 0
+	case onlyBegun(was, is):
+		return begunDelay
+	default:
+		return placement.StatusDelay
 	}
-	return r.throttle.Due(key, changed, may, now)
 }

@@ -26,17 +26,20 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/united"
 	"github.com/flotilla-io/flotilla/testkit"
 )
+
+// reconciler is the controller under test.
+type reconciler = placement.Controller[*observed, planned, appsv1beta1.UnitedDeploymentStatus]
 
 // fixture is a reconciler with a fake client, and its writes.
 type fixture struct {
 	*reconciler
 	testkit.Writes
-	sent  *testkit.Events
-	clock *clocktesting.FakePassiveClock
+	options placement.Options
+	sent    *testkit.Events
+	clock   *clocktesting.FakePassiveClock
 }
 
 func newFixture(tb testing.TB, objects ...client.Object) *fixture {
@@ -49,14 +52,11 @@ func newFixture(tb testing.TB, objects ...client.Object) *fixture {
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&appsv1beta1.UnitedDeployment{}, &fleetv1alpha1.MemberWork{}, &fleetv1alpha1.MemberCluster{}).
 		WithInterceptorFuncs(b.Funcs())
-	require.NoError(tb, row.IndexBySource(tb.Context(), testkit.Indexes{Builder: builder}))
-	require.NoError(tb, indexByCluster(tb.Context(), testkit.Indexes{Builder: builder}))
+	require.NoError(tb, kind(placement.Options{}).Index(tb.Context(), testkit.Indexes{Builder: builder}))
 	c := builder.Build()
 	b.clock = clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
-	b.reconciler = newReconciler(
-		placement.Client{Client: c, Live: c, Rows: row.NewStore(c, []byte("key"), b.clock), Expect: expect.New(sourceKind, b.clock, 0)},
-		Options{Events: b.sent, Clock: b.clock},
-	)
+	b.options = placement.Options{Store: row.NewStore(c, []byte("key"), b.clock), Events: b.sent, Clock: b.clock}
+	b.reconciler = kind(b.options).New(b.options, c, c)
 	return b
 }
 
@@ -173,16 +173,16 @@ func TestWhatMayWait(t *testing.T) {
 	}{
 		{"a change that was sent to the clusters", rest, func(s *status) { set(s, appsv1beta1.SubsetProvisioned, corev1.ConditionFalse, "Waiting") }, begunDelay},
 		{"a change that begins", rest, func(s *status) { *s = begun }, begunDelay},
-		{"a change that begins and takes a pod", rest, func(s *status) { *s = begun; s.AvailableReplicas = 3 }, statusDelay},
-		{"a change of an object that was not complete", updating, func(s *status) { *s = begun }, statusDelay},
+		{"a change that begins and takes a pod", rest, func(s *status) { *s = begun; s.AvailableReplicas = 3 }, placement.StatusDelay},
+		{"a change of an object that was not complete", updating, func(s *status) { *s = begun }, placement.StatusDelay},
 		{"the first pod", rest, func(s *status) { *s = updating }, begunDelay},
-		{"a scale-out", rest, func(s *status) { s.SubsetStatuses[0].Replicas = 5 }, statusDelay},
-		{"a move that begins", rest, func(s *status) { *s = begun; moving(s) }, statusDelay},
-		{"counts of a change", updating, func(s *status) { s.UpdatedReplicas = 2 }, statusDelay},
-		{"counts of an object at rest", rest, func(s *status) { s.ReadyReplicas, s.AvailableReplicas = 3, 3 }, statusDelay},
+		{"a scale-out", rest, func(s *status) { s.SubsetStatuses[0].Replicas = 5 }, placement.StatusDelay},
+		{"a move that begins", rest, func(s *status) { *s = begun; moving(s) }, placement.StatusDelay},
+		{"counts of a change", updating, func(s *status) { s.UpdatedReplicas = 2 }, placement.StatusDelay},
+		{"counts of an object at rest", rest, func(s *status) { s.ReadyReplicas, s.AvailableReplicas = 3, 3 }, placement.StatusDelay},
 		{"the end of a change", updating, func(s *status) { *s = rest; s.ObservedGeneration = 2 }, 0},
 		{"a change that is done at once", rest, func(s *status) { s.ObservedGeneration = 2 }, 0},
-		{"pods that are not available yet", updating, func(s *status) { *s = rest; s.AvailableReplicas = 3 }, statusDelay},
+		{"pods that are not available yet", updating, func(s *status) { *s = rest; s.AvailableReplicas = 3 }, placement.StatusDelay},
 		{"a failure", updating, func(s *status) { set(s, appsv1beta1.SubsetFailure, corev1.ConditionTrue, "Quota") }, 0},
 		{"a deletion", rest, func(s *status) { set(s, appsv1beta1.UnitedDeploymentPlaced, corev1.ConditionFalse, reasonDeleting) }, 0},
 	} {
@@ -190,9 +190,7 @@ func TestWhatMayWait(t *testing.T) {
 			t.Parallel()
 			after := *tt.before.DeepCopy()
 			tt.change(&after)
-			write, later := newReconciler(placement.Client{}, Options{}).due(client.ObjectKey{Name: "web"}, tt.before, after, time.Unix(1000, 0))
-			require.Equal(t, tt.wait == 0, write)
-			require.Equal(t, tt.wait, later)
+			require.Equal(t, tt.wait, collect(tt.before, after))
 		})
 	}
 	failed := *rest.DeepCopy()
@@ -224,12 +222,12 @@ func TestContentsAreReadOnlyForRowsWithoutAPatch(t *testing.T) {
 			return c.Get(ctx, key, o, opts...)
 		},
 	})
-	o, err := b.observe(t.Context(), client.ObjectKeyFromObject(uds[0]))
+	o, err := observe(t.Context(), b.Client, client.ObjectKeyFromObject(uds[0]), b.options)
 	require.NoError(t, err)
 	require.Zero(t, read)
 	require.Len(t, o.sliceSubsets("east"), 1)
 
-	o, err = b.observe(t.Context(), client.ObjectKeyFromObject(long))
+	o, err = observe(t.Context(), b.Client, client.ObjectKeyFromObject(long), b.options)
 	require.NoError(t, err)
 	require.Equal(t, 1, read, "the patch is too long for the row")
 	require.Len(t, o.sliceSubsets("east"), 1)
@@ -326,7 +324,7 @@ func TestI28AGenerationIsNotObservedWhereARowWasNotWritten(t *testing.T) {
 			b.Fail = tt.fail
 			for range 2 { // The second writes a status that waited.
 				_, _ = b.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(ud)})
-				b.clock.SetTime(b.clock.Now().Add(statusDelay))
+				b.clock.SetTime(b.clock.Now().Add(placement.StatusDelay))
 			}
 			require.NoError(t, b.Get(t.Context(), client.ObjectKeyFromObject(ud), ud))
 			require.Equal(t, before, ud.Status.ObservedGeneration)

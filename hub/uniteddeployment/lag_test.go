@@ -24,8 +24,6 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
-	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -74,7 +72,8 @@ type change struct{ before, after client.Object }
 type lag struct {
 	t *rapid.T
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
-	r        *reconciler
+	placement.Client
+	options  placement.Options
 	objects  []*appsv1beta1.UnitedDeployment
 	clusters map[string]*fleetv1alpha1.MemberCluster
 	rows     map[string]*fleetv1alpha1.MemberWork
@@ -90,15 +89,14 @@ func newLag(t *rapid.T) *lag {
 		require.NoError(t, add(scheme))
 	}
 	b := fake.NewClientBuilder().WithScheme(scheme)
-	require.NoError(t, row.IndexBySource(t.Context(), testkit.Indexes{Builder: b}))
-	require.NoError(t, indexByCluster(t.Context(), testkit.Indexes{Builder: b}))
-	c, clk := b.Build(), clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
-	r := newReconciler(placement.Client{Client: c, Live: c, Expect: expect.New(sourceKind, clk, 0)}, Options{Clock: clk})
+	options := placement.Options{Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}
+	require.NoError(t, kind(options).Index(t.Context(), testkit.Indexes{Builder: b}))
+	c := b.Build()
 	l := &lag{
-		t: t, r: r, clusters: map[string]*fleetv1alpha1.MemberCluster{}, rows: map[string]*fleetv1alpha1.MemberWork{},
+		t: t, options: options, Client: options.NewClient(sourceKind, c, c), clusters: map[string]*fleetv1alpha1.MemberCluster{}, rows: map[string]*fleetv1alpha1.MemberWork{},
 		queue: map[string]bool{}, planned: map[string]string{},
 		handlers: [3]handler.EventHandler{
-			&handler.EnqueueRequestForObject{}, placement.ClusterHandler(sourceKind, c, r.placedIn), placement.RowHandler(sourceKind),
+			&handler.EnqueueRequestForObject{}, placement.ClusterHandler(sourceKind, c, kind(options).Placed(c)), placement.RowHandler(sourceKind),
 		},
 	}
 	for _, name := range []string{"east", "west"} {
@@ -136,10 +134,10 @@ func (l *lag) deliver(kind int) {
 	e, ctx := l.pending[kind][0], l.t.Context()
 	l.pending[kind] = l.pending[kind][1:]
 	if e.before != nil {
-		require.NoError(l.t, l.r.Delete(ctx, e.before.DeepCopyObject().(client.Object)))
+		require.NoError(l.t, l.Delete(ctx, e.before.DeepCopyObject().(client.Object)))
 	}
 	if e.after != nil {
-		require.NoError(l.t, l.r.Create(ctx, e.after.DeepCopyObject().(client.Object)))
+		require.NoError(l.t, l.Create(ctx, e.after.DeepCopyObject().(client.Object)))
 	}
 	switch {
 	case e.before == nil:
@@ -160,7 +158,7 @@ func (l *lag) reconcile() {
 
 // plan returns what is planned for an object from what the caches show.
 func (l *lag) plan(name string) string {
-	o, err := l.r.observe(l.t.Context(), client.ObjectKey{Namespace: "shop", Name: name})
+	o, err := observe(l.t.Context(), l.Client, client.ObjectKey{Namespace: "shop", Name: name}, l.options)
 	require.NoError(l.t, err)
 	p := plan(o)
 	var withdrawn []string

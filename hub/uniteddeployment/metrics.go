@@ -2,4 +2,4 @@ package uniteddeployment
 
 import "github.com/flotilla-io/flotilla/hub/placement"
 
-var measure = placement.NewRowMetrics("hub_uniteddeployment", "UnitedDeployment")
+var measure = placement.NewRowMetrics("hub_uniteddeployment", sourceKind)

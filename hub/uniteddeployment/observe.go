@@ -23,29 +23,32 @@ type observed struct {
 	localMember bool
 }
 
-func (r *reconciler) observe(ctx context.Context, key client.ObjectKey) (*observed, error) {
+// Source is the object.
+func (o *observed) Source() client.Object { return o.ud }
+
+func observe(ctx context.Context, c placement.Client, key client.ObjectKey, options placement.Options) (*observed, error) {
 	o := &observed{
 		ud:          &appsv1beta1.UnitedDeployment{},
 		folded:      map[string][]byte{},
-		localMember: r.options.LocalMember,
+		localMember: options.LocalMember,
 	}
 	var err error
-	if o.Fleet, err = r.Fleet(ctx, key, o.ud); err != nil {
+	if o.Fleet, err = c.Fleet(ctx, key, o.ud); err != nil {
 		return nil, err
 	}
 	if p := o.ud.Spec.Topology.Placement; p != nil {
-		o.Tolerations, o.Now = p.Tolerations, r.options.Clock.Now()
+		o.Tolerations, o.Now = p.Tolerations, options.Clock.Now()
 	}
 	for cluster, row := range o.Rows {
 		if len(row.Spec.Patch.Raw) > 0 {
 			continue
 		}
-		if o.folded[cluster], err = r.Manifest(ctx, row); err != nil {
+		if o.folded[cluster], err = c.Manifest(ctx, row); err != nil {
 			return nil, err
 		}
 	}
 	if !o.ud.DeletionTimestamp.IsZero() {
-		o.namespaceTerminating, err = r.NamespaceTerminating(ctx, o.ud.Namespace)
+		o.namespaceTerminating, err = c.NamespaceTerminating(ctx, o.ud.Namespace)
 	}
 	return o, err
 }

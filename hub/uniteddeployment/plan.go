@@ -14,8 +14,6 @@ import (
 // planned is the next step for one UnitedDeployment.
 type planned struct {
 	placement.Plan
-	// idle is true if the hub does not own the object: nothing is done, and no status is written.
-	idle bool
 	// runsHere is true if a member stack in this cluster runs the object, so that the numbers in its status are not the hub's.
 	runsHere bool
 	// parts are all subsets in all clusters, with the grants that the rows are to have.
@@ -69,7 +67,7 @@ func plan(o *observed) planned {
 // some again: removing all names is more likely a mistake than the intention to delete everything.
 func planWithoutClusters(o *observed) planned {
 	if o.localMember && len(o.Rows) == 0 {
-		return planned{idle: !placement.Held(o.ud), Plan: placement.Plan{RemoveFinalizer: placement.Held(o.ud)}}
+		return planned{Plan: placement.Plan{Idle: !placement.Held(o.ud), RemoveFinalizer: placement.Held(o.ud)}}
 	}
 	message := "no subset names a cluster, and this cluster runs no member stack: give each subset cluster or clusterSelector"
 	if len(o.Rows) > 0 {

@@ -3,6 +3,7 @@ package uniteddeployment
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -487,7 +488,7 @@ func TestPlan(t *testing.T) {
 		w.settle(t)
 		w.o.ud.Spec.Topology.Subsets[0].Cluster = ""
 		p := plan(w.o)
-		require.False(t, p.idle)
+		require.False(t, p.Idle)
 		require.Empty(t, p.Withdrawals)
 		require.Contains(t, p.problems[0].Message, "name them again")
 	})
@@ -497,7 +498,7 @@ func TestPlan(t *testing.T) {
 		require.Equal(t, reasonNoCluster, plan(w.o).problems[0].Reason)
 		w.o.localMember = true
 		w.o.ud.Finalizers = nil
-		require.True(t, plan(w.o).idle)
+		require.True(t, plan(w.o).Idle)
 	})
 	t.Run("an object that the member stack here runs is not placed in clusters too, and is reported once", func(t *testing.T) {
 		t.Parallel()
@@ -551,7 +552,7 @@ func TestPlan(t *testing.T) {
 		w.settle(t)
 		w.o.ud.Spec.Topology.Subsets[0].Cluster = ""
 		p := plan(w.o)
-		require.False(t, p.idle || p.RemoveFinalizer)
+		require.False(t, p.Idle || p.RemoveFinalizer)
 		require.Empty(t, p.Withdrawals)
 		require.Contains(t, p.problems[0].Message, "name them again")
 		w.o.Rows = nil
@@ -852,7 +853,7 @@ func TestStatus(t *testing.T) {
 		w.o.Rows["west"].Status.Subsets[0].Ready = -5
 		w.o.Rows["west"].Status.Subsets[0].Replicas = 2_000_000_000
 		s := report(w)
-		require.LessOrEqual(t, s.Replicas, 6+placement.Plausible(4))
+		require.LessOrEqual(t, s.Replicas, 6+placement.PlausibleFor(4).Cut(math.MaxInt32))
 		require.Equal(t, int32(6), s.ReadyReplicas)
 		require.Equal(t, fleetv1alpha1.ReasonNonsense, s.SubsetStatuses[1].Reason)
 		require.Equal(t, fleetv1alpha1.ReasonNonsense, find(s.Conditions, appsv1beta1.SubsetFailure).Reason)

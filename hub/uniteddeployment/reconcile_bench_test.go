@@ -28,13 +28,12 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/expect"
 )
 
 // BenchmarkReconcile is a reconcile of an object that is at rest in every cluster, from a cache with the rows of all objects.
 func BenchmarkReconcile(b *testing.B) {
 	const clusters, objects = 1000, 1000
-	r, ud := large(b, clusters, objects)
+	c, options, ud := large(b, clusters, objects)
 	key := client.ObjectKeyFromObject(ud)
 	run := func(name string, step func() error) {
 		b.Run(fmt.Sprintf("clusters=%d/objects=%d/%s", clusters, objects, name), func(b *testing.B) {
@@ -44,13 +43,13 @@ func BenchmarkReconcile(b *testing.B) {
 			}
 		})
 	}
-	o, err := r.observe(b.Context(), key)
+	o, err := observe(b.Context(), c, key, options)
 	require.NoError(b, err)
 	require.Len(b, o.Rows, clusters)
 	p := plan(o)
 	require.Len(b, p.Wants, clusters)
 	run("observe", func() error {
-		_, err := r.observe(b.Context(), key)
+		_, err := observe(b.Context(), c, key, options)
 		return err
 	})
 	run("plan", func() error {
@@ -58,10 +57,10 @@ func BenchmarkReconcile(b *testing.B) {
 		return nil
 	})
 	run("apply", func() error { // Nothing is written: the client has no apiserver.
-		_, err := r.Apply(b.Context(), o.ud, o.Fleet, p.Plan)
+		_, err := c.Apply(b.Context(), o.ud, o.Fleet, p.Plan)
 		return err
 	})
-	a, err := r.Apply(b.Context(), o.ud, o.Fleet, p.Plan)
+	a, err := c.Apply(b.Context(), o.ud, o.Fleet, p.Plan)
 	require.NoError(b, err)
 	run("status", func() error {
 		status(o, p, a, time.Unix(1000, 0))
@@ -69,9 +68,9 @@ func BenchmarkReconcile(b *testing.B) {
 	})
 }
 
-// large returns a reconciler, whose client reads from a cache as a manager's does, and one of the objects, which runs in every
+// large returns a client, which reads from a cache as a manager's does, and one of the objects, which runs in every
 // cluster. The others run in a tenth of them, so that the set-up takes seconds: that is enough for a scan of all rows to show.
-func large(b *testing.B, clusters, objects int) (*reconciler, *appsv1beta1.UnitedDeployment) {
+func large(b *testing.B, clusters, objects int) (placement.Client, placement.Options, *appsv1beta1.UnitedDeployment) {
 	b.Helper()
 	w := newWorld(int32(clusters), appsv1beta1.Subset{Name: "all", ClusterSelector: &metav1.LabelSelector{}})
 	labels := map[string]string{"app": "web"}
@@ -116,8 +115,8 @@ func large(b *testing.B, clusters, objects int) (*reconciler, *appsv1beta1.Unite
 	}
 	c := cacheOf(b, cached)
 	clk := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
-	clients := placement.Client{Client: c, Live: c, Rows: row.NewStore(c, secret, clk), Expect: expect.New(sourceKind, clk, 0)}
-	return newReconciler(clients, Options{Clock: clk}), w.o.ud
+	options := placement.Options{Store: row.NewStore(c, secret, clk), Clock: clk}
+	return options.NewClient(sourceKind, c, c), options, w.o.ud
 }
 
 // sorted is JSON as the apiserver writes it.

@@ -122,22 +122,17 @@ func subsetStatuses(
 		if part.leftover && part.grant.Replicas == 0 && part.counts.Replicas == 0 {
 			continue
 		}
-		most := placement.Plausible(max(part.grant.Replicas, part.grant.Upper))
-		nonsense := false
-		cut := func(n int32) int32 {
-			nonsense = nonsense || n < 0 || n > most
-			return max(min(n, most), 0)
-		}
+		reported := placement.PlausibleFor(max(part.grant.Replicas, part.grant.Upper))
 		line := appsv1beta1.SubsetStatus{
 			Name: part.name, Cluster: part.Cluster, Stale: stale[part.Cluster],
 			Replicas:             part.grant.Replicas,
-			ReadyReplicas:        cut(part.counts.Ready),
-			AvailableReplicas:    cut(part.counts.Available),
-			UpdatedReplicas:      cut(part.counts.Updated),
-			UpdatedReadyReplicas: cut(part.counts.UpdatedReady),
+			ReadyReplicas:        reported.Cut(part.counts.Ready),
+			AvailableReplicas:    reported.Cut(part.counts.Available),
+			UpdatedReplicas:      reported.Cut(part.counts.Updated),
+			UpdatedReadyReplicas: reported.Cut(part.counts.UpdatedReady),
 			Partition:            part.grant.Partition,
 		}
-		running += cut(part.counts.Replicas)
+		running += reported.Cut(part.counts.Replicas)
 		line.ObservedGeneration = before[subsetAt{part.name, part.Cluster}]
 		if applied[part.Cluster] {
 			line.ObservedGeneration = o.ud.Generation
@@ -158,7 +153,7 @@ func subsetStatuses(
 					part.counts.Partition, part.grant.Partition),
 			})
 		}
-		if nonsense {
+		if reported.Nonsense {
 			line.Reason = fleetv1alpha1.ReasonNonsense
 			*problems = append(*problems, placement.Problem{
 				Subset: part.Subset, Cluster: part.Cluster, Reason: fleetv1alpha1.ReasonNonsense,

@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,37 +21,15 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/link"
 	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
 
-// Options are what Setup needs.
-type Options struct {
-	// Store writes rows.
-	Store *row.Store
-	// Events records events.
-	Events event.Recorder
-	// Clock is the real clock outside tests.
-	Clock clock.PassiveClock
-	// Workers is how many workloads of a kind are reconciled concurrently; at least 1.
-	Workers int
-	// ExpectationTimeout is how long the cache may lack our own writes; 0 is 5 minutes.
-	ExpectationTimeout time.Duration
-	// LocalMember is true if this cluster runs the member stack too, which then reconciles objects without clusters.
-	LocalMember bool
-}
-
-// statusDelay is how long a change of status that may wait is collected with later ones, and the shortest time between two such
-// writes.
-const statusDelay = 3 * time.Second
-
 // reconciler reconciles the workloads of one kind, each with the WorkloadSpread that has it as target.
 type reconciler struct {
 	kind    *workload
-	options Options
+	options placement.Options
 	// spreads reads and writes WorkloadSpreads and their slices, targets workloads and their copies.
 	spreads, targets placement.Client
 	// written are the writers of statuses, of WorkloadSpreads and of workloads.
@@ -60,17 +37,12 @@ type reconciler struct {
 	spreadWaits, targetWaits   report.Throttle
 }
 
-func newReconciler(kind *workload, c client.Client, live client.Reader, o Options) *reconciler {
-	clients := func(of string) placement.Client {
-		return placement.Client{Client: c, Live: live, Rows: o.Store, Expect: expect.New(of, o.Clock, o.ExpectationTimeout)}
-	}
+func newReconciler(kind *workload, c client.Client, live client.Reader, o placement.Options) *reconciler {
 	r := &reconciler{
-		kind: kind, options: o, spreads: clients(spreadKind().Kind), targets: clients(kind.gvk.Kind),
-		spreadWaits: report.Throttle{Interval: statusDelay, Collect: statusDelay},
-		targetWaits: report.Throttle{Interval: statusDelay, Collect: statusDelay},
+		kind: kind, options: o, spreads: o.NewClient(spreadKind().Kind, c, live), targets: o.NewClient(kind.gvk.Kind, c, live),
+		spreadWaits: o.Throttle(), targetWaits: o.Throttle(),
 	}
-	r.spreadStatus = report.Writer{Client: c, Expect: r.spreads.Expect, Events: o.Events, Owner: link.HubManager}
-	r.targetStatus = report.Writer{Client: c, Expect: r.targets.Expect, Events: o.Events, Owner: link.HubManager}
+	r.spreadStatus, r.targetStatus = o.Writer(r.spreads), o.Writer(r.targets)
 	return r
 }
 
@@ -80,27 +52,25 @@ func newReconciler(kind *workload, c client.Client, live client.Reader, o Option
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // SetupDeployments starts the controller of Deployments, and the sweep of slices.
-func SetupDeployments(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	r, err := setup(ctx, mgr, deployments(), o)
-	if err != nil {
+func SetupDeployments(ctx context.Context, mgr ctrl.Manager, o placement.Options) error {
+	if err := setup(ctx, mgr, deployments(), o); err != nil {
 		return err
 	}
-	return r.sweep(mgr, spreadKind().Kind, func() client.Object { return &appsv1beta1.WorkloadSpread{} })
+	return o.Sweep(mgr, spreadKind().Kind, func() client.Object { return &appsv1beta1.WorkloadSpread{} })
 }
 
 // SetupCloneSets starts the controller of CloneSets.
-func SetupCloneSets(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	_, err := setup(ctx, mgr, cloneSets(), o)
-	return err
+func SetupCloneSets(ctx context.Context, mgr ctrl.Manager, o placement.Options) error {
+	return setup(ctx, mgr, cloneSets(), o)
 }
 
-func setup(ctx context.Context, mgr ctrl.Manager, kind *workload, o Options) (*reconciler, error) {
+func setup(ctx context.Context, mgr ctrl.Manager, kind *workload, o placement.Options) error {
 	if err := errors.Join(expect.Register(metrics.Registry), measure.Register(metrics.Registry)); err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
+		return fmt.Errorf("register metrics: %w", err)
 	}
 	i := mgr.GetFieldIndexer()
 	if err := errors.Join(row.IndexBySource(ctx, i), indexByCluster(ctx, i), scaletarget.IndexSpreads(ctx, i)); err != nil {
-		return nil, err
+		return err
 	}
 	r := newReconciler(kind, mgr.GetClient(), mgr.GetAPIReader(), o)
 	fresh := func(options []client.ListOption, lists ...client.ObjectList) *placement.Fresh {
@@ -118,9 +88,9 @@ func setup(ctx context.Context, mgr ctrl.Manager, kind *workload, o Options) (*r
 		WithOptions(controller.Options{MaxConcurrentReconciles: max(o.Workers, 1)}).
 		Complete(r)
 	if err != nil {
-		return nil, fmt.Errorf("set up the hub's WorkloadSpread controller for %s: %w", kind.gvk.Kind, err)
+		return fmt.Errorf("set up the hub's WorkloadSpread controller for %s: %w", kind.gvk.Kind, err)
 	}
-	return r, r.sweep(mgr, kind.gvk.Kind, kind.empty)
+	return o.Sweep(mgr, kind.gvk.Kind, kind.empty)
 }
 
 // CacheByObject limits the manager's cache to what this package reads of workloads: templates.
@@ -131,15 +101,6 @@ func CacheByObject() map[client.Object]cache.ByObject {
 		out[kind.empty()] = templates
 	}
 	return out
-}
-
-// sweep withdraws the rows of objects whose finalizer somebody has removed.
-func (r *reconciler) sweep(mgr ctrl.Manager, kind string, empty func() client.Object) error {
-	sweeper := &placement.Sweeper{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Rows: r.options.Store, Events: r.options.Events, Clock: r.options.Clock,
-		Kind: kind, New: empty,
-	}
-	return sweeper.Setup(mgr)
 }
 
 // Reconcile reconciles one workload.

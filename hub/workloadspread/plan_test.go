@@ -3,6 +3,7 @@ package workloadspread
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -385,7 +386,7 @@ func TestI32NonsenseIsCut(t *testing.T) {
 	r.Status.Subsets[0].Replicas, r.Status.Subsets[0].Unschedulable = 1<<30, -4
 	w.o.slices.Rows["east"] = r
 	w.step(t)
-	require.LessOrEqual(t, w.o.ws.Status.SubsetStatuses[0].Replicas, placement.Plausible(3))
+	require.LessOrEqual(t, w.o.ws.Status.SubsetStatuses[0].Replicas, placement.PlausibleFor(3).Cut(math.MaxInt32))
 	require.Equal(t, fleetv1alpha1.ReasonNonsense, report.GetCondition(w.o.ws.Status.Conditions, appsv1beta1.WorkloadSpreadFailure).Reason)
 	require.Equal(t, "map[east:3 west:1]", w.granted())
 }

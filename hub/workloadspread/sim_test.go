@@ -52,7 +52,7 @@ func simulated(tb testing.TB) sim.Kind {
 	return sim.Kind{
 		Scheme: scheme,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
-			return newReconciler(cloneSets(), p.Client, p.Live, Options{
+			return newReconciler(cloneSets(), p.Client, p.Live, placement.Options{
 				Store: row.NewStore(p.Client, []byte("key"), p.Clock), Events: &testkit.Events{}, Clock: p.Clock,
 			}), nil
 		},

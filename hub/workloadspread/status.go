@@ -116,20 +116,16 @@ func (p planned) lines(o *observed, stale map[string]bool, problems *[]placement
 	out := make([]appsv1beta1.WorkloadSpreadSubsetStatus, 0, len(p.parts))
 	for _, part := range p.parts {
 		at := sites[part.Cluster]
-		most, nonsense := placement.Plausible(max(at.grant.Replicas, at.grant.Upper)), false
-		cut := func(n int32) int32 {
-			nonsense = nonsense || n < 0 || n > most
-			return max(min(n, most), 0)
-		}
+		reported := placement.PlausibleFor(max(at.grant.Replicas, at.grant.Upper))
 		line := appsv1beta1.WorkloadSpreadSubsetStatus{
 			Name: part.name(), Cluster: part.Cluster, Stale: stale[part.Cluster] || at.state == allot.Frozen,
-			Replicas: cut(part.counts.Replicas), UnschedulableReplicas: cut(part.counts.Unschedulable), MissingReplicas: unlimited,
+			Replicas: reported.Cut(part.counts.Replicas), UnschedulableReplicas: reported.Cut(part.counts.Unschedulable), MissingReplicas: unlimited,
 		}
 		running[part.Subset] += line.Replicas
 		if c := at.condition(o.ws.Generation); c != nil {
 			line.Conditions = report.SetCondition(o.former(line), *c, now)
 		}
-		if nonsense {
+		if reported.Nonsense {
 			*problems = append(*problems, placement.Problem{
 				Subset: part.Subset, Cluster: part.Cluster, Reason: fleetv1alpha1.ReasonNonsense,
 				Message: fmt.Sprintf("the cluster reports impossible numbers for %d replicas: they were cut", at.grant.Replicas),
@@ -211,17 +207,16 @@ func cloneSetStatus(o *observed, p planned, a applied) appsv1beta1.CloneSetStatu
 		}
 	}
 	for cluster, row := range a.copies.Rows {
-		most := placement.Plausible(row.Spec.Grant.Replicas)
-		cut := func(n int32) int32 { return max(min(n, most), 0) }
+		reported := placement.PlausibleFor(row.Spec.Grant.Replicas)
 		c := row.Status.Counts
-		s.Replicas += cut(c.Replicas)
-		s.UpdatedReplicas += cut(c.Updated)
+		s.Replicas += reported.Cut(c.Replicas)
+		s.UpdatedReplicas += reported.Cut(c.Updated)
 		if stale[cluster] {
 			continue
 		}
-		s.ReadyReplicas += cut(c.Ready)
-		s.AvailableReplicas += cut(c.Available)
-		s.UpdatedReadyReplicas += cut(c.UpdatedReady)
+		s.ReadyReplicas += reported.Cut(c.Ready)
+		s.AvailableReplicas += reported.Cut(c.Available)
+		s.UpdatedReadyReplicas += reported.Cut(c.UpdatedReady)
 		if placement.Acknowledged(row) && row.Status.Revision != "" {
 			revisions[row.Status.Revision] = true
 		}

@@ -1,0 +1,221 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// StatusDelay is how long a change of status that may wait is collected with later ones, and the shortest time between two such writes.
+const StatusDelay = 3 * time.Second
+
+// Options are what the controller of a placed kind needs.
+type Options struct {
+	// Store writes rows.
+	Store *row.Store
+	// Events records events.
+	Events event.Recorder
+	// Clock is the real clock outside tests.
+	Clock clock.PassiveClock
+	// Workers is how many objects of a kind are reconciled concurrently; at least 1.
+	Workers int
+	// ExpectationTimeout is how long the cache may lack our own writes; 0 is 5 minutes.
+	ExpectationTimeout time.Duration
+	// LocalMember is true if this cluster runs the member stack too, which then reconciles objects without clusters.
+	LocalMember bool
+}
+
+// NewClient returns the Client of the objects of a kind.
+func (o Options) NewClient(kind string, c client.Client, live client.Reader) Client {
+	return Client{Client: c, Live: live, Rows: o.Store, Expect: expect.New(kind, o.Clock, o.ExpectationTimeout)}
+}
+
+// Writer returns what writes the statuses of those objects.
+func (o Options) Writer(c Client) report.Writer {
+	return report.Writer{Client: c, Expect: c.Expect, Events: o.Events, Owner: link.HubManager}
+}
+
+// Throttle returns what delays such statuses.
+func (Options) Throttle() report.Throttle {
+	return report.Throttle{Interval: StatusDelay, Collect: StatusDelay}
+}
+
+// Kind is a kind whose objects have one row in each cluster that they are placed in: the functions that its Controller calls, in the
+// order of the calls. O is what a reconcile has read, P what it plans, S the kind's status.
+type Kind[O Observed, P Planned, S any] struct {
+	// Name is the kind. Object and List return empty ones.
+	Name   string
+	Object func() client.Object
+	List   func() client.ObjectList
+	// Where returns where an object is placed.
+	Where func(client.Object) []Where
+	// Metrics are those of the kind.
+	Metrics RowMetrics
+	// Observe reads what a reconcile needs. It begins with Client.Fleet, and returns its errors.
+	Observe func(context.Context, Client, client.ObjectKey) (O, error)
+	// Plan and Status are pure. Status returns the status as it was read too.
+	Plan   func(O) P
+	Status func(O, P, Result, time.Time) (was, is S)
+	// Collect returns how long a change of status is collected with later ones; 0 is not at all.
+	Collect func(was, is S) time.Duration
+	// Events returns the events of a change of status that was written.
+	Events func(o O, was, is S) []event.Event
+	// Rows is a further handler of all rows, for what the rows of others change. It may be nil.
+	Rows func(client.Reader) handler.EventHandler
+}
+
+// Observed is what a reconcile has read of one object: it embeds a Fleet.
+type Observed interface {
+	// Source is the object.
+	Source() client.Object
+	// Placement is the Fleet.
+	Placement() Fleet
+}
+
+// Planned is the next step for one object: it embeds a Plan.
+type Planned interface {
+	// Step is the Plan.
+	Step() Plan
+}
+
+// Placement implements Observed for what embeds the Fleet.
+func (f Fleet) Placement() Fleet { return f }
+
+// Step implements Planned for what embeds the Plan.
+func (p Plan) Step() Plan { return p }
+
+// Controller reconciles the objects of one Kind.
+type Controller[O Observed, P Planned, S any] struct {
+	Client
+
+	kind     Kind[O, P, S]
+	clock    clock.PassiveClock
+	events   event.Recorder
+	writer   report.Writer
+	throttle report.Throttle
+}
+
+// New returns the controller of a kind, without watches.
+func (k Kind[O, P, S]) New(o Options, c client.Client, live client.Reader) *Controller[O, P, S] {
+	clients := o.NewClient(k.Name, c, live)
+	return &Controller[O, P, S]{
+		Client: clients, kind: k, clock: o.Clock, events: o.Events, writer: o.Writer(clients), throttle: o.Throttle(),
+	}
+}
+
+// Index adds the indexes that the controller needs.
+func (k Kind[O, P, S]) Index(ctx context.Context, i client.FieldIndexer) error {
+	return errors.Join(row.IndexBySource(ctx, i), IndexByCluster(ctx, i, k.Object(), k.Where))
+}
+
+// Placed returns the objects of the kind that are placed in a cluster, from a cache with the index.
+func (k Kind[O, P, S]) Placed(cache client.Reader) Placed {
+	return func(ctx context.Context, cluster string, sets ...map[string]string) ([]client.ObjectKey, error) {
+		all, err := In(ctx, cache, k.List, k.Where, cluster, sets...)
+		out := make([]client.ObjectKey, 0, len(all))
+		for _, o := range all {
+			out = append(out, client.ObjectKeyFromObject(o))
+		}
+		return out, err
+	}
+}
+
+// Setup starts the controller of a kind, and the sweep of rows whose object is gone.
+func (k Kind[O, P, S]) Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	if err := errors.Join(expect.Register(metrics.Registry), k.Metrics.Register(metrics.Registry)); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	if err := k.Index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	b := ctrl.NewControllerManagedBy(mgr).
+		Named("hub-"+strings.ToLower(k.Name)).
+		For(k.Object()).
+		Watches(&fleetv1alpha1.MemberWork{}, RowHandler(k.Name)).
+		Watches(&fleetv1alpha1.MemberCluster{}, ClusterHandler(k.Name, mgr.GetClient(), k.Placed(mgr.GetClient()))).
+		WatchesRawSource(&Fresh{
+			Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Scheme: mgr.GetScheme(), Lists: []client.ObjectList{
+				&fleetv1alpha1.MemberClusterList{}, &fleetv1alpha1.MemberWorkList{}, k.List(),
+			},
+		}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: max(o.Workers, 1)})
+	if k.Rows != nil {
+		b = b.Watches(&fleetv1alpha1.MemberWork{}, k.Rows(mgr.GetClient()))
+	}
+	if err := b.Complete(k.New(o, mgr.GetClient(), mgr.GetAPIReader())); err != nil {
+		return fmt.Errorf("set up the hub's %s controller: %w", k.Name, err)
+	}
+	return o.Sweep(mgr, k.Name, k.Object)
+}
+
+// Sweep starts the sweep of the rows of a kind whose object is gone.
+func (o Options) Sweep(mgr ctrl.Manager, kind string, empty func() client.Object) error {
+	return (&Sweeper{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Rows: o.Store, Events: o.Events, Clock: o.Clock, Kind: kind, New: empty,
+	}).Setup(mgr)
+}
+
+// Reconcile reconciles one object.
+func (c *Controller[O, P, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	o, err := c.kind.Observe(ctx, c.Client, req.NamespacedName)
+	if errors.Is(err, expect.ErrGone) {
+		c.throttle.Forget(req.NamespacedName)
+	}
+	if err != nil {
+		return expect.Settle(ctx, err, c.kind.Metrics.Waits.WithLabelValues("CacheBehind"))
+	}
+	start := c.clock.Now()
+	p := c.kind.Plan(o)
+	c.kind.Metrics.PlanSeconds.Observe(c.clock.Since(start).Seconds())
+	object, fleet, plan := o.Source(), o.Placement(), p.Step()
+	if plan.Idle {
+		return ctrl.Result{}, nil
+	}
+	a, err := c.Apply(ctx, object, fleet, plan)
+	c.kind.Metrics.Wrote(a)
+	if plan.RemoveFinalizer {
+		return ctrl.Result{}, err
+	}
+	later, reported := c.report(ctx, o, p, a)
+	return c.writer.Result(object, report.Sooner(later, fleet.EvictsIn()), errors.Join(err, reported))
+}
+
+// report writes the status if it changed, and then sends the events of the change, which are those between the statuses that were
+// written. It returns after how long a status that may wait is to be written.
+func (c *Controller[O, P, S]) report(ctx context.Context, o O, p P, a Result) (time.Duration, error) {
+	object, now := o.Source(), c.clock.Now()
+	key := client.ObjectKeyFromObject(object)
+	was, is := c.kind.Status(o, p, a, now)
+	changed, collect := !equality.Semantic.DeepEqual(was, is), c.kind.Collect(was, is)
+	if !changed || collect > 0 {
+		if write, later := c.throttle.DueIn(key, changed, collect, now); !write {
+			return later, nil
+		}
+	}
+	wrote, err := c.writer.Write(ctx, object, was, is, nil)
+	if !wrote {
+		return 0, err // After a conflict, the watch enqueues the object again.
+	}
+	c.throttle.Wrote(key, now)
+	for _, e := range c.kind.Events(o, was, is) {
+		c.events.Record(object, e)
+	}
+	return 0, nil
+}
