@@ -19,7 +19,8 @@ var heartbeat = fleetv1alpha1.Heartbeat{LeaseSeconds: 2, FailAfterSeconds: 15, R
 func TestMain(m *testing.M) {
 	o := fleet.Options{
 		Prefix: "e2e-real-", Nodes: "real:2", Heartbeat: &heartbeat, Volumes: true,
-		MemberGates: []string{"InPlaceWorkloadVerticalScaling=true", "StatefulSetAutoResizePVCGate=true"},
+		MemberGates:  []string{"InPlaceWorkloadVerticalScaling=true", "StatefulSetAutoResizePVCGate=true", "ResourceDistributionGate=true"},
+		MemberValues: []string{"--set", "resourceDistribution.secrets={registry}"},
 	}
 	os.Exit(fleet.Main(m, o, func(f *fleet.Fleet) { env = f })) //nolint:forbidigo // A TestMain ends its program.
 }
