@@ -10,6 +10,8 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/member/pod/launchpriority"
 )
 
 // TestIntegrationAttack08ManagersAddEntriesForPodsOnly checks what a manager may add to its configuration: entries for the creation of pods, in
@@ -59,6 +61,14 @@ func TestIntegrationAttack08ManagersAddEntriesForPodsOnly(t *testing.T) {
 	ignoring := func(w *admissionv1.MutatingWebhook) {
 		w.Name, w.FailurePolicy = "mpod-ignore.kb.io", new(admissionv1.Ignore)
 	}
+	asked := func(change ...func(*admissionv1.MutatingWebhook)) []admissionv1.MutatingWebhook {
+		return []admissionv1.MutatingWebhook{entry(append([]func(*admissionv1.MutatingWebhook){func(w *admissionv1.MutatingWebhook) {
+			w.Name, w.ClientConfig.Service.Path = "mpod-asked.kb.io", new("/mutate-pod-asked")
+			w.NamespaceSelector.MatchExpressions[0].Operator = metav1.LabelSelectorOpNotIn
+			w.NamespaceSelector.MatchExpressions[0].Values = []string{"kube-system", namespace, "shop"}
+			w.MatchConditions = []admissionv1.MatchCondition{{Name: "asks", Expression: launchpriority.Asks}}
+		}}, change...)...)}
+	}
 	another := entry(func(w *admissionv1.MutatingWebhook) { w.Name = "another.kb.io" })
 	require.Eventually(t, func() bool { return with(manager, another) != nil }, 30*time.Second, 100*time.Millisecond, "the policy takes effect")
 	for _, tc := range []struct {
@@ -93,6 +103,16 @@ func TestIntegrationAttack08ManagersAddEntriesForPodsOnly(t *testing.T) {
 		{"an entry that fails under the name of one that does not", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
 			w.Name = "mpod-ignore.kb.io"
 		})}, "does not answer"},
+		{"an entry for pods that ask", asked(), ""},
+		{"one that may be left out", asked(func(w *admissionv1.MutatingWebhook) { w.FailurePolicy = new(admissionv1.Ignore) }), ""},
+		{"one for all pods", asked(func(w *admissionv1.MutatingWebhook) { w.MatchConditions = nil }), "only if they ask for a launch order"},
+		{"one for pods that ask for something else", asked(func(w *admissionv1.MutatingWebhook) {
+			w.MatchConditions[0].Expression = "has(object.metadata.labels)"
+		}), "only if they ask for a launch order"},
+		{"one in exempt namespaces too", asked(names("kube-system", "shop")), "never for kube-system, ships"},
+		{"one in named namespaces", asked(func(w *admissionv1.MutatingWebhook) {
+			w.NamespaceSelector.MatchExpressions[0].Operator = metav1.LabelSelectorOpIn
+		}), "of named namespaces only"},
 		{"an entry that calls another Service", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
 			w.ClientConfig.Service.Name = "other"
 		})}, "only itself called"},

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/component-base/featuregate"
 
+	"github.com/flotilla-io/flotilla/member/pod/launchpriority"
 	"github.com/flotilla-io/flotilla/member/pod/persistentpodstate"
 	"github.com/flotilla-io/flotilla/member/pod/podunavailablebudget"
 	"github.com/flotilla-io/flotilla/member/pod/workloadspread"
@@ -31,6 +32,7 @@ func Kinds() setup.Kinds {
 	return setup.Kinds{
 		cloneset.Registration(),
 		daemonset.Registration(),
+		launchpriority.Registration(),
 		persistentpodstate.Registration(),
 		podunavailablebudget.Registration(),
 		resourcedistribution.Registration(),

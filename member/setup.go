@@ -38,6 +38,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/metric"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podstep"
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 	"github.com/flotilla-io/flotilla/pkg/setup"
 )
@@ -181,9 +182,10 @@ func pods(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 		return err
 	}
 	decoder := webhook.NewDecoder(mgr.GetScheme())
-	err = errors.Join(admit.Handle(mgr, admission.Path, &admission.Webhook{
-		Cache: mgr.GetClient(), Steps: steps, Ignore: o.PodWebhook.Ignore, Decoder: decoder, Clock: o.Clock,
-	}), admit.Handle(mgr, admission.GuardPath, &admission.Guard{
+	all := admission.Webhook{Cache: mgr.GetClient(), Steps: steps, Ignore: o.PodWebhook.Ignore, Decoder: decoder, Clock: o.Clock}
+	asked := all
+	asked.Steps = slices.DeleteFunc(slices.Clone(steps), func(s podstep.Step) bool { return s.Asks == "" })
+	err = errors.Join(admit.Handle(mgr, admission.Path, &all), admit.Handle(mgr, admission.AskedPath, &asked), admit.Handle(mgr, admission.GuardPath, &admission.Guard{
 		Live: mgr.GetAPIReader(), Guards: o.Guards, Ignore: o.PodWebhook.Ignore, Decoder: decoder, Clock: o.Clock,
 	}))
 	if err != nil || o.WebhooksOnly {

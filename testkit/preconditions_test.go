@@ -74,6 +74,8 @@ var writes = map[string]string{
 	"member/agent/ledger.go put: Update":                           byVersion,
 	"member/agent/unclaimed.go decided: Update":                    byVersion,
 	"member/node/env/apply.go write: Patch":                        byUID,
+	"member/pod/launchpriority/apply.go add: Patch":                byVersion,
+	"member/pod/launchpriority/apply.go apply: Patch":              byVersion,
 	"member/pod/persistentpodstate/apply.go apply: Delete":         byUID,
 	"member/pod/persistentpodstate/apply.go apply: Patch":          byVersion,
 	"member/pod/podunavailablebudget/apply.go apply: Patch":        byUID,

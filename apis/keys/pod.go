@@ -60,14 +60,17 @@ const (
 	// containers of {"name","containerID","restartCount","hashes":{"plainHash","extractedEnvFromMetadataHash"}}.
 	RuntimeContainersMeta = "apps.kruise.io/runtime-containers-meta"
 
-	// ContainerLaunchPriority is an annotation on pods, in OpenKruise: their containers start in the order of the list, each
-	// when the one before is ready. Written by users in templates; read to warn them that it has no effect here. Form:
-	// "Ordered", anything else counts as absent.
+	// ContainerLaunchPriority is an annotation on pods: their containers start in the order of the list, each when the one
+	// before is ready. Written by users in templates; read by the pod webhook. Form: "Ordered", anything else counts as absent.
 	ContainerLaunchPriority = "apps.kruise.io/container-launch-priority"
 
-	// ContainerLaunchPriorityCompleted is an annotation on a pod all of whose containers may start. Written by OpenKruise's
-	// controller; read to find pods that wait for it. Form: "true".
+	// ContainerLaunchPriorityCompleted is an annotation on a pod all of whose containers may start. Written and read by the
+	// controller of launch priorities. Form: "true".
 	ContainerLaunchPriorityCompleted = "apps.kruise.io/container-launch-priority-completed"
+
+	// ContainerLaunchPriorityReached is an annotation on a pod whose containers start in order: the lowest priority of which
+	// containers may start. Written and read by the controller of launch priorities. Form: an int.
+	ContainerLaunchPriorityReached = "apps.kruise.io/container-launch-priority-reached"
 
 	// EnhancedLiveness is an annotation on pods, in OpenKruise: liveness probes are taken from the kubelet. Written by
 	// users in templates; read to warn them that it has no effect here. Form: "true", anything else counts as absent.

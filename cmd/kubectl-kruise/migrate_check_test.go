@@ -136,27 +136,6 @@ func webhooksOnly(args ...string) client.Object {
 	return d
 }
 
-// launching is a pod as OpenKruise's pod webhook makes it, with two containers that start one after the other.
-func launching(name string, change ...func(*corev1.Pod)) *corev1.Pod {
-	container := func(of, key string) corev1.Container {
-		return corev1.Container{Name: of, Image: "nginx:1", Env: []corev1.EnvVar{{
-			Name: "KRUISE_CONTAINER_BARRIER",
-			ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
-				LocalObjectReference: corev1.LocalObjectReference{Name: name + "-barrier"}, Key: key,
-			}},
-		}}}
-	}
-	out := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{container("main", "p_1"), container("sidecar", "p_0")}},
-		Status:     corev1.PodStatus{Phase: corev1.PodPending},
-	}
-	for _, c := range change {
-		c(out)
-	}
-	return out
-}
-
 func nodeDaemon(name, namespace string) client.Object {
 	return &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
@@ -409,41 +388,30 @@ func TestMigrateCheck(t *testing.T) {
 			says: []string{"# go on with step 4 of docs/start/from-openkruise.md; don't scale OpenKruise's manager down before step 5"},
 		},
 		{
-			name: "between steps 4 and 5, pods that start container by container are waited for",
+			name: "between steps 4 and 5, both managers run",
 			objects: []client.Object{
-				clones, member, demo(), webhooksOnly("--webhooks-only=true"), managerOf(oldManager, "kruise-system", 2), lease(0), launching("half"),
+				clones, member, demo(), webhooksOnly("--webhooks-only=true"), managerOf(oldManager, "kruise-system", 2), lease(0),
 			},
 			want: []string{
-				"Warn PodsHeld Pod default/half", "Info ReleaseKeepsCRDs release flotilla-system/flotilla-member",
+				"Info ReleaseKeepsCRDs release flotilla-system/flotilla-member",
 				"Info Installed deployment kruise-system/kruise-controller-manager", "Info Installed deployment flotilla-system/flotilla-member",
 				"Info Leads lock kruise-manager", "Info WebhooksOnly cluster",
 			},
 			says: []string{
 				"Flotilla's manager runs with --webhooks-only and reconciles nothing: only OpenKruise's acts", "# go on with step 5 of",
-				"launch priorities hold containers of 1 pods of which this is one", "# before OpenKruise is uninstalled, wait until",
 			},
 		},
 		{
-			name: "between steps 5 and 6 nothing acts, and pods that still wait have to be deleted",
+			name: "between steps 5 and 6 nothing acts",
 			objects: []client.Object{
-				clones, member, demo(), webhooksOnly("--webhooks-only"), launching("half"), launching("other"),
-				launching("runs", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }),
-				launching("starts", func(p *corev1.Pod) {
-					p.Annotations = map[string]string{"apps.kruise.io/container-launch-priority-completed": "true"}
-				}),
-				launching("ends", func(p *corev1.Pod) {
-					p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: created}, []string{"example.com/wait"}
-				}),
-				launching("unscheduled", func(p *corev1.Pod) { p.Spec.Containers = pod("nginx:1").Spec.Containers }),
+				clones, member, demo(), webhooksOnly("--webhooks-only"),
 			},
 			want: []string{
-				"Warn NoManager cluster", "Warn PodsHeld Pod default/half", "Info ReleaseKeepsCRDs release flotilla-system/flotilla-member",
+				"Warn NoManager cluster", "Info ReleaseKeepsCRDs release flotilla-system/flotilla-member",
 				"Info Installed deployment flotilla-system/flotilla-member",
 			},
 			says: []string{
 				"UnitedDeployments: Flotilla's runs with --webhooks-only", "# go on with step 6 of docs/start/from-openkruise.md",
-				"hold containers of 2 pods of which this is one",
-				"kubectl delete pod half --namespace default\nkubectl delete pod other --namespace default\n",
 			},
 		},
 		{
@@ -487,14 +455,14 @@ func TestMigrateCheck(t *testing.T) {
 				},
 			},
 			want: []string{
-				"Warn FeatureNotServed CloneSet default/demo", "Warn FeatureNotServed CronJob shop/report",
-				"Warn FeatureNotServed CloneSet default/demo", "Warn FeatureNotServed CronJob shop/report",
+				"Warn FeatureNotServed CronJob shop/report", "Warn FeatureNotServed CloneSet default/demo",
+				"Warn FeatureNotServed CronJob shop/report",
 				"Info ReleaseKeepsCRDs release flotilla-system/flotilla-member", "Info Installed deployment flotilla-system/flotilla-member",
 				"Info FeatureOptional Namespace shop",
 			},
 			says: []string{
 				"protection against deletion (label policy.kruise.io/delete-protection), in 2 objects",
-				"it goes on with ResourcesDeletionProtection=true in featureGates", "launch priority, in 1 objects",
+				"it goes on with ResourcesDeletionProtection=true in featureGates",
 				"termination of sidecars in jobs, in 1", "pre-download of images, in 1", "enhanced liveness probes, in 1",
 			},
 		},

@@ -31,7 +31,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
 // Names that OpenKruise's manifests and ours give, in whatever namespace they are installed.
@@ -66,8 +65,6 @@ type installation struct {
 	leader   string
 	releases []release
 	uses     []use
-	// held are the pods whose containers OpenKruise's manager has yet to let start.
-	held []types.NamespacedName
 	// unread are what could not be read, each with the error.
 	unread []string
 }
@@ -148,7 +145,6 @@ func observe(ctx context.Context, c client.Reader, now time.Time) (*installation
 	at.part("managers and node daemons", at.programs(ctx))
 	at.part("the leader of OpenKruise's managers", at.leader(ctx, now))
 	at.part("Secrets in which helm stores releases", at.releases(ctx))
-	at.part("pods that are pending", at.held(ctx))
 	at.uses(ctx)
 	return in, nil
 }
@@ -527,25 +523,6 @@ func (r *release) read(manifest string) error {
 			r.deletes = append(r.deletes, o.Name)
 		}
 	}
-}
-
-// held finds pods with OpenKruise's launch barrier: the kubelet does not start a container before a ConfigMap has the key of its
-// priority, which OpenKruise's manager adds when the containers before it are ready. Until each has started once, the pod is pending.
-func (o *observer) held(ctx context.Context) error {
-	var list corev1.PodList
-	barrier := func(c corev1.Container) bool {
-		return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == keys.EnvContainerBarrier })
-	}
-	return o.each(ctx, &list, func() error {
-		for i := range list.Items {
-			pod := &list.Items[i]
-			if pod.DeletionTimestamp == nil && pod.Annotations[keys.ContainerLaunchPriorityCompleted] != "true" &&
-				slices.ContainsFunc(pod.Spec.Containers, barrier) {
-				o.in.held = append(o.in.held, client.ObjectKeyFromObject(pod))
-			}
-		}
-		return nil
-	}, client.MatchingFields{"status.phase": string(corev1.PodPending)})
 }
 
 // uses counts the objects that use features which are not served.

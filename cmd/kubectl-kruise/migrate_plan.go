@@ -36,7 +36,7 @@ type finding struct {
 
 // judge turns what there is into findings, the worst first.
 func (in *installation) judge() []finding {
-	out := slices.Concat(in.conversions(), in.unreachable(), in.owners(), in.adoption(), in.running(), in.pods(),
+	out := slices.Concat(in.conversions(), in.unreachable(), in.owners(), in.adoption(), in.running(),
 		in.kinds(), in.features(), in.versions())
 	for _, what := range in.unread {
 		out = append(out, finding{
@@ -255,26 +255,6 @@ func (in *installation) ready(name string, webhooksOnly bool) bool {
 // oldReconciles reports whether a manager of OpenKruise runs, in the cluster or elsewhere.
 func (in *installation) oldReconciles() bool { return in.leader != "" || in.ready(oldManager, false) }
 
-// pods are those that OpenKruise's launch barrier holds.
-func (in *installation) pods() []finding {
-	if len(in.held) == 0 {
-		return nil
-	}
-	f := finding{
-		Level: warn, Reason: "PodsHeld", Object: "Pod " + in.held[0].String(),
-		Message: fmt.Sprintf("OpenKruise's launch priorities hold containers of %d pods of which this is one: without OpenKruise's "+
-			"manager they never start", len(in.held)),
-	}
-	if in.oldReconciles() {
-		f.Do = []string{"# before OpenKruise is uninstalled, wait until this is no longer reported"}
-		return []finding{f}
-	}
-	for _, pod := range in.held {
-		f.Do = append(f.Do, fmt.Sprintf("kubectl delete pod %s --namespace %s", pod.Name, pod.Namespace))
-	}
-	return []finding{f}
-}
-
 // stop are the commands that stop OpenKruise's manager: its webhooks first, which would refuse requests without it.
 func (in *installation) stop() []string {
 	return append([]string{
@@ -390,12 +370,6 @@ func features() []feature {
 		{
 			name: "protection against deletion (label " + keys.DeleteProtection + ")", gate: "ResourcesDeletionProtection",
 			uses: func(o *unstructured.Unstructured) bool { return o.GetLabels()[keys.DeleteProtection] != "" },
-		},
-		{
-			name: "launch priority", without: "the containers of new pods start all at once",
-			uses: inTemplate(func(t map[string]any) bool {
-				return annotated(t, "apps.kruise.io/container-launch-priority") || hasEnv(t, keys.EnvContainerPriority)
-			}),
 		},
 		{
 			name: "termination of sidecars in jobs", without: "pods of jobs do not end while a sidecar runs",

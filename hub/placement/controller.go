@@ -173,49 +173,49 @@ func (o Options) Sweep(mgr ctrl.Manager, kind string, empty func() client.Object
 }
 
 // Reconcile reconciles one object.
-func (c *Controller[O, P, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	o, err := c.kind.Observe(ctx, c.Client, req.NamespacedName)
+func (r *Controller[O, P, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	o, err := r.kind.Observe(ctx, r.Client, req.NamespacedName)
 	if errors.Is(err, expect.ErrGone) {
-		c.throttle.Forget(req.NamespacedName)
+		r.throttle.Forget(req.NamespacedName)
 	}
 	if err != nil {
-		return expect.Settle(ctx, err, c.kind.Metrics.Waits.WithLabelValues("CacheBehind"))
+		return expect.Settle(ctx, err, r.kind.Metrics.Waits.WithLabelValues("CacheBehind"))
 	}
-	start := c.clock.Now()
-	p := c.kind.Plan(o)
-	c.kind.Metrics.PlanSeconds.Observe(c.clock.Since(start).Seconds())
+	start := r.clock.Now()
+	p := r.kind.Plan(o)
+	r.kind.Metrics.PlanSeconds.Observe(r.clock.Since(start).Seconds())
 	object, fleet, plan := o.Source(), o.Placement(), p.Step()
 	if plan.Idle {
 		return ctrl.Result{}, nil
 	}
-	a, err := c.Apply(ctx, object, fleet, plan)
-	c.kind.Metrics.Wrote(a)
+	a, err := r.Apply(ctx, object, fleet, plan)
+	r.kind.Metrics.Wrote(a)
 	if plan.RemoveFinalizer {
 		return ctrl.Result{}, err
 	}
-	later, reported := c.report(ctx, o, p, a)
-	return c.writer.Result(object, report.Sooner(later, fleet.EvictsIn()), errors.Join(err, reported))
+	later, reported := r.report(ctx, o, p, a)
+	return r.writer.Result(object, report.Sooner(later, fleet.EvictsIn()), errors.Join(err, reported))
 }
 
 // report writes the status if it changed, and then sends the events of the change, which are those between the statuses that were
 // written. It returns after how long a status that may wait is to be written.
-func (c *Controller[O, P, S]) report(ctx context.Context, o O, p P, a Result) (time.Duration, error) {
-	object, now := o.Source(), c.clock.Now()
+func (r *Controller[O, P, S]) report(ctx context.Context, o O, p P, a Result) (time.Duration, error) {
+	object, now := o.Source(), r.clock.Now()
 	key := client.ObjectKeyFromObject(object)
-	was, is := c.kind.Status(o, p, a, now)
-	changed, collect := !equality.Semantic.DeepEqual(was, is), c.kind.Collect(was, is)
+	was, is := r.kind.Status(o, p, a, now)
+	changed, collect := !equality.Semantic.DeepEqual(was, is), r.kind.Collect(was, is)
 	if !changed || collect > 0 {
-		if write, later := c.throttle.DueIn(key, changed, collect, now); !write {
+		if write, later := r.throttle.DueIn(key, changed, collect, now); !write {
 			return later, nil
 		}
 	}
-	wrote, err := c.writer.Write(ctx, object, was, is, nil)
+	wrote, err := r.writer.Write(ctx, object, was, is, nil)
 	if !wrote {
 		return 0, err // After a conflict, the watch enqueues the object again.
 	}
-	c.throttle.Wrote(key, now)
-	for _, e := range c.kind.Events(o, was, is) {
-		c.events.Record(object, e)
+	r.throttle.Wrote(key, now)
+	for _, e := range r.kind.Events(o, was, is) {
+		r.events.Record(object, e)
 	}
 	return 0, nil
 }

@@ -73,14 +73,23 @@ type source struct {
 
 func (e *Entries) sides() []side {
 	steps, guards := make([]source, 0, len(e.Steps)), make([]source, 0, len(e.Guards))
+	creating := creations()
+	creating.asked = &askers{exempt: e.Exempt, policy: admissionv1.Ignore}
 	for _, s := range e.Steps {
-		steps = append(steps, source{s.Feature, s.Object, s.List})
+		if s.Asks == "" {
+			steps = append(steps, source{s.Feature, s.Object, s.List})
+			continue
+		}
+		creating.asked.asks = append(creating.asked.asks, s.Asks)
+		if e.policy(s.Feature) == admissionv1.Fail { // One step that must not be left out decides for all.
+			creating.asked.policy = admissionv1.Fail
+		}
 	}
 	for _, g := range e.Guards {
 		guards = append(guards, source{g.Feature, g.Object, g.List})
 	}
 	return []side{
-		{shape: creations(), config: &admissionv1.MutatingWebhookConfiguration{}, sources: steps, open: open, show: e.show},
+		{shape: creating, config: &admissionv1.MutatingWebhookConfiguration{}, sources: steps, open: open, show: e.show},
 		{
 			shape: guarded(e.Guards), config: &admissionv1.ValidatingWebhookConfiguration{}, sources: guards, open: openGuarded,
 			show: func(needs) {}, // Nobody asks: an object that guards pods has nothing to wait for.

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -18,6 +19,8 @@ const (
 	EntryFail = "mpod.kb.io"
 	// EntryIgnore is for those without which it may.
 	EntryIgnore = "mpod-ignore.kb.io"
+	// EntryAsked is for pods that ask for a step themselves.
+	EntryAsked = "mpod-asked.kb.io"
 	// GuardFail is for features without which a pod must not be deleted, evicted, updated or resized.
 	GuardFail = "vpod.kb.io"
 	// GuardIgnore is for those without which it may.
@@ -43,6 +46,17 @@ type shape struct {
 	// rules and conditions are what is sent of the namespaces that are.
 	rules      []admissionv1.RuleWithOperations
 	conditions []admissionv1.MatchCondition
+	// asked is the entry of pods that ask for a step themselves, in namespaces that are not sent; nil for none.
+	asked *askers
+}
+
+// askers are pods that ask for a step themselves.
+type askers struct {
+	// asks are the steps' expressions, of which one has to be true.
+	asks []string
+	// exempt are namespaces that are never sent.
+	exempt []string
+	policy admissionv1.FailurePolicyType
 }
 
 // creations are the creations of pods.
@@ -105,7 +119,7 @@ func rule(resource string, operations ...admissionv1.OperationType) admissionv1.
 
 // owns reports whether an entry is of this shape.
 func (s shape) owns(w *admissionv1.MutatingWebhook) bool {
-	return w.Name == s.fail || w.Name == s.ignore
+	return w.Name == s.fail || w.Name == s.ignore || s.asked != nil && w.Name == EntryAsked
 }
 
 // sent returns the namespaces that entries are for.
@@ -169,6 +183,23 @@ func (s shape) plan(webhooks []admissionv1.MutatingWebhook, needed needs) []admi
 		slices.Sort(namespaces)
 		out = append(out, s.entry(e.name, e.policy, sibling, namespaces))
 	}
+	if s.asked == nil || len(s.asked.asks) == 0 {
+		return out
+	}
+	if sibling == nil {
+		return nil
+	}
+	return append(out, s.entryAsked(sibling, needed))
+}
+
+// entryAsked returns the entry of pods that ask for a step themselves. Where all pods are sent, they are no second time.
+func (s shape) entryAsked(sibling *admissionv1.MutatingWebhook, needed needs) admissionv1.MutatingWebhook {
+	names := slices.Concat(slices.Collect(maps.Keys(needed)), s.asked.exempt)
+	slices.Sort(names)
+	s.path = AskedPath
+	s.conditions = []admissionv1.MatchCondition{{Name: "asks", Expression: strings.Join(s.asked.asks, " || ")}}
+	out := s.entry(EntryAsked, s.asked.policy, sibling, slices.Compact(names))
+	out.NamespaceSelector.MatchExpressions[0].Operator = metav1.LabelSelectorOpNotIn
 	return out
 }
 

@@ -21,8 +21,12 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
-// Path is the path of the webhook, which is that of OpenKruise.
-const Path = "/mutate-pod"
+// Path is the path of the webhook, which is that of OpenKruise. AskedPath is that of pods which ask for steps themselves, in namespaces
+// without objects: they go through these steps only.
+const (
+	Path      = "/mutate-pod"
+	AskedPath = "/mutate-pod-asked"
+)
 
 // Webhook answers requests to create pods.
 type Webhook struct {

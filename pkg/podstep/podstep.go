@@ -25,6 +25,7 @@ const (
 	OrderWorkloadSpread       Order = 20
 	OrderPodUnavailableBudget Order = 50
 	OrderPersistentPodState   Order = 60
+	OrderLaunchPriority       Order = 70
 )
 
 // Step is what a kind does to pods at their creation.
@@ -36,9 +37,12 @@ type Step struct {
 	// Gate switches it off beside feature.PodWebhook; empty is no gate of its own.
 	Gate featuregate.Feature
 	// Object and List are empty ones of the kind that asks for changes. Pods of a namespace are sent to the webhook only while it has
-	// such an object.
+	// such an object. They are nil of a step with Asks.
 	Object client.Object
 	List   client.ObjectList
+	// Asks is a CEL expression on a pod, object, that is true where the pod itself asks for the step: such a pod is sent from every
+	// namespace that is not exempt, and goes through the other steps too only where its namespace is sent. Empty for a step with Object.
+	Asks string
 	// Index adds the field indexes that Observe reads by; nil for none.
 	Index func(context.Context, client.FieldIndexer) error
 	// Setup prepares what a Reserver among the Facts needs, such as clients; nil for nothing.

@@ -29,7 +29,7 @@ import (
 type Kind struct {
 	// Name is the kind in lower case: the name of its controller, of its flag --NAME-workers and in its webhooks' paths.
 	Name string
-	// CRD is the name of its CustomResourceDefinition. Converts: it has several versions, between which the webhook
+	// CRD is the name of its CustomResourceDefinition; empty for what pods ask for themselves. Converts: it has several versions, between which the webhook
 	// server converts.
 	CRD      string
 	Converts bool
@@ -125,7 +125,9 @@ func (k Kinds) Names() []string {
 func (k Kinds) CRDs() []string {
 	out := make([]string, 0, len(k))
 	for _, kind := range k {
-		out = append(out, kind.CRD)
+		if kind.CRD != "" {
+			out = append(out, kind.CRD)
+		}
 	}
 	return out
 }
@@ -266,9 +268,9 @@ func (k Kinds) Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 
 // Served reports whether an object's version is served. With WebhooksOnly the CRDs may still be those of OpenKruise, some of which
 // lack v1beta1, and nothing is asked of the webhooks about such a kind; the chart restarts the manager when it takes the CRDs over.
-// Without WebhooksOnly it is always true: a version that is missing is an error then.
+// Without WebhooksOnly it is always true: a version that is missing is an error then. So it is of nil, a step that pods ask for.
 func (o Options) Served(mgr ctrl.Manager, object client.Object) (bool, error) {
-	if !o.WebhooksOnly {
+	if !o.WebhooksOnly || object == nil {
 		return true, nil
 	}
 	gvk, err := mgr.GetClient().GroupVersionKindFor(object)

@@ -541,13 +541,13 @@ func TestWebhookWarnsOfWhatIsNotServedYet(t *testing.T) {
 	const (
 		protects = "metadata.labels[policy.kruise.io/delete-protection]: Always protects nothing"
 		pulls    = "spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadParallelism"
-		ordered  = "metadata.annotations[apps.kruise.io/container-launch-priority]: not served yet"
+		liveness = "metadata.annotations[apps.kruise.io/using-enhanced-liveness]: not served yet"
 	)
 	ask := func(ud *object) {
 		m, _ := TemplateOf(&ud.Spec.Template)
 		m.Metadata.Labels = maps.Clone(m.Metadata.Labels)
 		m.Metadata.Labels[keys.DeleteProtection] = "Always"
-		m.Pod.Annotations = map[string]string{keys.ContainerLaunchPriority: "Ordered"}
+		m.Pod.Annotations = map[string]string{keys.EnhancedLiveness: "true"}
 	}
 	inPlace := pods.InPlaceUpdateStrategy{ImagePreDownloadParallelism: number("2")}
 	ofCloneSet := func(ud *object) {
@@ -558,7 +558,7 @@ func TestWebhookWarnsOfWhatIsNotServedYet(t *testing.T) {
 			InPlaceUpdateStrategy: &inPlace,
 		}
 	}
-	patched := subsets(part{Name: "a"}, part{Name: "b", Patch: raw(`{"metadata": {"annotations": {"apps.kruise.io/container-launch-priority": "Ordered"}}}`)})
+	patched := subsets(part{Name: "a"}, part{Name: "b", Patch: raw(`{"metadata": {"annotations": {"apps.kruise.io/using-enhanced-liveness": "true"}}}`)})
 	for _, tt := range []struct {
 		name string
 		base func() *object
@@ -566,16 +566,16 @@ func TestWebhookWarnsOfWhatIsNotServedYet(t *testing.T) {
 		want []string // each the beginning of a warning
 	}{
 		{"nothing that is asked for", web, all(), nil},
-		{"a CloneSet", web, all(ask, ofCloneSet), []string{"cloneSetTemplate." + pulls, "cloneSetTemplate.spec.template." + ordered, "cloneSetTemplate." + protects}},
-		{"a Deployment", deployment, ask, []string{"deploymentTemplate.spec.template." + ordered, "deploymentTemplate." + protects}},
-		{"a StatefulSet", stateful, ask, []string{"statefulSetTemplate.spec.template." + ordered, "statefulSetTemplate." + protects}},
+		{"a CloneSet", web, all(ask, ofCloneSet), []string{"cloneSetTemplate." + pulls, "cloneSetTemplate.spec.template." + liveness, "cloneSetTemplate." + protects}},
+		{"a Deployment", deployment, ask, []string{"deploymentTemplate.spec.template." + liveness, "deploymentTemplate." + protects}},
+		{"a StatefulSet", stateful, ask, []string{"statefulSetTemplate.spec.template." + liveness, "statefulSetTemplate." + protects}},
 		{"a StatefulSet of apps.kruise.io", advanced, all(ask, ofStatefulSet), []string{
 			"advancedStatefulSetTemplate." + pulls,
-			"advancedStatefulSetTemplate.spec.template." + ordered, "advancedStatefulSetTemplate." + protects,
+			"advancedStatefulSetTemplate.spec.template." + liveness, "advancedStatefulSetTemplate." + protects,
 		}},
-		{"a patch alone", web, patched, []string{"spec.topology.subsets[1].patch." + ordered}},
+		{"a patch alone", web, patched, []string{"spec.topology.subsets[1].patch." + liveness}},
 		{"a patch that asks for the same as the template", deployment, all(ask, patched), []string{
-			"deploymentTemplate.spec.template." + ordered, "deploymentTemplate." + protects,
+			"deploymentTemplate.spec.template." + liveness, "deploymentTemplate." + protects,
 		}},
 		{"settings of a strategy that is not in use", web, func(ud *object) {
 			ud.Spec.Topology.ScheduleStrategy.Adaptive = &appsv1beta1.AdaptiveScheduleStrategy{}

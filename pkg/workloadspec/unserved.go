@@ -2,7 +2,6 @@ package workloadspec
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,11 +12,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-const (
-	noPull = "not served yet, no image is pulled before an update"
-	// inOrder is how to start containers one after the other without OpenKruise.
-	inOrder = "make those that others wait for init containers with restartPolicy Always"
-)
+const noPull = "not served yet, no image is pulled before an update"
 
 // request is an annotation that asks for a feature of OpenKruise.
 type request struct {
@@ -40,7 +35,6 @@ func ofWorkloads() []request {
 // ofPods are the requests in the metadata of pods.
 func ofPods() []request {
 	return []request{
-		{keys.ContainerLaunchPriority, "Ordered", "not served yet, containers start all at once: " + inOrder},
 		{keys.EnhancedLiveness, "true", "not served yet, the kubelet runs the liveness probes"},
 	}
 }
@@ -93,10 +87,6 @@ func pulls(s *pods.InPlaceUpdateStrategy, path *field.Path) []string {
 func envs(containers []corev1.Container, path *field.Path) []string {
 	var out []string
 	at := func(i int, name string) *field.Path { return path.Index(i).Child("env").Key(name) }
-	if i, differ := launchPriorities(containers); differ {
-		out = append(out, fmt.Sprintf("%s: served for updates in place only, containers start all at once: %s",
-			at(i, keys.EnvContainerPriority), inOrder))
-	}
 	for i := range containers {
 		for _, e := range containers[i].Env {
 			if e.Name == keys.EnvTerminateSidecar && strings.EqualFold(e.Value, "true") || e.Name == keys.EnvTerminateSidecarByImage && e.Value != "" {
@@ -106,24 +96,4 @@ func envs(containers []corev1.Container, path *field.Path) []string {
 		}
 	}
 	return out
-}
-
-// launchPriorities reports whether containers have different launch priorities, without which OpenKruise orders nothing, and the
-// first that has one. Those without one count as 0.
-func launchPriorities(containers []corev1.Container) (first int, differ bool) {
-	first = -1
-	priorities := map[int]bool{}
-	for i := range containers {
-		n := 0
-		for _, e := range containers[i].Env {
-			if v, err := strconv.Atoi(e.Value); e.Name == keys.EnvContainerPriority && err == nil {
-				n = v
-				if first < 0 {
-					first = i
-				}
-			}
-		}
-		priorities[n] = true
-	}
-	return first, len(priorities) > 1
 }

@@ -28,8 +28,6 @@ func TestUnserved(t *testing.T) {
 	type annotations = map[string]string
 	const (
 		noPull   = "not served yet, no image is pulled before an update"
-		instead  = ": make those that others wait for init containers with restartPolicy Always"
-		atOnce   = "served for updates in place only, containers start all at once" + instead
 		noJob    = "has no effect, as it stops a sidecar when the other containers have ended, and these pods run without end"
 		priority = keys.EnvContainerPriority
 		end      = keys.EnvTerminateSidecar
@@ -69,29 +67,10 @@ func TestUnserved(t *testing.T) {
 		},
 		{name: "another field of the strategy", strategy: &pods.InPlaceUpdateStrategy{GracePeriodSeconds: 3}},
 		{
-			name: "containers that start in the order of the list", pod: annotations{"apps.kruise.io/container-launch-priority": "Ordered"},
-			want: []string{"spec.template.metadata.annotations[apps.kruise.io/container-launch-priority]: not served yet, containers start all at once" + instead},
-		},
-		{
-			name: "another value, which asks for nothing", pod: annotations{"apps.kruise.io/container-launch-priority": "ordered"},
-			workload: annotations{"apps.kruise.io/container-launch-priority": "Ordered"},
-		},
-		{
 			name: "liveness probes that are not the kubelet's", pod: annotations{"apps.kruise.io/using-enhanced-liveness": "true"},
 			want: []string{"spec.template.metadata.annotations[apps.kruise.io/using-enhanced-liveness]: not served yet, the kubelet runs the liveness probes"},
 		},
-		{
-			name: "a launch priority above that of a container without one", containers: []corev1.Container{with(), with(priority, "1"), with(priority, "2")},
-			want: []string{"spec.template.spec.containers[1].env[KRUISE_CONTAINER_PRIORITY]: " + atOnce},
-		},
-		{
-			name: "a negative one", containers: []corev1.Container{with(priority, "-1"), with()},
-			want: []string{"spec.template.spec.containers[0].env[KRUISE_CONTAINER_PRIORITY]: " + atOnce},
-		},
-		{name: "equal ones, which order nothing", containers: []corev1.Container{with(priority, "1"), with(priority, "1")}},
-		{name: "0, as without one", containers: []corev1.Container{with(priority, "0"), with()}},
-		{name: "the only container's", containers: []corev1.Container{with(priority, "9")}},
-		{name: "no number", containers: []corev1.Container{with(priority, "first"), with()}},
+		{name: "launch priorities", pod: annotations{keys.ContainerLaunchPriority: "Ordered"}, containers: []corev1.Container{with(priority, "1"), with()}},
 		{
 			name: "sidecars of a Job", containers: []corev1.Container{with(), with("A", "true", end, "True"), with(keys.EnvTerminateSidecarByImage, "exit:1")},
 			want: []string{
@@ -112,14 +91,14 @@ func TestUnserved(t *testing.T) {
 
 func TestUnservedNamesTheTemplateOfAnotherObject(t *testing.T) {
 	t.Parallel()
-	ordered := metav1.ObjectMeta{Annotations: map[string]string{keys.ContainerLaunchPriority: "Ordered"}}
+	asks := metav1.ObjectMeta{Annotations: map[string]string{keys.EnhancedLiveness: "true"}}
 	meta := metav1.ObjectMeta{Annotations: map[string]string{keys.ImagePreDownloadParallelism: "1"}}
-	got := workloadspec.Unserved(&meta, &corev1.PodTemplateSpec{ObjectMeta: ordered}, nil, field.NewPath("spec", "template", "cloneSetTemplate"))
+	got := workloadspec.Unserved(&meta, &corev1.PodTemplateSpec{ObjectMeta: asks}, nil, field.NewPath("spec", "template", "cloneSetTemplate"))
 	require.Len(t, got, 2)
 	require.Contains(t, got[0], "spec.template.cloneSetTemplate.metadata.annotations[apps.kruise.io/image-predownload-parallelism]: ")
-	require.Contains(t, got[1], "spec.template.cloneSetTemplate.spec.template.metadata.annotations[apps.kruise.io/container-launch-priority]: ")
+	require.Contains(t, got[1], "spec.template.cloneSetTemplate.spec.template.metadata.annotations[apps.kruise.io/using-enhanced-liveness]: ")
 
-	got = workloadspec.UnservedByPods(&corev1.PodTemplateSpec{ObjectMeta: ordered}, field.NewPath("patch"))
+	got = workloadspec.UnservedByPods(&corev1.PodTemplateSpec{ObjectMeta: asks}, field.NewPath("patch"))
 	require.Len(t, got, 1)
-	require.Contains(t, got[0], "patch.metadata.annotations[apps.kruise.io/container-launch-priority]: ")
+	require.Contains(t, got[0], "patch.metadata.annotations[apps.kruise.io/using-enhanced-liveness]: ")
 }

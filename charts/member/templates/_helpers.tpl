@@ -22,6 +22,16 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- join "," $out }}
 {{- end }}
 
+{{/* Which pods ask for a launch order, as package member/pod/launchpriority writes it. */}}
+{{- define "launch-asks" -}}
+'apps.kruise.io/container-launch-priority' in object.metadata.?annotations.orValue({}) || object.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == 'KRUISE_CONTAINER_PRIORITY'))
+{{- end }}
+
+{{/* Whether what is written is a ConfigMap of launch priorities. */}}
+{{- define "launch-barrier" -}}
+object.metadata.name.endsWith('-barrier') && object.metadata.?ownerReferences.orValue([]).map(r, r.kind) == ['Pod']
+{{- end }}
+
 {{/* The test's pod must not match the selectors of the manager's Service, Deployment and PodDisruptionBudget. */}}
 {{- define "testLabels" -}}
 {{ include "labels" . | replace (include "selector" .) (printf "%s-test" (include "selector" .)) }}

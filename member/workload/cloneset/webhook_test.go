@@ -342,14 +342,6 @@ func TestWarningsAboutWhatIsNotServedYet(t *testing.T) {
 				"(in v1alpha1 annotation apps.kruise.io/image-predownload-min-updated-ready-pods): not served yet",
 		},
 		{"an annotation for it in v1beta1", annotate, "metadata.annotations[apps.kruise.io/image-predownload-parallelism]: not served yet"},
-		{
-			"a launch priority", func(o *set) {
-				other := *o.Spec.Template.Spec.Containers[0].DeepCopy()
-				other.Name, other.Env = "side", []corev1.EnvVar{{Name: keys.EnvContainerPriority, Value: "1"}}
-				o.Spec.Template.Spec.Containers = append(o.Spec.Template.Spec.Containers, other)
-			},
-			"spec.template.spec.containers[1].env[KRUISE_CONTAINER_PRIORITY]: served for updates in place only",
-		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

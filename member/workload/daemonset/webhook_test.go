@@ -283,13 +283,6 @@ func TestWarnings(t *testing.T) {
 			"a pre-download of images", annotated(keys.ImagePreDownloadParallelism, "2"),
 			"metadata.annotations[apps.kruise.io/image-predownload-parallelism]: not served yet, no image is pulled before an update",
 		},
-		{
-			"containers that start in an order", agent(t, func(s *Spec) {
-				s.Template.Annotations = map[string]string{keys.ContainerLaunchPriority: "Ordered"}
-			}),
-			"spec.template.metadata.annotations[apps.kruise.io/container-launch-priority]: not served yet, containers start all at once: " +
-				"make those that others wait for init containers with restartPolicy Always",
-		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

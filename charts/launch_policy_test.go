@@ -1,0 +1,93 @@
+//go:build integration
+
+package charts_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/testkit/lab"
+)
+
+// TestIntegrationAttack23ManagerWritesOnlyConfigMapsOfPods has the rights and the policies of the chart, without copies of
+// ResourceDistributions and with them.
+func TestIntegrationAttack23ManagerWritesOnlyConfigMapsOfPods(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{"alone": nil, "with copies": {"--set=featureGates=ResourceDistributionGate=true"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			users := usersOf(t, lab.Config{ControlPlaneOnly: true})
+			admin, manager := users("admin", "system:masters"), users("system:serviceaccount:"+namespace+":flotilla-member")
+			text := render(t, "member", args...)
+			require.NoError(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+			createKind[rbacv1.ClusterRole](t, admin, text, "ClusterRole")
+			createKind[rbacv1.ClusterRoleBinding](t, admin, text, "ClusterRoleBinding")
+			createPolicies(t, admin, text)
+			barrier := func(name string, change ...func(*corev1.ConfigMap)) *corev1.ConfigMap {
+				cm := &corev1.ConfigMap{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, OwnerReferences: []metav1.OwnerReference{{
+						APIVersion: "v1", Kind: "Pod", Name: "web-0", UID: "6f6a0a9e-0000-0000-0000-000000000001",
+					}}},
+					Data: map[string]string{"p_0": "true", "p_-1": "true"},
+				}
+				for _, c := range change {
+					c(cm)
+				}
+				return cm
+			}
+			plain := func(cm *corev1.ConfigMap) { cm.OwnerReferences, cm.Data = nil, map[string]string{"mine": "1"} }
+			for _, cm := range []*corev1.ConfigMap{barrier("ours-barrier"), barrier("settings", plain), barrier("their-barrier", plain)} {
+				require.NoError(t, admin.Create(t.Context(), cm))
+			}
+			create := func(cm *corev1.ConfigMap) func(client.Client) error {
+				return func(c client.Client) error { return c.Create(t.Context(), cm.DeepCopy(), client.DryRunAll) }
+			}
+			patch := func(name, data string) func(client.Client) error {
+				return func(c client.Client) error {
+					cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+					return c.Patch(t.Context(), cm, client.RawPatch(types.MergePatchType, []byte(data)), client.DryRunAll)
+				}
+			}
+			foreign := create(barrier("settings-2", plain))
+			require.Eventually(t, func() bool { return foreign(manager) != nil }, 30*time.Second, 100*time.Millisecond, "the policy takes effect")
+			for _, tc := range []struct {
+				name string
+				do   func(client.Client) error
+				want string // expected in the refusal; empty: allowed
+			}{
+				{"that of a pod", create(barrier("web-0-abcde-barrier")), ""},
+				{"a further key", patch("ours-barrier", `{"data":{"p_-2":"true"}}`), ""},
+				{"nothing, to read it", patch("ours-barrier", `{}`), ""},
+				{"one of another name", create(barrier("web-0")), "manager"},
+				{"one without an owner", create(barrier("a-barrier", plain)), "manager"},
+				{"one of a pod and of somebody else", create(barrier("a-barrier", func(cm *corev1.ConfigMap) {
+					cm.OwnerReferences = append(cm.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n", UID: "n"})
+				})), "manager"},
+				{"one with other keys", create(barrier("a-barrier", func(cm *corev1.ConfigMap) { cm.Data["nginx.conf"] = "true" })), "only keys such as p_10"},
+				{"one with other values", create(barrier("a-barrier", func(cm *corev1.ConfigMap) { cm.Data["p_0"] = "rm -rf" })), "only keys such as p_10"},
+				{"a change of others", patch("settings", `{"data":{"mine":"2"}}`), "manager"},
+				{"nothing, to read those of others", patch("settings", `{}`), "manager"},
+				{"nothing, to read one of others with such a name", patch("their-barrier", `{}`), "manager"},
+				{"another pod as the owner", patch("ours-barrier", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":"x"}]}}`), "leaves each to its pod"},
+				{"a pod as the owner of what others have made", patch("their-barrier",
+					`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":"x"}]},"data":{"mine":null,"p_0":"true"}}`), "manager"},
+			} {
+				t.Run(tc.name, func(t *testing.T) {
+					t.Parallel()
+					if err := tc.do(manager); tc.want != "" {
+						require.ErrorContains(t, err, tc.want)
+					} else {
+						require.NoError(t, err)
+					}
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,24 @@
+package launchpriority
+
+import (
+	"context"
+
+	"k8s.io/component-base/featuregate"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/flotilla-io/flotilla/pkg/feature"
+	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/setup"
+)
+
+// Registration registers launch priorities with a member's manager. They have no CRD: pods ask for them.
+func Registration() setup.Kind {
+	const name = "containerlaunchpriority"
+	return setup.Kind{
+		Name: name, Gates: []featuregate.Feature{feature.PodWebhook},
+		Controller: func(_ context.Context, mgr ctrl.Manager, o setup.Options) error {
+			return Setup(mgr, Options{Workers: o.Workers[name], ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock})
+		},
+		Pods: func(setup.Options) []podstep.Step { return []podstep.Step{step()} },
+	}
+}

@@ -1,0 +1,159 @@
+package launchpriority
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+)
+
+// patience is how long containers may keep others waiting before an event says so.
+const patience = 5 * time.Minute
+
+// observed is what a reconcile has read of one pod, which is the cache's and must not be changed.
+type observed struct {
+	pod *corev1.Pod
+	// since is since when the containers of the pod wait for the same ones as now; told: an event has said so.
+	since time.Time
+	told  bool
+}
+
+// planned is the next step for one pod.
+type planned struct {
+	// keys are all keys that the ConfigMap is to have, if one has to be written; the last one is new.
+	keys []string
+	// configMap is its name.
+	configMap string
+	// reached is the lowest priority of which containers may start then. done: all containers may.
+	reached string
+	done    bool
+	// waits names what is waited for; empty if nothing is. Two plans with the same wait for the same.
+	waits string
+	// stalled is what an event is to say, recheck after how long it is due; both are empty if nothing is waited for, or if it was said.
+	stalled string
+	recheck time.Duration
+}
+
+// waiting reports whether containers of a pod may still be held back.
+func waiting(pod *corev1.Pod) bool {
+	return podpatch.Active(pod) && pod.Annotations[keys.ContainerLaunchPriorityCompleted] != "true" &&
+		slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { _, held := barrierOf(&c); return held })
+}
+
+// plan is a pure function of the pod and the time.
+func plan(o *observed, now time.Time) planned {
+	groups := groupsOf(o.pod)
+	reached, begun := reachedOf(o.pod)
+	var p planned
+	for i, g := range groups {
+		let := g.priority == first || begun && g.priority >= reached
+		if !let { // All groups before it have passed.
+			p.configMap, p.reached, p.done = g.configMap, strconv.Itoa(g.priority), i == len(groups)-1
+			for _, before := range groups[:i+1] {
+				if before.priority != first {
+					p.keys = append(p.keys, keyPrefix+strconv.Itoa(before.priority))
+				}
+			}
+			return p
+		}
+		if unready := g.unready(o.pod); len(unready) > 0 {
+			if held := heldAfter(groups[i+1:]); len(held) > 0 && o.pod.Spec.NodeName != "" {
+				p.wait(o, unready, held, now)
+			}
+			return p
+		}
+	}
+	return p
+}
+
+// wait notes that containers wait for others.
+func (p *planned) wait(o *observed, unready, held []string, now time.Time) {
+	p.waits = strings.Join(unready, ",")
+	switch left := patience - now.Sub(o.since); {
+	case o.told:
+	case left > 0:
+		p.recheck = left
+	default:
+		p.stalled = fmt.Sprintf("%s not ready for %s: %s %s for that by launch priority",
+			count(unready, "container %s is", "containers %s are"), patience, strings.Join(held, " and "), count(held, "waits", "wait"))
+	}
+}
+
+// count returns the first text for one name and the second for more, with the names if the text has room for them.
+func count(names []string, one, more string) string {
+	text := more
+	if len(names) == 1 {
+		text = one
+	}
+	return strings.ReplaceAll(text, "%s", strings.Join(names, " and "))
+}
+
+// group are the containers of one priority. Those of priority first wait for nothing.
+type group struct {
+	priority   int
+	configMap  string
+	containers []string
+}
+
+// first is the priority of containers without a barrier: none can be higher.
+const first = int(^uint(0) >> 1)
+
+// groupsOf returns the groups of a pod in the order of their start. A key that is not ours holds its container whatever this controller
+// does, so nobody waits for that container.
+func groupsOf(pod *corev1.Pod) []group {
+	by := map[int]*group{}
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		priority := first
+		ref, held := barrierOf(c)
+		if held {
+			n, err := strconv.Atoi(strings.TrimPrefix(ref.Key, keyPrefix))
+			if err != nil || ref.Key != keyPrefix+strconv.Itoa(n) {
+				continue
+			}
+			priority = n
+		}
+		if by[priority] == nil {
+			by[priority] = &group{priority: priority, configMap: ref.Name}
+		}
+		by[priority].containers = append(by[priority].containers, c.Name)
+	}
+	var out []group
+	for _, p := range descending(slices.Collect(maps.Keys(by))) {
+		out = append(out, *by[p])
+	}
+	return out
+}
+
+// unready returns the containers of the group that others wait for: they are neither ready nor, in a pod that does not restart them,
+// done.
+func (g group) unready(pod *corev1.Pod) []string {
+	passed, ends := map[string]bool{}, pod.Spec.RestartPolicy == corev1.RestartPolicyNever || pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure
+	for i := range pod.Status.ContainerStatuses {
+		s := &pod.Status.ContainerStatuses[i]
+		passed[s.Name] = s.Ready || ends && s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
+	}
+	return slices.DeleteFunc(slices.Clone(g.containers), func(name string) bool { return passed[name] })
+}
+
+// heldAfter returns the containers of groups.
+func heldAfter(groups []group) []string {
+	var out []string
+	for _, g := range groups {
+		out = append(out, g.containers...)
+	}
+	return out
+}
+
+// reachedOf returns the lowest priority of which containers may start, and whether there is one.
+func reachedOf(pod *corev1.Pod) (int, bool) {
+	n, err := strconv.Atoi(pod.Annotations[keys.ContainerLaunchPriorityReached])
+	return n, err == nil
+}

@@ -1,0 +1,150 @@
+package launchpriority
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podstep"
+)
+
+// Feature is the name of the step.
+const Feature = "ContainerLaunchPriority"
+
+// Asks is true of pods that ask for the step. The policy of the chart names it too.
+const Asks = "'" + keys.ContainerLaunchPriority + "' in object.metadata.?annotations.orValue({}) || " +
+	"object.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == '" + keys.EnvContainerPriority + "'))"
+
+const (
+	// ordered is the value of the annotation that asks for the order of the list.
+	ordered = "Ordered"
+	// keyPrefix begins a key of the ConfigMap, before the priority.
+	keyPrefix = "p_"
+	// barrierSuffix ends the name of a ConfigMap, as in OpenKruise.
+	barrierSuffix = "-barrier"
+	// longestPrefix is what is used of a pod's name in that of its ConfigMap, so that this is one.
+	longestPrefix = 200
+)
+
+// step returns the step of the pod webhook.
+func step() podstep.Step {
+	return podstep.Step{
+		Feature: Feature, Order: podstep.OrderLaunchPriority, Asks: Asks,
+		Observe: func(_ context.Context, _ client.Reader, pod *corev1.Pod) (podstep.Facts, error) {
+			return facts{suffix: utilrand.String(5)}, valid(pod)
+		},
+	}
+}
+
+// valid refuses a pod with a launch priority that is none.
+func valid(pod *corev1.Pod) error {
+	if pod.Annotations[keys.ContainerLaunchPriority] == ordered {
+		return nil // The env is not looked at.
+	}
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		if value, is := priorityEnv(c); is {
+			if _, err := strconv.Atoi(value); err != nil {
+				return podstep.RefusedError(fmt.Sprintf(
+					"spec.containers[%d].env[%s]: container %s: %q is no integer: give a launch priority such as 10 or -1, or remove it",
+					i, keys.EnvContainerPriority, c.Name, value))
+			}
+		}
+	}
+	return nil
+}
+
+// facts name the ConfigMap: it has a random part, so that one of a former pod of the same name, which has all keys, is never taken for
+// that of a new one.
+type facts struct{ suffix string }
+
+// Change implements podstep.Facts.
+func (f facts) Change(pod *corev1.Pod) string {
+	containers := pod.Spec.Containers
+	if slices.ContainsFunc(containers, func(c corev1.Container) bool { _, held := barrierOf(&c); return held }) {
+		return "its containers have barriers already"
+	}
+	if len(containers) < 2 {
+		return "it has one container"
+	}
+	priorities := prioritiesOf(pod)
+	first := slices.Max(priorities)
+	if first == slices.Min(priorities) {
+		return "its containers have the same launch priority"
+	}
+	name := cmp.Or(strings.TrimSuffix(pod.GenerateName, "-"), pod.Name)
+	name = name[:min(len(name), longestPrefix)] + "-" + f.suffix + barrierSuffix
+	for i, p := range priorities {
+		if p == first {
+			continue
+		}
+		containers[i].Env = append(slices.Clone(containers[i].Env), corev1.EnvVar{
+			Name: keys.EnvContainerBarrier,
+			ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: keyPrefix + strconv.Itoa(p),
+			}},
+		})
+	}
+	return "its containers start in the order " + describe(pod, priorities)
+}
+
+// prioritiesOf returns the launch priorities of the containers, in their order. One that is none counts as 0.
+func prioritiesOf(pod *corev1.Pod) []int {
+	out := make([]int, len(pod.Spec.Containers))
+	for i := range pod.Spec.Containers {
+		if pod.Annotations[keys.ContainerLaunchPriority] == ordered {
+			out[i] = -i
+			continue
+		}
+		value, _ := priorityEnv(&pod.Spec.Containers[i])
+		out[i], _ = strconv.Atoi(value)
+	}
+	return out
+}
+
+// describe names the containers in the order of their start: "proxy; app and log".
+func describe(pod *corev1.Pod, priorities []int) string {
+	by := map[int][]string{}
+	for i, p := range priorities {
+		by[p] = append(by[p], pod.Spec.Containers[i].Name)
+	}
+	var groups []string
+	for _, p := range descending(priorities) {
+		groups = append(groups, strings.Join(by[p], " and "))
+	}
+	return strings.Join(groups, "; ")
+}
+
+// descending returns the different numbers, the largest first.
+func descending(of []int) []int {
+	out := slices.Sorted(slices.Values(of))
+	slices.Reverse(out)
+	return slices.Compact(out)
+}
+
+func priorityEnv(c *corev1.Container) (string, bool) {
+	for _, e := range c.Env {
+		if e.Name == keys.EnvContainerPriority {
+			return e.Value, true
+		}
+	}
+	return "", false
+}
+
+// barrierOf returns the key that a container waits for, and whether it does.
+func barrierOf(c *corev1.Container) (ref corev1.ConfigMapKeySelector, held bool) {
+	for _, e := range c.Env {
+		if e.Name == keys.EnvContainerBarrier && e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil {
+			return *e.ValueFrom.ConfigMapKeyRef, true
+		}
+	}
+	return ref, false
+}
