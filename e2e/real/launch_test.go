@@ -29,6 +29,7 @@ func TestContainersStartInTheOrderOfTheirLaunchPriority(t *testing.T) {
 	priority(&proxy, "10")
 	priority(&log, "-1")
 	proxy.Env = append(proxy.Env, corev1.EnvVar{Name: "TESTAPP_READY", Value: "no"})
+	proxy.ReadinessProbe.HTTPGet.Path = "/readyz"
 	s.create(env.East, set("web", 1, one, proxy, log))
 	// state waits until these containers have started, and no others, and returns the pod.
 	state := func(want string) *corev1.Pod {
@@ -56,7 +57,7 @@ func TestContainersStartInTheOrderOfTheirLaunchPriority(t *testing.T) {
 	p = state("proxy")
 	require.Equal(t, "CreateContainerConfigError", container(p, "app").State.Waiting.Reason)
 
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fmt.Sprintf("http://%s:%d/ready", p.Status.PodIP, port+1), nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fmt.Sprintf("http://%s:%d/ready?is=yes", p.Status.PodIP, port+1), nil)
 	require.NoError(t, err)
 	answer, err := impatient.Do(request)
 	require.NoError(t, err)
