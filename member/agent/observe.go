@@ -105,7 +105,7 @@ func (r *rows) manifest(ctx context.Context, row *fleetv1alpha1.MemberWork) ([]b
 		return []byte(row.Spec.Content.Inline), nil, nil
 	}
 	content := &fleetv1alpha1.WorkContent{}
-	key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: row.Spec.Content.Ref}
+	key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: row.Spec.Content.Name()}
 	err := r.link.Hub.GetAPIReader().Get(ctx, key, content)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
