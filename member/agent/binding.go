@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -138,6 +139,9 @@ func bindingStateOf(
 	}
 	if mc.Spec.Limits != nil {
 		s.permission.namespaces = mc.Spec.Limits.AllowedNamespaces
+		for _, k := range mc.Spec.Limits.AllowedKinds {
+			s.permission.kinds = append(s.permission.kinds, schema.GroupKind{Group: k.Group, Kind: k.Kind})
+		}
 	}
 	return s
 }
@@ -380,7 +384,7 @@ func agentConditions() []string {
 func agentPart(s fleetv1alpha1.MemberClusterStatus) *fleetv1alpha1.MemberClusterStatus {
 	part := &fleetv1alpha1.MemberClusterStatus{
 		ClusterUID: s.ClusterUID, Credential: s.Credential, KubernetesVersion: s.KubernetesVersion, AgentVersion: s.AgentVersion,
-		UnclaimedObjects: s.UnclaimedObjects,
+		UnclaimedObjects: s.UnclaimedObjects, Kinds: s.Kinds,
 	}
 	for _, t := range agentConditions() { // Sorted, as report.SetCondition leaves them.
 		if c := report.GetCondition(s.Conditions, t); c != nil {
@@ -398,6 +402,9 @@ func clusterStatus(last fleetv1alpha1.MemberClusterStatus, f fact, mc *fleetv1al
 	}
 	if f.version != "" {
 		next.KubernetesVersion = f.version
+	}
+	if f.discovered {
+		next.Kinds = f.kinds
 	}
 	owned := metav1.Condition{
 		Type: fleetv1alpha1.ConditionOwnedByThisHub, Status: report.ConditionStatus(s.ours && !released), Reason: s.reason, Message: s.message,

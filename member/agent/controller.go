@@ -24,7 +24,10 @@ type rows struct {
 	binding *binding
 	ledger  *ledger
 	writer  writer
+	find    finder
 	watches *watches
+	// served says whether a watch tells of kinds that are served. Nil: it does.
+	served  *servedKinds
 	memory  *memory
 	breaker *breaker
 	// throttle delays reports that may wait.
@@ -121,6 +124,9 @@ func (r *rows) report(ctx context.Context, o observed, p planned, a applied, now
 		mem.drift = next.Drift // Kept until it is reported, which may take another reconcile.
 		r.memory.set(o.row, mem)
 		r.link.Events.Record(a.live, driftEvent(next.Drift))
+	}
+	if p.adopts && a.stopped == nil {
+		r.link.Events.Record(a.live, adoptedEvent(adoption(o.row)))
 	}
 	next.Drift = mem.drift
 	next = fit(next)
