@@ -54,7 +54,7 @@ var renders = []struct {
 	{"member-local-hub", "member", []string{"--set=hub.local=true"}},
 	{"member-push", "member", []string{"--set=agent.push=true"}},
 	{"member-kinds", "member", append([]string{
-		"--set=hub.kinds[0].group=", "--set=hub.kinds[0].resources={configmaps,persistentvolumeclaims}",
+		"--set=hub.kinds[0].resources={configmaps,persistentvolumeclaims}",
 		"--set=hub.kinds[1].group=game.kruise.io", "--set=hub.kinds[1].resources={gameserversets}",
 	}, pull...)},
 	{"member-outside", "member", []string{"--set=manager.url=https://127.0.0.1:9443"}},

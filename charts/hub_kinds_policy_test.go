@@ -20,7 +20,7 @@ import (
 func TestIntegrationAttack03FurtherKindsKeepToTheLimits(t *testing.T) {
 	t.Parallel()
 	as := policed(t, "member", "--set=agent.push=true", "--set=hub.allowedNamespaces={shop,kube-system}",
-		"--set=hub.kinds[0].group=", "--set=hub.kinds[0].resources={configmaps,namespaces}",
+		"--set=hub.kinds[0].resources={configmaps,namespaces}",
 		"--set=hub.kinds[1].group=scheduling.k8s.io", "--set=hub.kinds[1].resources={priorityclasses}")
 	admin, agent := as("admin"), as("system:serviceaccount:"+namespace+":flotilla-agent")
 	for _, name := range []string{"shop", "bank", namespace} {

@@ -116,15 +116,16 @@ Checks hub.kinds: what no hub places, as package pkg/link says too, and what it 
 }}
 {{- $always := dict "apps" (list "deployments") "apps.kruise.io" (list "clonesets" "resourcedistributions" "uniteddeployments" "workloadspreads") }}
 {{- range $i, $kind := .Values.hub.kinds }}
-{{- if hasKey $closed $kind.group }}
-{{- fail (printf "hub.kinds[%d].group: a hub places no objects of group %s: %s" $i $kind.group (get $closed $kind.group)) }}
+{{- $group := $kind.group | default "" }}
+{{- if hasKey $closed $group }}
+{{- fail (printf "hub.kinds[%d].group: a hub places no objects of group %s: %s" $i $group (get $closed $group)) }}
 {{- end }}
 {{- range $kind.resources }}
-{{- if and (eq $kind.group "") (hasKey $core .) }}
+{{- if and (eq $group "") (hasKey $core .) }}
 {{- fail (printf "hub.kinds[%d].resources: a hub places no %s: %s" $i . (get $core .)) }}
 {{- end }}
-{{- if has . (get $always $kind.group | default list) }}
-{{- fail (printf "hub.kinds[%d].resources: a hub may always place %s of group %s: remove it" $i . $kind.group) }}
+{{- if has . (get $always $group | default list) }}
+{{- fail (printf "hub.kinds[%d].resources: a hub may always place %s of group %s: remove it" $i . $group) }}
 {{- end }}
 {{- end }}
 {{- end }}
