@@ -72,6 +72,7 @@ var writes = map[string]string{
 	"member/agent/leave.go drop: Delete":                           byUID,
 	"member/agent/ledger.go drop: Delete":                          byUID,
 	"member/agent/ledger.go put: Update":                           byVersion,
+	"member/agent/observe.go observeAdoption: Apply":               byUID + ", and it is a dry run",
 	"member/agent/unclaimed.go decided: Update":                    byVersion,
 	"member/node/env/apply.go write: Patch":                        byUID,
 	"member/pod/persistentpodstate/apply.go apply: Delete":         byUID,

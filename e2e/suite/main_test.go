@@ -25,7 +25,9 @@ func TestMain(m *testing.M) {
 		MemberGates: []string{"ResourceDistributionGate=true", "ResourcesDeletionProtection=true"},
 		// As by the chart: the first is its default.
 		MemberFlags:  []string{"--pod-webhook-ignore-failures=PodUnavailableBudgetAnnotations", "--resourcedistribution-secrets=registry"},
-		MemberValues: []string{"--set", "resourceDistribution.secrets={registry}"},
+		MemberValues: []string{
+			"--set", "resourceDistribution.secrets={registry}", "--set", "hub.kinds[0].group=example.com", "--set", "hub.kinds[0].resources={widgets}",
+		},
 	}
 	os.Exit(fleet.Main(m, o, func(f *fleet.Fleet) { env = f })) //nolint:forbidigo // A TestMain ends its program.
 }

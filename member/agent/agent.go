@@ -176,8 +176,12 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 	binder := &binder{
 		link: a.link, clusterUID: a.clusterUID, binding: a.binding, facts: a.facts, leave: leave, enqueueRows: a.enqueueRows,
 	}
+	crds, err := crdInformer(a.link.Member.GetConfig(), a.link.Member.GetHTTPClient())
+	if err != nil {
+		return err
+	}
 	served := &servedKinds{
-		client: a.objects, discovery: member, cache: a.kinds, mapper: a.mapper, watches: a.watches,
+		client: a.objects, discovery: member, crds: crds, mapper: a.mapper, watches: a.watches,
 		report: func(kinds []fleetv1alpha1.ServedKind) {
 			if a.facts.serve(kinds) {
 				trigger.fire()
@@ -226,6 +230,7 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 	}
 	heart := &heartbeat{link: a.link, contact: contact{link: a.link, binding: a.binding}, facts: a.facts, leave: leave, changed: trigger.fire, member: member.RESTClient()}
 	group.Go(func() error { return a.kinds.Start(ctx) })
+	group.Go(func() error { crds.RunWithContext(ctx); return nil })
 	group.Go(func() error { return bindingController.Start(ctx) })
 	group.Go(func() error { return kindsController.Start(ctx) })
 	group.Go(func() error { return rowController.Start(ctx) })

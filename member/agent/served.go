@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -15,9 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -34,33 +37,41 @@ func settling() []time.Duration { return []time.Duration{time.Second, 10 * time.
 type servedKinds struct {
 	client    client.Client
 	discovery discovery.DiscoveryInterface
-	cache     cache.Cache
+	crds      toolscache.SharedIndexInformer
 	mapper    *mapper
 	watches   *watches
 	// report takes the kinds that the member serves and that the agent may write.
 	report func([]fleetv1alpha1.ServedKind)
 
-	mu       sync.Mutex
-	informer cache.Informer
-	settle   []time.Duration
+	mu     sync.Mutex
+	settle []time.Duration
 }
 
-// source is the source of changes of CRDs, by their metadata.
+// crdInformer returns an informer of the CRDs of a member, by their names. That of a cache would do, but for a goroutine that it leaves
+// behind when the cache ends, which is as often as a connection to the hub.
+func crdInformer(cfg *rest.Config, http *http.Client) (toolscache.SharedIndexInformer, error) {
+	c, err := metadata.NewForConfigAndClient(cfg, http)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of metadata: %w", err)
+	}
+	crds := crdKind().GroupVersion().WithResource("customresourcedefinitions")
+	informer := metadatainformer.NewFilteredMetadataInformer(c, crds, metav1.NamespaceAll, 0, toolscache.Indexers{}, nil).Informer()
+	if err := informer.SetTransform(slim); err != nil {
+		return nil, fmt.Errorf("watch CRDs: %w", err)
+	}
+	return informer, nil
+}
+
+// source is the source of changes of CRDs.
 func (s *servedKinds) source() source.Source {
-	return source.Func(func(ctx context.Context, q queue) error {
-		crd := &metav1.PartialObjectMetadata{}
-		crd.SetGroupVersionKind(crdKind())
-		informer, err := s.cache.GetInformer(ctx, crd, cache.BlockUntilSynced(false))
-		if err != nil {
-			return fmt.Errorf("watch CRDs: %w", err)
-		}
+	return source.Func(func(_ context.Context, q queue) error {
 		changed := func() {
 			s.mu.Lock()
 			s.settle = settling()
 			s.mu.Unlock()
 			q.Add(reconcile.Request{})
 		}
-		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
+		_, err := s.crds.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
 			AddFunc: func(_ any, initial bool) {
 				if !initial { // The start reads all.
 					changed()
@@ -72,20 +83,13 @@ func (s *servedKinds) source() source.Source {
 		if err != nil {
 			return fmt.Errorf("watch CRDs: %w", err)
 		}
-		s.mu.Lock()
-		s.informer = informer
-		s.mu.Unlock()
 		q.Add(reconcile.Request{})
 		return nil
 	})
 }
 
 // watching reports whether changes of CRDs are noticed. An agent with the rights of an older chart may not watch them.
-func (s *servedKinds) watching() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.informer != nil && s.informer.HasSynced()
-}
+func (s *servedKinds) watching() bool { return s.crds.HasSynced() }
 
 // Reconcile reads what is served.
 func (s *servedKinds) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
