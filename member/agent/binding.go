@@ -162,6 +162,8 @@ type binder struct {
 	unclaimedLast int
 	// written is the status that was written last, until the cache shows it. There is one worker, so no lock.
 	written *fleetv1alpha1.MemberClusterStatus
+	// older: the hub's MemberCluster has no kinds.
+	older bool
 }
 
 // Reconcile creates or checks the binding, releases a cluster that leaves, and writes the status.
@@ -355,9 +357,26 @@ func (b *binder) report(
 	}
 	next := clusterStatus(*last, b.facts.get(), mc, s, released, b.link.Clock.Now())
 	next.ClusterUID, next.AgentVersion, next.UnclaimedObjects = b.clusterUID, b.link.Version, int32(unclaimed) //nolint:gosec // a count of objects
+	if b.older {
+		next.Kinds = nil
+	}
 	if equality.Semantic.DeepEqual(*last, next) {
 		return nil
 	}
+	err := b.apply(ctx, mc, next)
+	if isUndeclared(err) && !b.older { // A hub of the version before has no kinds.
+		b.older, next.Kinds = true, nil
+		err = b.apply(ctx, mc, next)
+	}
+	if err != nil {
+		return err
+	}
+	b.written = &next
+	return nil
+}
+
+// apply writes the agent's part of the MemberCluster's status.
+func (b *binder) apply(ctx context.Context, mc *fleetv1alpha1.MemberCluster, next fleetv1alpha1.MemberClusterStatus) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&next)
 	if err != nil {
 		return fmt.Errorf("write the status of member cluster %s: %w", mc.Name, err)
@@ -371,7 +390,6 @@ func (b *binder) report(
 	if err != nil {
 		return fmt.Errorf("report on member cluster %s: %w", mc.Name, err)
 	}
-	b.written = &next
 	return nil
 }
 

@@ -139,7 +139,7 @@ func (r *rows) observeLive(ctx context.Context, o *observed, gvk schema.GroupVer
 		o.live, gvk = live, live.GroupVersionKind()
 	case errors.As(err, &absent):
 		//nolint:contextcheck // As for follow.
-		r.watches.await(gvk, client.ObjectKeyFromObject(o.row))
+		r.watches.await(gvk, client.ObjectKeyFromObject(o.row), o.want == nil)
 		if o.want == nil && absent.left == "" {
 			return nil // Without the kind there is no object.
 		}

@@ -106,20 +106,22 @@ func (s *servedKinds) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Resul
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("discover what the member serves: %w", err)
 	}
-	served := map[schema.GroupVersionKind]bool{}
+	served := map[schema.GroupKind][]string{}
 	for _, l := range lists {
 		gv, err := schema.ParseGroupVersion(l.GroupVersion)
 		if err != nil {
 			return ctrl.Result{}, fmt.Errorf("discover what the member serves: %w", err)
 		}
 		for _, r := range l.APIResources {
-			served[gv.WithKind(r.Kind)] = true
+			if gk := gv.WithKind(r.Kind).GroupKind(); !slices.Contains(served[gk], gv.Version) {
+				served[gk] = append(served[gk], gv.Version)
+			}
 		}
 	}
 	if err := s.mapper.forget(); err != nil {
 		return ctrl.Result{}, err
 	}
-	s.watches.wake(func(gvk schema.GroupVersionKind) bool { return served[gvk] })
+	s.watches.wake(served)
 	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: metav1.NamespaceSystem}}
 	switch err := s.client.Create(ctx, review); {
 	case apierrors.IsForbidden(err), err == nil && review.Status.Incomplete:

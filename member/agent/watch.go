@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -87,7 +88,17 @@ type watches struct {
 	rows      map[target]client.ObjectKey
 	// followed is the kind of which each row has an object; waiting are rows whose kind is not served.
 	followed map[client.ObjectKey]schema.GroupVersionKind
-	waiting  map[client.ObjectKey]bool
+	waiting  map[client.ObjectKey]waiting
+}
+
+// waiting is what a row waits for.
+type waiting struct {
+	gvk schema.GroupVersionKind
+	// definition: it waits for its CRD too, which may go without a change of what is served.
+	definition bool
+	// seen are the versions that were served when it was enqueued last; known: it was.
+	seen  string
+	known bool
 }
 
 // target names an object in the member, of any version.
@@ -99,7 +110,7 @@ type target struct {
 func newWatches(c cache.Cache) *watches {
 	return &watches{
 		cache: c, informers: map[schema.GroupVersionKind]cache.Informer{}, rows: map[target]client.ObjectKey{},
-		followed: map[client.ObjectKey]schema.GroupVersionKind{}, waiting: map[client.ObjectKey]bool{},
+		followed: map[client.ObjectKey]schema.GroupVersionKind{}, waiting: map[client.ObjectKey]waiting{},
 	}
 }
 
@@ -179,24 +190,33 @@ func (w *watches) follow(gvk schema.GroupVersionKind, t target, row client.Objec
 	return nil
 }
 
-// await remembers a row whose kind is not served, and ends the watch on that kind, which could only fail.
-func (w *watches) await(gvk schema.GroupVersionKind, row client.ObjectKey) {
+// await remembers a row whose kind is not served, and ends the watch on that kind, which could only fail. With definition it waits for
+// the kind's CRD too.
+func (w *watches) await(gvk schema.GroupVersionKind, row client.ObjectKey, definition bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.waiting[row] = true
+	if was := w.waiting[row]; was.gvk != gvk || was.definition != definition {
+		w.waiting[row] = waiting{gvk: gvk, definition: definition}
+	}
 	w.stop(gvk)
 }
 
-// wake enqueues the rows whose kind is not served, and those that follow a kind which is not any more by served. Of such kinds it
-// ends the watches.
-func (w *watches) wake(served func(schema.GroupVersionKind) bool) {
+// wake enqueues the rows that wait for what is served now, or of whose kind other versions are, and those that follow a kind which is not
+// served any more. Of such kinds it ends the watches. served has the versions of each kind.
+func (w *watches) wake(served map[schema.GroupKind][]string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for row := range w.waiting {
-		w.add(row)
+	for row, what := range w.waiting {
+		versions := served[what.gvk.GroupKind()]
+		now := strings.Join(versions, ",")
+		if what.definition || !what.known || what.seen != now || slices.Contains(versions, what.gvk.Version) {
+			w.add(row)
+		}
+		what.seen, what.known = now, true
+		w.waiting[row] = what
 	}
 	for gvk := range w.informers {
-		if served(gvk) {
+		if slices.Contains(served[gvk.GroupKind()], gvk.Version) {
 			continue
 		}
 		w.stop(gvk)

@@ -62,7 +62,7 @@ func TestAKindIsWatchedWhileARowHasAnObjectOfIt(t *testing.T) {
 		}
 		return out
 	}
-	all := func(schema.GroupVersionKind) bool { return true }
+	all := map[schema.GroupKind][]string{v1.GroupKind(): {"v1", "v2"}}
 
 	follow(v1, "a")
 	follow(v1, "b")
@@ -86,16 +86,25 @@ func TestAKindIsWatchedWhileARowHasAnObjectOfIt(t *testing.T) {
 	require.Empty(t, c.of)
 
 	follow(v1, "c")
-	w.await(v2, row("d"))
+	w.await(v2, row("d"), false)
 	watched(v1)
 	w.wake(all)
-	require.Equal(t, []string{"d"}, queued(), "a row whose kind is not served is tried again")
-	w.wake(func(gvk schema.GroupVersionKind) bool { return gvk != v1 })
-	require.ElementsMatch(t, []string{"c", "d"}, queued(), "a row whose kind is not served any more is reconciled")
+	require.Equal(t, []string{"d"}, queued(), "a row whose kind is served is tried again")
+	w.wake(all)
+	require.Equal(t, []string{"d"}, queued(), "until it has seen that")
+	w.wake(map[schema.GroupKind][]string{v1.GroupKind(): {"v3"}})
+	require.ElementsMatch(t, []string{"c", "d"}, queued(), "a row whose kind is not served any more is reconciled, and one that names other versions")
+	w.await(v2, row("d"), false)
+	w.wake(map[schema.GroupKind][]string{v1.GroupKind(): {"v3"}})
+	require.Empty(t, queued(), "where nothing has changed a row waits")
+	w.await(v2, row("d"), true)
+	w.wake(nil)
+	w.wake(nil)
+	require.Equal(t, []string{"d"}, queued()[:1], "one that is withdrawn waits for its CRD to go, which changes nothing that is served")
 	require.Empty(t, w.kinds(), "what is not served is not watched")
 	follow(v1, "c")
 	watched(v1)
-	w.await(v1, row("c"))
+	w.await(v1, row("c"), false)
 	require.Empty(t, w.kinds())
 	follow(v1, "c")
 	follow(v2, "d")
