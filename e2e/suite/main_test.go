@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 		Prefix: "e2e-", Heartbeat: &heartbeat, Volumes: true,
 		MemberGates: []string{"ResourceDistributionGate=true", "ResourcesDeletionProtection=true"},
 		// As by the chart: the first is its default.
-		MemberFlags:  []string{"--pod-webhook-ignore-failures=PodUnavailableBudgetAnnotations", "--resourcedistribution-secrets=registry"},
+		MemberFlags: []string{"--pod-webhook-ignore-failures=PodUnavailableBudgetAnnotations", "--resourcedistribution-secrets=registry"},
 		MemberValues: []string{
 			"--set", "resourceDistribution.secrets={registry}", "--set", "hub.kinds[0].group=example.com", "--set", "hub.kinds[0].resources={widgets}",
 		},

@@ -108,7 +108,7 @@ func refusal(err error) *problem {
 // isUndeclared reports whether an apply failed on a field that the member's CRD does not have, usually because its chart is
 // older than the hub's. Kubernetes 1.36 answers with status 500, and only the text says why.
 func isUndeclared(err error) bool {
-	return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && strings.Contains(err.Error(), "field not declared in schema")
+	return err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && strings.Contains(err.Error(), "field not declared in schema")
 }
 
 // errForeign is a conflict with fields of others in an object that is not ours.

@@ -46,7 +46,7 @@ func (r *rows) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 		o, err = r.observe(ctx, req.NamespacedName, true)
 	}
 	if errors.Is(err, errGone) {
-		r.forget(req.NamespacedName)
+		r.forget(req.NamespacedName) //nolint:contextcheck // A watch lasts as long as the controller runs.
 		return ctrl.Result{}, nil
 	}
 	if err != nil {

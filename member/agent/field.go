@@ -23,11 +23,10 @@ func splitPath(path string) ([]string, bool) {
 	for path != "" {
 		var name string
 		if rest, bracketed := strings.CutPrefix(path, "["); bracketed {
-			end := strings.IndexByte(rest, ']')
-			if end < 0 {
+			var closed bool
+			if name, path, closed = strings.Cut(rest, "]"); !closed {
 				return nil, false
 			}
-			name, path = rest[:end], rest[end+1:]
 		} else {
 			end := strings.IndexAny(path, ".[")
 			if end < 0 {

@@ -197,11 +197,13 @@ func TestKindsOfAMember(t *testing.T) {
 	verbs := metav1.Verbs{"create", "delete", "get", "list", "patch", "watch"}
 	lists := []*metav1.APIResourceList{
 		{GroupVersion: "v1", APIResources: []metav1.APIResource{
-			{Name: "configmaps", Kind: "ConfigMap", Verbs: verbs}, {Name: "nodes", Kind: "Node", Verbs: verbs},
+			{Name: "configmaps", Kind: "ConfigMap", Verbs: verbs},
+			{Name: "nodes", Kind: "Node", Verbs: verbs},
 			{Name: "bindings", Kind: "Binding", Verbs: metav1.Verbs{"create"}},
 		}},
 		{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{
-			{Name: "deployments", Kind: "Deployment", Verbs: verbs}, {Name: "deployments/scale", Kind: "Scale", Verbs: verbs},
+			{Name: "deployments", Kind: "Deployment", Verbs: verbs},
+			{Name: "deployments/scale", Kind: "Scale", Verbs: verbs},
 			{Name: "daemonsets", Kind: "DaemonSet", Verbs: verbs},
 		}},
 		{GroupVersion: "apps/v1beta2", APIResources: []metav1.APIResource{{Name: "deployments", Kind: "Deployment", Verbs: verbs}}},
@@ -219,8 +221,8 @@ func TestKindsOfAMember(t *testing.T) {
 	}{
 		"that the agent may write":         {[]authorizationv1.ResourceRule{rule("apps", "deployments", verbs...)}, []fleetv1alpha1.ServedKind{deployment}},
 		"by several rules":                 {[]authorizationv1.ResourceRule{rule("", "configmaps", "get", "create"), rule("", "configmaps", "patch", "delete")}, []fleetv1alpha1.ServedKind{configMap}},
-		"that it may only read":            {[]authorizationv1.ResourceRule{rule("apps", "daemonsets", "get", "list", "watch")}, nil},
-		"of which it may write one":        {[]authorizationv1.ResourceRule{named}, nil},
+		"that it may only read":            {[]authorizationv1.ResourceRule{rule("apps", "daemonsets", "get", "list", "watch")}, []fleetv1alpha1.ServedKind{}},
+		"of which it may write one":        {[]authorizationv1.ResourceRule{named}, []fleetv1alpha1.ServedKind{}},
 		"of an administrator, but no Node": {[]authorizationv1.ResourceRule{rule("*", "*", "*")}, []fleetv1alpha1.ServedKind{configMap, {Group: "apps", Kind: "DaemonSet", Versions: []string{"v1"}}, deployment}},
 	} {
 		t.Run(name, func(t *testing.T) {

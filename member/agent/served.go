@@ -121,7 +121,7 @@ func (s *servedKinds) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Resul
 	if err := s.mapper.forget(); err != nil {
 		return ctrl.Result{}, err
 	}
-	s.watches.wake(served)
+	s.watches.wake(served) //nolint:contextcheck // A watch lasts as long as the controller runs.
 	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: metav1.NamespaceSystem}}
 	switch err := s.client.Create(ctx, review); {
 	case apierrors.IsForbidden(err), err == nil && review.Status.Incomplete:
@@ -149,7 +149,7 @@ func kindsOf(lists []*metav1.APIResourceList, rules []authorizationv1.ResourceRu
 			}
 		}
 	}
-	var out []fleetv1alpha1.ServedKind
+	out := make([]fleetv1alpha1.ServedKind, 0, len(found))
 	for _, gk := range slices.SortedFunc(maps.Keys(found), func(a, b schema.GroupKind) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind))
 	}) {

@@ -11,7 +11,7 @@ import (
 func NeverPlaced(kind schema.GroupKind) string {
 	switch kind.Group {
 	case "fleet.kruise.io":
-		return fmt.Sprintf("%s is a kind of the fleet's own, which hub and agent write", kind.Kind)
+		return kind.Kind + " is a kind of the fleet's own, which hub and agent write"
 	case "coordination.k8s.io", "events.k8s.io":
 		return fmt.Sprintf("objects of kind %s belong to the cluster whose components write them", kind.Kind)
 	case "rbac.authorization.k8s.io", "admissionregistration.k8s.io", "apiregistration.k8s.io", "apiextensions.k8s.io", "certificates.k8s.io",
