@@ -48,7 +48,7 @@ var writes = map[string]string{
 	"hub/clusterprofile/controller.go withdraw: Delete": byUID,
 
 	"hub/placement/client.go finalizer: Patch":     byVersion,
-	"hub/placement/controller.go Reconcile: Apply": "a plan, whose writes are those of hub/row and of the finalizer",
+	"hub/placement/controller.go Reconcile: Apply": whatever + "it applies a plan, whose writes are in this table themselves",
 	"hub/row/breaker.go pause: Patch":              byVersion,
 	"hub/row/cleaner.go Reconcile: Patch":          byVersion,
 	"hub/row/cleaner.go collect: Delete":           byUID,
