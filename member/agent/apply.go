@@ -53,7 +53,10 @@ func (r *rows) applyObject(ctx context.Context, o observed, p planned) (applied,
 		}
 		a.line = line
 	}
-	live, paths, left, err := r.writer.put(ctx, o.want, o.live, o.live == nil || adoption(o.row) != fleetv1alpha1.AdoptOwnFields)
+	live, paths, left, err := r.writer.put(ctx, o.want, o.live, manner{
+		all:   o.live == nil || adoption(o.row) != fleetv1alpha1.AdoptOwnFields,
+		exact: p.adopts && adoption(o.row) == fleetv1alpha1.AdoptIfEqual,
+	})
 	if a.stopped = refusal(err); a.stopped != nil {
 		return a, nil
 	}
@@ -125,10 +128,18 @@ type writer struct {
 // errLeft means that others own too much of an object to leave it to them.
 var errLeft = errors.New("others own fields of the object, which can't be left to them")
 
+// manner is how an object is applied.
+type manner struct {
+	// all: fields of other managers are taken; otherwise they are left to them.
+	all bool
+	// exact: the object must not have changed since it was read.
+	exact bool
+}
+
 // put applies want over live (nil: there was none). It returns the object as it is now, the fields that it took back from other
-// managers, and those that it left to them: without all it takes none.
+// managers, and those that it left to them.
 func (w writer) put(
-	ctx context.Context, want *rendered, live *unstructured.Unstructured, all bool,
+	ctx context.Context, want *rendered, live *unstructured.Unstructured, how manner,
 ) (now *unstructured.Unstructured, taken, left []string, err error) {
 	obj := want.object.DeepCopy()
 	if live != nil {
@@ -137,11 +148,11 @@ func (w writer) put(
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		if carried { // A change since would be reverted.
+		if carried || how.exact { // A change since would be reverted.
 			obj.SetResourceVersion(live.GetResourceVersion())
 		}
 	}
-	if !all {
+	if !how.all {
 		if left, err = leave(obj, live); err != nil {
 			return nil, nil, nil, err
 		}
@@ -157,7 +168,7 @@ func (w writer) put(
 		return obj, nil, left, err
 	case live == nil:
 		return nil, nil, nil, fmt.Errorf("%w: %w", errForeign, err)
-	case !all:
+	case !how.all:
 		return nil, nil, nil, fmt.Errorf("%w: %w", errLeft, err)
 	}
 	err = w.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(again), client.FieldOwner(link.AgentManager), client.ForceOwnership)

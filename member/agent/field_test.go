@@ -216,18 +216,21 @@ func TestKindsOfAMember(t *testing.T) {
 	named := rule("", "configmaps", verbs...)
 	named.ResourceNames = []string{"one"}
 	for name, tc := range map[string]struct {
-		rules []authorizationv1.ResourceRule
-		want  []fleetv1alpha1.ServedKind
+		rules  []authorizationv1.ResourceRule
+		want   []fleetv1alpha1.ServedKind
+		silent map[string]bool
 	}{
-		"that the agent may write":         {[]authorizationv1.ResourceRule{rule("apps", "deployments", verbs...)}, []fleetv1alpha1.ServedKind{deployment}},
-		"by several rules":                 {[]authorizationv1.ResourceRule{rule("", "configmaps", "get", "create"), rule("", "configmaps", "patch", "delete")}, []fleetv1alpha1.ServedKind{configMap}},
-		"that it may only read":            {[]authorizationv1.ResourceRule{rule("apps", "daemonsets", "get", "list", "watch")}, []fleetv1alpha1.ServedKind{}},
-		"of which it may write one":        {[]authorizationv1.ResourceRule{named}, []fleetv1alpha1.ServedKind{}},
-		"of an administrator, but no Node": {[]authorizationv1.ResourceRule{rule("*", "*", "*")}, []fleetv1alpha1.ServedKind{configMap, {Group: "apps", Kind: "DaemonSet", Versions: []string{"v1"}}, deployment}},
+		"that the agent may write":                                   {[]authorizationv1.ResourceRule{rule("apps", "deployments", verbs...)}, []fleetv1alpha1.ServedKind{deployment}, nil},
+		"by several rules":                                           {[]authorizationv1.ResourceRule{rule("", "configmaps", "get", "create"), rule("", "configmaps", "patch", "delete")}, []fleetv1alpha1.ServedKind{configMap}, nil},
+		"that it may only read":                                      {[]authorizationv1.ResourceRule{rule("apps", "daemonsets", "get", "list", "watch")}, []fleetv1alpha1.ServedKind{}, nil},
+		"of which it may write one":                                  {[]authorizationv1.ResourceRule{named}, []fleetv1alpha1.ServedKind{}, nil},
+		"of an administrator, but no Node":                           {[]authorizationv1.ResourceRule{rule("*", "*", "*")}, []fleetv1alpha1.ServedKind{configMap, {Group: "apps", Kind: "DaemonSet", Versions: []string{"v1"}}, deployment}, nil},
+		"while a group does not answer that the agent may not write": {[]authorizationv1.ResourceRule{rule("apps", "deployments", verbs...)}, []fleetv1alpha1.ServedKind{deployment}, map[string]bool{"metrics.k8s.io": true}},
+		"or that it may":                                             {[]authorizationv1.ResourceRule{rule("apps", "deployments", verbs...)}, nil, map[string]bool{"apps": true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Empty(t, cmp.Diff(tc.want, kindsOf(lists, tc.rules)))
+			require.Empty(t, cmp.Diff(tc.want, kindsOf(lists, tc.silent, tc.rules)))
 		})
 	}
 }

@@ -100,10 +100,12 @@ func (s *servedKinds) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Resul
 	}
 	s.mu.Unlock()
 	_, lists, err := s.discovery.ServerGroupsAndResources()
-	if _, partial := discovery.GroupDiscoveryFailedErrorGroups(err); partial {
-		return ctrl.Result{RequeueAfter: again}, nil // An API that does not answer now is not one that is not served.
+	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
+	silent := map[string]bool{} // A group that does not answer now is not one that is not served.
+	for gv := range failed {
+		silent[gv.Group] = true
 	}
-	if err != nil {
+	if err != nil && !partial {
 		return ctrl.Result{}, fmt.Errorf("discover what the member serves: %w", err)
 	}
 	served := map[schema.GroupKind][]string{}
@@ -121,7 +123,7 @@ func (s *servedKinds) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Resul
 	if err := s.mapper.forget(); err != nil {
 		return ctrl.Result{}, err
 	}
-	s.watches.wake(served) //nolint:contextcheck // A watch lasts as long as the controller runs.
+	s.watches.wake(served, silent) //nolint:contextcheck // A watch lasts as long as the controller runs.
 	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: metav1.NamespaceSystem}}
 	switch err := s.client.Create(ctx, review); {
 	case apierrors.IsForbidden(err), err == nil && review.Status.Incomplete:
@@ -129,13 +131,19 @@ func (s *servedKinds) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Resul
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("review the agent's rights in the member: %w", err)
 	default:
-		s.report(kindsOf(lists, review.Status.ResourceRules))
+		s.report(kindsOf(lists, silent, review.Status.ResourceRules))
 	}
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-// kindsOf returns the kinds in lists that rules allow to write, sorted, at most MaxServedKinds.
-func kindsOf(lists []*metav1.APIResourceList, rules []authorizationv1.ResourceRule) []fleetv1alpha1.ServedKind {
+// kindsOf returns the kinds in lists that rules allow to write, sorted, at most MaxServedKinds. It returns nil, which is not known, if
+// rules allow to write something in a group that does not answer.
+func kindsOf(lists []*metav1.APIResourceList, silent map[string]bool, rules []authorizationv1.ResourceRule) []fleetv1alpha1.ServedKind {
+	for group := range silent {
+		if slices.ContainsFunc(rules, func(r authorizationv1.ResourceRule) bool { return has(r.APIGroups, group) && has(r.Verbs, "patch") }) {
+			return nil
+		}
+	}
 	found := map[schema.GroupKind][]string{}
 	for _, l := range lists {
 		gv, err := schema.ParseGroupVersion(l.GroupVersion)

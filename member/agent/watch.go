@@ -202,11 +202,14 @@ func (w *watches) await(gvk schema.GroupVersionKind, row client.ObjectKey, defin
 }
 
 // wake enqueues the rows that wait for what is served now, or of whose kind other versions are, and those that follow a kind which is not
-// served any more. Of such kinds it ends the watches. served has the versions of each kind.
-func (w *watches) wake(served map[schema.GroupKind][]string) {
+// served any more. Of such kinds it ends the watches. served has the versions of each kind; of the groups in silent nothing is known.
+func (w *watches) wake(served map[schema.GroupKind][]string, silent map[string]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for row, what := range w.waiting {
+		if silent[what.gvk.Group] {
+			continue
+		}
 		versions := served[what.gvk.GroupKind()]
 		now := strings.Join(versions, ",")
 		if what.definition || !what.known || what.seen != now || slices.Contains(versions, what.gvk.Version) {
@@ -216,7 +219,7 @@ func (w *watches) wake(served map[schema.GroupKind][]string) {
 		w.waiting[row] = what
 	}
 	for gvk := range w.informers {
-		if slices.Contains(served[gvk.GroupKind()], gvk.Version) {
+		if silent[gvk.Group] || slices.Contains(served[gvk.GroupKind()], gvk.Version) {
 			continue
 		}
 		w.stop(gvk)
