@@ -53,6 +53,10 @@ var renders = []struct {
 	{"member-pull", "member", pull},
 	{"member-local-hub", "member", []string{"--set=hub.local=true"}},
 	{"member-push", "member", []string{"--set=agent.push=true"}},
+	{"member-kinds", "member", append([]string{
+		"--set=hub.kinds[0].resources={configmaps,persistentvolumeclaims}",
+		"--set=hub.kinds[1].group=game.kruise.io", "--set=hub.kinds[1].resources={gameserversets}",
+	}, pull...)},
 	{"member-outside", "member", []string{"--set=manager.url=https://127.0.0.1:9443"}},
 	{"member-tuned", "member", []string{
 		"--set=manager.replicas=3", "--set=manager.image.digest=" + hash, "--set=daemon.image.digest=" + hash, "--set=networkPolicy.enabled=true",

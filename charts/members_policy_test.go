@@ -118,6 +118,7 @@ func TestIntegrationMembersAreConfined(t *testing.T) {
 		{"Attack05: its own facts", status(func(s *clusterStatus) {
 			s.ClusterUID, s.KubernetesVersion, s.AgentVersion = "uid", "v1.36.0", "v1.0.0"
 			s.Credential = &fleetv1alpha1.CredentialStatus{Serial: "1f"}
+			s.Kinds = []fleetv1alpha1.ServedKind{{Kind: "ConfigMap", Versions: []string{"v1"}}}
 		}), ""},
 		{"Attack05: its own conditions, before and after those of the hub", status(func(s *clusterStatus) {
 			s.Conditions = []metav1.Condition{

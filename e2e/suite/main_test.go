@@ -24,8 +24,10 @@ func TestMain(m *testing.M) {
 		Prefix: "e2e-", Heartbeat: &heartbeat, Volumes: true,
 		MemberGates: []string{"ResourceDistributionGate=true", "ResourcesDeletionProtection=true"},
 		// As by the chart: the first is its default.
-		MemberFlags:  []string{"--pod-webhook-ignore-failures=PodUnavailableBudgetAnnotations", "--resourcedistribution-secrets=registry"},
-		MemberValues: []string{"--set", "resourceDistribution.secrets={registry}"},
+		MemberFlags: []string{"--pod-webhook-ignore-failures=PodUnavailableBudgetAnnotations", "--resourcedistribution-secrets=registry"},
+		MemberValues: []string{
+			"--set", "resourceDistribution.secrets={registry}", "--set", "hub.kinds[0].group=example.com", "--set", "hub.kinds[0].resources={widgets}",
+		},
 	}
 	os.Exit(fleet.Main(m, o, func(f *fleet.Fleet) { env = f })) //nolint:forbidigo // A TestMain ends its program.
 }

@@ -86,7 +86,7 @@ func (c Client) Manifest(ctx context.Context, r *fleetv1alpha1.MemberWork) ([]by
 	text := r.Spec.Content.Inline
 	if text == "" {
 		content := &fleetv1alpha1.WorkContent{}
-		err := c.Get(ctx, client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: r.Spec.Content.Ref}, content)
+		err := c.Get(ctx, client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: r.Spec.Content.Name()}, content)
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/pods"
@@ -24,6 +25,8 @@ type Fleet struct {
 	// compared with; it is not needed where none has some.
 	Tolerations []pods.ClusterToleration
 	Now         time.Time
+	// Kinds are the kinds of which the object needs objects in a member.
+	Kinds []schema.GroupKind
 }
 
 // Availability is what can be placed in a cluster.
@@ -66,11 +69,26 @@ func (f Fleet) Availability(cluster string, namespaces ...string) Availability {
 	}
 	a := Availability{State: allot.Ready}
 	limits := mc.Spec.Limits
+	if kind := f.unserved(mc); kind != "" && f.Rows[cluster] == nil {
+		return Availability{
+			State: allot.Awaited, Reason: fleetv1alpha1.ReasonKindNotServed,
+			Message: fmt.Sprintf("cluster %s does not serve %s, or its agent may not write it: install it there, allow it in hub.kinds of "+
+				"its chart flotilla-member, or name another cluster", cluster, kind),
+		}
+	}
 	if limits == nil {
 		return f.taint(mc, a)
 	}
 	if limits.MaxReplicasPerObject != nil {
 		a.Limit = new(int(*limits.MaxReplicasPerObject))
+	}
+	for _, kind := range f.Kinds {
+		if len(limits.AllowedKinds) == 0 || slices.Contains(limits.AllowedKinds, fleetv1alpha1.GroupKind{Group: kind.Group, Kind: kind.Kind}) {
+			continue
+		}
+		a.State, a.Reason = allot.Draining, fleetv1alpha1.ReasonKindNotAllowed
+		a.Message = fmt.Sprintf("cluster %s does not take objects of kind %s: add it to the cluster's limits.allowedKinds", cluster, kind)
+		return a
 	}
 	for _, namespace := range namespaces {
 		if len(limits.AllowedNamespaces) == 0 || slices.Contains(limits.AllowedNamespaces, namespace) {
@@ -84,6 +102,26 @@ func (f Fleet) Availability(cluster string, namespaces ...string) Availability {
 		return a
 	}
 	return f.taint(mc, a)
+}
+
+// unserved returns a kind that the object needs and that, by its agent, a cluster does not serve; "" if there is none, or it is not
+// known. It keeps new rows away and is no reason to withdraw one: a row whose kind is gone says so itself, and waits.
+func (f Fleet) unserved(mc *fleetv1alpha1.MemberCluster) string {
+	served := mc.Status.Kinds
+	if len(served) == 0 || len(served) >= fleetv1alpha1.MaxServedKinds {
+		return ""
+	}
+	for _, kind := range f.Kinds {
+		if !slices.ContainsFunc(served, func(s fleetv1alpha1.ServedKind) bool { return s.Group == kind.Group && s.Kind == kind.Kind }) {
+			return kind.String()
+		}
+	}
+	return ""
+}
+
+// NotAllowed reports whether a reason of Availability is a limit of the cluster, of what it takes at all.
+func NotAllowed(reason string) bool {
+	return reason == fleetv1alpha1.ReasonNamespaceNotAllowed || reason == fleetv1alpha1.ReasonKindNotAllowed
 }
 
 // awaited returns a with state Awaited if the object has no row in the cluster, so that nothing of it can run there.

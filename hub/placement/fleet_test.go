@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
@@ -71,6 +72,29 @@ func TestAvailabilityOfAClusterAndWhatItsRowsDo(t *testing.T) {
 		{"one that does not take the namespace is drained", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Spec.Limits = &fleetv1alpha1.ClusterLimits{AllowedNamespaces: []string{"other"}}
 		}, Availability{State: allot.Draining, Reason: fleetv1alpha1.ReasonNamespaceNotAllowed}, "", true},
+		{"so is one that does not take the kind", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
+			east.Spec.Limits = &fleetv1alpha1.ClusterLimits{AllowedKinds: []fleetv1alpha1.GroupKind{{Group: "apps", Kind: "Deployment"}, {Kind: "ConfigMap"}}}
+		}, Availability{State: allot.Draining, Reason: fleetv1alpha1.ReasonKindNotAllowed}, "", true},
+		{"one that takes all kinds of the object gets replicas", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
+			east.Spec.Limits = &fleetv1alpha1.ClusterLimits{AllowedKinds: []fleetv1alpha1.GroupKind{
+				{Group: "apps", Kind: "Deployment"}, {Group: "apps.kruise.io", Kind: "WorkloadSpread"},
+			}}
+		}, Availability{}, "", true},
+		{"one that serves a kind no longer keeps what it has (I13)", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
+			east.Status.Kinds = []fleetv1alpha1.ServedKind{{Group: "apps", Kind: "Deployment"}}
+		}, Availability{}, "", true},
+		{"one that does not serve a kind, and where nothing was placed, is awaited", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
+			east.Status.Kinds = []fleetv1alpha1.ServedKind{{Group: "apps", Kind: "Deployment"}}
+			delete(f.Rows, east.Name)
+		}, Availability{State: allot.Awaited, Reason: fleetv1alpha1.ReasonKindNotServed}, "", true},
+		{"but not if its list may lack some", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
+			east.Status.Kinds = make([]fleetv1alpha1.ServedKind, fleetv1alpha1.MaxServedKinds)
+			delete(f.Rows, east.Name)
+		}, Availability{}, "", true},
+		{"one that serves all of them gets replicas", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
+			east.Status.Kinds = []fleetv1alpha1.ServedKind{{Group: "apps", Kind: "Deployment"}, {Group: "apps.kruise.io", Kind: "WorkloadSpread"}}
+			delete(f.Rows, east.Name)
+		}, Availability{}, "", true},
 		{"one that can't be reached is frozen", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Status.Conditions[0].Status = metav1.ConditionFalse
 		}, Availability{State: allot.Frozen, Reason: ReasonUnreachable}, ReasonUnreachable, true},
@@ -106,6 +130,7 @@ func TestAvailabilityOfAClusterAndWhatItsRowsDo(t *testing.T) {
 			t.Parallel()
 			east := member("east")
 			f := fleet(east)
+			f.Kinds = []schema.GroupKind{{Group: "apps", Kind: "Deployment"}, {Group: "apps.kruise.io", Kind: "WorkloadSpread"}}
 			tt.change(f, east)
 			got := f.Availability("east", "shop")
 			require.Equal(t, tt.want.Reason != "", got.Message != "", "a reason has a message")

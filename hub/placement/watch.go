@@ -107,10 +107,11 @@ func ClusterHandler(kind string, cache client.Reader, placed Placed) handler.Eve
 // changed reports whether an update of a MemberCluster can change a plan.
 func changed(before, after *fleetv1alpha1.MemberCluster) bool {
 	return factsOf(before) != factsOf(after) || !maps.Equal(before.Labels, after.Labels) ||
-		!equality.Semantic.DeepEqual(before.Spec.Limits, after.Spec.Limits) || !equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints)
+		!equality.Semantic.DeepEqual(before.Spec.Limits, after.Spec.Limits) || !equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints) ||
+		!equality.Semantic.DeepEqual(before.Status.Kinds, after.Status.Kinds)
 }
 
-// facts are what plans, and their withdrawals, read of a MemberCluster besides its limits, taints and labels.
+// facts are what plans, and their withdrawals, read of a MemberCluster besides its limits, taints, labels and kinds.
 type facts struct {
 	leaving, accepted, joined, prepared bool
 	// paused are the namespaces whose withdrawals are paused.

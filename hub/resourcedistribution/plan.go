@@ -127,7 +127,7 @@ func (p *planned) place(o *observed, cluster string) (keep, gets bool) {
 	_, prepared := o.Epoch(cluster)
 	may := prepared && o.TakesRows(cluster)
 	switch {
-	case a.Reason == fleetv1alpha1.ReasonNamespaceNotAllowed:
+	case placement.NotAllowed(a.Reason):
 		p.problem(cluster, a.Reason, a.Message)
 		return false, false
 	case a.Reason == placement.ReasonTainted:

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -204,6 +205,20 @@ func TestWhichClustersGetKeepAndLoseTheirPart(t *testing.T) {
 			w.unreachable("west")
 		}, want: "+west west:ClusterUnreachable"},
 
+		{name: "A cluster that does not take the kind gets no copies, and loses what it has.", to: all(), change: func(w *world) {
+			w.o.Kinds = []schema.GroupKind{{Group: "apps.kruise.io", Kind: sourceKind}}
+			w.row("west", 1, 1)
+			for _, name := range []string{"west", "north"} {
+				w.o.Clusters[name].Spec.Limits = &fleetv1alpha1.ClusterLimits{AllowedKinds: []fleetv1alpha1.GroupKind{{Kind: "ConfigMap"}}}
+			}
+		}, want: "+east -west(Delete) north:KindNotAllowed west:KindNotAllowed"},
+		{name: "One that does not serve the kind gets none, and keeps what it has.", to: all(), change: func(w *world) {
+			w.o.Kinds = []schema.GroupKind{{Group: "apps.kruise.io", Kind: sourceKind}}
+			w.row("west", 1, 1)
+			for _, name := range []string{"west", "north"} {
+				w.o.Clusters[name].Status.Kinds = []fleetv1alpha1.ServedKind{{Kind: "ConfigMap"}}
+			}
+		}, want: "+east +west north:KindNotServed"},
 		{name: "A cluster with limits takes nothing that is in all namespaces.", to: all(), change: limit("shop"), want: "+east +north west:NamespaceNotAllowed"},
 		{name: "Nor by labels.", to: all(), change: func(w *world) {
 			limit("shop")(w)

@@ -47,7 +47,7 @@ type Options struct {
 // Setup starts two controllers: one removes the finalizer of withdrawn rows, one deletes unused contents.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	err := mgr.GetFieldIndexer().IndexField(ctx, &fleetv1alpha1.MemberWork{}, contentIndex, func(o client.Object) []string {
-		return []string{o.(*fleetv1alpha1.MemberWork).Spec.Content.Ref} // That of an inline manifest names no content.
+		return []string{o.(*fleetv1alpha1.MemberWork).Spec.Content.Name()} // That of an inline manifest names no content.
 	})
 	if err != nil {
 		return fmt.Errorf("index rows by content: %w", err)
@@ -96,7 +96,7 @@ func finished(row *fleetv1alpha1.MemberWork) bool {
 }
 
 func contentOf(_ context.Context, o client.Object) []reconcile.Request {
-	ref := o.(*fleetv1alpha1.MemberWork).Spec.Content.Ref
+	ref := o.(*fleetv1alpha1.MemberWork).Spec.Content.Name()
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: ref}}}
 }
 
@@ -150,7 +150,7 @@ func (c *collector) collect(ctx context.Context, names []string) error {
 	}
 	used := make(map[string]bool, len(rows.Items))
 	for i := range rows.Items {
-		used[rows.Items[i].Spec.Content.Ref] = true
+		used[rows.Items[i].Spec.Content.Name()] = true
 	}
 	for _, name := range names {
 		content := &fleetv1alpha1.WorkContent{}

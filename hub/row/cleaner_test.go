@@ -52,7 +52,7 @@ func TestAttack10UnusedContentsAreBounded(t *testing.T) {
 			scheme := runtime.NewScheme()
 			require.NoError(t, fleetv1alpha1.AddToScheme(scheme))
 			build := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&fleetv1alpha1.MemberWork{}, contentIndex, func(o client.Object) []string {
-				return []string{o.(*fleetv1alpha1.MemberWork).Spec.Content.Ref}
+				return []string{o.(*fleetv1alpha1.MemberWork).Spec.Content.Name()}
 			})
 			for i, o := range tt.contents {
 				build = build.WithObjects(&fleetv1alpha1.WorkContent{

@@ -148,6 +148,39 @@ func TestPut(t *testing.T) {
 		require.NoError(t, c.List(t.Context(), contents))
 		require.Empty(t, contents.Items)
 	})
+	t.Run("a row that says how it is applied is one that an older agent does not apply (I39)", func(t *testing.T) {
+		t.Parallel()
+		c, writes := recorded(t)
+		s := NewStore(c, []byte("key"), clk)
+		w := want("east", 3)
+		live, _, err := s.Put(t.Context(), w, nil)
+		require.NoError(t, err)
+		plain := live.Spec.Content.Ref
+		for _, tc := range []struct {
+			name   string
+			change func(*Want)
+			ref    string
+		}{
+			{"with apply", func(w *Want) { w.Apply = &fleetv1alpha1.WorkApply{Ignore: []string{"spec.replicas"}} }, "apply." + plain},
+			{"suspended", func(w *Want) { w.Apply, w.Suspend = nil, true }, "apply." + plain},
+			{"suspended, inline", func(w *Want) { w.Inline, w.Patch = true, nil }, "apply.inline"},
+			{"inline", func(w *Want) { w.Suspend = false }, "inline"},
+		} {
+			tc.change(&w)
+			before := len(writes.Verbs)
+			next, wrote, err := s.Put(t.Context(), w, live)
+			require.NoError(t, err, tc.name)
+			require.True(t, wrote, tc.name)
+			require.Equal(t, tc.ref, next.Spec.Content.Ref, tc.name)
+			require.Equal(t, w.Suspend, next.Spec.Suspend, tc.name)
+			require.Equal(t, w.Apply != nil, next.Spec.Apply != nil, tc.name)
+			_, wrote, err = s.Put(t.Context(), w, next)
+			require.NoError(t, err, tc.name)
+			require.False(t, wrote, tc.name)
+			require.Len(t, writes.Verbs, before+1, "%s: the content is the same", tc.name)
+			live = next
+		}
+	})
 	t.Run("a content that was deleted is written again", func(t *testing.T) {
 		t.Parallel()
 		c, _ := recorded(t)

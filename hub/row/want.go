@@ -32,6 +32,10 @@ type Want struct {
 	Inline bool
 	// Grant are the numbers that the member may act on.
 	Grant fleetv1alpha1.WorkGrant
+	// Apply is how the object is applied; nil for the defaults. Suspend: the agent changes nothing. With either, an agent that is
+	// older than these fields reports the row as blocked.
+	Apply   *fleetv1alpha1.WorkApply
+	Suspend bool
 }
 
 // Name is the row's name.
@@ -67,6 +71,9 @@ func Merge(manifest, patch []byte) ([]byte, error) {
 // spec returns the row's spec, with the content of that name.
 func (w Want) spec(content string) fleetv1alpha1.MemberWorkSpec {
 	source := fleetv1alpha1.WorkContentSource{Ref: content}
+	if w.Apply != nil || w.Suspend {
+		source.Ref = fleetv1alpha1.ApplyContent + content
+	}
 	if w.Inline {
 		source.Inline = string(w.Manifest)
 	}
@@ -76,7 +83,19 @@ func (w Want) spec(content string) fleetv1alpha1.MemberWorkSpec {
 		Patch:          runtime.RawExtension{Raw: w.Patch},
 		Grant:          w.Grant,
 		DeletionPolicy: fleetv1alpha1.LeaveDelete,
+		Apply:          w.apply(),
+		Suspend:        w.Suspend,
 	}
+}
+
+// apply returns Apply as the apiserver stores it, with its default.
+func (w Want) apply() *fleetv1alpha1.WorkApply {
+	if w.Apply == nil || w.Apply.Adoption != "" {
+		return w.Apply
+	}
+	defaulted := *w.Apply
+	defaulted.Adoption = fleetv1alpha1.AdoptNever
+	return &defaulted
 }
 
 // create returns the row to create.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -36,6 +37,7 @@ func observe(ctx context.Context, c placement.Client, key client.ObjectKey, opti
 	if o.Fleet, err = c.Fleet(ctx, key, o.ud); err != nil {
 		return nil, err
 	}
+	o.Kinds = []schema.GroupKind{appsv1beta1.GroupVersion.WithKind("UnitedDeployment").GroupKind()}
 	if p := o.ud.Spec.Topology.Placement; p != nil {
 		o.Tolerations, o.Now = p.Tolerations, options.Clock.Now()
 	}

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -572,6 +573,14 @@ func TestPlanNamesWhatIsWrong(t *testing.T) {
 		{"a namespace that the cluster does not take", func(w *world) {
 			w.o.Clusters["east"].Spec.Limits = &fleetv1alpha1.ClusterLimits{AllowedNamespaces: []string{"other"}}
 		}, fleetv1alpha1.ReasonNamespaceNotAllowed},
+		{"a kind that the cluster does not take", func(w *world) {
+			w.o.Kinds = []schema.GroupKind{{Group: "apps.kruise.io", Kind: "UnitedDeployment"}}
+			w.o.Clusters["east"].Spec.Limits = &fleetv1alpha1.ClusterLimits{AllowedKinds: []fleetv1alpha1.GroupKind{{Kind: "ConfigMap"}}}
+		}, fleetv1alpha1.ReasonKindNotAllowed},
+		{"a kind that the cluster does not serve", func(w *world) {
+			w.o.Kinds = []schema.GroupKind{{Group: "apps.kruise.io", Kind: "UnitedDeployment"}}
+			w.o.Clusters["east"].Status.Kinds = []fleetv1alpha1.ServedKind{{Kind: "ConfigMap"}}
+		}, fleetv1alpha1.ReasonKindNotServed},
 		{"two subsets with one name in one cluster", func(w *world) {
 			w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{
 				in("a-east", "east", "0"), {Name: "a", ClusterSelector: &metav1.LabelSelector{}},

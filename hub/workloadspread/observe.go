@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -72,6 +73,7 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 	if err != nil {
 		return nil, err
 	}
+	o.copies.Kinds = []schema.GroupKind{r.kind.gvk.GroupKind(), appsv1beta1.GroupVersion.WithKind("WorkloadSpread").GroupKind()}
 	if o.ws != nil && o.ws.Spec.Placement != nil {
 		o.copies.Tolerations, o.copies.Now = o.ws.Spec.Placement.Tolerations, r.options.Clock.Now()
 	}

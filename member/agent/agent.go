@@ -9,10 +9,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -58,6 +61,10 @@ type agent struct {
 	watches    *watches
 	memory     *memory
 	released   *atomic.Bool
+	// objects is a client for objects of any kind, with mapper; kinds is a cache of them.
+	objects client.Client
+	mapper  *mapper
+	kinds   cache.Cache
 }
 
 func newAgent(ctx context.Context, l link.Link) (*agent, error) {
@@ -70,17 +77,42 @@ func newAgent(ctx context.Context, l link.Link) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &agent{
+	a := &agent{
 		link:       l,
 		clusterUID: uid,
 		binding:    &binding{},
 		facts:      &facts{},
 		ledger:     ledger,
-		writer:     writer{client: l.Member.GetClient(), reader: reader, ledger: ledger},
-		watches:    newWatches(l.Member.GetCache()),
 		memory:     newMemory(),
 		released:   &atomic.Bool{},
-	}, nil
+	}
+	if err := a.dial(); err != nil {
+		return nil, err
+	}
+	a.writer = writer{client: a.objects, reader: a.objects, find: finder{reader: a.objects, mapper: a.mapper}, ledger: ledger}
+	a.watches = newWatches(a.kinds)
+	return a, nil
+}
+
+// dial makes the client and the cache of objects of any kind. Their mapper can forget kinds that are not served any more, which that of
+// the member's own client can't.
+func (a *agent) dial() error {
+	cfg, http, scheme := a.link.Member.GetConfig(), a.link.Member.GetHTTPClient(), a.link.Member.GetScheme()
+	var err error
+	a.mapper, err = newMapper(func() (meta.RESTMapper, error) { return apiutil.NewDynamicRESTMapper(cfg, http) })
+	if err != nil {
+		return err
+	}
+	if a.objects, err = client.New(cfg, client.Options{HTTPClient: http, Scheme: scheme, Mapper: a.mapper}); err != nil {
+		return fmt.Errorf("make a client of the member: %w", err)
+	}
+	a.kinds, err = cache.New(cfg, cache.Options{
+		HTTPClient: http, Scheme: scheme, Mapper: a.mapper, DefaultTransform: slim, ReaderFailOnMissingInformer: true,
+	})
+	if err != nil {
+		return fmt.Errorf("make a cache of the member: %w", err)
+	}
+	return nil
 }
 
 func (a *agent) run(ctx context.Context) error {
@@ -133,7 +165,7 @@ func (a *agent) checkCluster(ctx context.Context, leave leaver) error {
 	return fmt.Errorf("the hub does not let cluster %q in, or knows no such cluster: %w", a.link.Cluster, err)
 }
 
-// start starts the three loops.
+// start starts the loops, and the cache that they share.
 func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) error {
 	member, err := discovery.NewDiscoveryClientForConfigAndClient(a.link.Member.GetConfig(), a.link.Member.GetHTTPClient())
 	if err != nil {
@@ -144,9 +176,21 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 	binder := &binder{
 		link: a.link, clusterUID: a.clusterUID, binding: a.binding, facts: a.facts, leave: leave, enqueueRows: a.enqueueRows,
 	}
+	crds, err := crdInformer(a.link.Member.GetConfig(), a.link.Member.GetHTTPClient())
+	if err != nil {
+		return err
+	}
+	served := &servedKinds{
+		client: a.objects, discovery: member, crds: crds, mapper: a.mapper, watches: a.watches,
+		report: func(kinds []fleetv1alpha1.ServedKind) {
+			if a.facts.serve(kinds) {
+				trigger.fire()
+			}
+		},
+	}
 	worker := &rows{
-		link: a.link, binding: a.binding, ledger: a.ledger, writer: a.writer, watches: a.watches, memory: a.memory, breaker: newBreaker(),
-		distrust: binder.distrust, unclaimed: trigger.fire, throttle: report.Throttle{Interval: reportEvery},
+		link: a.link, binding: a.binding, ledger: a.ledger, writer: a.writer, find: a.writer.find, watches: a.watches, served: served,
+		memory: a.memory, breaker: newBreaker(), distrust: binder.distrust, unclaimed: trigger.fire, throttle: report.Throttle{Interval: reportEvery},
 	}
 	bindingController, err := a.controller(ctx, "binding", 1, binder,
 		trigger.source(),
@@ -180,8 +224,15 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 	if err != nil {
 		return err
 	}
+	kindsController, err := a.controller(ctx, "kinds", 1, served, served.source())
+	if err != nil {
+		return err
+	}
 	heart := &heartbeat{link: a.link, contact: contact{link: a.link, binding: a.binding}, facts: a.facts, leave: leave, changed: trigger.fire, member: member.RESTClient()}
+	group.Go(func() error { return a.kinds.Start(ctx) })
+	group.Go(func() error { crds.RunWithContext(ctx); return nil })
 	group.Go(func() error { return bindingController.Start(ctx) })
+	group.Go(func() error { return kindsController.Start(ctx) })
 	group.Go(func() error { return rowController.Start(ctx) })
 	group.Go(func() error { return heart.run(ctx) })
 	return nil

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -54,7 +53,10 @@ func (r *rows) applyObject(ctx context.Context, o observed, p planned) (applied,
 		}
 		a.line = line
 	}
-	live, paths, err := r.writer.put(ctx, o.want.object, o.live)
+	live, paths, left, err := r.writer.put(ctx, o.want, o.live, manner{
+		all:   o.live == nil || adoption(o.row) != fleetv1alpha1.AdoptOwnFields,
+		exact: p.adopts && adoption(o.row) == fleetv1alpha1.AdoptIfEqual,
+	})
 	if a.stopped = refusal(err); a.stopped != nil {
 		return a, nil
 	}
@@ -64,6 +66,8 @@ func (r *rows) applyObject(ctx context.Context, o observed, p planned) (applied,
 	applies.WithLabelValues(r.link.Cluster, o.want.object.GetKind()).Inc()
 	ctrl.LoggerFrom(ctx).Info("Applied object", "kind", o.want.object.GetKind(), "reason", p.why)
 	a.live = live
+	next := appliedLine(o, live)
+	next.Left = left
 	switch {
 	case !p.drift:
 	case o.live == nil:
@@ -71,9 +75,9 @@ func (r *rows) applyObject(ctx context.Context, o observed, p planned) (applied,
 	case len(paths) > 0:
 		a.drift = paths
 	default:
-		a.drift = overlay.Paths(o.live.Object, o.want.object.Object)
+		a.drift = overlay.Paths(o.live.Object, kept(next, o.want).Object)
 	}
-	line, err := r.ledger.put(ctx, o.row.Name, appliedLine(o, live))
+	line, err := r.ledger.put(ctx, o.row.Name, next)
 	if err != nil {
 		return a, err
 	}
@@ -89,7 +93,13 @@ func refusal(err error) *problem {
 		return nil
 	case errors.Is(err, errForeign):
 		return blocked(fleetv1alpha1.ReasonForeignObject, "%v", err)
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), meta.IsNoMatchError(err), isUndeclared(err):
+	case notServed(err):
+		return blocked(fleetv1alpha1.ReasonKindNotServed, "this cluster does not serve it any more: %v", err)
+	case apierrors.IsMethodNotSupported(err): // So it answers while a CRD is being deleted.
+		return blocked(fleetv1alpha1.ReasonKindNotServed, "this cluster does not let objects of its kind be made: %v", err)
+	case errors.Is(err, errLeft):
+		return blocked(fleetv1alpha1.ReasonForeignObject, "%v", err)
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), isUndeclared(err):
 		return blocked(fleetv1alpha1.ReasonInvalid, "this cluster refused it: %v", err)
 	case apierrors.IsForbidden(err):
 		return blocked(fleetv1alpha1.ReasonForbidden, "this cluster refused it: %v", err)
@@ -101,7 +111,7 @@ func refusal(err error) *problem {
 // isUndeclared reports whether an apply failed on a field that the member's CRD does not have, usually because its chart is
 // older than the hub's. Kubernetes 1.36 answers with status 500, and only the text says why.
 func isUndeclared(err error) bool {
-	return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && strings.Contains(err.Error(), "field not declared in schema")
+	return err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && strings.Contains(err.Error(), "field not declared in schema")
 }
 
 // errForeign is a conflict with fields of others in an object that is not ours.
@@ -111,28 +121,58 @@ var errForeign = errors.New("another client has created an object of that name")
 type writer struct {
 	client client.Client
 	reader client.Reader
+	find   finder
 	ledger *ledger
 }
 
-// put applies want over live (nil: there was none). It returns the object as it is now, and the fields that it took back
-// from other managers.
-func (w writer) put(ctx context.Context, want, live *unstructured.Unstructured) (*unstructured.Unstructured, []string, error) {
-	obj := want.DeepCopy()
+// errLeft means that others own too much of an object to leave it to them.
+var errLeft = errors.New("others own fields of the object, which can't be left to them")
+
+// manner is how an object is applied.
+type manner struct {
+	// all: fields of other managers are taken; otherwise they are left to them.
+	all bool
+	// exact: the object must not have changed since it was read.
+	exact bool
+}
+
+// put applies want over live (nil: there was none). It returns the object as it is now, the fields that it took back from other
+// managers, and those that it left to them.
+func (w writer) put(
+	ctx context.Context, want *rendered, live *unstructured.Unstructured, how manner,
+) (now *unstructured.Unstructured, taken, left []string, err error) {
+	obj := want.object.DeepCopy()
 	if live != nil {
 		obj.SetUID(live.GetUID()) // A precondition: an apply to another object of that name fails.
+		carried, err := carry(obj, live, want.ignored)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if carried || how.exact { // A change since would be reverted.
+			obj.SetResourceVersion(live.GetResourceVersion())
+		}
 	}
-	err := w.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(link.AgentManager))
+	if !how.all {
+		if left, err = leave(obj, live); err != nil {
+			return nil, nil, nil, err
+		}
+		if len(left) > leftPaths || slices.ContainsFunc(left, func(p string) bool { return len(p) > leftLength }) {
+			return nil, nil, nil, fmt.Errorf("%w: %d fields, such as %s", errLeft, len(left), left[0])
+		}
+	}
+	again := obj.DeepCopy()
+	err = w.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(link.AgentManager))
 	paths := conflicts(err)
 	switch {
 	case len(paths) == 0:
-		return obj, nil, err
+		return obj, nil, left, err
 	case live == nil:
-		return nil, nil, fmt.Errorf("%w: %w", errForeign, err)
+		return nil, nil, nil, fmt.Errorf("%w: %w", errForeign, err)
+	case !how.all:
+		return nil, nil, nil, fmt.Errorf("%w: %w", errLeft, err)
 	}
-	obj = want.DeepCopy()
-	obj.SetUID(live.GetUID())
-	err = w.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(link.AgentManager), client.ForceOwnership)
-	return obj, paths, err
+	err = w.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(again), client.FieldOwner(link.AgentManager), client.ForceOwnership)
+	return again, paths, nil, err
 }
 
 // conflicts lists the fields that other managers own, from the error of a server-side apply. Other conflicts, such as one of
@@ -261,10 +301,13 @@ func (w writer) withdrawLine(
 	if policy == fleetv1alpha1.LeaveOrphan {
 		how = actOrphan
 	}
-	err = w.reader.Get(ctx, key, live)
+	live, err = w.find.getAny(ctx, live.GroupVersionKind(), key)
+	absent := (*unserved)(nil)
 	switch {
-	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+	case apierrors.IsNotFound(err), errors.As(err, &absent) && absent.left == "":
 		how, live = actForget, nil
+	case absent != nil:
+		return false, "", fmt.Errorf("%w; its objects may exist: %s", absent, absent.left)
 	case err != nil:
 		return false, "", fmt.Errorf("get %s %s: %w", line.Spec.Object.Kind, key, err)
 	case !ours(line, live):

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -138,6 +139,9 @@ func bindingStateOf(
 	}
 	if mc.Spec.Limits != nil {
 		s.permission.namespaces = mc.Spec.Limits.AllowedNamespaces
+		for _, k := range mc.Spec.Limits.AllowedKinds {
+			s.permission.kinds = append(s.permission.kinds, schema.GroupKind{Group: k.Group, Kind: k.Kind})
+		}
 	}
 	return s
 }
@@ -158,6 +162,8 @@ type binder struct {
 	unclaimedLast int
 	// written is the status that was written last, until the cache shows it. There is one worker, so no lock.
 	written *fleetv1alpha1.MemberClusterStatus
+	// older: the hub's MemberCluster has no kinds.
+	older bool
 }
 
 // Reconcile creates or checks the binding, releases a cluster that leaves, and writes the status.
@@ -351,9 +357,26 @@ func (b *binder) report(
 	}
 	next := clusterStatus(*last, b.facts.get(), mc, s, released, b.link.Clock.Now())
 	next.ClusterUID, next.AgentVersion, next.UnclaimedObjects = b.clusterUID, b.link.Version, int32(unclaimed) //nolint:gosec // a count of objects
+	if b.older {
+		next.Kinds = nil
+	}
 	if equality.Semantic.DeepEqual(*last, next) {
 		return nil
 	}
+	err := b.apply(ctx, mc, next)
+	if isUndeclared(err) && !b.older { // A hub of the version before has no kinds.
+		b.older, next.Kinds = true, nil
+		err = b.apply(ctx, mc, next)
+	}
+	if err != nil {
+		return err
+	}
+	b.written = &next
+	return nil
+}
+
+// apply writes the agent's part of the MemberCluster's status.
+func (b *binder) apply(ctx context.Context, mc *fleetv1alpha1.MemberCluster, next fleetv1alpha1.MemberClusterStatus) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&next)
 	if err != nil {
 		return fmt.Errorf("write the status of member cluster %s: %w", mc.Name, err)
@@ -367,7 +390,6 @@ func (b *binder) report(
 	if err != nil {
 		return fmt.Errorf("report on member cluster %s: %w", mc.Name, err)
 	}
-	b.written = &next
 	return nil
 }
 
@@ -380,7 +402,7 @@ func agentConditions() []string {
 func agentPart(s fleetv1alpha1.MemberClusterStatus) *fleetv1alpha1.MemberClusterStatus {
 	part := &fleetv1alpha1.MemberClusterStatus{
 		ClusterUID: s.ClusterUID, Credential: s.Credential, KubernetesVersion: s.KubernetesVersion, AgentVersion: s.AgentVersion,
-		UnclaimedObjects: s.UnclaimedObjects,
+		UnclaimedObjects: s.UnclaimedObjects, Kinds: s.Kinds,
 	}
 	for _, t := range agentConditions() { // Sorted, as report.SetCondition leaves them.
 		if c := report.GetCondition(s.Conditions, t); c != nil {
@@ -398,6 +420,9 @@ func clusterStatus(last fleetv1alpha1.MemberClusterStatus, f fact, mc *fleetv1al
 	}
 	if f.version != "" {
 		next.KubernetesVersion = f.version
+	}
+	if f.discovered {
+		next.Kinds = f.kinds
 	}
 	owned := metav1.Condition{
 		Type: fleetv1alpha1.ConditionOwnedByThisHub, Status: report.ConditionStatus(s.ours && !released), Reason: s.reason, Message: s.message,

@@ -24,7 +24,10 @@ type rows struct {
 	binding *binding
 	ledger  *ledger
 	writer  writer
+	find    finder
 	watches *watches
+	// served says whether a watch tells of kinds that are served. Nil: it does.
+	served  *servedKinds
 	memory  *memory
 	breaker *breaker
 	// throttle delays reports that may wait.
@@ -43,7 +46,7 @@ func (r *rows) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 		o, err = r.observe(ctx, req.NamespacedName, true)
 	}
 	if errors.Is(err, errGone) {
-		r.forget(req.NamespacedName)
+		r.forget(req.NamespacedName) //nolint:contextcheck // A watch lasts as long as the controller runs.
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
@@ -121,6 +124,9 @@ func (r *rows) report(ctx context.Context, o observed, p planned, a applied, now
 		mem.drift = next.Drift // Kept until it is reported, which may take another reconcile.
 		r.memory.set(o.row, mem)
 		r.link.Events.Record(a.live, driftEvent(next.Drift))
+	}
+	if p.adopts && a.stopped == nil {
+		r.link.Events.Record(a.live, adoptedEvent(adoption(o.row)))
 	}
 	next.Drift = mem.drift
 	next = fit(next)

@@ -5,13 +5,18 @@
 // one code path. Connect opens the connection of a pull member: it joins with a token, or continues with the stored
 // certificate, which it renews before it expires.
 //
-// Three loops share one view of the binding:
+// Four loops share one view of the member:
 //
 //	binding    which hub this cluster is bound to: the first one that came. Unbound, nothing else is written here.
 //	rows       one reconcile per row: observe, plan (pure), apply, status (pure).
+//	kinds      what the member serves: after each change of a CRD, rows whose kind was not served are reconciled.
 //	heartbeat  renews the Lease on the hub, each time after this cluster's apiserver has reported ready.
 //
-// kind.go is the table of kinds: what their health and counts are, and which of them the agent may write.
+// A row may have an object of any kind. kind.go is the table of kinds that need more than the defaults: what their health and counts are;
+// and which of them the agent may always write. The chart's value hub.kinds adds others. The agent watches a kind for as long as a row
+// has an object of it, in a cache of its own.
+//
+// That a kind is not served proves nothing about its objects, but that no CRD defines it does: an apiserver deletes them first.
 //
 // A pull member that can't reach its hub reports why in the conditions of its Membership. A hub whose version is too far
 // from the agent's gets nothing done: what runs continues, nothing is applied or withdrawn, until the versions fit again or
@@ -24,8 +29,8 @@
 // Reads come from caches. Before a write the object is read again from the apiserver, so that a stale cache may cost a
 // request but never causes a wrong write. In the steady state a reconcile sends no request.
 //
-// The agent creates no namespaces, takes no field away from an object that is not ours, and does not stop workloads whose
-// hub does not answer.
+// The agent creates no namespaces, takes no field away from an object that is not ours unless the row adopts it, and does not stop
+// workloads whose hub does not answer.
 //
 // A known gap: between the read that finds no object and the apply that creates it, another client may create one of that name.
 // If the two differ the apply is refused; if they agree in all fields that we set, the object becomes ours.
@@ -33,6 +38,8 @@
 // Rights in the member, besides those in kind.go:
 //
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=selfsubjectrulesreviews,verbs=create
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberships,verbs=get;list;watch;create;update;delete
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberships/status,verbs=patch
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=appliedworks,verbs=get;list;create;update;delete

@@ -13,6 +13,12 @@ const (
 	driftLength = 128
 )
 
+// Bounds of AppliedWork.spec.left.
+const (
+	leftPaths  = 64
+	leftLength = 512
+)
+
 // metadataDiffers reports whether a label or annotation of want is missing in live or has another value. Such changes do not
 // raise the generation of an object.
 func metadataDiffers(want, live *unstructured.Unstructured) bool {

@@ -15,6 +15,8 @@ const (
 	EventDrift = "DriftReverted"
 	// EventContended: it is changed again each time after it was reverted.
 	EventContended = reasonContended
+	// EventAdopted: an object that existed before is the hub's now.
+	EventAdopted = "Adopted"
 	// EventStranded, on the Membership: the certificate for the hub has expired, and there is no valid token.
 	EventStranded = "NoWayToHub"
 
@@ -33,6 +35,10 @@ const (
 
 func driftEvent(paths []string) event.Event {
 	return event.Warning(EventDrift, actionApply, "Reverted changes of %s. Change them on the hub.", strings.Join(paths, ", "))
+}
+
+func adoptedEvent(how fleetv1alpha1.AdoptionPolicy) event.Event {
+	return event.Normal(EventAdopted, actionApply, "Adopted for the hub, with adoption %s. It is withdrawn with its object on the hub.", how)
 }
 
 func strandedEvent(err error) event.Event {

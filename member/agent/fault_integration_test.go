@@ -10,7 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -52,8 +54,15 @@ func TestI10ServersThatFailDeleteNothing(t *testing.T) {
 		f.phase(t, row, fleetv1alpha1.WorkProgressing)
 		rows = append(rows, row)
 	}
+	// Of a kind with a CRD, one that it made and one that it adopted; what is served is found out anew in each round.
+	require.NoError(t, member.Create(t.Context(), widgets("v1")))
+	f.phase(t, f.rowOf(t, "widget-made", widget("made"), nil), fleetv1alpha1.WorkApplied)
+	there := &unstructured.Unstructured{}
+	require.NoError(t, there.UnmarshalJSON([]byte(widget("adopted"))))
+	require.NoError(t, member.Create(t.Context(), there))
+	f.phase(t, f.rowOf(t, "widget-adopted", widget("adopted"), applying(fleetv1alpha1.AdoptIfEqual)), fleetv1alpha1.WorkApplied)
 	before, since := f.identities(t), clock.RealClock{}.Now()
-	require.Len(t, before, 3*len(rows)+1)
+	require.Len(t, before, 3*len(rows)+1+3*2)
 
 	replicas, rounds := int32(3), 0
 	missing := func() []testenv.Fault {
@@ -116,6 +125,12 @@ type identity struct {
 	deleted bool
 }
 
+func widgetList() *unstructured.UnstructuredList {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "WidgetList"})
+	return list
+}
+
 // identities lists the rows of the cluster, and in the member what the agent has made.
 func (f *fleet) identities(t *testing.T) map[string]identity {
 	t.Helper()
@@ -128,6 +143,7 @@ func (f *fleet) identities(t *testing.T) map[string]identity {
 		{f.member, &fleetv1alpha1.AppliedWorkList{}},
 		{f.member, &fleetv1alpha1.MembershipList{}},
 		{f.member, &appsv1beta1.UnitedDeploymentList{}},
+		{f.member, widgetList()},
 	} {
 		require.NoError(t, l.from.List(t.Context(), l.list))
 		require.NoError(t, meta.EachListItem(l.list, func(item runtime.Object) error {

@@ -36,7 +36,7 @@ const (
 // restored. A row could be written so often meanwhile that it does not look older than what was applied.
 var errHubWentBack = errors.New("the hub was restored from a backup: its revision is lower than at the last heartbeat")
 
-// fact is what the heartbeat has found out about the member.
+// fact is what the heartbeat, and the controller of what is served, have found out about the member.
 type fact struct {
 	// beaten: there was a heartbeat; known: there were enough to say whether the member is healthy.
 	beaten, known, healthy bool
@@ -44,6 +44,9 @@ type fact struct {
 	message    string
 	version    string
 	credential *fleetv1alpha1.CredentialStatus
+	// kinds are those that the member serves and the agent may write; nil if that can't be found out. discovered: it was tried.
+	kinds      []fleetv1alpha1.ServedKind
+	discovered bool
 }
 
 // facts holds the last fact. It may be used concurrently.
@@ -58,12 +61,22 @@ func (f *facts) get() fact {
 	return f.last
 }
 
-// set stores the fact and returns whether it changed.
+// set stores what the heartbeat has found out and returns whether it changed.
 func (f *facts) set(next fact) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	next.kinds, next.discovered = f.last.kinds, f.last.discovered
 	changed := !reflect.DeepEqual(f.last, next)
 	f.last = next
+	return changed
+}
+
+// serve stores what the member serves and returns whether it changed.
+func (f *facts) serve(kinds []fleetv1alpha1.ServedKind) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	changed := !f.last.discovered || !reflect.DeepEqual(f.last.kinds, kinds)
+	f.last.kinds, f.last.discovered = kinds, true
 	return changed
 }
 

@@ -2,11 +2,15 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -14,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
@@ -71,4 +76,29 @@ func TestI20RevisionOfTheHubThatGoesBackEndsTheConnection(t *testing.T) {
 			require.NoError(t, err, "revision %s", revision)
 		}
 	}
+}
+
+// TestI39AHubOfTheVersionBeforeGetsNoKinds has a hub whose MemberCluster has no field for them.
+func TestI39AHubOfTheVersionBeforeGetsNoKinds(t *testing.T) {
+	t.Parallel()
+	var sent []bool // with kinds or without
+	hub := interceptor.NewClient(nil, interceptor.Funcs{
+		SubResourceApply: func(_ context.Context, _ client.Client, _ string, o runtime.ApplyConfiguration, _ ...client.SubResourceApplyOption) error {
+			raw, err := json.Marshal(o)
+			require.NoError(t, err)
+			with := strings.Contains(string(raw), "ServiceAccount")
+			if sent = append(sent, with); with {
+				return errors.New("failed to create typed patch object: .status.kinds: field not declared in schema")
+			}
+			return nil
+		},
+	})
+	f := &facts{}
+	f.serve([]fleetv1alpha1.ServedKind{{Kind: "ServiceAccount", Versions: []string{"v1"}}})
+	b := &binder{link: link.Link{Cluster: "east", Version: testVersion, Clock: clock.RealClock{}, Hub: answering{client: hub}}, facts: f}
+	mc := testCluster()
+	require.NoError(t, b.report(t.Context(), mc, bindingState{ours: true, reason: ReasonBound}, false, 0))
+	require.Equal(t, []bool{true, false}, sent)
+	require.NoError(t, b.report(t.Context(), mc, bindingState{ours: true, reason: ReasonLeaving}, false, 0))
+	require.Equal(t, []bool{true, false, false}, sent, "it is not tried again")
 }

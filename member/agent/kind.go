@@ -32,6 +32,8 @@ type targets struct {
 	// named are selected by name. Any: so are others, but for excluded.
 	named, excluded []string
 	any             bool
+	// everywhere: the object itself is in no namespace.
+	everywhere bool
 }
 
 // kindOf returns the entry of a kind. A kind without one is measured by kstatus, and by the fields for replicas that most

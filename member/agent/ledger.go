@@ -55,6 +55,18 @@ func (l *ledger) size() int {
 	return len(l.lines)
 }
 
+// holder returns the name of a line, other than the given one, that has the object with that UID; "" if there is none.
+func (l *ledger) holder(uid, but string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, line := range l.lines {
+		if name != but && line.Spec.Object.UID == uid {
+			return name
+		}
+	}
+	return ""
+}
+
 // of returns copies of all lines of one hub, sorted by name.
 func (l *ledger) of(hubUID string) []*fleetv1alpha1.AppliedWork {
 	l.mu.Lock()

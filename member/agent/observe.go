@@ -4,15 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/overlay"
 )
 
 // errGone means that the row does not exist. Its object stays: absence does not prove a withdrawal.
@@ -49,7 +53,10 @@ func (r *rows) observe(ctx context.Context, key client.ObjectKey, fresh bool) (o
 		return o, err
 	}
 	o.heldBack = r.heldBack(o)
-	if o.live == nil && o.fresh && o.want != nil && at.Namespace != "" {
+	if err := r.observeAdoption(ctx, &o); err != nil {
+		return o, err
+	}
+	if o.live == nil && o.fresh && o.want != nil && o.refused == nil && at.Namespace != "" {
 		return o, r.observeNamespace(ctx, &o, at.Namespace)
 	}
 	return o, nil
@@ -91,7 +98,7 @@ func (r *rows) want(ctx context.Context, row *fleetv1alpha1.MemberWork) (*render
 	if refused != nil || err != nil {
 		return nil, refused, err
 	}
-	want, err := render(manifest, row.Spec.Patch.Raw, string(row.UID))
+	want, err := render(manifest, row.Spec.Patch.Raw, row.Spec.Apply, string(row.UID))
 	if err != nil {
 		return nil, blocked(fleetv1alpha1.ReasonInvalid, "the hub's row can't be read: %v", err), nil
 	}
@@ -105,7 +112,7 @@ func (r *rows) manifest(ctx context.Context, row *fleetv1alpha1.MemberWork) ([]b
 		return []byte(row.Spec.Content.Inline), nil, nil
 	}
 	content := &fleetv1alpha1.WorkContent{}
-	key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: row.Spec.Content.Ref}
+	key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: row.Spec.Content.Name()}
 	err := r.link.Hub.GetAPIReader().Get(ctx, key, content)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
@@ -118,22 +125,25 @@ func (r *rows) manifest(ctx context.Context, row *fleetv1alpha1.MemberWork) ([]b
 
 // observeLive reads the object, and makes its changes enqueue the row from now on.
 func (r *rows) observeLive(ctx context.Context, o *observed, gvk schema.GroupVersionKind, at client.ObjectKey) error {
-	live := &unstructured.Unstructured{}
-	live.SetGroupVersionKind(gvk)
-	reader := r.link.Member.GetAPIReader()
-	if !o.fresh && r.watches.synced(gvk) {
-		reader = r.link.Member.GetCache()
-	} else {
-		o.fresh = true
+	live, err := r.cached(ctx, o, gvk, at)
+	if o.fresh {
+		get := r.find.get
+		if o.want == nil {
+			get = r.find.getAny
+		}
+		live, err = get(ctx, gvk, at)
 	}
-	err := reader.Get(ctx, at, live)
+	absent := (*unserved)(nil)
 	switch {
 	case err == nil:
-		o.live = live
-	case meta.IsNoMatchError(err) && o.want == nil:
-		return nil // Without the kind there is no object.
-	case meta.IsNoMatchError(err):
-		o.refuse(blocked(fleetv1alpha1.ReasonInvalid, "this cluster does not serve %s %s: install it there", gvk.GroupVersion(), gvk.Kind))
+		o.live, gvk = live, live.GroupVersionKind()
+	case errors.As(err, &absent):
+		//nolint:contextcheck // As for follow.
+		r.watches.await(gvk, client.ObjectKeyFromObject(o.row), o.want == nil)
+		if o.want == nil && absent.left == "" {
+			return nil // Without the kind there is no object.
+		}
+		o.refuse(r.notServed(absent, o.row.Name, o.want == nil))
 		return nil
 	case apierrors.IsForbidden(err):
 		o.refuse(blocked(fleetv1alpha1.ReasonForbidden, "the agent may not read it in this cluster: %v", err))
@@ -144,6 +154,85 @@ func (r *rows) observeLive(ctx context.Context, o *observed, gvk schema.GroupVer
 	t := target{kind: gvk.GroupKind(), namespace: at.Namespace, name: at.Name}
 	//nolint:contextcheck // A kind is watched for as long as the controller runs, not only during this reconcile.
 	return r.watches.follow(gvk, t, client.ObjectKeyFromObject(o.row))
+}
+
+// cached reads the object from the cache, if o need not be fresh and the cache has the kind; otherwise it makes o fresh.
+func (r *rows) cached(ctx context.Context, o *observed, gvk schema.GroupVersionKind, at client.ObjectKey) (*unstructured.Unstructured, error) {
+	if o.fresh || !r.watches.synced(gvk) {
+		o.fresh = true
+		return nil, nil
+	}
+	live := ofKind(gvk)
+	err := r.watches.cache.Get(ctx, at, live)
+	gone := (*cache.ErrResourceNotCached)(nil)
+	_, marked := live.GetAnnotations()[keys.FleetRowUID]
+	if errors.As(err, &gone) || err == nil && !marked { // The watch has ended since, or there is little of the object in the cache.
+		o.fresh = true
+	}
+	return live, err //nolint:wrapcheck // The caller says what it read.
+}
+
+// notServed is why a row waits whose kind is not served, or can't be withdrawn. The watch of CRDs ends the wait; an agent without that
+// looks again.
+func (r *rows) notServed(u *unserved, row string, withdrawn bool) *problem {
+	p := blocked(fleetv1alpha1.ReasonKindNotServed, "%v", u)
+	if withdrawn {
+		p = blocked(fleetv1alpha1.ReasonKindNotServed,
+			"this cluster does not serve %s of %s any more, so that its object can't be deleted, and %s: serve the kind again, or delete AppliedWork %s there",
+			u.gvk.Kind, groupName(u.gvk.Group), u.left, row)
+	}
+	p.watched = r.served == nil || r.served.watching()
+	return p
+}
+
+// observeAdoption finds out what stands against the adoption of an object that is not ours.
+func (r *rows) observeAdoption(ctx context.Context, o *observed) error {
+	how := adoption(o.row)
+	if !o.fresh || o.want == nil || o.live == nil || how == fleetv1alpha1.AdoptNever || ours(o.line, o.live) {
+		return nil
+	}
+	o.holder = r.ledger.holder(string(o.live.GetUID()), o.row.Name)
+	if how != fleetv1alpha1.AdoptIfEqual || o.live.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	would := o.want.object.DeepCopy()
+	would.SetUID(o.live.GetUID())
+	err := r.writer.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(would),
+		client.FieldOwner(link.AgentManager), client.ForceOwnership, client.DryRunAll)
+	if p := refusal(err); p != nil {
+		o.refuse(p)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("try to apply %s: %w", describe(o.want.object), err)
+	}
+	o.differs = differences(o.live, would)
+	return nil
+}
+
+// differences returns the paths where the second object differs from the first, but for what each apply changes.
+func differences(is, would *unstructured.Unstructured) []string {
+	a, b := comparable(is), comparable(would)
+	paths := append(overlay.Paths(a, b), overlay.Paths(b, a)...)
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
+func comparable(o *unstructured.Unstructured) map[string]any {
+	c := o.DeepCopy()
+	c.SetManagedFields(nil)
+	c.SetResourceVersion("")
+	c.SetGeneration(0)
+	cut(c.Object, [][]string{{"metadata", "annotations", keys.FleetRowUID}})
+	return c.Object
+}
+
+// adoption is that of a row, with its default.
+func adoption(row *fleetv1alpha1.MemberWork) fleetv1alpha1.AdoptionPolicy {
+	if row.Spec.Apply == nil || row.Spec.Apply.Adoption == "" {
+		return fleetv1alpha1.AdoptNever
+	}
+	return row.Spec.Apply.Adoption
 }
 
 // refuse keeps the first problem.

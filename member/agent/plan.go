@@ -7,9 +7,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/link"
 	"github.com/flotilla-io/flotilla/pkg/overlay"
 	"github.com/flotilla-io/flotilla/pkg/protect"
@@ -44,6 +46,8 @@ type permission struct {
 	hubEpoch int64
 	// namespaces lists the namespaces that objects may be in by the hub's MemberCluster; empty for all.
 	namespaces []string
+	// kinds lists the kinds that objects may be of by the hub's MemberCluster; empty for all.
+	kinds []schema.GroupKind
 }
 
 // unstored reports whether this member has yet to store the epoch of a grant. One that leaves stores none.
@@ -101,6 +105,8 @@ func (c contention) next(hash string, now time.Time) contention {
 type problem struct {
 	phase           fleetv1alpha1.WorkPhase
 	reason, message string
+	// watched: a watch tells when the cause is gone.
+	watched bool
 }
 
 func blocked(reason, format string, args ...any) *problem {
@@ -123,7 +129,11 @@ type observed struct {
 	fresh bool
 	// noNamespace: the object's namespace does not exist. It is read only where live is nil.
 	noNamespace bool
-	contention  contention
+	// holder is the row that has applied an object which is not ours; differs are the fields of such an object that an apply would
+	// change. They are read only where the object may be adopted.
+	holder     string
+	differs    []string
+	contention contention
 	// heldBack: the row was deleted, not by the hub, and so were many others.
 	heldBack bool
 }
@@ -155,6 +165,10 @@ type planned struct {
 	drift bool
 	// stopped is why the row can't be applied; nil if it can.
 	stopped *problem
+	// adopts: the object is one that existed before.
+	adopts bool
+	// suspended: the row is suspended.
+	suspended bool
 	// withdrawn: nothing of a withdrawn row is left, without an action.
 	withdrawn bool
 	// distrust is the epoch to store because the row is older than what was applied; 0 for none.
@@ -169,7 +183,11 @@ func (p planned) atRest() bool { return p.act == actNothing && p.stopped == nil 
 func nothing(why string) planned { return planned{act: actNothing, why: why} }
 
 func stop(v *problem) planned {
-	return planned{act: actNothing, why: v.message, stopped: v, recheck: recheckBlocked}
+	p := planned{act: actNothing, why: v.message, stopped: v}
+	if !v.watched {
+		p.recheck = recheckBlocked
+	}
+	return p
 }
 
 // plan returns the next step for a row.
@@ -185,6 +203,11 @@ func plan(o observed, now time.Time) planned {
 	if !o.row.DeletionTimestamp.IsZero() {
 		return planWithdrawal(o)
 	}
+	if o.row.Spec.Suspend {
+		p := nothing("the row is suspended")
+		p.suspended = true
+		return p
+	}
 	if o.refused != nil {
 		return stop(o.refused)
 	}
@@ -195,8 +218,7 @@ func plan(o observed, now time.Time) planned {
 		return planCreation(o)
 	}
 	if !ours(o.line, o.live) {
-		return stop(blocked(fleetv1alpha1.ReasonForeignObject,
-			"%s exists here and was not made by this hub: delete or rename one of the two", describe(o.live)))
+		return planAdoption(o)
 	}
 	if o.live.GetDeletionTimestamp() != nil {
 		return nothing("another client is deleting the object; it is re-created afterwards")
@@ -271,6 +293,36 @@ func planCreation(o observed) planned {
 	return p
 }
 
+// planAdoption makes an object ours that exists, if the row says so. The line that is written before has no UID: until the apply
+// has left our annotation on the object, it is not ours, and is not deleted with the row.
+func planAdoption(o observed) planned {
+	foreign := func(format string, args ...any) planned {
+		return stop(blocked(fleetv1alpha1.ReasonForeignObject, "%s exists here and was not made by this hub: "+format, append([]any{describe(o.live)}, args...)...))
+	}
+	how := adoption(o.row)
+	switch {
+	case how == fleetv1alpha1.AdoptNever:
+		return foreign("delete or rename one of the two")
+	case o.live.GetDeletionTimestamp() != nil:
+		return foreign("it is being deleted")
+	case o.holder != "":
+		return stop(blocked(fleetv1alpha1.ReasonForeignObject,
+			"%s was applied for row %s, which has it: place it by one object of the hub only", describe(o.live), o.holder))
+	case how == fleetv1alpha1.AdoptIfEqual && len(o.differs) > 0:
+		return foreign("it is adopted if it is equal, and differs in %s: make it equal, or choose another adoption", event.Names(o.differs))
+	}
+	if o.permission.regressed(o.row.Spec.Grant.Epoch) {
+		if field := kindOf(o.live.GroupVersionKind()).shrinks(o.want.object, o.live); field != "" {
+			return stop(regression(o, "lower "+field))
+		}
+	}
+	p := planned{act: actApply, adopts: true, why: "the object is adopted"}
+	if line := newLine(o); o.line == nil || !equality.Semantic.DeepEqual(o.line.Spec, line) {
+		p.line = &line
+	}
+	return p
+}
+
 // planApply updates an object that is ours.
 func planApply(o observed, now time.Time) planned {
 	same := o.line.Spec.AppliedHash == o.want.hash
@@ -308,11 +360,21 @@ func allowed(o observed) *problem {
 				"the row asks for %s, but was applied as %s %s/%s: the kind and name of a row's object can't change", describe(is), was.Kind, was.Namespace, was.Name)
 		}
 	}
+	if why := link.NeverPlaced(o.want.object.GroupVersionKind().GroupKind()); why != "" {
+		return blocked(fleetv1alpha1.ReasonKindNotAllowed, "%s is not placed: %s", describe(o.want.object), why)
+	}
+	lowers := func() bool {
+		return o.live != nil && ours(o.line, o.live) && kindOf(o.live.GroupVersionKind()).lowers(o.want.object, o.live)
+	}
+	if gk := o.want.object.GroupVersionKind().GroupKind(); len(o.permission.kinds) > 0 && !slices.Contains(o.permission.kinds, gk) && !lowers() {
+		return blocked(fleetv1alpha1.ReasonKindNotAllowed,
+			"kind %s of %s is not in spec.limits.allowedKinds of this cluster's MemberCluster", gk.Kind, groupName(gk.Group))
+	}
 	why, err := refuses(o)
 	if err != nil {
 		return blocked(fleetv1alpha1.ReasonInvalid, "the hub's row can't be read: %v", err)
 	}
-	if why == "" || o.live != nil && ours(o.line, o.live) && kindOf(o.live.GroupVersionKind()).lowers(o.want.object, o.live) {
+	if why == "" || lowers() {
 		return nil
 	}
 	return blocked(fleetv1alpha1.ReasonNamespaceNotAllowed, "%s", why)
@@ -321,6 +383,9 @@ func allowed(o observed) *problem {
 // refuses returns why the object may not be placed by the limits of namespaces, or "".
 func refuses(o observed) (string, error) {
 	in := targets{named: []string{o.want.object.GetNamespace()}}
+	if in.named[0] == "" { // It concerns all namespaces.
+		in = targets{everywhere: true}
+	}
 	if of := kindOf(o.want.object.GroupVersionKind()).targets; of != nil {
 		var err error
 		if in, err = of(o.want.object); err != nil {
@@ -334,6 +399,12 @@ func refuses(o observed) (string, error) {
 		if len(o.permission.namespaces) > 0 && !slices.Contains(o.permission.namespaces, ns) {
 			return fmt.Sprintf("namespace %q is not in spec.limits.allowedNamespaces of this cluster's MemberCluster", ns), nil
 		}
+	}
+	if in.everywhere {
+		if len(o.permission.namespaces) > 0 {
+			return "spec.limits.allowedNamespaces of this cluster's MemberCluster names namespaces, and the object is in none", nil
+		}
+		return o.limits.RefusesClusterScoped(), nil
 	}
 	if !in.any {
 		return "", nil
@@ -362,16 +433,31 @@ func ours(line *fleetv1alpha1.AppliedWork, live *unstructured.Unstructured) bool
 	}
 }
 
-// upToDate reports whether live is still as the last apply left it, and that apply was of want. Kinds without a generation
-// (ConfigMap) are compared field by field.
+// upToDate reports whether the last apply was of want, and either live is still as that left it, or it has each field as want has it:
+// what others write beside it, such as replicas that the row ignores, is none of ours. Fields that were left to others do not count.
 func upToDate(line *fleetv1alpha1.AppliedWork, want *rendered, live *unstructured.Unstructured) bool {
 	if line == nil || want == nil || line.Spec.Object.UID != string(live.GetUID()) || line.Spec.AppliedHash != want.hash {
 		return false
 	}
-	if live.GetGeneration() == 0 {
-		return len(overlay.Paths(live.Object, want.object.Object)) == 0
+	is := kept(line.Spec, want)
+	if live.GetGeneration() > 0 && line.Spec.AppliedGeneration == live.GetGeneration() {
+		return !metadataDiffers(is, live)
 	}
-	return line.Spec.AppliedGeneration == live.GetGeneration() && !metadataDiffers(want.object, live)
+	return len(overlay.Paths(live.Object, is.Object)) == 0
+}
+
+// kept returns the wanted object without the fields that the last apply left to others.
+func kept(line fleetv1alpha1.AppliedWorkSpec, want *rendered) *unstructured.Unstructured {
+	if len(line.Left) == 0 {
+		return want.object
+	}
+	is := want.object.DeepCopy()
+	for _, path := range line.Left {
+		if names, ok := splitPath(path); ok {
+			cutOne(is.Object, names)
+		}
+	}
+	return is
 }
 
 // newLine is the line to write before the object exists; it has no UID.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
@@ -48,7 +49,7 @@ func manifest(replicas int) []byte {
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	want, err := render(manifest(5), nil, testRow)
+	want, err := render(manifest(5), nil, nil, testRow)
 	require.NoError(t, err)
 	live := want.object.DeepCopy()
 	live.SetUID(testUID)
@@ -70,9 +71,38 @@ func newScene(t *testing.T) *scene {
 
 func (s *scene) ask(t *testing.T, replicas int) {
 	t.Helper()
-	want, err := render(manifest(replicas), nil, testRow)
+	want, err := render(manifest(replicas), nil, nil, testRow)
 	require.NoError(t, err)
 	s.want = want
+}
+
+// change is a change of the live object by another client.
+func (s *scene) change(t *testing.T, to any, path ...string) {
+	t.Helper()
+	s.live.SetGeneration(s.live.GetGeneration() + 1)
+	require.NoError(t, unstructured.SetNestedField(s.live.Object, to, path...))
+}
+
+// apply makes the row one that was applied like that.
+func (s *scene) apply(t *testing.T, adoption fleetv1alpha1.AdoptionPolicy, ignore ...string) {
+	t.Helper()
+	s.row.Spec.Apply = &fleetv1alpha1.WorkApply{Adoption: adoption, Ignore: ignore}
+	var err error
+	s.want, err = render(manifest(5), nil, s.row.Spec.Apply, testRow)
+	require.NoError(t, err)
+	if s.line != nil {
+		s.line.Spec.AppliedHash = s.want.hash
+	}
+}
+
+// place makes the object another one, which is new.
+func (s *scene) place(t *testing.T, object string) {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(object))
+	require.NoError(t, err)
+	s.want, err = render(raw, nil, nil, testRow)
+	require.NoError(t, err)
+	s.live, s.line = nil, nil
 }
 
 // distribute makes the object a ResourceDistribution with these targets, which is new.
@@ -80,7 +110,7 @@ func (s *scene) distribute(t *testing.T, targets string) {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(`{apiVersion: apps.kruise.io/v1beta1, kind: ResourceDistribution, metadata: {name: web}, spec: {targets: ` + targets + `}}`))
 	require.NoError(t, err)
-	s.want, err = render(raw, nil, testRow)
+	s.want, err = render(raw, nil, nil, testRow)
 	require.NoError(t, err)
 	s.live, s.line = nil, nil
 }
@@ -97,6 +127,7 @@ func TestPlan(t *testing.T) {
 		act       action
 		ledger    bool
 		drift     bool
+		adopts    bool
 		withdrawn bool
 		stopped   string
 		recheck   time.Duration
@@ -329,8 +360,192 @@ func TestPlan(t *testing.T) {
 		},
 		{
 			name: "a changed spec is drift",
-			in:   func(_ *testing.T, s *scene) { s.live.SetGeneration(8) },
+			in:   func(t *testing.T, s *scene) { t.Helper(); s.change(t, int64(9), "spec", "replicas") },
 			want: expect{act: actApply, drift: true},
+		},
+		{
+			name: "a spec that others changed in other fields only is left alone",
+			in:   func(t *testing.T, s *scene) { t.Helper(); s.change(t, true, "spec", "paused") },
+			want: expect{act: actNothing},
+		},
+		{
+			name: "a field that the row ignores is no drift, however often it changes (I40)",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.apply(t, "", "spec.replicas")
+				s.change(t, int64(9), "spec", "replicas")
+				s.contention = contention{hash: s.want.hash, count: 20, last: testNow()}
+			},
+			want: expect{act: actNothing},
+		},
+		{
+			name: "a field that was left to others is no drift (I44)",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.apply(t, fleetv1alpha1.AdoptOwnFields)
+				s.line.Spec.Left = []string{"metadata.labels.app", "spec.replicas"}
+				s.live.SetLabels(map[string]string{"app": "other"})
+				s.change(t, int64(9), "spec", "replicas")
+			},
+			want: expect{act: actNothing},
+		},
+		{
+			name: "a suspended row is not applied",
+			in:   func(t *testing.T, s *scene) { t.Helper(); s.row.Spec.Suspend = true; s.ask(t, 9) },
+			want: expect{act: actNothing},
+		},
+		{
+			name: "nor is what others changed reverted, or created again",
+			in:   func(_ *testing.T, s *scene) { s.row.Spec.Suspend, s.live = true, nil },
+			want: expect{act: actNothing},
+		},
+		{
+			name: "but it is withdrawn",
+			in:   func(_ *testing.T, s *scene) { s.row.Spec.Suspend = true; s.withdraw(fleetv1alpha1.LeaveDelete) },
+			want: expect{act: actDelete},
+		},
+		{
+			name: "an object that exists is adopted if the row says so, ledger first (I44)",
+			in:   func(t *testing.T, s *scene) { t.Helper(); s.line = nil; s.apply(t, fleetv1alpha1.AdoptFull) },
+			want: expect{act: actApply, ledger: true, adopts: true},
+		},
+		{
+			name: "also after a crash between ledger and apply",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.apply(t, fleetv1alpha1.AdoptFull)
+				s.line = &fleetv1alpha1.AppliedWork{Spec: newLine(s.observed)}
+				s.live.SetAnnotations(nil)
+			},
+			want: expect{act: actApply, adopts: true},
+		},
+		{
+			name: "an object whose adoption has only begun is not deleted with its row (I11)",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.line = &fleetv1alpha1.AppliedWork{Spec: newLine(s.observed)}
+				s.live.SetAnnotations(nil)
+				s.withdraw(fleetv1alpha1.LeaveDelete)
+			},
+			want: expect{act: actForget},
+		},
+		{
+			name: "an equal object is adopted by IfEqual (I44)",
+			in:   func(t *testing.T, s *scene) { t.Helper(); s.line = nil; s.apply(t, fleetv1alpha1.AdoptIfEqual) },
+			want: expect{act: actApply, ledger: true, adopts: true},
+		},
+		{
+			name: "one that differs is not",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.apply(t, fleetv1alpha1.AdoptIfEqual)
+				s.line, s.differs = nil, []string{"spec.replicas"}
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonForeignObject, recheck: recheckBlocked},
+		},
+		{
+			name: "one that another row has is not adopted",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.apply(t, fleetv1alpha1.AdoptFull)
+				s.line, s.holder = nil, "row-2"
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonForeignObject, recheck: recheckBlocked},
+		},
+		{
+			name: "nor one that is being deleted",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.apply(t, fleetv1alpha1.AdoptFull)
+				s.line = nil
+				s.live.SetDeletionTimestamp(&metav1.Time{Time: testNow()})
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonForeignObject, recheck: recheckBlocked},
+		},
+		{
+			name: "nor one that a restored hub would scale in (I20)",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.permission.epoch = 5
+				s.ask(t, 3)
+				s.line, s.row.Spec.Apply = nil, &fleetv1alpha1.WorkApply{Adoption: fleetv1alpha1.AdoptFull}
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonEpochRegression, recheck: recheckBlocked},
+		},
+		{
+			name: "a kind outside the limits of the hub blocks a new object (I34)",
+			in: func(_ *testing.T, s *scene) {
+				s.permission.kinds, s.live, s.line = []schema.GroupKind{{Kind: "ConfigMap"}}, nil, nil
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonKindNotAllowed, recheck: recheckBlocked},
+		},
+		{
+			name: "but not that one which is there loses replicas",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.permission.kinds = []schema.GroupKind{{Kind: "ConfigMap"}}
+				s.ask(t, 4)
+			},
+			want: expect{act: actApply},
+		},
+		{
+			name: "a kind within the limits",
+			in: func(_ *testing.T, s *scene) {
+				s.permission.kinds = []schema.GroupKind{{Group: "apps.kruise.io", Kind: "UnitedDeployment"}}
+			},
+			want: expect{act: actNothing},
+		},
+		{
+			name: "a kind that gives rights is never placed (attack 03)",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.place(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: web}}`)
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonKindNotAllowed, recheck: recheckBlocked},
+		},
+		{
+			name: "an object in no namespace is placed where all namespaces are open",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.place(t, `{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: web}}`)
+				s.limits.Denied = []string{"kube-system"}
+			},
+			want: expect{act: actApply, ledger: true},
+		},
+		{
+			name: "and not where the member names the open ones",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.place(t, `{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: web}}`)
+				s.limits.Allowed = []string{"shop"}
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonNamespaceNotAllowed, recheck: recheckBlocked},
+		},
+		{
+			name: "nor where the hub does",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.place(t, `{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: web}}`)
+				s.permission.namespaces = []string{"shop"}
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonNamespaceNotAllowed, recheck: recheckBlocked},
+		},
+		{
+			name: "a kind that is not served waits for a watch to say so",
+			in: func(_ *testing.T, s *scene) {
+				s.live, s.line = nil, nil
+				s.refused = blocked(fleetv1alpha1.ReasonKindNotServed, "no such kind")
+				s.refused.watched = true
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonKindNotServed},
+		},
+		{
+			name: "an object of a kind that is not served any more is not taken for gone (I10)",
+			in: func(_ *testing.T, s *scene) {
+				s.withdraw(fleetv1alpha1.LeaveDelete)
+				s.live, s.refused = nil, blocked(fleetv1alpha1.ReasonKindNotServed, "not in this version")
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonKindNotServed, recheck: recheckBlocked},
 		},
 		{
 			name: "a changed label is drift though the generation stays",
@@ -449,8 +664,9 @@ func TestPlan(t *testing.T) {
 		},
 		{
 			name: "an object that is changed back each time is applied less and less often (I41)",
-			in: func(_ *testing.T, s *scene) {
-				s.live.SetGeneration(8)
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.change(t, int64(9), "spec", "replicas")
 				s.contention = contention{hash: s.want.hash, count: freeApplies, last: testNow()}
 			},
 			want: expect{act: actNothing, stopped: reasonContended, recheck: firstWait},
@@ -471,7 +687,7 @@ func TestPlan(t *testing.T) {
 			s := newScene(t)
 			tc.in(t, s)
 			p := plan(s.observed, testNow())
-			got := expect{act: p.act, ledger: p.line != nil, drift: p.drift, withdrawn: p.withdrawn, recheck: p.recheck}
+			got := expect{act: p.act, ledger: p.line != nil, drift: p.drift, adopts: p.adopts, withdrawn: p.withdrawn, recheck: p.recheck}
 			if p.stopped != nil {
 				got.stopped = p.stopped.reason
 				require.NotEmpty(t, p.stopped.message, "a stop names the way out")
@@ -604,7 +820,7 @@ func TestRender(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := render([]byte(tc.manifest), []byte(tc.patch), testRow)
+			got, err := render([]byte(tc.manifest), []byte(tc.patch), nil, testRow)
 			if tc.err != "" {
 				require.ErrorContains(t, err, tc.err)
 				return
@@ -612,10 +828,10 @@ func TestRender(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, map[string]any{"y": "2", "z": "3"}, got.object.Object["data"])
 			require.Equal(t, testRow, got.object.GetAnnotations()[keys.FleetRowUID])
-			again, err := render([]byte(tc.manifest), []byte(tc.patch), testRow)
+			again, err := render([]byte(tc.manifest), []byte(tc.patch), nil, testRow)
 			require.NoError(t, err)
 			require.Equal(t, got.hash, again.hash)
-			other, err := render([]byte(tc.manifest), []byte(tc.patch), "row-2")
+			other, err := render([]byte(tc.manifest), []byte(tc.patch), nil, "row-2")
 			require.NoError(t, err)
 			require.NotEqual(t, got.hash, other.hash)
 			require.Len(t, got.hash, 64)
@@ -625,7 +841,7 @@ func TestRender(t *testing.T) {
 
 func TestObjectsWithoutGenerationAreComparedFieldByField(t *testing.T) {
 	t.Parallel()
-	want, err := render([]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"x":"1"}}`), nil, testRow)
+	want, err := render([]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"x":"1"}}`), nil, nil, testRow)
 	require.NoError(t, err)
 	live := want.object.DeepCopy()
 	live.SetUID(types.UID(testUID))

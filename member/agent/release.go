@@ -39,7 +39,7 @@ func (o Options) release(ctx context.Context) error {
 	}
 	l := leaver{
 		link: link.Link{Cluster: o.Cluster, Events: o.Events}, ledger: ledger, released: &atomic.Bool{},
-		writer: writer{client: o.Member, reader: o.Reader, ledger: ledger},
+		writer: writer{client: o.Member, reader: o.Reader, find: finder{reader: o.Reader, mapper: o.Member.RESTMapper()}, ledger: ledger},
 	}
 	switch left, err := l.clear(ctx, membership, membership.Spec.Hub.UID, policy); {
 	case err != nil:

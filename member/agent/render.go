@@ -9,6 +9,7 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
@@ -17,11 +18,17 @@ type rendered struct {
 	object *unstructured.Unstructured
 	// hash is the SHA-256 of the object's JSON, hexadecimal.
 	hash string
+	// ignored are the fields that the row ignores, by their names. The object does not have them.
+	ignored [][]string
 }
 
-// render applies a row's patch (a JSON merge patch, may be empty) to its manifest and annotates the object with the row's UID.
-// Equal input gives equal bytes, and so an equal hash. The error says what is wrong with the row.
-func render(manifest, patch []byte, rowUID string) (*rendered, error) {
+// render applies a row's patch (a JSON merge patch, may be empty) to its manifest, without the fields that the row ignores, and
+// annotates the object with the row's UID. Equal input gives equal bytes, and so an equal hash. The error says what is wrong with the row.
+func render(manifest, patch []byte, apply *fleetv1alpha1.WorkApply, rowUID string) (*rendered, error) {
+	paths, err := ignored(apply)
+	if err != nil {
+		return nil, err
+	}
 	if len(patch) > 0 {
 		merged, err := jsonpatch.MergePatch(manifest, patch)
 		if err != nil {
@@ -36,6 +43,7 @@ func render(manifest, patch []byte, rowUID string) (*rendered, error) {
 	if object.GetName() == "" {
 		return nil, fmt.Errorf("the manifest of kind %s has no metadata.name", object.GetKind())
 	}
+	cut(object.Object, paths)
 	annotations := object.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -47,5 +55,5 @@ func render(manifest, patch []byte, rowUID string) (*rendered, error) {
 		return nil, fmt.Errorf("write the manifest: %w", err)
 	}
 	sum := sha256.Sum256(raw)
-	return &rendered{object: object, hash: hex.EncodeToString(sum[:])}, nil
+	return &rendered{object: object, hash: hex.EncodeToString(sum[:]), ignored: paths}, nil
 }

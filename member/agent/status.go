@@ -60,6 +60,9 @@ func status(o observed, p planned, a applied, last fleetv1alpha1.MemberWorkStatu
 			s.ObservedGeneration = o.row.Generation
 		}
 	}
+	if mine && s.Reason == "" && len(a.line.Spec.Left) > 0 {
+		s.Reason, s.Message = fleetv1alpha1.ReasonFieldsLeft, "others own these fields, which are left to them: "+event.Names(a.line.Spec.Left)
+	}
 	switch {
 	case stopped != nil:
 		s.Phase, s.Reason, s.Message = stopped.phase, stopped.reason, stopped.message
@@ -68,6 +71,9 @@ func status(o observed, p planned, a applied, last fleetv1alpha1.MemberWorkStatu
 	case s.Phase == fleetv1alpha1.WorkDegraded: // A failure counts whichever generation it is of.
 	case !mine || a.live.GetDeletionTimestamp() != nil || s.ObservedGeneration != o.row.Generation:
 		s.Phase = fleetv1alpha1.WorkProgressing
+	}
+	if p.suspended {
+		s.Reason, s.Message = fleetv1alpha1.ReasonSuspended, "the row is suspended: nothing is changed here until it is not"
 	}
 	return fit(s)
 }

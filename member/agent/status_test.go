@@ -75,6 +75,32 @@ func TestStatus(t *testing.T) {
 			},
 		},
 		{
+			name: "a suspended row says so, and reports what is there",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.report(t, allFive())
+				s.row.Spec.Suspend = true
+			},
+			want: fleetv1alpha1.MemberWorkStatus{
+				ObservedGeneration: 3, Phase: fleetv1alpha1.WorkHealthy, Reason: fleetv1alpha1.ReasonSuspended, Revision: "web-1", Counts: five,
+				Message: "the row is suspended: nothing is changed here until it is not",
+				Subsets: []fleetv1alpha1.SubsetCounts{{Name: "a", WorkCounts: five}},
+			},
+		},
+		{
+			name: "fields that are left to others are reported (I44)",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.report(t, allFive())
+				s.line.Spec.Left = []string{"metadata.labels.app"}
+			},
+			want: fleetv1alpha1.MemberWorkStatus{
+				ObservedGeneration: 3, Phase: fleetv1alpha1.WorkHealthy, Reason: fleetv1alpha1.ReasonFieldsLeft, Revision: "web-1", Counts: five,
+				Message: "others own these fields, which are left to them: metadata.labels.app",
+				Subsets: []fleetv1alpha1.SubsetCounts{{Name: "a", WorkCounts: five}},
+			},
+		},
+		{
 			name: "pods that the partition keeps old do not hold back Healthy",
 			in: func(t *testing.T, s *scene) {
 				t.Helper()

@@ -1,10 +1,15 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -13,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
 // queue is the work queue of a controller.
@@ -66,8 +73,11 @@ func (f follower) add(ctx context.Context, informer cache.Informer, q queue) err
 	return nil
 }
 
-// watches holds the watches on kinds in the member, each from when a row first has an object of the kind. It is a source
-// itself, which gives it the queue of the rows controller. It may be used concurrently.
+// watches holds the watches on kinds in the member, each from when a row first has an object of the kind until the last such row is
+// gone. It is a source itself, which gives it the queue of the rows controller. It may be used concurrently.
+//
+// The cache is the agent's own, so that an informer that is removed is nobody else's. A manager's cache would save nothing: what its
+// controllers watch are typed objects, and those of rows are not.
 type watches struct {
 	cache cache.Cache
 
@@ -76,6 +86,19 @@ type watches struct {
 	queue     queue
 	informers map[schema.GroupVersionKind]cache.Informer
 	rows      map[target]client.ObjectKey
+	// followed is the kind of which each row has an object; waiting are rows whose kind is not served.
+	followed map[client.ObjectKey]schema.GroupVersionKind
+	waiting  map[client.ObjectKey]waiting
+}
+
+// waiting is what a row waits for.
+type waiting struct {
+	gvk schema.GroupVersionKind
+	// definition: it waits for its CRD too, which may go without a change of what is served.
+	definition bool
+	// seen are the versions that were served when it was enqueued last; known: it was.
+	seen  string
+	known bool
 }
 
 // target names an object in the member, of any version.
@@ -85,7 +108,35 @@ type target struct {
 }
 
 func newWatches(c cache.Cache) *watches {
-	return &watches{cache: c, informers: map[schema.GroupVersionKind]cache.Informer{}, rows: map[target]client.ObjectKey{}}
+	return &watches{
+		cache: c, informers: map[schema.GroupVersionKind]cache.Informer{}, rows: map[target]client.ObjectKey{},
+		followed: map[client.ObjectKey]schema.GroupVersionKind{}, waiting: map[client.ObjectKey]waiting{},
+	}
+}
+
+// slim keeps of an object what a reconcile needs of it: of one that a hub placed all but managedFields, of any other one its identity.
+// That is enough, because a cached object is used only to see that nothing is to be done; what is not as the row wants it is read again
+// from the apiserver, also to see who owns which field. Of a CRD only the name is needed.
+func slim(o any) (any, error) {
+	switch o := o.(type) {
+	case *metav1.PartialObjectMetadata:
+		o.ManagedFields, o.Annotations, o.Labels, o.OwnerReferences = nil, nil, nil, nil
+	case *unstructured.Unstructured:
+		o.SetManagedFields(nil)
+		if _, placed := o.GetAnnotations()[keys.FleetRowUID]; placed {
+			return o, nil
+		}
+		bare := &unstructured.Unstructured{}
+		bare.SetGroupVersionKind(o.GroupVersionKind())
+		bare.SetNamespace(o.GetNamespace())
+		bare.SetName(o.GetName())
+		bare.SetUID(o.GetUID())
+		bare.SetResourceVersion(o.GetResourceVersion())
+		bare.SetGeneration(o.GetGeneration())
+		bare.SetDeletionTimestamp(o.GetDeletionTimestamp())
+		return bare, nil
+	}
+	return o, nil
 }
 
 // source takes the controller's queue when the controller starts.
@@ -102,6 +153,10 @@ func (w *watches) source() source.Source {
 func (w *watches) enqueue(rows ...client.ObjectKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.add(rows...)
+}
+
+func (w *watches) add(rows ...client.ObjectKey) {
 	if w.queue == nil {
 		return // Not started yet; the start enqueues every row.
 	}
@@ -114,13 +169,17 @@ func (w *watches) enqueue(rows ...client.ObjectKey) {
 func (w *watches) follow(gvk schema.GroupVersionKind, t target, row client.ObjectKey) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	delete(w.waiting, row)
 	w.rows[t] = row
+	was, had := w.followed[row]
+	w.followed[row] = gvk
+	if had && was != gvk {
+		w.release(was)
+	}
 	if w.informers[gvk] != nil || w.ctx == nil {
 		return nil
 	}
-	obj := &unstructured.Unstructured{}
-	obj.SetGroupVersionKind(gvk)
-	informer, err := w.cache.GetInformer(w.ctx(), obj, cache.BlockUntilSynced(false))
+	informer, err := w.cache.GetInformer(w.ctx(), ofKind(gvk), cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", gvk.Kind, err)
 	}
@@ -131,7 +190,48 @@ func (w *watches) follow(gvk schema.GroupVersionKind, t target, row client.Objec
 	return nil
 }
 
-// forget undoes follow. The watch on the kind stays.
+// await remembers a row whose kind is not served, and ends the watch on that kind, which could only fail. With definition it waits for
+// the kind's CRD too.
+func (w *watches) await(gvk schema.GroupVersionKind, row client.ObjectKey, definition bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if was := w.waiting[row]; was.gvk != gvk || was.definition != definition {
+		w.waiting[row] = waiting{gvk: gvk, definition: definition}
+	}
+	w.stop(gvk)
+}
+
+// wake enqueues the rows that wait for what is served now, or of whose kind other versions are, and those that follow a kind which is not
+// served any more. Of such kinds it ends the watches. served has the versions of each kind; of the groups in silent nothing is known.
+func (w *watches) wake(served map[schema.GroupKind][]string, silent map[string]bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for row, what := range w.waiting {
+		if silent[what.gvk.Group] {
+			continue
+		}
+		versions := served[what.gvk.GroupKind()]
+		now := strings.Join(versions, ",")
+		if what.definition || !what.known || what.seen != now || slices.Contains(versions, what.gvk.Version) {
+			w.add(row)
+		}
+		what.seen, what.known = now, true
+		w.waiting[row] = what
+	}
+	for gvk := range w.informers {
+		if silent[gvk.Group] || slices.Contains(served[gvk.GroupKind()], gvk.Version) {
+			continue
+		}
+		w.stop(gvk)
+		for row, followed := range w.followed {
+			if followed == gvk {
+				w.add(row)
+			}
+		}
+	}
+}
+
+// forget undoes follow and await. With the last row of a kind its watch ends.
 func (w *watches) forget(row client.ObjectKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -140,6 +240,42 @@ func (w *watches) forget(row client.ObjectKey) {
 			delete(w.rows, t)
 		}
 	}
+	delete(w.waiting, row)
+	if gvk, had := w.followed[row]; had {
+		delete(w.followed, row)
+		w.release(gvk)
+	}
+}
+
+// release ends the watch on a kind that no row follows.
+func (w *watches) release(gvk schema.GroupVersionKind) {
+	for _, followed := range w.followed {
+		if followed == gvk {
+			return
+		}
+	}
+	w.stop(gvk)
+}
+
+func (w *watches) stop(gvk schema.GroupVersionKind) {
+	if w.informers[gvk] == nil {
+		return
+	}
+	delete(w.informers, gvk)
+	_ = w.cache.RemoveInformer(w.ctx(), ofKind(gvk)) // It fails for what is no kind only.
+}
+
+// kinds returns the kinds that are watched, sorted.
+func (w *watches) kinds() []schema.GroupVersionKind {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(w.informers), func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.String(), b.String()) })
+}
+
+func ofKind(gvk schema.GroupVersionKind) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(gvk)
+	return o
 }
 
 // synced reports whether the cache holds the objects of this kind.

@@ -40,3 +40,11 @@ func (l NamespaceLimits) RefusesAny(excluded []string) string {
 	}
 	return ""
 }
+
+// RefusesClusterScoped returns why nothing may be placed that is in no namespace, or "": such an object concerns all of them.
+func (l NamespaceLimits) RefusesClusterScoped() string {
+	if len(l.Allowed) > 0 {
+		return "this cluster takes nothing of a hub but in hub.allowedNamespaces of its chart flotilla-member, and the object is in no namespace"
+	}
+	return ""
+}

@@ -46,7 +46,8 @@ func (c *Cluster) Writes(since time.Time) ([]Write, error) {
 	return r.writes, err
 }
 
-// Reads returns the gets and lists, as Writes the writes, without Bytes. Gets
+// Reads returns the gets and lists, as Writes the writes, without Bytes, and
+// reviews of who may do what, which are created but not stored. Gets
 // of paths such as /readyz have no Resource. Watches, which last, are not among
 // them.
 func (c *Cluster) Reads(since time.Time) ([]Write, error) {
@@ -160,11 +161,20 @@ func readRequests(in io.Reader) (out requests, n int64, err error) {
 		n += int64(len(line))
 		switch e.Verb {
 		case "create", "update", "patch", "delete", "deletecollection":
-			out.writes = append(out.writes, e.write())
+			if e.review() {
+				out.reads = append(out.reads, e.write())
+			} else {
+				out.writes = append(out.writes, e.write())
+			}
 		case "get", "list":
 			out.reads = append(out.reads, e.write())
 		}
 	}
+}
+
+// review reports whether a request is a question, such as a SelfSubjectRulesReview.
+func (e auditEvent) review() bool {
+	return e.Object.Group == "authorization.k8s.io" || e.Object.Group == "authentication.k8s.io"
 }
 
 func (e auditEvent) write() Write {

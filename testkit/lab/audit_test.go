@@ -17,6 +17,7 @@ func TestReadRequests(t *testing.T) {
 			`"objectRef":{"resource":"pods","namespace":"default","name":"a","subresource":"status"},"responseStatus":{"code":200},"requestObject":{"status":{}}}` + "\n"
 		late  = `{"verb":"create","requestReceivedTimestamp":"2026-11-01T11:59:59Z","stageTimestamp":"2026-11-01T12:00:01Z","objectRef":{"resource":"pods"}}` + "\n"
 		scale = `{"verb":"update","requestReceivedTimestamp":"2026-11-01T12:00:01Z","objectRef":{"resource":"deployments","apiGroup":"apps","subresource":"scale"},"responseStatus":{"code":409}}` + "\n"
+		asked = `{"verb":"create","requestReceivedTimestamp":"2026-11-01T12:00:02Z","objectRef":{"resource":"selfsubjectrulesreviews","apiGroup":"authorization.k8s.io"}}` + "\n"
 		read  = `{"verb":"list","requestReceivedTimestamp":"2026-11-01T12:00:02Z","objectRef":{"resource":"pods"}}` + "\n"
 		watch = `{"verb":"watch","requestReceivedTimestamp":"2026-11-01T12:00:02Z","objectRef":{"resource":"pods"}}` + "\n"
 	)
@@ -36,6 +37,9 @@ func TestReadRequests(t *testing.T) {
 		{name: "an empty log has none"},
 		{name: "reads are apart from writes, and watches count as neither", log: patch + scale + read + watch, want: []Write{patched, scaled}, reads: []Write{listed}},
 		{name: "the moment itself counts, what was before does not", log: patch + scale, since: scaled.At, want: []Write{scaled}},
+		{name: "a review is a question", log: patch + asked, want: []Write{patched}, reads: []Write{{
+			At: testTime().Add(2 * time.Second), Verb: "create", Resource: "selfsubjectrulesreviews.authorization.k8s.io",
+		}}},
 		{name: "so it is with reads", log: read + patch, since: listed.At.Add(1)},
 		{name: "what came in before does not, whenever it was answered", log: patch + late + scale, since: testTime(), want: []Write{patched, scaled}},
 		{name: "a line that is still being written waits", log: patch + scale[:40], want: []Write{patched}},

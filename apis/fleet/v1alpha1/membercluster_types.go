@@ -205,6 +205,50 @@ type ClusterLimits struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
 	AllowedNamespaces []string `json:"allowedNamespaces,omitempty"`
+	// allowedKinds lists the kinds of objects that may be placed; empty means all. An object needs all kinds that the hub makes of it
+	// in a member: a WorkloadSpread needs that of its workload too.
+	// +optional
+	// +listType=map
+	// +listMapKey=group
+	// +listMapKey=kind
+	// +kubebuilder:validation:MaxItems=64
+	AllowedKinds []GroupKind `json:"allowedKinds,omitempty"`
+}
+
+// GroupKind names a kind, in any version.
+type GroupKind struct {
+	// group is its API group; empty is the core group.
+	// +optional
+	// +kubebuilder:default=""
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$`
+	Group string `json:"group"`
+	// kind is its kind, such as Deployment.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[A-Z][A-Za-z0-9]*$`
+	Kind string `json:"kind"`
+}
+
+// MaxServedKinds is how many kinds status.kinds of a MemberCluster can have.
+const MaxServedKinds = 128
+
+// ServedKind is a kind that a member serves, and that its agent may write.
+type ServedKind struct {
+	// group is its API group; empty is the core group.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Group string `json:"group,omitempty"`
+	// kind is its kind.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind"`
+	// versions are the versions that are served, sorted.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MaxLength=63
+	Versions []string `json:"versions,omitempty"`
 }
 
 // Heartbeat holds the times after which a member counts as unreachable or ready. All durations are measured with the hub's clock,
@@ -308,6 +352,12 @@ type MemberClusterStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	AgentVersion string `json:"agentVersion,omitempty"`
+	// kinds are those that the member serves and that the agent may write, sorted by group and kind. Empty: not known. A list of 128 may
+	// lack others. Written by the agent. The hub places nothing new of a kind that is not in it; it withdraws nothing because of it.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=128
+	Kinds []ServedKind `json:"kinds,omitempty"`
 	// unclaimedObjects is how many objects the member applied for rows that do not exist on the hub: after a restore of the member
 	// or of the hub, or when a row was removed by force. They stay until an administrator of the member decides. Written by the
 	// agent.

@@ -123,6 +123,12 @@ type AppliedWorkSpec struct {
 	// epoch is the hub's epoch at which that was granted. A row that is older than this line at the same epoch is from a backup.
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
+	// left are fields of the manifest that others own and that were left to them at that apply, with adoption OwnFields.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=512
+	Left []string `json:"left,omitempty"`
 }
 
 // LedgerRow names a row.

@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -47,11 +49,25 @@ const (
 	ReasonDeletionsPaused = "DeletionsPaused"
 	// ReasonDeleteProtected: the row was withdrawn, and a label protects its object from deletion.
 	ReasonDeleteProtected = "DeleteProtected"
+	// ReasonKindNotServed: the member does not serve the object's kind, or serves other versions of it only.
+	ReasonKindNotServed = "KindNotServed"
+	// ReasonKindNotAllowed: the cluster's limits forbid the kind, or it is one that no hub places.
+	ReasonKindNotAllowed = "KindNotAllowed"
 	// ReasonNonsense: the counts that the member reported are impossible and were cut to possible ones.
 	ReasonNonsense = "NonsenseCounts"
 )
 
+// Reasons of a row in any phase.
+const (
+	// ReasonSuspended: the row is suspended; what its object is, the phase and the counts say.
+	ReasonSuspended = "Suspended"
+	// ReasonFieldsLeft: with adoption OwnFields, fields that others own have been left to them.
+	ReasonFieldsLeft = "FieldsLeft"
+)
+
 // MemberWorkSpec asks one member for one object. Only the hub writes it.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.apply) || has(self.suspend) && self.suspend) == self.content.ref.startsWith('apply.')",message="content.ref begins with apply. in a row that has apply or suspend, and in no other"
 type MemberWorkSpec struct {
 	// source is the object on the hub that this row is a part of.
 	// +required
@@ -77,6 +93,49 @@ type MemberWorkSpec struct {
 	// is true.
 	// +optional
 	Withdrawn bool `json:"withdrawn,omitempty"`
+	// apply is how the object is applied, where it is not by default: an object that exists already is not touched, and all
+	// fields of the manifest are applied.
+	// +optional
+	Apply *WorkApply `json:"apply,omitempty"`
+	// suspend stops the agent from changing the object: the row reports its state and is not applied. The deletion of the row is
+	// carried out nevertheless, by deletionPolicy.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+}
+
+// AdoptionPolicy is what happens to an object that exists in the member before its row does.
+// +kubebuilder:validation:Enum=Never;IfEqual;OwnFields;Full
+type AdoptionPolicy string
+
+// Adoption policies. An object that is adopted is the hub's from then on, like one that it has made: it is deleted or orphaned
+// with its row.
+const (
+	// AdoptNever blocks the row.
+	AdoptNever AdoptionPolicy = "Never"
+	// AdoptIfEqual adopts the object if to apply the manifest would change nothing; otherwise the row is blocked.
+	AdoptIfEqual AdoptionPolicy = "IfEqual"
+	// AdoptOwnFields applies the fields of the manifest that nobody else owns, now and later. The others are left to their owners.
+	AdoptOwnFields AdoptionPolicy = "OwnFields"
+	// AdoptFull applies all fields of the manifest.
+	AdoptFull AdoptionPolicy = "Full"
+)
+
+// WorkApply is how an object is applied.
+type WorkApply struct {
+	// adoption is what happens to an object of that name that is not the hub's. Default Never.
+	// +optional
+	// +kubebuilder:default=Never
+	Adoption AdoptionPolicy `json:"adoption,omitempty"`
+	// ignore are fields that the agent neither writes nor reverts, such as spec.replicas where the member has an autoscaler. A path
+	// is names with dots; a name with dots of its own is in brackets: metadata.annotations[example.com/owner]. It leads to a field
+	// in maps; of a list it names the whole. Only fields below spec and data, and single labels and annotations, can be ignored. A
+	// field that is ignored later keeps its value.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=256
+	// +kubebuilder:validation:items:Pattern=`^((spec|data|binaryData|stringData)(\.[A-Za-z0-9_-]+|\[[A-Za-z0-9._/-]+\])+|metadata\.(labels|annotations)(\.[A-Za-z0-9_-]+|\[[A-Za-z0-9._/-]+\]))$`
+	Ignore []string `json:"ignore,omitempty"`
 }
 
 // WorkSource names an object on the hub.
@@ -107,11 +166,15 @@ type WorkSource struct {
 // manifests reports the row as blocked.
 const InlineContent = "inline"
 
+// ApplyContent precedes the ref of a row that has apply or suspend. No WorkContent has such a name, so an agent which does not know
+// these fields reports the row as blocked, and does not apply what it should not.
+const ApplyContent = "apply."
+
 // WorkContentSource is where the manifest of a row is.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.inline) == (self.ref == 'inline')",message="ref is inline in a row that has its manifest inline, and in no other"
+// +kubebuilder:validation:XValidation:rule="has(self.inline) == (self.ref == 'inline' || self.ref == 'apply.inline')",message="ref is inline in a row that has its manifest inline, and in no other"
 type WorkContentSource struct {
-	// ref names a WorkContent in the hub's namespace fleet-system, or is inline.
+	// ref names a WorkContent in the hub's namespace fleet-system, or is inline; after apply. in a row that has apply or suspend.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -123,6 +186,9 @@ type WorkContentSource struct {
 	// +kubebuilder:validation:MaxLength=1572864
 	Inline string `json:"inline,omitempty"`
 }
+
+// Name returns the name of the WorkContent, or InlineContent.
+func (s WorkContentSource) Name() string { return strings.TrimPrefix(s.Ref, ApplyContent) }
 
 // WorkGrant holds the numbers that a member may act on. They are absolute; a newer grant replaces an older one.
 type WorkGrant struct {
@@ -182,7 +248,7 @@ type MemberWorkStatus struct {
 	// phase is the progress of the member.
 	// +optional
 	Phase WorkPhase `json:"phase,omitempty"`
-	// reason is a CamelCase word for Blocked and Degraded.
+	// reason is a CamelCase word: why the row is Blocked or Degraded, or what else is to be known of it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`

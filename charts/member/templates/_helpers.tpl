@@ -102,6 +102,46 @@ subjects:
 {{- end }}
 
 {{/*
+Checks hub.kinds: what no hub places, as package pkg/link says too, and what it places anyway.
+*/}}
+{{- define "checkKinds" -}}
+{{- $closed := dict
+  "fleet.kruise.io" "these are the fleet's own"
+  "coordination.k8s.io" "these belong to the cluster whose components write them"
+  "events.k8s.io" "these belong to the cluster whose components write them"
+  "rbac.authorization.k8s.io" "these decide who may do what: only administrators of this cluster create them"
+  "admissionregistration.k8s.io" "these decide who may do what: only administrators of this cluster create them"
+  "apiregistration.k8s.io" "these decide who may do what: only administrators of this cluster create them"
+  "apiextensions.k8s.io" "these decide who may do what: only administrators of this cluster create them"
+  "certificates.k8s.io" "these decide who may do what: only administrators of this cluster create them"
+  "authentication.k8s.io" "these decide who may do what: only administrators of this cluster create them"
+  "authorization.k8s.io" "these decide who may do what: only administrators of this cluster create them"
+}}
+{{- $core := dict
+  "secrets" "a hub reads no Secrets here: it places Secrets by ResourceDistribution (resourceDistribution.secrets)"
+  "nodes" "these belong to the cluster whose components write them"
+  "events" "these belong to the cluster whose components write them"
+  "bindings" "these belong to the cluster whose components write them"
+  "componentstatuses" "these belong to the cluster whose components write them"
+}}
+{{- $always := dict "apps" (list "deployments") "apps.kruise.io" (list "clonesets" "resourcedistributions" "uniteddeployments" "workloadspreads") }}
+{{- range $i, $kind := .Values.hub.kinds }}
+{{- $group := $kind.group | default "" }}
+{{- if hasKey $closed $group }}
+{{- fail (printf "hub.kinds[%d].group: a hub places no objects of group %s: %s" $i $group (get $closed $group)) }}
+{{- end }}
+{{- range $kind.resources }}
+{{- if and (eq $group "") (hasKey $core .) }}
+{{- fail (printf "hub.kinds[%d].resources: a hub places no %s: %s" $i . (get $core .)) }}
+{{- end }}
+{{- if has . (get $always $group | default list) }}
+{{- fail (printf "hub.kinds[%d].resources: a hub may always place %s of group %s: remove it" $i . $group) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/*
 "true" if a feature gate is on that is off by default, otherwise nothing: (list root gate "AllAlpha" or "AllBeta"). It reads what the
 manager is given, like the manager: a later value wins, and that of a gate over that of its stage.
 */}}

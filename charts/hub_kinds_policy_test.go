@@ -1,0 +1,122 @@
+//go:build integration
+
+package charts_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+// TestIntegrationAttack03FurtherKindsKeepToTheLimits is for what hub.kinds adds.
+func TestIntegrationAttack03FurtherKindsKeepToTheLimits(t *testing.T) {
+	t.Parallel()
+	as := policed(t, "member", "--set=agent.push=true", "--set=hub.allowedNamespaces={shop,kube-system}",
+		"--set=hub.kinds[0].resources={configmaps,namespaces}",
+		"--set=hub.kinds[1].group=scheduling.k8s.io", "--set=hub.kinds[1].resources={priorityclasses}")
+	admin, agent := as("admin"), as("system:serviceaccount:"+namespace+":flotilla-agent")
+	for _, name := range []string{"shop", "bank", namespace} {
+		require.NoError(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	}
+	row := map[string]string{keys.FleetRowUID: "row"}
+	config := func(in string, annotations map[string]string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "web", Annotations: annotations}, Data: map[string]string{"a": "b"}}
+	}
+	class := func(annotations map[string]string) *schedulingv1.PriorityClass {
+		return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: annotations}, Value: 1}
+	}
+	create := func(c client.Client, o client.Object) error { return c.Create(t.Context(), o, client.DryRunAll) }
+	require.Eventually(t, func() bool { return create(agent, config("bank", row)) != nil }, 30*time.Second, 100*time.Millisecond, "the policy takes effect")
+	for name, tc := range map[string]struct {
+		object client.Object
+		want   string // expected in the refusal; empty: allowed
+	}{
+		"in an allowed namespace":             {config("shop", row), ""},
+		"in another one":                      {config("bank", row), "add it to hub.allowedNamespaces"},
+		"there, without the annotation":       {config("bank", nil), "add it to hub.allowedNamespaces"},
+		"in one that is denied too":           {config("kube-system", row), "hub.deniedNamespaces"},
+		"in that of the release":              {config(namespace, row), "hub.deniedNamespaces"},
+		"in none":                             {class(row), "add it to hub.allowedNamespaces"},
+		"a namespace that is not allowed":     {&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "mine", Annotations: row}}, "add it to hub.allowedNamespaces"},
+		"in none, and without the annotation": {class(nil), "add it to hub.allowedNamespaces"},
+	} {
+		if err := create(agent, tc.object); tc.want == "" {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorContains(t, err, tc.want, name)
+		}
+	}
+	require.ErrorContains(t, create(admin, config("bank", row)), "add it", "whatever account a hub uses, by the annotation of what it places")
+	require.NoError(t, create(admin, config("bank", nil)), "what users of the cluster make is not the hub's")
+	require.ErrorContains(t, agent.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bank"}}, client.DryRunAll), "add it")
+
+	placed := config("bank", nil)
+	require.NoError(t, admin.Create(t.Context(), placed))
+	require.ErrorContains(t, agent.Delete(t.Context(), placed, client.DryRunAll), "add it", "nor is it the hub's to delete")
+	change := func(c client.Client, edit func(*corev1.ConfigMap)) error {
+		next := placed.DeepCopy()
+		edit(next)
+		return c.Patch(t.Context(), next, client.MergeFrom(placed), client.DryRunAll)
+	}
+	require.ErrorContains(t, change(agent, func(cm *corev1.ConfigMap) { cm.Annotations = row }), "add it", "or to mark as its own")
+	marked := placed.DeepCopy()
+	marked.Annotations = row
+	require.NoError(t, admin.Patch(t.Context(), marked, client.MergeFrom(placed)), "as if it was placed before the namespace was closed")
+	placed = marked
+	require.NoError(t, change(agent, func(cm *corev1.ConfigMap) { cm.Labels = row }), "metadata alone")
+	for name, edit := range map[string]func(*corev1.ConfigMap){
+		"another value": func(cm *corev1.ConfigMap) { cm.Data["a"] = "c" },
+		"a field more":  func(cm *corev1.ConfigMap) { cm.BinaryData = map[string][]byte{"x": {1}} },
+		"a field less":  func(cm *corev1.ConfigMap) { cm.Data = nil },
+	} {
+		require.ErrorContains(t, change(agent, edit), "add it", name)
+	}
+	require.NoError(t, agent.Delete(t.Context(), placed, client.DryRunAll), "what is there can be withdrawn")
+}
+
+func TestIntegrationFurtherKindsOfAHub(t *testing.T) {
+	t.Parallel()
+	set := func(group, resources string) []string {
+		return []string{"template", "flotilla", "member", "--set=agent.push=true", "--set=hub.kinds[0].group=" + group, "--set=hub.kinds[0].resources={" + resources + "}"}
+	}
+	for _, tc := range []struct{ group, resources, want string }{
+		{"", "secrets", "hub.kinds[0].resources: a hub places no secrets: a hub reads no Secrets here: it places Secrets by ResourceDistribution"},
+		{"", "configmaps,nodes", "a hub places no nodes"},
+		{"", "events", "a hub places no events"},
+		{"", "bindings", "a hub places no bindings"},
+		{"events.k8s.io", "events", "hub.kinds[0].group: a hub places no objects of group events.k8s.io"},
+		{"coordination.k8s.io", "leases", "hub.kinds[0].group"},
+		{"fleet.kruise.io", "appliedworks", "the fleet's own"},
+		{"rbac.authorization.k8s.io", "roles", "who may do what"},
+		{"admissionregistration.k8s.io", "validatingadmissionpolicies", "who may do what"},
+		{"apiextensions.k8s.io", "customresourcedefinitions", "who may do what"},
+		{"apiregistration.k8s.io", "apiservices", "who may do what"},
+		{"certificates.k8s.io", "certificatesigningrequests", "who may do what"},
+		{"apps", "deployments", "a hub may always place deployments of group apps: remove it"},
+		{"*", "configmaps", "hub/kinds/0/group"},
+		{"", "*", "hub/kinds/0/resources/0"},
+		{"", "serviceaccounts/token", "hub/kinds/0/resources/0"},
+	} {
+		_, err := helm(t, set(tc.group, tc.resources)...)
+		require.ErrorContains(t, err, tc.want, "%s %s", tc.group, tc.resources)
+	}
+	for name, args := range map[string][]string{"flotilla-agent": {"--set=agent.push=true"}, "flotilla-member": pull} {
+		text := render(t, "member", append([]string{"--set=hub.kinds[0].group=apps", "--set=hub.kinds[0].resources={daemonsets}"}, args...)...)
+		found := false
+		for _, b := range decode[rbacv1.ClusterRoleBinding](t, text, "ClusterRoleBinding") {
+			if b.Name == "flotilla-agent-kinds" {
+				found = true
+				require.Equal(t, []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}}, b.Subjects)
+			}
+		}
+		require.True(t, found)
+	}
+}

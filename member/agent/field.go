@@ -1,0 +1,280 @@
+package agent
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/link"
+)
+
+// splitPath returns the names of a path: a.b[c.d] is a, b and c.d. It reports whether the path can be read.
+func splitPath(path string) ([]string, bool) {
+	var out []string
+	for path != "" {
+		var name string
+		if rest, bracketed := strings.CutPrefix(path, "["); bracketed {
+			var closed bool
+			if name, path, closed = strings.Cut(rest, "]"); !closed {
+				return nil, false
+			}
+		} else {
+			end := strings.IndexAny(path, ".[")
+			if end < 0 {
+				end = len(path)
+			}
+			name, path = path[:end], path[end:]
+		}
+		if name == "" {
+			return nil, false
+		}
+		out = append(out, name)
+		if rest, dotted := strings.CutPrefix(path, "."); dotted {
+			if path = rest; path == "" {
+				return nil, false
+			}
+		}
+	}
+	return out, len(out) > 0
+}
+
+// joinPath undoes splitPath.
+func joinPath(names []string) string {
+	b := &strings.Builder{}
+	for i, name := range names {
+		switch {
+		case strings.ContainsAny(name, "./[]"):
+			fmt.Fprintf(b, "[%s]", name)
+		case i > 0:
+			b.WriteString("." + name)
+		default:
+			b.WriteString(name)
+		}
+	}
+	return b.String()
+}
+
+// ignored returns the names of the paths that a row ignores. The error says which can't be read, or must not be ignored.
+func ignored(apply *fleetv1alpha1.WorkApply) ([][]string, error) {
+	if apply == nil {
+		return nil, nil
+	}
+	var out [][]string
+	for _, path := range apply.Ignore {
+		names, ok := splitPath(path)
+		if !ok {
+			return nil, fmt.Errorf("spec.apply.ignore: %q is no path: write names with dots, such as spec.replicas, or in brackets", path)
+		}
+		marks := slices.Contains(names, keys.FleetRowUID)
+		if labelled := names[0] == "metadata" && len(names) == 3 && (names[1] == "labels" || names[1] == "annotations"); marks ||
+			len(names) < 2 || names[0] == "apiVersion" || names[0] == "kind" || names[0] == "metadata" && !labelled {
+			return nil, fmt.Errorf("spec.apply.ignore: %q can't be ignored: name a field below spec or data, or one label or annotation", path)
+		}
+		out = append(out, names)
+	}
+	return out, nil
+}
+
+// cut removes fields from an object, and the maps around them that are empty then.
+func cut(o map[string]any, paths [][]string) {
+	for _, names := range paths {
+		cutOne(o, names)
+	}
+}
+
+func cutOne(o map[string]any, names []string) {
+	if len(names) == 1 {
+		delete(o, names[0])
+		return
+	}
+	below, ok := o[names[0]].(map[string]any)
+	if !ok {
+		return
+	}
+	had := len(below)
+	if cutOne(below, names[1:]); had > 0 && len(below) == 0 {
+		delete(o, names[0])
+	}
+}
+
+// carry writes into want the values that live has in fields which are ignored and which the agent owns. Without them an apply would
+// remove the fields: who applies a field and then leaves it out gives it up, and what nobody else owns is removed. Once another client
+// has changed such a field, that one owns it. It reports whether there were any.
+func carry(want, live *unstructured.Unstructured, paths [][]string) (bool, error) {
+	if len(paths) == 0 {
+		return false, nil
+	}
+	mine, err := fieldsOf(live, ofApply)
+	if err != nil {
+		return false, err
+	}
+	carried := false
+	for _, names := range paths {
+		if !owns(mine, names) {
+			continue
+		}
+		value, found, err := unstructured.NestedFieldCopy(live.Object, names...)
+		if err != nil || !found {
+			continue // It is not there, so that nothing can be removed.
+		}
+		if err := unstructured.SetNestedField(want.Object, value, names...); err != nil {
+			return false, fmt.Errorf("keep %s: %w", joinPath(names), err)
+		}
+		carried = true
+	}
+	return carried, nil
+}
+
+// ofApply reports whether an entry is that of the agent's applies.
+func ofApply(e metav1.ManagedFieldsEntry) bool {
+	return e.Manager == link.AgentManager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
+}
+
+// fieldsOf returns the fields of the entries that match.
+func fieldsOf(o *unstructured.Unstructured, match func(metav1.ManagedFieldsEntry) bool) (*fieldpath.Set, error) {
+	all := fieldpath.NewSet()
+	for _, e := range o.GetManagedFields() {
+		if e.FieldsV1 == nil || !match(e) {
+			continue
+		}
+		set := fieldpath.NewSet()
+		if err := set.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())); err != nil {
+			return nil, fmt.Errorf("read managedFields of %s: %w", describe(o), err)
+		}
+		all = all.Union(set)
+	}
+	return all, nil
+}
+
+// owns reports whether a set has a field, one below it, or one above it that is owned as a whole.
+func owns(set *fieldpath.Set, names []string) bool {
+	for _, name := range names {
+		at := fieldpath.PathElement{FieldName: &name}
+		below, deeper := set.Children.Get(at)
+		if set.Members.Has(at) && !deeper {
+			return true
+		}
+		if !deeper {
+			return false
+		}
+		set = below
+	}
+	return true
+}
+
+// leave removes from want the fields that others own in live, and returns their paths, sorted; of what is in a list, that of the list.
+func leave(want, live *unstructured.Unstructured) ([]string, error) {
+	others, err := fieldsOf(live, func(e metav1.ManagedFieldsEntry) bool { return !ofApply(e) })
+	if err != nil {
+		return nil, err
+	}
+	s := &stripper{}
+	s.value(want.Object, others, nil)
+	slices.Sort(s.left)
+	return slices.Compact(s.left), nil
+}
+
+// stripper removes fields that others own.
+type stripper struct {
+	// left are their paths.
+	left []string
+}
+
+// value removes from a value, which is at a path, what is in a set. It returns what is left, and whether anything is.
+func (s *stripper) value(v any, set *fieldpath.Set, at []string) (any, bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		had := len(v)
+		for name, field := range v {
+			if name == keys.FleetRowUID { // Always ours.
+				continue
+			}
+			rest, keep := s.field(fieldpath.PathElement{FieldName: &name}, field, set, append(slices.Clone(at), name))
+			if v[name] = rest; !keep {
+				delete(v, name)
+			}
+		}
+		return v, had == 0 || len(v) > 0
+	case []any:
+		rest := make([]any, 0, len(v))
+		for _, item := range v {
+			if item, keep := s.item(item, set, at); keep {
+				rest = append(rest, item)
+			}
+		}
+		return rest, len(v) == 0 || len(rest) > 0
+	default:
+		return v, true
+	}
+}
+
+func (s *stripper) field(e fieldpath.PathElement, v any, set *fieldpath.Set, at []string) (any, bool) {
+	if below, deeper := set.Children.Get(e); deeper {
+		return s.value(v, below, at)
+	}
+	if set.Members.Has(e) {
+		s.left = append(s.left, joinPath(at))
+		return nil, false
+	}
+	return v, true
+}
+
+// item is for an item of a list that is merged by keys, or of a set. An item with keys stays whole or with its keys, unless nothing else
+// is left of it.
+func (s *stripper) item(v any, set *fieldpath.Set, at []string) (any, bool) {
+	fields, ok := v.(map[string]any)
+	if !ok {
+		scalar := value.NewValueInterface(v)
+		if set.Members.Has(fieldpath.PathElement{Value: &scalar}) {
+			s.left = append(s.left, joinPath(at))
+			return nil, false
+		}
+		return v, true
+	}
+	for e := range set.Children.All() {
+		if e.Key == nil || !keyed(fields, *e.Key) {
+			continue
+		}
+		below, _ := set.Children.Get(e)
+		kept := map[string]any{}
+		for _, key := range *e.Key {
+			if is, found := fields[key.Name]; found {
+				kept[key.Name] = is
+				delete(fields, key.Name)
+			}
+		}
+		before := len(s.left)
+		s.value(fields, below, at)
+		for i := range s.left[before:] { // Items have no path: it is that of the list.
+			s.left[before+i] = joinPath(at)
+		}
+		if len(fields) == 0 {
+			return nil, false
+		}
+		maps.Copy(fields, kept)
+		return fields, true
+	}
+	return v, true
+}
+
+// keyed reports whether an item has these keys. One that it lacks may have a default.
+func keyed(item map[string]any, by value.FieldList) bool {
+	found := false
+	for _, key := range by {
+		is, has := item[key.Name]
+		if has && !value.Equals(value.NewValueInterface(is), key.Value) {
+			return false
+		}
+		found = found || has
+	}
+	return found
+}

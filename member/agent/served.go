@@ -1,0 +1,186 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/link"
+)
+
+// settling returns after how long what is served is read again after a change of a CRD, which discovery shows a moment later.
+func settling() []time.Duration { return []time.Duration{time.Second, 10 * time.Second} }
+
+// servedKinds is the controller of what the member serves. It reads that when it starts, after each change of a CRD, and as often as
+// the member's version, because no watch tells of an API without a CRD, nor of the agent's rights.
+type servedKinds struct {
+	client    client.Client
+	discovery discovery.DiscoveryInterface
+	crds      toolscache.SharedIndexInformer
+	mapper    *mapper
+	watches   *watches
+	// report takes the kinds that the member serves and that the agent may write.
+	report func([]fleetv1alpha1.ServedKind)
+
+	mu     sync.Mutex
+	settle []time.Duration
+}
+
+// crdInformer returns an informer of the CRDs of a member, by their names. That of a cache would do, but for a goroutine that it leaves
+// behind when the cache ends, which is as often as a connection to the hub.
+func crdInformer(cfg *rest.Config, http *http.Client) (toolscache.SharedIndexInformer, error) {
+	c, err := metadata.NewForConfigAndClient(cfg, http)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of metadata: %w", err)
+	}
+	crds := crdKind().GroupVersion().WithResource("customresourcedefinitions")
+	informer := metadatainformer.NewFilteredMetadataInformer(c, crds, metav1.NamespaceAll, 0, toolscache.Indexers{}, nil).Informer()
+	if err := informer.SetTransform(slim); err != nil {
+		return nil, fmt.Errorf("watch CRDs: %w", err)
+	}
+	return informer, nil
+}
+
+// source is the source of changes of CRDs.
+func (s *servedKinds) source() source.Source {
+	return source.Func(func(_ context.Context, q queue) error {
+		changed := func() {
+			s.mu.Lock()
+			s.settle = settling()
+			s.mu.Unlock()
+			q.Add(reconcile.Request{})
+		}
+		_, err := s.crds.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
+			AddFunc: func(_ any, initial bool) {
+				if !initial { // The start reads all.
+					changed()
+				}
+			},
+			UpdateFunc: func(_, _ any) { changed() },
+			DeleteFunc: func(any) { changed() },
+		})
+		if err != nil {
+			return fmt.Errorf("watch CRDs: %w", err)
+		}
+		q.Add(reconcile.Request{})
+		return nil
+	})
+}
+
+// watching reports whether changes of CRDs are noticed. An agent with the rights of an older chart may not watch them.
+func (s *servedKinds) watching() bool { return s.crds.HasSynced() }
+
+// Reconcile reads what is served.
+func (s *servedKinds) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	again := versionEvery
+	s.mu.Lock()
+	if len(s.settle) > 0 {
+		again, s.settle = s.settle[0], s.settle[1:]
+	}
+	s.mu.Unlock()
+	_, lists, err := s.discovery.ServerGroupsAndResources()
+	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
+	silent := map[string]bool{} // A group that does not answer now is not one that is not served.
+	for gv := range failed {
+		silent[gv.Group] = true
+	}
+	if err != nil && !partial {
+		return ctrl.Result{}, fmt.Errorf("discover what the member serves: %w", err)
+	}
+	served := map[schema.GroupKind][]string{}
+	for _, l := range lists {
+		gv, err := schema.ParseGroupVersion(l.GroupVersion)
+		if err != nil {
+			return ctrl.Result{}, fmt.Errorf("discover what the member serves: %w", err)
+		}
+		for _, r := range l.APIResources {
+			if gk := gv.WithKind(r.Kind).GroupKind(); !slices.Contains(served[gk], gv.Version) {
+				served[gk] = append(served[gk], gv.Version)
+			}
+		}
+	}
+	if err := s.mapper.forget(); err != nil {
+		return ctrl.Result{}, err
+	}
+	s.watches.wake(served, silent) //nolint:contextcheck // A watch lasts as long as the controller runs.
+	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: metav1.NamespaceSystem}}
+	switch err := s.client.Create(ctx, review); {
+	case apierrors.IsForbidden(err), err == nil && review.Status.Incomplete:
+		s.report(nil)
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("review the agent's rights in the member: %w", err)
+	default:
+		s.report(kindsOf(lists, silent, review.Status.ResourceRules))
+	}
+	return ctrl.Result{RequeueAfter: again}, nil
+}
+
+// kindsOf returns the kinds in lists that rules allow to write, sorted, at most MaxServedKinds. It returns nil, which is not known, if
+// rules allow to write something in a group that does not answer.
+func kindsOf(lists []*metav1.APIResourceList, silent map[string]bool, rules []authorizationv1.ResourceRule) []fleetv1alpha1.ServedKind {
+	for group := range silent {
+		if slices.ContainsFunc(rules, func(r authorizationv1.ResourceRule) bool { return has(r.APIGroups, group) && has(r.Verbs, "patch") }) {
+			return nil
+		}
+	}
+	found := map[schema.GroupKind][]string{}
+	for _, l := range lists {
+		gv, err := schema.ParseGroupVersion(l.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for _, r := range l.APIResources {
+			gk := schema.GroupKind{Group: gv.Group, Kind: r.Kind}
+			if !strings.Contains(r.Name, "/") && slices.Contains(r.Verbs, "patch") && link.NeverPlaced(gk) == "" && writes(rules, gv.Group, r.Name) {
+				found[gk] = append(found[gk], gv.Version)
+			}
+		}
+	}
+	out := make([]fleetv1alpha1.ServedKind, 0, len(found))
+	for _, gk := range slices.SortedFunc(maps.Keys(found), func(a, b schema.GroupKind) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind))
+	}) {
+		versions := found[gk]
+		slices.Sort(versions)
+		versions = slices.Compact(versions)
+		out = append(out, fleetv1alpha1.ServedKind{Group: gk.Group, Kind: gk.Kind, Versions: versions[:min(len(versions), 8)]})
+	}
+	return out[:min(len(out), fleetv1alpha1.MaxServedKinds)]
+}
+
+// writes reports whether rules allow to create, patch and delete all objects of a resource.
+func writes(rules []authorizationv1.ResourceRule, group, resource string) bool {
+	for _, verb := range []string{"get", "create", "patch", "delete"} {
+		if !slices.ContainsFunc(rules, func(r authorizationv1.ResourceRule) bool {
+			return len(r.ResourceNames) == 0 && has(r.Verbs, verb) && has(r.APIGroups, group) && has(r.Resources, resource)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+func has(list []string, value string) bool {
+	return slices.Contains(list, value) || slices.Contains(list, "*")
+}

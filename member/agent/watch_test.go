@@ -1,0 +1,116 @@
+package agent
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+// informers counts the informers of a cache by kind.
+type informers struct {
+	cache.Cache
+	of map[schema.GroupVersionKind]*controllertest.FakeInformer
+}
+
+func (i *informers) GetInformer(_ context.Context, o client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
+	gvk := o.GetObjectKind().GroupVersionKind()
+	if i.of[gvk] == nil {
+		i.of[gvk] = controllertest.NewFakeInformer(controllertest.Synced)
+	}
+	return i.of[gvk], nil
+}
+
+func (i *informers) RemoveInformer(_ context.Context, o client.Object) error {
+	delete(i.of, o.GetObjectKind().GroupVersionKind())
+	return nil
+}
+
+func TestAKindIsWatchedWhileARowHasAnObjectOfIt(t *testing.T) {
+	t.Parallel()
+	c := &informers{of: map[schema.GroupVersionKind]*controllertest.FakeInformer{}}
+	w := newWatches(c)
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Hour, time.Hour))
+	defer q.ShutDown()
+	require.NoError(t, w.source().Start(t.Context(), q))
+	v1 := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
+	v2 := schema.GroupVersionKind{Group: "example.com", Version: "v2", Kind: "Widget"}
+	row := func(name string) client.ObjectKey { return client.ObjectKey{Namespace: "fleet-east", Name: name} }
+	follow := func(gvk schema.GroupVersionKind, name string) {
+		t.Helper()
+		require.NoError(t, w.follow(gvk, target{kind: gvk.GroupKind(), namespace: "shop", name: name}, row(name)))
+	}
+	watched := func(want ...schema.GroupVersionKind) {
+		t.Helper()
+		require.Equal(t, want, w.kinds())
+		require.Len(t, c.of, len(want))
+	}
+	queued := func() (out []string) {
+		for q.Len() > 0 {
+			r, _ := q.Get()
+			q.Done(r)
+			out = append(out, r.Name)
+		}
+		return out
+	}
+	all := map[schema.GroupKind][]string{v1.GroupKind(): {"v1", "v2"}}
+
+	follow(v1, "a")
+	follow(v1, "b")
+	follow(v1, "a")
+	watched(v1)
+	require.True(t, w.synced(v1))
+	o := ofKind(v1)
+	o.SetNamespace("shop")
+	o.SetName("b")
+	o.SetAnnotations(map[string]string{keys.FleetRowUID: "r"})
+	c.of[v1].Add(o)
+	require.Equal(t, []string{"b"}, queued(), "a change of an object enqueues its row")
+
+	follow(v2, "b") // The hub uses another version now.
+	watched(v1, v2)
+	w.forget(row("a"))
+	watched(v2)
+	require.False(t, w.synced(v1))
+	w.forget(row("b"))
+	require.Empty(t, w.kinds(), "with the last row of a kind its watch ends")
+	require.Empty(t, c.of)
+
+	follow(v1, "c")
+	w.await(v2, row("d"), false)
+	watched(v1)
+	w.wake(nil, map[string]bool{"example.com": true})
+	require.Empty(t, queued(), "of a group that does not answer nothing is known")
+	watched(v1)
+	w.wake(all, nil)
+	require.Equal(t, []string{"d"}, queued(), "a row whose kind is served is tried again")
+	w.wake(all, nil)
+	require.Equal(t, []string{"d"}, queued(), "until it has seen that")
+	w.wake(map[schema.GroupKind][]string{v1.GroupKind(): {"v3"}}, nil)
+	require.ElementsMatch(t, []string{"c", "d"}, queued(), "a row whose kind is not served any more is reconciled, and one that names other versions")
+	w.await(v2, row("d"), false)
+	w.wake(map[schema.GroupKind][]string{v1.GroupKind(): {"v3"}}, nil)
+	require.Empty(t, queued(), "where nothing has changed a row waits")
+	w.await(v2, row("d"), true)
+	w.wake(nil, nil)
+	w.wake(nil, nil)
+	require.Equal(t, []string{"d"}, queued()[:1], "one that is withdrawn waits for its CRD to go, which changes nothing that is served")
+	require.Empty(t, w.kinds(), "what is not served is not watched")
+	follow(v1, "c")
+	watched(v1)
+	w.await(v1, row("c"), false)
+	require.Empty(t, w.kinds())
+	follow(v1, "c")
+	follow(v2, "d")
+	w.wake(all, nil)
+	require.Empty(t, queued(), "none waits any more")
+}
