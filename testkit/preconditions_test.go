@@ -47,14 +47,13 @@ var writes = map[string]string{
 	"hub/clusterprofile/controller.go publish: Apply":   byUID + ", but for a creation: one that another client makes at the same moment is refused if the two differ",
 	"hub/clusterprofile/controller.go withdraw: Delete": byUID,
 
-	"hub/placement/client.go finalizer: Patch":     byVersion,
-	"hub/placement/controller.go Reconcile: Apply": whatever + "it applies a plan, whose writes are in this table themselves",
-	"hub/row/breaker.go pause: Patch":              byVersion,
-	"hub/row/cleaner.go Reconcile: Patch":          byVersion,
-	"hub/row/cleaner.go collect: Delete":           byUID,
-	"hub/row/store.go Put: Update":                 byVersion,
-	"hub/row/store.go Withdraw: Delete":            byUID,
-	"hub/row/store.go Withdraw: Update":            byVersion,
+	"hub/placement/client.go finalizer: Patch": byVersion,
+	"hub/row/breaker.go pause: Patch":          byVersion,
+	"hub/row/cleaner.go Reconcile: Patch":      byVersion,
+	"hub/row/cleaner.go collect: Delete":       byUID,
+	"hub/row/store.go Put: Update":             byVersion,
+	"hub/row/store.go Withdraw: Delete":        byUID,
+	"hub/row/store.go Withdraw: Update":        byVersion,
 
 	"member/admission/entries.go maintain: Patch": byVersion,
 
