@@ -16,9 +16,9 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// TestIntegrationAttack23ManagerWritesOnlyConfigMapsOfPods has the rights and the policies of the chart, without copies of
+// TestIntegrationAttack22ManagerWritesOnlyConfigMapsOfPods has the rights and the policies of the chart, without copies of
 // ResourceDistributions and with them.
-func TestIntegrationAttack23ManagerWritesOnlyConfigMapsOfPods(t *testing.T) {
+func TestIntegrationAttack22ManagerWritesOnlyConfigMapsOfPods(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{"alone": nil, "with copies": {"--set=featureGates=ResourceDistributionGate=true"}} {
 		t.Run(name, func(t *testing.T) {
