@@ -30,7 +30,6 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
-
 )
 
 // Names that OpenKruise's manifests and ours give, in whatever namespace they are installed.

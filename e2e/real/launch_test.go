@@ -52,9 +52,9 @@ func TestContainersStartInTheOrderOfTheirLaunchPriority(t *testing.T) {
 		})
 		return &found
 	}
-	p := state("proxy")
+	state("proxy")
 	require.True(t, pause(t.Context(), 12*time.Second), "the kubelet tries again meanwhile")
-	p = state("proxy")
+	p := state("proxy")
 	require.Equal(t, "CreateContainerConfigError", container(p, "app").State.Waiting.Reason)
 
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fmt.Sprintf("http://%s:%d/ready?is=yes", p.Status.PodIP, port+1), nil)

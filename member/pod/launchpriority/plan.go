@@ -125,7 +125,7 @@ func groupsOf(pod *corev1.Pod) []group {
 		}
 		by[priority].containers = append(by[priority].containers, c.Name)
 	}
-	var out []group
+	out := make([]group, 0, len(by))
 	for _, p := range descending(slices.Collect(maps.Keys(by))) {
 		out = append(out, *by[p])
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -107,7 +108,7 @@ func inTurn(w *sim.World, c sim.Change) error {
 			continue
 		}
 		for _, g := range groupsOf(p) {
-			if _, has := cm.Data[keyPrefix+fmt.Sprint(g.priority)]; !has && g.priority != first {
+			if _, has := cm.Data[keyPrefix+strconv.Itoa(g.priority)]; !has && g.priority != first {
 				continue
 			}
 			for _, before := range groupsOf(p) {
@@ -132,12 +133,12 @@ func foreign(_ *sim.World, c sim.Change) error {
 func end(w *sim.World) string {
 	var lines []string
 	for _, p := range sim.All[*corev1.Pod](w) {
-		line := fmt.Sprintf("%s %s reached=%s completed=%s", p.Name, p.UID, p.Annotations[keys.ContainerLaunchPriorityReached],
-			p.Annotations[keys.ContainerLaunchPriorityCompleted])
+		words := []string{fmt.Sprintf("%s %s reached=%s completed=%s", p.Name, p.UID, p.Annotations[keys.ContainerLaunchPriorityReached],
+			p.Annotations[keys.ContainerLaunchPriorityCompleted])}
 		for _, s := range p.Status.ContainerStatuses {
-			line += fmt.Sprintf(" %s=%t", s.Name, s.Ready)
+			words = append(words, fmt.Sprintf("%s=%t", s.Name, s.Ready))
 		}
-		lines = append(lines, line)
+		lines = append(lines, strings.Join(words, " "))
 	}
 	for _, cm := range sim.All[*corev1.ConfigMap](w) {
 		lines = append(lines, fmt.Sprintf("%s %v of %v", cm.Name, cm.Data, cm.OwnerReferences))

@@ -116,7 +116,7 @@ func describe(pod *corev1.Pod, priorities []int) string {
 	for i, p := range priorities {
 		by[p] = append(by[p], pod.Spec.Containers[i].Name)
 	}
-	var groups []string
+	groups := make([]string, 0, len(by))
 	for _, p := range descending(priorities) {
 		groups = append(groups, strings.Join(by[p], " and "))
 	}
