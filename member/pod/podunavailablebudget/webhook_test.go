@@ -25,10 +25,6 @@ func selecting(s metav1.LabelSelector) func(*policyv1beta1.PodUnavailableBudget)
 	return func(b *policyv1beta1.PodUnavailableBudget) { b.Spec.Selector = &s }
 }
 
-func expression(operator metav1.LabelSelectorOperator, values ...string) metav1.LabelSelector {
-	return metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: operator, Values: values}}}
-}
-
 func matching(labels ...string) metav1.LabelSelector {
 	out := metav1.LabelSelector{MatchLabels: map[string]string{}}
 	for i := 0; i < len(labels); i += 2 {
