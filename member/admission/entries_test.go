@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 
@@ -152,6 +153,76 @@ func TestEntriesFollowTheObjects(t *testing.T) {
 	}
 }
 
+// wide is a cluster-scoped object that asks for the pods of one namespace, or of all; Nodes stand for its kind.
+func wide(namespace string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n-" + namespace, Annotations: map[string]string{"for": namespace}}}
+}
+
+func TestEntriesFollowClusterScopedObjects(t *testing.T) {
+	t.Parallel()
+	not := func(more ...string) metav1.LabelSelectorRequirement {
+		return metav1.LabelSelectorRequirement{
+			Key: metadataName, Operator: metav1.LabelSelectorOpNotIn, Values: slices.Sorted(slices.Values(append(more, "flotilla-system", "kube-system"))),
+		}
+	}
+	in := func(names ...string) metav1.LabelSelectorRequirement {
+		return metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpIn, Values: names}
+	}
+	for _, tc := range []struct {
+		name     string
+		objects  []client.Object
+		optional bool
+		want     map[string]metav1.LabelSelectorRequirement
+	}{
+		{
+			name: "one that asks for a namespace", objects: []client.Object{wide("shop"), object("bank", "a"), wide("kube-system")},
+			want: map[string]metav1.LabelSelectorRequirement{EntryFail: in("bank", "shop")},
+		},
+		{
+			name: "one that asks for all stands for the others", objects: []client.Object{wide("*"), wide("shop"), object("bank", "a"), optional("farm")},
+			want: map[string]metav1.LabelSelectorRequirement{EntryFail: not()},
+		},
+		{
+			name: "one that asks for all and may be left out leaves others to those that may not", optional: true,
+			objects: []client.Object{wide("*"), object("bank", "a"), optional("farm")},
+			want:    map[string]metav1.LabelSelectorRequirement{EntryFail: in("bank"), EntryIgnore: not("bank")},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(append(tc.objects, configured("CA"))...)
+			s := step("Wide", nil)
+			s.Object, s.List = &corev1.Node{}, &corev1.NodeList{}
+			s.Namespaces = func(o client.Object) []string { return []string{o.GetAnnotations()["for"]} }
+			w.entries.Steps = append(w.entries.Steps, s)
+			if tc.optional {
+				w.entries.Ignore = append(w.entries.Ignore, "Wide")
+			}
+			require.NoError(t, w.reconcile(t))
+			got := map[string]metav1.LabelSelectorRequirement{}
+			for _, h := range w.config(t).Webhooks[1:] {
+				got[h.Name] = h.NamespaceSelector.MatchExpressions[0]
+			}
+			require.Equal(t, tc.want, got)
+			require.NoError(t, w.reconcile(t))
+			require.Equal(t, 1, w.writes, "the same is not written again")
+			_, all := w.entries.now[podstep.AllNamespaces]
+			require.Equal(t, all, w.sent("one-to-come"))
+			require.False(t, w.sent("kube-system"))
+
+			w.hidden = true // The cache of a new leader may be behind.
+			require.NoError(t, w.reconcile(t))
+			require.Equal(t, 1, w.writes)
+			w.hidden = false
+			for _, o := range tc.objects {
+				require.NoError(t, w.Delete(t.Context(), o))
+			}
+			require.NoError(t, w.reconcile(t))
+			require.Empty(t, w.open(t))
+		})
+	}
+}
+
 // The entries of requests that guards judge are kept in the same way, in the other configuration.
 func TestEntriesOfGuardsFollowTheirObjects(t *testing.T) {
 	t.Parallel()
@@ -207,7 +278,7 @@ func TestAnEntryCallsWhoTheOthersCall(t *testing.T) {
 	require.Equal(t, []string{"pods"}, e.Rules[0].Resources)
 	require.Equal(t, "/mutate-apps-kruise-io-cloneset", *w.config(t).Webhooks[0].ClientConfig.Service.Path)
 	outside := admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:9443/mutate-apps-kruise-io-cloneset"), CABundle: []byte("CA")}
-	require.Equal(t, "https://127.0.0.1:9443/mutate-pod", *creations().address(outside).URL)
+	require.Equal(t, "https://127.0.0.1:9443/mutate-pod", *creations(nil).address(outside).URL)
 }
 
 func TestWithoutACABundleNothingIsOpened(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
 // Names of the entries. The first one of each webhook is OpenKruise's.
@@ -24,7 +25,7 @@ const (
 	GuardIgnore = "vpod-ignore.kb.io"
 )
 
-// needs are the namespaces whose pods must be sent, and whether their requests may go ahead without.
+// needs are the namespaces whose pods must be sent, podstep.AllNamespaces for all, and whether their requests may go ahead without.
 type needs map[string]admissionv1.FailurePolicyType
 
 // add adds a namespace: one feature that must not be left out decides for all.
@@ -43,24 +44,26 @@ type shape struct {
 	// rules and conditions are what is sent of the namespaces that are.
 	rules      []admissionv1.RuleWithOperations
 	conditions []admissionv1.MatchCondition
+	// exempt are the namespaces that are never sent: at least the manager's own.
+	exempt []string
 }
 
 // creations are the creations of pods.
-func creations() shape {
+func creations(exempt []string) shape {
 	return shape{
-		fail: EntryFail, ignore: EntryIgnore, path: Path,
+		fail: EntryFail, ignore: EntryIgnore, path: Path, exempt: exempt,
 		rules: []admissionv1.RuleWithOperations{rule("pods", admissionv1.Create)},
 	}
 }
 
 // guarded are the requests that some guard judges.
-func guarded(guards podguard.Guards) shape {
+func guarded(guards podguard.Guards, exempt []string) shape {
 	judged := func(o podguard.Operation) bool {
 		return slices.ContainsFunc(guards, func(g podguard.Active) bool { return g.Judges(o) })
 	}
 	s := shape{
 		fail: GuardFail, ignore: GuardIgnore, path: GuardPath,
-		conditions: conditions(),
+		conditions: conditions(), exempt: exempt,
 	}
 	var of []admissionv1.OperationType
 	if judged(podguard.Delete) {
@@ -117,7 +120,11 @@ func (s shape) sent(webhooks []admissionv1.MutatingWebhook) needs {
 			continue
 		}
 		for _, e := range w.NamespaceSelector.MatchExpressions {
-			if e.Key == metadataName && e.Operator == metav1.LabelSelectorOpIn {
+			switch {
+			case e.Key != metadataName:
+			case e.Operator == metav1.LabelSelectorOpNotIn:
+				out.add(podstep.AllNamespaces, policyOf(w))
+			case e.Operator == metav1.LabelSelectorOpIn:
 				for _, namespace := range e.Values {
 					out.add(namespace, policyOf(w))
 				}
@@ -154,35 +161,53 @@ func (s shape) plan(webhooks []admissionv1.MutatingWebhook, needed needs) []admi
 		name   string
 		policy admissionv1.FailurePolicyType
 	}{{s.fail, admissionv1.Fail}, {s.ignore, admissionv1.Ignore}} {
-		var namespaces []string
-		for namespace, policy := range needed {
-			if policy == e.policy {
-				namespaces = append(namespaces, namespace)
-			}
-		}
-		if len(namespaces) == 0 {
+		which := s.which(needed, e.policy)
+		if which == nil {
 			continue
 		}
 		if sibling == nil {
 			return nil
 		}
-		slices.Sort(namespaces)
-		out = append(out, s.entry(e.name, e.policy, sibling, namespaces))
+		out = append(out, s.entry(e.name, e.policy, sibling, *which))
 	}
 	return out
 }
 
+// which returns the namespaces that an entry of a failurePolicy is for; nil for none. No namespace is in both entries.
+func (s shape) which(needed needs, policy admissionv1.FailurePolicyType) *metav1.LabelSelectorRequirement {
+	all, isAll := needed[podstep.AllNamespaces]
+	if isAll && all == admissionv1.Fail && policy == admissionv1.Ignore {
+		return nil // The other entry has them.
+	}
+	out := &metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpIn}
+	if isAll && all == policy {
+		out.Operator, out.Values = metav1.LabelSelectorOpNotIn, slices.Clone(s.exempt)
+	}
+	for namespace, of := range needed {
+		named := namespace != podstep.AllNamespaces
+		if out.Operator == metav1.LabelSelectorOpIn && named && of == policy || out.Operator == metav1.LabelSelectorOpNotIn && named && of != policy && of == admissionv1.Fail {
+			out.Values = append(out.Values, namespace)
+		}
+	}
+	if len(out.Values) == 0 {
+		return nil
+	}
+	slices.Sort(out.Values)
+	out.Values = slices.Compact(out.Values)
+	return out
+}
+
 // entry returns an entry that calls who sibling calls.
-func (s shape) entry(name string, policy admissionv1.FailurePolicyType, sibling *admissionv1.MutatingWebhook, namespaces []string) admissionv1.MutatingWebhook {
+func (s shape) entry(
+	name string, policy admissionv1.FailurePolicyType, sibling *admissionv1.MutatingWebhook, which metav1.LabelSelectorRequirement,
+) admissionv1.MutatingWebhook {
 	return admissionv1.MutatingWebhook{
-		Name:          name,
-		ClientConfig:  s.address(sibling.ClientConfig),
-		Rules:         s.rules,
-		FailurePolicy: &policy,
-		MatchPolicy:   new(admissionv1.Equivalent),
-		NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-			{Key: metadataName, Operator: metav1.LabelSelectorOpIn, Values: namespaces},
-		}},
+		Name:                    name,
+		ClientConfig:            s.address(sibling.ClientConfig),
+		Rules:                   s.rules,
+		FailurePolicy:           &policy,
+		MatchPolicy:             new(admissionv1.Equivalent),
+		NamespaceSelector:       &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{which}},
 		ObjectSelector:          &metav1.LabelSelector{},
 		SideEffects:             new(admissionv1.SideEffectClassNoneOnDryRun),
 		TimeoutSeconds:          sibling.TimeoutSeconds,

@@ -23,9 +23,13 @@ type Order int
 // them for more.
 const (
 	OrderWorkloadSpread       Order = 20
+	OrderSidecarSet           Order = 30
 	OrderPodUnavailableBudget Order = 50
 	OrderPersistentPodState   Order = 60
 )
+
+// AllNamespaces stands for every namespace that is not exempt, also for those to come.
+const AllNamespaces = "*"
 
 // Step is what a kind does to pods at their creation.
 type Step struct {
@@ -39,6 +43,9 @@ type Step struct {
 	// such an object.
 	Object client.Object
 	List   client.ObjectList
+	// Namespaces returns the namespaces whose pods an object of a cluster-scoped kind asks for, or AllNamespaces; nil is the object's
+	// own. Its answer may depend on the object's spec only.
+	Namespaces func(client.Object) []string
 	// Index adds the field indexes that Observe reads by; nil for none.
 	Index func(context.Context, client.FieldIndexer) error
 	// Setup prepares what a Reserver among the Facts needs, such as clients; nil for nothing.
