@@ -161,5 +161,8 @@ func sentences(outcomes []outcome) string {
 }
 
 func (o outcome) String() string {
-	return strings.Join(append([]string{o.why}, o.faults...), ", but ")
+	if len(o.faults) == 0 {
+		return o.why
+	}
+	return o.why + ", but " + strings.Join(o.faults, ", and ")
 }

@@ -123,7 +123,7 @@ func named(in injection) injected {
 
 // running returns the names of the sidecars that run as long as the pod, sorted.
 func running(s *appsv1beta1.SidecarSetSpec) []string {
-	var out []string
+	out := make([]string, 0, len(s.Containers))
 	for i := range s.InitContainers {
 		if restarts(&s.InitContainers[i].Container) {
 			out = append(out, s.InitContainers[i].Name)
@@ -341,7 +341,8 @@ func (b *builder) share(s *appsv1beta1.SidecarContainer, is *corev1.Container) [
 		}
 		if p := s.ShareVolumeDevicePolicy; p != nil && p.Type == appsv1beta1.ShareVolumeEnabled {
 			for _, d := range c.VolumeDevices {
-				if !slices.ContainsFunc(is.VolumeDevices, func(o corev1.VolumeDevice) bool { return o.DevicePath == d.DevicePath }) {
+				same := func(o corev1.VolumeDevice) bool { return o.DevicePath == d.DevicePath || o.Name == d.Name } // Both must be unique.
+				if !slices.ContainsFunc(is.VolumeDevices, same) {
 					is.VolumeDevices = append(is.VolumeDevices, d)
 				}
 			}
