@@ -427,6 +427,7 @@ func drawSidecarStatus(t *rapid.T) appsv1beta1.SidecarSetStatus {
 	return appsv1beta1.SidecarSetStatus{
 		ObservedGeneration: rapid.Int64().Draw(t, "generation"), MatchedPods: rapid.Int32().Draw(t, "matched"),
 		UpdatedPods: rapid.Int32().Draw(t, "updated"), LatestRevision: word().Draw(t, "latest"), CollisionCount: drawPtr(t, rapid.Int32(), "collisions"),
+		Conditions: []metav1.Condition{{Type: appsv1beta1.SidecarSetInjected, Reason: word().Draw(t, "reason")}},
 	}
 }
 

@@ -364,7 +364,16 @@ type SidecarSetStatus struct {
 	// collisionCount is how often the name of a ControllerRevision was taken.
 	// +optional
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
+
+	// conditions are observations of the SidecarSet: Injected.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
+
+// SidecarSetInjected is the condition that all active pods that the SidecarSet selects have its sidecars.
+const SidecarSetInjected = "Injected"
 
 // SidecarSet adds containers to pods when they are created, and updates these containers.
 //

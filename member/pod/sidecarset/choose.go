@@ -134,8 +134,9 @@ func find(history []*appsv1.ControllerRevision, by *appsv1beta1.SidecarSetInject
 		}
 		return history[i]
 	}
+	version := ptr.Deref(by.CustomVersion, "")
 	of := slices.DeleteFunc(slices.Clone(history), func(r *appsv1.ControllerRevision) bool {
-		return r.Labels[keys.SidecarSetCustomVersion] != *by.CustomVersion
+		return version == "" || r.Labels[keys.SidecarSetCustomVersion] != version
 	})
 	if len(of) == 0 {
 		return nil

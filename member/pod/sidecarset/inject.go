@@ -79,7 +79,7 @@ func inject(pod *corev1.Pod, all []injection, o options) ([]outcome, error) {
 	for _, a := range added {
 		i := slices.IndexFunc(outcomes, func(o outcome) bool { return o.set == a.set })
 		outcomes[i].faults = patch(pod, a.spec.PatchPodMetadata)
-		b := builder{pod: was, volumes: map[string]bool{}}
+		b := maker{pod: was, volumes: map[string]bool{}}
 		more, err := b.build(a.spec.InitContainers)
 		if err != nil {
 			return nil, fmt.Errorf("SidecarSet %s: %w", a.set.Name, err)
@@ -182,8 +182,8 @@ type sidecar struct {
 	after bool
 }
 
-// builder makes containers of sidecars.
-type builder struct {
+// maker makes containers of sidecars.
+type maker struct {
 	// pod is as it came.
 	pod *corev1.Pod
 	// volumes are those that sidecars mount. faults are parts that they did not get.
@@ -192,7 +192,7 @@ type builder struct {
 }
 
 // build makes the containers of a list of sidecars: one, or two with HotUpgrade.
-func (b *builder) build(list []appsv1beta1.SidecarContainer) ([]sidecar, error) {
+func (b *maker) build(list []appsv1beta1.SidecarContainer) ([]sidecar, error) {
 	out := make([]sidecar, 0, len(list))
 	for i := range list {
 		s := &list[i]
@@ -238,7 +238,7 @@ func twin(of sidecar, name, image string) sidecar {
 }
 
 // own returns the containers of the pod itself, and then its own init containers.
-func (b *builder) own() []*corev1.Container {
+func (b *maker) own() []*corev1.Container {
 	var out []*corev1.Container
 	for _, list := range [][]corev1.Container{b.pod.Spec.Containers, b.pod.Spec.InitContainers} {
 		for i := range list {
@@ -251,7 +251,7 @@ func (b *builder) own() []*corev1.Container {
 }
 
 // targets are the containers that resources are computed from: the pod's own, with native sidecars.
-func (b *builder) targets() []*corev1.Container {
+func (b *maker) targets() []*corev1.Container {
 	var out []*corev1.Container
 	for _, c := range b.own() {
 		ordinary := slices.ContainsFunc(b.pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name }) && !restarts(c)
@@ -263,7 +263,7 @@ func (b *builder) targets() []*corev1.Container {
 }
 
 // transferred returns the env variables that a sidecar takes over.
-func (b *builder) transferred(s *appsv1beta1.SidecarContainer) []corev1.EnvVar {
+func (b *maker) transferred(s *appsv1beta1.SidecarContainer) []corev1.EnvVar {
 	var out []corev1.EnvVar
 	for i := range s.TransferEnv {
 		t := &s.TransferEnv[i]
@@ -288,7 +288,7 @@ func (b *builder) transferred(s *appsv1beta1.SidecarContainer) []corev1.EnvVar {
 }
 
 // source is the name of the container that env comes from.
-func (b *builder) source(t *appsv1beta1.TransferEnvVar) string {
+func (b *maker) source(t *appsv1beta1.TransferEnvVar) string {
 	if t.SourceContainerNameFrom == nil || t.SourceContainerNameFrom.FieldRef == nil {
 		return t.SourceContainerName
 	}
@@ -316,7 +316,7 @@ func subscript(path string) (field, key string) {
 }
 
 // container returns a container of the pod as it came, nil if there is none.
-func (b *builder) container(name string) *corev1.Container {
+func (b *maker) container(name string) *corev1.Container {
 	for _, list := range [][]corev1.Container{b.pod.Spec.Containers, b.pod.Spec.InitContainers} {
 		if i := slices.IndexFunc(list, func(c corev1.Container) bool { return c.Name == name }); i >= 0 {
 			return &list[i]
@@ -327,7 +327,7 @@ func (b *builder) container(name string) *corev1.Container {
 
 // share gives a sidecar the mounts and devices of the pod's own containers, where it has none at the same path. It returns the env that
 // paths of these mounts refer to.
-func (b *builder) share(s *appsv1beta1.SidecarContainer, is *corev1.Container) []corev1.EnvVar {
+func (b *maker) share(s *appsv1beta1.SidecarContainer, is *corev1.Container) []corev1.EnvVar {
 	var env []corev1.EnvVar
 	for _, c := range b.own() {
 		if s.ShareVolumePolicy.Type == appsv1beta1.ShareVolumeEnabled {

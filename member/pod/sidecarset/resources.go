@@ -28,10 +28,10 @@ func computed(of []*corev1.Container, p *appsv1beta1.SidecarResourcesPolicy) (co
 	}
 	limits := func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits }
 	requests := func(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests }
-	if out.Limits, err = list(targets, limits, p, p.ResourcesExpr.Limits, true); err != nil {
+	if out.Limits, err = amounts(targets, limits, p, p.ResourcesExpr.Limits, true); err != nil {
 		return out, fmt.Errorf("limits.%w", err)
 	}
-	if out.Requests, err = list(targets, requests, p, p.ResourcesExpr.Requests, false); err != nil {
+	if out.Requests, err = amounts(targets, requests, p, p.ResourcesExpr.Requests, false); err != nil {
 		return out, fmt.Errorf("requests.%w", err)
 	}
 	return out, nil
@@ -50,8 +50,8 @@ func nameRegexp(p *appsv1beta1.SidecarResourcesPolicy) (*regexp.Regexp, error) {
 	return by, nil
 }
 
-// list computes limits or requests. A container without a limit may use any amount, so that the sidecar gets no limit either.
-func list(
+// amounts computes limits or requests. A container without a limit may use any amount, so that the sidecar gets no limit either.
+func amounts(
 	targets []*corev1.Container, of func(*corev1.Container) corev1.ResourceList, p *appsv1beta1.SidecarResourcesPolicy,
 	exprs *appsv1beta1.SidecarResourceExpr, limits bool,
 ) (corev1.ResourceList, error) {

@@ -82,6 +82,8 @@ func (i *Injector) observe(ctx context.Context, cache client.Reader, pod *corev1
 	switch {
 	case len(candidates) == 0:
 		return podstep.Nothing("no SidecarSet selects the pod's labels"), nil
+	case pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
+		return podstep.Nothing("it is a static pod, which its node runs from a file"), nil
 	case !podpatch.Active(pod):
 		return podstep.Nothing("the pod has ended"), nil
 	}
