@@ -50,7 +50,7 @@ func TestExpressionsThatCantBeParsed(t *testing.T) {
 		{"nothing", "", `want a number, a quantity, cpu, max, min or "(" at the end`},
 		{"another variable", "memory", `want a number, a quantity, cpu, max, min or "(" instead of "memory"`},
 		{"no right side", "cpu *", "at the end"},
-		{"two values", "cpu cpu", `want an operator instead of "cpu"`},
+		{"two values", "cpu 1", `want an operator instead of "1"`},
 		{"an open parenthesis", "(cpu", `want ")" at the end`},
 		{"a function without parentheses", "max cpu", `want "(" after max instead of "cpu"`},
 		{"a function without an end", "max(cpu, 1", `want "," or ")" at the end`},

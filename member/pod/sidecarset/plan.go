@@ -113,7 +113,7 @@ func (o *observed) whyNot(pod *corev1.Pod) string {
 		return "it is a static pod"
 	}
 	if i := slices.IndexFunc(o.canaries, func(c *appsv1beta1.SidecarSet) bool { return slices.Contains(injectedIn(pod), c.Name) }); i >= 0 {
-		return fmt.Sprintf("canary %s takes the place", o.canaries[i].Name)
+		return "its place is taken by " + o.canaries[i].Name
 	}
 	if why := o.notSent[pod.Namespace]; why != "" {
 		return why
@@ -123,7 +123,7 @@ func (o *observed) whyNot(pod *corev1.Pod) string {
 	}
 	for _, name := range named(injection{set: o.set, spec: &o.set.Spec}).containers {
 		if c := containerOf(pod, name); c != nil {
-			return fmt.Sprintf("it has another container %s", name)
+			return "it has another container " + name
 		}
 	}
 	if o.set.Spec.InjectionStrategy.Paused {

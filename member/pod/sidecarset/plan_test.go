@@ -122,7 +122,7 @@ func TestWhyPodsHaveNoSidecars(t *testing.T) {
 		want   string
 	}{
 		{name: "a static pod", set: `{}`, change: func(p *corev1.Pod) { annotate(p, corev1.MirrorPodAnnotationKey, "x") }, want: "it is a static pod"},
-		{name: "a pod of the canary", set: `{}`, of: []*appsv1beta1.SidecarSet{canary}, want: "canary canary takes the place"},
+		{name: "a pod of the canary", set: `{}`, of: []*appsv1beta1.SidecarSet{canary}, want: "its place is taken by canary"},
 		{name: "a namespace that is not sent", set: `{}`, seen: func(o *observed) { o.notSent = map[string]string{"shop": "namespace shop is exempt"} }, want: "namespace shop is exempt"},
 		{
 			name: "an older pod", set: `{}`, seen: func(o *observed) { o.set.CreationTimestamp = metav1.NewTime(noon.Add(time.Second)) },

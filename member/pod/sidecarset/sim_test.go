@@ -49,13 +49,12 @@ func simulated(tb testing.TB) sim.Kind {
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			return &Reconciler{
 				Client: p.Client, Live: p.Live, Clock: p.Clock, Expect: expect.New(kind, p.Clock, 0), Events: &testkit.Events{},
-				Namespace: system, Opening: open{}, Waits: prometheus.NewCounter(prometheus.CounterOpts{Name: "waits"}),
+				Namespace: system, Opening: open{}, Waits: prometheus.NewCounter(prometheus.CounterOpts{Name: "waits_total"}),
 			}, nil
 		},
-		For:  &appsv1beta1.SidecarSet{},
-		Owns: []client.Object{&appsv1.ControllerRevision{}},
+		For: &appsv1beta1.SidecarSet{},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
-			&corev1.Pod{}: self, &corev1.Namespace{}: self,
+			&corev1.Pod{}: self, &corev1.Namespace{}: self, &appsv1.ControllerRevision{}: self,
 		},
 		Actors: []sim.Actor{sim.Collector{}},
 		Rules: []sim.Rule{sim.DeletesByUID(), {Name: "no pod is touched", Write: func(_ *sim.World, c sim.Change) error {
@@ -97,8 +96,13 @@ func stories(tb testing.TB) []sim.Scenario {
 		s.Generation = 1
 		return s
 	}
+	// revised waits for the revision of the last edit: one that is overtaken by the next edit never gets one.
+	revised := func(w *sim.World) bool {
+		s := sim.Find[*appsv1beta1.SidecarSet](w, key)
+		return s != nil && s.Status.ObservedGeneration == s.Generation
+	}
 	image := func(of string) sim.Edit {
-		return sim.Edit{Name: "image " + of, Do: func(ctx context.Context, w *sim.World) error {
+		return sim.Edit{Name: "image " + of, When: revised, Do: func(ctx context.Context, w *sim.World) error {
 			return sim.Set(ctx, w, key, func(s *appsv1beta1.SidecarSet) {
 				s.Spec.Containers[0].Image = of
 				rehash(tb, s)

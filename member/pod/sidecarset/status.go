@@ -18,7 +18,6 @@ const shownReasons = 3
 // status returns the new status, and events about the SidecarSet.
 func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.SidecarSetStatus, []event.Event) {
 	s := *o.set.Status.DeepCopy()
-	s.ObservedGeneration = o.set.Generation
 	s.MatchedPods, s.UpdatedPods, s.ReadyPods, s.UpdatedReadyPods = p.matched, p.updated, p.ready, p.updatedReady
 	if s.CollisionCount == nil {
 		s.CollisionCount = new(int32)
@@ -26,7 +25,8 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Sideca
 	switch {
 	case a.collided:
 		*s.CollisionCount++
-	case a.revised:
+	case a.revised: // Without its revision the present generation is not acted on.
+		s.ObservedGeneration = o.set.Generation
 		s.LatestRevision = p.revision.Revision.Name
 	}
 	c := metav1.Condition{

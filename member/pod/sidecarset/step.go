@@ -95,7 +95,7 @@ func (i *Injector) observe(ctx context.Context, cache client.Reader, pod *corev1
 	f := facts{injector: i, not: not, now: metav1.NewTime(i.Clock.Now())}
 	draw := i.Draw
 	if draw == nil {
-		draw = rand.Float64 //nolint:gosec // It is a share of the pods.
+		draw = rand.Float64
 	}
 	for _, s := range matched {
 		var history []*appsv1.ControllerRevision

@@ -240,11 +240,13 @@ spec:
 			why := f.Change(pod)
 			is, err := yaml.Marshal(pod)
 			require.NoError(t, err)
-			out := "explain: " + why + "\n"
+			var out strings.Builder
+			out.WriteString("explain: " + why + "\n")
 			for _, note := range said.notes {
-				out += "event on " + note + "\n"
+				out.WriteString("event on " + note + "\n")
 			}
-			golden.Equal(t, strings.ReplaceAll(tc.name, " ", "-"), out+string(is))
+			out.Write(is)
+			golden.Equal(t, strings.ReplaceAll(tc.name, " ", "-"), out.String())
 		})
 	}
 }
