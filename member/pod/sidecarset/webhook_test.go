@@ -107,11 +107,9 @@ func requested(tb testing.TB, old *appsv1beta1.SidecarSet) context.Context {
 	return admission.NewContextWithRequest(tb.Context(), req)
 }
 
-// What users have applied to OpenKruise is stored here as it is there, with the same hashes.
-func TestDefaultsAreThoseOfOpenKruise(t *testing.T) {
-	t.Parallel()
-	known := openKruise(t)
-	for name, manifest := range map[string]string{
+// manifests are what users have applied to OpenKruise, of the stored objects by name.
+func manifests() map[string]string {
+	return map[string]string{
 		"take-sidecar": `{metadata: {name: take-sidecar}, spec: {selector: {matchLabels: {app: take-sidecar}}, namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: take}},
   containers: [{name: helper, image: "busybox:1.32", command: [sleep, "100000"]}]}}`,
 		"side-a1": `{metadata: {name: side-a1}, spec: {selector: {matchLabels: {inject: side-a1}}, namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: default}},
@@ -122,7 +120,14 @@ func TestDefaultsAreThoseOfOpenKruise(t *testing.T) {
   volumes: [{name: v, emptyDir: {}}]}}`,
 		"side-b1": `{metadata: {name: side-b1}, spec: {selector: {matchLabels: {inject: side-b1}}, updateStrategy: {type: NotUpdate},
   initContainers: [{name: native, image: "busybox:1.36", command: [sleep, 1d], restartPolicy: Always}]}}`,
-	} {
+	}
+}
+
+// What users have applied to OpenKruise is stored here as it is there, with the same hashes.
+func TestDefaultsAreThoseOfOpenKruise(t *testing.T) {
+	t.Parallel()
+	known := openKruise(t)
+	for name, manifest := range manifests() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want, got := known.sets[name], &appsv1beta1.SidecarSet{}
