@@ -26,6 +26,9 @@ func TestAnApiserverTakesEveryCRD(t *testing.T) {
 	files, err := filepath.Glob("../charts/*/files/crds/*.yaml")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
+	unserved, err := filepath.Glob("testdata/crds/*.yaml")
+	require.NoError(t, err)
+	files = append(files, unserved...)
 	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	for _, file := range files {
 		crd := &unstructured.Unstructured{Object: readFile(t, file)}

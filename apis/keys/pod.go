@@ -101,6 +101,32 @@ const (
 	// without a dry run. Form: only its presence counts.
 	ExplainSteps = "kruise.io/explain-steps"
 
+	// SidecarSetHash is an annotation on a SidecarSet: the hash of its containers; and on pods with sidecars: the hashes that their
+	// SidecarSets had when the pod got the sidecars. Written by SidecarSet's webhook, and by the pod webhook and SidecarSet's controller;
+	// read by the controller to find old pods. Form: 64 characters; on pods the JSON of an object by name of the SidecarSet of
+	// {"updateTimestamp","hash","sidecarSetName","sidecarList","controllerRevision"}, or, long ago, of the hash alone.
+	SidecarSetHash = "kruise.io/sidecarset-hash"
+
+	// SidecarSetHashWithoutImage is likewise the hash of the containers without their images: where it differs, a pod can't be updated
+	// in place.
+	SidecarSetHashWithoutImage = "kruise.io/sidecarset-hash-without-image"
+
+	// SidecarSetInjectedList is an annotation on pods with sidecars: the names of their SidecarSets. Written by the pod webhook; read by
+	// SidecarSet's controller. Form: names by commas, sorted.
+	SidecarSetInjectedList = "kruise.io/sidecarset-injected-list"
+
+	// SidecarSetWorking is an annotation on pods with sidecars that are updated by HotUpgrade: which of the two containers of each one
+	// works. Written by the pod webhook and by SidecarSet's controller; read by it and by users. Form: the JSON of an object by name of the
+	// sidecar of the name of its container.
+	SidecarSetWorking = "kruise.io/sidecarset-working-hotupgrade-container"
+
+	// SidecarSetVersionPrefix and SidecarSetVersionAltPrefix are the prefixes of annotations on such pods, with the name of a
+	// container: the version that it runs, and that of the other container. Written likewise; read by the containers, as env. Form:
+	// a resourceVersion of the SidecarSet, "1" for the first one, "0" for a container that does not work.
+	SidecarSetVersionPrefix = "version.sidecarset.kruise.io/"
+	// SidecarSetVersionAltPrefix: see SidecarSetVersionPrefix.
+	SidecarSetVersionAltPrefix = "versionalt.sidecarset.kruise.io/"
+
 	// PodDeletionCost is an annotation on pods: of pods that are otherwise equal, the one with the lower cost is deleted
 	// first at scale-in. Written by users and by WorkloadSpread; read by the workload's controller. Form: an int32 in
 	// decimal without plus sign or leading zeros; anything else counts as 0. As in kube 1.36 ReplicaSet.
@@ -123,6 +149,10 @@ const (
 
 // Env names of containers.
 const (
+	// EnvIsInjected marks the containers that a SidecarSet has added. Written by the pod webhook; read by it to tell them from a pod's
+	// own. Form: "true".
+	EnvIsInjected = "IS_INJECTED"
+
 	// EnvSidecarSetVersion and EnvSidecarSetVersionAlt are container env variables that read pod annotations. Written by
 	// the injection of sidecars; the in-place update leaves them out when it looks for containers that read changed
 	// metadata.

@@ -151,3 +151,22 @@ const (
 	// users; read by PodUnavailableBudget's controller. Form: "true", anything else counts as absent.
 	DisableFetchReplicas = "pub.kruise.io/disable-fetch-replicas-from-workload"
 )
+
+// Keys of SidecarSets and of their revisions. Two of the annotations of pods below are on SidecarSets as well.
+const (
+	// SidecarSetCustomVersion is a label on a SidecarSet in v1alpha1, where v1beta1 has spec.customVersion, and on the ControllerRevision
+	// of that version. Written by users, and by SidecarSet's controller; read by the conversion, and to find the revision that new pods
+	// get.
+	SidecarSetCustomVersion = "apps.kruise.io/sidecarset-custom-version"
+
+	// SidecarSetName is a label on a SidecarSet's ControllerRevisions: the SidecarSet's name. Written and read by SidecarSet's controller.
+	SidecarSetName = "kruise.io/sidecarset-name"
+
+	// SidecarSetCanary is an annotation on a SidecarSet that takes the place of another one in the pods that it selects. Written by
+	// users; read by the pod webhook. Form: "true", anything else counts as absent.
+	SidecarSetCanary = "apps.kruise.io/sidecarset-canary"
+
+	// SidecarSetBase is an annotation on a SidecarSet with SidecarSetCanary: the name of the one whose place it takes. Written by users;
+	// read by the pod webhook.
+	SidecarSetBase = "apps.kruise.io/sidecarset-base"
+)

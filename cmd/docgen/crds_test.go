@@ -11,7 +11,7 @@ import (
 func TestInstallSortsCRDsIntoCharts(t *testing.T) {
 	t.Parallel()
 	dir, root := t.TempDir(), t.TempDir()
-	for _, crds := range installed() {
+	for _, crds := range folders(root) {
 		for _, crd := range crds {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, fileOf(crd)), []byte(crd), 0o600))
 		}
@@ -22,6 +22,7 @@ func TestInstallSortsCRDsIntoCharts(t *testing.T) {
 
 	require.NoError(t, install(dir, root))
 
+	require.FileExists(t, filepath.Join(root, "apis", "testdata", "crds", "apps.kruise.io_sidecarsets.yaml"), "no chart has it")
 	member, hub := list(t, root, "member"), list(t, root, "hub")
 	require.Equal(t, []string{
 		"apps.kruise.io_clonesets.yaml", "apps.kruise.io_daemonsets.yaml", "apps.kruise.io_persistentpodstates.yaml",

@@ -69,15 +69,17 @@ type source struct {
 	feature string
 	object  client.Object
 	list    client.ObjectList
+	// namespaces are those that an object asks for; nil is its own.
+	namespaces func(client.Object) []string
 }
 
 func (e *Entries) sides() []side {
 	steps, guards := make([]source, 0, len(e.Steps)), make([]source, 0, len(e.Guards))
-	creating := creations()
-	creating.asked = &askers{exempt: e.Exempt, policy: admissionv1.Ignore}
+	creating := creations(e.Exempt)
+	creating.asked = &askers{policy: admissionv1.Ignore}
 	for _, s := range e.Steps {
 		if s.Asks == "" {
-			steps = append(steps, source{s.Feature, s.Object, s.List})
+			steps = append(steps, source{s.Feature, s.Object, s.List, s.Namespaces})
 			continue
 		}
 		creating.asked.asks = append(creating.asked.asks, s.Asks)
@@ -86,12 +88,12 @@ func (e *Entries) sides() []side {
 		}
 	}
 	for _, g := range e.Guards {
-		guards = append(guards, source{g.Feature, g.Object, g.List})
+		guards = append(guards, source{g.Feature, g.Object, g.List, nil})
 	}
 	return []side{
 		{shape: creating, config: &admissionv1.MutatingWebhookConfiguration{}, sources: steps, open: open, show: e.show},
 		{
-			shape: guarded(e.Guards), config: &admissionv1.ValidatingWebhookConfiguration{}, sources: guards, open: openGuarded,
+			shape: guarded(e.Guards, e.Exempt), config: &admissionv1.ValidatingWebhookConfiguration{}, sources: guards, open: openGuarded,
 			show: func(needs) {}, // Nobody asks: an object that guards pods has nothing to wait for.
 		},
 	}
@@ -104,10 +106,11 @@ func (e *Entries) Sent(namespace string) (bool, string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	_, open := e.now[namespace]
-	switch {
-	case open:
+	_, all := e.now[podstep.AllNamespaces]
+	switch exempt := slices.Contains(e.Exempt, namespace); {
+	case open || all && !exempt:
 		return true, ""
-	case slices.Contains(e.Exempt, namespace):
+	case exempt:
 		return false, fmt.Sprintf("namespace %s is exempt from the pod webhook (podWebhook.exemptNamespaces of the chart)", namespace)
 	case len(e.Steps) == 0:
 		return false, "the pod webhook is off: set feature gate PodWebhook"
@@ -129,8 +132,9 @@ func (e *Entries) Setup(mgr ctrl.Manager) error {
 	request := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: e.Configuration}}}
 	})
-	// Which namespaces have objects changes only when they come and go.
+	// Which namespaces have objects changes only when they come and go, and of which cluster-scoped ones ask when their spec does.
 	come := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
+	change := builder.WithPredicates(predicate.GenerationChangedPredicate{})
 	own := builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == e.Configuration }))
 	b := ctrl.NewControllerManagedBy(mgr).Named("pod-webhook")
 	for i, s := range e.sides() {
@@ -140,7 +144,11 @@ func (e *Entries) Setup(mgr ctrl.Manager) error {
 			b = b.Watches(s.config, request, own)
 		}
 		for _, from := range s.sources {
-			b = b.Watches(from.object, request, come)
+			if from.namespaces == nil {
+				b = b.Watches(from.object, request, come)
+			} else {
+				b = b.Watches(from.object, request, change)
+			}
 		}
 	}
 	if err := b.Complete(e); err != nil {
@@ -282,11 +290,18 @@ func (e *Entries) needed(ctx context.Context, sources []source, now needs) (need
 			continue
 		}
 		for _, s := range sources {
-			live, err := namespaces(ctx, e.Live, s, client.InNamespace(namespace), client.Limit(1))
+			var only []client.ListOption
+			if s.namespaces == nil {
+				if namespace == podstep.AllNamespaces {
+					continue // None of these asks for all.
+				}
+				only = []client.ListOption{client.InNamespace(namespace), client.Limit(1)}
+			}
+			live, err := namespaces(ctx, e.Live, s, only...)
 			if err != nil {
 				return nil, err
 			}
-			if len(live) > 0 {
+			if slices.Contains(live, namespace) {
 				out.add(namespace, e.policy(s.feature))
 			}
 		}
@@ -312,7 +327,11 @@ func namespaces(ctx context.Context, r client.Reader, s source, opts ...client.L
 	}
 	var out []string
 	err := meta.EachListItem(list, func(o runtime.Object) error {
-		if o, ok := o.(client.Object); ok {
+		switch o, ok := o.(client.Object); {
+		case !ok:
+		case s.namespaces != nil:
+			out = append(out, s.namespaces(o)...)
+		default:
 			out = append(out, o.GetNamespace())
 		}
 		return nil

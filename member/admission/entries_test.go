@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 
@@ -152,6 +153,126 @@ func TestEntriesFollowTheObjects(t *testing.T) {
 	}
 }
 
+// wide is a cluster-scoped object that asks for the pods of one namespace, or of all; Nodes stand for its kind.
+func wide(namespace string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n-" + namespace, Annotations: map[string]string{"for": namespace}}}
+}
+
+func TestEntriesFollowClusterScopedObjects(t *testing.T) {
+	t.Parallel()
+	not := func(more ...string) metav1.LabelSelectorRequirement {
+		return metav1.LabelSelectorRequirement{
+			Key: metadataName, Operator: metav1.LabelSelectorOpNotIn, Values: slices.Sorted(slices.Values(append(more, "flotilla-system", "kube-system"))),
+		}
+	}
+	in := func(names ...string) metav1.LabelSelectorRequirement {
+		return metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpIn, Values: names}
+	}
+	for _, tc := range []struct {
+		name     string
+		objects  []client.Object
+		optional bool
+		want     map[string]metav1.LabelSelectorRequirement
+	}{
+		{
+			name: "one that asks for a namespace", objects: []client.Object{wide("shop"), object("bank", "a"), wide("kube-system")},
+			want: map[string]metav1.LabelSelectorRequirement{EntryFail: in("bank", "shop")},
+		},
+		{
+			name: "one that asks for all stands for the others", objects: []client.Object{wide("*"), wide("shop"), object("bank", "a"), optional("farm")},
+			want: map[string]metav1.LabelSelectorRequirement{EntryFail: not()},
+		},
+		{
+			name: "one that asks for all and may be left out leaves others to those that may not", optional: true,
+			objects: []client.Object{wide("*"), object("bank", "a"), optional("farm")},
+			want:    map[string]metav1.LabelSelectorRequirement{EntryFail: in("bank"), EntryIgnore: not("bank")},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(append(tc.objects, configured("CA"))...)
+			s := step("Wide", nil)
+			s.Object, s.List = &corev1.Node{}, &corev1.NodeList{}
+			s.Namespaces = func(o client.Object) []string { return []string{o.GetAnnotations()["for"]} }
+			w.entries.Steps = append(w.entries.Steps, s)
+			if tc.optional {
+				w.entries.Ignore = append(w.entries.Ignore, "Wide")
+			}
+			require.NoError(t, w.reconcile(t))
+			got := map[string]metav1.LabelSelectorRequirement{}
+			for _, h := range w.config(t).Webhooks[1:] {
+				got[h.Name] = h.NamespaceSelector.MatchExpressions[0]
+			}
+			require.Equal(t, tc.want, got)
+			require.NoError(t, w.reconcile(t))
+			require.Equal(t, 1, w.writes, "the same is not written again")
+			_, all := w.entries.now[podstep.AllNamespaces]
+			require.Equal(t, all, w.sent("one-to-come"))
+			require.False(t, w.sent("kube-system"))
+
+			w.hidden = true // The cache of a new leader may be behind.
+			require.NoError(t, w.reconcile(t))
+			require.Equal(t, 1, w.writes)
+			w.hidden = false
+			for _, o := range tc.objects {
+				require.NoError(t, w.Delete(t.Context(), o))
+			}
+			require.NoError(t, w.reconcile(t))
+			require.Empty(t, w.open(t))
+		})
+	}
+}
+
+// Pods that ask for a step themselves are sent from all other namespaces, and none is sent twice.
+func TestPodsThatAskAreSentFromNamespacesWithoutObjects(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name    string
+		objects []client.Object
+		ignore  []string
+		out     []string // the namespaces that its entry leaves out; nil: there is no such entry
+		policy  admissionv1.FailurePolicyType
+	}{
+		{name: "without any object", out: []string{"flotilla-system", "kube-system"}, policy: admissionv1.Fail},
+		{
+			name: "namespaces that are sent are left out", objects: []client.Object{object("shop", "a"), optional("bank"), object("kube-system", "a")},
+			out: []string{"bank", "flotilla-system", "kube-system", "shop"}, policy: admissionv1.Fail,
+		},
+		{name: "where all are sent, no more are", objects: []client.Object{wide("*")}},
+		{name: "steps that may be left out", ignore: []string{"Asked", "AskedToo"}, out: []string{"flotilla-system", "kube-system"}, policy: admissionv1.Ignore},
+		{name: "of two, the one that must not be left out decides", ignore: []string{"Asked"}, out: []string{"flotilla-system", "kube-system"}, policy: admissionv1.Fail},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(append(tc.objects, configured("CA"))...)
+			all := step("Wide", nil)
+			all.Object, all.List = &corev1.Node{}, &corev1.NodeList{}
+			all.Namespaces = func(o client.Object) []string { return []string{o.GetAnnotations()["for"]} }
+			w.entries.Steps = append(w.entries.Steps, all, podstep.Step{Feature: "Asked", Asks: "a"}, podstep.Step{Feature: "AskedToo", Asks: "b"})
+			w.entries.Ignore = append(w.entries.Ignore, tc.ignore...)
+			require.NoError(t, w.reconcile(t))
+			hooks := w.config(t).Webhooks
+			i := slices.IndexFunc(hooks, func(h admissionv1.MutatingWebhook) bool { return h.Name == EntryAsked })
+			require.Equal(t, tc.out != nil, i >= 0)
+			if i >= 0 {
+				h := hooks[i]
+				require.Equal(t, []metav1.LabelSelectorRequirement{{
+					Key: metadataName, Operator: metav1.LabelSelectorOpNotIn, Values: tc.out,
+				}}, h.NamespaceSelector.MatchExpressions)
+				require.Equal(t, []admissionv1.MatchCondition{{Name: "asks", Expression: "a || b"}}, h.MatchConditions)
+				require.Equal(t, tc.policy, *h.FailurePolicy)
+				require.Equal(t, AskedPath, *h.ClientConfig.Service.Path)
+				require.False(t, w.sent("elsewhere"), "no object has an effect by it")
+			}
+			require.NoError(t, w.reconcile(t))
+			require.Equal(t, 1, w.writes, "the same is not written again")
+			w.entries.Steps = nil // The gate is off.
+			require.NoError(t, w.reconcile(t))
+			require.Len(t, w.config(t).Webhooks, 1)
+		})
+	}
+}
+
 // The entries of requests that guards judge are kept in the same way, in the other configuration.
 func TestEntriesOfGuardsFollowTheirObjects(t *testing.T) {
 	t.Parallel()
@@ -207,7 +328,7 @@ func TestAnEntryCallsWhoTheOthersCall(t *testing.T) {
 	require.Equal(t, []string{"pods"}, e.Rules[0].Resources)
 	require.Equal(t, "/mutate-apps-kruise-io-cloneset", *w.config(t).Webhooks[0].ClientConfig.Service.Path)
 	outside := admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:9443/mutate-apps-kruise-io-cloneset"), CABundle: []byte("CA")}
-	require.Equal(t, "https://127.0.0.1:9443/mutate-pod", *creations().address(outside).URL)
+	require.Equal(t, "https://127.0.0.1:9443/mutate-pod", *creations(nil).address(outside).URL)
 }
 
 func TestWithoutACABundleNothingIsOpened(t *testing.T) {

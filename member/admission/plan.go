@@ -11,6 +11,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
 // Names of the entries. The first one of each webhook is OpenKruise's.
@@ -27,7 +28,7 @@ const (
 	GuardIgnore = "vpod-ignore.kb.io"
 )
 
-// needs are the namespaces whose pods must be sent, and whether their requests may go ahead without.
+// needs are the namespaces whose pods must be sent, podstep.AllNamespaces for all, and whether their requests may go ahead without.
 type needs map[string]admissionv1.FailurePolicyType
 
 // add adds a namespace: one feature that must not be left out decides for all.
@@ -46,6 +47,8 @@ type shape struct {
 	// rules and conditions are what is sent of the namespaces that are.
 	rules      []admissionv1.RuleWithOperations
 	conditions []admissionv1.MatchCondition
+	// exempt are the namespaces that are never sent: at least the manager's own.
+	exempt []string
 	// asked is the entry of pods that ask for a step themselves, in namespaces that are not sent; nil for none.
 	asked *askers
 }
@@ -53,28 +56,26 @@ type shape struct {
 // askers are pods that ask for a step themselves.
 type askers struct {
 	// asks are the steps' expressions, of which one has to be true.
-	asks []string
-	// exempt are namespaces that are never sent.
-	exempt []string
+	asks   []string
 	policy admissionv1.FailurePolicyType
 }
 
 // creations are the creations of pods.
-func creations() shape {
+func creations(exempt []string) shape {
 	return shape{
-		fail: EntryFail, ignore: EntryIgnore, path: Path,
+		fail: EntryFail, ignore: EntryIgnore, path: Path, exempt: exempt,
 		rules: []admissionv1.RuleWithOperations{rule("pods", admissionv1.Create)},
 	}
 }
 
 // guarded are the requests that some guard judges.
-func guarded(guards podguard.Guards) shape {
+func guarded(guards podguard.Guards, exempt []string) shape {
 	judged := func(o podguard.Operation) bool {
 		return slices.ContainsFunc(guards, func(g podguard.Active) bool { return g.Judges(o) })
 	}
 	s := shape{
 		fail: GuardFail, ignore: GuardIgnore, path: GuardPath,
-		conditions: conditions(),
+		conditions: conditions(), exempt: exempt,
 	}
 	var of []admissionv1.OperationType
 	if judged(podguard.Delete) {
@@ -127,11 +128,15 @@ func (s shape) sent(webhooks []admissionv1.MutatingWebhook) needs {
 	out := needs{}
 	for i := range webhooks {
 		w := &webhooks[i]
-		if !s.owns(w) || w.NamespaceSelector == nil {
+		if !s.owns(w) || w.Name == EntryAsked || w.NamespaceSelector == nil {
 			continue
 		}
 		for _, e := range w.NamespaceSelector.MatchExpressions {
-			if e.Key == metadataName && e.Operator == metav1.LabelSelectorOpIn {
+			switch {
+			case e.Key != metadataName:
+			case e.Operator == metav1.LabelSelectorOpNotIn:
+				out.add(podstep.AllNamespaces, policyOf(w))
+			case e.Operator == metav1.LabelSelectorOpIn:
 				for _, namespace := range e.Values {
 					out.add(namespace, policyOf(w))
 				}
@@ -168,22 +173,16 @@ func (s shape) plan(webhooks []admissionv1.MutatingWebhook, needed needs) []admi
 		name   string
 		policy admissionv1.FailurePolicyType
 	}{{s.fail, admissionv1.Fail}, {s.ignore, admissionv1.Ignore}} {
-		var namespaces []string
-		for namespace, policy := range needed {
-			if policy == e.policy {
-				namespaces = append(namespaces, namespace)
-			}
-		}
-		if len(namespaces) == 0 {
+		which := s.which(needed, e.policy)
+		if which == nil {
 			continue
 		}
 		if sibling == nil {
 			return nil
 		}
-		slices.Sort(namespaces)
-		out = append(out, s.entry(e.name, e.policy, sibling, namespaces))
+		out = append(out, s.entry(e.name, e.policy, sibling, *which))
 	}
-	if s.asked == nil || len(s.asked.asks) == 0 {
+	if _, all := needed[podstep.AllNamespaces]; all || s.asked == nil || len(s.asked.asks) == 0 {
 		return out
 	}
 	if sibling == nil {
@@ -194,26 +193,50 @@ func (s shape) plan(webhooks []admissionv1.MutatingWebhook, needed needs) []admi
 
 // entryAsked returns the entry of pods that ask for a step themselves. Where all pods are sent, they are no second time.
 func (s shape) entryAsked(sibling *admissionv1.MutatingWebhook, needed needs) admissionv1.MutatingWebhook {
-	names := slices.Concat(slices.Collect(maps.Keys(needed)), s.asked.exempt)
+	names := slices.Concat(slices.Collect(maps.Keys(needed)), s.exempt)
 	slices.Sort(names)
 	s.path = AskedPath
 	s.conditions = []admissionv1.MatchCondition{{Name: "asks", Expression: strings.Join(s.asked.asks, " || ")}}
-	out := s.entry(EntryAsked, s.asked.policy, sibling, slices.Compact(names))
-	out.NamespaceSelector.MatchExpressions[0].Operator = metav1.LabelSelectorOpNotIn
+	return s.entry(EntryAsked, s.asked.policy, sibling, metav1.LabelSelectorRequirement{
+		Key: metadataName, Operator: metav1.LabelSelectorOpNotIn, Values: slices.Compact(names),
+	})
+}
+
+// which returns the namespaces that an entry of a failurePolicy is for; nil for none. No namespace is in both entries.
+func (s shape) which(needed needs, policy admissionv1.FailurePolicyType) *metav1.LabelSelectorRequirement {
+	all, isAll := needed[podstep.AllNamespaces]
+	if isAll && all == admissionv1.Fail && policy == admissionv1.Ignore {
+		return nil // The other entry has them.
+	}
+	out := &metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpIn}
+	if isAll && all == policy {
+		out.Operator, out.Values = metav1.LabelSelectorOpNotIn, slices.Clone(s.exempt)
+	}
+	for namespace, of := range needed {
+		named := namespace != podstep.AllNamespaces
+		if out.Operator == metav1.LabelSelectorOpIn && named && of == policy || out.Operator == metav1.LabelSelectorOpNotIn && named && of != policy && of == admissionv1.Fail {
+			out.Values = append(out.Values, namespace)
+		}
+	}
+	if len(out.Values) == 0 {
+		return nil
+	}
+	slices.Sort(out.Values)
+	out.Values = slices.Compact(out.Values)
 	return out
 }
 
 // entry returns an entry that calls who sibling calls.
-func (s shape) entry(name string, policy admissionv1.FailurePolicyType, sibling *admissionv1.MutatingWebhook, namespaces []string) admissionv1.MutatingWebhook {
+func (s shape) entry(
+	name string, policy admissionv1.FailurePolicyType, sibling *admissionv1.MutatingWebhook, which metav1.LabelSelectorRequirement,
+) admissionv1.MutatingWebhook {
 	return admissionv1.MutatingWebhook{
-		Name:          name,
-		ClientConfig:  s.address(sibling.ClientConfig),
-		Rules:         s.rules,
-		FailurePolicy: &policy,
-		MatchPolicy:   new(admissionv1.Equivalent),
-		NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-			{Key: metadataName, Operator: metav1.LabelSelectorOpIn, Values: namespaces},
-		}},
+		Name:                    name,
+		ClientConfig:            s.address(sibling.ClientConfig),
+		Rules:                   s.rules,
+		FailurePolicy:           &policy,
+		MatchPolicy:             new(admissionv1.Equivalent),
+		NamespaceSelector:       &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{which}},
 		ObjectSelector:          &metav1.LabelSelector{},
 		SideEffects:             new(admissionv1.SideEffectClassNoneOnDryRun),
 		TimeoutSeconds:          sibling.TimeoutSeconds,

@@ -23,10 +23,14 @@ type Order int
 // them for more.
 const (
 	OrderWorkloadSpread       Order = 20
+	OrderSidecarSet           Order = 30
 	OrderPodUnavailableBudget Order = 50
 	OrderPersistentPodState   Order = 60
 	OrderLaunchPriority       Order = 70
 )
+
+// AllNamespaces stands for every namespace that is not exempt, also for those to come.
+const AllNamespaces = "*"
 
 // Step is what a kind does to pods at their creation.
 type Step struct {
@@ -40,6 +44,9 @@ type Step struct {
 	// such an object. They are nil of a step with Asks.
 	Object client.Object
 	List   client.ObjectList
+	// Namespaces returns the namespaces whose pods an object of a cluster-scoped kind asks for, or AllNamespaces; nil is the object's
+	// own. Its answer may depend on the object's spec only.
+	Namespaces func(client.Object) []string
 	// Asks is a CEL expression on a pod, object, that is true where the pod itself asks for the step: such a pod is sent from every
 	// namespace that is not exempt, and goes through the other steps too only where its namespace is sent. Empty for a step with Object.
 	Asks string

@@ -27,7 +27,7 @@ func defaultPVCs(pvcs []corev1.PersistentVolumeClaim) []corev1.PersistentVolumeC
 // keeps its stored form, and with it its hash.
 func completePVCs(stored, given []corev1.PersistentVolumeClaim, mode Defaulting) []corev1.PersistentVolumeClaim {
 	out := slices.Clone(given)
-	if mode == AllDefaults {
+	if mode != NoDefaults {
 		out = defaultPVCs(given)
 	}
 	for i := range out {

@@ -32,6 +32,8 @@ const (
 	AllDefaults Defaulting = iota
 	// NoDefaults leaves templates as they are given.
 	NoDefaults
+	// APIServerDefaults are those of the apiserver.
+	APIServerDefaults
 )
 
 // Complete returns the templates given with their defaults. What means the same as in the stored templates keeps its stored
@@ -72,7 +74,7 @@ func (t *PodTemplates) Complete(
 	if err != nil || len(faults) > 0 {
 		return Templates{}, faults, err
 	}
-	if mode == AllDefaults {
+	if mode != NoDefaults {
 		out.Pod = full
 	}
 	if fullStored != nil {

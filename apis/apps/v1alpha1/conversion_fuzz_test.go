@@ -38,6 +38,8 @@ func TestRoundTrips(t *testing.T) {
 		{"A PersistentPodState of v1alpha1 comes back from v1beta1 as it was.", persistentPodStateToHubAndBack},
 		{"A ResourceDistribution of v1beta1 comes back from v1alpha1 as it was.", resourceDistributionFromHubAndBack},
 		{"A ResourceDistribution of v1alpha1 comes back from v1beta1 as it was.", resourceDistributionToHubAndBack},
+		{"A SidecarSet of v1beta1 comes back from v1alpha1 as it was.", sidecarSetFromHubAndBack},
+		{"A SidecarSet of v1alpha1 comes back from v1beta1 as it was.", sidecarSetToHubAndBack},
 		{"A StatefulSet of v1beta1 comes back from v1alpha1 as it was.", statefulSetFromHubAndBack},
 		{"A StatefulSet of v1alpha1 comes back from v1beta1 as it was.", statefulSetToHubAndBack},
 		{"A UnitedDeployment of v1beta1 comes back from v1alpha1 as it was.", unitedDeploymentFromHubAndBack},
@@ -64,6 +66,8 @@ func FuzzResourceDistributionFromHubAndBack(f *testing.F) {
 }
 
 func FuzzResourceDistributionToHubAndBack(f *testing.F) { fuzz(f, resourceDistributionToHubAndBack) }
+func FuzzSidecarSetFromHubAndBack(f *testing.F)         { fuzz(f, sidecarSetFromHubAndBack) }
+func FuzzSidecarSetToHubAndBack(f *testing.F)           { fuzz(f, sidecarSetToHubAndBack) }
 func FuzzStatefulSetFromHubAndBack(f *testing.F)        { fuzz(f, statefulSetFromHubAndBack) }
 func FuzzStatefulSetToHubAndBack(f *testing.F)          { fuzz(f, statefulSetToHubAndBack) }
 func FuzzUnitedDeploymentFromHubAndBack(f *testing.F)   { fuzz(f, unitedDeploymentFromHubAndBack) }
@@ -324,6 +328,106 @@ func drawPodStates(t *rapid.T) appsv1beta1.PersistentPodStateStatus {
 		ObservedGeneration: rapid.Int64().Draw(t, "generation"),
 		PodStates:          rapid.MapOfN(word(), state, 0, 2).Draw(t, "states"),
 		Conditions:         []metav1.Condition{{Type: appsv1beta1.PersistentPodStateActive, Reason: word().Draw(t, "reason")}},
+	}
+}
+
+func sidecarSetFromHubAndBack(t *rapid.T) {
+	in := &appsv1beta1.SidecarSet{ObjectMeta: drawSidecarMeta(t), Status: drawSidecarStatus(t), Spec: appsv1beta1.SidecarSetSpec{
+		Selector: drawPtr(t, rapid.Custom(drawNamespaceSelector), "selector"), NamespaceSelector: drawSidecarNamespaces(t),
+		InitContainers: drawSidecars(t), Containers: drawSidecars(t), Volumes: []corev1.Volume{{Name: word().Draw(t, "volume")}},
+		UpdateStrategy: drawSidecarUpdate(t), InjectionStrategy: drawInjection(t),
+		ImagePullSecrets: []corev1.LocalObjectReference{{Name: word().Draw(t, "secret")}}, RevisionHistoryLimit: drawPtr(t, rapid.Int32(), "history"),
+		PatchPodMetadata: drawPatches(t), CustomVersion: word().Draw(t, "version"),
+	}}
+	fromHubAndBack(t, in, SidecarSetFromHub, SidecarSetToHub)
+}
+
+func sidecarSetToHubAndBack(t *rapid.T) {
+	in := &SidecarSet{ObjectMeta: drawSidecarMeta(t), Status: drawSidecarStatus(t), Spec: SidecarSetSpec{
+		Selector: drawPtr(t, rapid.Custom(drawNamespaceSelector), "selector"), NamespaceSelector: drawSidecarNamespaces(t),
+		Namespace: word().Draw(t, "namespace"), InitContainers: drawSidecars(t), Containers: drawSidecars(t),
+		Volumes: []corev1.Volume{{Name: word().Draw(t, "volume")}}, UpdateStrategy: drawSidecarUpdate(t), InjectionStrategy: drawInjection(t),
+		ImagePullSecrets: []corev1.LocalObjectReference{{Name: word().Draw(t, "secret")}}, RevisionHistoryLimit: drawPtr(t, rapid.Int32(), "history"),
+		PatchPodMetadata: drawPatches(t),
+	}}
+	toHubAndBack(t, in, SidecarSetFromHub, SidecarSetToHub)
+}
+
+// drawSidecarMeta draws metadata with the label that is a field in v1beta1.
+func drawSidecarMeta(t *rapid.T) metav1.ObjectMeta {
+	meta := drawMeta(t)
+	if rapid.Bool().Draw(t, "has a custom version") {
+		meta.Labels = with(meta.Labels, keys.SidecarSetCustomVersion, word().Draw(t, "custom version"))
+	}
+	return meta
+}
+
+// drawSidecarNamespaces draws selectors, some of which mean the same as a namespace.
+func drawSidecarNamespaces(t *rapid.T) *metav1.LabelSelector {
+	return drawPtr(t, rapid.Custom(func(t *rapid.T) metav1.LabelSelector {
+		key := rapid.SampledFrom([]string{corev1.LabelMetadataName, "team"}).Draw(t, "label")
+		return metav1.LabelSelector{MatchLabels: map[string]string{key: word().Draw(t, "value")}}
+	}), "namespaces")
+}
+
+func drawSidecars(t *rapid.T) []appsv1beta1.SidecarContainer {
+	share := rapid.Custom(func(t *rapid.T) appsv1beta1.ShareVolumePolicy {
+		return appsv1beta1.ShareVolumePolicy{Type: appsv1beta1.ShareVolumePolicyType(word().Draw(t, "share"))}
+	})
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) appsv1beta1.SidecarContainer {
+		return appsv1beta1.SidecarContainer{
+			Container:               corev1.Container{Name: word().Draw(t, "name"), Image: word().Draw(t, "image")},
+			PodInjectPolicy:         appsv1beta1.PodInjectPolicy(word().Draw(t, "policy")),
+			UpgradeStrategy:         appsv1beta1.SidecarContainerUpgradeStrategy{HotUpgradeEmptyImage: word().Draw(t, "empty")},
+			ShareVolumePolicy:       share.Draw(t, "volumes"),
+			ShareVolumeDevicePolicy: drawPtr(t, share, "devices"),
+			TransferEnv: []appsv1beta1.TransferEnvVar{{
+				SourceContainerNameFrom: &appsv1beta1.SourceContainerNameSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: word().Draw(t, "path")}},
+				EnvNames:                drawWords(t),
+			}},
+			ResourcesPolicy: drawPtr(t, rapid.Custom(func(t *rapid.T) appsv1beta1.SidecarResourcesPolicy {
+				return appsv1beta1.SidecarResourcesPolicy{
+					TargetContainersMode: appsv1beta1.SidecarTargetMax,
+					ResourcesExpr:        appsv1beta1.SidecarResourcesExpr{Limits: &appsv1beta1.SidecarResourceExpr{CPU: word().Draw(t, "cpu")}},
+				}
+			}), "resources"),
+		}
+	}), 0, 2).Draw(t, "sidecars")
+}
+
+func drawSidecarUpdate(t *rapid.T) appsv1beta1.SidecarSetUpdateStrategy {
+	return appsv1beta1.SidecarSetUpdateStrategy{
+		Type: appsv1beta1.SidecarSetUpdateStrategyType(word().Draw(t, "type")), Paused: rapid.Bool().Draw(t, "paused"),
+		Selector: drawPtr(t, rapid.Custom(drawNamespaceSelector), "canary"), Partition: drawPtr(t, intOrString(), "partition"),
+		MaxUnavailable: drawPtr(t, intOrString(), "unavailable"), PriorityStrategy: drawPtr(t, priority(), "priority"),
+		ScatterStrategy: []pods.UpdateScatterTerm{drawScatter(t)},
+	}
+}
+
+func drawInjection(t *rapid.T) appsv1beta1.SidecarSetInjectionStrategy {
+	return appsv1beta1.SidecarSetInjectionStrategy{
+		Paused: rapid.Bool().Draw(t, "injection paused"),
+		Revision: drawPtr(t, rapid.Custom(func(t *rapid.T) appsv1beta1.SidecarSetInjectRevision {
+			return appsv1beta1.SidecarSetInjectRevision{
+				CustomVersion: drawPtr(t, word(), "inject version"), RevisionName: drawPtr(t, word(), "inject revision"),
+				Policy: appsv1beta1.InjectRevisionPartial,
+			}
+		}), "revision"),
+	}
+}
+
+func drawPatches(t *rapid.T) []appsv1beta1.SidecarSetPatchPodMetadata {
+	return []appsv1beta1.SidecarSetPatchPodMetadata{{
+		Annotations: map[string]string{word().Draw(t, "key"): word().Draw(t, "value")},
+		PatchPolicy: appsv1beta1.SidecarSetPatchPolicy(word().Draw(t, "patch policy")),
+	}}
+}
+
+func drawSidecarStatus(t *rapid.T) appsv1beta1.SidecarSetStatus {
+	return appsv1beta1.SidecarSetStatus{
+		ObservedGeneration: rapid.Int64().Draw(t, "generation"), MatchedPods: rapid.Int32().Draw(t, "matched"),
+		UpdatedPods: rapid.Int32().Draw(t, "updated"), LatestRevision: word().Draw(t, "latest"), CollisionCount: drawPtr(t, rapid.Int32(), "collisions"),
+		Conditions: []metav1.Condition{{Type: appsv1beta1.SidecarSetInjected, Reason: word().Draw(t, "reason")}},
 	}
 }
 

@@ -16,6 +16,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&DaemonSet{}, &DaemonSetList{},
 		&PersistentPodState{}, &PersistentPodStateList{},
 		&ResourceDistribution{}, &ResourceDistributionList{},
+		&SidecarSet{}, &SidecarSetList{},
 		&StatefulSet{}, &StatefulSetList{},
 		&UnitedDeployment{}, &UnitedDeploymentList{},
 		&WorkloadSpread{}, &WorkloadSpreadList{},

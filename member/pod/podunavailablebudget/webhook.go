@@ -9,7 +9,6 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -18,6 +17,7 @@ import (
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/feature"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
@@ -103,7 +103,7 @@ func (w *Webhook) validateOthers(ctx context.Context, b *policyv1beta1.PodUnavai
 		case byRef && alsoByRef && mine.Same(theirs):
 			return field.ErrorList{field.Invalid(path.Child("targetRef"), mine.String(), fmt.Sprintf(
 				"it is the target of %s already, and a pod has one budget: delete that one, or change its spec", other.Name))}, nil
-		case !byRef && !alsoByRef && overlap(b.Spec.Selector, other.Spec.Selector):
+		case !byRef && !alsoByRef && ownership.Overlapping(b.Spec.Selector, other.Spec.Selector):
 			return field.ErrorList{field.Invalid(path.Child("selector"), metav1.FormatLabelSelector(b.Spec.Selector), fmt.Sprintf(
 				"a pod could be selected by %s (%s) as well, and a pod has one budget: add a label by which the two differ",
 				other.Name, metav1.FormatLabelSelector(other.Spec.Selector)))}, nil
@@ -169,60 +169,4 @@ func validateAnnotations(b *policyv1beta1.PodUnavailableBudget) field.ErrorList 
 			"want a number from 1 on, in an object of v1alpha1; in v1beta1 write spec.protectTotalReplicas"))
 	}
 	return faults
-}
-
-// overlap reports whether a pod could be selected by both selectors. Neither is empty.
-func overlap(a, b *metav1.LabelSelector) bool {
-	for _, v := range valuesOf(a, b) {
-		if v.absent && v.present || v.present && v.only != nil && v.only.Difference(v.not).Len() == 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// values are those that a label may have.
-type values struct {
-	// present and absent: the label must be there, or must not.
-	present, absent bool
-	// only are the values that it may have, nil for any; not those that it must not have.
-	only, not sets.Set[string]
-}
-
-// valuesOf returns what selectors together want of each label.
-func valuesOf(selectors ...*metav1.LabelSelector) map[string]*values {
-	out := map[string]*values{}
-	of := func(key string) *values {
-		if out[key] == nil {
-			out[key] = &values{not: sets.New[string]()}
-		}
-		return out[key]
-	}
-	in := func(v *values, some sets.Set[string]) {
-		v.present = true
-		if v.only == nil {
-			v.only = some
-		} else {
-			v.only = v.only.Intersection(some)
-		}
-	}
-	for _, s := range selectors {
-		for key, value := range s.MatchLabels {
-			in(of(key), sets.New(value))
-		}
-		for _, e := range s.MatchExpressions {
-			v := of(e.Key)
-			switch e.Operator {
-			case metav1.LabelSelectorOpIn:
-				in(v, sets.New(e.Values...))
-			case metav1.LabelSelectorOpNotIn:
-				v.not.Insert(e.Values...)
-			case metav1.LabelSelectorOpExists:
-				v.present = true
-			case metav1.LabelSelectorOpDoesNotExist:
-				v.absent = true
-			}
-		}
-	}
-	return out
 }

@@ -25,10 +25,6 @@ func selecting(s metav1.LabelSelector) func(*policyv1beta1.PodUnavailableBudget)
 	return func(b *policyv1beta1.PodUnavailableBudget) { b.Spec.Selector = &s }
 }
 
-func expression(operator metav1.LabelSelectorOperator, values ...string) metav1.LabelSelector {
-	return metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: operator, Values: values}}}
-}
-
 func matching(labels ...string) metav1.LabelSelector {
 	out := metav1.LabelSelector{MatchLabels: map[string]string{}}
 	for i := 0; i < len(labels); i += 2 {
@@ -72,30 +68,6 @@ func TestNewObjects(t *testing.T) {
 				return
 			}
 			require.ErrorContains(t, err, tc.refused)
-		})
-	}
-}
-
-func TestOverlap(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		name string
-		a, b metav1.LabelSelector
-		want bool
-	}{
-		{"other labels", matching("app", "web"), matching("tier", "front"), true},
-		{"another value", matching("app", "web"), matching("app", "db"), false},
-		{"one value in common", matching("app", "web"), expression(metav1.LabelSelectorOpIn, "web", "db"), true},
-		{"none in common", expression(metav1.LabelSelectorOpIn, "a", "b"), expression(metav1.LabelSelectorOpIn, "c"), false},
-		{"all values excluded", expression(metav1.LabelSelectorOpIn, "a", "b"), expression(metav1.LabelSelectorOpNotIn, "b", "a"), false},
-		{"one excluded", expression(metav1.LabelSelectorOpIn, "a", "b"), expression(metav1.LabelSelectorOpNotIn, "b"), true},
-		{"there and not there", expression(metav1.LabelSelectorOpExists), expression(metav1.LabelSelectorOpDoesNotExist), false},
-		{"not there and not a value", expression(metav1.LabelSelectorOpDoesNotExist), expression(metav1.LabelSelectorOpNotIn, "a"), true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			require.Equal(t, tc.want, overlap(&tc.a, &tc.b))
-			require.Equal(t, tc.want, overlap(&tc.b, &tc.a))
 		})
 	}
 }

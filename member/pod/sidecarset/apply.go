@@ -1,0 +1,68 @@
+package sidecarset
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+)
+
+// fieldOwner is the name under which the controller writes.
+const fieldOwner = client.FieldOwner("flotilla-sidecarset")
+
+// applied is what a reconcile has written.
+type applied struct {
+	// revised: the present revision exists. collided: another one has its name.
+	revised, collided bool
+	err               error
+}
+
+// apply applies the plan. It is idempotent.
+func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
+	var a applied
+	w := revision.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect}
+	switch err := w.Write(ctx, o.set.UID, p.revision); {
+	case errors.Is(err, revision.ErrCollision):
+		a.collided = true
+		return a
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return a // Its event is on its way.
+	case err != nil:
+		a.err = err
+		return a
+	}
+	a.revised = true
+	if p.label != nil && p.revision.Change == revision.Keep { // A renewed one has another version now: its event comes.
+		a.err = r.relabel(ctx, o, p)
+	}
+	result := (&podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect}).Delete(ctx, o.set.UID, podcontrol.Objects(p.surplus))
+	a.err = errors.Join(a.err, result.Err)
+	return a
+}
+
+// relabel gives the present revision the customVersion of the SidecarSet.
+func (r *Reconciler) relabel(ctx context.Context, o observed, p planned) error {
+	is := p.label.DeepCopy()
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": is.UID, "resourceVersion": is.ResourceVersion, "labels": map[string]string{keys.SidecarSetCustomVersion: o.set.Spec.CustomVersion},
+	}})
+	if err != nil {
+		return fmt.Errorf("marshal label of revision %s: %w", is.Name, err)
+	}
+	switch err := r.Client.Patch(ctx, is, client.RawPatch(types.MergePatchType, patch), fieldOwner); {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("label revision %s: %w", is.Name, err)
+	}
+	r.Expect.Written(o.set.UID, is)
+	return nil
+}

@@ -1,0 +1,151 @@
+package sidecarset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	notes "github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/gather"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// Options tune the controller.
+type Options struct {
+	// Workers is how many SidecarSets are reconciled at once; 0 means 3.
+	Workers int
+	// ExpectationTimeout is how long to wait for the cache to show our writes; 0 means expect.DefaultTimeout.
+	ExpectationTimeout time.Duration
+	// Clock is required.
+	Clock clock.Clock
+	// Namespace is the manager's own, which has the revisions.
+	Namespace string
+	// Opening tells whether pods of a namespace are sent to the pod webhook. Required.
+	Opening podstep.Opening
+	// Waits counts the reconciles that waited for the cache. Required.
+	Waits prometheus.Counter
+}
+
+// Reconciler reconciles SidecarSets.
+type Reconciler struct {
+	// Client reads from the cache and writes. Live reads from the apiserver.
+	Client client.Client
+	Live   client.Reader
+	// Clock is the clock.
+	Clock clock.PassiveClock
+	// Expect holds what the cache must show.
+	Expect *expect.Store
+	// Events sends events.
+	Events notes.Recorder
+	// Namespace, Opening and Waits are as in Options.
+	Namespace string
+	Opening   podstep.Opening
+	Waits     prometheus.Counter
+
+	pending  gather.Events
+	throttle report.Throttle
+}
+
+// Setup adds the controller to mgr.
+func Setup(mgr ctrl.Manager, o Options) error {
+	r := &Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Expect: expect.New(kind, o.Clock, o.ExpectationTimeout),
+		Events: notes.New(mgr.GetEventRecorder(podcontrol.ControllerName(kind))), Namespace: o.Namespace, Opening: o.Opening, Waits: o.Waits,
+	}
+	labelled := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) }}
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named(podcontrol.ControllerName(kind)).
+		For(&appsv1beta1.SidecarSet{}).
+		Owns(&appsv1.ControllerRevision{}).
+		Watches(&appsv1beta1.SidecarSet{}, handler.EnqueueRequestsFromMapFunc(forBase)).
+		Watches(&corev1.Pod{}, r.pending.Handler(handler.EnqueueRequestsFromMapFunc(r.forPod), o.Clock)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.forNamespace), builder.WithPredicates(labelled)).
+		WatchesRawSource(source.Channel(o.Opening.Changes(), handler.EnqueueRequestsFromMapFunc(r.all))).
+		WithOptions(podcontrol.Queue(o.Workers)).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up controller of %s: %w", kind, err)
+	}
+	return nil
+}
+
+// Reconcile takes the next step for one SidecarSet.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	began := r.Clock.Now()
+	o, err := r.observe(ctx, req.NamespacedName)
+	if errors.Is(err, expect.ErrGone) {
+		r.throttle.Forget(req.NamespacedName)
+		r.pending.Forget(req.NamespacedName)
+	}
+	if err != nil {
+		return expect.Settle(ctx, err, r.Waits)
+	}
+	p := plan(o)
+	now := r.Clock.Now()
+	r.pending.Took(req.NamespacedName, now.Sub(began), now)
+	a := r.apply(ctx, o, p)
+	s, events := status(o, p, a, now)
+	w := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}
+	later, err := r.throttle.Write(ctx, w, o.set, o.set.Status, s, mayWait(&o.set.Status, &s, events), now, events)
+	return w.Result(o.set, later, errors.Join(a.err, err))
+}
+
+// mayWait reports whether nothing of a status has changed but counts of pods and who they are.
+func mayWait(was, is *appsv1beta1.SidecarSetStatus, events []notes.Event) bool {
+	return len(events) == 0 && was.ObservedGeneration == is.ObservedGeneration && was.LatestRevision == is.LatestRevision &&
+		was.CollisionCount != nil && *was.CollisionCount == *is.CollisionCount
+}
+
+// forBase returns the SidecarSet whose place another one takes.
+func forBase(_ context.Context, o client.Object) []ctrl.Request {
+	if s, ok := o.(*appsv1beta1.SidecarSet); ok && baseOf(s) != "" {
+		return []ctrl.Request{{NamespacedName: client.ObjectKey{Name: baseOf(s)}}}
+	}
+	return nil
+}
+
+// forPod returns the SidecarSets that select a pod, or whose sidecars it has.
+func (r *Reconciler) forPod(ctx context.Context, pod client.Object) []ctrl.Request {
+	has := injectedIn(pod)
+	return r.concerned(ctx, func(s *appsv1beta1.SidecarSet) bool {
+		only, isFixed := fixed(s)
+		return slices.Contains(has, s.Name) || (!isFixed || only == pod.GetNamespace()) && selects(s, pod)
+	})
+}
+
+// forNamespace returns those that select namespaces by labels.
+func (r *Reconciler) forNamespace(ctx context.Context, _ client.Object) []ctrl.Request {
+	return r.concerned(ctx, func(s *appsv1beta1.SidecarSet) bool {
+		_, isFixed := fixed(s)
+		return !isFixed && s.Spec.NamespaceSelector != nil
+	})
+}
+
+// all returns all of them.
+func (r *Reconciler) all(ctx context.Context, _ client.Object) []ctrl.Request {
+	return r.concerned(ctx, func(*appsv1beta1.SidecarSet) bool { return true })
+}
+
+func (r *Reconciler) concerned(ctx context.Context, is func(*appsv1beta1.SidecarSet) bool) []ctrl.Request {
+	return ownership.RequestsFor(ctx, r.Client, &appsv1beta1.SidecarSetList{}, "", is)
+}

@@ -1,0 +1,59 @@
+package sidecarset
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+)
+
+// hashes are those of the sidecars of one version of a SidecarSet. A pod with the same ones needs no update.
+type hashes struct {
+	// full is of all that the sidecars are, withoutImage of all but their images, which is what an update in place can't change.
+	full, withoutImage string
+}
+
+// hashesOf returns the hashes of a SidecarSet with all defaults. They are those of OpenKruise: the SHA-256 of the JSON of its
+// containers, and of its init containers if one of them is a native sidecar. An error is of encoding/json.
+func hashesOf(s *appsv1beta1.SidecarSetSpec) (hashes, error) {
+	full, err := hashOf(s.Containers, s.InitContainers)
+	if err != nil {
+		return hashes{}, err
+	}
+	without, err := hashOf(imageless(s.Containers), imageless(s.InitContainers))
+	return hashes{full: full, withoutImage: without}, err
+}
+
+func hashOf(containers, initContainers []appsv1beta1.SidecarContainer) (string, error) {
+	fields := map[string]any{"containers": containers}
+	if slices.ContainsFunc(initContainers, native) {
+		fields["initContainers"] = initContainers
+	}
+	data, err := json.Marshal(fields)
+	if err != nil {
+		return "", fmt.Errorf("compute the hash of the containers: %w", err)
+	}
+	sum := sha256.Sum256(data)
+	return rand.SafeEncodeString(hex.EncodeToString(sum[:])), nil
+}
+
+func imageless(containers []appsv1beta1.SidecarContainer) []appsv1beta1.SidecarContainer {
+	out := slices.Clone(containers)
+	for i := range out {
+		out[i].Image = ""
+	}
+	return out
+}
+
+// native reports whether an init container runs as long as the pod's containers.
+func native(c appsv1beta1.SidecarContainer) bool { return restarts(&c.Container) }
+
+func restarts(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}

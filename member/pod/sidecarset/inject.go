@@ -1,0 +1,440 @@
+package sidecarset
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+// injection is what a pod is to get of one SidecarSet.
+type injection struct {
+	set *appsv1beta1.SidecarSet
+	// spec has the sidecars: those of set, or of one of its revisions. revision is the name of that, empty if there is none yet.
+	spec     *appsv1beta1.SidecarSetSpec
+	hashes   hashes
+	revision string
+}
+
+// injected is what a pod has got of one SidecarSet.
+type injected struct {
+	injection
+
+	// sidecars are the names of its sidecars, hot those of them that are two containers. containers are the names of all.
+	sidecars, hot, containers []string
+}
+
+// outcome is what became of one SidecarSet.
+type outcome struct {
+	set *appsv1beta1.SidecarSet
+	// skipped: the pod got nothing of it. why is the reason, or what it got.
+	skipped bool
+	why     string
+	// faults are parts that the pod did not get, a clause each.
+	faults []string
+}
+
+// options of inject.
+type options struct {
+	// byName sorts containers by name, rather than as SidecarSets list them.
+	byName bool
+	// now is the time that the pod's record gets.
+	now metav1.Time
+}
+
+// inject adds sidecars to a pod: all of a SidecarSet, or none if a name of one of its containers is taken. An error says why the pod
+// can't be created with them, and leaves it half changed.
+func inject(pod *corev1.Pod, all []injection, o options) ([]outcome, error) {
+	var added []injected
+	outcomes := make([]outcome, 0, len(all))
+	was := pod.DeepCopy()
+	taken := map[string]string{}
+	for _, in := range all {
+		is := named(in)
+		if why := conflict(was, is, taken); why != "" {
+			outcomes = append(outcomes, outcome{set: in.set, skipped: true, why: why})
+			continue
+		}
+		for _, name := range is.containers {
+			taken[name] = in.set.Name
+		}
+		added = append(added, is)
+		outcomes = append(outcomes, outcome{set: in.set, why: is.String()})
+	}
+	if len(added) == 0 {
+		return outcomes, nil
+	}
+	var containers, initContainers []sidecar
+	for _, a := range added {
+		i := slices.IndexFunc(outcomes, func(o outcome) bool { return o.set == a.set })
+		outcomes[i].faults = patch(pod, a.spec.PatchPodMetadata)
+		b := maker{pod: was, volumes: map[string]bool{}}
+		more, err := b.build(a.spec.InitContainers)
+		if err != nil {
+			return nil, fmt.Errorf("SidecarSet %s: %w", a.set.Name, err)
+		}
+		initContainers = append(initContainers, more...)
+		if more, err = b.build(a.spec.Containers); err != nil {
+			return nil, fmt.Errorf("SidecarSet %s: %w", a.set.Name, err)
+		}
+		containers = append(containers, more...)
+		outcomes[i].faults = append(outcomes[i].faults, b.faults...)
+		addVolumes(pod, a.spec.Volumes, b.volumes)
+		addSecrets(pod, a.spec.ImagePullSecrets)
+	}
+	byName := func(a, b sidecar) int { return cmp.Compare(a.Name, b.Name) }
+	slices.SortStableFunc(initContainers, byName)
+	if o.byName {
+		slices.SortStableFunc(containers, byName)
+	}
+	pod.Spec.InitContainers = merge(pod.Spec.InitContainers, initContainers)
+	pod.Spec.Containers = merge(pod.Spec.Containers, containers)
+	return outcomes, record(pod, added, o.now)
+}
+
+// named returns the names of what a pod is to get.
+func named(in injection) injected {
+	out := injected{injection: in}
+	for _, list := range [][]appsv1beta1.SidecarContainer{in.spec.InitContainers, in.spec.Containers} {
+		for i := range list {
+			name, hot := list[i].Name, isHot(&list[i])
+			if hot {
+				out.hot = append(out.hot, name)
+				out.containers = append(out.containers, first(name), second(name))
+			} else {
+				out.containers = append(out.containers, name)
+			}
+		}
+	}
+	out.sidecars = running(in.spec)
+	return out
+}
+
+// running returns the names of the sidecars that run as long as the pod, sorted.
+func running(s *appsv1beta1.SidecarSetSpec) []string {
+	out := make([]string, 0, len(s.Containers))
+	for i := range s.InitContainers {
+		if restarts(&s.InitContainers[i].Container) {
+			out = append(out, s.InitContainers[i].Name)
+		}
+	}
+	for i := range s.Containers {
+		out = append(out, s.Containers[i].Name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (i injected) String() string {
+	at := ""
+	if i.revision != "" {
+		at = " of revision " + i.revision
+	}
+	return fmt.Sprintf("%s adds %s%s", i.set.Name, strings.Join(i.containers, ", "), at)
+}
+
+func isHot(c *appsv1beta1.SidecarContainer) bool {
+	return c.UpgradeStrategy.UpgradeType == appsv1beta1.SidecarContainerHotUpgrade
+}
+
+// conflict returns why a pod can't have the sidecars; empty if it can. A container that was injected before, into the pod that this one
+// was copied from, is replaced.
+func conflict(pod *corev1.Pod, in injected, taken map[string]string) string {
+	inits := map[string]bool{}
+	for i := range in.spec.InitContainers {
+		name := in.spec.InitContainers[i].Name
+		inits[name], inits[first(name)], inits[second(name)] = true, true, true
+	}
+	for _, name := range in.containers {
+		if by, ok := taken[name]; ok {
+			return fmt.Sprintf("%s is skipped: the pod has a container %s of SidecarSet %s", in.set.Name, name, by)
+		}
+		for at, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+			i := slices.IndexFunc(list, func(c corev1.Container) bool { return c.Name == name })
+			if i >= 0 && (!isInjected(&list[i]) || inits[name] != (at == 1)) {
+				return fmt.Sprintf("%s is skipped: the pod has a container %s of its own: rename one of them", in.set.Name, name)
+			}
+		}
+	}
+	return ""
+}
+
+// isInjected reports whether a container is a sidecar of a SidecarSet.
+func isInjected(c *corev1.Container) bool {
+	return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == keys.EnvIsInjected && e.Value == "true" })
+}
+
+// sidecar is a container to add.
+type sidecar struct {
+	corev1.Container
+
+	after bool
+}
+
+// maker makes containers of sidecars.
+type maker struct {
+	// pod is as it came.
+	pod *corev1.Pod
+	// volumes are those that sidecars mount. faults are parts that they did not get.
+	volumes map[string]bool
+	faults  []string
+}
+
+// build makes the containers of a list of sidecars: one, or two with HotUpgrade.
+func (b *maker) build(list []appsv1beta1.SidecarContainer) ([]sidecar, error) {
+	out := make([]sidecar, 0, len(list))
+	for i := range list {
+		s := &list[i]
+		is := sidecar{Container: *s.Container.DeepCopy(), after: s.PodInjectPolicy == appsv1beta1.AfterAppContainer}
+		env := b.transferred(s)
+		env = mergeEnv(env, b.share(s, &is.Container))
+		is.Env = append(is.Env, corev1.EnvVar{Name: keys.EnvIsInjected, Value: "true"})
+		is.Env = mergeEnv(is.Env, env)
+		if s.ResourcesPolicy != nil {
+			resources, err := computed(b.targets(), s.ResourcesPolicy)
+			if err != nil {
+				return nil, fmt.Errorf("resources of %s: %w", s.Name, err)
+			}
+			is.Resources = resources
+		}
+		for _, m := range is.VolumeMounts {
+			b.volumes[m.Name] = true
+		}
+		for _, d := range is.VolumeDevices {
+			b.volumes[d.Name] = true
+		}
+		if isHot(s) {
+			out = append(out, twin(is, first(s.Name), s.Image), twin(is, second(s.Name), s.UpgradeStrategy.HotUpgradeEmptyImage))
+		} else {
+			out = append(out, is)
+		}
+	}
+	return out, nil
+}
+
+// twin returns one of the two containers of a sidecar. It reads its version, and that of the other one, from the pod's annotations.
+func twin(of sidecar, name, image string) sidecar {
+	of.Container = *of.DeepCopy()
+	of.Name, of.Image = name, image
+	from := func(env, prefix string) corev1.EnvVar {
+		return corev1.EnvVar{Name: env, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{
+			APIVersion: "v1", FieldPath: fmt.Sprintf("metadata.annotations['%s%s']", prefix, name),
+		}}}
+	}
+	of.Env = append(of.Env,
+		from(keys.EnvSidecarSetVersion, keys.SidecarSetVersionPrefix), from(keys.EnvSidecarSetVersionAlt, keys.SidecarSetVersionAltPrefix))
+	return of
+}
+
+// own returns the containers of the pod itself, and then its own init containers.
+func (b *maker) own() []*corev1.Container {
+	var out []*corev1.Container
+	for _, list := range [][]corev1.Container{b.pod.Spec.Containers, b.pod.Spec.InitContainers} {
+		for i := range list {
+			if !isInjected(&list[i]) {
+				out = append(out, &list[i])
+			}
+		}
+	}
+	return out
+}
+
+// targets are the containers that resources are computed from: the pod's own, with native sidecars.
+func (b *maker) targets() []*corev1.Container {
+	var out []*corev1.Container
+	for _, c := range b.own() {
+		ordinary := slices.ContainsFunc(b.pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name }) && !restarts(c)
+		if !ordinary {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// transferred returns the env variables that a sidecar takes over.
+func (b *maker) transferred(s *appsv1beta1.SidecarContainer) []corev1.EnvVar {
+	var out []corev1.EnvVar
+	for i := range s.TransferEnv {
+		t := &s.TransferEnv[i]
+		from := b.container(b.source(t))
+		if from == nil {
+			b.faults = append(b.faults, fmt.Sprintf("%s gets no env from container %q: there is none", s.Name, b.source(t)))
+			continue
+		}
+		for _, name := range slices.Compact(slices.Concat([]string{t.EnvName}, t.EnvNames)) {
+			if name == "" {
+				continue
+			}
+			v := slices.IndexFunc(from.Env, func(e corev1.EnvVar) bool { return e.Name == name })
+			if v < 0 {
+				b.faults = append(b.faults, fmt.Sprintf("%s gets no env %s: container %s has none", s.Name, name, from.Name))
+				continue
+			}
+			out = mergeEnv(out, []corev1.EnvVar{*from.Env[v].DeepCopy()})
+		}
+	}
+	return out
+}
+
+// source is the name of the container that env comes from.
+func (b *maker) source(t *appsv1beta1.TransferEnvVar) string {
+	if t.SourceContainerNameFrom == nil || t.SourceContainerNameFrom.FieldRef == nil {
+		return t.SourceContainerName
+	}
+	path := t.SourceContainerNameFrom.FieldRef.FieldPath
+	from, key := subscript(path)
+	switch from {
+	case "metadata.labels":
+		return b.pod.Labels[key]
+	case "metadata.annotations":
+		return b.pod.Annotations[key]
+	}
+	if path == "metadata.name" {
+		return b.pod.Name
+	}
+	return ""
+}
+
+// subscript splits metadata.labels['key'].
+func subscript(path string) (field, key string) {
+	field, key, ok := strings.Cut(path, "['")
+	if key, ends := strings.CutSuffix(key, "']"); ok && ends {
+		return field, key
+	}
+	return "", ""
+}
+
+// container returns a container of the pod as it came, nil if there is none.
+func (b *maker) container(name string) *corev1.Container {
+	for _, list := range [][]corev1.Container{b.pod.Spec.Containers, b.pod.Spec.InitContainers} {
+		if i := slices.IndexFunc(list, func(c corev1.Container) bool { return c.Name == name }); i >= 0 {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// share gives a sidecar the mounts and devices of the pod's own containers, where it has none at the same path. It returns the env that
+// paths of these mounts refer to.
+func (b *maker) share(s *appsv1beta1.SidecarContainer, is *corev1.Container) []corev1.EnvVar {
+	var env []corev1.EnvVar
+	for _, c := range b.own() {
+		if s.ShareVolumePolicy.Type == appsv1beta1.ShareVolumeEnabled {
+			for _, m := range c.VolumeMounts {
+				if slices.ContainsFunc(is.VolumeMounts, func(o corev1.VolumeMount) bool { return o.MountPath == m.MountPath }) {
+					continue
+				}
+				is.VolumeMounts = append(is.VolumeMounts, *m.DeepCopy())
+				env = mergeEnv(env, referred(c, m.SubPathExpr))
+			}
+		}
+		if p := s.ShareVolumeDevicePolicy; p != nil && p.Type == appsv1beta1.ShareVolumeEnabled {
+			for _, d := range c.VolumeDevices {
+				same := func(o corev1.VolumeDevice) bool { return o.DevicePath == d.DevicePath || o.Name == d.Name } // Both must be unique.
+				if !slices.ContainsFunc(is.VolumeDevices, same) {
+					is.VolumeDevices = append(is.VolumeDevices, d)
+				}
+			}
+		}
+	}
+	return env
+}
+
+// referred returns the env of a container that an expression refers to, as in $(NAME). $$(NAME) is no reference.
+func referred(c *corev1.Container, expr string) []corev1.EnvVar {
+	var out []corev1.EnvVar
+	for _, m := range regexp.MustCompile(`(\$+)\(([^)]*)\)`).FindAllStringSubmatch(expr, -1) {
+		i := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == m[2] })
+		if len(m[1])%2 == 1 && i >= 0 {
+			out = append(out, *c.Env[i].DeepCopy())
+		}
+	}
+	return out
+}
+
+// mergeEnv adds variables whose names are not there yet.
+func mergeEnv(env, more []corev1.EnvVar) []corev1.EnvVar {
+	for _, e := range more {
+		if !slices.ContainsFunc(env, func(o corev1.EnvVar) bool { return o.Name == e.Name }) {
+			env = append(env, e)
+		}
+	}
+	return env
+}
+
+// merge puts sidecars before and after a pod's containers. One that is there already is replaced where it is.
+func merge(own []corev1.Container, sidecars []sidecar) []corev1.Container {
+	var before, after []corev1.Container
+	for _, s := range sidecars {
+		i := slices.IndexFunc(own, func(c corev1.Container) bool { return c.Name == s.Name })
+		switch {
+		case i >= 0:
+			own[i] = s.Container
+		case s.after:
+			after = append(after, s.Container)
+		default:
+			before = append(before, s.Container)
+		}
+	}
+	return slices.Concat(before, own, after)
+}
+
+// addVolumes adds the volumes that are mounted, where the pod has none of the name.
+func addVolumes(pod *corev1.Pod, volumes []corev1.Volume, mounted map[string]bool) {
+	for i := range volumes {
+		has := slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == volumes[i].Name })
+		if mounted[volumes[i].Name] && !has {
+			pod.Spec.Volumes = append(pod.Spec.Volumes, *volumes[i].DeepCopy())
+		}
+	}
+}
+
+func addSecrets(pod *corev1.Pod, secrets []corev1.LocalObjectReference) {
+	for _, s := range secrets {
+		if !slices.Contains(pod.Spec.ImagePullSecrets, s) {
+			pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, s)
+		}
+	}
+}
+
+// patch changes a pod's annotations, and returns which it could not.
+func patch(pod *corev1.Pod, patches []appsv1beta1.SidecarSetPatchPodMetadata) []string {
+	var faults []string
+	for _, p := range patches {
+		for _, key := range slices.Sorted(maps.Keys(p.Annotations)) {
+			was, has := pod.Annotations[key]
+			value := p.Annotations[key]
+			switch {
+			case !has || p.PatchPolicy == appsv1beta1.SidecarSetOverwrite:
+			case p.PatchPolicy == appsv1beta1.SidecarSetMergePatchJSON:
+				merged, err := jsonpatch.MergePatch([]byte(was), []byte(value))
+				if err != nil {
+					faults = append(faults, fmt.Sprintf("annotation %s is not patched: %v", key, err))
+					continue
+				}
+				value = string(bytes.TrimSpace(merged))
+			default:
+				continue
+			}
+			annotate(pod, key, value)
+		}
+	}
+	return faults
+}
+
+// isObject reports whether a text is a JSON object, as merge patches are.
+func isObject(text string) bool {
+	var o map[string]any
+	return json.Unmarshal([]byte(text), &o) == nil && o != nil
+}

@@ -1,0 +1,125 @@
+package sidecarset
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+)
+
+// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+type observed struct {
+	set *appsv1beta1.SidecarSet
+	// wanted is the revision of the SidecarSet as it is, history are those that there are, oldest first.
+	wanted  *appsv1.ControllerRevision
+	history []*appsv1.ControllerRevision
+	// pods are the active ones that the SidecarSet selects, by namespace and name.
+	pods []*corev1.Pod
+	// canaries are SidecarSets that take its place.
+	canaries []*appsv1beta1.SidecarSet
+	// notSent is why pods of a namespace are not sent to the pod webhook, for those that are not.
+	notSent map[string]string
+}
+
+// observe reads what a reconcile needs.
+func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
+	o := observed{set: &appsv1beta1.SidecarSet{}}
+	children := func(from client.Reader, _ bool) error {
+		var err error
+		if o.history, err = revisionsOf(ctx, from, r.Namespace, o.set); err != nil {
+			return err
+		}
+		revision.Sort(o.history)
+		return nil
+	}
+	shown := func() iter.Seq[metav1.Object] {
+		return func(yield func(metav1.Object) bool) { _ = yield(o.set) && expect.Each(o.history, yield) }
+	}
+	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.set, children, shown); err != nil {
+		return o, fmt.Errorf("read SidecarSet: %w", err)
+	}
+	var err error
+	if o.wanted, err = newRevision(o.set, r.Namespace); err != nil {
+		return o, err
+	}
+	if o.pods, err = podsOf(ctx, r.Client, o.set); err != nil {
+		return o, err
+	}
+	if o.canaries, err = r.canaries(ctx, o.set); err != nil {
+		return o, err
+	}
+	o.notSent = map[string]string{}
+	for _, pod := range o.pods {
+		if sent, why := r.Opening.Sent(pod.Namespace); !sent {
+			o.notSent[pod.Namespace] = why
+		}
+	}
+	return o, nil
+}
+
+// podsOf returns the active pods that a SidecarSet selects.
+func podsOf(ctx context.Context, cache client.Reader, s *appsv1beta1.SidecarSet) ([]*corev1.Pod, error) {
+	if emptySelector(s.Spec.Selector) {
+		return nil, nil
+	}
+	by, err := metav1.LabelSelectorAsSelector(s.Spec.Selector)
+	if err != nil {
+		return nil, nil //nolint:nilerr // Admission rejects an invalid selector; it matches nothing.
+	}
+	opts := []client.ListOption{client.MatchingLabelsSelector{Selector: by}, client.UnsafeDisableDeepCopy}
+	only, isFixed := fixed(s)
+	if isFixed {
+		opts = append(opts, client.InNamespace(only))
+	}
+	var all corev1.PodList
+	if err := cache.List(ctx, &all, opts...); err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	of := map[string]map[string]string{}
+	if !isFixed && s.Spec.NamespaceSelector != nil {
+		var namespaces corev1.NamespaceList
+		if err := cache.List(ctx, &namespaces, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list namespaces: %w", err)
+		}
+		for i := range namespaces.Items {
+			of[namespaces.Items[i].Name] = namespaces.Items[i].Labels
+		}
+	}
+	out := make([]*corev1.Pod, 0, len(all.Items))
+	for i := range all.Items {
+		if pod := &all.Items[i]; podpatch.Active(pod) && covers(s, pod.Namespace, of[pod.Namespace]) {
+			out = append(out, pod)
+		}
+	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(nameOf(a), nameOf(b)) })
+	return out, nil
+}
+
+// canaries returns the SidecarSets that take the place of s.
+func (r *Reconciler) canaries(ctx context.Context, s *appsv1beta1.SidecarSet) ([]*appsv1beta1.SidecarSet, error) {
+	var all appsv1beta1.SidecarSetList
+	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list SidecarSets: %w", err)
+	}
+	var out []*appsv1beta1.SidecarSet
+	for i := range all.Items {
+		if baseOf(&all.Items[i]) == s.Name {
+			out = append(out, &all.Items[i])
+		}
+	}
+	return out, nil
+}
+
+func nameOf(pod metav1.Object) string { return pod.GetNamespace() + "/" + pod.GetName() }

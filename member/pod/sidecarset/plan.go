@@ -1,0 +1,192 @@
+package sidecarset
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+)
+
+// planned is what a reconcile is going to do, and what it found.
+type planned struct {
+	// revision makes the present revision the newest. label is it with another customVersion, nil if it has that already.
+	revision revision.Step
+	label    *appsv1.ControllerRevision
+	// surplus are revisions to delete.
+	surplus []*appsv1.ControllerRevision
+	// matched, updated, ready and updatedReady are how many pods have the sidecars.
+	matched, updated, ready, updatedReady int32
+	// not are the pods that are selected and have none, by why.
+	not []absent
+}
+
+// absent are pods without the sidecars, for one reason.
+type absent struct {
+	why   string
+	count int
+	// first is the first of them.
+	first string
+}
+
+// plan plans a reconcile.
+func plan(o observed) planned {
+	p := planned{revision: revision.Next(o.history, o.wanted)}
+	if v := o.set.Spec.CustomVersion; p.revision.Change != revision.Create && v != "" && p.revision.Revision.Labels[keys.SidecarSetCustomVersion] != v {
+		p.label = p.revision.Revision
+	}
+	p.surplus = revision.Surplus(o.history, o.live(p.revision.Revision), historyLimit(o.set))
+	reasons := map[string]*absent{}
+	hash := o.hash()
+	for _, pod := range o.pods {
+		if why := o.whyNot(pod); why != "" {
+			if reasons[why] == nil {
+				reasons[why] = &absent{why: why, first: nameOf(pod)}
+			}
+			reasons[why].count++
+			continue
+		}
+		isReady, isUpdated := ready(o.set, pod), upgradesIn(pod, keys.SidecarSetHash)[o.set.Name].Hash == hash
+		p.matched++
+		count(&p.updated, isUpdated)
+		count(&p.ready, isReady)
+		count(&p.updatedReady, isUpdated && isReady)
+	}
+	for _, a := range reasons {
+		p.not = append(p.not, *a)
+	}
+	slices.SortFunc(p.not, func(a, b absent) int { return cmp.Or(cmp.Compare(b.count, a.count), strings.Compare(a.first, b.first)) })
+	return p
+}
+
+func count(n *int32, is bool) {
+	if is {
+		*n++
+	}
+}
+
+// hash is that of the present sidecars.
+func (o *observed) hash() string { return o.set.Annotations[keys.SidecarSetHash] }
+
+// historyLimit is how many revisions that nothing uses are kept: at least one.
+func historyLimit(s *appsv1beta1.SidecarSet) int {
+	if s.Spec.RevisionHistoryLimit == nil {
+		return defaultHistoryLimit
+	}
+	return int(max(1, *s.Spec.RevisionHistoryLimit))
+}
+
+// live returns which revisions are used: the present one, those that new pods get, and those that pods have.
+func (o *observed) live(latest *appsv1.ControllerRevision) func(*appsv1.ControllerRevision) bool {
+	names, hashes := map[string]bool{latest.Name: true}, map[string]bool{}
+	if by := o.set.Spec.InjectionStrategy.Revision; by != nil {
+		if r := find(o.history, by); r != nil {
+			names[r.Name] = true
+		}
+	}
+	for _, pod := range o.pods {
+		if u, has := upgradesIn(pod, keys.SidecarSetHash)[o.set.Name]; has {
+			names[u.ControllerRevision], hashes[u.Hash] = true, true // Pods that came before the first revision name none.
+		}
+	}
+	return func(r *appsv1.ControllerRevision) bool {
+		return names[r.Name] || hashes[r.Annotations[keys.SidecarSetHash]]
+	}
+}
+
+// whyNot returns why a pod that is selected has no sidecars, as a clause about the pod; empty if it has them.
+func (o *observed) whyNot(pod *corev1.Pod) string {
+	if slices.Contains(injectedIn(pod), o.set.Name) {
+		if name := missing(o.set, pod); name != "" {
+			return fmt.Sprintf("container %s of the SidecarSet is not there", name)
+		}
+		return ""
+	}
+	if _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static {
+		return "it is a static pod"
+	}
+	if i := slices.IndexFunc(o.canaries, func(c *appsv1beta1.SidecarSet) bool { return slices.Contains(injectedIn(pod), c.Name) }); i >= 0 {
+		return "its place is taken by " + o.canaries[i].Name
+	}
+	if why := o.notSent[pod.Namespace]; why != "" {
+		return why
+	}
+	if pod.CreationTimestamp.Before(&o.set.CreationTimestamp) {
+		return "it is older than the SidecarSet"
+	}
+	for _, name := range named(injection{set: o.set, spec: &o.set.Spec}).containers {
+		if c := containerOf(pod, name); c != nil {
+			return "it has another container " + name
+		}
+	}
+	if o.set.Spec.InjectionStrategy.Paused {
+		return "injection is paused"
+	}
+	return "it got none when it was created: kubectl kruise explain pod tells what it would get now"
+}
+
+// missing returns the first container of a SidecarSet that a pod lacks; empty if it has all.
+func missing(s *appsv1beta1.SidecarSet, pod *corev1.Pod) string {
+	for _, name := range running(&s.Spec) {
+		names := []string{name}
+		if hot(s, name) {
+			if workingIn(pod)[name] == "" {
+				return name
+			}
+			names = []string{first(name), second(name)}
+		}
+		for _, n := range names {
+			if containerOf(pod, n) == nil {
+				return n
+			}
+		}
+	}
+	return ""
+}
+
+// hot reports whether a sidecar is two containers.
+func hot(s *appsv1beta1.SidecarSet, name string) bool {
+	for _, list := range containerLists(&s.Spec) {
+		if slices.ContainsFunc(list, func(c appsv1beta1.SidecarContainer) bool { return c.Name == name && isHot(&c) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// containerOf returns a container or init container of a pod, nil if it has none of the name.
+func containerOf(pod *corev1.Pod, name string) *corev1.Container {
+	b := maker{pod: pod}
+	return b.container(name)
+}
+
+// ready reports whether a pod is ready, and no sidecar is between its two containers.
+func ready(s *appsv1beta1.SidecarSet, pod *corev1.Pod) bool {
+	if pod.Status.Phase != corev1.PodRunning || !podpatch.Ready(pod) {
+		return false
+	}
+	for _, list := range containerLists(&s.Spec) {
+		for i := range list {
+			c := &list[i]
+			if !isHot(c) {
+				continue
+			}
+			works := workingIn(pod)[c.Name]
+			idle := first(c.Name)
+			if works == idle {
+				idle = second(c.Name)
+			}
+			if other := containerOf(pod, idle); other != nil && other.Image != c.UpgradeStrategy.HotUpgradeEmptyImage {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,285 @@
+package sidecarset
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+)
+
+// admitted returns a SidecarSet with its defaults and hashes, as the webhook leaves it.
+func admitted(tb testing.TB, changes ...string) *appsv1beta1.SidecarSet {
+	tb.Helper()
+	s := setOf(tb, changes...)
+	setDefaults(&s.Spec)
+	rehash(tb, s)
+	return s
+}
+
+func rehash(tb testing.TB, s *appsv1beta1.SidecarSet) {
+	tb.Helper()
+	h, err := hashesOf(&s.Spec)
+	require.NoError(tb, err)
+	if s.Annotations == nil {
+		s.Annotations = map[string]string{}
+	}
+	s.Annotations[keys.SidecarSetHash], s.Annotations[keys.SidecarSetHashWithoutImage] = h.full, h.withoutImage
+}
+
+// running pods are ready; with the sidecars of SidecarSets.
+func runningPod(tb testing.TB, name string, of ...*appsv1beta1.SidecarSet) *corev1.Pod {
+	tb.Helper()
+	pod := podOf(tb, basePod)
+	pod.Name, pod.GenerateName, pod.CreationTimestamp = name, "", metav1.NewTime(noon)
+	var all []injection
+	for _, s := range of {
+		in, err := current(s)
+		require.NoError(tb, err)
+		all = append(all, in)
+	}
+	_, err := inject(pod, all, options{now: metav1.NewTime(noon)})
+	require.NoError(tb, err)
+	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+	return pod
+}
+
+// seen is what a reconcile has read of a SidecarSet and pods.
+func seen(tb testing.TB, s *appsv1beta1.SidecarSet, pods ...*corev1.Pod) observed {
+	tb.Helper()
+	return observed{set: s, wanted: revisionOf(tb, s), pods: pods}
+}
+
+func TestCounts(t *testing.T) {
+	t.Parallel()
+	hotSet := `{spec: {containers: [{name: log, image: "log:1", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}}]}}`
+	notReady := func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }
+	for _, tc := range []struct {
+		name   string
+		set    string
+		change func(*corev1.Pod)
+		// matched, updated, ready and updatedReady of one pod, and why it is none of them.
+		want [4]int32
+		why  string
+	}{
+		{name: "a pod with the sidecars", set: `{}`, want: [4]int32{1, 1, 1, 1}},
+		{name: "one that is not ready", set: `{}`, change: notReady, want: [4]int32{1, 1, 0, 0}},
+		{name: "one that does not run yet", set: `{}`, change: func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }, want: [4]int32{1, 1, 0, 0}},
+		{
+			name: "one with older sidecars", set: `{}`, want: [4]int32{1, 0, 1, 0},
+			change: func(p *corev1.Pod) { annotate(p, keys.SidecarSetHash, `{"log":{"hash":"older"}}`) },
+		},
+		{name: "one with two containers for a sidecar", set: hotSet, want: [4]int32{1, 1, 1, 1}},
+		{name: "one whose sidecar hands over", set: hotSet, change: func(p *corev1.Pod) { p.Spec.Containers[1].Image = "log:2" }, want: [4]int32{1, 1, 0, 0}},
+		{
+			name: "one whose second container works", set: hotSet, want: [4]int32{1, 1, 1, 1},
+			change: func(p *corev1.Pod) {
+				p.Spec.Containers[0].Image, p.Spec.Containers[1].Image = "e:1", "log:1"
+				annotate(p, keys.SidecarSetWorking, `{"log":"log-2"}`)
+			},
+		},
+		{name: "one that lost a container", set: hotSet, change: func(p *corev1.Pod) { p.Spec.Containers = p.Spec.Containers[1:] }, why: "container log-1 of the SidecarSet is not there"},
+		{
+			name: "one without a word about which container works", set: hotSet, why: "container log of the SidecarSet is not there",
+			change: func(p *corev1.Pod) { delete(p.Annotations, keys.SidecarSetWorking) },
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := admitted(t, tc.set)
+			pod := runningPod(t, "web-0", s)
+			if tc.change != nil {
+				tc.change(pod)
+			}
+			p := plan(seen(t, s, pod))
+			require.Equal(t, tc.want, [4]int32{p.matched, p.updated, p.ready, p.updatedReady})
+			if tc.why == "" {
+				require.Empty(t, p.not)
+				return
+			}
+			require.Equal(t, []absent{{why: tc.why, count: 1, first: "shop/web-0"}}, p.not)
+		})
+	}
+}
+
+func TestWhyPodsHaveNoSidecars(t *testing.T) {
+	t.Parallel()
+	canary := admitted(t, `{metadata: {name: canary, annotations: {apps.kruise.io/sidecarset-canary: "true", apps.kruise.io/sidecarset-base: log}}, spec: {updateStrategy: {type: NotUpdate}}}`)
+	for _, tc := range []struct {
+		name   string
+		set    string
+		of     []*appsv1beta1.SidecarSet
+		change func(*corev1.Pod)
+		seen   func(*observed)
+		want   string
+	}{
+		{name: "a static pod", set: `{}`, change: func(p *corev1.Pod) { annotate(p, corev1.MirrorPodAnnotationKey, "x") }, want: "it is a static pod"},
+		{name: "a pod of the canary", set: `{}`, of: []*appsv1beta1.SidecarSet{canary}, want: "its place is taken by canary"},
+		{name: "a namespace that is not sent", set: `{}`, seen: func(o *observed) { o.notSent = map[string]string{"shop": "namespace shop is exempt"} }, want: "namespace shop is exempt"},
+		{
+			name: "an older pod", set: `{}`, seen: func(o *observed) { o.set.CreationTimestamp = metav1.NewTime(noon.Add(time.Second)) },
+			want: "it is older than the SidecarSet",
+		},
+		{name: "a name that is taken", set: `{}`, change: func(p *corev1.Pod) { p.Spec.Containers[0].Name = "log" }, want: "it has another container log"},
+		{name: "a paused injection", set: `{spec: {injectionStrategy: {paused: true}}}`, want: "injection is paused"},
+		{name: "any other", set: `{}`, want: "it got none when it was created: kubectl kruise explain pod tells what it would get now"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := admitted(t, tc.set)
+			pod := runningPod(t, "web-0", tc.of...)
+			if tc.change != nil {
+				tc.change(pod)
+			}
+			o := seen(t, s, pod)
+			o.canaries = []*appsv1beta1.SidecarSet{canary}
+			if tc.seen != nil {
+				tc.seen(&o)
+			}
+			p := plan(o)
+			require.Equal(t, []absent{{why: tc.want, count: 1, first: "shop/web-0"}}, p.not)
+			require.Zero(t, p.matched)
+		})
+	}
+}
+
+func TestConditionOfPodsWithoutSidecars(t *testing.T) {
+	t.Parallel()
+	s := admitted(t)
+	s.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour))
+	has, lost := runningPod(t, "web-0", s), runningPod(t, "web-3", s)
+	lost.Spec.Containers = lost.Spec.Containers[1:]
+	o := seen(t, s, has, runningPod(t, "web-1"), runningPod(t, "web-2"), lost)
+	p := plan(o)
+	is, events := status(o, p, applied{revised: true}, noon)
+	require.Equal(t, int32(1), is.MatchedPods)
+	require.Equal(t, p.revision.Revision.Name, is.LatestRevision)
+	require.Len(t, is.Conditions, 1)
+	want := "3 pods that it selects have none of its sidecars; shop/web-1 and 1 more: it got none when it was created: " +
+		"kubectl kruise explain pod tells what it would get now; shop/web-3: container log of the SidecarSet is not there"
+	require.Equal(t, want, is.Conditions[0].Message)
+	require.Equal(t, metav1.ConditionFalse, is.Conditions[0].Status)
+	require.Len(t, events, 1)
+	require.Equal(t, want, events[0].Note)
+
+	o.set.Status = is
+	_, events = status(o, p, applied{revised: true}, noon)
+	require.Empty(t, events, "it is said once")
+
+	o.pods = []*corev1.Pod{has}
+	is, events = status(o, plan(o), applied{revised: true}, noon)
+	require.Equal(t, metav1.ConditionTrue, is.Conditions[0].Status)
+	require.Empty(t, events)
+
+	many := planned{not: []absent{{"a", 1, "x/1"}, {"b", 1, "x/2"}, {"c", 1, "x/3"}, {"d", 1, "x/4"}, {"e", 1, "x/5"}}}
+	require.Equal(t, "5 pods that it selects have none of its sidecars; x/1: a; x/2: b; x/3: c; 2 more reasons", many.notInjected())
+}
+
+func TestRevisions(t *testing.T) {
+	t.Parallel()
+	version := func(image string) *appsv1beta1.SidecarSet {
+		return admitted(t, `{spec: {containers: [{name: log, image: "`+image+`"}]}}`)
+	}
+	history := make([]*appsv1.ControllerRevision, 0, 5)
+	for i, image := range []string{"log:1", "log:2", "log:3", "log:4", "log:5"} {
+		r := revisionOf(t, version(image))
+		r.Revision = int64(i + 1)
+		history = append(history, r)
+	}
+	names := func(list []*appsv1.ControllerRevision) []int64 {
+		out := make([]int64, 0, len(list))
+		for _, r := range list {
+			out = append(out, r.Revision)
+		}
+		return out
+	}
+	limit := func(s *appsv1beta1.SidecarSet, n int32) *appsv1beta1.SidecarSet {
+		s.Spec.RevisionHistoryLimit = &n
+		return s
+	}
+	for _, tc := range []struct {
+		name    string
+		set     *appsv1beta1.SidecarSet
+		pods    []*corev1.Pod
+		change  revision.Change
+		surplus []int64
+		label   bool
+	}{
+		{name: "the present one is the newest", set: version("log:5"), change: revision.Keep, surplus: []int64{}},
+		{name: "a new one", set: version("log:6"), change: revision.Create, surplus: []int64{}},
+		{name: "back to a former one", set: version("log:2"), change: revision.Renew, surplus: []int64{}},
+		{name: "no more than wanted are kept", set: limit(version("log:5"), 2), change: revision.Keep, surplus: []int64{1, 2}},
+		{name: "one is always kept", set: limit(version("log:5"), 0), change: revision.Keep, surplus: []int64{1, 2, 3}},
+		{
+			name: "those that pods have are kept, and not counted", set: limit(version("log:5"), 1), change: revision.Keep, surplus: []int64{2, 3},
+			pods: []*corev1.Pod{runningPod(t, "web-0", version("log:1"))},
+		},
+		{
+			name: "those that new pods get are kept", change: revision.Keep, surplus: []int64{2, 3},
+			set: limit(admitted(t, `{spec: {containers: [{name: log, image: "log:5"}], injectionStrategy: {revision: {revisionName: `+history[0].Name+`}}}}`), 1),
+		},
+		{
+			name: "one gets the version that it has now", change: revision.Keep, label: true, surplus: []int64{},
+			set: admitted(t, `{spec: {containers: [{name: log, image: "log:5"}], customVersion: v5}}`),
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			o := seen(t, tc.set, tc.pods...)
+			o.history = history
+			p := plan(o)
+			require.Equal(t, tc.change, p.revision.Change)
+			require.Equal(t, tc.surplus, names(p.surplus))
+			require.Equal(t, tc.label, p.label != nil)
+		})
+	}
+}
+
+func TestACollisionIsCounted(t *testing.T) {
+	t.Parallel()
+	s := admitted(t)
+	o := seen(t, s)
+	was := o.wanted.Name
+	is, _ := status(o, plan(o), applied{collided: true}, noon)
+	require.Equal(t, int32(1), *is.CollisionCount)
+	require.Empty(t, is.LatestRevision)
+	s.Status = is
+	require.NotEqual(t, was, revisionOf(t, s).Name, "so that the next name is another one")
+}
+
+// After a take-over the status stays, nothing is written, and no pod is old.
+func TestTheStatusStaysThatOfOpenKruise(t *testing.T) {
+	t.Parallel()
+	known := openKruise(t)
+	for set, name := range map[string]string{"take-sidecar": "take-sidecar-xx4cp", "side-a1": "spread-8q8tn", "side-b1": ""} {
+		t.Run(set, func(t *testing.T) {
+			t.Parallel()
+			s, pods := known.sets[set], []*corev1.Pod(nil)
+			if name != "" {
+				pods = append(pods, known.pods[name])
+			}
+			if strings.HasPrefix(name, "spread") { // It is one of three.
+				s.Status.MatchedPods, s.Status.UpdatedPods, s.Status.ReadyPods, s.Status.UpdatedReadyPods = 1, 1, 1, 1
+			}
+			wanted, err := newRevision(s, system)
+			require.NoError(t, err)
+			o := observed{set: s, wanted: wanted, history: []*appsv1.ControllerRevision{known.revisions[set]}, pods: pods}
+			p := plan(o)
+			require.Equal(t, revision.Keep, p.revision.Change)
+			require.Empty(t, p.surplus)
+			require.Empty(t, p.not)
+			is, events := status(o, p, applied{revised: true}, noon)
+			require.Empty(t, events)
+			is.Conditions = nil // OpenKruise has none.
+			require.Empty(t, cmp.Diff(s.Status, is))
+		})
+	}
+}

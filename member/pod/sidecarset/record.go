@@ -1,0 +1,119 @@
+package sidecarset
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+// upgrade is what a pod says about the sidecars of one SidecarSet, in the annotations with hashes.
+type upgrade struct {
+	// UpdateTimestamp is when it got them.
+	UpdateTimestamp metav1.Time `json:"updateTimestamp"`
+	// Hash is the SidecarSet's at that time.
+	Hash string `json:"hash"`
+	// SidecarSetName is its name.
+	SidecarSetName string `json:"sidecarSetName"`
+	// SidecarList are the names of the sidecars, sorted.
+	SidecarList []string `json:"sidecarList"`
+	// ControllerRevision is the name of the revision that they are from; empty if there was none yet.
+	ControllerRevision string `json:"controllerRevision,omitempty"`
+}
+
+// upgradesIn reads an annotation with hashes. Long ago it had nothing but the hash of each SidecarSet; one that can't be read is empty.
+func upgradesIn(pod metav1.Object, key string) map[string]upgrade {
+	text := pod.GetAnnotations()[key]
+	if text == "" {
+		return nil
+	}
+	var out map[string]upgrade
+	if json.Unmarshal([]byte(text), &out) == nil {
+		return out
+	}
+	var former map[string]string
+	if json.Unmarshal([]byte(text), &former) != nil {
+		return nil
+	}
+	out = make(map[string]upgrade, len(former))
+	for name, hash := range former {
+		out[name] = upgrade{Hash: hash, SidecarSetName: name}
+	}
+	return out
+}
+
+// injectedIn returns the names of the SidecarSets whose sidecars a pod has.
+func injectedIn(pod metav1.Object) []string {
+	text := pod.GetAnnotations()[keys.SidecarSetInjectedList]
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
+}
+
+// workingIn returns the containers that work, of sidecars that are updated by HotUpgrade, by name of the sidecar.
+func workingIn(pod metav1.Object) map[string]string {
+	var out map[string]string
+	if json.Unmarshal([]byte(pod.GetAnnotations()[keys.SidecarSetWorking]), &out) != nil {
+		return nil
+	}
+	return out
+}
+
+// record writes into a pod's annotations that it has sidecars of these SidecarSets.
+func record(pod *corev1.Pod, added []injected, now metav1.Time) error {
+	full, without := upgradesIn(pod, keys.SidecarSetHash), upgradesIn(pod, keys.SidecarSetHashWithoutImage)
+	if full == nil {
+		full = map[string]upgrade{}
+	}
+	if without == nil {
+		without = map[string]upgrade{}
+	}
+	working, names := workingIn(pod), injectedIn(pod)
+	if working == nil {
+		working = map[string]string{}
+	}
+	for _, a := range added {
+		u := upgrade{UpdateTimestamp: now, Hash: a.hashes.withoutImage, SidecarSetName: a.set.Name, SidecarList: a.sidecars}
+		without[a.set.Name] = u
+		u.Hash, u.ControllerRevision = a.hashes.full, a.revision
+		full[a.set.Name] = u
+		names = append(names, a.set.Name)
+		for _, sidecar := range a.hot {
+			working[sidecar] = first(sidecar)
+			annotate(pod, keys.SidecarSetVersionPrefix+first(sidecar), "1")
+			annotate(pod, keys.SidecarSetVersionAltPrefix+first(sidecar), "0")
+			annotate(pod, keys.SidecarSetVersionPrefix+second(sidecar), "0")
+			annotate(pod, keys.SidecarSetVersionAltPrefix+second(sidecar), "1")
+		}
+	}
+	slices.Sort(names)
+	annotate(pod, keys.SidecarSetInjectedList, strings.Join(slices.Compact(names), ","))
+	for key, value := range map[string]any{keys.SidecarSetHash: full, keys.SidecarSetHashWithoutImage: without, keys.SidecarSetWorking: working} {
+		if key == keys.SidecarSetWorking && len(working) == 0 {
+			continue
+		}
+		text, err := json.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("write annotation %s: %w", key, err)
+		}
+		annotate(pod, key, string(text))
+	}
+	return nil
+}
+
+// first and second are the names of the two containers of a sidecar that is updated by HotUpgrade.
+func first(sidecar string) string  { return sidecar + "-1" }
+func second(sidecar string) string { return sidecar + "-2" }
+
+func annotate(pod *corev1.Pod, key, value string) {
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[key] = value
+}

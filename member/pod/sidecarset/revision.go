@@ -1,0 +1,96 @@
+package sidecarset
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+)
+
+// kind is the kind's name.
+const kind = "SidecarSet"
+
+func gvk() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind(kind) }
+
+// versioned are the fields of a SidecarSet that a revision has, as OpenKruise stores them: none is left out.
+type versioned struct {
+	Patch            string                                   `json:"$patch"`
+	Containers       []appsv1beta1.SidecarContainer           `json:"containers"`
+	ImagePullSecrets []corev1.LocalObjectReference            `json:"imagePullSecrets"`
+	InitContainers   []appsv1beta1.SidecarContainer           `json:"initContainers"`
+	PatchPodMetadata []appsv1beta1.SidecarSetPatchPodMetadata `json:"patchPodMetadata"`
+	Volumes          []corev1.Volume                          `json:"volumes"`
+}
+
+// newRevision returns the revision of a SidecarSet, in the manager's namespace. An error is of encoding/json.
+func newRevision(s *appsv1beta1.SidecarSet, namespace string) (*appsv1.ControllerRevision, error) {
+	raw, err := json.Marshal(map[string]any{"spec": versioned{
+		Patch: "replace", Containers: s.Spec.Containers, ImagePullSecrets: s.Spec.ImagePullSecrets, InitContainers: s.Spec.InitContainers,
+		PatchPodMetadata: s.Spec.PatchPodMetadata, Volumes: s.Spec.Volumes,
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("write the revision of SidecarSet %s: %w", s.Name, err)
+	}
+	// OpenKruise writes it from maps, whose keys are sorted, and the name depends on each byte.
+	var fields any
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, fmt.Errorf("read the revision of SidecarSet %s: %w", s.Name, err)
+	}
+	if raw, err = json.Marshal(fields); err != nil {
+		return nil, fmt.Errorf("write the revision of SidecarSet %s: %w", s.Name, err)
+	}
+	hash := revision.Hash(raw, s.Status.CollisionCount)
+	labels := map[string]string{keys.RevisionHash: hash, keys.SidecarSetName: s.Name}
+	if s.Spec.CustomVersion != "" {
+		labels[keys.SidecarSetCustomVersion] = s.Spec.CustomVersion
+	}
+	annotations := maps.Clone(s.Annotations)
+	delete(annotations, corev1.LastAppliedConfigAnnotation) // They describe the present version of the SidecarSet.
+	delete(annotations, keys.ConversionData)
+	return &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: s.Name + "-" + hash, Namespace: namespace, Labels: labels, Annotations: annotations,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s, gvk())},
+		},
+		Data: runtime.RawExtension{Raw: raw},
+	}, nil
+}
+
+// current returns the injection of a SidecarSet as it is.
+func current(s *appsv1beta1.SidecarSet) (injection, error) {
+	h, err := hashesIn(s.Annotations, &s.Spec)
+	return injection{set: s, spec: &s.Spec, hashes: h, revision: s.Status.LatestRevision}, err
+}
+
+// former returns the injection of a revision of a SidecarSet.
+func former(s *appsv1beta1.SidecarSet, r *appsv1.ControllerRevision) (injection, error) {
+	var data struct {
+		Spec versioned `json:"spec"`
+	}
+	if err := json.Unmarshal(r.Data.Raw, &data); err != nil {
+		return injection{}, fmt.Errorf("read revision %s: %w", r.Name, err)
+	}
+	spec := s.Spec.DeepCopy()
+	spec.Containers, spec.InitContainers, spec.Volumes = data.Spec.Containers, data.Spec.InitContainers, data.Spec.Volumes
+	spec.ImagePullSecrets, spec.PatchPodMetadata = data.Spec.ImagePullSecrets, data.Spec.PatchPodMetadata
+	h, err := hashesIn(r.Annotations, spec)
+	return injection{set: s, spec: spec, hashes: h, revision: r.Name}, err
+}
+
+// hashesIn returns the hashes in annotations, or computes those that are missing.
+func hashesIn(annotations map[string]string, s *appsv1beta1.SidecarSetSpec) (hashes, error) {
+	h := hashes{full: annotations[keys.SidecarSetHash], withoutImage: annotations[keys.SidecarSetHashWithoutImage]}
+	if h.full != "" && h.withoutImage != "" {
+		return h, nil
+	}
+	return hashesOf(s)
+}

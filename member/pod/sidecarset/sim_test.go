@@ -1,0 +1,152 @@
+package sidecarset
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/sim"
+)
+
+var key = types.NamespacedName{Name: "log"}
+
+// open is a podstep.Opening that sends the pods of all namespaces.
+type open struct{}
+
+func (open) Sent(string) (bool, string)         { return true, "" }
+func (open) Changes() <-chan event.GenericEvent { return nil }
+
+// simulated is SidecarSet in the simulator, with the rules that hold in every scenario.
+func simulated(tb testing.TB) sim.Kind {
+	tb.Helper()
+	s := runtime.NewScheme()
+	require.NoError(tb, clientgoscheme.AddToScheme(s))
+	require.NoError(tb, appsv1beta1.AddToScheme(s))
+	self := func(*sim.World, client.Object, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: key}}
+	}
+	return sim.Kind{
+		Scheme: s,
+		New: func(p sim.Process) (reconcile.Reconciler, error) {
+			return &Reconciler{
+				Client: p.Client, Live: p.Live, Clock: p.Clock, Expect: expect.New(kind, p.Clock, 0), Events: &testkit.Events{},
+				Namespace: system, Opening: open{}, Waits: prometheus.NewCounter(prometheus.CounterOpts{Name: "waits_total"}),
+			}, nil
+		},
+		For: &appsv1beta1.SidecarSet{},
+		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
+			&corev1.Pod{}: self, &corev1.Namespace{}: self, &appsv1.ControllerRevision{}: self,
+		},
+		Actors: []sim.Actor{sim.Collector{}},
+		Rules: []sim.Rule{sim.DeletesByUID(), {Name: "no pod is touched", Write: func(_ *sim.World, c sim.Change) error {
+			if pod, ok := c.After.(*corev1.Pod); ok && c.ByController() {
+				return fmt.Errorf("pod %s is written", pod.Name)
+			}
+			return nil
+		}}},
+		Summary: end,
+	}
+}
+
+// end is what matters at rest.
+func end(w *sim.World) string {
+	s := sim.Find[*appsv1beta1.SidecarSet](w, key)
+	if s == nil {
+		return "no SidecarSet"
+	}
+	var lines []string
+	newest := ""
+	var number int64
+	for _, r := range sim.All[*appsv1.ControllerRevision](w) {
+		lines = append(lines, fmt.Sprintf("%s %v", r.Name, r.Labels))
+		if r.Revision > number {
+			newest, number = r.Name, r.Revision
+		}
+	}
+	slices.Sort(lines)
+	st := s.Status
+	c := report.GetCondition(st.Conditions, appsv1beta1.SidecarSetInjected)
+	return fmt.Sprintf("%s\nmatched %d, updated %d, ready %d, both %d, observed %t, latest is the newest %t\n%s", strings.Join(lines, "\n"),
+		st.MatchedPods, st.UpdatedPods, st.ReadyPods, st.UpdatedReadyPods, st.ObservedGeneration == s.Generation, st.LatestRevision == newest, c.Message)
+}
+
+func stories(tb testing.TB) []sim.Scenario {
+	tb.Helper()
+	set := func(changes ...string) *appsv1beta1.SidecarSet {
+		s := admitted(tb, changes...)
+		s.Generation = 1
+		return s
+	}
+	// revised waits for the revision of the last edit: one that is overtaken by the next edit never gets one.
+	revised := func(w *sim.World) bool {
+		s := sim.Find[*appsv1beta1.SidecarSet](w, key)
+		return s != nil && s.Status.ObservedGeneration == s.Generation
+	}
+	image := func(of string) sim.Edit {
+		return sim.Edit{Name: "image " + of, When: revised, Do: func(ctx context.Context, w *sim.World) error {
+			return sim.Set(ctx, w, key, func(s *appsv1beta1.SidecarSet) {
+				s.Spec.Containers[0].Image = of
+				rehash(tb, s)
+			})
+		}}
+	}
+	edit := func(name string, change func(*appsv1beta1.SidecarSetSpec)) sim.Edit {
+		return sim.Edit{Name: name, Do: func(ctx context.Context, w *sim.World) error {
+			return sim.Set(ctx, w, key, func(s *appsv1beta1.SidecarSet) { change(&s.Spec) })
+		}}
+	}
+	create := func(pod *corev1.Pod) sim.Edit {
+		return sim.Edit{Name: "create " + pod.Name, Do: func(ctx context.Context, w *sim.World) error { return w.User().Create(ctx, pod.DeepCopy()) }}
+	}
+	remove := func(o client.Object) sim.Edit {
+		return sim.Edit{Name: "delete " + o.GetName(), Do: func(ctx context.Context, w *sim.World) error {
+			return client.IgnoreNotFound(w.User().Delete(ctx, o.DeepCopyObject().(client.Object)))
+		}}
+	}
+	shop := func(team string) *corev1.Namespace {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": team}}}
+	}
+	with := runningPod(tb, "web-0", set())
+	return []sim.Scenario{
+		{Name: "pods come and go", Objects: []client.Object{set(), with}, Edits: []sim.Edit{
+			create(runningPod(tb, "web-1", set())), create(runningPod(tb, "web-2")), remove(with),
+		}},
+		{Name: "the image changes and comes back", Objects: []client.Object{set(), with}, Edits: []sim.Edit{image("log:2"), image("log:3"), image("log:1")}},
+		{Name: "old revisions go", Objects: []client.Object{set(`{spec: {revisionHistoryLimit: 1}}`), with}, Edits: []sim.Edit{
+			image("log:2"), image("log:3"), image("log:4"), remove(with),
+		}},
+		{Name: "a revision gets a version", Objects: []client.Object{set(`{spec: {customVersion: v1}}`)}, Edits: []sim.Edit{
+			edit("v2", func(s *appsv1beta1.SidecarSetSpec) { s.CustomVersion = "v2" }),
+		}},
+		{Name: "a namespace gets a label", Objects: []client.Object{set(`{spec: {namespaceSelector: {matchLabels: {team: a}}}}`), with, shop("b")}, Edits: []sim.Edit{
+			{Name: "label", Do: func(ctx context.Context, w *sim.World) error {
+				return sim.Set(ctx, w, types.NamespacedName{Name: "shop"}, func(n *corev1.Namespace) { n.Labels["team"] = "a" })
+			}},
+		}},
+		{Name: "the SidecarSet is deleted", Objects: []client.Object{set(), with}, Edits: []sim.Edit{remove(set())}},
+	}
+}
+
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: 15 * time.Second}, stories(t)...)
+}

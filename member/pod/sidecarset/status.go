@@ -1,0 +1,65 @@
+package sidecarset
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// shownReasons is how many reasons the condition names.
+const shownReasons = 3
+
+// status returns the new status, and events about the SidecarSet.
+func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.SidecarSetStatus, []event.Event) {
+	s := *o.set.Status.DeepCopy()
+	s.MatchedPods, s.UpdatedPods, s.ReadyPods, s.UpdatedReadyPods = p.matched, p.updated, p.ready, p.updatedReady
+	if s.CollisionCount == nil {
+		s.CollisionCount = new(int32)
+	}
+	switch {
+	case a.collided:
+		*s.CollisionCount++
+	case a.revised: // Without its revision the present generation is not acted on.
+		s.ObservedGeneration = o.set.Generation
+		s.LatestRevision = p.revision.Revision.Name
+	}
+	c := metav1.Condition{
+		Type: appsv1beta1.SidecarSetInjected, Status: metav1.ConditionTrue, Reason: ReasonInjected,
+		Message: "all pods that it selects have its sidecars", ObservedGeneration: o.set.Generation,
+	}
+	if len(p.not) > 0 {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, ReasonNotInjected, report.Truncate(p.notInjected())
+	}
+	was := report.GetCondition(s.Conditions, c.Type)
+	began := c.Status == metav1.ConditionFalse && (was == nil || was.Status != c.Status)
+	s.Conditions = report.SetCondition(s.Conditions, c, now)
+	if began {
+		return s, []event.Event{event.Normal(ReasonNotInjected, actionInject, "%s", c.Message)}
+	}
+	return s, nil
+}
+
+// notInjected says which pods have no sidecars, and why.
+func (p *planned) notInjected() string {
+	total := 0
+	parts := make([]string, 0, len(p.not))
+	for i, a := range p.not {
+		total += a.count
+		switch {
+		case i < shownReasons && a.count > 1:
+			parts = append(parts, fmt.Sprintf("%s and %d more: %s", a.first, a.count-1, a.why))
+		case i < shownReasons:
+			parts = append(parts, fmt.Sprintf("%s: %s", a.first, a.why))
+		}
+	}
+	if more := len(p.not) - shownReasons; more > 0 {
+		parts = append(parts, fmt.Sprintf("%d more reasons", more))
+	}
+	return fmt.Sprintf("%d pods that it selects have none of its sidecars; %s", total, strings.Join(parts, "; "))
+}

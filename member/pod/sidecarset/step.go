@@ -1,0 +1,186 @@
+package sidecarset
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	notes "github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/podstep"
+)
+
+// Feature is the name of the step.
+const Feature = kind
+
+// Injector adds sidecars to new pods. It may be used concurrently.
+type Injector struct {
+	// Namespace is the manager's own, which has the revisions.
+	Namespace string
+	// ByName sorts sidecars by name, rather than as SidecarSets list them.
+	ByName bool
+	// Clock is the clock.
+	Clock clock.PassiveClock
+	// Draw returns a number from 0 to below 1; nil draws at random.
+	Draw func() float64
+	// Events sends events; it comes with the manager.
+	Events notes.Recorder
+}
+
+// Step returns the step of the pod webhook.
+func (i *Injector) Step() podstep.Step {
+	return podstep.Step{
+		Feature: Feature, Order: podstep.OrderSidecarSet, Object: &appsv1beta1.SidecarSet{}, List: &appsv1beta1.SidecarSetList{},
+		Namespaces: func(o client.Object) []string {
+			if s, ok := o.(*appsv1beta1.SidecarSet); ok {
+				if name, ok := fixed(s); ok {
+					return []string{name}
+				}
+			}
+			return []string{podstep.AllNamespaces}
+		},
+		Setup: func(_ context.Context, mgr ctrl.Manager) error {
+			i.Events = notes.New(mgr.GetEventRecorder(podcontrol.ControllerName(kind)))
+			return nil
+		},
+		Observe: i.observe,
+	}
+}
+
+// facts are what one pod gets.
+type facts struct {
+	injector *Injector
+	chosen   []injection
+	// not are the SidecarSets that select the pod, and of which it gets nothing.
+	not []outcome
+	now metav1.Time
+}
+
+// observe implements podstep.Step.
+func (i *Injector) observe(ctx context.Context, cache client.Reader, pod *corev1.Pod) (podstep.Facts, error) {
+	var all appsv1beta1.SidecarSetList
+	if err := cache.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list SidecarSets: %w", err)
+	}
+	var candidates []*appsv1beta1.SidecarSet
+	for n := range all.Items {
+		if selects(&all.Items[n], pod) {
+			candidates = append(candidates, &all.Items[n])
+		}
+	}
+	switch {
+	case len(candidates) == 0:
+		return podstep.Nothing("no SidecarSet selects the pod's labels"), nil
+	case pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
+		return podstep.Nothing("it is a static pod, which its node runs from a file"), nil
+	case !podpatch.Active(pod):
+		return podstep.Nothing("the pod has ended"), nil
+	}
+	of, err := labelsOf(ctx, cache, pod.Namespace, candidates)
+	if err != nil {
+		return nil, err
+	}
+	matched, not := match(candidates, pod, of)
+	f := facts{injector: i, not: not, now: metav1.NewTime(i.Clock.Now())}
+	draw := i.Draw
+	if draw == nil {
+		draw = rand.Float64
+	}
+	for _, s := range matched {
+		var history []*appsv1.ControllerRevision
+		n := draw()
+		if wantsFormer(s, pod, n) {
+			if history, err = revisionsOf(ctx, cache, i.Namespace, s); err != nil {
+				return nil, err
+			}
+		}
+		in, err := choose(s, history, pod, n)
+		if err != nil {
+			return nil, err
+		}
+		f.chosen = append(f.chosen, in)
+	}
+	return f, nil
+}
+
+// labelsOf returns the labels of a namespace, if they matter.
+func labelsOf(ctx context.Context, cache client.Reader, name string, sets []*appsv1beta1.SidecarSet) (map[string]string, error) {
+	matter := slices.ContainsFunc(sets, func(s *appsv1beta1.SidecarSet) bool {
+		_, is := fixed(s)
+		return !is && s.Spec.NamespaceSelector != nil
+	})
+	if !matter {
+		return nil, nil
+	}
+	var namespace corev1.Namespace
+	if err := cache.Get(ctx, client.ObjectKey{Name: name}, &namespace); err != nil {
+		return nil, fmt.Errorf("get namespace %s: %w", name, err)
+	}
+	return namespace.Labels, nil
+}
+
+// revisionsOf returns the revisions of a SidecarSet.
+func revisionsOf(ctx context.Context, r client.Reader, namespace string, s *appsv1beta1.SidecarSet) ([]*appsv1.ControllerRevision, error) {
+	var all appsv1.ControllerRevisionList
+	by := client.MatchingLabels{keys.SidecarSetName: s.Name}
+	if err := r.List(ctx, &all, client.InNamespace(namespace), by, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list revisions of SidecarSet %s: %w", s.Name, err)
+	}
+	var out []*appsv1.ControllerRevision
+	for i := range all.Items {
+		if metav1.IsControlledBy(&all.Items[i], s) {
+			out = append(out, &all.Items[i])
+		}
+	}
+	return out, nil
+}
+
+// Change implements podstep.Facts.
+func (f facts) Change(pod *corev1.Pod) string {
+	next, outcomes, err := f.inject(pod)
+	if err != nil {
+		return err.Error()
+	}
+	*pod = *next
+	return sentences(slices.Concat(outcomes, f.not))
+}
+
+// Reserve implements podstep.Reserver: it refuses a pod whose sidecars can't be made, and says in events what a pod does not get.
+func (f facts) Reserve(_ context.Context, pod *corev1.Pod) error {
+	_, outcomes, err := f.inject(pod)
+	if err != nil {
+		return podstep.RefusedError(err.Error())
+	}
+	name := pod.Name
+	if name == "" {
+		name = pod.GenerateName + "*"
+	}
+	for _, o := range outcomes {
+		switch {
+		case f.injector.Events == nil:
+		case o.skipped:
+			f.injector.Events.Record(o.set, notes.Warning(ReasonSkipped, actionInject, "pod %s/%s: %s", pod.Namespace, name, o))
+		case len(o.faults) > 0:
+			f.injector.Events.Record(o.set, notes.Warning(ReasonIncomplete, actionInject, "pod %s/%s: %s", pod.Namespace, name, o))
+		}
+	}
+	return nil
+}
+
+// inject returns the pod with its sidecars.
+func (f facts) inject(pod *corev1.Pod) (*corev1.Pod, []outcome, error) {
+	next := pod.DeepCopy()
+	outcomes, err := inject(next, f.chosen, options{byName: f.injector.ByName, now: f.now})
+	return next, outcomes, err
+}

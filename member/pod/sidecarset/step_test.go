@@ -1,0 +1,314 @@
+package sidecarset
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/testkit/golden"
+)
+
+var noon = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+
+const basePod = `
+metadata: {generateName: web-, namespace: shop, labels: {app: web}}
+spec:
+  containers:
+  - {name: app, image: "app:1", env: [{name: REGION, value: north}], volumeMounts: [{name: data, mountPath: /data}]}
+  volumes: [{name: data, emptyDir: {}}]
+`
+
+// podOf returns a pod: the base, or another one in YAML.
+func podOf(tb testing.TB, text string) *corev1.Pod {
+	tb.Helper()
+	out := &corev1.Pod{}
+	require.NoError(tb, yaml.UnmarshalStrict([]byte(text), out))
+	return out
+}
+
+// recorder keeps events.
+type recorder struct{ notes []string }
+
+func (r *recorder) Record(regarding runtime.Object, e event.Event) {
+	r.notes = append(r.notes, regarding.(*appsv1beta1.SidecarSet).Name+": "+e.Reason+": "+e.Note)
+}
+
+// injector returns an Injector with what it says in events.
+func injector(draw float64) (*Injector, *recorder) {
+	said := &recorder{}
+	return &Injector{
+		Namespace: system, Clock: clocktesting.NewFakePassiveClock(noon), Draw: func() float64 { return draw }, Events: said,
+	}, said
+}
+
+// A story is what one pod gets. Its golden file has what kubectl kruise explain says, the events, and the pod.
+func TestStories(t *testing.T) {
+	t.Parallel()
+	spec := func(fields string) string { return `{spec: {` + fields + `}}` }
+	named := func(name, fields string) string { return `{metadata: {name: ` + name + `}, spec: {` + fields + `}}` }
+	current := setOf(t, spec(`containers: [{name: log, image: "log:2"}]`))
+	former := revisionOf(t, setOf(t, spec(`customVersion: v1`)))
+	former.OwnerReferences[0].UID = current.UID
+	revised := func(more string) *appsv1beta1.SidecarSet {
+		return setOf(t, spec(`containers: [{name: log, image: "log:2"}]`), spec(`injectionStrategy: {revision: {customVersion: v1}}`), more)
+	}
+	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": "a"}}}
+	for _, tc := range []struct {
+		name  string
+		known []client.Object
+		pod   string
+		draw  float64
+		sort  bool
+	}{
+		{name: "a sidecar comes before the containers of the pod", known: []client.Object{setOf(t)}},
+		{name: "a pod that nothing selects stays", known: []client.Object{setOf(t, spec(`selector: {matchLabels: {app: db}}`))}},
+		{
+			name: "sidecars come before and after in the order of SidecarSets and of their lists",
+			known: []client.Object{
+				setOf(t, named("z", `containers: [{name: z2, image: "z:1"}, {name: z1, image: "z:1"}]`)),
+				setOf(t, named("a", `containers: [{name: a1, image: "a:1", podInjectPolicy: AfterAppContainer}, {name: a2, image: "a:1"}]`)),
+			},
+		},
+		{
+			name: "sidecars are sorted by name with the gate", sort: true,
+			known: []client.Object{setOf(t, named("z", `containers: [{name: z2, image: "z:1"}, {name: z1, image: "z:1"}]`)), setOf(t, named("b", `containers: [{name: z0, image: "z:1"}]`))},
+		},
+		{
+			name: "init containers are sorted by name and native sidecars among them",
+			known: []client.Object{
+				setOf(t, named("z", `containers: null, initContainers: [{name: setup-b, image: "s:1", podInjectPolicy: AfterAppContainer}, {name: proxy, image: "p:1", restartPolicy: Always, podInjectPolicy: BeforeAppContainer}]`)),
+				setOf(t, named("a", `containers: null, initContainers: [{name: setup-a, image: "s:1", podInjectPolicy: AfterAppContainer}]`)),
+			},
+			pod: `{metadata: {name: web-0, namespace: shop, labels: {app: web}}, spec: {initContainers: [{name: own, image: "own:1"}], containers: [{name: app, image: "app:1"}]}}`,
+		},
+		{
+			name: "a namespace is selected by its labels", known: []client.Object{
+				shop, setOf(t, named("mine", `namespaceSelector: {matchLabels: {team: a}}`)),
+				setOf(t, named("theirs", `namespaceSelector: {matchLabels: {team: b}}, containers: [{name: their, image: "t:1"}]`)),
+				setOf(t, named("elsewhere", `namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: bank}}, containers: [{name: else, image: "e:1"}]`)),
+			},
+		},
+		{name: "a paused injection adds nothing", known: []client.Object{setOf(t, spec(`injectionStrategy: {paused: true}`))}},
+		{
+			name: "a canary takes the place of its base", known: []client.Object{
+				setOf(t), setOf(t, named("canary", `containers: [{name: log, image: "log:3"}]`),
+					`{metadata: {annotations: {apps.kruise.io/sidecarset-canary: "true", apps.kruise.io/sidecarset-base: log}}}`),
+			},
+		},
+		{
+			name: "a canary of other pods leaves its base", known: []client.Object{
+				setOf(t), setOf(t, named("canary", `selector: {matchLabels: {canary: "true"}}`),
+					`{metadata: {annotations: {apps.kruise.io/sidecarset-canary: "true", apps.kruise.io/sidecarset-base: log}}}`),
+			},
+		},
+		{name: "a former revision is injected if it is wanted", known: []client.Object{former, revised(`{}`)}},
+		{
+			name: "a former revision is injected into pods that the update does not select", known: []client.Object{
+				former, revised(spec(`injectionStrategy: {revision: {policy: Partial}}, updateStrategy: {selector: {matchLabels: {canary: "true"}}}`)),
+			},
+		},
+		{
+			name: "the current revision is injected into pods that the update selects", known: []client.Object{
+				former, revised(spec(`injectionStrategy: {revision: {policy: Partial}}, updateStrategy: {selector: {matchLabels: {app: web}}}`)),
+			},
+		},
+		{
+			name: "a share of the pods gets the former revision", draw: 0.29, known: []client.Object{
+				former, revised(spec(`injectionStrategy: {revision: {policy: Partial}}, updateStrategy: {partition: 30%}`)),
+			},
+		},
+		{
+			name: "the other pods get the current revision", draw: 0.3, known: []client.Object{
+				former, revised(spec(`injectionStrategy: {revision: {policy: Partial}}, updateStrategy: {partition: 30%}`)),
+			},
+		},
+		{
+			name: "a partition that is a number leaves new pods to the current revision", known: []client.Object{
+				former, revised(spec(`injectionStrategy: {revision: {policy: Partial}}, updateStrategy: {partition: 3}`)),
+			},
+		},
+		{
+			name: "a paused update leaves new pods to the former revision", known: []client.Object{
+				former, revised(spec(`injectionStrategy: {revision: {policy: Partial}}, updateStrategy: {paused: true}`)),
+			},
+		},
+		{
+			name: "env comes from containers that the pod names", known: []client.Object{setOf(t, spec(`containers: [
+  {name: log, image: "log:1", env: [{name: A, value: own}], transferEnv: [
+    {sourceContainerNameFrom: {fieldRef: {fieldPath: "metadata.labels['main']"}}, envNames: [REGION, MISSING]},
+    {sourceContainerName: nobody, envName: X}]}]`))},
+			pod: strings.ReplaceAll(basePod, "labels: {app: web}", "labels: {app: web, main: app}"),
+		},
+		{
+			name: "volumes are shared with those of init containers and the env of their paths", known: []client.Object{setOf(t, spec(`containers: [
+  {name: log, image: "log:1", shareVolumePolicy: {type: enabled}, shareVolumeDevicePolicy: {type: enabled}, volumeMounts: [{name: logs, mountPath: /logs}]}],
+  volumes: [{name: logs, emptyDir: {}}, {name: unused, emptyDir: {}}]`))},
+			pod: `
+metadata: {name: web-0, namespace: shop, labels: {app: web}}
+spec:
+  initContainers: [{name: setup, image: "s:1", volumeMounts: [{name: config, mountPath: /config}, {name: data, mountPath: /logs}], volumeDevices: [{name: disk, devicePath: /dev/b}, {name: more, devicePath: /dev/c}]}]
+  containers: [{name: app, image: "app:1", env: [{name: NAME, value: web}, {name: OTHER, value: x}],
+    volumeMounts: [{name: data, mountPath: /data, subPathExpr: "$(NAME)/$$(OTHER)"}], volumeDevices: [{name: disk, devicePath: /dev/a}]}]
+`,
+		},
+		{
+			name: "HotUpgrade makes two containers", known: []client.Object{setOf(t, spec(`containers: [
+  {name: proxy, image: "p:1", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "empty:1"}}]`))},
+		},
+		{
+			name: "HotUpgrade makes two native sidecars", known: []client.Object{setOf(t, spec(`containers: null, initContainers: [
+  {name: proxy, image: "p:1", restartPolicy: Always, upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "empty:1"}}]`))},
+		},
+		{
+			name: "resources are computed from those of the pod", known: []client.Object{setOf(t, spec(`containers: [
+  {name: log, image: "log:1", resourcesPolicy: {targetContainersMode: sum, targetContainersNameRegex: ".*", resourcesExpr: {
+    limits: {cpu: "max(cpu*50%, 50m)", memory: memory/4}, requests: {cpu: cpu/10, memory: "min(memory, 64Mi)"}}}}]`))},
+			pod: `
+metadata: {name: web-0, namespace: shop, labels: {app: web}}
+spec:
+  initContainers:
+  - {name: setup, image: "s:1", resources: {limits: {cpu: 64}}}
+  - {name: proxy, image: "p:1", restartPolicy: Always, resources: {limits: {cpu: 100m, memory: 100Mi}, requests: {cpu: 100m}}}
+  containers:
+  - {name: app, image: "app:1", resources: {limits: {cpu: 500m}, requests: {cpu: 250m, memory: 1Gi}}}
+`,
+		},
+		{
+			name: "annotations are retained overwritten or merged", known: []client.Object{setOf(t, spec(`patchPodMetadata: [
+  {annotations: {kept: new, added: new}},
+  {annotations: {overwritten: new}, patchPolicy: Overwrite},
+  {annotations: {merged: '{"b":2}', text: '{"b":2}', first: '{"b":2}'}, patchPolicy: MergePatchJson}]`))},
+			pod: strings.ReplaceAll(basePod, "labels:", `annotations: {kept: old, overwritten: old, merged: '{"a":1}', text: words}, labels:`),
+		},
+		{
+			name: "secrets are added once", known: []client.Object{setOf(t, spec(`imagePullSecrets: [{name: ours}, {name: shared}]`))},
+			pod: `{metadata: {name: web-0, namespace: shop, labels: {app: web}}, spec: {imagePullSecrets: [{name: shared}], containers: [{name: app, image: "app:1"}]}}`,
+		},
+		{
+			name: "a SidecarSet whose container the pod has is skipped", known: []client.Object{
+				setOf(t, named("app", `containers: [{name: more, image: "m:1"}, {name: app, image: "other:1"}], patchPodMetadata: [{annotations: {a: b}}]`)), setOf(t),
+			},
+		},
+		{
+			name: "a SidecarSet whose container another one has is skipped", known: []client.Object{
+				setOf(t), setOf(t, named("a", `containers: [{name: log, image: "other:1"}]`)),
+			},
+		},
+		{
+			name: "a pod that was copied with its sidecars gets them anew", known: []client.Object{setOf(t, spec(`containers: [{name: log, image: "log:2"}]`))},
+			pod: `
+metadata: {name: web-0, namespace: shop, labels: {app: web}, annotations: {
+  kruise.io/sidecarset-hash: '{"log":"old","gone":"older"}', kruise.io/sidecarset-injected-list: 'gone,log'}}
+spec:
+  containers: [{name: app, image: "app:1"}, {name: log, image: "log:1", env: [{name: IS_INJECTED, value: "true"}]}]
+`,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			for _, o := range tc.known {
+				if s, ok := o.(*appsv1beta1.SidecarSet); ok {
+					setDefaults(&s.Spec)
+				}
+			}
+			text := tc.pod
+			if text == "" {
+				text = basePod
+			}
+			pod := podOf(t, text)
+			i, said := injector(tc.draw)
+			i.ByName = tc.sort
+			was := pod.DeepCopy()
+			f, err := i.Step().Observe(t.Context(), cluster(t, tc.known...), pod)
+			require.NoError(t, err)
+			if r, ok := f.(podstep.Reserver); ok {
+				require.NoError(t, r.Reserve(t.Context(), pod))
+			}
+			require.Equal(t, was, pod, "only Change changes it")
+			why := f.Change(pod)
+			is, err := yaml.Marshal(pod)
+			require.NoError(t, err)
+			var out strings.Builder
+			out.WriteString("explain: " + why + "\n")
+			for _, note := range said.notes {
+				out.WriteString("event on " + note + "\n")
+			}
+			out.Write(is)
+			golden.Equal(t, strings.ReplaceAll(tc.name, " ", "-"), out.String())
+		})
+	}
+}
+
+func TestPodsThatCantBeCreated(t *testing.T) {
+	t.Parallel()
+	resources := func(expr string) *appsv1beta1.SidecarSet {
+		return setOf(t, `{spec: {containers: [{name: log, image: "log:1", resourcesPolicy: {targetContainersMode: max, targetContainersNameRegex: "^app", resourcesExpr: {requests: {cpu: "`+expr+`"}}}}]}}`)
+	}
+	for _, tc := range []struct {
+		name  string
+		known *appsv1beta1.SidecarSet
+		pod   string
+		want  string
+	}{
+		{
+			name: "no container to compute resources from", known: resources("cpu"), pod: strings.ReplaceAll(basePod, "name: app,", "name: web,"),
+			want: `SidecarSet log: resources of log: no container of the pod's own has a name that matches "^app"`,
+		},
+		{name: "a negative request", known: resources("cpu - 1"), pod: basePod, want: `requests.cpu "cpu - 1" with cpu 0: it is negative: -1.000`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			i, _ := injector(0)
+			pod := podOf(t, tc.pod)
+			was := pod.DeepCopy()
+			f, err := i.Step().Observe(t.Context(), cluster(t, tc.known), pod)
+			require.NoError(t, err)
+			var refused podstep.RefusedError
+			require.ErrorAs(t, f.(podstep.Reserver).Reserve(t.Context(), pod), &refused)
+			require.ErrorContains(t, refused, tc.want)
+			require.Contains(t, f.Change(pod), tc.want, "a dry run says so")
+			require.Equal(t, was, pod)
+		})
+	}
+}
+
+func TestARevisionThatIsGoneIsNoReasonToGuess(t *testing.T) {
+	t.Parallel()
+	i, _ := injector(0)
+	s := setOf(t, `{spec: {injectionStrategy: {revision: {revisionName: log-x, policy: Always}}}}`)
+	_, err := i.Step().Observe(t.Context(), cluster(t, s), podOf(t, basePod))
+	require.ErrorContains(t, err, "SidecarSet log: revision log-x does not exist any more")
+}
+
+func TestNamespacesThatASidecarSetAsksFor(t *testing.T) {
+	t.Parallel()
+	i, _ := injector(0)
+	of := func(change string) []string { return i.Step().Namespaces(setOf(t, change)) }
+	require.Equal(t, []string{podstep.AllNamespaces}, of(`{}`))
+	require.Equal(t, []string{podstep.AllNamespaces}, of(`{spec: {namespaceSelector: {matchLabels: {team: a}}}}`))
+	require.Equal(t, []string{"shop"}, of(`{spec: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: shop}}}}`))
+}
+
+func TestRecordsOfPods(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{}
+	require.Empty(t, upgradesIn(pod, keys.SidecarSetHash))
+	require.Empty(t, injectedIn(pod))
+	require.Empty(t, workingIn(pod))
+	annotate(pod, keys.SidecarSetHash, `{"log":"abc"}`)
+	require.Equal(t, map[string]upgrade{"log": {Hash: "abc", SidecarSetName: "log"}}, upgradesIn(pod, keys.SidecarSetHash), "as it was long ago")
+	annotate(pod, keys.SidecarSetHash, `{`)
+	require.Empty(t, upgradesIn(pod, keys.SidecarSetHash))
+}

@@ -1,0 +1,334 @@
+package sidecarset
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+)
+
+// validate validates a SidecarSet with its defaults on its own, as far as the apiserver's validation of pods does not.
+func validate(s *appsv1beta1.SidecarSet) field.ErrorList {
+	path := field.NewPath("spec")
+	faults := slices.Concat(
+		validateName(s.Name, field.NewPath("metadata", "name")),
+		validateSelectors(&s.Spec, path),
+		validateNames(&s.Spec, path),
+		validateUpdate(&s.Spec, path.Child("updateStrategy")),
+		validateInjection(&s.Spec.InjectionStrategy, path.Child("injectionStrategy")),
+		validatePatches(s.Spec.PatchPodMetadata, path.Child("patchPodMetadata")),
+		validateCanary(s),
+	)
+	if n := s.Spec.RevisionHistoryLimit; n != nil && *n < 0 {
+		faults = append(faults, field.Invalid(path.Child("revisionHistoryLimit"), *n, "want a number from 0 on"))
+	}
+	if v := s.Spec.CustomVersion; v != "" {
+		for _, why := range validation.IsValidLabelValue(v) {
+			faults = append(faults, field.Invalid(path.Child("customVersion"), v, "it is the value of a label: "+why))
+		}
+	}
+	for i := range s.Spec.InitContainers {
+		c, at := &s.Spec.InitContainers[i], path.Child("initContainers").Index(i)
+		faults = append(faults, validateContainer(c, at)...)
+		if restarts(&c.Container) {
+			continue
+		}
+		const ends = "an init container ends before the pod runs: set restartPolicy to Always, or remove this"
+		if isHot(c) {
+			faults = append(faults, field.Forbidden(at.Child("upgradeStrategy", "upgradeType"), ends))
+		}
+		if c.ResourcesPolicy != nil {
+			faults = append(faults, field.Forbidden(at.Child("resourcesPolicy"), ends))
+		}
+	}
+	for i := range s.Spec.Containers {
+		faults = append(faults, validateContainer(&s.Spec.Containers[i], path.Child("containers").Index(i))...)
+	}
+	return faults
+}
+
+func validateName(name string, path *field.Path) field.ErrorList {
+	if len(name) > validation.DNS1123LabelMaxLength || !regexp.MustCompile(`^[a-zA-Z0-9-]+$`).MatchString(name) {
+		return field.ErrorList{field.Invalid(path, name, "want at most 63 letters, digits and dashes: pods have it in lists and revisions in a label")}
+	}
+	return nil
+}
+
+func validateSelectors(s *appsv1beta1.SidecarSetSpec, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	if emptySelector(s.Selector) {
+		faults = append(faults, field.Required(path.Child("selector"), "it would select every pod: name a label that the pods have"))
+	} else {
+		faults = append(faults, validateSelector(s.Selector, path.Child("selector"))...)
+	}
+	switch by := s.NamespaceSelector; {
+	case by == nil:
+	case emptySelector(by):
+		faults = append(faults, field.Required(path.Child("namespaceSelector"), "an empty one selects every namespace: leave it out for that, or name a label"))
+	default:
+		faults = append(faults, validateSelector(by, path.Child("namespaceSelector"))...)
+	}
+	return faults
+}
+
+func validateSelector(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
+	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, path)
+}
+
+// validateNames validates that a pod can have all containers.
+func validateNames(s *appsv1beta1.SidecarSetSpec, path *field.Path) field.ErrorList {
+	if len(s.Containers)+len(s.InitContainers) == 0 {
+		return field.ErrorList{field.Required(path.Child("containers"), "name at least one container or init container")}
+	}
+	var faults field.ErrorList
+	taken := map[string]*field.Path{}
+	for name, list := range containerLists(s) {
+		for i := range list {
+			at := path.Child(name).Index(i).Child("name")
+			names := []string{list[i].Name}
+			if isHot(&list[i]) {
+				names = []string{first(list[i].Name), second(list[i].Name)}
+			}
+			for _, n := range names {
+				if by, ok := taken[n]; ok {
+					faults = append(faults, field.Invalid(at, list[i].Name, fmt.Sprintf("it makes a container %s, as %s does: rename one", n, by)))
+					continue
+				}
+				taken[n] = at
+			}
+		}
+	}
+	return faults
+}
+
+// containerLists yields both lists by the names of their fields.
+func containerLists(s *appsv1beta1.SidecarSetSpec) func(func(string, []appsv1beta1.SidecarContainer) bool) {
+	return func(yield func(string, []appsv1beta1.SidecarContainer) bool) {
+		if yield("initContainers", s.InitContainers) {
+			yield("containers", s.Containers)
+		}
+	}
+}
+
+func validateContainer(c *appsv1beta1.SidecarContainer, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	faults = append(faults, oneOf(c.PodInjectPolicy, path.Child("podInjectPolicy"), appsv1beta1.BeforeAppContainer, appsv1beta1.AfterAppContainer)...)
+	faults = append(faults, oneOf(c.ShareVolumePolicy.Type, path.Child("shareVolumePolicy", "type"), appsv1beta1.ShareVolumeEnabled, appsv1beta1.ShareVolumeDisabled)...)
+	if p := c.ShareVolumeDevicePolicy; p != nil && p.Type != "" {
+		faults = append(faults, oneOf(p.Type, path.Child("shareVolumeDevicePolicy", "type"), appsv1beta1.ShareVolumeEnabled, appsv1beta1.ShareVolumeDisabled)...)
+	}
+	up := path.Child("upgradeStrategy")
+	faults = append(faults, oneOf(c.UpgradeStrategy.UpgradeType, up.Child("upgradeType"), appsv1beta1.SidecarContainerColdUpgrade, appsv1beta1.SidecarContainerHotUpgrade)...)
+	if isHot(c) && c.UpgradeStrategy.HotUpgradeEmptyImage == "" {
+		faults = append(faults, field.Required(up.Child("hotUpgradeEmptyImage"), "HotUpgrade needs an image for the container that does not work: one that does nothing"))
+	}
+	for i := range c.TransferEnv {
+		faults = append(faults, validateTransfer(&c.TransferEnv[i], path.Child("transferEnv").Index(i))...)
+	}
+	if c.ResourcesPolicy != nil {
+		faults = append(faults, validateResources(c, path)...)
+	}
+	return faults
+}
+
+func oneOf[T ~string](value T, path *field.Path, known ...T) field.ErrorList {
+	if slices.Contains(known, value) {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(path, value, known)}
+}
+
+func validateTransfer(t *appsv1beta1.TransferEnvVar, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	switch from := t.SourceContainerNameFrom; {
+	case from == nil && t.SourceContainerName == "":
+		faults = append(faults, field.Required(path.Child("sourceContainerName"), "name the container that has the env, or say by sourceContainerNameFrom where in the pod its name is"))
+	case from != nil && t.SourceContainerName != "":
+		faults = append(faults, field.Forbidden(path.Child("sourceContainerNameFrom"), "sourceContainerName is set: remove one of them"))
+	case from != nil && from.FieldRef == nil:
+		faults = append(faults, field.Required(path.Child("sourceContainerNameFrom", "fieldRef"), "say where in the pod the container's name is"))
+	case from != nil:
+		faults = append(faults, validateFieldPath(from.FieldRef.FieldPath, path.Child("sourceContainerNameFrom", "fieldRef", "fieldPath"))...)
+	}
+	if t.EnvName == "" && len(t.EnvNames) == 0 {
+		faults = append(faults, field.Required(path.Child("envName"), "name at least one env variable, here or in envNames"))
+	}
+	for i, name := range t.EnvNames {
+		if name == "" {
+			faults = append(faults, field.Required(path.Child("envNames").Index(i), "name an env variable, or remove the entry"))
+		}
+	}
+	return faults
+}
+
+func validateFieldPath(text string, path *field.Path) field.ErrorList {
+	const want = "want metadata.labels['KEY'], metadata.annotations['KEY'] or metadata.name"
+	if text == "metadata.name" {
+		return nil
+	}
+	of, key := subscript(text)
+	if of != "metadata.labels" && of != "metadata.annotations" {
+		return field.ErrorList{field.Invalid(path, text, want)}
+	}
+	if why := validation.IsQualifiedName(key); len(why) > 0 {
+		return field.ErrorList{field.Invalid(path, text, want+": "+why[0])}
+	}
+	return nil
+}
+
+func validateResources(c *appsv1beta1.SidecarContainer, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	p, at := c.ResourcesPolicy, path.Child("resourcesPolicy")
+	if len(c.Resources.Limits)+len(c.Resources.Requests)+len(c.Resources.Claims) > 0 {
+		faults = append(faults, field.Forbidden(at, "resources is set: remove one of them"))
+	}
+	if _, err := regexp.Compile(p.TargetContainersNameRegex); err != nil {
+		faults = append(faults, field.Invalid(at.Child("targetContainersNameRegex"), p.TargetContainersNameRegex, err.Error()))
+	}
+	if p.TargetContainersNameRegex == "" {
+		faults = append(faults, field.Required(at.Child("targetContainersNameRegex"), `use ".*" for all containers`))
+	}
+	faults = append(faults, oneOf(p.TargetContainersMode, at.Child("targetContainersMode"), appsv1beta1.SidecarTargetSum, appsv1beta1.SidecarTargetMax)...)
+	at = at.Child("resourcesExpr")
+	some := false
+	for _, of := range []struct {
+		name string
+		expr *appsv1beta1.SidecarResourceExpr
+	}{{"limits", p.ResourcesExpr.Limits}, {"requests", p.ResourcesExpr.Requests}} {
+		e := ptr.Deref(of.expr, appsv1beta1.SidecarResourceExpr{})
+		for _, expr := range []struct{ variable, text string }{{"cpu", e.CPU}, {"memory", e.Memory}} {
+			if expr.text == "" {
+				continue
+			}
+			some = true
+			if _, err := parseExpression(expr.text, expr.variable); err != nil {
+				faults = append(faults, field.Invalid(at.Child(of.name, expr.variable), expr.text, err.Error()))
+			}
+		}
+	}
+	if !some {
+		faults = append(faults, field.Required(at, "give at least one expression, in limits or in requests"))
+	}
+	return faults
+}
+
+func validateUpdate(s *appsv1beta1.SidecarSetSpec, path *field.Path) field.ErrorList {
+	u := &s.UpdateStrategy
+	faults := oneOf(u.Type, path.Child("type"), appsv1beta1.SidecarSetRollingUpdate, appsv1beta1.SidecarSetNotUpdate)
+	rolling := u.Type == appsv1beta1.SidecarSetRollingUpdate
+	if i := slices.IndexFunc(s.InitContainers, native); i >= 0 && rolling {
+		faults = append(faults, field.Invalid(path.Child("type"), u.Type, fmt.Sprintf(
+			"native sidecar %s is not updated in running pods: set type to NotUpdate, or make it one of containers", s.InitContainers[i].Name)))
+	}
+	if u.Selector != nil {
+		faults = append(faults, validateSelector(u.Selector, path.Child("selector"))...)
+		if rolling && moreThanZero(u.Partition) {
+			faults = append(faults, field.Forbidden(path.Child("partition"), "selector says which pods are updated: remove one of them"))
+		}
+	}
+	for _, of := range []struct {
+		name  string
+		value *intstr.IntOrString
+	}{{"partition", u.Partition}, {"maxUnavailable", u.MaxUnavailable}} {
+		_, more := workloadspec.IntOrPercent(of.value, workloadspec.MaxPercent, workloadspec.MaxPercent, path.Child(of.name))
+		faults = append(faults, more...)
+	}
+	return append(faults, workloadspec.UpdateOrder(u.PriorityStrategy, u.ScatterStrategy, path)...)
+}
+
+// moreThanZero reports whether a partition is set: 0 is the default, which is stored with each object.
+func moreThanZero(v *intstr.IntOrString) bool {
+	n, err := rollout.Resolve(v, workloadspec.MaxPercent, rollout.Up)
+	return err == nil && n > 0
+}
+
+func validateInjection(s *appsv1beta1.SidecarSetInjectionStrategy, path *field.Path) field.ErrorList {
+	r := s.Revision
+	if r == nil {
+		return nil
+	}
+	at := path.Child("revision")
+	faults := oneOf(r.Policy, at.Child("policy"), appsv1beta1.InjectRevisionAlways, appsv1beta1.InjectRevisionPartial)
+	if ptr.Deref(r.RevisionName, "") == "" && ptr.Deref(r.CustomVersion, "") == "" {
+		faults = append(faults, field.Required(at, "give revisionName or customVersion, or leave revision out for the current one"))
+	}
+	return faults
+}
+
+func validatePatches(patches []appsv1beta1.SidecarSetPatchPodMetadata, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	taken := map[string]bool{}
+	for i, p := range patches {
+		at := path.Index(i)
+		faults = append(faults, oneOf(p.PatchPolicy, at.Child("patchPolicy"),
+			appsv1beta1.SidecarSetRetain, appsv1beta1.SidecarSetOverwrite, appsv1beta1.SidecarSetMergePatchJSON)...)
+		if len(p.Annotations) == 0 {
+			faults = append(faults, field.Required(at.Child("annotations"), "name at least one annotation"))
+		}
+		faults = append(faults, apivalidation.ValidateAnnotations(p.Annotations, at.Child("annotations"))...)
+		for key, value := range p.Annotations {
+			if taken[key] {
+				faults = append(faults, field.Duplicate(at.Child("annotations").Key(key), key))
+			}
+			taken[key] = true
+			if p.PatchPolicy == appsv1beta1.SidecarSetMergePatchJSON && !isObject(value) {
+				faults = append(faults, field.Invalid(at.Child("annotations").Key(key), value, "MergePatchJson needs a JSON object: give one, or use another patchPolicy"))
+			}
+		}
+	}
+	return faults
+}
+
+func validateCanary(s *appsv1beta1.SidecarSet) field.ErrorList {
+	at := field.NewPath("metadata", "annotations")
+	if s.Annotations[keys.SidecarSetCanary] != "true" {
+		return nil
+	}
+	var faults field.ErrorList
+	switch base := s.Annotations[keys.SidecarSetBase]; base {
+	case "":
+		faults = append(faults, field.Required(at.Key(keys.SidecarSetBase), "a canary needs the name of the SidecarSet whose place it takes"))
+	case s.Name:
+		faults = append(faults, field.Invalid(at.Key(keys.SidecarSetBase), base, "a canary can't take its own place: name another SidecarSet"))
+	}
+	if t := s.Spec.UpdateStrategy.Type; t != appsv1beta1.SidecarSetNotUpdate {
+		faults = append(faults, field.Invalid(field.NewPath("spec", "updateStrategy", "type"), t, "a canary is for new pods: set it to NotUpdate"))
+	}
+	return faults
+}
+
+// validateChange validates what may not change, because pods have the containers already.
+func validateChange(old, s *appsv1beta1.SidecarSet) field.ErrorList {
+	var faults field.ErrorList
+	for i := range s.Spec.Containers {
+		c, at := &s.Spec.Containers[i], field.NewPath("spec", "containers").Index(i)
+		was := slices.IndexFunc(old.Spec.Containers, func(o appsv1beta1.SidecarContainer) bool { return o.Name == c.Name })
+		if was < 0 {
+			faults = append(faults, field.Forbidden(at.Child("name"), fmt.Sprintf(
+				"container %s can't be added: running pods would not get it. Make another SidecarSet for it", c.Name)))
+			continue
+		}
+		if isHot(c) != isHot(&old.Spec.Containers[was]) {
+			faults = append(faults, field.Forbidden(at.Child("upgradeStrategy", "upgradeType"), fmt.Sprintf(
+				"the number of containers of %s in running pods can't change: make another SidecarSet for it", c.Name)))
+		}
+	}
+	base := func(s *appsv1beta1.SidecarSet) string { return s.Annotations[keys.SidecarSetBase] }
+	if baseOf(s) != "" && baseOf(old) != "" && base(old) != base(s) {
+		faults = append(faults, field.Invalid(field.NewPath("metadata", "annotations").Key(keys.SidecarSetBase), base(s), fmt.Sprintf(
+			"the base is %s and can't change: make another canary", base(old))))
+	}
+	return faults
+}

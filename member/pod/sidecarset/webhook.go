@@ -1,0 +1,184 @@
+package sidecarset
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+)
+
+// Webhook sets defaults, and validates what the schema can't. Objects of both versions arrive as v1beta1. It may be used concurrently.
+type Webhook struct {
+	// Client reads from the cache and makes dry runs of pod templates.
+	Client client.Client
+	// Namespace is the manager's own, which has the white list and the revisions.
+	Namespace string
+	// AnyPatch allows each annotation to be patched, without a white list.
+	AnyPatch bool
+	// Exempt are the namespaces whose pods are not sent to the pod webhook.
+	Exempt []string
+	// Off: a feature gate keeps SidecarSets from having an effect.
+	Off bool
+
+	templates workloadspec.PodTemplates
+}
+
+var (
+	_ admission.Defaulter[*appsv1beta1.SidecarSet] = &Webhook{}
+	_ admission.Validator[*appsv1beta1.SidecarSet] = &Webhook{}
+)
+
+// ValidateCreate validates a new object.
+func (w *Webhook) ValidateCreate(ctx context.Context, s *appsv1beta1.SidecarSet) (admission.Warnings, error) {
+	faults, err := w.validate(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return w.warnings(s), admit.Invalid(gvk(), s.Name, faults)
+}
+
+// ValidateUpdate validates a change. What the object had before is a warning: it may be older than the rule.
+func (w *Webhook) ValidateUpdate(ctx context.Context, old, s *appsv1beta1.SidecarSet) (admission.Warnings, error) {
+	if s.DeletionTimestamp != nil || apiequality.Semantic.DeepEqual(old.Spec, s.Spec) && apiequality.Semantic.DeepEqual(old.Annotations, s.Annotations) {
+		return nil, nil
+	}
+	faults, err := w.validate(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	var before field.ErrorList
+	if len(faults) > 0 {
+		if before, err = w.validate(ctx, old); err != nil {
+			return nil, err
+		}
+	}
+	fresh, warnings := admit.Ratchet(faults, before)
+	return warnings, admit.Invalid(gvk(), s.Name, append(fresh, validateChange(old, s)...))
+}
+
+// ValidateDelete allows it.
+func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.SidecarSet) (admission.Warnings, error) {
+	return nil, nil
+}
+
+// warnings are about what has no effect.
+func (w *Webhook) warnings(s *appsv1beta1.SidecarSet) admission.Warnings {
+	var out admission.Warnings
+	if w.Off {
+		out = append(out, "no pod gets sidecars: set the feature gate PodWebhook of the manager")
+	}
+	if name, ok := fixed(s); ok && slices.Contains(w.Exempt, name) {
+		out = append(out, fmt.Sprintf("spec.namespaceSelector: pods of %s are exempt from the pod webhook (podWebhook.exemptNamespaces of the chart): "+
+			"none gets sidecars", name))
+	}
+	return out
+}
+
+// validate validates an object, on its own and with others.
+func (w *Webhook) validate(ctx context.Context, s *appsv1beta1.SidecarSet) (field.ErrorList, error) {
+	faults := validate(s)
+	if len(faults) > 0 {
+		return faults, nil
+	}
+	for _, check := range []func(context.Context, *appsv1beta1.SidecarSet) (field.ErrorList, error){
+		w.validatePatches, w.validateRevision, w.validateBase, w.validateOthers, w.validatePod,
+	} {
+		more, err := check(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		faults = append(faults, more...)
+	}
+	return faults, nil
+}
+
+func (w *Webhook) validatePatches(ctx context.Context, s *appsv1beta1.SidecarSet) (field.ErrorList, error) {
+	if w.AnyPatch || len(s.Spec.PatchPodMetadata) == 0 {
+		return nil, nil
+	}
+	rules, err := whiteList(ctx, w.Client, w.Namespace)
+	return validateAllowed(s, rules), err
+}
+
+// validateRevision validates that the revision that new pods are to get exists.
+func (w *Webhook) validateRevision(ctx context.Context, s *appsv1beta1.SidecarSet) (field.ErrorList, error) {
+	r := s.Spec.InjectionStrategy.Revision
+	if r == nil {
+		return nil, nil
+	}
+	history, err := revisionsOf(ctx, w.Client, w.Namespace, s)
+	if err != nil || find(history, r) != nil {
+		return nil, err
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("spec", "injectionStrategy", "revision"), revisionName(r),
+		fmt.Sprintf("SidecarSet %s has no such revision: kubectl get controllerrevisions -n %s -l %s=%s lists them",
+			s.Name, w.Namespace, keys.SidecarSetName, s.Name))}, nil
+}
+
+// validateBase validates that the SidecarSet whose place a canary takes can give it.
+func (w *Webhook) validateBase(ctx context.Context, s *appsv1beta1.SidecarSet) (field.ErrorList, error) {
+	name := baseOf(s)
+	if name == "" {
+		return nil, nil
+	}
+	at := field.NewPath("metadata", "annotations").Key(keys.SidecarSetBase)
+	var base appsv1beta1.SidecarSet
+	switch err := w.Client.Get(ctx, client.ObjectKey{Name: name}, &base); {
+	case apierrors.IsNotFound(err):
+		return field.ErrorList{field.NotFound(at, name)}, nil
+	case err != nil:
+		return nil, fmt.Errorf("get SidecarSet %s: %w", name, err)
+	case baseOf(&base) != "":
+		return field.ErrorList{field.Invalid(at, name, "it is a canary itself: name a SidecarSet that is none")}, nil
+	}
+	return nil, nil
+}
+
+func (w *Webhook) validateOthers(ctx context.Context, s *appsv1beta1.SidecarSet) (field.ErrorList, error) {
+	var others appsv1beta1.SidecarSetList
+	if err := w.Client.List(ctx, &others, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list SidecarSets: %w", err)
+	}
+	return conflicts(s, others.Items), nil
+}
+
+// validatePod lets the apiserver validate a pod with the sidecars.
+func (w *Webhook) validatePod(ctx context.Context, s *appsv1beta1.SidecarSet) (field.ErrorList, error) {
+	spec := s.Spec.DeepCopy()
+	for _, list := range containerLists(spec) {
+		for i := range list {
+			list[i].ResourcesPolicy = nil // They depend on the pod.
+		}
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: app, Image: app}}},
+	}
+	path := field.NewPath("spec")
+	outcomes, err := inject(pod, []injection{{set: s, spec: spec}}, options{})
+	if err != nil {
+		return nil, err
+	}
+	if outcomes[0].skipped {
+		return field.ErrorList{field.Invalid(path.Child("containers"), app, "the name is used here for a pod's own container: use another")}, nil
+	}
+	pod.Spec.Volumes = s.Spec.Volumes
+	_, of, err := w.templates.Check(ctx, w.Client, w.Namespace, &corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}, nil, field.NewPath("pod"))
+	faults := make(field.ErrorList, 0, len(of))
+	for _, f := range of {
+		faults = append(faults, field.Invalid(path, s.Name, "it makes pods invalid: "+f.Error()))
+	}
+	return faults, err
+}

@@ -1,0 +1,402 @@
+package sidecarset
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/yaml"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+)
+
+// system is the manager's namespace.
+const system = "kruise-system"
+
+const base = `
+metadata: {name: log}
+spec:
+  selector: {matchLabels: {app: web}}
+  containers: [{name: log, image: "log:1"}]
+`
+
+// setOf returns a SidecarSet: the base with changes, each a merge patch in YAML.
+func setOf(tb testing.TB, changes ...string) *appsv1beta1.SidecarSet {
+	tb.Helper()
+	doc, err := yaml.YAMLToJSON([]byte(base))
+	require.NoError(tb, err)
+	for _, change := range changes {
+		patch, err := yaml.YAMLToJSON([]byte(change))
+		require.NoError(tb, err)
+		doc, err = jsonpatch.MergePatch(doc, patch)
+		require.NoError(tb, err)
+	}
+	out := &appsv1beta1.SidecarSet{}
+	require.NoError(tb, yaml.UnmarshalStrict(doc, out))
+	out.UID = types.UID("uid-" + out.Name)
+	return out
+}
+
+// cluster is a client with objects. Like an apiserver it sets defaults of containers in dry runs of pod templates, and refuses an image
+// named "bad".
+func cluster(tb testing.TB, known ...client.Object) client.Client {
+	tb.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(tb, clientgoscheme.AddToScheme(scheme))
+	require.NoError(tb, appsv1beta1.AddToScheme(scheme))
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(known...).Build()
+	return interceptor.NewClient(c, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			t, ok := o.(*corev1.PodTemplate)
+			if !ok {
+				return c.Create(ctx, o, opts...)
+			}
+			require.Equal(tb, system, o.GetNamespace())
+			for _, list := range [][]corev1.Container{t.Template.Spec.InitContainers, t.Template.Spec.Containers} {
+				for i := range list {
+					if list[i].Image == "bad" {
+						return apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "", field.ErrorList{
+							field.Invalid(field.NewPath("template", "spec", "containers").Index(i).Child("image"), "bad", "is bad"),
+						})
+					}
+					if list[i].ImagePullPolicy == "" {
+						list[i].ImagePullPolicy = corev1.PullIfNotPresent
+					}
+					if list[i].TerminationMessagePath == "" {
+						list[i].TerminationMessagePath, list[i].TerminationMessagePolicy = corev1.TerminationMessagePathDefault, corev1.TerminationMessageReadFile
+					}
+				}
+			}
+			return nil
+		},
+	})
+}
+
+func hook(c client.Client) *Webhook {
+	return &Webhook{Client: c, Namespace: system, Exempt: []string{"kube-system", system}}
+}
+
+// requested is the context of a request that changes old; nil for one that creates.
+func requested(tb testing.TB, old *appsv1beta1.SidecarSet) context.Context {
+	tb.Helper()
+	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{}}
+	if old != nil {
+		raw, err := json.Marshal(old)
+		require.NoError(tb, err)
+		req.OldObject = runtime.RawExtension{Raw: raw}
+	}
+	return admission.NewContextWithRequest(tb.Context(), req)
+}
+
+// manifests are what users have applied to OpenKruise, of the stored objects by name.
+func manifests() map[string]string {
+	return map[string]string{
+		"take-sidecar": `{metadata: {name: take-sidecar}, spec: {selector: {matchLabels: {app: take-sidecar}}, namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: take}},
+  containers: [{name: helper, image: "busybox:1.32", command: [sleep, "100000"]}]}}`,
+		"side-a1": `{metadata: {name: side-a1}, spec: {selector: {matchLabels: {inject: side-a1}}, namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: default}},
+  updateStrategy: {type: RollingUpdate, maxUnavailable: 2},
+  containers: [{name: log, image: "busybox:1.36", command: [sleep, 1d], podInjectPolicy: BeforeAppContainer, shareVolumePolicy: {type: enabled},
+    transferEnv: [{sourceContainerName: main, envName: POD}], volumeMounts: [{name: v, mountPath: /v}]},
+   {name: hot, image: "nginx:1.25", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "busybox:1.36"}}],
+  volumes: [{name: v, emptyDir: {}}]}}`,
+		"side-b1": `{metadata: {name: side-b1}, spec: {selector: {matchLabels: {inject: side-b1}}, updateStrategy: {type: NotUpdate},
+  initContainers: [{name: native, image: "busybox:1.36", command: [sleep, 1d], restartPolicy: Always}]}}`,
+	}
+}
+
+// What users have applied to OpenKruise is stored here as it is there, with the same hashes.
+func TestDefaultsAreThoseOfOpenKruise(t *testing.T) {
+	t.Parallel()
+	known := openKruise(t)
+	for name, manifest := range manifests() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want, got := known.sets[name], &appsv1beta1.SidecarSet{}
+			require.NoError(t, yaml.UnmarshalStrict([]byte(manifest), got))
+			h := hook(cluster(t))
+			require.NoError(t, h.Default(requested(t, nil), got))
+			require.Empty(t, cmp.Diff(want.Spec, got.Spec))
+			require.Equal(t, want.Annotations, got.Annotations)
+			warnings, err := h.ValidateCreate(requested(t, nil), got)
+			require.NoError(t, err)
+			require.Empty(t, warnings)
+
+			again := &appsv1beta1.SidecarSet{}
+			require.NoError(t, yaml.UnmarshalStrict([]byte(manifest), again))
+			require.NoError(t, h.Default(requested(t, want), again))
+			require.Equal(t, want.Annotations, again.Annotations, "applied again it is the same")
+		})
+	}
+}
+
+func TestWhatTheStoredObjectHasKeepsItsForm(t *testing.T) {
+	t.Parallel()
+	h := hook(cluster(t))
+	old := setOf(t, `{spec: {containers: [{name: log, image: "log:1", imagePullPolicy: Always, terminationMessagePath: /dev/termination-log, terminationMessagePolicy: File}]}}`)
+	require.NoError(t, h.Default(requested(t, nil), old))
+	s := setOf(t, `{spec: {containers: [{name: log, image: "log:2"}]}}`)
+	require.NoError(t, h.Default(requested(t, old), s))
+	require.Equal(t, corev1.PullAlways, s.Spec.Containers[0].ImagePullPolicy)
+	require.Equal(t, old.Annotations[keys.SidecarSetHashWithoutImage], s.Annotations[keys.SidecarSetHashWithoutImage], "so pods can be updated in place")
+	require.NotEqual(t, old.Annotations[keys.SidecarSetHash], s.Annotations[keys.SidecarSetHash])
+}
+
+func TestDefaultsOfWhatTheApiserverRefuses(t *testing.T) {
+	t.Parallel()
+	err := hook(cluster(t)).Default(requested(t, nil), setOf(t, `{spec: {containers: [{name: log, image: bad}]}}`))
+	require.ErrorContains(t, err, `SidecarSet.apps.kruise.io "log" is invalid: spec.containers[0].image: Invalid value`)
+}
+
+// revisionOf returns the stored revision of a SidecarSet.
+func revisionOf(tb testing.TB, s *appsv1beta1.SidecarSet) *appsv1.ControllerRevision {
+	tb.Helper()
+	r, err := newRevision(s, system)
+	require.NoError(tb, err)
+	return r
+}
+
+func TestValidateCreate(t *testing.T) {
+	t.Parallel()
+	container := func(fields string) string {
+		return `{spec: {containers: [{name: log, image: "log:1", ` + fields + `}]}}`
+	}
+	initContainer := func(fields string) string {
+		return `{spec: {updateStrategy: {type: NotUpdate}, initContainers: [{name: setup, image: "setup:1", ` + fields + `}]}}`
+	}
+	spec := func(fields string) string { return `{spec: {` + fields + `}}` }
+	resources := func(fields string) string {
+		return container(`resourcesPolicy: {targetContainersMode: sum, targetContainersNameRegex: ".*", ` + fields + `}`)
+	}
+	other := func(changes ...string) *appsv1beta1.SidecarSet {
+		return setOf(t, append([]string{`{metadata: {name: other}, spec: {containers: [{name: other, image: "other:1"}]}}`}, changes...)...)
+	}
+	rules := func(text string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: scaletarget.ConfigMap}, Data: map[string]string{whiteListKey: text},
+		}
+	}
+	patched := spec(`patchPodMetadata: [{annotations: {log.example.com/level: info}}]`)
+	overwritten := spec(`patchPodMetadata: [{annotations: {log.example.com/level: info}, patchPolicy: Overwrite}]`)
+	anyKey := rules(`{"rules":[{"allowedAnnotationKeyExprs":[".*"]}]}`)
+	versioned := revisionOf(t, setOf(t, spec(`customVersion: v1`)))
+	canary := func(of string) string {
+		return `{metadata: {name: canary, annotations: {apps.kruise.io/sidecarset-canary: "true", apps.kruise.io/sidecarset-base: ` + of + `}}, spec: {updateStrategy: {type: NotUpdate}}}`
+	}
+	for _, tc := range []struct {
+		name   string
+		known  []client.Object
+		change string
+		want   string // empty: it is valid
+	}{
+		{name: "a container", change: `{}`},
+		{name: "a name with a dot", change: `{metadata: {name: a.b}}`, want: "metadata.name: Invalid value"},
+		{name: "a name that is too long", change: `{metadata: {name: a123456789a123456789a123456789a123456789a123456789a123456789a123}}`, want: "at most 63"},
+		{name: "a negative history limit", change: spec(`revisionHistoryLimit: -1`), want: "spec.revisionHistoryLimit"},
+		{name: "a version that is no label", change: spec(`customVersion: "a b"`), want: "spec.customVersion"},
+
+		{name: "no selector", change: spec(`selector: null`), want: "spec.selector: Required value"},
+		{name: "an empty selector", change: spec(`selector: {matchLabels: null}`), want: "spec.selector: Required value"},
+		{name: "a wrong selector", change: spec(`selector: {matchLabels: {"a b": c}}`), want: "spec.selector.matchLabels"},
+		{name: "a namespace selector", change: spec(`namespaceSelector: {matchLabels: {team: a}}`)},
+		{name: "an empty namespace selector", change: spec(`namespaceSelector: {}`), want: "spec.namespaceSelector: Required value"},
+		{name: "a wrong namespace selector", change: spec(`namespaceSelector: {matchExpressions: [{key: a, operator: Near}]}`), want: "spec.namespaceSelector.matchExpressions[0].operator"},
+
+		{name: "nothing to inject", change: spec(`containers: null`), want: "spec.containers: Required value: name at least one container"},
+		{name: "a name twice", change: spec(`containers: [{name: log, image: "a:1"}, {name: log, image: "a:2"}]`), want: "spec.containers[1].name: Invalid value: \"log\": it makes a container log, as spec.containers[0].name does"},
+		{name: "a native sidecar", change: initContainer(`restartPolicy: Always`)},
+		{
+			name: "a name of an init container", change: `{spec: {updateStrategy: {type: NotUpdate}, initContainers: [{name: log, image: "a:1"}]}}`,
+			want: "spec.containers[0].name: Invalid value: \"log\": it makes a container log, as spec.initContainers[0].name does",
+		},
+		{
+			name:   "a name that HotUpgrade makes",
+			change: spec(`containers: [{name: log, image: "a:1", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}}, {name: log-2, image: "a:1"}]`),
+			want:   "it makes a container log-2, as spec.containers[0].name does",
+		},
+		{name: "the name that stands for the pod's own", change: spec(`containers: [{name: flotilla-app, image: "a:1"}]`), want: "use another"},
+		{name: "what the apiserver refuses", change: container(`upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: bad}`), want: "spec: Invalid value: \"log\": it makes pods invalid: pod.spec.containers"},
+
+		{name: "an unknown place", change: container(`podInjectPolicy: Middle`), want: "spec.containers[0].podInjectPolicy: Unsupported value"},
+		{name: "shared volumes", change: container(`shareVolumePolicy: {type: enabled}, shareVolumeDevicePolicy: {type: disabled}`)},
+		{name: "an unknown volume policy", change: container(`shareVolumePolicy: {type: "on"}`), want: "spec.containers[0].shareVolumePolicy.type: Unsupported value"},
+		{name: "an unknown device policy", change: container(`shareVolumeDevicePolicy: {type: "on"}`), want: "spec.containers[0].shareVolumeDevicePolicy.type: Unsupported value"},
+		{name: "an unknown upgrade", change: container(`upgradeStrategy: {upgradeType: WarmUpgrade}`), want: "spec.containers[0].upgradeStrategy.upgradeType: Unsupported value"},
+		{name: "HotUpgrade", change: container(`upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}`)},
+		{name: "HotUpgrade without an empty image", change: container(`upgradeStrategy: {upgradeType: HotUpgrade}`), want: "spec.containers[0].upgradeStrategy.hotUpgradeEmptyImage: Required value"},
+		{name: "HotUpgrade of an init container", change: initContainer(`upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}`), want: "spec.initContainers[0].upgradeStrategy.upgradeType: Forbidden"},
+		{name: "HotUpgrade of a native sidecar", change: initContainer(`restartPolicy: Always, upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}`)},
+		{
+			name: "a native sidecar that is to be updated", change: `{spec: {initContainers: [{name: proxy, image: "p:1", restartPolicy: Always}]}}`,
+			want: "spec.updateStrategy.type: Invalid value: \"RollingUpdate\": native sidecar proxy is not updated in running pods",
+		},
+
+		{name: "env from a container", change: container(`transferEnv: [{sourceContainerName: main, envName: A}]`)},
+		{name: "env from a container that the pod names", change: container(`transferEnv: [{sourceContainerNameFrom: {fieldRef: {fieldPath: "metadata.labels['app.io/main']"}}, envNames: [A, B]}]`)},
+		{name: "env from the container of the pod's name", change: container(`transferEnv: [{sourceContainerNameFrom: {fieldRef: {fieldPath: metadata.name}}, envName: A}]`)},
+		{name: "env from nowhere", change: container(`transferEnv: [{envName: A}]`), want: "spec.containers[0].transferEnv[0].sourceContainerName: Required value"},
+		{name: "env from two", change: container(`transferEnv: [{sourceContainerName: main, sourceContainerNameFrom: {fieldRef: {fieldPath: metadata.name}}, envName: A}]`), want: "transferEnv[0].sourceContainerNameFrom: Forbidden"},
+		{name: "env from no field", change: container(`transferEnv: [{sourceContainerNameFrom: {}, envName: A}]`), want: "transferEnv[0].sourceContainerNameFrom.fieldRef: Required value"},
+		{name: "env from another field", change: container(`transferEnv: [{sourceContainerNameFrom: {fieldRef: {fieldPath: spec.nodeName}}, envName: A}]`), want: "fieldRef.fieldPath: Invalid value: \"spec.nodeName\": want metadata.labels['KEY']"},
+		{name: "env from a key that is none", change: container(`transferEnv: [{sourceContainerNameFrom: {fieldRef: {fieldPath: "metadata.labels['a b']"}}, envName: A}]`), want: "fieldRef.fieldPath: Invalid value"},
+		{name: "no env", change: container(`transferEnv: [{sourceContainerName: main}]`), want: "transferEnv[0].envName: Required value"},
+		{name: "env without a name", change: container(`transferEnv: [{sourceContainerName: main, envNames: [A, ""]}]`), want: "transferEnv[0].envNames[1]: Required value"},
+
+		{name: "computed resources", change: resources(`resourcesExpr: {limits: {cpu: "max(cpu*50%, 50m)", memory: 200Mi}, requests: {cpu: cpu/2}}`)},
+		{name: "two kinds of resources", change: container(`resources: {limits: {cpu: 1}}, resourcesPolicy: {targetContainersMode: sum, targetContainersNameRegex: a, resourcesExpr: {limits: {cpu: cpu}}}`), want: "spec.containers[0].resourcesPolicy: Forbidden"},
+		{name: "an unknown mode", change: container(`resourcesPolicy: {targetContainersMode: avg, targetContainersNameRegex: a, resourcesExpr: {limits: {cpu: cpu}}}`), want: "resourcesPolicy.targetContainersMode: Unsupported value"},
+		{name: "a wrong regular expression", change: container(`resourcesPolicy: {targetContainersMode: sum, targetContainersNameRegex: "(", resourcesExpr: {limits: {cpu: cpu}}}`), want: "resourcesPolicy.targetContainersNameRegex: Invalid value"},
+		{name: "an empty regular expression", change: container(`resourcesPolicy: {targetContainersMode: sum, resourcesExpr: {limits: {cpu: cpu}}}`), want: "resourcesPolicy.targetContainersNameRegex: Required value"},
+		{name: "no expression", change: resources(`resourcesExpr: {limits: {}}`), want: "resourcesPolicy.resourcesExpr: Required value"},
+		{name: "a wrong expression", change: resources(`resourcesExpr: {requests: {memory: cpu}}`), want: "resourcesPolicy.resourcesExpr.requests.memory: Invalid value: \"cpu\": want a number"},
+		{name: "computed resources of an init container", change: initContainer(`resourcesPolicy: {targetContainersMode: sum, targetContainersNameRegex: a, resourcesExpr: {limits: {cpu: cpu}}}`), want: "spec.initContainers[0].resourcesPolicy: Forbidden"},
+		{name: "computed resources of a native sidecar", change: initContainer(`restartPolicy: Always, resourcesPolicy: {targetContainersMode: sum, targetContainersNameRegex: a, resourcesExpr: {limits: {cpu: cpu}}}`)},
+
+		{name: "an update with everything", change: spec(`updateStrategy: {partition: 20%, maxUnavailable: 10%, priorityStrategy: {orderPriority: [{orderedKey: a}]}, scatterStrategy: [{key: a, value: "*"}]}`)},
+		{name: "an unknown update", change: spec(`updateStrategy: {type: OnDelete}`), want: "spec.updateStrategy.type: Unsupported value"},
+		{name: "a selector and a partition", change: spec(`updateStrategy: {selector: {matchLabels: {a: b}}, partition: 1}`), want: "spec.updateStrategy.partition: Forbidden"},
+		{name: "a wrong selector of pods to update", change: spec(`updateStrategy: {selector: {matchLabels: {"a b": c}}}`), want: "spec.updateStrategy.selector.matchLabels"},
+		{name: "a negative partition", change: spec(`updateStrategy: {partition: -1}`), want: "spec.updateStrategy.partition: Invalid value"},
+		{name: "a budget that is no percentage", change: spec(`updateStrategy: {maxUnavailable: "5"}`), want: "spec.updateStrategy.maxUnavailable: Invalid value"},
+		{name: "a term twice", change: spec(`updateStrategy: {scatterStrategy: [{key: a, value: b}, {key: a, value: b}]}`), want: "spec.updateStrategy.scatterStrategy[1]: Invalid value"},
+
+		{name: "an empty revision", change: spec(`injectionStrategy: {revision: {}}`), want: "spec.injectionStrategy.revision: Required value"},
+		{name: "an unknown policy", known: []client.Object{versioned}, change: spec(`injectionStrategy: {revision: {customVersion: v1, policy: Half}}`), want: "spec.injectionStrategy.revision.policy: Unsupported value"},
+		{name: "a version that exists", known: []client.Object{versioned}, change: spec(`injectionStrategy: {revision: {customVersion: v1, policy: Partial}}`)},
+		{name: "a version that does not", known: []client.Object{versioned}, change: spec(`injectionStrategy: {revision: {customVersion: v2}}`), want: "spec.injectionStrategy.revision: Invalid value: \"a revision with customVersion v2\": SidecarSet log has no such revision"},
+		{name: "a revision that exists", known: []client.Object{versioned}, change: spec(`injectionStrategy: {revision: {revisionName: ` + versioned.Name + `}}`)},
+		{name: "a revision that does not", change: spec(`injectionStrategy: {revision: {revisionName: log-x}}`), want: "\"revision log-x\": SidecarSet log has no such revision"},
+
+		{name: "an annotation that is allowed", known: []client.Object{rules(`{"rules":[{"selector":{"matchLabels":{"team":"b"}},"allowedAnnotationKeyExprs":["^log"]},{"allowedAnnotationKeyExprs":["(","^log.example.com/"]}]}`)}, change: patched},
+		{name: "an annotation without a white list", change: patched, want: "spec.patchPodMetadata[0].annotations[log.example.com/level]: Forbidden: no rule allows it: add one in ConfigMap kruise-configuration"},
+		{name: "an annotation that another team's SidecarSets may patch", known: []client.Object{rules(`{"rules":[{"selector":{"matchLabels":{"team":"b"}},"allowedAnnotationKeyExprs":[".*"]}]}`)}, change: patched, want: "no rule allows it"},
+		{name: "a white list that can't be read", known: []client.Object{rules(`{`)}, change: patched, want: "kruise-configuration, key SidecarSet_PatchPodMetadata_WhiteList: want"},
+		{name: "no annotation", change: spec(`patchPodMetadata: [{patchPolicy: Retain}]`), want: "spec.patchPodMetadata[0].annotations: Required value"},
+		{name: "a key that is none", change: spec(`patchPodMetadata: [{annotations: {"a b": c}}]`), want: "spec.patchPodMetadata[0].annotations: Invalid value"},
+		{name: "an annotation twice", change: spec(`patchPodMetadata: [{annotations: {a: b}}, {annotations: {a: c}, patchPolicy: Overwrite}]`), want: "spec.patchPodMetadata[1].annotations[a]: Duplicate value"},
+		{name: "an unknown patch policy", change: spec(`patchPodMetadata: [{annotations: {a: b}, patchPolicy: Append}]`), want: "spec.patchPodMetadata[0].patchPolicy: Unsupported value"},
+		{name: "a merge of what is no object", change: spec(`patchPodMetadata: [{annotations: {a: b}, patchPolicy: MergePatchJson}]`), want: "spec.patchPodMetadata[0].annotations[a]: Invalid value: \"b\": MergePatchJson needs a JSON object"},
+
+		{name: "a canary", known: []client.Object{setOf(t)}, change: canary("log")},
+		{name: "a canary of nothing", change: canary(`""`), want: "metadata.annotations[apps.kruise.io/sidecarset-base]: Required value"},
+		{name: "a canary of itself", change: canary("canary"), want: "metadata.annotations[apps.kruise.io/sidecarset-base]: Invalid value: \"canary\""},
+		{name: "a canary of one that does not exist", change: canary("log"), want: "metadata.annotations[apps.kruise.io/sidecarset-base]: Not found: \"log\""},
+		{name: "a canary of a canary", known: []client.Object{setOf(t, canary("log"), `{metadata: {name: first}}`)}, change: canary("first"), want: "it is a canary itself"},
+		{
+			name: "a canary that is to update pods", change: `{metadata: {name: canary, annotations: {apps.kruise.io/sidecarset-canary: "true", apps.kruise.io/sidecarset-base: log}}}`,
+			want: "spec.updateStrategy.type: Invalid value: \"RollingUpdate\": a canary is for new pods",
+		},
+
+		{name: "another SidecarSet for the same pods", known: []client.Object{other()}, change: `{}`},
+		{name: "a container of another SidecarSet", known: []client.Object{other(container(``))}, change: `{}`, want: "spec.containers[0].name: Invalid value: \"log\": SidecarSet other has a container of this name"},
+		{name: "a container of one for other pods", known: []client.Object{other(container(``), spec(`selector: {matchLabels: {app: db}}`))}, change: `{}`},
+		{
+			name: "a container of one for other namespaces", known: []client.Object{other(container(``), spec(`namespaceSelector: {matchLabels: {team: b}}`))},
+			change: spec(`namespaceSelector: {matchLabels: {team: a}}`),
+		},
+		{name: "an init container of another SidecarSet", known: []client.Object{other(spec(`initContainers: [{name: log, image: "a:1"}]`))}, change: `{}`, want: "SidecarSet other has a container of this name"},
+		{
+			name: "a container that another's HotUpgrade makes", known: []client.Object{other(container(`upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}`))},
+			change: spec(`containers: [{name: log-1, image: "a:1"}]`), want: "SidecarSet other has a container of this name",
+		},
+		{name: "another volume of the name", known: []client.Object{other(spec(`volumes: [{name: v, emptyDir: {}}]`))}, change: spec(`volumes: [{name: v, hostPath: {path: /v}}]`), want: "spec.volumes[0].name: Invalid value: \"v\": SidecarSet other has another volume"},
+		{name: "the same volume", known: []client.Object{other(spec(`volumes: [{name: v, emptyDir: {}}]`))}, change: spec(`volumes: [{name: v, emptyDir: {}}]`)},
+		{name: "an annotation that both add", known: []client.Object{anyKey, other(patched)}, change: patched},
+		{name: "an annotation that one overwrites", known: []client.Object{anyKey, other(patched)}, change: overwritten, want: "spec.patchPodMetadata[0].annotations[log.example.com/level]: Invalid value: \"info\": SidecarSet other patches it too"},
+		{name: "an annotation that the other overwrites", known: []client.Object{anyKey, other(overwritten)}, change: patched, want: "SidecarSet other patches it too"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := setOf(t, tc.change)
+			h := hook(cluster(t, tc.known...))
+			setDefaults(&s.Spec)
+			_, err := h.ValidateCreate(requested(t, nil), s)
+			if tc.want == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestValidateUpdate(t *testing.T) {
+	t.Parallel()
+	canary := func(of string) string {
+		return `{metadata: {annotations: {apps.kruise.io/sidecarset-canary: "true", apps.kruise.io/sidecarset-base: ` + of + `}}, spec: {updateStrategy: {type: NotUpdate}}}`
+	}
+	two := `{spec: {containers: [{name: log, image: "log:1"}, {name: more, image: "more:1"}]}}`
+	hot := `{spec: {containers: [{name: log, image: "log:1", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}}]}}`
+	for _, tc := range []struct{ name, old, change, want, warning string }{
+		{name: "another image", old: `{}`, change: `{spec: {containers: [{name: log, image: "log:2"}]}}`},
+		{name: "one container less", old: two, change: `{}`},
+		{name: "one more", old: `{}`, change: two, want: "spec.containers[1].name: Forbidden: container more can't be added"},
+		{name: "another name", old: `{}`, change: `{spec: {containers: [{name: logs, image: "log:1"}]}}`, want: "container logs can't be added"},
+		{name: "one init container more", old: `{}`, change: `{spec: {initContainers: [{name: setup, image: "a:1"}]}}`},
+		{name: "another upgrade", old: `{}`, change: hot, want: "spec.containers[0].upgradeStrategy.upgradeType: Forbidden"},
+		{name: "another upgrade back", old: hot, change: `{}`, want: "spec.containers[0].upgradeStrategy.upgradeType: Forbidden"},
+		{name: "another base", old: canary("a"), change: canary("b"), want: "the base is a and can't change"},
+		{name: "what was so before", old: `{spec: {revisionHistoryLimit: -1}}`, change: `{spec: {revisionHistoryLimit: -1, customVersion: v2}}`, warning: "spec.revisionHistoryLimit"},
+		{name: "what was not", old: `{}`, change: `{spec: {revisionHistoryLimit: -1}}`, want: "spec.revisionHistoryLimit"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			bases := []client.Object{setOf(t, `{metadata: {name: a}}`), setOf(t, `{metadata: {name: b}, spec: {selector: {matchLabels: {app: db}}}}`)}
+			if tc.old != canary("a") {
+				bases = nil
+			}
+			old, s := setOf(t, tc.old), setOf(t, tc.change)
+			setDefaults(&old.Spec)
+			setDefaults(&s.Spec)
+			warnings, err := hook(cluster(t, bases...)).ValidateUpdate(requested(t, old), old, s)
+			if tc.want == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, tc.want)
+			}
+			if tc.warning != "" {
+				require.Len(t, warnings, 1)
+				require.Contains(t, warnings[0], tc.warning)
+			}
+		})
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	h := hook(cluster(t))
+	h.Off = true
+	s := setOf(t, `{spec: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: kube-system}}}}`)
+	setDefaults(&s.Spec)
+	warnings, err := h.ValidateCreate(requested(t, nil), s)
+	require.NoError(t, err)
+	require.Len(t, warnings, 2)
+	require.Contains(t, warnings[0], "set the feature gate PodWebhook")
+	require.Contains(t, warnings[1], "pods of kube-system are exempt")
+	_, err = h.ValidateDelete(t.Context(), s)
+	require.NoError(t, err)
+
+	h.AnyPatch = true
+	patched := setOf(t, `{spec: {patchPodMetadata: [{annotations: {a: b}}]}}`)
+	setDefaults(&patched.Spec)
+	_, err = h.ValidateCreate(requested(t, nil), patched)
+	require.NoError(t, err, "the gate allows it without a white list")
+}

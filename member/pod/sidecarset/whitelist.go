@@ -1,0 +1,78 @@
+package sidecarset
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+)
+
+// whiteListKey is the key of the ConfigMap scaletarget.ConfigMap that says which annotations SidecarSets may patch.
+const whiteListKey = "SidecarSet_PatchPodMetadata_WhiteList"
+
+// rule allows SidecarSets with these labels, all without a selector, to patch annotations.
+type rule struct {
+	Selector *metav1.LabelSelector `json:"selector"`
+	// AllowedAnnotationKeyExprs are regular expressions, one of which must match a part of the key.
+	AllowedAnnotationKeyExprs []string `json:"allowedAnnotationKeyExprs"`
+}
+
+// whiteList reads the rules. No ConfigMap, or none of its keys, is an empty list.
+func whiteList(ctx context.Context, r client.Reader, namespace string) ([]rule, error) {
+	var config corev1.ConfigMap
+	key := client.ObjectKey{Namespace: namespace, Name: scaletarget.ConfigMap}
+	switch err := r.Get(ctx, key, &config); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get ConfigMap %s: %w", key, err)
+	}
+	text := config.Data[whiteListKey]
+	if text == "" {
+		return nil, nil
+	}
+	var list struct {
+		Rules []rule `json:"rules"`
+	}
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		return nil, fmt.Errorf(`ConfigMap %s, key %s: want {"rules":[{"selector":{},"allowedAnnotationKeyExprs":["..."]}]}: %w`, key, whiteListKey, err)
+	}
+	return list.Rules, nil
+}
+
+// validateAllowed validates that each annotation that a SidecarSet patches is allowed.
+func validateAllowed(s *appsv1beta1.SidecarSet, rules []rule) field.ErrorList {
+	var faults field.ErrorList
+	for i, p := range s.Spec.PatchPodMetadata {
+		for _, key := range slices.Sorted(maps.Keys(p.Annotations)) {
+			if !slices.ContainsFunc(rules, func(r rule) bool { return r.allows(s, key) }) {
+				faults = append(faults, field.Forbidden(field.NewPath("spec", "patchPodMetadata").Index(i).Child("annotations").Key(key), fmt.Sprintf(
+					"no rule allows it: add one in ConfigMap %s, key %s, or switch on feature gate SidecarSetPatchPodMetadataDefaultsAllowed",
+					scaletarget.ConfigMap, whiteListKey)))
+			}
+		}
+	}
+	return faults
+}
+
+func (r rule) allows(s *appsv1beta1.SidecarSet, key string) bool {
+	if r.Selector != nil && !ownership.Selects(r.Selector, s) {
+		return false
+	}
+	return slices.ContainsFunc(r.AllowedAnnotationKeyExprs, func(expr string) bool {
+		by, err := regexp.Compile(expr)
+		return err == nil && by.MatchString(key)
+	})
+}
