@@ -43,7 +43,8 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	if p.label != nil && p.revision.Change == revision.Keep { // A renewed one has another version now: its event comes.
 		a.err = r.relabel(ctx, o, p)
 	}
-	result := (&podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect}).Delete(ctx, o.set.UID, podcontrol.Objects(p.surplus))
+	applier := podcontrol.Applier{Writer: &podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect}, Owner: o.set.UID}
+	result := applier.Writer.Delete(ctx, applier.Owner, podcontrol.Objects(p.surplus))
 	a.err = errors.Join(a.err, result.Err)
 	return a
 }
