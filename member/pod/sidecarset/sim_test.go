@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -52,7 +53,7 @@ func simulated(tb testing.TB) sim.Kind {
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			return &Reconciler{
 				Client: p.Client, Live: p.Live, Clock: p.Clock, Expect: expect.New(kind, p.Clock, 0), Events: &testkit.Events{},
-				Parallel: 1, Namespace: system, Opening: open{}, Waits: prometheus.NewCounter(prometheus.CounterOpts{Name: "waits_total"}),
+				Parallel: 1, Namespace: system, Opening: open{}, Waits: prometheus.NewCounter(prometheus.CounterOpts{Name: "waits_total", Help: "waits"}),
 			}, nil
 		},
 		For: &appsv1beta1.SidecarSet{},
@@ -143,9 +144,9 @@ func end(w *sim.World) string {
 			words := []string{}
 			working := workingIn(pod)["log"]
 			for _, c := range pod.Spec.Containers {
-				switch {
-				case c.Name == "app":
-				case c.Name == "log", c.Name == working: // Which of two works depends on the order.
+				switch c.Name {
+				case "app":
+				case "log", working: // Which of two works depends on the order.
 					words = append(words, "works="+c.Image)
 				default:
 					words = append(words, "idle="+c.Image)
@@ -208,7 +209,7 @@ func stories(tb testing.TB) []sim.Scenario {
 		out := []client.Object{s}
 		for i := range 5 {
 			pod := runningPod(tb, fmt.Sprintf("web-%d", i), s)
-			pod.Labels["canary"] = fmt.Sprint(i < 2)
+			pod.Labels["canary"] = strconv.FormatBool(i < 2)
 			out = append(out, pod)
 		}
 		return out
