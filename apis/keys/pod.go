@@ -120,6 +120,11 @@ const (
 	// sidecar of the name of its container.
 	SidecarSetWorking = "kruise.io/sidecarset-working-hotupgrade-container"
 
+	// SidecarSetInPlaceState is an annotation on pods whose sidecars are or were updated in place: the progress of that. Written by
+	// SidecarSet's controller in the same request as the images; read by it to tell when the update is done. Form: the JSON of an object
+	// by name of the SidecarSet of pods.InPlaceUpdateState.
+	SidecarSetInPlaceState = "kruise.io/sidecarset-inplace-update-state"
+
 	// SidecarSetVersionPrefix and SidecarSetVersionAltPrefix are the prefixes of annotations on such pods, with the name of a
 	// container: the version that it runs, and that of the other container. Written likewise; read by the containers, as env. Form:
 	// a resourceVersion of the SidecarSet, "1" for the first one, "0" for a container that does not work.
@@ -140,6 +145,11 @@ const (
 	// CloneSet's controller at creation (users put it in templates of other workloads). Condition: written by the
 	// workload's controller; read by the kubelet. Reason StartInPlaceUpdate while False.
 	InPlaceUpdateReady = "InPlaceUpdateReady"
+
+	// SidecarSetUpgradable is False while sidecars of a SidecarSet can't be updated in place, because more than their images has changed.
+	// No gate. Condition: written and read by SidecarSet's controller. Reasons UpdateImmutableField and AllSidecarsetUpgradable.
+	// Message: the JSON of an object by name of the SidecarSet of a bool.
+	SidecarSetUpgradable = "SidecarSetUpgradable"
 
 	// KruisePodReady is False while something keeps the pod unready on purpose (a lifecycle hook, a container recreate
 	// request). Gate: put in by the pod webhook. Condition: written by the controllers concerned; read by the kubelet.

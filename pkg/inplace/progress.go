@@ -156,7 +156,7 @@ func (r record) restartProgress(pod *corev1.Pod, spec *corev1.Container, st *cor
 // runsNewImage reports whether a container's status alone shows that it runs the new image.
 func (r record) runsNewImage(spec *corev1.Container, st *corev1.ContainerStatus) bool {
 	was := r.LastContainerStatuses[spec.Name].ImageID
-	return was != "" && st.ImageID != "" && st.ImageID != was || sameImage(spec.Image, st)
+	return was != "" && st.ImageID != "" && st.ImageID != was || SameImage(spec.Image, st)
 }
 
 // Ambiguous reports whether an update in progress has restarted a container whose status does not show whether it
@@ -218,8 +218,8 @@ func gracePeriod(pod *corev1.Pod) time.Duration {
 	return defaultGrace
 }
 
-// sameImage reports whether the status reports the image of the spec, by digest if the spec has one, else by name.
-func sameImage(want string, st *corev1.ContainerStatus) bool {
+// SameImage reports whether the status reports the image of the spec, by digest if the spec has one, else by name.
+func SameImage(want string, st *corev1.ContainerStatus) bool {
 	if _, digest, pinned := strings.Cut(want, "@"); pinned &&
 		(strings.HasSuffix(st.ImageID, digest) || strings.HasSuffix(st.Image, digest)) {
 		return true

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
@@ -23,6 +24,10 @@ type applied struct {
 	// revised: the present revision exists. collided: another one has its name.
 	revised, collided bool
 	err               error
+	// notUpgradable are the pods that were told that they can't be updated in place, by name.
+	notUpgradable []string
+	// refused: a budget refuses updates for now.
+	refused bool
 }
 
 // apply applies the plan. It is idempotent.
@@ -43,9 +48,40 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	if p.label != nil && p.revision.Change == revision.Keep { // A renewed one has another version now: its event comes.
 		a.err = r.relabel(ctx, o, p)
 	}
-	result := (&podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect}).Delete(ctx, o.set.UID, podcontrol.Objects(p.surplus))
+	applier := podcontrol.Applier{Writer: &podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel}, Owner: o.set.UID}
+	result := applier.Writer.Delete(ctx, applier.Owner, podcontrol.Objects(p.surplus))
 	a.err = errors.Join(a.err, result.Err)
+	r.update(ctx, applier, p.updates, &a)
 	return a
+}
+
+// update writes to pods.
+func (r *Reconciler) update(ctx context.Context, applier podcontrol.Applier, u updates, a *applied) {
+	send := func(list ...write) podcontrol.Result {
+		patches := make([]podcontrol.Patch, 0, len(list))
+		for _, w := range list {
+			patch, err := w.body.Patch(w.pod, w.subresource)
+			if err != nil {
+				a.err = errors.Join(a.err, err)
+				continue
+			}
+			patches = append(patches, podcontrol.Patch{Object: w.pod, Type: patch.Type, Data: patch.Data, Subresource: patch.Subresource})
+		}
+		result := applier.Writer.Patch(ctx, applier.Owner, patches)
+		a.err = errors.Join(a.err, result.Err)
+		a.refused = a.refused || len(result.Refused) > 0
+		return result
+	}
+	a.notUpgradable = send(u.refused...).Done
+	send(u.restored...)
+	for _, w := range u.resets {
+		if result := send(w); len(result.Done) > 0 {
+			r.Events.Record(w.pod, event.Normal(ReasonReset, actionUpdate, "emptied the containers that were replaced"))
+		} else if result.Err != nil {
+			r.Events.Record(w.pod, event.Warning(ReasonResetFailed, actionUpdate, "could not empty the containers that were replaced: %v", result.Err))
+		}
+	}
+	send(u.images...)
 }
 
 // relabel gives the present revision the customVersion of the SidecarSet.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,6 +27,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/gather"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podguard"
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
@@ -34,6 +36,8 @@ import (
 type Options struct {
 	// Workers is how many SidecarSets are reconciled at once; 0 means 3.
 	Workers int
+	// Parallel is how many pods of one SidecarSet are written to at once; 0 means podcontrol.Parallel.
+	Parallel int
 	// ExpectationTimeout is how long to wait for the cache to show our writes; 0 means expect.DefaultTimeout.
 	ExpectationTimeout time.Duration
 	// Clock is required.
@@ -44,6 +48,8 @@ type Options struct {
 	Opening podstep.Opening
 	// Waits counts the reconciles that waited for the cache. Required.
 	Waits prometheus.Counter
+	// Guards may refuse updates of pods for a while: when their objects change, what was refused is tried again.
+	Guards podguard.Guards
 }
 
 // Reconciler reconciles SidecarSets.
@@ -57,23 +63,27 @@ type Reconciler struct {
 	Expect *expect.Store
 	// Events sends events.
 	Events notes.Recorder
-	// Namespace, Opening and Waits are as in Options.
+	// Parallel, Namespace, Opening and Waits are as in Options.
+	Parallel  int
 	Namespace string
 	Opening   podstep.Opening
 	Waits     prometheus.Counter
 
 	pending  gather.Events
 	throttle report.Throttle
+	// held are the keys of the SidecarSets whose updates were refused.
+	held sync.Map
 }
 
 // Setup adds the controller to mgr.
 func Setup(mgr ctrl.Manager, o Options) error {
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Expect: expect.New(kind, o.Clock, o.ExpectationTimeout),
-		Events: notes.New(mgr.GetEventRecorder(podcontrol.ControllerName(kind))), Namespace: o.Namespace, Opening: o.Opening, Waits: o.Waits,
+		Events: notes.New(mgr.GetEventRecorder(podcontrol.ControllerName(kind))), Parallel: o.Parallel, Namespace: o.Namespace, Opening: o.Opening,
+		Waits: o.Waits,
 	}
 	labelled := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) }}
-	err := ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named(podcontrol.ControllerName(kind)).
 		For(&appsv1beta1.SidecarSet{}).
 		Owns(&appsv1.ControllerRevision{}).
@@ -81,9 +91,11 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		Watches(&corev1.Pod{}, r.pending.Handler(handler.EnqueueRequestsFromMapFunc(r.forPod), o.Clock)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.forNamespace), builder.WithPredicates(labelled)).
 		WatchesRawSource(source.Channel(o.Opening.Changes(), handler.EnqueueRequestsFromMapFunc(r.all))).
-		WithOptions(podcontrol.Queue(o.Workers)).
-		Complete(r)
-	if err != nil {
+		WithOptions(podcontrol.Queue(o.Workers))
+	for _, g := range o.Guards {
+		b.Watches(g.Object, handler.EnqueueRequestsFromMapFunc(r.refused))
+	}
+	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("set up controller of %s: %w", kind, err)
 	}
 	return nil
@@ -96,18 +108,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if errors.Is(err, expect.ErrGone) {
 		r.throttle.Forget(req.NamespacedName)
 		r.pending.Forget(req.NamespacedName)
+		r.held.Delete(req.NamespacedName)
 	}
 	if err != nil {
 		return expect.Settle(ctx, err, r.Waits)
 	}
-	p := plan(o)
+	p := plan(o, began)
 	now := r.Clock.Now()
 	r.pending.Took(req.NamespacedName, now.Sub(began), now)
 	a := r.apply(ctx, o, p)
+	if a.refused {
+		r.held.Store(req.NamespacedName, true)
+	} else {
+		r.held.Delete(req.NamespacedName)
+	}
 	s, events := status(o, p, a, now)
 	w := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}
 	later, err := r.throttle.Write(ctx, w, o.set, o.set.Status, s, mayWait(&o.set.Status, &s, events), now, events)
-	return w.Result(o.set, later, errors.Join(a.err, err))
+	return w.Result(o.set, report.Sooner(p.updates.recheck, later), errors.Join(a.err, err))
 }
 
 // mayWait reports whether nothing of a status has changed but counts of pods and who they are.
@@ -138,6 +156,14 @@ func (r *Reconciler) forNamespace(ctx context.Context, _ client.Object) []ctrl.R
 	return r.concerned(ctx, func(s *appsv1beta1.SidecarSet) bool {
 		_, isFixed := fixed(s)
 		return !isFixed && s.Spec.NamespaceSelector != nil
+	})
+}
+
+// refused returns those whose updates were refused.
+func (r *Reconciler) refused(ctx context.Context, _ client.Object) []ctrl.Request {
+	return r.concerned(ctx, func(s *appsv1beta1.SidecarSet) bool {
+		_, held := r.held.Load(client.ObjectKeyFromObject(s))
+		return held
 	})
 }
 

@@ -199,8 +199,8 @@ func (b *maker) build(list []appsv1beta1.SidecarContainer) ([]sidecar, error) {
 		is := sidecar{Container: *s.Container.DeepCopy(), after: s.PodInjectPolicy == appsv1beta1.AfterAppContainer}
 		env := b.transferred(s)
 		env = mergeEnv(env, b.share(s, &is.Container))
-		is.Env = append(is.Env, corev1.EnvVar{Name: keys.EnvIsInjected, Value: "true"})
-		is.Env = mergeEnv(is.Env, env)
+		is.Env = slices.DeleteFunc(is.Env, func(e corev1.EnvVar) bool { return e.Name == keys.EnvIsInjected })
+		is.Env = mergeEnv(append(is.Env, corev1.EnvVar{Name: keys.EnvIsInjected, Value: "true"}), env)
 		if s.ResourcesPolicy != nil {
 			resources, err := computed(b.targets(), s.ResourcesPolicy)
 			if err != nil {

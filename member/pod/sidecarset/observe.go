@@ -42,19 +42,19 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 			return err
 		}
 		revision.Sort(o.history)
-		return nil
+		o.pods, err = podsOf(ctx, from, r.Client, o.set)
+		return err
 	}
 	shown := func() iter.Seq[metav1.Object] {
-		return func(yield func(metav1.Object) bool) { _ = yield(o.set) && expect.Each(o.history, yield) }
+		return func(yield func(metav1.Object) bool) {
+			_ = yield(o.set) && expect.Each(o.history, yield) && expect.Each(o.pods, yield)
+		}
 	}
 	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.set, children, shown); err != nil {
 		return o, fmt.Errorf("read SidecarSet: %w", err)
 	}
 	var err error
 	if o.wanted, err = newRevision(o.set, r.Namespace); err != nil {
-		return o, err
-	}
-	if o.pods, err = podsOf(ctx, r.Client, o.set); err != nil {
 		return o, err
 	}
 	if o.canaries, err = r.canaries(ctx, o.set); err != nil {
@@ -70,7 +70,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 }
 
 // podsOf returns the active pods that a SidecarSet selects.
-func podsOf(ctx context.Context, cache client.Reader, s *appsv1beta1.SidecarSet) ([]*corev1.Pod, error) {
+func podsOf(ctx context.Context, from, cache client.Reader, s *appsv1beta1.SidecarSet) ([]*corev1.Pod, error) {
 	if emptySelector(s.Spec.Selector) {
 		return nil, nil
 	}
@@ -84,7 +84,7 @@ func podsOf(ctx context.Context, cache client.Reader, s *appsv1beta1.SidecarSet)
 		opts = append(opts, client.InNamespace(only))
 	}
 	var all corev1.PodList
-	if err := cache.List(ctx, &all, opts...); err != nil {
+	if err := from.List(ctx, &all, opts...); err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	of := map[string]map[string]string{}

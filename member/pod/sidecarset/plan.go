@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +27,8 @@ type planned struct {
 	matched, updated, ready, updatedReady int32
 	// not are the pods that are selected and have none, by why.
 	not []absent
+	// updates are what is written to pods that have them.
+	updates updates
 }
 
 // absent are pods without the sidecars, for one reason.
@@ -36,15 +39,19 @@ type absent struct {
 	first string
 }
 
+// nextRevision makes the present revision the newest.
+func nextRevision(o *observed) revision.Step { return revision.Next(o.history, o.wanted) }
+
 // plan plans a reconcile.
-func plan(o observed) planned {
-	p := planned{revision: revision.Next(o.history, o.wanted)}
+func plan(o observed, now time.Time) planned {
+	p := planned{revision: nextRevision(&o)}
 	if v := o.set.Spec.CustomVersion; p.revision.Change != revision.Create && v != "" && p.revision.Revision.Labels[keys.SidecarSetCustomVersion] != v {
 		p.label = p.revision.Revision
 	}
 	p.surplus = revision.Surplus(o.history, o.live(p.revision.Revision), historyLimit(o.set))
 	reasons := map[string]*absent{}
 	hash := o.hash()
+	var matched []*corev1.Pod
 	for _, pod := range o.pods {
 		if why := o.whyNot(pod); why != "" {
 			if reasons[why] == nil {
@@ -54,11 +61,13 @@ func plan(o observed) planned {
 			continue
 		}
 		isReady, isUpdated := ready(o.set, pod), upgradesIn(pod, keys.SidecarSetHash)[o.set.Name].Hash == hash
+		matched = append(matched, pod)
 		p.matched++
 		count(&p.updated, isUpdated)
 		count(&p.ready, isReady)
 		count(&p.updatedReady, isUpdated && isReady)
 	}
+	p.updates = o.planUpdates(matched, now)
 	for _, a := range reasons {
 		p.not = append(p.not, *a)
 	}
@@ -174,16 +183,8 @@ func ready(s *appsv1beta1.SidecarSet, pod *corev1.Pod) bool {
 	}
 	for _, list := range containerLists(&s.Spec) {
 		for i := range list {
-			c := &list[i]
-			if !isHot(c) {
-				continue
-			}
-			works := workingIn(pod)[c.Name]
-			idle := first(c.Name)
-			if works == idle {
-				idle = second(c.Name)
-			}
-			if other := containerOf(pod, idle); other != nil && other.Image != c.UpgradeStrategy.HotUpgradeEmptyImage {
+			former := peer(list[i].Name, workingIn(pod)[list[i].Name])
+			if isHot(&list[i]) && pod.Annotations[keys.SidecarSetVersionPrefix+former] != idle {
 				return false
 			}
 		}

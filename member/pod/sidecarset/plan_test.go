@@ -78,12 +78,14 @@ func TestCounts(t *testing.T) {
 			change: func(p *corev1.Pod) { annotate(p, keys.SidecarSetHash, `{"log":{"hash":"older"}}`) },
 		},
 		{name: "one with two containers for a sidecar", set: hotSet, want: [4]int32{1, 1, 1, 1}},
-		{name: "one whose sidecar hands over", set: hotSet, change: func(p *corev1.Pod) { p.Spec.Containers[1].Image = "log:2" }, want: [4]int32{1, 1, 0, 0}},
+		{name: "one whose sidecar hands over", set: hotSet, change: func(p *corev1.Pod) { annotate(p, "version.sidecarset.kruise.io/log-2", "5") }, want: [4]int32{1, 1, 0, 0}},
 		{
 			name: "one whose second container works", set: hotSet, want: [4]int32{1, 1, 1, 1},
 			change: func(p *corev1.Pod) {
 				p.Spec.Containers[0].Image, p.Spec.Containers[1].Image = "e:1", "log:1"
 				annotate(p, keys.SidecarSetWorking, `{"log":"log-2"}`)
+				annotate(p, "version.sidecarset.kruise.io/log-1", "0")
+				annotate(p, "version.sidecarset.kruise.io/log-2", "5")
 			},
 		},
 		{name: "one that lost a container", set: hotSet, change: func(p *corev1.Pod) { p.Spec.Containers = p.Spec.Containers[1:] }, why: "container log-1 of the SidecarSet is not there"},
@@ -99,7 +101,7 @@ func TestCounts(t *testing.T) {
 			if tc.change != nil {
 				tc.change(pod)
 			}
-			p := plan(seen(t, s, pod))
+			p := plan(seen(t, s, pod), noon)
 			require.Equal(t, tc.want, [4]int32{p.matched, p.updated, p.ready, p.updatedReady})
 			if tc.why == "" {
 				require.Empty(t, p.not)
@@ -144,7 +146,7 @@ func TestWhyPodsHaveNoSidecars(t *testing.T) {
 			if tc.seen != nil {
 				tc.seen(&o)
 			}
-			p := plan(o)
+			p := plan(o, noon)
 			require.Equal(t, []absent{{why: tc.want, count: 1, first: "shop/web-0"}}, p.not)
 			require.Zero(t, p.matched)
 		})
@@ -158,7 +160,7 @@ func TestConditionOfPodsWithoutSidecars(t *testing.T) {
 	has, lost := runningPod(t, "web-0", s), runningPod(t, "web-3", s)
 	lost.Spec.Containers = lost.Spec.Containers[1:]
 	o := seen(t, s, has, runningPod(t, "web-1"), runningPod(t, "web-2"), lost)
-	p := plan(o)
+	p := plan(o, noon)
 	is, events := status(o, p, applied{revised: true}, noon)
 	require.Equal(t, int32(1), is.MatchedPods)
 	require.Equal(t, p.revision.Revision.Name, is.LatestRevision)
@@ -175,7 +177,7 @@ func TestConditionOfPodsWithoutSidecars(t *testing.T) {
 	require.Empty(t, events, "it is said once")
 
 	o.pods = []*corev1.Pod{has}
-	is, events = status(o, plan(o), applied{revised: true}, noon)
+	is, events = status(o, plan(o, noon), applied{revised: true}, noon)
 	require.Equal(t, metav1.ConditionTrue, is.Conditions[0].Status)
 	require.Empty(t, events)
 
@@ -235,7 +237,7 @@ func TestRevisions(t *testing.T) {
 			t.Parallel()
 			o := seen(t, tc.set, tc.pods...)
 			o.history = history
-			p := plan(o)
+			p := plan(o, noon)
 			require.Equal(t, tc.change, p.revision.Change)
 			require.Equal(t, tc.surplus, names(p.surplus))
 			require.Equal(t, tc.label, p.label != nil)
@@ -248,7 +250,7 @@ func TestACollisionIsCounted(t *testing.T) {
 	s := admitted(t)
 	o := seen(t, s)
 	was := o.wanted.Name
-	is, _ := status(o, plan(o), applied{collided: true}, noon)
+	is, _ := status(o, plan(o, noon), applied{collided: true}, noon)
 	require.Equal(t, int32(1), *is.CollisionCount)
 	require.Empty(t, is.LatestRevision)
 	s.Status = is
@@ -272,7 +274,7 @@ func TestTheStatusStaysThatOfOpenKruise(t *testing.T) {
 			wanted, err := newRevision(s, system)
 			require.NoError(t, err)
 			o := observed{set: s, wanted: wanted, history: []*appsv1.ControllerRevision{known.revisions[set]}, pods: pods}
-			p := plan(o)
+			p := plan(o, noon)
 			require.Equal(t, revision.Keep, p.revision.Change)
 			require.Empty(t, p.surplus)
 			require.Empty(t, p.not)

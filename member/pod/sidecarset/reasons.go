@@ -12,7 +12,22 @@ const (
 	ReasonIncomplete = "SidecarsIncomplete"
 )
 
+// Reasons of the condition of pods that says whether they can be updated in place, and of events about updates, which are those of
+// OpenKruise.
+const (
+	// ReasonImmutable: more than images has changed.
+	ReasonImmutable = "UpdateImmutableField"
+	// ReasonAllUpgradable: nothing stands in the way any more.
+	ReasonAllUpgradable = "AllSidecarsetUpgradable"
+	// ReasonNotUpgradable: pods can't be updated in place.
+	ReasonNotUpgradable = "NotUpgradablePods"
+	// ReasonReset and ReasonResetFailed: the container that was replaced was emptied, or could not be.
+	ReasonReset       = "ResetContainerSucceed"
+	ReasonResetFailed = "ResetContainerFailed"
+)
+
 // Actions of events.
 const (
 	actionInject = "Inject"
+	actionUpdate = "Update"
 )

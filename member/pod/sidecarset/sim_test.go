@@ -3,7 +3,9 @@ package sidecarset
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +23,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
@@ -49,21 +53,70 @@ func simulated(tb testing.TB) sim.Kind {
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			return &Reconciler{
 				Client: p.Client, Live: p.Live, Clock: p.Clock, Expect: expect.New(kind, p.Clock, 0), Events: &testkit.Events{},
-				Namespace: system, Opening: open{}, Waits: prometheus.NewCounter(prometheus.CounterOpts{Name: "waits_total"}),
+				Parallel: 1, Namespace: system, Opening: open{}, Waits: prometheus.NewCounter(prometheus.CounterOpts{Name: "waits_total", Help: "waits"}),
 			}, nil
 		},
 		For: &appsv1beta1.SidecarSet{},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
 			&corev1.Pod{}: self, &corev1.Namespace{}: self, &appsv1.ControllerRevision{}: self,
 		},
-		Actors: []sim.Actor{sim.Collector{}},
-		Rules: []sim.Rule{sim.DeletesByUID(), {Name: "no pod is touched", Write: func(_ *sim.World, c sim.Change) error {
-			if pod, ok := c.After.(*corev1.Pod); ok && c.ByController() {
-				return fmt.Errorf("pod %s is written", pod.Name)
-			}
-			return nil
-		}}},
+		Actors:  sim.Cluster(2),
+		Rules:   []sim.Rule{sim.DeletesByUID(), ownContainers(), budget().Rule()},
 		Summary: end,
+	}
+}
+
+// ownContainers is the rule that nothing of a pod but its sidecars is changed.
+func ownContainers() sim.Rule {
+	return sim.Rule{Name: "the pod's own containers stay", Write: func(_ *sim.World, c sim.Change) error {
+		before, is := c.Before.(*corev1.Pod)
+		after, still := c.After.(*corev1.Pod)
+		if !is || !still || !c.ByController() {
+			return nil
+		}
+		own := func(pod *corev1.Pod) string { return containerOf(pod, "app").Image }
+		if own(before) != own(after) || len(before.Spec.Containers) != len(after.Spec.Containers) {
+			return fmt.Errorf("%s changes the pod's own", c.Request)
+		}
+		return nil
+	}}
+}
+
+// serves reports whether a pod is ready and runs what is written.
+func serves(pod *corev1.Pod) bool {
+	for _, c := range pod.Spec.Containers {
+		i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == c.Name })
+		if i < 0 || pod.Status.ContainerStatuses[i].Image != c.Image {
+			return false
+		}
+	}
+	return podpatch.Ready(pod) && podpatch.Active(pod)
+}
+
+// budget is the rule that no more pods are taken out of service than maxUnavailable allows, but for those that HotUpgrade leaves in it.
+func budget() sim.AtLeast[*corev1.Pod] {
+	return sim.AtLeast[*corev1.Pod]{
+		Name: "maxUnavailable is kept",
+		Good: func(_ *sim.World, pod *corev1.Pod) bool {
+			return serves(pod) && slices.Contains(injectedIn(pod), key.Name)
+		},
+		Least: func(w *sim.World) int {
+			s := sim.Find[*appsv1beta1.SidecarSet](w, key)
+			if s == nil {
+				return 0
+			}
+			matched := 0
+			for _, pod := range sim.Cached[*corev1.Pod](w) {
+				if podpatch.Active(pod) && slices.Contains(injectedIn(pod), key.Name) {
+					matched++
+				}
+			}
+			return matched - s.Spec.UpdateStrategy.MaxUnavailable.IntValue()
+		},
+		Free: func(_ *sim.World, c sim.Change) bool { // A container that was replaced is emptied.
+			pod, ok := c.Before.(*corev1.Pod)
+			return ok && workingIn(pod) != nil
+		},
 	}
 }
 
@@ -85,6 +138,30 @@ func end(w *sim.World) string {
 	slices.Sort(lines)
 	st := s.Status
 	c := report.GetCondition(st.Conditions, appsv1beta1.SidecarSetInjected)
+	images := map[string]int{}
+	for _, pod := range sim.All[*corev1.Pod](w) {
+		if slices.Contains(injectedIn(pod), key.Name) {
+			words := []string{}
+			working := workingIn(pod)["log"]
+			for _, c := range pod.Spec.Containers {
+				switch c.Name {
+				case "app":
+				case "log", working: // Which of two works depends on the order.
+					words = append(words, "works="+c.Image)
+				default:
+					words = append(words, "idle="+c.Image)
+				}
+			}
+			if c := podpatch.Find(pod, keys.SidecarSetUpgradable); c != nil && c.Status == corev1.ConditionFalse {
+				words = append(words, "waits")
+			}
+			slices.Sort(words)
+			images[strings.Join(words, " ")]++
+		}
+	}
+	for _, line := range slices.Sorted(maps.Keys(images)) {
+		lines = append(lines, fmt.Sprintf("%d %s", images[line], line))
+	}
 	return fmt.Sprintf("%s\nmatched %d, updated %d, ready %d, both %d, observed %t, latest is the newest %t\n%s", strings.Join(lines, "\n"),
 		st.MatchedPods, st.UpdatedPods, st.ReadyPods, st.UpdatedReadyPods, st.ObservedGeneration == s.Generation, st.LatestRevision == newest, c.Message)
 }
@@ -126,6 +203,31 @@ func stories(tb testing.TB) []sim.Scenario {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": team}}}
 	}
 	with := runningPod(tb, "web-0", set())
+	// five pods of a SidecarSet.
+	five := func(changes ...string) []client.Object {
+		s := set(changes...)
+		out := []client.Object{s}
+		for i := range 5 {
+			pod := runningPod(tb, fmt.Sprintf("web-%d", i), s)
+			pod.Labels["canary"] = strconv.FormatBool(i < 2)
+			out = append(out, pod)
+		}
+		return out
+	}
+	strategy := func(fields string) string { return `{spec: {updateStrategy: {` + fields + `}}}` }
+	hot := `{spec: {containers: [{name: log, image: "log:1", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "empty:1"}}]}}`
+	immutable := sim.Edit{Name: "another command", When: revised, Do: func(ctx context.Context, w *sim.World) error {
+		return sim.Set(ctx, w, key, func(s *appsv1beta1.SidecarSet) {
+			s.Spec.Containers[0].Command = []string{"run"}
+			rehash(tb, s)
+		})
+	}}
+	back := sim.Edit{Name: "the former command", When: revised, Do: func(ctx context.Context, w *sim.World) error {
+		return sim.Set(ctx, w, key, func(s *appsv1beta1.SidecarSet) {
+			s.Spec.Containers[0].Command = nil
+			rehash(tb, s)
+		})
+	}}
 	return []sim.Scenario{
 		{Name: "pods come and go", Objects: []client.Object{set(), with}, Edits: []sim.Edit{
 			create(runningPod(tb, "web-1", set())), create(runningPod(tb, "web-2")), remove(with),
@@ -142,6 +244,16 @@ func stories(tb testing.TB) []sim.Scenario {
 				return sim.Set(ctx, w, types.NamespacedName{Name: "shop"}, func(n *corev1.Namespace) { n.Labels["team"] = "a" })
 			}},
 		}},
+		{Name: "sidecars are updated within a budget", Objects: five(strategy(`maxUnavailable: 2`)), Edits: []sim.Edit{image("log:2")}},
+		{Name: "a partition keeps pods", Objects: five(strategy(`partition: 3`)), Edits: []sim.Edit{image("log:2")}},
+		{Name: "a selector updates a part", Objects: five(strategy(`selector: {matchLabels: {canary: "true"}}`)), Edits: []sim.Edit{image("log:2")}},
+		{Name: "an update is paused and goes on", Objects: five(strategy(`paused: true`)), Edits: []sim.Edit{
+			image("log:2"), edit("go on", func(s *appsv1beta1.SidecarSetSpec) { s.UpdateStrategy.Paused = false }),
+		}},
+		{Name: "NotUpdate leaves pods", Objects: five(strategy(`type: NotUpdate`)), Edits: []sim.Edit{image("log:2")}},
+		{Name: "sidecars are updated to an image and back", Objects: five(), Edits: []sim.Edit{image("log:2"), image("log:1")}},
+		{Name: "a hot upgrade", Objects: five(hot), Edits: []sim.Edit{image("log:2"), image("log:3")}},
+		{Name: "what is more than an image waits for new pods", Objects: five(), Edits: []sim.Edit{immutable, back}},
 		{Name: "the SidecarSet is deleted", Objects: []client.Object{set(), with}, Edits: []sim.Edit{remove(set())}},
 	}
 }

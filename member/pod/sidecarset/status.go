@@ -39,10 +39,15 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Sideca
 	was := report.GetCondition(s.Conditions, c.Type)
 	began := c.Status == metav1.ConditionFalse && (was == nil || was.Status != c.Status)
 	s.Conditions = report.SetCondition(s.Conditions, c, now)
+	var events []event.Event
 	if began {
-		return s, []event.Event{event.Normal(ReasonNotInjected, actionInject, "%s", c.Message)}
+		events = append(events, event.Normal(ReasonNotInjected, actionInject, "%s", c.Message))
 	}
-	return s, nil
+	if n := len(a.notUpgradable); n > 0 {
+		events = append(events, event.Warning(ReasonNotUpgradable, actionUpdate,
+			"%d pods can't be updated in place, as more than images has changed: %s; they get the sidecars when they are created again", n, event.Names(a.notUpgradable)))
+	}
+	return s, events
 }
 
 // notInjected says which pods have no sidecars, and why.

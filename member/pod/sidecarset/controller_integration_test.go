@@ -1,0 +1,150 @@
+//go:build integration
+
+package sidecarset
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/yaml"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/testkit/lab"
+)
+
+// listening is open with a channel.
+type listening struct{ open }
+
+func (listening) Changes() <-chan event.GenericEvent { return make(chan event.GenericEvent) }
+
+// TestTheControllerInCluster runs the controller on an apiserver of its own, to which it adds the CRD. The test is the kubelet, and the
+// webhook.
+func TestTheControllerInCluster(t *testing.T) {
+	t.Parallel()
+	// Its own cluster: to others, the CRD would be one that no chart installs.
+	config, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()
+	require.NoError(t, err)
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, appsv1beta1.AddToScheme(scheme))
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	require.NoError(t, err)
+	text, err := os.ReadFile("../../../apis/testdata/crds/apps.kruise.io_sidecarsets.yaml")
+	require.NoError(t, err)
+	crd := &unstructured.Unstructured{}
+	require.NoError(t, yaml.Unmarshal(text, crd))
+	require.NoError(t, c.Create(t.Context(), crd))
+	for _, name := range []string{"shop", system} {
+		require.NoError(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	}
+	require.NoError(t, client.IgnoreAlreadyExists(c.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "default"}})))
+	s := admitted(t, `{spec: {customVersion: v1}}`)
+	s.UID = ""
+	require.Eventually(t, func() bool { return c.Create(t.Context(), s) == nil }, time.Minute, 100*time.Millisecond, "the CRD is served after a while")
+
+	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard()})
+	require.NoError(t, err)
+	require.NoError(t, Setup(mgr, Options{
+		Clock: clock.RealClock{}, Namespace: system, Opening: listening{},
+		Waits: prometheus.NewCounter(prometheus.CounterOpts{Name: "waits_total", Help: "waits"}),
+	}))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+
+	run := func(pod *corev1.Pod) {
+		t.Helper()
+		pod.Status = runs(pod.DeepCopy()).Status
+		pod.Status.Phase = corev1.PodRunning
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		require.NoError(t, c.Status().Update(t.Context(), pod))
+	}
+	for _, name := range []string{"web-0", "web-1"} {
+		pod := runningPod(t, name, s)
+		require.NoError(t, c.Create(t.Context(), pod))
+		run(pod)
+	}
+	require.NoError(t, c.Create(t.Context(), runningPod(t, "web-2")))
+	await := func(what string, reached func(appsv1beta1.SidecarSetStatus) bool) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			return c.Get(t.Context(), key, s) == nil && s.Status.ObservedGeneration == s.Generation && reached(s.Status)
+		}, time.Minute, 50*time.Millisecond, what)
+	}
+	counts := func(matched, updated, both int32) func(appsv1beta1.SidecarSetStatus) bool {
+		return func(st appsv1beta1.SidecarSetStatus) bool {
+			return st.MatchedPods == matched && st.UpdatedPods == updated && st.UpdatedReadyPods == both
+		}
+	}
+	await("pods are counted", counts(2, 2, 2))
+	require.Equal(t, ReasonNotInjected, s.Status.Conditions[0].Reason)
+	require.Contains(t, s.Status.Conditions[0].Message, "shop/web-2")
+	latest := &appsv1.ControllerRevision{}
+	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: system, Name: s.Status.LatestRevision}, latest))
+	require.Equal(t, "v1", latest.Labels[keys.SidecarSetCustomVersion])
+
+	change := func(edit func(*appsv1beta1.SidecarSetSpec)) {
+		t.Helper()
+		require.NoError(t, c.Get(t.Context(), key, s))
+		edit(&s.Spec)
+		rehash(t, s)
+		require.NoError(t, c.Update(t.Context(), s))
+	}
+	change(func(s *appsv1beta1.SidecarSetSpec) { s.Containers[0].Image = "log:2" })
+	for n := range int32(2) { // One at a time.
+		await("a pod is updated", func(st appsv1beta1.SidecarSetStatus) bool { return st.UpdatedPods == n+1 })
+		var all corev1.PodList
+		require.NoError(t, c.List(t.Context(), &all, client.InNamespace("shop")))
+		for i := range all.Items {
+			pod := &all.Items[i]
+			if log := containerOf(pod, "log"); log != nil && log.Image == "log:2" {
+				require.Contains(t, pod.Annotations, keys.SidecarSetInPlaceState)
+				run(pod)
+			}
+		}
+	}
+	await("both are ready again", counts(2, 2, 2))
+
+	change(func(s *appsv1beta1.SidecarSetSpec) { s.Containers[0].Command, s.CustomVersion = []string{"run"}, "v2" })
+	await("none is updated", counts(2, 0, 0))
+	pod := &corev1.Pod{}
+	require.Eventually(t, func() bool {
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web-0"}, pod); err != nil {
+			return false
+		}
+		told := podpatch.Find(pod, keys.SidecarSetUpgradable)
+		return told != nil && told.Status == corev1.ConditionFalse && told.Reason == ReasonImmutable
+	}, time.Minute, 50*time.Millisecond)
+	require.Equal(t, "log:2", containerOf(pod, "log").Image)
+	var history appsv1.ControllerRevisionList
+	require.NoError(t, c.List(t.Context(), &history, client.InNamespace(system), client.MatchingLabels{keys.SidecarSetName: "log"}))
+	require.Len(t, history.Items, 3)
+
+	require.NoError(t, c.Get(t.Context(), key, s))
+	require.Never(t, func() bool {
+		is := &appsv1beta1.SidecarSet{}
+		return c.Get(t.Context(), key, is) != nil || is.ResourceVersion != s.ResourceVersion
+	}, 2*time.Second, 200*time.Millisecond, "at rest nothing is written")
+}

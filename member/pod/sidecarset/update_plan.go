@@ -1,0 +1,349 @@
+package sidecarset
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+)
+
+// idle is the version of the container that does not work, of a sidecar that is updated by HotUpgrade.
+const idle = "0"
+
+// write is one request for a pod.
+type write struct {
+	pod         *corev1.Pod
+	subresource string
+	body        podpatch.Body
+	// why is a sentence with the numbers.
+	why string
+}
+
+// updates are what an update in place writes now, and what waits.
+type updates struct {
+	// images give pods new images. resets empty the container that a HotUpgrade has replaced.
+	images, resets []write
+	// refused and restored say in a condition that a pod can't be updated in place, or that it can again.
+	refused, restored []write
+	holds             []rollout.Hold
+	// recheck is after how long time alone could change the plan; 0 if never.
+	recheck time.Duration
+}
+
+// planUpdates plans the update of the pods that have the sidecars. No pod is created or deleted.
+func (o *observed) planUpdates(matched []*corev1.Pod, now time.Time) updates {
+	var out updates
+	u := &o.set.Spec.UpdateStrategy
+	if u.Type != appsv1beta1.SidecarSetRollingUpdate {
+		return out
+	}
+	byKey := make(map[string]*corev1.Pod, len(matched))
+	facts := make([]rollout.Pod, 0, len(matched))
+	metadata := make([]rollout.PodMetadata, 0, len(matched))
+	for _, pod := range matched {
+		if w := o.condition(pod, now); w != nil && o.immutable(pod) {
+			out.refused = append(out.refused, *w)
+		} else if w != nil {
+			out.restored = append(out.restored, *w)
+		}
+		if w := o.reset(pod); w != nil {
+			out.resets = append(out.resets, *w)
+			// What it frees is known when it is written.
+		}
+		f := o.factsOf(pod, now)
+		byKey[f.Key] = pod
+		facts = append(facts, f)
+		metadata = append(metadata, rollout.PodMetadata{Labels: pod.Labels, Annotations: pod.Annotations})
+	}
+	g := rollout.Goal{Replicas: len(matched), Mode: rollout.InPlaceOnly, Paused: u.Paused}
+	var err, more error
+	if u.Selector == nil {
+		g.Partition, err = rollout.ResolvePartition(u.Partition, len(matched))
+	}
+	g.MaxUnavailable, more = rollout.Resolve(u.MaxUnavailable, len(matched), rollout.Up)
+	order := rollout.Preference{Priority: u.PriorityStrategy, Scatter: expanded(u.ScatterStrategy, matched)}
+	if cmp.Or(err, more, order.Apply(facts, metadata)) != nil { // Admission refuses such a strategy.
+		return out
+	}
+	d := rollout.Next(g, facts, now)
+	out.holds, out.recheck = d.Holds, d.Recheck
+	for _, s := range d.Of(rollout.StepUpdateInPlace) {
+		w := o.images(byKey[s.Key], now)
+		w.why = s.Why
+		out.images = append(out.images, w)
+	}
+	return out
+}
+
+// expanded replaces the value "*" by the values that pods have.
+func expanded(terms []pods.UpdateScatterTerm, matched []*corev1.Pod) []pods.UpdateScatterTerm {
+	var out []pods.UpdateScatterTerm
+	for _, t := range terms {
+		if t.Value != "*" {
+			out = append(out, t)
+			continue
+		}
+		values := map[string]bool{}
+		for _, pod := range matched {
+			if v, ok := pod.Labels[t.Key]; ok {
+				values[v] = true
+			}
+		}
+		for _, v := range slices.Sorted(maps.Keys(values)) {
+			out = append(out, pods.UpdateScatterTerm{Key: t.Key, Value: v})
+		}
+	}
+	return out
+}
+
+// factsOf returns what the engine knows of a pod.
+func (o *observed) factsOf(pod *corev1.Pod, now time.Time) rollout.Pod {
+	f := rollout.Pod{
+		Key: nameOf(pod), Old: upgradesIn(pod, keys.SidecarSetHash)[o.set.Name].Hash != o.hash(), Ready: ready(o.set, pod),
+		Rank: podset.View(pod, podset.Rules{}, now).Rank,
+	}
+	done, serves := updated(o.set.Name, pod)
+	f.Available = f.Ready && done
+	if !done {
+		f.Update = rollout.UpdateInProgress
+	}
+	switch by := o.set.Spec.UpdateStrategy.Selector; {
+	case o.immutable(pod):
+		f.NotInPlace = "more than images has changed"
+	case by != nil && !ownership.Selects(by, pod):
+		f.NotInPlace = "updateStrategy.selector does not select it"
+	case !done && serves:
+		f.NotInPlace = "its containers do not run their last update yet"
+	}
+	return f
+}
+
+// immutable reports whether a pod would need more than other images.
+func (o *observed) immutable(pod *corev1.Pod) bool {
+	return upgradesIn(pod, keys.SidecarSetHashWithoutImage)[o.set.Name].Hash != o.set.Annotations[keys.SidecarSetHashWithoutImage]
+}
+
+// updated reports whether the containers of a pod run what the last update in place has written; and if not, whether one of these is
+// ready, and so still the former one.
+func updated(set string, pod *corev1.Pod) (done, serves bool) {
+	done = true
+	for name, was := range statesIn(pod)[set].LastContainerStatuses {
+		c := containerOf(pod, name)
+		if c == nil || pod.Annotations[keys.SidecarSetVersionPrefix+name] == idle {
+			continue
+		}
+		i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == name })
+		if i < 0 {
+			done = false
+			continue
+		}
+		st := &pod.Status.ContainerStatuses[i]
+		if was.ImageID != "" && st.ImageID != "" && st.ImageID != was.ImageID || inplace.SameImage(c.Image, st) {
+			continue
+		}
+		done, serves = false, serves || st.Ready
+	}
+	return done, serves
+}
+
+// statesIn returns the records of the last updates in place, by SidecarSet.
+func statesIn(pod *corev1.Pod) map[string]pods.InPlaceUpdateState {
+	var out map[string]pods.InPlaceUpdateState
+	if json.Unmarshal([]byte(pod.Annotations[keys.SidecarSetInPlaceState]), &out) != nil {
+		return nil
+	}
+	return out
+}
+
+// images returns the write that gives a pod the images of the SidecarSet, and its record.
+func (o *observed) images(pod *corev1.Pod, now time.Time) write {
+	next := pod.DeepCopy()
+	changed := map[string]string{}
+	for i := range o.set.Spec.Containers {
+		c := &o.set.Spec.Containers[i]
+		name := c.Name
+		if isHot(c) {
+			if name = o.hand(next, c); name == "" {
+				continue
+			}
+		}
+		if is := containerOf(pod, name); is != nil && is.Image != c.Image {
+			changed[name] = c.Image
+		}
+	}
+	patch(next, o.set.Spec.PatchPodMetadata)
+	at := metav1.NewTime(now.UTC().Truncate(time.Second))
+	for key, hash := range map[string]string{
+		keys.SidecarSetHash: o.hash(), keys.SidecarSetHashWithoutImage: o.set.Annotations[keys.SidecarSetHashWithoutImage],
+	} {
+		all := upgradesIn(pod, key)
+		if all == nil {
+			all = map[string]upgrade{}
+		}
+		is := upgrade{UpdateTimestamp: at, Hash: hash, SidecarSetName: o.set.Name, SidecarList: running(&o.set.Spec)}
+		if key == keys.SidecarSetHash {
+			is.ControllerRevision = o.wantedName()
+		}
+		all[o.set.Name] = is
+		annotate(next, key, inJSON(all))
+	}
+	states := statesIn(pod)
+	if states == nil {
+		states = map[string]pods.InPlaceUpdateState{}
+	}
+	state := pods.InPlaceUpdateState{Revision: o.hash(), UpdateTimestamp: at, LastContainerStatuses: map[string]pods.InPlaceContainerStatus{}}
+	for name := range changed {
+		was := pods.InPlaceContainerStatus{}
+		if i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == name }); i >= 0 {
+			was.ImageID = pod.Status.ContainerStatuses[i].ImageID
+		}
+		state.LastContainerStatuses[name] = was
+	}
+	states[o.set.Name] = state
+	annotate(next, keys.SidecarSetInPlaceState, inJSON(states))
+	return changeOf(pod, next, changed)
+}
+
+// wantedName is the name of the present revision: one with the same data may have another name than a new one would get.
+func (o *observed) wantedName() string {
+	return nextRevision(o).Revision.Name
+}
+
+// hand lets one of the two containers of a sidecar take over, and returns its name; empty if the one that works has the image already.
+func (o *observed) hand(next *corev1.Pod, c *appsv1beta1.SidecarContainer) string {
+	working := workingIn(next)
+	if is := containerOf(next, working[c.Name]); is != nil && is.Image == c.Image {
+		return ""
+	}
+	taking, other := first(c.Name), second(c.Name)
+	if takesOver(next, other, taking) {
+		taking, other = other, taking
+	}
+	version := o.set.ResourceVersion
+	annotate(next, keys.SidecarSetVersionPrefix+taking, version)
+	annotate(next, keys.SidecarSetVersionAltPrefix+taking, next.Annotations[keys.SidecarSetVersionPrefix+other])
+	annotate(next, keys.SidecarSetVersionAltPrefix+other, version)
+	working[c.Name] = taking
+	annotate(next, keys.SidecarSetWorking, inJSON(working))
+	return taking
+}
+
+// takesOver reports whether container a takes over rather than b: the one that is idle, else the one that is not ready, else the older.
+func takesOver(pod *corev1.Pod, a, b string) bool {
+	version := func(name string) string { return pod.Annotations[keys.SidecarSetVersionPrefix+name] }
+	serves := func(name string) bool {
+		i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == name })
+		return i >= 0 && pod.Status.ContainerStatuses[i].Ready
+	}
+	switch {
+	case version(a) == idle || version(b) == idle:
+		return version(a) == idle
+	case serves(a) != serves(b):
+		return !serves(a)
+	}
+	x, errX := strconv.ParseUint(version(a), 10, 64)
+	y, errY := strconv.ParseUint(version(b), 10, 64)
+	return errX != nil || errY == nil && x < y
+}
+
+// reset returns the write that empties the containers that were replaced, when those that replace them work; nil if there is none.
+func (o *observed) reset(pod *corev1.Pod) *write {
+	next, changed := pod.DeepCopy(), map[string]string{}
+	for i := range o.set.Spec.Containers {
+		c := &o.set.Spec.Containers[i]
+		works := workingIn(pod)[c.Name]
+		former := peer(c.Name, works)
+		if !isHot(c) || works == "" || pod.Annotations[keys.SidecarSetVersionPrefix+former] == idle {
+			continue
+		}
+		done, _ := updated(o.set.Name, pod)
+		s := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == works })
+		if !done || s < 0 || !pod.Status.ContainerStatuses[s].Ready {
+			continue
+		}
+		changed[former] = c.UpgradeStrategy.HotUpgradeEmptyImage
+		annotate(next, keys.SidecarSetVersionPrefix+former, idle)
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	w := changeOf(pod, next, changed)
+	return &w
+}
+
+// peer is the other container of a sidecar.
+func peer(sidecar, container string) string {
+	if container == first(sidecar) {
+		return second(sidecar)
+	}
+	return first(sidecar)
+}
+
+// changeOf returns the write of other annotations and images, to this version of the pod only: a workload may update it too.
+func changeOf(pod, next *corev1.Pod, images map[string]string) write {
+	b := podpatch.New(pod)
+	b.Observed(pod)
+	for key, value := range next.Annotations {
+		if was, has := pod.Annotations[key]; !has || was != value {
+			b.Metadata.Annotations[key] = &value
+		}
+	}
+	if len(images) > 0 {
+		list := make([]any, 0, len(images))
+		for _, name := range slices.Sorted(maps.Keys(images)) {
+			list = append(list, map[string]any{"name": name, "image": images[name]})
+		}
+		b.Spec = map[string]any{"containers": list}
+	}
+	return write{pod: pod, body: b}
+}
+
+// condition returns the write that says whether a pod can be updated in place; nil if it says so already. One that always could has no
+// such condition.
+func (o *observed) condition(pod *corev1.Pod, now time.Time) *write {
+	is := podpatch.Find(pod, keys.SidecarSetUpgradable)
+	entries := map[string]bool{}
+	if is != nil && json.Unmarshal([]byte(is.Message), &entries) != nil {
+		entries = map[string]bool{}
+	}
+	was, known := entries[o.set.Name]
+	can := !o.immutable(pod)
+	if known && was == can || !known && can {
+		return nil
+	}
+	entries[o.set.Name] = can
+	status, reason := corev1.ConditionTrue, ReasonAllUpgradable
+	for _, one := range entries {
+		if !one {
+			status, reason = corev1.ConditionFalse, ReasonImmutable
+		}
+	}
+	b := podpatch.New(pod)
+	b.Observed(pod)
+	b.Set(pod, keys.SidecarSetUpgradable, status, reason, inJSON(entries), now)
+	return &write{pod: pod, subresource: podpatch.Status, body: b}
+}
+
+// inJSON writes a map that always can be written.
+func inJSON(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprintf("%q", err.Error())
+	}
+	return string(text)
+}

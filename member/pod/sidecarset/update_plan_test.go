@@ -1,0 +1,303 @@
+package sidecarset
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+)
+
+// runs gives each container of a pod the status that it runs its image.
+func runs(pod *corev1.Pod) *corev1.Pod {
+	pod.Status.ContainerStatuses = nil
+	for _, c := range pod.Spec.Containers {
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
+			Name: c.Name, Image: c.Image, ImageID: "sha256:" + c.Image, Ready: true,
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		})
+	}
+	return pod
+}
+
+// patched returns a pod after a write, as an apiserver makes it.
+func patched(t *testing.T, w write) *corev1.Pod {
+	t.Helper()
+	out := w.pod.DeepCopy()
+	for key, value := range w.body.Metadata.Annotations {
+		annotate(out, key, *value)
+	}
+	list, _ := w.body.Spec["containers"].([]any)
+	for _, c := range list {
+		fields := c.(map[string]any) //nolint:forcetypeassert // As our code makes it.
+		containerOf(out, fields["name"].(string)).Image = fields["image"].(string)
+	}
+	require.Equal(t, w.pod.ResourceVersion, w.body.Metadata.ResourceVersion, "a workload may write too")
+	require.Equal(t, w.pod.UID, w.body.Metadata.UID)
+	return out
+}
+
+const hotSidecar = `{spec: {containers: [{name: log, image: "log:1", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "empty:1"}}]}}`
+
+// withImage returns a SidecarSet with another image.
+func withImage(t *testing.T, s *appsv1beta1.SidecarSet, image, version string) *appsv1beta1.SidecarSet {
+	t.Helper()
+	out := s.DeepCopy()
+	out.Spec.Containers[0].Image, out.ResourceVersion = image, version
+	rehash(t, out)
+	return out
+}
+
+func TestAnUpdateOfOneContainer(t *testing.T) {
+	t.Parallel()
+	was := admitted(t, `{spec: {patchPodMetadata: [{annotations: {kept: new}}, {annotations: {written: new}, patchPolicy: Overwrite}]}}`)
+	pod := runs(runningPod(t, "web-0", was))
+	annotate(pod, "kept", "old")
+	annotate(pod, "written", "old")
+	annotate(pod, keys.SidecarSetInPlaceState, `{"other":{"revision":"x","updateTimestamp":null}}`)
+	pod.ResourceVersion = "17"
+	o := seen(t, withImage(t, was, "log:2", "30"), pod)
+	p := plan(o, noon)
+	require.Len(t, p.updates.images, 1)
+	is := patched(t, p.updates.images[0])
+	require.Equal(t, "log:2", containerOf(is, "log").Image)
+	require.Equal(t, "app:1", containerOf(is, "app").Image)
+	require.Equal(t, "old", is.Annotations["kept"])
+	require.Equal(t, "new", is.Annotations["written"])
+	at := upgradesIn(is, keys.SidecarSetHash)["log"]
+	require.Equal(t, o.hash(), at.Hash)
+	require.Equal(t, p.revision.Revision.Name, at.ControllerRevision)
+	require.Equal(t, []string{"log"}, at.SidecarList)
+	states := statesIn(is)
+	require.Contains(t, states, "other", "what others have written stays")
+	require.Equal(t, map[string]pods.InPlaceContainerStatus{"log": {ImageID: "sha256:log:1"}}, states["log"].LastContainerStatuses)
+
+	done, serves := updated("log", is)
+	require.False(t, done)
+	require.True(t, serves, "the former container still runs")
+	o.pods = []*corev1.Pod{is}
+	p = plan(o, noon)
+	require.Empty(t, p.updates.images)
+	require.Equal(t, [2]int32{1, 1}, [2]int32{p.updated, p.ready})
+
+	done, _ = updated("log", runs(is))
+	require.True(t, done)
+	is.Status.ContainerStatuses[1].Image, is.Status.ContainerStatuses[1].ImageID = "docker.io/library/log:2", "sha256:log:1"
+	done, _ = updated("log", is)
+	require.True(t, done, "another name of the same image")
+	is.Status.ContainerStatuses = nil
+	done, serves = updated("log", is)
+	require.False(t, done || serves)
+}
+
+func TestAHotUpgrade(t *testing.T) {
+	t.Parallel()
+	was := admitted(t, hotSidecar)
+	pod := runs(runningPod(t, "web-0", was))
+	o := seen(t, withImage(t, was, "log:2", "30"), pod)
+	p := plan(o, noon)
+	require.Len(t, p.updates.images, 1)
+	require.Empty(t, p.updates.resets)
+	is := patched(t, p.updates.images[0])
+	require.Equal(t, "log:1", containerOf(is, "log-1").Image, "it works on")
+	require.Equal(t, "log:2", containerOf(is, "log-2").Image)
+	require.Equal(t, map[string]string{"log": "log-2"}, workingIn(is))
+	versions := func(pod *corev1.Pod) [4]string {
+		a := pod.Annotations
+		return [4]string{
+			a[keys.SidecarSetVersionPrefix+"log-1"], a[keys.SidecarSetVersionAltPrefix+"log-1"],
+			a[keys.SidecarSetVersionPrefix+"log-2"], a[keys.SidecarSetVersionAltPrefix+"log-2"],
+		}
+	}
+	require.Equal(t, [4]string{"1", "30", "30", "1"}, versions(is))
+
+	o.pods = []*corev1.Pod{is}
+	p = plan(o, noon)
+	require.Empty(t, p.updates.resets, "the new one does not work yet")
+	require.Zero(t, p.ready)
+
+	o.pods = []*corev1.Pod{runs(is)}
+	p = plan(o, noon)
+	require.Len(t, p.updates.resets, 1)
+	is = runs(patched(t, p.updates.resets[0]))
+	require.Equal(t, "empty:1", containerOf(is, "log-1").Image)
+	require.Equal(t, "0", versions(is)[0])
+
+	o = seen(t, withImage(t, o.set, "log:3", "40"), is)
+	p = plan(o, noon)
+	require.Len(t, p.updates.images, 1)
+	is = patched(t, p.updates.images[0])
+	require.Equal(t, "log:3", containerOf(is, "log-1").Image, "the other one takes over again")
+	require.Equal(t, [4]string{"40", "30", "30", "40"}, versions(is))
+}
+
+func TestWhichContainerTakesOver(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		a, b   string // versions
+		unable string // the one that is not ready
+		want   bool
+	}{
+		{name: "the idle one", a: "0", b: "1", want: true},
+		{name: "not the other one", a: "1", b: "0"},
+		{name: "the one that is not ready", a: "9", b: "7", unable: "a", want: true},
+		{name: "not the one that is", a: "7", b: "9", unable: "b"},
+		{name: "the older one", a: "7", b: "10", want: true},
+		{name: "not the newer one", a: "10", b: "7"},
+		{name: "one that does not say", a: "", b: "7", want: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			pod := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+				{Name: "a", Ready: tc.unable != "a"}, {Name: "b", Ready: tc.unable != "b"},
+			}}}
+			annotate(pod, keys.SidecarSetVersionPrefix+"a", tc.a)
+			annotate(pod, keys.SidecarSetVersionPrefix+"b", tc.b)
+			require.Equal(t, tc.want, takesOver(pod, "a", "b"))
+		})
+	}
+}
+
+func TestWhichPodsAreUpdated(t *testing.T) {
+	t.Parallel()
+	strategy := func(fields string) string { return `{spec: {updateStrategy: {` + fields + `}}}` }
+	label := func(pod int, key, value string) func([]*corev1.Pod) {
+		return func(list []*corev1.Pod) { list[pod].Labels[key] = value }
+	}
+	failing := func(list []*corev1.Pod) { // An update to an image that can't be pulled.
+		list[2].Annotations[keys.SidecarSetInPlaceState] = `{"log":{"revision":"x","updateTimestamp":null,"lastContainerStatuses":{"log":{"imageID":"sha256:log:0"}}}}`
+		s := &list[2].Status.ContainerStatuses[0]
+		s.Image, s.ImageID, s.Ready = "log:0", "sha256:log:0", false
+		list[2].Status.Conditions[0].Status = corev1.ConditionFalse
+	}
+	for _, tc := range []struct {
+		name   string
+		set    string
+		change func([]*corev1.Pod)
+		// want are the pods whose images are written, of three; hold is why others wait.
+		want string
+		hold rollout.Reason
+	}{
+		{name: "one at a time", set: `{}`, want: "web-0", hold: rollout.ReasonInFlight},
+		{name: "as many as may be unavailable", set: strategy(`maxUnavailable: 50%`), want: "web-0 web-1", hold: rollout.ReasonInFlight},
+		{name: "none beyond the partition", set: strategy(`maxUnavailable: 3, partition: 2`), want: "web-0"},
+		{name: "at least one beyond a percentage", set: strategy(`maxUnavailable: 3, partition: 90%`), want: "web-0"},
+		{name: "none while paused", set: strategy(`paused: true`), hold: rollout.ReasonPaused},
+		{name: "none by NotUpdate", set: strategy(`type: NotUpdate`)},
+		{name: "those that are selected", set: strategy(`maxUnavailable: 3, selector: {matchLabels: {canary: "true"}}`), change: label(2, "canary", "true"), want: "web-2", hold: rollout.ReasonNotInPlace},
+		{name: "those of priority first", set: strategy(`priorityStrategy: {weightPriority: [{weight: 10, matchSelector: {matchLabels: {first: "true"}}}]}`), change: label(2, "first", "true"), want: "web-2", hold: rollout.ReasonInFlight},
+		{
+			name: "one whose sidecar does not run is no loss", set: `{}`, want: "web-2", hold: rollout.ReasonInFlight, change: failing,
+		},
+		{
+			name: "none while one that was updated is not available", set: `{}`, hold: rollout.ReasonInFlight,
+			change: func(list []*corev1.Pod) {
+				annotate(list[0], keys.SidecarSetHash, `{"log":{"hash":"`+newHash(t)+`"}}`)
+				list[0].Status.Conditions[0].Status = corev1.ConditionFalse
+			},
+		},
+		{
+			name: "not one that needs more than an image", set: strategy(`maxUnavailable: 3`), want: "web-2 web-1", hold: rollout.ReasonNotInPlace,
+			change: func(list []*corev1.Pod) { annotate(list[0], keys.SidecarSetHashWithoutImage, `{"log":{"hash":"x"}}`) },
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			was := admitted(t, tc.set)
+			var list []*corev1.Pod
+			for _, name := range []string{"web-0", "web-1", "web-2"} {
+				pod := runs(runningPod(t, name, was))
+				pod.Spec.NodeName = "node"
+				list = append(list, pod)
+			}
+			if tc.change != nil {
+				tc.change(list)
+			}
+			p := plan(seen(t, withImage(t, was, "log:2", "30"), list...), noon)
+			var got []string
+			for _, w := range p.updates.images {
+				got = append(got, w.pod.Name)
+			}
+			wanted := strings.Fields(tc.want)
+			require.ElementsMatch(t, wanted, got)
+			if tc.hold == "" {
+				require.Empty(t, p.updates.holds)
+				return
+			}
+			require.Len(t, p.updates.holds, 1)
+			require.Equal(t, tc.hold, p.updates.holds[0].Reason, p.updates.holds[0].Why)
+		})
+	}
+}
+
+// newHash is that of the SidecarSet with the next image.
+func newHash(t *testing.T) string {
+	t.Helper()
+	return withImage(t, admitted(t), "log:2", "30").Annotations[keys.SidecarSetHash]
+}
+
+func TestTheConditionOfPodsThatNeedMoreThanAnImage(t *testing.T) {
+	t.Parallel()
+	was := admitted(t)
+	pod := runs(runningPod(t, "web-0", was))
+	s := was.DeepCopy()
+	s.Spec.Containers[0].Command = []string{"run"}
+	rehash(t, s)
+	o := seen(t, s, pod)
+	p := plan(o, noon)
+	require.Len(t, p.updates.refused, 1)
+	c := p.updates.refused[0].body.Status.Conditions[0]
+	require.Equal(t, corev1.ConditionFalse, c.Status)
+	require.Equal(t, ReasonImmutable, *c.Reason)
+	require.JSONEq(t, `{"log":false}`, *c.Message)
+	_, events := status(o, p, applied{revised: true, notUpgradable: []string{"web-0"}}, noon)
+	require.Len(t, events, 1)
+	require.Equal(t, "1 pods can't be updated in place, as more than images has changed: web-0; they get the sidecars when they are created again", events[0].Note)
+
+	told := func(message string, status corev1.ConditionStatus) {
+		pod.Status.Conditions = append(pod.Status.Conditions[:1], corev1.PodCondition{Type: keys.SidecarSetUpgradable, Status: status, Message: message})
+	}
+	told(`{"log":false,"other":true}`, corev1.ConditionFalse)
+	require.Empty(t, plan(o, noon).updates.refused, "it is said once")
+
+	o = seen(t, was, pod)
+	p = plan(o, noon)
+	require.Len(t, p.updates.restored, 1)
+	c = p.updates.restored[0].body.Status.Conditions[0]
+	require.Equal(t, corev1.ConditionTrue, c.Status)
+	require.Equal(t, ReasonAllUpgradable, *c.Reason)
+	told(`{"log":false,"other":false}`, corev1.ConditionFalse)
+	c = plan(o, noon).updates.restored[0].body.Status.Conditions[0]
+	require.Equal(t, corev1.ConditionFalse, c.Status, "another one still can't")
+	told(`{`, corev1.ConditionFalse)
+	require.Empty(t, plan(o, noon).updates.restored)
+}
+
+func TestScatterOfAnyValue(t *testing.T) {
+	t.Parallel()
+	list := []*corev1.Pod{runningPod(t, "a"), runningPod(t, "b"), runningPod(t, "c")}
+	list[0].Labels["zone"], list[1].Labels["zone"] = "z2", "z1"
+	got := expanded([]pods.UpdateScatterTerm{{Key: "app", Value: "web"}, {Key: "zone", Value: "*"}}, list)
+	raw, err := json.Marshal(got)
+	require.NoError(t, err)
+	require.JSONEq(t, `[{"key":"app","value":"web"},{"key":"zone","value":"z1"},{"key":"zone","value":"z2"}]`, string(raw))
+}
+
+// After a take-over no pod is written.
+func TestNoPodOfOpenKruiseIsTouched(t *testing.T) {
+	t.Parallel()
+	known := openKruise(t)
+	for set, name := range map[string]string{"take-sidecar": "take-sidecar-xx4cp", "side-a1": "spread-8q8tn"} {
+		wanted, err := newRevision(known.sets[set], system)
+		require.NoError(t, err)
+		p := plan(observed{set: known.sets[set], wanted: wanted, pods: []*corev1.Pod{known.pods[name]}}, noon)
+		require.Equal(t, updates{}, p.updates, set)
+	}
+}
