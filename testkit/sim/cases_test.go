@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -71,6 +72,55 @@ func sharedCases() []sharedCase {
 			pod := podOf(o.name)
 			require.NoError(o, o.c.Create(o.Context(), pod, client.DryRunAll))
 			require.True(o, apierrors.IsNotFound(o.c.Get(o.Context(), client.ObjectKeyFromObject(pod), pod)))
+		}},
+		{"an apply creates, changes its own fields and removes those that it leaves out", func(o on) {
+			is := applied(o, map[string]any{"a": "1", "b": "1"})
+			require.NotEmpty(o, is.GetUID())
+			again := applied(o, map[string]any{"a": "1", "b": "1"})
+			require.Equal(o, is.GetResourceVersion(), again.GetResourceVersion(), "nothing changed")
+			is = applied(o, map[string]any{"a": "2"})
+			require.Equal(o, map[string]any{"a": "2"}, is.Object["data"])
+		}},
+		{"an apply of a field of another manager is a conflict, unless it is forced", func(o on) {
+			applied(o, map[string]any{"a": "1"})
+			other := configOf(o.name, map[string]any{"a": "2", "b": "2"})
+			err := o.c.Apply(o.Context(), client.ApplyConfigurationFromUnstructured(other), client.FieldOwner("two"))
+			require.True(o, apierrors.IsConflict(err), "%v", err)
+			var status apierrors.APIStatus
+			require.ErrorAs(o, err, &status)
+			require.Equal(o, []metav1.StatusCause{{
+				Type: metav1.CauseTypeFieldManagerConflict, Message: status.Status().Details.Causes[0].Message, Field: ".data.a",
+			}}, status.Status().Details.Causes)
+			other = configOf(o.name, map[string]any{"a": "2", "b": "2"})
+			require.NoError(o, o.c.Apply(o.Context(), client.ApplyConfigurationFromUnstructured(other), client.FieldOwner("two"), client.ForceOwnership))
+			is := applied(o, nil)
+			require.Equal(o, map[string]any{"a": "2", "b": "2"}, is.Object["data"], "the field is no longer the first manager's")
+		}},
+		{"a field that an update changes is no longer the applier's", func(o on) {
+			applied(o, map[string]any{"a": "1"})
+			config := &corev1.ConfigMap{}
+			require.NoError(o, o.c.Get(o.Context(), client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: o.name}, config))
+			config.Data["a"] = "2"
+			require.NoError(o, o.c.Update(o.Context(), config))
+			mine := configOf(o.name, map[string]any{"a": "1"})
+			err := o.c.Apply(o.Context(), client.ApplyConfigurationFromUnstructured(mine), client.FieldOwner("one"))
+			require.True(o, apierrors.IsConflict(err), "%v", err)
+		}},
+		{"an apply to another object than the UID and the version say is refused", func(o on) {
+			missing := configOf(o.name, nil)
+			missing.SetUID("00000000-0000-4000-8000-ffffffffffff")
+			err := o.c.Apply(o.Context(), client.ApplyConfigurationFromUnstructured(missing), client.FieldOwner("one"))
+			require.True(o, apierrors.IsConflict(err), "%v", err)
+			applied(o, nil)
+			old := configOf(o.name, nil)
+			old.SetResourceVersion("1")
+			err = o.c.Apply(o.Context(), client.ApplyConfigurationFromUnstructured(old), client.FieldOwner("one"))
+			require.True(o, apierrors.IsConflict(err), "%v", err)
+			another := configOf(o.name, nil)
+			another.SetUID("00000000-0000-4000-8000-ffffffffffff")
+			err = o.c.Apply(o.Context(), client.ApplyConfigurationFromUnstructured(another), client.FieldOwner("one"))
+			require.True(o, apierrors.IsInvalid(err), "%v", err)
+			require.ErrorContains(o, err, "metadata.uid")
 		}},
 		{"an update of an old version is a conflict", func(o on) {
 			pod := made(o.T, o.c, podOf(o.name))
@@ -346,6 +396,24 @@ func podOf(name string) *corev1.Pod {
 			Containers:                    []corev1.Container{{Name: "app", Image: "app:1"}},
 		},
 	}
+}
+
+func configOf(name string, data map[string]any) *unstructured.Unstructured {
+	u := ofKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	u.SetNamespace(metav1.NamespaceDefault)
+	u.SetName(name)
+	if data != nil {
+		u.Object["data"] = data
+	}
+	return u
+}
+
+// applied applies a ConfigMap of the name of the case.
+func applied(o on, data map[string]any) *unstructured.Unstructured {
+	o.Helper()
+	u := configOf(o.name, data)
+	require.NoError(o, o.c.Apply(o.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("one")))
+	return u
 }
 
 func setOf(name string) *appsv1beta1.CloneSet {

@@ -2,14 +2,17 @@ package sim
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,6 +28,8 @@ var errNotServed = errors.New("the simulator does not serve this request")
 // conn is a client of the world: it reads by objects and writes by send.
 type conn struct {
 	scheme *runtime.Scheme
+	// cluster is the cluster of its objects.
+	cluster string
 	// objects returns the objects of a kind that this client reads.
 	objects func(schema.GroupVersionKind) (map[types.NamespacedName]client.Object, error)
 	// match reports whether an object has a value in a field that is indexed; an error if the field is not.
@@ -35,6 +40,42 @@ type conn struct {
 
 var _ client.Client = (*conn)(nil)
 
+// border is between the name of a cluster and a namespace: all clusters are in one store.
+const border = "|"
+
+// inside returns a namespace of the cluster as it is in the store.
+func (c *conn) inside(namespace string) string {
+	if c.cluster == "" {
+		return namespace
+	}
+	return c.cluster + border + namespace
+}
+
+// seen returns an object of the store as it is in the cluster: itself, or a copy.
+func (c *conn) seen(is client.Object) client.Object {
+	if c.cluster == "" {
+		return is
+	}
+	is = copyOf(is)
+	_, namespace := Place(is)
+	is.SetNamespace(namespace)
+	return is
+}
+
+// Place returns the cluster of an object of the world, and its namespace there. The cluster of the first process is "".
+func Place(o client.Object) (cluster, namespace string) {
+	if cluster, namespace, elsewhere := strings.Cut(o.GetNamespace(), border); elsewhere {
+		return cluster, namespace
+	}
+	return "", o.GetNamespace()
+}
+
+// At puts an object, which does not exist yet, into a cluster.
+func At(cluster string, o client.Object) client.Object {
+	o.SetNamespace((&conn{cluster: cluster}).inside(o.GetNamespace()))
+	return o
+}
+
 func (c *conn) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 	kind, err := apiutil.GVKForObject(obj, c.scheme)
 	if err != nil {
@@ -44,19 +85,27 @@ func (c *conn) Get(_ context.Context, key client.ObjectKey, obj client.Object, _
 	if err != nil {
 		return err
 	}
-	is := objects[key]
+	is := objects[types.NamespacedName{Namespace: c.inside(key.Namespace), Name: key.Name}]
 	if is == nil {
 		return apierrors.NewNotFound(resourceOf(kind), key.Name)
 	}
+	is = c.seen(is)
 	if partial, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		*partial = *metadataOf(kind, is)
 		return nil
 	}
-	return put(obj, is)
+	return put(kind, obj, is)
 }
 
 // put copies is to the caller's object.
-func put(obj, is client.Object) error {
+func put(kind schema.GroupVersionKind, obj, is client.Object) error {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		from, err := unstructuredOf(kind, is)
+		if err == nil {
+			*u = *from
+		}
+		return err
+	}
 	into, from := reflect.ValueOf(obj), reflect.ValueOf(is.DeepCopyObject())
 	if into.Type() != from.Type() {
 		return fmt.Errorf("%T is not the type of %T in this simulator: %w", obj, is, errNotServed)
@@ -79,6 +128,10 @@ func (c *conn) List(_ context.Context, list client.ObjectList, opts ...client.Li
 	}
 	var found []runtime.Object
 	for _, is := range inOrder(objects) {
+		if cluster, _ := Place(is); cluster != c.cluster {
+			continue
+		}
+		is = c.seen(is)
 		ok, err := c.selected(kind, is, &o)
 		switch {
 		case err != nil:
@@ -132,15 +185,22 @@ func (c *conn) write(r Request, obj client.Object, dryRun []string) error {
 		return err
 	}
 	r.Kind, r.Key, r.DryRun = kind, client.ObjectKeyFromObject(obj), len(dryRun) > 0
+	if c.cluster != "" {
+		r.Key.Namespace = c.inside(r.Key.Namespace)
+		if r.Object != nil {
+			r.Object.SetNamespace(r.Key.Namespace)
+		}
+	}
 	is, err := c.send(r)
 	if err != nil || r.Verb == Delete {
 		return err
 	}
+	is = c.seen(is)
 	if partial, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		*partial = *metadataOf(kind, is)
 		return nil
 	}
-	return put(obj, is)
+	return put(kind, obj, is)
 }
 
 func (c *conn) Create(_ context.Context, obj client.Object, opts ...client.CreateOption) error {
@@ -179,8 +239,31 @@ func (c *conn) Delete(_ context.Context, obj client.Object, opts ...client.Delet
 	return c.write(r, obj, o.DryRun)
 }
 
-func (c *conn) Apply(context.Context, runtime.ApplyConfiguration, ...client.ApplyOption) error {
-	return fmt.Errorf("apply: %w", errNotServed)
+// Apply is served for unstructured objects.
+func (c *conn) Apply(_ context.Context, config runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+	into, ok := config.(client.Object)
+	if !ok {
+		return fmt.Errorf("apply %T: %w", config, errNotServed)
+	}
+	data, err := json.Marshal(into)
+	if err != nil {
+		return err
+	}
+	var o client.ApplyOptions
+	o.ApplyOptions(opts)
+	is := &unstructured.Unstructured{}
+	is.SetGroupVersionKind(into.GetObjectKind().GroupVersionKind())
+	is.SetNamespace(into.GetNamespace())
+	is.SetName(into.GetName())
+	r := Request{Verb: Apply, PatchType: types.ApplyPatchType, Data: data, Manager: o.FieldManager, Force: o.Force != nil && *o.Force}
+	if err := c.write(r, is, o.DryRun); err != nil {
+		return err
+	}
+	answer, err := json.Marshal(is)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(answer, config)
 }
 
 func (c *conn) DeleteAllOf(context.Context, client.Object, ...client.DeleteAllOfOption) error {

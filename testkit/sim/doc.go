@@ -1,6 +1,10 @@
-// Package sim runs a real reconciler in a simulated cluster with injected faults: an apiserver, a watch cache that lags, the
+// Package sim runs real reconcilers in a simulated cluster with injected faults: an apiserver, a watch cache that lags, the
 // kubelet and other actors, and a process that may crash between any two writes. It all runs in one process, in an order that a
 // seed determines, on a fake clock. The same schedule gives the same run.
+//
+// A world may have several processes, each with controllers that share its caches and its end, and several clusters, such as a hub
+// and its members (Kind.Beside, Kind.Others, Kind.Cluster, Process.In). The writes of all of them are numbered together, so that a
+// sweep has a fault at each.
 //
 // A run is a list of steps. At each point some steps are possible (a watch delivers its next event; a request is reconciled; the
 // kubelet starts a pod; a user changes the spec; a crashed process restarts) and the schedule chooses one. Seed 0 chooses watch
@@ -26,14 +30,15 @@
 //
 // The apiserver behaves like a real one in these: resource versions, UIDs, generations that count changes of the spec, generated
 // names, AlreadyExists, NotFound, conflicts by version and by UID, preconditions of deletions, merge, JSON and strategic merge
-// patches (the last not of custom resources), the status subresource (of pods with metadata), resize and binding of pods, pod
+// patches (the last not of custom resources), server-side apply with its conflicts (lists are atomic), the status subresource (of pods with metadata), resize and binding of pods, pod
 // specs of which only images change, revisions whose data never changes, dry runs, writes without a change that make no event,
 // finalizers, grace periods of pods on a node, protection of PVCs in use, and admission by Kind.Admit. TestSharedCases checks
 // this; an integration test checks the same cases on a real apiserver.
 //
-// It has no defaulting and validation beyond the above (objects should be as the webhook leaves them), no pruning, namespaces,
-// field managers, server-side apply or deletion of collections (both are refused), no watches by label or field, and no lists
-// from a cache that is older than the process, as a new leader may get from another apiserver.
+// It has no defaulting and validation beyond the above (objects should be as the webhook leaves them), no pruning, no namespaces, no
+// field managers of objects that nobody has applied, no apply of subresources or deletion of collections (both are refused), no
+// watches by label or field, and no lists from a cache that is older than the process, as a new leader may get from another
+// apiserver.
 //
 // The controller must send one request at a time (podcontrol's Parallel is 1), must take time from Process.Clock and random names
 // from Process.Draw, and must register its indexes by Kind.Index. Runs share nothing and may be concurrent.

@@ -140,7 +140,7 @@ func (s Schedule) without(i int) Schedule {
 func (k FaultKind) answer(name string, c call) (done bool, err error) {
 	switch k { //nolint:exhaustive // The others are no answers.
 	case Conflict:
-		if c.verb != Update && c.verb != Patch {
+		if c.verb != Update && c.verb != Patch && c.verb != Apply {
 			return true, nil
 		}
 		return false, apierrors.NewConflict(resourceOf(c.kind), name, errors.New("the object has been modified"))

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -39,6 +40,8 @@ type Process struct {
 	Live client.Reader
 	// Clock is the clock of the world.
 	Clock clock.PassiveClock
+	// In returns clients of another cluster, of which only what the process has read once is cached.
+	In func(cluster string) (cached client.Client, live client.Reader)
 	// Draw returns that many random letters and digits, as String of k8s.io/apimachinery/pkg/util/rand does.
 	Draw func(length int) string
 }
@@ -99,52 +102,107 @@ func (p *process) cached(is client.Object) cached {
 
 // stripped returns a copy of a pod or a node with the fields of the cache, and any other object itself.
 func (p *process) stripped(is client.Object) client.Object {
-	if p.w.kind.whole {
+	if p.kind.whole {
 		return is
 	}
 	switch o := is.(type) {
 	case *corev1.Pod:
 		o = o.DeepCopy()
-		p.w.kind.Fields.Strip(o)
+		p.kind.Fields.Strip(o)
 		return o
 	case *corev1.Node:
 		o = o.DeepCopy()
-		p.w.kind.Fields.StripNode(o)
+		p.kind.Fields.StripNode(o)
 		return o
 	}
 	return is
 }
 
+// request is one of a controller, by its index in the process.
+type request struct {
+	of int
+	reconcile.Request
+}
+
 // timer is a request to enqueue at a time.
 type timer struct {
 	at      time.Time
-	request reconcile.Request
+	request request
 }
 
-// process is a running controller: its reconciler, caches and queue, all lost in a crash.
+// program is what a process runs: its controllers, and what each watches.
+type program struct {
+	kind        Kind
+	controllers []watching
+}
+
+// watching is what a controller watches.
+type watching struct {
+	kind    Kind
+	primary schema.GroupVersionKind
+	owned   map[schema.GroupVersionKind]bool
+	mapped  map[schema.GroupVersionKind]func(w *World, was, is client.Object) []reconcile.Request
+}
+
+// programOf returns the program of a process.
+func programOf(k Kind) (program, error) {
+	p := program{kind: k}
+	for _, one := range append([]Kind{k}, k.Beside...) {
+		one.Cluster = k.Cluster
+		c := watching{
+			kind: one, owned: map[schema.GroupVersionKind]bool{},
+			mapped: map[schema.GroupVersionKind]func(w *World, was, is client.Object) []reconcile.Request{},
+		}
+		var err error
+		if c.primary, err = apiutil.GVKForObject(one.For, k.Scheme); err != nil {
+			return p, err
+		}
+		for _, o := range one.Owns {
+			kind, err := apiutil.GVKForObject(o, k.Scheme)
+			if err != nil {
+				return p, err
+			}
+			c.owned[kind] = true
+		}
+		for o, to := range one.Maps {
+			kind, err := apiutil.GVKForObject(o, k.Scheme)
+			if err != nil {
+				return p, err
+			}
+			c.mapped[kind] = to
+		}
+		p.controllers = append(p.controllers, c)
+	}
+	return p, nil
+}
+
+// watched returns the kinds that a controller watches, in order.
+func (c watching) watched() []schema.GroupVersionKind {
+	kinds := slices.Concat([]schema.GroupVersionKind{c.primary}, slices.Collect(maps.Keys(c.owned)), slices.Collect(maps.Keys(c.mapped)))
+	slices.SortFunc(kinds, func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
+	return slices.Compact(kinds)
+}
+
+// process is a running program: its reconcilers, caches and queue, all lost in a crash.
 type process struct {
-	w          *World
-	reconciler reconcile.Reconciler
-	caches     map[schema.GroupVersionKind]*cache
-	indexes    map[schema.GroupVersionKind]map[string]client.IndexerFunc
-	queue      []reconcile.Request
-	timers     []timer
-	failures   map[reconcile.Request]int
-	dead       bool
+	w *World
+	program
+	reconcilers []reconcile.Reconciler
+	caches      map[schema.GroupVersionKind]*cache
+	indexes     map[schema.GroupVersionKind]map[string]client.IndexerFunc
+	queue       []request
+	timers      []timer
+	failures    map[request]int
+	dead        bool
 }
 
-// start starts a process, with caches that are in sync with the apiserver.
-func (w *World) start(ctx context.Context) error {
+// start starts the i-th process, with caches that are in sync with the apiserver.
+func (w *World) start(ctx context.Context, i int) error {
 	p := &process{
-		w: w, caches: map[schema.GroupVersionKind]*cache{}, failures: map[reconcile.Request]int{},
+		w: w, program: w.programs[i], caches: map[schema.GroupVersionKind]*cache{}, failures: map[request]int{},
 		indexes: map[schema.GroupVersionKind]map[string]client.IndexerFunc{},
 	}
-	w.process = p
-	if w.kind.Index != nil {
-		if err := w.kind.Index(ctx, p); err != nil {
-			return fmt.Errorf("index: %w", err)
-		}
-	}
+	w.processes[i] = p
 	read := func(kind schema.GroupVersionKind) (map[types.NamespacedName]client.Object, error) {
 		if p.dead {
 			return nil, errDead
@@ -157,34 +215,52 @@ func (w *World) start(ctx context.Context) error {
 		}
 		return w.store.kinds[kind], nil
 	}
-	reconciler, err := w.kind.New(Process{
-		Client: &conn{scheme: w.store.scheme, objects: read, match: p.match, send: p.send},
-		Live:   &conn{scheme: w.store.scheme, objects: live, match: liveFields, send: p.send},
-		Clock:  w.clock,
-		Draw:   func(length int) string { return draw(w.lot, length) },
-	})
-	if err != nil {
-		return fmt.Errorf("start the controller: %w", err)
-	}
-	p.reconciler = reconciler
-	for _, kind := range slices.Concat([]schema.GroupVersionKind{w.primary}, slices.Collect(maps.Keys(w.owned)), slices.Collect(maps.Keys(w.mapped))) {
-		p.cache(kind)
+	for _, c := range p.controllers {
+		if c.kind.Index != nil {
+			if err := c.kind.Index(ctx, p); err != nil {
+				return fmt.Errorf("index: %w", err)
+			}
+		}
+		in := func(cluster string) (client.Client, client.Reader) {
+			return &conn{scheme: w.store.scheme, cluster: cluster, objects: read, match: p.match, send: p.send},
+				&conn{scheme: w.store.scheme, cluster: cluster, objects: live, match: liveFields, send: p.send}
+		}
+		cached, uncached := in(p.kind.Cluster)
+		reconciler, err := c.kind.New(Process{
+			Client: cached, Live: uncached, In: in, Clock: w.clock,
+			Draw: func(length int) string { return draw(w.lot, length) },
+		})
+		if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown { // What it needs at the start could not be read.
+			w.record("start of the %s: %v", p.kind.name(), err)
+			p.dead = true
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("start the %s: %w", p.kind.name(), err)
+		}
+		p.reconcilers = append(p.reconcilers, reconciler)
+		for _, kind := range c.watched() {
+			p.cache(kind)
+		}
 	}
 	p.resync()
 	return nil
 }
 
-// resync enqueues all objects of the kind that is reconciled, and the requests of those that are mapped to it, as watches do that
+// resync enqueues all objects of the kinds that are reconciled, and the requests of those that are mapped to them, as watches do that
 // begin.
 func (p *process) resync() {
-	for _, o := range inOrder(p.cache(p.w.primary).objects()) {
-		p.add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
-	}
-	kinds := slices.SortedFunc(maps.Keys(p.w.mapped), func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
-	for _, kind := range kinds {
-		for _, o := range inOrder(p.cache(kind).objects()) {
-			for _, r := range p.w.mapped[kind](p.w, nil, o) {
-				p.add(r)
+	for i, c := range p.controllers {
+		for _, o := range inOrder(p.cache(c.primary).objects()) {
+			if key, ok := c.requestFor(c.primary, o); ok {
+				p.add(request{i, reconcile.Request{NamespacedName: key}})
+			}
+		}
+		for _, kind := range c.watched() {
+			if to := c.mapped[kind]; to != nil {
+				for _, o := range inOrder(p.cache(kind).objects()) {
+					p.addAll(i, to(p.w, nil, o))
+				}
 			}
 		}
 	}
@@ -272,29 +348,45 @@ func (p *process) relist(kind schema.GroupVersionKind, c *cache) error {
 
 // wake enqueues the requests of an event.
 func (p *process) wake(e event) {
-	if to := p.w.mapped[e.kind]; to != nil {
-		for _, r := range to(p.w, p.stripped(e.old), p.stripped(e.is)) {
-			p.add(r)
+	for i, c := range p.controllers {
+		if to := c.mapped[e.kind]; to != nil {
+			p.addAll(i, to(p.w, p.stripped(e.old), p.stripped(e.is)))
 		}
-	}
-	for _, o := range []client.Object{e.old, e.is} {
-		switch {
-		case o == nil:
-		case e.kind == p.w.primary:
-			p.add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
-		case p.w.owned[e.kind]:
-			ref := metav1.GetControllerOfNoCopy(o)
-			if ref == nil || ref.Kind != p.w.primary.Kind {
-				continue
-			}
-			if gv, err := schema.ParseGroupVersion(ref.APIVersion); err == nil && gv.Group == p.w.primary.Group {
-				p.add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: ref.Name}})
+		for _, o := range []client.Object{e.old, e.is} {
+			if key, ok := c.requestFor(e.kind, o); ok {
+				p.add(request{i, reconcile.Request{NamespacedName: key}})
 			}
 		}
 	}
 }
 
-func (p *process) add(r reconcile.Request) {
+// requestFor returns what an event of an object, which may be nil, enqueues.
+func (c watching) requestFor(kind schema.GroupVersionKind, o client.Object) (key types.NamespacedName, ok bool) {
+	if o == nil {
+		return key, false
+	}
+	cluster, namespace := Place(o)
+	if cluster != c.kind.Cluster {
+		return key, false
+	}
+	if kind == c.primary {
+		return types.NamespacedName{Namespace: namespace, Name: o.GetName()}, true
+	}
+	ref := metav1.GetControllerOfNoCopy(o)
+	if !c.owned[kind] || ref == nil || ref.Kind != c.primary.Kind {
+		return key, false
+	}
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	return types.NamespacedName{Namespace: namespace, Name: ref.Name}, err == nil && gv.Group == c.primary.Group
+}
+
+func (p *process) addAll(of int, all []reconcile.Request) {
+	for _, r := range all {
+		p.add(request{of, r})
+	}
+}
+
+func (p *process) add(r request) {
 	if !slices.Contains(p.queue, r) {
 		p.queue = append(p.queue, r)
 	}
@@ -318,19 +410,19 @@ func (p *process) reconcile(ctx context.Context, i int) (err error) {
 	p.queue = slices.Delete(p.queue, i, i+1)
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("reconcile %s panicked: %v\n%s", request, r, debug.Stack())
+			err = fmt.Errorf("reconcile %s panicked: %v\n%s", request.Request, r, debug.Stack())
 		}
 	}()
-	result, failed := p.reconciler.Reconcile(ctx, request)
+	result, failed := p.reconcilers[request.of].Reconcile(ctx, request.Request)
 	if p.dead {
 		return nil
 	}
 	at := p.w.clock.Now()
 	switch {
 	case errors.Is(failed, reconcile.TerminalError(nil)):
-		p.w.record("reconcile %s: %v", request, failed)
+		p.w.record("reconcile %s: %v", request.Request, failed)
 	case failed != nil:
-		p.w.record("reconcile %s: %v", request, failed)
+		p.w.record("reconcile %s: %v", request.Request, failed)
 		wait := min(firstBackoff<<min(p.failures[request], 20), lastBackoff)
 		p.failures[request]++
 		p.timers = append(p.timers, timer{at: at.Add(wait), request: request})
@@ -341,9 +433,9 @@ func (p *process) reconcile(ctx context.Context, i int) (err error) {
 	return nil
 }
 
-func (p *process) later(request reconcile.Request, result ctrl.Result) {
+func (p *process) later(r request, result ctrl.Result) {
 	if result.RequeueAfter > 0 {
-		p.timers = append(p.timers, timer{at: p.w.clock.Now().Add(result.RequeueAfter), request: request})
+		p.timers = append(p.timers, timer{at: p.w.clock.Now().Add(result.RequeueAfter), request: r})
 	}
 }
 
@@ -398,7 +490,7 @@ func (p *process) send(r Request) (client.Object, error) {
 			crash = true
 		case LateWrite:
 			crash, do = true, false
-			w.late = append(w.late, late{request: r, due: w.step + f.Steps})
+			w.late = append(w.late, late{by: p.kind.name(), request: r, due: w.step + f.Steps})
 		case Stale:
 			w.frozen = w.step + f.Steps
 		case Relist:
@@ -423,7 +515,7 @@ func (p *process) send(r Request) (client.Object, error) {
 	var is client.Object
 	if do {
 		var err error
-		is, err = w.apply(controller, r, false)
+		is, err = w.apply(p.kind.name(), r, false)
 		if answer == nil {
 			answer = err
 		}

@@ -49,11 +49,7 @@ func Run(ctx context.Context, k Kind, s Scenario, sch Schedule) Result {
 		r.Err = w.checkIdle(ctx)
 	}
 	r.Story = w.story
-	for _, line := range w.story {
-		if strings.Contains(line, "  "+controller) {
-			r.WriteLines = append(r.WriteLines, line)
-		}
-	}
+	r.WriteLines = w.written
 	return r
 }
 

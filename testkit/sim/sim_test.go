@@ -384,3 +384,60 @@ func TestScenariosShareTheSchedulesThatAreAskedFor(t *testing.T) {
 		require.ErrorContains(t, err, "FLOTILLA_SIM=\""+text+"\": want a number of schedules")
 	}
 }
+
+// counting is a controller that creates a ConfigMap for each ReplicaSet of its cluster.
+type counting struct{ Process }
+
+func (c counting) Reconcile(ctx context.Context, r ctrl.Request) (ctrl.Result, error) {
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name}}
+	if err := c.Client.Get(ctx, r.NamespacedName, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, client.IgnoreAlreadyExists(c.Client.Create(ctx, config))
+}
+
+// Processes crash alone, and see the objects of their own cluster, or of another one that they ask for.
+func TestProcessesAndClusters(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	set := func(cluster, name string) client.Object {
+		return At(cluster, &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}})
+	}
+	of := func(name, cluster string) Kind {
+		return Kind{
+			Scheme: scheme, Name: name, Cluster: cluster, For: &appsv1.ReplicaSet{},
+			New: func(p Process) (reconcile.Reconciler, error) {
+				cached, live := p.In("west")
+				for _, r := range []client.Reader{cached, live} {
+					sets := &appsv1.ReplicaSetList{}
+					if err := r.List(t.Context(), sets); err != nil {
+						return nil, err
+					}
+					require.Len(t, sets.Items, 1)
+					require.Equal(t, client.ObjectKey{Namespace: "shop", Name: "db"}, client.ObjectKeyFromObject(&sets.Items[0]))
+				}
+				return counting{p}, nil
+			},
+		}
+	}
+	k := of("first", "")
+	k.Others = []Kind{of("second", "west")}
+	k.Summary = func(w *World) string {
+		var out []string
+		for _, c := range All[*corev1.ConfigMap](w) {
+			cluster, namespace := Place(c)
+			out = append(out, fmt.Sprintf("%q %s/%s", cluster, namespace, c.Name))
+		}
+		return strings.Join(out, ", ")
+	}
+	s := Scenario{Objects: []client.Object{set("", "web"), set("west", "db")}}
+	r := Run(t.Context(), k, s, Schedule{Faults: []Fault{{Kind: CrashBefore, At: 2}, {Kind: Internal, At: 1}}})
+	require.NoError(t, r.Err)
+	require.Equal(t, `"" shop/web, "west" shop/db`, r.Summary)
+	story := strings.Join(r.Story, "\n")
+	require.Contains(t, story, "start of the first: Internal error")
+	require.Equal(t, 1, strings.Count(story, "the first restarts"))
+	require.Equal(t, 1, strings.Count(story, "the second restarts"))
+	require.Len(t, r.WriteLines, 2)
+}

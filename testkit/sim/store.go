@@ -38,6 +38,8 @@ const (
 	Update Verb = "update"
 	Patch  Verb = "patch"
 	Delete Verb = "delete"
+	// Apply is a server-side apply.
+	Apply Verb = "apply"
 )
 
 // defaultGrace is the termination grace period of a pod that names none, as in kube 1.36.
@@ -55,9 +57,12 @@ type Request struct {
 	Key  types.NamespacedName
 	// Object is what Create and Update send.
 	Object client.Object
-	// PatchType and Data are what Patch sends.
+	// PatchType and Data are what Patch and Apply send. Force takes the fields of others.
 	PatchType types.PatchType
 	Data      []byte
+	Force     bool
+	// Manager is the field manager; empty is the writer's name.
+	Manager string
 	// Preconditions, Grace (in seconds) and Propagation are those of Delete.
 	Preconditions *metav1.Preconditions
 	Grace         *int64
@@ -108,7 +113,8 @@ type store struct {
 func newStore(scheme *runtime.Scheme, c clock.PassiveClock, rng *rand.Rand) *store {
 	return &store{
 		scheme: scheme, clock: c, rng: rng, changed: func(event) {},
-		kinds: map[schema.GroupVersionKind]map[types.NamespacedName]client.Object{},
+		version: 1, // As in etcd, no object has the first.
+		kinds:   map[schema.GroupVersionKind]map[types.NamespacedName]client.Object{},
 	}
 }
 
@@ -140,16 +146,18 @@ func resourceOf(kind schema.GroupVersionKind) schema.GroupResource {
 // do carries out a request and returns the object before and after it.
 func (s *store) do(r Request) (before, after client.Object, err error) {
 	before = s.kinds[r.Kind][r.Key]
-	if r.Verb != Create && before == nil {
+	if r.Verb != Create && r.Verb != Apply && before == nil {
 		return nil, nil, apierrors.NewNotFound(resourceOf(r.Kind), r.Key.Name)
 	}
 	switch r.Verb {
 	case Create:
 		before, after, err = s.create(&r)
 	case Update:
-		if after, err = s.roundTrip(r.Object); err == nil {
+		if after, err = s.typed(r.Kind, r.Object); err == nil {
 			after, err = s.update(r, before, after)
 		}
+	case Apply:
+		after, err = s.apply(&r, before)
 	case Patch:
 		after, err = s.patch(r, before)
 	case Delete:
@@ -168,7 +176,7 @@ func (s *store) allow(r Request, old, is client.Object) error {
 }
 
 func (s *store) create(r *Request) (before, after client.Object, err error) {
-	is, err := s.roundTrip(r.Object)
+	is, err := s.typed(r.Kind, r.Object)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -247,6 +255,10 @@ func (s *store) update(r Request, before, is client.Object) (client.Object, erro
 		!apiequality.Semantic.DeepEqual(spec.Interface(), part(before, "Spec").Interface()) {
 		is.SetGeneration(before.GetGeneration() + 1)
 	}
+	is, err := s.manage(r, before, is)
+	if err != nil {
+		return nil, err
+	}
 	if err := s.allow(r, before, is); err != nil {
 		return nil, err
 	}
@@ -269,7 +281,7 @@ func (s *store) current(r Request, before, is client.Object) error {
 		uid = "" // of the metadata, only the version counts
 	}
 	if uid != "" && uid != before.GetUID() {
-		if r.Verb == Patch { // only of an update is the UID a precondition
+		if r.Verb != Update { // only of that is the UID a precondition
 			return apierrors.NewInvalid(r.Kind.GroupKind(), r.Key.Name, field.ErrorList{
 				field.Invalid(field.NewPath("metadata", "uid"), uid, "field is immutable"),
 			})
@@ -447,15 +459,6 @@ func (s *store) commit(kind schema.GroupVersionKind, old, is client.Object) {
 	}
 	s.kinds[kind][key] = is
 	s.changed(event{kind: kind, old: old, is: is, version: s.version})
-}
-
-// roundTrip copies an object by JSON, as on the wire: times are truncated to seconds.
-func (s *store) roundTrip(o client.Object) (client.Object, error) {
-	raw, err := json.Marshal(o)
-	if err != nil {
-		return nil, fmt.Errorf("marshal %s: %w", o.GetName(), err)
-	}
-	return decode(raw, o)
 }
 
 // decode reads JSON into a new object of like's type.

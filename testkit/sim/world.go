@@ -57,6 +57,12 @@ type Kind struct {
 	Fields podset.Fields
 	// Admit refuses writes, as a webhook does; nil admits all. For a deletion, the new object is nil.
 	Admit func(r Request, old, is client.Object) error
+	// Name is that of the process in stories; default controller. Cluster is the cluster that it works in, which has the objects of
+	// For and Owns; Maps get those of all clusters (Place).
+	Name, Cluster string
+	// Beside are further controllers of the same process, which share its caches and crash with it. Others are further processes.
+	// Of both only New, Index, For, Owns and Maps count, and of the latter also Name, Cluster, Fields and Beside.
+	Beside, Others []Kind
 	// Actors run beside the controller; Cluster returns the usual ones.
 	Actors []Actor
 	// Rules must always hold.
@@ -69,6 +75,9 @@ type Kind struct {
 	// whole is for that repetition: pods have a value in each field, and the cache strips none.
 	whole bool
 }
+
+// name is that of the process.
+func (k Kind) name() string { return cmp.Or(k.Name, controller) }
 
 // Scenario is a sequence of edits after which a controller has to reach the desired state.
 type Scenario struct {
@@ -117,6 +126,8 @@ type Change struct {
 	// Both are the world's own and must not be changed.
 	Before, After client.Object
 	Err           error
+
+	tested bool
 }
 
 // News returns what is to be said of the object after the write and was not before, by commas; nothing of a write that was refused.
@@ -131,16 +142,17 @@ func (c Change) News(say func(client.Object) []string) string {
 	return strings.Join(slices.DeleteFunc(say(c.After), func(line string) bool { return slices.Contains(was, line) }), ", ")
 }
 
-// ByController reports whether the controller under test wrote it, before or after a crash.
-func (c Change) ByController() bool { return c.By == controller }
+// ByController reports whether a controller under test wrote it, before or after a crash.
+func (c Change) ByController() bool { return c.tested }
 
 // late is a write of a process that is no longer the leader.
 type late struct {
+	by      string
 	request Request
 	due     int
 }
 
-// World is a cluster with one controller, in one run. It is not to be used concurrently.
+// World is a cluster with the processes of a Kind, in one run. It is not to be used concurrently.
 type World struct {
 	kind     Kind
 	scenario Scenario
@@ -149,12 +161,12 @@ type World struct {
 	clock    *clocktesting.FakePassiveClock
 	rng      *rand.Rand
 	lot      *rand.Rand // for the controller's random names
-	process  *process
 
-	types   map[reflect.Type]schema.GroupVersionKind
-	primary schema.GroupVersionKind
-	owned   map[schema.GroupVersionKind]bool
-	mapped  map[schema.GroupVersionKind]func(w *World, was, is client.Object) []reconcile.Request
+	// programs are those of processes.
+	programs  []program
+	processes []*process
+
+	types map[reflect.Type]schema.GroupVersionKind
 
 	step, writes, calls int
 	edits               int // done so far
@@ -167,8 +179,9 @@ type World struct {
 	// settled are the versions of pods in which their kubelet has nothing to do.
 	settled map[types.UID]string
 	changes []Change
-	story   []string
-	broken  error
+	// story is what happened, written are its lines about writes under test.
+	story, written []string
+	broken         error
 }
 
 // begin is the initial time of every world.
@@ -180,35 +193,25 @@ func newWorld(k Kind, s Scenario, sch Schedule) (*World, error) {
 		rng:     rand.New(rand.NewSource(sch.Seed)), //nolint:gosec // The seed makes a run reproducible.
 		lot:     rand.New(rand.NewSource(sch.Seed)), //nolint:gosec // As above.
 		settled: map[types.UID]string{}, types: map[reflect.Type]schema.GroupVersionKind{},
-		owned: map[schema.GroupVersionKind]bool{}, mapped: map[schema.GroupVersionKind]func(w *World, was, is client.Object) []reconcile.Request{},
 	}
 	w.store = newStore(k.Scheme, w.clock, rand.New(rand.NewSource(sch.Seed))) //nolint:gosec // As above.
 	w.store.admit = k.Admit
 	w.store.furnish = k.whole
 	w.store.changed = func(e event) {
 		w.idle, w.waited = 0, 0
-		if w.process != nil && !w.process.dead {
-			w.process.notice(e)
+		for _, p := range w.alive() {
+			p.notice(e)
 		}
 	}
-	var err error
-	if w.primary, err = apiutil.GVKForObject(k.For, k.Scheme); err != nil {
-		return nil, err
-	}
-	for _, o := range k.Owns {
-		kind, err := apiutil.GVKForObject(o, k.Scheme)
+	for _, one := range append([]Kind{k}, k.Others...) {
+		one.Scheme, one.whole = k.Scheme, k.whole
+		p, err := programOf(one)
 		if err != nil {
 			return nil, err
 		}
-		w.owned[kind] = true
+		w.programs = append(w.programs, p)
 	}
-	for o, to := range k.Maps {
-		kind, err := apiutil.GVKForObject(o, k.Scheme)
-		if err != nil {
-			return nil, err
-		}
-		w.mapped[kind] = to
-	}
+	w.processes = make([]*process, len(w.programs))
 	for _, o := range s.Objects {
 		o = copyOf(o)
 		o.SetResourceVersion("")
@@ -223,7 +226,23 @@ func newWorld(k Kind, s Scenario, sch Schedule) (*World, error) {
 	return w, nil
 }
 
-// logf adds a line to the story.
+// alive returns the processes that run, in order.
+func (w *World) alive() []*process {
+	out := make([]*process, 0, len(w.processes))
+	for _, p := range w.processes {
+		if p != nil && !p.dead {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// tests reports whether a writer is a controller under test.
+func (w *World) tests(by string) bool {
+	return slices.ContainsFunc(w.programs, func(p program) bool { return p.kind.name() == by })
+}
+
+// record adds a line to the story.
 func (w *World) record(format string, args ...any) {
 	w.story = append(w.story, fmt.Sprintf("%5d %9s  ", w.step, w.clock.Since(begin()).Round(tick))+fmt.Sprintf(format, args...))
 }
@@ -241,7 +260,8 @@ func (w *World) faults(ofCalls bool, n int) []Fault {
 
 // apply carries out a write and checks the rules.
 func (w *World) apply(by string, r Request, lateWrite bool) (client.Object, error) {
-	if by == controller && !lateWrite {
+	tested := w.tests(by)
+	if tested && !lateWrite {
 		w.longest = max(w.longest, w.waited)
 	}
 	before, after, err := w.store.do(r)
@@ -251,14 +271,14 @@ func (w *World) apply(by string, r Request, lateWrite bool) (client.Object, erro
 	if after != nil {
 		r.Key = client.ObjectKeyFromObject(after)
 	}
-	c := Change{By: by, Request: r, Late: lateWrite, Before: before, After: after, Err: err}
+	c := Change{By: by, Request: r, Late: lateWrite, Before: before, After: after, Err: err, tested: tested}
 	w.changes = append(w.changes, c)
 	outcome := ""
 	if err != nil {
 		outcome = ": " + string(apierrors.ReasonForError(err))
 	}
 	number := ""
-	if by == controller && !lateWrite {
+	if tested && !lateWrite {
 		number = fmt.Sprintf(" #%d", w.writes)
 	}
 	if w.kind.Describe != nil && err == nil {
@@ -267,9 +287,10 @@ func (w *World) apply(by string, r Request, lateWrite bool) (client.Object, erro
 		}
 	}
 	w.record("%s%s: %s%s", by, number, r, outcome)
-	if by != controller {
+	if !tested {
 		return after, err
 	}
+	w.written = append(w.written, w.story[len(w.story)-1])
 	for _, rule := range w.rules() {
 		if rule.Write != nil && w.broken == nil {
 			if broken := rule.Write(w, c); broken != nil {
@@ -294,8 +315,15 @@ func (w *World) Pass(d time.Duration) { w.clock.SetTime(w.clock.Now().Add(d)) }
 // User returns a client that reads and writes the apiserver itself, as users do.
 func (w *World) User() client.Client { return w.as(user) }
 
+// In is User in another cluster.
+func (w *World) In(cluster string) client.Client {
+	c := w.as(user)
+	c.cluster = cluster
+	return c
+}
+
 // as returns a client of a writer without a cache.
-func (w *World) as(name string) client.Client {
+func (w *World) as(name string) *conn {
 	return &conn{
 		scheme: w.store.scheme, match: liveFields,
 		objects: func(kind schema.GroupVersionKind) (map[types.NamespacedName]client.Object, error) {
@@ -346,13 +374,13 @@ func Find[T client.Object](w *World, key types.NamespacedName) T {
 	return o
 }
 
-// Cached returns the objects of type T in the controller's cache, in the order of their names; none while no controller runs. They
-// must not be changed.
+// Cached returns the objects of type T in the cache of the first process, in the order of their names; none while it does not run.
+// They must not be changed.
 func Cached[T client.Object](w *World) []T {
-	if w.process == nil || w.process.dead {
-		return nil
+	if p := w.processes[0]; p != nil && !p.dead {
+		return typed[T](p.cache(kindOf[T](w)).objects())
 	}
-	return typed[T](w.process.cache(kindOf[T](w)).objects())
+	return nil
 }
 
 func typed[T client.Object](objects map[types.NamespacedName]client.Object) []T {
@@ -377,7 +405,7 @@ func Set[T client.Object](ctx context.Context, w *World, key types.NamespacedNam
 // run takes steps until none is left.
 func (w *World) run(ctx context.Context) error {
 	ctx = logr.NewContext(ctx, logr.Discard())
-	if err := w.start(ctx); err != nil {
+	if err := w.startAll(ctx); err != nil {
 		return err
 	}
 	for w.step = 1; ; w.step++ {
@@ -385,10 +413,12 @@ func (w *World) run(ctx context.Context) error {
 			return fmt.Errorf("the world did not come to rest in %d steps", maxSteps)
 		}
 		w.clock.SetTime(w.clock.Now().Add(tick))
-		w.process.ring()
+		for _, p := range w.processes {
+			p.ring()
+		}
 		s, ok := w.next()
 		if !ok {
-			return w.process.untouched()
+			return w.untouched()
 		}
 		if s.Name != "" {
 			w.record("%s", s.Name)
@@ -400,6 +430,34 @@ func (w *World) run(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+func (w *World) startAll(ctx context.Context) error {
+	for i := range w.programs {
+		if err := w.start(ctx, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// untouched makes sure that nothing in the caches was changed.
+func (w *World) untouched() error {
+	for _, p := range w.processes {
+		if err := p.untouched(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// timers returns those of all processes.
+func (w *World) timers() []timer {
+	var out []timer
+	for _, p := range w.processes {
+		out = append(out, p.timers...)
+	}
+	return out
 }
 
 // checkRules looks whether a rule is broken.
@@ -445,7 +503,7 @@ func (w *World) whenIdle() (Step, bool) {
 		return Step{"the watches resume", func(context.Context) error { w.frozen = 0; return nil }}, true
 	case len(w.late) > 0:
 		return w.arrivals(true)[0], true
-	case len(w.process.timers) > 0 && w.idle < idleTimers:
+	case len(w.timers()) > 0 && w.idle < idleTimers:
 		return w.waiting(), true
 	case w.edits < len(w.scenario.Edits):
 		return w.edit(), true
@@ -455,7 +513,7 @@ func (w *World) whenIdle() (Step, bool) {
 
 // waiting advances the clock to the next timer.
 func (w *World) waiting() Step {
-	first := slices.MinFunc(w.process.timers, func(a, b timer) int { return a.at.Compare(b.at) })
+	first := slices.MinFunc(w.timers(), func(a, b timer) int { return a.at.Compare(b.at) })
 	return Step{"", func(context.Context) error {
 		w.idle++
 		if first.at.After(w.clock.Now()) {
@@ -467,10 +525,13 @@ func (w *World) waiting() Step {
 }
 
 func (w *World) restart() []Step {
-	if !w.process.dead {
-		return nil
+	var out []Step
+	for i, p := range w.processes {
+		if p.dead {
+			out = append(out, Step{"the " + p.kind.name() + " restarts", func(ctx context.Context) error { return w.start(ctx, i) }})
+		}
 	}
-	return []Step{{"the controller restarts", w.start}}
+	return out
 }
 
 // arrivals returns the late writes that are due, or all of them.
@@ -479,7 +540,7 @@ func (w *World) arrivals(all bool) []Step {
 		if all || w.step >= l.due {
 			return []Step{{"a late write arrives", func(context.Context) error {
 				w.late = slices.Delete(w.late, i, i+1)
-				_, err := w.apply(controller, l.request, true)
+				_, err := w.apply(l.by, l.request, true)
 				var status apierrors.APIStatus
 				if errors.As(err, &status) {
 					return nil // its writer is gone
@@ -520,30 +581,33 @@ func (w *World) edit() Step {
 
 // deliveries returns the watches with pending events, that with the oldest event first.
 func (w *World) deliveries() []Step {
-	p := w.process
-	if p.dead || w.frozen > w.step {
+	if w.frozen > w.step {
 		return nil
 	}
 	type news struct {
+		to   int
 		kind schema.GroupVersionKind
 		at   int64
 	}
 	var all []news
-	for kind, c := range p.caches {
-		switch {
-		case c.lost:
-			all = append(all, news{kind: kind})
-		case len(c.pending) > 0:
-			all = append(all, news{kind: kind, at: c.pending[0].version})
+	alive := w.alive()
+	for i, p := range alive {
+		for kind, c := range p.caches {
+			switch {
+			case c.lost:
+				all = append(all, news{to: i, kind: kind})
+			case len(c.pending) > 0:
+				all = append(all, news{to: i, kind: kind, at: c.pending[0].version})
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b news) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.kind.String(), b.kind.String()))
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.to, b.to), cmp.Compare(a.kind.String(), b.kind.String()))
 	})
 	out := make([]Step, 0, len(all))
 	for _, n := range all {
 		out = append(out, Step{"", func(context.Context) error {
-			return p.deliver(n.kind)
+			return alive[n.to].deliver(n.kind)
 		}})
 	}
 	return out
@@ -551,13 +615,11 @@ func (w *World) deliveries() []Step {
 
 // reconciles returns the requests in the queue.
 func (w *World) reconciles() []Step {
-	p := w.process
-	if p.dead {
-		return nil
-	}
-	out := make([]Step, 0, len(p.queue))
-	for i := range p.queue {
-		out = append(out, Step{"", func(ctx context.Context) error { return p.reconcile(ctx, i) }})
+	var out []Step
+	for _, p := range w.alive() {
+		for i := range p.queue {
+			out = append(out, Step{"", func(ctx context.Context) error { return p.reconcile(ctx, i) }})
+		}
 	}
 	return out
 }
@@ -576,25 +638,38 @@ func (w *World) acts() []Step {
 // restart.
 func (w *World) checkIdle(ctx context.Context) error {
 	ctx = logr.NewContext(ctx, logr.Discard())
-	writes := w.writes
-	for _, begin := range []func() error{
-		func() error { w.process.resync(); return nil },
-		func() error { return w.start(ctx) },
-	} {
-		if err := begin(); err != nil {
+	resync := func(context.Context) error {
+		for _, p := range w.processes {
+			p.resync()
+		}
+		return nil
+	}
+	for _, begin := range []func(context.Context) error{resync, w.startAll} {
+		if err := begin(ctx); err != nil {
 			return err
 		}
-		for len(w.process.queue) > 0 {
-			if err := w.process.reconcile(ctx, 0); err != nil {
+		for _, p := range w.processes {
+			if err := w.stays(ctx, p); err != nil {
 				return err
 			}
-			if err := w.checkRules(); err != nil {
-				return err
-			}
-			if w.writes > writes {
-				c := w.changes[len(w.changes)-1]
-				return fmt.Errorf("at rest the controller still wrote: %s", c.Request)
-			}
+		}
+	}
+	return nil
+}
+
+// stays makes sure that a process has nothing to write.
+func (w *World) stays(ctx context.Context, p *process) error {
+	writes := w.writes
+	for len(p.queue) > 0 {
+		if err := p.reconcile(ctx, 0); err != nil {
+			return err
+		}
+		if err := w.checkRules(); err != nil {
+			return err
+		}
+		if w.writes > writes {
+			c := w.changes[len(w.changes)-1]
+			return fmt.Errorf("at rest the %s still wrote: %s", p.kind.name(), c.Request)
 		}
 	}
 	return nil

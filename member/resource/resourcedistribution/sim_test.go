@@ -2,7 +2,6 @@ package resourcedistribution
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,10 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
@@ -38,91 +35,11 @@ func scheme(tb testing.TB) *runtime.Scheme {
 	return s
 }
 
-// applying gives the simulated apiserver what it lacks: server-side apply of ConfigMaps that have another manager of the same fields,
-// so that nothing is removed that is no longer applied.
-type applying struct{ client.Client }
-
-func (a applying) Apply(ctx context.Context, config runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
-	u := config.(interface { //nolint:forcetypeassert // As our code makes it.
-		UnstructuredContent() map[string]any
-		SetUnstructuredContent(content map[string]any)
-	})
-	c := &corev1.ConfigMap{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.UnstructuredContent(), c); err != nil {
-		return fmt.Errorf("read: %w", err)
-	}
-	var err error
-	if c.ResourceVersion == noVersion {
-		c.ResourceVersion = ""
-		if err = a.Create(ctx, c); apierrors.IsAlreadyExists(err) {
-			err = apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, c.Name, errors.New("it exists"))
-		}
-	} else {
-		var patch []byte
-		if patch, err = json.Marshal(u.UnstructuredContent()); err == nil {
-			err = a.Patch(ctx, c, client.RawPatch(types.MergePatchType, patch))
-		}
-	}
-	if err != nil {
-		return err
-	}
-	is, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c)
-	u.SetUnstructuredContent(is)
-	return err
-}
-
-// Patch is that of unstructured objects: the simulated apiserver knows types.
-func (a applying) Patch(ctx context.Context, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
-	u, is := o.(runtime.Unstructured)
-	if !is {
-		return a.Client.Patch(ctx, o, patch, opts...)
-	}
-	c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName()}}
-	if err := a.Client.Patch(ctx, c, patch, opts...); err != nil {
-		return err
-	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c)
-	u.SetUnstructuredContent(content)
-	return err
-}
-
-// reading is an apiserver that can list by name and knows metadata.
-type reading struct{ client.Reader }
-
-func (r reading) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	all, is := list.(*corev1.ConfigMapList)
-	if !is {
-		return r.Reader.List(ctx, list, opts...)
-	}
-	if err := r.Reader.List(ctx, all); err != nil {
-		return err
-	}
-	var named []corev1.ConfigMap
-	for i := range all.Items {
-		if all.Items[i].Name == key.Name {
-			named = append(named, all.Items[i])
-		}
-	}
-	all.Items = named
-	return nil
-}
-
-func (r reading) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-	meta, is := o.(*metav1.PartialObjectMetadata)
-	if !is {
-		return r.Reader.Get(ctx, key, o, opts...)
-	}
-	c := &corev1.ConfigMap{}
-	err := r.Reader.Get(ctx, key, c, opts...)
-	meta.ObjectMeta = c.ObjectMeta
-	return err
-}
-
 // cached are the copies in a cache of all ConfigMaps.
-type cached struct{ reading }
+type cached struct{ client.Reader }
 
 func (c cached) all(ctx context.Context, of id) ([]*held, bool, error) {
-	all, err := listed(ctx, c.reading, of)
+	all, err := listed(ctx, c, of)
 	return all, true, err
 }
 
@@ -130,8 +47,8 @@ func (cached) keep(map[id]bool) {}
 
 func reconciler(c client.Client, live client.Reader, clk clock.PassiveClock, events event.Recorder) *Reconciler {
 	return &Reconciler{
-		Client: applying{c}, Live: reading{live}, Clock: clk, Expect: expect.New("Test", clk, 0), Events: events,
-		Copies: cached{reading{c}}, Parallel: 1,
+		Client: c, Live: live, Clock: clk, Expect: expect.New("Test", clk, 0), Events: events,
+		Copies: cached{c}, Parallel: 1,
 	}
 }
 
@@ -146,8 +63,11 @@ func simulated(tb testing.TB) sim.Kind {
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			return reconciler(p.Client, p.Live, p.Clock, &testkit.Events{}), nil
 		},
-		Index: index,
-		For:   &appsv1beta1.ResourceDistribution{},
+		Index: func(ctx context.Context, i client.FieldIndexer) error {
+			byName := func(o client.Object) []string { return []string{o.GetName()} }
+			return errors.Join(index(ctx, i), i.IndexField(ctx, &corev1.ConfigMap{}, metav1.ObjectNameField, byName))
+		},
+		For: &appsv1beta1.ResourceDistribution{},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
 			&corev1.ConfigMap{}: of,
 			&corev1.Namespace{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
