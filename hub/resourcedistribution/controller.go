@@ -29,10 +29,11 @@ type Options struct {
 
 // Setup starts the controller.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	return kind(o).Setup(ctx, mgr, o.Options)
+	return Kind(o).Setup(ctx, mgr, o.Options)
 }
 
-func kind(options Options) placement.Kind[*observed, planned, appsv1beta1.ResourceDistributionStatus] {
+// Kind is how ResourceDistributions are placed.
+func Kind(options Options) placement.Kind[*observed, planned, appsv1beta1.ResourceDistributionStatus] {
 	return placement.Kind[*observed, planned, appsv1beta1.ResourceDistributionStatus]{
 		Name:    sourceKind,
 		Object:  func() client.Object { return &appsv1beta1.ResourceDistribution{} },

@@ -29,7 +29,7 @@ func cached(t *testing.T, objects ...client.Object) (placement.Client, Options) 
 	require.NoError(t, appsv1beta1.AddToScheme(scheme))
 	require.NoError(t, fleetv1alpha1.AddToScheme(scheme))
 	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
-	require.NoError(t, kind(Options{}).Index(t.Context(), testkit.Indexes{Builder: b}))
+	require.NoError(t, Kind(Options{}).Index(t.Context(), testkit.Indexes{Builder: b}))
 	c, o := b.Build(), Options{Options: placement.Options{Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}}
 	return o.NewClient(sourceKind, c, c), o
 }
@@ -51,7 +51,7 @@ func TestWhichObjectsAClusterConcerns(t *testing.T) {
 		{"north", nil, []string{"all"}},
 		{"north", map[string]string{"tier": "web"}, []string{"all", "labelled"}},
 	} {
-		keys, err := kind(o).Placed(c)(t.Context(), tt.cluster, tt.labels)
+		keys, err := Kind(o).Placed(c)(t.Context(), tt.cluster, tt.labels)
 		require.NoError(t, err)
 		var names []string
 		for _, key := range keys {

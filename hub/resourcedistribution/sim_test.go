@@ -78,9 +78,9 @@ func simulated(tb testing.TB) sim.Kind {
 		Scheme: scheme,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			o := placement.Options{Store: row.NewStore(p.Client, []byte("key"), p.Clock), Events: &testkit.Events{}, Clock: p.Clock}
-			return kind(Options{Options: o}).New(o, p.Client, p.Live), nil
+			return Kind(Options{Options: o}).New(o, p.Client, p.Live), nil
 		},
-		Index: kind(Options{}).Index,
+		Index: Kind(Options{}).Index,
 		For:   &appsv1beta1.ResourceDistribution{},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
 			&fleetv1alpha1.MemberWork{}: of, &fleetv1alpha1.MemberCluster{}: of,

@@ -52,8 +52,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("index rows by content: %w", err)
 	}
-	finisher := &finisher{Client: mgr.GetClient()}
-	if err := ctrl.NewControllerManagedBy(mgr).Named("row").For(&fleetv1alpha1.MemberWork{}).Complete(finisher); err != nil {
+	if err := ctrl.NewControllerManagedBy(mgr).Named("row").For(&fleetv1alpha1.MemberWork{}).Complete(&Finisher{mgr.GetClient()}); err != nil {
 		return fmt.Errorf("set up rows: %w", err)
 	}
 	collector := &collector{Client: mgr.GetClient(), reader: mgr.GetAPIReader(), clock: o.Clock, unused: map[string]unused{}}
@@ -67,10 +66,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// finisher removes the finalizer of rows that the member has withdrawn.
-type finisher struct{ client.Client }
+// Finisher removes the finalizer of rows that the member has withdrawn.
+type Finisher struct{ client.Client }
 
-func (f *finisher) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+// Reconcile reconciles one row.
+func (f *Finisher) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	row := &fleetv1alpha1.MemberWork{}
 	if err := f.Get(ctx, req.NamespacedName, row); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)

@@ -25,10 +25,11 @@ const begunDelay = 15 * time.Second
 
 // Setup starts the controller.
 func Setup(ctx context.Context, mgr ctrl.Manager, o placement.Options) error {
-	return kind(o).Setup(ctx, mgr, o)
+	return Kind(o).Setup(ctx, mgr, o)
 }
 
-func kind(options placement.Options) placement.Kind[*observed, planned, appsv1beta1.UnitedDeploymentStatus] {
+// Kind is how UnitedDeployments are placed.
+func Kind(options placement.Options) placement.Kind[*observed, planned, appsv1beta1.UnitedDeploymentStatus] {
 	return placement.Kind[*observed, planned, appsv1beta1.UnitedDeploymentStatus]{
 		Name:    sourceKind,
 		Object:  func() client.Object { return &appsv1beta1.UnitedDeployment{} },

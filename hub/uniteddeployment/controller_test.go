@@ -52,11 +52,11 @@ func newFixture(tb testing.TB, objects ...client.Object) *fixture {
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&appsv1beta1.UnitedDeployment{}, &fleetv1alpha1.MemberWork{}, &fleetv1alpha1.MemberCluster{}).
 		WithInterceptorFuncs(b.Funcs())
-	require.NoError(tb, kind(placement.Options{}).Index(tb.Context(), testkit.Indexes{Builder: builder}))
+	require.NoError(tb, Kind(placement.Options{}).Index(tb.Context(), testkit.Indexes{Builder: builder}))
 	c := builder.Build()
 	b.clock = clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	b.options = placement.Options{Store: row.NewStore(c, []byte("key"), b.clock), Events: b.sent, Clock: b.clock}
-	b.reconciler = kind(b.options).New(b.options, c, c)
+	b.reconciler = Kind(b.options).New(b.options, c, c)
 	return b
 }
 

@@ -90,13 +90,13 @@ func newLag(t *rapid.T) *lag {
 	}
 	b := fake.NewClientBuilder().WithScheme(scheme)
 	options := placement.Options{Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}
-	require.NoError(t, kind(options).Index(t.Context(), testkit.Indexes{Builder: b}))
+	require.NoError(t, Kind(options).Index(t.Context(), testkit.Indexes{Builder: b}))
 	c := b.Build()
 	l := &lag{
 		t: t, options: options, Client: options.NewClient(sourceKind, c, c), clusters: map[string]*fleetv1alpha1.MemberCluster{}, rows: map[string]*fleetv1alpha1.MemberWork{},
 		queue: map[string]bool{}, planned: map[string]string{},
 		handlers: [3]handler.EventHandler{
-			&handler.EnqueueRequestForObject{}, placement.ClusterHandler(sourceKind, c, kind(options).Placed(c)), placement.RowHandler(sourceKind),
+			&handler.EnqueueRequestForObject{}, placement.ClusterHandler(sourceKind, c, Kind(options).Placed(c)), placement.RowHandler(sourceKind),
 		},
 	}
 	for _, name := range []string{"east", "west"} {

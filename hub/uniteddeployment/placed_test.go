@@ -98,7 +98,7 @@ func TestAClusterEnqueuesOnlyTheObjectsThatItConcerns(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			q := &recorded{}
-			h := placement.ClusterHandler(sourceKind, b.Client.Client, kind(b.options).Placed(b.Client.Client))
+			h := placement.ClusterHandler(sourceKind, b.Client.Client, Kind(b.options).Placed(b.Client.Client))
 			switch {
 			case tt.before == nil:
 				h.Create(t.Context(), event.CreateEvent{Object: tt.after, IsInInitialList: tt.start}, q)

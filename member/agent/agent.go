@@ -190,7 +190,7 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 	}
 	worker := &rows{
 		link: a.link, binding: a.binding, ledger: a.ledger, writer: a.writer, find: a.writer.find, watches: a.watches, served: served,
-		memory: a.memory, breaker: newBreaker(), distrust: binder.distrust, unclaimed: trigger.fire, throttle: report.Throttle{Interval: reportEvery},
+		memory: a.memory, breaker: newBreaker(), started: a.link.Clock.Now(), distrust: binder.distrust, unclaimed: trigger.fire, throttle: report.Throttle{Interval: reportEvery},
 	}
 	bindingController, err := a.controller(ctx, "binding", 1, binder,
 		trigger.source(),

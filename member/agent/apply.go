@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -164,6 +165,8 @@ func (w writer) put(
 	err = w.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(link.AgentManager))
 	paths := conflicts(err)
 	switch {
+	case isReplaced(err):
+		return nil, nil, nil, apierrors.NewConflict(schema.GroupResource{Resource: obj.GetKind()}, obj.GetName(), err)
 	case len(paths) == 0:
 		return obj, nil, left, err
 	case live == nil:
@@ -173,6 +176,16 @@ func (w writer) put(
 	}
 	err = w.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(again), client.FieldOwner(link.AgentManager), client.ForceOwnership)
 	return again, paths, nil, err
+}
+
+// isReplaced reports whether an apply was refused because of its UID: since the object was read, it was replaced by another one. The
+// apiserver takes that for a change of the UID.
+func isReplaced(err error) bool {
+	status := apierrors.APIStatus(nil)
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
 // conflicts lists the fields that other managers own, from the error of a server-side apply. Other conflicts, such as one of

@@ -30,6 +30,8 @@ type rows struct {
 	served  *servedKinds
 	memory  *memory
 	breaker *breaker
+	// started is when this process began.
+	started time.Time
 	// throttle delays reports that may wait.
 	throttle report.Throttle
 	// distrust stores that the hub asks for something older than what was applied here.
@@ -65,6 +67,9 @@ func (r *rows) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 		return ctrl.Result{RequeueAfter: time.Second}, nil // A concurrent write.
 	}
 	if err != nil {
+		if p.act == actApply {
+			r.doubt(o.row, now)
+		}
 		return ctrl.Result{}, err
 	}
 	recheck := p.recheck
@@ -93,6 +98,23 @@ func (r *rows) checkBackup(ctx context.Context, o observed) error {
 		return r.distrust(ctx, live, epoch)
 	}
 	return nil
+}
+
+// doubt remembers that an apply failed, and may be carried out nevertheless.
+func (r *rows) doubt(row *fleetv1alpha1.MemberWork, now time.Time) {
+	mem := r.memory.get(row)
+	mem.doubted = now
+	r.memory.set(row, mem)
+}
+
+// underWay returns for how long an object may still come into being that was not there: by an apply whose answer this process, or one
+// before it, has not got.
+func (r *rows) underWay(row *fleetv1alpha1.MemberWork) time.Duration {
+	since := r.memory.get(row).doubted
+	if r.ledger.isInherited(row.Name) && r.started.After(since) {
+		since = r.started
+	}
+	return max(applyLasts-r.link.Clock.Since(since), 0)
 }
 
 // countApply counts an apply and returns after how long to check it. Where even the response differs from what was applied (a
@@ -199,6 +221,8 @@ type rowState struct {
 	want       *rendered
 	generation int64
 	contention contention
+	// doubted is when an apply failed last whose outcome is not known.
+	doubted time.Time
 	// reported is the status that was written last; nil once the cache shows it.
 	reported *fleetv1alpha1.MemberWorkStatus
 	// drift lists fields that were reverted and are not reported yet.

@@ -22,6 +22,8 @@ type ledger struct {
 
 	mu    sync.Mutex
 	lines map[string]fleetv1alpha1.AppliedWork
+	// inherited are the lines that this process has read and not written.
+	inherited map[string]bool
 }
 
 // newLedger reads the ledger from the apiserver: with a line missing in a stale cache, its object would count as foreign.
@@ -30,9 +32,11 @@ func newLedger(ctx context.Context, c client.Client, reader client.Reader) (*led
 	if err := reader.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("read the ledger: %w", err)
 	}
-	l := &ledger{client: c, reader: reader, lines: make(map[string]fleetv1alpha1.AppliedWork, len(list.Items))}
+	l := &ledger{
+		client: c, reader: reader, lines: make(map[string]fleetv1alpha1.AppliedWork, len(list.Items)), inherited: map[string]bool{},
+	}
 	for i := range list.Items {
-		l.lines[list.Items[i].Name] = list.Items[i]
+		l.lines[list.Items[i].Name], l.inherited[list.Items[i].Name] = list.Items[i], true
 	}
 	return l, nil
 }
@@ -53,6 +57,13 @@ func (l *ledger) size() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.lines)
+}
+
+// isInherited reports whether a former process has written a line last.
+func (l *ledger) isInherited(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.inherited[name]
 }
 
 // holder returns the name of a line, other than the given one, that has the object with that UID; "" if there is none.
@@ -132,6 +143,7 @@ func (l *ledger) settle(ctx context.Context, cause error, name string) error {
 func (l *ledger) set(name string, line *fleetv1alpha1.AppliedWork) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	delete(l.inherited, name)
 	if line == nil {
 		delete(l.lines, name)
 		return

@@ -52,6 +52,9 @@ func (r *rows) observe(ctx context.Context, key client.ObjectKey, fresh bool) (o
 	if err := r.observeLive(ctx, &o, gvk, at); err != nil {
 		return o, err
 	}
+	if o.fresh && o.live == nil && o.line != nil {
+		o.underWay = r.underWay(row)
+	}
 	o.heldBack = r.heldBack(o)
 	if err := r.observeAdoption(ctx, &o); err != nil {
 		return o, err

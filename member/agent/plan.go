@@ -20,6 +20,10 @@ import (
 // reasonContended is the reason of a Degraded row whose object another writer changes after each of our writes.
 const reasonContended = "Contended"
 
+// applyLasts is how long an apiserver works on a request at most: its default of --request-timeout. After that an apply whose answer
+// was lost creates nothing any more.
+const applyLasts = time.Minute
+
 // recheckBlocked is how soon a blocked row is retried. No watch reports that the cause is gone.
 const recheckBlocked = 15 * time.Second
 
@@ -127,6 +131,8 @@ type observed struct {
 	// live is the object in the member, or nil. fresh says that it was read from the apiserver and not from a cache.
 	live  *unstructured.Unstructured
 	fresh bool
+	// underWay is for how long an apply may still create the object. It is read only where live is nil.
+	underWay time.Duration
 	// noNamespace: the object's namespace does not exist. It is read only where live is nil.
 	noNamespace bool
 	// holder is the row that has applied an object which is not ours; differs are the fields of such an object that an apply would
@@ -256,6 +262,10 @@ func planWithdrawal(o observed) planned {
 		return p
 	case o.refused != nil:
 		return stop(o.refused)
+	case o.live == nil && o.line.Spec.Object.UID == "" && o.underWay > 0:
+		p := nothing("an apply may be under way, whose answer was not received")
+		p.recheck = o.underWay
+		return p
 	case o.live == nil:
 		return planned{act: actForget, why: "the object is gone"}
 	case !ours(o.line, o.live):

@@ -645,6 +645,22 @@ func TestPlan(t *testing.T) {
 			want: expect{act: actForget},
 		},
 		{
+			name: "a withdrawn row waits for an apply that may still create its object",
+			in: func(_ *testing.T, s *scene) {
+				s.withdraw(fleetv1alpha1.LeaveDelete)
+				s.live, s.line.Spec.Object.UID, s.underWay = nil, "", 20*time.Second
+			},
+			want: expect{act: actNothing, recheck: 20 * time.Second},
+		},
+		{
+			name: "an object that was there and is gone is not waited for",
+			in: func(_ *testing.T, s *scene) {
+				s.withdraw(fleetv1alpha1.LeaveDelete)
+				s.live, s.underWay = nil, 20*time.Second
+			},
+			want: expect{act: actForget},
+		},
+		{
 			name: "an object that another client has re-created is not deleted (I11)",
 			in:   func(_ *testing.T, s *scene) { s.withdraw(fleetv1alpha1.LeaveDelete); s.live.SetUID("object-2") },
 			want: expect{act: actForget},

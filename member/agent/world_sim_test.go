@@ -1,0 +1,547 @@
+//go:build !integration
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/hub/resourcedistribution"
+	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/hub/uniteddeployment"
+	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/sim"
+)
+
+// In the simulations of this file the hub's controller and the agents of two members run in one world, each as a process that crashes
+// alone, with the hub and the members as clusters of their own.
+
+const worldHub = "hub-uid"
+
+// connection is a cluster as a process of the world sees it.
+type connection struct {
+	cluster.Cluster
+
+	cached client.Client
+	live   client.Reader
+}
+
+func (c connection) GetClient() client.Client       { return c.cached }
+func (c connection) GetAPIReader() client.Reader    { return c.live }
+func (c connection) GetCache() cache.Cache          { return reading{Reader: c.cached} }
+func (c connection) GetRESTMapper() meta.RESTMapper { return c.cached.RESTMapper() }
+
+// reading is the reading part of a cache.
+type reading struct {
+	cache.Cache
+	client.Reader
+}
+
+func (r reading) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	return r.Reader.Get(ctx, key, o, opts...)
+}
+
+func (r reading) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return r.Reader.List(ctx, list, opts...)
+}
+
+// worldClock is the clock of the world; the controller of rows only reads it.
+type worldClock struct {
+	clock.WithTicker
+	clock.PassiveClock
+}
+
+func (c worldClock) Now() time.Time                  { return c.PassiveClock.Now() }
+func (c worldClock) Since(t time.Time) time.Duration { return c.PassiveClock.Since(t) }
+
+// simulatedAgent is the agent of a member, without watches of what it has applied: an event of any object of the member enqueues all of
+// its rows, and each object is read from the apiserver.
+func simulatedAgent(member string, slice client.Object) sim.Kind {
+	rowsOf := func(w *sim.World, was, is client.Object) []reconcile.Request {
+		o := is
+		if o == nil {
+			o = was
+		}
+		if at, _ := sim.Place(o); at != member {
+			return nil
+		}
+		return rowsIn(w, member)
+	}
+	return sim.Kind{
+		Name: "agent of " + member,
+		For:  &fleetv1alpha1.MemberWork{},
+		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
+			slice:                          rowsOf,
+			&fleetv1alpha1.MemberCluster{}: func(w *sim.World, _, _ client.Object) []reconcile.Request { return rowsIn(w, member) },
+		},
+		New: func(p sim.Process) (reconcile.Reconciler, error) {
+			cached, live := p.In(member)
+			ledger, err := newLedger(context.Background(), cached, live)
+			if err != nil {
+				return nil, err
+			}
+			find := finder{reader: live, mapper: cached.RESTMapper()}
+			bound := &binding{state: bindingState{ours: true, permission: permission{act: true, hubUID: worldHub, epoch: 3, hubEpoch: 3}}}
+			return reached{member: member, hub: p.Live, rows: &rows{
+				link: link.Link{
+					Cluster: member, Hub: connection{cached: p.Client, live: p.Live}, Member: connection{cached: cached, live: live},
+					Events: &testkit.Events{}, Clock: worldClock{PassiveClock: p.Clock},
+				},
+				binding: bound, ledger: ledger, find: find,
+				writer:  writer{client: cached, reader: live, find: find, ledger: ledger},
+				watches: newWatches(nil), memory: newMemory(), breaker: newBreaker(), started: p.Clock.Now(), unclaimed: func() {},
+				throttle: report.Throttle{Interval: reportEvery},
+			}}, nil
+		},
+	}
+}
+
+// rowsIn enqueues the rows of members.
+func rowsIn(w *sim.World, members ...string) []reconcile.Request {
+	var out []reconcile.Request
+	for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
+		if slices.ContainsFunc(members, func(m string) bool { return r.Namespace == fleetv1alpha1.Namespace(m) }) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(r)})
+		}
+	}
+	return out
+}
+
+// reached is an agent that sees the rows of its member, and none while the hub does not reach it.
+type reached struct {
+	member string
+	hub    client.Reader
+	rows   *rows
+}
+
+func (c reached) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	if r.Namespace != fleetv1alpha1.Namespace(c.member) {
+		return reconcile.Result{}, nil
+	}
+	mc := &fleetv1alpha1.MemberCluster{}
+	if err := c.hub.Get(ctx, client.ObjectKey{Name: c.member}, mc); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if mc.Status.Phase != fleetv1alpha1.ClusterReady {
+		return reconcile.Result{}, nil
+	}
+	return c.rows.Reconcile(ctx, r)
+}
+
+// distributor is the member's own controller of ResourceDistributions: it has copied what it finds.
+type distributor struct{}
+
+func (distributor) Steps(w *sim.World) []sim.Step {
+	var out []sim.Step
+	for _, rd := range sim.All[*appsv1beta1.ResourceDistribution](w) {
+		if member, _ := sim.Place(rd); member != "" && rd.Status.ObservedGeneration != rd.Generation {
+			out = append(out, sim.Step{Do: func(ctx context.Context) error {
+				is := &appsv1beta1.ResourceDistribution{}
+				if err := w.In(member).Get(ctx, client.ObjectKey{Name: rd.Name}, is); err != nil {
+					return client.IgnoreNotFound(err)
+				}
+				is.Status = appsv1beta1.ResourceDistributionStatus{ObservedGeneration: is.Generation, Desired: 3, Succeeded: 3}
+				return w.In(member).Status().Update(ctx, is)
+			}})
+		}
+	}
+	return out
+}
+
+// tale is what the simulation of a kind adds.
+type tale struct {
+	// key is the object on the hub.
+	key    types.NamespacedName
+	actors []sim.Actor
+	rules  []sim.Rule
+	// line describes an object on the hub or, in that cluster, its slice.
+	line func(cluster string, o client.Object) string
+}
+
+// fleet is a hub that places objects of the kind, with the sweep and the end of rows, and the agents of two members.
+func fleet[O placement.Observed, P placement.Planned, S any](tb testing.TB, k placement.Kind[O, P, S], t tale) sim.Kind {
+	tb.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1beta1.AddToScheme, fleetv1alpha1.AddToScheme} {
+		require.NoError(tb, add(scheme))
+	}
+	all := func(*sim.World, client.Object, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: t.key}}
+	}
+	store := func(p sim.Process) *row.Store { return row.NewStore(p.Client, []byte("key"), p.Clock) }
+	return sim.Kind{
+		Scheme: scheme, Name: "hub",
+		New: func(p sim.Process) (reconcile.Reconciler, error) {
+			return k.New(placement.Options{Store: store(p), Events: &testkit.Events{}, Clock: p.Clock}, p.Client, p.Live), nil
+		},
+		Index: k.Index,
+		For:   k.Object(),
+		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
+			&fleetv1alpha1.MemberWork{}: all, &fleetv1alpha1.MemberCluster{}: all,
+			&fleetv1alpha1.WorkContent{}: func(*sim.World, client.Object, client.Object) []reconcile.Request { return nil },
+		},
+		Beside: []sim.Kind{
+			{
+				For: &fleetv1alpha1.MemberWork{},
+				New: func(p sim.Process) (reconcile.Reconciler, error) { return &row.Finisher{Client: p.Client}, nil },
+			},
+			{
+				For: &fleetv1alpha1.MemberWork{},
+				Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
+					k.Object(): func(w *sim.World, _, is client.Object) []reconcile.Request {
+						if is != nil {
+							return nil
+						}
+						return rowsIn(w, members()...)
+					},
+				},
+				New: func(p sim.Process) (reconcile.Reconciler, error) {
+					return &placement.Sweeper{
+						Client: p.Client, Live: p.Live, Rows: store(p), Events: &testkit.Events{}, Clock: p.Clock, Kind: k.Name, New: k.Object,
+					}, nil
+				},
+			},
+		},
+		Others: []sim.Kind{simulatedAgent("east", k.Object()), simulatedAgent("west", k.Object())},
+		Actors: t.actors,
+		Rules:  append([]sim.Rule{sim.DeletesByUID(), withdrawnOnly(k.Name)}, t.rules...),
+		Summary: func(w *sim.World) string {
+			var lines []string
+			for _, cluster := range append([]string{""}, members()...) {
+				o := k.Object()
+				if err := w.In(cluster).Get(tb.Context(), client.ObjectKey(t.key), o); err == nil {
+					lines = append(lines, t.line(cluster, o))
+				}
+			}
+			for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
+				lines = append(lines, r.Namespace+" "+string(r.Status.Phase))
+			}
+			return strings.Join(lines, "\n")
+		},
+	}
+}
+
+func members() []string { return []string{"east", "west"} }
+
+// withdrawnOnly is the rule that an agent deletes an object only for a row that the hub has withdrawn, and none that is not its own
+// (I10, I11, I13).
+func withdrawnOnly(kind string) sim.Rule {
+	return sim.Rule{Name: "objects are deleted with their row", Write: func(w *sim.World, c sim.Change) error {
+		if c.Verb != sim.Delete || c.Err != nil || c.Kind.Kind != kind {
+			return nil
+		}
+		at, _ := sim.Place(c.Before)
+		uid := c.Before.GetAnnotations()[keys.FleetRowUID]
+		for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
+			if string(r.UID) == uid && r.Namespace == fleetv1alpha1.Namespace(at) && r.DeletionTimestamp != nil && r.Spec.Withdrawn {
+				return nil
+			}
+		}
+		return fmt.Errorf("%s in %q: no row of it was withdrawn", c.Request, at)
+	}}
+}
+
+// phase sets the phase of clusters as the hub's liveness does; a cluster without one joins.
+func phase(to fleetv1alpha1.ClusterPhase, clusters ...string) sim.Edit {
+	name := fmt.Sprintf("%s: %s", strings.Join(clusters, " and "), to)
+	return sim.Edit{Name: name, Do: func(ctx context.Context, w *sim.World) error {
+		ready := metav1.ConditionFalse
+		if to == fleetv1alpha1.ClusterReady {
+			ready = metav1.ConditionTrue
+		}
+		for _, name := range clusters {
+			mc := sim.Find[*fleetv1alpha1.MemberCluster](w, types.NamespacedName{Name: name}).DeepCopy()
+			mc.Status = fleetv1alpha1.MemberClusterStatus{
+				Phase: to, Hub: &fleetv1alpha1.HubIdentity{UID: worldHub, Epoch: 3},
+				Conditions: []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: ready}},
+			}
+			if err := w.User().Status().Update(ctx, mc); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
+// begin are the clusters, with other objects.
+func begin(more ...client.Object) []client.Object {
+	for _, name := range members() {
+		more = append(more, &fleetv1alpha1.MemberCluster{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"tier": "web"}},
+			Spec:       fleetv1alpha1.MemberClusterSpec{Accepted: true},
+		})
+	}
+	return more
+}
+
+// at does an edit when the world is as asked.
+func at(when func(*sim.World) bool, e sim.Edit) sim.Edit {
+	e.When = when
+	return e
+}
+
+func join() sim.Edit {
+	return at(func(*sim.World) bool { return true }, phase(fleetv1alpha1.ClusterReady, members()...))
+}
+
+func distributions() []sim.Scenario {
+	rd := func(content string) *appsv1beta1.ResourceDistribution {
+		return &appsv1beta1.ResourceDistribution{
+			ObjectMeta: metav1.ObjectMeta{Name: "registry"},
+			Spec: appsv1beta1.ResourceDistributionSpec{
+				Resource: runtime.RawExtension{Raw: []byte(content)},
+				Targets: appsv1beta1.ResourceDistributionTargets{
+					AllNamespaces: true, Clusters: &appsv1beta1.ResourceDistributionClusters{All: true},
+				},
+			},
+		}
+	}
+	const one, two = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"registry"},"data":{"url":"one"}}`,
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"registry"},"data":{"url":"two"}}`
+	edit := func(name string, change func(*appsv1beta1.ResourceDistribution)) sim.Edit {
+		return sim.Edit{Name: name, Do: func(ctx context.Context, w *sim.World) error {
+			return sim.Set(ctx, w, types.NamespacedName{Name: "registry"}, change)
+		}}
+	}
+	change := edit("another content", func(rd *appsv1beta1.ResourceDistribution) { rd.Spec.Resource.Raw = []byte(two) })
+	exclude := edit("without west", func(rd *appsv1beta1.ResourceDistribution) { rd.Spec.Targets.Clusters.Excluded = []string{"west"} })
+	include := edit("with west", func(rd *appsv1beta1.ResourceDistribution) { rd.Spec.Targets.Clusters.Excluded = nil })
+	remove := sim.Edit{Name: "delete the object", Do: func(ctx context.Context, w *sim.World) error {
+		return client.IgnoreNotFound(w.User().Delete(ctx, rd(one)))
+	}}
+	drift := sim.Edit{Name: "somebody changes the slice in east", Do: func(ctx context.Context, w *sim.World) error {
+		is := &appsv1beta1.ResourceDistribution{}
+		if err := w.In("east").Get(ctx, client.ObjectKey{Name: "registry"}, is); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		is.Spec.Targets.AllNamespaces = false
+		return w.In("east").Update(ctx, is)
+	}}
+	lose := sim.Edit{Name: "somebody deletes the slice in east", Do: func(ctx context.Context, w *sim.World) error {
+		return client.IgnoreNotFound(w.In("east").Delete(ctx, rd(one)))
+	}}
+	replace := sim.Edit{Name: "somebody replaces the slice in east", Do: func(ctx context.Context, w *sim.World) error {
+		return errors.Join(client.IgnoreNotFound(w.In("east").Delete(ctx, rd(one))), client.IgnoreAlreadyExists(w.In("east").Create(ctx, rd(two))))
+	}}
+	dark, back := phase(fleetv1alpha1.ClusterUnreachable, "west"), phase(fleetv1alpha1.ClusterReady, "west")
+	return []sim.Scenario{
+		{Name: "a change reaches both members", Objects: begin(rd(one)), Edits: []sim.Edit{join(), change}},
+		{Name: "the object is deleted", Objects: begin(rd(one)), Edits: []sim.Edit{join(), remove}},
+		{Name: "out of one cluster and back", Objects: begin(rd(one)), Edits: []sim.Edit{join(), exclude, include}},
+		{Name: "drift, and a lost object", Objects: begin(rd(one)), Edits: []sim.Edit{join(), drift, lose}},
+		{Name: "an object that is replaced", Objects: begin(rd(one)), Edits: []sim.Edit{
+			join(), at(func(w *sim.World) bool {
+				rd := sim.Find[*appsv1beta1.ResourceDistribution](w, types.NamespacedName{Name: "registry"})
+				return rd.Status.Succeeded == 6
+			}, replace), change, remove,
+		}},
+		{Name: "an object of somebody else", Objects: begin(rd(one), sim.At("west", rd(two))), Edits: []sim.Edit{join(), change, remove}},
+		{Name: "west is dark during a change", Objects: begin(rd(one)), Edits: []sim.Edit{join(), dark, change, back}},
+		{Name: "west is dark during the deletion", Objects: begin(rd(one)), Edits: []sim.Edit{join(), dark, remove, back}},
+	}
+}
+
+// united are the scenarios of a UnitedDeployment of four replicas, with a subset in each member.
+func united() []sim.Scenario {
+	ud := func(east, west int) *appsv1beta1.UnitedDeployment {
+		return &appsv1beta1.UnitedDeployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+			Spec: appsv1beta1.UnitedDeploymentSpec{
+				Replicas: new(int32(replicas)),
+				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+				Template: appsv1beta1.SubsetTemplate{CloneSetTemplate: &appsv1beta1.CloneSetTemplateSpec{}},
+				Topology: appsv1beta1.Topology{Subsets: []appsv1beta1.Subset{
+					{Name: "east", Cluster: "east", Replicas: new(intstr.FromInt(east))},
+					{Name: "west", Cluster: "west", Replicas: new(intstr.FromInt(west))},
+				}},
+			},
+		}
+	}
+	objects := func() []client.Object {
+		out := begin(ud(3, 1))
+		for _, cluster := range append([]string{""}, members()...) {
+			out = append(out, sim.At(cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}))
+		}
+		return out
+	}
+	move := func(east, west int) sim.Edit {
+		return at(full, sim.Edit{Name: fmt.Sprintf("%d in east, %d in west", east, west), Do: func(ctx context.Context, w *sim.World) error {
+			return sim.Set(ctx, w, webKey(), func(is *appsv1beta1.UnitedDeployment) {
+				is.Annotations = map[string]string{wasFull: "true"}
+				is.Spec.Topology.Subsets = ud(east, west).Spec.Topology.Subsets
+			})
+		}})
+	}
+	remove := sim.Edit{Name: "delete the object", Do: func(ctx context.Context, w *sim.World) error {
+		return client.IgnoreNotFound(w.User().Delete(ctx, ud(3, 1)))
+	}}
+	dark, back := at(full, phase(fleetv1alpha1.ClusterUnreachable, "west")), phase(fleetv1alpha1.ClusterReady, "west")
+	return []sim.Scenario{
+		{Name: "replicas move to west", Objects: objects(), Edits: []sim.Edit{join(), move(1, 3)}},
+		{Name: "replicas move there and back", Objects: objects(), Edits: []sim.Edit{join(), move(0, 4), move(4, 0)}},
+		{Name: "west is dark while replicas are to move there", Objects: objects(), Edits: []sim.Edit{join(), dark, move(1, 3), back}},
+		{Name: "west is dark while replicas are to leave it", Objects: objects(), Edits: []sim.Edit{join(), move(1, 3), dark, move(3, 1), back}},
+		{Name: "the object is deleted", Objects: objects(), Edits: []sim.Edit{join(), remove}},
+	}
+}
+
+const (
+	replicas = 4
+	// surge is the default of maxSurge for them.
+	surge = 1
+	// wasFull marks a UnitedDeployment that has had all of its replicas.
+	wasFull = "sim/full"
+)
+
+func webKey() types.NamespacedName { return types.NamespacedName{Namespace: "shop", Name: "web"} }
+
+// run counts the pods of the UnitedDeployments in all members, and how many are available.
+func run(w *sim.World) (all, available int32) {
+	for _, ud := range sim.All[*appsv1beta1.UnitedDeployment](w) {
+		if member, _ := sim.Place(ud); member != "" {
+			all += ud.Status.Replicas
+			available += ud.Status.AvailableReplicas
+		}
+	}
+	return all, available
+}
+
+// full reports whether the hub has shown that all replicas are available.
+func full(w *sim.World) bool {
+	ud := sim.Find[*appsv1beta1.UnitedDeployment](w, webKey())
+	return ud != nil && ud.Status.AvailableReplicas == replicas
+}
+
+// budgets are the rules that while replicas move no more run than the surge allows, and none is missing (I3, I4).
+func budgets() []sim.Rule {
+	return []sim.Rule{
+		{Name: "I3", State: func(w *sim.World) error {
+			if all, _ := run(w); all > replicas+surge {
+				return fmt.Errorf("%d pods run, and %d may", all, replicas+surge)
+			}
+			return nil
+		}},
+		{Name: "I4", State: func(w *sim.World) error {
+			ud := sim.Find[*appsv1beta1.UnitedDeployment](w, webKey())
+			if ud == nil || ud.Annotations[wasFull] == "" {
+				return nil
+			}
+			if _, available := run(w); available < replicas {
+				return fmt.Errorf("%d pods are available, and %d must be", available, replicas)
+			}
+			return nil
+		}},
+	}
+}
+
+// unite is the members' own controller of UnitedDeployments, with its pods: one step for each pod that comes, becomes available or goes.
+type unite struct{}
+
+func (unite) Steps(w *sim.World) []sim.Step {
+	var out []sim.Step
+	for _, ud := range sim.All[*appsv1beta1.UnitedDeployment](w) {
+		member, _ := sim.Place(ud)
+		if next := nextPod(ud); member != "" && next != nil {
+			_, next.Namespace = sim.Place(ud)
+			out = append(out, sim.Step{Do: func(ctx context.Context) error {
+				return client.IgnoreNotFound(w.In(member).Status().Update(ctx, next))
+			}})
+		}
+	}
+	return out
+}
+
+// nextPod returns the object after the next step, or nil.
+func nextPod(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment {
+	next := ud.DeepCopy()
+	next.Status.SubsetStatuses = nil
+	for _, subset := range ud.Spec.Topology.Subsets {
+		is := appsv1beta1.SubsetStatus{Name: subset.Name}
+		for _, s := range ud.Status.SubsetStatuses {
+			if s.Name == subset.Name {
+				is = s
+			}
+		}
+		want := int32(0)
+		if subset.Replicas != nil {
+			want = subset.Replicas.IntVal
+		}
+		switch {
+		case is.Replicas > want:
+			is.Replicas--
+		case is.AvailableReplicas < is.Replicas:
+			is.AvailableReplicas++
+		case is.Replicas < want:
+			is.Replicas++
+		}
+		is.AvailableReplicas = min(is.AvailableReplicas, is.Replicas)
+		is.ReadyReplicas, is.UpdatedReplicas, is.UpdatedReadyReplicas = is.AvailableReplicas, is.Replicas, is.AvailableReplicas
+		next.Status.SubsetStatuses = append(next.Status.SubsetStatuses, is)
+	}
+	s := &next.Status
+	s.ObservedGeneration, s.Replicas, s.AvailableReplicas = ud.Generation, 0, 0
+	for _, is := range s.SubsetStatuses {
+		s.Replicas += is.Replicas
+		s.AvailableReplicas += is.AvailableReplicas
+	}
+	s.ReadyReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas = s.AvailableReplicas, s.Replicas, s.AvailableReplicas
+	if equality.Semantic.DeepEqual(ud.Status, next.Status) {
+		return nil
+	}
+	return next
+}
+
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, registerMetrics())
+	plan := sim.Plan{Sweeps: 2, Seeds: 60}
+	t.Run("ResourceDistribution", func(t *testing.T) {
+		t.Parallel()
+		sim.Test(t, fleet(t, resourcedistribution.Kind(resourcedistribution.Options{}), tale{
+			key: types.NamespacedName{Name: "registry"}, actors: []sim.Actor{distributor{}},
+			line: func(cluster string, o client.Object) string {
+				rd := o.(*appsv1beta1.ResourceDistribution)
+				_, placed := rd.Annotations[keys.FleetRowUID]
+				return fmt.Sprintf("%q: placed=%t %s, %d of %d, observed=%t", cluster, placed, rd.Spec.Resource.Raw,
+					rd.Status.Succeeded, rd.Status.Desired, rd.Status.ObservedGeneration == rd.Generation)
+			},
+		}), plan, distributions()...)
+	})
+	t.Run("UnitedDeployment", func(t *testing.T) {
+		t.Parallel()
+		sim.Test(t, fleet(t, uniteddeployment.Kind(placement.Options{}), tale{
+			key: webKey(), actors: []sim.Actor{unite{}}, rules: budgets(),
+			line: func(cluster string, o client.Object) string {
+				ud := o.(*appsv1beta1.UnitedDeployment)
+				_, placed := ud.Annotations[keys.FleetRowUID]
+				return fmt.Sprintf("%q: placed=%t, %d of %d available, observed=%t", cluster, placed,
+					ud.Status.AvailableReplicas, ud.Status.Replicas, ud.Status.ObservedGeneration == ud.Generation)
+			},
+		}), plan, united()...)
+	})
+}
