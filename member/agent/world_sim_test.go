@@ -519,7 +519,7 @@ func nextPod(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment {
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, registerMetrics())
-	plan := sim.Plan{Sweeps: 2, Seeds: 60}
+	plan := sim.Plan{Sweeps: 2, Seeds: 60, Share: 2}
 	t.Run("ResourceDistribution", func(t *testing.T) {
 		t.Parallel()
 		sim.Test(t, fleet(t, resourcedistribution.Kind(resourcedistribution.Options{}), tale{

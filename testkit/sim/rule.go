@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -92,6 +93,8 @@ func AtMost[T client.Object](name string, counts func(*World, T) bool, most func
 // did until a watch event shows it. So a pod that has become ready since may be deleted. Late writes are not checked, but counted.
 type AtLeast[T client.Object] struct {
 	Name string
+	// By is the name of the process whose writes these are; default controller.
+	By string
 	// Good reports whether an object counts.
 	Good func(*World, T) bool
 	// Least returns how many must be left.
@@ -117,7 +120,7 @@ func (f AtLeast[T]) check(w *World, c Change) error {
 		}
 	}
 	known, seen := 0, true
-	for _, o := range Cached[T](w) {
+	for _, o := range CachedBy[T](w, cmp.Or(f.By, controller)) {
 		good := f.Good(w, o)
 		if o.GetUID() == c.Before.GetUID() {
 			seen = good
@@ -134,7 +137,7 @@ func (f AtLeast[T]) check(w *World, c Change) error {
 
 // took reports whether a write has changed or deleted a good object.
 func (f AtLeast[T]) took(w *World, c Change) bool {
-	if c.By != controller || c.Err != nil || c.Verb == Create || f.Verbs != nil && !slices.Contains(f.Verbs, c.Verb) {
+	if c.By != cmp.Or(f.By, controller) || c.Err != nil || c.Verb == Create || f.Verbs != nil && !slices.Contains(f.Verbs, c.Verb) {
 		return false
 	}
 	return f.good(w, c.Before) && (c.Verb == Delete || !f.good(w, c.After))

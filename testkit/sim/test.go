@@ -29,6 +29,9 @@ type Plan struct {
 	Faults []FaultKind
 	// Stall is the longest time that nothing may happen until the controller continues by a timer; 0 means any time.
 	Stall time.Duration
+	// Share is which part of the schedules that ReplayEnv gives these scenarios take, such as 4 for a quarter; default all. A kind
+	// with several calls of Test divides its schedules by it.
+	Share int
 }
 
 // Test plays the scenarios, each as a parallel subtest: undisturbed, with each fault at each write, and at random. Each
@@ -47,7 +50,7 @@ func Test(t *testing.T, k Kind, p Plan, scenarios ...Scenario) { //nolint:tparal
 		}
 		return
 	}
-	share, err := parseShare(text, len(scenarios))
+	share, err := parseShare(text, len(scenarios)*max(p.Share, 1))
 	if err != nil {
 		t.Fatal(err)
 	}

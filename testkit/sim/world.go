@@ -376,9 +376,14 @@ func Find[T client.Object](w *World, key types.NamespacedName) T {
 
 // Cached returns the objects of type T in the cache of the first process, in the order of their names; none while it does not run.
 // They must not be changed.
-func Cached[T client.Object](w *World) []T {
-	if p := w.processes[0]; p != nil && !p.dead {
-		return typed[T](p.cache(kindOf[T](w)).objects())
+func Cached[T client.Object](w *World) []T { return CachedBy[T](w, w.kind.name()) }
+
+// CachedBy is Cached of the process of that name.
+func CachedBy[T client.Object](w *World, name string) []T {
+	for _, p := range w.alive() {
+		if p.kind.name() == name {
+			return typed[T](p.cache(kindOf[T](w)).objects())
+		}
 	}
 	return nil
 }

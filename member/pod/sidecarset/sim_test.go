@@ -261,4 +261,5 @@ func stories(tb testing.TB) []sim.Scenario {
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: 15 * time.Second}, stories(t)...)
+	sim.Test(t, withWorkload(t), sim.Plan{Sweeps: 1, Seeds: 60, Stall: 15 * time.Second, Share: 4}, workloadStories(t)...)
 }

@@ -1,0 +1,149 @@
+package sidecarset
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/member/workload/cloneset"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/sim"
+)
+
+// workload is the name of the process of the CloneSet controller, which crashes apart from that of SidecarSets.
+const workload = "workload"
+
+var webKey = types.NamespacedName{Namespace: "shop", Name: "web"}
+
+// withWorkload is SidecarSet beside CloneSet, both with the pods of one CloneSet: its app, and a sidecar that each new pod gets.
+func withWorkload(tb testing.TB) sim.Kind {
+	tb.Helper()
+	k := simulated(tb)
+	k.Admit = func(r sim.Request, _, is client.Object) error {
+		pod, ok := is.(*corev1.Pod)
+		if !ok || r.Verb != sim.Create {
+			return nil
+		}
+		in, err := current(admitted(tb)) // A webhook whose cache is old injects the first version.
+		if err == nil {
+			_, err = inject(pod, []injection{in}, options{now: metav1.NewTime(noon)})
+		}
+		return err
+	}
+	k.Others = []sim.Kind{{
+		Name: workload, For: &appsv1beta1.CloneSet{}, Fields: cloneset.Registration().Fields,
+		Owns: []client.Object{&corev1.Pod{}, &appsv1.ControllerRevision{}},
+		New: func(p sim.Process) (reconcile.Reconciler, error) {
+			return &cloneset.Reconciler{Draw: p.Draw, Controller: &podcontrol.Controller{
+				Client: p.Client, Live: p.Live, Clock: p.Clock, Expect: expect.New("Test", p.Clock, 0), Events: &testkit.Events{}, Parallel: 1,
+			}}, nil
+		},
+		Index: func(ctx context.Context, i client.FieldIndexer) error {
+			return ownership.IndexByOwner(ctx, i, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &appsv1.ControllerRevision{})
+		},
+	}}
+	k.Rules = []sim.Rule{sim.DeletesByUID(), ownImages(), budget().Rule(), workloadBudget().Rule()}
+	k.Summary = func(w *sim.World) string {
+		set := sim.Find[*appsv1beta1.CloneSet](w, webKey)
+		return fmt.Sprintf("%s\n%d of %d updated and available", end(w), set.Status.UpdatedAvailableReplicas, set.Status.Replicas)
+	}
+	return k
+}
+
+// ownImages is the rule that neither writer changes an image of the other, also not back.
+func ownImages() sim.Rule {
+	return sim.Rule{Name: "each writer has its containers", Write: func(_ *sim.World, c sim.Change) error {
+		before, is := c.Before.(*corev1.Pod)
+		after, still := c.After.(*corev1.Pod)
+		if !is || !still {
+			return nil
+		}
+		others := "app"
+		if c.By == workload {
+			others = "log"
+		}
+		if containerOf(before, others).Image != containerOf(after, others).Image {
+			return fmt.Errorf("%s by %s changes container %s", c.Request, c.By, others)
+		}
+		return nil
+	}}
+}
+
+// workloadBudget is the rule that the CloneSet takes no more pods out of service than its own maxUnavailable allows, where a pod is in
+// service that says it is ready: that a sidecar is about to restart it does not know. A PodUnavailableBudget holds both to one number.
+func workloadBudget() sim.AtLeast[*corev1.Pod] {
+	return sim.AtLeast[*corev1.Pod]{
+		Name: "the CloneSet's maxUnavailable is kept", By: workload,
+		Good: func(_ *sim.World, pod *corev1.Pod) bool {
+			app := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == "app" })
+			return podpatch.Ready(pod) && podpatch.Active(pod) && app >= 0 && pod.Status.ContainerStatuses[app].Image == containerOf(pod, "app").Image
+		},
+		Least: func(w *sim.World) int {
+			active := 0
+			for _, pod := range sim.CachedBy[*corev1.Pod](w, workload) {
+				if podpatch.Active(pod) {
+					active++
+				}
+			}
+			return min(active, int(*sim.Find[*appsv1beta1.CloneSet](w, webKey).Spec.Replicas)) - 1
+		},
+	}
+}
+
+func workloadStories(tb testing.TB) []sim.Scenario {
+	tb.Helper()
+	objects := func(policy appsv1beta1.PodUpdatePolicy, changes ...string) []client.Object {
+		set := testkit.CloneSet(webKey.Name).Replicas(4).Obj()
+		set.Namespace = webKey.Namespace
+		set.Spec.UpdateStrategy.RollingUpdate.PodUpdatePolicy = policy
+		set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(1))
+		s := admitted(tb, changes...)
+		s.Generation = 1
+		return []client.Object{s, set}
+	}
+	// ran is when all pods run with the first version of both.
+	ran := func(w *sim.World) bool {
+		pods := sim.All[*corev1.Pod](w)
+		return len(pods) == 4 && !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !serves(pod) })
+	}
+	app := func(image string, when func(*sim.World) bool) sim.Edit {
+		return sim.Edit{Name: "the app is " + image, When: when, Do: func(ctx context.Context, w *sim.World) error {
+			return sim.Set(ctx, w, webKey, func(set *appsv1beta1.CloneSet) { set.Spec.Template.Spec.Containers[0].Image = image })
+		}}
+	}
+	sidecar := func(image string, when func(*sim.World) bool) sim.Edit {
+		return sim.Edit{Name: "the sidecar is " + image, When: when, Do: func(ctx context.Context, w *sim.World) error {
+			return sim.Set(ctx, w, key, func(s *appsv1beta1.SidecarSet) {
+				s.Spec.Containers[0].Image = image
+				rehash(tb, s)
+			})
+		}}
+	}
+	const inPlace = appsv1beta1.PodInPlaceOnly
+	return []sim.Scenario{
+		{Name: "app and sidecar are updated at once", Objects: objects(inPlace), Edits: []sim.Edit{app("app:2", ran), sidecar("log:2", nil)}},
+		{Name: "the sidecar is updated twice beside the app", Objects: objects(inPlace), Edits: []sim.Edit{
+			sidecar("log:2", ran), app("app:2", nil), sidecar("log:3", func(w *sim.World) bool { // Otherwise the second has no revision.
+				s := sim.Find[*appsv1beta1.SidecarSet](w, key)
+				return s.Spec.Containers[0].Image == "log:2" && s.Status.ObservedGeneration == s.Generation
+			}),
+		}},
+		{Name: "pods are made anew while the sidecar is updated", Objects: objects(appsv1beta1.PodReCreate), Edits: []sim.Edit{
+			sidecar("log:2", ran), app("app:2", nil),
+		}},
+	}
+}
