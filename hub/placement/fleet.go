@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/hub/allot"
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
@@ -23,7 +22,7 @@ type Fleet struct {
 	Rows map[string]*fleetv1alpha1.MemberWork
 	// Tolerations are those of the object; without any it tolerates no taint. Now is the time that their tolerationSeconds are
 	// compared with; it is not needed where none has some.
-	Tolerations []pods.ClusterToleration
+	Tolerations []fleetv1alpha1.ClusterToleration
 	Now         time.Time
 	// Kinds are the kinds of which the object needs objects in a member.
 	Kinds []schema.GroupKind

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/hub/allot"
 )
 
@@ -67,11 +66,11 @@ func (f Fleet) tolerates(t *fleetv1alpha1.ClusterTaint) bool {
 }
 
 // tolerates reports whether a toleration is for a taint, whatever its tolerationSeconds.
-func tolerates(by *pods.ClusterToleration, t *fleetv1alpha1.ClusterTaint) bool {
+func tolerates(by *fleetv1alpha1.ClusterToleration, t *fleetv1alpha1.ClusterTaint) bool {
 	switch {
 	case by.Effect != "" && by.Effect != t.Effect, by.Key != "" && by.Key != t.Key:
 		return false
-	case by.Operator == pods.TolerationExists:
+	case by.Operator == fleetv1alpha1.TolerationExists:
 		return true
 	default:
 		return by.Key != "" && by.Value == t.Value

@@ -24,6 +24,8 @@ type Want struct {
 	Cluster string
 	// Source is the object on the hub.
 	Source fleetv1alpha1.WorkSource
+	// Object is the one object of the source's several that the row is of; nil for a source with one.
+	Object *fleetv1alpha1.WorkObject
 	// Manifest is the object to apply, as JSON, without what differs between clusters. Equal bytes share one WorkContent.
 	Manifest []byte
 	// Patch is a JSON merge patch on Manifest; nil for none.
@@ -40,6 +42,9 @@ type Want struct {
 
 // Name is the row's name.
 func (w Want) Name() string {
+	if w.Object != nil {
+		return fleetv1alpha1.ObjectRowName(*w.Object, w.Source.Namespace, w.Source.UID)
+	}
 	return fleetv1alpha1.RowName(w.Source.Kind, w.Source.Namespace, w.Source.Name, w.Source.UID)
 }
 
@@ -79,6 +84,7 @@ func (w Want) spec(content string) fleetv1alpha1.MemberWorkSpec {
 	}
 	return fleetv1alpha1.MemberWorkSpec{
 		Source:         w.Source,
+		Object:         w.Object,
 		Content:        source,
 		Patch:          runtime.RawExtension{Raw: w.Patch},
 		Grant:          w.Grant,

@@ -74,6 +74,16 @@ func RowName(kind, namespace, name, uid string) string {
 	return strings.ToLower(kind) + "-" + hex.EncodeToString(sum[:6])
 }
 
+// ObjectRowName is the name of the row of one object of a source with several: RowName, with the object's group, so that kinds of the
+// same name in two groups have two rows. The version is left out: it may change, and the row remains.
+func ObjectRowName(o WorkObject, namespace, sourceUID string) string {
+	group, _, versioned := strings.Cut(o.APIVersion, "/")
+	if !versioned { // The core group.
+		group = ""
+	}
+	return RowName(o.Kind, namespace, group+"/"+o.Kind+"/"+o.Name, sourceUID)
+}
+
 // ContentName is the name of a WorkContent: 160 bits of the HMAC-SHA-256 of its bytes, so that equal manifests share one
 // object, and a name can't be guessed without the key.
 func ContentName(key, manifest []byte) string {
