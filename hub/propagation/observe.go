@@ -190,7 +190,7 @@ func (o *observed) selectObjects(found map[string]object) {
 	for most < len(o.objects) && placed[o.objects[most].row] {
 		most++ // They were placed when there was no such limit.
 	}
-	if o.excess = len(o.objects) - most; o.excess > 0 {
+	if o.excess = max(len(o.objects)-most, 0); o.excess > 0 {
 		o.objects = o.objects[:most]
 	}
 	slices.SortFunc(o.objects, order)

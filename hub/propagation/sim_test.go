@@ -119,6 +119,13 @@ type members struct{}
 
 func (members) Steps(w *sim.World) []sim.Step {
 	var out []sim.Step
+	for _, mc := range sim.All[*fleetv1alpha1.MemberCluster](w) {
+		if mc.Status.Phase == "" { // It joins.
+			next := mc.DeepCopy()
+			next.Status = member(mc.Name).Status
+			out = append(out, sim.Step{Do: func(ctx context.Context) error { return client.IgnoreNotFound(w.User().Status().Update(ctx, next)) }})
+		}
+	}
 	for _, live := range sim.All[*fleetv1alpha1.MemberWork](w) {
 		mc := sim.Find[*fleetv1alpha1.MemberCluster](w, types.NamespacedName{Name: live.Labels[keys.FleetCluster]})
 		if mc == nil || mc.Status.Phase != fleetv1alpha1.ClusterReady {
