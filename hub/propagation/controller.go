@@ -3,7 +3,6 @@ package propagation
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,8 +26,8 @@ const (
 type Options struct {
 	placement.Options
 
-	// Kinds are the kinds that may be placed: those that the hub may read. Others are problems in a status.
-	Kinds []schema.GroupKind
+	// Kinds are the resources that may be placed: those that the hub may read. Others are problems in a status.
+	Kinds []schema.GroupResource
 }
 
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=propagations;clusterpropagations,verbs=get;list;watch;patch
@@ -38,7 +37,7 @@ type Options struct {
 // Setup starts the controllers of both kinds.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	for _, f := range []form{namespaced(), clusterScoped()} {
-		w, err := newWatches(mgr, f)
+		w, err := newWatches(mgr, f, o.Kinds)
 		if err != nil {
 			return err
 		}
@@ -157,6 +156,3 @@ func where(c *fleetv1alpha1.PropagationClusters) []placement.Where {
 	}
 	return out
 }
-
-// served reports whether a kind may be placed.
-func (o Options) served(kind schema.GroupKind) bool { return slices.Contains(o.Kinds, kind) }

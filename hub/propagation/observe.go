@@ -80,7 +80,8 @@ const mostObjects = 500
 // objects is where the selected objects are read.
 type objects interface {
 	client.Reader
-	// follow makes changes of objects of these kinds enqueue who selects them, until it is called again or who is forgotten.
+	// follow makes changes of objects of these kinds, as far as they are readable, enqueue who selects them, until it is called again or
+	// who is forgotten.
 	follow(who client.ObjectKey, kinds []schema.GroupVersionKind) error
 	// readable returns why the objects of a kind can't be read, or nil. The error is a NotYetError while it is not known.
 	readable(ctx context.Context, kind schema.GroupVersionKind) (*problem, error)
@@ -102,7 +103,7 @@ func (f form) observe(ctx context.Context, c placement.Client, key client.Object
 		}
 		return o, err
 	}
-	if err := o.observeObjects(ctx, w, key, options); err != nil {
+	if err := o.observeObjects(ctx, w, key); err != nil {
 		return nil, err
 	}
 	if err := o.observeLost(ctx, c, f.namespaced); err != nil {
@@ -112,10 +113,10 @@ func (f form) observe(ctx context.Context, c placement.Client, key client.Object
 }
 
 // observeObjects reads the selected objects.
-func (o *observed) observeObjects(ctx context.Context, w objects, key client.ObjectKey, options Options) error {
+func (o *observed) observeObjects(ctx context.Context, w objects, key client.ObjectKey) error {
 	var follow []schema.GroupVersionKind
 	for _, s := range o.spec.Selectors {
-		if kind := kindOf(s); options.served(kind.GroupKind()) && !slices.Contains(follow, kind) {
+		if kind := kindOf(s); !slices.Contains(follow, kind) {
 			follow = append(follow, kind)
 		}
 	}
@@ -128,7 +129,7 @@ func (o *observed) observeObjects(ctx context.Context, w objects, key client.Obj
 		why, known := unread[kind]
 		if !known {
 			var err error
-			if why, err = readable(ctx, w, kind, options); err != nil {
+			if why, err = w.readable(ctx, kind); err != nil {
 				return err
 			}
 			if unread[kind] = why; why != nil {
@@ -152,17 +153,6 @@ func (o *observed) observeObjects(ctx context.Context, w objects, key client.Obj
 	}
 	o.selectObjects(found)
 	return nil
-}
-
-// readable returns why the objects of a kind can't be read, or nil.
-func readable(ctx context.Context, w objects, kind schema.GroupVersionKind, options Options) (*problem, error) {
-	if !options.served(kind.GroupKind()) {
-		return &problem{
-			Kind: kind.Kind, Reason: fleetv1alpha1.ReasonKindNotAllowed,
-			Message: fmt.Sprintf("this hub places no objects of kind %s: add it to propagation.kinds of its chart", kind.GroupKind()),
-		}, nil
-	}
-	return w.readable(ctx, kind)
 }
 
 // selectObjects takes at most mostObjects: those that have rows before others, so that more objects do not push out what is placed.

@@ -167,7 +167,6 @@ func simulated(tb testing.TB) sim.Kind {
 			live := partly{p.Live}
 			o := Options{
 				Options: placement.Options{Store: row.NewStore(p.Client, []byte("key"), p.Clock), Events: &testkit.Events{}, Clock: p.Clock},
-				Kinds:   []schema.GroupKind{configMaps},
 			}
 			return f.placed(o, simObjects{p.Client, live}).New(o.Options, p.Client, live), nil
 		},

@@ -40,9 +40,10 @@ type watcher interface {
 type watches struct {
 	client.Reader // the cache
 
-	form  form
-	cache cache.Cache
-	kinds *kindwatch.Watches
+	form    form
+	allowed []schema.GroupResource
+	cache   cache.Cache
+	kinds   *kindwatch.Watches
 	// sources reads Propagations from the manager's cache, live reads from the apiserver.
 	sources, live client.Reader
 	mapper        meta.RESTMapper
@@ -52,8 +53,8 @@ type watches struct {
 	failing map[string]bool
 }
 
-func newWatches(mgr ctrl.Manager, f form) (*watches, error) {
-	w := &watches{form: f, sources: mgr.GetClient(), live: mgr.GetAPIReader(), mapper: mgr.GetRESTMapper(), failing: map[string]bool{}}
+func newWatches(mgr ctrl.Manager, f form, allowed []schema.GroupResource) (*watches, error) {
+	w := &watches{form: f, allowed: allowed, sources: mgr.GetClient(), live: mgr.GetAPIReader(), mapper: mgr.GetRESTMapper(), failing: map[string]bool{}}
 	c, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		DefaultTransform: cache.TransformStripManagedFields(), ReaderFailOnMissingInformer: true, DefaultWatchErrorHandler: w.failed,
@@ -80,7 +81,6 @@ func (w *watches) watch(b *builder.Builder) *builder.Builder {
 func (w *watches) forget(who client.ObjectKey) { w.kinds.Forget(who) }
 
 func (w *watches) follow(who client.ObjectKey, kinds []schema.GroupVersionKind) error {
-	// A kind that is not served can't be watched.
 	known := slices.DeleteFunc(slices.Clone(kinds), func(kind schema.GroupVersionKind) bool { return w.scope(kind) != nil })
 	return w.kinds.Follow(who, known...) //nolint:wrapcheck // It names the kind.
 }
@@ -93,6 +93,11 @@ func (w *watches) scope(kind schema.GroupVersionKind) *problem {
 		return &problem{
 			Kind: kind.Kind, Reason: fleetv1alpha1.ReasonKindNotServed,
 			Message: fmt.Sprintf("this hub does not serve %s: install its CustomResourceDefinition, or select another version; what is placed stays", kind),
+		}
+	case !slices.Contains(w.allowed, mapping.Resource.GroupResource()):
+		return &problem{
+			Kind: kind.Kind, Reason: fleetv1alpha1.ReasonKindNotAllowed,
+			Message: fmt.Sprintf("this hub places no %s: add them to propagation.kinds of its chart", mapping.Resource.GroupResource()),
 		}
 	case w.form.namespaced && mapping.Scope.Name() != meta.RESTScopeNameNamespace:
 		return &problem{Kind: kind.Kind, Reason: reasonScope, Message: "its objects are in no namespace: select them in a ClusterPropagation"}
