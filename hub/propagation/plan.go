@@ -46,8 +46,10 @@ type planned struct {
 	placement.Plan
 
 	// places are where an object should be: objects times clusters, by place. clusters are the selected clusters.
+	// What can't be read counts where it has a row.
 	places   map[string]bool
 	clusters map[string]bool
+	objects  int
 	// problems are those that keep objects away; known are the same.
 	problems []problem
 	known    map[problem]bool
@@ -55,7 +57,7 @@ type planned struct {
 
 // plan is a pure function of what was observed.
 func plan(o *observed) planned {
-	p := planned{places: map[string]bool{}, clusters: map[string]bool{}}
+	p := planned{places: map[string]bool{}, clusters: map[string]bool{}, objects: len(o.objects) + o.excess}
 	if !o.source.GetDeletionTimestamp().IsZero() {
 		var problems []placement.Problem
 		p.Plan, problems = placement.Withdraw(o.source, o.Fleet, o.leave(false), o.namespaceTerminating)
@@ -84,9 +86,9 @@ func plan(o *observed) planned {
 		p.withdrawLost(o, o.lost[name], fleets[name])
 	}
 	switch {
-	case len(o.objects) == 0 && len(o.unread) == 0:
+	case p.objects == 0 && len(o.unread) == 0:
 		p.problem("", "", "", reasonNoObject, "no object is selected: it is placed as soon as there is one")
-	case len(p.clusters) == 0 && len(o.objects) > 0:
+	case len(p.clusters) == 0 && p.objects > 0:
 		p.problem("", "", "", reasonNoCluster, "no member cluster is selected")
 	}
 	return p
@@ -108,15 +110,27 @@ func (p *planned) unread(o *observed) {
 func (p *planned) withdrawLost(o *observed, f fate, fleet placement.Fleet) {
 	switch {
 	case f.wait.Reason != "":
+		p.hold(fleet)
 		p.Recheck = recheckKinds
 		return
 	case f.behind:
+		p.hold(fleet)
 		p.Recheck = recheckLost
 		return
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(fleet.Rows)) {
 		if live := fleet.Rows[cluster]; live.DeletionTimestamp.IsZero() && fleet.TakesRows(cluster) {
 			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: o.leave(f.gone)})
+		}
+	}
+}
+
+// hold counts the places of an object of which nothing is known: they stay as they are.
+func (p *planned) hold(fleet placement.Fleet) {
+	p.objects++
+	for cluster, live := range fleet.Rows {
+		if live.DeletionTimestamp.IsZero() {
+			p.places[placement.Place(live)], p.clusters[cluster] = true, true
 		}
 	}
 }
@@ -296,7 +310,9 @@ func (p *planned) add(is problem) {
 func fromPlacement(all []placement.Problem) []problem {
 	out := make([]problem, 0, len(all))
 	for _, is := range all {
-		out = append(out, problem{Cluster: is.Cluster, Reason: is.Reason, Message: is.Message})
+		if next := (problem{Cluster: is.Cluster, Reason: is.Reason, Message: is.Message}); !slices.Contains(out, next) {
+			out = append(out, next)
+		}
 	}
 	return out
 }

@@ -221,11 +221,15 @@ func reasons() sim.Rule {
 			return fmt.Errorf("%s: the hub does not serve the kind", c.Request)
 		}
 		object := sim.Find[*corev1.ConfigMap](w, types.NamespacedName{Namespace: shop, Name: live.Spec.Object.Name})
-		mc := sim.Find[*fleetv1alpha1.MemberCluster](w, types.NamespacedName{Name: live.Labels[keys.FleetCluster]})
-		if object != nil && selects(&source.Spec, configMaps, object.Name, object.Labels) && mc != nil && mc.Labels["tier"] == "web" && len(mc.Spec.Taints) == 0 {
-			return fmt.Errorf("%s: %s selects it", c.Request, source.Name)
+		if object == nil || !selects(&source.Spec, configMaps, object.Name, object.Labels) {
+			return nil
 		}
-		return nil
+		for _, mc := range sim.Cached[*fleetv1alpha1.MemberCluster](w) {
+			if mc.Name == live.Labels[keys.FleetCluster] && (mc.Labels["tier"] != "web" || len(mc.Spec.Taints) > 0) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%s: %s selects it", c.Request, source.Name)
 	}}
 }
 
@@ -268,18 +272,156 @@ func end(w *sim.World) string {
 
 func stories() []sim.Scenario {
 	world := func(more ...client.Object) []client.Object {
-		return append(more, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shop}}, member("east"), member("west"))
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shop, Finalizers: []string{"kubernetes"}}}
+		return append(more, namespace, member("east"), member("west"))
 	}
+	two := world(configMap("a", "blue"), configMap("b", "blue"), propagation("web", labelled("web")))
 	of := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: shop, Name: name} }
-	color := func(name, color string) sim.Edit {
-		return sim.Edit{Name: name + " is " + color, Do: func(ctx context.Context, w *sim.World) error {
-			return sim.Set(ctx, w, of(name), func(c *corev1.ConfigMap) { c.Data = map[string]string{"color": color} })
+	change := func(what, name string, do func(*corev1.ConfigMap)) sim.Edit {
+		return sim.Edit{Name: name + what, Do: func(ctx context.Context, w *sim.World) error { return sim.Set(ctx, w, of(name), do) }}
+	}
+	red := func(name string) sim.Edit {
+		return change(" is red", name, func(c *corev1.ConfigMap) { c.Data = map[string]string{"color": "red"} })
+	}
+	spec := func(what, name string, do func(*fleetv1alpha1.PropagationSpec)) sim.Edit {
+		return sim.Edit{Name: name + what, Do: func(ctx context.Context, w *sim.World) error {
+			return sim.Set(ctx, w, of(name), func(p *fleetv1alpha1.Propagation) { do(&p.Spec) })
 		}}
 	}
-	return []sim.Scenario{
-		{Name: "a change reaches all clusters", Objects: world(configMap("a", "blue"), configMap("b", "blue"), propagation("web", labelled("web"))),
-			Edits: []sim.Edit{color("a", "red")}},
+	cluster := func(what, name string, do func(*fleetv1alpha1.MemberCluster)) sim.Edit {
+		return sim.Edit{Name: name + what, Do: func(ctx context.Context, w *sim.World) error {
+			return sim.Set(ctx, w, types.NamespacedName{Name: name}, do)
+		}}
 	}
+	create := func(o client.Object) sim.Edit {
+		return sim.Edit{Name: "create " + o.GetName(), Do: func(ctx context.Context, w *sim.World) error {
+			return w.User().Create(ctx, o.DeepCopyObject().(client.Object))
+		}}
+	}
+	remove := func(o client.Object) sim.Edit {
+		return sim.Edit{Name: "delete " + o.GetName(), Do: func(ctx context.Context, w *sim.World) error {
+			return client.IgnoreNotFound(w.User().Delete(ctx, o.DeepCopyObject().(client.Object)))
+		}}
+	}
+	placed := func(name string) func(*sim.World) bool {
+		return func(w *sim.World) bool {
+			p := sim.Find[*fleetv1alpha1.Propagation](w, of(name))
+			return p != nil && p.Status.ObservedGeneration == p.Generation && p.Status.Healthy > 0 && p.Status.Healthy == p.Status.Desired
+		}
+	}
+	reports := func(reason string) func(*sim.World) bool {
+		return func(w *sim.World) bool {
+			p := sim.Find[*fleetv1alpha1.Propagation](w, of("web"))
+			return p != nil && strings.Contains(fmt.Sprint(p.Status), reason)
+		}
+	}
+	west := func(ready bool) sim.Edit {
+		return sim.Edit{Name: fmt.Sprintf("west ready=%t", ready), Do: func(ctx context.Context, w *sim.World) error {
+			mc := sim.Find[*fleetv1alpha1.MemberCluster](w, types.NamespacedName{Name: "west"}).DeepCopy()
+			mc.Status = member("west").Status
+			if !ready {
+				mc.Status.Phase, mc.Status.Conditions[0].Status = fleetv1alpha1.ClusterUnreachable, metav1.ConditionFalse
+			}
+			return w.User().Status().Update(ctx, mc)
+		}}
+	}
+	tainted := func(effect fleetv1alpha1.TaintEffect) func(*fleetv1alpha1.MemberCluster) {
+		return func(mc *fleetv1alpha1.MemberCluster) {
+			mc.Spec.Taints = []fleetv1alpha1.ClusterTaint{{Key: "upgrade", Effect: effect}}
+		}
+	}
+	after := func(e sim.Edit, when func(*sim.World) bool) sim.Edit { e.When = when; return e }
+	web, again := propagation("web", labelled("web")), propagation("again", named("a"))
+	marker := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: unserved.Namespace, Name: unserved.Name}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shop}}
+	held := configMap("a", "blue")
+	held.Finalizers = []string{"example.com/held"}
+	orphaning := propagation("web", labelled("web"))
+	orphaning.Spec.DeletionPolicy = fleetv1alpha1.LeaveOrphan
+	spread := &fleetv1alpha1.MemberWork{
+		ObjectMeta: metav1.ObjectMeta{Name: "spread", Namespace: fleetv1alpha1.Namespace("west"), Labels: map[string]string{keys.FleetCluster: "west"}},
+		Spec:       fleetv1alpha1.MemberWorkSpec{Source: fleetv1alpha1.WorkSource{APIVersion: "v1", Kind: "ConfigMap", Namespace: shop, Name: "a", UID: "cm"}},
+	}
+	many := []client.Object{propagation("web", labelled("web"))}
+	for i := range 14 {
+		many = append(many, configMap(fmt.Sprintf("c%02d", i), "blue"))
+	}
+	return []sim.Scenario{
+		{Name: "a change reaches all clusters", Objects: two, Edits: []sim.Edit{red("a")}},
+		{Name: "an object comes, and one is relabelled", Objects: two, Edits: []sim.Edit{
+			create(configMap("c", "red")),
+			change(" is no part any more", "b", func(c *corev1.ConfigMap) { c.Labels = nil }),
+		}},
+		{Name: "an object is deleted on the hub", Objects: two, Edits: []sim.Edit{after(remove(configMap("a", "")), placed("web")), red("b")}},
+		{Name: "an object is replaced", Objects: two, Edits: []sim.Edit{remove(configMap("a", "")), create(configMap("a", "red"))}},
+		{Name: "the hub stops to serve the kind, and its objects are gone", Objects: two, Edits: []sim.Edit{
+			after(create(marker), placed("web")), remove(configMap("a", "")), remove(configMap("b", "")),
+		}, Stall: 5 * time.Minute},
+		{Name: "the hub serves the kind again, and one object is gone", Objects: two, Edits: []sim.Edit{
+			after(create(marker), placed("web")), remove(configMap("a", "")), remove(marker),
+		}, Stall: 5 * time.Minute},
+		{Name: "an object waits for its finalizer", Objects: world(held, propagation("web", labelled("web"))), Edits: []sim.Edit{
+			after(remove(held), placed("web")), create(configMap("b", "blue")),
+			change(" is gone", "a", func(c *corev1.ConfigMap) { c.Finalizers = nil }),
+		}},
+		{Name: "the Propagation is deleted while a cluster does not answer", Objects: two, Edits: []sim.Edit{west(false), remove(web), west(true)}},
+		{Name: "the Propagation is deleted and its objects stay", Objects: world(configMap("a", "blue"), orphaning), Edits: []sim.Edit{
+			after(remove(web), placed("web")),
+		}},
+		{Name: "the namespace is deleted", Objects: two, Edits: []sim.Edit{
+			after(remove(namespace), placed("web")), remove(configMap("a", "")), remove(web), remove(configMap("b", "")),
+		}},
+		{Name: "of two Propagations the older has an object until it is deleted", Objects: world(configMap("a", "blue"), web, again), Edits: []sim.Edit{
+			remove(web), red("a"),
+		}},
+		{Name: "who has an object keeps it", Objects: world(configMap("a", "blue"), propagation("web", named("b")), again), Edits: []sim.Edit{
+			after(spec(" selects it too", "web", func(s *fleetv1alpha1.PropagationSpec) { s.Selectors = append(s.Selectors, named("a")) }), func(w *sim.World) bool {
+				return len(rowsOf(w, "again")) == 2
+			}),
+			red("a"),
+		}},
+		{Name: "an object goes over when the older lets go", Objects: world(configMap("a", "blue"), web, again), Edits: []sim.Edit{
+			spec(" selects others", "web", func(s *fleetv1alpha1.PropagationSpec) { s.Selectors = []fleetv1alpha1.PropagationSelector{named("b")} }),
+		}},
+		{Name: "another kind places an object in a cluster", Objects: world(configMap("a", "blue"), web, spread), Edits: []sim.Edit{red("a"), remove(spread)}},
+		{Name: "a cluster comes and another one goes", Objects: append(world(configMap("a", "blue"), web), member("north")), Edits: []sim.Edit{
+			cluster(" has another label", "west", func(mc *fleetv1alpha1.MemberCluster) { mc.Labels = nil }),
+			cluster(" is closed", "north", tainted(fleetv1alpha1.NoNewPlace)), create(configMap("b", "blue")),
+		}},
+		{Name: "a cluster is emptied", Objects: two, Edits: []sim.Edit{cluster(" evicts", "west", tainted(fleetv1alpha1.Evict))}},
+		{Name: "a MemberCluster disappears, and nothing is withdrawn", Objects: two, Edits: []sim.Edit{
+			after(remove(member("west")), placed("web")), after(red("a"), reports(placement.ReasonUnknownCluster)),
+		}},
+		{Name: "a cluster does not answer while an object changes", Objects: two, Edits: []sim.Edit{west(false), red("a"), west(true)}},
+		{Name: "an override fails, and what is placed stays", Objects: two, Edits: []sim.Edit{
+			after(spec(" has an override", "web", func(s *fleetv1alpha1.PropagationSpec) {
+				s.Overrides = []fleetv1alpha1.PropagationOverride{{Clusters: []string{"west"}, Name: "a", Patches: []fleetv1alpha1.PropagationPatch{
+					{Op: fleetv1alpha1.PatchRemove, Path: "/data/none"},
+				}}}
+			}), placed("web")), after(red("a"), reports(reasonOverride)),
+		}},
+		{Name: "many objects are withdrawn, and an administrator allows it", Objects: world(many...), Edits: []sim.Edit{
+			{Name: "delete web", When: func(w *sim.World) bool { return len(rowsOf(w, "web")) == 28 }, Do: remove(web).Do},
+			{Name: "allow", When: func(w *sim.World) bool {
+				return paused(w, "east") && paused(w, "west")
+			}, Do: func(ctx context.Context, w *sim.World) error {
+				return errors.Join(cluster("", "east", allow).Do(ctx, w), cluster("", "west", allow).Do(ctx, w))
+			}},
+		}},
+	}
+}
+
+func allow(mc *fleetv1alpha1.MemberCluster) { delete(mc.Annotations, keys.FleetWithdrawalsPaused) }
+
+func paused(w *sim.World, cluster string) bool {
+	return sim.Find[*fleetv1alpha1.MemberCluster](w, types.NamespacedName{Name: cluster}).Annotations[keys.FleetWithdrawalsPaused] != ""
+}
+
+// rowsOf returns the rows of a Propagation that its members have applied.
+func rowsOf(w *sim.World, name string) []*fleetv1alpha1.MemberWork {
+	return slices.DeleteFunc(sim.All[*fleetv1alpha1.MemberWork](w), func(r *fleetv1alpha1.MemberWork) bool {
+		return r.Spec.Source.Name != name || !placement.Acknowledged(r)
+	})
 }
 
 func TestSimulation(t *testing.T) {

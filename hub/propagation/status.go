@@ -50,7 +50,7 @@ func status(o *observed, p planned, a placement.Result, now time.Time) fleetv1al
 	failing := failures(a, c.stale)
 	s.StaleClusters = number(len(c.stale))
 	if p.Deleting == "" {
-		s.Objects, s.Clusters, s.Desired = number(len(o.objects)+o.excess), number(len(p.clusters)), number(c.desired)
+		s.Objects, s.Clusters, s.Desired = number(p.objects), number(len(p.clusters)), number(c.desired)
 		if a.Err == nil && !lags(p, a, c.stale) {
 			s.ObservedGeneration = o.source.GetGeneration()
 		}
