@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -77,8 +78,14 @@ type Kind[O Observed, P Planned, S any] struct {
 	Collect func(was, is S) time.Duration
 	// Events returns the events of a change of status that was written.
 	Events func(o O, was, is S) []event.Event
+	// Indexes adds further indexes. It may be nil.
+	Indexes func(context.Context, client.FieldIndexer) error
 	// Rows is a further handler of all rows, for what the rows of others change. It may be nil.
 	Rows func(client.Reader) handler.EventHandler
+	// Watch adds further watches. It may be nil.
+	Watch func(*builder.Builder) *builder.Builder
+	// Gone is called for an object that is gone. It may be nil.
+	Gone func(client.ObjectKey)
 }
 
 // Observed is what a reconcile has read of one object: it embeds a Fleet.
@@ -122,7 +129,11 @@ func (k Kind[O, P, S]) New(o Options, c client.Client, live client.Reader) *Cont
 
 // Index adds the indexes that the controller needs.
 func (k Kind[O, P, S]) Index(ctx context.Context, i client.FieldIndexer) error {
-	return errors.Join(row.IndexBySource(ctx, i), IndexByCluster(ctx, i, k.Object(), k.Where))
+	err := errors.Join(row.IndexBySource(ctx, i), IndexByCluster(ctx, i, k.Object(), k.Where))
+	if k.Indexes != nil {
+		err = errors.Join(err, k.Indexes(ctx, i))
+	}
+	return err
 }
 
 // Placed returns the objects of the kind that are placed in a cluster, from a cache with the index.
@@ -159,6 +170,9 @@ func (k Kind[O, P, S]) Setup(ctx context.Context, mgr ctrl.Manager, o Options) e
 	if k.Rows != nil {
 		b = b.Watches(&fleetv1alpha1.MemberWork{}, k.Rows(mgr.GetClient()))
 	}
+	if k.Watch != nil {
+		b = k.Watch(b)
+	}
 	if err := b.Complete(k.New(o, mgr.GetClient(), mgr.GetAPIReader())); err != nil {
 		return fmt.Errorf("set up the hub's %s controller: %w", k.Name, err)
 	}
@@ -177,6 +191,9 @@ func (r *Controller[O, P, S]) Reconcile(ctx context.Context, req ctrl.Request) (
 	o, err := r.kind.Observe(ctx, r.Client, req.NamespacedName)
 	if errors.Is(err, expect.ErrGone) {
 		r.throttle.Forget(req.NamespacedName)
+		if r.kind.Gone != nil {
+			r.kind.Gone(req.NamespacedName)
+		}
 	}
 	if err != nil {
 		return expect.Settle(ctx, err, r.kind.Metrics.Waits.WithLabelValues("CacheBehind"))
@@ -194,7 +211,7 @@ func (r *Controller[O, P, S]) Reconcile(ctx context.Context, req ctrl.Request) (
 		return ctrl.Result{}, err
 	}
 	later, reported := r.report(ctx, o, p, a)
-	return r.writer.Result(object, report.Sooner(later, fleet.EvictsIn()), errors.Join(err, reported))
+	return r.writer.Result(object, report.Sooner(report.Sooner(later, plan.Recheck), fleet.EvictsIn()), errors.Join(err, reported))
 }
 
 // report writes the status if it changed, and then sends the events of the change, which are those between the statuses that were

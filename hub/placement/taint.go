@@ -94,8 +94,8 @@ func (f Fleet) stays(t *fleetv1alpha1.ClusterTaint) time.Duration {
 // EvictsIn returns after how long a taint evicts replicas that it does not evict yet; 0 if there is none. No watch reports it.
 func (f Fleet) EvictsIn() time.Duration {
 	var first time.Duration
-	for cluster := range f.Rows {
-		mc := f.Clusters[cluster]
+	for place := range f.Rows {
+		mc := f.Clusters[ClusterOf(place)]
 		if mc == nil {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -48,9 +49,13 @@ func (c *conn) Get(_ context.Context, key client.ObjectKey, obj client.Object, _
 	if is == nil {
 		return apierrors.NewNotFound(resourceOf(kind), key.Name)
 	}
-	if partial, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		*partial = *metadataOf(kind, is)
+	switch o := obj.(type) {
+	case *metav1.PartialObjectMetadata:
+		*o = *metadataOf(kind, is)
 		return nil
+	case *unstructured.Unstructured:
+		o.Object, err = fieldsOf(kind, is)
+		return err
 	}
 	return put(obj, is)
 }
@@ -97,7 +102,28 @@ func (c *conn) List(_ context.Context, list client.ObjectList, opts ...client.Li
 		}
 		return nil
 	}
+	if fields, ok := list.(*unstructured.UnstructuredList); ok {
+		fields.Items = nil
+		for _, is := range found {
+			of, err := fieldsOf(kind, is.(client.Object))
+			if err != nil {
+				return err
+			}
+			fields.Items = append(fields.Items, unstructured.Unstructured{Object: of})
+		}
+		return nil
+	}
 	return meta.SetList(list, found)
+}
+
+// fieldsOf returns a copy of an object for who does not know its type.
+func fieldsOf(kind schema.GroupVersionKind, o client.Object) (map[string]any, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return nil, fmt.Errorf("read %s %s: %w", kind.Kind, o.GetName(), err)
+	}
+	fields["apiVersion"], fields["kind"] = kind.GroupVersion().String(), kind.Kind
+	return fields, nil
 }
 
 func metadataOf(kind schema.GroupVersionKind, o client.Object) *metav1.PartialObjectMetadata {
