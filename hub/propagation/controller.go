@@ -34,21 +34,25 @@ type Options struct {
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=propagations/status;clusterpropagations/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Setup starts the controllers of both kinds.
+// Setup starts the controller of Propagations.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	for _, f := range []form{namespaced(), clusterScoped()} {
-		w, err := newWatches(mgr, f, o.Kinds)
-		if err != nil {
-			return err
-		}
-		if err := mgr.Add(w); err != nil {
-			return fmt.Errorf("set up the watches of %ss: %w", f.kind, err)
-		}
-		if err := f.placed(o, w).Setup(ctx, mgr, o.Options); err != nil {
-			return err
-		}
+	return namespaced().setup(ctx, mgr, o)
+}
+
+// SetupCluster starts the controller of ClusterPropagations.
+func SetupCluster(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	return clusterScoped().setup(ctx, mgr, o)
+}
+
+func (f form) setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	w, err := newWatches(mgr, f, o.Kinds)
+	if err != nil {
+		return err
 	}
-	return nil
+	if err := mgr.Add(w); err != nil {
+		return fmt.Errorf("set up the watches of %ss: %w", f.kind, err)
+	}
+	return f.placed(o, w).Setup(ctx, mgr, o.Options)
 }
 
 // form is what differs between the two kinds.

@@ -9,9 +9,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/validate/content"
+	validate "k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation/path"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -64,9 +63,9 @@ func (w *Webhook[T]) ValidateDelete(context.Context, T) (admission.Warnings, err
 // webhookSpec returns the spec of an object of either kind, and the kind.
 func webhookSpec(o client.Object) (spec *fleetv1alpha1.PropagationSpec, kind string) {
 	if p, ok := o.(*fleetv1alpha1.ClusterPropagation); ok {
-		return &p.Spec, "ClusterPropagation"
+		return &p.Spec, clusterSourceKind
 	}
-	return &o.(*fleetv1alpha1.Propagation).Spec, "Propagation"
+	return &o.(*fleetv1alpha1.Propagation).Spec, sourceKind
 }
 
 func (w *Webhook[T]) validate(ctx context.Context, was *fleetv1alpha1.PropagationSpec, o T) (admission.Warnings, error) {
@@ -92,7 +91,7 @@ func (w *Webhook[T]) validate(ctx context.Context, was *fleetv1alpha1.Propagatio
 		}
 		faults, warnings = append(faults, refused...), append(warnings, warned...)
 	}
-	refused, warned, err := w.Clusters.ValidateAs(ctx, o.GetNamespace(), webhookWhere(&was.Clusters), webhookWhere(&spec.Clusters), placement.Words{
+	refused, warned, err := w.Clusters.ValidateAs(ctx, o.GetNamespace(), where(&was.Clusters), where(&spec.Clusters), placement.Words{
 		At: func(i int) *field.Path {
 			at := root.Child("clusters")
 			switch {
@@ -110,21 +109,6 @@ func (w *Webhook[T]) validate(ctx context.Context, was *fleetv1alpha1.Propagatio
 		return nil, err
 	}
 	return append(warnings, warned...), admit.Invalid(gvk, o.GetName(), append(faults, refused...))
-}
-
-// webhookWhere returns the clusters that need the right to be used: who excludes some of all needs it for all.
-func webhookWhere(c *fleetv1alpha1.PropagationClusters) []placement.Where {
-	switch {
-	case c.All:
-		return []placement.Where{{Selector: &metav1.LabelSelector{}}}
-	case c.Selector != nil:
-		return []placement.Where{{Selector: c.Selector}}
-	}
-	out := make([]placement.Where, 0, len(c.Names))
-	for _, name := range c.Names {
-		out = append(out, placement.Where{Cluster: name})
-	}
-	return out
 }
 
 // validateSpec validates what needs no apiserver, and what the schema can't.
@@ -147,7 +131,7 @@ func validateSpec(spec *fleetv1alpha1.PropagationSpec, root *field.Path) field.E
 	faults = append(faults, placement.ValidateNames(c.Names, c.Excluded, c.Selector, root.Child("clusters"))...)
 	if spec.Suspend != nil {
 		for i, name := range spec.Suspend.Clusters {
-			for _, why := range content.IsDNS1123Label(name) {
+			for _, why := range validate.IsDNS1123Label(name) {
 				faults = append(faults, field.Invalid(root.Child("suspend", "clusters").Index(i), name, why))
 			}
 		}
@@ -276,4 +260,25 @@ func (w *Webhook[T]) runsHere(kind schema.GroupKind) string {
 		return fmt.Sprintf("a %s takes effect in the hub's own cluster too, where its controller runs, and no label prevents that", kind.Kind)
 	}
 	return ""
+}
+
+// ParseKinds reads resources such as deployments.apps, as they are in flags. It refuses those that are never placed, wherever the hub's
+// rights come from.
+func ParseKinds(names []string) ([]schema.GroupResource, error) {
+	out := make([]schema.GroupResource, 0, len(names))
+	for _, name := range names {
+		r := schema.ParseGroupResource(name)
+		if why := validate.IsDNS1123Label(r.Resource); len(why) > 0 || r.Group != "" && len(validate.IsDNS1123Subdomain(r.Group)) > 0 {
+			return nil, fmt.Errorf("%q is no resource: want one such as configmaps or deployments.apps", name)
+		}
+		// No name of a kind is known here, and a group that is closed is so for all.
+		if why := link.NeverPlaced(schema.GroupKind{Group: r.Group, Kind: r.Resource}); why != "" {
+			return nil, fmt.Errorf("%s: %s", name, why)
+		}
+		if slices.Contains([]string{"secrets", "namespaces", "nodes", "events", "bindings", "componentstatuses"}, name) {
+			return nil, fmt.Errorf("%s are never placed by Propagations", name)
+		}
+		out = append(out, r)
+	}
+	return out, nil
 }
