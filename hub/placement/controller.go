@@ -48,14 +48,61 @@ func (o Options) NewClient(kind string, c client.Client, live client.Reader) Cli
 	return Client{Client: c, Live: live, Rows: o.Store, Expect: expect.New(kind, o.Clock, o.ExpectationTimeout)}
 }
 
-// Writer returns what writes the statuses of those objects.
-func (o Options) Writer(c Client) report.Writer {
-	return report.Writer{Client: c, Expect: c.Expect, Events: o.Events, Owner: link.HubManager}
+// Reporter returns what writes the statuses of those objects.
+func (o Options) Reporter(c Client) *Reporter {
+	return &Reporter{
+		Writer:   report.Writer{Client: c, Expect: c.Expect, Events: o.Events, Owner: link.HubManager},
+		events:   o.Events,
+		clock:    o.Clock,
+		throttle: report.Throttle{Interval: StatusDelay, Collect: StatusDelay},
+	}
 }
 
-// Throttle returns what delays such statuses.
-func (Options) Throttle() report.Throttle {
-	return report.Throttle{Interval: StatusDelay, Collect: StatusDelay}
+// Reporter writes the statuses of the objects of a kind, those that may wait later. It may be used concurrently.
+type Reporter struct {
+	// Writer writes at once.
+	Writer report.Writer
+
+	events   event.Recorder
+	clock    clock.PassiveClock
+	throttle report.Throttle
+}
+
+// Forget drops what is known about an object that is gone.
+func (r *Reporter) Forget(key client.ObjectKey) { r.throttle.Forget(key) }
+
+// Report writes the status of an object if it changed, and then sends the events of the change, which are those between the statuses that
+// were written; events may be nil. collect is how long the change is collected with later ones; 0 is not at all. It returns after how
+// long a status that waits is to be written.
+func (r *Reporter) Report(
+	ctx context.Context, object client.Object, was, is any, collect time.Duration, events func() []event.Event,
+) (time.Duration, error) {
+	key, now := client.ObjectKeyFromObject(object), r.clock.Now()
+	changed := !equality.Semantic.DeepEqual(was, is)
+	if !changed || collect > 0 {
+		if write, later := r.throttle.DueIn(key, changed, collect, now); !write {
+			return later, nil
+		}
+	}
+	wrote, err := r.Writer.Write(ctx, object, was, is, nil)
+	if !wrote {
+		return 0, err //nolint:wrapcheck // It says what was written. After a conflict, the watch enqueues the object again.
+	}
+	r.throttle.Wrote(key, now)
+	if events != nil {
+		for _, e := range events() {
+			r.events.Record(object, e)
+		}
+	}
+	return 0, nil
+}
+
+// Wait returns how long a change of status is collected with later ones that may wait, or not.
+func Wait(may bool) time.Duration {
+	if may {
+		return StatusDelay
+	}
+	return 0
 }
 
 // Kind is a kind whose objects have one row in each cluster that they are placed in: the functions that its Controller calls, in the
@@ -114,17 +161,13 @@ type Controller[O Observed, P Planned, S any] struct {
 
 	kind     Kind[O, P, S]
 	clock    clock.PassiveClock
-	events   event.Recorder
-	writer   report.Writer
-	throttle report.Throttle
+	reporter *Reporter
 }
 
 // New returns the controller of a kind, without watches.
 func (k Kind[O, P, S]) New(o Options, c client.Client, live client.Reader) *Controller[O, P, S] {
 	clients := o.NewClient(k.Name, c, live)
-	return &Controller[O, P, S]{
-		Client: clients, kind: k, clock: o.Clock, events: o.Events, writer: o.Writer(clients), throttle: o.Throttle(),
-	}
+	return &Controller[O, P, S]{Client: clients, kind: k, clock: o.Clock, reporter: o.Reporter(clients)}
 }
 
 // Index adds the indexes that the controller needs.
@@ -190,7 +233,7 @@ func (o Options) Sweep(mgr ctrl.Manager, kind string, empty func() client.Object
 func (r *Controller[O, P, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o, err := r.kind.Observe(ctx, r.Client, req.NamespacedName)
 	if errors.Is(err, expect.ErrGone) {
-		r.throttle.Forget(req.NamespacedName)
+		r.reporter.Forget(req.NamespacedName)
 		if r.kind.Gone != nil {
 			r.kind.Gone(req.NamespacedName)
 		}
@@ -210,29 +253,7 @@ func (r *Controller[O, P, S]) Reconcile(ctx context.Context, req ctrl.Request) (
 	if plan.RemoveFinalizer {
 		return ctrl.Result{}, err
 	}
-	later, reported := r.report(ctx, o, p, a)
-	return r.writer.Result(object, report.Sooner(report.Sooner(later, plan.Recheck), fleet.EvictsIn()), errors.Join(err, reported))
-}
-
-// report writes the status if it changed, and then sends the events of the change, which are those between the statuses that were
-// written. It returns after how long a status that may wait is to be written.
-func (r *Controller[O, P, S]) report(ctx context.Context, o O, p P, a Result) (time.Duration, error) {
-	object, now := o.Source(), r.clock.Now()
-	key := client.ObjectKeyFromObject(object)
-	was, is := r.kind.Status(o, p, a, now)
-	changed, collect := !equality.Semantic.DeepEqual(was, is), r.kind.Collect(was, is)
-	if !changed || collect > 0 {
-		if write, later := r.throttle.DueIn(key, changed, collect, now); !write {
-			return later, nil
-		}
-	}
-	wrote, err := r.writer.Write(ctx, object, was, is, nil)
-	if !wrote {
-		return 0, err // After a conflict, the watch enqueues the object again.
-	}
-	r.throttle.Wrote(key, now)
-	for _, e := range r.kind.Events(o, was, is) {
-		r.events.Record(object, e)
-	}
-	return 0, nil
+	was, is := r.kind.Status(o, p, a, r.clock.Now())
+	later, reported := r.reporter.Report(ctx, object, was, is, r.kind.Collect(was, is), func() []event.Event { return r.kind.Events(o, was, is) })
+	return r.reporter.Writer.Result(object, report.Sooner(report.Sooner(later, plan.Recheck), fleet.EvictsIn()), errors.Join(err, reported))
 }

@@ -133,16 +133,11 @@ func (f form) placed(options Options, w objects) placement.Kind[*observed, plann
 		Status: func(o *observed, p planned, a placement.Result, now time.Time) (was, is fleetv1alpha1.PropagationStatus) {
 			return *o.was, status(o, p, a, now)
 		},
-		Collect: func(was, is fleetv1alpha1.PropagationStatus) time.Duration {
-			if mayWait(was, is) {
-				return placement.StatusDelay
-			}
-			return 0
-		},
-		Events: func(_ *observed, was, is fleetv1alpha1.PropagationStatus) []event.Event { return eventsFor(was, is) },
-		Rows:   f.released,
-		Watch:  w.watch,
-		Gone:   w.forget,
+		Collect: func(was, is fleetv1alpha1.PropagationStatus) time.Duration { return placement.Wait(mayWait(was, is)) },
+		Events:  func(_ *observed, was, is fleetv1alpha1.PropagationStatus) []event.Event { return eventsFor(was, is) },
+		Rows:    f.released,
+		Watch:   w.watch,
+		Gone:    w.forget,
 	}
 }
 

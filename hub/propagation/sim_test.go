@@ -386,7 +386,12 @@ func stories() []sim.Scenario {
 		{Name: "another kind places an object in a cluster", Objects: world(configMap("a", "blue"), web, spread), Edits: []sim.Edit{red("a"), remove(spread)}},
 		{Name: "a cluster comes and another one goes", Objects: append(world(configMap("a", "blue"), web), member("north")), Edits: []sim.Edit{
 			cluster(" has another label", "west", func(mc *fleetv1alpha1.MemberCluster) { mc.Labels = nil }),
-			cluster(" is closed", "north", tainted(fleetv1alpha1.NoNewPlace)), create(configMap("b", "blue")),
+			after(cluster(" is closed", "north", tainted(fleetv1alpha1.NoNewPlace)), placed("web")),
+			after(create(configMap("b", "blue")), func(w *sim.World) bool {
+				return slices.ContainsFunc(sim.Cached[*fleetv1alpha1.MemberCluster](w), func(mc *fleetv1alpha1.MemberCluster) bool {
+					return mc.Name == "north" && len(mc.Spec.Taints) > 0
+				})
+			}),
 		}},
 		{Name: "a cluster is emptied", Objects: two, Edits: []sim.Edit{cluster(" evicts", "west", tainted(fleetv1alpha1.Evict))}},
 		{Name: "a MemberCluster disappears, and nothing is withdrawn", Objects: two, Edits: []sim.Edit{
