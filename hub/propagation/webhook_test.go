@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -21,7 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/yaml"
 
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
 )
 
@@ -71,13 +74,23 @@ func newRules(t *testing.T) (placement.ClusterRules, meta.RESTMapper) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, fleetv1alpha1.AddToScheme(scheme))
 	require.NoError(t, authorizationv1.AddToScheme(scheme))
+	require.NoError(t, appsv1.AddToScheme(scheme))
+	require.NoError(t, appsv1beta1.AddToScheme(scheme))
+	workload := func(name string, labels map[string]string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: "team-a", Name: name, Labels: labels}
+	}
+	workloads := []client.Object{
+		&appsv1.Deployment{ObjectMeta: workload("plain", map[string]string{"app": "web"})},
+		&appsv1.Deployment{ObjectMeta: workload("template", map[string]string{"app": "template", keys.FleetTemplate: "true"})},
+		&appsv1beta1.CloneSet{ObjectMeta: workload("plain", nil)},
+	}
 	east := &fleetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "east"}, Spec: fleetv1alpha1.MemberClusterSpec{Accepted: true},
 		Status: fleetv1alpha1.MemberClusterStatus{Conditions: []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionTrue}}},
 	}
 	west := east.DeepCopy()
 	west.Name, west.Status = "west", fleetv1alpha1.MemberClusterStatus{}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(east, west).WithInterceptorFuncs(interceptor.Funcs{
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(east, west).WithObjects(workloads...).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
 			review := o.(*authorizationv1.SubjectAccessReview)
 			review.Status.Allowed = may(review.Spec.User, review.Spec.ResourceAttributes)
@@ -314,7 +327,17 @@ func TestInvariant34WhoMayPlaceWhatWhere(t *testing.T) {
 		},
 		{name: "A CloneSet does not.", user: "admin", namespace: "team-a", spec: places("apps.kruise.io/v1beta1", "CloneSet", "web", inEast)},
 		{
-			name: "It does beside the member stack.", user: "admin", namespace: "team-a", spec: places("apps.kruise.io/v1beta1", "CloneSet", "web", inEast),
+			name: "A Deployment does, if it is no template.", user: "admin", namespace: "team-a", spec: places("apps/v1", "Deployment", "plain", inEast),
+			warned: `create it with label fleet.kruise.io/template: "true"`,
+		},
+		{name: "A template does not.", user: "admin", namespace: "team-a", spec: places("apps/v1", "Deployment", "template", inEast)},
+		{
+			name: "Nor do templates by labels.", user: "admin", namespace: "team-a",
+			spec: "{selectors: [{apiVersion: apps/v1, kind: Deployment, labelSelector: {matchLabels: {app: template}}}], clusters: {names: [east]}}",
+		},
+		{name: "One that is not there yet is not known.", user: "admin", namespace: "team-a", spec: places("apps/v1", "Deployment", "later", inEast)},
+		{
+			name: "It does beside the member stack.", user: "admin", namespace: "team-a", spec: places("apps.kruise.io/v1beta1", "CloneSet", "plain", inEast),
 			local: true, warned: `create it with label fleet.kruise.io/template: "true"`,
 		},
 	} {
