@@ -26,13 +26,14 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
 // servedKinds is what the hub of the tests serves; true: in namespaces.
 var servedKinds = map[string]bool{
 	"v1 ConfigMap": true, "v1 Service": true, "v1 Secret": true, "v1 Namespace": false, "v1 Pod": true, "apps/v1 Deployment": true,
 	"apps/v1 StatefulSet": true, "apps.kruise.io/v1beta1 CloneSet": true, "scheduling.k8s.io/v1 PriorityClass": false,
-	"networking.k8s.io/v1 Ingress": true, "rbac.authorization.k8s.io/v1 ClusterRole": false, "v1 ServiceAccount": true,
+	"networking.k8s.io/v1 Ingress": true, "coordination.k8s.io/v1 Lease": true, "rbac.authorization.k8s.io/v1 ClusterRole": false, "v1 ServiceAccount": true,
 	"autoscaling/v2 HorizontalPodAutoscaler": true,
 }
 
@@ -89,8 +90,10 @@ func newRules(t *testing.T) (placement.ClusterRules, meta.RESTMapper) {
 		Status: fleetv1alpha1.MemberClusterStatus{Conditions: []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionTrue}}},
 	}
 	west := east.DeepCopy()
-	west.Name, west.Status = "west", fleetv1alpha1.MemberClusterStatus{}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(east, west).WithObjects(workloads...).WithInterceptorFuncs(interceptor.Funcs{
+	west.Name = "west"
+	south := east.DeepCopy()
+	south.Name, south.Status = "south", fleetv1alpha1.MemberClusterStatus{}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(east, west, south).WithObjects(workloads...).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
 			review := o.(*authorizationv1.SubjectAccessReview)
 			review.Status.Allowed = may(review.Spec.User, review.Spec.ResourceAttributes)
@@ -217,8 +220,8 @@ func TestInvariant34WhoMayPlaceWhatWhere(t *testing.T) {
 			refused: `user "deployer" may not get configmaps web in namespace team-a`,
 		},
 		{
-			name: "Another cluster.", user: "team-a", namespace: "team-a", spec: places("v1", "ConfigMap", "web", "names: [east, west]"),
-			refused: `spec.clusters.names[1]: Forbidden: user "team-a" may not use member cluster west`,
+			name: "Another cluster.", user: "team-a", namespace: "team-a", spec: places("v1", "ConfigMap", "web", "names: [east, south]"),
+			refused: `spec.clusters.names[1]: Forbidden: user "team-a" may not use member cluster south`,
 		},
 		{
 			name: "All clusters.", user: "team-a", namespace: "team-a", spec: places("v1", "ConfigMap", "web", inAll),
@@ -310,7 +313,7 @@ func TestInvariant34WhoMayPlaceWhatWhere(t *testing.T) {
 		},
 		{
 			name: "A further cluster needs only the right to use it.", user: "nobody", namespace: "team-a", old: web,
-			spec: places("v1", "ConfigMap", "web", "names: [east, west]"), warned: "objects wait for member clusters that are not accepted or not ready: west",
+			spec: places("v1", "ConfigMap", "web", "names: [east, south]"), warned: "objects wait for member clusters that are not accepted or not ready: south",
 		},
 		{
 			name: "A cluster that is not there yet.", user: "admin", namespace: "team-a", spec: places("v1", "ConfigMap", "web", "names: [north]"),
@@ -391,4 +394,32 @@ func TestAnObjectThatIsBeingDeletedIsLetGo(t *testing.T) {
 	warnings, err := w.ValidateUpdate(by(t, "nobody"), &fleetv1alpha1.Propagation{}, p)
 	require.NoError(t, err)
 	require.Empty(t, warnings)
+}
+
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	rules, mapper := newRules(t)
+	answer := func(t *testing.T, text []byte) ([]string, error) {
+		t.Helper()
+		for doc := range strings.SplitSeq(string(text), "---\n") {
+			switch {
+			case strings.Contains(doc, "\nkind: ClusterPropagation\n"):
+				p := &fleetv1alpha1.ClusterPropagation{}
+				require.NoError(t, yaml.UnmarshalStrict([]byte(doc), p))
+				w := &Webhook[*fleetv1alpha1.ClusterPropagation]{Clusters: rules, Mapper: mapper, Kinds: allowedResources()}
+				return w.ValidateCreate(by(t, "admin"), p)
+			case strings.Contains(doc, "kind: Propagation\n"):
+				p := &fleetv1alpha1.Propagation{}
+				require.NoError(t, yaml.UnmarshalStrict([]byte(doc), p))
+				w := &Webhook[*fleetv1alpha1.Propagation]{Clusters: rules, Mapper: mapper, Kinds: allowedResources()}
+				p.Namespace = "team-a"
+				return w.ValidateCreate(by(t, "admin"), p)
+			}
+		}
+		t.Fatal("no Propagation")
+		return nil, nil
+	}
+	webhooktest.Examples(t, "../../e2e/examples", "propagation",
+		[]string{"name-and-labels", "empty-selector", "no-clusters", "suspend-all-and-some"}, answer)
+	webhooktest.Examples(t, "../../e2e/examples", "clusterpropagation", nil, answer)
 }
