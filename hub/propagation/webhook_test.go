@@ -177,8 +177,8 @@ func places(apiVersion, kind, name, clusters string, further ...string) string {
 		strings.Join(append([]string{""}, further...), ", "))
 }
 
-// TestInvariant34WhoMayPlaceWhatWhere is for tenants: nobody reaches by a Propagation what he can't reach by himself.
-func TestInvariant34WhoMayPlaceWhatWhere(t *testing.T) {
+// TestI34WhoMayPlaceWhatWhere is for tenants: nobody reaches by a Propagation what he can't reach by himself.
+func TestI34WhoMayPlaceWhatWhere(t *testing.T) {
 	t.Parallel()
 	const inEast, inAll = "names: [east]", "all: true"
 	web := places("v1", "ConfigMap", "web", inEast)
