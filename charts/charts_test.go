@@ -48,6 +48,10 @@ var renders = []struct {
 	{"hub-local-member", "hub", []string{"--set=localMember=true"}},
 	{"hub-cluster-api", "hub", []string{"--set=clusterAPI.namespaces={team-a,team-b}", "--set=clusterAPI.refuseDeletion=true"}},
 	{"hub-no-profiles", "hub", []string{"--set=clusterProfiles.namespace="}},
+	{"hub-propagation", "hub", []string{
+		"--set=propagation.kinds[0].resources={configmaps,services}",
+		"--set=propagation.kinds[1].group=apps", "--set=propagation.kinds[1].resources={deployments}",
+	}},
 	{"hub-outside", "hub", []string{"--set=manager.url=https://127.0.0.1:9443"}},
 	{"member", "member", nil},
 	{"member-pull", "member", pull},

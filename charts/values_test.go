@@ -91,7 +91,7 @@ func optional() []string {
 		"/daemon/image/tag", "/daemon/image/digest", "/daemon/enablePprof", "/daemon/pprofAddr", "/daemon/socketFile", "/daemon/resources", "/daemon/extraEnvs",
 		"/daemon/nodeSelector", "/daemon/tolerations", "/daemon/affinity", "/daemon/priorityClassName", "/daemon/seLinuxOptions",
 		"/daemon/resources/requests", "/daemon/resources/limits",
-		"/hub/local", "/hub/url", "/hub/cluster", "/hub/caHash", "/hub/ca", "/hub/token", "/hub/kinds",
+		"/hub/local", "/hub/url", "/hub/cluster", "/hub/caHash", "/hub/ca", "/hub/token", "/hub/kinds", "/propagation/kinds",
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/cluster"
 	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/hub/propagation"
 	"github.com/flotilla-io/flotilla/hub/resourcedistribution"
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/hub/uniteddeployment"
@@ -37,6 +38,7 @@ func Kinds() setup.Kinds { return kinds(Options{}, nil) }
 func kinds(o Options, key []byte) setup.Kinds {
 	return setup.Kinds{
 		memberClusters(o), unitedDeployments(o, key), workloadSpreads(o, key), cloneSets(o, key), resourceDistributions(o, key),
+		propagations(o, key), clusterPropagations(o, key),
 	}
 }
 
@@ -182,5 +184,41 @@ func resourceDistributions(h Options, key []byte) setup.Kind {
 			return admit.Register(mgr, r)
 		},
 		WebhookReads: []client.Object{&fleetv1alpha1.MemberCluster{}},
+	}
+}
+
+func propagations(h Options, key []byte) setup.Kind {
+	const name = "propagation"
+	return setup.Kind{
+		Name: name, CRD: "propagations.fleet.kruise.io",
+		Types: runtime.SchemeBuilder{fleetv1alpha1.AddToScheme},
+		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
+			return propagation.Setup(ctx, mgr, propagation.Options{Options: placementOptions(h, key, mgr, o, name), Kinds: h.PropagationKinds})
+		},
+		Webhooks:     registerPropagation(h, &fleetv1alpha1.Propagation{}),
+		WebhookReads: []client.Object{&fleetv1alpha1.MemberCluster{}},
+	}
+}
+
+func clusterPropagations(h Options, key []byte) setup.Kind {
+	const name = "clusterpropagation"
+	return setup.Kind{
+		Name: name, CRD: "clusterpropagations.fleet.kruise.io",
+		Types: runtime.SchemeBuilder{fleetv1alpha1.AddToScheme},
+		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
+			return propagation.SetupCluster(ctx, mgr, propagation.Options{Options: placementOptions(h, key, mgr, o, name), Kinds: h.PropagationKinds})
+		},
+		Webhooks:     registerPropagation(h, &fleetv1alpha1.ClusterPropagation{}),
+		WebhookReads: []client.Object{&fleetv1alpha1.MemberCluster{}},
+	}
+}
+
+// registerPropagation registers the webhook of one of the two kinds, of which object is an empty one.
+func registerPropagation[T client.Object](h Options, object T) func(ctrl.Manager, setup.Options) error {
+	return func(mgr ctrl.Manager, _ setup.Options) error {
+		return admit.Register(mgr, admit.Registration[T]{Object: object, Validator: &propagation.Webhook[T]{
+			Clusters: placement.ClusterRules{Client: mgr.GetClient(), Cache: mgr.GetClient(), Live: mgr.GetAPIReader()},
+			Mapper:   mgr.GetRESTMapper(), Kinds: h.PropagationKinds, LocalMember: h.LocalMember,
+		}})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
@@ -48,6 +49,8 @@ type Options struct {
 	ClusterAPINamespaces []string
 	// ClusterProfileNamespace is where the clusters are published as ClusterProfiles; default nowhere.
 	ClusterProfileNamespace string
+	// PropagationKinds are the resources whose objects Propagations may place; default none.
+	PropagationKinds []schema.GroupResource
 	// LocalMember is true if the hub's cluster runs the member stack too, which then reconciles objects without clusters, and
 	// serves the defaulting and conversion of their kinds.
 	LocalMember bool

@@ -15,6 +15,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/cmd/checkup"
 	"github.com/flotilla-io/flotilla/hub"
+	"github.com/flotilla-io/flotilla/hub/propagation"
 	"github.com/flotilla-io/flotilla/member/agent"
 	"github.com/flotilla-io/flotilla/member/pod/workloadspread"
 	"github.com/flotilla-io/flotilla/member/resource/resourcedistribution"
@@ -33,6 +34,7 @@ type flags struct {
 	localMember          bool
 	clusterAPINamespaces []string
 	profileNamespace     string
+	propagationKinds     []string
 }
 
 func main() {
@@ -65,12 +67,19 @@ func command() (*cobra.Command, error) {
 		"Cluster API that MemberClusters may name in push.capiClusterRef. The hub reads all Secrets there. Empty is none.")
 	cmd.Flags().StringVar(&f.profileNamespace, "cluster-profile-namespace", "", "The namespace in which each MemberCluster is "+
 		"published as a ClusterProfile of SIG Multicluster, while the hub's cluster serves these. Empty publishes none.")
+	cmd.Flags().StringSliceVar(&f.propagationKinds, "propagation-kinds", nil, "Resources, by commas, such as configmaps,"+
+		"deployments.apps, whose objects Propagations and ClusterPropagations may place. The hub needs the rights to get, list and "+
+		"watch them. Empty is none.")
 	cmd.AddCommand(checkup.Command(name, hub.Scheme, probe))
 	return cmd, nil
 }
 
 // setup creates the manager with everything that the hub runs.
 func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
+	propagated, err := propagation.ParseKinds(f.propagationKinds)
+	if err != nil {
+		return nil, fmt.Errorf("--propagation-kinds: %w", err)
+	}
 	identity, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("name this process: %w", err)
@@ -85,7 +94,7 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 	}
 	return mgr, hub.Setup(ctx, mgr, hub.Options{
 		Namespace: f.Manager.Namespace, LocalMember: f.localMember, ClusterAPINamespaces: f.clusterAPINamespaces,
-		ClusterProfileNamespace: f.profileNamespace, Gates: f.Gates, Workers: f.Workers.Map(),
+		ClusterProfileNamespace: f.profileNamespace, PropagationKinds: propagated, Gates: f.Gates, Workers: f.Workers.Map(),
 		ExpectationTimeout: f.ExpectationTimeout, RunAgent: agent.Run, ValidateCloneSet: cloneset.ValidateSpec,
 		ValidateStatefulSet: statefulset.ValidateSpec,
 		// Each member has feature gates of its own, which are not checked here.

@@ -27,6 +27,9 @@ func TestBadFlagsEndBeforeAnythingStarts(t *testing.T) {
 		{"an argument that is no flag", "start", "unknown command"},
 		{"a flag of the manager", "--webhook-url=localhost", "--webhook-url"},
 		{"a number of workers", "--membercluster-workers=0", "--membercluster-workers=0: want 1 to 100"},
+		{"a resource that is none", "--propagation-kinds=Config/Maps", "--propagation-kinds: \"Config/Maps\" is no resource"},
+		{"a resource that is not placed", "--propagation-kinds=configmaps,secrets", "--propagation-kinds: secrets are never placed"},
+		{"a group that gives rights", "--propagation-kinds=roles.rbac.authorization.k8s.io", "decide what others may do"},
 		{"a file that is not there", "--kubeconfig=absent", "read --kubeconfig=absent"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -47,6 +47,8 @@ type Options struct {
 	FeatureGates []string
 	// MemberValues are helm's flags for the member charts besides those of every installation here.
 	MemberValues []string
+	// HubValues are helm's flags for the hub's chart likewise, and HubFlags those of a manager that runs beside the hub's cluster.
+	HubValues, HubFlags []string
 	// MemberGates are feature gates of members, as Name=true.
 	MemberGates []string
 	// MemberFlags are flags of the members' managers that run beside their clusters, which get none from the chart's values.
@@ -279,7 +281,7 @@ func (f *Fleet) manage(ctx context.Context, c *Cluster, program, chart string, f
 // chartFlags are helm's flags for a chart besides those of the installation at hand.
 func (o Options) chartFlags(chart string) []string {
 	if chart != "member" {
-		return nil
+		return o.HubValues
 	}
 	if len(o.MemberGates) == 0 {
 		return o.MemberValues

@@ -75,6 +75,7 @@ func (f *Fleet) run(ctx context.Context, c *Cluster, program string, flags ...st
 		}
 	} else {
 		flags = append(flags, "--cluster-profile-namespace="+fleetv1alpha1.SystemNamespace) // The chart's default.
+		flags = append(flags, f.options.HubFlags...)
 	}
 	p := &process{name: program, cluster: c, health: ports[portHealth], exporter: ports[portMetrics], profiles: ports[portProfile]}
 	p.args = slices.Concat([]string{

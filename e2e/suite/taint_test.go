@@ -44,7 +44,7 @@ func TestTaintsKeepReplicasAwayAndMoveThem(t *testing.T) {
 	s.create(united("web", 6, in("east", ""), in("west", "")))
 	patient := united("patient", 2, in("east", ""), in("west", ""))
 	patient.Spec.Topology.Placement = &pods.Placement{
-		Tolerations: []pods.ClusterToleration{{Key: "e2e", Operator: pods.TolerationExists}},
+		Tolerations: []fleetv1alpha1.ClusterToleration{{Key: "e2e", Operator: fleetv1alpha1.TolerationExists}},
 	}
 	s.create(patient)
 	s.settled("web", shares{"east": 3, "west": 3}, nil)

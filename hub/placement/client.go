@@ -60,8 +60,8 @@ func (c Client) Fleet(ctx context.Context, key client.ObjectKey, object client.O
 	}
 	for i := range rows.Items {
 		r := &rows.Items[i]
-		if cluster := r.Labels[keys.FleetCluster]; r.Namespace == fleetv1alpha1.Namespace(cluster) { // Otherwise the row is not ours.
-			f.Rows[cluster] = r
+		if r.Namespace == fleetv1alpha1.Namespace(r.Labels[keys.FleetCluster]) { // Otherwise the row is not ours.
+			f.Rows[Place(r)] = r
 		}
 	}
 	return f, nil
@@ -117,23 +117,27 @@ func (c Client) NamespaceTerminating(ctx context.Context, name string) (bool, er
 func (c Client) Apply(ctx context.Context, object client.Object, f Fleet, p Plan) (Result, error) {
 	out := Result{Rows: maps.Clone(f.Rows), Missed: make(map[string]bool, len(p.Wants))}
 	for _, want := range p.Wants {
-		out.Missed[want.Cluster] = true
+		out.Missed[want.Place()] = true
 	}
 	if p.AddFinalizer {
-		if err := c.finalizer(ctx, object, controllerutil.AddFinalizer); err != nil {
+		err := c.finalizer(ctx, object, controllerutil.AddFinalizer)
+		if apierrors.IsNotFound(err) { // Nobody would withdraw the rows of an object that has been deleted meanwhile.
+			return out, nil
+		}
+		if err != nil {
 			return out, err
 		}
 	}
 	var failures *multierror.Error
 	for _, want := range p.Wants {
-		live := f.Rows[want.Cluster]
+		live := f.Rows[want.Place()]
 		now, wrote, err := c.Rows.Put(ctx, want, live)
 		if err != nil {
 			failures = multierror.Append(failures, err)
 			continue
 		}
-		out.Rows[want.Cluster] = now
-		delete(out.Missed, want.Cluster)
+		out.Rows[want.Place()] = now
+		delete(out.Missed, want.Place())
 		if !wrote {
 			continue
 		}
@@ -156,7 +160,7 @@ func (c Client) Apply(ctx context.Context, object client.Object, f Fleet, p Plan
 		}
 	}
 	if p.RemoveFinalizer {
-		if err := c.finalizer(ctx, object, controllerutil.RemoveFinalizer); err != nil {
+		if err := c.finalizer(ctx, object, controllerutil.RemoveFinalizer); client.IgnoreNotFound(err) != nil {
 			return out, err
 		}
 	}
@@ -171,13 +175,10 @@ func (c Client) finalizer(ctx context.Context, object client.Object, change func
 		return nil
 	}
 	patch := client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{})
-	err := c.Patch(ctx, next, patch)
-	if client.IgnoreNotFound(err) != nil {
+	if err := c.Patch(ctx, next, patch); err != nil {
 		return fmt.Errorf("set finalizers of %s: %w", client.ObjectKeyFromObject(object), err)
 	}
-	if err == nil {
-		c.Expect.Written(object.GetUID(), next)
-	}
+	c.Expect.Written(object.GetUID(), next)
 	return nil
 }
 

@@ -171,7 +171,7 @@ func TestWithdraw(t *testing.T) {
 	object.Finalizers = []string{keys.FleetRow}
 	f := fleet(member("west"), member("east"))
 	f.Clusters["west"].Status.Conditions = nil
-	p, problems := Withdraw(object, f, false)
+	p, problems := Withdraw(object, f, fleetv1alpha1.LeaveDelete, false)
 	require.False(t, p.RemoveFinalizer)
 	require.Equal(t, []Withdrawal{{f.Rows["east"], fleetv1alpha1.LeaveDelete}, {f.Rows["west"], fleetv1alpha1.LeaveDelete}}, p.Withdrawals)
 	require.Len(t, problems, 1)
@@ -181,13 +181,13 @@ func TestWithdraw(t *testing.T) {
 
 	t.Run("I14: deleting a namespace on the hub does not delete objects in the members", func(t *testing.T) {
 		t.Parallel()
-		p, _ := Withdraw(object, f, true)
+		p, _ := Withdraw(object, f, fleetv1alpha1.LeaveDelete, true)
 		require.Equal(t, fleetv1alpha1.LeaveOrphan, p.Withdrawals[0].Policy)
 		require.Contains(t, p.Deleting, "kept")
 	})
 	t.Run("the finalizer is removed with the last row", func(t *testing.T) {
 		t.Parallel()
-		p, _ := Withdraw(object, fleet(), false)
+		p, _ := Withdraw(object, fleet(), fleetv1alpha1.LeaveDelete, false)
 		require.True(t, p.RemoveFinalizer)
 		require.Equal(t, "no cluster holds it any more", Result{}.Holders(nil))
 	})

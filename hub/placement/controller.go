@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -47,14 +48,61 @@ func (o Options) NewClient(kind string, c client.Client, live client.Reader) Cli
 	return Client{Client: c, Live: live, Rows: o.Store, Expect: expect.New(kind, o.Clock, o.ExpectationTimeout)}
 }
 
-// Writer returns what writes the statuses of those objects.
-func (o Options) Writer(c Client) report.Writer {
-	return report.Writer{Client: c, Expect: c.Expect, Events: o.Events, Owner: link.HubManager}
+// Reporter returns what writes the statuses of those objects.
+func (o Options) Reporter(c Client) *Reporter {
+	return &Reporter{
+		Writer:   report.Writer{Client: c, Expect: c.Expect, Events: o.Events, Owner: link.HubManager},
+		events:   o.Events,
+		clock:    o.Clock,
+		throttle: report.Throttle{Interval: StatusDelay, Collect: StatusDelay},
+	}
 }
 
-// Throttle returns what delays such statuses.
-func (Options) Throttle() report.Throttle {
-	return report.Throttle{Interval: StatusDelay, Collect: StatusDelay}
+// Reporter writes the statuses of the objects of a kind, those that may wait later. It may be used concurrently.
+type Reporter struct {
+	// Writer writes at once.
+	Writer report.Writer
+
+	events   event.Recorder
+	clock    clock.PassiveClock
+	throttle report.Throttle
+}
+
+// Forget drops what is known about an object that is gone.
+func (r *Reporter) Forget(key client.ObjectKey) { r.throttle.Forget(key) }
+
+// Report writes the status of an object if it changed, and then sends the events of the change, which are those between the statuses that
+// were written; events may be nil. collect is how long the change is collected with later ones; 0 is not at all. It returns after how
+// long a status that waits is to be written.
+func (r *Reporter) Report(
+	ctx context.Context, object client.Object, was, is any, collect time.Duration, events func() []event.Event,
+) (time.Duration, error) {
+	key, now := client.ObjectKeyFromObject(object), r.clock.Now()
+	changed := !equality.Semantic.DeepEqual(was, is)
+	if !changed || collect > 0 {
+		if write, later := r.throttle.DueIn(key, changed, collect, now); !write {
+			return later, nil
+		}
+	}
+	wrote, err := r.Writer.Write(ctx, object, was, is, nil)
+	if !wrote {
+		return 0, err //nolint:wrapcheck // It says what was written. After a conflict, the watch enqueues the object again.
+	}
+	r.throttle.Wrote(key, now)
+	if events != nil {
+		for _, e := range events() {
+			r.events.Record(object, e)
+		}
+	}
+	return 0, nil
+}
+
+// Wait returns how long a change of status is collected with later ones that may wait, or not.
+func Wait(may bool) time.Duration {
+	if may {
+		return StatusDelay
+	}
+	return 0
 }
 
 // Kind is a kind whose objects have one row in each cluster that they are placed in: the functions that its Controller calls, in the
@@ -77,8 +125,14 @@ type Kind[O Observed, P Planned, S any] struct {
 	Collect func(was, is S) time.Duration
 	// Events returns the events of a change of status that was written.
 	Events func(o O, was, is S) []event.Event
+	// Indexes adds further indexes. It may be nil.
+	Indexes func(context.Context, client.FieldIndexer) error
 	// Rows is a further handler of all rows, for what the rows of others change. It may be nil.
 	Rows func(client.Reader) handler.EventHandler
+	// Watch adds further watches. It may be nil.
+	Watch func(*builder.Builder) *builder.Builder
+	// Gone is called for an object that is gone. It may be nil.
+	Gone func(client.ObjectKey)
 }
 
 // Observed is what a reconcile has read of one object: it embeds a Fleet.
@@ -107,22 +161,22 @@ type Controller[O Observed, P Planned, S any] struct {
 
 	kind     Kind[O, P, S]
 	clock    clock.PassiveClock
-	events   event.Recorder
-	writer   report.Writer
-	throttle report.Throttle
+	reporter *Reporter
 }
 
 // New returns the controller of a kind, without watches.
 func (k Kind[O, P, S]) New(o Options, c client.Client, live client.Reader) *Controller[O, P, S] {
 	clients := o.NewClient(k.Name, c, live)
-	return &Controller[O, P, S]{
-		Client: clients, kind: k, clock: o.Clock, events: o.Events, writer: o.Writer(clients), throttle: o.Throttle(),
-	}
+	return &Controller[O, P, S]{Client: clients, kind: k, clock: o.Clock, reporter: o.Reporter(clients)}
 }
 
 // Index adds the indexes that the controller needs.
 func (k Kind[O, P, S]) Index(ctx context.Context, i client.FieldIndexer) error {
-	return errors.Join(row.IndexBySource(ctx, i), IndexByCluster(ctx, i, k.Object(), k.Where))
+	err := errors.Join(row.IndexBySource(ctx, i), IndexByCluster(ctx, i, k.Object(), k.Where))
+	if k.Indexes != nil {
+		err = errors.Join(err, k.Indexes(ctx, i))
+	}
+	return err
 }
 
 // Placed returns the objects of the kind that are placed in a cluster, from a cache with the index.
@@ -159,6 +213,9 @@ func (k Kind[O, P, S]) Setup(ctx context.Context, mgr ctrl.Manager, o Options) e
 	if k.Rows != nil {
 		b = b.Watches(&fleetv1alpha1.MemberWork{}, k.Rows(mgr.GetClient()))
 	}
+	if k.Watch != nil {
+		b = k.Watch(b)
+	}
 	if err := b.Complete(k.New(o, mgr.GetClient(), mgr.GetAPIReader())); err != nil {
 		return fmt.Errorf("set up the hub's %s controller: %w", k.Name, err)
 	}
@@ -176,7 +233,10 @@ func (o Options) Sweep(mgr ctrl.Manager, kind string, empty func() client.Object
 func (r *Controller[O, P, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o, err := r.kind.Observe(ctx, r.Client, req.NamespacedName)
 	if errors.Is(err, expect.ErrGone) {
-		r.throttle.Forget(req.NamespacedName)
+		r.reporter.Forget(req.NamespacedName)
+		if r.kind.Gone != nil {
+			r.kind.Gone(req.NamespacedName)
+		}
 	}
 	if err != nil {
 		return expect.Settle(ctx, err, r.kind.Metrics.Waits.WithLabelValues("CacheBehind"))
@@ -193,29 +253,7 @@ func (r *Controller[O, P, S]) Reconcile(ctx context.Context, req ctrl.Request) (
 	if plan.RemoveFinalizer {
 		return ctrl.Result{}, err
 	}
-	later, reported := r.report(ctx, o, p, a)
-	return r.writer.Result(object, report.Sooner(later, fleet.EvictsIn()), errors.Join(err, reported))
-}
-
-// report writes the status if it changed, and then sends the events of the change, which are those between the statuses that were
-// written. It returns after how long a status that may wait is to be written.
-func (r *Controller[O, P, S]) report(ctx context.Context, o O, p P, a Result) (time.Duration, error) {
-	object, now := o.Source(), r.clock.Now()
-	key := client.ObjectKeyFromObject(object)
-	was, is := r.kind.Status(o, p, a, now)
-	changed, collect := !equality.Semantic.DeepEqual(was, is), r.kind.Collect(was, is)
-	if !changed || collect > 0 {
-		if write, later := r.throttle.DueIn(key, changed, collect, now); !write {
-			return later, nil
-		}
-	}
-	wrote, err := r.writer.Write(ctx, object, was, is, nil)
-	if !wrote {
-		return 0, err // After a conflict, the watch enqueues the object again.
-	}
-	r.throttle.Wrote(key, now)
-	for _, e := range r.kind.Events(o, was, is) {
-		r.events.Record(object, e)
-	}
-	return 0, nil
+	was, is := r.kind.Status(o, p, a, r.clock.Now())
+	later, reported := r.reporter.Report(ctx, object, was, is, r.kind.Collect(was, is), func() []event.Event { return r.kind.Events(o, was, is) })
+	return r.reporter.Writer.Result(object, report.Sooner(report.Sooner(later, plan.Recheck), fleet.EvictsIn()), errors.Join(err, reported))
 }

@@ -3,6 +3,7 @@ package placement
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/allot"
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
@@ -19,11 +20,11 @@ import (
 type Fleet struct {
 	// Clusters are all MemberClusters by name.
 	Clusters map[string]*fleetv1alpha1.MemberCluster
-	// Rows are the object's rows by cluster.
+	// Rows are the object's rows by cluster; those of a source with several objects by Place.
 	Rows map[string]*fleetv1alpha1.MemberWork
 	// Tolerations are those of the object; without any it tolerates no taint. Now is the time that their tolerationSeconds are
 	// compared with; it is not needed where none has some.
-	Tolerations []pods.ClusterToleration
+	Tolerations []fleetv1alpha1.ClusterToleration
 	Now         time.Time
 	// Kinds are the kinds of which the object needs objects in a member.
 	Kinds []schema.GroupKind
@@ -171,12 +172,45 @@ func (f Fleet) Silent(cluster string) (reason, message string) {
 // Stale returns the clusters that hold a row and do not act on it, so that their status is old.
 func (f Fleet) Stale() map[string]bool {
 	stale := map[string]bool{}
-	for cluster := range f.Rows {
+	for place := range f.Rows {
+		cluster := ClusterOf(place)
 		if reason, _ := f.Silent(cluster); reason != "" {
 			stale[cluster] = true
 		}
 	}
 	return stale
+}
+
+// Place is the key of a row in a Fleet and a Result: its cluster, or that and the row's name if its source has several objects.
+func Place(r *fleetv1alpha1.MemberWork) string {
+	cluster := r.Labels[keys.FleetCluster]
+	if r.Spec.Object != nil {
+		return cluster + "/" + r.Name
+	}
+	return cluster
+}
+
+// ClusterOf returns the cluster of a Place.
+func ClusterOf(place string) string {
+	cluster, _, _ := strings.Cut(place, "/")
+	return cluster
+}
+
+// Objects returns the Fleet of each object of a source with several, by the names of their rows. All questions about a cluster are to be
+// asked of these.
+func (f Fleet) Objects() map[string]Fleet {
+	out := map[string]Fleet{}
+	for place, r := range f.Rows {
+		cluster, name, _ := strings.Cut(place, "/")
+		of, known := out[name]
+		if !known {
+			of = f
+			of.Rows = map[string]*fleetv1alpha1.MemberWork{}
+			out[name] = of
+		}
+		of.Rows[cluster] = r
+	}
+	return out
 }
 
 // Matching returns the accepted clusters whose labels match, sorted. One with a taint that the object does not tolerate is left out,

@@ -24,3 +24,21 @@ func Bookkeeping(key string) bool {
 		return strings.HasSuffix(prefix, ".toolkit.fluxcd.io") || strings.HasSuffix(prefix, ".cattle.io")
 	}
 }
+
+// WithoutNulls removes what a type writes as null, such as the creationTimestamp of a pod template.
+func WithoutNulls(in map[string]any) {
+	for key, value := range in {
+		switch v := value.(type) {
+		case nil:
+			delete(in, key)
+		case map[string]any:
+			WithoutNulls(v)
+		case []any:
+			for _, item := range v {
+				if of, ok := item.(map[string]any); ok {
+					WithoutNulls(of)
+				}
+			}
+		}
+	}
+}

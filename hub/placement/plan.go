@@ -3,6 +3,7 @@ package placement
 import (
 	"maps"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,6 +24,8 @@ type Plan struct {
 	Withdrawals []Withdrawal
 	// Deleting is, while the object is being deleted, what happens to the objects in the members; otherwise it is empty.
 	Deleting string
+	// Recheck is after how long to plan again although no watch may tell of a change; 0 is never.
+	Recheck time.Duration
 }
 
 // Withdrawal is a row to delete. Policy is what happens to its object; a row that is being deleted keeps its own.
@@ -34,21 +37,22 @@ type Withdrawal struct {
 // Held reports whether the object has our finalizer.
 func Held(object metav1.Object) bool { return slices.Contains(object.GetFinalizers(), keys.FleetRow) }
 
-// Withdraw plans for an object that is being deleted: all of its rows are withdrawn, and our finalizer is removed when none
+// Withdraw plans for an object that is being deleted: all of its rows are withdrawn with a policy, and our finalizer is removed when none
 // is left. If its namespace is being deleted too, a user deleted that and not the object: then the members keep their objects.
 // A problem names each cluster that does not answer.
-func Withdraw(object metav1.Object, f Fleet, namespaceTerminating bool) (Plan, []Problem) {
-	policy := fleetv1alpha1.LeaveDelete
+func Withdraw(object metav1.Object, f Fleet, policy fleetv1alpha1.LeavePolicy, namespaceTerminating bool) (Plan, []Problem) {
 	p := Plan{RemoveFinalizer: Held(object) && len(f.Rows) == 0, Deleting: "the object is being deleted"}
 	if namespaceTerminating {
 		policy = fleetv1alpha1.LeaveOrphan
 		p.Deleting = "the namespace is being deleted, and what runs in the members is kept"
 	}
 	var problems []Problem
-	for _, cluster := range slices.Sorted(maps.Keys(f.Rows)) {
-		p.Withdrawals = append(p.Withdrawals, Withdrawal{f.Rows[cluster], policy})
-		if reason, message := f.Silent(cluster); reason != "" {
-			problems = append(problems, Problem{Cluster: cluster, Reason: reason, Message: message})
+	silent := ""
+	for _, place := range slices.Sorted(maps.Keys(f.Rows)) {
+		p.Withdrawals = append(p.Withdrawals, Withdrawal{f.Rows[place], policy})
+		cluster := ClusterOf(place)
+		if reason, message := f.Silent(cluster); reason != "" && cluster != silent {
+			problems, silent = append(problems, Problem{Cluster: cluster, Reason: reason, Message: message}), cluster
 		}
 	}
 	return p, problems
@@ -58,8 +62,8 @@ func Withdraw(object metav1.Object, f Fleet, namespaceTerminating bool) (Plan, [
 // cluster can have another one; until then it is withdrawn again, because the hub's epoch may have been raised.
 func Terminating(f Fleet) []Withdrawal {
 	var out []Withdrawal
-	for _, cluster := range slices.Sorted(maps.Keys(f.Rows)) {
-		if live := f.Rows[cluster]; !live.DeletionTimestamp.IsZero() {
+	for _, place := range slices.Sorted(maps.Keys(f.Rows)) {
+		if live := f.Rows[place]; !live.DeletionTimestamp.IsZero() {
 			out = append(out, Withdrawal{live, live.Spec.DeletionPolicy})
 		}
 	}

@@ -7,15 +7,14 @@ import (
 	"slices"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
 // Result is the result of applying a Plan.
 type Result struct {
-	// Rows are the object's rows by cluster, as the writes left them.
+	// Rows are the object's rows, by cluster or Place as in the Fleet, as the writes left them.
 	Rows map[string]*fleetv1alpha1.MemberWork
-	// Missed are the clusters whose row could not be written as planned; Written are those whose row was.
+	// Missed are the keys of the rows that could not be written as planned; Written are the clusters of those that were.
 	Missed  map[string]bool
 	Written []string
 	// Problems are the withdrawals that are paused.
@@ -24,7 +23,7 @@ type Result struct {
 	Err error
 }
 
-// Applied returns the clusters that hold a row or are to have one. The value is true where the row is as planned and the member
+// Applied returns the clusters, or places, that hold a row or are to have one. The value is true where the row is as planned and the member
 // has acknowledged it: such a cluster has the object's present generation. A row that was emptied and is being withdrawn has
 // nothing more to apply. One that the plan neither writes nor withdraws does not have this generation.
 func (r Result) Applied(p Plan) map[string]bool {
@@ -33,11 +32,11 @@ func (r Result) Applied(p Plan) map[string]bool {
 		out[cluster] = false
 	}
 	for _, w := range p.Withdrawals {
-		out[w.Row.Labels[keys.FleetCluster]] = p.Deleting == "" && Acknowledged(w.Row)
+		out[Place(w.Row)] = p.Deleting == "" && Acknowledged(w.Row)
 	}
 	for _, want := range p.Wants {
-		live := r.Rows[want.Cluster]
-		out[want.Cluster] = live != nil && Acknowledged(live) && !r.Missed[want.Cluster]
+		live := r.Rows[want.Place()]
+		out[want.Place()] = live != nil && Acknowledged(live) && !r.Missed[want.Place()]
 	}
 	return out
 }
@@ -45,9 +44,9 @@ func (r Result) Applied(p Plan) map[string]bool {
 // Blocked returns a problem for each row that its member reports as blocked or failed, sorted by cluster.
 func (r Result) Blocked() []Problem {
 	var out []Problem
-	for _, cluster := range slices.Sorted(maps.Keys(r.Rows)) {
-		if live := r.Rows[cluster]; Blocked(live) {
-			out = append(out, Problem{Cluster: cluster, Reason: live.Status.Reason, Message: live.Status.Message})
+	for _, place := range slices.Sorted(maps.Keys(r.Rows)) {
+		if live := r.Rows[place]; Blocked(live) {
+			out = append(out, Problem{Cluster: ClusterOf(place), Reason: live.Status.Reason, Message: live.Status.Message})
 		}
 	}
 	return out
@@ -55,14 +54,17 @@ func (r Result) Blocked() []Problem {
 
 // Holders returns which clusters still hold an object that is being deleted, those with a problem first.
 func (r Result) Holders(problems []Problem) string {
-	troubled := map[string]string{}
+	holders, troubled := map[string]bool{}, map[string]string{}
+	for place := range r.Rows {
+		holders[ClusterOf(place)] = true
+	}
 	for _, p := range problems {
-		if _, holds := r.Rows[p.Cluster]; holds && troubled[p.Cluster] == "" {
+		if holders[p.Cluster] && troubled[p.Cluster] == "" {
 			troubled[p.Cluster] = fmt.Sprintf("%s (%s)", p.Cluster, p.Reason)
 		}
 	}
 	var first, names []string
-	for _, cluster := range slices.Sorted(maps.Keys(r.Rows)) {
+	for _, cluster := range slices.Sorted(maps.Keys(holders)) {
 		if name := troubled[cluster]; name != "" {
 			first = append(first, name)
 		} else {

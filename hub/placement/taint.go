@@ -5,7 +5,6 @@ import (
 	"time"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/hub/allot"
 )
 
@@ -67,11 +66,11 @@ func (f Fleet) tolerates(t *fleetv1alpha1.ClusterTaint) bool {
 }
 
 // tolerates reports whether a toleration is for a taint, whatever its tolerationSeconds.
-func tolerates(by *pods.ClusterToleration, t *fleetv1alpha1.ClusterTaint) bool {
+func tolerates(by *fleetv1alpha1.ClusterToleration, t *fleetv1alpha1.ClusterTaint) bool {
 	switch {
 	case by.Effect != "" && by.Effect != t.Effect, by.Key != "" && by.Key != t.Key:
 		return false
-	case by.Operator == pods.TolerationExists:
+	case by.Operator == fleetv1alpha1.TolerationExists:
 		return true
 	default:
 		return by.Key != "" && by.Value == t.Value
@@ -95,8 +94,8 @@ func (f Fleet) stays(t *fleetv1alpha1.ClusterTaint) time.Duration {
 // EvictsIn returns after how long a taint evicts replicas that it does not evict yet; 0 if there is none. No watch reports it.
 func (f Fleet) EvictsIn() time.Duration {
 	var first time.Duration
-	for cluster := range f.Rows {
-		mc := f.Clusters[cluster]
+	for place := range f.Rows {
+		mc := f.Clusters[ClusterOf(place)]
 		if mc == nil {
 			continue
 		}

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/hub/allot"
 )
 
@@ -21,8 +20,8 @@ func tainted(effect fleetv1alpha1.TaintEffect) fleetv1alpha1.ClusterTaint {
 
 func TestTaintsOfACluster(t *testing.T) {
 	t.Parallel()
-	type toleration = pods.ClusterToleration
-	exists, equal := pods.TolerationExists, pods.TolerationEqual
+	type toleration = fleetv1alpha1.ClusterToleration
+	exists, equal := fleetv1alpha1.TolerationExists, fleetv1alpha1.TolerationEqual
 	evict, noPlace, noNewPlace := fleetv1alpha1.Evict, fleetv1alpha1.NoPlace, fleetv1alpha1.NoNewPlace
 	for _, tt := range []struct {
 		name        string

@@ -48,10 +48,7 @@ func Kind(options Options) placement.Kind[*observed, planned, appsv1beta1.Resour
 			return o.rd.Status, status(o, p, a, now)
 		},
 		Collect: func(was, is appsv1beta1.ResourceDistributionStatus) time.Duration {
-			if mayWait(was, is) {
-				return placement.StatusDelay
-			}
-			return 0
+			return placement.Wait(mayWait(was, is))
 		},
 		Events: func(o *observed, was, is appsv1beta1.ResourceDistributionStatus) []event.Event {
 			head := resourceOf(o.rd)

@@ -43,7 +43,7 @@ func plan(o *observed) planned {
 	switch {
 	case !o.rd.DeletionTimestamp.IsZero():
 		var p planned
-		p.Plan, p.problems = placement.Withdraw(o.rd, o.Fleet, false)
+		p.Plan, p.problems = placement.Withdraw(o.rd, o.Fleet, fleetv1alpha1.LeaveDelete, false)
 		return p
 	case o.rd.Spec.Targets.Clusters == nil:
 		return planWithoutClusters(o)

@@ -2,12 +2,8 @@ package resourcedistribution
 
 import (
 	"context"
-	"fmt"
-	"slices"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/validate/content"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -68,7 +64,7 @@ func (w *Webhook) validateClusters(ctx context.Context, old, rd *appsv1beta1.Res
 		return admission.Warnings{"spec.targets.clusters is not set, and this cluster runs no member stack, so nothing distributes this object: " +
 			"create it with clusters"}, nil
 	}
-	if faults := validate(c, path); len(faults) > 0 {
+	if faults := placement.ValidateNames(c.Names, c.Excluded, c.Selector, path); len(faults) > 0 {
 		return nil, admit.Invalid(appsv1beta1.GroupVersion.WithKind(sourceKind), rd.Name, faults)
 	}
 	faults, warnings, err := w.Clusters.ValidateAs(ctx, "", where(old), where(rd), placement.Words{
@@ -88,26 +84,4 @@ func (w *Webhook) validateClusters(ctx context.Context, old, rd *appsv1beta1.Res
 		return nil, err
 	}
 	return warnings, admit.Invalid(appsv1beta1.GroupVersion.WithKind(sourceKind), rd.Name, faults)
-}
-
-// validate validates what the schema can't.
-func validate(c *appsv1beta1.ResourceDistributionClusters, path *field.Path) field.ErrorList {
-	var faults field.ErrorList
-	for _, list := range []struct {
-		names []string
-		path  *field.Path
-	}{{c.Names, path.Child("names")}, {c.Excluded, path.Child("excluded")}} {
-		for i, name := range list.names {
-			for _, why := range content.IsDNS1123Label(name) {
-				faults = append(faults, field.Invalid(list.path.Index(i), name, why))
-			}
-		}
-	}
-	for i, name := range c.Names {
-		if slices.Contains(c.Excluded, name) {
-			faults = append(faults, field.Invalid(path.Child("names").Index(i), name, fmt.Sprintf("excluded has it too: remove %s from one", name)))
-		}
-	}
-	return append(faults, metav1validation.ValidateLabelSelector(c.Selector,
-		metav1validation.LabelSelectorValidationOptions{}, path.Child("selector"))...)
 }

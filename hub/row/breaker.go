@@ -1,6 +1,7 @@
 package row
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,13 +48,15 @@ type window struct {
 	withdrawn []time.Time
 	tripped   bool
 	openUntil time.Time
+	// annotated is the version in which the MemberCluster got the annotation; empty once the cache has shown it. An older one says nothing.
+	annotated string
 }
 
 func newBreaker(c clock.PassiveClock) *breaker { return &breaker{clock: c, by: map[tenancy]*window{}} }
 
 // take counts a withdrawal of a namespace that has that many rows in the cluster. paused says whether the MemberCluster has the
-// annotation for it. It returns whether the row may be withdrawn, and whether to set the annotation.
-func (b *breaker) take(of tenancy, rows int, paused bool) (ok, trip bool) {
+// annotation for it in that version. It returns whether the row may be withdrawn, and whether to set the annotation.
+func (b *breaker) take(of tenancy, rows int, paused bool, version string) (ok, trip bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.clock.Now()
@@ -62,8 +66,14 @@ func (b *breaker) take(of tenancy, rows int, paused bool) (ok, trip bool) {
 		b.by[of] = w
 	}
 	if paused {
-		w.tripped = true
+		w.tripped, w.annotated = true, ""
 		return false, false
+	}
+	if w.annotated != "" {
+		if order, err := resourceversion.CompareResourceVersion(version, w.annotated); err == nil && order < 0 {
+			return false, false
+		}
+		w.tripped, w.annotated = true, "" // The annotation came and went.
 	}
 	if w.tripped { // The annotation was removed: there is no limit for a while.
 		*w = window{openUntil: now.Add(breakerOpen)}
@@ -79,13 +89,35 @@ func (b *breaker) take(of tenancy, rows int, paused bool) (ok, trip bool) {
 	return true, false
 }
 
+// annotated notes that the MemberCluster has got the annotation, in that version.
+func (b *breaker) annotated(of tenancy, version string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if w := b.by[of]; w != nil {
+		w.annotated = version
+	}
+}
+
+// giveBack undoes the last take: the row was not withdrawn.
+func (b *breaker) giveBack(of tenancy) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if w := b.by[of]; w != nil && len(w.withdrawn) > 0 {
+		w.withdrawn = w.withdrawn[:len(w.withdrawn)-1]
+	}
+}
+
+// tenancyOf returns the part of a cluster that a row uses.
+func tenancyOf(cluster string, row *fleetv1alpha1.MemberWork) tenancy {
+	return tenancy{cluster: cluster, namespace: cmp.Or(row.Spec.Source.Namespace, noNamespace)}
+}
+
 // allow consults the breaker, and annotates the MemberCluster when it trips. A cluster that leaves has no limit: its
 // administrator has decided on all rows.
-func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster, namespace string) error {
-	cluster, name := mc.Name, namespace
-	if namespace == "" {
-		name = noNamespace
-	}
+func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster, row *fleetv1alpha1.MemberWork) error {
+	cluster, namespace := mc.Name, row.Spec.Source.Namespace
+	of := tenancyOf(cluster, row)
+	name := of.namespace
 	if !mc.DeletionTimestamp.IsZero() {
 		return nil
 	}
@@ -99,11 +131,13 @@ func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster, name
 			count++
 		}
 	}
-	ok, trip := s.breaker.take(tenancy{cluster, name}, count, slices.Contains(Paused(mc), name))
+	ok, trip := s.breaker.take(of, count, slices.Contains(Paused(mc), name), mc.ResourceVersion)
 	if trip {
-		if err := s.pause(ctx, mc, name); err != nil {
+		version, err := s.pause(ctx, mc, name)
+		if err != nil {
 			return err
 		}
+		s.breaker.annotated(of, version)
 		ctrl.LoggerFrom(ctx).Info("Paused withdrawals", "cluster", cluster, "namespace", name, "count", count)
 	}
 	if !ok {
@@ -126,15 +160,15 @@ func Paused(mc *fleetv1alpha1.MemberCluster) []string {
 	return strings.Split(text, ",")
 }
 
-// pause adds a namespace to the annotation.
-func (s *Store) pause(ctx context.Context, mc *fleetv1alpha1.MemberCluster, namespace string) error {
+// pause adds a namespace to the annotation, and returns the version of the MemberCluster that has it.
+func (s *Store) pause(ctx context.Context, mc *fleetv1alpha1.MemberCluster, namespace string) (version string, err error) {
 	marked := mc.DeepCopy()
 	if marked.Annotations == nil {
 		marked.Annotations = map[string]string{}
 	}
 	marked.Annotations[keys.FleetWithdrawalsPaused] = strings.Join(append(Paused(mc), namespace), ",")
 	if err := s.client.Patch(ctx, marked, client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("pause withdrawals of namespace %s from %s: %w", namespace, mc.Name, err)
+		return "", fmt.Errorf("pause withdrawals of namespace %s from %s: %w", namespace, mc.Name, err)
 	}
-	return nil
+	return marked.ResourceVersion, nil
 }

@@ -2,7 +2,9 @@ package row
 
 import (
 	"context"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,6 +27,35 @@ func sourceOf(o client.Object) []string {
 		return []string{uid}
 	}
 	return nil
+}
+
+// objectIndex is the field index of rows by the object that they place.
+const objectIndex = "flotilla.object"
+
+// IndexByObject adds the index that Placing needs.
+func IndexByObject(ctx context.Context, i client.FieldIndexer) error {
+	return ownership.AddIndex(ctx, i, "rows by object", &fleetv1alpha1.MemberWork{}, objectIndex, func(o client.Object) []string {
+		return []string{keyOf(ObjectOf(o.(*fleetv1alpha1.MemberWork)))}
+	})
+}
+
+// ObjectOf returns the object on the hub that a row places: the one of several of its source, or the source itself.
+func ObjectOf(r *fleetv1alpha1.MemberWork) (namespace string, object fleetv1alpha1.WorkObject) {
+	source := &r.Spec.Source
+	if r.Spec.Object != nil {
+		return source.Namespace, *r.Spec.Object
+	}
+	return source.Namespace, fleetv1alpha1.WorkObject{APIVersion: source.APIVersion, Kind: source.Kind, Name: source.Name}
+}
+
+// keyOf is the key of an object in the index, whatever its version.
+func keyOf(namespace string, o fleetv1alpha1.WorkObject) string {
+	return strings.Join([]string{schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).GroupKind().String(), namespace, o.Name}, "/")
+}
+
+// Placing returns the options that list, from a cache and without copies, the rows of all sources that place an object.
+func Placing(namespace string, o fleetv1alpha1.WorkObject) []client.ListOption {
+	return []client.ListOption{client.MatchingFields{objectIndex: keyOf(namespace, o)}, client.UnsafeDisableDeepCopy}
 }
 
 // Of returns the options that list the rows of an object: by the index from a cache, without copies, or, if live, by label from the

@@ -294,12 +294,12 @@ func TestBreakerLetsSmallNumbersPass(t *testing.T) {
 	clk := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	b := newBreaker(clk)
 	for range 50 {
-		ok, _ := b.take(tenancy{"east", "shop"}, 100, false)
+		ok, _ := b.take(tenancy{"east", "shop"}, 100, false, "1")
 		require.True(t, ok)
 		clk.SetTime(clk.Now().Add(7 * time.Second))
 	}
 	for i := range 51 {
-		ok, trip := b.take(tenancy{"west", "shop"}, 1000, false)
+		ok, trip := b.take(tenancy{"west", "shop"}, 1000, false, "1")
 		require.Equal(t, i < 50, ok, "5 %% of 1,000 rows may go")
 		require.Equal(t, i >= 50, trip)
 	}

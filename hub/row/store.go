@@ -132,10 +132,14 @@ func (s *Store) Withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork, po
 	}
 	if withdrawn {
 		policy = live.Spec.DeletionPolicy
-	} else if err := s.allow(ctx, cluster, live.Spec.Source.Namespace); err != nil {
+	} else if err := s.allow(ctx, cluster, live); err != nil {
 		return err
 	}
-	return Withdraw(ctx, s.client, live, policy, epoch)
+	err := Withdraw(ctx, s.client, live, policy, epoch)
+	if apierrors.IsConflict(err) && !withdrawn {
+		s.breaker.giveBack(tenancyOf(cluster.Name, live)) // The decision is made again, with the newer row.
+	}
+	return err
 }
 
 // Withdraw is Store.Withdraw for a cluster that leaves: there is no limit, and a row that is being deleted gets the policy too.

@@ -2,6 +2,7 @@ package row
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -24,6 +25,8 @@ type Want struct {
 	Cluster string
 	// Source is the object on the hub.
 	Source fleetv1alpha1.WorkSource
+	// Object is the one object of the source's several that the row is of; nil for a source with one.
+	Object *fleetv1alpha1.WorkObject
 	// Manifest is the object to apply, as JSON, without what differs between clusters. Equal bytes share one WorkContent.
 	Manifest []byte
 	// Patch is a JSON merge patch on Manifest; nil for none.
@@ -36,11 +39,25 @@ type Want struct {
 	// older than these fields reports the row as blocked.
 	Apply   *fleetv1alpha1.WorkApply
 	Suspend bool
+	// DeletionPolicy is what happens to the object if the row is deleted, and not withdrawn with another policy. Default Delete.
+	DeletionPolicy fleetv1alpha1.LeavePolicy
 }
 
 // Name is the row's name.
 func (w Want) Name() string {
+	if w.Object != nil {
+		return fleetv1alpha1.ObjectRowName(*w.Object, w.Source.Namespace)
+	}
 	return fleetv1alpha1.RowName(w.Source.Kind, w.Source.Namespace, w.Source.Name, w.Source.UID)
+}
+
+// Place is the key of the row among those of its source: the cluster's name, and for a row of one object of several, the row's name after
+// a slash.
+func (w Want) Place() string {
+	if w.Object != nil {
+		return w.Cluster + "/" + w.Name()
+	}
+	return w.Cluster
 }
 
 // fold merges a patch that is too long for a row into the manifest.
@@ -79,10 +96,11 @@ func (w Want) spec(content string) fleetv1alpha1.MemberWorkSpec {
 	}
 	return fleetv1alpha1.MemberWorkSpec{
 		Source:         w.Source,
+		Object:         w.Object,
 		Content:        source,
 		Patch:          runtime.RawExtension{Raw: w.Patch},
 		Grant:          w.Grant,
-		DeletionPolicy: fleetv1alpha1.LeaveDelete,
+		DeletionPolicy: cmp.Or(w.DeletionPolicy, fleetv1alpha1.LeaveDelete),
 		Apply:          w.apply(),
 		Suspend:        w.Suspend,
 	}

@@ -30,7 +30,7 @@ func plan(o *observed) planned {
 	switch {
 	case !o.ud.DeletionTimestamp.IsZero():
 		p := planned{parts: heldParts(o)}
-		p.Plan, p.problems = placement.Withdraw(o.ud, o.Fleet, o.namespaceTerminating)
+		p.Plan, p.problems = placement.Withdraw(o.ud, o.Fleet, fleetv1alpha1.LeaveDelete, o.namespaceTerminating)
 		return p
 	case !united.Federated(o.ud):
 		return planWithoutClusters(o)

@@ -21,7 +21,6 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/pkg/event"
@@ -469,7 +468,7 @@ func TestPlan(t *testing.T) {
 		require.Equal(t, 6, p.allocation.Unallocated)
 		require.Equal(t, placement.ReasonTainted, p.problems[0].Reason)
 		require.Contains(t, p.problems[0].Message, "gpu=a100:NoNewPlace")
-		w.o.Tolerations = []pods.ClusterToleration{{Key: "gpu", Operator: pods.TolerationExists}}
+		w.o.Tolerations = []fleetv1alpha1.ClusterToleration{{Key: "gpu", Operator: fleetv1alpha1.TolerationExists}}
 		require.Empty(t, w.settle(t).problems)
 		require.Equal(t, map[string]int32{"east": 4, "west": 6}, w.grants())
 	})

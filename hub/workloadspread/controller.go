@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -21,6 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
@@ -32,17 +32,15 @@ type reconciler struct {
 	options placement.Options
 	// spreads reads and writes WorkloadSpreads and their slices, targets workloads and their copies.
 	spreads, targets placement.Client
-	// written are the writers of statuses, of WorkloadSpreads and of workloads.
-	spreadStatus, targetStatus report.Writer
-	spreadWaits, targetWaits   report.Throttle
+	// spreadStatus and targetStatus write statuses, of WorkloadSpreads and of workloads.
+	spreadStatus, targetStatus *placement.Reporter
 }
 
 func newReconciler(kind *workload, c client.Client, live client.Reader, o placement.Options) *reconciler {
 	r := &reconciler{
 		kind: kind, options: o, spreads: o.NewClient(spreadKind().Kind, c, live), targets: o.NewClient(kind.gvk.Kind, c, live),
-		spreadWaits: o.Throttle(), targetWaits: o.Throttle(),
 	}
-	r.spreadStatus, r.targetStatus = o.Writer(r.spreads), o.Writer(r.targets)
+	r.spreadStatus, r.targetStatus = o.Reporter(r.spreads), o.Reporter(r.targets)
 	return r
 }
 
@@ -136,27 +134,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // a status that may wait is to be written.
 func (r *reconciler) reportSpread(ctx context.Context, o *observed, p planned, a applied) (time.Duration, error) {
 	if o.ws == nil || p.slices.RemoveFinalizer {
-		r.spreadWaits.Forget(o.key)
+		r.spreadStatus.Forget(o.key)
 		return 0, nil
 	}
 	if p.slices.AddFinalizer {
 		return 0, nil // The object that was read is older than that write, whose event follows.
 	}
-	now := r.options.Clock.Now()
-	s := status(o, p, a, now)
-	changed := !equality.Semantic.DeepEqual(o.ws.Status, s)
-	if write, later := r.spreadWaits.Due(o.key, changed, mayWait(o.ws.Status, s), now); !write {
-		return later, nil
-	}
-	wrote, err := r.spreadStatus.Write(ctx, o.ws, o.ws.Status, s, nil)
-	if !wrote {
-		return 0, err // After a conflict, the watch enqueues the object again.
-	}
-	r.spreadWaits.Wrote(o.key, now)
-	for _, e := range eventsFor(o.ws.Status, s) {
-		r.options.Events.Record(o.ws, e)
-	}
-	return 0, nil
+	was, is := o.ws.Status, status(o, p, a, r.options.Clock.Now())
+	return r.spreadStatus.Report(ctx, o.ws, was, is, placement.Wait(mayWait(was, is)), func() []event.Event { return eventsFor(was, is) })
 }
 
 // reportTarget writes the status of the workload where no controller of this cluster does. That of a Deployment is kube-controller-
@@ -164,30 +149,21 @@ func (r *reconciler) reportSpread(ctx context.Context, o *observed, p planned, a
 func (r *reconciler) reportTarget(ctx context.Context, o *observed, p planned, a applied) (time.Duration, error) {
 	set, ok := o.target.(*appsv1beta1.CloneSet)
 	if !ok || p.copies.RemoveFinalizer {
-		r.targetWaits.Forget(o.key)
+		r.targetStatus.Forget(o.key)
 		return 0, nil
 	}
 	if p.copies.AddFinalizer {
 		return 0, nil // As above.
 	}
-	now := r.options.Clock.Now()
-	s := cloneSetStatus(o, p, a)
-	changed := !equality.Semantic.DeepEqual(set.Status, s)
-	if write, later := r.targetWaits.Due(o.key, changed, set.Status.ObservedGeneration == s.ObservedGeneration, now); !write {
-		return later, nil
-	}
-	wrote, err := r.targetStatus.Write(ctx, set, set.Status, s, nil)
-	if wrote {
-		r.targetWaits.Wrote(o.key, now)
-	}
-	return 0, err
+	was, is := set.Status, cloneSetStatus(o, p, a)
+	return r.targetStatus.Report(ctx, set, was, is, placement.Wait(was.ObservedGeneration == is.ObservedGeneration), nil)
 }
 
 // reportYounger tells the WorkloadSpreads that do not count so.
 func (r *reconciler) reportYounger(ctx context.Context, o *observed, _ planned, _ applied) (time.Duration, error) {
 	errs := make([]error, 0, len(o.younger))
 	for _, ws := range o.younger {
-		_, err := r.spreadStatus.Write(ctx, ws, ws.Status, taken(ws, o.ws, r.options.Clock.Now()), nil)
+		_, err := r.spreadStatus.Writer.Write(ctx, ws, ws.Status, taken(ws, o.ws, r.options.Clock.Now()), nil)
 		errs = append(errs, err)
 	}
 	return 0, errors.Join(errs...)

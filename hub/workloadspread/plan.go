@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
@@ -36,13 +37,13 @@ func plan(o *observed, now time.Time) planned {
 	var p planned
 	var problems []placement.Problem
 	if o.target != nil && o.target.GetDeletionTimestamp() != nil {
-		p.copies, problems = placement.Withdraw(o.target, o.copies, o.namespaceTerminating)
+		p.copies, problems = placement.Withdraw(o.target, o.copies, fleetv1alpha1.LeaveDelete, o.namespaceTerminating)
 	}
 	switch {
 	case o.ws == nil:
 		return p
 	case o.ws.DeletionTimestamp != nil:
-		p.slices, p.problems = placement.Withdraw(o.ws, o.slices, o.namespaceTerminating)
+		p.slices, p.problems = placement.Withdraw(o.ws, o.slices, fleetv1alpha1.LeaveDelete, o.namespaceTerminating)
 		return p
 	}
 	p.inactive, p.problems = inactive(o), problems

@@ -102,15 +102,15 @@ func TestATaintIsAProblemWhereReplicasLackAPlace(t *testing.T) {
 func TestTolerations(t *testing.T) {
 	t.Parallel()
 	w := newWorld(8, in("a", "east", "5"), in("b", "west", "")).cluster("east", "west")
-	tolerate := func(list ...pods.ClusterToleration) {
+	tolerate := func(list ...fleetv1alpha1.ClusterToleration) {
 		w.o.ws.Spec.Placement = &pods.Placement{Tolerations: list}
 		w.o.copies.Tolerations, w.o.copies.Now = list, w.now
 	}
-	tolerate(pods.ClusterToleration{Key: "upgrade", Operator: pods.TolerationExists})
+	tolerate(fleetv1alpha1.ClusterToleration{Key: "upgrade", Operator: fleetv1alpha1.TolerationExists})
 	w.taint("east", fleetv1alpha1.NoPlace)
 	w.settle(t)
 	require.Equal(t, "map[east:5 west:3]", w.granted())
-	tolerate(pods.ClusterToleration{Key: "upgrade", Operator: pods.TolerationExists, Effect: fleetv1alpha1.Evict, TolerationSeconds: new(int64(60))})
+	tolerate(fleetv1alpha1.ClusterToleration{Key: "upgrade", Operator: fleetv1alpha1.TolerationExists, Effect: fleetv1alpha1.Evict, TolerationSeconds: new(int64(60))})
 	w.taint("east", fleetv1alpha1.Evict)
 	w.settle(t)
 	require.Equal(t, "map[east:5 west:3]", w.granted())

@@ -102,7 +102,7 @@ func (w *workload) manifest(o client.Object) ([]byte, error) {
 	spec, _, _ := unstructured.NestedMap(in, "spec")
 	delete(spec, "replicas")
 	w.adjust(o, spec)
-	withoutNulls(spec)
+	placement.WithoutNulls(spec)
 	return encode(w.gvk, o, spec)
 }
 
@@ -126,24 +126,6 @@ func encode(gvk schema.GroupVersionKind, o metav1.Object, spec any) ([]byte, err
 		return nil, fmt.Errorf("encode the manifest of %s/%s: %w", o.GetNamespace(), o.GetName(), err)
 	}
 	return raw, nil
-}
-
-// withoutNulls removes what a type writes as null, such as the creationTimestamp of a pod template.
-func withoutNulls(in map[string]any) {
-	for key, value := range in {
-		switch v := value.(type) {
-		case nil:
-			delete(in, key)
-		case map[string]any:
-			withoutNulls(v)
-		case []any:
-			for _, item := range v {
-				if of, ok := item.(map[string]any); ok {
-					withoutNulls(of)
-				}
-			}
-		}
-	}
 }
 
 // patch returns what differs in the copy of one cluster.

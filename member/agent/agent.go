@@ -214,7 +214,7 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 		return err
 	}
 	rowController, err := a.controller(ctx, "row", rowWorkers, worker,
-		a.watches.source(),
+		a.watches.kinds.Source(),
 		follow(a.link.Hub.GetCache(), &fleetv1alpha1.MemberWork{}, func(o client.Object) []client.ObjectKey {
 			if o.GetNamespace() != a.link.Namespace() {
 				return nil
@@ -268,7 +268,7 @@ func (a *agent) enqueueRows(ctx context.Context) error {
 		return fmt.Errorf("list rows: %w", err)
 	}
 	for i := range list.Items {
-		a.watches.enqueue(client.ObjectKeyFromObject(&list.Items[i]))
+		a.watches.kinds.Enqueue(client.ObjectKeyFromObject(&list.Items[i]))
 	}
 	return nil
 }

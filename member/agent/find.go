@@ -15,6 +15,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/flotilla-io/flotilla/pkg/kindwatch"
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
@@ -57,7 +58,7 @@ func groupName(group string) string {
 
 // get reads an object. The error is *unserved if its kind is not served in that version; otherwise as of the reader.
 func (f finder) get(ctx context.Context, gvk schema.GroupVersionKind, at client.ObjectKey) (*unstructured.Unstructured, error) {
-	live := ofKind(gvk)
+	live := kindwatch.OfKind(gvk)
 	err := f.reader.Get(ctx, at, live)
 	switch {
 	case err == nil:
@@ -89,7 +90,7 @@ func (f finder) versions(ctx context.Context, gvk schema.GroupVersionKind, at cl
 		if version == gvk.Version {
 			continue
 		}
-		err := f.reader.Get(ctx, at, ofKind(gvk.GroupKind().WithVersion(version)))
+		err := f.reader.Get(ctx, at, kindwatch.OfKind(gvk.GroupKind().WithVersion(version)))
 		switch {
 		case err == nil, apierrors.IsNotFound(err) && !notServed(err), apierrors.IsForbidden(err):
 			versions = append(versions, version)
@@ -113,7 +114,7 @@ func (f finder) getAny(ctx context.Context, gvk schema.GroupVersionKind, at clie
 		return live, err
 	}
 	for _, version := range u.versions {
-		live = ofKind(gvk.GroupKind().WithVersion(version))
+		live = kindwatch.OfKind(gvk.GroupKind().WithVersion(version))
 		switch err := f.reader.Get(ctx, at, live); {
 		case err == nil:
 			return live, nil
@@ -147,7 +148,7 @@ func (f finder) defines(ctx context.Context, gk schema.GroupKind) (string, error
 		if !strings.HasSuffix(name, "."+gk.Group) {
 			continue
 		}
-		crd := ofKind(crdKind())
+		crd := kindwatch.OfKind(crdKind())
 		if err := f.reader.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
 			if apierrors.IsNotFound(err) {
 				continue

@@ -15,6 +15,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/kindwatch"
 	"github.com/flotilla-io/flotilla/pkg/link"
 	"github.com/flotilla-io/flotilla/pkg/overlay"
 )
@@ -161,11 +162,11 @@ func (r *rows) observeLive(ctx context.Context, o *observed, gvk schema.GroupVer
 
 // cached reads the object from the cache, if o need not be fresh and the cache has the kind; otherwise it makes o fresh.
 func (r *rows) cached(ctx context.Context, o *observed, gvk schema.GroupVersionKind, at client.ObjectKey) (*unstructured.Unstructured, error) {
-	if o.fresh || !r.watches.synced(gvk) {
+	if o.fresh || !r.watches.kinds.Synced(gvk) {
 		o.fresh = true
 		return nil, nil
 	}
-	live := ofKind(gvk)
+	live := kindwatch.OfKind(gvk)
 	err := r.watches.cache.Get(ctx, at, live)
 	gone := (*cache.ErrResourceNotCached)(nil)
 	_, marked := live.GetAnnotations()[keys.FleetRowUID]

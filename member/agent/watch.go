@@ -1,10 +1,8 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -12,83 +10,57 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/kindwatch"
 )
 
 // queue is the work queue of a controller.
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+type queue = kindwatch.Queue
 
 // keysOf maps an object to the requests that its change enqueues.
 type keysOf func(client.Object) []client.ObjectKey
 
-// follower adds a handler to informers of a cache and removes it when ctx ends. source.Kind never removes its handlers, but
-// here the cache may be a manager's, which outlives many links.
-type follower struct {
-	keys keysOf
+// change is keysOf for what is new or has changed, and for what is gone.
+func (keys keysOf) change(was, is client.Object) []client.ObjectKey {
+	if is == nil {
+		is = was
+	}
+	if is == nil {
+		return nil
+	}
+	return keys(is)
 }
 
-// follow is a source of all changes of obj's kind. It is synced once its first events are queued.
+// follow is a source of all changes of obj's kind. It is synced once its first events are queued. Its handler is removed with the
+// controller, because the cache may be a manager's, which outlives many links.
 func follow(c cache.Cache, obj client.Object, keys keysOf) source.Source {
 	return source.Func(func(ctx context.Context, q queue) error {
 		informer, err := c.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 		if err != nil {
 			return fmt.Errorf("watch %T: %w", obj, err)
 		}
-		if err := (follower{keys: keys}).add(ctx, informer, q); err != nil {
+		if err := kindwatch.Handle(ctx, informer, q, keys.change); err != nil {
 			return fmt.Errorf("watch %T: %w", obj, err)
 		}
 		return nil
 	})
 }
 
-func (f follower) add(ctx context.Context, informer cache.Informer, q queue) error {
-	enqueue := func(obj any) {
-		if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-			obj = gone.Obj
-		}
-		o, ok := obj.(client.Object)
-		if !ok {
-			return
-		}
-		for _, key := range f.keys(o) {
-			q.Add(reconcile.Request{NamespacedName: key})
-		}
-	}
-	handle, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    enqueue,
-		UpdateFunc: func(_, obj any) { enqueue(obj) },
-		DeleteFunc: enqueue,
-	})
-	if err != nil {
-		return fmt.Errorf("add handler: %w", err)
-	}
-	context.AfterFunc(ctx, func() { _ = informer.RemoveEventHandler(handle) })
-	return nil
-}
-
 // watches holds the watches on kinds in the member, each from when a row first has an object of the kind until the last such row is
 // gone. It is a source itself, which gives it the queue of the rows controller. It may be used concurrently.
-//
-// The cache is the agent's own, so that an informer that is removed is nobody else's. A manager's cache would save nothing: what its
-// controllers watch are typed objects, and those of rows are not.
 type watches struct {
+	kinds *kindwatch.Watches
 	cache cache.Cache
 
-	mu        sync.Mutex
-	ctx       func() context.Context // of the controller's run; nil before the start
-	queue     queue
-	informers map[schema.GroupVersionKind]cache.Informer
-	rows      map[target]client.ObjectKey
-	// followed is the kind of which each row has an object; waiting are rows whose kind is not served.
-	followed map[client.ObjectKey]schema.GroupVersionKind
-	waiting  map[client.ObjectKey]waiting
+	mu   sync.Mutex
+	rows map[target]client.ObjectKey
+	// waiting are rows whose kind is not served.
+	waiting map[client.ObjectKey]waiting
 }
 
 // waiting is what a row waits for.
@@ -108,10 +80,9 @@ type target struct {
 }
 
 func newWatches(c cache.Cache) *watches {
-	return &watches{
-		cache: c, informers: map[schema.GroupVersionKind]cache.Informer{}, rows: map[target]client.ObjectKey{},
-		followed: map[client.ObjectKey]schema.GroupVersionKind{}, waiting: map[client.ObjectKey]waiting{},
-	}
+	w := &watches{cache: c, rows: map[target]client.ObjectKey{}, waiting: map[client.ObjectKey]waiting{}}
+	w.kinds = kindwatch.New(c, keysOf(w.rowOf).change)
+	return w
 }
 
 // slim keeps of an object what a reconcile needs of it: of one that a hub placed all but managedFields, of any other one its identity.
@@ -139,73 +110,30 @@ func slim(o any) (any, error) {
 	return o, nil
 }
 
-// source takes the controller's queue when the controller starts.
-func (w *watches) source() source.Source {
-	return source.Func(func(ctx context.Context, q queue) error {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.queue, w.ctx = q, func() context.Context { return ctx }
-		return nil
-	})
-}
-
-// enqueue adds rows to the queue.
-func (w *watches) enqueue(rows ...client.ObjectKey) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.add(rows...)
-}
-
-func (w *watches) add(rows ...client.ObjectKey) {
-	if w.queue == nil {
-		return // Not started yet; the start enqueues every row.
-	}
-	for _, row := range rows {
-		w.queue.Add(reconcile.Request{NamespacedName: row})
-	}
-}
-
 // follow makes changes of an object enqueue its row, and starts a watch on its kind if there is none.
 func (w *watches) follow(gvk schema.GroupVersionKind, t target, row client.ObjectKey) error {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	delete(w.waiting, row)
 	w.rows[t] = row
-	was, had := w.followed[row]
-	w.followed[row] = gvk
-	if had && was != gvk {
-		w.release(was)
-	}
-	if w.informers[gvk] != nil || w.ctx == nil {
-		return nil
-	}
-	informer, err := w.cache.GetInformer(w.ctx(), ofKind(gvk), cache.BlockUntilSynced(false))
-	if err != nil {
-		return fmt.Errorf("watch %s: %w", gvk.Kind, err)
-	}
-	if err := (follower{keys: w.rowOf}).add(w.ctx(), informer, w.queue); err != nil {
-		return fmt.Errorf("watch %s: %w", gvk.Kind, err)
-	}
-	w.informers[gvk] = informer
-	return nil
+	w.mu.Unlock()
+	return w.kinds.Follow(row, gvk) //nolint:wrapcheck // It names the kind.
 }
 
 // await remembers a row whose kind is not served, and ends the watch on that kind, which could only fail. With definition it waits for
 // the kind's CRD too.
 func (w *watches) await(gvk schema.GroupVersionKind, row client.ObjectKey, definition bool) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if was := w.waiting[row]; was.gvk != gvk || was.definition != definition {
 		w.waiting[row] = waiting{gvk: gvk, definition: definition}
 	}
-	w.stop(gvk)
+	w.mu.Unlock()
+	w.kinds.Stop(gvk)
 }
 
 // wake enqueues the rows that wait for what is served now, or of whose kind other versions are, and those that follow a kind which is not
 // served any more. Of such kinds it ends the watches. served has the versions of each kind; of the groups in silent nothing is known.
 func (w *watches) wake(served map[schema.GroupKind][]string, silent map[string]bool) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	for row, what := range w.waiting {
 		if silent[what.gvk.Group] {
 			continue
@@ -213,77 +141,32 @@ func (w *watches) wake(served map[schema.GroupKind][]string, silent map[string]b
 		versions := served[what.gvk.GroupKind()]
 		now := strings.Join(versions, ",")
 		if what.definition || !what.known || what.seen != now || slices.Contains(versions, what.gvk.Version) {
-			w.add(row)
+			w.kinds.Enqueue(row)
 		}
 		what.seen, what.known = now, true
 		w.waiting[row] = what
 	}
-	for gvk := range w.informers {
+	w.mu.Unlock()
+	for _, gvk := range w.kinds.Kinds() {
 		if silent[gvk.Group] || slices.Contains(served[gvk.GroupKind()], gvk.Version) {
 			continue
 		}
-		w.stop(gvk)
-		for row, followed := range w.followed {
-			if followed == gvk {
-				w.add(row)
-			}
-		}
+		w.kinds.Stop(gvk)
+		w.kinds.Wake(gvk)
 	}
 }
 
 // forget undoes follow and await. With the last row of a kind its watch ends.
 func (w *watches) forget(row client.ObjectKey) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	for t, r := range w.rows {
 		if r == row {
 			delete(w.rows, t)
 		}
 	}
 	delete(w.waiting, row)
-	if gvk, had := w.followed[row]; had {
-		delete(w.followed, row)
-		w.release(gvk)
-	}
-}
-
-// release ends the watch on a kind that no row follows.
-func (w *watches) release(gvk schema.GroupVersionKind) {
-	for _, followed := range w.followed {
-		if followed == gvk {
-			return
-		}
-	}
-	w.stop(gvk)
-}
-
-func (w *watches) stop(gvk schema.GroupVersionKind) {
-	if w.informers[gvk] == nil {
-		return
-	}
-	delete(w.informers, gvk)
-	_ = w.cache.RemoveInformer(w.ctx(), ofKind(gvk)) // It fails for what is no kind only.
-}
-
-// kinds returns the kinds that are watched, sorted.
-func (w *watches) kinds() []schema.GroupVersionKind {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(w.informers), func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.String(), b.String()) })
-}
-
-func ofKind(gvk schema.GroupVersionKind) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{}
-	o.SetGroupVersionKind(gvk)
-	return o
-}
-
-// synced reports whether the cache holds the objects of this kind.
-func (w *watches) synced(gvk schema.GroupVersionKind) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	informer := w.informers[gvk]
-	return informer != nil && informer.HasSynced()
+	w.mu.Unlock()
+	w.kinds.Forget(row)
 }
 
 func (w *watches) rowOf(o client.Object) []client.ObjectKey {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/kindwatch"
 )
 
 // informers counts the informers of a cache by kind.
@@ -41,7 +42,7 @@ func TestAKindIsWatchedWhileARowHasAnObjectOfIt(t *testing.T) {
 	w := newWatches(c)
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Hour, time.Hour))
 	defer q.ShutDown()
-	require.NoError(t, w.source().Start(t.Context(), q))
+	require.NoError(t, w.kinds.Source().Start(t.Context(), q))
 	v1 := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
 	v2 := schema.GroupVersionKind{Group: "example.com", Version: "v2", Kind: "Widget"}
 	row := func(name string) client.ObjectKey { return client.ObjectKey{Namespace: "fleet-east", Name: name} }
@@ -51,7 +52,7 @@ func TestAKindIsWatchedWhileARowHasAnObjectOfIt(t *testing.T) {
 	}
 	watched := func(want ...schema.GroupVersionKind) {
 		t.Helper()
-		require.Equal(t, want, w.kinds())
+		require.Equal(t, want, w.kinds.Kinds())
 		require.Len(t, c.of, len(want))
 	}
 	queued := func() (out []string) {
@@ -68,8 +69,8 @@ func TestAKindIsWatchedWhileARowHasAnObjectOfIt(t *testing.T) {
 	follow(v1, "b")
 	follow(v1, "a")
 	watched(v1)
-	require.True(t, w.synced(v1))
-	o := ofKind(v1)
+	require.True(t, w.kinds.Synced(v1))
+	o := kindwatch.OfKind(v1)
 	o.SetNamespace("shop")
 	o.SetName("b")
 	o.SetAnnotations(map[string]string{keys.FleetRowUID: "r"})
@@ -80,9 +81,9 @@ func TestAKindIsWatchedWhileARowHasAnObjectOfIt(t *testing.T) {
 	watched(v1, v2)
 	w.forget(row("a"))
 	watched(v2)
-	require.False(t, w.synced(v1))
+	require.False(t, w.kinds.Synced(v1))
 	w.forget(row("b"))
-	require.Empty(t, w.kinds(), "with the last row of a kind its watch ends")
+	require.Empty(t, w.kinds.Kinds(), "with the last row of a kind its watch ends")
 	require.Empty(t, c.of)
 
 	follow(v1, "c")
@@ -104,11 +105,11 @@ func TestAKindIsWatchedWhileARowHasAnObjectOfIt(t *testing.T) {
 	w.wake(nil, nil)
 	w.wake(nil, nil)
 	require.Equal(t, []string{"d"}, queued()[:1], "one that is withdrawn waits for its CRD to go, which changes nothing that is served")
-	require.Empty(t, w.kinds(), "what is not served is not watched")
+	require.Empty(t, w.kinds.Kinds(), "what is not served is not watched")
 	follow(v1, "c")
 	watched(v1)
 	w.await(v1, row("c"), false)
-	require.Empty(t, w.kinds())
+	require.Empty(t, w.kinds.Kinds())
 	follow(v1, "c")
 	follow(v2, "d")
 	w.wake(all, nil)

@@ -150,6 +150,17 @@ func (c *conn) List(_ context.Context, list client.ObjectList, opts ...client.Li
 		}
 		return nil
 	}
+	if fields, ok := list.(*unstructured.UnstructuredList); ok {
+		fields.Items = nil
+		for _, is := range found {
+			u, err := unstructuredOf(kind, is.(client.Object))
+			if err != nil {
+				return err
+			}
+			fields.Items = append(fields.Items, *u)
+		}
+		return nil
+	}
 	return meta.SetList(list, found)
 }
 

@@ -726,7 +726,7 @@ func drawTopology(t *rapid.T) appsv1beta1.Topology {
 	return appsv1beta1.Topology{
 		Subsets: rapid.SliceOfN(subset, 0, 3).Draw(t, "subsets"),
 		Placement: drawPtr(t, rapid.Just(pods.Placement{
-			Tolerations: []pods.ClusterToleration{
+			Tolerations: []fleetv1alpha1.ClusterToleration{
 				{Key: word().Draw(t, "tolerated"), Effect: fleetv1alpha1.Evict, TolerationSeconds: drawPtr(t, rapid.Int64(), "for seconds")},
 			},
 			Reallocation: &pods.Reallocation{MaxSurge: drawPtr(t, intOrString(), "surge")},

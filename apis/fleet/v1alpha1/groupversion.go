@@ -17,6 +17,8 @@ func AddToScheme(s *runtime.Scheme) error {
 		&WorkContent{}, &WorkContentList{},
 		&Membership{}, &MembershipList{},
 		&AppliedWork{}, &AppliedWorkList{},
+		&Propagation{}, &PropagationList{},
+		&ClusterPropagation{}, &ClusterPropagationList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

@@ -72,6 +72,9 @@ type MemberWorkSpec struct {
 	// source is the object on the hub that this row is a part of.
 	// +required
 	Source WorkSource `json:"source"`
+	// object is the one object of several that source stands for, of which this row is, if it is a Propagation or a ClusterPropagation.
+	// +optional
+	Object *WorkObject `json:"object,omitempty"`
 	// content is the manifest without what differs by cluster.
 	// +required
 	Content WorkContentSource `json:"content"`
@@ -160,6 +163,22 @@ type WorkSource struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	UID string `json:"uid"`
+}
+
+// WorkObject names an object that a source places beside others.
+type WorkObject struct {
+	// apiVersion is its group and version.
+	// +required
+	// +kubebuilder:validation:MaxLength=317
+	APIVersion string `json:"apiVersion"`
+	// kind is its kind.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind"`
+	// name is its name. Its namespace is that of source.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
 }
 
 // InlineContent is the ref of a row that has its manifest inline. No WorkContent has that name, so an agent which does not know inline

@@ -74,6 +74,17 @@ func RowName(kind, namespace, name, uid string) string {
 	return strings.ToLower(kind) + "-" + hex.EncodeToString(sum[:6])
 }
 
+// ObjectRowName is the name of the row of one object of a source with several: RowName of the object and not of the source, so that
+// two sources can't have a row of one object in one cluster. It has the object's group, because kinds of two groups may have the same
+// name; the version is left out, because it may change while the row remains.
+func ObjectRowName(o WorkObject, namespace string) string {
+	group, _, versioned := strings.Cut(o.APIVersion, "/")
+	if !versioned { // The core group.
+		group = ""
+	}
+	return RowName(o.Kind, namespace, group+"/"+o.Kind+"/"+o.Name, "")
+}
+
 // ContentName is the name of a WorkContent: 160 bits of the HMAC-SHA-256 of its bytes, so that equal manifests share one
 // object, and a name can't be guessed without the key.
 func ContentName(key, manifest []byte) string {

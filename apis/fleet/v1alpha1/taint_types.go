@@ -63,3 +63,43 @@ func TaintNames(taints []ClusterTaint) []string {
 func (e TaintEffect) Strength() int {
 	return slices.Index([]TaintEffect{NoNewPlace, NoPlace, Evict}, e)
 }
+
+// TolerationOperator is how a toleration compares values.
+// +kubebuilder:validation:Enum=Exists;Equal
+type TolerationOperator string
+
+// Operators of tolerations.
+const (
+	// TolerationExists tolerates every value.
+	TolerationExists TolerationOperator = "Exists"
+	// TolerationEqual tolerates one value.
+	TolerationEqual TolerationOperator = "Equal"
+)
+
+// ClusterToleration lets an object be placed in clusters with a taint.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.value) || size(self.value) == 0 || !has(self.operator) || self.operator != 'Exists'",message="operator Exists tolerates every value: remove value, or set operator: Equal"
+// +kubebuilder:validation:XValidation:rule="(has(self.key) && size(self.key) > 0) || (has(self.operator) && self.operator == 'Exists')",message="a toleration without key tolerates every taint: set operator: Exists, or name a key"
+// +kubebuilder:validation:XValidation:rule="!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'Evict')",message="tolerationSeconds is how long replicas stay in spite of a taint that evicts: set effect: Evict, or remove tolerationSeconds"
+type ClusterToleration struct {
+	// key is the taint's; empty, with operator Exists, tolerates every taint.
+	// +optional
+	// +kubebuilder:validation:MaxLength=316
+	Key string `json:"key,omitempty"`
+	// operator is Equal (default: the taint has this value) or Exists (it may have any).
+	// +optional
+	Operator TolerationOperator `json:"operator,omitempty"`
+	// value is the taint's, for operator Equal.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Value string `json:"value,omitempty"`
+	// effect is the taint's; empty tolerates all effects.
+	// +optional
+	Effect TaintEffect `json:"effect,omitempty"`
+	// tolerationSeconds is for how long, from the taint's timeAdded, replicas stay that the taint evicts. They do not grow meanwhile.
+	// Unset tolerates the taint for ever; 0 does not tolerate it.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=31536000
+	TolerationSeconds *int64 `json:"tolerationSeconds,omitempty"`
+}

@@ -81,3 +81,48 @@ subjects:
 {{- end }}
 {{- end }}
 {{- end }}
+
+{{/*
+The resources of propagation.kinds, as the manager's flag has them: deployments.apps, by commas. What no hub places is refused, as by chart
+flotilla-member, and what a Propagation does not.
+*/}}
+{{- define "propagated" -}}
+{{- $closed := dict
+  "fleet.kruise.io" "these are the fleet's own"
+  "coordination.k8s.io" "these belong to the cluster whose components write them"
+  "events.k8s.io" "these belong to the cluster whose components write them"
+  "rbac.authorization.k8s.io" "these decide who may do what: only administrators of a member create them"
+  "admissionregistration.k8s.io" "these decide who may do what: only administrators of a member create them"
+  "apiregistration.k8s.io" "these decide who may do what: only administrators of a member create them"
+  "apiextensions.k8s.io" "these decide who may do what: only administrators of a member create them"
+  "certificates.k8s.io" "these decide who may do what: only administrators of a member create them"
+  "authentication.k8s.io" "these decide who may do what: only administrators of a member create them"
+  "authorization.k8s.io" "these decide who may do what: only administrators of a member create them"
+}}
+{{- $resources := dict
+  "secrets" "a hub reads no Secrets: place them by a ResourceDistribution with targets.clusters"
+  "namespaces" "a hub creates no namespaces: the administrator of a member does"
+  "nodes" "these belong to the cluster whose components write them"
+  "events" "these belong to the cluster whose components write them"
+  "bindings" "these belong to the cluster whose components write them"
+  "componentstatuses" "these belong to the cluster whose components write them"
+  "uniteddeployments.apps.kruise.io" "they have clusters themselves, in spec.topology.subsets"
+  "workloadspreads.apps.kruise.io" "they have clusters themselves, in spec.subsets"
+  "resourcedistributions.apps.kruise.io" "they have clusters themselves, in spec.targets.clusters"
+}}
+{{- $all := list }}
+{{- range $i, $kind := .Values.propagation.kinds }}
+{{- $group := $kind.group | default "" }}
+{{- if hasKey $closed $group }}
+{{- fail (printf "propagation.kinds[%d].group: no objects of group %s are placed: %s" $i $group (get $closed $group)) }}
+{{- end }}
+{{- range $kind.resources }}
+{{- $name := ternary . (printf "%s.%s" . $group) (eq $group "") }}
+{{- if hasKey $resources $name }}
+{{- fail (printf "propagation.kinds[%d].resources: no %s are placed: %s" $i $name (get $resources $name)) }}
+{{- end }}
+{{- $all = append $all $name }}
+{{- end }}
+{{- end }}
+{{- join "," $all }}
+{{- end }}

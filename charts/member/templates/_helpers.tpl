@@ -32,6 +32,31 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 object.metadata.name.endsWith('-barrier') && object.metadata.?ownerReferences.orValue([]).map(r, r.kind) == ['Pod']
 {{- end }}
 
+{{/*
+"true" if this manager, as the agent of a pull member, may write ConfigMaps that a hub places, otherwise nothing.
+*/}}
+{{- define "placesConfigMaps" -}}
+{{- if and .Values.hub.url (not .Values.agent.push) }}
+{{- range .Values.hub.kinds }}
+{{- if and (eq (.group | default "") "") (has "configmaps" .resources) }}true{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/*
+A condition of the policies for what the manager writes for itself: as an agent it also writes what a hub places, which has the mark of a
+hub before or afterwards. Where it may, the policy of hub.kinds says.
+*/}}
+{{- define "notOfAHub" -}}
+{{- if include "placesConfigMaps" . }}
+- name: not-of-a-hub
+  expression: >-
+    !(request.resource.resource == 'configmaps'
+    && (object != null && object.metadata.?annotations[?'fleet.kruise.io/row-uid'].hasValue()
+    || oldObject != null && oldObject.metadata.?annotations[?'fleet.kruise.io/row-uid'].hasValue()))
+{{- end }}
+{{- end }}
+
 {{/* The test's pod must not match the selectors of the manager's Service, Deployment and PodDisruptionBudget. */}}
 {{- define "testLabels" -}}
 {{ include "labels" . | replace (include "selector" .) (printf "%s-test" (include "selector" .)) }}

@@ -1,0 +1,226 @@
+//go:build e2e
+
+package suite
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/e2e/fleet"
+)
+
+// patch changes an object in a cluster as somebody else.
+func (s *scene) patch(c *fleet.Cluster, o client.Object, name, patch string) {
+	s.Helper()
+	o.SetNamespace(s.namespace)
+	o.SetName(name)
+	require.NoError(s, c.Client.Patch(s.ctx, o, client.RawPatch(types.MergePatchType, []byte(patch)), client.FieldOwner("somebody")))
+}
+
+// propagated waits until a Propagation says how many places there are, and how many are as desired, and returns it.
+func (s *scene) propagated(name string, applied, desired int32) *fleetv1alpha1.Propagation {
+	s.Helper()
+	p := &fleetv1alpha1.Propagation{}
+	s.until(func(ctx context.Context) string {
+		if err := env.Hub.Client.Get(ctx, s.key(name), p); err != nil {
+			return err.Error()
+		}
+		if p.Status.ObservedGeneration == p.Generation && p.Status.Applied == applied && p.Status.Desired == desired {
+			return ""
+		}
+		return fmt.Sprintf("wanted %d of %d, generation %d: %+v", applied, desired, p.Generation, p.Status)
+	})
+	return p
+}
+
+// says waits until a ConfigMap in a cluster has a greeting; "": there is no such ConfigMap.
+func (s *scene) says(c *fleet.Cluster, name, want string) {
+	s.Helper()
+	s.until(func(ctx context.Context) string {
+		cm := &corev1.ConfigMap{}
+		err := c.Client.Get(ctx, s.key(name), cm)
+		switch {
+		case apierrors.IsNotFound(err) && want == "":
+			return ""
+		case err != nil:
+			return c.Name + ": " + err.Error()
+		case cm.Data["greeting"] != want:
+			return fmt.Sprintf("%s: ConfigMap %s says %q, wanted %q", c.Name, name, cm.Data["greeting"], want)
+		}
+		return ""
+	})
+}
+
+// TestObjectsArePropagatedAndOverriddenByCluster has the example, in east, which pulls, and in west, to which the hub pushes.
+func TestObjectsArePropagatedAndOverriddenByCluster(t *testing.T) {
+	s := parallel(t)
+	_, err := env.Hub.ApplyFile(s.ctx, env.Example("propagation.yaml"), func(o *unstructured.Unstructured) { o.SetNamespace(s.namespace) })
+	require.NoError(t, err)
+	s.propagated("greeter", 6, 6)
+	s.says(env.East, "greeting", "hello")
+	s.says(env.West, "greeting", "moin")
+	addresses := map[string]bool{}
+	for _, c := range env.Clusters() {
+		service := &corev1.Service{}
+		require.NoError(t, c.Client.Get(s.ctx, s.key("greeter"), service))
+		require.NotEmpty(t, service.Spec.ClusterIP)
+		require.Equal(t, "greeter", service.Spec.Selector["app"], c.Name)
+		addresses[c.Name+service.Spec.ClusterIP] = true
+	}
+	require.Len(t, addresses, 3, "each cluster has allocated one")
+	s.until(func(ctx context.Context) string {
+		for c, want := range map[*fleet.Cluster]int32{env.East: 3, env.West: 1} {
+			d := &appsv1.Deployment{}
+			if err := c.Client.Get(ctx, s.key("greeter"), d); err != nil {
+				return c.Name + ": " + err.Error()
+			}
+			if d.Spec.Paused || d.Status.AvailableReplicas != want || *d.Spec.Replicas != want {
+				return fmt.Sprintf("%s: paused=%t, %d replicas, %+v", c.Name, d.Spec.Paused, *d.Spec.Replicas, d.Status)
+			}
+		}
+		return ""
+	})
+	require.Empty(t, s.pods(env.Hub, "greeter"), "nothing runs the template on the hub")
+
+	// A change on the hub reaches both, an override stays, and drift is reverted.
+	s.patch(env.Hub, &corev1.ConfigMap{}, "greeting", `{"data":{"greeting":"hi","more":"x"}}`)
+	s.says(env.East, "greeting", "hi")
+	s.until(func(ctx context.Context) string {
+		cm := &corev1.ConfigMap{}
+		require.NoError(t, env.West.Client.Get(ctx, s.key("greeting"), cm))
+		if cm.Data["more"] != "x" || cm.Data["greeting"] != "moin" {
+			return fmt.Sprintf("west has %v", cm.Data)
+		}
+		return ""
+	})
+	for _, c := range env.Members() {
+		s.patch(c, &corev1.ConfigMap{}, "greeting", `{"data":{"greeting":"drifted"}}`)
+	}
+	s.says(env.East, "greeting", "hi")
+	s.says(env.West, "greeting", "moin")
+
+	// An object that is deleted on the hub is withdrawn, and with the Propagation all others are.
+	require.NoError(t, env.Hub.Client.Delete(s.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "greeting"}}))
+	for _, c := range env.Members() {
+		s.says(c, "greeting", "")
+	}
+	p := s.propagated("greeter", 4, 4)
+	require.NoError(t, env.Hub.Client.Delete(s.ctx, p))
+	s.until(func(ctx context.Context) string {
+		for _, c := range env.Members() {
+			for _, o := range []client.Object{&appsv1.Deployment{}, &corev1.Service{}} {
+				if err := c.Client.Get(ctx, s.key("greeter"), o); !apierrors.IsNotFound(err) {
+					return fmt.Sprintf("%s: %T is still there: %v", c.Name, o, err)
+				}
+			}
+		}
+		if err := env.Hub.Client.Get(ctx, s.key("greeter"), p); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("the Propagation is still there: %v", err)
+		}
+		return ""
+	})
+	require.NoError(t, env.Hub.Client.Get(s.ctx, s.key("greeter"), &appsv1.Deployment{}), "what was selected stays on the hub")
+}
+
+// TestAnObjectThatExistsIsAdoptedOnlyIfAsked also has an object of a kind that only one of the members serves.
+func TestAnObjectThatExistsIsAdoptedOnlyIfAsked(t *testing.T) {
+	s := parallel(t)
+	config := func(greeting string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "greeting"}, Data: map[string]string{"greeting": greeting}}
+	}
+	gadget := &unstructured.Unstructured{}
+	gadget.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Gadget"})
+	crd := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "gadgets.example.com"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "example.com", Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "gadgets", Singular: "gadget", Kind: "Gadget", ListKind: "GadgetList"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+					Type: "object", XPreserveUnknownFields: new(true),
+				}},
+			}},
+		},
+	}
+	serve := func(c *fleet.Cluster) {
+		t.Helper()
+		mine := crd.DeepCopy()
+		require.NoError(t, c.Client.Create(s.ctx, mine))
+		t.Cleanup(func() { require.NoError(t, client.IgnoreNotFound(c.Client.Delete(context.WithoutCancel(s.ctx), mine))) })
+	}
+	require.NoError(t, env.East.Client.Create(s.ctx, config("mine")))
+	require.NoError(t, env.Hub.Client.Create(s.ctx, config("hello")))
+	p := &fleetv1alpha1.Propagation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"},
+		Spec: fleetv1alpha1.PropagationSpec{
+			Selectors: []fleetv1alpha1.PropagationSelector{
+				{APIVersion: "v1", Kind: "ConfigMap", Name: "greeting"}, {APIVersion: "example.com/v1", Kind: "Gadget", Name: "web"},
+			},
+			Clusters: fleetv1alpha1.PropagationClusters{Names: []string{fleet.EastName, fleet.WestName}},
+		},
+	}
+	require.NoError(t, env.Hub.Client.Create(s.ctx, p), "a kind that nobody serves yet is accepted")
+	problem := func(cluster, kind, reason string) {
+		t.Helper()
+		s.until(func(ctx context.Context) string {
+			if err := env.Hub.Client.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
+				return err.Error()
+			}
+			for _, is := range p.Status.Problems {
+				if is.Cluster == cluster && is.Kind == kind && is.Reason == reason && is.Message != "" {
+					return ""
+				}
+			}
+			return fmt.Sprintf("no problem %s of %s in cluster %q: %+v", reason, kind, cluster, p.Status)
+		})
+	}
+	s.says(env.West, "greeting", "hello")
+	problem(fleet.EastName, "ConfigMap", fleetv1alpha1.ReasonForeignObject)
+	problem("", "Gadget", fleetv1alpha1.ReasonKindNotServed)
+	s.says(env.East, "greeting", "mine")
+
+	before := p.DeepCopy()
+	p.Spec.Apply = &fleetv1alpha1.WorkApply{Adoption: fleetv1alpha1.AdoptFull}
+	require.NoError(t, env.Hub.Client.Patch(s.ctx, p, client.MergeFrom(before)))
+	s.says(env.East, "greeting", "hello")
+
+	serve(env.Hub)
+	serve(env.West)
+	gadget.SetNamespace(s.namespace)
+	gadget.SetName("web")
+	require.NoError(t, unstructured.SetNestedField(gadget.Object, "red", "spec", "colour"))
+	s.until(func(ctx context.Context) string {
+		if err := env.Hub.Client.Create(ctx, gadget.DeepCopy()); client.IgnoreAlreadyExists(err) != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	problem(fleet.EastName, "Gadget", fleetv1alpha1.ReasonKindNotServed)
+	s.propagated("web", 3, 4)
+	serve(env.East)
+	s.propagated("web", 4, 4)
+	require.NoError(t, env.East.Client.Get(s.ctx, s.key("web"), gadget))
+
+	require.NoError(t, env.Hub.Client.Delete(s.ctx, p))
+	s.says(env.East, "greeting", "")
+	s.says(env.West, "greeting", "")
+	s.until(func(ctx context.Context) string {
+		if err := env.Hub.Client.Get(ctx, client.ObjectKeyFromObject(p), p); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("the Propagation is still there: %v", err)
+		}
+		return ""
+	})
+}

@@ -1,0 +1,157 @@
+package propagation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/pkg/event"
+)
+
+// The kinds of objects that the controllers of this package reconcile.
+const (
+	sourceKind        = "Propagation"
+	clusterSourceKind = "ClusterPropagation"
+)
+
+// Options are what Setup needs.
+type Options struct {
+	placement.Options
+
+	// Kinds are the resources that may be placed: those that the hub may read. Others are problems in a status.
+	Kinds []schema.GroupResource
+}
+
+// +kubebuilder:rbac:groups=fleet.kruise.io,resources=propagations;clusterpropagations,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=fleet.kruise.io,resources=propagations/status;clusterpropagations/status,verbs=patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Setup starts the controller of Propagations.
+func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	return namespaced().setup(ctx, mgr, o)
+}
+
+// SetupCluster starts the controller of ClusterPropagations.
+func SetupCluster(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	return clusterScoped().setup(ctx, mgr, o)
+}
+
+func (f form) setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	w, err := newWatches(mgr, f, o.Kinds)
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(w); err != nil {
+		return fmt.Errorf("set up the watches of %ss: %w", f.kind, err)
+	}
+	return f.placed(o, w).Setup(ctx, mgr, o.Options)
+}
+
+// form is what differs between the two kinds.
+type form struct {
+	kind   string
+	object func() client.Object
+	list   func() client.ObjectList
+	// parts returns the parts of an object of the kind, and items the objects of a list.
+	parts func(client.Object) (*fleetv1alpha1.PropagationSpec, *fleetv1alpha1.PropagationStatus)
+	items func(client.ObjectList) []client.Object
+	// namespaced: it selects objects in its namespace, otherwise those that are in none.
+	namespaced bool
+	metrics    placement.RowMetrics
+}
+
+func namespaced() form {
+	return form{
+		kind: sourceKind, namespaced: true, metrics: measure,
+		object: func() client.Object { return &fleetv1alpha1.Propagation{} },
+		list:   func() client.ObjectList { return &fleetv1alpha1.PropagationList{} },
+		parts: func(o client.Object) (*fleetv1alpha1.PropagationSpec, *fleetv1alpha1.PropagationStatus) {
+			p := o.(*fleetv1alpha1.Propagation)
+			return &p.Spec, &p.Status
+		},
+		items: func(l client.ObjectList) []client.Object { return pointers(l.(*fleetv1alpha1.PropagationList).Items) },
+	}
+}
+
+func clusterScoped() form {
+	return form{
+		kind: clusterSourceKind, metrics: measureCluster,
+		object: func() client.Object { return &fleetv1alpha1.ClusterPropagation{} },
+		list:   func() client.ObjectList { return &fleetv1alpha1.ClusterPropagationList{} },
+		parts: func(o client.Object) (*fleetv1alpha1.PropagationSpec, *fleetv1alpha1.PropagationStatus) {
+			p := o.(*fleetv1alpha1.ClusterPropagation)
+			return &p.Spec, &p.Status
+		},
+		items: func(l client.ObjectList) []client.Object {
+			return pointers(l.(*fleetv1alpha1.ClusterPropagationList).Items)
+		},
+	}
+}
+
+// pointers returns the objects of a list without copying them.
+func pointers[T any, P interface {
+	*T
+	client.Object
+}](items []T) []client.Object {
+	out := make([]client.Object, 0, len(items))
+	for i := range items {
+		out = append(out, P(&items[i]))
+	}
+	return out
+}
+
+// all returns the objects of the kind in a namespace, "" for those that are in none, from a cache. They are the cache's own.
+func (f form) all(ctx context.Context, r client.Reader, namespace string) ([]client.Object, error) {
+	list := f.list()
+	if err := r.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list %ss: %w", f.kind, err)
+	}
+	return f.items(list), nil
+}
+
+// placed is the kind as package placement wants it; w reads the selected objects.
+func (f form) placed(options Options, w objects) placement.Kind[*observed, planned, fleetv1alpha1.PropagationStatus] {
+	return placement.Kind[*observed, planned, fleetv1alpha1.PropagationStatus]{
+		Name: f.kind, Object: f.object, List: f.list, Metrics: f.metrics,
+		Where: func(o client.Object) []placement.Where {
+			spec, _ := f.parts(o)
+			return where(&spec.Clusters)
+		},
+		Indexes: row.IndexByObject,
+		Observe: func(ctx context.Context, c placement.Client, key client.ObjectKey) (*observed, error) {
+			return f.observe(ctx, c, key, w, options)
+		},
+		Plan: plan,
+		Status: func(o *observed, p planned, a placement.Result, now time.Time) (was, is fleetv1alpha1.PropagationStatus) {
+			return *o.was, status(o, p, a, now)
+		},
+		Collect: func(was, is fleetv1alpha1.PropagationStatus) time.Duration { return placement.Wait(mayWait(was, is)) },
+		Events:  func(_ *observed, was, is fleetv1alpha1.PropagationStatus) []event.Event { return eventsFor(was, is) },
+		Rows:    f.released,
+		Watch:   w.watch,
+		Gone:    w.forget,
+	}
+}
+
+// where returns where the objects are placed. What is excluded is not left out.
+func where(c *fleetv1alpha1.PropagationClusters) []placement.Where {
+	switch {
+	case c.All:
+		return []placement.Where{{Selector: &metav1.LabelSelector{}}}
+	case c.Selector != nil:
+		return []placement.Where{{Selector: c.Selector}}
+	}
+	out := make([]placement.Where, 0, len(c.Names))
+	for _, name := range c.Names {
+		out = append(out, placement.Where{Cluster: name})
+	}
+	return out
+}

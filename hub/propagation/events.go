@@ -1,0 +1,49 @@
+package propagation
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// Reasons of events on Propagations and ClusterPropagations.
+const (
+	// EventPlaced: every object has its row in every cluster. EventNotPlaced: not so; the note has the reason of condition Placed.
+	EventPlaced    = "Placed"
+	EventNotPlaced = "NotPlaced"
+	// EventHealthy: all members report that every object is healthy. EventUnhealthy: one of them reports a failure, or is silent.
+	EventHealthy   = "Healthy"
+	EventUnhealthy = "Unhealthy"
+	// EventWithdrawing: the object is being deleted; the note names the clusters that hold objects.
+	EventWithdrawing = "WithdrawingObjects"
+)
+
+const actionPlace = "Place"
+
+// eventsFor returns the events of a change of status.
+func eventsFor(before, after fleetv1alpha1.PropagationStatus) []event.Event {
+	var out []event.Event
+	for _, c := range after.Conditions {
+		was := report.GetCondition(before.Conditions, c.Type)
+		if was != nil && was.Status == c.Status && was.Reason == c.Reason {
+			continue
+		}
+		ok := c.Status == metav1.ConditionTrue
+		switch {
+		case c.Type == fleetv1alpha1.PropagationWithdrawing:
+			out = append(out, event.Normal(EventWithdrawing, "Withdraw", "%s", c.Message))
+		case c.Reason == reasonDeleting, c.Reason == reasonWaiting, c.Reason == reasonProgressing:
+		case c.Type == fleetv1alpha1.PropagationPlaced && ok:
+			out = append(out, event.Normal(EventPlaced, actionPlace, "%d objects have their rows in %d clusters", after.Objects, after.Clusters))
+		case c.Type == fleetv1alpha1.PropagationPlaced:
+			out = append(out, event.Warning(EventNotPlaced, actionPlace, "%s: %s", c.Reason, c.Message))
+		case ok:
+			out = append(out, event.Normal(EventHealthy, actionPlace, "all of %d places are healthy", after.Healthy))
+		default:
+			out = append(out, event.Warning(EventUnhealthy, actionPlace, "%s: %s", c.Reason, c.Message))
+		}
+	}
+	return out
+}

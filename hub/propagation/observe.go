@@ -1,0 +1,390 @@
+package propagation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/hub/row"
+)
+
+// observed is what a reconcile has read. It points into the cache and must not be changed.
+type observed struct {
+	placement.Fleet // Its rows are those of all objects, by place.
+
+	source client.Object
+	kind   string
+	spec   *fleetv1alpha1.PropagationSpec
+	was    *fleetv1alpha1.PropagationStatus
+	// objects are those that are selected, sorted; excess is how many more there are.
+	objects []object
+	excess  int
+	// unread are the kinds that can't be read now.
+	unread []problem
+	// lost is what became of the objects that have rows and are not selected, by the names of the rows.
+	lost map[string]fate
+	// held are the places that a row of another source has, each with who that is.
+	held map[string]string
+	// elders are the older objects of the kind that select some of the same.
+	elders []elder
+	// namespaceTerminating: the namespace is being deleted. It is known only if something is gone.
+	namespaceTerminating bool
+}
+
+// Source is the object.
+func (o *observed) Source() client.Object { return o.source }
+
+type problem = fleetv1alpha1.PropagationProblem
+
+// object is a selected object.
+type object struct {
+	fleetv1alpha1.WorkObject
+	// row is the name of its rows.
+	row  string
+	live *unstructured.Unstructured
+}
+
+func (o object) groupKind() schema.GroupKind { return o.live.GroupVersionKind().GroupKind() }
+
+// elder is an older object of the same kind.
+type elder struct {
+	name string
+	spec *fleetv1alpha1.PropagationSpec
+}
+
+// fate is what became of an object that has rows and is not selected by the cache.
+type fate struct {
+	// gone: there is no such object any more. Otherwise it is not selected any more, unless there is a reason to wait.
+	gone bool
+	// wait is why nothing is known, so that nothing is withdrawn; the zero value if that is known.
+	wait problem
+	// behind: the cache lacks the object, which is selected.
+	behind bool
+}
+
+// mostObjects is how many objects a Propagation can place.
+const mostObjects = 500
+
+// objects is where the selected objects are read.
+type objects interface {
+	client.Reader
+	// follow makes changes of objects of these kinds, as far as they are readable, enqueue who selects them, until it is called again or
+	// who is forgotten.
+	follow(who client.ObjectKey, kinds []schema.GroupVersionKind) error
+	// readable returns why the objects of a kind can't be read, or nil. The error is a NotYetError while it is not known.
+	readable(ctx context.Context, kind schema.GroupVersionKind) (*problem, error)
+
+	watcher
+}
+
+func (f form) observe(ctx context.Context, c placement.Client, key client.ObjectKey, w objects, options Options) (*observed, error) {
+	o := &observed{source: f.object(), kind: f.kind, lost: map[string]fate{}, held: map[string]string{}}
+	var err error
+	if o.Fleet, err = c.Fleet(ctx, key, o.source); err != nil {
+		return nil, err
+	}
+	o.spec, o.was = f.parts(o.source)
+	o.Tolerations, o.Now = o.spec.Tolerations, options.Clock.Now()
+	if !o.source.GetDeletionTimestamp().IsZero() {
+		if f.namespaced {
+			o.namespaceTerminating, err = c.NamespaceTerminating(ctx, key.Namespace)
+		}
+		return o, err
+	}
+	if err := o.observeObjects(ctx, w, key); err != nil {
+		return nil, err
+	}
+	if err := o.observeLost(ctx, c, f.namespaced); err != nil {
+		return nil, err
+	}
+	return o, o.observeOthers(ctx, c, f)
+}
+
+// observeObjects reads the selected objects.
+func (o *observed) observeObjects(ctx context.Context, w objects, key client.ObjectKey) error {
+	var follow []schema.GroupVersionKind
+	for _, s := range o.spec.Selectors {
+		if kind := kindOf(s); !slices.Contains(follow, kind) {
+			follow = append(follow, kind)
+		}
+	}
+	if err := w.follow(key, follow); err != nil { //nolint:contextcheck // A watch lasts as long as the controller runs.
+		return err
+	}
+	unread, found := map[schema.GroupVersionKind]*problem{}, map[string]object{}
+	for _, s := range o.spec.Selectors {
+		kind := kindOf(s)
+		why, known := unread[kind]
+		if !known {
+			var err error
+			if why, err = w.readable(ctx, kind); err != nil {
+				return err
+			}
+			if unread[kind] = why; why != nil {
+				o.unread = append(o.unread, *why)
+			}
+		}
+		if why != nil {
+			continue
+		}
+		all, err := read(ctx, w, key.Namespace, s)
+		if err != nil {
+			return err
+		}
+		for _, live := range all {
+			ref := fleetv1alpha1.WorkObject{APIVersion: s.APIVersion, Kind: s.Kind, Name: live.GetName()}
+			name := fleetv1alpha1.ObjectRowName(ref, key.Namespace)
+			if _, twice := found[name]; !twice {
+				found[name] = object{WorkObject: ref, row: name, live: live}
+			}
+		}
+	}
+	o.selectObjects(found)
+	return nil
+}
+
+// selectObjects takes at most mostObjects: those that have rows before others, so that more objects do not push out what is placed.
+func (o *observed) selectObjects(found map[string]object) {
+	placed := map[string]bool{}
+	for _, r := range o.Rows {
+		placed[r.Name] = true
+	}
+	for _, one := range found {
+		o.objects = append(o.objects, one)
+	}
+	order := func(a, b object) int {
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name), strings.Compare(a.APIVersion, b.APIVersion))
+	}
+	slices.SortFunc(o.objects, func(a, b object) int {
+		if placed[a.row] != placed[b.row] {
+			if placed[a.row] {
+				return -1
+			}
+			return 1
+		}
+		return order(a, b)
+	})
+	most := mostObjects
+	for most < len(o.objects) && placed[o.objects[most].row] {
+		most++ // They were placed when there was no such limit.
+	}
+	if o.excess = max(len(o.objects)-most, 0); o.excess > 0 {
+		o.objects = o.objects[:most]
+	}
+	slices.SortFunc(o.objects, order)
+}
+
+// read returns the objects that a selector selects in a namespace, from the cache. They are the cache's own.
+func read(ctx context.Context, w client.Reader, namespace string, s fleetv1alpha1.PropagationSelector) ([]*unstructured.Unstructured, error) {
+	if s.Name != "" {
+		one := empty(kindOf(s))
+		err := w.Get(ctx, client.ObjectKey{Namespace: namespace, Name: s.Name}, one)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, nil
+		case err != nil:
+			return nil, fmt.Errorf("get %s %s: %w", s.Kind, s.Name, err)
+		}
+		return []*unstructured.Unstructured{one}, nil
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(listOf(kindOf(s)))
+	err := w.List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selectorOf(s.LabelSelector)}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list objects of kind %s: %w", s.Kind, err)
+	}
+	out := make([]*unstructured.Unstructured, 0, len(list.Items))
+	for i := range list.Items {
+		out = append(out, &list.Items[i])
+	}
+	return out, nil
+}
+
+// observeLost finds out what became of objects that have rows and are not selected by the cache, which proves nothing: it may be behind,
+// and a kind that is not served has no objects.
+func (o *observed) observeLost(ctx context.Context, c placement.Client, namespaced bool) error {
+	selected := map[string]bool{}
+	for _, one := range o.objects {
+		selected[one.row] = true
+	}
+	served, anyGone := map[schema.GroupVersionKind]*problem{}, false
+	for _, r := range o.Rows {
+		if _, known := o.lost[r.Name]; known || selected[r.Name] || r.Spec.Object == nil || !r.DeletionTimestamp.IsZero() {
+			continue
+		}
+		f, err := o.fateOf(ctx, c, *r.Spec.Object, served)
+		if err != nil {
+			return err
+		}
+		o.lost[r.Name] = f
+		anyGone = anyGone || f.gone
+	}
+	if !anyGone || !namespaced {
+		return nil
+	}
+	var err error
+	o.namespaceTerminating, err = c.NamespaceTerminating(ctx, o.source.GetNamespace())
+	return err
+}
+
+// fateOf asks the apiserver for an object that may still be selected. served has the kinds that it was asked for, and why their objects
+// can't be read; nil if they can.
+func (o *observed) fateOf(
+	ctx context.Context, c placement.Client, ref fleetv1alpha1.WorkObject, served map[schema.GroupVersionKind]*problem,
+) (fate, error) {
+	key := client.ObjectKey{Namespace: o.source.GetNamespace(), Name: ref.Name}
+	for _, s := range o.spec.Selectors {
+		kind := kindOf(s)
+		if kind.GroupKind() != schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() || s.Name != "" && s.Name != ref.Name {
+			continue
+		}
+		if i := slices.IndexFunc(o.unread, func(p problem) bool { return p.Kind == s.Kind }); i >= 0 {
+			return fate{wait: o.unread[i]}, nil
+		}
+		live := &metav1.PartialObjectMetadata{}
+		live.SetGroupVersionKind(kind)
+		err := c.Live.Get(ctx, key, live)
+		switch {
+		case err == nil && s.Name == "" && !selectorOf(s.LabelSelector).Matches(labels.Set(live.Labels)):
+			continue
+		case err == nil:
+			return fate{behind: true}, nil
+		case apierrors.IsNotFound(err), unservedError(err):
+			why, known := served[kind]
+			if !known {
+				if why, err = probe(ctx, c.Live, kind, key.Namespace); err != nil {
+					return fate{}, err
+				}
+				served[kind] = why
+			}
+			if why != nil {
+				return fate{wait: *why}, nil
+			}
+			return fate{gone: true}, nil
+		default:
+			return fate{}, fmt.Errorf("get %s %s: %w", s.Kind, key, err)
+		}
+	}
+	return fate{}, nil
+}
+
+// unservedError reports whether an error says that a kind is not served, or may not be read.
+func unservedError(err error) bool {
+	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
+}
+
+// probe asks the apiserver whether it serves a kind and lets the hub read it: "not found" for an object of a kind that is not served
+// proves nothing. It returns why not, or nil.
+func probe(ctx context.Context, live client.Reader, kind schema.GroupVersionKind, namespace string) (*problem, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(listOf(kind))
+	err := live.List(ctx, list, client.InNamespace(namespace), client.Limit(1))
+	switch {
+	case err == nil:
+		return nil, nil
+	case apierrors.IsForbidden(err):
+		return &problem{
+			Kind: kind.Kind, Reason: fleetv1alpha1.ReasonForbidden,
+			Message: fmt.Sprintf("this hub may not read objects of kind %s: add it to propagation.kinds of its chart; what is placed stays: %v",
+				kind.GroupKind(), err),
+		}, nil
+	case unservedError(err):
+		return &problem{
+			Kind: kind.Kind, Reason: fleetv1alpha1.ReasonKindNotServed,
+			Message: fmt.Sprintf("this hub does not serve %s: install its CustomResourceDefinition, or select another version; what is placed stays", kind),
+		}, nil
+	}
+	return nil, fmt.Errorf("list objects of kind %s: %w", kind.Kind, err)
+}
+
+// observeOthers finds out who else places or selects the same objects.
+func (o *observed) observeOthers(ctx context.Context, c placement.Client, f form) error {
+	namespace := o.source.GetNamespace()
+	for _, one := range o.objects {
+		rows := &fleetv1alpha1.MemberWorkList{}
+		if err := c.List(ctx, rows, row.Placing(namespace, one.WorkObject)...); err != nil {
+			return fmt.Errorf("list rows of %s %s: %w", one.Kind, one.Name, err)
+		}
+		for i := range rows.Items {
+			if r := &rows.Items[i]; r.Spec.Source.UID != string(o.source.GetUID()) {
+				o.held[placement.ClusterOf(placement.Place(r))+"/"+one.row] = holder(r)
+			}
+		}
+	}
+	all, err := f.all(ctx, c, namespace)
+	if err != nil {
+		return err
+	}
+	for _, other := range all {
+		if other.GetDeletionTimestamp().IsZero() && older(other, o.source) {
+			spec, _ := f.parts(other)
+			o.elders = append(o.elders, elder{name: other.GetName(), spec: spec})
+		}
+	}
+	slices.SortFunc(o.elders, func(a, b elder) int { return strings.Compare(a.name, b.name) })
+	return nil
+}
+
+// holder says who placed a row of another source.
+func holder(r *fleetv1alpha1.MemberWork) string {
+	if r.Spec.Object == nil {
+		return "another kind, such as a WorkloadSpread"
+	}
+	return r.Spec.Source.Kind + " " + r.Spec.Source.Name
+}
+
+// older reports whether a was created before b.
+func older(a, b client.Object) bool {
+	at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp()
+	return a.GetUID() != b.GetUID() && (at.Before(&bt) || at.Equal(&bt) && a.GetUID() < b.GetUID())
+}
+
+func kindOf(s fleetv1alpha1.PropagationSelector) schema.GroupVersionKind {
+	return schema.FromAPIVersionAndKind(s.APIVersion, s.Kind)
+}
+
+func listOf(kind schema.GroupVersionKind) schema.GroupVersionKind {
+	kind.Kind += "List"
+	return kind
+}
+
+func empty(kind schema.GroupVersionKind) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(kind)
+	return u
+}
+
+// selectorOf returns a selector. One that admission would refuse matches nothing.
+func selectorOf(s *metav1.LabelSelector) labels.Selector {
+	by, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return labels.Nothing()
+	}
+	return by
+}
+
+// selects reports whether a spec selects an object with these labels.
+func selects(spec *fleetv1alpha1.PropagationSpec, kind schema.GroupKind, name string, with map[string]string) bool {
+	return slices.ContainsFunc(spec.Selectors, func(s fleetv1alpha1.PropagationSelector) bool {
+		switch {
+		case kindOf(s).GroupKind() != kind:
+			return false
+		case s.Name != "":
+			return s.Name == name
+		default:
+			return selectorOf(s.LabelSelector).Matches(labels.Set(with))
+		}
+	})
+}

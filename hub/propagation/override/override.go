@@ -1,0 +1,253 @@
+// Package override changes objects that a Propagation places, as its overrides for one cluster say.
+package override
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+)
+
+// fleetDomain is the domain of the labels and annotations that hub and agent read and write. Overrides leave them alone.
+const fleetDomain = "fleet.kruise.io"
+
+// operation is one of JSON Patch (RFC 6902).
+type operation struct {
+	Op    fleetv1alpha1.PatchOperation `json:"op"`
+	Path  string                       `json:"path"`
+	Value json.RawMessage              `json:"value,omitempty"`
+	// at is where it is in the overrides.
+	at string
+}
+
+// Apply returns the object as it is to be in a cluster with these labels: changed by the overrides that match it, in their order. The
+// given object is not changed; it is returned itself if no override matches. Labels and annotations are created where the object has
+// none; whatever else a path leads through must be there. An error names the override, the patch and the path, and is about this object
+// in this cluster: others may have the path.
+func Apply(
+	overrides []fleetv1alpha1.PropagationOverride, cluster string, labels map[string]string, object *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
+	var operations []operation
+	for i, o := range overrides {
+		matches, err := match(o, cluster, labels, object)
+		if err != nil {
+			return nil, fmt.Errorf("overrides[%d]: %w", i, err)
+		}
+		if !matches {
+			continue
+		}
+		for j, p := range o.Patches {
+			op := operation{Op: p.Op, Path: p.Path, at: fmt.Sprintf("overrides[%d].patches[%d]", i, j)}
+			if why := refuses(p.Path); why != "" {
+				return nil, fmt.Errorf("%s: %s: %s", op.at, p.Path, why)
+			}
+			if p.Value != nil {
+				op.Value = p.Value.Raw
+			}
+			operations = append(operations, op)
+		}
+	}
+	if len(operations) == 0 {
+		return object, nil
+	}
+	document, err := json.Marshal(withMaps(object, operations))
+	if err != nil {
+		return nil, fmt.Errorf("marshal the object: %w", err)
+	}
+	patched, err := patch(document, operations)
+	if err != nil {
+		return nil, explain(document, operations)
+	}
+	is := &unstructured.Unstructured{}
+	if err := is.UnmarshalJSON(patched); err != nil {
+		return nil, fmt.Errorf("the overrides make an object that can't be read: %w", err)
+	}
+	return is, nil
+}
+
+// match tells whether an override is for an object in a cluster.
+func match(
+	o fleetv1alpha1.PropagationOverride, cluster string, clusterLabels map[string]string, object *unstructured.Unstructured,
+) (bool, error) {
+	if o.Kind != "" && o.Kind != object.GetKind() || o.Name != "" && o.Name != object.GetName() {
+		return false, nil
+	}
+	if o.ClusterSelector == nil {
+		return slices.Contains(o.Clusters, cluster), nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(o.ClusterSelector)
+	if err != nil {
+		return false, fmt.Errorf("clusterSelector: %w", err)
+	}
+	return selector.Matches(labels.Set(clusterLabels)), nil
+}
+
+// withMaps returns the content of an object with labels and annotations, if something is to be added to them.
+func withMaps(object *unstructured.Unstructured, operations []operation) map[string]any {
+	is := object.Object
+	for _, name := range []string{"labels", "annotations"} {
+		meta, _ := is["metadata"].(map[string]any)
+		prefix := "/metadata/" + name + "/"
+		if meta[name] == nil && slices.ContainsFunc(operations, func(o operation) bool {
+			return o.Op == fleetv1alpha1.PatchAdd && strings.HasPrefix(o.Path, prefix)
+		}) {
+			is, meta = maps.Clone(is), maps.Clone(meta)
+			if meta == nil {
+				meta = map[string]any{}
+			}
+			meta[name] = map[string]any{}
+			is["metadata"] = meta
+		}
+	}
+	return is
+}
+
+// patch applies operations to a document.
+func patch(document []byte, operations []operation) ([]byte, error) {
+	text, err := json.Marshal(operations)
+	if err != nil {
+		return nil, fmt.Errorf("marshal the patch: %w", err)
+	}
+	decoded, err := jsonpatch.DecodePatch(text)
+	if err != nil {
+		return nil, fmt.Errorf("decode the patch: %w", err)
+	}
+	options := jsonpatch.NewApplyOptions()
+	options.SupportNegativeIndices = false
+	options.EscapeHTML = false
+	return decoded.ApplyWithOptions(document, options) //nolint:wrapcheck // The caller says where it is.
+}
+
+// explain returns why the operations can't be applied to the document: it names the first one that fails.
+func explain(document []byte, operations []operation) error {
+	for i, op := range operations {
+		var err error
+		if document, err = patch(document, operations[i:i+1]); err == nil {
+			continue
+		}
+		if errors.Is(err, jsonpatch.ErrMissing) || errors.Is(err, jsonpatch.ErrInvalidIndex) {
+			return fmt.Errorf("%s: the object has no %s", op.at, op.Path)
+		}
+		return fmt.Errorf("%s: %s %s: %w", op.at, op.Op, op.Path, err)
+	}
+	return errors.New("the overrides can't be applied together")
+}
+
+// Validate returns what is wrong with overrides, whatever objects they are for. The path is that of the list.
+func Validate(overrides []fleetv1alpha1.PropagationOverride, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	for i, o := range overrides {
+		at := path.Index(i)
+		if (len(o.Clusters) > 0) == (o.ClusterSelector != nil) {
+			faults = append(faults, field.Invalid(at, "", "an override needs exactly one of clusters and clusterSelector"))
+		}
+		for j, name := range o.Clusters {
+			for _, why := range content.IsDNS1123Label(name) {
+				faults = append(faults, field.Invalid(at.Child("clusters").Index(j), name, why))
+			}
+		}
+		faults = append(faults, metav1validation.ValidateLabelSelector(o.ClusterSelector,
+			metav1validation.LabelSelectorValidationOptions{}, at.Child("clusterSelector"))...)
+		for j, p := range o.Patches {
+			faults = append(faults, validatePatch(p, at.Child("patches").Index(j))...)
+		}
+	}
+	return faults
+}
+
+func validatePatch(p fleetv1alpha1.PropagationPatch, at *field.Path) field.ErrorList {
+	if why := refuses(p.Path); why != "" {
+		return field.ErrorList{field.Forbidden(at.Child("path"), p.Path+": "+why)}
+	}
+	segments := split(p.Path)
+	if p.Op == fleetv1alpha1.PatchRemove {
+		if p.Value != nil {
+			return field.ErrorList{field.Invalid(at.Child("value"), string(p.Value.Raw), "remove has no value")}
+		}
+		return nil
+	}
+	if p.Op != fleetv1alpha1.PatchAdd && p.Op != fleetv1alpha1.PatchReplace {
+		return field.ErrorList{field.NotSupported(at.Child("op"), p.Op,
+			[]fleetv1alpha1.PatchOperation{fleetv1alpha1.PatchAdd, fleetv1alpha1.PatchReplace, fleetv1alpha1.PatchRemove})}
+	}
+	if p.Value == nil {
+		return field.ErrorList{field.Required(at.Child("value"), string(p.Op)+" needs a value")}
+	}
+	var value any
+	if err := json.Unmarshal(p.Value.Raw, &value); err != nil {
+		return field.ErrorList{field.Invalid(at.Child("value"), string(p.Value.Raw), err.Error())}
+	}
+	if value == nil {
+		return field.ErrorList{field.Invalid(at.Child("value"), "null", "an object has no null values: use remove")}
+	}
+	if segments[0] != "metadata" {
+		return nil
+	}
+	text, ok := value.(string)
+	if !ok {
+		return field.ErrorList{field.Invalid(at.Child("value"), string(p.Value.Raw),
+			"the value of a label or an annotation is a string: put it in quotes")}
+	}
+	key := segments[2]
+	var faults field.ErrorList
+	for _, why := range content.IsLabelKey(key) {
+		faults = append(faults, field.Invalid(at.Child("path"), p.Path, why))
+	}
+	if segments[1] == "labels" {
+		for _, why := range content.IsLabelValue(text) {
+			faults = append(faults, field.Invalid(at.Child("value"), text, why))
+		}
+	}
+	return faults
+}
+
+// refuses returns why no override may have that path, or "".
+func refuses(path string) string {
+	segments := split(path)
+	if segments == nil {
+		return "it is no JSON pointer (RFC 6901): it begins with / and has no empty parts; / in a name is ~1, and ~ is ~0"
+	}
+	switch segments[0] {
+	case "apiVersion", "kind":
+		return "an override can't make another object: select that object"
+	case "status":
+		return "the status is the member's"
+	case "metadata":
+		if len(segments) != 3 || segments[1] != "labels" && segments[1] != "annotations" {
+			return "of the metadata, an override can change single labels and annotations, such as /metadata/labels/example.com~1zone"
+		}
+		domain, _, qualified := strings.Cut(segments[2], "/")
+		if qualified && (domain == fleetDomain || strings.HasSuffix(domain, "."+fleetDomain)) {
+			return "the hub and its agents keep that key for themselves: choose another one"
+		}
+	}
+	return ""
+}
+
+// split returns the parts of a JSON pointer without escapes, or nil if it is none, has empty parts, or is that of the whole object.
+func split(pointer string) []string {
+	if !strings.HasPrefix(pointer, "/") {
+		return nil
+	}
+	segments := strings.Split(pointer[1:], "/")
+	plain := strings.NewReplacer("~1", "/", "~0", "~")
+	for i, s := range segments {
+		if s == "" || strings.Contains(strings.NewReplacer("~1", "", "~0", "").Replace(s), "~") {
+			return nil
+		}
+		segments[i] = plain.Replace(s)
+	}
+	return segments
+}

@@ -1,0 +1,340 @@
+package propagation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/allot"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/hub/row"
+)
+
+// Reasons of problems and conditions. Others are those of placement and of rows.
+const (
+	// reasonNoCluster and reasonNoObject: nothing is selected.
+	reasonNoCluster = "NoCluster"
+	reasonNoObject  = "NoObject"
+	// reasonConflict: another source places the object there, or selects it and is older.
+	reasonConflict = "Conflict"
+	// reasonTooMany: more objects are selected than can be placed; reasonTooLarge: an object is longer than a manifest may be.
+	reasonTooMany  = "TooMany"
+	reasonTooLarge = "TooLarge"
+	// reasonOverride: an override can't be applied to the object.
+	reasonOverride = "OverrideFailed"
+	// reasonDeleting: the object on the hub, or the source itself, is being deleted.
+	reasonDeleting = "Deleting"
+	// reasonError: a write failed.
+	reasonError = "Error"
+)
+
+const (
+	// mostBytes is the longest manifest, as WorkContents limit it.
+	mostBytes = 1 << 20
+	// recheckKinds is how often a kind that can't be read is tried again, recheckLost how soon the cache that is behind.
+	recheckKinds = 30 * time.Second
+	recheckLost  = time.Second
+)
+
+// planned is the next step for one Propagation.
+type planned struct {
+	placement.Plan
+
+	// places are where an object should be: objects times clusters, by place. clusters are the selected clusters.
+	// What can't be read counts where it has a row.
+	places   map[string]bool
+	clusters map[string]bool
+	objects  int
+	// problems are those that keep objects away; known are the same.
+	problems []problem
+	known    map[problem]bool
+}
+
+// plan is a pure function of what was observed.
+func plan(o *observed) planned {
+	p := planned{places: map[string]bool{}, clusters: map[string]bool{}, objects: len(o.objects) + o.excess}
+	if !o.source.GetDeletionTimestamp().IsZero() {
+		var problems []placement.Problem
+		p.Plan, problems = placement.Withdraw(o.source, o.Fleet, o.leave(false), o.namespaceTerminating)
+		p.problems = fromPlacement(problems)
+		return p
+	}
+	p.AddFinalizer = !placement.Held(o.source)
+	p.Withdrawals = placement.Terminating(o.Fleet)
+	leaving := map[string]bool{}
+	for _, w := range p.Withdrawals {
+		leaving[placement.Place(w.Row)] = true
+	}
+	p.unread(o)
+	reach, claims, fleets := o.reach(), claimsOf(o), o.Objects()
+	for _, one := range o.objects {
+		fleet, known := fleets[one.row]
+		if !known {
+			fleet = o.Fleet
+			fleet.Rows = map[string]*fleetv1alpha1.MemberWork{}
+		}
+		fleet.Kinds = []schema.GroupKind{one.groupKind()}
+		p.object(o, one, fleet, reach, claims, leaving)
+		delete(fleets, one.row)
+	}
+	for _, name := range slices.Sorted(maps.Keys(fleets)) {
+		p.withdrawLost(o, o.lost[name], fleets[name])
+	}
+	switch {
+	case p.objects == 0 && len(o.unread) == 0:
+		p.problem("", "", "", reasonNoObject, "no object is selected: it is placed as soon as there is one")
+	case len(p.clusters) == 0 && p.objects > 0:
+		p.problem("", "", "", reasonNoCluster, "no member cluster is selected")
+	}
+	return p
+}
+
+// unread adds the problems of kinds that can't be read, and of objects that are too many.
+func (p *planned) unread(o *observed) {
+	for _, why := range o.unread {
+		p.add(why)
+		p.Recheck = recheckKinds
+	}
+	if o.excess > 0 {
+		p.problem("", "", "", reasonTooMany, fmt.Sprintf("%d objects are selected, and at most %d can be: the last %d are not placed; "+
+			"make another Propagation for some", len(o.objects)+o.excess, mostObjects, o.excess))
+	}
+}
+
+// withdrawLost plans for the rows of an object that the cache does not select.
+func (p *planned) withdrawLost(o *observed, f fate, fleet placement.Fleet) {
+	switch {
+	case f.wait.Reason != "":
+		p.hold(fleet)
+		p.Recheck = recheckKinds
+		return
+	case f.behind:
+		p.hold(fleet)
+		p.Recheck = recheckLost
+		return
+	}
+	for _, cluster := range slices.Sorted(maps.Keys(fleet.Rows)) {
+		if live := fleet.Rows[cluster]; live.DeletionTimestamp.IsZero() && fleet.TakesRows(cluster) {
+			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: o.leave(f.gone)})
+		}
+	}
+}
+
+// hold counts the places of an object of which nothing is known: they stay as they are.
+func (p *planned) hold(fleet placement.Fleet) {
+	p.objects++
+	for cluster, live := range fleet.Rows {
+		if live.DeletionTimestamp.IsZero() {
+			p.places[placement.Place(live)], p.clusters[cluster] = true, true
+		}
+	}
+}
+
+// leave is what happens to objects that are withdrawn. An object on the hub that is gone with its namespace was not deleted by a user.
+func (o *observed) leave(gone bool) fleetv1alpha1.LeavePolicy {
+	if gone && o.namespaceTerminating || o.spec.DeletionPolicy == fleetv1alpha1.LeaveOrphan {
+		return fleetv1alpha1.LeaveOrphan
+	}
+	return fleetv1alpha1.LeaveDelete
+}
+
+// object plans for one object.
+func (p *planned) object(
+	o *observed, one object, fleet placement.Fleet, reach []string, claims map[string]*claim, leaving map[string]bool,
+) {
+	m, err := manifest(one.live)
+	ready := true // Otherwise rows stay as they are.
+	switch {
+	case err != nil:
+		p.problem("", one.Kind, one.Name, fleetv1alpha1.ReasonInvalid, err.Error())
+		ready = false
+	case len(m.raw) > mostBytes:
+		p.problem("", one.Kind, one.Name, reasonTooLarge, fmt.Sprintf("it has %d bytes, and at most %d can be placed", len(m.raw), mostBytes))
+		ready = false
+	case !one.live.GetDeletionTimestamp().IsZero():
+		p.problem("", one.Kind, one.Name, reasonDeleting, "it is being deleted: what is placed stays until it is gone")
+		ready = false
+	}
+	selected := map[string]bool{}
+	for _, cluster := range reach {
+		live := fleet.Rows[cluster]
+		if live == nil && len(o.spec.Clusters.Names) == 0 && fleet.Taint(cluster) != nil {
+			continue // As Fleet.Matching does.
+		}
+		selected[cluster], p.clusters[cluster] = true, true
+		place := cluster + "/" + one.row
+		p.places[place] = true
+		keep, gets := p.place(o, one, fleet, cluster)
+		switch {
+		case leaving[place]: // It gets another row when this one is gone.
+		case live != nil && !keep:
+			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: o.leave(false)})
+		case !gets || !ready:
+		case live == nil && p.taken(o, one, cluster, claims):
+		default:
+			want, err := m.want(o, one, cluster)
+			if err != nil {
+				p.problem(cluster, one.Kind, one.Name, reasonOverride, err.Error())
+				continue
+			}
+			p.Wants = append(p.Wants, want)
+		}
+	}
+	for _, cluster := range slices.Sorted(maps.Keys(fleet.Rows)) {
+		// Of a cluster that is gone or leaves nothing is withdrawn here: the one proves nothing, the other has a policy of its own.
+		if live := fleet.Rows[cluster]; !selected[cluster] && !leaving[cluster+"/"+one.row] && fleet.TakesRows(cluster) {
+			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: o.leave(false)})
+		}
+	}
+}
+
+// reach returns the clusters that the spec selects, sorted, without regard to taints.
+func (o *observed) reach() []string {
+	c := &o.spec.Clusters
+	names := slices.Clone(c.Names)
+	if len(names) == 0 {
+		by := labels.Everything()
+		if !c.All {
+			by = selectorOf(c.Selector)
+		}
+		for name, mc := range o.Clusters {
+			if o.TakesRows(name) && by.Matches(labels.Set(mc.Labels)) {
+				names = append(names, name)
+			}
+		}
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(c.Excluded, name) })
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// place decides about a selected cluster: whether it keeps a row that it has, and whether a row is written. It adds the problem if the
+// cluster does not get the object.
+func (p *planned) place(o *observed, one object, fleet placement.Fleet, cluster string) (keep, gets bool) {
+	namespace := o.source.GetNamespace()
+	if namespace == "" {
+		namespace = placement.AnyNamespace // What is in none concerns all.
+	}
+	a, placed := fleet.Availability(cluster, namespace), fleet.Rows[cluster] != nil
+	_, prepared := fleet.Epoch(cluster)
+	may := prepared && fleet.TakesRows(cluster)
+	switch {
+	case a.Reason == fleetv1alpha1.ReasonNamespaceNotAllowed && namespace == placement.AnyNamespace:
+		p.problem(cluster, "", "", a.Reason, fmt.Sprintf("cluster %s takes objects in its limits.allowedNamespaces only, and none that is in "+
+			"no namespace: exclude the cluster, or remove that limit", cluster))
+		return false, false
+	case a.Reason == fleetv1alpha1.ReasonNamespaceNotAllowed:
+		p.problem(cluster, "", "", a.Reason, a.Message)
+		return false, false
+	case placement.NotAllowed(a.Reason):
+		p.problem(cluster, one.Kind, "", a.Reason, a.Message)
+		return false, false
+	case a.Reason == placement.ReasonTainted:
+		why := fmt.Sprintf("cluster %s has taint %s", cluster, fleet.Taint(cluster))
+		switch {
+		case placed && a.State != allot.Draining:
+			return true, may
+		case placed:
+			p.problem(cluster, "", "", a.Reason, why+": its objects are withdrawn; tolerate the taint to keep them")
+		default:
+			p.problem(cluster, "", "", a.Reason, why+": it gets no objects; tolerate the taint, or name another cluster")
+		}
+		return false, false
+	case a.Reason == fleetv1alpha1.ReasonKindNotServed:
+		p.problem(cluster, one.Kind, "", a.Reason, a.Message)
+		return true, placed && may
+	case a.Unusable || a.State != allot.Ready:
+		p.problem(cluster, "", "", a.Reason, a.Message)
+		return true, placed && may
+	}
+	return true, may
+}
+
+// claim is what an elder selects of clusters.
+type claim struct {
+	elder
+	clusters map[string]bool
+}
+
+// claimsOf returns the clusters of the elders. That of one with a taint that the elder does not tolerate is none.
+func claimsOf(o *observed) map[string]*claim {
+	out := map[string]*claim{}
+	for _, e := range o.elders {
+		of := &observed{Fleet: placement.Fleet{Clusters: o.Clusters, Tolerations: e.spec.Tolerations, Now: o.Now}, spec: e.spec}
+		c := &claim{elder: e, clusters: map[string]bool{}}
+		for _, cluster := range of.reach() {
+			c.clusters[cluster] = of.Taint(cluster) == nil
+		}
+		out[e.name] = c
+	}
+	return out
+}
+
+// taken reports whether a place without a row of ours is another's, and adds that problem.
+func (p *planned) taken(o *observed, one object, cluster string, claims map[string]*claim) bool {
+	if who := o.held[cluster+"/"+one.row]; who != "" {
+		p.problem(cluster, one.Kind, one.Name, reasonConflict, fmt.Sprintf("%s places it there: it is taken over when that lets go", who))
+		return true
+	}
+	for _, e := range o.elders {
+		if claims[e.name].clusters[cluster] && selects(e.spec, one.groupKind(), one.Name, one.live.GetLabels()) {
+			p.problem(cluster, one.Kind, one.Name, reasonConflict,
+				fmt.Sprintf("%s %s is older and selects it too: let only one of them select it", o.kind, e.name))
+			return true
+		}
+	}
+	return false
+}
+
+func (p *planned) problem(cluster, kind, name, reason, message string) {
+	p.add(problem{Cluster: cluster, Kind: kind, Name: name, Reason: reason, Message: message})
+}
+
+// add adds a problem unless it is known: that of a cluster comes up with each object.
+func (p *planned) add(is problem) {
+	if p.known == nil {
+		p.known = map[problem]bool{}
+	}
+	if !p.known[is] {
+		p.known[is] = true
+		p.problems = append(p.problems, is)
+	}
+}
+
+// fromPlacement returns problems of clusters.
+func fromPlacement(all []placement.Problem) []problem {
+	out := make([]problem, 0, len(all))
+	for _, is := range all {
+		if next := (problem{Cluster: is.Cluster, Reason: is.Reason, Message: is.Message}); !slices.Contains(out, next) {
+			out = append(out, next)
+		}
+	}
+	return out
+}
+
+// want returns the row of an object in a cluster.
+func (m content) want(o *observed, one object, cluster string) (row.Want, error) {
+	raw, patch, err := m.in(o, cluster)
+	if err != nil {
+		return row.Want{}, err
+	}
+	source := o.source
+	w := row.Want{
+		Cluster: cluster,
+		Source: fleetv1alpha1.WorkSource{
+			APIVersion: fleetv1alpha1.GroupVersion.String(), Kind: o.kind, Namespace: source.GetNamespace(), Name: source.GetName(),
+			UID: string(source.GetUID()),
+		},
+		Object: &one.WorkObject, Manifest: raw, Patch: patch, Apply: o.spec.Apply, DeletionPolicy: o.leave(false),
+	}
+	w.Grant.Epoch, _ = o.Epoch(cluster)
+	if s := o.spec.Suspend; s != nil {
+		w.Suspend = s.All || slices.Contains(s.Clusters, cluster)
+	}
+	return w, nil
+}

@@ -1,0 +1,150 @@
+package propagation
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/hub/propagation/override"
+	"github.com/flotilla-io/flotilla/hub/row"
+)
+
+// content is what is sent of an object to every cluster, as an object and as JSON.
+type content struct {
+	object *unstructured.Unstructured
+	raw    []byte
+}
+
+// manifest returns what is sent of an object: what its author wrote, as far as the apiserver's answer tells.
+func manifest(live *unstructured.Unstructured) (content, error) {
+	is := &unstructured.Unstructured{Object: map[string]any{}}
+	for key, value := range live.DeepCopy().Object {
+		if key != "status" && key != "metadata" {
+			is.Object[key] = value
+		}
+	}
+	is.SetName(live.GetName())
+	if live.GetNamespace() != "" {
+		is.SetNamespace(live.GetNamespace())
+	}
+	if labels := without(live.GetLabels(), fleetKey); len(labels) > 0 {
+		is.SetLabels(labels)
+	}
+	kind := live.GroupVersionKind().GroupKind()
+	drop := func(key string) bool {
+		return fleetKey(key) || placement.Bookkeeping(key) || kind == claimKind() && boundKey(key)
+	}
+	if annotations := without(live.GetAnnotations(), drop); len(annotations) > 0 {
+		is.SetAnnotations(annotations)
+	}
+	if spec, ok := is.Object["spec"].(map[string]any); ok {
+		unallocate(kind, live, spec)
+	}
+	if kind == (schema.GroupKind{Kind: "ServiceAccount"}) {
+		delete(is.Object, "secrets")
+	}
+	placement.WithoutNulls(is.Object)
+	raw, err := json.Marshal(is.Object)
+	if err != nil {
+		return content{}, fmt.Errorf("encode %s %s: %w", live.GetKind(), live.GetName(), err)
+	}
+	return content{object: is, raw: raw}, nil
+}
+
+// without returns a copy of a map without the keys that drop selects.
+func without(in map[string]string, drop func(string) bool) map[string]string {
+	out := make(map[string]string, len(in))
+	for key, value := range in {
+		if !drop(key) {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+// fleetKey reports whether a label or annotation is the fleet's own, about the object on the hub.
+func fleetKey(key string) bool { return strings.HasPrefix(key, "fleet.kruise.io/") }
+
+func claimKind() schema.GroupKind { return schema.GroupKind{Kind: "PersistentVolumeClaim"} }
+
+// boundKey reports whether an annotation of a PersistentVolumeClaim is about its volume.
+func boundKey(key string) bool {
+	prefix, _, _ := strings.Cut(key, "/")
+	return slices.Contains([]string{"pv.kubernetes.io", "volume.kubernetes.io", "volume.beta.kubernetes.io"}, prefix) &&
+		key != "volume.beta.kubernetes.io/storage-class"
+}
+
+// unallocate removes what a cluster has chosen itself from a spec: another one chooses for itself. A Deployment that no controller of the
+// hub runs is paused; what its author wants is beside that.
+func unallocate(kind schema.GroupKind, live *unstructured.Unstructured, spec map[string]any) {
+	switch kind {
+	case schema.GroupKind{Kind: "Service"}:
+		if spec["clusterIP"] != "None" {
+			delete(spec, "clusterIP")
+			delete(spec, "clusterIPs")
+		}
+		delete(spec, "healthCheckNodePort")
+		ports, _ := spec["ports"].([]any)
+		for _, port := range ports {
+			if p, ok := port.(map[string]any); ok {
+				delete(p, "nodePort")
+			}
+		}
+	case schema.GroupKind{Group: "batch", Kind: "Job"}:
+		if spec["manualSelector"] == true {
+			return
+		}
+		delete(spec, "selector")
+		for _, label := range []string{"controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"} {
+			unstructured.RemoveNestedField(spec, "template", "metadata", "labels", label)
+		}
+	case claimKind():
+		delete(spec, "volumeName")
+	case schema.GroupKind{Group: "apps", Kind: "Deployment"}:
+		if live.GetLabels()[keys.FleetTemplate] == "true" {
+			spec["paused"] = live.GetAnnotations()[keys.FleetPaused] == "true"
+		}
+	}
+}
+
+// in returns what is sent to a cluster: the manifest that all share, and a merge patch of what the overrides change. Where none can say
+// that, it returns a manifest of the cluster's own.
+func (m content) in(o *observed, cluster string) (raw, patch []byte, err error) {
+	if len(o.spec.Overrides) == 0 {
+		return m.raw, nil, nil
+	}
+	labels := map[string]string(nil)
+	if mc := o.Clusters[cluster]; mc != nil {
+		labels = mc.Labels
+	}
+	changed, err := override.Apply(o.spec.Overrides, cluster, labels, m.object)
+	if err != nil {
+		return nil, nil, err //nolint:wrapcheck // It names the override.
+	}
+	is, err := json.Marshal(changed.Object)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode the object of cluster %s: %w", cluster, err)
+	}
+	if bytes.Equal(is, m.raw) {
+		return m.raw, nil, nil
+	}
+	if len(is) > mostBytes {
+		return nil, nil, fmt.Errorf("with the overrides it has %d bytes, and at most %d can be placed", len(is), mostBytes)
+	}
+	patch, err = jsonpatch.CreateMergePatch(m.raw, is)
+	if err == nil {
+		var merged []byte
+		if merged, err = row.Merge(m.raw, patch); err == nil && jsonpatch.Equal(merged, is) {
+			return m.raw, patch, nil
+		}
+	}
+	return is, nil, nil // A merge patch can't say null.
+}

@@ -1,0 +1,435 @@
+package propagation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/pkg/kindwatch"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/sim"
+)
+
+// unserved is a ConfigMap outside of the scenario's namespace: while it exists, the hub serves no ConfigMaps of the namespace.
+var unserved = types.NamespacedName{Namespace: "kube-system", Name: "unserved"}
+
+// partly is an apiserver that may stop serving ConfigMaps.
+type partly struct{ client.Reader }
+
+func (r partly) refused(ctx context.Context, o runtime.Object) error {
+	kind := o.GetObjectKind().GroupVersionKind()
+	if strings.TrimSuffix(kind.Kind, "List") != configMaps.Kind || r.Reader.Get(ctx, unserved, &corev1.ConfigMap{}) != nil {
+		return nil
+	}
+	return &meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}
+}
+
+func (r partly) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if err := r.refused(ctx, o); err != nil {
+		return err
+	}
+	return r.Reader.Get(ctx, key, o, opts...)
+}
+
+func (r partly) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if err := r.refused(ctx, list); err != nil {
+		return err
+	}
+	return r.Reader.List(ctx, list, opts...)
+}
+
+// simObjects reads selected objects from the simulated cache, which has all kinds.
+type simObjects struct {
+	client.Reader
+	live client.Reader
+}
+
+func (simObjects) follow(client.ObjectKey, []schema.GroupVersionKind) error { return nil }
+
+func (s simObjects) readable(ctx context.Context, kind schema.GroupVersionKind) (*problem, error) {
+	return probe(ctx, s.live, kind, shop)
+}
+
+func (simObjects) watch(b *builder.Builder) *builder.Builder { return b }
+
+func (simObjects) forget(client.ObjectKey) {}
+
+// simSources reads Propagations from the cache of a world.
+type simSources struct {
+	client.Reader
+	w *sim.World
+}
+
+func (s simSources) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	for _, p := range sim.Cached[*fleetv1alpha1.Propagation](s.w) {
+		list.(*fleetv1alpha1.PropagationList).Items = append(list.(*fleetv1alpha1.PropagationList).Items, *p)
+	}
+	return nil
+}
+
+// simQueue keeps what a handler enqueues.
+type simQueue struct {
+	kindwatch.Queue
+	added []reconcile.Request
+}
+
+func (q *simQueue) Add(r reconcile.Request) { q.added = append(q.added, r) }
+
+func (q *simQueue) AddAfter(r reconcile.Request, _ time.Duration) { q.Add(r) }
+
+// handled returns what handlers enqueue for a change.
+func handled(was, is client.Object, handlers ...handler.EventHandler) []reconcile.Request {
+	q, ctx := &simQueue{}, context.Background()
+	for _, h := range handlers {
+		switch {
+		case was == nil:
+			h.Create(ctx, event.CreateEvent{Object: is}, q)
+		case is == nil:
+			h.Delete(ctx, event.DeleteEvent{Object: was}, q)
+		default:
+			h.Update(ctx, event.UpdateEvent{ObjectOld: was, ObjectNew: is}, q)
+		}
+	}
+	return q.added
+}
+
+// members are the agents of all clusters that can be reached: each applies what it is asked for, one object of a name, and reports it.
+type members struct{}
+
+func (members) Steps(w *sim.World) []sim.Step {
+	var out []sim.Step
+	for _, mc := range sim.All[*fleetv1alpha1.MemberCluster](w) {
+		if mc.Status.Phase == "" { // It joins.
+			next := mc.DeepCopy()
+			next.Status = member(mc.Name).Status
+			out = append(out, sim.Step{Do: func(ctx context.Context) error { return client.IgnoreNotFound(w.User().Status().Update(ctx, next)) }})
+		}
+	}
+	for _, live := range sim.All[*fleetv1alpha1.MemberWork](w) {
+		mc := sim.Find[*fleetv1alpha1.MemberCluster](w, types.NamespacedName{Name: live.Labels[keys.FleetCluster]})
+		if mc == nil || mc.Status.Phase != fleetv1alpha1.ClusterReady {
+			continue
+		}
+		next := live.DeepCopy()
+		if live.DeletionTimestamp != nil {
+			next.Finalizers = nil // Nothing is left there, and the hub has read that.
+			out = append(out, sim.Step{Do: func(ctx context.Context) error { return client.IgnoreNotFound(w.User().Update(ctx, next)) }})
+			continue
+		}
+		if placement.Acknowledged(live) {
+			continue
+		}
+		next.Status = fleetv1alpha1.MemberWorkStatus{ObservedGeneration: live.Generation, Phase: fleetv1alpha1.WorkHealthy}
+		out = append(out, sim.Step{Do: func(ctx context.Context) error { return client.IgnoreNotFound(w.User().Status().Update(ctx, next)) }})
+	}
+	return out
+}
+
+// simulated is the hub's controller in the simulator, with the rules that hold in every scenario.
+func simulated(tb testing.TB) sim.Kind {
+	tb.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, fleetv1alpha1.AddToScheme} {
+		require.NoError(tb, add(scheme))
+	}
+	f := namespaced()
+	all := func(w *sim.World, _, _ client.Object) (out []reconcile.Request) {
+		for _, p := range sim.Cached[*fleetv1alpha1.Propagation](w) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(p)})
+		}
+		return out
+	}
+	none := func(*sim.World, client.Object, client.Object) []reconcile.Request { return nil }
+	return sim.Kind{
+		Scheme: scheme,
+		New: func(p sim.Process) (reconcile.Reconciler, error) {
+			live := partly{p.Live}
+			o := Options{
+				Options: placement.Options{Store: row.NewStore(p.Client, []byte("key"), p.Clock), Events: &testkit.Events{}, Clock: p.Clock},
+			}
+			return f.placed(o, simObjects{p.Client, live}).New(o.Options, p.Client, live), nil
+		},
+		Index: f.placed(Options{}, simObjects{}).Index,
+		For:   &fleetv1alpha1.Propagation{},
+		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
+			&corev1.ConfigMap{}: func(w *sim.World, was, is client.Object) (out []reconcile.Request) {
+				var states []client.Object
+				for _, o := range []client.Object{was, is} {
+					if o != nil {
+						o = o.DeepCopyObject().(client.Object)
+						o.GetObjectKind().SetGroupVersionKind(configMaps.WithVersion("v1"))
+						states = append(states, o)
+					}
+				}
+				for _, key := range f.selecting(context.Background(), simSources{w: w}, states...) {
+					out = append(out, reconcile.Request{NamespacedName: key})
+				}
+				return out
+			},
+			&fleetv1alpha1.MemberWork{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
+				return handled(was, is, placement.RowHandler(f.kind), f.released(simSources{w: w}))
+			},
+			&fleetv1alpha1.Propagation{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
+				return handled(was, is, f.peers(simSources{w: w}))
+			},
+			&fleetv1alpha1.MemberCluster{}: all, &corev1.Namespace{}: none, &fleetv1alpha1.WorkContent{}: none,
+		},
+		Actors:  []sim.Actor{members{}, sim.Collector{}},
+		Rules:   []sim.Rule{sim.DeletesByUID(), reasons(), single()},
+		Summary: end,
+	}
+}
+
+// reasons is the rule that a row is withdrawn only if its Propagation is being deleted or does not select the object in that cluster, by
+// the apiserver, and that it is orphaned if the namespace is being deleted.
+func reasons() sim.Rule {
+	return sim.Rule{Name: "rows are withdrawn for a reason", Write: func(w *sim.World, c sim.Change) error {
+		live, is := c.Before.(*fleetv1alpha1.MemberWork)
+		if !is || c.Verb != sim.Delete || c.Err != nil || c.Late {
+			return nil
+		}
+		namespace := sim.Find[*corev1.Namespace](w, types.NamespacedName{Name: shop})
+		if namespace.DeletionTimestamp != nil && live.Spec.DeletionPolicy != fleetv1alpha1.LeaveOrphan {
+			return fmt.Errorf("%s deletes in the member what was deleted with its namespace", c.Request)
+		}
+		source := sim.Find[*fleetv1alpha1.Propagation](w, types.NamespacedName{Namespace: shop, Name: live.Spec.Source.Name})
+		if source == nil || source.DeletionTimestamp != nil {
+			return nil
+		}
+		if sim.Find[*corev1.ConfigMap](w, unserved) != nil {
+			return fmt.Errorf("%s: the hub does not serve the kind", c.Request)
+		}
+		object := sim.Find[*corev1.ConfigMap](w, types.NamespacedName{Namespace: shop, Name: live.Spec.Object.Name})
+		if object == nil || !selects(&source.Spec, configMaps, object.Name, object.Labels) {
+			return nil
+		}
+		for _, mc := range sim.Cached[*fleetv1alpha1.MemberCluster](w) {
+			if mc.Name == live.Labels[keys.FleetCluster] && (mc.Labels["tier"] != "web" || len(mc.Spec.Taints) > 0) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%s: %s selects it", c.Request, source.Name)
+	}}
+}
+
+// single is the rule that an object has one row in a cluster at most.
+func single() sim.Rule {
+	return sim.Rule{Name: "an object has one row in a cluster", State: func(w *sim.World) error {
+		seen := map[string]string{}
+		for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
+			_, object := row.ObjectOf(r)
+			place := r.Namespace + " " + object.Kind + " " + object.Name
+			if seen[place] != "" {
+				return errors.New(place + ": " + seen[place] + " and " + r.Spec.Source.Name)
+			}
+			seen[place] = r.Spec.Source.Name
+		}
+		return nil
+	}}
+}
+
+// end is what matters at rest.
+func end(w *sim.World) string {
+	var lines []string
+	for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
+		content := sim.Find[*fleetv1alpha1.WorkContent](w, types.NamespacedName{Namespace: fleetv1alpha1.SystemNamespace, Name: r.Spec.Content.Name()})
+		_, object := row.ObjectOf(r)
+		lines = append(lines, fmt.Sprintf("%s %s of %s red=%t withdrawn=%t %s", r.Namespace, object.Name, r.Spec.Source.Name,
+			content != nil && strings.Contains(content.Manifest, "red"), r.Spec.Withdrawn, r.Spec.DeletionPolicy))
+	}
+	slices.Sort(lines)
+	for _, p := range sim.All[*fleetv1alpha1.Propagation](w) {
+		s := p.Status
+		lines = append(lines, fmt.Sprintf("%s: %d objects in %d clusters, %d stale, %d of %d applied, %d healthy, observed=%t held=%t", p.Name, s.Objects,
+			s.Clusters, s.StaleClusters, s.Applied, s.Desired, s.Healthy, s.ObservedGeneration == p.Generation, placement.Held(p)), tell(s.Problems))
+		for _, c := range s.Conditions {
+			lines = append(lines, fmt.Sprintf("%s=%s %s %s", c.Type, c.Status, c.Reason, c.Message))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func stories() []sim.Scenario {
+	world := func(more ...client.Object) []client.Object {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shop, Finalizers: []string{"kubernetes"}}}
+		return append(more, namespace, member("east"), member("west"))
+	}
+	two := world(configMap("a", "blue"), configMap("b", "blue"), propagation("web", labelled("web")))
+	of := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: shop, Name: name} }
+	change := func(what, name string, do func(*corev1.ConfigMap)) sim.Edit {
+		return sim.Edit{Name: name + what, Do: func(ctx context.Context, w *sim.World) error { return sim.Set(ctx, w, of(name), do) }}
+	}
+	red := func(name string) sim.Edit {
+		return change(" is red", name, func(c *corev1.ConfigMap) { c.Data = map[string]string{"color": "red"} })
+	}
+	spec := func(what, name string, do func(*fleetv1alpha1.PropagationSpec)) sim.Edit {
+		return sim.Edit{Name: name + what, Do: func(ctx context.Context, w *sim.World) error {
+			return sim.Set(ctx, w, of(name), func(p *fleetv1alpha1.Propagation) { do(&p.Spec) })
+		}}
+	}
+	cluster := func(what, name string, do func(*fleetv1alpha1.MemberCluster)) sim.Edit {
+		return sim.Edit{Name: name + what, Do: func(ctx context.Context, w *sim.World) error {
+			return sim.Set(ctx, w, types.NamespacedName{Name: name}, do)
+		}}
+	}
+	create := func(o client.Object) sim.Edit {
+		return sim.Edit{Name: "create " + o.GetName(), Do: func(ctx context.Context, w *sim.World) error {
+			return w.User().Create(ctx, o.DeepCopyObject().(client.Object))
+		}}
+	}
+	remove := func(o client.Object) sim.Edit {
+		return sim.Edit{Name: "delete " + o.GetName(), Do: func(ctx context.Context, w *sim.World) error {
+			return client.IgnoreNotFound(w.User().Delete(ctx, o.DeepCopyObject().(client.Object)))
+		}}
+	}
+	placed := func(name string) func(*sim.World) bool {
+		return func(w *sim.World) bool {
+			p := sim.Find[*fleetv1alpha1.Propagation](w, of(name))
+			return p != nil && p.Status.ObservedGeneration == p.Generation && p.Status.Healthy > 0 && p.Status.Healthy == p.Status.Desired
+		}
+	}
+	reports := func(reason string) func(*sim.World) bool {
+		return func(w *sim.World) bool {
+			p := sim.Find[*fleetv1alpha1.Propagation](w, of("web"))
+			return p != nil && strings.Contains(fmt.Sprint(p.Status), reason)
+		}
+	}
+	west := func(ready bool) sim.Edit {
+		return sim.Edit{Name: fmt.Sprintf("west ready=%t", ready), Do: func(ctx context.Context, w *sim.World) error {
+			mc := sim.Find[*fleetv1alpha1.MemberCluster](w, types.NamespacedName{Name: "west"}).DeepCopy()
+			mc.Status = member("west").Status
+			if !ready {
+				mc.Status.Phase, mc.Status.Conditions[0].Status = fleetv1alpha1.ClusterUnreachable, metav1.ConditionFalse
+			}
+			return w.User().Status().Update(ctx, mc)
+		}}
+	}
+	tainted := func(effect fleetv1alpha1.TaintEffect) func(*fleetv1alpha1.MemberCluster) {
+		return func(mc *fleetv1alpha1.MemberCluster) {
+			mc.Spec.Taints = []fleetv1alpha1.ClusterTaint{{Key: "upgrade", Effect: effect}}
+		}
+	}
+	after := func(e sim.Edit, when func(*sim.World) bool) sim.Edit { e.When = when; return e }
+	web, again := propagation("web", labelled("web")), propagation("again", named("a"))
+	marker := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: unserved.Namespace, Name: unserved.Name}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shop}}
+	held := configMap("a", "blue")
+	held.Finalizers = []string{"example.com/held"}
+	orphaning := propagation("web", labelled("web"))
+	orphaning.Spec.DeletionPolicy = fleetv1alpha1.LeaveOrphan
+	spread := &fleetv1alpha1.MemberWork{
+		ObjectMeta: metav1.ObjectMeta{Name: "spread", Namespace: fleetv1alpha1.Namespace("west"), Labels: map[string]string{keys.FleetCluster: "west"}},
+		Spec:       fleetv1alpha1.MemberWorkSpec{Source: fleetv1alpha1.WorkSource{APIVersion: "v1", Kind: "ConfigMap", Namespace: shop, Name: "a", UID: "cm"}},
+	}
+	many := []client.Object{propagation("web", labelled("web"))}
+	for i := range 14 {
+		many = append(many, configMap(fmt.Sprintf("c%02d", i), "blue"))
+	}
+	return []sim.Scenario{
+		{Name: "a change reaches all clusters", Objects: two, Edits: []sim.Edit{red("a")}},
+		{Name: "an object comes, and one is relabelled", Objects: two, Edits: []sim.Edit{
+			create(configMap("c", "red")),
+			change(" is no part any more", "b", func(c *corev1.ConfigMap) { c.Labels = nil }),
+		}},
+		{Name: "an object is deleted on the hub", Objects: two, Edits: []sim.Edit{after(remove(configMap("a", "")), placed("web")), red("b")}},
+		{Name: "an object is replaced", Objects: two, Edits: []sim.Edit{remove(configMap("a", "")), create(configMap("a", "red"))}},
+		{Name: "the hub stops to serve the kind, and its objects are gone", Objects: two, Edits: []sim.Edit{
+			after(create(marker), placed("web")), remove(configMap("a", "")), remove(configMap("b", "")),
+		}, Stall: 5 * time.Minute},
+		{Name: "the hub serves the kind again, and one object is gone", Objects: two, Edits: []sim.Edit{
+			after(create(marker), placed("web")), remove(configMap("a", "")), remove(marker),
+		}, Stall: 5 * time.Minute},
+		{Name: "an object waits for its finalizer", Objects: world(held, propagation("web", labelled("web"))), Edits: []sim.Edit{
+			after(remove(held), placed("web")), create(configMap("b", "blue")),
+			change(" is gone", "a", func(c *corev1.ConfigMap) { c.Finalizers = nil }),
+		}},
+		{Name: "the Propagation is deleted while a cluster does not answer", Objects: two, Edits: []sim.Edit{west(false), remove(web), west(true)}},
+		{Name: "the Propagation is deleted and its objects stay", Objects: world(configMap("a", "blue"), orphaning), Edits: []sim.Edit{
+			after(remove(web), placed("web")),
+		}},
+		{Name: "the namespace is deleted", Objects: two, Edits: []sim.Edit{
+			after(remove(namespace), placed("web")), remove(configMap("a", "")), remove(web), remove(configMap("b", "")),
+		}},
+		{Name: "of two Propagations the older has an object until it is deleted", Objects: world(configMap("a", "blue"), web, again), Edits: []sim.Edit{
+			remove(web), red("a"),
+		}},
+		{Name: "who has an object keeps it", Objects: world(configMap("a", "blue"), propagation("web", named("b")), again), Edits: []sim.Edit{
+			after(spec(" selects it too", "web", func(s *fleetv1alpha1.PropagationSpec) { s.Selectors = append(s.Selectors, named("a")) }), func(w *sim.World) bool {
+				return len(rowsOf(w, "again")) == 2
+			}),
+			red("a"),
+		}},
+		{Name: "an object goes over when the older lets go", Objects: world(configMap("a", "blue"), web, again), Edits: []sim.Edit{
+			spec(" selects others", "web", func(s *fleetv1alpha1.PropagationSpec) { s.Selectors = []fleetv1alpha1.PropagationSelector{named("b")} }),
+		}},
+		{Name: "another kind places an object in a cluster", Objects: world(configMap("a", "blue"), web, spread), Edits: []sim.Edit{red("a"), remove(spread)}},
+		{Name: "a cluster comes and another one goes", Objects: append(world(configMap("a", "blue"), web), member("north")), Edits: []sim.Edit{
+			cluster(" has another label", "west", func(mc *fleetv1alpha1.MemberCluster) { mc.Labels = nil }),
+			after(cluster(" is closed", "north", tainted(fleetv1alpha1.NoNewPlace)), placed("web")),
+			after(create(configMap("b", "blue")), func(w *sim.World) bool {
+				return slices.ContainsFunc(sim.Cached[*fleetv1alpha1.MemberCluster](w), func(mc *fleetv1alpha1.MemberCluster) bool {
+					return mc.Name == "north" && len(mc.Spec.Taints) > 0
+				})
+			}),
+		}},
+		{Name: "a cluster is emptied", Objects: two, Edits: []sim.Edit{cluster(" evicts", "west", tainted(fleetv1alpha1.Evict))}},
+		{Name: "a MemberCluster disappears, and nothing is withdrawn", Objects: two, Edits: []sim.Edit{
+			after(remove(member("west")), placed("web")), after(red("a"), reports(placement.ReasonUnknownCluster)),
+		}},
+		{Name: "a cluster does not answer while an object changes", Objects: two, Edits: []sim.Edit{west(false), red("a"), west(true)}},
+		{Name: "an override fails, and what is placed stays", Objects: two, Edits: []sim.Edit{
+			after(spec(" has an override", "web", func(s *fleetv1alpha1.PropagationSpec) {
+				s.Overrides = []fleetv1alpha1.PropagationOverride{{Clusters: []string{"west"}, Name: "a", Patches: []fleetv1alpha1.PropagationPatch{
+					{Op: fleetv1alpha1.PatchRemove, Path: "/data/none"},
+				}}}
+			}), placed("web")), after(red("a"), reports(reasonOverride)),
+		}},
+		{Name: "many objects are withdrawn, and an administrator allows it", Objects: world(many...), Edits: []sim.Edit{
+			{Name: "delete web", When: func(w *sim.World) bool { return len(rowsOf(w, "web")) == 28 }, Do: remove(web).Do},
+			{Name: "allow", When: func(w *sim.World) bool {
+				return paused(w, "east") && paused(w, "west")
+			}, Do: func(ctx context.Context, w *sim.World) error {
+				return errors.Join(cluster("", "east", allow).Do(ctx, w), cluster("", "west", allow).Do(ctx, w))
+			}},
+		}},
+	}
+}
+
+func allow(mc *fleetv1alpha1.MemberCluster) { delete(mc.Annotations, keys.FleetWithdrawalsPaused) }
+
+func paused(w *sim.World, cluster string) bool {
+	return sim.Find[*fleetv1alpha1.MemberCluster](w, types.NamespacedName{Name: cluster}).Annotations[keys.FleetWithdrawalsPaused] != ""
+}
+
+// rowsOf returns the rows of a Propagation that its members have applied.
+func rowsOf(w *sim.World, name string) []*fleetv1alpha1.MemberWork {
+	return slices.DeleteFunc(sim.All[*fleetv1alpha1.MemberWork](w), func(r *fleetv1alpha1.MemberWork) bool {
+		return r.Spec.Source.Name != name || !placement.Acknowledged(r)
+	})
+}
+
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: 40 * time.Second}, stories()...)
+}

@@ -1,0 +1,201 @@
+package propagation
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// Reasons of conditions that say that all is well, or will be.
+const (
+	reasonPlaced      = "Placed"
+	reasonWaiting     = "Waiting"
+	reasonHealthy     = "Healthy"
+	reasonProgressing = "Progressing"
+)
+
+// Bounds of a status.
+const (
+	// shown is how many problems a status lists.
+	shown = 20
+	// reasonLimit and messageLimit are the most bytes of a problem's reason and message, which may be a member's.
+	reasonLimit  = 64
+	messageLimit = 256
+)
+
+// counts are the numbers of places.
+type counts struct {
+	desired, placed, applied, healthy int
+	// stale are the clusters that hold a row and do not answer.
+	stale map[string]bool
+}
+
+// status returns the new status. What members report is not trusted: phases are compared, and texts are cut.
+func status(o *observed, p planned, a placement.Result, now time.Time) fleetv1alpha1.PropagationStatus {
+	s := *o.was.DeepCopy()
+	c := count(o, p, a)
+	placing := slices.Concat(p.problems, fromPlacement(a.Problems))
+	failing := failures(a, c.stale)
+	s.StaleClusters = number(len(c.stale))
+	if p.Deleting == "" {
+		s.Objects, s.Clusters, s.Desired = number(p.objects), number(len(p.clusters)), number(c.desired)
+		if a.Err == nil && !lags(p, a, c.stale) {
+			s.ObservedGeneration = o.source.GetGeneration()
+		}
+	}
+	s.Applied, s.Healthy = number(c.applied), number(c.healthy)
+	s.Problems = first(slices.Concat(placing, failing))
+	set := func(kind string, is bool, reason, message string) {
+		s.Conditions = report.SetCondition(s.Conditions, metav1.Condition{
+			Type: kind, Status: report.ConditionStatus(is), Reason: reason, Message: message, ObservedGeneration: o.source.GetGeneration(),
+		}, now)
+	}
+	sortProblems(placing)
+	sortProblems(failing)
+	switch {
+	case a.Err != nil:
+		set(fleetv1alpha1.PropagationPlaced, false, reasonError, a.Err.Error())
+	case p.Deleting != "":
+		set(fleetv1alpha1.PropagationPlaced, false, reasonDeleting, p.Deleting)
+	case len(placing) > 0:
+		set(fleetv1alpha1.PropagationPlaced, false, placing[0].Reason, describe(placing))
+	case c.placed < c.desired:
+		set(fleetv1alpha1.PropagationPlaced, false, reasonWaiting, fmt.Sprintf("%d of %d places have their row", c.placed, c.desired))
+	default:
+		set(fleetv1alpha1.PropagationPlaced, true, reasonPlaced, "")
+	}
+	switch {
+	case p.Deleting != "":
+		set(fleetv1alpha1.PropagationHealthy, false, reasonDeleting, p.Deleting)
+	case len(failing) > 0:
+		set(fleetv1alpha1.PropagationHealthy, false, failing[0].Reason, describe(failing))
+	case len(c.stale) > 0:
+		cluster := slices.Min(slices.Collect(maps.Keys(c.stale)))
+		reason, message := o.Silent(cluster)
+		set(fleetv1alpha1.PropagationHealthy, false, reason, cluster+": "+message)
+	case c.healthy < c.desired || c.desired == 0:
+		set(fleetv1alpha1.PropagationHealthy, false, reasonProgressing, fmt.Sprintf("%d of %d places are healthy", c.healthy, c.desired))
+	default:
+		set(fleetv1alpha1.PropagationHealthy, true, reasonHealthy, "")
+	}
+	if p.Deleting != "" {
+		problems := make([]placement.Problem, 0, len(placing)+len(failing))
+		for _, is := range slices.Concat(placing, failing) {
+			problems = append(problems, placement.Problem{Cluster: is.Cluster, Reason: is.Reason})
+		}
+		set(fleetv1alpha1.PropagationWithdrawing, true, reasonDeleting, p.Deleting+": "+a.Holders(problems))
+	}
+	return s
+}
+
+func number(n int) int32 { return int32(min(n, math.MaxInt32)) } //nolint:gosec // It is cut.
+
+// count counts places.
+func count(o *observed, p planned, a placement.Result) counts {
+	c := counts{desired: len(p.places), stale: map[string]bool{}}
+	for place := range o.Stale() {
+		c.stale[placement.ClusterOf(place)] = true
+	}
+	applied := a.Applied(p.Plan)
+	for place := range p.places {
+		live := a.Rows[place]
+		if live == nil || !live.DeletionTimestamp.IsZero() {
+			continue
+		}
+		c.placed++
+		if !applied[place] || live.Status.Phase == fleetv1alpha1.WorkBlocked {
+			continue
+		}
+		c.applied++
+		if live.Status.Phase == fleetv1alpha1.WorkHealthy || live.Status.Phase == fleetv1alpha1.WorkApplied {
+			c.healthy++
+		}
+	}
+	return c
+}
+
+// lags reports whether a cluster that answers has not done what was asked for yet.
+func lags(p planned, a placement.Result, stale map[string]bool) bool {
+	for place, ok := range a.Applied(p.Plan) {
+		if !ok && !stale[placement.ClusterOf(place)] {
+			return true
+		}
+	}
+	return false
+}
+
+// failures are the places of which members that answer report that they are blocked or have failed.
+func failures(a placement.Result, stale map[string]bool) []problem {
+	var out []problem
+	for _, place := range slices.Sorted(maps.Keys(a.Rows)) {
+		live := a.Rows[place]
+		if cluster := placement.ClusterOf(place); placement.Blocked(live) && !stale[cluster] && live.Spec.Object != nil {
+			out = append(out, problem{
+				Cluster: cluster, Kind: live.Spec.Object.Kind, Name: live.Spec.Object.Name,
+				Reason: cmp.Or(event.Truncate(live.Status.Reason, reasonLimit), string(live.Status.Phase)), Message: live.Status.Message,
+			})
+		}
+	}
+	return out
+}
+
+func sortProblems(all []problem) {
+	slices.SortStableFunc(all, func(a, b problem) int {
+		return cmp.Or(strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
+	})
+}
+
+// first returns the first problems, by cluster, kind and name, with messages that are cut.
+func first(all []problem) []problem {
+	sortProblems(all)
+	all = all[:min(len(all), shown)]
+	if len(all) == 0 {
+		return nil
+	}
+	out := slices.Clone(all)
+	for i := range out {
+		out[i].Message = event.Truncate(out[i].Message, messageLimit)
+	}
+	return out
+}
+
+// describe joins problems into the message of a condition.
+func describe(all []problem) string {
+	lines := make([]string, 0, len(all))
+	for _, is := range all {
+		where := strings.TrimSpace(is.Kind + " " + is.Name)
+		switch {
+		case where != "" && is.Cluster != "":
+			where += " in " + is.Cluster + ": "
+		case where+is.Cluster != "":
+			where += is.Cluster + ": "
+		}
+		lines = append(lines, where+is.Message)
+	}
+	return placement.Shorten(lines)
+}
+
+// mayWait reports whether a change of status may be written later: no condition changes but in its message, and the generation was
+// observed before.
+func mayWait(before, after fleetv1alpha1.PropagationStatus) bool {
+	plain := func(s fleetv1alpha1.PropagationStatus) map[string]string {
+		out := map[string]string{}
+		for _, c := range s.Conditions {
+			out[c.Type] = string(c.Status) + c.Reason
+		}
+		return out
+	}
+	return before.ObservedGeneration == after.ObservedGeneration && equality.Semantic.DeepEqual(plain(before), plain(after))
+}

@@ -1,0 +1,315 @@
+package propagation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	validate "k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/hub/propagation/override"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/link"
+)
+
+// Webhook validates Propagations or ClusterPropagations, whichever T is. It may be used concurrently.
+type Webhook[T client.Object] struct {
+	// Clusters validates clusters, and its client asks what the user of a request may do.
+	Clusters placement.ClusterRules
+	// Mapper knows the kinds that the hub serves.
+	Mapper meta.RESTMapper
+	// Kinds are the resources whose objects may be placed.
+	Kinds []schema.GroupResource
+	// LocalMember is true if the member stack runs in this cluster too.
+	LocalMember bool
+}
+
+var (
+	_ admission.Validator[*fleetv1alpha1.Propagation]        = &Webhook[*fleetv1alpha1.Propagation]{}
+	_ admission.Validator[*fleetv1alpha1.ClusterPropagation] = &Webhook[*fleetv1alpha1.ClusterPropagation]{}
+)
+
+// ValidateCreate implements admission.Validator.
+func (w *Webhook[T]) ValidateCreate(ctx context.Context, o T) (admission.Warnings, error) {
+	return w.validate(ctx, &fleetv1alpha1.PropagationSpec{}, o)
+}
+
+// ValidateUpdate implements admission.Validator. What the old object has too needs no right.
+func (w *Webhook[T]) ValidateUpdate(ctx context.Context, old, o T) (admission.Warnings, error) {
+	was, _ := webhookSpec(old)
+	is, _ := webhookSpec(o)
+	if !o.GetDeletionTimestamp().IsZero() || apiequality.Semantic.DeepEqual(was, is) {
+		return nil, nil
+	}
+	return w.validate(ctx, was, o)
+}
+
+// ValidateDelete implements admission.Validator.
+func (w *Webhook[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) { return nil, nil }
+
+// webhookSpec returns the spec of an object of either kind, and the kind.
+func webhookSpec(o client.Object) (spec *fleetv1alpha1.PropagationSpec, kind string) {
+	if p, ok := o.(*fleetv1alpha1.ClusterPropagation); ok {
+		return &p.Spec, clusterSourceKind
+	}
+	return &o.(*fleetv1alpha1.Propagation).Spec, sourceKind
+}
+
+func (w *Webhook[T]) validate(ctx context.Context, was *fleetv1alpha1.PropagationSpec, o T) (admission.Warnings, error) {
+	spec, kind := webhookSpec(o)
+	gvk, root := fleetv1alpha1.GroupVersion.WithKind(kind), field.NewPath("spec")
+	if faults := validateSpec(spec, root); len(faults) > 0 {
+		return nil, admit.Invalid(gvk, o.GetName(), faults)
+	}
+	var faults field.ErrorList
+	var warnings admission.Warnings
+	// Whoever changes what is sent, changes all objects.
+	other := !apiequality.Semantic.DeepEqual(was.Overrides, spec.Overrides) || !apiequality.Semantic.DeepEqual(was.Apply, spec.Apply)
+	for i := range spec.Selectors {
+		s := &spec.Selectors[i]
+		if !other && slices.ContainsFunc(was.Selectors, func(old fleetv1alpha1.PropagationSelector) bool {
+			return apiequality.Semantic.DeepEqual(&old, s)
+		}) {
+			continue
+		}
+		refused, warned, err := w.validateSelector(ctx, o.GetNamespace(), s, root.Child("selectors").Index(i))
+		if err != nil {
+			return nil, err
+		}
+		faults, warnings = append(faults, refused...), append(warnings, warned...)
+	}
+	refused, warned, err := w.Clusters.ValidateAs(ctx, o.GetNamespace(), where(&was.Clusters), where(&spec.Clusters), placement.Words{
+		At: func(i int) *field.Path {
+			at := root.Child("clusters")
+			switch {
+			case spec.Clusters.All:
+				return at.Child("all")
+			case spec.Clusters.Selector != nil:
+				return at.Child("selector")
+			default:
+				return at.Child("names").Index(i)
+			}
+		},
+		Gets: "it gets the objects", Wait: "objects wait",
+	})
+	if err != nil {
+		return nil, err
+	}
+	return append(warnings, warned...), admit.Invalid(gvk, o.GetName(), append(faults, refused...))
+}
+
+// validateSpec validates what needs no apiserver, and what the schema can't.
+func validateSpec(spec *fleetv1alpha1.PropagationSpec, root *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	for i, s := range spec.Selectors {
+		at := root.Child("selectors").Index(i)
+		if _, err := schema.ParseGroupVersion(s.APIVersion); err != nil || strings.HasPrefix(s.APIVersion, "/") {
+			faults = append(faults, field.Invalid(at.Child("apiVersion"), s.APIVersion, "an apiVersion is group/version, or v1 for the core group"))
+		}
+		if s.Name != "" {
+			for _, why := range path.IsValidPathSegmentName(s.Name) {
+				faults = append(faults, field.Invalid(at.Child("name"), s.Name, why))
+			}
+		}
+		faults = append(faults, metav1validation.ValidateLabelSelector(s.LabelSelector,
+			metav1validation.LabelSelectorValidationOptions{}, at.Child("labelSelector"))...)
+	}
+	c := &spec.Clusters
+	faults = append(faults, placement.ValidateNames(c.Names, c.Excluded, c.Selector, root.Child("clusters"))...)
+	if spec.Suspend != nil {
+		for i, name := range spec.Suspend.Clusters {
+			for _, why := range validate.IsDNS1123Label(name) {
+				faults = append(faults, field.Invalid(root.Child("suspend", "clusters").Index(i), name, why))
+			}
+		}
+	}
+	return append(faults, override.Validate(spec.Overrides, root.Child("overrides"))...)
+}
+
+// validateSelector refuses kinds that are not placed, and objects that the user may not read and create here. The namespace of a
+// ClusterPropagation is empty.
+func (w *Webhook[T]) validateSelector(
+	ctx context.Context, namespace string, s *fleetv1alpha1.PropagationSelector, at *field.Path,
+) (faults field.ErrorList, warnings admission.Warnings, err error) {
+	kind := schema.FromAPIVersionAndKind(s.APIVersion, s.Kind)
+	if why := refusesKind(kind.GroupKind()); why != "" {
+		return field.ErrorList{field.Forbidden(at.Child("kind"), why)}, nil, nil
+	}
+	mapping, err := w.Mapper.RESTMapping(kind.GroupKind())
+	if err != nil && !meta.IsNoMatchError(err) {
+		return nil, nil, fmt.Errorf("find the resource of kind %s: %w", kind.GroupKind(), err)
+	}
+	var resources []schema.GroupResource
+	if err == nil {
+		resources = []schema.GroupResource{mapping.Resource.GroupResource()}
+		if inNone := mapping.Scope.Name() != meta.RESTScopeNameNamespace; inNone && namespace != "" {
+			return field.ErrorList{field.Forbidden(at.Child("kind"), fmt.Sprintf(
+				"objects of kind %s are in no namespace: select them in a ClusterPropagation", s.Kind))}, nil, nil
+		} else if !inNone && namespace == "" {
+			return field.ErrorList{field.Forbidden(at.Child("kind"), fmt.Sprintf(
+				"objects of kind %s are in namespaces: select them in a Propagation in theirs", s.Kind))}, nil, nil
+		}
+	} else { // It may turn out to be any of its group, once it is served.
+		for _, r := range w.Kinds {
+			if r.Group == kind.Group {
+				resources = append(resources, r)
+			}
+		}
+	}
+	if len(resources) == 0 || !slices.Contains(w.Kinds, resources[0]) {
+		return field.ErrorList{field.Forbidden(at.Child("kind"), fmt.Sprintf(
+			"this hub places no objects of kind %s: its administrator can add their resource to propagation.kinds of chart flotilla-hub",
+			kind.GroupKind()))}, nil, nil
+	}
+	for _, r := range resources {
+		why, err := w.refusesUser(ctx, namespace, r, s)
+		if err != nil {
+			return nil, nil, err
+		}
+		if why != "" {
+			return field.ErrorList{field.Forbidden(at, why)}, nil, nil
+		}
+	}
+	if _, err := w.Mapper.RESTMapping(kind.GroupKind(), kind.Version); meta.IsNoMatchError(err) {
+		return nil, admission.Warnings{fmt.Sprintf("%s: this hub does not serve %s in version %s: objects are placed once it does; install "+
+			"its CustomResourceDefinition, or name another version", at, kind.GroupKind(), kind.Version)}, nil
+	} else if err != nil {
+		return nil, nil, fmt.Errorf("find version %s of kind %s: %w", kind.Version, kind.GroupKind(), err)
+	}
+	if why := w.runsHere(ctx, namespace, kind, s); why != "" {
+		warnings = append(warnings, fmt.Sprintf("%s: %s", at, why))
+	}
+	return nil, warnings, nil
+}
+
+// refusesUser asks whether the user of the request may read and create what a selector selects, and returns why not, or "".
+func (w *Webhook[T]) refusesUser(
+	ctx context.Context, namespace string, r schema.GroupResource, s *fleetv1alpha1.PropagationSelector,
+) (string, error) {
+	read := authorizationv1.ResourceAttributes{Group: r.Group, Resource: r.Resource, Namespace: namespace, Verb: "list"}
+	create := read
+	create.Verb = "create"
+	which := r.String()
+	if s.LabelSelector == nil {
+		read.Verb, read.Name = "get", s.Name
+		which += " " + s.Name
+	}
+	for _, what := range []authorizationv1.ResourceAttributes{read, create} {
+		user, allowed, err := admit.Access(ctx, w.Clusters.Client, what)
+		if err != nil {
+			return "", err
+		}
+		if allowed {
+			continue
+		}
+		if what.Name == "" {
+			which = r.String()
+		}
+		where := "in all namespaces"
+		if namespace != "" {
+			where = "in namespace " + namespace
+		}
+		return fmt.Sprintf("user %q may not %s %s %s: who places objects in clusters needs that right here, and the one to create them",
+			user, what.Verb, which, where), nil
+	}
+	return "", nil
+}
+
+// refusesKind returns why no object of a kind is placed by Propagations, and which way there is, or "".
+func refusesKind(kind schema.GroupKind) string {
+	if why := link.NeverPlaced(kind); why != "" {
+		return why
+	}
+	switch kind {
+	case schema.GroupKind{Kind: "Secret"}:
+		return "a hub reads no Secrets: place them by a ResourceDistribution with targets.clusters"
+	case schema.GroupKind{Kind: "Namespace"}:
+		return "a hub creates no namespaces: the administrator of a member does"
+	case schema.GroupKind{Group: "apps.kruise.io", Kind: "UnitedDeployment"}:
+		return "a UnitedDeployment has clusters itself: name them in spec.topology.subsets"
+	case schema.GroupKind{Group: "apps.kruise.io", Kind: "WorkloadSpread"}:
+		return "a WorkloadSpread has clusters itself: name them in spec.subsets"
+	case schema.GroupKind{Group: "apps.kruise.io", Kind: "ResourceDistribution"}:
+		return "a ResourceDistribution has clusters itself: name them in spec.targets.clusters"
+	}
+	return ""
+}
+
+// runsHere returns a warning of what takes effect in the hub's own cluster too, or "".
+func (w *Webhook[T]) runsHere(ctx context.Context, namespace string, kind schema.GroupVersionKind, s *fleetv1alpha1.PropagationSelector) string {
+	workloads := []string{"DaemonSet", "StatefulSet", "ReplicaSet", "ReplicationController", "Job", "CronJob", "Pod"}
+	group := kind.GroupKind()
+	switch {
+	case group == schema.GroupKind{Group: "apps", Kind: "Deployment"}, w.LocalMember && group == schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}:
+		if w.templates(ctx, namespace, kind, s) {
+			return ""
+		}
+		return fmt.Sprintf("a %s runs in the hub's own cluster too, where its controller does: create it with label %s: \"true\" if it is to run "+
+			"in members only", kind.Kind, keys.FleetTemplate)
+	case w.LocalMember && kind.Group == "apps.kruise.io",
+		slices.Contains([]string{"", "apps", "batch"}, kind.Group) && slices.Contains(workloads, kind.Kind):
+		return fmt.Sprintf("a %s takes effect in the hub's own cluster too, where its controller runs, and no label prevents that", kind.Kind)
+	}
+	return ""
+}
+
+// templates reports whether all selected objects have the label of a template, also if there is none yet. They are not known if they
+// can't be read.
+func (w *Webhook[T]) templates(ctx context.Context, namespace string, kind schema.GroupVersionKind, s *fleetv1alpha1.PropagationSelector) bool {
+	if s.Name != "" {
+		one := &metav1.PartialObjectMetadata{}
+		one.SetGroupVersionKind(kind)
+		err := w.Clusters.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: s.Name}, one)
+		return apierrors.IsNotFound(err) || err == nil && one.Labels[keys.FleetTemplate] == "true"
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s.LabelSelector)
+	if err != nil {
+		return false
+	}
+	none, err := labels.NewRequirement(keys.FleetTemplate, selection.NotIn, []string{"true"})
+	if err != nil {
+		return false
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	err = w.Clusters.Live.List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector.Add(*none)}, client.Limit(1))
+	return err == nil && len(list.Items) == 0
+}
+
+// ParseKinds reads resources such as deployments.apps, as they are in flags. It refuses those that are never placed, wherever the hub's
+// rights come from.
+func ParseKinds(names []string) ([]schema.GroupResource, error) {
+	out := make([]schema.GroupResource, 0, len(names))
+	for _, name := range names {
+		r := schema.ParseGroupResource(name)
+		if why := validate.IsDNS1123Label(r.Resource); len(why) > 0 || r.Group != "" && len(validate.IsDNS1123Subdomain(r.Group)) > 0 {
+			return nil, fmt.Errorf("%q is no resource: want one such as configmaps or deployments.apps", name)
+		}
+		// No name of a kind is known here, and a group that is closed is so for all.
+		if why := link.NeverPlaced(schema.GroupKind{Group: r.Group, Kind: r.Resource}); why != "" {
+			return nil, fmt.Errorf("%s: %s", name, why)
+		}
+		if slices.Contains([]string{"secrets", "namespaces", "nodes", "events", "bindings", "componentstatuses"}, name) {
+			return nil, fmt.Errorf("%s are never placed by Propagations", name)
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
