@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
@@ -89,5 +90,93 @@ func TestIntegrationAttack22ManagerWritesOnlyConfigMapsOfPods(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// TestIntegrationPullMemberTakesConfigMapsOfAHub is for an agent that has the manager's account: what hub.kinds allows is not refused by the
+// policies for ConfigMaps that the manager writes for itself, and these hold for everything else.
+func TestIntegrationPullMemberTakesConfigMapsOfAHub(t *testing.T) {
+	t.Parallel()
+	kinds := append([]string{"--set=hub.kinds[0].resources={configmaps}", "--set=hub.allowedNamespaces={default}"}, pull...)
+	for name, args := range map[string][]string{"alone": kinds, "with copies": append([]string{"--set=featureGates=ResourceDistributionGate=true"}, kinds...)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			as := policed(t, "member", args...)
+			admin, manager := as("admin"), as("system:serviceaccount:"+namespace+":flotilla-member")
+			row := map[string]string{keys.FleetRowUID: "row"}
+			config := func(in, name string, annotations map[string]string) *corev1.ConfigMap {
+				return &corev1.ConfigMap{
+					ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name, Annotations: annotations}, Data: map[string]string{"a": "b"},
+				}
+			}
+			for _, cm := range []*corev1.ConfigMap{config("default", "placed", row), config("default", "theirs", nil)} {
+				require.NoError(t, admin.Create(t.Context(), cm))
+			}
+			create := func(cm *corev1.ConfigMap) func() error {
+				return func() error { return manager.Create(t.Context(), cm, client.DryRunAll) }
+			}
+			patch := func(name, data string) func() error {
+				return func() error {
+					return manager.Patch(t.Context(), config("default", name, nil), client.RawPatch(types.MergePatchType, []byte(data)), client.DryRunAll)
+				}
+			}
+			remove := func(name string) func() error {
+				return func() error { return manager.Delete(t.Context(), config("default", name, nil), client.DryRunAll) }
+			}
+			require.Eventually(t, func() bool {
+				return create(config("default", "early", nil))() != nil && create(config("kube-public", "early", row))() != nil
+			}, 30*time.Second, 100*time.Millisecond, "the policies take effect")
+			for _, tc := range []struct {
+				name string
+				do   func() error
+				want string // expected in the refusal; empty: allowed
+			}{
+				{"one of a hub is created", create(config("default", "web", row)), ""},
+				{"it is changed", patch("placed", `{"data":{"a":"c"}}`), ""},
+				{"it is orphaned", patch("placed", `{"metadata":{"annotations":{"fleet.kruise.io/row-uid":null}}}`), ""},
+				{"it is deleted", remove("placed"), ""},
+				{"one that exists is adopted", patch("theirs", `{"metadata":{"annotations":{"fleet.kruise.io/row-uid":"row"}},"data":{"a":"c"}}`), ""},
+				{"one of a hub where nothing is allowed", create(config("kube-public", "web", row)), "hub.deniedNamespaces"},
+				{"one without the mark", create(config("default", "web", nil)), "a manager writes only"},
+				{"a change of one without the mark", patch("theirs", `{"data":{"a":"c"}}`), "a manager"},
+				{"nothing, to read one without the mark", patch("theirs", `{}`), "a manager"},
+				{"one without the mark is deleted", remove("theirs"), "a manager"},
+			} {
+				if err := tc.do(); tc.want == "" {
+					require.NoError(t, err, tc.name)
+				} else {
+					require.ErrorContains(t, err, tc.want, tc.name)
+				}
+			}
+		})
+	}
+}
+
+func TestIntegrationKindsThatPropagationsPlace(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ group, resources, want string }{
+		{"", "secrets", "propagation.kinds[0].resources: no secrets are placed: a hub reads no Secrets"},
+		{"", "configmaps,namespaces", "no namespaces are placed: a hub creates no namespaces"},
+		{"", "nodes", "no nodes are placed"},
+		{"", "events", "no events are placed"},
+		{"", "bindings", "no bindings are placed"},
+		{"", "componentstatuses", "no componentstatuses are placed"},
+		{"apps.kruise.io", "uniteddeployments", "they have clusters themselves, in spec.topology.subsets"},
+		{"apps.kruise.io", "workloadspreads", "they have clusters themselves, in spec.subsets"},
+		{"apps.kruise.io", "resourcedistributions", "they have clusters themselves, in spec.targets.clusters"},
+		{"events.k8s.io", "events", "propagation.kinds[0].group: no objects of group events.k8s.io are placed"},
+		{"coordination.k8s.io", "leases", "propagation.kinds[0].group"},
+		{"fleet.kruise.io", "propagations", "the fleet's own"},
+		{"rbac.authorization.k8s.io", "roles", "who may do what"},
+		{"admissionregistration.k8s.io", "validatingadmissionpolicies", "who may do what"},
+		{"apiextensions.k8s.io", "customresourcedefinitions", "who may do what"},
+		{"apiregistration.k8s.io", "apiservices", "who may do what"},
+		{"certificates.k8s.io", "certificatesigningrequests", "who may do what"},
+		{"*", "configmaps", "propagation/kinds/0/group"},
+		{"", "*", "propagation/kinds/0/resources/0"},
+		{"", "serviceaccounts/token", "propagation/kinds/0/resources/0"},
+	} {
+		_, err := helm(t, "template", "flotilla", "hub", "--set=propagation.kinds[0].group="+tc.group, "--set=propagation.kinds[0].resources={"+tc.resources+"}")
+		require.ErrorContains(t, err, tc.want, "%s %s", tc.group, tc.resources)
 	}
 }

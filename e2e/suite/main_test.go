@@ -29,11 +29,12 @@ func TestMain(m *testing.M) {
 			"--set", "resourceDistribution.secrets={registry}", "--set", "hub.kinds[0].group=example.com", "--set", "hub.kinds[0].resources={widgets,gadgets}",
 			"--set", "hub.kinds[1].resources={configmaps,services}",
 		},
-		HubFlags: []string{"--propagation-kinds=configmaps,services,deployments.apps,gadgets.example.com"},
+		HubFlags: []string{"--propagation-kinds=configmaps,services,deployments.apps,gadgets.example.com,priorityclasses.scheduling.k8s.io"},
 		HubValues: []string{
 			"--set", "propagation.kinds[0].resources={configmaps,services}", "--set", "propagation.kinds[1].group=apps",
 			"--set", "propagation.kinds[1].resources={deployments}", "--set", "propagation.kinds[2].group=example.com",
-			"--set", "propagation.kinds[2].resources={gadgets}",
+			"--set", "propagation.kinds[2].resources={gadgets}", "--set", "propagation.kinds[3].group=scheduling.k8s.io",
+			"--set", "propagation.kinds[3].resources={priorityclasses}",
 		},
 	}
 	os.Exit(fleet.Main(m, o, func(f *fleet.Fleet) { env = f })) //nolint:forbidigo // A TestMain ends its program.

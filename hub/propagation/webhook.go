@@ -8,11 +8,15 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	validate "k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -189,7 +193,7 @@ func (w *Webhook[T]) validateSelector(
 	} else if err != nil {
 		return nil, nil, fmt.Errorf("find version %s of kind %s: %w", kind.Version, kind.GroupKind(), err)
 	}
-	if why := w.runsHere(kind.GroupKind()); why != "" {
+	if why := w.runsHere(ctx, namespace, kind, s); why != "" {
 		warnings = append(warnings, fmt.Sprintf("%s: %s", at, why))
 	}
 	return nil, warnings, nil
@@ -249,10 +253,14 @@ func refusesKind(kind schema.GroupKind) string {
 }
 
 // runsHere returns a warning of what takes effect in the hub's own cluster too, or "".
-func (w *Webhook[T]) runsHere(kind schema.GroupKind) string {
+func (w *Webhook[T]) runsHere(ctx context.Context, namespace string, kind schema.GroupVersionKind, s *fleetv1alpha1.PropagationSelector) string {
 	workloads := []string{"DaemonSet", "StatefulSet", "ReplicaSet", "ReplicationController", "Job", "CronJob", "Pod"}
+	group := kind.GroupKind()
 	switch {
-	case kind == schema.GroupKind{Group: "apps", Kind: "Deployment"}, w.LocalMember && kind == schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}:
+	case group == schema.GroupKind{Group: "apps", Kind: "Deployment"}, w.LocalMember && group == schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}:
+		if w.templates(ctx, namespace, kind, s) {
+			return ""
+		}
 		return fmt.Sprintf("a %s runs in the hub's own cluster too, where its controller does: create it with label %s: \"true\" if it is to run "+
 			"in members only", kind.Kind, keys.FleetTemplate)
 	case w.LocalMember && kind.Group == "apps.kruise.io",
@@ -260,6 +268,29 @@ func (w *Webhook[T]) runsHere(kind schema.GroupKind) string {
 		return fmt.Sprintf("a %s takes effect in the hub's own cluster too, where its controller runs, and no label prevents that", kind.Kind)
 	}
 	return ""
+}
+
+// templates reports whether all selected objects have the label of a template, also if there is none yet. They are not known if they
+// can't be read.
+func (w *Webhook[T]) templates(ctx context.Context, namespace string, kind schema.GroupVersionKind, s *fleetv1alpha1.PropagationSelector) bool {
+	if s.Name != "" {
+		one := &metav1.PartialObjectMetadata{}
+		one.SetGroupVersionKind(kind)
+		err := w.Clusters.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: s.Name}, one)
+		return apierrors.IsNotFound(err) || err == nil && one.Labels[keys.FleetTemplate] == "true"
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s.LabelSelector)
+	if err != nil {
+		return false
+	}
+	none, err := labels.NewRequirement(keys.FleetTemplate, selection.NotIn, []string{"true"})
+	if err != nil {
+		return false
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	err = w.Clusters.Live.List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector.Add(*none)}, client.Limit(1))
+	return err == nil && len(list.Items) == 0
 }
 
 // ParseKinds reads resources such as deployments.apps, as they are in flags. It refuses those that are never placed, wherever the hub's

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -21,15 +22,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/yaml"
 
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
 // servedKinds is what the hub of the tests serves; true: in namespaces.
 var servedKinds = map[string]bool{
 	"v1 ConfigMap": true, "v1 Service": true, "v1 Secret": true, "v1 Namespace": false, "v1 Pod": true, "apps/v1 Deployment": true,
 	"apps/v1 StatefulSet": true, "apps.kruise.io/v1beta1 CloneSet": true, "scheduling.k8s.io/v1 PriorityClass": false,
-	"networking.k8s.io/v1 Ingress": true, "rbac.authorization.k8s.io/v1 ClusterRole": false, "v1 ServiceAccount": true,
+	"networking.k8s.io/v1 Ingress": true, "coordination.k8s.io/v1 Lease": true, "rbac.authorization.k8s.io/v1 ClusterRole": false, "v1 ServiceAccount": true,
 	"autoscaling/v2 HorizontalPodAutoscaler": true,
 }
 
@@ -71,13 +75,25 @@ func newRules(t *testing.T) (placement.ClusterRules, meta.RESTMapper) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, fleetv1alpha1.AddToScheme(scheme))
 	require.NoError(t, authorizationv1.AddToScheme(scheme))
+	require.NoError(t, appsv1.AddToScheme(scheme))
+	require.NoError(t, appsv1beta1.AddToScheme(scheme))
+	workload := func(name string, labels map[string]string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: "team-a", Name: name, Labels: labels}
+	}
+	workloads := []client.Object{
+		&appsv1.Deployment{ObjectMeta: workload("plain", map[string]string{"app": "web"})},
+		&appsv1.Deployment{ObjectMeta: workload("template", map[string]string{"app": "template", keys.FleetTemplate: "true"})},
+		&appsv1beta1.CloneSet{ObjectMeta: workload("plain", nil)},
+	}
 	east := &fleetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "east"}, Spec: fleetv1alpha1.MemberClusterSpec{Accepted: true},
 		Status: fleetv1alpha1.MemberClusterStatus{Conditions: []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionTrue}}},
 	}
 	west := east.DeepCopy()
-	west.Name, west.Status = "west", fleetv1alpha1.MemberClusterStatus{}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(east, west).WithInterceptorFuncs(interceptor.Funcs{
+	west.Name = "west"
+	south := east.DeepCopy()
+	south.Name, south.Status = "south", fleetv1alpha1.MemberClusterStatus{}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(east, west, south).WithObjects(workloads...).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
 			review := o.(*authorizationv1.SubjectAccessReview)
 			review.Status.Allowed = may(review.Spec.User, review.Spec.ResourceAttributes)
@@ -161,8 +177,8 @@ func places(apiVersion, kind, name, clusters string, further ...string) string {
 		strings.Join(append([]string{""}, further...), ", "))
 }
 
-// TestInvariant34WhoMayPlaceWhatWhere is for tenants: nobody reaches by a Propagation what he can't reach by himself.
-func TestInvariant34WhoMayPlaceWhatWhere(t *testing.T) {
+// TestI34WhoMayPlaceWhatWhere is for tenants: nobody reaches by a Propagation what he can't reach by himself.
+func TestI34WhoMayPlaceWhatWhere(t *testing.T) {
 	t.Parallel()
 	const inEast, inAll = "names: [east]", "all: true"
 	web := places("v1", "ConfigMap", "web", inEast)
@@ -204,8 +220,8 @@ func TestInvariant34WhoMayPlaceWhatWhere(t *testing.T) {
 			refused: `user "deployer" may not get configmaps web in namespace team-a`,
 		},
 		{
-			name: "Another cluster.", user: "team-a", namespace: "team-a", spec: places("v1", "ConfigMap", "web", "names: [east, west]"),
-			refused: `spec.clusters.names[1]: Forbidden: user "team-a" may not use member cluster west`,
+			name: "Another cluster.", user: "team-a", namespace: "team-a", spec: places("v1", "ConfigMap", "web", "names: [east, south]"),
+			refused: `spec.clusters.names[1]: Forbidden: user "team-a" may not use member cluster south`,
 		},
 		{
 			name: "All clusters.", user: "team-a", namespace: "team-a", spec: places("v1", "ConfigMap", "web", inAll),
@@ -297,7 +313,7 @@ func TestInvariant34WhoMayPlaceWhatWhere(t *testing.T) {
 		},
 		{
 			name: "A further cluster needs only the right to use it.", user: "nobody", namespace: "team-a", old: web,
-			spec: places("v1", "ConfigMap", "web", "names: [east, west]"), warned: "objects wait for member clusters that are not accepted or not ready: west",
+			spec: places("v1", "ConfigMap", "web", "names: [east, south]"), warned: "objects wait for member clusters that are not accepted or not ready: south",
 		},
 		{
 			name: "A cluster that is not there yet.", user: "admin", namespace: "team-a", spec: places("v1", "ConfigMap", "web", "names: [north]"),
@@ -314,7 +330,17 @@ func TestInvariant34WhoMayPlaceWhatWhere(t *testing.T) {
 		},
 		{name: "A CloneSet does not.", user: "admin", namespace: "team-a", spec: places("apps.kruise.io/v1beta1", "CloneSet", "web", inEast)},
 		{
-			name: "It does beside the member stack.", user: "admin", namespace: "team-a", spec: places("apps.kruise.io/v1beta1", "CloneSet", "web", inEast),
+			name: "A Deployment does, if it is no template.", user: "admin", namespace: "team-a", spec: places("apps/v1", "Deployment", "plain", inEast),
+			warned: `create it with label fleet.kruise.io/template: "true"`,
+		},
+		{name: "A template does not.", user: "admin", namespace: "team-a", spec: places("apps/v1", "Deployment", "template", inEast)},
+		{
+			name: "Nor do templates by labels.", user: "admin", namespace: "team-a",
+			spec: "{selectors: [{apiVersion: apps/v1, kind: Deployment, labelSelector: {matchLabels: {app: template}}}], clusters: {names: [east]}}",
+		},
+		{name: "One that is not there yet is not known.", user: "admin", namespace: "team-a", spec: places("apps/v1", "Deployment", "later", inEast)},
+		{
+			name: "It does beside the member stack.", user: "admin", namespace: "team-a", spec: places("apps.kruise.io/v1beta1", "CloneSet", "plain", inEast),
 			local: true, warned: `create it with label fleet.kruise.io/template: "true"`,
 		},
 	} {
@@ -368,4 +394,32 @@ func TestAnObjectThatIsBeingDeletedIsLetGo(t *testing.T) {
 	warnings, err := w.ValidateUpdate(by(t, "nobody"), &fleetv1alpha1.Propagation{}, p)
 	require.NoError(t, err)
 	require.Empty(t, warnings)
+}
+
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	rules, mapper := newRules(t)
+	answer := func(t *testing.T, text []byte) ([]string, error) {
+		t.Helper()
+		for doc := range strings.SplitSeq(string(text), "---\n") {
+			switch {
+			case strings.Contains(doc, "\nkind: ClusterPropagation\n"):
+				p := &fleetv1alpha1.ClusterPropagation{}
+				require.NoError(t, yaml.UnmarshalStrict([]byte(doc), p))
+				w := &Webhook[*fleetv1alpha1.ClusterPropagation]{Clusters: rules, Mapper: mapper, Kinds: allowedResources()}
+				return w.ValidateCreate(by(t, "admin"), p)
+			case strings.Contains(doc, "kind: Propagation\n"):
+				p := &fleetv1alpha1.Propagation{}
+				require.NoError(t, yaml.UnmarshalStrict([]byte(doc), p))
+				w := &Webhook[*fleetv1alpha1.Propagation]{Clusters: rules, Mapper: mapper, Kinds: allowedResources()}
+				p.Namespace = "team-a"
+				return w.ValidateCreate(by(t, "admin"), p)
+			}
+		}
+		t.Fatal("no Propagation")
+		return nil, nil
+	}
+	webhooktest.Examples(t, "../../e2e/examples", "propagation",
+		[]string{"name-and-labels", "empty-selector", "no-clusters", "suspend-all-and-some"}, answer)
+	webhooktest.Examples(t, "../../e2e/examples", "clusterpropagation", nil, answer)
 }

@@ -29,6 +29,8 @@ const (
 	push       = `{apiVersion: fleet.kruise.io/v1alpha1, kind: MemberCluster, metadata: {name: west}, spec: {mode: Push, push: {kubeconfigSecretRef: {namespace: a, name: b}}}}`
 	membership = `{apiVersion: fleet.kruise.io/v1alpha1, kind: Membership, metadata: {name: default}, spec: {hub: {uid: u, cluster: east}}}`
 	row        = `{apiVersion: fleet.kruise.io/v1alpha1, kind: MemberWork, metadata: {name: r, namespace: default}, spec: {source: {apiVersion: v1, kind: ConfigMap, name: c, uid: u}, content: {ref: c}}}`
+	prop       = `{apiVersion: fleet.kruise.io/v1alpha1, kind: Propagation, metadata: {name: p, namespace: default}, spec: {selectors: [{apiVersion: v1, kind: ConfigMap, name: c}], clusters: {all: true}}}`
+	clusterP   = `{apiVersion: fleet.kruise.io/v1alpha1, kind: ClusterPropagation, metadata: {name: p}, spec: {selectors: [{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, name: c}], clusters: {names: [east]}}}`
 	content    = `{apiVersion: fleet.kruise.io/v1alpha1, kind: WorkContent, metadata: {name: c, namespace: default}, manifest: "{}"}`
 )
 
@@ -95,6 +97,34 @@ func TestRules(t *testing.T) {
 		{name: "all kinds by a wildcard", base: pull, change: `{spec: {limits: {allowedKinds: [{group: "*", kind: Deployment}]}}}`, want: "spec.limits.allowedKinds[0].group"},
 		{name: "a content gets a label", base: content, change: `{metadata: {name: labelled}}`, update: `{metadata: {labels: {a: b}}}`},
 		{name: "a content that changes", base: content, change: `{metadata: {name: changed}}`, update: `{manifest: "{\"a\":1}"}`, want: "a WorkContent never changes"},
+		{name: "one object for all clusters", base: prop},
+		{name: "one that is in no namespace", base: clusterP},
+		{name: "objects by labels, in clusters by labels", base: prop, change: `{spec: {selectors: [{apiVersion: apps/v1, kind: Deployment, labelSelector: {matchLabels: {a: b}}}], clusters: {all: null, selector: {matchExpressions: [{key: a, operator: Exists}]}, excluded: [west]}}}`},
+		{name: "a Propagation without selectors", base: prop, change: `{spec: {selectors: []}}`, want: "spec.selectors"},
+		{name: "a selector of a name and labels", base: prop, change: `{spec: {selectors: [{apiVersion: v1, kind: ConfigMap, name: c, labelSelector: {matchLabels: {a: b}}}]}}`, want: "a selector needs exactly one of name and labelSelector"},
+		{name: "a selector of neither", base: clusterP, change: `{spec: {selectors: [{apiVersion: v1, kind: ConfigMap}]}}`, want: "a selector needs exactly one of name and labelSelector"},
+		{name: "a selector of every object", base: prop, change: `{spec: {selectors: [{apiVersion: v1, kind: ConfigMap, labelSelector: {matchLabels: {}}}]}}`, want: "an empty selector would select every object of the kind: give labels, or a name"},
+		{name: "a selector without a kind", base: prop, change: `{spec: {selectors: [{apiVersion: v1, kind: "", name: c}]}}`, want: "spec.selectors[0].kind"},
+		{name: "no clusters", base: prop, change: `{spec: {clusters: {all: null}}}`, want: "clusters needs exactly one of all, names and selector"},
+		{name: "clusters in two ways", base: prop, change: `{spec: {clusters: {names: [east]}}}`, want: "clusters needs exactly one of all, names and selector"},
+		{name: "not all clusters", base: clusterP, change: `{spec: {clusters: {all: false}}}`},
+		{name: "clusters by no labels", base: prop, change: `{spec: {clusters: {all: null, selector: {}}}}`, want: "an empty selector is ambiguous: use all for every cluster, or give labels"},
+		{name: "a cluster twice", base: clusterP, change: `{spec: {clusters: {names: [east, east]}}}`, want: "Duplicate value"},
+		{name: "overrides", base: prop, change: `{spec: {overrides: [{clusters: [east], kind: ConfigMap, name: c, patches: [{op: add, path: /data/a~1b, value: {c: [1, true]}}, {op: remove, path: /data/c}]}, {clusterSelector: {matchLabels: {a: b}}, patches: [{op: replace, path: /data/d, value: e}]}]}}`},
+		{name: "an override of every cluster", base: prop, change: `{spec: {overrides: [{patches: [{op: remove, path: /data/c}]}]}}`, want: "an override needs exactly one of clusters and clusterSelector"},
+		{name: "an override of clusters in two ways", base: prop, change: `{spec: {overrides: [{clusters: [east], clusterSelector: {matchLabels: {a: b}}, patches: [{op: remove, path: /data/c}]}]}}`, want: "an override needs exactly one of clusters and clusterSelector"},
+		{name: "an override of clusters by no labels", base: prop, change: `{spec: {overrides: [{clusterSelector: {}, patches: [{op: remove, path: /data/c}]}]}}`, want: "an empty selector would match every cluster: change the object itself, or give labels"},
+		{name: "an override without patches", base: prop, change: `{spec: {overrides: [{clusters: [east], patches: []}]}}`, want: "spec.overrides[0].patches"},
+		{name: "an operation that is none of the three", base: prop, change: `{spec: {overrides: [{clusters: [east], patches: [{op: move, path: /data/c}]}]}}`, want: "Unsupported value"},
+		{name: "a path that is no pointer", base: prop, change: `{spec: {overrides: [{clusters: [east], patches: [{op: remove, path: data.c}]}]}}`, want: "spec.overrides[0].patches[0].path"},
+		{name: "the whole object", base: prop, change: `{spec: {overrides: [{clusters: [east], patches: [{op: replace, path: "", value: {}}]}]}}`, want: "spec.overrides[0].patches[0].path"},
+		{name: "all clusters are suspended", base: prop, change: `{spec: {suspend: {all: true}}}`},
+		{name: "all and some are suspended", base: prop, change: `{spec: {suspend: {all: true, clusters: [east]}}}`, want: "give either all or clusters"},
+		{name: "a toleration of every value with one", base: prop, change: `{spec: {tolerations: [{key: gpu, operator: Exists, value: a}]}}`, want: "operator Exists tolerates every value: remove value, or set operator: Equal"},
+		{name: "a toleration without a key", base: prop, change: `{spec: {tolerations: [{value: a}]}}`, want: "a toleration without key tolerates every taint: set operator: Exists, or name a key"},
+		{name: "a toleration for a while of a taint that does not evict", base: clusterP, change: `{spec: {tolerations: [{key: gpu, effect: NoPlace, tolerationSeconds: 9}]}}`, want: "tolerationSeconds is how long replicas stay in spite of a taint that evicts"},
+		{name: "an unknown deletion policy", base: clusterP, change: `{spec: {deletionPolicy: Keep}}`, want: "Unsupported value"},
+		{name: "an adoption and a field that is left alone", base: prop, change: `{spec: {deletionPolicy: Orphan, apply: {adoption: Full, ignore: [data.a]}, tolerations: [{operator: Exists}]}}`},
 	} {
 		said[tt.want] = true
 		t.Run(tt.name, func(t *testing.T) {
@@ -125,7 +155,7 @@ func start(t *testing.T) api {
 	client, err := dynamic.NewForConfig(testenv.Start(t, testenv.Config{}).REST())
 	require.NoError(t, err)
 	a := api{client}
-	for _, base := range []string{pull, membership, row, content} {
+	for _, base := range []string{pull, membership, row, content, prop, clusterP} {
 		require.Eventually(t, func() bool { return a.try(t, base, "", "") == nil }, time.Minute, 50*time.Millisecond)
 	}
 	return a

@@ -153,8 +153,6 @@ const (
 )
 
 // PropagationPatch is one operation of JSON Patch (RFC 6902).
-//
-// +kubebuilder:validation:XValidation:rule="has(self.value) == (self.op != 'remove')",message="add and replace need a value, and remove has none"
 type PropagationPatch struct {
 	// op is add, replace or remove.
 	// +required
@@ -167,7 +165,7 @@ type PropagationPatch struct {
 	// +kubebuilder:validation:MaxLength=512
 	Path string `json:"path"`
 
-	// value is the value of add and replace, of any type.
+	// value is the value of add and replace, of any type but null. remove has none.
 	// +optional
 	Value *apiextensionsv1.JSON `json:"value,omitempty"`
 }
