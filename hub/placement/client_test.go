@@ -94,6 +94,70 @@ func TestApplyWritesNoRowWithoutTheFinalizer(t *testing.T) {
 	require.True(t, result.Missed["east"])
 }
 
+func TestApplyWritesNoRowForAnObjectThatIsGone(t *testing.T) {
+	t.Parallel()
+	h := newHub(t, member("east"))
+	result, err := h.Apply(t.Context(), source(), fleet(), Plan{AddFinalizer: true, Wants: []row.Want{want("east")}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"patch"}, h.Verbs)
+	require.True(t, result.Missed["east"])
+}
+
+func TestRowsOfSeveralObjects(t *testing.T) {
+	t.Parallel()
+	of := func(cluster, name string) row.Want {
+		w := want(cluster)
+		w.Object = &fleetv1alpha1.WorkObject{APIVersion: "v1", Kind: "ConfigMap", Name: name}
+		return w
+	}
+	h := newHub(t, source(), member("east"), member("west"))
+	object := source()
+	f, err := h.fleet(t, object)
+	require.NoError(t, err)
+	p := Plan{AddFinalizer: true, Wants: []row.Want{of("east", "a"), of("east", "b"), of("west", "a")}}
+	result, err := h.Apply(t.Context(), object, f, p)
+	require.NoError(t, err)
+	require.Empty(t, result.Missed)
+	require.Equal(t, []string{"east", "east", "west"}, result.Written)
+
+	f, err = h.fleet(t, object)
+	require.NoError(t, err)
+	require.Len(t, f.Rows, 3)
+	for _, w := range p.Wants {
+		require.Equal(t, w.Object, f.Rows[w.Place()].Spec.Object)
+		require.Equal(t, w.Cluster, ClusterOf(w.Place()))
+	}
+	objects := f.Objects()
+	require.Len(t, objects, 2)
+	require.Len(t, objects[of("", "a").Name()].Rows, 2)
+	require.Equal(t, "b", objects[of("", "b").Name()].Rows["east"].Spec.Object.Name)
+
+	f.Clusters["west"].Status.Conditions = nil
+	require.Equal(t, map[string]bool{"west": true}, clustersOf(f.Stale()))
+	down, problems := Withdraw(object, f, fleetv1alpha1.LeaveOrphan, false)
+	require.Len(t, problems, 1, "a cluster that does not answer is one problem, however many rows it has")
+	require.Len(t, down.Withdrawals, 3)
+	require.Equal(t, fleetv1alpha1.LeaveOrphan, down.Withdrawals[0].Policy)
+	require.Equal(t, "2 clusters still hold it: west (ClusterUnreachable), east", result.Holders(problems))
+	result, err = h.Apply(t.Context(), object, f, down)
+	require.NoError(t, err)
+	for place, applied := range result.Applied(down) {
+		require.False(t, applied, place)
+	}
+	f, err = h.fleet(t, object)
+	require.NoError(t, err)
+	require.Len(t, Terminating(f), 3)
+}
+
+// clustersOf returns the clusters of places.
+func clustersOf(places map[string]bool) map[string]bool {
+	out := map[string]bool{}
+	for place := range places {
+		out[ClusterOf(place)] = true
+	}
+	return out
+}
+
 func TestApplyContinuesAfterAFailureInOneCluster(t *testing.T) {
 	t.Parallel()
 	h := newHub(t, source())

@@ -301,10 +301,7 @@ func probe(ctx context.Context, live client.Reader, kind schema.GroupVersionKind
 				kind.GroupKind(), err),
 		}, nil
 	case unservedError(err):
-		return &problem{
-			Kind: kind.Kind, Reason: fleetv1alpha1.ReasonKindNotServed,
-			Message: fmt.Sprintf("this hub does not serve %s: install its CustomResourceDefinition, or select another version; what is placed stays", kind),
-		}, nil
+		return notServed(kind), nil
 	}
 	return nil, fmt.Errorf("list objects of kind %s: %w", kind.Kind, err)
 }
@@ -349,6 +346,14 @@ func holder(r *fleetv1alpha1.MemberWork) string {
 func older(a, b client.Object) bool {
 	at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp()
 	return a.GetUID() != b.GetUID() && (at.Before(&bt) || at.Equal(&bt) && a.GetUID() < b.GetUID())
+}
+
+// notServed is why the objects of a kind can't be read.
+func notServed(kind schema.GroupVersionKind) *problem {
+	return &problem{
+		Kind: kind.Kind, Reason: fleetv1alpha1.ReasonKindNotServed,
+		Message: fmt.Sprintf("this hub does not serve %s: install its CustomResourceDefinition, or select another version; what is placed stays", kind),
+	}
 }
 
 func kindOf(s fleetv1alpha1.PropagationSelector) schema.GroupVersionKind {

@@ -81,36 +81,43 @@ func (w *watches) watch(b *builder.Builder) *builder.Builder {
 func (w *watches) forget(who client.ObjectKey) { w.kinds.Forget(who) }
 
 func (w *watches) follow(who client.ObjectKey, kinds []schema.GroupVersionKind) error {
-	known := slices.DeleteFunc(slices.Clone(kinds), func(kind schema.GroupVersionKind) bool { return w.scope(kind) != nil })
+	var known []schema.GroupVersionKind
+	for _, kind := range kinds {
+		switch why, err := w.scope(kind); {
+		case err != nil:
+			return err
+		case why == nil:
+			known = append(known, kind)
+		}
+	}
 	return w.kinds.Follow(who, known...) //nolint:wrapcheck // It names the kind.
 }
 
 // scope returns why objects of a kind are nothing to select, or nil.
-func (w *watches) scope(kind schema.GroupVersionKind) *problem {
+func (w *watches) scope(kind schema.GroupVersionKind) (*problem, error) {
 	mapping, err := w.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	switch {
-	case err != nil: // Also a discovery that fails for now: it is tried again.
-		return &problem{
-			Kind: kind.Kind, Reason: fleetv1alpha1.ReasonKindNotServed,
-			Message: fmt.Sprintf("this hub does not serve %s: install its CustomResourceDefinition, or select another version; what is placed stays", kind),
-		}
+	case err != nil && unservedError(err):
+		return notServed(kind), nil
+	case err != nil:
+		return nil, fmt.Errorf("find the resource of %s: %w", kind, err)
 	case !slices.Contains(w.allowed, mapping.Resource.GroupResource()):
 		return &problem{
 			Kind: kind.Kind, Reason: fleetv1alpha1.ReasonKindNotAllowed,
 			Message: fmt.Sprintf("this hub places no %s: add them to propagation.kinds of its chart", mapping.Resource.GroupResource()),
-		}
+		}, nil
 	case w.form.namespaced && mapping.Scope.Name() != meta.RESTScopeNameNamespace:
-		return &problem{Kind: kind.Kind, Reason: reasonScope, Message: "its objects are in no namespace: select them in a ClusterPropagation"}
+		return &problem{Kind: kind.Kind, Reason: reasonScope, Message: "its objects are in no namespace: select them in a ClusterPropagation"}, nil
 	case !w.form.namespaced && mapping.Scope.Name() == meta.RESTScopeNameNamespace:
-		return &problem{Kind: kind.Kind, Reason: reasonScope, Message: "its objects are in namespaces: select them in a Propagation there"}
+		return &problem{Kind: kind.Kind, Reason: reasonScope, Message: "its objects are in namespaces: select them in a Propagation there"}, nil
 	}
-	return nil
+	return nil, nil
 }
 
 // readable asks the apiserver about a kind whose objects the cache does not have yet, or whose watch was refused.
 func (w *watches) readable(ctx context.Context, kind schema.GroupVersionKind) (*problem, error) {
-	if why := w.scope(kind); why != nil {
-		return why, nil
+	if why, err := w.scope(kind); err != nil || why != nil {
+		return why, err
 	}
 	synced, failing := w.kinds.Synced(kind), w.fails(kind)
 	if synced && !failing {

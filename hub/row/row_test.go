@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -303,6 +304,48 @@ func TestBreakerLetsSmallNumbersPass(t *testing.T) {
 		require.Equal(t, i < 50, ok, "5 %% of 1,000 rows may go")
 		require.Equal(t, i >= 50, trip)
 	}
+}
+
+func TestBreakerKnowsItsAnnotationBeforeTheCacheDoes(t *testing.T) {
+	t.Parallel()
+	b, of := newBreaker(clocktesting.NewFakePassiveClock(time.Unix(0, 0))), tenancy{"east", "shop"}
+	for range breakerFloor {
+		ok, _ := b.take(of, 20, false, "5")
+		require.True(t, ok)
+	}
+	_, trip := b.take(of, 20, false, "5")
+	require.True(t, trip)
+	b.annotated(of, "7")
+	ok, trip := b.take(of, 20, false, "6")
+	require.False(t, ok)
+	require.False(t, trip, "it is annotated once")
+	ok, trip = b.take(of, 20, false, "8")
+	require.True(t, ok, "the annotation was removed before the cache has shown it")
+	require.False(t, trip)
+}
+
+func TestAConflictIsNoWithdrawal(t *testing.T) {
+	t.Parallel()
+	mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}
+	c, _ := recorded(t, mc, want("east", 1).create("c"))
+	s := NewStore(c, []byte("key"), clocktesting.NewFakePassiveClock(time.Unix(0, 0)))
+	live := &fleetv1alpha1.MemberWork{}
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(want("east", 1).create("c")), live))
+	stale := live.DeepCopy()
+	live.Labels["touched"] = "yes"
+	require.NoError(t, c.Update(t.Context(), live))
+	for range 3 * breakerFloor {
+		require.True(t, apierrors.IsConflict(s.Withdraw(t.Context(), stale, fleetv1alpha1.LeaveDelete)))
+	}
+	require.NoError(t, s.Withdraw(t.Context(), live, fleetv1alpha1.LeaveDelete))
+}
+
+func TestARowHasTheDeletionPolicyOfItsSource(t *testing.T) {
+	t.Parallel()
+	w := want("east", 1)
+	require.Equal(t, fleetv1alpha1.LeaveDelete, w.create("c").Spec.DeletionPolicy)
+	w.DeletionPolicy = fleetv1alpha1.LeaveOrphan
+	require.Equal(t, fleetv1alpha1.LeaveOrphan, w.create("c").Spec.DeletionPolicy)
 }
 
 func TestFinished(t *testing.T) {

@@ -1,0 +1,160 @@
+package propagation
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/placement"
+)
+
+func rawJSON(text string) *apiextensionsv1.JSON { return &apiextensionsv1.JSON{Raw: []byte(text)} }
+
+// report returns the status of a world in which the plan was carried out as far as rows exist, and its conditions in a few words.
+func (w *world) report(a placement.Result) (fleetv1alpha1.PropagationStatus, string) {
+	if a.Rows == nil {
+		a.Rows = w.Rows
+	}
+	s := status(w.observed, plan(w.observed), a, time.Unix(2000, 0))
+	var parts []string
+	for _, c := range s.Conditions {
+		parts = append(parts, c.Type+"="+string(c.Status)+":"+c.Reason)
+	}
+	return s, strings.Join(parts, " ")
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name       string
+		change     func(w *world)
+		result     placement.Result
+		conditions string
+		counts     [4]int32 // desired, applied, healthy, stale clusters
+		problems   string
+		observed   bool
+	}{
+		{name: "All is well.", conditions: "Healthy=True:Healthy Placed=True:Placed", counts: [4]int32{4, 4, 4}, observed: true},
+		{name: "Applied is healthy where nothing more is known.", change: func(w *world) {
+			w.Rows["east/"+rowName("a")].Status.Phase = fleetv1alpha1.WorkApplied
+		}, conditions: "Healthy=True:Healthy Placed=True:Placed", counts: [4]int32{4, 4, 4}, observed: true},
+		{name: "A member is at it.", change: func(w *world) { w.Rows["east/"+rowName("a")].Status.Phase = fleetv1alpha1.WorkProgressing },
+			conditions: "Healthy=False:Progressing Placed=True:Placed", counts: [4]int32{4, 4, 3}, observed: true},
+		{name: "I28: a member has not seen a change yet.", change: func(w *world) { w.Rows["east/"+rowName("a")].Generation = 2 },
+			conditions: "Healthy=False:Progressing Placed=True:Placed", counts: [4]int32{4, 3, 3}},
+		{name: "A member can't apply an object.", change: func(w *world) {
+			s := &w.Rows["west/"+rowName("b")].Status
+			s.Phase, s.Reason, s.Message = fleetv1alpha1.WorkBlocked, fleetv1alpha1.ReasonForeignObject, strings.Repeat("long ", 200)
+		}, conditions: "Healthy=False:ForeignObject Placed=True:Placed", counts: [4]int32{4, 3, 3}, problems: "west/ConfigMap/b:ForeignObject", observed: true},
+		{name: "A failure is one, whatever its reason.", change: func(w *world) { w.Rows["west/"+rowName("b")].Status.Phase = fleetv1alpha1.WorkDegraded },
+			conditions: "Healthy=False:Degraded Placed=True:Placed", counts: [4]int32{4, 4, 3}, problems: "west/ConfigMap/b:Degraded", observed: true},
+		{name: "A cluster does not answer.", change: func(w *world) {
+			w.Clusters["west"].Status.Conditions[0].Status = metav1.ConditionFalse
+			w.Rows["west/"+rowName("b")].Generation = 2
+		}, conditions: "Healthy=False:ClusterUnreachable Placed=False:ClusterUnreachable", counts: [4]int32{4, 3, 3, 1},
+			problems: "west//:ClusterUnreachable", observed: true},
+		{name: "A row is missing without a reason.", change: func(w *world) { delete(w.Rows, "west/"+rowName("b")) },
+			conditions: "Healthy=False:Progressing Placed=False:Waiting", counts: [4]int32{4, 3, 3}},
+		{name: "A write fails.", result: placement.Result{Err: errors.New("disk full")},
+			conditions: "Healthy=True:Healthy Placed=False:Error", counts: [4]int32{4, 4, 4}},
+		{name: "Withdrawals are paused.", result: placement.Result{Problems: []placement.Problem{
+			{Cluster: "west", Reason: placement.ReasonPaused, Message: "x"}, {Cluster: "west", Reason: placement.ReasonPaused, Message: "x"},
+		}}, conditions: "Healthy=True:Healthy Placed=False:WithdrawalsPaused", counts: [4]int32{4, 4, 4}, problems: "west//:WithdrawalsPaused", observed: true},
+		{name: "What can't be read counts as it was.", change: func(w *world) {
+			why := problem{Kind: "ConfigMap", Reason: fleetv1alpha1.ReasonKindNotServed}
+			w.unselect("a", fate{wait: why})
+			w.unselect("b", fate{wait: why})
+			w.unread = []problem{why}
+		}, conditions: "Healthy=False:Progressing Placed=False:KindNotServed", counts: [4]int32{4}, problems: "/ConfigMap/:KindNotServed"},
+		{name: "It is being deleted.", change: func(w *world) { w.p.DeletionTimestamp = new(metav1.Unix(1, 0)) },
+			conditions: "Healthy=False:Deleting Placed=False:Deleting Withdrawing=True:Deleting"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "east", "west")
+			w.row("east", "a", "b")
+			w.row("west", "a", "b")
+			if tt.change != nil {
+				tt.change(w)
+			}
+			s, conditions := w.report(tt.result)
+			require.Equal(t, tt.conditions, conditions)
+			require.Equal(t, tt.counts, [4]int32{s.Desired, s.Applied, s.Healthy, s.StaleClusters})
+			require.Equal(t, tt.problems, tell(s.Problems))
+			require.Equal(t, tt.observed, s.ObservedGeneration == 1)
+			for _, p := range s.Problems {
+				require.LessOrEqual(t, len(p.Message), messageLimit)
+			}
+		})
+	}
+}
+
+func TestAStatusHasTheFirstProblems(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "east", "west")
+	w.held["west/"+rowName("a")] = "Propagation other"
+	for i := range 30 {
+		o := objectOf(t, configMap(strings.Repeat("x", i+1), "blue"))
+		w.objects = append(w.objects, o)
+		w.held["east/"+o.row] = "Propagation other"
+	}
+	s, _ := w.report(placement.Result{})
+	require.Len(t, s.Problems, shown)
+	require.Equal(t, "east", s.Problems[shown-1].Cluster)
+	require.Contains(t, s.Conditions[1].Message, "ConfigMap x in east: Propagation other places it there")
+	require.Contains(t, s.Conditions[1].Message, "and 28 more")
+}
+
+func TestWithdrawingNamesTheClustersThatHoldObjects(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "east", "west")
+	w.row("east", "a", "b")
+	w.row("west", "a")
+	w.Clusters["west"].Status.Conditions[0].Status = metav1.ConditionFalse
+	w.p.DeletionTimestamp = new(metav1.Unix(1, 0))
+	s, _ := w.report(placement.Result{})
+	require.Equal(t, "the object is being deleted: 2 clusters still hold it: west (ClusterUnreachable), east", s.Conditions[2].Message)
+}
+
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	set := func(placed, healthy string) fleetv1alpha1.PropagationStatus {
+		of := func(kind, reason string) metav1.Condition {
+			c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: "m"}
+			if reason == reasonPlaced || reason == reasonHealthy {
+				c.Status = metav1.ConditionTrue
+			}
+			return c
+		}
+		return fleetv1alpha1.PropagationStatus{Objects: 2, Clusters: 3, Healthy: 6, Conditions: []metav1.Condition{
+			of(fleetv1alpha1.PropagationPlaced, placed), of(fleetv1alpha1.PropagationHealthy, healthy),
+		}}
+	}
+	for _, tt := range []struct {
+		name        string
+		before, now fleetv1alpha1.PropagationStatus
+		want        []string
+	}{
+		{"The rows are written.", fleetv1alpha1.PropagationStatus{}, set(reasonPlaced, reasonProgressing), []string{"Placed: 2 objects have their rows in 3 clusters"}},
+		{"All are healthy.", set(reasonPlaced, reasonProgressing), set(reasonPlaced, reasonHealthy), []string{"Healthy: all of 6 places are healthy"}},
+		{"Nothing changes.", set(reasonPlaced, reasonHealthy), set(reasonPlaced, reasonHealthy), nil},
+		{"Something fails.", set(reasonPlaced, reasonHealthy), set(reasonConflict, "Degraded"), []string{"NotPlaced: Conflict: m", "Unhealthy: Degraded: m"}},
+		{"For another reason.", set(reasonConflict, "Degraded"), set(reasonTooMany, "Degraded"), []string{"NotPlaced: TooMany: m"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, e := range eventsFor(tt.before, tt.now) {
+				got = append(got, e.Reason+": "+e.Note)
+			}
+			require.Equal(t, tt.want, got)
+			require.Equal(t, len(tt.want) == 0, mayWait(tt.before, tt.now))
+		})
+	}
+}

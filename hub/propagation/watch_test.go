@@ -1,0 +1,154 @@
+package propagation
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/kindwatch"
+)
+
+// informers is a cache whose informers are synced or not.
+type informers struct {
+	cache.Cache
+	synced bool
+}
+
+func (i *informers) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	if i.synced {
+		return controllertest.NewFakeInformer(controllertest.Synced), nil
+	}
+	return controllertest.NewFakeInformer(), nil
+}
+
+func (*informers) RemoveInformer(context.Context, client.Object) error { return nil }
+
+func TestAKindThatCantBeReadIsAProblem(t *testing.T) {
+	t.Parallel()
+	configMap, class := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "Class"}
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(configMap, meta.RESTScopeNamespace)
+	mapper.Add(class, meta.RESTScopeRoot)
+	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, meta.RESTScopeNamespace)
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", errors.New("no role"))
+	for _, tt := range []struct {
+		name    string
+		form    form
+		kind    schema.GroupVersionKind
+		synced  bool
+		failing bool
+		answer  error
+		reason  string // "" is none
+		wait    bool
+		watched bool
+	}{
+		{name: "one that is read", kind: configMap, synced: true, watched: true},
+		{name: "one that is being read", kind: configMap, wait: true, watched: true},
+		{name: "one that may not be read", kind: configMap, answer: refused, reason: fleetv1alpha1.ReasonForbidden, watched: true},
+		{name: "one that may not be read any more", kind: configMap, synced: true, failing: true, answer: refused, reason: fleetv1alpha1.ReasonForbidden, watched: true},
+		{
+			name: "one that is not served any more", kind: configMap, synced: true, failing: true,
+			answer: apierrors.NewGenericServerResponse(404, "list", schema.GroupResource{}, "", "", 0, true), reason: fleetv1alpha1.ReasonKindNotServed, watched: true,
+		},
+		{name: "one that can be read again", kind: configMap, synced: true, failing: true, watched: true},
+		{name: "one that nobody serves", kind: schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "None"}, synced: true, reason: fleetv1alpha1.ReasonKindNotServed},
+		{name: "another version", kind: schema.GroupVersionKind{Group: "g", Version: "v2", Kind: "Class"}, form: clusterScoped(), reason: fleetv1alpha1.ReasonKindNotServed},
+		{name: "one that the hub does not place", kind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, synced: true, reason: fleetv1alpha1.ReasonKindNotAllowed},
+		{name: "one without namespaces in a Propagation", kind: class, synced: true, reason: reasonScope},
+		{name: "one with namespaces in a ClusterPropagation", kind: configMap, form: clusterScoped(), synced: true, reason: reasonScope},
+		{name: "one without in a ClusterPropagation", kind: class, form: clusterScoped(), synced: true, watched: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			f := tt.form
+			if f.kind == "" {
+				f = namespaced()
+			}
+			live := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+				List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+					return tt.answer
+				},
+			}).Build()
+			w := &watches{
+				form: f, mapper: mapper, live: live, failing: map[string]bool{tt.kind.String(): tt.failing},
+				allowed: []schema.GroupResource{{Resource: "configmaps"}, {Group: "g", Resource: "classes"}},
+				kinds:   kindwatch.New(&informers{synced: tt.synced}, func(_, _ client.Object) []client.ObjectKey { return nil }),
+			}
+			require.NoError(t, w.kinds.Source().Start(t.Context(), &simQueue{}))
+			require.NoError(t, w.follow(client.ObjectKey{Name: "p"}, []schema.GroupVersionKind{tt.kind}))
+			require.Equal(t, tt.watched, slices.Contains(w.kinds.Kinds(), tt.kind))
+			why, err := w.readable(t.Context(), tt.kind)
+			var notYet expect.NotYetError
+			require.Equal(t, tt.wait, errors.As(err, &notYet))
+			if tt.reason == "" {
+				require.Nil(t, why)
+				require.False(t, w.fails(tt.kind))
+				return
+			}
+			require.NotNil(t, why)
+			require.Equal(t, tt.reason, why.Reason)
+		})
+	}
+}
+
+func TestWhomAChangeConcerns(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	require.NoError(t, fleetv1alpha1.AddToScheme(scheme))
+	other := propagation("other", labelled("web"))
+	other.Namespace = "other"
+	labels, name, db := propagation("labels", labelled("web")), propagation("name", named("a")), propagation("db", labelled("db"))
+	c, f := fake.NewClientBuilder().WithScheme(scheme).WithObjects(labels, name, db, other).Build(), namespaced()
+	names := func(keys []client.ObjectKey) (out []string) {
+		for _, key := range keys {
+			out = append(out, key.Namespace+"/"+key.Name)
+		}
+		slices.Sort(out)
+		return out
+	}
+	web, plain := objectOf(t, configMap("b", "blue")).live, objectOf(t, configMap("b", "blue")).live
+	plain.SetLabels(nil)
+	require.Equal(t, []string{"shop/labels", "shop/name"}, names(f.selecting(t.Context(), c, objectOf(t, configMap("a", "blue")).live)))
+	require.Equal(t, []string{"shop/labels"}, names(f.selecting(t.Context(), c, web, plain)), "who selected it before")
+	require.Empty(t, f.selecting(t.Context(), c, plain))
+
+	w := newWorld(t, "east")
+	w.row("east", "a")
+	live := w.Rows["east/"+rowName("a")]
+	queued := func() (out []string) {
+		for _, r := range handled(live, nil, f.released(c)) {
+			out = append(out, r.String())
+		}
+		return out
+	}
+	require.ElementsMatch(t, []string{"shop/labels", "shop/name", "shop/db"}, queued(), "all that may select it, whatever its labels are")
+	live.Spec.Source.UID = "name"
+	require.ElementsMatch(t, []string{"shop/labels", "shop/db"}, queued(), "but not the source, which has a handler of its own")
+	live.Spec.Object, live.Spec.Source.APIVersion, live.Spec.Source.Kind, live.Spec.Source.Name, live.Spec.Source.UID = nil, "v1", "ConfigMap", "a", "cm"
+	require.ElementsMatch(t, []string{"shop/labels", "shop/name", "shop/db"}, queued(), "also of another kind of source")
+	live.Spec.Source.Namespace = ""
+	require.Empty(t, queued())
+
+	var peers []string
+	edited := labels.DeepCopy()
+	edited.Generation = 2
+	require.Empty(t, handled(labels, labels.DeepCopy(), f.peers(c)), "its status concerns none")
+	for _, r := range handled(labels, edited, f.peers(c)) {
+		peers = append(peers, r.String())
+	}
+	require.ElementsMatch(t, []string{"shop/name", "shop/db"}, peers)
+}
