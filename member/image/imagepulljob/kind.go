@@ -1,0 +1,4 @@
+package imagepulljob
+
+// kind is the kind's name.
+const kind = "ImagePullJob"

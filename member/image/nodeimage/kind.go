@@ -1,0 +1,4 @@
+package nodeimage
+
+// kind is the kind's name.
+const kind = "NodeImage"
