@@ -135,10 +135,7 @@ func (p *planned) sort(o observed, ref imagepull.Reference, selects func(*appsv1
 			busy++
 			p.active++
 			if differs != same {
-				p.steps = append(p.steps, step{
-					node: n, ref: ref, entry: newEntry(job, ref, n.Name, entry.Version, createdAt(entry, now)), sandbox: job.Spec.SandboxConfig,
-					reason: ReasonChanged, why: "the job wants it pulled in another way",
-				})
+				p.steps = append(p.steps, changed(job, n, ref, entry, now, differs))
 			}
 		}
 	}
@@ -203,6 +200,20 @@ func begin(
 	return step{
 		node: n, ref: ref, entry: newEntry(job, ref, n.Name, version, created), sandbox: job.Spec.SandboxConfig, begins: true,
 		reason: reason, why: why,
+	}
+}
+
+// changed changes an entry that is not done. With other limits it is another pull: the node may have failed by the former ones already.
+func changed(
+	job *appsv1beta1.ImagePullJob, n *appsv1beta1.NodeImage, ref imagepull.Reference, entry *appsv1beta1.ImageTagSpec, now time.Time, how change,
+) step {
+	version, created := entry.Version, createdAt(entry, now)
+	if how == limits {
+		version, created = version+1, metav1.NewTime(now)
+	}
+	return step{
+		node: n, ref: ref, entry: newEntry(job, ref, n.Name, version, created), sandbox: job.Spec.SandboxConfig,
+		reason: ReasonChanged, why: "the job wants it pulled in another way",
 	}
 }
 
