@@ -34,9 +34,10 @@ var groups = []struct {
 	{"EphemeralContainers", FieldEphemeralContainers},
 	{"LastTermination", FieldLastTermination},
 	{"NodeTaints", FieldNodeTaints},
+	{"NodeReady", FieldNodeReady},
 }
 
-const allFields = FieldNodeTaints<<1 - 1
+const allFields = FieldNodeReady<<1 - 1
 
 // fullPod has a value in every field. Fields that are kept depending on their content have both forms.
 func fullPod() *corev1.Pod {

@@ -21,6 +21,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -36,8 +37,9 @@ func simulated(tb testing.TB) sim.Kind {
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			return &Reconciler{Client: p.Client, Live: p.Live, Clock: p.Clock, Events: &testkit.Events{}, Delay: DefaultDelay}, nil
 		},
-		Index: index,
-		For:   &appsv1beta1.NodeImage{},
+		Index:  index,
+		Fields: podset.FieldNodeReady,
+		For:    &appsv1beta1.NodeImage{},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
 			&corev1.Node{}: func(_ *sim.World, was, is client.Object) []reconcile.Request {
 				switch {
@@ -65,6 +67,7 @@ func simulated(tb testing.TB) sim.Kind {
 				return out
 			},
 		},
+		Actors: []sim.Actor{world{}},
 		Rules: []sim.Rule{
 			sim.DeletesByUID(), {Name: "what is wanted stays", Write: keepsWanted}, {Name: "each node keeps its NodeImage", Write: keepsNodes},
 		},
@@ -121,53 +124,90 @@ func end(w *sim.World) string {
 	return strings.Join(lines, "\n")
 }
 
-func node(name string, labels ...string) *corev1.Node {
-	n := sim.Node(name, labels...)
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	return n
+// The simulated apiserver gives objects no status that they are created with: who writes it is world, by these annotations.
+const (
+	// isComplete is of jobs that are complete; phaseOf, of NodeImages, how far their entries are.
+	isComplete = "sim/complete"
+	phaseOf    = "sim/phase"
+	// late is a label of nodes that are not ready.
+	late = "late"
+)
+
+// world writes the statuses of nodes, jobs and pulls.
+type world struct{}
+
+func (world) Steps(w *sim.World) []sim.Step {
+	var out []sim.Step
+	write := func(o client.Object) {
+		out = append(out, sim.Step{Name: "status of " + o.GetName(), Do: func(ctx context.Context) error { return w.User().Status().Update(ctx, o) }})
+	}
+	for _, n := range sim.All[*corev1.Node](w) {
+		if is := n.DeepCopy(); !ready(n) && n.Labels[late] == "" {
+			is.Status.Conditions = []corev1.NodeCondition{{
+				Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.Now().Truncate(time.Second)),
+			}}
+			write(is)
+		}
+	}
+	for _, job := range sim.All[*appsv1beta1.ImagePullJob](w) {
+		if is := job.DeepCopy(); job.Annotations[isComplete] != "" && job.Status.CompletionTime == nil {
+			is.Status.CompletionTime = new(metav1.NewTime(w.Now().Truncate(time.Second)))
+			write(is)
+		}
+	}
+	for _, n := range sim.All[*appsv1beta1.NodeImage](w) {
+		is, phase := n.DeepCopy(), appsv1beta1.ImagePullPhase(n.Annotations[phaseOf])
+		if phase == "" || n.Status.ImageStatuses != nil {
+			continue
+		}
+		var states []appsv1beta1.ImageTagStatus
+		for _, t := range is.Spec.Images["nginx"].Tags {
+			states = append(states, appsv1beta1.ImageTagStatus{
+				Tag: t.Tag, Version: t.Version, Phase: phase, CompletionTime: new(metav1.NewTime(w.Now().Truncate(time.Second))),
+			})
+		}
+		is.Status.ImageStatuses = map[string]appsv1beta1.ImageStatus{"nginx": {Tags: states}}
+		write(is)
+	}
+	return out
 }
 
-// began is when jobs of scenarios asked for their pulls: the clock of a simulated world starts later.
-var began = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+// uid is that of the object that is created as the n-th.
+func uid(n int) types.UID { return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n)) }
 
-// entry is one of jobs.
-func entry(tag string, jobs ...string) appsv1beta1.ImageTagSpec {
+// entry is one of jobs, by the number of their creation.
+func entry(tag string, jobs ...int) appsv1beta1.ImageTagSpec {
 	t := appsv1beta1.ImageTagSpec{
-		Tag: tag, CreatedAt: &metav1.Time{Time: began}, Version: 1,
+		Tag: tag, CreatedAt: &metav1.Time{Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}, Version: 1,
 		PullPolicy: &appsv1beta1.ImageTagPullPolicy{TTLSecondsAfterFinished: new(int32(60))},
 	}
-	for _, name := range jobs {
+	for _, n := range jobs {
 		t.OwnerReferences = append(t.OwnerReferences, appsv1beta1.ImageTagOwner{
-			Kind: kindJob, Namespace: testkit.Namespace, Name: name, UID: types.UID(name),
+			Kind: kindJob, Namespace: testkit.Namespace, Name: fmt.Sprintf("job-%d", n), UID: uid(n),
 		})
 	}
 	return t
 }
 
 func withEntries(name string, phase appsv1beta1.ImagePullPhase, tags ...appsv1beta1.ImageTagSpec) *appsv1beta1.NodeImage {
-	n := &appsv1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	n := &appsv1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{phaseOf: string(phase)}}}
 	n.Spec.Images = map[string]appsv1beta1.ImageSpec{"nginx": {Tags: tags}}
-	var states []appsv1beta1.ImageTagStatus
-	for _, t := range tags {
-		states = append(states, appsv1beta1.ImageTagStatus{Tag: t.Tag, Version: t.Version, Phase: phase, CompletionTime: &metav1.Time{Time: began}})
-	}
-	if phase != "" {
-		n.Status.ImageStatuses = map[string]appsv1beta1.ImageStatus{"nginx": {Tags: states}}
-	}
 	return n
 }
 
-func job(name string, complete bool) *appsv1beta1.ImagePullJob {
-	out := &appsv1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace, Name: name, UID: types.UID(name)}}
-	if complete {
-		out.Status.CompletionTime = &metav1.Time{Time: began}
+func job(n int, change ...func(*appsv1beta1.ImagePullJob)) *appsv1beta1.ImagePullJob {
+	out := &appsv1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace, Name: fmt.Sprintf("job-%d", n)}}
+	for _, c := range change {
+		c(out)
 	}
 	return out
 }
 
+func complete(job *appsv1beta1.ImagePullJob) { job.Annotations = map[string]string{isComplete: "true"} }
+
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: 15 * time.Second}, stories()...)
+	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: 35 * time.Second}, stories()...)
 }
 
 func stories() []sim.Scenario {
@@ -182,28 +222,31 @@ func stories() []sim.Scenario {
 		}}
 	}
 	done := appsv1beta1.ImagePhaseSucceeded
+	a := sim.Node("a")
 	return []sim.Scenario{
-		{Name: "nodes come and go", Objects: []client.Object{node("a"), node("b", "type", "virtual-kubelet"), sim.Node("c")}, Edits: []sim.Edit{
-			create(node("d")), remove(node("a")),
-			{Name: "c is ready", Do: func(ctx context.Context, w *sim.World) error {
-				return sim.Set(ctx, w, types.NamespacedName{Name: "c"}, func(n *corev1.Node) { n.Status.Conditions = node("c").Status.Conditions })
-			}},
+		{Name: "nodes come and go", Objects: []client.Object{a, sim.Node("b", "type", "virtual-kubelet"), sim.Node("c", late, "yes")}, Edits: []sim.Edit{
+			create(sim.Node("d")), remove(a), sim.LabelNode(nil, "c", late, ""),
 		}},
-		{Name: "a node is made again", Objects: []client.Object{node("a"), withEntries("a", done, entry("1", "one")), job("one", false)}, Edits: []sim.Edit{
-			remove(node("a")), create(node("a")),
+		{Name: "a node is made again", Objects: []client.Object{job(1), a, withEntries("a", done, entry("1", 1))}, Edits: []sim.Edit{
+			remove(a),
+			{Name: "again", When: func(w *sim.World) bool { return len(sim.All[*appsv1beta1.NodeImage](w)) == 0 }, Do: create(a).Do},
 		}},
-		{Name: "labels follow", Objects: []client.Object{node("a"), withEntries("a", done, entry("1", "one")), job("one", false)}, Edits: []sim.Edit{
+		{Name: "labels follow", Objects: []client.Object{job(1), a, withEntries("a", done, entry("1", 1))}, Edits: []sim.Edit{
 			sim.LabelNode(nil, "a", "zone", "z"),
 		}},
-		{Name: "a job goes", Objects: []client.Object{node("a"), withEntries("a", done, entry("1", "one", "two"), entry("2", "one")), job("one", false), job("two", false)}, Edits: []sim.Edit{
-			remove(job("one", false)),
+		{
+			Name:    "a job goes",
+			Objects: []client.Object{job(1), job(2), a, withEntries("a", done, entry("1", 1, 2), entry("2", 1))},
+			Edits:   []sim.Edit{remove(job(1))},
+		},
+		{Name: "the TTL has passed", Stall: 65 * time.Second, Objects: []client.Object{
+			job(1, complete), job(2), a, withEntries("a", done, entry("1", 1), entry("2", 2), entry("3")),
 		}},
-		{Name: "the TTL has passed", Objects: []client.Object{node("a"), withEntries("a", done, entry("1", "one"), entry("2", "two"), entry("3")), job("one", true), job("two", false)}},
-		{Name: "a node does not answer", Objects: []client.Object{node("a"), withEntries("a", "", entry("1", "one")), job("one", false)}},
-		{Name: "one that is only simulated", Objects: []client.Object{func() client.Object {
-			n := withEntries("fake", done, entry("1", "one"))
+		{Name: "a node does not answer", Stall: 11 * time.Minute, Objects: []client.Object{job(1), a, withEntries("a", "", entry("1", 1))}},
+		{Name: "one that is only simulated", Objects: []client.Object{job(1), func() client.Object {
+			n := withEntries("fake", done, entry("1", 1))
 			n.Labels = map[string]string{keys.FakeNodeImage: "true"}
 			return n
-		}(), job("one", false)}},
+		}()}},
 	}
 }
