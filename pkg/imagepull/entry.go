@@ -11,8 +11,10 @@ import (
 // Find returns the entry of a reference in a NodeImage, nil if there is none. It is the NodeImage's own.
 func Find(n *appsv1beta1.NodeImage, ref Reference) *appsv1beta1.ImageTagSpec {
 	tags := n.Spec.Images[ref.Name].Tags
-	if i := slices.IndexFunc(tags, func(t appsv1beta1.ImageTagSpec) bool { return t.Tag == ref.Tag }); i >= 0 {
-		return &tags[i]
+	for i := range tags { // Without copies: this is called for each node.
+		if tags[i].Tag == ref.Tag {
+			return &tags[i]
+		}
 	}
 	return nil
 }
@@ -20,8 +22,10 @@ func Find(n *appsv1beta1.NodeImage, ref Reference) *appsv1beta1.ImageTagSpec {
 // State returns the last known state of a reference, nil if there is none. It may be that of a former version.
 func State(n *appsv1beta1.NodeImage, ref Reference) *appsv1beta1.ImageTagStatus {
 	tags := n.Status.ImageStatuses[ref.Name].Tags
-	if i := slices.IndexFunc(tags, func(t appsv1beta1.ImageTagStatus) bool { return t.Tag == ref.Tag }); i >= 0 {
-		return &tags[i]
+	for i := range tags {
+		if tags[i].Tag == ref.Tag {
+			return &tags[i]
+		}
 	}
 	return nil
 }
@@ -42,7 +46,12 @@ func Done(phase appsv1beta1.ImagePullPhase) bool {
 
 // Owns reports whether an ImagePullJob is among the owners of an entry.
 func Owns(entry *appsv1beta1.ImageTagSpec, job types.UID) bool {
-	return slices.ContainsFunc(entry.OwnerReferences, func(o appsv1beta1.ImageTagOwner) bool { return o.UID == job })
+	for i := range entry.OwnerReferences {
+		if entry.OwnerReferences[i].UID == job {
+			return true
+		}
+	}
+	return false
 }
 
 // Owners returns the UIDs of the ImagePullJobs that own an entry of a NodeImage, each once.

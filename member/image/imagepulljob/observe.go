@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -103,11 +102,14 @@ func children(ctx context.Context, from client.Reader, o *observed) error {
 func sharers(n *appsv1beta1.NodeImage, job types.UID) []appsv1beta1.ImageTagOwner {
 	var out []appsv1beta1.ImageTagOwner
 	for _, image := range n.Spec.Images {
-		mine := slices.ContainsFunc(image.Tags, func(t appsv1beta1.ImageTagSpec) bool { return owns(&t, job) })
+		mine := false
 		for i := range image.Tags {
-			for _, o := range image.Tags[i].OwnerReferences {
-				if mine && o.UID != job {
-					out = append(out, o)
+			mine = mine || owns(&image.Tags[i], job)
+		}
+		for i := range image.Tags {
+			for j := range image.Tags[i].OwnerReferences {
+				if o := &image.Tags[i].OwnerReferences[j]; mine && o.UID != job {
+					out = append(out, *o)
 				}
 			}
 		}

@@ -120,6 +120,10 @@ func (p *planned) sort(o observed, ref imagepull.Reference, selects func(*appsv1
 			continue
 		}
 		phase := imagepull.Phase(n, ref, entry)
+		if phase == appsv1beta1.ImagePhaseSucceeded {
+			p.succeeded++
+			continue
+		}
 		differs := same
 		if leads(o, *entry) {
 			differs = compare(job, n, ref, entry, leads(o, n.Spec.Images[ref.Name].Tags...))
@@ -129,8 +133,6 @@ func (p *planned) sort(o observed, ref imagepull.Reference, selects func(*appsv1
 			pending = append(pending, begin(job, n, ref, entry, now, ReasonRetried, "the limits of the pull that failed have changed"))
 		case phase == appsv1beta1.ImagePhaseFailed:
 			p.failed = append(p.failed, n.Name)
-		case phase == appsv1beta1.ImagePhaseSucceeded:
-			p.succeeded++
 		default:
 			busy++
 			p.active++

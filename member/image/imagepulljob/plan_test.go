@@ -165,25 +165,3 @@ func TestEntriesHaveLimits(t *testing.T) {
 		require.Less(t, *p.TTLSecondsAfterFinished, tc.ttl.most, tc.name)
 	}
 }
-
-// thousand is a job over 1,000 nodes, of which all but the last have pulled.
-func thousand() observed {
-	o := observed{job: pulling(func(j *appsv1beta1.ImagePullJob) { j.UID = "job" })}
-	for i := range 999 {
-		name := fmt.Sprintf("node-%03d", i)
-		o.nodes = append(o.nodes, with(name, appsv1beta1.ImagePhaseSucceeded, newEntry(o.job, nginx, name, 0, metav1.NewTime(noon))))
-	}
-	o.nodes = append(o.nodes, nodeImage("node-999"))
-	return o
-}
-
-// BenchmarkPlanOfAThousandNodes is what an event of one node costs in planning.
-func BenchmarkPlanOfAThousandNodes(b *testing.B) {
-	o := thousand()
-	b.ReportAllocs()
-	for b.Loop() {
-		if p := plan(o, noon); len(p.steps) != 1 || p.succeeded != 999 {
-			b.Fatal(text(p))
-		}
-	}
-}
