@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,13 +42,6 @@ type Reconciler struct {
 	Events notes.Recorder
 }
 
-var measure = metric.NewPlanning("imagelistpulljob", kind)
-
-// Register adds the metrics of this package and of package expect to r.
-func Register(r prometheus.Registerer) error {
-	return errors.Join(expect.Register(r), measure.Register(r))
-}
-
 // Setup adds the controller to mgr. ImagePullJobs must be indexed by their owners.
 func Setup(mgr ctrl.Manager, o Options) error {
 	if err := Register(metrics.Registry); err != nil {
@@ -80,6 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	now := r.Clock.Now()
 	p := plan(o, now)
 	measure.PlanSeconds.Observe(r.Clock.Since(now).Seconds())
+	count(p)
 	if p.remove {
 		return ctrl.Result{}, r.remove(ctx, o.list)
 	}

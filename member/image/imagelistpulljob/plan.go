@@ -1,15 +1,16 @@
 package imagelistpulljob
 
 import (
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strconv"
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/utils/dump"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
@@ -102,11 +103,7 @@ func withDefaults(s appsv1beta1.ImagePullJobSpec) appsv1beta1.ImagePullJobSpec {
 
 // hashOf returns a hash that can be part of a name.
 func hashOf(of any) string {
-	text, err := json.Marshal(of)
-	if err != nil {
-		panic(fmt.Sprintf("marshal a spec that came as JSON: %v", err))
-	}
 	h := fnv.New64a()
-	_, _ = h.Write(text) // It never fails.
-	return rand.SafeEncodeString(fmt.Sprint(h.Sum64()))
+	_, _ = h.Write([]byte(dump.ForHash(of))) // It never fails.
+	return rand.SafeEncodeString(strconv.FormatUint(h.Sum64(), 10))
 }

@@ -55,8 +55,8 @@ func ttlRange(job *appsv1beta1.ImagePullJob, timeout, backoff int32) (spread, *i
 	case c.ActiveDeadlineSeconds != nil:
 		base = *c.ActiveDeadlineSeconds
 	}
-	const longest = 1 << 30 // 34 years, so that no sum overflows.
-	least := int32(min(base, longest)) + extraTTL
+	const longest = 1 << 30                       // 34 years, so that no sum overflows.
+	least := int32(min(base, longest)) + extraTTL //nolint:gosec // It is no more than longest.
 	return spread{least, least + extraSpread}, c.ActiveDeadlineSeconds
 }
 

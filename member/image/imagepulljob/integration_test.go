@@ -54,7 +54,7 @@ func TestInCluster(t *testing.T) {
 		job.UID, job.Name = "34920df9-0ba4-4bc2-bca9-abc149d3d7ae", "kept"
 	})
 	n := nodeImage("node-1")
-	now := metav1.NewTime(time.Now())
+	now := metav1.NewTime(noon)
 	of := func(job *appsv1beta1.ImagePullJob, image string) appsv1beta1.ImageTagSpec {
 		ref, err := imagepull.Parse(image)
 		require.NoError(t, err)

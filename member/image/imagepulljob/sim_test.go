@@ -73,7 +73,7 @@ func (a applying) Apply(ctx context.Context, config runtime.ApplyConfiguration, 
 		return apierrors.NewConflict(schema.GroupResource{Resource: "nodeimages"}, want.Name, fmt.Errorf("the UID is %s", was.UID))
 	}
 	is := was.DeepCopy()
-	if err := apply(is, want.Spec.Images, string(o.FieldManager)); err != nil {
+	if err := apply(is, want.Spec.Images, o.FieldManager); err != nil {
 		return err
 	}
 	if err := a.Patch(ctx, is, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -191,7 +191,9 @@ func simulated(tb testing.TB) sim.Kind {
 		},
 		Actors: []sim.Actor{daemons{}, collector{}},
 		Rules: []sim.Rule{
-			sim.DeletesByUID(), {Name: "no more nodes pull than may", Write: withinParallelism}, {Name: "entries of others stay", Write: leavesOthers},
+			sim.DeletesByUID(),
+			{Name: "no more nodes pull than may", Write: withinParallelism},
+			{Name: "entries of others stay", Write: leavesOthers},
 			{Name: "a complete job pulls nothing", Write: pullsNothingLate},
 		},
 		Summary: end,
@@ -309,7 +311,7 @@ func leavesOthers(_ *sim.World, c sim.Change) error {
 		if now == nil || !owns(now, "somebody") || len(entry.OwnerReferences) == 1 && now.Version < entry.Version {
 			return fmt.Errorf("%s: the entry of somebody for %s is not as it was", c.Request, ref)
 		}
-		if len(now.OwnerReferences) == 1 && fmt.Sprint(*now.PullPolicy.TimeoutSeconds) != fmt.Sprint(*entry.PullPolicy.TimeoutSeconds) &&
+		if len(now.OwnerReferences) == 1 && *now.PullPolicy.TimeoutSeconds != *entry.PullPolicy.TimeoutSeconds &&
 			len(entry.OwnerReferences) == 1 {
 			return fmt.Errorf("%s: the limits of somebody's entry for %s have changed", c.Request, ref)
 		}
