@@ -9,3 +9,7 @@ const NodeDaemon = "fleet.kruise.io/node-daemon"
 // containers there. Written by the node daemon, for people; removed when the other is gone.
 // Form: namespace/name of the other's pod.
 const OtherNodeDaemon = "fleet.kruise.io/other-node-daemon"
+
+// FakeNodeImage is a label on a NodeImage without a node, for tests and simulations: it is not deleted for that. Written by
+// users; read by NodeImage's controller. Form: only its presence counts.
+const FakeNodeImage = "apps.kruise.io/fake-nodeimage"

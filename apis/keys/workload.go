@@ -170,3 +170,7 @@ const (
 	// read by the pod webhook.
 	SidecarSetBase = "apps.kruise.io/sidecarset-base"
 )
+
+// ImagePullJobFinalizer is a finalizer of ImagePullJobs that OpenKruise has made. It is removed when a deleted job has withdrawn its
+// entries of NodeImages; new jobs get none.
+const ImagePullJobFinalizer = "apps.kruise.io/deletion-protection"

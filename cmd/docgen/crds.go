@@ -26,7 +26,9 @@ func installed() map[string][]string {
 // unserved are the CRDs of kinds whose controllers are not complete. No chart installs them; they are in apis/testdata/crds, where they
 // are compared like the others with what manifests were written for.
 func unserved() []string {
-	return []string{"sidecarsets.apps.kruise.io"}
+	return []string{
+		"sidecarsets.apps.kruise.io", "imagepulljobs.apps.kruise.io", "imagelistpulljobs.apps.kruise.io", "nodeimages.apps.kruise.io",
+	}
 }
 
 // folders are where CRDs are written to, and which.

@@ -34,9 +34,10 @@ var groups = []struct {
 	{"EphemeralContainers", FieldEphemeralContainers},
 	{"LastTermination", FieldLastTermination},
 	{"NodeTaints", FieldNodeTaints},
+	{"NodeReady", FieldNodeReady},
 }
 
-const allFields = FieldNodeTaints<<1 - 1
+const allFields = FieldNodeReady<<1 - 1
 
 // fullPod has a value in every field. Fields that are kept depending on their content have both forms.
 func fullPod() *corev1.Pod {
@@ -56,6 +57,13 @@ func fullPod() *corev1.Pod {
 	return p
 }
 
+// fullNode has a value in each field, and is ready.
+func fullNode() *corev1.Node {
+	n := testkit.Fill(&corev1.Node{})
+	n.Status.Conditions[0].Type = corev1.NodeReady
+	return n
+}
+
 func stripped(f Fields, pod *corev1.Pod, node *corev1.Node) (*corev1.Pod, *corev1.Node) {
 	pod, node = pod.DeepCopy(), node.DeepCopy()
 	f.Strip(pod)
@@ -65,7 +73,7 @@ func stripped(f Fields, pod *corev1.Pod, node *corev1.Node) (*corev1.Pod, *corev
 
 func TestEveryFieldOfAPodAndANodeIsKeptDroppedOrInAGroup(t *testing.T) {
 	t.Parallel()
-	pod, node := fullPod(), testkit.Fill(&corev1.Node{})
+	pod, node := fullPod(), fullNode()
 	leavesOf := func(f Fields) map[string]bool {
 		p, n := stripped(f, pod, node)
 		out := leaves(t, "pod", p)
@@ -93,7 +101,7 @@ func TestEveryFieldOfAPodAndANodeIsKeptDroppedOrInAGroup(t *testing.T) {
 
 func TestDeclaredFieldsAreKeptWhateverOtherKindsDeclare(t *testing.T) {
 	t.Parallel()
-	pod, node := fullPod(), testkit.Fill(&corev1.Node{})
+	pod, node := fullPod(), fullNode()
 	for _, own := range groups {
 		for _, other := range groups {
 			wantPod, wantNode := stripped(own.field, pod, node)

@@ -38,6 +38,8 @@ const (
 	FieldLastTermination
 	// FieldNodeTaints: spec.taints of nodes.
 	FieldNodeTaints
+	// FieldNodeReady: of nodes, whether they are ready and since when.
+	FieldNodeReady
 )
 
 // Has reports whether f includes all of g.
@@ -132,7 +134,13 @@ func (f Fields) StripNode(node *corev1.Node) {
 	if f.Has(FieldNodeTaints) {
 		spec.Taints = node.Spec.Taints
 	}
-	node.Spec, node.Status = spec, corev1.NodeStatus{}
+	var status corev1.NodeStatus
+	for _, c := range node.Status.Conditions {
+		if f.Has(FieldNodeReady) && c.Type == corev1.NodeReady {
+			status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
+		}
+	}
+	node.Spec, node.Status = spec, status
 }
 
 // keep returns the wanted elements in a new list, so that the memory of the others is freed; nil if there are none.

@@ -34,6 +34,12 @@ func TestRoundTrips(t *testing.T) {
 		{"A CloneSet of v1alpha1 comes back from v1beta1 as it was.", cloneSetToHubAndBack},
 		{"A DaemonSet of v1beta1 comes back from v1alpha1 as it was.", daemonSetFromHubAndBack},
 		{"A DaemonSet of v1alpha1 comes back from v1beta1 as it was.", daemonSetToHubAndBack},
+		{"An ImageListPullJob of v1beta1 comes back from v1alpha1 as it was.", imageListPullJobFromHubAndBack},
+		{"An ImageListPullJob of v1alpha1 comes back from v1beta1 as it was.", imageListPullJobToHubAndBack},
+		{"An ImagePullJob of v1beta1 comes back from v1alpha1 as it was.", imagePullJobFromHubAndBack},
+		{"An ImagePullJob of v1alpha1 comes back from v1beta1 as it was.", imagePullJobToHubAndBack},
+		{"A NodeImage of v1beta1 comes back from v1alpha1 as it was.", nodeImageFromHubAndBack},
+		{"A NodeImage of v1alpha1 comes back from v1beta1 as it was.", nodeImageToHubAndBack},
 		{"A PersistentPodState of v1beta1 comes back from v1alpha1 as it was.", persistentPodStateFromHubAndBack},
 		{"A PersistentPodState of v1alpha1 comes back from v1beta1 as it was.", persistentPodStateToHubAndBack},
 		{"A ResourceDistribution of v1beta1 comes back from v1alpha1 as it was.", resourceDistributionFromHubAndBack},
@@ -59,6 +65,12 @@ func FuzzCloneSetFromHubAndBack(f *testing.F)           { fuzz(f, cloneSetFromHu
 func FuzzCloneSetToHubAndBack(f *testing.F)             { fuzz(f, cloneSetToHubAndBack) }
 func FuzzDaemonSetFromHubAndBack(f *testing.F)          { fuzz(f, daemonSetFromHubAndBack) }
 func FuzzDaemonSetToHubAndBack(f *testing.F)            { fuzz(f, daemonSetToHubAndBack) }
+func FuzzImageListPullJobFromHubAndBack(f *testing.F)   { fuzz(f, imageListPullJobFromHubAndBack) }
+func FuzzImageListPullJobToHubAndBack(f *testing.F)     { fuzz(f, imageListPullJobToHubAndBack) }
+func FuzzImagePullJobFromHubAndBack(f *testing.F)       { fuzz(f, imagePullJobFromHubAndBack) }
+func FuzzImagePullJobToHubAndBack(f *testing.F)         { fuzz(f, imagePullJobToHubAndBack) }
+func FuzzNodeImageFromHubAndBack(f *testing.F)          { fuzz(f, nodeImageFromHubAndBack) }
+func FuzzNodeImageToHubAndBack(f *testing.F)            { fuzz(f, nodeImageToHubAndBack) }
 func FuzzPersistentPodStateFromHubAndBack(f *testing.F) { fuzz(f, persistentPodStateFromHubAndBack) }
 func FuzzPersistentPodStateToHubAndBack(f *testing.F)   { fuzz(f, persistentPodStateToHubAndBack) }
 func FuzzResourceDistributionFromHubAndBack(f *testing.F) {

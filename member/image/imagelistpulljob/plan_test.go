@@ -1,0 +1,87 @@
+package imagelistpulljob
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+var noon = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	made := func(l *appsv1beta1.ImageListPullJob, image string, complete bool) *appsv1beta1.ImagePullJob {
+		job := wanted(l, image)
+		if complete {
+			job.Status.CompletionTime = &metav1.Time{Time: noon}
+		}
+		return job
+	}
+	for _, tc := range []struct {
+		name                 string
+		list                 *appsv1beta1.ImageListPullJob
+		jobs                 []*appsv1beta1.ImagePullJob
+		create, change, drop []string
+	}{
+		{name: "each image gets a job", list: listing(), create: []string{"nginx:1", "redis:7"}},
+		{name: "one that is there stays", list: listing(), jobs: []*appsv1beta1.ImagePullJob{made(listing(), "nginx:1", true)}, create: []string{"redis:7"}},
+		{
+			name: "one that is not complete is changed", list: listing(slower, of("nginx:1")),
+			jobs: []*appsv1beta1.ImagePullJob{made(listing(), "nginx:1", false)}, change: []string{"nginx:1"},
+		},
+		{
+			name: "one that is complete is replaced", list: listing(slower, of("nginx:1")),
+			jobs: []*appsv1beta1.ImagePullJob{made(listing(), "nginx:1", true)}, drop: []string{"nginx:1"}, create: []string{"nginx:1"},
+		},
+		{
+			name: "one whose image is gone is deleted", list: listing(of("nginx:1")),
+			jobs: []*appsv1beta1.ImagePullJob{made(listing(), "nginx:1", true), made(listing(), "redis:7", false)}, drop: []string{"redis:7"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			p := plan(observed{list: tc.list, jobs: tc.jobs}, noon)
+			images := func(jobs []*appsv1beta1.ImagePullJob) (out []string) {
+				for _, job := range jobs {
+					out = append(out, job.Spec.Image)
+				}
+				return out
+			}
+			require.Equal(t, tc.create, images(p.create))
+			require.Equal(t, tc.change, images(p.change))
+			require.Equal(t, tc.drop, images(p.drop))
+		})
+	}
+}
+
+// What OpenKruise has made stays, whatever its names and hashes are: nothing is pulled twice.
+func TestJobsOfOpenKruiseStay(t *testing.T) {
+	t.Parallel()
+	l, job := &appsv1beta1.ImageListPullJob{}, &appsv1beta1.ImagePullJob{}
+	require.NoError(t, yaml.UnmarshalStrict([]byte(`
+metadata: {name: ilpj-a1, namespace: default, uid: da429a51-3365-4761-923d-63c956edf103, labels: {controller-revision-hash: fb69b545f}}
+spec: {completionPolicy: {type: Always}, images: ["nginx:1.26"], parallelism: 1, pullPolicy: {backoffLimit: 3, timeoutSeconds: 600}}
+`), l))
+	require.NoError(t, yaml.UnmarshalStrict([]byte(`
+metadata: {name: ilpj-a1-whvs2, generateName: ilpj-a1-, namespace: default, labels: {controller-revision-hash: fb69b545f}}
+spec: {completionPolicy: {type: Always}, image: "nginx:1.26", imagePullPolicy: IfNotPresent, parallelism: 1, pullPolicy: {backoffLimit: 3, timeoutSeconds: 600}}
+status: {active: 1, desired: 3, failed: 0, startTime: '2026-11-22T16:44:05Z', succeeded: 0}
+`), job))
+	is := l.DeepCopy()
+	require.NoError(t, (&Webhook{}).Default(t.Context(), is))
+	require.Equal(t, l, is)
+	p := plan(observed{list: l, jobs: []*appsv1beta1.ImagePullJob{job}}, noon)
+	require.Empty(t, p.create)
+	require.Empty(t, p.change)
+	require.Empty(t, p.drop)
+	require.Equal(t, "fb69b545f", job.Labels[keys.ControllerRevisionHash])
+	s := status(observed{list: l}, p, noon)
+	require.Equal(t, int32(1), s.Active)
+	require.Zero(t, s.Completed)
+}

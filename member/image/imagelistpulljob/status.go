@@ -1,0 +1,68 @@
+package imagelistpulljob
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+)
+
+// Reasons and action of events.
+const (
+	// ReasonSuccessfulCreate: an ImagePullJob was created.
+	ReasonSuccessfulCreate = "SuccessfulCreate"
+	// ReasonSuccessfulDelete: an ImagePullJob was deleted, because the list has its image not any more, or wants it in another way.
+	ReasonSuccessfulDelete = "SuccessfulDelete"
+
+	actionPull = "PullImages"
+)
+
+// status returns the new status.
+func status(o observed, p planned, now time.Time) appsv1beta1.ImageListPullJobStatus {
+	old := &o.list.Status
+	if old.CompletionTime != nil {
+		return *old
+	}
+	s := appsv1beta1.ImageListPullJobStatus{StartTime: old.StartTime, Desired: int32(len(o.list.Spec.Images))} //nolint:gosec // At most 255.
+	if s.StartTime == nil {
+		s.StartTime = new(metav1.NewTime(now).Rfc3339Copy())
+	}
+	changing := map[string]bool{}
+	for _, job := range p.change {
+		changing[job.Name] = true
+	}
+	for _, image := range o.list.Spec.Images {
+		job := p.kept[image]
+		if job == nil || job.Status.StartTime == nil {
+			continue
+		}
+		is := &job.Status
+		if is.Active > 0 {
+			s.Active++
+		}
+		if is.Succeeded+is.Failed == is.Desired && !changing[job.Name] {
+			s.Completed++
+			if is.Failed == 0 {
+				s.Succeeded++
+			}
+		}
+		if is.Failed > 0 {
+			s.FailedImageStatuses = append(s.FailedImageStatuses, appsv1beta1.FailedImageStatus{
+				ImagePullJob: job.Name, Name: image,
+				Message: fmt.Sprintf("it failed on %d nodes: kubectl get imagepulljob %s -o yaml lists them", is.Failed, job.Name),
+			})
+		}
+	}
+	complete := 0
+	for _, job := range p.kept {
+		if job.Status.CompletionTime != nil && !changing[job.Name] {
+			complete++
+		}
+	}
+	if complete == len(o.list.Spec.Images) && o.list.Spec.CompletionPolicy.Type != appsv1beta1.ImagePullJobNever {
+		s.CompletionTime = new(metav1.NewTime(now).Rfc3339Copy())
+	}
+	return s
+}

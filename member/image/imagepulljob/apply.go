@@ -1,0 +1,172 @@
+package imagepulljob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+)
+
+// fieldOwner is the name under which the controller writes ImagePullJobs.
+const fieldOwner = client.FieldOwner("flotilla-imagepulljob")
+
+// ownerOf is the name under which a job's entries are written.
+func ownerOf(job *appsv1beta1.ImagePullJob) client.FieldOwner {
+	return fieldOwner + client.FieldOwner("-"+string(job.UID))
+}
+
+// applied is the result of a plan.
+type applied struct {
+	// idle are pulls that were to begin and did not.
+	idle int
+	// err is why a reconcile has to be repeated, nil if it has not. gone: the job was deleted, or its finalizer removed.
+	err  error
+	gone bool
+}
+
+// apply carries out a plan, idempotently. An error of one node does not keep the others from theirs.
+func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
+	outcomes := make([]outcome, len(p.steps))
+	var group errgroup.Group
+	group.SetLimit(r.Parallel)
+	for i := range p.steps {
+		group.Go(func() error {
+			outcomes[i] = r.write(ctx, o.job, p.steps[i])
+			return nil
+		})
+	}
+	_ = group.Wait() // Each write has its own error.
+	var a applied
+	var errs []error
+	for i, out := range outcomes {
+		if p.steps[i].begins && !out.done {
+			a.idle++
+		}
+		if out.err != nil {
+			errs = append(errs, out.err)
+		}
+	}
+	const shown = 3
+	if more := len(errs) - shown; more > 0 {
+		errs = append(errs[:shown], fmt.Errorf("and %d more", more))
+	}
+	a.err = errors.Join(errs...)
+	switch {
+	case a.err != nil:
+	case p.remove:
+		a.gone, a.err = true, r.remove(ctx, o.job)
+	case p.release:
+		a.gone, a.err = true, r.release(ctx, o.job)
+	}
+	return a
+}
+
+// outcome is what became of one write.
+type outcome struct {
+	done bool
+	err  error
+}
+
+// write applies what a job wants in one NodeImage. What others have written there stays.
+func (r *Reconciler) write(ctx context.Context, job *appsv1beta1.ImagePullJob, s step) outcome {
+	is, err := r.send(ctx, job, s, images(s.ref.Name, s.entry, s.sandbox))
+	if err == nil && s.entry == nil && owned(is, job.UID) {
+		// OpenKruise has written it, and not by apply: it becomes the job's own by an apply that changes nothing.
+		if _, err = r.send(ctx, job, s, adopted(is, job)); err == nil {
+			_, err = r.send(ctx, job, s, nil)
+		}
+	}
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err), replaced(err): // The node is gone, or another one has its name.
+		return outcome{}
+	case err != nil:
+		return outcome{err: fmt.Errorf("apply NodeImage %s: %w", s.node.Name, err)}
+	}
+	return outcome{done: true}
+}
+
+// replaced reports whether an apply was refused because the object of that name has another UID than the one that was read.
+func replaced(err error) bool {
+	status := apierrors.APIStatus(nil)
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
+}
+
+// send applies images of a job, and returns the NodeImage as it is then.
+func (r *Reconciler) send(
+	ctx context.Context, job *appsv1beta1.ImagePullJob, s step, images map[string]appsv1beta1.ImageSpec,
+) (*appsv1beta1.NodeImage, error) {
+	n := &appsv1beta1.NodeImage{Spec: appsv1beta1.NodeImageSpec{Images: images}}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(n)
+	if err != nil {
+		return nil, fmt.Errorf("convert: %w", err)
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": content["spec"]}}
+	u.SetGroupVersionKind(appsv1beta1.GroupVersion.WithKind("NodeImage"))
+	u.SetName(s.node.Name)
+	u.SetUID(s.node.UID)
+	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), ownerOf(job), client.ForceOwnership); err != nil {
+		return nil, err
+	}
+	is := &appsv1beta1.NodeImage{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, is); err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	r.Expect.Written(job.UID, is)
+	return is, nil
+}
+
+// images returns what is applied for an entry; nil for none.
+func images(name string, entry *appsv1beta1.ImageTagSpec, sandbox *appsv1beta1.SandboxConfig) map[string]appsv1beta1.ImageSpec {
+	if entry == nil {
+		return nil
+	}
+	return map[string]appsv1beta1.ImageSpec{name: {SandboxConfig: sandbox, Tags: []appsv1beta1.ImageTagSpec{*entry}}}
+}
+
+// adopted returns the entries of a job as they are, but for other owners.
+func adopted(n *appsv1beta1.NodeImage, job *appsv1beta1.ImagePullJob) map[string]appsv1beta1.ImageSpec {
+	out := map[string]appsv1beta1.ImageSpec{}
+	for ref, entry := range entries(n, job.UID) {
+		mine := *entry.DeepCopy()
+		mine.OwnerReferences = slices.DeleteFunc(mine.OwnerReferences, func(o appsv1beta1.ImageTagOwner) bool { return o.UID != job.UID })
+		image := out[ref.Name]
+		image.SandboxConfig, image.Tags = n.Spec.Images[ref.Name].SandboxConfig, append(image.Tags, mine)
+		out[ref.Name] = image
+	}
+	return out
+}
+
+// remove deletes a job, and no other one of its name.
+func (r *Reconciler) remove(ctx context.Context, job *appsv1beta1.ImagePullJob) error {
+	err := r.Client.Delete(ctx, job.DeepCopy(), client.Preconditions{UID: &job.UID, ResourceVersion: &job.ResourceVersion})
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete ImagePullJob after its TTL: %w", err)
+	}
+	return nil
+}
+
+// release removes the finalizer of a job that OpenKruise has made.
+func (r *Reconciler) release(ctx context.Context, job *appsv1beta1.ImagePullJob) error {
+	if !slices.Contains(job.Finalizers, finalizer) {
+		return nil
+	}
+	next := job.DeepCopy()
+	next.Finalizers = slices.DeleteFunc(next.Finalizers, func(f string) bool { return f == finalizer })
+	err := r.Client.Patch(ctx, next, client.MergeFromWithOptions(job, client.MergeFromWithOptimisticLock{}), fieldOwner)
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("remove the finalizer of an ImagePullJob: %w", err)
+	}
+	return nil
+}

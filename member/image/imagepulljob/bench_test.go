@@ -1,0 +1,57 @@
+package imagepulljob
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/testkit"
+)
+
+// still is a cache of a job and NodeImages that nobody writes. As that of a manager it copies what is asked for, and no list that may
+// stay uncopied.
+type still struct {
+	client.Client
+
+	job   *appsv1beta1.ImagePullJob
+	nodes []appsv1beta1.NodeImage
+}
+
+func (s still) Get(_ context.Context, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	s.job.DeepCopyInto(o.(*appsv1beta1.ImagePullJob))
+	return nil
+}
+
+func (s still) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	list.(*appsv1beta1.NodeImageList).Items = append([]appsv1beta1.NodeImage(nil), s.nodes...)
+	return nil
+}
+
+// BenchmarkReconcileOfAThousandNodes is what an event of one node costs that changes nothing for the job, whatever the number of events:
+// they are gathered.
+func BenchmarkReconcileOfAThousandNodes(b *testing.B) {
+	s := still{job: pulling(func(j *appsv1beta1.ImagePullJob) { j.UID, j.Status.StartTime = "job", new(metav1.NewTime(noon)) })}
+	for i := range 1000 {
+		name, phase := fmt.Sprintf("node-%03d", i), appsv1beta1.ImagePhaseSucceeded
+		if i >= 998 {
+			phase = appsv1beta1.ImagePhasePulling
+		}
+		s.nodes = append(s.nodes, *with(name, phase, newEntry(s.job, nginx, name, 0, metav1.NewTime(noon))))
+	}
+	s.job.Status.Desired, s.job.Status.Active, s.job.Status.Succeeded = 1000, 2, 998
+	s.job.Status.Message = "job is running, progress 99.8%"
+	r := reconciler(s, s, clocktesting.NewFakePassiveClock(noon), &testkit.Events{})
+	b.ReportAllocs()
+	for b.Loop() {
+		got, err := r.Reconcile(b.Context(), ctrl.Request{NamespacedName: key})
+		require.NoError(b, err)
+		require.Equal(b, ctrl.Result{}, got)
+	}
+}

@@ -1,0 +1,116 @@
+package imagepulljob
+
+import (
+	"hash/fnv"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/imagepull"
+)
+
+const (
+	// extraTTL is how long an entry of a job that completes is kept at least beyond what the job says, in seconds; extraSpread spreads
+	// the removals. Both are as in OpenKruise, whose entries are left as they are.
+	extraTTL    = 300
+	extraSpread = 300
+	// neverSpread spreads the removals of entries of a job that never completes, in seconds to both sides.
+	neverSpread = 600
+	// neverDeadline is how long all attempts of such a job may take at least, in seconds.
+	neverDeadline = 1800
+)
+
+// policyOf returns the limits of a job's entry in the NodeImage of a node.
+func policyOf(job *appsv1beta1.ImagePullJob, node string) *appsv1beta1.ImageTagPullPolicy {
+	timeout, backoff := int32(imagepull.DefaultTimeoutSeconds), int32(imagepull.DefaultBackoffLimit)
+	if p := job.Spec.PullPolicy; p != nil {
+		timeout, backoff = ptr.Deref(p.TimeoutSeconds, timeout), ptr.Deref(p.BackoffLimit, backoff)
+	}
+	out := &appsv1beta1.ImageTagPullPolicy{TimeoutSeconds: &timeout, BackoffLimit: &backoff}
+	base, deadline := ttlRange(job, timeout, backoff)
+	out.ActiveDeadlineSeconds = deadline
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(string(job.UID) + "/" + node))                                          // It never fails.
+	out.TTLSecondsAfterFinished = new(base.least + int32(h.Sum32()%uint32(base.most-base.least))) //nolint:gosec // Both are small.
+	return out
+}
+
+// spread is a range of seconds.
+type spread struct{ least, most int32 }
+
+// ttlRange returns the TTLs that an entry of a job may have, and the time that all attempts together have.
+func ttlRange(job *appsv1beta1.ImagePullJob, timeout, backoff int32) (spread, *int64) {
+	c := &job.Spec.CompletionPolicy
+	if c.Type == appsv1beta1.ImagePullJobNever {
+		day := int32(imagepull.DefaultTTLSeconds)
+		return spread{day - neverSpread, day + neverSpread}, new(max(neverDeadline, int64(timeout)*(int64(backoff)+1)))
+	}
+	base := int64(timeout) * int64(backoff)
+	switch {
+	case c.TTLSecondsAfterFinished != nil:
+		base = int64(*c.TTLSecondsAfterFinished)
+	case c.ActiveDeadlineSeconds != nil:
+		base = *c.ActiveDeadlineSeconds
+	}
+	const longest = 1 << 30                       // 34 years, so that no sum overflows.
+	least := int32(min(base, longest)) + extraTTL //nolint:gosec // It is no more than longest.
+	return spread{least, least + extraSpread}, c.ActiveDeadlineSeconds
+}
+
+// newEntry returns the entry of a job for a pull with a version.
+func newEntry(job *appsv1beta1.ImagePullJob, ref imagepull.Reference, node string, version int64, created metav1.Time) *appsv1beta1.ImageTagSpec {
+	policy := job.Spec.ImagePullPolicy
+	if policy == "" {
+		policy = appsv1beta1.PullIfNotPresent
+	}
+	return &appsv1beta1.ImageTagSpec{
+		Tag: ref.Tag, Version: version, CreatedAt: new(created.Rfc3339Copy()), ImagePullPolicy: policy, PullPolicy: policyOf(job, node),
+		OwnerReferences: []appsv1beta1.ImageTagOwner{{
+			APIVersion: appsv1beta1.GroupVersion.String(), Kind: kind, Namespace: job.Namespace, Name: job.Name, UID: job.UID,
+		}},
+	}
+}
+
+// change is how an entry differs from what its job wants.
+type change int
+
+const (
+	// same: it does not.
+	same change = iota
+	// rest: in what does not decide whether a pull fails.
+	rest
+	// limits: in what decides whether a pull fails.
+	limits
+)
+
+// compare compares an entry with what its job wants. Its TTL may be any in the range, and the total time is not compared for a job that
+// never completes: entries that OpenKruise has written stay as they are. sandbox says that the job decides about the sandbox config, which
+// all tags of an image have in common.
+func compare(job *appsv1beta1.ImagePullJob, n *appsv1beta1.NodeImage, ref imagepull.Reference, entry *appsv1beta1.ImageTagSpec, sandbox bool) change {
+	want := newEntry(job, ref, n.Name, 0, metav1.Time{})
+	is := ptr.Deref(entry.PullPolicy, appsv1beta1.ImageTagPullPolicy{})
+	never := job.Spec.CompletionPolicy.Type == appsv1beta1.ImagePullJobNever
+	if !ptr.Equal(is.TimeoutSeconds, want.PullPolicy.TimeoutSeconds) || !ptr.Equal(is.BackoffLimit, want.PullPolicy.BackoffLimit) ||
+		!never && !ptr.Equal(is.ActiveDeadlineSeconds, want.PullPolicy.ActiveDeadlineSeconds) {
+		return limits
+	}
+	ttl, _ := ttlRange(job, *want.PullPolicy.TimeoutSeconds, *want.PullPolicy.BackoffLimit)
+	kept := is.TTLSecondsAfterFinished != nil && *is.TTLSecondsAfterFinished >= ttl.least && *is.TTLSecondsAfterFinished <= ttl.most
+	if !kept || entry.ImagePullPolicy != want.ImagePullPolicy ||
+		sandbox && !apiequality.Semantic.DeepEqual(n.Spec.Images[ref.Name].SandboxConfig, job.Spec.SandboxConfig) {
+		return rest
+	}
+	return same
+}
+
+// after returns the sooner of a wait and the time until a moment, which is in the future.
+func after(wait time.Duration, now, at time.Time) time.Duration {
+	left := at.Sub(now)
+	if wait == 0 || left < wait {
+		return left
+	}
+	return wait
+}

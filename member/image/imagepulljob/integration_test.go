@@ -1,0 +1,185 @@
+//go:build integration
+
+package imagepulljob
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/lab"
+)
+
+// install applies a CRD, in the folder of those that are made from our types or of those that manifests were written for.
+func install(t *testing.T, c client.Client, folder, resource string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../../apis/testdata", folder, "apps.kruise.io_"+resource+".yaml"))
+	require.NoError(t, err)
+	crd := &unstructured.Unstructured{}
+	require.NoError(t, yaml.Unmarshal(text, crd))
+	unstructured.RemoveNestedField(crd.Object, "status")
+	crd.SetManagedFields(nil)
+	require.NoError(t, c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(crd), client.FieldOwner("test"), client.ForceOwnership))
+}
+
+// TestInCluster needs an apiserver of its own: to others, the CRDs would be such as no chart installs.
+func TestInCluster(t *testing.T) {
+	t.Parallel()
+	config, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()
+	require.NoError(t, err)
+	c, err := client.New(config, client.Options{Scheme: scheme(t)})
+	require.NoError(t, err)
+	for _, resource := range []string{"imagepulljobs", "imagelistpulljobs"} {
+		install(t, c, "crds", resource)
+	}
+	install(t, c, "schemas", "nodeimages")
+
+	// As OpenKruise writes it: by an update, where the lists are atomic.
+	job := pulling(func(job *appsv1beta1.ImagePullJob) { job.UID = "652591b5-c4ae-45d1-ac57-57f0fb00bd65" })
+	kept := pulling(func(job *appsv1beta1.ImagePullJob) {
+		job.UID, job.Name = "34920df9-0ba4-4bc2-bca9-abc149d3d7ae", "kept"
+	})
+	n := nodeImage("node-1")
+	now := metav1.NewTime(noon)
+	of := func(job *appsv1beta1.ImagePullJob, image string) appsv1beta1.ImageTagSpec {
+		ref, err := imagepull.Parse(image)
+		require.NoError(t, err)
+		return *newEntry(job, ref, n.Name, 0, now)
+	}
+	n.Spec.Images = map[string]appsv1beta1.ImageSpec{"nginx": {Tags: []appsv1beta1.ImageTagSpec{of(job, "nginx:1"), of(kept, "nginx:2")}}}
+	require.Eventually(t, func() bool {
+		return c.Create(t.Context(), n, client.FieldOwner("kruise-manager")) == nil
+	}, time.Minute, 100*time.Millisecond, "the CRD is served after a while")
+
+	install(t, c, "crds", "nodeimages")
+	ref, second := imagepull.Reference{Name: "nginx", Tag: "1"}, imagepull.Reference{Name: "nginx", Tag: "2"}
+	r := &Reconciler{Client: c, Live: c, Clock: clock.RealClock{}, Expect: expect.New("Test", clock.RealClock{}, 0), Events: &testkit.Events{}, Parallel: 2}
+	read := func() *appsv1beta1.NodeImage {
+		is := &appsv1beta1.NodeImage{}
+		require.NoError(t, c.Get(t.Context(), types.NamespacedName{Name: n.Name}, is))
+		return is
+	}
+	// The new schema is in effect after a while: until then an apply replaces the whole list.
+	probe := nodeImage("probe")
+	probe.Spec.Images = map[string]appsv1beta1.ImageSpec{"nginx": {Tags: []appsv1beta1.ImageTagSpec{of(job, "nginx:1")}}}
+	require.NoError(t, c.Create(t.Context(), probe))
+	require.Eventually(t, func() bool {
+		out := r.write(t.Context(), kept, step{node: probe, ref: second, entry: new(of(kept, "nginx:2"))})
+		is := &appsv1beta1.NodeImage{}
+		return out.done && c.Get(t.Context(), types.NamespacedName{Name: probe.Name}, is) == nil && len(is.Spec.Images["nginx"].Tags) == 2
+	}, time.Minute, 100*time.Millisecond)
+
+	t.Run("an entry that OpenKruise wrote is withdrawn, and no other", func(t *testing.T) {
+		out := r.write(t.Context(), job, withdraw(n, ReasonDeleted, "the job is being deleted"))
+		require.NoError(t, out.err)
+		require.True(t, out.done)
+		is := read()
+		require.Nil(t, imagepull.Find(is, ref))
+		require.NotNil(t, imagepull.Find(is, second))
+	})
+	t.Run("jobs that write at the same time lose nothing of each other", func(t *testing.T) {
+		var all []*appsv1beta1.ImagePullJob
+		var group errgroup.Group
+		for i := range 16 {
+			all = append(all, pulling(func(job *appsv1beta1.ImagePullJob) {
+				job.UID, job.Name = types.UID("00000000-0000-4000-8000-00000000000"+string("0123456789abcdef"[i])), "job"
+			}))
+			group.Go(func() error {
+				return r.write(t.Context(), all[i], step{node: n, ref: ref, entry: newEntry(all[i], ref, n.Name, 1, now)}).err
+			})
+		}
+		require.NoError(t, group.Wait())
+		require.Len(t, imagepull.Find(read(), ref).OwnerReferences, 16)
+		require.NotNil(t, imagepull.Find(read(), second))
+		for i := range all {
+			group.Go(func() error { return r.write(t.Context(), all[i], withdraw(n, ReasonDeleted, "")).err })
+		}
+		require.NoError(t, group.Wait())
+		is := read()
+		require.Nil(t, imagepull.Find(is, ref), "the last one takes the entry with it")
+		require.Equal(t, int32(600), *imagepull.Find(is, second).PullPolicy.TimeoutSeconds)
+	})
+	t.Run("another image replaces the entry", func(t *testing.T) {
+		require.True(t, r.write(t.Context(), job, step{node: n, ref: ref, entry: newEntry(job, ref, n.Name, 0, now)}).done)
+		other := imagepull.Reference{Name: "redis", Tag: "7"}
+		require.True(t, r.write(t.Context(), job, step{node: n, ref: other, entry: newEntry(job, other, n.Name, 0, now)}).done)
+		require.Nil(t, imagepull.Find(read(), ref))
+		require.NotNil(t, imagepull.Find(read(), other))
+	})
+	t.Run("a node that was made again is not written", func(t *testing.T) {
+		former := n.DeepCopy()
+		former.UID = "652591b5-0000-4000-8000-000000000000"
+		require.Equal(t, outcome{}, r.write(t.Context(), job, step{node: former, ref: ref, entry: newEntry(job, ref, n.Name, 0, now)}))
+		former.Name = "gone"
+		require.Equal(t, outcome{}, r.write(t.Context(), job, step{node: former, ref: ref, entry: newEntry(job, ref, n.Name, 0, now)}))
+	})
+	t.Run("rules", func(t *testing.T) { rules(t, c) })
+}
+
+// rules checks those that are in the schemas, in both versions.
+func rules(t *testing.T, c client.Client) {
+	t.Helper()
+	const list, one, node = "ImageListPullJob", "ImagePullJob", "NodeImage"
+	for _, tc := range []struct {
+		name, kind, spec string
+		want             string // expected in the refusal; empty: accepted
+	}{
+		{"a job", one, `{image: "nginx:1", completionPolicy: {}}`, ""},
+		{"a list", list, `{images: ["nginx:1", "nginx:2"], completionPolicy: {type: Never}}`, ""},
+		{"an entry", node, `{images: {nginx: {tags: [{tag: "1"}]}}}`, ""},
+		{"no image", list, `{images: [], completionPolicy: {}}`, "should have at least 1 items"},
+		{"an image twice", list, `{images: [a, a], completionPolicy: {}}`, "Duplicate value"},
+		{
+			"two selectors", one, `{image: a, completionPolicy: {}, selector: {names: [a]}, podSelector: {}}`,
+			"selector and podSelector exclude each other: give selector for nodes by name or label, or podSelector for the nodes of pods",
+		},
+		{"two selectors of a list", list, `{images: [a], completionPolicy: {}, selector: {names: [a]}, podSelector: {}}`, "selector and podSelector exclude each other"},
+		{
+			"names and labels", one, `{image: a, completionPolicy: {}, selector: {names: [a], matchLabels: {b: c}}}`,
+			"names excludes matchLabels and matchExpressions: give the names alone, or labels that only the wanted nodes have",
+		},
+		{
+			"a deadline of a job that never ends", one, `{image: a, completionPolicy: {type: Never, activeDeadlineSeconds: 1}}`,
+			"a job of type Never has no deadline: remove activeDeadlineSeconds, or use type Always",
+		},
+		{
+			"a TTL of a job that never ends", one, `{image: a, completionPolicy: {type: Never, ttlSecondsAfterFinished: 1}}`,
+			"a job of type Never does not finish: remove ttlSecondsAfterFinished, or use type Always",
+		},
+		{"an unknown type", one, `{image: a, completionPolicy: {type: Sometimes}}`, `supported values: "Always", "Never"`},
+		{"an unknown policy", one, `{image: a, completionPolicy: {}, imagePullPolicy: Never}`, `supported values: "Always", "IfNotPresent"`},
+		{"a tag twice", node, `{images: {nginx: {tags: [{tag: "1"}, {tag: "1"}]}}}`, "Duplicate value"},
+		{"a negative version", node, `{images: {nginx: {tags: [{tag: "1", version: -1}]}}}`, "should be greater than or equal to 0"},
+	} {
+		for _, version := range []string{"v1alpha1", "v1beta1"} {
+			t.Run(version+": "+tc.name, func(t *testing.T) {
+				u := &unstructured.Unstructured{}
+				require.NoError(t, yaml.Unmarshal([]byte(`{apiVersion: apps.kruise.io/`+version+`, kind: `+tc.kind+
+					`, metadata: {name: x, namespace: default}, spec: `+tc.spec+`}`), u))
+				if tc.kind == node {
+					u.SetNamespace("")
+				}
+				err := c.Create(t.Context(), u, client.DryRunAll)
+				if tc.want == "" {
+					require.NoError(t, err)
+					return
+				}
+				require.ErrorContains(t, err, tc.want)
+			})
+		}
+	}
+}

@@ -1,0 +1,328 @@
+package imagepulljob
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/imagepull"
+)
+
+// planned is the next step on each node, and how far the job is. Nodes are in the order of their names.
+type planned struct {
+	steps []step
+	// desired, active and succeeded count selected nodes; pending have not begun. failed are the names of those that failed.
+	desired, active, succeeded, pending int
+	failed                              []string
+	// complete: the job completes now, with late nodes that were not done at the deadline.
+	complete bool
+	late     []string
+	// remove: the job is complete, and its TTL has passed. release: it is being deleted, and no node has an entry of it.
+	remove, release bool
+	// invalid is why nothing is pulled; empty if the spec can be read.
+	invalid string
+	// recheck is when time alone changes the plan; 0 for never.
+	recheck time.Duration
+}
+
+// step is one write of a NodeImage.
+type step struct {
+	node *appsv1beta1.NodeImage
+	ref  imagepull.Reference
+	// entry is what the job wants; nil withdraws it. sandbox goes with it.
+	entry   *appsv1beta1.ImageTagSpec
+	sandbox *appsv1beta1.SandboxConfig
+	// begins: a pull begins with it.
+	begins bool
+	// reason and why say what for.
+	reason, why string
+}
+
+// plan is a pure function of what was observed and of the time.
+func plan(o observed, now time.Time) planned {
+	var p planned
+	job := o.job
+	switch {
+	case job.DeletionTimestamp != nil:
+		for _, n := range o.nodes {
+			if owned(n, job.UID) {
+				p.steps = append(p.steps, withdraw(n, ReasonDeleted, "the job is being deleted"))
+			}
+		}
+		p.release = len(p.steps) == 0
+		return p
+	case job.Status.CompletionTime != nil:
+		p.finished(o, now)
+		return p
+	}
+	ref, err := imagepull.Parse(job.Spec.Image)
+	parallelism, noNumber := imagepull.Parallelism(job.Spec.Parallelism)
+	selects, unreadable := selector(o)
+	for what, err := range map[string]error{"image": err, "parallelism": noNumber, "selector": unreadable} {
+		if err != nil { // Admission refuses it.
+			p.invalid = max(p.invalid, fmt.Sprintf("spec.%s: %s", what, err))
+		}
+	}
+	if p.invalid != "" {
+		return p
+	}
+	pending, busy := p.sort(o, ref, selects, now)
+	if at := deadline(job); !at.IsZero() && !now.Before(at) {
+		p.expire(o, pending)
+		return p
+	} else if !at.IsZero() {
+		p.recheck = after(p.recheck, now, at)
+	}
+	slices.SortFunc(pending, func(a, b step) int { return strings.Compare(a.node.Name, b.node.Name) })
+	room := max(0, min(parallelism-busy, len(pending)))
+	p.steps = append(p.steps, pending[:room]...)
+	p.active += room
+	p.pending = len(pending) - room
+	slices.SortFunc(p.steps, func(a, b step) int { return strings.Compare(a.node.Name, b.node.Name) })
+	p.complete = job.Spec.CompletionPolicy.Type != appsv1beta1.ImagePullJobNever && p.succeeded+len(p.failed) == p.desired
+	return p
+}
+
+// sort counts the nodes, and plans changes of entries that the job has. It returns what would begin to pull, and how many nodes pull for
+// the job, also such as are not selected any more.
+func (p *planned) sort(o observed, ref imagepull.Reference, selects func(*appsv1beta1.NodeImage) bool, now time.Time) (pending []step, busy int) {
+	job := o.job
+	for _, n := range o.nodes {
+		entry := imagepull.Find(n, ref)
+		mine := entry != nil && owns(entry, job.UID)
+		selected := n.DeletionTimestamp == nil && selects(n)
+		switch {
+		case !selected && owned(n, job.UID), selected && !mine && busyElsewhere(n, ref, job.UID):
+			// It is counted until the cache shows that it is withdrawn, so that another node does not begin before.
+			if unfinished(n, job.UID) {
+				busy++
+			}
+			if n.DeletionTimestamp == nil {
+				p.steps = append(p.steps, withdraw(n, ReasonNotSelected, "the job does not select the node any more, or wants another image"))
+			}
+			if selected {
+				p.desired++
+			}
+			continue
+		case !selected:
+			continue
+		}
+		p.desired++
+		if !mine {
+			pending = append(pending, begin(job, n, ref, entry, now, ReasonSelected, "the node is selected"))
+			continue
+		}
+		phase := imagepull.Phase(n, ref, entry)
+		if phase == appsv1beta1.ImagePhaseSucceeded {
+			p.succeeded++
+			continue
+		}
+		differs := same
+		if leads(o, *entry) {
+			differs = compare(job, n, ref, entry, leads(o, n.Spec.Images[ref.Name].Tags...))
+		}
+		switch {
+		case phase == appsv1beta1.ImagePhaseFailed && differs == limits:
+			pending = append(pending, begin(job, n, ref, entry, now, ReasonRetried, "the limits of the pull that failed have changed"))
+		case phase == appsv1beta1.ImagePhaseFailed:
+			p.failed = append(p.failed, n.Name)
+		default:
+			busy++
+			p.active++
+			if differs != same {
+				p.steps = append(p.steps, changed(job, n, ref, entry, now, differs))
+			}
+		}
+	}
+	slices.Sort(p.failed)
+	return pending, busy
+}
+
+// expire completes a job at its deadline: what is not done has failed, and is withdrawn.
+func (p *planned) expire(o observed, pending []step) {
+	p.complete = true
+	for _, s := range pending {
+		p.late = append(p.late, s.node.Name)
+	}
+	p.steps = nil
+	for _, n := range o.nodes {
+		if n.DeletionTimestamp == nil && unfinished(n, o.job.UID) {
+			p.late = append(p.late, n.Name)
+			p.steps = append(p.steps, withdraw(n, ReasonComplete, "the deadline of the job has passed"))
+		}
+	}
+	slices.Sort(p.late)
+	p.late = slices.Compact(p.late)
+	p.failed = append(p.failed, p.late...)
+	slices.Sort(p.failed)
+	p.failed = slices.Compact(p.failed)
+	p.active = 0
+	p.desired = p.succeeded + len(p.failed)
+}
+
+// finished withdraws what a complete job would still pull, and removes the job after its TTL.
+func (p *planned) finished(o observed, now time.Time) {
+	for _, n := range o.nodes {
+		if n.DeletionTimestamp == nil && unfinished(n, o.job.UID) {
+			p.steps = append(p.steps, withdraw(n, ReasonComplete, "the job is complete"))
+		}
+	}
+	ttl := o.job.Spec.CompletionPolicy.TTLSecondsAfterFinished
+	if ttl == nil {
+		return
+	}
+	at := o.job.Status.CompletionTime.Add(time.Duration(*ttl) * time.Second)
+	if p.remove = !now.Before(at) && len(p.steps) == 0; !p.remove && now.Before(at) {
+		p.recheck = after(p.recheck, now, at)
+	}
+}
+
+// begin starts a pull. A pull of the same image that has not ended is joined; one that has is repeated, by another version.
+func begin(
+	job *appsv1beta1.ImagePullJob, n *appsv1beta1.NodeImage, ref imagepull.Reference, entry *appsv1beta1.ImageTagSpec, now time.Time,
+	reason, why string,
+) step {
+	version, created := int64(0), metav1.NewTime(now)
+	if s := imagepull.State(n, ref); s != nil {
+		version = s.Version + 1
+	}
+	if entry != nil {
+		version = max(version, entry.Version+1)
+		if !imagepull.Done(imagepull.Phase(n, ref, entry)) {
+			version, created = entry.Version, createdAt(entry, now)
+		}
+	}
+	return step{
+		node: n, ref: ref, entry: newEntry(job, ref, n.Name, version, created), sandbox: job.Spec.SandboxConfig, begins: true,
+		reason: reason, why: why,
+	}
+}
+
+// changed changes an entry that is not done. With other limits it is another pull: the node may have failed by the former ones already.
+func changed(
+	job *appsv1beta1.ImagePullJob, n *appsv1beta1.NodeImage, ref imagepull.Reference, entry *appsv1beta1.ImageTagSpec, now time.Time, how change,
+) step {
+	version, created := entry.Version, createdAt(entry, now)
+	if how == limits {
+		version, created = version+1, metav1.NewTime(now)
+	}
+	return step{
+		node: n, ref: ref, entry: newEntry(job, ref, n.Name, version, created), sandbox: job.Spec.SandboxConfig,
+		reason: ReasonChanged, why: "the job wants it pulled in another way",
+	}
+}
+
+func withdraw(n *appsv1beta1.NodeImage, reason, why string) step {
+	return step{node: n, reason: reason, why: why}
+}
+
+func createdAt(entry *appsv1beta1.ImageTagSpec, now time.Time) metav1.Time {
+	if entry.CreatedAt == nil {
+		return metav1.NewTime(now)
+	}
+	return *entry.CreatedAt
+}
+
+// deadline returns when a job is complete in any case; the zero time for never.
+func deadline(job *appsv1beta1.ImagePullJob) time.Time {
+	d := job.Spec.CompletionPolicy.ActiveDeadlineSeconds
+	if d == nil || job.Status.StartTime == nil || job.Spec.CompletionPolicy.Type == appsv1beta1.ImagePullJobNever {
+		return time.Time{}
+	}
+	return job.Status.StartTime.Add(time.Duration(min(*d, 1<<32)) * time.Second)
+}
+
+// leads reports whether a job decides about entries that several want: the one that was created last does.
+func leads(o observed, tags ...appsv1beta1.ImageTagSpec) bool {
+	for i := range tags {
+		for _, owner := range tags[i].OwnerReferences {
+			other := o.others[owner.UID]
+			if other == nil {
+				continue
+			}
+			was, is := other.CreationTimestamp.Time, o.job.CreationTimestamp.Time
+			if was.After(is) || was.Equal(is) && other.UID > o.job.UID {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// selector returns whether a job selects a node.
+func selector(o observed) (func(*appsv1beta1.NodeImage) bool, error) {
+	s := o.job.Spec.Selector
+	switch {
+	case o.job.Spec.PodSelector != nil:
+		if _, err := metav1.LabelSelectorAsSelector(o.job.Spec.PodSelector); err != nil {
+			return nil, err
+		}
+		return func(n *appsv1beta1.NodeImage) bool { return o.used[n.Name] }, nil
+	case s == nil:
+		return func(*appsv1beta1.NodeImage) bool { return true }, nil
+	case len(s.Names) > 0:
+		names := make(map[string]bool, len(s.Names))
+		for _, name := range s.Names {
+			names[name] = true
+		}
+		return func(n *appsv1beta1.NodeImage) bool { return names[n.Name] }, nil
+	}
+	of, err := metav1.LabelSelectorAsSelector(&s.LabelSelector)
+	if err != nil {
+		return nil, err
+	}
+	return func(n *appsv1beta1.NodeImage) bool { return of.Matches(labels.Set(n.Labels)) }, nil
+}
+
+func owns(entry *appsv1beta1.ImageTagSpec, job types.UID) bool { return imagepull.Owns(entry, job) }
+
+// entries yields the entries of a job in a NodeImage.
+func entries(n *appsv1beta1.NodeImage, job types.UID) func(func(imagepull.Reference, *appsv1beta1.ImageTagSpec) bool) {
+	return func(yield func(imagepull.Reference, *appsv1beta1.ImageTagSpec) bool) {
+		for name, image := range n.Spec.Images {
+			for i := range image.Tags {
+				if t := &image.Tags[i]; owns(t, job) && !yield(imagepull.Reference{Name: name, Tag: t.Tag}, t) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// owned reports whether a NodeImage has an entry of a job.
+func owned(n *appsv1beta1.NodeImage, job types.UID) bool {
+	for range entries(n, job) {
+		return true
+	}
+	return false
+}
+
+// unfinished reports whether a node still has to pull something for a job.
+func unfinished(n *appsv1beta1.NodeImage, job types.UID) bool {
+	for ref, entry := range entries(n, job) {
+		if !imagepull.Done(imagepull.Phase(n, ref, entry)) {
+			return true
+		}
+	}
+	return false
+}
+
+// busyElsewhere reports whether a node still pulls another image for a job.
+func busyElsewhere(n *appsv1beta1.NodeImage, but imagepull.Reference, job types.UID) bool {
+	for ref, entry := range entries(n, job) {
+		if ref != but && !imagepull.Done(imagepull.Phase(n, ref, entry)) {
+			return true
+		}
+	}
+	return false
+}
+
+// finalizer is that of jobs that OpenKruise has made: it keeps them until their Secrets are removed.
+const finalizer = keys.ImagePullJobFinalizer

@@ -1,0 +1,501 @@
+package imagepulljob
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/sim"
+)
+
+var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "pull"}
+
+func scheme(tb testing.TB) *runtime.Scheme {
+	tb.Helper()
+	s := runtime.NewScheme()
+	require.NoError(tb, clientgoscheme.AddToScheme(s))
+	require.NoError(tb, appsv1beta1.AddToScheme(s))
+	return s
+}
+
+// appliedBy is an annotation of the simulated apiserver, instead of managed fields: the entries that each manager has applied.
+const appliedBy = "sim/applied-by"
+
+// lastWriter is likewise the manager of the last write.
+const lastWriter = "sim/last-writer"
+
+// applying gives the simulated apiserver what it lacks: server-side apply of NodeImages, of which the lists are maps. Each write is one
+// of the simulated apiserver, so that faults strike it.
+type applying struct {
+	client.Client
+	live client.Reader
+}
+
+func (a applying) Apply(ctx context.Context, config runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+	u := config.(interface { //nolint:forcetypeassert // As our code makes it.
+		UnstructuredContent() map[string]any
+		SetUnstructuredContent(content map[string]any)
+	})
+	want := &appsv1beta1.NodeImage{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.UnstructuredContent(), want); err != nil {
+		return fmt.Errorf("read: %w", err)
+	}
+	var o client.ApplyOptions
+	o.ApplyOptions(opts)
+	was := &appsv1beta1.NodeImage{}
+	if err := a.live.Get(ctx, client.ObjectKeyFromObject(want), was); err != nil {
+		return err
+	}
+	if was.UID != want.UID {
+		return apierrors.NewConflict(schema.GroupResource{Resource: "nodeimages"}, want.Name, fmt.Errorf("the UID is %s", was.UID))
+	}
+	is := was.DeepCopy()
+	if err := apply(is, want.Spec.Images, o.FieldManager); err != nil {
+		return err
+	}
+	if err := a.Patch(ctx, is, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{})); err != nil {
+		return err
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(is)
+	u.SetUnstructuredContent(content)
+	return err
+}
+
+// apply changes a NodeImage as an apply with force of a manager does.
+func apply(n *appsv1beta1.NodeImage, want map[string]appsv1beta1.ImageSpec, manager string) error {
+	by := map[string][]string{}
+	if text := n.Annotations[appliedBy]; text != "" {
+		if err := json.Unmarshal([]byte(text), &by); err != nil {
+			return fmt.Errorf("read managers: %w", err)
+		}
+	}
+	before, now := by[manager], []string{}
+	if n.Spec.Images == nil {
+		n.Spec.Images = map[string]appsv1beta1.ImageSpec{}
+	}
+	for name, image := range want {
+		is := n.Spec.Images[name]
+		is.SandboxConfig = image.SandboxConfig
+		for _, tag := range image.Tags {
+			now = append(now, name+" "+tag.Tag)
+			i := slices.IndexFunc(is.Tags, func(t appsv1beta1.ImageTagSpec) bool { return t.Tag == tag.Tag })
+			if i < 0 {
+				is.Tags = append(is.Tags, tag)
+				continue
+			}
+			owners := is.Tags[i].OwnerReferences
+			if !owns(&is.Tags[i], tag.OwnerReferences[0].UID) {
+				owners = append(owners, tag.OwnerReferences...)
+			}
+			tag.OwnerReferences = owners
+			is.Tags[i] = tag
+		}
+		n.Spec.Images[name] = is
+	}
+	delete(by, manager)
+	for _, entry := range before {
+		if slices.Contains(now, entry) {
+			continue
+		}
+		name, tag, _ := strings.Cut(entry, " ")
+		others := slices.ContainsFunc(slices.Collect(maps.Values(by)), func(e []string) bool { return slices.Contains(e, entry) })
+		is := n.Spec.Images[name]
+		is.Tags = slices.DeleteFunc(is.Tags, func(t appsv1beta1.ImageTagSpec) bool { return t.Tag == tag && !others })
+		for i := range is.Tags {
+			if is.Tags[i].Tag == tag {
+				is.Tags[i].OwnerReferences = slices.DeleteFunc(is.Tags[i].OwnerReferences, func(o appsv1beta1.ImageTagOwner) bool {
+					return strings.HasSuffix(manager, string(o.UID))
+				})
+			}
+		}
+		if n.Spec.Images[name] = is; len(is.Tags) == 0 {
+			delete(n.Spec.Images, name)
+		}
+	}
+	if len(now) > 0 {
+		by[manager] = now
+	}
+	text, err := json.Marshal(by)
+	if n.Annotations == nil {
+		n.Annotations = map[string]string{}
+	}
+	n.Annotations[appliedBy], n.Annotations[lastWriter] = string(text), manager
+	return err
+}
+
+func reconciler(c client.Client, live client.Reader, clk clock.PassiveClock, events event.Recorder) *Reconciler {
+	return &Reconciler{
+		Client: applying{c, live}, Live: live, Clock: clk, Expect: expect.New("Test", clk, 0), Events: events, Parallel: 1,
+	}
+}
+
+// simulated is ImagePullJob in the simulator, with the rules that hold in every scenario.
+func simulated(tb testing.TB) sim.Kind {
+	tb.Helper()
+	jobs := func(w *sim.World, of func(*appsv1beta1.ImagePullJob) bool) []reconcile.Request {
+		var out []reconcile.Request
+		for _, job := range sim.Cached[*appsv1beta1.ImagePullJob](w) {
+			if of(job) {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(job)})
+			}
+		}
+		return out
+	}
+	return sim.Kind{
+		Scheme: scheme(tb),
+		New: func(p sim.Process) (reconcile.Reconciler, error) {
+			return reconciler(p.Client, p.Live, p.Clock, &testkit.Events{}), nil
+		},
+		For: &appsv1beta1.ImagePullJob{},
+		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
+			&appsv1beta1.NodeImage{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
+				all := was == nil || is == nil || placeChanged(was, is)
+				return jobs(w, func(job *appsv1beta1.ImagePullJob) bool {
+					for _, o := range []client.Object{was, is} {
+						if n, ok := o.(*appsv1beta1.NodeImage); ok && n != nil && owned(n, job.UID) {
+							return true
+						}
+					}
+					return all && job.Status.CompletionTime == nil
+				})
+			},
+			&corev1.Pod{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
+				if was != nil && is != nil && !podChanged(was, is) {
+					return nil
+				}
+				return jobs(w, func(job *appsv1beta1.ImagePullJob) bool { return job.Spec.PodSelector != nil })
+			},
+		},
+		Actors: []sim.Actor{daemons{}, collector{}},
+		Rules: []sim.Rule{
+			sim.DeletesByUID(),
+			{Name: "no more nodes pull than may", Write: withinParallelism},
+			{Name: "entries of others stay", Write: leavesOthers},
+			{Name: "a complete job pulls nothing", Write: pullsNothingLate},
+		},
+		Summary: end,
+	}
+}
+
+// daemons are the node daemons: they pull each entry in two steps, and fail for images with bad in the name.
+type daemons struct{}
+
+func (daemons) Steps(w *sim.World) []sim.Step {
+	var out []sim.Step
+	for _, n := range sim.All[*appsv1beta1.NodeImage](w) {
+		for _, name := range slices.Sorted(maps.Keys(n.Spec.Images)) {
+			for i := range n.Spec.Images[name].Tags {
+				t, ref := &n.Spec.Images[name].Tags[i], imagepull.Reference{Name: name, Tag: n.Spec.Images[name].Tags[i].Tag}
+				phase := imagepull.Phase(n, ref, t)
+				next := appsv1beta1.ImagePhasePulling
+				switch {
+				case imagepull.Done(phase), strings.Contains(name, "slow"), n.Labels["silent"] != "":
+					continue
+				case phase == appsv1beta1.ImagePhasePulling && strings.Contains(name, "bad") && *t.PullPolicy.TimeoutSeconds <= 600:
+					next = appsv1beta1.ImagePhaseFailed
+				case phase == appsv1beta1.ImagePhasePulling:
+					next = appsv1beta1.ImagePhaseSucceeded
+				}
+				out = append(out, sim.Step{Name: n.Name + " " + string(next), Do: func(ctx context.Context) error {
+					is := n.DeepCopy()
+					if is.Status.ImageStatuses == nil {
+						is.Status.ImageStatuses = map[string]appsv1beta1.ImageStatus{}
+					}
+					image := is.Status.ImageStatuses[name]
+					image.Tags = slices.DeleteFunc(image.Tags, func(s appsv1beta1.ImageTagStatus) bool { return s.Tag == ref.Tag })
+					image.Tags = append(image.Tags, appsv1beta1.ImageTagStatus{Tag: ref.Tag, Phase: next, Version: t.Version})
+					is.Status.ImageStatuses[name] = image
+					return w.User().Status().Update(ctx, is)
+				}})
+			}
+		}
+	}
+	return out
+}
+
+// writtenFor reports whether the last write of a NodeImage by the controller was for a job: two may want the same image, and a pull that
+// one has begun may be repeated by the other.
+func writtenFor(n *appsv1beta1.NodeImage, job *appsv1beta1.ImagePullJob) bool {
+	return n.Annotations[lastWriter] == string(ownerOf(job))
+}
+
+// collector removes entries whose job is gone, as the controller of NodeImages does.
+type collector struct{}
+
+func (collector) Steps(w *sim.World) []sim.Step {
+	var out []sim.Step
+	for _, n := range sim.All[*appsv1beta1.NodeImage](w) {
+		is := n.DeepCopy()
+		for name, image := range is.Spec.Images {
+			image.Tags = slices.DeleteFunc(image.Tags, func(t appsv1beta1.ImageTagSpec) bool {
+				return !slices.ContainsFunc(sim.All[*appsv1beta1.ImagePullJob](w), func(job *appsv1beta1.ImagePullJob) bool { return owns(&t, job.UID) }) &&
+					!owns(&t, "somebody")
+			})
+			if is.Spec.Images[name] = image; len(image.Tags) == 0 {
+				delete(is.Spec.Images, name)
+			}
+		}
+		if len(imagepull.Owners(is)) < len(imagepull.Owners(n)) {
+			out = append(out, sim.Step{Name: "collect " + n.Name, Do: func(ctx context.Context) error { return w.User().Update(ctx, is) }})
+		}
+	}
+	return out
+}
+
+// withinParallelism: a write of the controller makes no more nodes pull for a job than its cache says may.
+func withinParallelism(w *sim.World, c sim.Change) error {
+	is, ok := c.After.(*appsv1beta1.NodeImage)
+	was, _ := c.Before.(*appsv1beta1.NodeImage)
+	if !ok || !c.ByController() || c.Late || was == nil {
+		return nil
+	}
+	for _, job := range sim.All[*appsv1beta1.ImagePullJob](w) {
+		if !unfinished(is, job.UID) || unfinished(was, job.UID) || !writtenFor(is, job) {
+			continue
+		}
+		most, err := imagepull.Parallelism(job.Spec.Parallelism)
+		if err != nil {
+			return err
+		}
+		for _, cached := range sim.Cached[*appsv1beta1.ImagePullJob](w) {
+			if cached.UID == job.UID {
+				old, _ := imagepull.Parallelism(cached.Spec.Parallelism) // It was valid.
+				most = max(most, old)
+			}
+		}
+		pulling := 0
+		for _, n := range sim.All[*appsv1beta1.NodeImage](w) {
+			if unfinished(n, job.UID) {
+				pulling++
+			}
+		}
+		if pulling > most {
+			return fmt.Errorf("%s: %d nodes pull for %s, and at most %d may", c.Request, pulling, job.Name, most)
+		}
+	}
+	return nil
+}
+
+// leavesOthers: a write of the controller changes no entry of which no job here is an owner.
+func leavesOthers(_ *sim.World, c sim.Change) error {
+	is, ok := c.After.(*appsv1beta1.NodeImage)
+	was, _ := c.Before.(*appsv1beta1.NodeImage)
+	if !ok || !c.ByController() || was == nil {
+		return nil
+	}
+	for ref, entry := range entries(was, "somebody") {
+		now := imagepull.Find(is, ref)
+		if now == nil || !owns(now, "somebody") || len(entry.OwnerReferences) == 1 && now.Version < entry.Version {
+			return fmt.Errorf("%s: the entry of somebody for %s is not as it was", c.Request, ref)
+		}
+		if len(now.OwnerReferences) == 1 && *now.PullPolicy.TimeoutSeconds != *entry.PullPolicy.TimeoutSeconds &&
+			len(entry.OwnerReferences) == 1 {
+			return fmt.Errorf("%s: the limits of somebody's entry for %s have changed", c.Request, ref)
+		}
+	}
+	return nil
+}
+
+// pullsNothingLate: for a job that is complete no pull begins, nor for one that is being deleted.
+func pullsNothingLate(w *sim.World, c sim.Change) error {
+	is, ok := c.After.(*appsv1beta1.NodeImage)
+	was, _ := c.Before.(*appsv1beta1.NodeImage)
+	if !ok || !c.ByController() || c.Late || was == nil {
+		return nil
+	}
+	for _, job := range sim.All[*appsv1beta1.ImagePullJob](w) {
+		if job.Status.CompletionTime != nil && writtenFor(is, job) && unfinished(is, job.UID) && !unfinished(was, job.UID) {
+			return fmt.Errorf("%s: %s is complete, and %s begins to pull for it", c.Request, job.Name, is.Name)
+		}
+	}
+	return nil
+}
+
+// end is what matters at rest.
+func end(w *sim.World) string {
+	var lines []string
+	for _, n := range sim.All[*appsv1beta1.NodeImage](w) {
+		for _, name := range slices.Sorted(maps.Keys(n.Spec.Images)) {
+			for i := range n.Spec.Images[name].Tags {
+				t := &n.Spec.Images[name].Tags[i]
+				var owners []string
+				for _, o := range t.OwnerReferences {
+					owners = append(owners, o.Name)
+				}
+				slices.Sort(owners)
+				lines = append(lines, fmt.Sprintf("%s %s:%s of %v %s timeout=%d", n.Name, name, t.Tag, owners,
+					imagepull.Phase(n, imagepull.Reference{Name: name, Tag: t.Tag}, t), *t.PullPolicy.TimeoutSeconds))
+			}
+		}
+	}
+	for _, job := range sim.All[*appsv1beta1.ImagePullJob](w) {
+		s := &job.Status
+		lines = append(lines, fmt.Sprintf("%s desired=%d active=%d succeeded=%d failed=%d %v complete=%t finalizers=%v", job.Name, s.Desired, s.Active,
+			s.Succeeded, s.Failed, s.FailedNodes, s.CompletionTime != nil, job.Finalizers))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+func nodeImage(name string, labels ...string) *appsv1beta1.NodeImage {
+	n := &appsv1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
+	for _, l := range labels {
+		n.Labels[l] = "yes"
+	}
+	return n
+}
+
+// foreign is a NodeImage with an entry of another job.
+func foreign(name string) *appsv1beta1.NodeImage {
+	n := nodeImage(name)
+	n.Spec.Images = map[string]appsv1beta1.ImageSpec{"slow": {Tags: []appsv1beta1.ImageTagSpec{{
+		Tag: "1", CreatedAt: &metav1.Time{Time: time.Unix(1000, 0)}, Version: 7,
+		PullPolicy:      &appsv1beta1.ImageTagPullPolicy{TimeoutSeconds: new(int32(33)), TTLSecondsAfterFinished: new(int32(60))},
+		OwnerReferences: []appsv1beta1.ImageTagOwner{{Kind: kind, Namespace: "other", Name: "somebody", UID: "somebody"}},
+	}}}}
+	n.Annotations = map[string]string{appliedBy: `{"flotilla-imagepulljob-somebody":["slow 1"]}`}
+	return n
+}
+
+// pulling is a job of nginx:1 for all nodes, on two at once.
+func pulling(change ...func(*appsv1beta1.ImagePullJob)) *appsv1beta1.ImagePullJob {
+	job := &appsv1beta1.ImagePullJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Generation: 1},
+		Spec: appsv1beta1.ImagePullJobSpec{Image: "nginx:1", ImagePullJobTemplate: appsv1beta1.ImagePullJobTemplate{
+			Parallelism: new(intstr.FromInt32(2)),
+		}},
+	}
+	imagepull.Default(&job.Spec.ImagePullJobTemplate)
+	job.Spec.ImagePullPolicy = appsv1beta1.PullIfNotPresent
+	for _, c := range change {
+		c(job)
+	}
+	return job
+}
+
+func never(job *appsv1beta1.ImagePullJob) {
+	job.Spec.CompletionPolicy.Type = appsv1beta1.ImagePullJobNever
+}
+
+func of(image string) func(*appsv1beta1.ImagePullJob) {
+	return func(job *appsv1beta1.ImagePullJob) { job.Spec.Image = image }
+}
+
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: 15 * time.Second}, stories()...)
+}
+
+func stories() []sim.Scenario {
+	four := func(more ...client.Object) []client.Object {
+		return append([]client.Object{nodeImage("a", "team"), nodeImage("b", "team"), foreign("c"), nodeImage("d")}, more...)
+	}
+	edit := func(name string, change func(*appsv1beta1.ImagePullJob)) sim.Edit {
+		return sim.Edit{Name: name, Do: func(ctx context.Context, w *sim.World) error { return sim.Set(ctx, w, key, change) }}
+	}
+	label := func(name string, labels map[string]string) sim.Edit {
+		return sim.Edit{Name: "labels of " + name, Do: func(ctx context.Context, w *sim.World) error {
+			return sim.Set(ctx, w, types.NamespacedName{Name: name}, func(n *appsv1beta1.NodeImage) { n.Labels = labels })
+		}}
+	}
+	create := func(o client.Object) sim.Edit {
+		return sim.Edit{Name: "create " + o.GetName(), Do: func(ctx context.Context, w *sim.World) error {
+			return w.User().Create(ctx, o.DeepCopyObject().(client.Object))
+		}}
+	}
+	remove := func(o client.Object) sim.Edit {
+		return sim.Edit{Name: "delete " + o.GetName(), Do: func(ctx context.Context, w *sim.World) error {
+			return client.IgnoreNotFound(w.User().Delete(ctx, o.DeepCopyObject().(client.Object)))
+		}}
+	}
+	team := func(job *appsv1beta1.ImagePullJob) {
+		job.Spec.Selector = &appsv1beta1.ImagePullJobNodeSelector{LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{"team": "yes"}}}
+	}
+	deadline := func(job *appsv1beta1.ImagePullJob) { job.Spec.CompletionPolicy.ActiveDeadlineSeconds = new(int64(900)) }
+	ttl := func(job *appsv1beta1.ImagePullJob) {
+		job.Spec.CompletionPolicy.TTLSecondsAfterFinished = new(int32(60))
+	}
+	kept := func(job *appsv1beta1.ImagePullJob) { job.Finalizers = []string{finalizer} }
+	named := func(name string) func(*appsv1beta1.ImagePullJob) {
+		return func(job *appsv1beta1.ImagePullJob) { job.Name = name }
+	}
+	pod := func(name, node string) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: name, Labels: map[string]string{"app": "web"}},
+			Spec:       corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		}
+	}
+	web := func(job *appsv1beta1.ImagePullJob) {
+		job.Spec.PodSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	}
+	return []sim.Scenario{
+		{Name: "all nodes", Objects: four(pulling())},
+		{Name: "one node at a time, and then paused", Objects: four(pulling(never, func(job *appsv1beta1.ImagePullJob) { job.Spec.Parallelism = nil })), Edits: []sim.Edit{
+			edit("pause", func(job *appsv1beta1.ImagePullJob) { job.Spec.Parallelism = new(intstr.FromString("0")) }),
+			edit("three", func(job *appsv1beta1.ImagePullJob) { job.Spec.Parallelism = new(intstr.FromString("3")) }),
+		}},
+		{Name: "it fails", Objects: four(pulling(of("bad:1")))},
+		{Name: "it fails, and with another limit it does not", Objects: four(pulling(of("bad:1"), never)), Edits: []sim.Edit{
+			edit("a longer timeout", func(job *appsv1beta1.ImagePullJob) { job.Spec.PullPolicy.TimeoutSeconds = new(int32(900)) }),
+		}},
+		{Name: "the deadline passes", Stall: 16 * time.Minute, Objects: four(pulling(of("slow:2"), deadline))},
+		{Name: "it is deleted after its TTL", Stall: 75 * time.Second, Objects: four(pulling(ttl))},
+		{Name: "another image", Objects: four(pulling(never)), Edits: []sim.Edit{edit("nginx:2", of("nginx:2"))}},
+		{Name: "another image while one is slow", Objects: four(pulling(never, of("slow:2"))), Edits: []sim.Edit{edit("nginx:2", of("nginx:2"))}},
+		{Name: "a node comes, and one is not selected any more", Objects: four(pulling(never, team)), Edits: []sim.Edit{
+			label("d", map[string]string{"team": "yes"}), label("a", nil), create(nodeImage("e", "team")),
+		}},
+		{Name: "a node that is slow is not selected any more", Objects: four(pulling(never, team, of("slow:2"))), Edits: []sim.Edit{
+			label("a", nil), label("d", map[string]string{"team": "yes"}),
+		}},
+		{Name: "a node goes", Objects: four(pulling(never)), Edits: []sim.Edit{remove(nodeImage("a"))}},
+		{Name: "limits change while it pulls", Objects: four(pulling(never, of("slow:2"))), Edits: []sim.Edit{
+			edit("a longer timeout", func(job *appsv1beta1.ImagePullJob) { job.Spec.PullPolicy.TimeoutSeconds = new(int32(900)) }),
+		}},
+		{Name: "two jobs of two images", Objects: four(pulling(never), pulling(never, named("second"), of("redis:1")))},
+		{Name: "two jobs of one image", Objects: four(pulling(never)), Edits: []sim.Edit{create(pulling(never, named("second")))}},
+		{Name: "one that somebody pulls too", Objects: four(pulling(never, of("slow:1")))},
+		{Name: "the nodes of pods", Objects: four(pulling(never, web), pod("web-1", "a")), Edits: []sim.Edit{
+			create(pod("web-2", "b")), remove(pod("web-1", "a")),
+		}},
+		{Name: "one of OpenKruise is deleted", Objects: four(pulling(never, kept)), Edits: []sim.Edit{remove(pulling())}},
+	}
+}
+
+// 1,000 nodes cost one write each, and the statuses of the job.
+func TestWritesOfAThousandNodes(t *testing.T) {
+	t.Parallel()
+	objects := []client.Object{pulling(func(job *appsv1beta1.ImagePullJob) { job.Spec.Parallelism = new(intstr.FromInt32(1000)) })}
+	for i := range 1000 {
+		objects = append(objects, nodeImage(fmt.Sprintf("node-%03d", i)))
+	}
+	k := simulated(t)
+	k.Actors, k.Rules = nil, nil
+	r := sim.Run(t.Context(), k, sim.Scenario{Name: "many", Objects: objects}, sim.Schedule{})
+	require.NoError(t, r.Err)
+	require.Equal(t, 1001, r.Writes)
+	require.Contains(t, r.Summary, "desired=1000 active=1000 succeeded=0")
+}

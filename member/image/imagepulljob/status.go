@@ -1,0 +1,51 @@
+package imagepulljob
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// status returns the new status, and the events.
+func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.ImagePullJobStatus, []event.Event) {
+	old := &o.job.Status
+	if old.CompletionTime != nil || o.job.DeletionTimestamp != nil {
+		return *old, nil
+	}
+	s := *old.DeepCopy()
+	if s.StartTime == nil {
+		s.StartTime = new(metav1.NewTime(now).Rfc3339Copy())
+	}
+	if p.invalid != "" {
+		if s.Message = report.Truncate(p.invalid); s.Message != old.Message {
+			return s, []event.Event{event.Warning(ReasonInvalid, actionPull, "%s", p.invalid)}
+		}
+		return s, nil
+	}
+	s.Desired, s.Active = int32(p.desired), int32(p.active-a.idle)                            //nolint:gosec // A cluster has fewer nodes.
+	s.Succeeded, s.Failed, s.FailedNodes = int32(p.succeeded), int32(len(p.failed)), p.failed //nolint:gosec // Likewise.
+	if !p.complete || a.err != nil {
+		progress := 0.0
+		if p.desired > 0 {
+			progress = float64(p.succeeded+len(p.failed)) / float64(p.desired) * 100
+		}
+		s.Message = fmt.Sprintf("job is running, progress %.1f%%", progress)
+		return s, nil
+	}
+	s.CompletionTime, s.Message = new(metav1.NewTime(now).Rfc3339Copy()), "job has completed"
+	switch {
+	case len(p.late) > 0:
+		s.Message = fmt.Sprintf("job has completed: %d nodes were not done within activeDeadlineSeconds", len(p.late))
+		return s, []event.Event{event.Warning(ReasonDeadlineExceeded, actionPull, "%d of %d nodes were not done at the deadline: %s",
+			len(p.late), p.desired, event.Names(p.late))}
+	case len(p.failed) > 0:
+		return s, []event.Event{event.Warning(ReasonCompleted, actionPull, "%d of %d nodes have %s; it failed on %s: kubectl get nodeimage says why",
+			p.succeeded, p.desired, o.job.Spec.Image, event.Names(p.failed))}
+	}
+	return s, []event.Event{event.Normal(ReasonCompleted, actionPull, "%d nodes have %s", p.succeeded, o.job.Spec.Image)}
+}

@@ -1,0 +1,74 @@
+package imagepulljob
+
+import (
+	"context"
+	"fmt"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/imagepull"
+)
+
+// Webhook sets defaults, and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may be used
+// concurrently.
+type Webhook struct {
+	// Off: no node daemon runs, so that nothing is pulled.
+	Off bool
+}
+
+var (
+	_ admission.Defaulter[*appsv1beta1.ImagePullJob] = &Webhook{}
+	_ admission.Validator[*appsv1beta1.ImagePullJob] = &Webhook{}
+)
+
+// Default sets defaults.
+func (w *Webhook) Default(_ context.Context, job *appsv1beta1.ImagePullJob) error {
+	imagepull.Default(&job.Spec.ImagePullJobTemplate)
+	if job.Spec.ImagePullPolicy == "" {
+		job.Spec.ImagePullPolicy = appsv1beta1.PullIfNotPresent
+	}
+	return nil
+}
+
+// ValidateCreate validates a new object.
+func (w *Webhook) ValidateCreate(_ context.Context, job *appsv1beta1.ImagePullJob) (admission.Warnings, error) {
+	if w.Off {
+		return nil, admit.Invalid(gvk(), job.Name, field.ErrorList{field.Forbidden(field.NewPath("spec"), imagepull.Off)})
+	}
+	return nil, admit.Invalid(gvk(), job.Name, validate(&job.Spec))
+}
+
+// ValidateUpdate validates a change. What the object had before is a warning: it may be older than the rule.
+func (w *Webhook) ValidateUpdate(_ context.Context, old, job *appsv1beta1.ImagePullJob) (admission.Warnings, error) {
+	fresh, warnings := admit.Ratchet(validate(&job.Spec), validate(&old.Spec))
+	if job.Status.CompletionTime != nil && !apiequality.Semantic.DeepEqual(old.Spec, job.Spec) {
+		warnings = append(warnings, "spec: the job is complete, and nothing more is pulled: make another ImagePullJob")
+	}
+	return warnings, admit.Invalid(gvk(), job.Name, fresh)
+}
+
+// ValidateDelete allows it.
+func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.ImagePullJob) (admission.Warnings, error) {
+	return nil, nil
+}
+
+func gvk() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind(kind) }
+
+func validate(s *appsv1beta1.ImagePullJobSpec) field.ErrorList {
+	path := field.NewPath("spec")
+	faults := append(imagepull.ValidateImage(s.Image, path.Child("image")), imagepull.Validate(&s.ImagePullJobTemplate, path)...)
+	timeout := int64(imagepull.DefaultTimeoutSeconds)
+	if s.PullPolicy != nil && s.PullPolicy.TimeoutSeconds != nil {
+		timeout = int64(*s.PullPolicy.TimeoutSeconds)
+	}
+	if d := s.CompletionPolicy.ActiveDeadlineSeconds; d != nil && *d < timeout {
+		faults = append(faults, field.Invalid(path.Child("completionPolicy", "activeDeadlineSeconds"), *d, fmt.Sprintf(
+			"it is less than the %d seconds of pullPolicy.timeoutSeconds, so that no attempt could use them: raise it, or lower that", timeout)))
+	}
+	return faults
+}

@@ -1,0 +1,145 @@
+package nodeimage
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	notes "github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+)
+
+// DefaultDelay is how long a node has to be ready before it gets a NodeImage, by default.
+const DefaultDelay = 30 * time.Second
+
+// jobIndex is the index of NodeImages by the UIDs of the jobs that own entries.
+const jobIndex = "jobs"
+
+// Options tune the controller.
+type Options struct {
+	// Workers is how many NodeImages are reconciled at once; 0 means 3.
+	Workers int
+	// Delay is how long a node has to be ready before it gets a NodeImage.
+	Delay time.Duration
+	// Clock is required.
+	Clock clock.PassiveClock
+}
+
+// Reconciler reconciles the NodeImages of nodes. Each write names the version that was read, so it needs no memory of its writes.
+type Reconciler struct {
+	// Client reads from the cache and writes. Live reads from the apiserver.
+	Client client.Client
+	Live   client.Reader
+	// Clock is the clock.
+	Clock clock.PassiveClock
+	// Events sends events.
+	Events notes.Recorder
+	// Delay is as in Options.
+	Delay time.Duration
+}
+
+// Setup adds the controller to mgr.
+func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	r := &Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Delay: o.Delay,
+		Events: notes.New(mgr.GetEventRecorder(podcontrol.ControllerName(kind))),
+	}
+	changes := func(changed func(was, is client.Object) bool) builder.Predicates {
+		return builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return changed(e.ObjectOld, e.ObjectNew) }})
+	}
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named(podcontrol.ControllerName(kind)).
+		For(&appsv1beta1.NodeImage{}).
+		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, changes(nodeChanged)).
+		Watches(&appsv1beta1.ImagePullJob{}, handler.EnqueueRequestsFromMapFunc(r.forJob), changes(jobChanged)).
+		WithOptions(podcontrol.Queue(o.Workers)).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up controller of %s: %w", kind, err)
+	}
+	return nil
+}
+
+// Reconcile takes the next step for the NodeImage of one node.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	o, err := r.observe(ctx, req.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	now := r.Clock.Now()
+	p := plan(o, now, r.Delay)
+	if err := r.apply(ctx, req.Name, o, p, now); err != nil {
+		return ctrl.Result{}, fmt.Errorf("NodeImage %s: %w", req.Name, err)
+	}
+	return ctrl.Result{RequeueAfter: p.recheck}, nil
+}
+
+// index indexes NodeImages by the jobs that own entries.
+func index(ctx context.Context, i client.FieldIndexer) error {
+	err := i.IndexField(ctx, &appsv1beta1.NodeImage{}, jobIndex, func(o client.Object) []string {
+		n, is := o.(*appsv1beta1.NodeImage)
+		if !is {
+			return nil
+		}
+		return imagepull.Owners(n)
+	})
+	if err != nil {
+		return fmt.Errorf("index NodeImages: %w", err)
+	}
+	return nil
+}
+
+// nodeChanged reports whether an update of a node matters: not its heartbeats.
+func nodeChanged(was, is client.Object) bool {
+	a, isOne := was.(*corev1.Node)
+	b, isOther := is.(*corev1.Node)
+	return !isOne || !isOther || a.UID != b.UID || ready(a) != ready(b) || !maps.Equal(a.Labels, b.Labels)
+}
+
+func ready(n *corev1.Node) bool {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// jobChanged reports whether an update of a job matters: that it is complete or being deleted.
+func jobChanged(was, is client.Object) bool {
+	a, isOne := was.(*appsv1beta1.ImagePullJob)
+	b, isOther := is.(*appsv1beta1.ImagePullJob)
+	return !isOne || !isOther || a.UID != b.UID || (a.Status.CompletionTime == nil) != (b.Status.CompletionTime == nil) ||
+		a.DeletionTimestamp.IsZero() != b.DeletionTimestamp.IsZero()
+}
+
+// forJob returns the NodeImages with entries of a job.
+func (r *Reconciler) forJob(ctx context.Context, job client.Object) []ctrl.Request {
+	var list appsv1beta1.NodeImageList
+	err := r.Client.List(ctx, &list, client.MatchingFields{jobIndex: string(job.GetUID())}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Could not list the NodeImages of an ImagePullJob", "job", client.ObjectKeyFromObject(job))
+		return nil
+	}
+	out := make([]ctrl.Request, 0, len(list.Items))
+	for i := range list.Items {
+		out = append(out, ctrl.Request{NamespacedName: types.NamespacedName{Name: list.Items[i].Name}})
+	}
+	return out
+}

@@ -1,0 +1,202 @@
+package nodeimage
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/nodefit"
+)
+
+// patience is how long a node may be silent about a pull, and beyond the time that the pull has.
+const patience = 10 * time.Minute
+
+// planned is the next step for one NodeImage.
+type planned struct {
+	// create: the node gets a NodeImage. remove: the node is gone.
+	create, remove bool
+	// spec and labels are what the NodeImage is to have; changed says that it has not.
+	spec    appsv1beta1.NodeImageSpec
+	labels  map[string]string
+	changed bool
+	// absent are owners that the cache does not have: before they are dropped, the apiserver is asked.
+	absent []appsv1beta1.ImageTagOwner
+	// failed are pulls that got no answer, with the message.
+	failed map[imagepull.Reference]string
+	// recheck is when time alone changes the plan; 0 for never.
+	recheck time.Duration
+}
+
+// plan is a pure function of what was observed and of the time. delay is how long a node has to be ready before it gets a NodeImage.
+func plan(o observed, now time.Time, delay time.Duration) planned {
+	p := planned{}
+	switch {
+	case o.image == nil:
+		p.new(o.node, now, delay)
+		return p
+	case o.image.DeletionTimestamp != nil:
+		return p
+	case o.node == nil:
+		_, fake := o.image.Labels[keys.FakeNodeImage]
+		p.remove = !fake
+		if p.remove {
+			return p
+		}
+		p.labels = o.image.Labels
+	default:
+		p.labels = o.node.Labels
+	}
+	p.spec.Images, p.failed = map[string]appsv1beta1.ImageSpec{}, map[imagepull.Reference]string{}
+	p.changed = !maps.Equal(p.labels, o.image.Labels)
+	for name, image := range o.image.Spec.Images {
+		is := *image.DeepCopy()
+		is.Tags = slices.DeleteFunc(is.Tags, func(t appsv1beta1.ImageTagSpec) bool {
+			return p.ends(o, imagepull.Reference{Name: name, Tag: t.Tag}, &t, now)
+		})
+		for i := range is.Tags {
+			t := &is.Tags[i]
+			had := len(t.OwnerReferences)
+			t.OwnerReferences = slices.DeleteFunc(t.OwnerReferences, func(owner appsv1beta1.ImageTagOwner) bool { return p.gone(o, owner) })
+			p.changed = p.changed || len(t.OwnerReferences) != had
+			p.answer(o, imagepull.Reference{Name: name, Tag: t.Tag}, t, now)
+		}
+		p.changed = p.changed || len(is.Tags) != len(image.Tags) || len(is.Tags) == 0
+		if len(is.Tags) > 0 {
+			p.spec.Images[name] = is
+		}
+	}
+	slices.SortFunc(p.absent, func(a, b appsv1beta1.ImageTagOwner) int { return strings.Compare(string(a.UID), string(b.UID)) })
+	p.absent = slices.CompactFunc(p.absent, func(a, b appsv1beta1.ImageTagOwner) bool { return a.UID == b.UID })
+	return p
+}
+
+// new creates a NodeImage for a node that has been ready for the delay.
+func (p *planned) new(node *corev1.Node, now time.Time, delay time.Duration) {
+	if node == nil || node.DeletionTimestamp != nil || nodefit.Virtual(node) {
+		return
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type != corev1.NodeReady || c.Status != corev1.ConditionTrue {
+			continue
+		}
+		if at := c.LastTransitionTime.Add(delay); now.Before(at) {
+			p.sooner(now, at)
+			return
+		}
+		p.create, p.labels = true, node.Labels
+	}
+}
+
+// gone reports whether an owner does not exist any more.
+func (p *planned) gone(o observed, owner appsv1beta1.ImageTagOwner) bool {
+	if owner.Kind != kindJob || o.jobs[owner.UID] != nil {
+		return false
+	}
+	p.absent = append(p.absent, owner)
+	return true
+}
+
+// ends reports whether an entry is to be removed.
+func (p *planned) ends(o observed, ref imagepull.Reference, t *appsv1beta1.ImageTagSpec, now time.Time) bool {
+	alive := 0
+	for _, owner := range t.OwnerReferences {
+		if job := o.jobs[owner.UID]; job != nil && job.Status.CompletionTime == nil && job.DeletionTimestamp == nil &&
+			job.Spec.CompletionPolicy.Type != appsv1beta1.ImagePullJobNever {
+			return false // Its result is still counted.
+		}
+		if !p.gone(o, owner) {
+			alive++
+		}
+	}
+	if t.CreatedAt == nil || len(t.OwnerReferences) > 0 && alive == 0 {
+		return true
+	}
+	s := imagepull.State(o.image, ref)
+	if s == nil || s.Version != t.Version || !imagepull.Done(s.Phase) || s.CompletionTime == nil || t.PullPolicy == nil ||
+		t.PullPolicy.TTLSecondsAfterFinished == nil {
+		return false
+	}
+	at := s.CompletionTime.Add(time.Duration(*t.PullPolicy.TTLSecondsAfterFinished) * time.Second)
+	if now.Before(at) {
+		p.sooner(now, at)
+		return false
+	}
+	return true
+}
+
+// answer notes that a pull has failed to which its node does not answer.
+func (p *planned) answer(o observed, ref imagepull.Reference, t *appsv1beta1.ImageTagSpec, now time.Time) {
+	if t.CreatedAt == nil {
+		return
+	}
+	fail := func(from metav1.Time, wait time.Duration, message string) {
+		if at := from.Add(wait + patience); now.Before(at) {
+			p.sooner(now, at)
+		} else {
+			p.failed[ref] = message
+		}
+	}
+	s := imagepull.State(o.image, ref)
+	switch {
+	case s == nil || s.Version != t.Version:
+		fail(*t.CreatedAt, 0, messageNoAnswer)
+	case imagepull.Done(s.Phase) || t.PullPolicy == nil || t.PullPolicy.ActiveDeadlineSeconds == nil || s.StartTime == nil:
+	default:
+		const longest = 1 << 32 // So that no time overflows.
+		fail(*s.StartTime, time.Duration(min(*t.PullPolicy.ActiveDeadlineSeconds, longest))*time.Second, messageTooLong)
+	}
+}
+
+// sooner plans a reconcile at a time in the future.
+func (p *planned) sooner(now, at time.Time) {
+	if left := at.Sub(now); p.recheck == 0 || left < p.recheck {
+		p.recheck = left
+	}
+}
+
+// statusOf returns the status with the pulls that got no answer as failed.
+func statusOf(n *appsv1beta1.NodeImage, failed map[imagepull.Reference]string, now time.Time) appsv1beta1.NodeImageStatus {
+	s := *n.Status.DeepCopy()
+	if s.ImageStatuses == nil {
+		s.ImageStatuses = map[string]appsv1beta1.ImageStatus{}
+	}
+	for ref, message := range failed {
+		is := appsv1beta1.ImageTagStatus{
+			Tag: ref.Tag, Phase: appsv1beta1.ImagePhaseFailed, Version: imagepull.Find(n, ref).Version, Message: message,
+			CompletionTime: new(metav1.NewTime(now).Rfc3339Copy()),
+		}
+		image := s.ImageStatuses[ref.Name]
+		image.Tags = slices.DeleteFunc(image.Tags, func(t appsv1beta1.ImageTagStatus) bool { return t.Tag == ref.Tag })
+		image.Tags = append(image.Tags, is)
+		slices.SortFunc(image.Tags, func(a, b appsv1beta1.ImageTagStatus) int { return strings.Compare(a.Tag, b.Tag) })
+		s.ImageStatuses[ref.Name] = image
+	}
+	s.Desired, s.Succeeded, s.Failed, s.Pulling, s.Waiting = 0, 0, 0, 0, 0
+	for name, image := range n.Spec.Images {
+		for i := range image.Tags {
+			s.Desired++
+			of := imagepull.State(&appsv1beta1.NodeImage{Status: s}, imagepull.Reference{Name: name, Tag: image.Tags[i].Tag})
+			if of == nil || of.Version != image.Tags[i].Version {
+				continue
+			}
+			switch of.Phase {
+			case appsv1beta1.ImagePhaseSucceeded:
+				s.Succeeded++
+			case appsv1beta1.ImagePhaseFailed:
+				s.Failed++
+			case appsv1beta1.ImagePhasePulling:
+				s.Pulling++
+			case appsv1beta1.ImagePhaseWaiting:
+				s.Waiting++
+			}
+		}
+	}
+	return s
+}

@@ -1,0 +1,131 @@
+package nodeimage
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/imagepull"
+)
+
+func TestANodeGetsANodeImageWhenItHasBeenReadyForTheDelay(t *testing.T) {
+	t.Parallel()
+	node := func(status corev1.ConditionStatus, ago time.Duration, labels ...string) *corev1.Node {
+		n := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(noon.Add(-ago)),
+		}}}}
+		n.Labels = map[string]string{"type": "worker"}
+		if len(labels) > 0 {
+			n.Labels["type"] = labels[0]
+		}
+		return n
+	}
+	require.Equal(t, planned{create: true, labels: map[string]string{"type": "worker"}}, plan(observed{node: node("True", DefaultDelay)}, noon, DefaultDelay))
+	require.Equal(t, planned{recheck: time.Second}, plan(observed{node: node("True", DefaultDelay-time.Second)}, noon, DefaultDelay))
+	require.Equal(t, planned{}, plan(observed{node: node("False", time.Hour)}, noon, DefaultDelay))
+	require.Equal(t, planned{}, plan(observed{node: node("True", time.Hour, "virtual-kubelet")}, noon, DefaultDelay))
+	require.Equal(t, planned{}, plan(observed{}, noon, DefaultDelay))
+}
+
+func TestPlanOfEntries(t *testing.T) {
+	t.Parallel()
+	const pulls, done = appsv1beta1.ImagePhasePulling, appsv1beta1.ImagePhaseSucceeded
+	at := func(ago time.Duration) *metav1.Time { return new(metav1.NewTime(noon.Add(-ago))) }
+	for _, tc := range []struct {
+		name    string
+		change  func(*appsv1beta1.ImageTagSpec, *appsv1beta1.ImageTagStatus)
+		job     func(*appsv1beta1.ImagePullJob) // nil: it does not exist
+		ends    bool
+		fails   string
+		recheck time.Duration
+	}{
+		{name: "a job that is not complete keeps it", job: func(*appsv1beta1.ImagePullJob) {}},
+		{name: "without its job it ends", ends: true},
+		{name: "a complete job keeps it for the TTL", job: complete, recheck: time.Second},
+		{name: "and no longer", job: complete, ends: true, change: func(_ *appsv1beta1.ImageTagSpec, s *appsv1beta1.ImageTagStatus) {
+			s.CompletionTime = at(time.Minute)
+		}},
+		{
+			name: "a job that never completes pulls again after the TTL", ends: true, job: func(j *appsv1beta1.ImagePullJob) {
+				j.Spec.CompletionPolicy.Type = appsv1beta1.ImagePullJobNever
+			},
+			change: func(_ *appsv1beta1.ImageTagSpec, s *appsv1beta1.ImageTagStatus) { s.CompletionTime = at(time.Minute) },
+		},
+		{name: "one without owners stays for the TTL", recheck: time.Second, change: func(e *appsv1beta1.ImageTagSpec, _ *appsv1beta1.ImageTagStatus) {
+			e.OwnerReferences = nil
+		}},
+		{name: "one that was never dated ends", ends: true, change: func(e *appsv1beta1.ImageTagSpec, _ *appsv1beta1.ImageTagStatus) {
+			e.OwnerReferences, e.CreatedAt = nil, nil
+		}},
+		{
+			name: "a node that is silent has time", job: func(*appsv1beta1.ImagePullJob) {}, recheck: 9 * time.Minute,
+			change: func(_ *appsv1beta1.ImageTagSpec, s *appsv1beta1.ImageTagStatus) { s.Version = 0 },
+		},
+		{
+			name: "and no more", job: func(*appsv1beta1.ImagePullJob) {}, fails: messageNoAnswer,
+			change: func(e *appsv1beta1.ImageTagSpec, s *appsv1beta1.ImageTagStatus) {
+				s.Version, e.CreatedAt = 0, at(patience)
+			},
+		},
+		{
+			name: "a pull without a limit may take long", job: func(*appsv1beta1.ImagePullJob) {},
+			change: func(_ *appsv1beta1.ImageTagSpec, s *appsv1beta1.ImageTagStatus) {
+				s.Phase, s.StartTime = pulls, at(time.Hour)
+			},
+		},
+		{
+			name: "one with a limit may not", job: func(*appsv1beta1.ImagePullJob) {}, fails: messageTooLong,
+			change: func(e *appsv1beta1.ImageTagSpec, s *appsv1beta1.ImageTagStatus) {
+				s.Phase, s.StartTime, e.PullPolicy.ActiveDeadlineSeconds = pulls, at(time.Hour), new(int64(3000))
+			},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			e := entry("1", 1)
+			e.CreatedAt = at(time.Minute)
+			s := appsv1beta1.ImageTagStatus{Tag: "1", Version: 1, Phase: done, CompletionTime: at(59 * time.Second)}
+			if tc.change != nil {
+				tc.change(&e, &s)
+			}
+			n := withEntries("a", done, e)
+			n.Status.ImageStatuses = map[string]appsv1beta1.ImageStatus{"nginx": {Tags: []appsv1beta1.ImageTagStatus{s}}}
+			o := observed{node: &corev1.Node{}, image: n, jobs: map[types.UID]*appsv1beta1.ImagePullJob{}}
+			if tc.job != nil {
+				j := job(1, tc.job)
+				if j.Annotations[isComplete] != "" {
+					j.Status.CompletionTime = at(0)
+				}
+				o.jobs[uid(1)] = j
+			}
+			before := n.DeepCopy()
+			p := plan(o, noon, DefaultDelay)
+			require.Equal(t, before, n, "the cache's object was changed")
+			require.Equal(t, tc.ends, p.changed)
+			require.Equal(t, tc.ends, len(p.spec.Images) == 0)
+			require.Equal(t, tc.fails, p.failed[imagepull.Reference{Name: "nginx", Tag: "1"}])
+			require.Equal(t, tc.recheck, p.recheck)
+			if tc.fails != "" {
+				is := statusOf(n, p.failed, noon)
+				require.Equal(t, int32(1), is.Failed)
+				require.Equal(t, int32(1), is.Desired)
+				require.Len(t, is.ImageStatuses["nginx"].Tags, 1)
+				require.Equal(t, int64(1), is.ImageStatuses["nginx"].Tags[0].Version)
+			}
+		})
+	}
+}
+
+func TestTheNodeImageOfANodeThatIsGone(t *testing.T) {
+	t.Parallel()
+	n := withEntries("a", "")
+	require.True(t, plan(observed{image: n}, noon, DefaultDelay).remove)
+	n.Labels = map[string]string{keys.FakeNodeImage: ""}
+	require.False(t, plan(observed{image: n}, noon, DefaultDelay).remove)
+}

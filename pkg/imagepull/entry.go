@@ -1,0 +1,71 @@
+package imagepull
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+)
+
+// Find returns the entry of a reference in a NodeImage, nil if there is none. It is the NodeImage's own.
+func Find(n *appsv1beta1.NodeImage, ref Reference) *appsv1beta1.ImageTagSpec {
+	tags := n.Spec.Images[ref.Name].Tags
+	for i := range tags { // Without copies: this is called for each node.
+		if tags[i].Tag == ref.Tag {
+			return &tags[i]
+		}
+	}
+	return nil
+}
+
+// State returns the last known state of a reference, nil if there is none. It may be that of a former version.
+func State(n *appsv1beta1.NodeImage, ref Reference) *appsv1beta1.ImageTagStatus {
+	tags := n.Status.ImageStatuses[ref.Name].Tags
+	for i := range tags {
+		if tags[i].Tag == ref.Tag {
+			return &tags[i]
+		}
+	}
+	return nil
+}
+
+// Phase returns how far the pull of an entry is: Waiting if the node has not reported its version.
+func Phase(n *appsv1beta1.NodeImage, ref Reference, entry *appsv1beta1.ImageTagSpec) appsv1beta1.ImagePullPhase {
+	s := State(n, ref)
+	if s == nil || s.Version != entry.Version || s.Phase == "" {
+		return appsv1beta1.ImagePhaseWaiting
+	}
+	return s.Phase
+}
+
+// Done reports whether a pull has ended.
+func Done(phase appsv1beta1.ImagePullPhase) bool {
+	return phase == appsv1beta1.ImagePhaseSucceeded || phase == appsv1beta1.ImagePhaseFailed
+}
+
+// Owns reports whether an ImagePullJob is among the owners of an entry.
+func Owns(entry *appsv1beta1.ImageTagSpec, job types.UID) bool {
+	for i := range entry.OwnerReferences {
+		if entry.OwnerReferences[i].UID == job {
+			return true
+		}
+	}
+	return false
+}
+
+// Owners returns the UIDs of the ImagePullJobs that own an entry of a NodeImage, each once.
+func Owners(n *appsv1beta1.NodeImage) []string {
+	var out []string
+	for _, image := range n.Spec.Images {
+		for i := range image.Tags {
+			for _, o := range image.Tags[i].OwnerReferences {
+				if o.UID != "" && !slices.Contains(out, string(o.UID)) {
+					out = append(out, string(o.UID))
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,65 @@
+package imagepull
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+)
+
+// latest is the tag of a reference without tag and digest.
+const latest = "latest"
+
+// maxName is the longest name of an image, in bytes.
+const maxName = 255
+
+var (
+	// named is a registry, if there is one, and a path.
+	named = regexp.MustCompile(`^(?:(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])(?:\.(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9]))*` +
+		`(?::[0-9]+)?/|\[[a-fA-F0-9:]+\](?::[0-9]+)?/)?[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$`)
+	tagged   = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}$`)
+	digested = regexp.MustCompile(`^[a-z0-9]+(?:[.+_-][a-z0-9]+)*:[a-fA-F0-9]{32,}$`)
+)
+
+// Reference is the name of an image and its tag or digest, as a NodeImage has them.
+type Reference struct {
+	// Name is the image without tag and digest, and with the registry if it was given.
+	Name string
+	// Tag is the tag, or the digest if there is one.
+	Tag string
+}
+
+// String is the reference as a container runtime takes it.
+func (r Reference) String() string {
+	if digested.MatchString(r.Tag) {
+		return r.Name + "@" + r.Tag
+	}
+	return r.Name + ":" + r.Tag
+}
+
+// Parse reads the reference of an image. Without tag and digest the tag is latest; of both the digest counts, and the tag is dropped.
+// The error says what is wrong and how to write it.
+func Parse(image string) (Reference, error) {
+	if image == "" {
+		return Reference{}, errors.New("it is empty: give an image, as in nginx:1.27")
+	}
+	name, digest, hasDigest := strings.Cut(image, "@")
+	tag, hasTag := "", false
+	if i := strings.LastIndex(name, ":"); i > strings.LastIndex(name, "/") {
+		name, tag, hasTag = name[:i], name[i+1:], true
+	}
+	switch {
+	case len(name) > maxName:
+		return Reference{}, errors.New("the name has more than 255 bytes: use a shorter one")
+	case !named.MatchString(name):
+		return Reference{}, errors.New("it is no image: write registry/name:tag or name@sha256:digest, the name in lower case")
+	case hasTag && !tagged.MatchString(tag):
+		return Reference{}, errors.New("the tag is not valid: use up to 128 letters, digits, '_', '.' and '-', not beginning with '.' or '-'")
+	case hasDigest && !digested.MatchString(digest):
+		return Reference{}, errors.New("the digest is not valid: write it as sha256: and 64 hexadecimal digits")
+	case hasDigest:
+		return Reference{name, digest}, nil
+	case hasTag:
+		return Reference{name, tag}, nil
+	}
+	return Reference{name, latest}, nil
+}

@@ -1,0 +1,124 @@
+package imagepull
+
+import (
+	"fmt"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+)
+
+// Defaults, as OpenKruise sets them.
+const (
+	// DefaultTimeoutSeconds is how long an attempt may take, in seconds.
+	DefaultTimeoutSeconds = 600
+	// DefaultBackoffLimit is how often a failed attempt is repeated.
+	DefaultBackoffLimit = 3
+	// DefaultTTLSeconds is how long an entry of a NodeImage is kept after its end, in seconds, if its job says nothing else: a day.
+	DefaultTTLSeconds = 24 * 60 * 60
+	// defaultParallelism is on how many nodes an image is pulled at once.
+	defaultParallelism = 1
+)
+
+// Off is why a job is refused while the feature gate of the node daemon is off.
+const Off = "no node daemon runs, so nothing would be pulled: set KruiseDaemon=true in featureGates of the chart"
+
+// Default sets defaults of a template but imagePullPolicy, which an ImageListPullJob leaves to its ImagePullJobs.
+func Default(t *appsv1beta1.ImagePullJobTemplate) {
+	if t.CompletionPolicy.Type == "" {
+		t.CompletionPolicy.Type = appsv1beta1.ImagePullJobAlways
+	}
+	if t.PullPolicy == nil {
+		t.PullPolicy = &appsv1beta1.PullPolicy{}
+	}
+	if t.PullPolicy.TimeoutSeconds == nil {
+		t.PullPolicy.TimeoutSeconds = new(int32(DefaultTimeoutSeconds))
+	}
+	if t.PullPolicy.BackoffLimit == nil {
+		t.PullPolicy.BackoffLimit = new(int32(DefaultBackoffLimit))
+	}
+}
+
+// Parallelism is on how many nodes an image is pulled at once: 0 or more. One that is no number is an error; admission refuses it.
+func Parallelism(p *intstr.IntOrString) (int, error) {
+	if p == nil {
+		return defaultParallelism, nil
+	}
+	n := int(p.IntVal)
+	if p.Type == intstr.String {
+		var err error
+		if n, err = strconv.Atoi(p.StrVal); err != nil {
+			return 0, fmt.Errorf("%q is no number of nodes: give one, as in 10; a percentage is not supported", p.StrVal)
+		}
+	}
+	if n < 0 {
+		return 0, fmt.Errorf("%d is negative: give a number of nodes, or 0 to pause", n)
+	}
+	return n, nil
+}
+
+// ValidateImage validates the reference of an image.
+func ValidateImage(image string, path *field.Path) field.ErrorList {
+	if _, err := Parse(image); err != nil {
+		return field.ErrorList{field.Invalid(path, image, err.Error())}
+	}
+	return nil
+}
+
+// Validate validates what the schema of a template can't express. path is that of the spec.
+func Validate(t *appsv1beta1.ImagePullJobTemplate, path *field.Path) field.ErrorList {
+	faults := validateSelectors(t, path)
+	if _, err := Parallelism(t.Parallelism); err != nil {
+		faults = append(faults, field.Invalid(path.Child("parallelism"), t.Parallelism.String(), err.Error()))
+	}
+	if len(t.PullSecrets) > 0 {
+		faults = append(faults, field.Forbidden(path.Child("pullSecrets"), fmt.Sprintf("%s: no Secret reaches a node yet: "+
+			"give the credentials to the container runtime of the nodes, and leave pullSecrets out", t.PullSecrets[0])))
+	}
+	if p := t.PullPolicy; p != nil {
+		if p.TimeoutSeconds != nil && *p.TimeoutSeconds <= 0 {
+			faults = append(faults, field.Invalid(path.Child("pullPolicy", "timeoutSeconds"), *p.TimeoutSeconds,
+				fmt.Sprintf("give at least 1 second, or leave it out for %d", DefaultTimeoutSeconds)))
+		}
+		if p.BackoffLimit != nil && *p.BackoffLimit < 0 {
+			faults = append(faults, field.Invalid(path.Child("pullPolicy", "backoffLimit"), *p.BackoffLimit,
+				fmt.Sprintf("give 0 for one attempt, or leave it out for %d retries", DefaultBackoffLimit)))
+		}
+	}
+	c, at := &t.CompletionPolicy, path.Child("completionPolicy")
+	if c.ActiveDeadlineSeconds != nil && *c.ActiveDeadlineSeconds <= 0 {
+		faults = append(faults, field.Invalid(at.Child("activeDeadlineSeconds"), *c.ActiveDeadlineSeconds,
+			"give at least 1 second, or leave it out for no deadline"))
+	}
+	if c.TTLSecondsAfterFinished != nil && *c.TTLSecondsAfterFinished < 0 {
+		faults = append(faults, field.Invalid(at.Child("ttlSecondsAfterFinished"), *c.TTLSecondsAfterFinished,
+			"give 0 to delete the job when it is complete, or leave it out to keep it"))
+	}
+	return faults
+}
+
+func validateSelectors(t *appsv1beta1.ImagePullJobTemplate, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	if s := t.Selector; s != nil {
+		at, seen := path.Child("selector"), map[string]bool{}
+		for i, name := range s.Names {
+			if seen[name] {
+				faults = append(faults, field.Duplicate(at.Child("names").Index(i), name))
+			}
+			seen[name] = true
+			for _, why := range content.IsDNS1123Subdomain(name) {
+				faults = append(faults, field.Invalid(at.Child("names").Index(i), name, why))
+			}
+		}
+		faults = append(faults, metav1validation.ValidateLabelSelector(&s.LabelSelector, metav1validation.LabelSelectorValidationOptions{}, at)...)
+	}
+	if t.PodSelector != nil {
+		faults = append(faults, metav1validation.ValidateLabelSelector(t.PodSelector, metav1validation.LabelSelectorValidationOptions{},
+			path.Child("podSelector"))...)
+	}
+	return faults
+}
