@@ -46,19 +46,19 @@ func (s *scene) propagated(name string, applied, desired int32) *fleetv1alpha1.P
 	return p
 }
 
-// says waits until a ConfigMap in a cluster has a greeting; "": there is no such ConfigMap.
-func (s *scene) says(c *fleet.Cluster, name, want string) {
+// says waits until ConfigMap greeting in a cluster has that greeting; "": there is no such ConfigMap.
+func (s *scene) says(c *fleet.Cluster, want string) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
 		cm := &corev1.ConfigMap{}
-		err := c.Client.Get(ctx, s.key(name), cm)
+		err := c.Client.Get(ctx, s.key("greeting"), cm)
 		switch {
 		case apierrors.IsNotFound(err) && want == "":
 			return ""
 		case err != nil:
 			return c.Name + ": " + err.Error()
 		case cm.Data["greeting"] != want:
-			return fmt.Sprintf("%s: ConfigMap %s says %q, wanted %q", c.Name, name, cm.Data["greeting"], want)
+			return fmt.Sprintf("%s: the ConfigMap says %q, wanted %q", c.Name, cm.Data["greeting"], want)
 		}
 		return ""
 	})
@@ -70,8 +70,8 @@ func TestObjectsArePropagatedAndOverriddenByCluster(t *testing.T) {
 	_, err := env.Hub.ApplyFile(s.ctx, env.Example("propagation.yaml"), func(o *unstructured.Unstructured) { o.SetNamespace(s.namespace) })
 	require.NoError(t, err)
 	s.propagated("greeter", 6, 6)
-	s.says(env.East, "greeting", "hello")
-	s.says(env.West, "greeting", "moin")
+	s.says(env.East, "hello")
+	s.says(env.West, "moin")
 	addresses := map[string]bool{}
 	for _, c := range env.Clusters() {
 		service := &corev1.Service{}
@@ -97,7 +97,7 @@ func TestObjectsArePropagatedAndOverriddenByCluster(t *testing.T) {
 
 	// A change on the hub reaches both, an override stays, and drift is reverted.
 	s.patch(env.Hub, &corev1.ConfigMap{}, "greeting", `{"data":{"greeting":"hi","more":"x"}}`)
-	s.says(env.East, "greeting", "hi")
+	s.says(env.East, "hi")
 	s.until(func(ctx context.Context) string {
 		cm := &corev1.ConfigMap{}
 		require.NoError(t, env.West.Client.Get(ctx, s.key("greeting"), cm))
@@ -109,13 +109,13 @@ func TestObjectsArePropagatedAndOverriddenByCluster(t *testing.T) {
 	for _, c := range env.Members() {
 		s.patch(c, &corev1.ConfigMap{}, "greeting", `{"data":{"greeting":"drifted"}}`)
 	}
-	s.says(env.East, "greeting", "hi")
-	s.says(env.West, "greeting", "moin")
+	s.says(env.East, "hi")
+	s.says(env.West, "moin")
 
 	// An object that is deleted on the hub is withdrawn, and with the Propagation all others are.
 	require.NoError(t, env.Hub.Client.Delete(s.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "greeting"}}))
 	for _, c := range env.Members() {
-		s.says(c, "greeting", "")
+		s.says(c, "")
 	}
 	p := s.propagated("greeter", 4, 4)
 	require.NoError(t, env.Hub.Client.Delete(s.ctx, p))
@@ -187,15 +187,15 @@ func TestAnObjectThatExistsIsAdoptedOnlyIfAsked(t *testing.T) {
 			return fmt.Sprintf("no problem %s of %s in cluster %q: %+v", reason, kind, cluster, p.Status)
 		})
 	}
-	s.says(env.West, "greeting", "hello")
+	s.says(env.West, "hello")
 	problem(fleet.EastName, "ConfigMap", fleetv1alpha1.ReasonForeignObject)
 	problem("", "Gadget", fleetv1alpha1.ReasonKindNotServed)
-	s.says(env.East, "greeting", "mine")
+	s.says(env.East, "mine")
 
 	before := p.DeepCopy()
 	p.Spec.Apply = &fleetv1alpha1.WorkApply{Adoption: fleetv1alpha1.AdoptFull}
 	require.NoError(t, env.Hub.Client.Patch(s.ctx, p, client.MergeFrom(before)))
-	s.says(env.East, "greeting", "hello")
+	s.says(env.East, "hello")
 
 	serve(env.Hub)
 	serve(env.West)
@@ -215,8 +215,8 @@ func TestAnObjectThatExistsIsAdoptedOnlyIfAsked(t *testing.T) {
 	require.NoError(t, env.East.Client.Get(s.ctx, s.key("web"), gadget))
 
 	require.NoError(t, env.Hub.Client.Delete(s.ctx, p))
-	s.says(env.East, "greeting", "")
-	s.says(env.West, "greeting", "")
+	s.says(env.East, "")
+	s.says(env.West, "")
 	s.until(func(ctx context.Context) string {
 		if err := env.Hub.Client.Get(ctx, client.ObjectKeyFromObject(p), p); !apierrors.IsNotFound(err) {
 			return fmt.Sprintf("the Propagation is still there: %v", err)

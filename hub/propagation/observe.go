@@ -120,7 +120,7 @@ func (o *observed) observeObjects(ctx context.Context, w objects, key client.Obj
 			follow = append(follow, kind)
 		}
 	}
-	if err := w.follow(key, follow); err != nil { //nolint:contextcheck // A watch lasts as long as the controller runs.
+	if err := w.follow(key, follow); err != nil {
 		return err
 	}
 	unread, found := map[schema.GroupVersionKind]*problem{}, map[string]object{}

@@ -278,7 +278,7 @@ func claimsOf(o *observed) map[string]*claim {
 // taken reports whether a place without a row of ours is another's, and adds that problem.
 func (p *planned) taken(o *observed, one object, cluster string, claims map[string]*claim) bool {
 	if who := o.held[cluster+"/"+one.row]; who != "" {
-		p.problem(cluster, one.Kind, one.Name, reasonConflict, fmt.Sprintf("%s places it there: it is taken over when that lets go", who))
+		p.problem(cluster, one.Kind, one.Name, reasonConflict, who+" places it there: it is taken over when that lets go")
 		return true
 	}
 	for _, e := range o.elders {

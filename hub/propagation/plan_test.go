@@ -78,8 +78,8 @@ func (w *world) unselect(name string, f fate) {
 	w.lost[rowName(name)] = f
 }
 
-func (w *world) taint(cluster string, effect fleetv1alpha1.TaintEffect) {
-	w.Clusters[cluster].Spec.Taints = []fleetv1alpha1.ClusterTaint{{Key: "upgrade", Effect: effect}}
+func (w *world) taint(effect fleetv1alpha1.TaintEffect) {
+	w.Clusters["west"].Spec.Taints = []fleetv1alpha1.ClusterTaint{{Key: "upgrade", Effect: effect}}
 }
 
 // outcome is a plan in a few words: the rows that are written and withdrawn, and the problems.
@@ -145,21 +145,21 @@ func TestWhichObjectsGetKeepAndLoseTheirRowInWhichCluster(t *testing.T) {
 			w.Rows["west/"+rowName("a")].DeletionTimestamp = new(metav1.Unix(1, 0))
 			w.Rows["west/"+rowName("a")].Spec.DeletionPolicy = fleetv1alpha1.LeaveDelete
 		}, "+a@east +b@east +b@west -a@west(Delete)"},
-		{"A cluster that is not selected by name and has a taint gets nothing.", func(w *world) { w.taint("west", fleetv1alpha1.NoNewPlace) }, "+a@east +b@east"},
+		{"A cluster that is not selected by name and has a taint gets nothing.", func(w *world) { w.taint(fleetv1alpha1.NoNewPlace) }, "+a@east +b@east"},
 		{"With NoNewPlace it keeps what it has.", func(w *world) {
 			w.row("west", "a")
-			w.taint("west", fleetv1alpha1.NoNewPlace)
+			w.taint(fleetv1alpha1.NoNewPlace)
 		}, "+a@east +a@west +b@east"},
 		{"One that is selected by name says so.", func(w *world) {
 			w.spec.Clusters = fleetv1alpha1.PropagationClusters{Names: []string{"west", "east"}}
-			w.taint("west", fleetv1alpha1.NoPlace)
+			w.taint(fleetv1alpha1.NoPlace)
 		}, "+a@east +b@east west//:ClusterTainted"},
 		{"Evict withdraws.", func(w *world) {
 			w.row("west", "a", "b")
-			w.taint("west", fleetv1alpha1.Evict)
+			w.taint(fleetv1alpha1.Evict)
 		}, "+a@east +b@east -a@west(Delete) -b@west(Delete) west//:ClusterTainted"},
 		{"A taint that is tolerated is none.", func(w *world) {
-			w.taint("west", fleetv1alpha1.Evict)
+			w.taint(fleetv1alpha1.Evict)
 			w.Tolerations = []fleetv1alpha1.ClusterToleration{{Key: "upgrade", Operator: fleetv1alpha1.TolerationExists}}
 		}, all},
 		{"A namespace that a cluster does not take any more is withdrawn there.", func(w *world) {
@@ -221,8 +221,10 @@ func TestWhichObjectsGetKeepAndLoseTheirRowInWhichCluster(t *testing.T) {
 		}, "+a@west +b@east +b@west east/ConfigMap/a:OverrideFailed"},
 		{"Objects beyond the limit are a problem.", func(w *world) { w.excess = 3 }, all + " //:TooMany"},
 
-		{"An object that another source has placed is its.", func(w *world) { w.held["west/"+rowName("a")] = "Propagation other" },
-			"+a@east +b@east +b@west west/ConfigMap/a:Conflict"},
+		{
+			"An object that another source has placed is its.", func(w *world) { w.held["west/"+rowName("a")] = "Propagation other" },
+			"+a@east +b@east +b@west west/ConfigMap/a:Conflict",
+		},
 		{"An older Propagation that selects an object has it.", func(w *world) {
 			w.elders = []elder{{name: "old", spec: &propagation("old", named("a")).Spec}}
 		}, "+b@east +b@west east/ConfigMap/a:Conflict west/ConfigMap/a:Conflict"},
@@ -232,7 +234,7 @@ func TestWhichObjectsGetKeepAndLoseTheirRowInWhichCluster(t *testing.T) {
 			w.elders = []elder{{name: "old", spec: &old.Spec}}
 		}, "+a@east +b@east +b@west west/ConfigMap/a:Conflict"},
 		{"And where it tolerates the taints.", func(w *world) {
-			w.taint("west", fleetv1alpha1.NoPlace)
+			w.taint(fleetv1alpha1.NoPlace)
 			w.Tolerations = []fleetv1alpha1.ClusterToleration{{Operator: fleetv1alpha1.TolerationExists}}
 			w.elders = []elder{{name: "old", spec: &propagation("old", named("a")).Spec}}
 		}, "+a@west +b@east +b@west east/ConfigMap/a:Conflict"},
@@ -291,10 +293,10 @@ func TestARowSaysHowItIsApplied(t *testing.T) {
 		require.Equal(t, fleetv1alpha1.WorkSource{
 			APIVersion: "fleet.kruise.io/v1alpha1", Kind: "Propagation", Namespace: shop, Name: "web", UID: "web",
 		}, want.Source)
-		require.Equal(t, w.spec.Apply, want.Apply)
+		require.Equal(t, want.Apply, w.spec.Apply)
 		require.Equal(t, fleetv1alpha1.LeaveOrphan, want.DeletionPolicy)
 		require.EqualValues(t, 3, want.Grant.Epoch)
-		require.Equal(t, want.Cluster == "west", want.Suspend)
+		require.Equal(t, want.Suspend, want.Cluster == "west")
 		require.JSONEq(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"shop","labels":{"app":"web"}},"data":{"color":"blue"}}`,
 			string(want.Manifest), "what differs is beside what clusters share")
 	}

@@ -44,25 +44,37 @@ func TestStatus(t *testing.T) {
 		{name: "Applied is healthy where nothing more is known.", change: func(w *world) {
 			w.Rows["east/"+rowName("a")].Status.Phase = fleetv1alpha1.WorkApplied
 		}, conditions: "Healthy=True:Healthy Placed=True:Placed", counts: [4]int32{4, 4, 4}, observed: true},
-		{name: "A member is at it.", change: func(w *world) { w.Rows["east/"+rowName("a")].Status.Phase = fleetv1alpha1.WorkProgressing },
-			conditions: "Healthy=False:Progressing Placed=True:Placed", counts: [4]int32{4, 4, 3}, observed: true},
-		{name: "I28: a member has not seen a change yet.", change: func(w *world) { w.Rows["east/"+rowName("a")].Generation = 2 },
-			conditions: "Healthy=False:Progressing Placed=True:Placed", counts: [4]int32{4, 3, 3}},
+		{
+			name: "A member is at it.", change: func(w *world) { w.Rows["east/"+rowName("a")].Status.Phase = fleetv1alpha1.WorkProgressing },
+			conditions: "Healthy=False:Progressing Placed=True:Placed", counts: [4]int32{4, 4, 3}, observed: true,
+		},
+		{
+			name: "I28: a member has not seen a change yet.", change: func(w *world) { w.Rows["east/"+rowName("a")].Generation = 2 },
+			conditions: "Healthy=False:Progressing Placed=True:Placed", counts: [4]int32{4, 3, 3},
+		},
 		{name: "A member can't apply an object.", change: func(w *world) {
 			s := &w.Rows["west/"+rowName("b")].Status
 			s.Phase, s.Reason, s.Message = fleetv1alpha1.WorkBlocked, fleetv1alpha1.ReasonForeignObject, strings.Repeat("long ", 200)
 		}, conditions: "Healthy=False:ForeignObject Placed=True:Placed", counts: [4]int32{4, 3, 3}, problems: "west/ConfigMap/b:ForeignObject", observed: true},
-		{name: "A failure is one, whatever its reason.", change: func(w *world) { w.Rows["west/"+rowName("b")].Status.Phase = fleetv1alpha1.WorkDegraded },
-			conditions: "Healthy=False:Degraded Placed=True:Placed", counts: [4]int32{4, 4, 3}, problems: "west/ConfigMap/b:Degraded", observed: true},
-		{name: "A cluster does not answer.", change: func(w *world) {
-			w.Clusters["west"].Status.Conditions[0].Status = metav1.ConditionFalse
-			w.Rows["west/"+rowName("b")].Generation = 2
-		}, conditions: "Healthy=False:ClusterUnreachable Placed=False:ClusterUnreachable", counts: [4]int32{4, 3, 3, 1},
-			problems: "west//:ClusterUnreachable", observed: true},
-		{name: "A row is missing without a reason.", change: func(w *world) { delete(w.Rows, "west/"+rowName("b")) },
-			conditions: "Healthy=False:Progressing Placed=False:Waiting", counts: [4]int32{4, 3, 3}},
-		{name: "A write fails.", result: placement.Result{Err: errors.New("disk full")},
-			conditions: "Healthy=True:Healthy Placed=False:Error", counts: [4]int32{4, 4, 4}},
+		{
+			name: "A failure is one, whatever its reason.", change: func(w *world) { w.Rows["west/"+rowName("b")].Status.Phase = fleetv1alpha1.WorkDegraded },
+			conditions: "Healthy=False:Degraded Placed=True:Placed", counts: [4]int32{4, 4, 3}, problems: "west/ConfigMap/b:Degraded", observed: true,
+		},
+		{
+			name: "A cluster does not answer.", change: func(w *world) {
+				w.Clusters["west"].Status.Conditions[0].Status = metav1.ConditionFalse
+				w.Rows["west/"+rowName("b")].Generation = 2
+			}, conditions: "Healthy=False:ClusterUnreachable Placed=False:ClusterUnreachable", counts: [4]int32{4, 3, 3, 1},
+			problems: "west//:ClusterUnreachable", observed: true,
+		},
+		{
+			name: "A row is missing without a reason.", change: func(w *world) { delete(w.Rows, "west/"+rowName("b")) },
+			conditions: "Healthy=False:Progressing Placed=False:Waiting", counts: [4]int32{4, 3, 3},
+		},
+		{
+			name: "A write fails.", result: placement.Result{Err: errors.New("disk full")},
+			conditions: "Healthy=True:Healthy Placed=False:Error", counts: [4]int32{4, 4, 4},
+		},
 		{name: "Withdrawals are paused.", result: placement.Result{Problems: []placement.Problem{
 			{Cluster: "west", Reason: placement.ReasonPaused, Message: "x"}, {Cluster: "west", Reason: placement.ReasonPaused, Message: "x"},
 		}}, conditions: "Healthy=True:Healthy Placed=False:WithdrawalsPaused", counts: [4]int32{4, 4, 4}, problems: "west//:WithdrawalsPaused", observed: true},
@@ -72,8 +84,10 @@ func TestStatus(t *testing.T) {
 			w.unselect("b", fate{wait: why})
 			w.unread = []problem{why}
 		}, conditions: "Healthy=False:Progressing Placed=False:KindNotServed", counts: [4]int32{4}, problems: "/ConfigMap/:KindNotServed"},
-		{name: "It is being deleted.", change: func(w *world) { w.p.DeletionTimestamp = new(metav1.Unix(1, 0)) },
-			conditions: "Healthy=False:Deleting Placed=False:Deleting Withdrawing=True:Deleting"},
+		{
+			name: "It is being deleted.", change: func(w *world) { w.p.DeletionTimestamp = new(metav1.Unix(1, 0)) },
+			conditions: "Healthy=False:Deleting Placed=False:Deleting Withdrawing=True:Deleting",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -85,7 +99,8 @@ func TestStatus(t *testing.T) {
 			}
 			s, conditions := w.report(tt.result)
 			require.Equal(t, tt.conditions, conditions)
-			require.Equal(t, tt.counts, [4]int32{s.Desired, s.Applied, s.Healthy, s.StaleClusters})
+			counts := [4]int32{s.Desired, s.Applied, s.Healthy, s.StaleClusters}
+			require.Equal(t, tt.counts, counts)
 			require.Equal(t, tt.problems, tell(s.Problems))
 			require.Equal(t, tt.observed, s.ObservedGeneration == 1)
 			for _, p := range s.Problems {

@@ -171,7 +171,7 @@ func (w *watches) selecting(was, is client.Object) []client.ObjectKey {
 			states = append(states, o)
 		}
 	}
-	return w.form.selecting(context.Background(), w.sources, states...)
+	return w.form.selecting(context.Background(), w.sources, states...) //nolint:forbidigo // An event has no context, and it reads a cache.
 }
 
 // selecting returns the keys of the objects of the kind that select one of the states of an object, from a cache.

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	validate "k8s.io/apimachinery/pkg/api/validate/content"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
@@ -124,7 +123,7 @@ func validateSpec(spec *fleetv1alpha1.PropagationSpec, root *field.Path) field.E
 			faults = append(faults, field.Invalid(at.Child("apiVersion"), s.APIVersion, "an apiVersion is group/version, or v1 for the core group"))
 		}
 		if s.Name != "" {
-			for _, why := range path.IsValidPathSegmentName(s.Name) {
+			for _, why := range validate.IsPathSegmentName(s.Name) {
 				faults = append(faults, field.Invalid(at.Child("name"), s.Name, why))
 			}
 		}
