@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,7 +63,7 @@ func (s *store) apply(r *Request, before client.Object) (client.Object, error) {
 // manage records who owns the fields that a write other than an apply has changed. It does so from the first apply on, and not before:
 // without one no field conflicts.
 func (s *store) manage(r Request, before, is client.Object) (client.Object, error) {
-	if r.PatchType == types.ApplyPatchType || len(before.GetManagedFields()) == 0 || len(is.GetManagedFields()) == 0 {
+	if r.PatchType == types.ApplyPatchType || !applied(before) || !applied(is) {
 		return is, nil
 	}
 	managed, err := managerOf(r.Kind)
@@ -89,6 +90,13 @@ func (s *store) manage(r Request, before, is client.Object) (client.Object, erro
 		timeless(is)
 	}
 	return is, err
+}
+
+// applied reports whether somebody has applied an object.
+func applied(o client.Object) bool {
+	return slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Operation == metav1.ManagedFieldsOperationApply
+	})
 }
 
 // timeless removes the times from managedFields, which are those of the real clock.
