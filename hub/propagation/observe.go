@@ -18,6 +18,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/pkg/kindwatch"
 )
 
 // observed is what a reconcile has read. It points into the cache and must not be changed.
@@ -189,7 +190,7 @@ func (o *observed) selectObjects(found map[string]object) {
 // read returns the objects that a selector selects in a namespace, from the cache. They are the cache's own.
 func read(ctx context.Context, w client.Reader, namespace string, s fleetv1alpha1.PropagationSelector) ([]*unstructured.Unstructured, error) {
 	if s.Name != "" {
-		one := empty(kindOf(s))
+		one := kindwatch.OfKind(kindOf(s))
 		err := w.Get(ctx, client.ObjectKey{Namespace: namespace, Name: s.Name}, one)
 		switch {
 		case apierrors.IsNotFound(err):
@@ -363,12 +364,6 @@ func kindOf(s fleetv1alpha1.PropagationSelector) schema.GroupVersionKind {
 func listOf(kind schema.GroupVersionKind) schema.GroupVersionKind {
 	kind.Kind += "List"
 	return kind
-}
-
-func empty(kind schema.GroupVersionKind) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(kind)
-	return u
 }
 
 // selectorOf returns a selector. One that admission would refuse matches nothing.

@@ -195,22 +195,15 @@ func (p *planned) object(
 
 // reach returns the clusters that the spec selects, sorted, without regard to taints.
 func (o *observed) reach() []string {
-	c := &o.spec.Clusters
-	names := slices.Clone(c.Names)
-	if len(names) == 0 {
-		by := labels.Everything()
-		if !c.All {
-			by = selectorOf(c.Selector)
-		}
+	return placement.Selected(o.spec.Clusters).Clusters(func(by labels.Selector) []string {
+		var names []string
 		for name, mc := range o.Clusters {
 			if o.TakesRows(name) && by.Matches(labels.Set(mc.Labels)) {
 				names = append(names, name)
 			}
 		}
-	}
-	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(c.Excluded, name) })
-	slices.Sort(names)
-	return slices.Compact(names)
+		return names
+	})
 }
 
 // place decides about a selected cluster: whether it keeps a row that it has, and whether a row is written. It adds the problem if the
