@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/pkg/kindwatch"
@@ -317,7 +318,7 @@ func (o *observed) observeOthers(ctx context.Context, c placement.Client, f form
 		}
 		for i := range rows.Items {
 			if r := &rows.Items[i]; r.Spec.Source.UID != string(o.source.GetUID()) {
-				o.held[placement.ClusterOf(placement.Place(r))+"/"+one.row] = holder(r)
+				o.held[row.PlaceOf(r.Labels[keys.FleetCluster], one.row)] = holder(r)
 			}
 		}
 	}

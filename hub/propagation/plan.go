@@ -68,7 +68,7 @@ func plan(o *observed) planned {
 	p.Withdrawals = placement.Terminating(o.Fleet)
 	leaving := map[string]bool{}
 	for _, w := range p.Withdrawals {
-		leaving[placement.Place(w.Row)] = true
+		leaving[row.Place(w.Row)] = true
 	}
 	p.unread(o)
 	reach, claims, fleets := o.reach(), claimsOf(o), o.Objects()
@@ -130,7 +130,7 @@ func (p *planned) hold(fleet placement.Fleet) {
 	p.objects++
 	for cluster, live := range fleet.Rows {
 		if live.DeletionTimestamp.IsZero() {
-			p.places[placement.Place(live)], p.clusters[cluster] = true, true
+			p.places[row.Place(live)], p.clusters[cluster] = true, true
 		}
 	}
 }
@@ -167,7 +167,7 @@ func (p *planned) object(
 			continue // As Fleet.Matching does.
 		}
 		selected[cluster], p.clusters[cluster] = true, true
-		place := cluster + "/" + one.row
+		place := row.PlaceOf(cluster, one.row)
 		p.places[place] = true
 		keep, gets := p.place(o, one, fleet, cluster)
 		switch {
@@ -187,7 +187,7 @@ func (p *planned) object(
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(fleet.Rows)) {
 		// Of a cluster that is gone or leaves nothing is withdrawn here: the one proves nothing, the other has a policy of its own.
-		if live := fleet.Rows[cluster]; !selected[cluster] && !leaving[cluster+"/"+one.row] && fleet.TakesRows(cluster) {
+		if live := fleet.Rows[cluster]; !selected[cluster] && !leaving[row.PlaceOf(cluster, one.row)] && fleet.TakesRows(cluster) {
 			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: o.leave(false)})
 		}
 	}
@@ -270,7 +270,7 @@ func claimsOf(o *observed) map[string]*claim {
 
 // taken reports whether a place without a row of ours is another's, and adds that problem.
 func (p *planned) taken(o *observed, one object, cluster string, claims map[string]*claim) bool {
-	if who := o.held[cluster+"/"+one.row]; who != "" {
+	if who := o.held[row.PlaceOf(cluster, one.row)]; who != "" {
 		p.problem(cluster, one.Kind, one.Name, reasonConflict, who+" places it there: it is taken over when that lets go")
 		return true
 	}
