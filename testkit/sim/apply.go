@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -63,7 +62,7 @@ func (s *store) apply(r *Request, before client.Object) (client.Object, error) {
 // manage records who owns the fields that a write other than an apply has changed. It does so from the first apply on, and not before:
 // without one no field conflicts.
 func (s *store) manage(r Request, before, is client.Object) (client.Object, error) {
-	if r.PatchType == types.ApplyPatchType || !applied(before) || !applied(is) {
+	if r.Verb == Apply || !applied(before) || !applied(is) {
 		return is, nil
 	}
 	managed, err := managerOf(r.Kind)
@@ -78,11 +77,7 @@ func (s *store) manage(r Request, before, is client.Object) (client.Object, erro
 	if err != nil {
 		return nil, err
 	}
-	manager := r.Manager
-	if manager == "" {
-		manager = user
-	}
-	after, err := managed.Update(old, next, manager)
+	after, err := managed.Update(old, next, user)
 	if err != nil {
 		return nil, err
 	}
