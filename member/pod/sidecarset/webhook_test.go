@@ -27,6 +27,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 // system is the manager's namespace.
@@ -63,7 +64,7 @@ func cluster(tb testing.TB, known ...client.Object) client.Client {
 	scheme := runtime.NewScheme()
 	require.NoError(tb, clientgoscheme.AddToScheme(scheme))
 	require.NoError(tb, appsv1beta1.AddToScheme(scheme))
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(known...).Build()
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(testkit.Copies(known)...).Build()
 	return interceptor.NewClient(c, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			t, ok := o.(*corev1.PodTemplate)
