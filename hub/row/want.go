@@ -55,12 +55,19 @@ func (w Want) Name() string {
 // Place is the key of the row among those of its source: the cluster's name, and for a row of one object of several, the row's name after
 // a slash.
 func (w Want) Place() string {
-	return place(w.Cluster, w.Name(), w.Object)
+	if w.Object == nil {
+		return w.Cluster
+	}
+	return PlaceOf(w.Cluster, w.Name())
 }
 
 // Place is the Place of a row that exists.
 func Place(r *fleetv1alpha1.MemberWork) string {
-	return place(r.Labels[keys.FleetCluster], r.Name, r.Spec.Object)
+	cluster := r.Labels[keys.FleetCluster]
+	if r.Spec.Object == nil {
+		return cluster
+	}
+	return PlaceOf(cluster, r.Name)
 }
 
 // ClusterOf returns the cluster of a Place.
@@ -71,13 +78,6 @@ func ClusterOf(place string) string {
 
 // PlaceOf is the Place of a row of one object of several.
 func PlaceOf(cluster, row string) string { return cluster + "/" + row }
-
-func place(cluster, name string, object *fleetv1alpha1.WorkObject) string {
-	if object == nil {
-		return cluster
-	}
-	return PlaceOf(cluster, name)
-}
 
 // fold merges a patch that is too long for a row into the manifest.
 func (w Want) fold() (Want, error) {
