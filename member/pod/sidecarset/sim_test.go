@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -53,7 +52,7 @@ func simulated(tb testing.TB) sim.Kind {
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			return &Reconciler{
 				Client: p.Client, Live: p.Live, Clock: p.Clock, Expect: expect.New(kind, p.Clock, 0), Events: &testkit.Events{},
-				Parallel: 1, Namespace: system, Opening: open{}, Waits: prometheus.NewCounter(prometheus.CounterOpts{Name: "waits_total", Help: "waits"}),
+				Parallel: 1, Namespace: system, Opening: open{},
 			}, nil
 		},
 		For: &appsv1beta1.SidecarSet{},
