@@ -118,7 +118,7 @@ func (o *observed) factsOf(pod *corev1.Pod, now time.Time) rollout.Pod {
 		Rank: podset.View(pod, podset.Rules{}, now).Rank,
 	}
 	done, serves := updated(o.set.Name, pod)
-	f.Available = f.Ready && done && reported(pod)
+	f.Available = f.Ready && done
 	if !done {
 		f.Update = rollout.UpdateInProgress
 	}
@@ -131,13 +131,6 @@ func (o *observed) factsOf(pod *corev1.Pod, now time.Time) rollout.Pod {
 		f.NotInPlace = "its containers do not run their last update yet"
 	}
 	return f
-}
-
-// reported reports whether the kubelet has seen what was written to a pod last, by us or by its workload: until then it reports the
-// containers of before. An older kubelet does not say which generation it has seen.
-func reported(pod *corev1.Pod) bool {
-	n := pod.Status.ObservedGeneration
-	return n == 0 || n >= pod.Generation
 }
 
 // immutable reports whether a pod would need more than other images.

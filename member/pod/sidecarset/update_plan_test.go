@@ -301,19 +301,3 @@ func TestNoPodOfOpenKruiseIsTouched(t *testing.T) {
 		require.Equal(t, updates{}, p.updates, set)
 	}
 }
-
-// A pod that its workload has just written to says that it is ready, of its containers of before: it is not available.
-func TestAPodThatTheKubeletHasNotSeenIsNotAvailable(t *testing.T) {
-	t.Parallel()
-	was := admitted(t, `{spec: {updateStrategy: {maxUnavailable: 1}}}`)
-	for _, tc := range []struct {
-		generation, seen int64
-		written          int
-	}{{1, 1, 1}, {2, 1, 0}, {2, 0, 1}} {
-		written := runs(runningPod(t, "web-0", withImage(t, was, "log:2", "7")))
-		written.Generation, written.Status.ObservedGeneration = tc.generation, tc.seen
-		pods := []*corev1.Pod{written, runs(runningPod(t, "web-1", was))}
-		o := seen(t, withImage(t, was, "log:2", "7"), pods...)
-		require.Len(t, o.planUpdates(pods, noon).images, tc.written, "%+v", tc)
-	}
-}
