@@ -198,6 +198,12 @@ func stories(tb testing.TB) []sim.Scenario {
 			return client.IgnoreNotFound(w.User().Delete(ctx, o.DeepCopyObject().(client.Object)))
 		}}
 	}
+	// app is what a workload or a user does: a pod's own container gets another image.
+	app := func(pod string) sim.Edit {
+		return sim.Edit{Name: "app of " + pod, Do: func(ctx context.Context, w *sim.World) error {
+			return sim.Set(ctx, w, types.NamespacedName{Namespace: "shop", Name: pod}, func(p *corev1.Pod) { containerOf(p, "app").Image = "app:2" })
+		}}
+	}
 	shop := func(team string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": team}}}
 	}
@@ -253,6 +259,7 @@ func stories(tb testing.TB) []sim.Scenario {
 		{Name: "sidecars are updated to an image and back", Objects: five(), Edits: []sim.Edit{image("log:2"), image("log:1")}},
 		{Name: "a hot upgrade", Objects: five(hot), Edits: []sim.Edit{image("log:2"), image("log:3")}},
 		{Name: "what is more than an image waits for new pods", Objects: five(), Edits: []sim.Edit{immutable, back}},
+		{Name: "workloads update pods at the same time", Objects: five(), Edits: []sim.Edit{app("web-4"), image("log:2"), app("web-3")}},
 		{Name: "the SidecarSet is deleted", Objects: []client.Object{set(), with}, Edits: []sim.Edit{remove(set())}},
 	}
 }
