@@ -179,9 +179,11 @@ func TestIntegrationCRDs(t *testing.T) {
 			"clonesets.apps.kruise.io": true, "resourcedistributions.apps.kruise.io": true,
 			"uniteddeployments.apps.kruise.io": true, "workloadspreads.apps.kruise.io": true,
 			"memberclusters.fleet.kruise.io": false, "memberworks.fleet.kruise.io": false, "workcontents.fleet.kruise.io": false,
+			"propagations.fleet.kruise.io": false, "clusterpropagations.fleet.kruise.io": false,
 		}},
 		{"a hub beside a member leaves its CRD to that one", "hub", []string{"--set=localMember=true"}, map[string]bool{
 			"memberclusters.fleet.kruise.io": false, "memberworks.fleet.kruise.io": false, "workcontents.fleet.kruise.io": false,
+			"propagations.fleet.kruise.io": false, "clusterpropagations.fleet.kruise.io": false,
 		}},
 		{"member", "member", nil, map[string]bool{
 			"clonesets.apps.kruise.io": true, "daemonsets.apps.kruise.io": true, "persistentpodstates.apps.kruise.io": true,

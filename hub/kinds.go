@@ -188,37 +188,29 @@ func resourceDistributions(h Options, key []byte) setup.Kind {
 }
 
 func propagations(h Options, key []byte) setup.Kind {
-	const name = "propagation"
-	return setup.Kind{
-		Name: name, CRD: "propagations.fleet.kruise.io",
-		Types: runtime.SchemeBuilder{fleetv1alpha1.AddToScheme},
-		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return propagation.Setup(ctx, mgr, propagation.Options{Options: placementOptions(h, key, mgr, o, name), Kinds: h.PropagationKinds})
-		},
-		Webhooks:     registerPropagation(h, &fleetv1alpha1.Propagation{}),
-		WebhookReads: []client.Object{&fleetv1alpha1.MemberCluster{}},
-	}
+	return propagationKind(h, key, "propagation", &fleetv1alpha1.Propagation{}, propagation.Setup)
 }
 
 func clusterPropagations(h Options, key []byte) setup.Kind {
-	const name = "clusterpropagation"
-	return setup.Kind{
-		Name: name, CRD: "clusterpropagations.fleet.kruise.io",
-		Types: runtime.SchemeBuilder{fleetv1alpha1.AddToScheme},
-		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return propagation.SetupCluster(ctx, mgr, propagation.Options{Options: placementOptions(h, key, mgr, o, name), Kinds: h.PropagationKinds})
-		},
-		Webhooks:     registerPropagation(h, &fleetv1alpha1.ClusterPropagation{}),
-		WebhookReads: []client.Object{&fleetv1alpha1.MemberCluster{}},
-	}
+	return propagationKind(h, key, "clusterpropagation", &fleetv1alpha1.ClusterPropagation{}, propagation.SetupCluster)
 }
 
-// registerPropagation registers the webhook of one of the two kinds, of which object is an empty one.
-func registerPropagation[T client.Object](h Options, object T) func(ctrl.Manager, setup.Options) error {
-	return func(mgr ctrl.Manager, _ setup.Options) error {
-		return admit.Register(mgr, admit.Registration[T]{Object: object, Validator: &propagation.Webhook[T]{
-			Clusters: placement.ClusterRules{Client: mgr.GetClient(), Cache: mgr.GetClient(), Live: mgr.GetAPIReader()},
-			Mapper:   mgr.GetRESTMapper(), Kinds: h.PropagationKinds, LocalMember: h.LocalMember,
-		}})
+// propagationKind is one of the two kinds, of which object is an empty one.
+func propagationKind[T client.Object](
+	h Options, key []byte, name string, object T, start func(context.Context, ctrl.Manager, propagation.Options) error,
+) setup.Kind {
+	return setup.Kind{
+		Name: name, CRD: name + "s.fleet.kruise.io",
+		Types: runtime.SchemeBuilder{fleetv1alpha1.AddToScheme},
+		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
+			return start(ctx, mgr, propagation.Options{Options: placementOptions(h, key, mgr, o, name), Kinds: h.PropagationKinds})
+		},
+		Webhooks: func(mgr ctrl.Manager, _ setup.Options) error {
+			return admit.Register(mgr, admit.Registration[T]{Object: object, Validator: &propagation.Webhook[T]{
+				Clusters: placement.ClusterRules{Client: mgr.GetClient(), Cache: mgr.GetClient(), Live: mgr.GetAPIReader()},
+				Mapper:   mgr.GetRESTMapper(), Kinds: h.PropagationKinds, LocalMember: h.LocalMember,
+			}})
+		},
+		WebhookReads: []client.Object{&fleetv1alpha1.MemberCluster{}},
 	}
 }

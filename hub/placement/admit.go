@@ -9,9 +9,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validate/content"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -108,29 +105,6 @@ func (r ClusterRules) ValidateAs(
 		warnings = append(warnings, words.Wait+" for member clusters that are not accepted or not ready: "+event.Names(waiting))
 	}
 	return faults, warnings, nil
-}
-
-// ValidateNames validates clusters by name or by labels, without those that are excluded. The path is that of their field, which has the
-// fields names, excluded and selector.
-func ValidateNames(names, excluded []string, selector *metav1.LabelSelector, path *field.Path) field.ErrorList {
-	var faults field.ErrorList
-	for _, list := range []struct {
-		names []string
-		path  *field.Path
-	}{{names, path.Child("names")}, {excluded, path.Child("excluded")}} {
-		for i, name := range list.names {
-			for _, why := range content.IsDNS1123Label(name) {
-				faults = append(faults, field.Invalid(list.path.Index(i), name, why))
-			}
-		}
-	}
-	for i, name := range names {
-		if slices.Contains(excluded, name) {
-			faults = append(faults, field.Invalid(path.Child("names").Index(i), name, fmt.Sprintf("excluded has it too: remove %s from one", name)))
-		}
-	}
-	return append(faults, metav1validation.ValidateLabelSelector(selector,
-		metav1validation.LabelSelectorValidationOptions{}, path.Child("selector"))...)
 }
 
 // refuses asks the apiserver whether the user of the request may place objects of a namespace in a cluster, "" for any, and returns

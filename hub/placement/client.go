@@ -61,7 +61,7 @@ func (c Client) Fleet(ctx context.Context, key client.ObjectKey, object client.O
 	for i := range rows.Items {
 		r := &rows.Items[i]
 		if r.Namespace == fleetv1alpha1.Namespace(r.Labels[keys.FleetCluster]) { // Otherwise the row is not ours.
-			f.Rows[Place(r)] = r
+			f.Rows[row.Place(r)] = r
 		}
 	}
 	return f, nil

@@ -125,7 +125,7 @@ func TestRowsOfSeveralObjects(t *testing.T) {
 	require.Len(t, f.Rows, 3)
 	for _, w := range p.Wants {
 		require.Equal(t, w.Object, f.Rows[w.Place()].Spec.Object)
-		require.Equal(t, w.Cluster, ClusterOf(w.Place()))
+		require.Equal(t, w.Cluster, row.ClusterOf(w.Place()))
 	}
 	objects := f.Objects()
 	require.Len(t, objects, 2)
@@ -153,7 +153,7 @@ func TestRowsOfSeveralObjects(t *testing.T) {
 func clustersOf(places map[string]bool) map[string]bool {
 	out := map[string]bool{}
 	for place := range places {
-		out[ClusterOf(place)] = true
+		out[row.ClusterOf(place)] = true
 	}
 	return out
 }

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/allot"
+	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
@@ -173,27 +173,12 @@ func (f Fleet) Silent(cluster string) (reason, message string) {
 func (f Fleet) Stale() map[string]bool {
 	stale := map[string]bool{}
 	for place := range f.Rows {
-		cluster := ClusterOf(place)
+		cluster := row.ClusterOf(place)
 		if reason, _ := f.Silent(cluster); reason != "" {
 			stale[cluster] = true
 		}
 	}
 	return stale
-}
-
-// Place is the key of a row in a Fleet and a Result: its cluster, or that and the row's name if its source has several objects.
-func Place(r *fleetv1alpha1.MemberWork) string {
-	cluster := r.Labels[keys.FleetCluster]
-	if r.Spec.Object != nil {
-		return cluster + "/" + r.Name
-	}
-	return cluster
-}
-
-// ClusterOf returns the cluster of a Place.
-func ClusterOf(place string) string {
-	cluster, _, _ := strings.Cut(place, "/")
-	return cluster
 }
 
 // Objects returns the Fleet of each object of a source with several, by the names of their rows. All questions about a cluster are to be

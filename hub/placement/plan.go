@@ -50,7 +50,7 @@ func Withdraw(object metav1.Object, f Fleet, policy fleetv1alpha1.LeavePolicy, n
 	silent := ""
 	for _, place := range slices.Sorted(maps.Keys(f.Rows)) {
 		p.Withdrawals = append(p.Withdrawals, Withdrawal{f.Rows[place], policy})
-		cluster := ClusterOf(place)
+		cluster := row.ClusterOf(place)
 		if reason, message := f.Silent(cluster); reason != "" && cluster != silent {
 			problems, silent = append(problems, Problem{Cluster: cluster, Reason: reason, Message: message}), cluster
 		}

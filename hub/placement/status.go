@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
@@ -32,7 +33,7 @@ func (r Result) Applied(p Plan) map[string]bool {
 		out[cluster] = false
 	}
 	for _, w := range p.Withdrawals {
-		out[Place(w.Row)] = p.Deleting == "" && Acknowledged(w.Row)
+		out[row.Place(w.Row)] = p.Deleting == "" && Acknowledged(w.Row)
 	}
 	for _, want := range p.Wants {
 		live := r.Rows[want.Place()]
@@ -46,7 +47,7 @@ func (r Result) Blocked() []Problem {
 	var out []Problem
 	for _, place := range slices.Sorted(maps.Keys(r.Rows)) {
 		if live := r.Rows[place]; Blocked(live) {
-			out = append(out, Problem{Cluster: ClusterOf(place), Reason: live.Status.Reason, Message: live.Status.Message})
+			out = append(out, Problem{Cluster: row.ClusterOf(place), Reason: live.Status.Reason, Message: live.Status.Message})
 		}
 	}
 	return out
@@ -56,7 +57,7 @@ func (r Result) Blocked() []Problem {
 func (r Result) Holders(problems []Problem) string {
 	holders, troubled := map[string]bool{}, map[string]string{}
 	for place := range r.Rows {
-		holders[ClusterOf(place)] = true
+		holders[row.ClusterOf(place)] = true
 	}
 	for _, p := range problems {
 		if holders[p.Cluster] && troubled[p.Cluster] == "" {

@@ -6,6 +6,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/allot"
+	"github.com/flotilla-io/flotilla/hub/row"
 )
 
 // taint changes what is available in a ready cluster by its taints that the object does not tolerate, the strongest first.
@@ -95,7 +96,7 @@ func (f Fleet) stays(t *fleetv1alpha1.ClusterTaint) time.Duration {
 func (f Fleet) EvictsIn() time.Duration {
 	var first time.Duration
 	for place := range f.Rows {
-		mc := f.Clusters[ClusterOf(place)]
+		mc := f.Clusters[row.ClusterOf(place)]
 		if mc == nil {
 			continue
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -123,7 +122,7 @@ func (f form) placed(options Options, w objects) placement.Kind[*observed, plann
 		Name: f.kind, Object: f.object, List: f.list, Metrics: f.metrics,
 		Where: func(o client.Object) []placement.Where {
 			spec, _ := f.parts(o)
-			return where(&spec.Clusters)
+			return placement.Selected(spec.Clusters).Where()
 		},
 		Indexes: row.IndexByObject,
 		Observe: func(ctx context.Context, c placement.Client, key client.ObjectKey) (*observed, error) {
@@ -139,19 +138,4 @@ func (f form) placed(options Options, w objects) placement.Kind[*observed, plann
 		Watch:   w.watch,
 		Gone:    w.forget,
 	}
-}
-
-// where returns where the objects are placed. What is excluded is not left out.
-func where(c *fleetv1alpha1.PropagationClusters) []placement.Where {
-	switch {
-	case c.All:
-		return []placement.Where{{Selector: &metav1.LabelSelector{}}}
-	case c.Selector != nil:
-		return []placement.Where{{Selector: c.Selector}}
-	}
-	out := make([]placement.Where, 0, len(c.Names))
-	for _, name := range c.Names {
-		out = append(out, placement.Where{Cluster: name})
-	}
-	return out
 }

@@ -16,8 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/pkg/kindwatch"
 )
 
 // observed is what a reconcile has read. It points into the cache and must not be changed.
@@ -189,7 +191,7 @@ func (o *observed) selectObjects(found map[string]object) {
 // read returns the objects that a selector selects in a namespace, from the cache. They are the cache's own.
 func read(ctx context.Context, w client.Reader, namespace string, s fleetv1alpha1.PropagationSelector) ([]*unstructured.Unstructured, error) {
 	if s.Name != "" {
-		one := empty(kindOf(s))
+		one := kindwatch.OfKind(kindOf(s))
 		err := w.Get(ctx, client.ObjectKey{Namespace: namespace, Name: s.Name}, one)
 		switch {
 		case apierrors.IsNotFound(err):
@@ -316,7 +318,7 @@ func (o *observed) observeOthers(ctx context.Context, c placement.Client, f form
 		}
 		for i := range rows.Items {
 			if r := &rows.Items[i]; r.Spec.Source.UID != string(o.source.GetUID()) {
-				o.held[placement.ClusterOf(placement.Place(r))+"/"+one.row] = holder(r)
+				o.held[row.PlaceOf(r.Labels[keys.FleetCluster], one.row)] = holder(r)
 			}
 		}
 	}
@@ -363,12 +365,6 @@ func kindOf(s fleetv1alpha1.PropagationSelector) schema.GroupVersionKind {
 func listOf(kind schema.GroupVersionKind) schema.GroupVersionKind {
 	kind.Kind += "List"
 	return kind
-}
-
-func empty(kind schema.GroupVersionKind) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(kind)
-	return u
 }
 
 // selectorOf returns a selector. One that admission would refuse matches nothing.

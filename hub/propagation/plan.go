@@ -68,7 +68,7 @@ func plan(o *observed) planned {
 	p.Withdrawals = placement.Terminating(o.Fleet)
 	leaving := map[string]bool{}
 	for _, w := range p.Withdrawals {
-		leaving[placement.Place(w.Row)] = true
+		leaving[row.Place(w.Row)] = true
 	}
 	p.unread(o)
 	reach, claims, fleets := o.reach(), claimsOf(o), o.Objects()
@@ -130,7 +130,7 @@ func (p *planned) hold(fleet placement.Fleet) {
 	p.objects++
 	for cluster, live := range fleet.Rows {
 		if live.DeletionTimestamp.IsZero() {
-			p.places[placement.Place(live)], p.clusters[cluster] = true, true
+			p.places[row.Place(live)], p.clusters[cluster] = true, true
 		}
 	}
 }
@@ -167,7 +167,7 @@ func (p *planned) object(
 			continue // As Fleet.Matching does.
 		}
 		selected[cluster], p.clusters[cluster] = true, true
-		place := cluster + "/" + one.row
+		place := row.PlaceOf(cluster, one.row)
 		p.places[place] = true
 		keep, gets := p.place(o, one, fleet, cluster)
 		switch {
@@ -187,7 +187,7 @@ func (p *planned) object(
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(fleet.Rows)) {
 		// Of a cluster that is gone or leaves nothing is withdrawn here: the one proves nothing, the other has a policy of its own.
-		if live := fleet.Rows[cluster]; !selected[cluster] && !leaving[cluster+"/"+one.row] && fleet.TakesRows(cluster) {
+		if live := fleet.Rows[cluster]; !selected[cluster] && !leaving[row.PlaceOf(cluster, one.row)] && fleet.TakesRows(cluster) {
 			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: o.leave(false)})
 		}
 	}
@@ -195,22 +195,15 @@ func (p *planned) object(
 
 // reach returns the clusters that the spec selects, sorted, without regard to taints.
 func (o *observed) reach() []string {
-	c := &o.spec.Clusters
-	names := slices.Clone(c.Names)
-	if len(names) == 0 {
-		by := labels.Everything()
-		if !c.All {
-			by = selectorOf(c.Selector)
-		}
+	return placement.Selected(o.spec.Clusters).Clusters(func(by labels.Selector) []string {
+		var names []string
 		for name, mc := range o.Clusters {
 			if o.TakesRows(name) && by.Matches(labels.Set(mc.Labels)) {
 				names = append(names, name)
 			}
 		}
-	}
-	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(c.Excluded, name) })
-	slices.Sort(names)
-	return slices.Compact(names)
+		return names
+	})
 }
 
 // place decides about a selected cluster: whether it keeps a row that it has, and whether a row is written. It adds the problem if the
@@ -277,7 +270,7 @@ func claimsOf(o *observed) map[string]*claim {
 
 // taken reports whether a place without a row of ours is another's, and adds that problem.
 func (p *planned) taken(o *observed, one object, cluster string, claims map[string]*claim) bool {
-	if who := o.held[cluster+"/"+one.row]; who != "" {
+	if who := o.held[row.PlaceOf(cluster, one.row)]; who != "" {
 		p.problem(cluster, one.Kind, one.Name, reasonConflict, who+" places it there: it is taken over when that lets go")
 		return true
 	}

@@ -17,6 +17,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/hub/row"
 )
 
 // world is a hub with ConfigMaps a and b and some clusters.
@@ -69,7 +70,7 @@ func (w *world) row(cluster string, names ...string) {
 			},
 			Status: fleetv1alpha1.MemberWorkStatus{ObservedGeneration: 1, Phase: fleetv1alpha1.WorkHealthy},
 		}
-		w.Rows[placement.Place(r)] = r
+		w.Rows[row.Place(r)] = r
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
@@ -106,7 +107,7 @@ func number(n int) int32 { return int32(min(n, math.MaxInt32)) } //nolint:gosec 
 func count(o *observed, p planned, a placement.Result) counts {
 	c := counts{desired: len(p.places), stale: map[string]bool{}}
 	for place := range o.Stale() {
-		c.stale[placement.ClusterOf(place)] = true
+		c.stale[row.ClusterOf(place)] = true
 	}
 	applied := a.Applied(p.Plan)
 	for place := range p.places {
@@ -129,7 +130,7 @@ func count(o *observed, p planned, a placement.Result) counts {
 // lags reports whether a cluster that answers has not done what was asked for yet.
 func lags(p planned, a placement.Result, stale map[string]bool) bool {
 	for place, ok := range a.Applied(p.Plan) {
-		if !ok && !stale[placement.ClusterOf(place)] {
+		if !ok && !stale[row.ClusterOf(place)] {
 			return true
 		}
 	}
@@ -141,7 +142,7 @@ func failures(a placement.Result, stale map[string]bool) []problem {
 	var out []problem
 	for _, place := range slices.Sorted(maps.Keys(a.Rows)) {
 		live := a.Rows[place]
-		if cluster := placement.ClusterOf(place); placement.Blocked(live) && !stale[cluster] && live.Spec.Object != nil {
+		if cluster := row.ClusterOf(place); placement.Blocked(live) && !stale[cluster] && live.Spec.Object != nil {
 			out = append(out, problem{
 				Cluster: cluster, Kind: live.Spec.Object.Kind, Name: live.Spec.Object.Name,
 				Reason: cmp.Or(event.Truncate(live.Status.Reason, reasonLimit), string(live.Status.Phase)), Message: live.Status.Message,

@@ -164,14 +164,14 @@ func (w *watches) failed(ctx context.Context, r *toolscache.Reflector, err error
 }
 
 // selecting returns the keys of those that select an object as it was or is.
-func (w *watches) selecting(was, is client.Object) []client.ObjectKey {
+func (w *watches) selecting(ctx context.Context, was, is client.Object) []client.ObjectKey {
 	var states []client.Object
 	for _, o := range []client.Object{was, is} {
 		if o != nil {
 			states = append(states, o)
 		}
 	}
-	return w.form.selecting(context.Background(), w.sources, states...) //nolint:forbidigo // An event has no context, and it reads a cache.
+	return w.form.selecting(ctx, w.sources, states...)
 }
 
 // selecting returns the keys of the objects of the kind that select one of the states of an object, from a cache.

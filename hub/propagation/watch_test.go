@@ -86,7 +86,7 @@ func TestAKindThatCantBeReadIsAProblem(t *testing.T) {
 			w := &watches{
 				form: f, mapper: mapper, live: live, failing: map[string]bool{tt.kind.String(): tt.failing},
 				allowed: []schema.GroupResource{{Resource: "configmaps"}, {Group: "g", Resource: "classes"}},
-				kinds:   kindwatch.New(&informers{synced: tt.synced}, func(_, _ client.Object) []client.ObjectKey { return nil }),
+				kinds:   kindwatch.New(&informers{synced: tt.synced}, func(context.Context, client.Object, client.Object) []client.ObjectKey { return nil }),
 			}
 			require.NoError(t, w.kinds.Source().Start(t.Context(), &simQueue{}))
 			require.NoError(t, w.follow(client.ObjectKey{Name: "p"}, []schema.GroupVersionKind{tt.kind}))

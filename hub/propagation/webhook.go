@@ -94,19 +94,9 @@ func (w *Webhook[T]) validate(ctx context.Context, was *fleetv1alpha1.Propagatio
 		}
 		faults, warnings = append(faults, refused...), append(warnings, warned...)
 	}
-	refused, warned, err := w.Clusters.ValidateAs(ctx, o.GetNamespace(), where(&was.Clusters), where(&spec.Clusters), placement.Words{
-		At: func(i int) *field.Path {
-			at := root.Child("clusters")
-			switch {
-			case spec.Clusters.All:
-				return at.Child("all")
-			case spec.Clusters.Selector != nil:
-				return at.Child("selector")
-			default:
-				return at.Child("names").Index(i)
-			}
-		},
-		Gets: "it gets the objects", Wait: "objects wait",
+	clusters := placement.Selected(spec.Clusters)
+	refused, warned, err := w.Clusters.ValidateAs(ctx, o.GetNamespace(), placement.Selected(was.Clusters).Where(), clusters.Where(), placement.Words{
+		At: clusters.At(root.Child("clusters")), Gets: "it gets the objects", Wait: "objects wait",
 	})
 	if err != nil {
 		return nil, err
@@ -130,8 +120,7 @@ func validateSpec(spec *fleetv1alpha1.PropagationSpec, root *field.Path) field.E
 		faults = append(faults, metav1validation.ValidateLabelSelector(s.LabelSelector,
 			metav1validation.LabelSelectorValidationOptions{}, at.Child("labelSelector"))...)
 	}
-	c := &spec.Clusters
-	faults = append(faults, placement.ValidateNames(c.Names, c.Excluded, c.Selector, root.Child("clusters"))...)
+	faults = append(faults, placement.Selected(spec.Clusters).Validate(root.Child("clusters"))...)
 	if spec.Suspend != nil {
 		for i, name := range spec.Suspend.Clusters {
 			for _, why := range validate.IsDNS1123Label(name) {

@@ -3,7 +3,6 @@ package resourcedistribution
 import (
 	"context"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,18 +21,7 @@ func where(rd *appsv1beta1.ResourceDistribution) []placement.Where {
 	if rd == nil || rd.Spec.Targets.Clusters == nil {
 		return nil
 	}
-	c := rd.Spec.Targets.Clusters
-	switch {
-	case c.All:
-		return []placement.Where{{Selector: &metav1.LabelSelector{}}}
-	case c.Selector != nil:
-		return []placement.Where{{Selector: c.Selector}}
-	}
-	out := make([]placement.Where, 0, len(c.Names))
-	for _, name := range c.Names {
-		out = append(out, placement.Where{Cluster: name})
-	}
-	return out
+	return placement.Selected(*rd.Spec.Targets.Clusters).Where()
 }
 
 // emptied enqueues the objects with a row in a cluster that evicts, when a row of another kind there has no pods any more.

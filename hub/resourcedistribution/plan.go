@@ -5,9 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/allot"
@@ -103,21 +100,7 @@ func (p *planned) withdraw(row *fleetv1alpha1.MemberWork) {
 
 // selected returns the clusters that an object selects, sorted.
 func selected(o *observed) []string {
-	c := o.rd.Spec.Targets.Clusters
-	names := slices.Clone(c.Names)
-	switch {
-	case c.All:
-		names = o.Matching(labels.Everything())
-	case c.Selector != nil:
-		by, err := metav1.LabelSelectorAsSelector(c.Selector)
-		if err != nil { // Admission refuses it.
-			by = labels.Nothing()
-		}
-		names = o.Matching(by)
-	}
-	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(c.Excluded, name) })
-	slices.Sort(names)
-	return slices.Compact(names)
+	return placement.Selected(*o.rd.Spec.Targets.Clusters).Clusters(o.Matching)
 }
 
 // place decides about a selected cluster: whether it keeps a row that it has, and whether a row is written. It adds the problem if the

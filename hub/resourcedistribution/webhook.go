@@ -64,21 +64,12 @@ func (w *Webhook) validateClusters(ctx context.Context, old, rd *appsv1beta1.Res
 		return admission.Warnings{"spec.targets.clusters is not set, and this cluster runs no member stack, so nothing distributes this object: " +
 			"create it with clusters"}, nil
 	}
-	if faults := placement.ValidateNames(c.Names, c.Excluded, c.Selector, path); len(faults) > 0 {
+	clusters := placement.Selected(*c)
+	if faults := clusters.Validate(path); len(faults) > 0 {
 		return nil, admit.Invalid(appsv1beta1.GroupVersion.WithKind(sourceKind), rd.Name, faults)
 	}
 	faults, warnings, err := w.Clusters.ValidateAs(ctx, "", where(old), where(rd), placement.Words{
-		At: func(i int) *field.Path {
-			switch {
-			case c.All:
-				return path.Child("all")
-			case c.Selector != nil:
-				return path.Child("selector")
-			default:
-				return path.Child("names").Index(i)
-			}
-		},
-		Gets: "it gets its copies", Wait: "copies wait",
+		At: clusters.At(path), Gets: "it gets its copies", Wait: "copies wait",
 	})
 	if err != nil {
 		return nil, err

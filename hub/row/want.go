@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -54,10 +55,28 @@ func (w Want) Name() string {
 // Place is the key of the row among those of its source: the cluster's name, and for a row of one object of several, the row's name after
 // a slash.
 func (w Want) Place() string {
-	if w.Object != nil {
-		return w.Cluster + "/" + w.Name()
+	return place(w.Cluster, w.Name(), w.Object)
+}
+
+// Place is the Place of a row that exists.
+func Place(r *fleetv1alpha1.MemberWork) string {
+	return place(r.Labels[keys.FleetCluster], r.Name, r.Spec.Object)
+}
+
+// ClusterOf returns the cluster of a Place.
+func ClusterOf(place string) string {
+	cluster, _, _ := strings.Cut(place, "/")
+	return cluster
+}
+
+// PlaceOf is the Place of a row of one object of several.
+func PlaceOf(cluster, row string) string { return cluster + "/" + row }
+
+func place(cluster, name string, object *fleetv1alpha1.WorkObject) string {
+	if object == nil {
+		return cluster
 	}
-	return w.Cluster
+	return PlaceOf(cluster, name)
 }
 
 // fold merges a patch that is too long for a row into the manifest.

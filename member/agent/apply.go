@@ -20,6 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/link"
 	"github.com/flotilla-io/flotilla/pkg/overlay"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/protect"
 )
 
@@ -165,7 +166,7 @@ func (w writer) put(
 	err = w.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(link.AgentManager))
 	paths := conflicts(err)
 	switch {
-	case isReplaced(err):
+	case ownership.IsOtherUID(err): // It was replaced since it was read.
 		return nil, nil, nil, apierrors.NewConflict(schema.GroupResource{Resource: obj.GetKind()}, obj.GetName(), err)
 	case len(paths) == 0:
 		return obj, nil, left, err
@@ -176,16 +177,6 @@ func (w writer) put(
 	}
 	err = w.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(again), client.FieldOwner(link.AgentManager), client.ForceOwnership)
 	return again, paths, nil, err
-}
-
-// isReplaced reports whether an apply was refused because of its UID: since the object was read, it was replaced by another one. The
-// apiserver takes that for a change of the UID.
-func isReplaced(err error) bool {
-	status := apierrors.APIStatus(nil)
-	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
 // conflicts lists the fields that other managers own, from the error of a server-side apply. Other conflicts, such as one of

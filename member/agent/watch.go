@@ -26,7 +26,7 @@ type queue = kindwatch.Queue
 type keysOf func(client.Object) []client.ObjectKey
 
 // change is keysOf for what is new or has changed, and for what is gone.
-func (keys keysOf) change(was, is client.Object) []client.ObjectKey {
+func (keys keysOf) change(_ context.Context, was, is client.Object) []client.ObjectKey {
 	if is == nil {
 		is = was
 	}

@@ -81,7 +81,8 @@ func (c worldClock) Since(t time.Time) time.Duration { return c.PassiveClock.Sin
 
 // simulatedAgent is the agent of a member, without watches of what it has applied: an event of any object of the member enqueues all of
 // its rows, and each object is read from the apiserver.
-func simulatedAgent(member string, slice client.Object) sim.Kind {
+func simulatedAgent(tb testing.TB, member string, slice client.Object) sim.Kind {
+	tb.Helper()
 	rowsOf := func(w *sim.World, was, is client.Object) []reconcile.Request {
 		o := is
 		if o == nil {
@@ -101,7 +102,7 @@ func simulatedAgent(member string, slice client.Object) sim.Kind {
 		},
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			cached, live := p.In(member)
-			ledger, err := newLedger(context.Background(), cached, live)
+			ledger, err := newLedger(tb.Context(), cached, live)
 			if err != nil {
 				return nil, err
 			}
@@ -227,7 +228,7 @@ func fleet[O placement.Observed, P placement.Planned, S any](tb testing.TB, k pl
 				},
 			},
 		},
-		Others: []sim.Kind{simulatedAgent("east", k.Object()), simulatedAgent("west", k.Object())},
+		Others: []sim.Kind{simulatedAgent(tb, "east", k.Object()), simulatedAgent(tb, "west", k.Object())},
 		Actors: t.actors,
 		Rules:  append([]sim.Rule{sim.DeletesByUID(), withdrawnOnly(k.Name)}, t.rules...),
 		Summary: func(w *sim.World) string {

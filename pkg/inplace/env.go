@@ -126,8 +126,7 @@ func (u Update) mayRunOn(pod *corev1.Pod, c *corev1.Container) bool {
 // what the pod has before the update, and had before earlier ones that are in progress.
 func (r record) startedWith(pod *corev1.Pod, c *corev1.Container, u Update) map[string]uint64 {
 	out := map[string]uint64{}
-	n := pod.Status.ObservedGeneration
-	unseen, unwritten := n > 0 && n < pod.Generation, r.NextContainerImages[c.Name] != ""
+	unseen, unwritten := Unseen(pod), r.NextContainerImages[c.Name] != ""
 	if Closed(pod) && (unseen || unwritten || !r.progress(pod, c.Name, time.Time{}).Done) {
 		maps.Copy(out, r.StartedWith[c.Name])
 	}

@@ -68,11 +68,9 @@ func (r record) outcome(pod *corev1.Pod, now time.Time) Outcome {
 		return Outcome{Next: true, Why: "resources are not written yet"}
 	}
 	names := r.changed()
-	seen, generation := pod.Status.ObservedGeneration, pod.Generation
-	// A kubelet before 1.34 does not report what it has seen (0), so there is nothing to wait for.
-	if until := r.since().Add(observeTime); len(names) > 0 && seen > 0 && seen < generation && now.Before(until) {
+	if until := r.since().Add(observeTime); len(names) > 0 && Unseen(pod) && now.Before(until) {
 		return Outcome{
-			Why:       fmt.Sprintf("kubelet has seen generation %d of %d", seen, generation),
+			Why:       fmt.Sprintf("kubelet has seen generation %d of %d", pod.Status.ObservedGeneration, pod.Generation),
 			ChangesAt: until,
 		}
 	}
@@ -93,6 +91,12 @@ func (r record) outcome(pod *corev1.Pod, now time.Time) Outcome {
 		}
 	}
 	return Outcome{Next: true, Why: "all containers updated so far are ready"}
+}
+
+// Unseen reports whether the kubelet has not seen yet what was written to a pod last. A kubelet before 1.34 does not report what it has
+// seen (0), so there is nothing to wait for.
+func Unseen(pod *corev1.Pod) bool {
+	return pod.Status.ObservedGeneration > 0 && pod.Status.ObservedGeneration < pod.Generation
 }
 
 // progress reports whether one container runs what was written.

@@ -22,14 +22,14 @@ import (
 // Queue is the work queue of a controller.
 type Queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Keys maps a change to the requests that it enqueues: was is nil for a new object, is for one that is gone.
-type Keys func(was, is client.Object) []client.ObjectKey
+// Keys maps a change to the requests that it enqueues: was is nil for a new object, is for one that is gone. The context is the controller's.
+type Keys func(ctx context.Context, was, is client.Object) []client.ObjectKey
 
 // Handle makes the changes that an informer reports enqueue requests, until ctx ends. source.Kind never removes its handlers, but a cache
 // may outlive a controller.
 func Handle(ctx context.Context, informer cache.Informer, q Queue, keys Keys) error {
 	enqueue := func(was, is any) {
-		for _, key := range keys(objectOf(was), objectOf(is)) {
+		for _, key := range keys(ctx, objectOf(was), objectOf(is)) {
 			q.Add(reconcile.Request{NamespacedName: key})
 		}
 	}

@@ -33,7 +33,7 @@ func (i *informers) RemoveInformer(_ context.Context, o client.Object) error {
 func TestEachKindIsWatchedFromTheFirstWhoFollowsItToTheLast(t *testing.T) {
 	t.Parallel()
 	c := &informers{of: map[schema.GroupVersionKind]*controllertest.FakeInformer{}}
-	w := New(c, func(was, is client.Object) (out []client.ObjectKey) {
+	w := New(c, func(_ context.Context, was, is client.Object) (out []client.ObjectKey) {
 		for state, o := range map[string]client.Object{"was": was, "is": is} {
 			if o != nil {
 				out = append(out, client.ObjectKey{Namespace: state, Name: o.GetName()})

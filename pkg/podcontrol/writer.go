@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
 // ErrTaken means that a name is in use by an object of another owner.
@@ -304,20 +304,12 @@ func (w *Writer) patch(ctx context.Context, o client.Object, p *Patch) error {
 		err = w.Client.SubResource(p.Subresource).Patch(ctx, o, client.RawPatch(p.Type, p.Data))
 	}
 	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err) && !noEndpoint(err), otherUID(err):
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err) && !noEndpoint(err), ownership.IsOtherUID(err):
 		return errSkip
 	case err != nil:
 		return fmt.Errorf("patch %s: %w", o.GetName(), err)
 	}
 	return nil
-}
-
-// otherUID reports whether a patch was refused because another object has the name: to the apiserver a UID in a patch
-// is an immutable field, as in kube 1.36.
-func otherUID(err error) bool {
-	var status apierrors.APIStatus
-	return apierrors.IsInvalid(err) && errors.As(err, &status) && status.Status().Details != nil &&
-		slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
 // noEndpoint reports whether an apiserver has no such subresource, rather than no such object: only an answer about

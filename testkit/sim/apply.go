@@ -3,13 +3,13 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -62,7 +62,7 @@ func (s *store) apply(r *Request, before client.Object) (client.Object, error) {
 // manage records who owns the fields that a write other than an apply has changed. It does so from the first apply on, and not before:
 // without one no field conflicts.
 func (s *store) manage(r Request, before, is client.Object) (client.Object, error) {
-	if r.PatchType == types.ApplyPatchType || len(before.GetManagedFields()) == 0 || len(is.GetManagedFields()) == 0 {
+	if r.Verb == Apply || !applied(before) || !applied(is) {
 		return is, nil
 	}
 	managed, err := managerOf(r.Kind)
@@ -77,11 +77,7 @@ func (s *store) manage(r Request, before, is client.Object) (client.Object, erro
 	if err != nil {
 		return nil, err
 	}
-	manager := r.Manager
-	if manager == "" {
-		manager = user
-	}
-	after, err := managed.Update(old, next, manager)
+	after, err := managed.Update(old, next, user)
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +85,13 @@ func (s *store) manage(r Request, before, is client.Object) (client.Object, erro
 		timeless(is)
 	}
 	return is, err
+}
+
+// applied reports whether somebody has applied an object.
+func applied(o client.Object) bool {
+	return slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Operation == metav1.ManagedFieldsOperationApply
+	})
 }
 
 // timeless removes the times from managedFields, which are those of the real clock.

@@ -74,15 +74,15 @@ func sharedCases() []sharedCase {
 			require.True(o, apierrors.IsNotFound(o.c.Get(o.Context(), client.ObjectKeyFromObject(pod), pod)))
 		}},
 		{"an apply creates, changes its own fields and removes those that it leaves out", func(o on) {
-			is := applied(o, map[string]any{"a": "1", "b": "1"})
+			is := configApplied(o, map[string]any{"a": "1", "b": "1"})
 			require.NotEmpty(o, is.GetUID())
-			again := applied(o, map[string]any{"a": "1", "b": "1"})
+			again := configApplied(o, map[string]any{"a": "1", "b": "1"})
 			require.Equal(o, is.GetResourceVersion(), again.GetResourceVersion(), "nothing changed")
-			is = applied(o, map[string]any{"a": "2"})
+			is = configApplied(o, map[string]any{"a": "2"})
 			require.Equal(o, map[string]any{"a": "2"}, is.Object["data"])
 		}},
 		{"an apply of a field of another manager is a conflict, unless it is forced", func(o on) {
-			applied(o, map[string]any{"a": "1"})
+			configApplied(o, map[string]any{"a": "1"})
 			other := configOf(o.name, map[string]any{"a": "2", "b": "2"})
 			err := o.c.Apply(o.Context(), client.ApplyConfigurationFromUnstructured(other), client.FieldOwner("two"))
 			require.True(o, apierrors.IsConflict(err), "%v", err)
@@ -93,11 +93,11 @@ func sharedCases() []sharedCase {
 			}}, status.Status().Details.Causes)
 			other = configOf(o.name, map[string]any{"a": "2", "b": "2"})
 			require.NoError(o, o.c.Apply(o.Context(), client.ApplyConfigurationFromUnstructured(other), client.FieldOwner("two"), client.ForceOwnership))
-			is := applied(o, nil)
+			is := configApplied(o, nil)
 			require.Equal(o, map[string]any{"a": "2", "b": "2"}, is.Object["data"], "the field is no longer the first manager's")
 		}},
 		{"a field that an update changes is no longer the applier's", func(o on) {
-			applied(o, map[string]any{"a": "1"})
+			configApplied(o, map[string]any{"a": "1"})
 			config := &corev1.ConfigMap{}
 			require.NoError(o, o.c.Get(o.Context(), client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: o.name}, config))
 			config.Data["a"] = "2"
@@ -111,7 +111,7 @@ func sharedCases() []sharedCase {
 			missing.SetUID("00000000-0000-4000-8000-ffffffffffff")
 			err := o.c.Apply(o.Context(), client.ApplyConfigurationFromUnstructured(missing), client.FieldOwner("one"))
 			require.True(o, apierrors.IsConflict(err), "%v", err)
-			applied(o, nil)
+			configApplied(o, nil)
 			old := configOf(o.name, nil)
 			old.SetResourceVersion("1")
 			err = o.c.Apply(o.Context(), client.ApplyConfigurationFromUnstructured(old), client.FieldOwner("one"))
@@ -408,8 +408,8 @@ func configOf(name string, data map[string]any) *unstructured.Unstructured {
 	return u
 }
 
-// applied applies a ConfigMap of the name of the case.
-func applied(o on, data map[string]any) *unstructured.Unstructured {
+// configApplied applies a ConfigMap of the name of the case.
+func configApplied(o on, data map[string]any) *unstructured.Unstructured {
 	o.Helper()
 	u := configOf(o.name, data)
 	require.NoError(o, o.c.Apply(o.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("one")))

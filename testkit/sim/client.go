@@ -262,11 +262,10 @@ func (c *conn) Apply(_ context.Context, config runtime.ApplyConfiguration, opts 
 	}
 	var o client.ApplyOptions
 	o.ApplyOptions(opts)
-	is := &unstructured.Unstructured{}
-	is.SetGroupVersionKind(into.GetObjectKind().GroupVersionKind())
+	is := ofKind(into.GetObjectKind().GroupVersionKind())
 	is.SetNamespace(into.GetNamespace())
 	is.SetName(into.GetName())
-	r := Request{Verb: Apply, PatchType: types.ApplyPatchType, Data: data, Manager: o.FieldManager, Force: o.Force != nil && *o.Force}
+	r := Request{Verb: Apply, Data: data, Manager: o.FieldManager, Force: o.Force != nil && *o.Force}
 	if err := c.write(r, is, o.DryRun); err != nil {
 		return err
 	}

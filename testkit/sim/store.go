@@ -57,12 +57,12 @@ type Request struct {
 	Key  types.NamespacedName
 	// Object is what Create and Update send.
 	Object client.Object
-	// PatchType and Data are what Patch and Apply send. Force takes the fields of others.
+	// PatchType is that of Patch. Data is what Patch and Apply send.
 	PatchType types.PatchType
 	Data      []byte
-	Force     bool
-	// Manager is the field manager; empty is the writer's name.
+	// Manager and Force are those of Apply. Fields that other writes change are the user's.
 	Manager string
+	Force   bool
 	// Preconditions, Grace (in seconds) and Propagation are those of Delete.
 	Preconditions *metav1.Preconditions
 	Grace         *int64

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
@@ -41,14 +42,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	}
 	shown := func() iter.Seq[metav1.Object] {
 		return func(yield func(metav1.Object) bool) {
-			if !yield(o.list) {
-				return
-			}
-			for _, job := range o.jobs {
-				if !yield(job) {
-					return
-				}
-			}
+			_ = yield(o.list) && expect.Each(o.jobs, yield)
 		}
 	}
 	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.list, children, shown); err != nil {

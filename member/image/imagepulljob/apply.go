@@ -8,12 +8,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
 // fieldOwner is the name under which the controller writes ImagePullJobs.
@@ -86,21 +86,12 @@ func (r *Reconciler) write(ctx context.Context, job *appsv1beta1.ImagePullJob, s
 		}
 	}
 	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err), replaced(err): // The node is gone, or another one has its name.
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err), ownership.IsOtherUID(err): // The node is gone, or another one has its name.
 		return outcome{}
 	case err != nil:
 		return outcome{err: fmt.Errorf("apply NodeImage %s: %w", s.node.Name, err)}
 	}
 	return outcome{done: true}
-}
-
-// replaced reports whether an apply was refused because the object of that name has another UID than the one that was read.
-func replaced(err error) bool {
-	status := apierrors.APIStatus(nil)
-	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
 // send applies images of a job, and returns the NodeImage as it is then.

@@ -2,7 +2,6 @@ package imagepulljob
 
 import (
 	"hash/fnv"
-	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -104,13 +103,4 @@ func compare(job *appsv1beta1.ImagePullJob, n *appsv1beta1.NodeImage, ref imagep
 		return rest
 	}
 	return same
-}
-
-// after returns the sooner of a wait and the time until a moment, which is in the future.
-func after(wait time.Duration, now, at time.Time) time.Duration {
-	left := at.Sub(now)
-	if wait == 0 || left < wait {
-		return left
-	}
-	return wait
 }

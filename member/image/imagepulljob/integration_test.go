@@ -3,6 +3,7 @@
 package imagepulljob
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -74,13 +75,17 @@ func TestInCluster(t *testing.T) {
 		return is
 	}
 	// The new schema is in effect after a while: until then an apply replaces the whole list.
-	probe := nodeImage("probe")
-	probe.Spec.Images = map[string]appsv1beta1.ImageSpec{"nginx": {Tags: []appsv1beta1.ImageTagSpec{of(job, "nginx:1")}}}
-	require.NoError(t, c.Create(t.Context(), probe))
+	probes := 0
 	require.Eventually(t, func() bool {
+		probe := nodeImage(fmt.Sprintf("probe-%d", probes))
+		probes++
+		probe.Spec.Images = map[string]appsv1beta1.ImageSpec{"nginx": {Tags: []appsv1beta1.ImageTagSpec{of(job, "nginx:1")}}}
+		if c.Create(t.Context(), probe) != nil {
+			return false
+		}
 		out := r.write(t.Context(), kept, step{node: probe, ref: second, entry: new(of(kept, "nginx:2"))})
 		is := &appsv1beta1.NodeImage{}
-		return out.done && c.Get(t.Context(), types.NamespacedName{Name: probe.Name}, is) == nil && len(is.Spec.Images["nginx"].Tags) == 2
+		return out.done && c.Get(t.Context(), client.ObjectKeyFromObject(probe), is) == nil && len(is.Spec.Images["nginx"].Tags) == 2
 	}, time.Minute, 100*time.Millisecond)
 
 	t.Run("an entry that OpenKruise wrote is withdrawn, and no other", func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
@@ -32,14 +33,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	children := func(from client.Reader, _ bool) error { return children(ctx, from, &o) }
 	shown := func() iter.Seq[metav1.Object] {
 		return func(yield func(metav1.Object) bool) {
-			if !yield(o.job) {
-				return
-			}
-			for _, n := range o.nodes {
-				if !yield(n) {
-					return
-				}
-			}
+			_ = yield(o.job) && expect.Each(o.nodes, yield)
 		}
 	}
 	if err := r.Expect.ReadFinalized(ctx, r.Client, r.Live, key, o.job, children, shown); err != nil {

@@ -13,6 +13,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // planned is the next step on each node, and how far the job is. Nodes are in the order of their names.
@@ -78,7 +79,7 @@ func plan(o observed, now time.Time) planned {
 		p.expire(o, pending)
 		return p
 	} else if !at.IsZero() {
-		p.recheck = after(p.recheck, now, at)
+		p.recheck = report.Sooner(p.recheck, at.Sub(now))
 	}
 	slices.SortFunc(pending, func(a, b step) int { return strings.Compare(a.node.Name, b.node.Name) })
 	room := max(0, min(parallelism-busy, len(pending)))
@@ -180,7 +181,7 @@ func (p *planned) finished(o observed, now time.Time) {
 	}
 	at := o.job.Status.CompletionTime.Add(time.Duration(*ttl) * time.Second)
 	if p.remove = !now.Before(at) && len(p.steps) == 0; !p.remove && now.Before(at) {
-		p.recheck = after(p.recheck, now, at)
+		p.recheck = report.Sooner(p.recheck, at.Sub(now))
 	}
 }
 

@@ -113,12 +113,8 @@ func nodeChanged(was, is client.Object) bool {
 }
 
 func ready(n *corev1.Node) bool {
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	_, is := readySince(n)
+	return is
 }
 
 // jobChanged reports whether an update of a job matters: that it is complete or being deleted.

@@ -13,6 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/imagepull"
 	"github.com/flotilla-io/flotilla/pkg/nodefit"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // patience is how long a node may be silent about a pull, and beyond the time that the pull has.
@@ -82,16 +83,24 @@ func (p *planned) new(node *corev1.Node, now time.Time, delay time.Duration) {
 	if node == nil || node.DeletionTimestamp != nil || nodefit.Virtual(node) {
 		return
 	}
-	for _, c := range node.Status.Conditions {
-		if c.Type != corev1.NodeReady || c.Status != corev1.ConditionTrue {
-			continue
-		}
-		if at := c.LastTransitionTime.Add(delay); now.Before(at) {
-			p.sooner(now, at)
-			return
-		}
+	since, is := readySince(node)
+	switch at := since.Add(delay); {
+	case !is:
+	case now.Before(at):
+		p.recheck = at.Sub(now)
+	default:
 		p.create, p.labels = true, node.Labels
 	}
+}
+
+// readySince reports whether a node is ready, and since when.
+func readySince(node *corev1.Node) (since time.Time, is bool) {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time, true
+		}
+	}
+	return time.Time{}, false
 }
 
 // gone reports whether an owner does not exist any more.
@@ -125,7 +134,7 @@ func (p *planned) ends(o observed, ref imagepull.Reference, t *appsv1beta1.Image
 	}
 	at := s.CompletionTime.Add(time.Duration(*t.PullPolicy.TTLSecondsAfterFinished) * time.Second)
 	if now.Before(at) {
-		p.sooner(now, at)
+		p.recheck = report.Sooner(p.recheck, at.Sub(now))
 		return false
 	}
 	return true
@@ -138,7 +147,7 @@ func (p *planned) answer(o observed, ref imagepull.Reference, t *appsv1beta1.Ima
 	}
 	fail := func(from metav1.Time, wait time.Duration, message string) {
 		if at := from.Add(wait + patience); now.Before(at) {
-			p.sooner(now, at)
+			p.recheck = report.Sooner(p.recheck, at.Sub(now))
 		} else {
 			p.failed[ref] = message
 		}
@@ -151,13 +160,6 @@ func (p *planned) answer(o observed, ref imagepull.Reference, t *appsv1beta1.Ima
 	default:
 		const longest = 1 << 32 // So that no time overflows.
 		fail(*s.StartTime, time.Duration(min(*t.PullPolicy.ActiveDeadlineSeconds, longest))*time.Second, messageTooLong)
-	}
-}
-
-// sooner plans a reconcile at a time in the future.
-func (p *planned) sooner(now, at time.Time) {
-	if left := at.Sub(now); p.recheck == 0 || left < p.recheck {
-		p.recheck = left
 	}
 }
 

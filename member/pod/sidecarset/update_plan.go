@@ -146,10 +146,7 @@ func (o *observed) factsOf(pod *corev1.Pod, now time.Time) (f rollout.Pod, chang
 // about the former one. Who has written that does not matter. A kubelet before 1.34 does not tell what it has seen; of such nodes only
 // an update in place by a workload is known, from its record.
 func untold(pod *corev1.Pod) bool {
-	if seen := pod.Status.ObservedGeneration; seen == 0 || seen >= pod.Generation {
-		return false
-	}
-	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+	return inplace.Unseen(pod) && slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
 		i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == c.Name })
 		return i < 0 || !inplace.SameImage(c.Image, &pod.Status.ContainerStatuses[i])
 	})
