@@ -89,17 +89,21 @@ func TestIntegrationAttack08ManagersAddEntriesForPodsOnly(t *testing.T) {
 		{"an entry for two rules", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
 			w.Rules = append(w.Rules, w.Rules[0])
 		})}, "only when they are created"},
-		{"an entry for an exempt namespace", []admissionv1.MutatingWebhook{entry(names("shop", "kube-system"))}, "never for kube-system, ships"},
-		{"an entry for its own namespace", []admissionv1.MutatingWebhook{entry(names(namespace))}, "never for kube-system, ships"},
+		{"an entry for an exempt namespace", []admissionv1.MutatingWebhook{entry(names("shop", "kube-system"))}, "is never called for pods of kube-system, ships"},
+		{"an entry for its own namespace", []admissionv1.MutatingWebhook{entry(names(namespace))}, "is never called for pods of kube-system, ships"},
 		{"an entry for all namespaces", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
 			w.NamespaceSelector = &metav1.LabelSelector{}
-		})}, "of named namespaces only"},
+		})}, "is never called for pods of kube-system, ships"},
+		{"an entry for all but the exempt ones", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
+			w.NamespaceSelector.MatchExpressions[0].Operator = metav1.LabelSelectorOpNotIn
+			w.NamespaceSelector.MatchExpressions[0].Values = []string{"kube-system", namespace}
+		})}, ""},
 		{"an entry for all but one", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
 			w.NamespaceSelector.MatchExpressions[0].Operator = metav1.LabelSelectorOpNotIn
-		})}, "of named namespaces only"},
+		})}, "is never called for pods of kube-system, ships"},
 		{"an entry for a label of namespaces", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
 			w.NamespaceSelector.MatchExpressions[0].Key = "team"
-		})}, "of named namespaces only"},
+		})}, "is never called for pods of kube-system, ships"},
 		{"an entry that fails under the name of one that does not", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
 			w.Name = "mpod-ignore.kb.io"
 		})}, "does not answer"},
@@ -109,10 +113,10 @@ func TestIntegrationAttack08ManagersAddEntriesForPodsOnly(t *testing.T) {
 		{"one for pods that ask for something else", asked(func(w *admissionv1.MutatingWebhook) {
 			w.MatchConditions[0].Expression = "has(object.metadata.labels)"
 		}), "only if they ask for a launch order"},
-		{"one in exempt namespaces too", asked(names("kube-system", "shop")), "never for kube-system, ships"},
+		{"one in exempt namespaces too", asked(names("kube-system", "shop")), "is never called for pods of kube-system, ships"},
 		{"one in named namespaces", asked(func(w *admissionv1.MutatingWebhook) {
 			w.NamespaceSelector.MatchExpressions[0].Operator = metav1.LabelSelectorOpIn
-		}), "of named namespaces only"},
+		}), "is never called for pods of kube-system, ships"},
 		{"an entry that calls another Service", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
 			w.ClientConfig.Service.Name = "other"
 		})}, "only itself called"},

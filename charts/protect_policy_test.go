@@ -77,6 +77,9 @@ func protectedKinds() []protectedKind {
 		"accessModes": []any{"ReadWriteOnce"}, "capacity": map[string]any{"storage": "1Gi"}, "hostPath": map[string]any{"path": "/data"},
 	}}
 	bound := map[string]any{"phase": "Bound"}
+	sidecars := map[string]any{"spec": map[string]any{
+		"selector": map[string]any{"matchLabels": map[string]any{"app": "web"}}, "containers": []any{map[string]any{"name": "log", "image": "log:1"}},
+	}}
 	return []protectedKind{
 		{api: "apps/v1", kind: "Deployment", content: workload(none), spec: three},
 		{api: "apps/v1", kind: "ReplicaSet", content: workload(none), spec: three},
@@ -86,7 +89,7 @@ func protectedKinds() []protectedKind {
 		{api: "apps.kruise.io/v1beta1", kind: "StatefulSet", content: workload(stateful), spec: three},
 		{api: "apps.kruise.io/v1beta1", kind: "DaemonSet", content: workload(nil), status: scheduled},
 		{api: "apps.kruise.io/v1beta1", kind: "UnitedDeployment", content: united(none), spec: three},
-		{api: "apps.kruise.io/v1alpha1", kind: "SidecarSet", cluster: true, status: map[string]any{"matchedPods": int64(4)}},
+		{api: "apps.kruise.io/v1beta1", kind: "SidecarSet", cluster: true, content: sidecars, status: map[string]any{"matchedPods": int64(4)}},
 		{api: "v1", kind: "Service", content: map[string]any{"spec": map[string]any{"ports": []any{map[string]any{"port": int64(80)}}}}},
 		{api: "networking.k8s.io/v1", kind: "Ingress", content: ingress},
 		{api: "v1", kind: "ConfigMap"},
@@ -162,7 +165,6 @@ func TestIntegrationLabelledObjectsAreProtected(t *testing.T) {
 		crd.Spec.Conversion = nil // Nobody answers here.
 		require.NoError(t, c.Create(t.Context(), &crd))
 	}
-	require.NoError(t, c.Create(t.Context(), sidecarSets()))
 	require.NoError(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}))
 	createPolicies(t, c, text)
 	remove := func(c client.Client, o client.Object) error {
@@ -238,7 +240,7 @@ func TestIntegrationLabelledObjectsAreProtected(t *testing.T) {
 		})
 	}
 
-	crd := sidecarSets()
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "sidecarsets.apps.kruise.io"}}
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(crd), crd))
 	label := func(value string) client.Patch {
 		return client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+keys.DeleteProtection+`":"`+value+`"}}}`))
@@ -283,27 +285,6 @@ func TestIntegrationLabelledObjectsAreProtected(t *testing.T) {
 		return len(warned) > 0
 	}, 30*time.Second, 100*time.Millisecond)
 	require.Contains(t, warned[0], "Always protects nothing: feature gate ResourcesDeletionProtection of flotilla-member is off")
-}
-
-// sidecarSets is the CRD of a kind that is not served yet.
-func sidecarSets() *apiextensionsv1.CustomResourceDefinition {
-	return &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:        "sidecarsets.apps.kruise.io",
-			Annotations: map[string]string{"api-approved.kubernetes.io": "unapproved, of a test"},
-		},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "apps.kruise.io", Scope: apiextensionsv1.ClusterScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "sidecarsets", Singular: "sidecarset", Kind: "SidecarSet", ListKind: "SidecarSetList"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1alpha1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-					Type: "object", XPreserveUnknownFields: new(true),
-				}},
-				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-			}},
-		},
-	}
 }
 
 // TestIntegrationTheGateSwitchesProtection renders the chart with each way to set the gate.

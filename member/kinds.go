@@ -8,6 +8,7 @@ import (
 	"github.com/flotilla-io/flotilla/member/pod/launchpriority"
 	"github.com/flotilla-io/flotilla/member/pod/persistentpodstate"
 	"github.com/flotilla-io/flotilla/member/pod/podunavailablebudget"
+	"github.com/flotilla-io/flotilla/member/pod/sidecarset"
 	"github.com/flotilla-io/flotilla/member/pod/workloadspread"
 	"github.com/flotilla-io/flotilla/member/protection"
 	"github.com/flotilla-io/flotilla/member/resource/resourcedistribution"
@@ -36,6 +37,7 @@ func Kinds() setup.Kinds {
 		persistentpodstate.Registration(),
 		podunavailablebudget.Registration(),
 		resourcedistribution.Registration(),
+		sidecarset.Registration(),
 		statefulset.Registration(),
 		uniteddeployment.Registration(func(o setup.Options) united.Options {
 			return united.Options{

@@ -27,7 +27,7 @@ func installed() map[string][]string {
 // are compared like the others with what manifests were written for.
 func unserved() []string {
 	return []string{
-		"sidecarsets.apps.kruise.io", "imagepulljobs.apps.kruise.io", "imagelistpulljobs.apps.kruise.io", "nodeimages.apps.kruise.io",
+		"imagepulljobs.apps.kruise.io", "imagelistpulljobs.apps.kruise.io", "nodeimages.apps.kruise.io",
 	}
 }
 

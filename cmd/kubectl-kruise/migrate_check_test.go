@@ -205,15 +205,15 @@ func failingLists(kind string, versions ...string) interceptor.Funcs {
 
 func TestMigrateCheck(t *testing.T) {
 	t.Parallel()
-	sidecars := func(change ...func(*apiextensionsv1.CustomResourceDefinition)) client.Object {
-		return crd("SidecarSet", "sidecarsets", append(change, converted)...)
+	jobs := func(change ...func(*apiextensionsv1.CustomResourceDefinition)) client.Object {
+		return crd("BroadcastJob", "broadcastjobs", append(change, converted)...)
 	}
 	clones := crd("CloneSet", "clonesets", byHelm("flotilla-member", "flotilla-system"))
 	member := helmSecret(t, "flotilla-member", "flotilla-member", "flotilla-system", 1, "deployed", manifest("+clonesets.apps.kruise.io"))
 	both := func(d *apiextensionsv1.CustomResourceDefinition) {
 		d.Status.StoredVersions = []string{"v1alpha1", "v1beta1"}
 	}
-	const none = `kubectl patch crd sidecarsets.apps.kruise.io --type merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`
+	const none = `kubectl patch crd broadcastjobs.apps.kruise.io --type merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`
 	for _, c := range []struct {
 		name    string
 		objects []client.Object
@@ -225,8 +225,8 @@ func TestMigrateCheck(t *testing.T) {
 		{name: "nothing is there", says: []string{"Nothing of OpenKruise was found."}},
 		{
 			name:    "a conversion webhook whose Service is gone, all objects in the stored version",
-			objects: []client.Object{sidecars(), sample("SidecarSet", "v1beta1", "a"), sample("SidecarSet", "v1beta1", "b")},
-			want:    []string{"Block ConversionUnreachable crd sidecarsets.apps.kruise.io", "Warn KindNotServed crd sidecarsets.apps.kruise.io"},
+			objects: []client.Object{jobs(), sample("BroadcastJob", "v1beta1", "a"), sample("BroadcastJob", "v1beta1", "b")},
+			want:    []string{"Block ConversionUnreachable crd broadcastjobs.apps.kruise.io", "Warn KindNotServed crd broadcastjobs.apps.kruise.io"},
 			says: []string{
 				"Service kruise-system/kruise-webhook-service, which does not exist: lists in versions other than v1beta1 fail",
 				"All objects are stored in v1beta1, so they need no conversion", none, "2 objects; Flotilla does not serve the kind",
@@ -234,46 +234,46 @@ func TestMigrateCheck(t *testing.T) {
 		},
 		{
 			name:    "its pods are gone",
-			objects: append(endpoints(false), sidecars(), sample("SidecarSet", "v1beta1", "a")),
-			want:    []string{"Block ConversionUnreachable crd sidecarsets.apps.kruise.io", "Warn KindNotServed crd sidecarsets.apps.kruise.io"},
+			objects: append(endpoints(false), jobs(), sample("BroadcastJob", "v1beta1", "a")),
+			want:    []string{"Block ConversionUnreachable crd broadcastjobs.apps.kruise.io", "Warn KindNotServed crd broadcastjobs.apps.kruise.io"},
 			says:    []string{"which has no ready endpoint", none},
 		},
 		{
 			name:    "it answers",
-			objects: append(endpoints(true), sidecars(), sample("SidecarSet", "v1beta1", "a")),
-			want:    []string{"Warn KindNotServed crd sidecarsets.apps.kruise.io"},
+			objects: append(endpoints(true), jobs(), sample("BroadcastJob", "v1beta1", "a")),
+			want:    []string{"Warn KindNotServed crd broadcastjobs.apps.kruise.io"},
 		},
 		{
 			name:    "there are no objects, which needs no conversion",
-			objects: []client.Object{sidecars()},
-			want:    []string{"Warn ConversionUnreachable crd sidecarsets.apps.kruise.io"},
-			says:    []string{"there are no objects", "kubectl delete crd sidecarsets.apps.kruise.io"},
+			objects: []client.Object{jobs()},
+			want:    []string{"Warn ConversionUnreachable crd broadcastjobs.apps.kruise.io"},
+			says:    []string{"there are no objects", "kubectl delete crd broadcastjobs.apps.kruise.io"},
 		},
 		{
 			name:    "all objects are stored in the old version",
-			objects: []client.Object{sidecars(both), sample("SidecarSet", "v1alpha1", "a")},
-			broken:  failingLists("SidecarSet", "v1beta1"),
+			objects: []client.Object{jobs(both), sample("BroadcastJob", "v1alpha1", "a")},
+			broken:  failingLists("BroadcastJob", "v1beta1"),
 			want: []string{
-				"Block ConversionUnreachable crd sidecarsets.apps.kruise.io", "Warn KindNotServed crd sidecarsets.apps.kruise.io",
-				"Info StoredVersions crd sidecarsets.apps.kruise.io",
+				"Block ConversionUnreachable crd broadcastjobs.apps.kruise.io", "Warn KindNotServed crd broadcastjobs.apps.kruise.io",
+				"Info StoredVersions crd broadcastjobs.apps.kruise.io",
 			},
-			says: []string{"All objects are stored in v1alpha1", "kubectl get sidecarsets.v1alpha1.apps.kruise.io -A -o yaml > sidecarsets.yaml\n" + none},
+			says: []string{"All objects are stored in v1alpha1", "kubectl get broadcastjobs.v1alpha1.apps.kruise.io -A -o yaml > broadcastjobs.yaml\n" + none},
 		},
 		{
 			name:    "both versions were stored once, and all objects are stored in the present one",
-			objects: []client.Object{sidecars(both), sample("SidecarSet", "v1beta1", "a")},
-			broken:  failingLists("SidecarSet", "v1alpha1"),
+			objects: []client.Object{jobs(both), sample("BroadcastJob", "v1beta1", "a")},
+			broken:  failingLists("BroadcastJob", "v1alpha1"),
 			want: []string{
-				"Block ConversionUnreachable crd sidecarsets.apps.kruise.io", "Warn KindNotServed crd sidecarsets.apps.kruise.io",
-				"Info StoredVersions crd sidecarsets.apps.kruise.io",
+				"Block ConversionUnreachable crd broadcastjobs.apps.kruise.io", "Warn KindNotServed crd broadcastjobs.apps.kruise.io",
+				"Info StoredVersions crd broadcastjobs.apps.kruise.io",
 			},
 			says: []string{"All objects are stored in v1beta1, so they need no conversion", "\n" + none},
 		},
 		{
 			name:    "objects are stored in both versions",
-			objects: []client.Object{sidecars(both)},
-			broken:  failingLists("SidecarSet", "v1alpha1", "v1beta1"),
-			want:    []string{"Block ConversionUnreachable crd sidecarsets.apps.kruise.io", "Info StoredVersions crd sidecarsets.apps.kruise.io"},
+			objects: []client.Object{jobs(both)},
+			broken:  failingLists("BroadcastJob", "v1alpha1", "v1beta1"),
+			want:    []string{"Block ConversionUnreachable crd broadcastjobs.apps.kruise.io", "Info StoredVersions crd broadcastjobs.apps.kruise.io"},
 			says:    []string{"lists fail in every version", "Objects are stored in v1alpha1 and v1beta1", "start OpenKruise's manager again", none},
 		},
 		{
@@ -308,19 +308,19 @@ func TestMigrateCheck(t *testing.T) {
 		},
 		{
 			name: "OpenKruise runs, by helm",
-			objects: append(endpoints(true), crd("CloneSet", "clonesets", converted, byHelm("kruise", "default")), sidecars(byHelm("kruise", "default")),
-				demo(), sample("SidecarSet", "v1beta1", "a"), managerOf(oldManager, "kruise-system", 2), nodeDaemon(oldDaemon, "kruise-system"), lease(0),
+			objects: append(endpoints(true), crd("CloneSet", "clonesets", converted, byHelm("kruise", "default")), jobs(byHelm("kruise", "default")),
+				demo(), sample("BroadcastJob", "v1beta1", "a"), managerOf(oldManager, "kruise-system", 2), nodeDaemon(oldDaemon, "kruise-system"), lease(0),
 				helmSecret(t, "kruise", "kruise", "default", 1, "superseded", manifest()),
-				helmSecret(t, "kruise", "kruise", "default", 2, "deployed", manifest("clonesets.apps.kruise.io", "sidecarsets.apps.kruise.io")),
+				helmSecret(t, "kruise", "kruise", "default", 2, "deployed", manifest("clonesets.apps.kruise.io", "broadcastjobs.apps.kruise.io")),
 				helmSecret(t, "other", "other", "default", 1, "deployed", manifest("things.example.com"))),
 			want: []string{
 				"Block ReleaseDeletesCRDs release default/kruise", "Warn NotInRelease crds of apps.kruise.io",
-				"Warn KindNotServed crd sidecarsets.apps.kruise.io", "Info Installed deployment kruise-system/kruise-controller-manager",
+				"Warn KindNotServed crd broadcastjobs.apps.kruise.io", "Info Installed deployment kruise-system/kruise-controller-manager",
 				"Info Installed daemonset kruise-system/kruise-daemon", "Info Leads lock kruise-manager",
 			},
 			says: []string{
 				"chart kruise 1.9.0: deleting it deletes its 2 CRDs, with all 2 objects and their pods", "2 of 2 pods are ready",
-				"kubectl annotate --overwrite crd clonesets.apps.kruise.io sidecarsets.apps.kruise.io helm.sh/resource-policy=keep\n" +
+				"kubectl annotate --overwrite crd clonesets.apps.kruise.io broadcastjobs.apps.kruise.io helm.sh/resource-policy=keep\n" +
 					"helm upgrade kruise openkruise/kruise --version 1.9.0 --namespace default --reuse-values --set crds.managed=false\n",
 				"helm uninstall kruise --namespace default --no-hooks", "belong to release default/kruise: helm refuses",
 				"a manager of OpenKruise leads: manager-0",
@@ -530,7 +530,7 @@ func TestMigrateCheckAgreesWithTheChart(t *testing.T) {
 
 func TestMigrateCheckPrints(t *testing.T) {
 	t.Parallel()
-	k := clusterBuilder(t, crd("SidecarSet", "sidecarsets", converted), sample("SidecarSet", "v1beta1", "a"), podHook(),
+	k := clusterBuilder(t, crd("BroadcastJob", "broadcastjobs", converted), sample("BroadcastJob", "v1beta1", "a"), podHook(),
 		managerOf(ourManager, "flotilla-system", 2)).Build()
 	table, err := run(t, k, "migrate", "check")
 	require.EqualError(t, err, "2 of 4 findings block")

@@ -52,7 +52,7 @@ func replaced() []option.Replaced {
 			Instead: "leave them out: image pulling is not served yet",
 		}, {
 			Flags: []string{
-				"assign-bcj-pods-by-scheduler", "broadcastjob-workers", "advancedcronjob-workers", "sidecarset-workers",
+				"assign-bcj-pods-by-scheduler", "broadcastjob-workers", "advancedcronjob-workers",
 				"podprobemarker-workers", "nodepodprobe-workers",
 				"crr-workers", "sidecarterminator-workers",
 			},

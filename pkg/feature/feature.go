@@ -96,6 +96,19 @@ const (
 	WorkloadSpread featuregate.Feature = "WorkloadSpread"
 )
 
+// Gates of SidecarSet.
+const (
+	// SidecarSetPatchAnyMetadata lets SidecarSets patch any annotation of pods, without a white list.
+	//
+	// Alpha, off as in OpenKruise: 0.3.
+	SidecarSetPatchAnyMetadata featuregate.Feature = "SidecarSetPatchPodMetadataDefaultsAllowed"
+
+	// SortSidecarsByName adds the sidecars of all SidecarSets in the order of their names, rather than as SidecarSets list them.
+	//
+	// Alpha, off as in OpenKruise: 0.3.
+	SortSidecarsByName featuregate.Feature = "EnableSortSidecarContainerByName"
+)
+
 // Gates of deletion protection.
 const (
 	// ResourcesDeletionProtection refuses deletions of objects with label policy.kruise.io/delete-protection. The chart reads it as well.
@@ -136,6 +149,8 @@ func specs() map[featuregate.Feature]featuregate.FeatureSpec {
 		PodUnavailableBudgetDelete:         beta,
 		PodUnavailableBudgetUpdate:         alpha,
 		WorkloadSpread:                     beta,
+		SidecarSetPatchAnyMetadata:         alpha,
+		SortSidecarsByName:                 alpha,
 		ResourcesDeletionProtection:        {PreRelease: featuregate.Beta},
 		DeletionProtectionForCRDCascading:  alpha,
 		ResourceDistribution:               {PreRelease: featuregate.Beta},

@@ -96,13 +96,13 @@ func TestDefaultsAreThoseOfOpenKruise(t *testing.T) {
 		"StatefulSetStartOrdinal":                false, "StatefulSetAutoDeletePVC": true, "StatefulSetAutoResizePVCGate": false,
 		"PodWebhook": true, "PodUnavailableBudgetDeleteGate": true, "PodUnavailableBudgetUpdateGate": false,
 		"ResourceDistributionGate": false, "ResourcesDeletionProtection": false, "DeletionProtectionForCRDCascadingGate": false,
-		"WorkloadSpread": true,
+		"WorkloadSpread": true, "SidecarSetPatchPodMetadataDefaultsAllowed": false, "EnableSortSidecarContainerByName": false,
 	} {
 		spec, ok := specs()[featuregate.Feature(f)]
 		require.True(t, ok, f)
 		require.Equal(t, on, spec.Default, f)
 	}
-	require.Len(t, specs(), 17)
+	require.Len(t, specs(), 19)
 }
 
 func TestStringIsWhatDiffersFromTheDefaults(t *testing.T) {

@@ -13,7 +13,6 @@ type gate struct {
 func former() map[string]gate {
 	const (
 		pods     = "a readiness gate in all pods is"
-		sidecars = "SidecarSet is"
 		images   = "image pulling is"
 		probes   = "PodProbeMarker is"
 	)
@@ -32,8 +31,6 @@ func former() map[string]gate {
 		"PreDownloadImageForInPlaceUpdate":          {missing: images},
 		"PreDownloadImageForDaemonSetUpdate":        {missing: images},
 		"ImagePullJobGate":                          {missing: images},
-		"SidecarSetPatchPodMetadataDefaultsAllowed": {missing: sidecars},
-		"EnableSortSidecarContainerByName":          {missing: sidecars},
 		"SidecarTerminator":                         {missing: "the sidecar terminator is"},
 		"PodProbeMarkerGate":                        {missing: probes},
 		"EnablePodProbeMarkerOnServerless":          {missing: probes},

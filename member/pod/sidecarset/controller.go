@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -25,6 +25,7 @@ import (
 	notes "github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/gather"
+	"github.com/flotilla-io/flotilla/pkg/metric"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podguard"
@@ -46,8 +47,6 @@ type Options struct {
 	Namespace string
 	// Opening tells whether pods of a namespace are sent to the pod webhook. Required.
 	Opening podstep.Opening
-	// Waits counts the reconciles that waited for the cache. Required.
-	Waits prometheus.Counter
 	// Guards may refuse updates of pods for a while: when their objects change, what was refused is tried again.
 	Guards podguard.Guards
 }
@@ -63,11 +62,10 @@ type Reconciler struct {
 	Expect *expect.Store
 	// Events sends events.
 	Events notes.Recorder
-	// Parallel, Namespace, Opening and Waits are as in Options.
+	// Parallel, Namespace and Opening are as in Options.
 	Parallel  int
 	Namespace string
 	Opening   podstep.Opening
-	Waits     prometheus.Counter
 
 	pending  gather.Events
 	throttle report.Throttle
@@ -76,11 +74,22 @@ type Reconciler struct {
 }
 
 // Setup adds the controller to mgr.
+//
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=sidecarsets,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=sidecarsets/status,verbs=update;patch
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=configmaps,resourceNames=kruise-configuration,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 func Setup(mgr ctrl.Manager, o Options) error {
+	if err := Register(metrics.Registry); err != nil {
+		return fmt.Errorf("register metrics of %s: %w", kind, err)
+	}
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Expect: expect.New(kind, o.Clock, o.ExpectationTimeout),
 		Events: notes.New(mgr.GetEventRecorder(podcontrol.ControllerName(kind))), Parallel: o.Parallel, Namespace: o.Namespace, Opening: o.Opening,
-		Waits: o.Waits,
 	}
 	labelled := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) }}
 	b := ctrl.NewControllerManagedBy(mgr).
@@ -111,10 +120,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.held.Delete(req.NamespacedName)
 	}
 	if err != nil {
-		return expect.Settle(ctx, err, r.Waits)
+		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
 	}
+	read := r.Clock.Now()
 	p := plan(o, began)
 	now := r.Clock.Now()
+	measure.PlanSeconds.Observe(now.Sub(read).Seconds())
+	countSteps(p.updates)
 	r.pending.Took(req.NamespacedName, now.Sub(began), now)
 	a := r.apply(ctx, o, p)
 	if a.refused {

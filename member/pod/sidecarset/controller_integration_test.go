@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -64,7 +63,6 @@ func TestTheControllerInCluster(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, Setup(mgr, Options{
 		Clock: clock.RealClock{}, Namespace: system, Opening: listening{},
-		Waits: prometheus.NewCounter(prometheus.CounterOpts{Name: "waits_total", Help: "waits"}),
 	}))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

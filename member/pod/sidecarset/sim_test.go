@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -53,7 +52,7 @@ func simulated(tb testing.TB) sim.Kind {
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			return &Reconciler{
 				Client: p.Client, Live: p.Live, Clock: p.Clock, Expect: expect.New(kind, p.Clock, 0), Events: &testkit.Events{},
-				Parallel: 1, Namespace: system, Opening: open{}, Waits: prometheus.NewCounter(prometheus.CounterOpts{Name: "waits_total", Help: "waits"}),
+				Parallel: 1, Namespace: system, Opening: open{},
 			}, nil
 		},
 		For: &appsv1beta1.SidecarSet{},
@@ -199,6 +198,12 @@ func stories(tb testing.TB) []sim.Scenario {
 			return client.IgnoreNotFound(w.User().Delete(ctx, o.DeepCopyObject().(client.Object)))
 		}}
 	}
+	// app is what a workload or a user does: a pod's own container gets another image.
+	app := func(pod string) sim.Edit {
+		return sim.Edit{Name: "app of " + pod, Do: func(ctx context.Context, w *sim.World) error {
+			return sim.Set(ctx, w, types.NamespacedName{Namespace: "shop", Name: pod}, func(p *corev1.Pod) { containerOf(p, "app").Image = "app:2" })
+		}}
+	}
 	shop := func(team string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": team}}}
 	}
@@ -254,6 +259,7 @@ func stories(tb testing.TB) []sim.Scenario {
 		{Name: "sidecars are updated to an image and back", Objects: five(), Edits: []sim.Edit{image("log:2"), image("log:1")}},
 		{Name: "a hot upgrade", Objects: five(hot), Edits: []sim.Edit{image("log:2"), image("log:3")}},
 		{Name: "what is more than an image waits for new pods", Objects: five(), Edits: []sim.Edit{immutable, back}},
+		{Name: "workloads update pods at the same time", Objects: five(), Edits: []sim.Edit{app("web-4"), image("log:2"), app("web-3")}},
 		{Name: "the SidecarSet is deleted", Objects: []client.Object{set(), with}, Edits: []sim.Edit{remove(set())}},
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
@@ -65,7 +66,8 @@ func (o *observed) planUpdates(matched []*corev1.Pod, now time.Time) updates {
 			out.resets = append(out.resets, *w)
 			// What it frees is known when it is written.
 		}
-		f := o.factsOf(pod, now)
+		f, changesIn := o.factsOf(pod, now)
+		out.recheck = report.Sooner(out.recheck, changesIn)
 		byKey[f.Key] = pod
 		facts = append(facts, f)
 		metadata = append(metadata, rollout.PodMetadata{Labels: pod.Labels, Annotations: pod.Annotations})
@@ -81,7 +83,7 @@ func (o *observed) planUpdates(matched []*corev1.Pod, now time.Time) updates {
 		return out
 	}
 	d := rollout.Next(g, facts, now)
-	out.holds, out.recheck = d.Holds, d.Recheck
+	out.holds, out.recheck = d.Holds, report.Sooner(out.recheck, d.Recheck)
 	for _, s := range d.Of(rollout.StepUpdateInPlace) {
 		w := o.images(byKey[s.Key], now)
 		w.why = s.Why
@@ -111,15 +113,18 @@ func expanded(terms []pods.UpdateScatterTerm, matched []*corev1.Pod) []pods.Upda
 	return out
 }
 
-// factsOf returns what the engine knows of a pod.
-func (o *observed) factsOf(pod *corev1.Pod, now time.Time) rollout.Pod {
-	f := rollout.Pod{
+// factsOf returns what the engine knows of a pod, and after how long time alone could change that; 0 if never.
+func (o *observed) factsOf(pod *corev1.Pod, now time.Time) (f rollout.Pod, changesIn time.Duration) {
+	f = rollout.Pod{
 		Key: nameOf(pod), Old: upgradesIn(pod, keys.SidecarSetHash)[o.set.Name].Hash != o.hash(), Ready: ready(o.set, pod),
 		Rank: podset.View(pod, podset.Rules{}, now).Rank,
 	}
 	done, serves := updated(o.set.Name, pod)
-	// Until the kubelet has seen what was written last, by us or by the pod's workload, it reports the containers of before.
-	f.Available = f.Ready && done && !inplace.Unseen(pod)
+	// What a workload has written to the pod counts too: until the kubelet acts on it, the pod is ready with what it ran before. It is out
+	// of service anyway, so it comes before those that serve.
+	others := inplace.Progress(pod, now)
+	f.Ready = f.Ready && others.Done && !untold(pod)
+	f.Available = f.Ready && done
 	if !done {
 		f.Update = rollout.UpdateInProgress
 	}
@@ -131,7 +136,20 @@ func (o *observed) factsOf(pod *corev1.Pod, now time.Time) rollout.Pod {
 	case !done && serves:
 		f.NotInPlace = "its containers do not run their last update yet"
 	}
-	return f
+	if others.ChangesAt.After(now) {
+		changesIn = others.ChangesAt.Sub(now)
+	}
+	return f, changesIn
+}
+
+// untold reports whether the kubelet has not seen yet that a container is to run another image: what it says of the pod's readiness is
+// about the former one. Who has written that does not matter. A kubelet before 1.34 does not tell what it has seen; of such nodes only
+// an update in place by a workload is known, from its record.
+func untold(pod *corev1.Pod) bool {
+	return inplace.Unseen(pod) && slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+		i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == c.Name })
+		return i < 0 || !inplace.SameImage(c.Image, &pod.Status.ContainerStatuses[i])
+	})
 }
 
 // immutable reports whether a pod would need more than other images.

@@ -2,6 +2,7 @@ package sidecarset
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -177,6 +178,11 @@ func TestWhichPodsAreUpdated(t *testing.T) {
 		s.Image, s.ImageID, s.Ready = "log:0", "sha256:log:0", false
 		list[2].Status.Conditions[0].Status = corev1.ConditionFalse
 	}
+	// told changes the image of a pod's own container, of which the kubelet reports the former one.
+	told := func(pod *corev1.Pod, seen int64) {
+		containerOf(pod, "app").Image = "app:next"
+		pod.Generation, pod.Status.ObservedGeneration = 2, seen
+	}
 	for _, tc := range []struct {
 		name   string
 		set    string
@@ -201,6 +207,34 @@ func TestWhichPodsAreUpdated(t *testing.T) {
 			change: func(list []*corev1.Pod) {
 				annotate(list[0], keys.SidecarSetHash, `{"log":{"hash":"`+newHash(t)+`"}}`)
 				list[0].Status.Conditions[0].Status = corev1.ConditionFalse
+			},
+		},
+		{
+			name: "first one that was told to run another image by somebody else", set: `{}`, want: "web-1", hold: rollout.ReasonInFlight,
+			change: func(list []*corev1.Pod) { told(list[1], 1) },
+		},
+		{
+			name: "none beside an updated one that was told so", set: `{}`, hold: rollout.ReasonInFlight,
+			change: func(list []*corev1.Pod) {
+				annotate(list[0], keys.SidecarSetHash, `{"log":{"hash":"`+newHash(t)+`"}}`)
+				told(list[0], 1)
+			},
+		},
+		{
+			name: "none beside an updated one whose workload updates it in place", set: `{}`, hold: rollout.ReasonInFlight,
+			change: func(list []*corev1.Pod) {
+				annotate(list[0], keys.SidecarSetHash, `{"log":{"hash":"`+newHash(t)+`"}}`)
+				told(list[0], 2)
+				i := slices.IndexFunc(list[0].Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == "app" })
+				annotate(list[0], keys.InPlaceUpdateState, `{"revision":"x","updateTimestamp":null,"lastContainerStatuses":{"app":{"imageID":"`+
+					list[0].Status.ContainerStatuses[i].ImageID+`"}}}`)
+			},
+		},
+		{
+			name: "one beside an updated one whose image has another name in the runtime", set: `{}`, want: "web-1", hold: rollout.ReasonInFlight,
+			change: func(list []*corev1.Pod) {
+				annotate(list[0], keys.SidecarSetHash, `{"log":{"hash":"`+newHash(t)+`"}}`)
+				told(list[0], 2)
 			},
 		},
 		{
@@ -299,21 +333,5 @@ func TestNoPodOfOpenKruiseIsTouched(t *testing.T) {
 		require.NoError(t, err)
 		p := plan(observed{set: known.sets[set], wanted: wanted, pods: []*corev1.Pod{known.pods[name]}}, noon)
 		require.Equal(t, updates{}, p.updates, set)
-	}
-}
-
-// A pod that its workload has just written to says that it is ready, of its containers of before: it is not available.
-func TestAPodThatTheKubeletHasNotSeenIsNotAvailable(t *testing.T) {
-	t.Parallel()
-	was := admitted(t, `{spec: {updateStrategy: {maxUnavailable: 1}}}`)
-	for _, tc := range []struct {
-		generation, seen int64
-		written          int
-	}{{1, 1, 1}, {2, 1, 0}, {2, 0, 1}} {
-		written := runs(runningPod(t, "web-0", withImage(t, was, "log:2", "7")))
-		written.Generation, written.Status.ObservedGeneration = tc.generation, tc.seen
-		pods := []*corev1.Pod{written, runs(runningPod(t, "web-1", was))}
-		o := seen(t, withImage(t, was, "log:2", "7"), pods...)
-		require.Len(t, o.planUpdates(pods, noon).images, tc.written, "%+v", tc)
 	}
 }
