@@ -188,14 +188,16 @@ func TestIntegrationCRDs(t *testing.T) {
 		{"member", "member", nil, map[string]bool{
 			"clonesets.apps.kruise.io": true, "daemonsets.apps.kruise.io": true, "persistentpodstates.apps.kruise.io": true,
 			"podunavailablebudgets.policy.kruise.io": true, "resourcedistributions.apps.kruise.io": true,
-			"statefulsets.apps.kruise.io": true, "uniteddeployments.apps.kruise.io": true, "workloadspreads.apps.kruise.io": true,
+			"sidecarsets.apps.kruise.io": true, "statefulsets.apps.kruise.io": true,
+			"uniteddeployments.apps.kruise.io": true, "workloadspreads.apps.kruise.io": true,
 			"memberships.fleet.kruise.io": false, "appliedworks.fleet.kruise.io": false,
 		}},
 		{"CRDs may be managed elsewhere", "member", []string{"--set=crds.managed=false"}, map[string]bool{}},
 		{"a manager outside converts by URL", "member", []string{"--set=manager.url=https://127.0.0.1:9443"}, map[string]bool{
 			"clonesets.apps.kruise.io": true, "daemonsets.apps.kruise.io": true, "persistentpodstates.apps.kruise.io": true,
 			"podunavailablebudgets.policy.kruise.io": true, "resourcedistributions.apps.kruise.io": true,
-			"statefulsets.apps.kruise.io": true, "uniteddeployments.apps.kruise.io": true, "workloadspreads.apps.kruise.io": true,
+			"sidecarsets.apps.kruise.io": true, "statefulsets.apps.kruise.io": true,
+			"uniteddeployments.apps.kruise.io": true, "workloadspreads.apps.kruise.io": true,
 			"memberships.fleet.kruise.io": false, "appliedworks.fleet.kruise.io": false,
 		}},
 	} {

@@ -80,6 +80,7 @@ func protectedKinds() []protectedKind {
 	sidecars := map[string]any{"spec": map[string]any{
 		"selector": map[string]any{"matchLabels": map[string]any{"app": "web"}}, "containers": []any{map[string]any{"name": "log", "image": "log:1"}},
 	}}
+	injected := map[string]any{"matchedPods": int64(4), "updatedPods": int64(4), "readyPods": int64(4)}
 	return []protectedKind{
 		{api: "apps/v1", kind: "Deployment", content: workload(none), spec: three},
 		{api: "apps/v1", kind: "ReplicaSet", content: workload(none), spec: three},
@@ -89,7 +90,7 @@ func protectedKinds() []protectedKind {
 		{api: "apps.kruise.io/v1beta1", kind: "StatefulSet", content: workload(stateful), spec: three},
 		{api: "apps.kruise.io/v1beta1", kind: "DaemonSet", content: workload(nil), status: scheduled},
 		{api: "apps.kruise.io/v1beta1", kind: "UnitedDeployment", content: united(none), spec: three},
-		{api: "apps.kruise.io/v1beta1", kind: "SidecarSet", cluster: true, content: sidecars, status: map[string]any{"matchedPods": int64(4)}},
+		{api: "apps.kruise.io/v1beta1", kind: "SidecarSet", cluster: true, content: sidecars, status: injected},
 		{api: "v1", kind: "Service", content: map[string]any{"spec": map[string]any{"ports": []any{map[string]any{"port": int64(80)}}}}},
 		{api: "networking.k8s.io/v1", kind: "Ingress", content: ingress},
 		{api: "v1", kind: "ConfigMap"},

@@ -12,9 +12,9 @@ type gate struct {
 // specs.
 func former() map[string]gate {
 	const (
-		pods     = "a readiness gate in all pods is"
-		images   = "image pulling is"
-		probes   = "PodProbeMarker is"
+		pods   = "a readiness gate in all pods is"
+		images = "image pulling is"
+		probes = "PodProbeMarker is"
 	)
 	return map[string]gate{
 		"CloneSetEventHandlerOptimization": {settled: "every event of a pod is looked at, and a reconcile without work writes nothing"},

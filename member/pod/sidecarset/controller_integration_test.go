@@ -4,7 +4,7 @@ package sidecarset
 
 import (
 	"context"
-	"os"
+	"errors"
 	"testing"
 	"time"
 
@@ -13,7 +13,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
@@ -21,12 +20,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/yaml"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
 // listening is open with a channel.
@@ -34,32 +33,23 @@ type listening struct{ open }
 
 func (listening) Changes() <-chan event.GenericEvent { return make(chan event.GenericEvent) }
 
-// TestTheControllerInCluster runs the controller on an apiserver of its own, to which it adds the CRD. The test is the kubelet, and the
-// webhook.
+// TestTheControllerInCluster runs the controller on an apiserver of its own, because a SidecarSet is for all namespaces. The test is the
+// kubelet, and the webhook.
 func TestTheControllerInCluster(t *testing.T) {
 	t.Parallel()
-	// Its own cluster: to others, the CRD would be one that no chart installs.
-	config, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()
-	require.NoError(t, err)
-	scheme := runtime.NewScheme()
-	require.NoError(t, clientgoscheme.AddToScheme(scheme))
-	require.NoError(t, appsv1beta1.AddToScheme(scheme))
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	require.NoError(t, err)
-	text, err := os.ReadFile("../../../apis/testdata/crds/apps.kruise.io_sidecarsets.yaml")
-	require.NoError(t, err)
-	crd := &unstructured.Unstructured{}
-	require.NoError(t, yaml.Unmarshal(text, crd))
-	require.NoError(t, c.Create(t.Context(), crd))
+	add := func(s *runtime.Scheme) error {
+		return errors.Join(clientgoscheme.AddToScheme(s), appsv1beta1.AddToScheme(s))
+	}
+	c := testenv.Start(t, testenv.Config{Scheme: add, Own: &lab.Config{ControlPlaneOnly: true}})
 	for _, name := range []string{"shop", system} {
 		require.NoError(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
 	require.NoError(t, client.IgnoreAlreadyExists(c.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "default"}})))
 	s := admitted(t, `{spec: {customVersion: v1}}`)
 	s.UID = ""
-	require.Eventually(t, func() bool { return c.Create(t.Context(), s) == nil }, time.Minute, 100*time.Millisecond, "the CRD is served after a while")
+	require.NoError(t, c.Create(t.Context(), s))
 
-	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard()})
+	mgr, err := ctrl.NewManager(c.REST(), ctrl.Options{Scheme: c.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard()})
 	require.NoError(t, err)
 	require.NoError(t, Setup(mgr, Options{
 		Clock: clock.RealClock{}, Namespace: system, Opening: listening{},
