@@ -19,8 +19,16 @@ var heartbeat = fleetv1alpha1.Heartbeat{LeaseSeconds: 2, FailAfterSeconds: 15, R
 func TestMain(m *testing.M) {
 	o := fleet.Options{
 		Prefix: "e2e-real-", Nodes: "real:2", Heartbeat: &heartbeat, Volumes: true,
-		MemberGates:  []string{"InPlaceWorkloadVerticalScaling=true", "StatefulSetAutoResizePVCGate=true", "ResourceDistributionGate=true"},
-		MemberValues: []string{"--set", "resourceDistribution.secrets={registry}"},
+		MemberGates: []string{"InPlaceWorkloadVerticalScaling=true", "StatefulSetAutoResizePVCGate=true", "ResourceDistributionGate=true"},
+		MemberValues: []string{
+			"--set", "resourceDistribution.secrets={registry}", "--set", "hub.kinds[0].resources={configmaps,persistentvolumeclaims}",
+			"--set", "hub.kinds[1].group=autoscaling", "--set", "hub.kinds[1].resources={horizontalpodautoscalers}",
+		},
+		HubValues: []string{
+			"--set", "propagation.kinds[0].resources={configmaps,persistentvolumeclaims}",
+			"--set", "propagation.kinds[1].group=autoscaling", "--set", "propagation.kinds[1].resources={horizontalpodautoscalers}",
+			"--set", "propagation.kinds[2].group=apps", "--set", "propagation.kinds[2].resources={deployments}",
+		},
 	}
 	os.Exit(fleet.Main(m, o, func(f *fleet.Fleet) { env = f })) //nolint:forbidigo // A TestMain ends its program.
 }
