@@ -9,6 +9,7 @@ import (
 	"github.com/flotilla-io/flotilla/member/pod/persistentpodstate"
 	"github.com/flotilla-io/flotilla/member/pod/podunavailablebudget"
 	"github.com/flotilla-io/flotilla/member/pod/sidecarset"
+	"github.com/flotilla-io/flotilla/member/pod/sidecarterminator"
 	"github.com/flotilla-io/flotilla/member/pod/workloadspread"
 	"github.com/flotilla-io/flotilla/member/protection"
 	"github.com/flotilla-io/flotilla/member/resource/resourcedistribution"
@@ -38,6 +39,7 @@ func Kinds() setup.Kinds {
 		podunavailablebudget.Registration(),
 		resourcedistribution.Registration(),
 		sidecarset.Registration(),
+		sidecarterminator.Registration(),
 		statefulset.Registration(),
 		uniteddeployment.Registration(func(o setup.Options) united.Options {
 			return united.Options{

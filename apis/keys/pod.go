@@ -173,11 +173,13 @@ const (
 	// place first; a container without it has 0. Written by users; read by the pod webhook and by the workload's controller.
 	EnvContainerPriority = "KRUISE_CONTAINER_PRIORITY"
 
-	// EnvTerminateSidecar and EnvTerminateSidecarByImage mark a container, in OpenKruise, that is to be stopped when the
-	// other containers of its pod have ended; the latter on nodes without a daemon, by an image that ends at once. Written by
-	// users; read to warn them that they have no effect here. Form: "true" in any case; an image.
-	EnvTerminateSidecar        = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT"
-	EnvTerminateSidecarByImage = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE"
+	// EnvTerminateSidecar marks a container of a pod that is meant to end: it is stopped when all that are not marked have ended. With
+	// EnvTerminateSidecarIgnoreExitCode the pod's phase is that of the others, whatever the container exits with.
+	// EnvTerminateSidecarByImage marks one on a virtual node, which has no daemon: it gets an image that ends at once. Written by
+	// users; read by the node daemon and the manager. Form: "true" in any case; an image.
+	EnvTerminateSidecar               = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT"
+	EnvTerminateSidecarIgnoreExitCode = "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE"
+	EnvTerminateSidecarByImage        = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE"
 
 	// EnvContainerBarrier holds a container back until those of a higher launch priority are ready. Written by the pod
 	// webhook; read by the kubelet and, for the priority in its key, by the workload's controller. Form: a reference to a

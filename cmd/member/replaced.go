@@ -54,7 +54,7 @@ func replaced() []option.Replaced {
 			Flags: []string{
 				"assign-bcj-pods-by-scheduler", "broadcastjob-workers", "advancedcronjob-workers",
 				"podprobemarker-workers", "nodepodprobe-workers",
-				"crr-workers", "sidecarterminator-workers",
+				"crr-workers",
 			},
 			Instead: "leave them out: these kinds are not served yet",
 		},

@@ -60,10 +60,11 @@ func command() (*cobra.Command, error) {
 	f := &flags{manager: option.NewManager(node.Component), gates: gates, node: os.Getenv(nodeName)}
 	f.manager.QPS, f.manager.Burst = 5, 10
 	cmd := &cobra.Command{
-		Use: node.Component, Short: "Restart containers of one node and report on them", Version: option.Version,
+		Use: node.Component, Short: "Restart and stop containers of one node and report on them", Version: option.Version,
 		Long: "Flotilla-noded runs on each node of a member cluster. It restarts containers whose environment comes from\n" +
 			"labels or annotations that an in-place update has changed, through the node's container runtime, and reports from\n" +
-			"which values they were started. While it works it renews a Lease, which the member manager watches.\n\n" +
+			"which values they were started. While it works it renews a Lease, which the member manager watches. With gate\n" +
+			"SidecarTerminator it stops the sidecars of Jobs whose other containers have ended.\n\n" +
 			"Environment variable NODE_NAME is the name of the node.",
 		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
@@ -151,6 +152,6 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 	}
 	return mgr, node.Setup(ctx, mgr, node.Options{
 		Node: f.node, Namespace: f.manager.Namespace, Identity: identity, Runtimes: runtimes,
-		Env: f.gates.Enabled(feature.InPlaceUpdateEnvFromMetadata), Clock: clock.RealClock{},
+		Env: f.gates.Enabled(feature.InPlaceUpdateEnvFromMetadata), Terminator: f.gates.Enabled(feature.SidecarTerminator), Clock: clock.RealClock{},
 	})
 }

@@ -19,7 +19,7 @@ var heartbeat = fleetv1alpha1.Heartbeat{LeaseSeconds: 2, FailAfterSeconds: 15, R
 func TestMain(m *testing.M) {
 	o := fleet.Options{
 		Prefix: "e2e-real-", Nodes: "real:2", Heartbeat: &heartbeat, Volumes: true,
-		MemberGates: []string{"InPlaceWorkloadVerticalScaling=true", "StatefulSetAutoResizePVCGate=true", "ResourceDistributionGate=true"},
+		MemberGates: []string{"InPlaceWorkloadVerticalScaling=true", "StatefulSetAutoResizePVCGate=true", "ResourceDistributionGate=true", "SidecarTerminator=true"},
 		MemberValues: []string{
 			"--set", "resourceDistribution.secrets={registry}", "--set", "hub.kinds[0].resources={configmaps,persistentvolumeclaims}",
 			"--set", "hub.kinds[1].group=autoscaling", "--set", "hub.kinds[1].resources={horizontalpodautoscalers}",

@@ -21,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/flotilla-io/flotilla/member/node/env"
+	"github.com/flotilla-io/flotilla/member/node/stop"
+	"github.com/flotilla-io/flotilla/member/node/terminator"
 	"github.com/flotilla-io/flotilla/pkg/cri"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
@@ -48,6 +50,8 @@ type Options struct {
 	// Env restarts containers whose env has changed: gate InPlaceUpdateEnvFromMetadata. Without it the Lease is not renewed,
 	// because its readers rely on these restarts.
 	Env bool
+	// Terminator stops sidecars of Jobs whose other containers have ended: gate SidecarTerminator.
+	Terminator bool
 	// Clock is the real clock outside tests.
 	Clock clock.WithTicker
 }
@@ -99,6 +103,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		if err := env.Setup(mgr, env.Options{Runtimes: o.Runtimes, Clock: o.Clock, Events: events}); err != nil {
 			return err
 		}
+	}
+	if o.Terminator {
+		return terminator.Setup(mgr, stop.New(o.Runtimes, o.Clock, events))
 	}
 	return nil
 }

@@ -109,6 +109,14 @@ const (
 	SortSidecarsByName featuregate.Feature = "EnableSortSidecarContainerByName"
 )
 
+// Gates of Jobs.
+const (
+	// SidecarTerminator ends the sidecars of pods that are meant to end, when their other containers have.
+	//
+	// Alpha, off: 0.3.
+	SidecarTerminator featuregate.Feature = "SidecarTerminator"
+)
+
 // Gates of deletion protection.
 const (
 	// ResourcesDeletionProtection refuses deletions of objects with label policy.kruise.io/delete-protection. The chart reads it as well.
@@ -150,6 +158,7 @@ func specs() map[featuregate.Feature]featuregate.FeatureSpec {
 		PodUnavailableBudgetUpdate:         alpha,
 		WorkloadSpread:                     beta,
 		SidecarSetPatchAnyMetadata:         alpha,
+		SidecarTerminator:                  alpha,
 		SortSidecarsByName:                 alpha,
 		ResourcesDeletionProtection:        {PreRelease: featuregate.Beta},
 		DeletionProtectionForCRDCascading:  alpha,

@@ -61,10 +61,10 @@ func TestNotesSayWhyAGateHasNoEffect(t *testing.T) {
 	t.Parallel()
 	g, err := New(CloneSetShortHash)
 	require.NoError(t, err)
-	require.NoError(t, g.Set("SidecarTerminator=false,ImagePullJobGate=true,CloneSetShortHash=true,ForceDeleteTimeoutExpectationGate=true,CloneSetEventHandlerOptimization=false"))
+	require.NoError(t, g.Set("PodProbeMarkerGate=false,ImagePullJobGate=true,CloneSetShortHash=true,ForceDeleteTimeoutExpectationGate=true,CloneSetEventHandlerOptimization=false"))
 	require.True(t, g.Enabled(CloneSetShortHash))
 	require.Equal(t, []string{
-		"feature gate SidecarTerminator=false has no effect: the sidecar terminator is not served yet",
+		"feature gate PodProbeMarkerGate=false has no effect: PodProbeMarker is not served yet",
 		"feature gate ImagePullJobGate=true has no effect: image pulling is not served yet",
 		"feature gate ForceDeleteTimeoutExpectationGate=true has no effect: after --expectation-timeout pods are always read from the apiserver, and nothing stays stuck",
 		"feature gate CloneSetEventHandlerOptimization=false has no effect: every event of a pod is looked at, and a reconcile without work writes nothing",
@@ -96,13 +96,13 @@ func TestDefaultsAreThoseOfOpenKruise(t *testing.T) {
 		"StatefulSetStartOrdinal":                false, "StatefulSetAutoDeletePVC": true, "StatefulSetAutoResizePVCGate": false,
 		"PodWebhook": true, "PodUnavailableBudgetDeleteGate": true, "PodUnavailableBudgetUpdateGate": false,
 		"ResourceDistributionGate": false, "ResourcesDeletionProtection": false, "DeletionProtectionForCRDCascadingGate": false,
-		"WorkloadSpread": true, "SidecarSetPatchPodMetadataDefaultsAllowed": false, "EnableSortSidecarContainerByName": false,
+		"WorkloadSpread": true, "SidecarTerminator": false, "SidecarSetPatchPodMetadataDefaultsAllowed": false, "EnableSortSidecarContainerByName": false,
 	} {
 		spec, ok := specs()[featuregate.Feature(f)]
 		require.True(t, ok, f)
 		require.Equal(t, on, spec.Default, f)
 	}
-	require.Len(t, specs(), 19)
+	require.Len(t, specs(), 20)
 }
 
 func TestStringIsWhatDiffersFromTheDefaults(t *testing.T) {

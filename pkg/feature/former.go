@@ -31,7 +31,6 @@ func former() map[string]gate {
 		"PreDownloadImageForInPlaceUpdate":          {missing: images},
 		"PreDownloadImageForDaemonSetUpdate":        {missing: images},
 		"ImagePullJobGate":                          {missing: images},
-		"SidecarTerminator":                         {missing: "the sidecar terminator is"},
 		"PodProbeMarkerGate":                        {missing: probes},
 		"EnablePodProbeMarkerOnServerless":          {missing: probes},
 		"EnhancedLivenessProbe":                     {missing: "the enhanced liveness probe is"},

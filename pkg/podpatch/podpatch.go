@@ -45,7 +45,9 @@ type Meta struct {
 
 // BodyStatus is the part of a Body about status. Conditions of other types stay as they are.
 type BodyStatus struct {
-	Conditions []Condition `json:"conditions,omitempty"`
+	// Phase, if set, is the pod's. A kubelet stops the containers of a pod that has ended.
+	Phase      corev1.PodPhase `json:"phase,omitempty"`
+	Conditions []Condition     `json:"conditions,omitempty"`
 }
 
 // Condition replaces these fields of the pod's condition of its type; a nil reason or message is removed.

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/jobsidecar"
 )
 
 // Fields is a set of groups of fields of pods and nodes. A kind declares the groups that it reads from the cache beyond
@@ -47,7 +48,8 @@ func (f Fields) Has(g Fields) bool { return f&g == g }
 
 // Strip removes from a pod, in place, what no kind reads, for a cache that holds every pod of a cluster. It always keeps what
 // View, in-place updates and lifecycles read: metadata without managed fields, name, image, resources and restart policy of
-// containers and their variables from metadata, gates, the node, conditions and container statuses. More is kept by f.
+// containers and their variables from metadata and about sidecars of Jobs, gates, the node, conditions and container statuses. More is
+// kept by f.
 //
 // A stripped pod must never be written back as a whole; patches are made from what is left.
 func (f Fields) Strip(pod *corev1.Pod) {
@@ -105,7 +107,7 @@ func (f Fields) stripContainers(all []corev1.Container) {
 		all[i] = corev1.Container{
 			Name: c.Name, Image: c.Image, Resources: c.Resources, ResizePolicy: c.ResizePolicy, RestartPolicy: c.RestartPolicy,
 			Env: keep(c.Env, func(e *corev1.EnvVar) bool {
-				return f.Has(FieldEnv) || e.Name == keys.EnvContainerPriority || hasSource(c.Env, e.Name)
+				return f.Has(FieldEnv) || e.Name == keys.EnvContainerPriority || jobsidecar.Variable(e.Name) || hasSource(c.Env, e.Name)
 			}),
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
+	"github.com/flotilla-io/flotilla/member/node/stop"
 	"github.com/flotilla-io/flotilla/pkg/cri"
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
@@ -40,14 +40,9 @@ const recheckInterval = 10 * time.Second
 // about as many as a node has pods.
 const workers = 100
 
-// Runtimes finds the runtime of a container by the ID that the kubelet reports.
-type Runtimes interface {
-	Of(containerID string) (*cri.Runtime, string, error)
-}
-
 // Options are what Setup needs. All of them are required.
 type Options struct {
-	Runtimes Runtimes
+	Runtimes stop.Runtimes
 	Clock    clock.Clock
 	Events   event.Recorder
 }
@@ -58,11 +53,9 @@ type Reconciler struct {
 	Client client.Client
 	Live   client.Reader
 	// Runtimes are those of the node.
-	Runtimes Runtimes
+	Runtimes stop.Runtimes
 	Clock    clock.Clock
-	Events   event.Recorder
-	// HTTP sends the requests of preStop hooks.
-	HTTP *http.Client
+	Stopper  *stop.Stopper
 
 	memory memory
 }
@@ -73,7 +66,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return fmt.Errorf("register metrics of container env: %w", err)
 	}
 	r := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Runtimes: o.Runtimes, Clock: o.Clock, Events: o.Events, HTTP: hookClient(),
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Runtimes: o.Runtimes, Clock: o.Clock, Stopper: stop.New(o.Runtimes, o.Clock, o.Events),
 	}
 	is := func(o client.Object) bool {
 		pod, ok := o.(*corev1.Pod)

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/member/node/stop"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 )
 
@@ -17,8 +18,6 @@ const (
 	settle = time.Second
 	// pauseMin and pauseMax bound the time between two stops of one container. It doubles.
 	pauseMin, pauseMax = 3 * time.Second, 10 * time.Minute
-	// defaultGrace is the termination grace period of a pod that sets none, as in kube 1.36.
-	defaultGrace = 30 * time.Second
 )
 
 // reason is why a container is restarted or has to wait.
@@ -55,14 +54,9 @@ type planned struct {
 
 // restart is a container to stop, so that the kubelet starts it again.
 type restart struct {
-	name string
-	// id is the container ID in the pod's status.
-	id     string
+	stop.Container
+
 	reason reason
-	why    string
-	// hook is the preStop hook, nil for none. grace is the time for the hook and the stop together.
-	hook  *corev1.LifecycleHandler
-	grace time.Duration
 }
 
 type hold struct {
@@ -97,7 +91,7 @@ func (p *planned) standBack(other string) {
 		return
 	}
 	for _, s := range p.restart {
-		p.holds = append(p.holds, hold{s.name, reasonOther, fmt.Sprintf("%s, and is left to node daemon %s", s.why, other)})
+		p.holds = append(p.holds, hold{s.Name, reasonOther, fmt.Sprintf("%s, and is left to node daemon %s", s.Why, other)})
 	}
 	p.report, p.restart, p.recheck = "", nil, recheckInterval
 }
@@ -151,11 +145,8 @@ func (p *planned) planContainer(o observed, ask inplace.RestartRequest, now time
 		}
 		return false
 	}
-	p.restart = append(p.restart, restart{
-		name: c.Name, id: st.ContainerID, reason: reasonEnv,
-		why:  fmt.Sprintf("container %s was started before %s changed", c.Name, changed),
-		hook: preStop(c), grace: grace(o.pod),
-	})
+	why := fmt.Sprintf("container %s was started before %s changed", c.Name, changed)
+	p.restart = append(p.restart, restart{stop.Of(o.pod, c, st.ContainerID, why), reasonEnv})
 	return false
 }
 
@@ -177,20 +168,6 @@ func pause(count int) time.Duration {
 		d = min(2*d, pauseMax)
 	}
 	return d
-}
-
-func preStop(c *corev1.Container) *corev1.LifecycleHandler {
-	if c.Lifecycle == nil {
-		return nil
-	}
-	return c.Lifecycle.PreStop
-}
-
-func grace(pod *corev1.Pod) time.Duration {
-	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
-		return time.Duration(*s) * time.Second
-	}
-	return defaultGrace
 }
 
 // report returns the new value of the pod's annotation, empty if it is up to date. A container that reads metadata is left out

@@ -226,10 +226,10 @@ func TestPlan(t *testing.T) {
 			require.Equal(t, before, o.pod, "a plan does not change the pod")
 			var restarts, holds []string
 			for _, r := range p.restart {
-				restarts = append(restarts, r.name)
-				require.Equal(t, "run://"+r.name+"-0", r.id)
-				require.Equal(t, 20*time.Second, r.grace)
-				require.NotContains(t, r.why, "one", "values may be secret")
+				restarts = append(restarts, r.Name)
+				require.Equal(t, "run://"+r.Name+"-0", r.ID)
+				require.Equal(t, 20*time.Second, r.Grace)
+				require.NotContains(t, r.Why, "one", "values may be secret")
 			}
 			for _, h := range p.holds {
 				holds = append(holds, string(h.reason)+": "+h.why)

@@ -1,4 +1,4 @@
-package env
+package stop
 
 import (
 	"context"
@@ -22,14 +22,14 @@ import (
 
 // run runs a container's preStop hook for at most its grace period. As in kube 1.36, an HTTP request that is answered has
 // succeeded, whatever the answer.
-func (r *Reconciler) run(ctx context.Context, pod *corev1.Pod, s restart, runtime *cri.Runtime, id string) error {
-	switch h := s.hook; {
+func (s *Stopper) run(ctx context.Context, pod *corev1.Pod, c Container, runtime *cri.Runtime, id string) error {
+	switch h := c.Hook; {
 	case h.Exec != nil:
-		return runtime.Exec(ctx, id, h.Exec.Command, s.grace)
+		return runtime.Exec(ctx, id, h.Exec.Command, c.Grace)
 	case h.HTTPGet != nil:
-		return r.get(ctx, pod, s, h.HTTPGet)
+		return s.get(ctx, pod, c, h.HTTPGet)
 	case h.Sleep != nil:
-		timer := r.Clock.NewTimer(min(time.Duration(h.Sleep.Seconds)*time.Second, s.grace))
+		timer := s.Clock.NewTimer(min(time.Duration(h.Sleep.Seconds)*time.Second, c.Grace))
 		defer timer.Stop()
 		select {
 		case <-timer.C():
@@ -42,14 +42,14 @@ func (r *Reconciler) run(ctx context.Context, pod *corev1.Pod, s restart, runtim
 }
 
 // get sends the request of a hook.
-func (r *Reconciler) get(ctx context.Context, pod *corev1.Pod, s restart, h *corev1.HTTPGetAction) error {
-	ctx, cancel := context.WithTimeout(ctx, s.grace)
+func (s *Stopper) get(ctx context.Context, pod *corev1.Pod, c Container, h *corev1.HTTPGetAction) error {
+	ctx, cancel := context.WithTimeout(ctx, c.Grace)
 	defer cancel()
 	host := h.Host
 	if host == "" {
 		host = pod.Status.PodIP
 	}
-	port, err := portOf(pod, s.name, h.Port)
+	port, err := portOf(pod, c.Name, h.Port)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (r *Reconciler) get(ctx context.Context, pod *corev1.Pod, s restart, h *cor
 			q.Host = x.Value
 		}
 	}
-	a, err := r.HTTP.Do(q)
+	a, err := s.http.Do(q)
 	if err != nil {
 		return fmt.Errorf("send the hook's request: %w", err)
 	}

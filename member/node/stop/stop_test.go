@@ -1,4 +1,4 @@
-package env
+package stop
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -18,6 +20,16 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/cri/fake"
 	"github.com/flotilla-io/flotilla/testkit"
 )
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// podOf has one container, with this preStop hook.
+func podOf(hook *corev1.LifecycleHandler, grace time.Duration) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u1"}, Spec: corev1.PodSpec{
+		TerminationGracePeriodSeconds: new(int64(grace / time.Second)),
+		Containers:                    []corev1.Container{{Name: "app", Lifecycle: &corev1.Lifecycle{PreStop: hook}}},
+	}}
+}
 
 // The cases run one after the other: they share a server.
 func TestHTTPHook(t *testing.T) {
@@ -37,7 +49,7 @@ func TestHTTPHook(t *testing.T) {
 		}},
 		Status: corev1.PodStatus{PodIP: "127.0.0.1"},
 	}
-	r := &Reconciler{HTTP: hookClient()}
+	r := &Stopper{http: hookClient()}
 	for _, tc := range []struct {
 		name string
 		hook corev1.HTTPGetAction
@@ -54,7 +66,7 @@ func TestHTTPHook(t *testing.T) {
 		{name: "a server that does not speak TLS", hook: corev1.HTTPGetAction{Port: number, Scheme: corev1.URISchemeHTTPS}, why: "send the hook's request"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := restart{name: "app", grace: time.Minute, hook: &corev1.LifecycleHandler{HTTPGet: &tc.hook}}
+			s := Container{Name: "app", Grace: time.Minute, Hook: &corev1.LifecycleHandler{HTTPGet: &tc.hook}}
 			err := r.run(t.Context(), pod, s, nil, "")
 			if tc.why != "" {
 				require.ErrorContains(t, err, tc.why)
@@ -69,9 +81,9 @@ func TestHTTPHook(t *testing.T) {
 func TestSleepHookLastsAsLongAsItSays(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakeClock(start)
-	r := &Reconciler{Clock: clk}
+	r := &Stopper{Clock: clk}
 	ended := make(chan error, 1)
-	s := restart{name: "app", grace: time.Minute, hook: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 5}}}
+	s := Container{Name: "app", Grace: time.Minute, Hook: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 5}}}
 	go func() { ended <- r.run(t.Context(), &corev1.Pod{}, s, nil, "") }()
 	require.Eventually(t, clk.HasWaiters, time.Minute, time.Millisecond)
 	clk.Step(4 * time.Second)
@@ -82,7 +94,7 @@ func TestSleepHookLastsAsLongAsItSays(t *testing.T) {
 	}
 	clk.Step(time.Second)
 	require.NoError(t, <-ended)
-	require.ErrorContains(t, r.run(t.Context(), &corev1.Pod{}, restart{hook: &corev1.LifecycleHandler{}}, nil, ""), "none of exec, httpGet and sleep")
+	require.ErrorContains(t, r.run(t.Context(), &corev1.Pod{}, Container{Hook: &corev1.LifecycleHandler{}}, nil, ""), "none of exec, httpGet and sleep")
 }
 
 func TestStop(t *testing.T) {
@@ -96,30 +108,32 @@ func TestStop(t *testing.T) {
 		grace  time.Duration
 		takes  time.Duration // of the hook
 		ended  bool          // the container has, before
+		pod    types.UID     // of the container
 		calls  []string
 		events []string
 	}{
 		{
 			name: "a container gets the pod's grace period", grace: 30 * time.Second,
-			calls: []string{"StopContainer app-1 30"}, events: []string{"Killing"},
+			calls: []string{"StopContainer app-1 30"}, events: []string{"Killing"}, pod: "u1",
 		},
 		{
 			name: "the hook runs before, within the same grace period", hook: exec("drain"), grace: 30 * time.Second, takes: 12 * time.Second,
-			calls: []string{"ExecSync app-1 drain", "StopContainer app-1 18"}, events: []string{"Killing"},
+			calls: []string{"ExecSync app-1 drain", "StopContainer app-1 18"}, events: []string{"Killing"}, pod: "u1",
 		},
 		{
 			name: "two seconds are left in any case", hook: exec("drain"), grace: 30 * time.Second, takes: 30 * time.Second,
-			calls: []string{"ExecSync app-1 drain", "StopContainer app-1 2"}, events: []string{"Killing"},
+			calls: []string{"ExecSync app-1 drain", "StopContainer app-1 2"}, events: []string{"Killing"}, pod: "u1",
 		},
 		{
 			name: "a failed hook is reported and blocks nothing", hook: exec("exit", "1"), grace: 30 * time.Second,
-			calls: []string{"ExecSync app-1 exit 1", "StopContainer app-1 30"}, events: []string{"Killing", "FailedPreStopHook"},
+			calls: []string{"ExecSync app-1 exit 1", "StopContainer app-1 30"}, events: []string{"Killing", "FailedPreStopHook"}, pod: "u1",
 		},
 		{
 			name: "without any grace the hook is not run, and two seconds are left", hook: exec("drain"),
-			calls: []string{"StopContainer app-1 2"}, events: []string{"Killing"},
+			calls: []string{"StopContainer app-1 2"}, events: []string{"Killing"}, pod: "u1",
 		},
-		{name: "a container that has ended meanwhile is left alone", hook: exec("drain"), grace: 30 * time.Second, ended: true},
+		{name: "a container that has ended meanwhile is left alone", hook: exec("drain"), grace: 30 * time.Second, ended: true, pod: "u1"},
+		{name: "a container of another pod is left alone", hook: exec("drain"), grace: 30 * time.Second, pod: "u2"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -131,21 +145,16 @@ func TestStop(t *testing.T) {
 			clk := clocktesting.NewFakeClock(start)
 			server.On("ExecSync", func(string) { clk.Step(tc.takes) })
 			var sent testkit.Events
-			r := &Reconciler{Runtimes: runtimes, Clock: clk, Events: &sent}
-			o := observedOf(t, map[string]string{"app": "one"}, container("app"))
-			r.memory.of(o.pod, start)
-			s := restart{name: "app", id: server.Run(fake.Container{Name: "app"}), reason: reasonEnv, hook: tc.hook, grace: tc.grace}
+			id := server.Run(fake.Container{Name: "app", Pod: tc.pod})
 			if tc.ended {
 				server.End("app-1")
 			}
-			require.NoError(t, r.stop(t.Context(), o.pod, s))
+			pod := podOf(tc.hook, tc.grace)
+			began, err := New(runtimes, clk, &sent).Stop(t.Context(), pod, Of(pod, &pod.Spec.Containers[0], id, "it is time"))
+			require.NoError(t, err)
+			require.Equal(t, len(tc.calls) > 0, began)
 			require.Equal(t, tc.calls, server.Calls())
 			require.Equal(t, tc.events, sent.Reasons())
-			if tc.ended {
-				require.Empty(t, r.memory.of(o.pod, start).tries)
-				return
-			}
-			require.Equal(t, map[string]try{"app": {1, clk.Now()}}, r.memory.of(o.pod, start).tries)
 		})
 	}
 }
@@ -161,13 +170,11 @@ func TestAnInterruptedStopIsNoError(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	server.On("ExecSync", func(string) { end() })
 	var sent testkit.Events
-	r := &Reconciler{Runtimes: runtimes, Clock: clocktesting.NewFakeClock(start), Events: &sent}
-	o := observedOf(t, map[string]string{"app": "one"}, container("app"))
-	s := restart{
-		name: "app", id: server.Run(fake.Container{Name: "app"}), grace: time.Minute,
-		hook: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"exit", "1"}}},
-	}
-	require.ErrorIs(t, r.stop(ctx, o.pod, s), context.Canceled)
+	pod := podOf(&corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"exit", "1"}}}, time.Minute)
+	id := server.Run(fake.Container{Name: "app", Pod: pod.UID})
+	began, err := New(runtimes, clocktesting.NewFakeClock(start), &sent).Stop(ctx, pod, Of(pod, &pod.Spec.Containers[0], id, "it is time"))
+	require.ErrorIs(t, err, context.Canceled)
+	require.True(t, began)
 	require.Equal(t, []string{"Killing"}, sent.Reasons())
 	require.Equal(t, []string{"ExecSync app-1 exit 1"}, server.Calls())
 }

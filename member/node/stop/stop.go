@@ -1,0 +1,115 @@
+// Package stop stops a container of a pod as its kubelet would: the preStop hook first, then what is left of the pod's grace period.
+//
+// It stops a container only if the runtime says that it is the pod's: whoever can write the status of a pod must not choose which container
+// is stopped on its node.
+package stop
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/flotilla-io/flotilla/pkg/cri"
+	"github.com/flotilla-io/flotilla/pkg/event"
+)
+
+const (
+	// graceMin is the least time that a container gets to end by itself, whatever its grace period and its hook, as in kube 1.36.
+	graceMin = 2 * time.Second
+	// defaultGrace is the termination grace period of a pod that sets none, as in kube 1.36.
+	defaultGrace = 30 * time.Second
+)
+
+// Reasons of events on pods.
+const (
+	// ReasonKilling: a container is stopped.
+	ReasonKilling = "Killing"
+	// ReasonFailedPreStopHook: the preStop hook failed; the container is stopped nevertheless.
+	ReasonFailedPreStopHook = "FailedPreStopHook"
+	// ReasonFailedKill: the runtime could not stop a container.
+	ReasonFailedKill = "FailedKillContainer"
+)
+
+const action = "Stop"
+
+// Runtimes finds the runtime of a container by the ID that the kubelet reports.
+type Runtimes interface {
+	Of(containerID string) (*cri.Runtime, string, error)
+}
+
+// Stopper stops containers. It may be used concurrently.
+type Stopper struct {
+	Runtimes Runtimes
+	Clock    clock.Clock
+	Events   event.Recorder
+
+	http *http.Client
+}
+
+// New returns a Stopper. All arguments are required.
+func New(r Runtimes, c clock.Clock, e event.Recorder) *Stopper {
+	return &Stopper{Runtimes: r, Clock: c, Events: e, http: hookClient()}
+}
+
+// Container is one to stop.
+type Container struct {
+	Name string
+	// ID is the one in the pod's status.
+	ID string
+	// Why is a sentence for people.
+	Why string
+	// Hook is the preStop hook, nil for none. Grace is the time for the hook and the stop together.
+	Hook  *corev1.LifecycleHandler
+	Grace time.Duration
+}
+
+// Of returns a container of a pod with the hook and the grace period that it has there.
+func Of(pod *corev1.Pod, c *corev1.Container, id, why string) Container {
+	out := Container{Name: c.Name, ID: id, Why: why, Grace: defaultGrace}
+	if c.Lifecycle != nil {
+		out.Hook = c.Lifecycle.PreStop
+	}
+	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
+		out.Grace = time.Duration(*s) * time.Second
+	}
+	return out
+}
+
+// Stop stops a container and returns when it has ended, or ctx has: then with the cause of that. It reports whether it began: a container
+// that runs no longer, or is not the pod's, is left alone. A stop that failed may have stopped it nevertheless.
+func (s *Stopper) Stop(ctx context.Context, pod *corev1.Pod, c Container) (began bool, err error) {
+	runtime, id, err := s.Runtimes.Of(c.ID)
+	if err != nil {
+		return false, err
+	}
+	// The kubelet may have stopped it already. An HTTP hook would then reach its successor.
+	switch is, err := runtime.Container(ctx, id, nil); {
+	case errors.Is(err, cri.ErrNotFound), err == nil && (!is.Running || is.Name != c.Name || is.PodUID != pod.UID):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	ctrl.LoggerFrom(ctx).Info("Stopping a container", "container", c.Name, "reason", c.Why)
+	s.Events.Record(pod, event.Normal(ReasonKilling, action, "stopping container %s: %s", c.Name, c.Why))
+	start, left := s.Clock.Now(), c.Grace
+	if c.Hook != nil && c.Grace > 0 {
+		if err := s.run(ctx, pod, c, runtime, id); err != nil && ctx.Err() == nil {
+			// The kubelet ignores a failed hook as well.
+			s.Events.Record(pod, event.Warning(ReasonFailedPreStopHook, action, "container %s: %v", c.Name, err))
+		}
+		left -= s.Clock.Since(start)
+	}
+	err = runtime.Stop(ctx, id, max(graceMin, left))
+	if ctx.Err() != nil {
+		return true, context.Cause(ctx) // The daemon is shutting down; the next one continues.
+	}
+	if err != nil {
+		s.Events.Record(pod, event.Warning(ReasonFailedKill, action, "container %s: %v", c.Name, err))
+	}
+	return true, err
+}
