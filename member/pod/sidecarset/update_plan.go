@@ -41,7 +41,9 @@ type updates struct {
 	images, resets []write
 	// refused and restored say in a condition that a pod can't be updated in place, or that it can again.
 	refused, restored []write
-	holds             []rollout.Hold
+	// immutable are the names of the pods that can't be updated in place.
+	immutable []string
+	holds     []rollout.Hold
 	// recheck is after how long time alone could change the plan; 0 if never.
 	recheck time.Duration
 }
@@ -57,6 +59,9 @@ func (o *observed) planUpdates(matched []*corev1.Pod, now time.Time) updates {
 	facts := make([]rollout.Pod, 0, len(matched))
 	metadata := make([]rollout.PodMetadata, 0, len(matched))
 	for _, pod := range matched {
+		if o.immutable(pod) {
+			out.immutable = append(out.immutable, nameOf(pod))
+		}
 		if w := o.condition(pod, now); w != nil && o.immutable(pod) {
 			out.refused = append(out.refused, *w)
 		} else if w != nil {
