@@ -121,7 +121,7 @@ func expanded(terms []pods.UpdateScatterTerm, matched []*corev1.Pod) []pods.Upda
 // factsOf returns what the engine knows of a pod, and after how long time alone could change that; 0 if never.
 func (o *observed) factsOf(pod *corev1.Pod, now time.Time) (f rollout.Pod, changesIn time.Duration) {
 	f = rollout.Pod{
-		Key: nameOf(pod), Old: upgradesIn(pod, keys.SidecarSetHash)[o.set.Name].Hash != o.hash(), Ready: ready(o.set, pod),
+		Key: nameOf(pod), Old: o.saidBy(pod).upgrade.Hash != o.hash(), Ready: ready(o.set, pod),
 		Rank: podset.View(pod, podset.Rules{}, now).Rank,
 	}
 	done, serves := updated(o.set.Name, pod)
@@ -159,7 +159,7 @@ func untold(pod *corev1.Pod) bool {
 
 // immutable reports whether a pod would need more than other images.
 func (o *observed) immutable(pod *corev1.Pod) bool {
-	return upgradesIn(pod, keys.SidecarSetHashWithoutImage)[o.set.Name].Hash != o.set.Annotations[keys.SidecarSetHashWithoutImage]
+	return o.saidBy(pod).withoutImage != o.set.Annotations[keys.SidecarSetHashWithoutImage]
 }
 
 // updated reports whether the containers of a pod run what the last update in place has written; and if not, whether one of these is
@@ -187,8 +187,12 @@ func updated(set string, pod *corev1.Pod) (done, serves bool) {
 
 // statesIn returns the records of the last updates in place, by SidecarSet.
 func statesIn(pod *corev1.Pod) map[string]pods.InPlaceUpdateState {
+	text := pod.Annotations[keys.SidecarSetInPlaceState]
+	if text == "" {
+		return nil
+	}
 	var out map[string]pods.InPlaceUpdateState
-	if json.Unmarshal([]byte(pod.Annotations[keys.SidecarSetInPlaceState]), &out) != nil {
+	if json.Unmarshal([]byte(text), &out) != nil {
 		return nil
 	}
 	return out
@@ -287,12 +291,15 @@ func takesOver(pod *corev1.Pod, a, b string) bool {
 
 // reset returns the write that empties the containers that were replaced, when those that replace them work; nil if there is none.
 func (o *observed) reset(pod *corev1.Pod) *write {
-	next, changed := pod.DeepCopy(), map[string]string{}
+	changed := map[string]string{}
 	for i := range o.set.Spec.Containers {
 		c := &o.set.Spec.Containers[i]
+		if !isHot(c) {
+			continue
+		}
 		works := workingIn(pod)[c.Name]
 		former := peer(c.Name, works)
-		if !isHot(c) || works == "" || pod.Annotations[keys.SidecarSetVersionPrefix+former] == idle {
+		if works == "" || pod.Annotations[keys.SidecarSetVersionPrefix+former] == idle {
 			continue
 		}
 		done, _ := updated(o.set.Name, pod)
@@ -301,10 +308,13 @@ func (o *observed) reset(pod *corev1.Pod) *write {
 			continue
 		}
 		changed[former] = c.UpgradeStrategy.HotUpgradeEmptyImage
-		annotate(next, keys.SidecarSetVersionPrefix+former, idle)
 	}
 	if len(changed) == 0 {
 		return nil
+	}
+	next := pod.DeepCopy()
+	for former := range changed {
+		annotate(next, keys.SidecarSetVersionPrefix+former, idle)
 	}
 	w := changeOf(pod, next, changed)
 	return &w

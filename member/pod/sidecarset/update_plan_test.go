@@ -49,11 +49,11 @@ func patched(t *testing.T, w write) *corev1.Pod {
 const hotSidecar = `{spec: {containers: [{name: log, image: "log:1", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "empty:1"}}]}}`
 
 // withImage returns a SidecarSet with another image.
-func withImage(t *testing.T, s *appsv1beta1.SidecarSet, image, version string) *appsv1beta1.SidecarSet {
-	t.Helper()
+func withImage(tb testing.TB, s *appsv1beta1.SidecarSet, image, version string) *appsv1beta1.SidecarSet {
+	tb.Helper()
 	out := s.DeepCopy()
 	out.Spec.Containers[0].Image, out.ResourceVersion = image, version
-	rehash(t, out)
+	rehash(tb, out)
 	return out
 }
 
