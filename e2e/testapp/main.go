@@ -79,6 +79,7 @@ func serve(ctx context.Context) (code int, err error) {
 			open.Add(1)
 		case http.StateClosed, http.StateHijacked:
 			open.Done()
+		case http.StateActive, http.StateIdle:
 		}
 	}}
 	failed := make(chan error, 1)
@@ -94,7 +95,9 @@ func serve(ctx context.Context) (code int, err error) {
 		if hand.path != "" { // All requests that it has accepted are answered, unlike with server.Shutdown, which drops new ones.
 			server.SetKeepAlivesEnabled(false)
 			err := errors.Join(listener.Close(), hand.close())
-			<-failed // It accepts no more.
+			if ended := <-failed; !errors.Is(ended, net.ErrClosed) { // It accepts no more.
+				err = errors.Join(err, ended)
+			}
 			drained := make(chan struct{})
 			go func() { open.Wait(); close(drained) }()
 			waitOr(context.WithoutCancel(ctx), takeTimeout, drained)
