@@ -95,7 +95,7 @@ func TestSidecarSetIsInjectedAndUpdatedInBothVersions(t *testing.T) {
 		require.Equal(t, []string{"log", "app", "proxy"}, names(p))
 	}
 	said := s.plugin("explain", "pod", before[0].Name)
-	require.Regexp(t, "(?m)^SidecarSet: .*"+log.Name+" adds log; "+former.Name+" adds proxy", said)
+	require.Regexp(t, "(?m)^SidecarSet: .*"+log.Name+" adds log .*; "+former.Name+" adds proxy", said)
 
 	edit := func(change func(*appsv1beta1.SidecarSet)) {
 		t.Helper()
