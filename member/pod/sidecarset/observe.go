@@ -36,12 +36,14 @@ type observed struct {
 	read map[*corev1.Pod]said
 }
 
-// said is what a pod says of its sidecars of one SidecarSet.
+// said is what a pod and its kubelet say of its sidecars of one SidecarSet.
 type said struct {
 	// upgrade is from the annotation with hashes; has is whether there is one. withoutImage is the hash without images.
 	upgrade      upgrade
 	has          bool
 	withoutImage string
+	// done and serves are what updated returns.
+	done, serves bool
 }
 
 // saidBy returns what a pod says.
@@ -52,6 +54,7 @@ func (o *observed) saidBy(pod *corev1.Pod) said {
 	var is said
 	is.upgrade, is.has = upgradesIn(pod, keys.SidecarSetHash)[o.set.Name]
 	is.withoutImage = upgradesIn(pod, keys.SidecarSetHashWithoutImage)[o.set.Name].Hash
+	is.done, is.serves = updated(o.set.Name, pod)
 	if o.read == nil {
 		o.read = make(map[*corev1.Pod]said, len(o.pods))
 	}

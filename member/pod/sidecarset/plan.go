@@ -65,7 +65,7 @@ func plan(o observed, now time.Time) planned {
 		p.matched++
 		count(&p.updated, isUpdated)
 		count(&p.ready, isReady)
-		count(&p.updatedReady, isUpdated && isReady)
+		count(&p.updatedReady, isUpdated && isReady && o.saidBy(pod).done) // Until the kubelet acts, it is ready with the former ones.
 	}
 	p.updates = o.planUpdates(matched, now)
 	for _, a := range reasons {

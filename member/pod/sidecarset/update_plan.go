@@ -124,13 +124,13 @@ func (o *observed) factsOf(pod *corev1.Pod, now time.Time) (f rollout.Pod, chang
 		Key: nameOf(pod), Old: o.saidBy(pod).upgrade.Hash != o.hash(), Ready: ready(o.set, pod),
 		Rank: podset.View(pod, podset.Rules{}, now).Rank,
 	}
-	done, serves := updated(o.set.Name, pod)
+	is := o.saidBy(pod)
 	// What a workload has written to the pod counts too: until the kubelet acts on it, the pod is ready with what it ran before. It is out
 	// of service anyway, so it comes before those that serve.
 	others := inplace.Progress(pod, now)
 	f.Ready = f.Ready && others.Done && !untold(pod)
-	f.Available = f.Ready && done
-	if !done {
+	f.Available = f.Ready && is.done
+	if !is.done {
 		f.Update = rollout.UpdateInProgress
 	}
 	switch by := o.set.Spec.UpdateStrategy.Selector; {
@@ -138,7 +138,7 @@ func (o *observed) factsOf(pod *corev1.Pod, now time.Time) (f rollout.Pod, chang
 		f.NotInPlace = "more than images has changed"
 	case by != nil && !ownership.Selects(by, pod):
 		f.NotInPlace = "updateStrategy.selector does not select it"
-	case !done && serves:
+	case !is.done && is.serves:
 		f.NotInPlace = "its containers do not run their last update yet"
 	}
 	if others.ChangesAt.After(now) {
@@ -302,9 +302,8 @@ func (o *observed) reset(pod *corev1.Pod) *write {
 		if works == "" || pod.Annotations[keys.SidecarSetVersionPrefix+former] == idle {
 			continue
 		}
-		done, _ := updated(o.set.Name, pod)
 		s := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == works })
-		if !done || s < 0 || !pod.Status.ContainerStatuses[s].Ready {
+		if !o.saidBy(pod).done || s < 0 || !pod.Status.ContainerStatuses[s].Ready {
 			continue
 		}
 		changed[former] = c.UpgradeStrategy.HotUpgradeEmptyImage
