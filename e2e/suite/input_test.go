@@ -75,7 +75,8 @@ func clusterOf(o *unstructured.Unstructured) *fleet.Cluster {
 		return env.Hub
 	}
 	if slices.Contains([]string{
-		"CloneSet", "StatefulSet", "DaemonSet", "PersistentPodState", "PodUnavailableBudget", "ResourceDistribution", "WorkloadSpread",
+		"CloneSet", "StatefulSet", "DaemonSet", "PersistentPodState", "PodUnavailableBudget", "ResourceDistribution", "SidecarSet",
+		"WorkloadSpread",
 	}, o.GetKind()) {
 		return env.East
 	}

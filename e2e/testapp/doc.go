@@ -7,6 +7,9 @@
 //	TESTAPP_EXIT         a code: it exits with that right after its start
 //	TESTAPP_START_DELAY  how long it waits before it listens
 //	TESTAPP_STOP_DELAY   how long it continues after SIGTERM
+//	TESTAPP_HANDOVER     a Unix socket: it takes its listening socket over from
+//	                     the process that has this, and gives it to the next one;
+//	                     then no request is lost, and STOP_DELAY ends early
 //
 //	GET  /version        the version
 //	GET  /env            its environment, a line each; ?name=N only the value of N

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -66,19 +67,42 @@ func serve(ctx context.Context) (code int, err error) {
 	}
 
 	a := newApp(version, os.Getenv("TESTAPP_READY") != "no", os.Environ())
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", addr)
+	hand := &handOver{path: os.Getenv("TESTAPP_HANDOVER"), taken: make(chan struct{})}
+	listener, served, err := hand.listen(ctx, addr)
 	if err != nil {
 		return 1, fmt.Errorf("listen: %w", err)
 	}
-	server := &http.Server{Handler: a, ReadHeaderTimeout: 10 * time.Second}
+	var open sync.WaitGroup
+	server := &http.Server{Handler: a, ReadHeaderTimeout: 10 * time.Second, ConnState: func(_ net.Conn, is http.ConnState) {
+		switch is {
+		case http.StateNew:
+			open.Add(1)
+		case http.StateClosed, http.StateHijacked:
+			open.Done()
+		case http.StateActive, http.StateIdle:
+		}
+	}}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
+	if err := served(); err != nil {
+		return 1, errors.Join(fmt.Errorf("hand over: %w", err), server.Close())
+	}
 	log.Printf("testapp %s serves on %s", version, listener.Addr())
 	select {
 	case <-ctx.Done():
 		log.Printf("testapp %s is terminated", version)
-		wait(context.WithoutCancel(ctx), stopDelay)
+		waitOr(context.WithoutCancel(ctx), stopDelay, hand.taken)
+		if hand.path != "" { // All requests that it has accepted are answered, unlike with server.Shutdown, which drops new ones.
+			server.SetKeepAlivesEnabled(false)
+			err := errors.Join(listener.Close(), hand.close())
+			if ended := <-failed; !errors.Is(ended, net.ErrClosed) { // It accepts no more.
+				err = errors.Join(err, ended)
+			}
+			drained := make(chan struct{})
+			go func() { open.Wait(); close(drained) }()
+			waitOr(context.WithoutCancel(ctx), takeTimeout, drained)
+			return 0, errors.Join(err, server.Close())
+		}
 		return 0, server.Close()
 	case code := <-a.exit:
 		return code, nil
@@ -100,12 +124,17 @@ func duration(name string) (time.Duration, error) {
 }
 
 // wait returns false if ctx ended before d had passed.
-func wait(ctx context.Context, d time.Duration) bool {
+func wait(ctx context.Context, d time.Duration) bool { return waitOr(ctx, d, nil) }
+
+// waitOr waits no longer than until done is closed, and returns true then.
+func waitOr(ctx context.Context, d time.Duration, done <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
+	case <-done:
+		return true
 	case <-timer.C:
 		return true
 	}

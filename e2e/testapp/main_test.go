@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -149,4 +152,65 @@ func TestGetPrintsWhatIsThere(t *testing.T) {
 	code, err = run(t.Context(), []string{"put"}, &out)
 	require.ErrorContains(t, err, "usage")
 	require.Equal(t, 2, code)
+}
+
+// TestTheNextOneTakesOver has a client send requests while the first process hands over to the second, and that to a third.
+func TestTheNextOneTakesOver(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TESTAPP_HANDOVER", filepath.Join(dir, "next"))
+	t.Setenv("TESTAPP_STOP_DELAY", "1m")
+	free, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // It is closed at once.
+	require.NoError(t, err)
+	addr := free.Addr().String()
+	require.NoError(t, free.Close())
+	t.Setenv("TESTAPP_ADDR", addr)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	ask := func() (string, error) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/version", nil)
+		if err != nil {
+			return "", err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return "", err
+		}
+		body, err := io.ReadAll(resp.Body)
+		return strings.TrimSpace(string(body)), errors.Join(err, resp.Body.Close())
+	}
+	process := func(version string) (end func()) {
+		t.Setenv("TESTAPP_VERSION", version)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := run(ctx, nil, io.Discard)
+			ended <- err
+		}()
+		require.Eventually(t, func() bool { is, err := ask(); return err == nil && is == version }, 10*time.Second, time.Millisecond)
+		return func() { cancel(); require.NoError(t, <-ended) }
+	}
+	first := process("1")
+	stop, stopped := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				stopped <- nil
+				return
+			default:
+			}
+			if _, err := ask(); err != nil {
+				stopped <- err
+				return
+			}
+		}
+	}()
+	second := process("2")
+	first()
+	process("3") // It ends with the test's context.
+	second()
+	is, err := ask()
+	require.NoError(t, err)
+	require.Equal(t, "3", is, "only the last one serves")
+	close(stop)
+	require.NoError(t, <-stopped)
 }

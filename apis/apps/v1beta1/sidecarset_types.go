@@ -365,7 +365,7 @@ type SidecarSetStatus struct {
 	// +optional
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
 
-	// conditions are observations of the SidecarSet: Injected.
+	// conditions are observations of the SidecarSet: Injected and Upgradable.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -374,6 +374,10 @@ type SidecarSetStatus struct {
 
 // SidecarSetInjected is the condition that all active pods that the SidecarSet selects have its sidecars.
 const SidecarSetInjected = "Injected"
+
+// SidecarSetUpgradable is the condition that no pod waits for more than other images, which it gets only when it is created again. There
+// is none until a pod does, and none with updateStrategy type NotUpdate.
+const SidecarSetUpgradable = "Upgradable"
 
 // SidecarSet adds containers to pods when they are created, and updates these containers.
 //

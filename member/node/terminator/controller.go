@@ -24,7 +24,6 @@ import (
 	"github.com/flotilla-io/flotilla/member/node/stop"
 	"github.com/flotilla-io/flotilla/pkg/cri"
 	"github.com/flotilla-io/flotilla/pkg/jobsidecar"
-	"github.com/flotilla-io/flotilla/pkg/metric"
 )
 
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
@@ -40,15 +39,6 @@ const (
 	workers = 100
 )
 
-// Values of the labels step and reason.
-const (
-	stepStop      = "Stop"
-	reasonDone    = "OthersEnded"
-	reasonRuntime = "Runtime"
-)
-
-var measure = metric.NewPlanning("node_terminator", "Pod")
-
 // Reconciler reconciles the pods of one node.
 type Reconciler struct {
 	// Client reads from a cache of the node's pods.
@@ -58,7 +48,7 @@ type Reconciler struct {
 
 // Setup adds the controller to a manager whose cache holds the pods of one node.
 func Setup(mgr ctrl.Manager, s *stop.Stopper) error {
-	if err := measure.Register(metrics.Registry); err != nil {
+	if err := Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of the sidecar terminator: %w", err)
 	}
 	r := &Reconciler{Client: mgr.GetClient(), Stopper: s}

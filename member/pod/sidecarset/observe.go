@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/revision"
@@ -31,6 +32,34 @@ type observed struct {
 	canaries []*appsv1beta1.SidecarSet
 	// notSent is why pods of a namespace are not sent to the pod webhook, for those that are not.
 	notSent map[string]string
+	// read has what annotations of pods say, so that each is read once for a plan.
+	read map[*corev1.Pod]said
+}
+
+// said is what a pod and its kubelet say of its sidecars of one SidecarSet.
+type said struct {
+	// upgrade is from the annotation with hashes; has is whether there is one. withoutImage is the hash without images.
+	upgrade      upgrade
+	has          bool
+	withoutImage string
+	// done and serves are what updated returns.
+	done, serves bool
+}
+
+// saidBy returns what a pod says.
+func (o *observed) saidBy(pod *corev1.Pod) said {
+	if is, ok := o.read[pod]; ok {
+		return is
+	}
+	var is said
+	is.upgrade, is.has = upgradesIn(pod, keys.SidecarSetHash)[o.set.Name]
+	is.withoutImage = upgradesIn(pod, keys.SidecarSetHashWithoutImage)[o.set.Name].Hash
+	is.done, is.serves = updated(o.set.Name, pod)
+	if o.read == nil {
+		o.read = make(map[*corev1.Pod]said, len(o.pods))
+	}
+	o.read[pod] = is
+	return is
 }
 
 // observe reads what a reconcile needs.

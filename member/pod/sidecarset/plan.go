@@ -60,12 +60,12 @@ func plan(o observed, now time.Time) planned {
 			reasons[why].count++
 			continue
 		}
-		isReady, isUpdated := ready(o.set, pod), upgradesIn(pod, keys.SidecarSetHash)[o.set.Name].Hash == hash
+		isReady, isUpdated := ready(o.set, pod), o.saidBy(pod).upgrade.Hash == hash
 		matched = append(matched, pod)
 		p.matched++
 		count(&p.updated, isUpdated)
 		count(&p.ready, isReady)
-		count(&p.updatedReady, isUpdated && isReady)
+		count(&p.updatedReady, isUpdated && isReady && o.saidBy(pod).done) // Until the kubelet acts, it is ready with the former ones.
 	}
 	p.updates = o.planUpdates(matched, now)
 	for _, a := range reasons {
@@ -101,8 +101,8 @@ func (o *observed) live(latest *appsv1.ControllerRevision) func(*appsv1.Controll
 		}
 	}
 	for _, pod := range o.pods {
-		if u, has := upgradesIn(pod, keys.SidecarSetHash)[o.set.Name]; has {
-			names[u.ControllerRevision], hashes[u.Hash] = true, true // Pods that came before the first revision name none.
+		if is := o.saidBy(pod); is.has {
+			names[is.upgrade.ControllerRevision], hashes[is.upgrade.Hash] = true, true // Pods that came before the first revision name none.
 		}
 	}
 	return func(r *appsv1.ControllerRevision) bool {
@@ -183,8 +183,10 @@ func ready(s *appsv1beta1.SidecarSet, pod *corev1.Pod) bool {
 	}
 	for _, list := range containerLists(&s.Spec) {
 		for i := range list {
-			former := peer(list[i].Name, workingIn(pod)[list[i].Name])
-			if isHot(&list[i]) && pod.Annotations[keys.SidecarSetVersionPrefix+former] != idle {
+			if !isHot(&list[i]) {
+				continue
+			}
+			if former := peer(list[i].Name, workingIn(pod)[list[i].Name]); pod.Annotations[keys.SidecarSetVersionPrefix+former] != idle {
 				return false
 			}
 		}

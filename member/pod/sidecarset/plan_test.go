@@ -77,6 +77,13 @@ func TestCounts(t *testing.T) {
 			name: "one with older sidecars", set: `{}`, want: [4]int32{1, 0, 1, 0},
 			change: func(p *corev1.Pod) { annotate(p, keys.SidecarSetHash, `{"log":{"hash":"older"}}`) },
 		},
+		{
+			name: "one whose kubelet has not restarted the sidecar yet", set: `{}`, want: [4]int32{1, 1, 1, 0},
+			change: func(p *corev1.Pod) {
+				p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "log", Image: "log:0", ImageID: "sha256:0", Ready: true}}
+				annotate(p, keys.SidecarSetInPlaceState, `{"log":{"lastContainerStatuses":{"log":{"imageID":"sha256:0"}}}}`)
+			},
+		},
 		{name: "one with two containers for a sidecar", set: hotSet, want: [4]int32{1, 1, 1, 1}},
 		{name: "one whose sidecar hands over", set: hotSet, change: func(p *corev1.Pod) { annotate(p, "version.sidecarset.kruise.io/log-2", "5") }, want: [4]int32{1, 1, 0, 0}},
 		{

@@ -1,6 +1,6 @@
 package sidecarset
 
-// Reasons of events and of the condition Injected.
+// Reasons of events and of the conditions Injected and Upgradable.
 const (
 	// ReasonInjected: all pods that the SidecarSet selects have its sidecars.
 	ReasonInjected = "AllInjected"

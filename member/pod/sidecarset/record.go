@@ -58,8 +58,12 @@ func injectedIn(pod metav1.Object) []string {
 
 // workingIn returns the containers that work, of sidecars that are updated by HotUpgrade, by name of the sidecar.
 func workingIn(pod metav1.Object) map[string]string {
+	text := pod.GetAnnotations()[keys.SidecarSetWorking]
+	if text == "" {
+		return nil
+	}
 	var out map[string]string
-	if json.Unmarshal([]byte(pod.GetAnnotations()[keys.SidecarSetWorking]), &out) != nil {
+	if json.Unmarshal([]byte(text), &out) != nil {
 		return nil
 	}
 	return out

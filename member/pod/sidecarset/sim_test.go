@@ -165,6 +165,23 @@ func end(w *sim.World) string {
 		st.MatchedPods, st.UpdatedPods, st.ReadyPods, st.UpdatedReadyPods, st.ObservedGeneration == s.Generation, st.LatestRevision == newest, c.Message)
 }
 
+// revised waits for the revision of the last edit: one that is overtaken by the next edit never gets one.
+func revised(w *sim.World) bool {
+	s := sim.Find[*appsv1beta1.SidecarSet](w, key)
+	return s != nil && s.Status.ObservedGeneration == s.Generation
+}
+
+// imageEdit gives the sidecar another image.
+func imageEdit(tb testing.TB, image string) sim.Edit {
+	tb.Helper()
+	return sim.Edit{Name: "image " + image, When: revised, Do: func(ctx context.Context, w *sim.World) error {
+		return sim.Set(ctx, w, key, func(s *appsv1beta1.SidecarSet) {
+			s.Spec.Containers[0].Image = image
+			rehash(tb, s)
+		})
+	}}
+}
+
 func stories(tb testing.TB) []sim.Scenario {
 	tb.Helper()
 	set := func(changes ...string) *appsv1beta1.SidecarSet {
@@ -172,19 +189,7 @@ func stories(tb testing.TB) []sim.Scenario {
 		s.Generation = 1
 		return s
 	}
-	// revised waits for the revision of the last edit: one that is overtaken by the next edit never gets one.
-	revised := func(w *sim.World) bool {
-		s := sim.Find[*appsv1beta1.SidecarSet](w, key)
-		return s != nil && s.Status.ObservedGeneration == s.Generation
-	}
-	image := func(of string) sim.Edit {
-		return sim.Edit{Name: "image " + of, When: revised, Do: func(ctx context.Context, w *sim.World) error {
-			return sim.Set(ctx, w, key, func(s *appsv1beta1.SidecarSet) {
-				s.Spec.Containers[0].Image = of
-				rehash(tb, s)
-			})
-		}}
-	}
+	image := func(of string) sim.Edit { return imageEdit(tb, of) }
 	edit := func(name string, change func(*appsv1beta1.SidecarSetSpec)) sim.Edit {
 		return sim.Edit{Name: name, Do: func(ctx context.Context, w *sim.World) error {
 			return sim.Set(ctx, w, key, func(s *appsv1beta1.SidecarSet) { change(&s.Spec) })

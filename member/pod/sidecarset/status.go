@@ -39,6 +39,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Sideca
 	was := report.GetCondition(s.Conditions, c.Type)
 	began := c.Status == metav1.ConditionFalse && (was == nil || was.Status != c.Status)
 	s.Conditions = report.SetCondition(s.Conditions, c, now)
+	s.Conditions = upgradable(s.Conditions, o.set, p.updates.immutable, now)
 	var events []event.Event
 	if began {
 		events = append(events, event.Normal(ReasonNotInjected, actionInject, "%s", c.Message))
@@ -48,6 +49,25 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Sideca
 			"%d pods can't be updated in place, as more than images has changed: %s; they get the sidecars when they are created again", n, event.Names(a.notUpgradable)))
 	}
 	return s, events
+}
+
+// upgradable sets the condition that says whether pods wait for more than other images.
+func upgradable(in []metav1.Condition, s *appsv1beta1.SidecarSet, immutable []string, now time.Time) []metav1.Condition {
+	c := metav1.Condition{
+		Type: appsv1beta1.SidecarSetUpgradable, Status: metav1.ConditionTrue, Reason: ReasonAllUpgradable,
+		Message: "no pod waits for more than other images", ObservedGeneration: s.Generation,
+	}
+	switch {
+	case s.Spec.UpdateStrategy.Type != appsv1beta1.SidecarSetRollingUpdate:
+		return report.RemoveCondition(in, c.Type)
+	case len(immutable) > 0:
+		c.Status, c.Reason = metav1.ConditionFalse, ReasonImmutable
+		c.Message = fmt.Sprintf("%d pods need more than other images: %s; restart their workloads, by kubectl kruise rollout restart, and they get "+
+			"the sidecars when they are created again", len(immutable), event.Names(immutable))
+	case report.GetCondition(in, c.Type) == nil:
+		return in
+	}
+	return report.SetCondition(in, c, now)
 }
 
 // notInjected says which pods have no sidecars, and why.

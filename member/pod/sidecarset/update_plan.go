@@ -41,7 +41,9 @@ type updates struct {
 	images, resets []write
 	// refused and restored say in a condition that a pod can't be updated in place, or that it can again.
 	refused, restored []write
-	holds             []rollout.Hold
+	// immutable are the names of the pods that can't be updated in place.
+	immutable []string
+	holds     []rollout.Hold
 	// recheck is after how long time alone could change the plan; 0 if never.
 	recheck time.Duration
 }
@@ -57,6 +59,9 @@ func (o *observed) planUpdates(matched []*corev1.Pod, now time.Time) updates {
 	facts := make([]rollout.Pod, 0, len(matched))
 	metadata := make([]rollout.PodMetadata, 0, len(matched))
 	for _, pod := range matched {
+		if o.immutable(pod) {
+			out.immutable = append(out.immutable, nameOf(pod))
+		}
 		if w := o.condition(pod, now); w != nil && o.immutable(pod) {
 			out.refused = append(out.refused, *w)
 		} else if w != nil {
@@ -116,16 +121,16 @@ func expanded(terms []pods.UpdateScatterTerm, matched []*corev1.Pod) []pods.Upda
 // factsOf returns what the engine knows of a pod, and after how long time alone could change that; 0 if never.
 func (o *observed) factsOf(pod *corev1.Pod, now time.Time) (f rollout.Pod, changesIn time.Duration) {
 	f = rollout.Pod{
-		Key: nameOf(pod), Old: upgradesIn(pod, keys.SidecarSetHash)[o.set.Name].Hash != o.hash(), Ready: ready(o.set, pod),
+		Key: nameOf(pod), Old: o.saidBy(pod).upgrade.Hash != o.hash(), Ready: ready(o.set, pod),
 		Rank: podset.View(pod, podset.Rules{}, now).Rank,
 	}
-	done, serves := updated(o.set.Name, pod)
+	is := o.saidBy(pod)
 	// What a workload has written to the pod counts too: until the kubelet acts on it, the pod is ready with what it ran before. It is out
 	// of service anyway, so it comes before those that serve.
 	others := inplace.Progress(pod, now)
 	f.Ready = f.Ready && others.Done && !untold(pod)
-	f.Available = f.Ready && done
-	if !done {
+	f.Available = f.Ready && is.done
+	if !is.done {
 		f.Update = rollout.UpdateInProgress
 	}
 	switch by := o.set.Spec.UpdateStrategy.Selector; {
@@ -133,7 +138,7 @@ func (o *observed) factsOf(pod *corev1.Pod, now time.Time) (f rollout.Pod, chang
 		f.NotInPlace = "more than images has changed"
 	case by != nil && !ownership.Selects(by, pod):
 		f.NotInPlace = "updateStrategy.selector does not select it"
-	case !done && serves:
+	case !is.done && is.serves:
 		f.NotInPlace = "its containers do not run their last update yet"
 	}
 	if others.ChangesAt.After(now) {
@@ -154,7 +159,7 @@ func untold(pod *corev1.Pod) bool {
 
 // immutable reports whether a pod would need more than other images.
 func (o *observed) immutable(pod *corev1.Pod) bool {
-	return upgradesIn(pod, keys.SidecarSetHashWithoutImage)[o.set.Name].Hash != o.set.Annotations[keys.SidecarSetHashWithoutImage]
+	return o.saidBy(pod).withoutImage != o.set.Annotations[keys.SidecarSetHashWithoutImage]
 }
 
 // updated reports whether the containers of a pod run what the last update in place has written; and if not, whether one of these is
@@ -182,8 +187,12 @@ func updated(set string, pod *corev1.Pod) (done, serves bool) {
 
 // statesIn returns the records of the last updates in place, by SidecarSet.
 func statesIn(pod *corev1.Pod) map[string]pods.InPlaceUpdateState {
+	text := pod.Annotations[keys.SidecarSetInPlaceState]
+	if text == "" {
+		return nil
+	}
 	var out map[string]pods.InPlaceUpdateState
-	if json.Unmarshal([]byte(pod.Annotations[keys.SidecarSetInPlaceState]), &out) != nil {
+	if json.Unmarshal([]byte(text), &out) != nil {
 		return nil
 	}
 	return out
@@ -282,24 +291,29 @@ func takesOver(pod *corev1.Pod, a, b string) bool {
 
 // reset returns the write that empties the containers that were replaced, when those that replace them work; nil if there is none.
 func (o *observed) reset(pod *corev1.Pod) *write {
-	next, changed := pod.DeepCopy(), map[string]string{}
+	changed := map[string]string{}
 	for i := range o.set.Spec.Containers {
 		c := &o.set.Spec.Containers[i]
-		works := workingIn(pod)[c.Name]
-		former := peer(c.Name, works)
-		if !isHot(c) || works == "" || pod.Annotations[keys.SidecarSetVersionPrefix+former] == idle {
+		if !isHot(c) {
 			continue
 		}
-		done, _ := updated(o.set.Name, pod)
+		works := workingIn(pod)[c.Name]
+		former := peer(c.Name, works)
+		if works == "" || pod.Annotations[keys.SidecarSetVersionPrefix+former] == idle {
+			continue
+		}
 		s := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == works })
-		if !done || s < 0 || !pod.Status.ContainerStatuses[s].Ready {
+		if !o.saidBy(pod).done || s < 0 || !pod.Status.ContainerStatuses[s].Ready {
 			continue
 		}
 		changed[former] = c.UpgradeStrategy.HotUpgradeEmptyImage
-		annotate(next, keys.SidecarSetVersionPrefix+former, idle)
 	}
 	if len(changed) == 0 {
 		return nil
+	}
+	next := pod.DeepCopy()
+	for former := range changed {
+		annotate(next, keys.SidecarSetVersionPrefix+former, idle)
 	}
 	w := changeOf(pod, next, changed)
 	return &w

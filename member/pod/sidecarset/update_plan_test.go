@@ -8,10 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
@@ -47,11 +49,11 @@ func patched(t *testing.T, w write) *corev1.Pod {
 const hotSidecar = `{spec: {containers: [{name: log, image: "log:1", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "empty:1"}}]}}`
 
 // withImage returns a SidecarSet with another image.
-func withImage(t *testing.T, s *appsv1beta1.SidecarSet, image, version string) *appsv1beta1.SidecarSet {
-	t.Helper()
+func withImage(tb testing.TB, s *appsv1beta1.SidecarSet, image, version string) *appsv1beta1.SidecarSet {
+	tb.Helper()
 	out := s.DeepCopy()
 	out.Spec.Containers[0].Image, out.ResourceVersion = image, version
-	rehash(t, out)
+	rehash(tb, out)
 	return out
 }
 
@@ -291,8 +293,14 @@ func TestTheConditionOfPodsThatNeedMoreThanAnImage(t *testing.T) {
 	require.Equal(t, corev1.ConditionFalse, c.Status)
 	require.Equal(t, ReasonImmutable, *c.Reason)
 	require.JSONEq(t, `{"log":false}`, *c.Message)
-	_, events := status(o, p, applied{revised: true, notUpgradable: []string{"web-0"}}, noon)
+	said, events := status(o, p, applied{revised: true, notUpgradable: []string{"web-0"}}, noon)
 	require.Len(t, events, 1)
+	of := func(s appsv1beta1.SidecarSetStatus) *metav1.Condition {
+		return report.GetCondition(s.Conditions, appsv1beta1.SidecarSetUpgradable)
+	}
+	require.Equal(t, metav1.ConditionFalse, of(said).Status)
+	require.Equal(t, "1 pods need more than other images: shop/web-0; restart their workloads, by kubectl kruise rollout restart, and they get "+
+		"the sidecars when they are created again", of(said).Message)
 	require.Equal(t, "1 pods can't be updated in place, as more than images has changed: web-0; they get the sidecars when they are created again", events[0].Note)
 
 	told := func(message string, status corev1.ConditionStatus) {
@@ -303,6 +311,17 @@ func TestTheConditionOfPodsThatNeedMoreThanAnImage(t *testing.T) {
 
 	o = seen(t, was, pod)
 	p = plan(o, noon)
+	none, _ := status(o, p, applied{revised: true}, noon)
+	require.Nil(t, of(none), "it has never been otherwise")
+	o.set = o.set.DeepCopy()
+	o.set.Status = said
+	again, _ := status(o, p, applied{revised: true}, noon)
+	require.Equal(t, metav1.ConditionTrue, of(again).Status)
+	require.Equal(t, ReasonAllUpgradable, of(again).Reason)
+	o.set.Spec.UpdateStrategy.Type = appsv1beta1.SidecarSetNotUpdate
+	never, _ := status(o, plan(o, noon), applied{revised: true}, noon)
+	require.Nil(t, of(never), "nothing is to be updated")
+	o = seen(t, was, pod)
 	require.Len(t, p.updates.restored, 1)
 	c = p.updates.restored[0].body.Status.Conditions[0]
 	require.Equal(t, corev1.ConditionTrue, c.Status)

@@ -44,15 +44,6 @@ const (
 	retryNode = 10 * time.Second
 )
 
-// Values of the labels step and reason.
-const (
-	stepPhase   = "EndPod"
-	stepImage   = "ReplaceImage"
-	reasonEnded = "OthersEnded"
-)
-
-var measure = metric.NewPlanning("sidecarterminator", "Pod")
-
 // Reconciler ends sidecars.
 type Reconciler struct {
 	// Client reads from the cache and writes.
@@ -63,7 +54,7 @@ type Reconciler struct {
 
 // Setup adds the controller to mgr. Workers is how many pods are reconciled at once; 0 means 3.
 func Setup(mgr ctrl.Manager, workers int, c clock.PassiveClock) error {
-	if err := measure.Register(metrics.Registry); err != nil {
+	if err := Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of %s: %w", Feature, err)
 	}
 	r := &Reconciler{Client: mgr.GetClient(), Clock: c, Events: event.New(mgr.GetEventRecorder(podcontrol.ControllerName(Feature)))}

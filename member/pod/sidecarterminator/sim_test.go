@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -139,15 +140,15 @@ func inTime(_ *sim.World, c sim.Change) error {
 func end(w *sim.World) string {
 	var lines []string
 	for _, p := range sim.All[*corev1.Pod](w) {
-		words := []string{p.Name, string(p.Status.Phase)}
+		words := []string{p.Name + " " + string(p.Status.Phase)}
 		for i, st := range p.Status.ContainerStatuses {
 			state := "runs"
 			if st.State.Terminated != nil {
-				state = fmt.Sprint(st.State.Terminated.ExitCode)
+				state = strconv.Itoa(int(st.State.Terminated.ExitCode))
 			}
-			words = append(words, p.Spec.Containers[i].Image+"="+state)
+			words = append(words, p.Spec.Containers[i].Name+" "+p.Spec.Containers[i].Image+"="+state)
 		}
-		lines = append(lines, strings.Join(words, " "))
+		lines = append(lines, strings.Join(words, ", "))
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
@@ -162,7 +163,7 @@ func job(name, node string, sidecars ...[]string) *corev1.Pod {
 		},
 	}
 	for i, env := range sidecars {
-		c := corev1.Container{Name: fmt.Sprintf("side-%d", i), Image: "side:1"}
+		c := corev1.Container{Name: fmt.Sprintf("side-%d", i), Image: fmt.Sprintf("side-%d:1", i)}
 		for _, e := range env {
 			name, value, _ := strings.Cut(e, "=")
 			c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: value})
@@ -207,12 +208,12 @@ func TestEndsAndWrites(t *testing.T) {
 		writes int
 		end    string
 	}{
-		{0, "a Failed app:1=0 side:1=143"},
-		{2, "a Succeeded app:1=0 side:1=143\nb Succeeded app:1=0 side:1=143"},
-		{1, "a Failed app:1=1 side:1=143"},
-		{1, "a Succeeded app:1=0 side:1=143 side:1=143"},
-		{1, "a Succeeded app:1=0 exit:1=0 exit:1=0"},
-		{0, "a Running app:1=0 side:1=runs"},
+		{0, "a Failed, app app:1=0, side-0 side-0:1=143"},
+		{2, "a Succeeded, app app:1=0, side-0 side-0:1=143\nb Succeeded, app app:1=0, side-0 side-0:1=143"},
+		{1, "a Failed, app app:1=1, side-0 side-0:1=143"},
+		{1, "a Succeeded, app app:1=0, side-0 side-0:1=143, side-1 side-1:1=143"},
+		{1, "a Succeeded, app app:1=0, side-0 exit:1=0, side-1 exit:1=0"},
+		{0, "a Running, app app:1=0, side-0 side-0:1=runs"},
 	} {
 		s := stories()[i]
 		r := sim.Run(t.Context(), simulated(t), s, sim.Schedule{})

@@ -1,0 +1,229 @@
+//go:build e2e
+
+package real
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/testkit/lab"
+)
+
+// imageEmpty does nothing, until it is terminated.
+const imageEmpty = "lab.example/pause:1"
+
+// sidecar creates a SidecarSet of one container for the pods of the app web of the test, and waits until new pods get it.
+func (s *scene) sidecar(c *fleet.Cluster, one corev1.Container, edit func(*appsv1beta1.SidecarSet)) *appsv1beta1.SidecarSet {
+	s.Helper()
+	set := &appsv1beta1.SidecarSet{
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
+		Spec: appsv1beta1.SidecarSetSpec{
+			Selector:          &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.namespace}},
+			Containers:        []appsv1beta1.SidecarContainer{{Container: one}},
+		},
+	}
+	edit(set)
+	require.NoError(s, c.Client.Create(s.ctx, set))
+	s.Cleanup(func() { require.NoError(s, c.Client.Delete(context.WithoutCancel(s.ctx), set)) })
+	s.until(func(ctx context.Context) string { // The caches of all replicas that the apiserver may send a pod to know it.
+		for range 5 {
+			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "web-", Namespace: s.namespace}}
+			t := template("web", app("app", port))
+			p.Labels, p.Spec = t.Labels, t.Spec
+			if err := c.Client.Create(ctx, p, client.DryRunAll); err != nil {
+				return err.Error()
+			}
+			if len(p.Spec.Containers) == 1 {
+				return "a pod would get no sidecar"
+			}
+		}
+		return s.sidecars(ctx, c, set, 0)
+	})
+	return set
+}
+
+// sidecars returns what is missing until a SidecarSet has been acted on, and that many pods have its current sidecars and are ready.
+func (s *scene) sidecars(ctx context.Context, c *fleet.Cluster, set *appsv1beta1.SidecarSet, pods int32) string {
+	is := &appsv1beta1.SidecarSet{}
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(set), is); err != nil {
+		return err.Error()
+	}
+	if st := is.Status; st.ObservedGeneration != is.Generation || st.MatchedPods != pods || st.UpdatedReadyPods != pods {
+		return fmt.Sprintf("SidecarSet of generation %d: %+v", is.Generation, st)
+	}
+	return ""
+}
+
+// TestSidecarSetReplacesAProxyWithoutALostRequest replaces a proxy in a pod twice by HotUpgrade, so that each of its two containers takes
+// over once.
+func TestSidecarSetReplacesAProxyWithoutALostRequest(t *testing.T) {
+	t.Parallel()
+	s, c := newScene(t), env.East
+	const proxied = port + 1
+	proxy := app("proxy", proxied)
+	proxy.Env = append(proxy.Env,
+		corev1.EnvVar{Name: "TESTAPP_HANDOVER", Value: "/share/next"}, corev1.EnvVar{Name: "TESTAPP_STOP_DELAY", Value: "4s"})
+	proxy.VolumeMounts = []corev1.VolumeMount{{Name: "share", MountPath: "/share"}}
+	set := s.sidecar(c, proxy, func(set *appsv1beta1.SidecarSet) {
+		set.Spec.Containers[0].UpgradeStrategy = appsv1beta1.SidecarContainerUpgradeStrategy{
+			UpgradeType: appsv1beta1.SidecarContainerHotUpgrade, HotUpgradeEmptyImage: imageEmpty,
+		}
+		set.Spec.Volumes = []corev1.Volume{{Name: "share", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	})
+	web := webs(1)
+	web.Spec.Template.Spec.TerminationGracePeriodSeconds = new(int64(5))
+	s.create(c, web)
+	s.until(func(ctx context.Context) string { return s.sidecars(ctx, c, set, 1) })
+	was := s.only(c)
+	url := fmt.Sprintf("http://%s:%d/version", was.Status.PodIP, proxied)
+	require.Contains(t, container(&was, "proxy-1").Image, imageOld)
+	require.Contains(t, container(&was, "proxy-2").Image, imageEmpty)
+	answers := func() (string, error) { return fetch(t.Context(), url) }
+	is, err := answers()
+	require.NoError(t, err)
+	require.Equal(t, "1.0", is)
+
+	requests := s.keep(10*time.Millisecond, func(ctx context.Context) error {
+		_, err := fetch(ctx, url)
+		return err
+	})
+	for i, step := range []struct{ image, version, works, idle string }{
+		{image: imageNew, version: "2.0", works: "proxy-2", idle: "proxy-1"},
+		{image: imageNewer, version: "3.0", works: "proxy-1", idle: "proxy-2"},
+	} {
+		s.setSidecar(c, set, step.image)
+		s.until(func(ctx context.Context) string {
+			p := s.only(c)
+			if !strings.Contains(container(&p, step.works).Image, step.image) || !strings.Contains(container(&p, step.idle).Image, imageEmpty) || !ready(&p) {
+				return brief(&p)
+			}
+			return s.sidecars(ctx, c, set, 1)
+		})
+		for range 20 {
+			is, err := answers()
+			require.NoError(t, err)
+			require.Equal(t, step.version, is, "only the new one serves")
+		}
+		p := s.only(c)
+		require.Equal(t, was.UID, p.UID)
+		require.Equal(t, container(&was, "app"), container(&p, "app"), "the application is untouched: start time, id, restarts")
+		require.EqualValues(t, i+1, container(&p, step.works).RestartCount)
+		require.EqualValues(t, i+1, container(&p, step.idle).RestartCount)
+	}
+	times, faults := requests.end()
+	require.Empty(t, faults, "requests that failed, of %d", times)
+	require.Greater(t, times, 50)
+	t.Logf("%d requests, none failed", times)
+}
+
+// webs is the application that gets sidecars.
+func webs(replicas int32) *appsv1beta1.CloneSet { return set("web", replicas, app("app", port)) }
+
+// only returns the one pod of the application.
+func (s *scene) only(c *fleet.Cluster) corev1.Pod {
+	s.Helper()
+	all := s.pods(c, "web")
+	require.Len(s, all, 1)
+	for _, p := range all {
+		return p
+	}
+	return corev1.Pod{}
+}
+
+// setSidecar gives the container of a SidecarSet another image.
+func (s *scene) setSidecar(c *fleet.Cluster, set *appsv1beta1.SidecarSet, image string) {
+	s.Helper()
+	change(s, c, set, func(set *appsv1beta1.SidecarSet) { set.Spec.Containers[0].Image = image })
+}
+
+func TestSidecarSetUpdatesTwelvePodsWithinMaxUnavailable(t *testing.T) {
+	t.Parallel()
+	updated(newScene(t), 12, 4)
+}
+
+func TestSidecarSetUpdatesThirtyPodsWithinMaxUnavailable(t *testing.T) {
+	lab.Full(t)
+	t.Parallel()
+	updated(newScene(t), 30, 3)
+}
+
+// updated updates the sidecar of so many pods, and counts those that are out of service at any time: those that are not ready, and those
+// that run another image than is written.
+func updated(s *scene, pods, most int) {
+	s.Helper()
+	c := env.West
+	side := app("side", port+1)
+	side.ReadinessProbe.FailureThreshold = 20 // A probe that a busy machine answers late takes no pod out of service.
+	set := s.sidecar(c, side, func(set *appsv1beta1.SidecarSet) {
+		set.Spec.UpdateStrategy.MaxUnavailable = new(intstr.FromInt32(int32(most)))
+	})
+	web := webs(int32(pods))
+	web.Spec.Template.Spec.Containers[0].ReadinessProbe.FailureThreshold = 20
+	s.create(c, web)
+	s.until(func(ctx context.Context) string { return s.sidecars(ctx, c, set, int32(pods)) })
+	before := s.pods(c, "web")
+	require.Len(s, before, pods)
+
+	serve, worst := map[types.UID]bool{}, 0
+	var faults []error
+	synced := make(chan struct{})
+	end, err := fleet.Follow(s.ctx, c, &corev1.PodList{}, func(e watch.EventType, p *corev1.Pod) {
+		i := slices.IndexFunc(p.Spec.Containers, func(c corev1.Container) bool { return c.Name == "side" })
+		if e == watch.Deleted || p.DeletionTimestamp != nil || i < 0 {
+			faults = append(faults, errors.New(brief(p)))
+			return
+		}
+		full := len(serve) == pods
+		serve[p.UID] = ready(p) && strings.Contains(container(p, "side").Image, p.Spec.Containers[i].Image)
+		if len(serve) < pods {
+			return
+		}
+		if !full {
+			close(synced)
+		}
+		out := 0
+		for _, serves := range serve {
+			if !serves {
+				out++
+			}
+		}
+		worst = max(worst, out)
+	}, client.InNamespace(s.namespace), client.MatchingLabels{"app": "web"})
+	require.NoError(s, err)
+	select {
+	case <-synced:
+	case <-s.ctx.Done():
+		require.NoError(s, s.ctx.Err())
+	}
+
+	s.setSidecar(c, set, imageNew)
+	s.until(func(ctx context.Context) string { return s.sidecars(ctx, c, set, int32(pods)) })
+	end()
+	require.Empty(s, faults)
+	require.Equal(s, most, worst, "pods that were out of service at the worst moment")
+	after := s.pods(c, "web")
+	require.Len(s, after, pods)
+	for name, was := range before {
+		is := after[name]
+		require.Equal(s, was.UID, is.UID)
+		require.Equal(s, container(&was, "app"), container(&is, "app"), "the application is untouched: start time, id, restarts")
+		require.Contains(s, container(&is, "side").Image, imageNew)
+		require.EqualValues(s, 1, container(&is, "side").RestartCount)
+	}
+}

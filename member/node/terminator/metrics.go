@@ -1,0 +1,19 @@
+package terminator
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/flotilla-io/flotilla/pkg/metric"
+)
+
+// Values of the labels step and reason.
+const (
+	stepStop      = "Stop"
+	reasonDone    = "OthersEnded"
+	reasonRuntime = "Runtime"
+)
+
+var measure = metric.NewPlanning("node_terminator", "Pod")
+
+// Register adds the metrics of the controller to r.
+func Register(r prometheus.Registerer) error { return measure.Register(r) }

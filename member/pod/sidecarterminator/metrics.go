@@ -1,0 +1,19 @@
+package sidecarterminator
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/flotilla-io/flotilla/pkg/metric"
+)
+
+// Values of the labels step and reason.
+const (
+	stepPhase   = "EndPod"
+	stepImage   = "ReplaceImage"
+	reasonEnded = "OthersEnded"
+)
+
+var measure = metric.NewPlanning("sidecarterminator", "Pod")
+
+// Register adds the metrics of the controller to r.
+func Register(r prometheus.Registerer) error { return measure.Register(r) }
