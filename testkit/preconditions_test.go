@@ -89,6 +89,7 @@ var writes = map[string]string{
 	"member/pod/persistentpodstate/apply.go apply: Patch":          byVersion,
 	"member/pod/podunavailablebudget/apply.go apply: Patch":        byUID,
 	"member/pod/sidecarset/apply.go relabel: Patch":                byVersion,
+	"member/pod/sidecarterminator/apply.go apply: Patch":           byVersion,
 	"member/pod/workloadspread/apply.go apply: Delete":             byVersion,
 	"member/pod/workloadspread/apply.go patch: Patch":              byUID,
 	"member/resource/resourcedistribution/apply.go create: Apply":  byVersion,
