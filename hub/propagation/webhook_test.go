@@ -52,7 +52,7 @@ var grants = map[string][]string{
 		"use east team-a", "* deployments.apps team-a", "list configmaps team-a", "create configmaps team-a", "list services team-a", "create services team-a",
 	},
 	"halfway": {"* memberclusters *", "* deployments.apps team-a", "* configmaps team-a", "list services team-a"},
-	"classes":   {"use * ", "* priorityclasses.scheduling.k8s.io "},
+	"classes": {"use * ", "* priorityclasses.scheduling.k8s.io "},
 }
 
 // may answers a review.
