@@ -391,10 +391,10 @@ func stories() []sim.Scenario {
 		ObjectMeta: metav1.ObjectMeta{Name: "spread", Namespace: fleetv1alpha1.Namespace("west"), Labels: map[string]string{keys.FleetCluster: "west"}},
 		Spec:       fleetv1alpha1.MemberWorkSpec{Source: fleetv1alpha1.WorkSource{APIVersion: "v1", Kind: "ConfigMap", Namespace: shop, Name: "a", UID: "cm"}},
 	}
-	deployment := func(config string) *appsv1.Deployment {
+	deployment := func() *appsv1.Deployment {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "web", Generation: 1}}
 		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main"}}
-		setConfig(d, config)
+		setConfig(d, "a")
 		return d
 	}
 	template := func(config string) sim.Edit {
@@ -407,7 +407,7 @@ func stories() []sim.Scenario {
 		p.Spec.Dependencies = fleetv1alpha1.DependenciesAuto
 		return p
 	}
-	another := deployment("a")
+	another := deployment()
 	another.Name = "other"
 	many := []client.Object{propagation("web", labelled("web"))}
 	for i := range 11 { // The breaker lets ten go.
@@ -472,19 +472,19 @@ func stories() []sim.Scenario {
 				}}}
 			}), placed), after(red("a"), reports(reasonOverride)),
 		}},
-		{Name: "a template needs another ConfigMap", Objects: world(configMap("a", "blue"), configMap("b", "blue"), deployment("a"), auto("web")), Edits: []sim.Edit{
+		{Name: "a template needs another ConfigMap", Objects: world(configMap("a", "blue"), configMap("b", "blue"), deployment(), auto("web")), Edits: []sim.Edit{
 			after(template("b"), placed), red("b"),
 		}},
-		{Name: "a template goes back to the former ConfigMap", Objects: world(configMap("a", "blue"), configMap("b", "blue"), deployment("a"), auto("web")), Edits: []sim.Edit{
+		{Name: "a template goes back to the former ConfigMap", Objects: world(configMap("a", "blue"), configMap("b", "blue"), deployment(), auto("web")), Edits: []sim.Edit{
 			after(template("b"), placed), template("a"),
 		}},
-		{Name: "what a template needs is created later, and deleted", Objects: world(deployment("a"), auto("web")), Edits: []sim.Edit{
+		{Name: "what a template needs is created later, and deleted", Objects: world(deployment(), auto("web")), Edits: []sim.Edit{
 			after(create(configMap("a", "blue")), reports(reasonNoDependency)), after(remove(configMap("a", "")), func(w *sim.World) bool { return len(rowsOf(w, "web")) == 4 }),
 		}},
-		{Name: "a workload is deleted with what it needs", Objects: world(configMap("a", "blue"), deployment("a"), auto("web")), Edits: []sim.Edit{
-			after(remove(configMap("a", "")), placed), remove(deployment("a")),
+		{Name: "a workload is deleted with what it needs", Objects: world(configMap("a", "blue"), deployment(), auto("web")), Edits: []sim.Edit{
+			after(remove(configMap("a", "")), placed), remove(deployment()),
 		}},
-		{Name: "two need one ConfigMap, and one of them goes", Objects: world(configMap("a", "blue"), deployment("a"), another, auto("web"), auto("other")), Edits: []sim.Edit{
+		{Name: "two need one ConfigMap, and one of them goes", Objects: world(configMap("a", "blue"), deployment(), another, auto("web"), auto("other")), Edits: []sim.Edit{
 			remove(auto("web")), red("a"),
 		}},
 		{
