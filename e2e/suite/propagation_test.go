@@ -64,7 +64,8 @@ func (s *scene) says(c *fleet.Cluster, want string) {
 	})
 }
 
-// TestObjectsArePropagatedAndOverriddenByCluster has the example, in east, which pulls, and in west, to which the hub pushes.
+// TestObjectsArePropagatedAndOverriddenByCluster has the example, in east, which pulls, and in west, to which the hub pushes. Its ConfigMap
+// is not selected: the pod template needs it.
 func TestObjectsArePropagatedAndOverriddenByCluster(t *testing.T) {
 	s := parallel(t)
 	_, err := env.Hub.ApplyFile(s.ctx, env.Example("propagation.yaml"), func(o *unstructured.Unstructured) { o.SetNamespace(s.namespace) })
@@ -118,6 +119,8 @@ func TestObjectsArePropagatedAndOverriddenByCluster(t *testing.T) {
 		s.says(c, "")
 	}
 	p := s.propagated("greeter", 4, 4)
+	require.Len(t, p.Status.Problems, 1)
+	require.Equal(t, "DependencyNotFound", p.Status.Problems[0].Reason, "the pods need it")
 	require.NoError(t, env.Hub.Client.Delete(s.ctx, p))
 	s.until(func(ctx context.Context) string {
 		for _, c := range env.Members() {

@@ -41,6 +41,9 @@ type observed struct {
 	held map[string]string
 	// elders are the older objects of the kind that select some of the same.
 	elders []elder
+	// deps is what pod templates need. current reports whether a row is as it is wanted.
+	deps    dependencies
+	current func(row.Want, *fleetv1alpha1.MemberWork) bool
 	// namespaceTerminating: the namespace is being deleted. It is known only if something is gone.
 	namespaceTerminating bool
 }
@@ -56,6 +59,8 @@ type object struct {
 	// row is the name of its rows.
 	row  string
 	live *unstructured.Unstructured
+	// dependency: no selector selects it, but a pod template needs it.
+	dependency bool
 }
 
 func (o object) groupKind() schema.GroupKind { return o.live.GroupVersionKind().GroupKind() }
@@ -74,6 +79,8 @@ type fate struct {
 	wait problem
 	// behind: the cache lacks the object, which is selected.
 	behind bool
+	// unused: it may have been a dependency, and no pod template needs it any more.
+	unused bool
 }
 
 // mostObjects is how many objects a Propagation can place.
@@ -93,6 +100,9 @@ type objects interface {
 
 func (f form) observe(ctx context.Context, c placement.Client, key client.ObjectKey, w objects, options Options) (*observed, error) {
 	o := &observed{source: f.object(), kind: f.kind, lost: map[string]fate{}, held: map[string]string{}}
+	if options.Store != nil {
+		o.current = options.Store.Current
+	}
 	var err error
 	if o.Fleet, err = c.Fleet(ctx, key, o.source); err != nil {
 		return nil, err
@@ -108,6 +118,9 @@ func (f form) observe(ctx context.Context, c placement.Client, key client.Object
 	if err := o.observeObjects(ctx, w, key); err != nil {
 		return nil, err
 	}
+	if err := o.observeDependencies(ctx, w, key.Namespace); err != nil {
+		return nil, err
+	}
 	if err := o.observeLost(ctx, c, f.namespaced); err != nil {
 		return nil, err
 	}
@@ -119,6 +132,11 @@ func (o *observed) observeObjects(ctx context.Context, w objects, key client.Obj
 	var follow []schema.GroupVersionKind
 	for _, s := range o.spec.Selectors {
 		if kind := kindOf(s); !slices.Contains(follow, kind) {
+			follow = append(follow, kind)
+		}
+	}
+	for _, kind := range o.followed() {
+		if !slices.Contains(follow, kind) {
 			follow = append(follow, kind)
 		}
 	}
@@ -221,7 +239,7 @@ func (o *observed) observeLost(ctx context.Context, c placement.Client, namespac
 	for _, one := range o.objects {
 		selected[one.row] = true
 	}
-	served, anyGone := map[schema.GroupVersionKind]*problem{}, false
+	served, anyGone, unused := map[schema.GroupVersionKind]*problem{}, false, map[string]*unstructured.Unstructured{}
 	for _, r := range o.Rows {
 		if _, known := o.lost[r.Name]; known || selected[r.Name] || r.Spec.Object == nil || !r.DeletionTimestamp.IsZero() {
 			continue
@@ -230,8 +248,14 @@ func (o *observed) observeLost(ctx context.Context, c placement.Client, namespac
 		if err != nil {
 			return err
 		}
+		if f, unused[r.Name], err = o.fateOfDependency(ctx, c, *r.Spec.Object, f, served); err != nil {
+			return err
+		}
 		o.lost[r.Name] = f
 		anyGone = anyGone || f.gone
+	}
+	if err := o.confirmUnused(ctx, c, unused); err != nil {
+		return err
 	}
 	if !anyGone || !namespaced {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -53,6 +54,10 @@ type planned struct {
 	// problems are those that keep objects away; known are the same.
 	problems []problem
 	known    map[problem]bool
+	// secrets are those that pod templates need: they keep nothing away.
+	secrets []problem
+	// kept are the places that nothing needs any more but pods that are still there; settledIn is where all pods are new, as far as asked.
+	kept, settledIn map[string]bool
 }
 
 // plan is a pure function of what was observed.
@@ -71,6 +76,7 @@ func plan(o *observed) planned {
 		leaving[row.Place(w.Row)] = true
 	}
 	p.unread(o)
+	p.dependencies(o)
 	reach, claims, fleets := o.reach(), claimsOf(o), o.Objects()
 	for _, one := range o.objects {
 		fleet, known := fleets[one.row]
@@ -116,6 +122,9 @@ func (p *planned) withdrawLost(o *observed, f fate, fleet placement.Fleet) {
 	case f.behind:
 		p.hold(fleet)
 		p.Recheck = recheckLost
+		return
+	case f.unused:
+		p.withdrawUnused(o, f, fleet)
 		return
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(fleet.Rows)) {
@@ -270,12 +279,19 @@ func claimsOf(o *observed) map[string]*claim {
 
 // taken reports whether a place without a row of ours is another's, and adds that problem.
 func (p *planned) taken(o *observed, one object, cluster string, claims map[string]*claim) bool {
-	if who := o.held[row.PlaceOf(cluster, one.row)]; who != "" {
+	place := row.PlaceOf(cluster, one.row)
+	if who := o.held[place]; who != "" {
+		if strings.HasPrefix(who, sourceKind+" ") && p.lent(one, place) {
+			return true
+		}
 		p.problem(cluster, one.Kind, one.Name, reasonConflict, who+" places it there: it is taken over when that lets go")
 		return true
 	}
 	for _, e := range o.elders {
 		if claims[e.name].clusters[cluster] && selects(e.spec, one.groupKind(), one.Name, one.live.GetLabels()) {
+			if p.lent(one, place) {
+				return true
+			}
 			p.problem(cluster, one.Kind, one.Name, reasonConflict,
 				fmt.Sprintf("%s %s is older and selects it too: let only one of them select it", o.kind, e.name))
 			return true

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,6 +69,9 @@ type simObjects struct {
 func (simObjects) follow(client.ObjectKey, []schema.GroupVersionKind) error { return nil }
 
 func (s simObjects) readable(ctx context.Context, kind schema.GroupVersionKind) (*problem, error) {
+	if !slices.Contains([]string{configMaps.Kind, "Deployment"}, kind.Kind) {
+		return &problem{Kind: kind.Kind, Reason: fleetv1alpha1.ReasonKindNotAllowed, Message: "the scenario has none"}, nil
+	}
 	return probe(ctx, s.live, kind, shop)
 }
 
@@ -138,9 +142,16 @@ func (members) Steps(w *sim.World) []sim.Step {
 			continue
 		}
 		if placement.Acknowledged(live) {
+			if live.Status.Phase == fleetv1alpha1.WorkProgressing {
+				next.Status.Phase = fleetv1alpha1.WorkHealthy
+				out = append(out, sim.Step{Do: func(ctx context.Context) error { return client.IgnoreNotFound(w.User().Status().Update(ctx, next)) }})
+			}
 			continue
 		}
 		next.Status = fleetv1alpha1.MemberWorkStatus{ObservedGeneration: live.Generation, Phase: fleetv1alpha1.WorkHealthy}
+		if live.Spec.Object != nil && live.Spec.Object.Kind == "Deployment" && !live.Spec.Suspend { // It is rolled out.
+			next.Status.Phase = fleetv1alpha1.WorkProgressing
+		}
 		out = append(out, sim.Step{Do: func(ctx context.Context) error { return client.IgnoreNotFound(w.User().Status().Update(ctx, next)) }})
 	}
 	return out
@@ -150,7 +161,7 @@ func (members) Steps(w *sim.World) []sim.Step {
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, fleetv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, fleetv1alpha1.AddToScheme} {
 		require.NoError(tb, add(scheme))
 	}
 	f := namespaced()
@@ -159,6 +170,22 @@ func simulated(tb testing.TB) sim.Kind {
 			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(p)})
 		}
 		return out
+	}
+	objects := func(kind schema.GroupVersionKind) func(*sim.World, client.Object, client.Object) []reconcile.Request {
+		return func(w *sim.World, was, is client.Object) (out []reconcile.Request) {
+			var states []client.Object
+			for _, o := range []client.Object{was, is} {
+				if o != nil {
+					o = o.DeepCopyObject().(client.Object)
+					o.GetObjectKind().SetGroupVersionKind(kind)
+					states = append(states, o)
+				}
+			}
+			for _, key := range f.selecting(tb.Context(), simSources{w: w}, states...) {
+				out = append(out, reconcile.Request{NamespacedName: key})
+			}
+			return out
+		}
 	}
 	none := func(*sim.World, client.Object, client.Object) []reconcile.Request { return nil }
 	return sim.Kind{
@@ -173,20 +200,8 @@ func simulated(tb testing.TB) sim.Kind {
 		Index: f.placed(Options{}, simObjects{}).Index,
 		For:   &fleetv1alpha1.Propagation{},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
-			&corev1.ConfigMap{}: func(w *sim.World, was, is client.Object) (out []reconcile.Request) {
-				var states []client.Object
-				for _, o := range []client.Object{was, is} {
-					if o != nil {
-						o = o.DeepCopyObject().(client.Object)
-						o.GetObjectKind().SetGroupVersionKind(configMaps.WithVersion("v1"))
-						states = append(states, o)
-					}
-				}
-				for _, key := range f.selecting(tb.Context(), simSources{w: w}, states...) {
-					out = append(out, reconcile.Request{NamespacedName: key})
-				}
-				return out
-			},
+			&corev1.ConfigMap{}:  objects(configMaps.WithVersion("v1")),
+			&appsv1.Deployment{}: objects(appsv1.SchemeGroupVersion.WithKind("Deployment")),
 			&fleetv1alpha1.MemberWork{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
 				return handled(was, is, placement.RowHandler(f.kind), f.released(simSources{w: w}))
 			},
@@ -196,7 +211,7 @@ func simulated(tb testing.TB) sim.Kind {
 			&fleetv1alpha1.MemberCluster{}: all, &corev1.Namespace{}: none, &fleetv1alpha1.WorkContent{}: none,
 		},
 		Actors:  []sim.Actor{members{}, sim.Collector{}},
-		Rules:   []sim.Rule{sim.DeletesByUID(), reasons(), single()},
+		Rules:   []sim.Rule{sim.DeletesByUID(), reasons(), single(), needed()},
 		Summary: end,
 	}
 }
@@ -230,6 +245,42 @@ func reasons() sim.Rule {
 			}
 		}
 		return fmt.Errorf("%s: %s selects it", c.Request, source.Name)
+	}}
+}
+
+// needed is the rule that a ConfigMap is not withdrawn while a Deployment needs it: as it is on the hub, or as it is in the cluster, where
+// one that is rolled out may have pods of the template before.
+func needed() sim.Rule {
+	return sim.Rule{Name: "what pods need stays", Write: func(w *sim.World, c sim.Change) error {
+		live, is := c.Before.(*fleetv1alpha1.MemberWork)
+		if !is || c.Verb != sim.Delete || c.Err != nil || c.Late || live.Spec.Object == nil || live.Spec.Object.Kind != configMaps.Kind {
+			return nil //nolint:nilerr // As above.
+		}
+		of := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: shop, Name: name} }
+		source, object := sim.Find[*fleetv1alpha1.Propagation](w, of(live.Spec.Source.Name)), of(live.Spec.Object.Name)
+		if source == nil || source.DeletionTimestamp != nil || source.Spec.Dependencies != fleetv1alpha1.DependenciesAuto {
+			return nil
+		}
+		if sim.Find[*corev1.ConfigMap](w, object) == nil {
+			return nil // Somebody has deleted it.
+		}
+		d := sim.Find[*appsv1.Deployment](w, of(source.Name))
+		if d != nil && d.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name == object.Name {
+			return fmt.Errorf("%s: the Deployment needs it", c.Request)
+		}
+		for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
+			if r.Namespace != live.Namespace || r.Spec.Source.UID != live.Spec.Source.UID || r.Spec.Object.Kind != "Deployment" {
+				continue
+			}
+			content := sim.Find[*fleetv1alpha1.WorkContent](w, types.NamespacedName{Namespace: fleetv1alpha1.SystemNamespace, Name: r.Spec.Content.Name()})
+			if content == nil || strings.Contains(content.Manifest, fmt.Sprintf("%q", object.Name)) {
+				return fmt.Errorf("%s: the Deployment in the cluster needs it", c.Request)
+			}
+			if !placement.Acknowledged(r) || r.Status.Phase != fleetv1alpha1.WorkHealthy {
+				return fmt.Errorf("%s: there may be pods that need it", c.Request)
+			}
+		}
+		return nil
 	}}
 }
 
@@ -340,6 +391,24 @@ func stories() []sim.Scenario {
 		ObjectMeta: metav1.ObjectMeta{Name: "spread", Namespace: fleetv1alpha1.Namespace("west"), Labels: map[string]string{keys.FleetCluster: "west"}},
 		Spec:       fleetv1alpha1.MemberWorkSpec{Source: fleetv1alpha1.WorkSource{APIVersion: "v1", Kind: "ConfigMap", Namespace: shop, Name: "a", UID: "cm"}},
 	}
+	deployment := func() *appsv1.Deployment {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "web", Generation: 1}}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main"}}
+		setConfig(d, "a")
+		return d
+	}
+	template := func(config string) sim.Edit {
+		return sim.Edit{Name: "web needs " + config, Do: func(ctx context.Context, w *sim.World) error {
+			return sim.Set(ctx, w, of("web"), func(d *appsv1.Deployment) { setConfig(d, config) })
+		}}
+	}
+	auto := func(name string) *fleetv1alpha1.Propagation {
+		p := propagation(name, fleetv1alpha1.PropagationSelector{APIVersion: "apps/v1", Kind: "Deployment", Name: name})
+		p.Spec.Dependencies = fleetv1alpha1.DependenciesAuto
+		return p
+	}
+	another := deployment()
+	another.Name = "other"
 	many := []client.Object{propagation("web", labelled("web"))}
 	for i := range 11 { // The breaker lets ten go.
 		many = append(many, configMap(fmt.Sprintf("c%02d", i), "blue"))
@@ -403,11 +472,33 @@ func stories() []sim.Scenario {
 				}}}
 			}), placed), after(red("a"), reports(reasonOverride)),
 		}},
+		{Name: "a template needs another ConfigMap", Objects: world(configMap("a", "blue"), configMap("b", "blue"), deployment(), auto("web")), Edits: []sim.Edit{
+			after(template("b"), placed), red("b"),
+		}},
+		{Name: "a template goes back to the former ConfigMap", Objects: world(configMap("a", "blue"), configMap("b", "blue"), deployment(), auto("web")), Edits: []sim.Edit{
+			after(template("b"), placed), template("a"),
+		}},
+		{Name: "what a template needs is created later, and deleted", Objects: world(deployment(), auto("web")), Edits: []sim.Edit{
+			after(create(configMap("a", "blue")), reports(reasonNoDependency)), after(remove(configMap("a", "")), func(w *sim.World) bool { return len(rowsOf(w, "web")) == 4 }),
+		}},
+		{Name: "a workload is deleted with what it needs", Objects: world(configMap("a", "blue"), deployment(), auto("web")), Edits: []sim.Edit{
+			after(remove(configMap("a", "")), placed), remove(deployment()),
+		}},
+		{Name: "two need one ConfigMap, and one of them goes", Objects: world(configMap("a", "blue"), deployment(), another, auto("web"), auto("other")), Edits: []sim.Edit{
+			remove(auto("web")), red("a"),
+		}},
 		{
 			Name: "many objects are withdrawn, and an administrator allows it", Objects: world(many...), Actors: []sim.Actor{administrator{}},
 			Edits: []sim.Edit{after(remove(web), placed)},
 		},
 	}
+}
+
+// setConfig makes a ConfigMap the only one that the pods of a Deployment need.
+func setConfig(d *appsv1.Deployment, config string) {
+	d.Spec.Template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{
+		ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: config}},
+	}}
 }
 
 // administrator lets withdrawals that are paused continue.

@@ -58,6 +58,8 @@ func status(o *observed, p planned, a placement.Result, now time.Time) fleetv1al
 	}
 	s.Applied, s.Healthy = number(c.applied), number(c.healthy)
 	s.Problems = first(slices.Concat(placing, failing))
+	secrets := first(p.secrets)
+	s.Problems = append(s.Problems, secrets[:min(len(secrets), shown-len(s.Problems))]...)
 	set := func(kind string, is bool, reason, message string) {
 		s.Conditions = report.SetCondition(s.Conditions, metav1.Condition{
 			Type: kind, Status: report.ConditionStatus(is), Reason: reason, Message: message, ObservedGeneration: o.source.GetGeneration(),
@@ -75,7 +77,7 @@ func status(o *observed, p planned, a placement.Result, now time.Time) fleetv1al
 	case c.placed < c.desired:
 		set(fleetv1alpha1.PropagationPlaced, false, reasonWaiting, fmt.Sprintf("%d of %d places have their row", c.placed, c.desired))
 	default:
-		set(fleetv1alpha1.PropagationPlaced, true, reasonPlaced, "")
+		set(fleetv1alpha1.PropagationPlaced, true, reasonPlaced, describe(p.secrets))
 	}
 	switch {
 	case p.Deleting != "":
@@ -130,7 +132,7 @@ func count(o *observed, p planned, a placement.Result) counts {
 // lags reports whether a cluster that answers has not done what was asked for yet.
 func lags(p planned, a placement.Result, stale map[string]bool) bool {
 	for place, ok := range a.Applied(p.Plan) {
-		if !ok && !stale[row.ClusterOf(place)] {
+		if !ok && !stale[row.ClusterOf(place)] && !p.kept[place] {
 			return true
 		}
 	}

@@ -188,7 +188,7 @@ func (f form) selecting(ctx context.Context, r client.Reader, states ...client.O
 	for _, source := range all {
 		spec, _ := f.parts(source)
 		if slices.ContainsFunc(states, func(o client.Object) bool {
-			return selects(spec, o.GetObjectKind().GroupVersionKind().GroupKind(), o.GetName(), o.GetLabels())
+			return mayNeed(spec, o.GetObjectKind().GroupVersionKind().GroupKind()) || selects(spec, o.GetObjectKind().GroupVersionKind().GroupKind(), o.GetName(), o.GetLabels())
 		}) {
 			out = append(out, client.ObjectKeyFromObject(source))
 		}
@@ -242,9 +242,10 @@ func (f form) released(r client.Reader) handler.EventHandler {
 		kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
 		for _, source := range all {
 			spec, _ := f.parts(source)
-			if string(source.GetUID()) != live.Spec.Source.UID && slices.ContainsFunc(spec.Selectors, func(s fleetv1alpha1.PropagationSelector) bool {
-				return kindOf(s).GroupKind() == kind && (s.Name == "" || s.Name == ref.Name)
-			}) {
+			if string(source.GetUID()) != live.Spec.Source.UID && (mayNeed(spec, kind) ||
+				slices.ContainsFunc(spec.Selectors, func(s fleetv1alpha1.PropagationSelector) bool {
+					return kindOf(s).GroupKind() == kind && (s.Name == "" || s.Name == ref.Name)
+				})) {
 				q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(source)})
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/expect"
@@ -126,6 +127,13 @@ func TestWhomAChangeConcerns(t *testing.T) {
 	require.Equal(t, []string{"shop/labels"}, names(f.selecting(t.Context(), c, web, plain)), "who selected it before")
 	require.Empty(t, f.selecting(t.Context(), c, plain))
 
+	auto := propagation("auto", labelled("db"))
+	auto.Spec.Dependencies = fleetv1alpha1.DependenciesAuto
+	needing := fake.NewClientBuilder().WithScheme(scheme).WithObjects(auto.DeepCopy(), db.DeepCopy()).Build()
+	require.Equal(t, []string{"shop/auto"}, names(f.selecting(t.Context(), needing, plain)), "a pod template may need it")
+	plain.SetKind("Game")
+	require.Empty(t, f.selecting(t.Context(), needing, plain), "no pod template names it")
+
 	w := newWorld(t, "east")
 	w.row("east", "a")
 	live := w.Rows["east/"+rowName("a")]
@@ -136,6 +144,9 @@ func TestWhomAChangeConcerns(t *testing.T) {
 		return out
 	}
 	require.ElementsMatch(t, []string{"shop/labels", "shop/name", "shop/db"}, queued(), "all that may select it, whatever its labels are")
+	live.Spec.Object.Kind = "Service"
+	require.Equal(t, []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(auto)}}, handled(live, nil, f.released(needing)), "a pod template may need it")
+	live.Spec.Object.Kind = "ConfigMap"
 	live.Spec.Source.UID = "name"
 	require.ElementsMatch(t, []string{"shop/labels", "shop/db"}, queued(), "but not the source, which has a handler of its own")
 	live.Spec.Object, live.Spec.Source.APIVersion, live.Spec.Source.Kind, live.Spec.Source.Name, live.Spec.Source.UID = nil, "v1", "ConfigMap", "a", "cm"

@@ -79,6 +79,8 @@ func (w *Webhook[T]) validate(ctx context.Context, was *fleetv1alpha1.Propagatio
 	}
 	var faults field.ErrorList
 	var warnings admission.Warnings
+	auto := spec.Dependencies == fleetv1alpha1.DependenciesAuto
+	more := auto && was.Dependencies != spec.Dependencies // A further selector has further dependencies too.
 	// Whoever changes what is sent, changes all objects.
 	other := !apiequality.Semantic.DeepEqual(was.Overrides, spec.Overrides) || !apiequality.Semantic.DeepEqual(was.Apply, spec.Apply)
 	for i := range spec.Selectors {
@@ -88,11 +90,19 @@ func (w *Webhook[T]) validate(ctx context.Context, was *fleetv1alpha1.Propagatio
 		}) {
 			continue
 		}
+		more = auto
 		refused, warned, err := w.validateSelector(ctx, o.GetNamespace(), s, root.Child("selectors").Index(i))
 		if err != nil {
 			return nil, err
 		}
 		faults, warnings = append(faults, refused...), append(warnings, warned...)
+	}
+	if more {
+		refused, err := w.validateDependencies(ctx, o.GetNamespace(), root.Child("dependencies"))
+		if err != nil {
+			return nil, err
+		}
+		faults = append(faults, refused...)
 	}
 	clusters := placement.Selected(spec.Clusters)
 	refused, warned, err := w.Clusters.ValidateAs(ctx, o.GetNamespace(), placement.Selected(was.Clusters).Where(), clusters.Where(), placement.Words{
@@ -185,6 +195,20 @@ func (w *Webhook[T]) validateSelector(
 		warnings = append(warnings, fmt.Sprintf("%s: %s", at, why))
 	}
 	return nil, warnings, nil
+}
+
+// validateDependencies refuses dependencies unless the user may read and create any object that may be one.
+func (w *Webhook[T]) validateDependencies(ctx context.Context, namespace string, at *field.Path) (field.ErrorList, error) {
+	for _, r := range dependencyResources(w.Kinds) {
+		why, err := w.refusesUser(ctx, namespace, r, &fleetv1alpha1.PropagationSelector{LabelSelector: &metav1.LabelSelector{}})
+		switch {
+		case err != nil:
+			return nil, err
+		case why != "":
+			return field.ErrorList{field.Forbidden(at, why+"; without it select single objects, with dependencies: Off")}, nil
+		}
+	}
+	return nil, nil
 }
 
 // refusesUser asks whether the user of the request may read and create what a selector selects, and returns why not, or "".

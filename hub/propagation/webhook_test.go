@@ -48,7 +48,11 @@ var grants = map[string][]string{
 	"games":     {"use east team-a", "* gameservers.game.example.com team-a"},
 	"gamer":     {"use east team-a", "* gameservers.game.example.com team-a", "* gameserversets.game.example.com team-a"},
 	"nobody":    {"* memberclusters *"},
-	"classes":   {"use * ", "* priorityclasses.scheduling.k8s.io "},
+	"shipper": {
+		"use east team-a", "* deployments.apps team-a", "list configmaps team-a", "create configmaps team-a", "list services team-a", "create services team-a",
+	},
+	"halfway": {"* memberclusters *", "* deployments.apps team-a", "* configmaps team-a", "list services team-a"},
+	"classes": {"use * ", "* priorityclasses.scheduling.k8s.io "},
 }
 
 // may answers a review.
@@ -316,6 +320,45 @@ func TestI34WhoMayPlaceWhatWhere(t *testing.T) {
 			spec: places("v1", "ConfigMap", "web", "names: [east, south]"), warned: "objects wait for member clusters that are not accepted or not ready: south",
 		},
 		{
+			name: "Dependencies, for who may have all that may be one.", user: "shipper", namespace: "team-a",
+			spec: places("apps/v1", "Deployment", "template", inEast, "dependencies: Auto"),
+		},
+		{
+			name: "A template may name whatever is in the namespace.", user: "deployer", namespace: "team-a",
+			spec:    places("apps/v1", "Deployment", "web", inEast, "dependencies: Auto"),
+			refused: `spec.dependencies: Forbidden: user "deployer" may not list configmaps in namespace team-a`,
+		},
+		{
+			name: "Who may read all and create some.", user: "halfway", namespace: "team-a",
+			spec:    places("apps/v1", "Deployment", "template", inEast, "dependencies: Auto"),
+			refused: `spec.dependencies: Forbidden: user "halfway" may not create services in namespace team-a`,
+		},
+		{
+			name: "Whoever switches them on.", user: "nobody", namespace: "team-a", old: web, spec: places("v1", "ConfigMap", "web", inEast, "dependencies: Auto"),
+			refused: `spec.dependencies: Forbidden: user "nobody" may not list configmaps`,
+		},
+		{
+			name: "A further selector brings those of other templates.", user: "deployer", namespace: "team-a",
+			old: places("v1", "ConfigMap", "web", inEast, "dependencies: Auto"),
+			spec: "{selectors: [{apiVersion: v1, kind: ConfigMap, name: web}, {apiVersion: apps/v1, kind: Deployment, name: web}], clusters: {names: [east]}, " +
+				"dependencies: Auto}",
+			refused: `spec.dependencies: Forbidden: user "deployer" may not list configmaps`,
+		},
+		{
+			name: "An override changes them too.", user: "deployer", namespace: "team-a", old: places("apps/v1", "Deployment", "web", inEast, "dependencies: Auto"),
+			spec: places("apps/v1", "Deployment", "web", inEast, "dependencies: Auto",
+				"overrides: [{clusters: [east], patches: [{op: add, path: /spec/replicas, value: 1}]}]"),
+			refused: `spec.dependencies: Forbidden: user "deployer" may not list configmaps`,
+		},
+		{
+			name: "To switch them off needs no right.", user: "nobody", namespace: "team-a", old: places("v1", "ConfigMap", "web", inEast, "dependencies: Auto"),
+			spec: places("v1", "ConfigMap", "web", inEast, "dependencies: Off"),
+		},
+		{
+			name: "Nor does anything else with them.", user: "nobody", namespace: "team-a", old: places("v1", "ConfigMap", "web", inEast, "dependencies: Auto"),
+			spec: places("v1", "ConfigMap", "web", inEast, "dependencies: Auto", "suspend: {all: true}"),
+		},
+		{
 			name: "A cluster that is not there yet.", user: "admin", namespace: "team-a", spec: places("v1", "ConfigMap", "web", "names: [north]"),
 			warned: "spec.clusters.names[0]: there is no member cluster north: it gets the objects when a MemberCluster of that name has joined",
 		},
@@ -420,6 +463,6 @@ func TestExamples(t *testing.T) {
 		return nil, nil
 	}
 	webhooktest.Examples(t, "../../e2e/examples", "propagation",
-		[]string{"name-and-labels", "empty-selector", "no-clusters", "suspend-all-and-some"}, answer)
-	webhooktest.Examples(t, "../../e2e/examples", "clusterpropagation", nil, answer)
+		[]string{"name-and-labels", "empty-selector", "no-clusters", "suspend-all-and-some", "dependencies"}, answer)
+	webhooktest.Examples(t, "../../e2e/examples", "clusterpropagation", []string{"dependencies"}, answer)
 }

@@ -76,6 +76,12 @@ func (s *Store) Put(ctx context.Context, want Want, live *fleetv1alpha1.MemberWo
 	return next, true, nil
 }
 
+// Current reports whether a row is as it is wanted, so that Put would write nothing but a content that is missing.
+func (s *Store) Current(want Want, live *fleetv1alpha1.MemberWork) bool {
+	want, err := want.fold()
+	return err == nil && same(live.Spec, want.spec(s.contentName(want)))
+}
+
 // contentName returns the name of a manifest's content. It remembers the last one: the rows of an object are written one after
 // another and share a manifest, and to compare it takes much less time than to hash it for each of a thousand clusters.
 func (s *Store) contentName(want Want) string {

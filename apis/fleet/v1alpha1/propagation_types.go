@@ -15,6 +15,11 @@ type PropagationSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	Selectors []PropagationSelector `json:"selectors"`
 
+	// dependencies is whether what the pod templates of the selected objects need in their namespace is placed with them: Off (default) or
+	// Auto. A ClusterPropagation has Off.
+	// +optional
+	Dependencies DependencyPolicy `json:"dependencies,omitempty"`
+
 	// clusters are the member clusters that the objects are placed in.
 	// +required
 	Clusters PropagationClusters `json:"clusters"`
@@ -45,6 +50,19 @@ type PropagationSpec struct {
 	// +optional
 	Suspend *PropagationSuspend `json:"suspend,omitempty"`
 }
+
+// DependencyPolicy is whether objects are placed that selected ones need.
+// +kubebuilder:validation:Enum=Off;Auto
+type DependencyPolicy string
+
+// Policies for dependencies.
+const (
+	// DependenciesOff: what is not selected is not placed.
+	DependenciesOff DependencyPolicy = "Off"
+	// DependenciesAuto: ConfigMaps, PersistentVolumeClaims, ServiceAccounts and Services that pod templates name, and budgets that match
+	// their labels, are placed in the same clusters, as far as the hub places these kinds. Secrets are not: the status names them.
+	DependenciesAuto DependencyPolicy = "Auto"
+)
 
 // PropagationSelector selects objects of one kind, by name or by labels.
 //
@@ -210,7 +228,7 @@ type PropagationStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// objects is how many objects are selected.
+	// objects is how many objects are selected, with their dependencies.
 	// +optional
 	Objects int32 `json:"objects,omitempty"`
 
@@ -304,6 +322,7 @@ type PropagationList struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=cprop
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.dependencies) || self.spec.dependencies == 'Off'",fieldPath=".spec.dependencies",message="only a Propagation has dependencies, in its namespace: select here what is in none, such as a SidecarSet"
 // +kubebuilder:printcolumn:name="Objects",type=integer,JSONPath=`.status.objects`
 // +kubebuilder:printcolumn:name="Clusters",type=integer,JSONPath=`.status.clusters`
 // +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.status.desired`

@@ -1,0 +1,600 @@
+package propagation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/hub/propagation/override"
+	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/pkg/kindwatch"
+)
+
+const (
+	// reasonNoDependency: a pod template needs an object that does not exist on the hub.
+	reasonNoDependency = "DependencyNotFound"
+	// reasonSecret: a pod template needs a Secret, which a Propagation does not place.
+	reasonSecret = "SecretNotPlaced"
+)
+
+// The kinds of what a pod template names. Each dependency's kind is known by its name alone.
+const (
+	configMapKind = "ConfigMap"
+	secretKind    = "Secret"
+	claimKindName = "PersistentVolumeClaim"
+	serviceKind   = "Service"
+	accountKind   = "ServiceAccount"
+)
+
+// dependencyKind is a kind whose objects are placed as dependencies.
+type dependencyKind struct {
+	schema.GroupVersionKind
+
+	resource string
+	// budget: its objects are found by their selectors. Others are named by pod templates.
+	budget bool
+}
+
+func dependencyKinds() []dependencyKind {
+	core := schema.GroupVersion{Version: "v1"}
+	return []dependencyKind{
+		{GroupVersionKind: core.WithKind(configMapKind), resource: "configmaps"},
+		{GroupVersionKind: core.WithKind(claimKindName), resource: "persistentvolumeclaims"},
+		{GroupVersionKind: core.WithKind(serviceKind), resource: "services"},
+		{GroupVersionKind: core.WithKind(accountKind), resource: "serviceaccounts"},
+		{
+			GroupVersionKind: schema.GroupVersionKind{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
+			resource:         "poddisruptionbudgets", budget: true,
+		},
+		{
+			GroupVersionKind: schema.GroupVersionKind{Group: "policy.kruise.io", Version: "v1beta1", Kind: "PodUnavailableBudget"},
+			resource:         "podunavailablebudgets", budget: true,
+		},
+	}
+}
+
+// dependencyKindOf returns the kind whose objects may be dependencies; false for another kind.
+func dependencyKindOf(kind schema.GroupKind) (dependencyKind, bool) {
+	all := dependencyKinds()
+	i := slices.IndexFunc(all, func(k dependencyKind) bool { return k.GroupKind() == kind })
+	if i < 0 {
+		return dependencyKind{}, false
+	}
+	return all[i], true
+}
+
+// rowKind is dependencyKindOf for the object of a row.
+func rowKind(r *fleetv1alpha1.MemberWork) (dependencyKind, bool) {
+	if r.Spec.Object == nil {
+		return dependencyKind{}, false
+	}
+	return dependencyKindOf(schema.FromAPIVersionAndKind(r.Spec.Object.APIVersion, r.Spec.Object.Kind).GroupKind())
+}
+
+// mayNeed reports whether an object of a kind may be a dependency of a Propagation.
+func mayNeed(spec *fleetv1alpha1.PropagationSpec, kind schema.GroupKind) bool {
+	_, is := dependencyKindOf(kind)
+	return is && spec.Dependencies == fleetv1alpha1.DependenciesAuto
+}
+
+// dependency is an object that a pod template names.
+type dependency struct{ kind, name string }
+
+// needs are what pod templates need in their namespace.
+type needs struct {
+	// named are the objects that they name, each with the first object that needs it, or the zero value if all can do without it.
+	named map[dependency]workload
+	// labels are those of the pods, workloads the objects with the templates.
+	labels    []labels.Set
+	workloads []workload
+}
+
+// workload is an object with a pod template.
+type workload struct {
+	schema.GroupKind
+
+	name string
+}
+
+func (w workload) String() string { return w.Kind + " " + w.name }
+
+// add adds what the pod templates of an object need.
+func (n *needs) add(o *unstructured.Unstructured) {
+	kind := o.GroupVersionKind().GroupKind()
+	who, templates := workload{kind, o.GetName()}, podTemplates(kind, o.Object)
+	if len(templates) == 0 {
+		return
+	}
+	if !slices.Contains(n.workloads, who) {
+		n.workloads = append(n.workloads, who)
+	}
+	name := func(kind, name string, optional bool) {
+		key := dependency{kind, name}
+		switch {
+		case name == "", key == dependency{configMapKind, "kube-root-ca.crt"}, key == dependency{accountKind, "default"}: // Each cluster makes them.
+			return
+		case n.named == nil:
+			n.named = map[dependency]workload{}
+		}
+		if before, known := n.named[key]; !known || before == (workload{}) {
+			n.named[key] = workload{}
+			if !optional {
+				n.named[key] = who
+			}
+		}
+	}
+	for _, template := range templates {
+		walk(under(template, "spec"), name)
+		pod := labels.Set{}
+		for key, value := range under(template, "metadata", "labels") {
+			pod[key], _ = value.(string)
+		}
+		n.labels = append(n.labels, pod)
+	}
+	if kind.Kind == "StatefulSet" {
+		name(serviceKind, text(under(o.Object, "spec"), "serviceName"), false)
+	}
+}
+
+// uses reports whether an object is named, or is a budget of the pods.
+func (n *needs) uses(kind dependencyKind, name string, live *unstructured.Unstructured) bool {
+	if !kind.budget {
+		_, named := n.named[dependency{kind.Kind, name}]
+		return named
+	}
+	if live == nil {
+		return false
+	}
+	spec := under(live.Object, "spec")
+	target := under(spec, "targetRef")
+	group := schema.FromAPIVersionAndKind(text(target, "apiVersion"), text(target, "kind")).GroupKind()
+	if slices.Contains(n.workloads, workload{group, text(target, "name")}) {
+		return true
+	}
+	if spec["selector"] == nil {
+		return false
+	}
+	by := &metav1.LabelSelector{}
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(under(spec, "selector"), by) != nil {
+		return false
+	}
+	selector := selectorOf(by)
+	return slices.ContainsFunc(n.labels, func(pod labels.Set) bool { return selector.Matches(pod) })
+}
+
+// podTemplates returns the pod templates of an object, each with the metadata and the spec of a pod.
+func podTemplates(kind schema.GroupKind, object map[string]any) []map[string]any {
+	if kind == (schema.GroupKind{Kind: "Pod"}) {
+		return []map[string]any{object}
+	}
+	var out []map[string]any
+	for _, path := range [][]string{
+		{"spec", "template"},
+		{"spec", "jobTemplate", "spec", "template"},
+		{"spec", "template", "jobTemplate", "spec", "template"},
+		{"spec", "template", "broadcastJobTemplate", "spec", "template"},
+	} {
+		template := under(object, path...)
+		if _, is := under(template, "spec")["containers"].([]any); is {
+			out = append(out, template)
+		}
+	}
+	return out
+}
+
+// walk calls add for each object that the spec of a pod names.
+func walk(pod map[string]any, add func(kind, name string, optional bool)) {
+	ref := func(kind string, from map[string]any) { add(kind, text(from, "name"), from["optional"] == true) }
+	add(accountKind, cmp.Or(text(pod, "serviceAccountName"), text(pod, "serviceAccount")), false)
+	for _, secret := range list(pod, "imagePullSecrets") {
+		ref(secretKind, secret)
+	}
+	for _, containers := range []string{"initContainers", "containers", "ephemeralContainers"} {
+		for _, c := range list(pod, containers) {
+			for _, from := range list(c, "envFrom") {
+				ref(configMapKind, under(from, "configMapRef"))
+				ref(secretKind, under(from, "secretRef"))
+			}
+			for _, env := range list(c, "env") {
+				ref(configMapKind, under(env, "valueFrom", "configMapKeyRef"))
+				ref(secretKind, under(env, "valueFrom", "secretKeyRef"))
+			}
+		}
+	}
+	for _, v := range list(pod, "volumes") {
+		ref(configMapKind, under(v, "configMap"))
+		add(secretKind, text(under(v, "secret"), "secretName"), under(v, "secret")["optional"] == true)
+		add(claimKindName, text(under(v, "persistentVolumeClaim"), "claimName"), false)
+		for _, source := range list(under(v, "projected"), "sources") {
+			ref(configMapKind, under(source, "configMap"))
+			ref(secretKind, under(source, "secret"))
+		}
+		add(secretKind, text(under(v, "azureFile"), "secretName"), false)
+		ref(secretKind, under(v, "csi", "nodePublishSecretRef"))
+		for _, driver := range []string{"cephfs", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos"} {
+			ref(secretKind, under(v, driver, "secretRef"))
+		}
+	}
+}
+
+// under returns the map at a path, nil if there is none.
+func under(m map[string]any, path ...string) map[string]any {
+	for _, field := range path {
+		m, _ = m[field].(map[string]any)
+	}
+	return m
+}
+
+func text(m map[string]any, field string) string { s, _ := m[field].(string); return s }
+
+// list returns the maps in a list.
+func list(m map[string]any, field string) []map[string]any {
+	items, _ := m[field].([]any)
+	out := make([]map[string]any, 0, len(items))
+	for _, item := range items {
+		if is, ok := item.(map[string]any); ok {
+			out = append(out, is)
+		}
+	}
+	return out
+}
+
+// dependencies is what was observed of what pod templates need.
+type dependencies struct {
+	needs
+
+	// unread is why objects of a kind can't be read, by kind.
+	unread map[string]problem
+	// problems are the dependencies that are not placed and could be; secrets are those that never are.
+	problems, secrets []problem
+}
+
+// followed returns the kinds of dependencies to watch.
+func (o *observed) followed() []schema.GroupVersionKind {
+	if o.spec.Dependencies != fleetv1alpha1.DependenciesAuto {
+		return nil
+	}
+	var out []schema.GroupVersionKind
+	for _, kind := range dependencyKinds() {
+		out = append(out, kind.GroupVersionKind)
+	}
+	return out
+}
+
+// rendered returns an object as it is in the clusters: itself, unless there are overrides. One to which they can't be applied is left
+// out: nothing is sent there.
+func (o *observed) rendered(live *unstructured.Unstructured) []*unstructured.Unstructured {
+	reach := o.reach()
+	if len(o.spec.Overrides) == 0 || len(reach) == 0 {
+		return []*unstructured.Unstructured{live}
+	}
+	var out []*unstructured.Unstructured
+	for _, cluster := range reach {
+		var with map[string]string
+		if mc := o.Clusters[cluster]; mc != nil {
+			with = mc.Labels
+		}
+		if is, err := override.Apply(o.spec.Overrides, cluster, with, live); err == nil && !slices.Contains(out, is) {
+			out = append(out, is)
+		}
+	}
+	return out
+}
+
+// observeDependencies adds to the selected objects what their pod templates need.
+func (o *observed) observeDependencies(ctx context.Context, w objects, namespace string) error {
+	if o.spec.Dependencies != fleetv1alpha1.DependenciesAuto {
+		return nil
+	}
+	o.deps.unread = map[string]problem{}
+	for _, one := range o.objects {
+		for _, is := range o.rendered(one.live) {
+			o.deps.add(is)
+		}
+	}
+	if len(o.deps.workloads) == 0 {
+		return nil
+	}
+	known, placed := map[string]bool{}, map[string]bool{}
+	for _, one := range o.objects {
+		known[one.row] = true
+	}
+	for _, r := range o.Rows {
+		placed[r.Name] = true
+	}
+	for _, kind := range dependencyKinds() {
+		found, err := o.readDependencies(ctx, w, namespace, kind)
+		if err != nil {
+			return err
+		}
+		for _, live := range found {
+			ref := fleetv1alpha1.WorkObject{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: live.GetName()}
+			one := object{WorkObject: ref, row: fleetv1alpha1.ObjectRowName(ref, namespace), live: live, dependency: true}
+			if kind.Kind == accountKind {
+				o.pullSecrets(live)
+			}
+			switch {
+			case known[one.row]:
+			case len(o.objects) >= mostObjects && !placed[one.row]:
+				o.excess++
+			default:
+				o.objects = append(o.objects, one)
+			}
+		}
+	}
+	o.secretsNeeded()
+	return nil
+}
+
+// readDependencies returns the dependencies of a kind, and adds the problems of those that can't be.
+func (o *observed) readDependencies(ctx context.Context, w objects, namespace string, kind dependencyKind) ([]*unstructured.Unstructured, error) {
+	var names []string
+	for key := range o.deps.named {
+		if key.kind == kind.Kind {
+			names = append(names, key.name)
+		}
+	}
+	slices.Sort(names)
+	if len(names) == 0 && !kind.budget {
+		return nil, nil
+	}
+	why, err := w.readable(ctx, kind.GroupVersionKind)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // It names the kind.
+	}
+	if why != nil {
+		o.deps.unread[kind.Kind] = *why
+	}
+	s := fleetv1alpha1.PropagationSelector{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}
+	var out []*unstructured.Unstructured
+	if kind.budget {
+		if why != nil {
+			return nil, nil
+		}
+		s.LabelSelector = &metav1.LabelSelector{}
+		all, err := read(ctx, w, namespace, s)
+		for _, live := range all {
+			if o.deps.uses(kind, live.GetName(), live) {
+				out = append(out, live)
+			}
+		}
+		slices.SortFunc(out, func(a, b *unstructured.Unstructured) int { return cmp.Compare(a.GetName(), b.GetName()) })
+		return out, err
+	}
+	for _, name := range names {
+		who := o.deps.named[dependency{kind.Kind, name}]
+		missing := problem{
+			Kind: kind.Kind, Name: name, Reason: reasonNoDependency,
+			Message: fmt.Sprintf("%s needs it, and there is none in this namespace: it is placed when it is created", who),
+		}
+		var found []*unstructured.Unstructured
+		if why != nil {
+			missing.Reason, missing.Message = why.Reason, fmt.Sprintf("%s needs it: %s", who, why.Message)
+		} else {
+			s.Name = name
+			if found, err = read(ctx, w, namespace, s); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, found...)
+		if len(found) == 0 && who != (workload{}) {
+			o.deps.problems = append(o.deps.problems, missing)
+		}
+	}
+	return out, nil
+}
+
+// pullSecrets adds the Secrets with which pods of a ServiceAccount pull images.
+func (o *observed) pullSecrets(account *unstructured.Unstructured) {
+	for _, secret := range list(account.Object, "imagePullSecrets") {
+		key := dependency{secretKind, text(secret, "name")}
+		if before, known := o.deps.named[key]; key.name != "" && (!known || before == (workload{})) {
+			o.deps.named[key] = workload{schema.GroupKind{Kind: accountKind}, account.GetName()}
+		}
+	}
+}
+
+// secretsNeeded tells of the Secrets that are needed, by name.
+func (o *observed) secretsNeeded() {
+	for key, who := range o.deps.named {
+		if key.kind == secretKind && who != (workload{}) {
+			o.deps.secrets = append(o.deps.secrets, problem{
+				Kind: secretKind, Name: key.name, Reason: reasonSecret,
+				Message: fmt.Sprintf("%s needs it, and a hub reads no Secrets: place it by a ResourceDistribution with targets.clusters, "+
+					"unless it is there already", who),
+			})
+		}
+	}
+	sortProblems(o.deps.secrets)
+}
+
+// fateOfDependency finds out what became of an object that may have been a dependency; f is what is known of it as a selected object. It
+// returns the object too, if it was read.
+func (o *observed) fateOfDependency(
+	ctx context.Context, c placement.Client, ref fleetv1alpha1.WorkObject, f fate, served map[schema.GroupVersionKind]*problem,
+) (fate, *unstructured.Unstructured, error) {
+	kind, is := dependencyKindOf(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind())
+	if !is || o.spec.Dependencies != fleetv1alpha1.DependenciesAuto || f.behind || f.wait.Reason != "" {
+		return f, nil, nil
+	}
+	if why, unread := o.deps.unread[kind.Kind]; unread {
+		return fate{wait: why}, nil, nil
+	}
+	var live *unstructured.Unstructured
+	if !f.gone {
+		live = kindwatch.OfKind(kind.GroupVersionKind)
+		err := c.Live.Get(ctx, client.ObjectKey{Namespace: o.source.GetNamespace(), Name: ref.Name}, live)
+		switch {
+		case err != nil && unservedError(err):
+			why, known := served[kind.GroupVersionKind]
+			if !known {
+				if why, err = probe(ctx, c.Live, kind.GroupVersionKind, o.source.GetNamespace()); err != nil {
+					return fate{}, nil, err
+				}
+				served[kind.GroupVersionKind] = why
+			}
+			if why != nil {
+				return fate{wait: *why}, nil, nil
+			}
+			f.gone, live = true, nil
+		case err != nil:
+			return fate{}, nil, fmt.Errorf("get %s %s: %w", ref.Kind, ref.Name, err)
+		}
+	}
+	if !o.deps.uses(kind, ref.Name, live) {
+		f.unused = true
+	} else if !f.gone {
+		return fate{behind: true}, live, nil
+	}
+	return f, live, nil
+}
+
+// confirmUnused asks the apiserver whether the pod templates, which may be older in the cache, need what seems to be unused. It does so
+// only when something can be withdrawn. live are the objects that were read, by the names of their rows.
+func (o *observed) confirmUnused(ctx context.Context, c placement.Client, live map[string]*unstructured.Unstructured) error {
+	due := func(r *fleetv1alpha1.MemberWork) bool {
+		return o.lost[r.Name].unused && o.rest(row.ClusterOf(row.Place(r)))
+	}
+	if !slices.ContainsFunc(slices.Collect(maps.Values(o.Rows)), due) {
+		return nil
+	}
+	var is needs
+	for _, one := range o.objects {
+		if one.dependency || len(podTemplates(one.groupKind(), one.live.Object)) == 0 {
+			continue
+		}
+		now := kindwatch.OfKind(one.live.GroupVersionKind())
+		err := c.Live.Get(ctx, client.ObjectKeyFromObject(one.live), now)
+		switch {
+		case apierrors.IsNotFound(err):
+			continue
+		case err != nil:
+			return fmt.Errorf("get %s %s: %w", one.Kind, one.Name, err)
+		}
+		for _, rendered := range o.rendered(now) {
+			is.add(rendered)
+		}
+	}
+	for _, r := range o.Rows {
+		f := o.lost[r.Name]
+		if kind, ok := rowKind(r); ok && f.unused && is.uses(kind, r.Spec.Object.Name, live[r.Name]) {
+			o.lost[r.Name] = fate{behind: true}
+		}
+	}
+	return nil
+}
+
+// rest reports whether nothing that may have pods is changing in a cluster, as far as it reports.
+func (o *observed) rest(cluster string) bool {
+	for place, r := range o.Rows {
+		if _, is := rowKind(r); row.ClusterOf(place) == cluster && !is && !finished(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// finished reports whether a member says that all pods of a row are of its present template.
+func finished(r *fleetv1alpha1.MemberWork) bool {
+	s := r.Status
+	if r.Spec.Object == nil || !r.DeletionTimestamp.IsZero() || r.Spec.Suspend || !placement.Acknowledged(r) ||
+		s.Phase != fleetv1alpha1.WorkHealthy && s.Phase != fleetv1alpha1.WorkApplied {
+		return false
+	}
+	revisions := slices.Contains([]string{"Deployment", "StatefulSet", "CloneSet"}, r.Spec.Object.Kind)
+	return !revisions || s.Counts.Updated >= s.Counts.Replicas // With a partition it is healthy while pods of the old template run.
+}
+
+// keepsOld reports whether an object may have pods of an older template for good, which its row does not tell.
+func keepsOld(live *unstructured.Unstructured) bool {
+	if live.GetKind() != "DaemonSet" {
+		return false
+	}
+	return live.GroupVersionKind().Group != "apps" || text(under(live.Object, "spec", "updateStrategy"), "type") == "OnDelete"
+}
+
+// dependencies adds the problems of dependencies that are not placed.
+func (p *planned) dependencies(o *observed) {
+	for _, why := range o.deps.problems {
+		p.add(why)
+		if why.Reason != reasonNoDependency {
+			p.Recheck = recheckKinds
+		}
+	}
+	p.secrets = o.deps.secrets
+}
+
+// withdrawUnused plans for the rows of an object that nothing needs any more: it stays until the pods of the old templates are gone.
+func (p *planned) withdrawUnused(o *observed, f fate, fleet placement.Fleet) {
+	for _, cluster := range slices.Sorted(maps.Keys(fleet.Rows)) {
+		live := fleet.Rows[cluster]
+		switch {
+		case !live.DeletionTimestamp.IsZero() || !fleet.TakesRows(cluster):
+		case p.settled(o, cluster):
+			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: o.leave(f.gone)})
+		default:
+			if p.kept == nil {
+				p.kept = map[string]bool{}
+			}
+			p.kept[row.Place(live)] = true
+		}
+	}
+}
+
+// settled reports whether a cluster has rolled out all objects as they are wanted now. The plan must have all rows that are wanted.
+func (p *planned) settled(o *observed, cluster string) bool {
+	if is, known := p.settledIn[cluster]; known {
+		return is
+	}
+	if p.settledIn == nil {
+		p.settledIn = map[string]bool{}
+	}
+	wants := map[string]row.Want{}
+	for _, want := range p.Wants {
+		wants[want.Place()] = want
+	}
+	is := o.rest(cluster)
+	for place, r := range o.Rows {
+		if _, dependency := rowKind(r); row.ClusterOf(place) != cluster || dependency {
+			continue
+		}
+		want, wanted := wants[place]
+		is = is && wanted && o.current(want, r)
+	}
+	for _, one := range o.objects {
+		is = is && (o.Rows[row.PlaceOf(cluster, one.row)] == nil || !keepsOld(one.live))
+	}
+	p.settledIn[cluster] = is
+	return is
+}
+
+// lent reports whether a place of a dependency is left to another Propagation, which places the same object there.
+func (p *planned) lent(one object, place string) bool {
+	if one.dependency {
+		delete(p.places, place)
+	}
+	return one.dependency
+}
+
+// dependencyResources returns the resources of dependencies that a hub places.
+func dependencyResources(allowed []schema.GroupResource) []schema.GroupResource {
+	var out []schema.GroupResource
+	for _, kind := range dependencyKinds() {
+		if r := (schema.GroupResource{Group: kind.Group, Resource: kind.resource}); slices.Contains(allowed, r) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
