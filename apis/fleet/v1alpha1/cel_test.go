@@ -123,6 +123,9 @@ func TestRules(t *testing.T) {
 		{name: "a toleration of every value with one", base: prop, change: `{spec: {tolerations: [{key: gpu, operator: Exists, value: a}]}}`, want: "operator Exists tolerates every value: remove value, or set operator: Equal"},
 		{name: "a toleration without a key", base: prop, change: `{spec: {tolerations: [{value: a}]}}`, want: "a toleration without key tolerates every taint: set operator: Exists, or name a key"},
 		{name: "a toleration for a while of a taint that does not evict", base: clusterP, change: `{spec: {tolerations: [{key: gpu, effect: NoPlace, tolerationSeconds: 9}]}}`, want: "tolerationSeconds is how long replicas stay in spite of a taint that evicts"},
+		{name: "dependencies", base: prop, change: `{spec: {dependencies: Auto}}`},
+		{name: "dependencies that are switched off", base: clusterP, change: `{spec: {dependencies: "Off"}}`},
+		{name: "dependencies without a namespace", base: clusterP, change: `{spec: {dependencies: Auto}}`, want: "only a Propagation has dependencies, in its namespace: select here what is in none, such as a SidecarSet"},
 		{name: "an unknown deletion policy", base: clusterP, change: `{spec: {deletionPolicy: Keep}}`, want: "Unsupported value"},
 		{name: "an adoption and a field that is left alone", base: prop, change: `{spec: {deletionPolicy: Orphan, apply: {adoption: Full, ignore: [data.a]}, tolerations: [{operator: Exists}]}}`},
 	} {
