@@ -99,13 +99,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := mgr.Add(k); err != nil {
 		return fmt.Errorf("set up the keeper: %w", err)
 	}
+	stopper := stop.New(o.Runtimes, o.Clock, events)
 	if o.Env {
-		if err := env.Setup(mgr, env.Options{Runtimes: o.Runtimes, Clock: o.Clock, Events: events}); err != nil {
+		if err := env.Setup(mgr, stopper); err != nil {
 			return err
 		}
 	}
 	if o.Terminator {
-		return terminator.Setup(mgr, stop.New(o.Runtimes, o.Clock, events))
+		return terminator.Setup(mgr, stopper)
 	}
 	return nil
 }

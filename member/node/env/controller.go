@@ -8,44 +8,21 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/flotilla-io/flotilla/member/node/stop"
 	"github.com/flotilla-io/flotilla/pkg/cri"
-	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
-
-// A failed reconcile is retried after firstRetry, doubling up to lastRetry: a pod may be out of service meanwhile.
-const (
-	firstRetry = 100 * time.Millisecond
-	lastRetry  = time.Minute
-)
-
-// recheckInterval is when a pod is reconciled again for which no runtime answered.
-const recheckInterval = 10 * time.Second
-
-// workers is the number of concurrent reconciles. One may last as long as a grace period and is idle meanwhile, so there are
-// about as many as a node has pods.
-const workers = 100
-
-// Options are what Setup needs. All of them are required.
-type Options struct {
-	Runtimes stop.Runtimes
-	Clock    clock.Clock
-	Events   event.Recorder
-}
 
 // Reconciler reconciles the pods of one node.
 type Reconciler struct {
@@ -61,12 +38,12 @@ type Reconciler struct {
 }
 
 // Setup adds the controller to a manager whose cache holds the pods of one node.
-func Setup(mgr ctrl.Manager, o Options) error {
+func Setup(mgr ctrl.Manager, s *stop.Stopper) error {
 	if err := Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of container env: %w", err)
 	}
 	r := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Runtimes: o.Runtimes, Clock: o.Clock, Stopper: stop.New(o.Runtimes, o.Clock, o.Events),
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Runtimes: s.Runtimes, Clock: s.Clock, Stopper: s,
 	}
 	is := func(o client.Object) bool {
 		pod, ok := o.(*corev1.Pod)
@@ -80,10 +57,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("env").
 		For(&corev1.Pod{}, builder.WithPredicates(concerned)).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry),
-		}).
+		WithOptions(stop.Queue()).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up the controller of container env: %w", err)
@@ -100,7 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case errors.Is(err, cri.ErrNoRuntime):
 		// The keeper reports it once for the node.
 		measure.Waits.WithLabelValues(reasonRuntime).Inc()
-		return ctrl.Result{RequeueAfter: recheckInterval}, nil
+		return ctrl.Result{RequeueAfter: stop.RecheckInterval}, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, err
@@ -126,7 +100,7 @@ func (r *Reconciler) reconcile(ctx context.Context, key types.NamespacedName) (r
 	}
 	if len(p.restart) > 0 {
 		// The new container shows in the pod's status. In case the kubelet starts none, check again.
-		return recheckInterval, nil
+		return stop.RecheckInterval, nil
 	}
 	return p.recheck, nil
 }

@@ -93,7 +93,7 @@ func (p *planned) standBack(other string) {
 	for _, s := range p.restart {
 		p.holds = append(p.holds, hold{s.Name, reasonOther, fmt.Sprintf("%s, and is left to node daemon %s", s.Why, other)})
 	}
-	p.report, p.restart, p.recheck = "", nil, recheckInterval
+	p.report, p.restart, p.recheck = "", nil, stop.RecheckInterval
 }
 
 // planContainer plans for one container whose restart is requested, and reports whether the container has its new values and

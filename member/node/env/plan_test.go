@@ -13,6 +13,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/member/node/stop"
 	"github.com/flotilla-io/flotilla/pkg/cri"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 )
@@ -194,11 +195,11 @@ func TestPlan(t *testing.T) {
 			holds: []string{
 				"OtherDaemon: container app was started before env CONFIG changed, and is left to node daemon kruise-system/kruise-daemon-x",
 			},
-			recheck: recheckInterval,
+			recheck: stop.RecheckInterval,
 		},
 		{
 			name: "and reports too", env: map[string]string{"app": "two"}, containers: []corev1.Container{app},
-			change: func(o *observed) { o.other = "kruise-system/kruise-daemon-x" }, recheck: recheckInterval,
+			change: func(o *observed) { o.other = "kruise-system/kruise-daemon-x" }, recheck: stop.RecheckInterval,
 		},
 		{
 			name: "a container of another pod is left alone, whatever the status says", env: both, containers: []corev1.Container{app},

@@ -9,15 +9,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
@@ -28,16 +25,6 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
-
-const (
-	// A failed reconcile is retried after firstRetry, doubling up to lastRetry: a Job waits meanwhile.
-	firstRetry = 100 * time.Millisecond
-	lastRetry  = time.Minute
-	// recheckInterval is when a pod is reconciled again for which no runtime answered.
-	recheckInterval = 10 * time.Second
-	// workers is the number of concurrent reconciles. One may last as long as a grace period and is idle meanwhile.
-	workers = 100
-)
 
 // Reconciler reconciles the pods of one node.
 type Reconciler struct {
@@ -58,10 +45,7 @@ func Setup(mgr ctrl.Manager, s *stop.Stopper) error {
 			pod, ok := o.(*corev1.Pod)
 			return ok && jobsidecar.Concerns(pod) && len(plan(pod)) > 0
 		}))).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry),
-		}).
+		WithOptions(stop.Queue()).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up the sidecar terminator: %w", err)
@@ -93,7 +77,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if errors.Is(err, cri.ErrNoRuntime) {
 		// The keeper reports it once for the node.
 		measure.Waits.WithLabelValues(reasonRuntime).Inc()
-		return ctrl.Result{RequeueAfter: recheckInterval}, nil
+		return ctrl.Result{RequeueAfter: stop.RecheckInterval}, nil
 	}
 	return ctrl.Result{}, err
 }

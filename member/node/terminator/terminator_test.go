@@ -100,7 +100,7 @@ func TestReconcile(t *testing.T) {
 			if len(tc.calls) > 0 { // No runtime has been found yet.
 				got, err := r.Reconcile(t.Context(), request)
 				require.NoError(t, err)
-				require.Equal(t, recheckInterval, got.RequeueAfter)
+				require.Equal(t, stop.RecheckInterval, got.RequeueAfter)
 			}
 			require.NoError(t, runtimes.Refresh(t.Context()))
 			if len(tc.calls) > 0 {
