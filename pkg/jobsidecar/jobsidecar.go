@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
@@ -54,7 +55,7 @@ func Of(pod *corev1.Pod) Pod {
 	out := Pod{Done: podpatch.Active(pod), Phase: corev1.PodSucceeded, restarts: pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure}
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		st := statusOf(pod, c.Name)
+		st := inplace.Status(pod, c.Name)
 		if marked(c) {
 			out.Sidecars = append(out.Sidecars, Sidecar{
 				Container: c, Status: st, Stopped: is(c, keys.EnvTerminateSidecar),
@@ -100,13 +101,4 @@ func value(c *corev1.Container, name string) string {
 		}
 	}
 	return ""
-}
-
-func statusOf(pod *corev1.Pod, name string) *corev1.ContainerStatus {
-	for i := range pod.Status.ContainerStatuses {
-		if pod.Status.ContainerStatuses[i].Name == name {
-			return &pod.Status.ContainerStatuses[i]
-		}
-	}
-	return nil
 }

@@ -152,8 +152,8 @@ func (o *observed) factsOf(pod *corev1.Pod, now time.Time) (f rollout.Pod, chang
 // an update in place by a workload is known, from its record.
 func untold(pod *corev1.Pod) bool {
 	return inplace.Unseen(pod) && slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
-		i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == c.Name })
-		return i < 0 || !inplace.SameImage(c.Image, &pod.Status.ContainerStatuses[i])
+		st := inplace.Status(pod, c.Name)
+		return st == nil || !inplace.SameImage(c.Image, st)
 	})
 }
 

@@ -74,8 +74,12 @@ func concerns(o client.Object) bool {
 // Reconcile takes the next step for one pod.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pod, node := &corev1.Pod{}, &corev1.Node{}
-	if err := r.Client.Get(ctx, req.NamespacedName, pod); err != nil || !concerns(pod) {
+	if err := r.Client.Get(ctx, req.NamespacedName, pod); err != nil || !jobsidecar.Concerns(pod) {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	of := jobsidecar.Of(pod)
+	if !of.Done {
+		return ctrl.Result{}, nil
 	}
 	switch err := r.Client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node); {
 	case apierrors.IsNotFound(err):
@@ -85,7 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, fmt.Errorf("get the node of pod %s: %w", req, err)
 	}
 	start := r.Clock.Now()
-	p := plan(pod, nodefit.Virtual(node))
+	p := plan(of, nodefit.Virtual(node))
 	measure.PlanSeconds.Observe(r.Clock.Since(start).Seconds())
 	if p.why == "" {
 		return ctrl.Result{}, nil

@@ -19,12 +19,8 @@ type planned struct {
 	why string
 }
 
-// plan is a pure function of a pod with sidecars, and of whether its node is virtual.
-func plan(pod *corev1.Pod, virtual bool) planned {
-	p := jobsidecar.Of(pod)
-	if !p.Done {
-		return planned{}
-	}
+// plan is a pure function of a pod whose other containers are done, and of whether its node is virtual.
+func plan(p jobsidecar.Pod, virtual bool) planned {
 	if virtual {
 		return replaced(p)
 	}
