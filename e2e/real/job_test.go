@@ -5,7 +5,6 @@ package real
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,11 +42,7 @@ func TestAJobEndsWithoutItsSidecars(t *testing.T) {
 			}
 			return "there is no pod"
 		})
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fmt.Sprintf("http://%s:%d/exit?code=0", pod.Status.PodIP, port), nil)
-		require.NoError(t, err)
-		answer, err := impatient.Do(request)
-		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
+		s.post(fmt.Sprintf("http://%s:%d/exit?code=0", pod.Status.PodIP, port))
 		s.until(func(ctx context.Context) string {
 			job := &batchv1.Job{}
 			if err := env.East.Client.Get(ctx, s.key(name), job); err != nil || job.Status.Succeeded != 1 {

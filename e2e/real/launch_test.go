@@ -5,7 +5,6 @@ package real
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -57,11 +56,7 @@ func TestContainersStartInTheOrderOfTheirLaunchPriority(t *testing.T) {
 	p := state("proxy")
 	require.Equal(t, "CreateContainerConfigError", container(p, "app").State.Waiting.Reason)
 
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fmt.Sprintf("http://%s:%d/ready?is=yes", p.Status.PodIP, port+1), nil)
-	require.NoError(t, err)
-	answer, err := impatient.Do(request)
-	require.NoError(t, err)
-	require.NoError(t, answer.Body.Close())
+	s.post(fmt.Sprintf("http://%s:%d/ready?is=yes", p.Status.PodIP, port+1))
 	began := time.Now() //nolint:forbidigo // For reading it together with the times of the kubelet.
 	p = state("app log proxy")
 	t.Logf("all containers have started %s after the first one was made ready", time.Since(began).Round(time.Millisecond)) //nolint:forbidigo // Likewise.

@@ -355,6 +355,16 @@ func (v *vigil) end() (times int, faults []string) {
 // impatient has a short timeout, because the servers are near.
 var impatient = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
+// post sends a request that is answered, however.
+func (s *scene) post(url string) {
+	s.Helper()
+	request, err := http.NewRequestWithContext(s.ctx, http.MethodPost, url, nil)
+	require.NoError(s, err)
+	answer, err := impatient.Do(request)
+	require.NoError(s, err)
+	require.NoError(s, answer.Body.Close())
+}
+
 // fetch gets a page.
 func fetch(ctx context.Context, url string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

@@ -73,7 +73,7 @@ func without(in map[string]string, drop func(string) bool) map[string]string {
 // fleetKey reports whether a label or annotation is the fleet's own, about the object on the hub.
 func fleetKey(key string) bool { return strings.HasPrefix(key, "fleet.kruise.io/") }
 
-func claimKind() schema.GroupKind { return schema.GroupKind{Kind: "PersistentVolumeClaim"} }
+func claimKind() schema.GroupKind { return schema.GroupKind{Kind: claimKindName} }
 
 // boundKey reports whether an annotation of a PersistentVolumeClaim is about its volume.
 func boundKey(key string) bool {

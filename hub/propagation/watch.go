@@ -188,7 +188,8 @@ func (f form) selecting(ctx context.Context, r client.Reader, states ...client.O
 	for _, source := range all {
 		spec, _ := f.parts(source)
 		if slices.ContainsFunc(states, func(o client.Object) bool {
-			return mayNeed(spec, o.GetObjectKind().GroupVersionKind().GroupKind()) || selects(spec, o.GetObjectKind().GroupVersionKind().GroupKind(), o.GetName(), o.GetLabels())
+			kind := o.GetObjectKind().GroupVersionKind().GroupKind()
+			return mayNeed(spec, kind) || selects(spec, kind, o.GetName(), o.GetLabels())
 		}) {
 			out = append(out, client.ObjectKeyFromObject(source))
 		}
