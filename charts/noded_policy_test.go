@@ -3,6 +3,7 @@
 package charts_test
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -12,11 +13,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
@@ -26,8 +34,18 @@ func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 	t.Parallel()
 	cfg, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()
 	require.NoError(t, err)
-	admin, err := client.New(cfg, client.Options{})
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, appsv1beta1.AddToScheme(scheme))
+	require.NoError(t, appsv1alpha1.AddToScheme(scheme))
+	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
+	admin, err := client.New(cfg, client.Options{Scheme: scheme})
 	require.NoError(t, err)
+	text, err := os.ReadFile("member/files/crds/apps.kruise.io_containerrecreaterequests.yaml")
+	require.NoError(t, err)
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	require.NoError(t, yaml.Unmarshal(text, crd))
+	require.NoError(t, admin.Create(t.Context(), crd))
 
 	const account = "flotilla-noded"
 	pod := func(namespace, name, node string) *corev1.Pod {
@@ -74,7 +92,25 @@ func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 	} {
 		require.NoError(t, admin.Create(t.Context(), o))
 	}
-	out := render(t, "member", "--set=crds.managed=false")
+	nodeImage := func(node string) *appsv1beta1.NodeImage {
+		return &appsv1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{"disk": "ssd"}}}
+	}
+	probes := func(node string) *appsv1alpha1.NodePodProbe {
+		return &appsv1alpha1.NodePodProbe{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{"disk": "ssd"}}}
+	}
+	request, neighbours := recreateRequest(t, admin, "here", "node-1"), recreateRequest(t, admin, "there", "node-2")
+	out := render(t, "member")
+	for _, crd := range decode[apiextensionsv1.CustomResourceDefinition](t, out, "CustomResourceDefinition") {
+		if crd.Spec.Group != appsv1beta1.GroupVersion.Group || crd.Spec.Names.Kind != "NodeImage" && crd.Spec.Names.Kind != "NodePodProbe" {
+			continue
+		}
+		crd.Spec.Conversion = nil // No manager runs; the two versions have the same form.
+		require.NoError(t, admin.Create(t.Context(), &crd))
+	}
+	for _, name := range []string{"node-1", "node-2"} {
+		require.Eventually(t, func() bool { return admin.Create(t.Context(), nodeImage(name)) == nil }, 30*time.Second, 100*time.Millisecond, "the CRD is served")
+		require.Eventually(t, func() bool { return admin.Create(t.Context(), probes(name)) == nil }, 30*time.Second, 100*time.Millisecond, "the CRD is served")
+	}
 	createKind[rbacv1.ClusterRole](t, admin, out, "ClusterRole")
 	createKind[rbacv1.Role](t, admin, out, "Role")
 	createKind[rbacv1.ClusterRoleBinding](t, admin, out, "ClusterRoleBinding")
@@ -89,7 +125,7 @@ func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 		require.NoError(t, admin.SubResource("token").Create(t.Context(), serviceAccount, q))
 		own := rest.AnonymousClientConfig(cfg)
 		own.BearerToken = q.Status.Token
-		c, err := client.New(own, client.Options{})
+		c, err := client.New(own, client.Options{Scheme: scheme})
 		require.NoError(t, err)
 		return c
 	}
@@ -112,9 +148,32 @@ func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 			return c.Update(t.Context(), o.DeepCopyObject().(client.Object), client.DryRunAll)
 		}
 	}
+	pulled := func(node, text string) func(client.Client) error {
+		return func(c client.Client) error {
+			return c.Status().Patch(t.Context(), nodeImage(node), client.RawPatch("application/merge-patch+json", []byte(text)),
+				&client.SubResourcePatchOptions{PatchOptions: client.PatchOptions{DryRun: []string{metav1.DryRunAll}}})
+		}
+	}
+	probed := func(node, text string) func(client.Client) error {
+		return func(c client.Client) error {
+			return c.Status().Patch(t.Context(), probes(node), client.RawPatch("application/merge-patch+json", []byte(text)),
+				&client.SubResourcePatchOptions{PatchOptions: client.PatchOptions{DryRun: []string{metav1.DryRunAll}}})
+		}
+	}
 	remove := func(o client.Object) func(client.Client) error {
 		return func(c client.Client) error { return c.Delete(t.Context(), o, client.DryRunAll) }
 	}
+	recreate := func(o *unstructured.Unstructured, subresource bool, patch string) func(client.Client) error {
+		return func(c client.Client) error {
+			o, p := o.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(patch))
+			if subresource {
+				return c.Status().Patch(t.Context(), o, p, &client.SubResourcePatchOptions{PatchOptions: client.PatchOptions{DryRun: []string{metav1.DryRunAll}}})
+			}
+			return c.Patch(t.Context(), o, p, client.DryRunAll)
+		}
+	}
+	const results = `{"status":{"podProbeStatuses":[{"namespace":"default","name":"here","uid":"u1"}]}}`
+	const begun = `{"status":{"phase":"Recreating"}}`
 	const report = `{"metadata":{"annotations":{"apps.kruise.io/runtime-containers-meta":"{}"}}}`
 	require.Eventually(t, func() bool {
 		return apierrors.IsInvalid(status(me, there, report)) || apierrors.IsForbidden(status(me, there, report))
@@ -142,6 +201,13 @@ func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 		{"it does not touch the pod itself", nil, update(here), rbac + "update resource"},
 		{"nor delete it", nil, remove(here), rbac + "delete resource"},
 		{"nor make one", nil, create(pod("default", "new", "node-1")), rbac + "create resource"},
+		{"it reports on a ContainerRecreateRequest of its node", nil, recreate(request, true, begun), ""},
+		{"not on one of another node", nil, recreate(neighbours, true, begun), "only the status of ContainerRecreateRequests for pods of its own node"},
+		{"nor by taking it over", nil, recreate(neighbours, true, `{"metadata":{"labels":{"crr.apps.kruise.io/node-name":"node-1"}},"status":{"phase":"Recreating"}}`), "for pods of its own node"},
+		{"nor with a token that names no node", loose, recreate(request, true, begun), "which has its node"},
+		{"it does not change the request", nil, recreate(request, false, `{"metadata":{"labels":{"more":""}}}`), rbac + "patch resource"},
+		{"nor make one", nil, create(recreateObject("new", "node-1")), rbac + "create resource"},
+		{"nor delete it", nil, remove(request), rbac + "delete resource"},
 		{"it makes the Lease of its node", nil, create(lease(namespace, "node-1")), ""},
 		{"and says on it for whom it stands back", nil, create(standing), ""},
 		{"not that of another", nil, create(lease(namespace, "node-3")), "only the Lease of its own node"},
@@ -150,6 +216,22 @@ func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 		{"nor one with an owner or finalizer", nil, create(held), "only the Lease of its own node"},
 		{"nor one in another namespace", nil, create(lease("default", "node-1")), rbac + "create resource"},
 		{"nor with a token that names no node", loose, create(lease(namespace, "node-1")), "which has its node"},
+		{"it says what it has pulled", nil, pulled("node-1", `{"status":{"desired":1}}`), ""},
+		{"not for another node", nil, pulled("node-2", `{"status":{"desired":1}}`), "only the status of the NodeImage of its own node"},
+		{"nor with a token that names no node", loose, pulled("node-1", `{"status":{"desired":1}}`), "which has its node"},
+		{"nor what is to be pulled", nil, func(c client.Client) error {
+			return c.Patch(t.Context(), nodeImage("node-1"), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"images":null}}`)), client.DryRunAll)
+		}, rbac + "patch resource"},
+		{"nor removes its NodeImage", nil, remove(nodeImage("node-1")), rbac + "delete resource"},
+		{"nor makes one", nil, create(nodeImage("node-3")), rbac + "create resource"},
+		{"it says what probes have found", nil, probed("node-1", results), ""},
+		{"not for another node", nil, probed("node-2", results), "only the status of the NodePodProbe of its own node"},
+		{"nor with a token that names no node", loose, probed("node-1", results), "which has its node"},
+		{"nor what is to be probed", nil, func(c client.Client) error {
+			return c.Patch(t.Context(), probes("node-1"), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"podProbes":null}}`)), client.DryRunAll)
+		}, rbac + "patch resource"},
+		{"nor removes its NodePodProbe", nil, remove(probes("node-1")), rbac + "delete resource"},
+		{"nor makes one", nil, create(probes("node-3")), rbac + "create resource"},
 		{"it writes its own events", nil, create(event(account, account+"-noded-1")), ""},
 		{"and counts them", nil, label(series), ""},
 		{"not those of others", nil, create(event("kubelet", "node-1")), "only its own events"},
@@ -195,7 +277,40 @@ func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 	require.NoError(t, me.Status().Patch(t.Context(), owned, client.RawPatch("application/strategic-merge-patch+json",
 		[]byte(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"node-1","uid":"x"}]}}`))))
 	require.Empty(t, owned.OwnerReferences, "the apiserver does not change owners by this subresource")
+	mine := nodeImage("node-1")
+	require.NoError(t, me.Status().Patch(t.Context(), mine, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"labels":{"disk":"hdd"}},"spec":{"images":{"app":{"tags":[{"tag":"1"}]}}},"status":{"desired":1}}`))))
+	require.EqualValues(t, 1, mine.Status.Desired)
+	require.Empty(t, mine.Spec.Images, "nor a spec")
+	require.Equal(t, "ssd", mine.Labels["disk"], "nor labels")
+	found := probes("node-1")
+	require.NoError(t, me.Status().Patch(t.Context(), found, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"labels":{"disk":"hdd"}},"spec":{"podProbes":[{"namespace":"default","name":"here","uid":"u1","IP":"10.0.0.1"}]},`+results[1:]))))
+	require.Len(t, found.Status.PodProbeStatuses, 1)
+	require.Empty(t, found.Spec.PodProbes)
+	require.Equal(t, "ssd", found.Labels["disk"])
 	// What is refused above is allowed to others.
 	require.NoError(t, patch(there, report)(admin))
 	require.NoError(t, update(other)(admin))
+}
+
+// recreateObject is a ContainerRecreateRequest for a pod of a node.
+func recreateObject(name, node string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"podName": name, "containers": []any{map[string]any{"name": "app"}},
+	}}}
+	o.SetAPIVersion("apps.kruise.io/v1beta1")
+	o.SetKind("ContainerRecreateRequest")
+	o.SetNamespace("default")
+	o.SetName(name)
+	o.SetLabels(map[string]string{"crr.apps.kruise.io/node-name": node})
+	return o
+}
+
+// recreateRequest creates one, as soon as the kind is served.
+func recreateRequest(t *testing.T, admin client.Client, name, node string) *unstructured.Unstructured {
+	t.Helper()
+	o := recreateObject(name, node)
+	require.Eventually(t, func() bool { return admin.Create(t.Context(), o) == nil }, 30*time.Second, 100*time.Millisecond, "the kind is served")
+	return o
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/flotilla-io/flotilla/member/pod/enhancedliveness"
 	"github.com/flotilla-io/flotilla/member/pod/launchpriority"
 )
 
@@ -108,11 +109,14 @@ func TestIntegrationAttack08ManagersAddEntriesForPodsOnly(t *testing.T) {
 			w.Name = "mpod-ignore.kb.io"
 		})}, "does not answer"},
 		{"an entry for pods that ask", asked(), ""},
+		{"one for pods that ask for liveness probes too", asked(func(w *admissionv1.MutatingWebhook) {
+			w.MatchConditions[0].Expression += " || " + enhancedliveness.Asks
+		}), ""},
 		{"one that may be left out", asked(func(w *admissionv1.MutatingWebhook) { w.FailurePolicy = new(admissionv1.Ignore) }), ""},
-		{"one for all pods", asked(func(w *admissionv1.MutatingWebhook) { w.MatchConditions = nil }), "only if they ask for a launch order"},
+		{"one for all pods", asked(func(w *admissionv1.MutatingWebhook) { w.MatchConditions = nil }), "only if they ask for a launch order or for liveness probes"},
 		{"one for pods that ask for something else", asked(func(w *admissionv1.MutatingWebhook) {
 			w.MatchConditions[0].Expression = "has(object.metadata.labels)"
-		}), "only if they ask for a launch order"},
+		}), "only if they ask for a launch order or for liveness probes"},
 		{"one in exempt namespaces too", asked(names("kube-system", "shop")), "is never called for pods of kube-system, ships"},
 		{"one in named namespaces", asked(func(w *admissionv1.MutatingWebhook) {
 			w.NamespaceSelector.MatchExpressions[0].Operator = metav1.LabelSelectorOpIn

@@ -88,7 +88,7 @@ func optional() []string {
 		"/featureGates", "/imagePullSecrets", "/localMember", "/customWorkloads", "/deletionProtection/customResources", "/serviceAccount/annotations",
 		"/manager/image/tag", "/manager/image/digest", "/manager/url", "/manager/pprofAddr", "/manager/resources", "/manager/extraArgs", "/manager/nodeSelector", "/manager/webhooksOnly",
 		"/manager/tolerations", "/manager/affinity", "/manager/priorityClassName", "/manager/resources/requests", "/manager/resources/limits",
-		"/daemon/image/tag", "/daemon/image/digest", "/daemon/enablePprof", "/daemon/pprofAddr", "/daemon/socketFile", "/daemon/resources", "/daemon/extraEnvs",
+		"/daemon/image/tag", "/daemon/image/digest", "/daemon/enablePprof", "/daemon/pprofAddr", "/daemon/maxImagePulls", "/daemon/credentialProviders/configFile", "/daemon/credentialProviders/binDir", "/daemon/socketFile", "/daemon/resources", "/daemon/extraEnvs",
 		"/daemon/nodeSelector", "/daemon/tolerations", "/daemon/affinity", "/daemon/priorityClassName", "/daemon/seLinuxOptions",
 		"/daemon/resources/requests", "/daemon/resources/limits",
 		"/hub/local", "/hub/url", "/hub/cluster", "/hub/caHash", "/hub/ca", "/hub/token", "/hub/kinds", "/propagation/kinds",

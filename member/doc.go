@@ -5,6 +5,6 @@
 // another kind's, and none imports package hub. Without a hub this is a complete installation.
 package member
 
-//go:generate go tool -modfile=../e2e/tools/go.mod controller-gen rbac:roleName=flotilla-member webhook paths=. paths=./pod/... paths=./resource/... paths=./workload/... output:dir=../charts/member/files
+//go:generate go tool -modfile=../e2e/tools/go.mod controller-gen rbac:roleName=flotilla-member webhook paths=. paths=./image/... paths=./pod/... paths=./resource/... paths=./workload/... output:dir=../charts/member/files
 //go:generate go tool -modfile=../e2e/tools/go.mod controller-gen rbac:roleName=flotilla-agent,fileName=agent-role.yaml paths=./agent/... output:rbac:dir=../charts/member/files
 //go:generate go tool -modfile=../e2e/tools/go.mod controller-gen rbac:roleName=flotilla-noded,fileName=noded-role.yaml paths=./node/... output:rbac:dir=../charts/member/files

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -30,6 +31,7 @@ import (
 	"github.com/flotilla-io/flotilla/member/admission"
 	"github.com/flotilla-io/flotilla/member/agent"
 	"github.com/flotilla-io/flotilla/member/protection"
+	"github.com/flotilla-io/flotilla/member/workload/advancedcronjob"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/feature"
@@ -74,8 +76,8 @@ func Scheme() (*runtime.Scheme, error) {
 }
 
 // Restrict keeps a manager's cache small and within its roles: no Secret is cached, of Leases only those of node daemons
-// beside the manager's own, of ConfigMaps and webhook configurations only its own, no managedFields, and of pods and nodes what
-// the kinds declare.
+// beside the manager's own, of ConfigMaps and webhook configurations only its own, no managedFields, and of pods, nodes and
+// Jobs what the kinds read.
 func Restrict(o ctrl.Options) ctrl.Options {
 	kept := Kinds().Fields()
 	o.Cache = cache.Options{
@@ -83,6 +85,7 @@ func Restrict(o ctrl.Options) ctrl.Options {
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Pod{}:           {Transform: strip(kept.Strip)},
 			&corev1.Node{}:          {Transform: strip(kept.StripNode)},
+			&batchv1.Job{}:          {Transform: strip(advancedcronjob.StripJob)},
 			&coordinationv1.Lease{}: nodelease.Cached(o.LeaderElectionNamespace),
 			&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{o.LeaderElectionNamespace: {
 				FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, scaletarget.ConfigMap),

@@ -1,9 +1,14 @@
 package keys
 
 // NodeDaemon is a label on a Lease: a node daemon renews it while it works. Written by the daemon of the node that
-// is named in the Lease's name; read by the member manager to tell whether containers there can be restarted for their env.
+// is named in the Lease's name; read by the member manager.
 // Form: only its presence counts.
 const NodeDaemon = "fleet.kruise.io/node-daemon"
+
+// NodeDaemonDoes is an annotation on the same Lease: what the daemon does on its node. Written by the node daemon; read by the
+// member manager, which plans by it, and by people.
+// Form: names separated by commas. A Lease without it is that of an earlier version, which restarted containers for their env.
+const NodeDaemonDoes = "fleet.kruise.io/node-daemon-does"
 
 // OtherNodeDaemon is an annotation on the same Lease: the node daemon stands back, because another one, OpenKruise's, restarts
 // containers there. Written by the node daemon, for people; removed when the other is gone.

@@ -40,6 +40,12 @@ const (
 	// with it; read by users. Form: RFC 3339.
 	LifecycleTimestamp = "lifecycle.apps.kruise.io/timestamp"
 
+	// RestartContainers is an annotation of a pod template of a workload that is updated in place: a new value restarts the containers
+	// of the template in running pods, as an update of the workload. Written by users and by kubectl kruise rollout restart
+	// --containers; read by the workload's controller, which compares two templates. Form: any text, such as a time in RFC 3339; to
+	// remove it restarts nothing.
+	RestartContainers = "fleet.kruise.io/restart-containers"
+
 	// InPlaceUpdateState is an annotation on pods that are or were updated in place: the progress of the update. Written by
 	// the workload's controller in the same request as the change of the pod's spec; read by it to tell when the
 	// update is done. Form: the JSON of pods.InPlaceUpdateState.
@@ -72,9 +78,14 @@ const (
 	// containers may start. Written and read by the controller of launch priorities. Form: an int.
 	ContainerLaunchPriorityReached = "apps.kruise.io/container-launch-priority-reached"
 
-	// EnhancedLiveness is an annotation on pods, in OpenKruise: liveness probes are taken from the kubelet. Written by
-	// users in templates; read to warn them that it has no effect here. Form: "true", anything else counts as absent.
+	// EnhancedLiveness is an annotation on pods: their liveness probes are taken from the kubelet, and run by the node daemon.
+	// Written by users in templates; read by the pod webhook. Form: "true", anything else counts as absent.
 	EnhancedLiveness = "apps.kruise.io/using-enhanced-liveness"
+
+	// ContainerProbeContext is an annotation on pods: the liveness probes that were taken from the kubelet. Written by the pod webhook at
+	// creation; read to have the probes run, and for the grace period of a restart. Form: a JSON list of {"name","livenessProbe"} with the
+	// name of the container and the probe as in its spec.
+	ContainerProbeContext = "apps.kruise.io/container-probe-context"
 
 	// InjectedPersistentPodState is an annotation on pods that were brought back to a former place: the name of the
 	// PersistentPodState that remembered it. Written by the pod webhook; read by users.

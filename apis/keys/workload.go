@@ -47,6 +47,21 @@ const (
 	ResizeRequested = "apps.kruise.io/resize-requested"
 )
 
+// Keys of BroadcastJobs.
+const (
+	// BroadcastJobName is a label on pods of a BroadcastJob: the job's name. Written at creation; read by users. Templates may not
+	// have it.
+	BroadcastJobName = "broadcastjob-name"
+
+	// BroadcastJobUID is a label on pods of a BroadcastJob: the job's UID. Written at creation; read by users. Templates may not have
+	// it.
+	BroadcastJobUID = "broadcastjob-controller-uid"
+)
+
+// ScheduledAt is an annotation on a job that an AdvancedCronJob has made: when its run was due. Written at creation; read by
+// AdvancedCronJob's controller, and by users. Form: RFC 3339.
+const ScheduledAt = "apps.kruise.io/scheduled-at"
+
 // Keys of DaemonSets.
 const (
 	// DaemonSetProgressiveCreate is an annotation on a DaemonSet in v1alpha1, where v1beta1 has
@@ -170,6 +185,10 @@ const (
 	// read by the pod webhook.
 	SidecarSetBase = "apps.kruise.io/sidecarset-base"
 )
+
+// PreDownloadCreated is a label on a ControllerRevision: the ImagePullJobs that pull its images before pods are updated were created.
+// Written and read by the pre-download of images. Form: "true"; only its presence counts.
+const PreDownloadCreated = "apps.kruise.io/pre-predownload-created"
 
 // ImagePullJobFinalizer is a finalizer of ImagePullJobs that OpenKruise has made. It is removed when a deleted job has withdrawn its
 // entries of NodeImages; new jobs get none.

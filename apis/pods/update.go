@@ -13,18 +13,16 @@ type InPlaceUpdateStrategy struct {
 	// +kubebuilder:validation:Minimum=0
 	GracePeriodSeconds int32 `json:"gracePeriodSeconds,omitempty"`
 
-	// imagePreDownloadParallelism is not served yet: admission accepts it with a warning, and no image is pulled before an
-	// update. It asks on how many nodes at once to pull the new image: a number, not a percentage.
+	// imagePreDownloadParallelism is on how many nodes at once a new image is pulled before pods are updated in place: a number, not a
+	// percentage. Default 1. It needs feature gate PreDownloadImageForInPlaceUpdate.
 	// +optional
 	ImagePreDownloadParallelism *intstr.IntOrString `json:"imagePreDownloadParallelism,omitempty"`
 
-	// imagePreDownloadTimeoutSeconds is not served yet: admission accepts it with a warning, and no image is pulled before an
-	// update. It asks how long one pull may take.
+	// imagePreDownloadTimeoutSeconds is how long an attempt of such a pull may take, in seconds. Default 300.
 	// +optional
 	ImagePreDownloadTimeoutSeconds *int32 `json:"imagePreDownloadTimeoutSeconds,omitempty"`
 
-	// imagePreDownloadMinUpdatedReadyPods is not served yet: admission accepts it with a warning, and no image is pulled before
-	// an update. It asks how many pods must be updated and ready before images are pulled for the others.
+	// imagePreDownloadMinUpdatedReadyPods is how many pods must be updated and ready before images are pulled for the others. Default 0.
 	// +optional
 	ImagePreDownloadMinUpdatedReadyPods *int32 `json:"imagePreDownloadMinUpdatedReadyPods,omitempty"`
 }

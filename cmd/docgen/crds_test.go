@@ -22,10 +22,13 @@ func TestInstallSortsCRDsIntoCharts(t *testing.T) {
 
 	require.NoError(t, install(dir, root))
 
-	require.FileExists(t, filepath.Join(root, "apis", "testdata", "crds", "apps.kruise.io_nodeimages.yaml"), "no chart has it")
 	member, hub := list(t, root, "member"), list(t, root, "hub")
 	require.Equal(t, []string{
-		"apps.kruise.io_clonesets.yaml", "apps.kruise.io_daemonsets.yaml", "apps.kruise.io_persistentpodstates.yaml",
+		"apps.kruise.io_advancedcronjobs.yaml", "apps.kruise.io_broadcastjobs.yaml",
+		"apps.kruise.io_clonesets.yaml", "apps.kruise.io_containerrecreaterequests.yaml", "apps.kruise.io_daemonsets.yaml",
+		"apps.kruise.io_ephemeraljobs.yaml", "apps.kruise.io_imagelistpulljobs.yaml",
+		"apps.kruise.io_imagepulljobs.yaml", "apps.kruise.io_nodeimages.yaml", "apps.kruise.io_nodepodprobes.yaml",
+		"apps.kruise.io_persistentpodstates.yaml", "apps.kruise.io_podprobemarkers.yaml",
 		"apps.kruise.io_resourcedistributions.yaml", "apps.kruise.io_sidecarsets.yaml",
 		"apps.kruise.io_statefulsets.yaml", "apps.kruise.io_uniteddeployments.yaml", "apps.kruise.io_workloadspreads.yaml",
 		"fleet.kruise.io_appliedworks.yaml", "fleet.kruise.io_memberships.yaml", "policy.kruise.io_podunavailablebudgets.yaml",

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Groups of commands in help texts: ours, and those that kubectl runs.
@@ -32,7 +35,7 @@ func addGroups(cmd *cobra.Command, ours, kubectls []*cobra.Command) {
 
 // kubectlCommands are the verbs of OpenKruise's plugin that kubectl has for any kind. Its printers and describers would
 // make this program half as large again, and kubectl is there: it has started this program.
-func kubectlCommands() []*cobra.Command {
+func kubectlCommands(open func() (conn, error)) []*cobra.Command {
 	hidden := []string{
 		"apply", "diff", "patch", "replace", "wait", "kustomize", "api-resources", "api-versions", "config", "plugin", "options", "version",
 	}
@@ -46,7 +49,7 @@ func kubectlCommands() []*cobra.Command {
 		kubectlCommand("get", "List objects: kubectl get"),
 		kubectlCommand("describe", "Show objects with their events: kubectl describe"),
 		kubectlCommand("exec", "Run a command in a container: kubectl exec"),
-		createCommand())
+		createCommand(open))
 	for verb, where := range map[string]string{
 		"generate-docs": "the docs are in docs/operate/kubectl-kruise.md, and --help prints those of a command",
 		"alpha":         "it has no commands",
@@ -82,28 +85,73 @@ func kubectl(cmd *cobra.Command, words, args []string) error {
 	return err
 }
 
-// createCommand is kubectl create, without the kinds that OpenKruise's plugin creates in its own way.
-func createCommand() *cobra.Command {
+// createCommand is kubectl create, without what OpenKruise's plugin creates in its own way.
+func createCommand(open func() (conn, error)) *cobra.Command {
 	cmd := kubectlCommand("create", "Create objects: kubectl create")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		for i, arg := range args {
-			arg = strings.ToLower(strings.TrimPrefix(arg, "--from="))
-			switch {
-			case i == 0 && arg == "broadcastjob":
-				return notServed("BroadcastJob")
-			case i == 0 && arg == "containerrecreaterequest":
-				return notServed("ContainerRecreateRequest")
-			case strings.HasPrefix(arg, "advancedcronjob/"):
-				return notServed("AdvancedCronJob")
-			}
+		first := ""
+		if len(args) > 0 {
+			first = strings.ToLower(args[0])
+		}
+		switch {
+		case first == "containerrecreaterequest":
+			return errors.New("create ContainerRecreateRequest is not here: write a manifest as docs/kinds/containerrecreaterequest.md shows, and " +
+				"run kubectl create -f FILE")
+		case fromCron(args):
+			return createFromCron(cmd, open, args)
+		case first == "broadcastjob":
+			return createBroadcastJob(cmd, args[1:])
 		}
 		return kubectl(cmd, []string{"create"}, args)
 	}
 	return cmd
 }
 
-func notServed(kind string) error {
-	return fmt.Errorf("kind %s is not served yet; where OpenKruise's manager still runs, create one by kubectl create -f FILE", kind)
+// createBroadcastJob creates a BroadcastJob from NAME --image IMAGE [-- COMMAND...]. All other flags are those of kubectl create.
+func createBroadcastJob(cmd *cobra.Command, args []string) error {
+	const usage = "create broadcastjob NAME --image IMAGE [-- COMMAND [ARGUMENT...]]"
+	var command []string
+	if at := slices.Index(args, "--"); at >= 0 {
+		args, command = args[:at], args[at+1:]
+	}
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return fmt.Errorf("the name is missing: %s", usage)
+	}
+	name, image, rest := args[0], "", []string{"-f", "-"}
+	for i := 1; i < len(args); i++ {
+		flag, value, given := strings.Cut(args[i], "=")
+		if flag != "--image" && flag != "--from" {
+			rest = append(rest, args[i])
+			continue
+		}
+		if i++; !given && i < len(args) {
+			value = args[i]
+		} else {
+			i--
+		}
+		if flag == "--from" {
+			return fmt.Errorf("--from=%s: a BroadcastJob is made from an AdvancedCronJob, as in --from=advancedcronjob/NAME", value)
+		}
+		image = value
+	}
+	if image == "" {
+		return fmt.Errorf("--image is missing: %s", usage)
+	}
+	container := map[string]any{"name": name, "image": image}
+	if len(command) > 0 {
+		container["command"] = command
+	}
+	manifest, err := json.Marshal(map[string]any{
+		"apiVersion": group + "/v1beta1", "kind": "BroadcastJob", "metadata": map[string]any{"name": name},
+		"spec": map[string]any{"template": map[string]any{"spec": map[string]any{
+			"restartPolicy": corev1.RestartPolicyNever, "containers": []any{container},
+		}}},
+	})
+	if err != nil {
+		return fmt.Errorf("encode BroadcastJob: %w", err)
+	}
+	cmd.SetIn(bytes.NewReader(manifest))
+	return kubectl(cmd, []string{"create"}, rest)
 }
 
 // goneCommand is a verb of OpenKruise's plugin that is not here; its error says where it went.

@@ -45,6 +45,18 @@ func TestKubectlRunsItsOwnCommands(t *testing.T) {
 	}
 }
 
+func TestCreateBroadcastJob(t *testing.T) {
+	fakeKubectl(t, "0")
+	cmd := command(t, hub(t))
+	var out strings.Builder
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SetArgs(strings.Fields("create broadcastJob demo -n shop --image busybox:1.36 --dry-run=client -- sleep 1"))
+	require.NoError(t, cmd.ExecuteContext(t.Context()))
+	require.Contains(t, out.String(), "kubectl create -f - -n shop --dry-run=client\n")
+	require.Contains(t, out.String(), `"containers":[{"command":["sleep","1"],"image":"busybox:1.36","name":"demo"}],"restartPolicy":"Never"`)
+}
+
 func TestExitCodeOfKubectl(t *testing.T) {
 	fakeKubectl(t, "3")
 	_, err := run(t, hub(t), "get", "clone")
@@ -60,10 +72,10 @@ func TestKubectlIsNeeded(t *testing.T) {
 func TestVerbsOfOpenKruiseThatAreNotHere(t *testing.T) {
 	t.Parallel()
 	for typed, says := range map[string]string{
-		"create broadcastJob demo --image busybox":               "kind BroadcastJob is not served yet",
-		"create ContainerRecreateRequest demo --pod demo-a":      "kind ContainerRecreateRequest is not served yet",
-		"create job demo --from=advancedcronjob/daily":           "kind AdvancedCronJob is not served yet",
-		"create job demo --from advancedcronjob/daily":           "kind AdvancedCronJob is not served yet",
+		"create broadcastJob --image busybox":                    "the name is missing: create broadcastjob NAME --image IMAGE",
+		"create broadcastJob demo -n shop -- sleep 1":            "--image is missing",
+		"create broadcastjob demo --from=cronjob/daily":          "--from=cronjob/daily: a BroadcastJob is made from an AdvancedCronJob",
+		"create ContainerRecreateRequest demo --pod demo-a":      "create ContainerRecreateRequest is not here: write a manifest",
 		"rollout approve rollout/demo":                           "kubectl kruise rollout approve is not here: Rollouts of rollouts.kruise.io",
 		"generate-docs":                                          "kubectl kruise generate-docs is not here",
 		"alpha":                                                  "kubectl kruise alpha is not here",

@@ -115,7 +115,7 @@ func root(open connect) *cobra.Command {
 	addGroups(cmd, []*cobra.Command{
 		clusterCommand(connected), rolloutCommand(connected), setCommand(connected), scaleCommand(connected), scaledownCommand(connected),
 		exposeCommand(connected), explainCommand(connected), migrateCommand(connected),
-	}, kubectlCommands())
+	}, kubectlCommands(connected))
 	cmd.SetHelpCommandGroupID(byUs)
 	cmd.SetCompletionCommandGroupID(byUs)
 	return cmd

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,20 @@ func crd(kind, plural string, change ...func(*apiextensionsv1.CustomResourceDefi
 		c(out)
 	}
 	return out
+}
+
+func TestCheckKnowsEveryKindOfTheMemberChart(t *testing.T) {
+	files, err := filepath.Glob("../../charts/member/files/crds/*.kruise.io_*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var of apiextensionsv1.CustomResourceDefinition
+		require.NoError(t, yaml.Unmarshal(text, &of))
+		d := definition{group: of.Spec.Group, kind: of.Spec.Names.Kind}
+		require.Equal(t, slices.Contains(groups(), d.group), d.served(), "%s of %s", d.kind, d.group)
+	}
 }
 
 func converted(d *apiextensionsv1.CustomResourceDefinition) {
@@ -206,14 +221,14 @@ func failingLists(kind string, versions ...string) interceptor.Funcs {
 func TestMigrateCheck(t *testing.T) {
 	t.Parallel()
 	jobs := func(change ...func(*apiextensionsv1.CustomResourceDefinition)) client.Object {
-		return crd("BroadcastJob", "broadcastjobs", append(change, converted)...)
+		return crd("PodMarker", "podmarkers", append(change, converted)...)
 	}
 	clones := crd("CloneSet", "clonesets", byHelm("flotilla-member", "flotilla-system"))
 	member := helmSecret(t, "flotilla-member", "flotilla-member", "flotilla-system", 1, "deployed", manifest("+clonesets.apps.kruise.io"))
 	both := func(d *apiextensionsv1.CustomResourceDefinition) {
 		d.Status.StoredVersions = []string{"v1alpha1", "v1beta1"}
 	}
-	const none = `kubectl patch crd broadcastjobs.apps.kruise.io --type merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`
+	const none = `kubectl patch crd podmarkers.apps.kruise.io --type merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`
 	for _, c := range []struct {
 		name    string
 		objects []client.Object
@@ -225,8 +240,8 @@ func TestMigrateCheck(t *testing.T) {
 		{name: "nothing is there", says: []string{"Nothing of OpenKruise was found."}},
 		{
 			name:    "a conversion webhook whose Service is gone, all objects in the stored version",
-			objects: []client.Object{jobs(), sample("BroadcastJob", "v1beta1", "a"), sample("BroadcastJob", "v1beta1", "b")},
-			want:    []string{"Block ConversionUnreachable crd broadcastjobs.apps.kruise.io", "Warn KindNotServed crd broadcastjobs.apps.kruise.io"},
+			objects: []client.Object{jobs(), sample("PodMarker", "v1beta1", "a"), sample("PodMarker", "v1beta1", "b")},
+			want:    []string{"Block ConversionUnreachable crd podmarkers.apps.kruise.io", "Warn KindNotServed crd podmarkers.apps.kruise.io"},
 			says: []string{
 				"Service kruise-system/kruise-webhook-service, which does not exist: lists in versions other than v1beta1 fail",
 				"All objects are stored in v1beta1, so they need no conversion", none, "2 objects; Flotilla does not serve the kind",
@@ -234,46 +249,46 @@ func TestMigrateCheck(t *testing.T) {
 		},
 		{
 			name:    "its pods are gone",
-			objects: append(endpoints(false), jobs(), sample("BroadcastJob", "v1beta1", "a")),
-			want:    []string{"Block ConversionUnreachable crd broadcastjobs.apps.kruise.io", "Warn KindNotServed crd broadcastjobs.apps.kruise.io"},
+			objects: append(endpoints(false), jobs(), sample("PodMarker", "v1beta1", "a")),
+			want:    []string{"Block ConversionUnreachable crd podmarkers.apps.kruise.io", "Warn KindNotServed crd podmarkers.apps.kruise.io"},
 			says:    []string{"which has no ready endpoint", none},
 		},
 		{
 			name:    "it answers",
-			objects: append(endpoints(true), jobs(), sample("BroadcastJob", "v1beta1", "a")),
-			want:    []string{"Warn KindNotServed crd broadcastjobs.apps.kruise.io"},
+			objects: append(endpoints(true), jobs(), sample("PodMarker", "v1beta1", "a")),
+			want:    []string{"Warn KindNotServed crd podmarkers.apps.kruise.io"},
 		},
 		{
 			name:    "there are no objects, which needs no conversion",
 			objects: []client.Object{jobs()},
-			want:    []string{"Warn ConversionUnreachable crd broadcastjobs.apps.kruise.io"},
-			says:    []string{"there are no objects", "kubectl delete crd broadcastjobs.apps.kruise.io"},
+			want:    []string{"Warn ConversionUnreachable crd podmarkers.apps.kruise.io"},
+			says:    []string{"there are no objects", "kubectl delete crd podmarkers.apps.kruise.io"},
 		},
 		{
 			name:    "all objects are stored in the old version",
-			objects: []client.Object{jobs(both), sample("BroadcastJob", "v1alpha1", "a")},
-			broken:  failingLists("BroadcastJob", "v1beta1"),
+			objects: []client.Object{jobs(both), sample("PodMarker", "v1alpha1", "a")},
+			broken:  failingLists("PodMarker", "v1beta1"),
 			want: []string{
-				"Block ConversionUnreachable crd broadcastjobs.apps.kruise.io", "Warn KindNotServed crd broadcastjobs.apps.kruise.io",
-				"Info StoredVersions crd broadcastjobs.apps.kruise.io",
+				"Block ConversionUnreachable crd podmarkers.apps.kruise.io", "Warn KindNotServed crd podmarkers.apps.kruise.io",
+				"Info StoredVersions crd podmarkers.apps.kruise.io",
 			},
-			says: []string{"All objects are stored in v1alpha1", "kubectl get broadcastjobs.v1alpha1.apps.kruise.io -A -o yaml > broadcastjobs.yaml\n" + none},
+			says: []string{"All objects are stored in v1alpha1", "kubectl get podmarkers.v1alpha1.apps.kruise.io -A -o yaml > podmarkers.yaml\n" + none},
 		},
 		{
 			name:    "both versions were stored once, and all objects are stored in the present one",
-			objects: []client.Object{jobs(both), sample("BroadcastJob", "v1beta1", "a")},
-			broken:  failingLists("BroadcastJob", "v1alpha1"),
+			objects: []client.Object{jobs(both), sample("PodMarker", "v1beta1", "a")},
+			broken:  failingLists("PodMarker", "v1alpha1"),
 			want: []string{
-				"Block ConversionUnreachable crd broadcastjobs.apps.kruise.io", "Warn KindNotServed crd broadcastjobs.apps.kruise.io",
-				"Info StoredVersions crd broadcastjobs.apps.kruise.io",
+				"Block ConversionUnreachable crd podmarkers.apps.kruise.io", "Warn KindNotServed crd podmarkers.apps.kruise.io",
+				"Info StoredVersions crd podmarkers.apps.kruise.io",
 			},
 			says: []string{"All objects are stored in v1beta1, so they need no conversion", "\n" + none},
 		},
 		{
 			name:    "objects are stored in both versions",
 			objects: []client.Object{jobs(both)},
-			broken:  failingLists("BroadcastJob", "v1alpha1", "v1beta1"),
-			want:    []string{"Block ConversionUnreachable crd broadcastjobs.apps.kruise.io", "Info StoredVersions crd broadcastjobs.apps.kruise.io"},
+			broken:  failingLists("PodMarker", "v1alpha1", "v1beta1"),
+			want:    []string{"Block ConversionUnreachable crd podmarkers.apps.kruise.io", "Info StoredVersions crd podmarkers.apps.kruise.io"},
 			says:    []string{"lists fail in every version", "Objects are stored in v1alpha1 and v1beta1", "start OpenKruise's manager again", none},
 		},
 		{
@@ -309,18 +324,18 @@ func TestMigrateCheck(t *testing.T) {
 		{
 			name: "OpenKruise runs, by helm",
 			objects: append(endpoints(true), crd("CloneSet", "clonesets", converted, byHelm("kruise", "default")), jobs(byHelm("kruise", "default")),
-				demo(), sample("BroadcastJob", "v1beta1", "a"), managerOf(oldManager, "kruise-system", 2), nodeDaemon(oldDaemon, "kruise-system"), lease(0),
+				demo(), sample("PodMarker", "v1beta1", "a"), managerOf(oldManager, "kruise-system", 2), nodeDaemon(oldDaemon, "kruise-system"), lease(0),
 				helmSecret(t, "kruise", "kruise", "default", 1, "superseded", manifest()),
-				helmSecret(t, "kruise", "kruise", "default", 2, "deployed", manifest("clonesets.apps.kruise.io", "broadcastjobs.apps.kruise.io")),
+				helmSecret(t, "kruise", "kruise", "default", 2, "deployed", manifest("clonesets.apps.kruise.io", "podmarkers.apps.kruise.io")),
 				helmSecret(t, "other", "other", "default", 1, "deployed", manifest("things.example.com"))),
 			want: []string{
 				"Block ReleaseDeletesCRDs release default/kruise", "Warn NotInRelease crds of apps.kruise.io",
-				"Warn KindNotServed crd broadcastjobs.apps.kruise.io", "Info Installed deployment kruise-system/kruise-controller-manager",
+				"Warn KindNotServed crd podmarkers.apps.kruise.io", "Info Installed deployment kruise-system/kruise-controller-manager",
 				"Info Installed daemonset kruise-system/kruise-daemon", "Info Leads lock kruise-manager",
 			},
 			says: []string{
 				"chart kruise 1.9.0: deleting it deletes its 2 CRDs, with all 2 objects and their pods", "2 of 2 pods are ready",
-				"kubectl annotate --overwrite crd clonesets.apps.kruise.io broadcastjobs.apps.kruise.io helm.sh/resource-policy=keep\n" +
+				"kubectl annotate --overwrite crd clonesets.apps.kruise.io podmarkers.apps.kruise.io helm.sh/resource-policy=keep\n" +
 					"helm upgrade kruise openkruise/kruise --version 1.9.0 --namespace default --reuse-values --set crds.managed=false\n",
 				"helm uninstall kruise --namespace default --no-hooks", "belong to release default/kruise: helm refuses",
 				"a manager of OpenKruise leads: manager-0",
@@ -455,10 +470,9 @@ func TestMigrateCheck(t *testing.T) {
 				},
 			},
 			want: []string{
-				"Warn FeatureNotServed CronJob shop/report", "Warn FeatureNotServed CloneSet default/demo",
 				"Warn FeatureNotServed CronJob shop/report",
 				"Info ReleaseKeepsCRDs release flotilla-system/flotilla-member", "Info Installed deployment flotilla-system/flotilla-member",
-				"Info FeatureOptional Namespace shop",
+				"Info FeatureOptional Namespace shop", "Info FeatureOptional CloneSet default/demo", "Info FeatureOptional CronJob shop/report",
 			},
 			says: []string{
 				"protection against deletion (label policy.kruise.io/delete-protection), in 2 objects",
@@ -467,16 +481,15 @@ func TestMigrateCheck(t *testing.T) {
 			},
 		},
 		{
-			name: "what OpenKruise makes for itself is not missed, and unknown kinds are",
+			name: "kinds that are not served are missed, and unknown ones",
 			objects: []client.Object{
-				crd("NodeImage", "nodeimages"), sample("NodeImage", "v1beta1", "n1"), crd("BroadcastJob", "broadcastjobs"),
-				sample("BroadcastJob", "v1beta1", "p"), crd("GameSet", "gamesets"), sample("GameSet", "v1beta1", "g"),
+				crd("PodMarker", "podmarkers"),
+				sample("PodMarker", "v1beta1", "p"), crd("GameSet", "gamesets"), sample("GameSet", "v1beta1", "g"),
 			},
 			want: []string{
-				"Warn KindNotServed crd broadcastjobs.apps.kruise.io", "Warn KindNotServed crd gamesets.apps.kruise.io",
-				"Info KindNotServed crd nodeimages.apps.kruise.io",
+				"Warn KindNotServed crd gamesets.apps.kruise.io", "Warn KindNotServed crd podmarkers.apps.kruise.io",
 			},
-			says: []string{"nothing acts on them", "no pods are created for it", "made by OpenKruise's manager for its own use"},
+			says: []string{"nothing acts on them"},
 		},
 		{
 			name:    "what may not be read is said",
@@ -530,7 +543,7 @@ func TestMigrateCheckAgreesWithTheChart(t *testing.T) {
 
 func TestMigrateCheckPrints(t *testing.T) {
 	t.Parallel()
-	k := clusterBuilder(t, crd("BroadcastJob", "broadcastjobs", converted), sample("BroadcastJob", "v1beta1", "a"), podHook(),
+	k := clusterBuilder(t, crd("PodMarker", "podmarkers", converted), sample("PodMarker", "v1beta1", "a"), podHook(),
 		managerOf(ourManager, "flotilla-system", 2)).Build()
 	table, err := run(t, k, "migrate", "check")
 	require.EqualError(t, err, "2 of 4 findings block")
@@ -547,4 +560,18 @@ func TestMigrateCheckPrints(t *testing.T) {
 
 	_, err = run(t, k, "migrate", "check", "-o", "name")
 	require.EqualError(t, err, "--output=name: write json or yaml")
+}
+
+func TestPodTemplatesAreFoundWhereverAnObjectHasThem(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{
+		"template", "jobTemplate.spec.template", "template.jobTemplate.spec.template", "template.broadcastJobTemplate.spec.template",
+		"template.cloneSetTemplate.spec.template",
+	} {
+		object := &unstructured.Unstructured{Object: map[string]any{}}
+		fields := append([]string{"spec"}, strings.Split(path, ".")...)
+		require.NoError(t, unstructured.SetNestedField(object.Object, "pods", append(fields, "metadata", "name")...))
+		found := templates(object)
+		require.Contains(t, found, map[string]any{"metadata": map[string]any{"name": "pods"}}, path)
+	}
 }

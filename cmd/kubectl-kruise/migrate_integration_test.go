@@ -27,9 +27,9 @@ func TestIntegrationMigrateCheckHealsAConversion(t *testing.T) {
 	s := testenv.Start(t, testenv.Config{Scheme: apiextensionsv1.AddToScheme, Own: &lab.Config{ControlPlaneOnly: true}})
 	d := &desk{Client: s, namespace: "default", kubeconfig: s.Cluster.Kubeconfig, cache: t.TempDir()}
 
-	leftover := crd("BroadcastJob", "broadcastjobs", converted)
+	leftover := crd("PodMarker", "podmarkers", converted)
 	leftover.Spec.Scope = apiextensionsv1.NamespaceScoped
-	leftover.Spec.Names.ListKind, leftover.Spec.Names.Singular = "BroadcastJobList", "broadcastjob"
+	leftover.Spec.Names.ListKind, leftover.Spec.Names.Singular = "PodMarkerList", "podmarker"
 	leftover.Spec.Conversion.Webhook.ConversionReviewVersions = []string{"v1"}
 	for i := range leftover.Spec.Versions {
 		leftover.Spec.Versions[i].Schema = &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}}
@@ -37,12 +37,12 @@ func TestIntegrationMigrateCheckHealsAConversion(t *testing.T) {
 	leftover.Status = apiextensionsv1.CustomResourceDefinitionStatus{}
 	require.NoError(t, s.Create(t.Context(), leftover))
 	require.Eventually(t, func() bool {
-		return s.Create(t.Context(), sample("BroadcastJob", "v1beta1", "a")) == nil
+		return s.Create(t.Context(), sample("PodMarker", "v1beta1", "a")) == nil
 	}, time.Minute, testenv.Poll)
 	older := func() error {
 		list := &unstructured.UnstructuredList{}
 		list.SetAPIVersion("apps.kruise.io/v1alpha1")
-		list.SetKind("BroadcastJobList")
+		list.SetKind("PodMarkerList")
 		return s.List(t.Context(), list)
 	}
 	require.ErrorContains(t, older(), "conversion webhook")
@@ -55,7 +55,7 @@ func TestIntegrationMigrateCheckHealsAConversion(t *testing.T) {
 	require.GreaterOrEqual(t, i, 0)
 	require.Contains(t, found.Findings[i].Message, "All objects are stored in v1beta1")
 
-	patch, ok := strings.CutPrefix(found.Findings[i].Do[0], "kubectl patch crd broadcastjobs.apps.kruise.io --type merge -p '")
+	patch, ok := strings.CutPrefix(found.Findings[i].Do[0], "kubectl patch crd podmarkers.apps.kruise.io --type merge -p '")
 	require.True(t, ok)
 	at := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: leftover.Name}}
 	require.NoError(t, s.Patch(t.Context(), at, client.RawPatch(types.MergePatchType, []byte(strings.TrimSuffix(patch, "'")))))

@@ -87,7 +87,9 @@ type definition struct {
 // served is true if Flotilla serves the kind.
 func (d definition) served() bool {
 	return d.group == group && slices.Contains([]string{
-		"CloneSet", "StatefulSet", "DaemonSet", "UnitedDeployment", "PersistentPodState", "ResourceDistribution", "WorkloadSpread",
+		"AdvancedCronJob", "BroadcastJob", "CloneSet", "ContainerRecreateRequest", "DaemonSet", "EphemeralJob", "ImageListPullJob", "ImagePullJob",
+		"NodeImage", "NodePodProbe", "PersistentPodState", "PodProbeMarker", "ResourceDistribution", "SidecarSet", "StatefulSet",
+		"UnitedDeployment", "WorkloadSpread",
 	}, d.kind) || d.group == policyGroup && d.kind == "PodUnavailableBudget"
 }
 
@@ -580,12 +582,14 @@ func (o *observer) searched() []schema.GroupVersionKind {
 	return out
 }
 
-// templates are the pod templates of an object: one, or in a UnitedDeployment that of its workloads.
+// templates are the pod templates of an object: one, or in a UnitedDeployment or AdvancedCronJob that of what it creates.
 func templates(object *unstructured.Unstructured) []map[string]any {
 	var out []map[string]any
 	for _, at := range [][]string{
 		{"spec", "template"},
 		{"spec", "jobTemplate", "spec", "template"},
+		{"spec", "template", "jobTemplate", "spec", "template"},
+		{"spec", "template", "broadcastJobTemplate", "spec", "template"},
 		{"spec", "template", "statefulSetTemplate", "spec", "template"},
 		{"spec", "template", "advancedStatefulSetTemplate", "spec", "template"},
 		{"spec", "template", "cloneSetTemplate", "spec", "template"},

@@ -287,16 +287,6 @@ func (in *installation) workloads() int {
 
 // kinds are those of which there are objects and that are not served.
 func (in *installation) kinds() []finding {
-	without := map[string]string{
-		"SidecarSet":               "new pods get no sidecars, and those that exist are not updated",
-		"BroadcastJob":             "no pods are created for it",
-		"AdvancedCronJob":          "no jobs are created for it",
-		"ImagePullJob":             "no images are pulled",
-		"ImageListPullJob":         "no images are pulled",
-		"ContainerRecreateRequest": "no containers are restarted",
-		"PodProbeMarker":           "no probes run",
-		"EphemeralJob":             "no containers are added",
-	}
 	var out []finding
 	for _, d := range in.crds {
 		if d.served() || d.objects <= 0 {
@@ -304,12 +294,7 @@ func (in *installation) kinds() []finding {
 		}
 		f := finding{
 			Level: warn, Reason: "KindNotServed", Object: "crd " + d.name,
-			Message: fmt.Sprintf("%d objects; Flotilla does not serve the kind: without OpenKruise's manager %s", d.objects,
-				cmp.Or(without[d.kind], "nothing acts on them")),
-		}
-		if d.kind == "NodeImage" || d.kind == "NodePodProbe" {
-			f.Level = info
-			f.Message = fmt.Sprintf("%d objects, made by OpenKruise's manager for its own use", d.objects)
+			Message: fmt.Sprintf("%d objects; Flotilla does not serve the kind: without OpenKruise's manager nothing acts on them", d.objects),
 		}
 		out = append(out, f)
 	}
@@ -376,7 +361,7 @@ func features() []feature {
 			uses: inTemplate(func(t map[string]any) bool { return hasEnv(t, "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT") }),
 		},
 		{
-			name: "pre-download of images", without: "images are not pulled before an update",
+			name: "pre-download of images", gate: "PreDownloadImageForInPlaceUpdate",
 			uses: func(o *unstructured.Unstructured) bool {
 				for key := range o.GetAnnotations() {
 					if strings.HasPrefix(key, predownload) {
@@ -393,7 +378,7 @@ func features() []feature {
 			},
 		},
 		{
-			name: "enhanced liveness probes", without: "new pods keep the liveness probes that the kubelet runs",
+			name: "enhanced liveness probes", gate: "EnhancedLivenessProbe",
 			uses: inTemplate(func(t map[string]any) bool { return annotated(t, "apps.kruise.io/using-enhanced-liveness") }),
 		},
 		{

@@ -189,7 +189,7 @@ func (d *desk) scales(t *testing.T, follow string) {
 	require.Equal(t, int32(1), *web.Spec.Replicas)
 	d.fails(t, "scale namespace/default --replicas 1", "has no scale subresource")
 	d.fails(t, "rollout status deploy/web", "try kubectl rollout status")
-	d.fails(t, "rollout status broadcastjob/web", "choose that cluster with --context")
+	d.fails(t, "rollout status ships/web", "choose that cluster with --context")
 }
 
 // migrates turns a Deployment into a CloneSet beside the one that there is.

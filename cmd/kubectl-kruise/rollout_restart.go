@@ -33,22 +33,32 @@ func restartCommand(open func() (conn, error)) *cobra.Command {
 			"                     are recreated by the first restart; by later ones they are restarted in place, on nodes\n" +
 			"                     with a node daemon, and recreated elsewhere.\n" +
 			"  InPlaceOnly        containers must have that variable, or one that reads the same annotation; if they\n" +
-			"                     don't, the restart is refused, because it would have no effect.",
-		Example: "  kubectl kruise rollout restart cloneset/demo",
+			"                     don't, the restart is refused, because it would have no effect.\n\n" +
+			"With --containers no pod is recreated where a node daemon runs, nor any variable needed: the containers of the\n" +
+			"template are restarted in place, by launch priority, because annotation\n" +
+			keys.RestartContainers + " of the pods gets the time. Injected containers run on. It takes\n" +
+			"policy InPlaceIfPossible, with which pods on other nodes are recreated, or InPlaceOnly.",
+		Example: "  kubectl kruise rollout restart cloneset/demo\n  kubectl kruise rollout restart cloneset/demo --containers",
 	}
 	f := changes(cmd, "kubectl-rollout")
+	var containers bool
+	cmd.Flags().BoolVar(&containers, "containers", false, "Restart the containers of running pods in place.")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := open()
 		if err != nil {
 			return err
 		}
-		return f.each(cmd, c, args, restart(c.clock.Now()))
+		return f.each(cmd, c, args, restart(c.clock.Now(), containers))
 	}
 	return cmd
 }
 
-func restart(now time.Time) edit {
-	at := now.UTC().Format(time.RFC3339)
+// restart rolls the template out again; containers: its containers are restarted in running pods.
+func restart(now time.Time, containers bool) edit {
+	at, annotation := now.UTC().Format(time.RFC3339), restartedAt
+	if containers {
+		annotation = keys.RestartContainers
+	}
 	return func(ctx context.Context, set workload) (string, []string, error) {
 		f, err := set.facts(ctx)
 		if err != nil {
@@ -57,11 +67,18 @@ func restart(now time.Time) edit {
 		switch {
 		case f.paused:
 			return "", nil, fmt.Errorf("%s is paused: run kubectl kruise rollout resume %s first", set.id(), set.id())
-		case set.templateAnnotation(restartedAt) == at:
+		case set.templateAnnotation(annotation) == at:
 			return "", nil, fmt.Errorf("%s was restarted within this second: wait a second", set.id())
 		}
-		notes := holds(set.id(), f)
-		if !f.onDelete && (f.policy == appsv1beta1.PodInPlaceIfPossible || f.policy == appsv1beta1.PodInPlaceOnly) {
+		notes, inPlace := holds(set.id(), f), f.policy == appsv1beta1.PodInPlaceIfPossible || f.policy == appsv1beta1.PodInPlaceOnly
+		switch {
+		case containers && f.onDelete:
+			return "", nil, fmt.Errorf("%s has updateStrategy.type OnDelete, by which running pods are not updated: delete the pods, or "+
+				"choose RollingUpdate", set.id())
+		case containers && !inPlace:
+			return "", nil, fmt.Errorf("%s is not updated in place, so its pods would be recreated: leave out --containers if that is meant; "+
+				"or choose policy InPlaceIfPossible", set.id())
+		case !containers && !f.onDelete && inPlace:
 			added, err := set.readRestart()
 			switch {
 			case err != nil:
@@ -73,7 +90,7 @@ func restart(now time.Time) edit {
 					added, set.id(), restartedAtEnv))
 			}
 		}
-		return "restarted", notes, set.annotateTemplate(restartedAt, at)
+		return "restarted", notes, set.annotateTemplate(annotation, at)
 	}
 }
 

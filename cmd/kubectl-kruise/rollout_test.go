@@ -18,6 +18,7 @@ import (
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
 func TestPauseAndResume(t *testing.T) {
@@ -139,6 +140,42 @@ func TestRestart(t *testing.T) {
 				}
 			}
 			require.Equal(t, c.vars, vars)
+		})
+	}
+}
+
+func TestRestartOfContainers(t *testing.T) {
+	t.Parallel()
+	at := created.Add(time.Hour).Format(time.RFC3339)
+	for _, c := range []struct {
+		name     string
+		set      *appsv1beta1.CloneSet
+		out, err string
+	}{
+		{"InPlaceIfPossible needs the annotation alone", demo(policy(appsv1beta1.PodInPlaceIfPossible)), "", ""},
+		{"and so does InPlaceOnly", demo(policy(appsv1beta1.PodInPlaceOnly)), "", ""},
+		{"a partition is reported", demo(policy(appsv1beta1.PodInPlaceOnly), roll(keepTwo)), "has partition 2", ""},
+		{"ReCreate would recreate the pods", demo(), "", "leave out --containers"},
+		{"by OnDelete nothing would happen", demo(policy(appsv1beta1.PodInPlaceOnly), deleting), "", "or choose RollingUpdate"},
+		{"twice in a second is refused", demo(policy(appsv1beta1.PodInPlaceOnly), func(set *appsv1beta1.CloneSet) {
+			set.Spec.Template.Annotations = map[string]string{keys.RestartContainers: at}
+		}), "", "wait a second"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := newCluster(t, c.set)
+			out, err := run(t, s, "rollout", "restart", "cloneset/demo", "--containers")
+			set := got(t, s)
+			if c.err != "" {
+				require.ErrorContains(t, err, c.err)
+				require.Empty(t, cmp.Diff(c.set.Spec, set.Spec))
+				return
+			}
+			require.NoError(t, err)
+			require.Contains(t, out, "cloneset.apps.kruise.io/demo restarted\n")
+			require.Contains(t, out, c.out)
+			c.set.Spec.Template.Annotations = map[string]string{keys.RestartContainers: at}
+			require.Empty(t, cmp.Diff(c.set.Spec, set.Spec))
 		})
 	}
 }

@@ -46,6 +46,7 @@ func served() []*metav1.APIResourceList {
 		resource("clonesets", "cloneset", "CloneSet", "clone"),
 		resource("statefulsets", "statefulset", "StatefulSet", "sts", "asts"),
 		resource("daemonsets", "daemonset", "DaemonSet", "daemon", "ads"),
+		resource("advancedcronjobs", "advancedcronjob", "AdvancedCronJob", "acj"),
 	}
 	return []*metav1.APIResourceList{
 		{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{

@@ -40,6 +40,7 @@ type flags struct {
 	openKruise   openKruiseNamespace
 	parallel     parallelWrites
 	pods         podWebhook
+	pullSecrets  pullSecrets
 }
 
 // parallelWrites is a group of one flag.
@@ -83,6 +84,25 @@ func (p *podWebhook) Validate() error {
 	for _, f := range p.Ignore {
 		if !slices.Contains(p.features, f) {
 			return fmt.Errorf("--pod-webhook-ignore-failures=%s: want some of %s", f, strings.Join(p.features, ", "))
+		}
+	}
+	return nil
+}
+
+// pullSecrets is a group of one flag: the Secrets that ImagePullJobs may name.
+type pullSecrets []string
+
+// AddFlags binds it.
+func (s *pullSecrets) AddFlags(f *pflag.FlagSet) {
+	f.StringSliceVar((*[]string)(s), "imagepulljob-secrets", nil, "Names of the Secrets with credentials of registries that ImagePullJobs "+
+		"may name: those for which this manager has rights.")
+}
+
+// Validate returns what is wrong.
+func (s *pullSecrets) Validate() error {
+	for _, name := range *s {
+		if len(validation.IsDNS1123Subdomain(name)) > 0 {
+			return fmt.Errorf("--imagepulljob-secrets=%s: want names of Secrets", name)
 		}
 	}
 	return nil
@@ -133,7 +153,7 @@ func command() (*cobra.Command, error) {
 			"and conversion webhooks, in all of them. It works without a hub. With --hub-url the cluster joins a hub as\n"+
 			"--cluster-name and runs what that hub asks for.\n\n"+
 			"It creates and rotates the certificate of its webhooks itself. Outside a cluster, give --kubeconfig and --webhook-url.",
-		f.setup, f.hub, &f.parallel, &f.openKruise, &f.pods)
+		f.setup, f.hub, &f.parallel, &f.openKruise, &f.pods, &f.pullSecrets)
 	kinds.AddFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&f.localHub, "local-hub", false, "This cluster runs flotilla-hub too: UnitedDeployments here may "+
 		"name clusters, and the hub runs those.")
@@ -172,6 +192,7 @@ func (f *flags) options() (member.Options, error) {
 		Options: setup.Options{
 			Workers: f.Workers.Map(), ParallelWrites: int(f.parallel), ExpectationTimeout: f.ExpectationTimeout,
 			Gates: f.Gates, Namespace: f.Manager.Namespace, PodWebhook: f.pods.PodWebhook, LocalHub: f.localHub, WebhooksOnly: f.webhooksOnly, Clock: clock.RealClock{},
+			PullSecrets: f.pullSecrets,
 		},
 		Name: name, Kinds: f.kinds, Version: option.Version,
 	}

@@ -34,7 +34,7 @@ func TestBadFlagsEndBeforeAnythingStarts(t *testing.T) {
 		{"a number of workers", "--cloneset-workers=0", "--cloneset-workers=0: want 1 to 100"},
 		{"no namespace", "--openkruise-namespace=Kruise", "--openkruise-namespace=Kruise: want the name of a namespace, or nothing"},
 		{"an exempt namespace", "--pod-webhook-exempt-namespaces=kube-system,Infra", "--pod-webhook-exempt-namespaces=Infra: want names of namespaces"},
-		{"a feature of pods", "--pod-webhook-ignore-failures=SidecarSets", "--pod-webhook-ignore-failures=SidecarSets: want some of ContainerLaunchPriority, PersistentPodState"},
+		{"a feature of pods", "--pod-webhook-ignore-failures=SidecarSets", "--pod-webhook-ignore-failures=SidecarSets: want some of EnhancedLiveness, ContainerLaunchPriority, PersistentPodState"},
 		{"a number of writes", "--parallel-writes=0", "--parallel-writes=0: want 1 to 1000"},
 		{"a limit below none", "--rest-config-qps=-1", "--rest-config-qps=-1: must not be negative; 0 is no limit"},
 		{"a file that is not there", "--kubeconfig=absent", "read --kubeconfig=absent"},

@@ -29,8 +29,8 @@ func replaced() []option.Replaced {
 			Flags:   []string{"allow-privileged"},
 			Instead: "leave it out: the apiserver validates pod templates",
 		}, {
-			Flags:   []string{"assign-pods-by-scheduler"},
-			Instead: "leave it out: the pods of a DaemonSet are always bound by the scheduler",
+			Flags:   []string{"assign-pods-by-scheduler", "assign-bcj-pods-by-scheduler"},
+			Instead: "leave them out: the pods of a DaemonSet and of a BroadcastJob are always bound by the scheduler",
 		}, {
 			Flags:   []string{"disable-no-deepcopy"},
 			Instead: "leave it out: there is no choice",
@@ -46,17 +46,11 @@ func replaced() []option.Replaced {
 			Flags:   []string{"protection-log-path"},
 			Instead: "leave it out: refused requests are in events and in metrics, and refused deletions in the log of the manager",
 		}, {
-			Flags: []string{
-				"default-ttlseconds-for-always-nodeimage", "nodeimage-creation-delay", "imagepulljob-workers", "nodeimage-workers",
-			},
-			Instead: "leave them out: image pulling is not served yet",
+			Flags:   []string{"crr-workers"},
+			Instead: "use --containerrecreaterequest-workers",
 		}, {
-			Flags: []string{
-				"assign-bcj-pods-by-scheduler", "broadcastjob-workers", "advancedcronjob-workers",
-				"podprobemarker-workers", "nodepodprobe-workers",
-				"crr-workers",
-			},
-			Instead: "leave them out: these kinds are not served yet",
+			Flags:   []string{"default-ttlseconds-for-always-nodeimage"},
+			Instead: "leave it out: entries of NodeImages are kept for 5 to 10 minutes beyond ttlSecondsAfterFinished of their job",
 		},
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/flotilla-io/flotilla/member/node"
+	"github.com/flotilla-io/flotilla/pkg/credentialprovider"
 	"github.com/flotilla-io/flotilla/pkg/cri"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/feature"
@@ -39,6 +40,10 @@ type flags struct {
 	enablePprof bool
 	// dir is where the host's /run is mounted; file is the runtime's socket below it.
 	dir, file string
+	// pulls is how many images are pulled at once; 0 and below is any number.
+	pulls int
+	// pluginConfig and pluginDir are the credential provider plugins of the node.
+	pluginConfig, pluginDir string
 }
 
 func main() {
@@ -61,15 +66,20 @@ func command() (*cobra.Command, error) {
 	f.manager.QPS, f.manager.Burst = 5, 10
 	cmd := &cobra.Command{
 		Use: node.Component, Short: "Restart and stop containers of one node and report on them", Version: option.Version,
-		Long: "Flotilla-noded runs on each node of a member cluster. It restarts containers whose environment comes from\n" +
+		Long: "Flotilla-noded runs on each node of a member cluster. It carries out ContainerRecreateRequests for the pods of\n" +
+			"its node. It restarts containers whose environment comes from\n" +
 			"labels or annotations that an in-place update has changed, through the node's container runtime, and reports from\n" +
 			"which values they were started. While it works it renews a Lease, which the member manager watches. With gate\n" +
-			"SidecarTerminator it stops the sidecars of Jobs whose other containers have ended.\n\n" +
+			"SidecarTerminator it stops the sidecars of Jobs whose other containers have ended, with gate ImagePullJobGate it\n" +
+			"pulls the images of the node's NodeImage, and with gate PodProbeMarkerGate or EnhancedLivenessProbe runs the probes of\n" +
+			"its NodePodProbe.\n\n" +
 			"Environment variable NODE_NAME is the name of the node.",
 		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
 	}
 	f.add(cmd.Flags())
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd.AddCommand(statusCommand(clock.RealClock{}))
 	return cmd, nil
 }
 
@@ -81,14 +91,23 @@ func (f *flags) add(s *pflag.FlagSet) {
 	s.StringVar(&f.addr, "addr", ":10221", "host:port that serves /metrics, /healthz and /readyz over HTTP.")
 	s.BoolVar(&f.enablePprof, "enable-pprof", false, "Serve profiles at --pprof-addr.")
 	s.StringVar(&m.PprofAddr, "pprof-addr", "localhost:10222", "host:port that serves /debug/pprof.")
-	s.StringVar(&f.dir, "socket-dir", "/hostvarrun", "Directory where the node's /run is mounted.")
-	s.StringVar(&f.file, "socket-file", "", "Socket of the container runtime below --socket-dir. "+
-		"If empty, those of containerd, CRI-O and cri-dockerd are tried.")
+	f.addSockets(s)
+	s.IntVar(&f.pulls, "max-workers-for-pull-image", -1, "How many images are pulled at once on the node; 0 or less is any number.")
+	s.StringVar(&f.pluginConfig, "plugin-config-file", "/kruise/CredentialProviderPlugin.yaml", "CredentialProviderConfig of the kubelet: "+
+		"its plugins say with which credentials images are pulled. There are none if it does not exist.")
+	s.StringVar(&f.pluginDir, "plugin-bin-dir", "/kruise/plugins", "Directory of the programs that --plugin-config-file names.")
 	s.Float32Var(&m.QPS, "rest-config-qps", m.QPS, "Requests a second to the apiserver, on average.")
 	s.IntVar(&m.Burst, "rest-config-burst", m.Burst, "Requests to the apiserver that may be sent at once.")
 	s.IntVarP(&m.LogLevel, "v", "v", 0, "Log level: 0 what changed, 1 why something waits, 4 data.")
 	s.StringVar(&m.LogFormat, "logging-format", m.LogFormat, "json, or console for human readers.")
 	f.gates.AddFlags(s)
+}
+
+// addSockets adds the flags by which runtimes are found.
+func (f *flags) addSockets(s *pflag.FlagSet) {
+	s.StringVar(&f.dir, "socket-dir", "/hostvarrun", "Directory where the node's /run is mounted.")
+	s.StringVar(&f.file, "socket-file", "", "Socket of the container runtime below --socket-dir. "+
+		"If empty, those of containerd, CRI-O and cri-dockerd are tried.")
 }
 
 func (f *flags) validate() error {
@@ -134,7 +153,25 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 	}
 	runtimes := cri.New(f.dir, f.file)
 	check := func(c healthz.Checker) http.Handler { return healthz.CheckHandler{Checker: c} }
-	o := node.Restrict(f.manager.Options(), f.node)
+	identity, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("name this process: %w", err)
+	}
+	of := node.Options{
+		Node: f.node, Namespace: f.manager.Namespace, Identity: identity, Runtimes: runtimes,
+		Env: f.gates.Enabled(feature.InPlaceUpdateEnvFromMetadata), Images: feature.PullsImages(f.gates), PullLimit: max(0, f.pulls),
+		Recreate: true, Terminator: f.gates.Enabled(feature.SidecarTerminator),
+		Probes: f.gates.Enabled(feature.PodProbeMarker) || f.gates.Enabled(feature.EnhancedLiveness), Clock: clock.RealClock{},
+	}
+	if of.Images {
+		if of.Providers, err = credentialprovider.Load(f.pluginConfig, f.pluginDir, clock.RealClock{}); err != nil {
+			return nil, err
+		}
+		for _, why := range of.Providers.Skipped {
+			ctrl.Log.Info("Credential provider is not used", "reason", why)
+		}
+	}
+	o := node.Restrict(f.manager.Options(), of)
 	o.Scheme, o.LeaderElection, o.HealthProbeBindAddress = scheme, false, "0"
 	o.Metrics = server.Options{BindAddress: f.addr, ExtraHandlers: map[string]http.Handler{
 		"/healthz": check(healthz.Ping), "/readyz": check(node.Ready(runtimes)),
@@ -146,12 +183,5 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	identity, err := os.Hostname()
-	if err != nil {
-		return nil, fmt.Errorf("name this process: %w", err)
-	}
-	return mgr, node.Setup(ctx, mgr, node.Options{
-		Node: f.node, Namespace: f.manager.Namespace, Identity: identity, Runtimes: runtimes,
-		Env: f.gates.Enabled(feature.InPlaceUpdateEnvFromMetadata), Terminator: f.gates.Enabled(feature.SidecarTerminator), Clock: clock.RealClock{},
-	})
+	return mgr, node.Setup(ctx, mgr, of)
 }

@@ -84,8 +84,18 @@ func (b *bench) run(ctx context.Context, p plan) error {
 			return err
 		}
 	}
-	if p.has(nodeEvents) || p.has(daemonSet) {
+	if p.has(nodeEvents) || p.has(daemonSet) || p.has(broadcastJob) {
 		if err := b.daemons(ctx, p); err != nil {
+			return err
+		}
+	}
+	if p.has(cronJob) {
+		if err := b.cronJobs(ctx, p.crons); err != nil {
+			return err
+		}
+	}
+	if p.has(imagePull) {
+		if err := b.pulls(ctx, p.nodes); err != nil {
 			return err
 		}
 	}
@@ -111,6 +121,8 @@ type act struct {
 	// image is the image of the updated pods when it is done, and pods how many they are.
 	image string
 	pods  int32
+	// ended: the pods are to have succeeded, instead of being ready.
+	ended bool
 	// beside is the index of the native action that it is compared with, or none.
 	beside int
 }
@@ -182,7 +194,7 @@ func (c controller) wrote(w fleet.Write) bool {
 		slices.ContainsFunc(c.users, func(u string) bool { return strings.HasSuffix(w.User, u) })
 }
 
-// measure runs an action and waits until all pods are ready with an image.
+// measure runs an action and waits until all pods are ready with an image, or have ended.
 func (b *bench) measure(ctx context.Context, c *fleet.Cluster, a act) (figures, error) {
 	done := b.stage(fmt.Sprintf("%d pods: %s", b.pods, a.name))
 	f, err := b.measured(ctx, c, a)
@@ -191,7 +203,7 @@ func (b *bench) measure(ctx context.Context, c *fleet.Cluster, a act) (figures, 
 }
 
 func (b *bench) measured(ctx context.Context, c *fleet.Cluster, a act) (f figures, err error) {
-	watch, err := newWatch(ctx, c, &corev1.Pod{}, readyPod(a.image))
+	watch, err := newWatch(ctx, c, &corev1.Pod{}, a.donePod())
 	if err != nil {
 		return f, err
 	}

@@ -1,7 +1,7 @@
 // Bench compares the cost of Flotilla with that of the native kinds in the same run, on a fleet of the lab: a CloneSet of
 // 1,000 and of 5,000 pods with a Deployment, a StatefulSet of 1,000 parallel pods and a DaemonSet on 500 nodes with those of
 // Kubernetes; the rollout of each, and ours at rest. It also measures what an event of a node causes among 50
-// DaemonSets, the pod webhook with 5,000 pods, and the cost of one UnitedDeployment on its hub. It prints the tables of docs/operate/sizing.md.
+// DaemonSets, the pod webhook with 5,000 pods, 1,000 AdvancedCronJobs that are due at once beside native CronJobs, and the cost of one UnitedDeployment on its hub. It prints the tables of docs/operate/sizing.md.
 //
 // Its command hub measures a hub on which hundreds of UnitedDeployments change at once.
 //
@@ -43,14 +43,20 @@ const podsPerNode = 110
 // What can be measured besides the hub: kinds, and what events of a node cause among many DaemonSets, and what the
 // pod webhook costs.
 const (
-	cloneSet    = "cloneset"
-	statefulSet = "statefulset"
-	daemonSet   = "daemonset"
-	nodeEvents  = "node-events"
-	podWebhook  = "pod-webhook"
+	cloneSet     = "cloneset"
+	statefulSet  = "statefulset"
+	daemonSet    = "daemonset"
+	broadcastJob = "broadcastjob"
+	cronJob      = "advancedcronjob"
+	nodeEvents   = "node-events"
+	podWebhook   = "pod-webhook"
+	imagePull    = "imagepulljob"
 )
 
-func all() []string { return []string{cloneSet, statefulSet, daemonSet, nodeEvents, podWebhook} }
+// all are those that are measured unless some are named: not imagePull, with which each node has a NodeImage.
+func all() []string {
+	return []string{cloneSet, statefulSet, daemonSet, broadcastJob, cronJob, nodeEvents, podWebhook}
+}
 
 // plan is what is measured.
 type plan struct {
@@ -58,8 +64,10 @@ type plan struct {
 	// pods are the sizes of the CloneSet, stateful is the StatefulSet's.
 	pods     []int32
 	stateful int32
-	// nodes is how many the DaemonSet runs on.
+	// nodes is how many the DaemonSet and the BroadcastJob run on.
 	nodes int
+	// crons is how many AdvancedCronJobs and native CronJobs are due at once.
+	crons int
 	hub   bool
 }
 
@@ -67,8 +75,8 @@ func (p plan) has(kind string) bool { return slices.Contains(p.kinds, kind) }
 
 func (p plan) check() error {
 	for _, k := range p.kinds {
-		if !slices.Contains(all(), k) {
-			return fmt.Errorf("--kinds: %q is none of %s", k, strings.Join(all(), ", "))
+		if known := append(all(), imagePull); !slices.Contains(known, k) {
+			return fmt.Errorf("--kinds: %q is none of %s", k, strings.Join(known, ", "))
 		}
 	}
 	return nil
@@ -83,6 +91,9 @@ func (p plan) room() string {
 	}
 	if p.has(statefulSet) {
 		most = max(most, p.stateful)
+	}
+	if p.has(cronJob) {
+		most = max(most, int32(p.crons)) //nolint:gosec // It is small.
 	}
 	if p.has(podWebhook) {
 		most = max(most, guardedSets*guardedPods+webhookPods)
@@ -101,14 +112,19 @@ func newCommand() *cobra.Command {
 			if err := p.check(); err != nil {
 				return err
 			}
-			return b.on(cmd, fleet.Options{Prefix: "bench-", Nodes: p.room(), Profiles: true}, keep,
+			o := fleet.Options{Prefix: "bench-", Nodes: p.room(), Profiles: true}
+			if p.has(imagePull) {
+				o.MemberGates = []string{"ImagePullJobGate=true"}
+			}
+			return b.on(cmd, o, keep,
 				func(ctx context.Context) error { return b.run(ctx, p) })
 		},
 	}
 	cmd.Flags().StringSliceVar(&p.kinds, "kinds", all(), "what to measure")
 	cmd.Flags().Int32SliceVar(&p.pods, "pods", []int32{1000, 5000}, "pods of the CloneSet and of the Deployment, one after the other")
 	cmd.Flags().Int32Var(&p.stateful, "stateful-pods", 1000, "pods of the StatefulSet and of the native one")
-	cmd.Flags().IntVar(&p.nodes, "nodes", 500, "nodes of the DaemonSet and of the native one")
+	cmd.Flags().IntVar(&p.nodes, "nodes", 500, "nodes of the DaemonSet, of the native one, of the BroadcastJob, and those with a NodeImage")
+	cmd.Flags().IntVar(&p.crons, "crons", 1000, "AdvancedCronJobs and native CronJobs that are due at once")
 	cmd.Flags().BoolVar(&b.alone, "alone", false, "measure our kinds only, without the native ones")
 	cmd.Flags().BoolVar(&p.hub, "hub", true, "measure the cost of a UnitedDeployment on its hub")
 	cmd.Flags().StringVar(&b.profiles, "profiles", "", "folder for CPU profiles of the manager and of the apiserver during each act")

@@ -29,7 +29,8 @@ const (
 	asked = "bench.example/set"
 )
 
-// daemons measures DaemonSets, as planned: many while a node changes, and one on many nodes compared with the native one.
+// daemons measures DaemonSets, as planned: many while a node changes, and one on many nodes compared with the native one,
+// and a BroadcastJob.
 func (b *bench) daemons(ctx context.Context, p plan) error {
 	c := b.fleet.West
 	if err := b.clearNodes(ctx, c); err != nil { // Remove what an interrupted run left.
@@ -40,15 +41,22 @@ func (b *bench) daemons(ctx context.Context, p plan) error {
 			return err
 		}
 	}
-	if !p.has(daemonSet) {
+	if !p.has(daemonSet) && !p.has(broadcastJob) {
 		return nil
 	}
 	nodes, err := b.addNodes(ctx, c, p.nodes)
 	if err != nil {
 		return err
 	}
-	if err := b.trial(ctx, b.ofDaemonSet(nodes)); err != nil {
-		return err
+	if p.has(daemonSet) {
+		if err := b.trial(ctx, b.ofDaemonSet(nodes)); err != nil {
+			return err
+		}
+	}
+	if p.has(broadcastJob) {
+		if err := b.trial(ctx, b.ofBroadcastJob(nodes)); err != nil {
+			return err
+		}
 	}
 	return b.clearNodes(ctx, c)
 }

@@ -191,3 +191,28 @@ func (b *bench) ofDaemonSet(nodes int32) trial {
 		ours:   b.steps("DaemonSet", b.byOurs(), set, &set.Spec.Template, nodes, inPlace(), recreate),
 	}
 }
+
+// ofBroadcastJob compares a BroadcastJob, which runs to its end, with the creation of a native DaemonSet, on that many nodes.
+func (b *bench) ofBroadcastJob(nodes int32) trial {
+	native := &appsv1.DaemonSet{ObjectMeta: meta(nativeName), Spec: appsv1.DaemonSetSpec{Selector: selector(), Template: podTemplate()}}
+	job := &appsv1beta1.BroadcastJob{ObjectMeta: meta(oursName), Spec: appsv1beta1.BroadcastJobSpec{Template: podTemplate()}}
+	job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	t := trial{
+		pods:   nodes,
+		native: b.steps("native DaemonSet", byNative("daemon-set-controller"), native, &native.Spec.Template, nodes),
+		ours:   b.steps("BroadcastJob", b.byOurs(), job, &job.Spec.Template, nodes),
+	}
+	t.ours[0].name, t.ours[0].ended = "run BroadcastJob", true
+	return t
+}
+
+// donePod reports whether a pod is as an action wants it.
+func (a act) donePod() func(client.Object) bool {
+	if !a.ended {
+		return readyPod(a.image)
+	}
+	return func(o client.Object) bool {
+		p, ok := o.(*corev1.Pod)
+		return ok && p.Status.Phase == corev1.PodSucceeded
+	}
+}

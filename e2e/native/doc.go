@@ -14,6 +14,8 @@
 // labels, owners and specs, PVCs, revisions, and the counters of the status. Where the two differ on purpose, the step
 // has both traces in full and the reason.
 //
+// An AdvancedCronJob of Jobs is compared with a CronJob by what is left of its runs (cronjob_test.go).
+//
 //	trace.go    watches → trace
 //	view.go     objects at the end of a step, without names and metadata that always differ
 //	compare.go  when two traces are equal

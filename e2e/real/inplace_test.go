@@ -248,6 +248,47 @@ func TestEnvFromAnAnnotationFollowsItInTheSamePod(t *testing.T) {
 	}
 }
 
+func TestContainersAreRestartedOnRequestInTheSamePods(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	shop := set("shop", 3, app("app", port), app("side", 8081))
+	s.create(env.East, shop)
+	s.rolledOut(env.East, "shop", 3, 3)
+	before := s.pods(env.East, "shop")
+
+	// The set has maxUnavailable 1.
+	ready := s.keep(50*time.Millisecond, func(context.Context) error {
+		n := 0
+		for _, p := range s.pods(env.East, "shop") {
+			if ready(&p) {
+				n++
+			}
+		}
+		if n < 2 {
+			return fmt.Errorf("%d pods are ready", n)
+		}
+		return nil
+	})
+	change(s, env.East, shop, func(c *appsv1beta1.CloneSet) {
+		c.Spec.Template.Annotations = map[string]string{keys.RestartContainers: "2026-01-02T03:04:05Z"}
+	})
+	s.rolledOut(env.East, "shop", 3, 3)
+	times, faults := ready.end()
+	require.Empty(t, faults, "looks at which fewer than two pods were ready, of %d", times)
+	after := s.pods(env.East, "shop")
+	require.Len(t, after, 3)
+	for name, was := range before {
+		is := after[name]
+		require.Equal(t, was.UID, is.UID)
+		require.Equal(t, was.Status.PodIP, is.Status.PodIP)
+		for _, c := range []string{"app", "side"} {
+			require.EqualValues(t, 1, container(&is, c).RestartCount, c)
+			require.NotEqual(t, container(&was, c).ContainerID, container(&is, c).ContainerID)
+		}
+		require.NotContains(t, is.Annotations, keys.RuntimeContainersMeta, "nothing waits for a report")
+	}
+}
+
 // color checks the value that the pods' containers were started with.
 func (s *scene) color(of map[string]corev1.Pod, want string) {
 	s.Helper()

@@ -3,6 +3,8 @@
 package real
 
 import (
+	"context"
+	"log"
 	"os"
 	"testing"
 
@@ -16,13 +18,21 @@ var env *fleet.Fleet
 // heartbeat is fast, so that tests of members that do not answer take seconds, and slow enough for a manager to be replaced.
 var heartbeat = fleetv1alpha1.Heartbeat{LeaseSeconds: 2, FailAfterSeconds: 15, RecoverAfterSeconds: 3}
 
+// provider is the credential provider plugin of their nodes.
+var provider *plugin
+
 func TestMain(m *testing.M) {
+	var err error
+	if provider, err = newPlugin(context.Background()); err != nil { //nolint:forbidigo // No test runs yet.
+		log.Fatal(err)
+	}
 	o := fleet.Options{
 		Prefix: "e2e-real-", Nodes: "real:2", Heartbeat: &heartbeat, Volumes: true,
-		MemberGates: []string{"InPlaceWorkloadVerticalScaling=true", "StatefulSetAutoResizePVCGate=true", "ResourceDistributionGate=true", "SidecarTerminator=true"},
+		MemberGates: []string{"InPlaceWorkloadVerticalScaling=true", "StatefulSetAutoResizePVCGate=true", "ImagePullJobGate=true", "PreDownloadImageForInPlaceUpdate=true", "ResourceDistributionGate=true", "SidecarTerminator=true", "EnhancedLivenessProbe=true"},
 		MemberValues: []string{
-			"--set", "resourceDistribution.secrets={registry}", "--set", "hub.kinds[0].resources={configmaps,persistentvolumeclaims}",
+			"--set", "resourceDistribution.secrets={registry}", "--set", "imagePullJob.secrets={login}", "--set", "hub.kinds[0].resources={configmaps,persistentvolumeclaims}",
 			"--set", "hub.kinds[1].group=autoscaling", "--set", "hub.kinds[1].resources={horizontalpodautoscalers}",
+			"--set", "daemon.credentialProviders.configFile=" + provider.config(), "--set", "daemon.credentialProviders.binDir=" + provider.bin(),
 		},
 		HubValues: []string{
 			"--set", "propagation.kinds[0].resources={configmaps,persistentvolumeclaims}",

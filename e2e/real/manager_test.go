@@ -129,11 +129,7 @@ func (s *scene) former() {
 			return err
 		}
 		args := []string{"upgrade", "--reset-values", c.Manager.Name, chart}
-		for key := range values {
-			if _, ok := known[key]; !ok {
-				delete(values, key)
-			}
-		}
+		keepKnown(values, known)
 		file := filepath.Join(dir, c.Name+".json")
 		if text, err = json.Marshal(values); err != nil {
 			return err
@@ -148,6 +144,21 @@ func (s *scene) former() {
 		_, err = c.Helm(s.ctx, slices.Concat(args, fleet.HelmFlags())...)
 		return err
 	})
+}
+
+// keepKnown removes the values that a chart does not have. A map that is empty there takes any key.
+func keepKnown(values, known map[string]any) {
+	for key, value := range values {
+		is, ok := known[key]
+		if !ok {
+			delete(values, key)
+			continue
+		}
+		inner, isMap := value.(map[string]any)
+		if of, ok := is.(map[string]any); ok && isMap && len(of) > 0 {
+			keepKnown(inner, of)
+		}
+	}
 }
 
 // upgrade changes values of a release, as an operator does, and returns when that is done.

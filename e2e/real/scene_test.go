@@ -298,7 +298,7 @@ func ready(p *corev1.Pod) bool {
 
 // container is the status of a container by name.
 func container(p *corev1.Pod, name string) corev1.ContainerStatus {
-	for _, c := range p.Status.ContainerStatuses {
+	for _, c := range slices.Concat(p.Status.ContainerStatuses, p.Status.InitContainerStatuses) {
 		if c.Name == name {
 			return c
 		}

@@ -146,10 +146,15 @@ func (s *scene) only(c *fleet.Cluster) corev1.Pod {
 	return corev1.Pod{}
 }
 
-// setSidecar gives the container of a SidecarSet another image.
+// setSidecar gives the container of a SidecarSet, and its native sidecars, another image.
 func (s *scene) setSidecar(c *fleet.Cluster, set *appsv1beta1.SidecarSet, image string) {
 	s.Helper()
-	change(s, c, set, func(set *appsv1beta1.SidecarSet) { set.Spec.Containers[0].Image = image })
+	change(s, c, set, func(set *appsv1beta1.SidecarSet) {
+		set.Spec.Containers[0].Image = image
+		for i := range set.Spec.InitContainers {
+			set.Spec.InitContainers[i].Image = image
+		}
+	})
 }
 
 func TestSidecarSetUpdatesTwelvePodsWithinMaxUnavailable(t *testing.T) {
@@ -163,15 +168,18 @@ func TestSidecarSetUpdatesThirtyPodsWithinMaxUnavailable(t *testing.T) {
 	updated(newScene(t), 30, 3)
 }
 
-// updated updates the sidecar of so many pods, and counts those that are out of service at any time: those that are not ready, and those
+// updated updates a sidecar and a native one of so many pods, and counts those that are out of service at any time: those that are not ready, and those
 // that run another image than is written.
 func updated(s *scene, pods, most int) {
 	s.Helper()
 	c := env.West
 	side := app("side", port+1)
 	side.ReadinessProbe.FailureThreshold = 20 // A probe that a busy machine answers late takes no pod out of service.
+	native := app("native", port+2)
+	native.RestartPolicy, native.ReadinessProbe = new(corev1.ContainerRestartPolicyAlways), nil
 	set := s.sidecar(c, side, func(set *appsv1beta1.SidecarSet) {
 		set.Spec.UpdateStrategy.MaxUnavailable = new(intstr.FromInt32(int32(most)))
+		set.Spec.InitContainers = []appsv1beta1.SidecarContainer{{Container: native}}
 	})
 	web := webs(int32(pods))
 	web.Spec.Template.Spec.Containers[0].ReadinessProbe.FailureThreshold = 20
@@ -223,7 +231,9 @@ func updated(s *scene, pods, most int) {
 		is := after[name]
 		require.Equal(s, was.UID, is.UID)
 		require.Equal(s, container(&was, "app"), container(&is, "app"), "the application is untouched: start time, id, restarts")
-		require.Contains(s, container(&is, "side").Image, imageNew)
-		require.EqualValues(s, 1, container(&is, "side").RestartCount)
+		for _, name := range []string{"side", "native"} {
+			require.Contains(s, container(&is, name).Image, imageNew)
+			require.EqualValues(s, 1, container(&is, name).RestartCount)
+		}
 	}
 }

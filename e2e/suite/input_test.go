@@ -20,6 +20,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
 // warnings collects the apiserver's warnings.
@@ -39,11 +40,7 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 func (w *warnings) but(example string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(w.text), func(text string) bool {
-		_, gate, found := strings.Cut(text, "feature gate ")
-		gate, _, _ = strings.Cut(gate, " ")
-		return found && strings.Contains(example, gate+" must be on")
-	})
+	return webhooktest.WithoutGates(example, w.text)
 }
 
 func (w *warnings) all() string {
@@ -75,7 +72,8 @@ func clusterOf(o *unstructured.Unstructured) *fleet.Cluster {
 		return env.Hub
 	}
 	if slices.Contains([]string{
-		"CloneSet", "StatefulSet", "DaemonSet", "PersistentPodState", "PodUnavailableBudget", "ResourceDistribution", "SidecarSet",
+		"AdvancedCronJob", "BroadcastJob", "CloneSet", "StatefulSet", "DaemonSet", "EphemeralJob", "ContainerRecreateRequest", "ImagePullJob",
+		"ImageListPullJob", "NodeImage", "PersistentPodState", "PodProbeMarker", "PodUnavailableBudget", "ResourceDistribution", "SidecarSet",
 		"WorkloadSpread",
 	}, o.GetKind()) {
 		return env.East

@@ -22,19 +22,21 @@ var patient = fleetv1alpha1.Heartbeat{LeaseSeconds: 1, FailAfterSeconds: 40, Rec
 func TestMain(m *testing.M) {
 	o := fleet.Options{
 		Prefix: "e2e-", Heartbeat: &heartbeat, Volumes: true,
-		MemberGates: []string{"ResourceDistributionGate=true", "ResourcesDeletionProtection=true"},
+		MemberGates: []string{"ImagePullJobGate=true", "ResourceDistributionGate=true", "ResourcesDeletionProtection=true"},
 		// As by the chart: the first is its default.
-		MemberFlags: []string{"--pod-webhook-ignore-failures=PodUnavailableBudgetAnnotations", "--resourcedistribution-secrets=registry"},
+		MemberFlags: []string{"--pod-webhook-ignore-failures=PodUnavailableBudgetAnnotations", "--resourcedistribution-secrets=registry", "--imagepulljob-secrets=registry"},
 		MemberValues: []string{
-			"--set", "resourceDistribution.secrets={registry}", "--set", "hub.kinds[0].group=example.com", "--set", "hub.kinds[0].resources={widgets,gadgets}",
-			"--set", "hub.kinds[1].resources={configmaps,services}",
+			"--set", "resourceDistribution.secrets={registry}", "--set", "imagePullJob.secrets={registry}", "--set", "hub.kinds[0].group=example.com", "--set", "hub.kinds[0].resources={widgets,gadgets}",
+			"--set", "hub.kinds[1].resources={configmaps,services}", "--set", "hub.kinds[2].group=apps.kruise.io",
+			"--set", "hub.kinds[2].resources={advancedcronjobs,broadcastjobs,ephemeraljobs,sidecarsets}",
 		},
-		HubFlags: []string{"--propagation-kinds=configmaps,services,deployments.apps,gadgets.example.com,priorityclasses.scheduling.k8s.io"},
+		HubFlags: []string{"--propagation-kinds=configmaps,services,advancedcronjobs.apps.kruise.io,broadcastjobs.apps.kruise.io,ephemeraljobs.apps.kruise.io,sidecarsets.apps.kruise.io,deployments.apps,gadgets.example.com,priorityclasses.scheduling.k8s.io"},
 		HubValues: []string{
 			"--set", "propagation.kinds[0].resources={configmaps,services}", "--set", "propagation.kinds[1].group=apps",
 			"--set", "propagation.kinds[1].resources={deployments}", "--set", "propagation.kinds[2].group=example.com",
 			"--set", "propagation.kinds[2].resources={gadgets}", "--set", "propagation.kinds[3].group=scheduling.k8s.io",
-			"--set", "propagation.kinds[3].resources={priorityclasses}",
+			"--set", "propagation.kinds[3].resources={priorityclasses}", "--set", "propagation.kinds[4].group=apps.kruise.io",
+			"--set", "propagation.kinds[4].resources={advancedcronjobs,broadcastjobs,ephemeraljobs,sidecarsets}",
 		},
 	}
 	os.Exit(fleet.Main(m, o, func(f *fleet.Fleet) { env = f })) //nolint:forbidigo // A TestMain ends its program.

@@ -5,6 +5,8 @@ package suite
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,8 +20,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 // patch changes an object in a cluster as somebody else.
@@ -44,6 +48,27 @@ func (s *scene) propagated(name string, applied, desired int32) *fleetv1alpha1.P
 		return fmt.Sprintf("wanted %d of %d, generation %d: %+v", applied, desired, p.Generation, p.Status)
 	})
 	return p
+}
+
+// teach applies a CRD of the member's chart to the hub, without a controller, until the test ends.
+func (s *scene) teach(file string) {
+	s.Helper()
+	crd, err := env.Hub.ApplyFile(s.ctx, filepath.Join("..", "..", "charts", "member", "files", "crds", file), nil)
+	require.NoError(s, err)
+	s.Cleanup(func() {
+		require.NoError(s, client.IgnoreNotFound(env.Hub.Client.Delete(context.WithoutCancel(s.ctx), crd[0])))
+	})
+}
+
+// createNew creates an object on the hub, whose CRD is new.
+func (s *scene) createNew(o client.Object) {
+	s.Helper()
+	s.until(func(ctx context.Context) string {
+		if err := env.Hub.Client.Create(ctx, o); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 }
 
 // says waits until ConfigMap greeting in a cluster has that greeting; "": there is no such ConfigMap.
@@ -138,6 +163,78 @@ func TestObjectsArePropagatedAndOverriddenByCluster(t *testing.T) {
 	require.NoError(t, env.Hub.Client.Get(s.ctx, s.key("greeter"), &appsv1.Deployment{}), "what was selected stays on the hub")
 }
 
+// TestReplicasOfAPropagationAreDividedOverClusters has the example; then other weights, and west is not selected any more. At no time do
+// fewer pods run than are asked for.
+func TestReplicasOfAPropagationAreDividedOverClusters(t *testing.T) {
+	s := parallel(t)
+	_, err := env.Hub.ApplyFile(s.ctx, env.Example("propagation-divided.yaml"), func(o *unstructured.Unstructured) { o.SetNamespace(s.namespace) })
+	require.NoError(t, err)
+	key := s.key("divided")
+	// runs waits until the clusters run so many; -1: there is no such Deployment. The one that shrinks is read first, so that what moves
+	// meanwhile is not missed.
+	had := map[*fleet.Cluster]int32{}
+	runs := func(east, west int32) {
+		t.Helper()
+		want, order := map[*fleet.Cluster]int32{env.East: east, env.West: west}, []*fleet.Cluster{env.East, env.West}
+		if east > had[env.East] {
+			slices.Reverse(order)
+		}
+		least := had[env.East] + had[env.West]
+		s.until(func(ctx context.Context) string {
+			all, wrong := int32(0), ""
+			for _, c := range order {
+				d := &appsv1.Deployment{}
+				err := c.Client.Get(ctx, key, d)
+				all += d.Status.AvailableReplicas
+				switch {
+				case apierrors.IsNotFound(err) && want[c] < 0:
+				case err != nil:
+					wrong = c.Name + ": " + err.Error()
+				case *d.Spec.Replicas != want[c] || d.Status.Replicas != want[c] || d.Status.AvailableReplicas != want[c]:
+					wrong = fmt.Sprintf("%s: wanted %d: %d replicas, %+v", c.Name, want[c], *d.Spec.Replicas, d.Status)
+				}
+			}
+			if all < least {
+				t.Errorf("%d are available, and %d were", all, least)
+			}
+			return wrong
+		})
+		had = want
+	}
+	share := func(change func(*fleetv1alpha1.PropagationSpec)) {
+		t.Helper()
+		p := &fleetv1alpha1.Propagation{}
+		require.NoError(t, env.Hub.Client.Get(s.ctx, key, p))
+		testkit.Change(t, env.Hub.Client, p, func(p *fleetv1alpha1.Propagation) { change(&p.Spec) })
+	}
+	runs(4, 2)
+	p := s.propagated("divided", 2, 2)
+	s.until(func(ctx context.Context) string {
+		if err := env.Hub.Client.Get(ctx, key, p); err != nil {
+			return err.Error()
+		}
+		want := []fleetv1alpha1.PropagationPart{
+			{Kind: "Deployment", Name: "divided", Cluster: fleet.EastName, Desired: 4, Granted: 4, Available: 4},
+			{Kind: "Deployment", Name: "divided", Cluster: fleet.WestName, Desired: 2, Granted: 2, Available: 2},
+		}
+		if !slices.Equal(p.Status.Divided, want) {
+			return fmt.Sprintf("%+v", p.Status)
+		}
+		return ""
+	})
+
+	share(func(spec *fleetv1alpha1.PropagationSpec) {
+		spec.Replicas.Shares[0].Weight, spec.Replicas.Shares[1].Weight = new(int32(1)), new(int32(5))
+	})
+	runs(1, 5)
+	s.propagated("divided", 2, 2)
+
+	share(func(spec *fleetv1alpha1.PropagationSpec) { spec.Clusters.Names = []string{fleet.EastName} })
+	runs(6, -1)
+	s.propagated("divided", 1, 1)
+	require.Empty(t, s.pods(env.Hub, "divided"), "nothing runs the template on the hub")
+}
+
 // TestAnObjectThatExistsIsAdoptedOnlyIfAsked also has an object of a kind that only one of the members serves.
 func TestAnObjectThatExistsIsAdoptedOnlyIfAsked(t *testing.T) {
 	s := parallel(t)
@@ -226,4 +323,76 @@ func TestAnObjectThatExistsIsAdoptedOnlyIfAsked(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// TestASidecarSetGoesToEachClusterWithItsOwnPartition updates one in east first, and then in west, by an override.
+func TestASidecarSetGoesToEachClusterWithItsOwnPartition(t *testing.T) {
+	s := parallel(t)
+	s.teach("apps.kruise.io_sidecarsets.yaml")
+	set := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": map[string]any{"name": s.namespace},
+		"spec": map[string]any{
+			"selector":          map[string]any{"matchLabels": map[string]any{"app": "shop"}},
+			"namespaceSelector": map[string]any{"matchLabels": map[string]any{corev1.LabelMetadataName: s.namespace}},
+			"containers":        []any{map[string]any{"name": "log", "image": "registry.example/log:1.0"}},
+			"updateStrategy":    map[string]any{"maxUnavailable": "100%"},
+		},
+	}}
+	s.createNew(set.DeepCopy())
+	p := &fleetv1alpha1.ClusterPropagation{
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
+		Spec: fleetv1alpha1.PropagationSpec{
+			Selectors: []fleetv1alpha1.PropagationSelector{{APIVersion: "apps.kruise.io/v1beta1", Kind: "SidecarSet", Name: s.namespace}},
+			Clusters:  fleetv1alpha1.PropagationClusters{Names: []string{fleet.EastName, fleet.WestName}},
+			Overrides: []fleetv1alpha1.PropagationOverride{{
+				Clusters: []string{fleet.WestName}, Patches: []fleetv1alpha1.PropagationPatch{{
+					Op: "add", Path: "/spec/updateStrategy/partition", Value: &apiextensionsv1.JSON{Raw: []byte(`"100%"`)},
+				}},
+			}},
+		},
+	}
+	require.NoError(t, env.Hub.Client.Create(s.ctx, p))
+	t.Cleanup(func() {
+		require.NoError(t, client.IgnoreNotFound(env.Hub.Client.Delete(context.WithoutCancel(s.ctx), p)))
+	})
+	// counted waits until the SidecarSet in each cluster counts these pods, and those of them that are updated.
+	counted := func(want map[*fleet.Cluster][2]int32) {
+		t.Helper()
+		s.until(func(ctx context.Context) string {
+			for c, want := range want {
+				is := &appsv1beta1.SidecarSet{}
+				if err := c.Client.Get(ctx, types.NamespacedName{Name: s.namespace}, is); err != nil {
+					return c.Name + ": " + err.Error()
+				}
+				if st := is.Status; st.ObservedGeneration != is.Generation || [2]int32{st.MatchedPods, st.UpdatedReadyPods} != want {
+					return fmt.Sprintf("%s: generation %d, %+v", c.Name, is.Generation, st)
+				}
+			}
+			return ""
+		})
+	}
+	counted(map[*fleet.Cluster][2]int32{env.East: {0, 0}, env.West: {0, 0}})
+	for _, c := range env.Members() {
+		s.apply(c, "cloneset.yaml")
+	}
+	counted(map[*fleet.Cluster][2]int32{env.East: {5, 5}, env.West: {5, 5}})
+
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"containers":[{"name":"log","image":"registry.example/log:2.0"}]}}`))
+	require.NoError(t, env.Hub.Client.Patch(s.ctx, set.DeepCopy(), patch))
+	counted(map[*fleet.Cluster][2]int32{env.East: {5, 5}, env.West: {5, 0}})
+	testkit.Change(t, env.Hub.Client, p, func(p *fleetv1alpha1.ClusterPropagation) { p.Spec.Overrides = nil })
+	counted(map[*fleet.Cluster][2]int32{env.East: {5, 5}, env.West: {5, 5}})
+
+	require.NoError(t, env.Hub.Client.Delete(s.ctx, p))
+	for _, c := range env.Members() {
+		s.until(func(ctx context.Context) string {
+			if err := c.Client.Get(ctx, types.NamespacedName{Name: s.namespace}, &appsv1beta1.SidecarSet{}); !apierrors.IsNotFound(err) {
+				return fmt.Sprintf("%s: the SidecarSet is still there: %v", c.Name, err)
+			}
+			return ""
+		})
+		for _, pod := range s.pods(c, "shop") {
+			require.Len(t, pod.Spec.Containers, 2, "pods keep their sidecars")
+		}
+	}
 }

@@ -430,9 +430,14 @@ func TestI36RolesHaveNoWildcardsAndNoSecretsAtLarge(t *testing.T) {
 			for _, rule := range role.Rules {
 				all := slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs, rule.NonResourceURLs)
 				require.NotContains(t, all, "*", "%s in %s", role.Name, c.Name)
-				if slices.Contains(rule.Resources, "secrets") { // Those of a listed name are what ResourceDistributions may distribute.
-					require.Equal(t, "flotilla-member-copies", role.Name, "Secrets of all namespaces in %s", c.Name)
-					require.NotEmpty(t, rule.ResourceNames, "Secrets of any name in %s", c.Name)
+				if !slices.Contains(rule.Resources, "secrets") {
+					continue
+				}
+				// Those of a listed name are what ResourceDistributions may distribute, and what ImagePullJobs may name.
+				require.NotEmpty(t, rule.ResourceNames, "Secrets of any name in %s", c.Name)
+				require.Contains(t, []string{"flotilla-member-copies", "flotilla-member-pull-secrets"}, role.Name, "Secrets of all namespaces in %s", c.Name)
+				if role.Name == "flotilla-member-pull-secrets" {
+					require.Equal(t, []string{"get"}, rule.Verbs)
 				}
 			}
 		}

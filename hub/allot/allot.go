@@ -37,6 +37,8 @@ type Member struct {
 	// Cap is the most replicas that the cluster may run of the whole object, over all of its subsets; nil is no limit.
 	// It limits Ready and Closed clusters: a Frozen one may hold more, but then gets no others.
 	Cap *int
+	// Weight is that of the cluster among those of its subset; nil is 1. With 0 the cluster gets nothing.
+	Weight *int
 	// State defaults to Ready.
 	State State
 }
@@ -82,7 +84,7 @@ type Allocation struct {
 // Allocate returns how many replicas of each subset each cluster should run.
 //
 // Over the subsets it divides as spread.Divide does, so their order counts only where Min or Max are used. Within a subset the
-// clusters share evenly; an odd replica stays where most replicas are now, otherwise the order of names decides: 10 over west,
+// clusters share evenly, or in proportion to their weights where some have one; an odd replica stays where most replicas are now, otherwise the order of names decides: 10 over west,
 // east and north is east 4, north 3, west 3, and stays so.
 //
 // A Frozen cluster counts with what it has, and only the difference is divided over the others: with 10 over east and
@@ -151,7 +153,7 @@ func freeRooms(subsets []Subset) [][]spread.Bounds {
 			switch {
 			case m.State == Frozen:
 				rooms[i][j] = spread.Bounds{Min: m.Current, Max: m.Current}
-			case m.State == Draining, m.State == Awaited && !reserved(s):
+			case m.State == Draining, m.State == Awaited && !reserved(s), m.Weight != nil && *m.Weight <= 0:
 				rooms[i][j] = spread.Bounds{}
 			case m.State == Closed:
 				rooms[i][j] = spread.Bounds{Max: m.Current}
@@ -190,11 +192,30 @@ func divide(total int, subsets []Subset, rooms [][]spread.Bounds) ([][]int, spre
 			continue
 		}
 		// Members are sorted by name, so the index breaks ties by name.
+		if weights, current := weightsOf(s); weights != nil {
+			parts[i] = spread.Weighted(division.Targets[i], weights, current, rooms[i])
+			continue
+		}
 		parts[i] = spread.Even(division.Targets[i], rooms[i], func(a, b int) int {
 			return cmp.Or(cmp.Compare(s.Members[b].Current, s.Members[a].Current), cmp.Compare(a, b))
 		})
 	}
 	return parts, division
+}
+
+// weightsOf returns the weights of the members of a subset, and what they have now; nil if none has a weight.
+func weightsOf(s Subset) (weights, current []int) {
+	if !slices.ContainsFunc(s.Members, func(m Member) bool { return m.Weight != nil }) {
+		return nil, nil
+	}
+	weights, current = make([]int, len(s.Members)), make([]int, len(s.Members))
+	for i, m := range s.Members {
+		weights[i], current[i] = 1, m.Current
+		if m.Weight != nil {
+			weights[i] = *m.Weight
+		}
+	}
+	return weights, current
 }
 
 // group sums up a subset: what all of its members have, must keep and can have.

@@ -46,6 +46,11 @@ func limited(cluster string, most int) allot.Member {
 	return allot.Member{Cluster: cluster, Cap: &most}
 }
 
+func weighs(m allot.Member, weight int) allot.Member {
+	m.Weight = &weight
+	return m
+}
+
 func share(name string, members ...allot.Member) allot.Subset {
 	return allot.Subset{Name: name, Members: members}
 }
@@ -195,6 +200,26 @@ func TestAllocate(t *testing.T) {
 			"contradicting numbers change nothing in any cluster", 4,
 			[]allot.Subset{named("east", "3", on("east", 2), draining("north", 1)), named("west", "3", on("west", 3))},
 			"east=2 east-north=1 west=3", "subsets ask for 6 replicas, more than the 4 there are",
+		}, {
+			"a group shares by weights", 6,
+			[]allot.Subset{share("all", weighs(on("east", 0), 2), weighs(on("west", 0), 1))},
+			"all-east=4 all-west=2", "",
+		}, {
+			"without a weight a cluster has weight 1", 6,
+			[]allot.Subset{share("all", weighs(on("east", 0), 2), on("west", 0))},
+			"all-east=4 all-west=2", "",
+		}, {
+			"a weight of 0 gets nothing", 6,
+			[]allot.Subset{share("all", weighs(on("east", 3), 0), weighs(on("west", 3), 1))},
+			"all-east=0 all-west=6", "",
+		}, {
+			"a frozen cluster keeps its number whatever its weight", 12,
+			[]allot.Subset{share("all", weighs(frozen("a", 1), 8), weighs(on("b", 0), 2), weighs(on("c", 0), 1))},
+			"all-a=1 all-b=7 all-c=4", "",
+		}, {
+			"what a limited cluster cannot take goes to the others by their weights", 10,
+			[]allot.Subset{share("all", weighs(limited("a", 1), 8), weighs(on("b", 0), 2), weighs(on("c", 0), 1))},
+			"all-a=1 all-b=6 all-c=3", "",
 		}, {
 			"no replicas and no subsets give no targets", 0, nil, "", "",
 		},
@@ -373,6 +398,7 @@ func drawProblem(t *rapid.T) problem {
 			if p.shared {
 				name = fmt.Sprintf("c%d", j)
 			}
+			weight := rapid.IntRange(1, 9).Draw(t, "weight")
 			if _, known := clusterState[name]; !known {
 				clusterState[name] = rapid.SampledFrom(states).Draw(t, "state")
 				most := rapid.IntRange(0, max(1, p.total)).Draw(t, "cap")
@@ -381,6 +407,7 @@ func drawProblem(t *rapid.T) problem {
 			s.Members = append(s.Members, allot.Member{
 				Cluster: name, State: clusterState[name], Cap: clusterCap[name],
 				Current: rapid.IntRange(0, max(1, p.total/4)).Draw(t, "current"),
+				Weight:  rapid.SampledFrom([]*int{nil, nil, nil, nil, &weight}).Draw(t, "weighs"),
 			})
 			if m := &s.Members[j]; m.State == allot.Awaited {
 				m.Current = 0

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
@@ -115,6 +116,24 @@ func (f form) all(ctx context.Context, r client.Reader, namespace string) ([]cli
 	}
 	return f.items(list), nil
 }
+
+// Kind returns the kind Propagation, whose selected objects are read from a cache that has them all, so that nothing is watched for it.
+func Kind(o placement.Options, cache client.Reader) placement.Kind[*observed, planned, fleetv1alpha1.PropagationStatus] {
+	return namespaced().placed(Options{Options: o}, unwatched{cache})
+}
+
+// unwatched reads objects from a cache that has all kinds.
+type unwatched struct{ client.Reader }
+
+func (unwatched) follow(client.ObjectKey, []schema.GroupVersionKind) error { return nil }
+
+func (unwatched) readable(context.Context, schema.GroupVersionKind) (*problem, error) {
+	return nil, nil
+}
+
+func (unwatched) watch(b *builder.Builder) *builder.Builder { return b }
+
+func (unwatched) forget(client.ObjectKey) {}
 
 // placed is the kind as package placement wants it; w reads the selected objects.
 func (f form) placed(options Options, w objects) placement.Kind[*observed, planned, fleetv1alpha1.PropagationStatus] {

@@ -545,9 +545,6 @@ func (p *planned) withdrawUnused(o *observed, f fate, fleet placement.Fleet) {
 		case p.settled(o, cluster):
 			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: o.leave(f.gone)})
 		default:
-			if p.kept == nil {
-				p.kept = map[string]bool{}
-			}
 			p.kept[row.Place(live)] = true
 		}
 	}

@@ -34,7 +34,7 @@ func eventsFor(before, after fleetv1alpha1.PropagationStatus) []event.Event {
 		switch {
 		case c.Type == fleetv1alpha1.PropagationWithdrawing:
 			out = append(out, event.Normal(EventWithdrawing, "Withdraw", "%s", c.Message))
-		case c.Reason == reasonDeleting, c.Reason == reasonWaiting, c.Reason == reasonProgressing:
+		case c.Reason == reasonDeleting, c.Reason == reasonWaiting, c.Reason == reasonProgressing, c.Reason == reasonDividing:
 		case c.Type == fleetv1alpha1.PropagationPlaced && ok:
 			out = append(out, event.Normal(EventPlaced, actionPlace, "%d objects have their rows in %d clusters", after.Objects, after.Clusters))
 		case c.Type == fleetv1alpha1.PropagationPlaced:

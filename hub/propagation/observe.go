@@ -41,6 +41,8 @@ type observed struct {
 	held map[string]string
 	// elders are the older objects of the kind that select some of the same.
 	elders []elder
+	// ungranted are the replicas that rows without a grant of them ask for, by place: those from before replicas were divided.
+	ungranted map[string]int32
 	// deps is what pod templates need. current reports whether a row is as it is wanted.
 	deps    dependencies
 	current func(row.Want, *fleetv1alpha1.MemberWork) bool
@@ -118,6 +120,9 @@ func (f form) observe(ctx context.Context, c placement.Client, key client.Object
 	if err := o.observeObjects(ctx, w, key); err != nil {
 		return nil, err
 	}
+	if err := o.observeUngranted(ctx, c); err != nil {
+		return nil, err
+	}
 	if err := o.observeDependencies(ctx, w, key.Namespace); err != nil {
 		return nil, err
 	}
@@ -172,6 +177,27 @@ func (o *observed) observeObjects(ctx context.Context, w objects, key client.Obj
 		}
 	}
 	o.selectObjects(found)
+	return nil
+}
+
+// observeUngranted finds out how many replicas rows ask for that have no grant of them, where replicas are divided now.
+func (o *observed) observeUngranted(ctx context.Context, c placement.Client) error {
+	o.ungranted = map[string]int32{}
+	for place, r := range o.Rows {
+		if r.Spec.Object == nil || !divided(o.spec, schema.FromAPIVersionAndKind(r.Spec.Object.APIVersion, r.Spec.Object.Kind).GroupKind()) {
+			continue
+		}
+		if _, has := granted(r); has {
+			continue
+		}
+		raw, err := c.Manifest(ctx, r)
+		if err != nil {
+			return err //nolint:wrapcheck // It names the row.
+		}
+		if o.ungranted[place], err = replicasIn(raw, r); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

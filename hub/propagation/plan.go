@@ -58,11 +58,19 @@ type planned struct {
 	secrets []problem
 	// kept are the places that nothing needs any more but pods that are still there; settledIn is where all pods are new, as far as asked.
 	kept, settledIn map[string]bool
+	// parts are the clusters of the objects whose replicas are divided. moves say which replicas move, and what they wait for. emptying are
+	// the clusters that lose the object when their replicas have moved.
+	parts    []fleetv1alpha1.PropagationPart
+	moves    []problem
+	emptying map[string]bool
 }
 
 // plan is a pure function of what was observed.
 func plan(o *observed) planned {
-	p := planned{places: map[string]bool{}, clusters: map[string]bool{}, objects: len(o.objects) + o.excess}
+	p := planned{
+		places: map[string]bool{}, clusters: map[string]bool{}, objects: len(o.objects) + o.excess,
+		kept: map[string]bool{}, emptying: map[string]bool{},
+	}
 	if !o.source.GetDeletionTimestamp().IsZero() {
 		var problems []placement.Problem
 		p.Plan, problems = placement.Withdraw(o.source, o.Fleet, o.leave(false), o.namespaceTerminating)
@@ -78,7 +86,7 @@ func plan(o *observed) planned {
 	p.unread(o)
 	p.dependencies(o)
 	reach, claims, fleets := o.reach(), claimsOf(o), o.Objects()
-	for _, one := range o.objects {
+	for _, one := range o.inOrder() {
 		fleet, known := fleets[one.row]
 		if !known {
 			fleet = o.Fleet
@@ -98,6 +106,25 @@ func plan(o *observed) planned {
 		p.problem("", "", "", reasonNoCluster, "no member cluster is selected")
 	}
 	return p
+}
+
+// inOrder returns the objects, those first whose replicas are divided: where these still are, the others stay.
+func (o *observed) inOrder() []object {
+	if !divides(o.spec) {
+		return o.objects
+	}
+	out := slices.Clone(o.objects)
+	slices.SortStableFunc(out, func(a, b object) int {
+		before, after := divided(o.spec, a.groupKind()), divided(o.spec, b.groupKind())
+		switch {
+		case before == after:
+			return 0
+		case before:
+			return -1
+		}
+		return 1
+	})
+	return out
 }
 
 // unread adds the problems of kinds that can't be read, and of objects that are too many.
@@ -156,39 +183,34 @@ func (o *observed) leave(gone bool) fleetv1alpha1.LeavePolicy {
 func (p *planned) object(
 	o *observed, one object, fleet placement.Fleet, reach []string, claims map[string]*claim, leaving map[string]bool,
 ) {
-	m, err := manifest(one.live)
-	ready := true // Otherwise rows stay as they are.
-	switch {
-	case err != nil:
-		p.problem("", one.Kind, one.Name, fleetv1alpha1.ReasonInvalid, err.Error())
-		ready = false
-	case len(m.raw) > mostBytes:
-		p.problem("", one.Kind, one.Name, reasonTooLarge, fmt.Sprintf("it has %d bytes, and at most %d can be placed", len(m.raw), mostBytes))
-		ready = false
-	case !one.live.GetDeletionTimestamp().IsZero():
-		p.problem("", one.Kind, one.Name, reasonDeleting, "it is being deleted: what is placed stays until it is gone")
-		ready = false
+	m, ready := p.content(o, one)
+	spots := p.spots(o, one, fleet, reach, leaving)
+	if ready {
+		for i := range spots { // Whose place it is matters only where it would get a row.
+			at := &spots[i]
+			at.gets = at.gets && (at.leaving || at.live != nil || !p.taken(o, one, at.cluster, claims))
+		}
+	}
+	switch is := divided(o.spec, one.groupKind()); {
+	case is && ready:
+		p.divide(o, one, fleet, m, spots)
+		return
+	case is: // Its rows stay as they are, and so do its replicas.
+		p.stay(fleet, spots)
+		return
 	}
 	selected := map[string]bool{}
-	for _, cluster := range reach {
-		live := fleet.Rows[cluster]
-		if live == nil && len(o.spec.Clusters.Names) == 0 && fleet.Taint(cluster) != nil {
-			continue // As Fleet.Matching does.
-		}
-		selected[cluster], p.clusters[cluster] = true, true
-		place := row.PlaceOf(cluster, one.row)
-		p.places[place] = true
-		keep, gets := p.place(o, one, fleet, cluster)
+	for _, at := range spots {
+		selected[at.cluster] = true
 		switch {
-		case leaving[place]: // It gets another row when this one is gone.
-		case live != nil && !keep:
-			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: o.leave(false)})
-		case !gets || !ready:
-		case live == nil && p.taken(o, one, cluster, claims):
+		case at.leaving: // It gets another row when this one is gone.
+		case at.live != nil && !at.keep:
+			p.withdraw(o, at.cluster, at.live)
+		case !at.gets || !ready:
 		default:
-			want, err := m.want(o, one, cluster)
+			want, err := m.want(o, one, at.cluster, nil)
 			if err != nil {
-				p.problem(cluster, one.Kind, one.Name, reasonOverride, err.Error())
+				p.problem(at.cluster, one.Kind, one.Name, reasonOverride, err.Error())
 				continue
 			}
 			p.Wants = append(p.Wants, want)
@@ -197,9 +219,72 @@ func (p *planned) object(
 	for _, cluster := range slices.Sorted(maps.Keys(fleet.Rows)) {
 		// Of a cluster that is gone or leaves nothing is withdrawn here: the one proves nothing, the other has a policy of its own.
 		if live := fleet.Rows[cluster]; !selected[cluster] && !leaving[row.PlaceOf(cluster, one.row)] && fleet.TakesRows(cluster) {
-			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: o.leave(false)})
+			p.withdraw(o, cluster, live)
 		}
 	}
+}
+
+// withdraw withdraws a row of a cluster that is not to have the object any more, as soon as no replicas have to move away from there:
+// until then pods may need the object.
+func (p *planned) withdraw(o *observed, cluster string, live *fleetv1alpha1.MemberWork) {
+	if p.emptying[cluster] {
+		p.kept[row.Place(live)] = true
+		return
+	}
+	p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: o.leave(false)})
+}
+
+// stay keeps the rows of an object whose replicas are divided and can't be now, also in clusters that are not to have it.
+func (p *planned) stay(fleet placement.Fleet, spots []spot) {
+	stays := map[string]bool{}
+	for _, at := range spots {
+		stays[at.cluster] = at.keep
+	}
+	for cluster, live := range fleet.Rows {
+		if !stays[cluster] {
+			p.emptying[cluster], p.kept[row.Place(live)] = true, true
+		}
+	}
+}
+
+// content returns what is sent of an object. It is not ready where rows have to stay as they are; the problem says why.
+func (p *planned) content(o *observed, one object) (m content, ready bool) {
+	m, err := manifest(one.live)
+	not := func(reason, why string) (content, bool) {
+		p.problem("", one.Kind, one.Name, reason, why)
+		return m, false
+	}
+	switch {
+	case err != nil:
+		return not(fleetv1alpha1.ReasonInvalid, err.Error())
+	case len(m.raw) > mostBytes:
+		return not(reasonTooLarge, fmt.Sprintf("it has %d bytes, and at most %d can be placed", len(m.raw), mostBytes))
+	case removesItself(one.live) != "":
+		return not(fleetv1alpha1.ReasonInvalid, removesItself(one.live))
+	case undividable(o.spec, one.live) != "":
+		return not(reasonNotDivided, undividable(o.spec, one.live))
+	case !one.live.GetDeletionTimestamp().IsZero():
+		return not(reasonDeleting, "it is being deleted: what is placed stays until it is gone")
+	}
+	return m, true
+}
+
+// spots returns the clusters that are selected for an object, and counts them as places.
+func (p *planned) spots(o *observed, one object, fleet placement.Fleet, reach []string, leaving map[string]bool) []spot {
+	var out []spot
+	for _, cluster := range reach {
+		at := spot{cluster: cluster, live: fleet.Rows[cluster]}
+		if at.live == nil && len(o.spec.Clusters.Names) == 0 && fleet.Taint(cluster) != nil {
+			continue // As Fleet.Matching does.
+		}
+		p.clusters[cluster] = true
+		place := row.PlaceOf(cluster, one.row)
+		p.places[place] = true
+		at.leaving = leaving[place]
+		at.available, at.keep, at.gets = p.place(o, one, fleet, cluster)
+		out = append(out, at)
+	}
+	return out
 }
 
 // reach returns the clusters that the spec selects, sorted, without regard to taints.
@@ -217,44 +302,49 @@ func (o *observed) reach() []string {
 
 // place decides about a selected cluster: whether it keeps a row that it has, and whether a row is written. It adds the problem if the
 // cluster does not get the object.
-func (p *planned) place(o *observed, one object, fleet placement.Fleet, cluster string) (keep, gets bool) {
+func (p *planned) place(o *observed, one object, fleet placement.Fleet, cluster string) (a placement.Availability, keep, gets bool) {
 	namespace := o.source.GetNamespace()
 	if namespace == "" {
 		namespace = placement.AnyNamespace // What is in none concerns all.
 	}
-	a, placed := fleet.Availability(cluster, namespace), fleet.Rows[cluster] != nil
+	a = fleet.Availability(cluster, namespace)
+	placed := fleet.Rows[cluster] != nil
 	_, prepared := fleet.Epoch(cluster)
 	may := prepared && fleet.TakesRows(cluster)
 	switch {
 	case a.Reason == fleetv1alpha1.ReasonNamespaceNotAllowed && namespace == placement.AnyNamespace:
 		p.problem(cluster, "", "", a.Reason, fmt.Sprintf("cluster %s takes objects in its limits.allowedNamespaces only, and none that is in "+
 			"no namespace: exclude the cluster, or remove that limit", cluster))
-		return false, false
+		return a, false, false
 	case a.Reason == fleetv1alpha1.ReasonNamespaceNotAllowed:
 		p.problem(cluster, "", "", a.Reason, a.Message)
-		return false, false
+		return a, false, false
 	case placement.NotAllowed(a.Reason):
 		p.problem(cluster, one.Kind, "", a.Reason, a.Message)
-		return false, false
+		return a, false, false
 	case a.Reason == placement.ReasonTainted:
 		why := fmt.Sprintf("cluster %s has taint %s", cluster, fleet.Taint(cluster))
 		switch {
 		case placed && a.State != allot.Draining:
-			return true, may
+			return a, true, may
+		case placed && divided(o.spec, one.groupKind()):
+			p.problem(cluster, "", "", a.Reason, why+": its replicas move to other clusters, and then its objects are withdrawn; tolerate the "+
+				"taint to keep them")
+		case placed && p.emptying[cluster]: // As above.
 		case placed:
 			p.problem(cluster, "", "", a.Reason, why+": its objects are withdrawn; tolerate the taint to keep them")
 		default:
 			p.problem(cluster, "", "", a.Reason, why+": it gets no objects; tolerate the taint, or name another cluster")
 		}
-		return false, false
+		return a, false, false
 	case a.Reason == fleetv1alpha1.ReasonKindNotServed:
 		p.problem(cluster, one.Kind, "", a.Reason, a.Message)
-		return true, placed && may
+		return a, true, placed && may
 	case a.Unusable || a.State != allot.Ready:
 		p.problem(cluster, "", "", a.Reason, a.Message)
-		return true, placed && may
+		return a, true, placed && may
 	}
-	return true, may
+	return a, true, may
 }
 
 // claim is what an elder selects of clusters.
@@ -326,9 +416,9 @@ func fromPlacement(all []placement.Problem) []problem {
 	return out
 }
 
-// want returns the row of an object in a cluster.
-func (m content) want(o *observed, one object, cluster string) (row.Want, error) {
-	raw, patch, err := m.in(o, cluster)
+// want returns the row of an object in a cluster, with its share of the replicas if they are divided.
+func (m content) want(o *observed, one object, cluster string, share *fleetv1alpha1.SubsetGrant) (row.Want, error) {
+	raw, patch, err := m.in(o, cluster, share)
 	if err != nil {
 		return row.Want{}, err
 	}
@@ -342,8 +432,9 @@ func (m content) want(o *observed, one object, cluster string) (row.Want, error)
 		Object: &one.WorkObject, Manifest: raw, Patch: patch, Apply: o.spec.Apply, DeletionPolicy: o.leave(false),
 	}
 	w.Grant.Epoch, _ = o.Epoch(cluster)
-	if s := o.spec.Suspend; s != nil {
-		w.Suspend = s.All || slices.Contains(s.Clusters, cluster)
+	if share != nil {
+		w.Grant.Replicas, w.Grant.Subsets = share.Replicas, []fleetv1alpha1.SubsetGrant{*share}
 	}
+	w.Suspend = o.suspended(cluster)
 	return w, nil
 }

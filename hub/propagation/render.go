@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/propagation/override"
@@ -21,6 +22,8 @@ import (
 type content struct {
 	object *unstructured.Unstructured
 	raw    []byte
+	// partitioned: it has no partition, because each cluster has its own.
+	partitioned bool
 }
 
 // manifest returns what is sent of an object: what its author wrote, as far as the apiserver's answer tells.
@@ -115,36 +118,78 @@ func unallocate(kind schema.GroupKind, live *unstructured.Unstructured, spec map
 	}
 }
 
-// in returns what is sent to a cluster: the manifest that all share, and a merge patch of what the overrides change. Where none can say
-// that, it returns a manifest of the cluster's own.
-func (m content) in(o *observed, cluster string) (raw, patch []byte, err error) {
-	if len(o.spec.Overrides) == 0 {
+// removesItself returns why an object can't be placed whose controller deletes it in the end, or "". It would be created, and run, again.
+func removesItself(live *unstructured.Unstructured) string {
+	const ttl = "ttlSecondsAfterFinished"
+	var path []string
+	switch live.GroupVersionKind().GroupKind() {
+	case schema.GroupKind{Group: "apps.kruise.io", Kind: "BroadcastJob"}:
+		path = []string{"spec", "completionPolicy", ttl}
+	case schema.GroupKind{Group: "apps.kruise.io", Kind: "EphemeralJob"}:
+		path = []string{"spec", ttl}
+	default:
+		return ""
+	}
+	if _, has, _ := unstructured.NestedFieldNoCopy(live.Object, path...); !has {
+		return ""
+	}
+	return strings.Join(path, ".") + ": each cluster would delete the job, and get it again: leave it out, and delete the job here"
+}
+
+// in returns what is sent to a cluster: the manifest that all share, and a merge patch of what the overrides and its share of the replicas
+// change. Where none can say that, it returns a manifest of the cluster's own.
+func (m content) in(o *observed, cluster string, share *fleetv1alpha1.SubsetGrant) (raw, patch []byte, err error) {
+	if len(o.spec.Overrides) == 0 && share == nil {
 		return m.raw, nil, nil
 	}
 	labels := map[string]string(nil)
 	if mc := o.Clusters[cluster]; mc != nil {
 		labels = mc.Labels
 	}
-	changed, err := override.Apply(o.spec.Overrides, cluster, labels, m.object)
+	is, err := m.withPartition(share)
+	if err != nil {
+		return nil, nil, err
+	}
+	changed, err := override.Apply(o.spec.Overrides, cluster, labels, is)
 	if err != nil {
 		return nil, nil, err //nolint:wrapcheck // It names the override.
 	}
-	is, err := json.Marshal(changed.Object)
+	if share != nil {
+		if err := unstructured.SetNestedField(changed.Object, int64(share.Replicas), "spec", "replicas"); err != nil {
+			return nil, nil, fmt.Errorf("set spec.replicas: %w", err)
+		}
+	}
+	text, err := json.Marshal(changed.Object)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode the object of cluster %s: %w", cluster, err)
 	}
-	if bytes.Equal(is, m.raw) {
+	if bytes.Equal(text, m.raw) {
 		return m.raw, nil, nil
 	}
-	if len(is) > mostBytes {
-		return nil, nil, fmt.Errorf("with the overrides it has %d bytes, and at most %d can be placed", len(is), mostBytes)
+	if len(text) > mostBytes {
+		return nil, nil, fmt.Errorf("with the overrides it has %d bytes, and at most %d can be placed", len(text), mostBytes)
 	}
-	patch, err = jsonpatch.CreateMergePatch(m.raw, is)
+	patch, err = jsonpatch.CreateMergePatch(m.raw, text)
 	if err == nil {
 		var merged []byte
-		if merged, err = row.Merge(m.raw, patch); err == nil && jsonpatch.Equal(merged, is) {
+		if merged, err = row.Merge(m.raw, patch); err == nil && jsonpatch.Equal(merged, text) {
 			return m.raw, patch, nil
 		}
 	}
-	return is, nil, nil // A merge patch can't say null.
+	return text, nil, nil // A merge patch can't say null.
+}
+
+// withPartition returns the object that overrides change: one may have another partition for a cluster.
+func (m content) withPartition(share *fleetv1alpha1.SubsetGrant) (*unstructured.Unstructured, error) {
+	if share == nil {
+		return m.object, nil
+	}
+	is := m.object.DeepCopy()
+	if !m.partitioned {
+		return is, nil
+	}
+	if err := unstructured.SetNestedField(is.Object, int64(share.Partition), partitionPath()...); err != nil {
+		return nil, fmt.Errorf("set the partition: %w", err)
+	}
+	return is, nil
 }

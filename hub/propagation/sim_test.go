@@ -524,5 +524,13 @@ func rowsOf(w *sim.World, name string) []*fleetv1alpha1.MemberWork {
 
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: 40 * time.Second}, stories()...)
+	plan := sim.Plan{Sweeps: 2, Seeds: 60, Stall: 40 * time.Second, Share: 2}
+	t.Run("Placement", func(t *testing.T) {
+		t.Parallel()
+		sim.Test(t, simulated(t), plan, stories()...)
+	})
+	t.Run("Division", func(t *testing.T) {
+		t.Parallel()
+		sim.Test(t, simulatedDivision(t), plan, divisionScenarios()...)
+	})
 }

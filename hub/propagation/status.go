@@ -57,6 +57,7 @@ func status(o *observed, p planned, a placement.Result, now time.Time) fleetv1al
 		}
 	}
 	s.Applied, s.Healthy = number(c.applied), number(c.healthy)
+	s.Divided = lines(p.parts)
 	s.Problems = first(slices.Concat(placing, failing))
 	secrets := first(p.secrets)
 	s.Problems = append(s.Problems, secrets[:min(len(secrets), shown-len(s.Problems))]...)
@@ -76,6 +77,8 @@ func status(o *observed, p planned, a placement.Result, now time.Time) fleetv1al
 		set(fleetv1alpha1.PropagationPlaced, false, placing[0].Reason, describe(placing))
 	case c.placed < c.desired:
 		set(fleetv1alpha1.PropagationPlaced, false, reasonWaiting, fmt.Sprintf("%d of %d places have their row", c.placed, c.desired))
+	case len(p.moves) > 0:
+		set(fleetv1alpha1.PropagationPlaced, false, reasonDividing, describe(p.moves))
 	default:
 		set(fleetv1alpha1.PropagationPlaced, true, reasonPlaced, describe(p.secrets))
 	}
@@ -88,6 +91,8 @@ func status(o *observed, p planned, a placement.Result, now time.Time) fleetv1al
 		cluster := slices.Min(slices.Collect(maps.Keys(c.stale)))
 		reason, message := o.Silent(cluster)
 		set(fleetv1alpha1.PropagationHealthy, false, reason, cluster+": "+message)
+	case len(p.moves) > 0 && c.healthy == c.desired:
+		set(fleetv1alpha1.PropagationHealthy, false, reasonProgressing, "replicas move between clusters")
 	case c.healthy < c.desired || c.desired == 0:
 		set(fleetv1alpha1.PropagationHealthy, false, reasonProgressing, fmt.Sprintf("%d of %d places are healthy", c.healthy, c.desired))
 	default:
@@ -101,6 +106,23 @@ func status(o *observed, p planned, a placement.Result, now time.Time) fleetv1al
 		set(fleetv1alpha1.PropagationWithdrawing, true, reasonDeleting, p.Deleting+": "+a.Holders(problems))
 	}
 	return s
+}
+
+// lines returns the lines of a status about replicas, by kind, name and cluster; of too many those that are not as desired.
+func lines(parts []fleetv1alpha1.PropagationPart) []fleetv1alpha1.PropagationPart {
+	all := slices.Clone(parts)
+	slices.SortFunc(all, func(a, b fleetv1alpha1.PropagationPart) int {
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name), strings.Compare(a.Cluster, b.Cluster))
+	})
+	return placement.Worst(all, func(is fleetv1alpha1.PropagationPart) int {
+		switch {
+		case is.Granted != is.Desired:
+			return 0
+		case is.Available < is.Desired:
+			return 1
+		}
+		return 2
+	})
 }
 
 func number(n int) int32 { return int32(min(n, math.MaxInt32)) } //nolint:gosec // It is cut.

@@ -78,11 +78,12 @@ func (w *Webhook[T]) validate(ctx context.Context, was *fleetv1alpha1.Propagatio
 		return nil, admit.Invalid(gvk, o.GetName(), faults)
 	}
 	var faults field.ErrorList
-	var warnings admission.Warnings
+	warnings := warnOfShares(spec, root.Child("replicas"))
 	auto := spec.Dependencies == fleetv1alpha1.DependenciesAuto
 	more := auto && was.Dependencies != spec.Dependencies // A further selector has further dependencies too.
 	// Whoever changes what is sent, changes all objects.
-	other := !apiequality.Semantic.DeepEqual(was.Overrides, spec.Overrides) || !apiequality.Semantic.DeepEqual(was.Apply, spec.Apply)
+	other := !apiequality.Semantic.DeepEqual(was.Overrides, spec.Overrides) || !apiequality.Semantic.DeepEqual(was.Apply, spec.Apply) ||
+		!apiequality.Semantic.DeepEqual(was.Replicas, spec.Replicas)
 	for i := range spec.Selectors {
 		s := &spec.Selectors[i]
 		if !other && slices.ContainsFunc(was.Selectors, func(old fleetv1alpha1.PropagationSelector) bool {
@@ -138,7 +139,11 @@ func validateSpec(spec *fleetv1alpha1.PropagationSpec, root *field.Path) field.E
 			}
 		}
 	}
-	return append(faults, override.Validate(spec.Overrides, root.Child("overrides"))...)
+	faults = append(faults, override.Validate(spec.Overrides, root.Child("overrides"))...)
+	if divides(spec) {
+		faults = append(faults, validateDivision(spec, root)...)
+	}
+	return faults
 }
 
 // validateSelector refuses kinds that are not placed, and objects that the user may not read and create here. The namespace of a

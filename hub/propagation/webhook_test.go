@@ -316,6 +316,21 @@ func TestI34WhoMayPlaceWhatWhere(t *testing.T) {
 			refused: `spec.selectors[0]: Forbidden: user "nobody" may not get configmaps web`,
 		},
 		{
+			name: "And a division of replicas.", user: "nobody", namespace: "team-a", old: web,
+			spec:    places("v1", "ConfigMap", "web", inEast, "replicas: {division: Weighted}"),
+			refused: `spec.selectors[0]: Forbidden: user "nobody" may not get configmaps web`,
+		},
+		{
+			name: "A cluster without a share gets no replicas.", user: "admin", namespace: "team-a",
+			spec:   places("v1", "ConfigMap", "web", "names: [east, west]", "replicas: {division: Weighted, shares: [{clusters: [east]}]}"),
+			warned: "spec.replicas.shares: in no share, so objects have no replicas there: west",
+		},
+		{
+			name: "A share of a cluster that is not selected.", user: "admin", namespace: "team-a",
+			spec:   places("v1", "ConfigMap", "web", "names: [east]", "replicas: {division: Weighted, shares: [{clusters: [east, wset]}]}"),
+			warned: "spec.replicas.shares: not in clusters.names, so without effect: wset",
+		},
+		{
 			name: "A further cluster needs only the right to use it.", user: "nobody", namespace: "team-a", old: web,
 			spec: places("v1", "ConfigMap", "web", "names: [east, south]"), warned: "objects wait for member clusters that are not accepted or not ready: south",
 		},
@@ -410,6 +425,40 @@ func TestWhatAdmissionRefusesFromAnyone(t *testing.T) {
 	for _, tt := range []struct{ name, spec, want string }{
 		{"an apiVersion of three parts", places("a/b/c", "ConfigMap", "web", "all: true"), "spec.selectors[0].apiVersion: Invalid value"},
 		{"one without a version", places("/v1", "ConfigMap", "web", "all: true"), "spec.selectors[0].apiVersion: Invalid value"},
+		{
+			"a cluster in two shares", places("v1", "ConfigMap", "web", "all: true", "replicas: {division: Weighted, shares: [{clusters: [east]}, {clusters: [east]}]}"),
+			`spec.replicas.shares[1].clusters[0]: Invalid value: "east": shares[0] has it too, and the first one holds: remove east from one`,
+		},
+		{
+			"a share of what can't be a cluster", places("v1", "ConfigMap", "web", "all: true", "replicas: {division: Weighted, shares: [{clusters: [East_1]}]}"),
+			"spec.replicas.shares[0].clusters[0]: Invalid value",
+		},
+		{
+			"weights of which none counts", places("v1", "ConfigMap", "web", "all: true", "replicas: {division: Weighted, shares: [{clusters: [east], weight: 0}]}"),
+			`spec.replicas.shares: Invalid value: "weight: 0": with no weight above 0 no cluster gets replicas`,
+		},
+		{
+			"a Job that is to be divided", places("batch/v1", "Job", "web", "all: true", "replicas: {division: Weighted}"),
+			"spec.selectors[0].kind: Forbidden: a Job has no replicas to divide, and each cluster would run all of it",
+		},
+		{
+			"replicas that an override sets too", places("apps/v1", "Deployment", "web", "all: true", "replicas: {division: Weighted}",
+				"overrides: [{clusters: [east], patches: [{op: replace, path: /spec/replicas, value: 1}]}]"),
+			"spec.overrides[0].patches[0].path: Forbidden: /spec/replicas: replicas divides the replicas",
+		},
+		{
+			"a spec that an override replaces", places("apps/v1", "Deployment", "web", "all: true", "replicas: {division: Weighted}",
+				"overrides: [{clusters: [east], kind: Deployment, patches: [{op: replace, path: /spec, value: {}}]}]"),
+			"spec.overrides[0].patches[0].path: Forbidden: /spec: replicas divides the replicas",
+		},
+		{
+			"replicas that are left to others", places("apps/v1", "Deployment", "web", "all: true", "replicas: {division: Weighted}", "apply: {ignore: [spec.replicas]}"),
+			"spec.apply.ignore[0]: Forbidden: spec.replicas: replicas divides the replicas",
+		},
+		{
+			"replicas that others own", places("apps/v1", "Deployment", "web", "all: true", "replicas: {division: Weighted}", "apply: {adoption: OwnFields}"),
+			"spec.apply.adoption: Forbidden: OwnFields leaves replicas to others that own them",
+		},
 		{"a name that is a path", places("v1", "ConfigMap", "a/b", "all: true"), "spec.selectors[0].name: Invalid value"},
 		{
 			"a selector that can't be read", "{selectors: [{apiVersion: v1, kind: ConfigMap, labelSelector: {matchExpressions: [{key: a, operator: Like}]}}], clusters: {all: true}}",
@@ -463,6 +512,9 @@ func TestExamples(t *testing.T) {
 		return nil, nil
 	}
 	webhooktest.Examples(t, "../../e2e/examples", "propagation",
-		[]string{"name-and-labels", "empty-selector", "no-clusters", "suspend-all-and-some", "dependencies"}, answer)
-	webhooktest.Examples(t, "../../e2e/examples", "clusterpropagation", []string{"dependencies"}, answer)
+		[]string{
+			"name-and-labels", "empty-selector", "no-clusters", "suspend-all-and-some", "dependencies", "division-without-order",
+			"division-duplicated-shares", "division-weight-in-order", "division-share-of-nobody", "division-empty-selector",
+		}, answer)
+	webhooktest.Examples(t, "../../e2e/examples", "clusterpropagation", []string{"dependencies", "division"}, answer)
 }

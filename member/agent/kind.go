@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/overlay"
@@ -47,6 +48,12 @@ func kindOf(gvk schema.GroupVersionKind) kind {
 		}
 	case appsv1beta1.GroupVersion.WithKind("WorkloadSpread"):
 		return kind{observed: observedWritten, measure: measureWorkloadSpread, shrinks: shrinksReplicas, lowers: lowersReplicas}
+	case appsv1beta1.GroupVersion.WithKind("AdvancedCronJob"), appsv1alpha1.GroupVersion.WithKind("AdvancedCronJob"):
+		return kind{observed: observedWritten, measure: measureAdvancedCronJob, shrinks: shrinksReplicas, lowers: lowersNothing}
+	case appsv1beta1.GroupVersion.WithKind("BroadcastJob"), appsv1alpha1.GroupVersion.WithKind("BroadcastJob"):
+		return kind{observed: observedGeneration, measure: measureBroadcastJob, shrinks: shrinksReplicas, lowers: lowersNothing}
+	case appsv1alpha1.GroupVersion.WithKind("EphemeralJob"):
+		return kind{observed: observedGeneration, measure: measureEphemeralJob, shrinks: shrinksNothing, lowers: lowersNothing}
 	case appsv1beta1.GroupVersion.WithKind("CloneSet"):
 		return kind{observed: observedWritten, measure: measureCloneSet, shrinks: shrinksReplicas, lowers: lowersCloneSet}
 	case appsv1.SchemeGroupVersion.WithKind("Deployment"):
@@ -93,7 +100,7 @@ func measureGeneric(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.Unstru
 	}
 	result, err := kstatus.Compute(live)
 	if err != nil {
-		s.Phase, s.Reason, s.Message = fleetv1alpha1.WorkDegraded, fleetv1alpha1.ReasonNonsense, fmt.Sprintf("its status can't be read: %v", err)
+		unreadable(s, err)
 		return
 	}
 	switch result.Status {
@@ -115,6 +122,11 @@ func measureGeneric(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.Unstru
 	case kstatus.UnknownStatus:
 		s.Phase = fleetv1alpha1.WorkApplied
 	}
+}
+
+// unreadable reports an object whose status is not what its kind has.
+func unreadable(s *fleetv1alpha1.MemberWorkStatus, err error) {
+	s.Phase, s.Reason, s.Message = fleetv1alpha1.WorkDegraded, fleetv1alpha1.ReasonNonsense, fmt.Sprintf("its status can't be read: %v", err)
 }
 
 // reasonFailed is the reason of a Degraded row whose object has failed by the rules of kstatus.

@@ -101,6 +101,85 @@ func TestOtherKindsAreMeasuredByKstatus(t *testing.T) {
 	}
 }
 
+func TestABroadcastJobReportsItsNodes(t *testing.T) {
+	t.Parallel()
+	of := func(desired, replicas, succeeded int32) fleetv1alpha1.WorkCounts {
+		return fleetv1alpha1.WorkCounts{Desired: desired, Replicas: replicas, Ready: succeeded, Available: succeeded}
+	}
+	for name, tt := range map[string]struct {
+		spec, status string
+		want         fleetv1alpha1.MemberWorkStatus
+	}{
+		"no controller has seen it": {"", "", fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkApplied}},
+		"it runs": {
+			"", "phase: running, desired: 3, active: 1, succeeded: 1", fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkProgressing, Counts: of(3, 2, 1)},
+		},
+		"it is paused": {
+			"", "phase: paused, desired: 3, failed: 1", fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkProgressing, Counts: of(3, 1, 0)},
+		},
+		"it is complete": {
+			"", "phase: completed, desired: 3, succeeded: 2, failed: 1", fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkHealthy, Counts: of(3, 3, 2)},
+		},
+		"it has failed": {
+			"", "phase: failed, desired: 3, failed: 1, conditions: [{type: Failed, status: 'True', message: too late}]",
+			fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkDegraded, Reason: reasonFailed, Message: "too late", Counts: of(3, 1, 0)},
+		},
+		"it is never complete, and has run everywhere": {
+			"completionPolicy: {type: Never}", "phase: running, desired: 3, succeeded: 3", fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkHealthy, Counts: of(3, 3, 3)},
+		},
+		"it is never complete, and still runs": {
+			"completionPolicy: {type: Never}", "phase: running, desired: 3, active: 1, succeeded: 2",
+			fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkProgressing, Counts: of(3, 3, 2)},
+		},
+	} {
+		for _, version := range []string{"v1alpha1", "v1beta1"} {
+			t.Run(name+" "+version, func(t *testing.T) {
+				t.Parallel()
+				live := parse(t, fmt.Sprintf("{apiVersion: apps.kruise.io/%s, kind: BroadcastJob, metadata: {name: a}, spec: {%s}, status: {%s}}",
+					version, tt.spec, tt.status))
+				var got fleetv1alpha1.MemberWorkStatus
+				kindOf(live.GroupVersionKind()).measure(&got, live)
+				require.Equal(t, tt.want, got)
+			})
+		}
+	}
+}
+
+func TestAnAdvancedCronJobIsAsHealthyAsItsLatestRunThatHasEnded(t *testing.T) {
+	t.Parallel()
+	failed := fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkDegraded, Reason: reasonFailed, Message: "its latest run, a-2, has failed"}
+	for name, tt := range map[string]struct {
+		status string
+		want   fleetv1alpha1.MemberWorkStatus
+	}{
+		"no controller has seen it":           {"", fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkApplied}},
+		"only OpenKruise's has":               {"type: Job", fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkApplied}},
+		"nothing has run":                     {"observedGeneration: 1", fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkHealthy}},
+		"the first run is active":             {"observedGeneration: 1, runs: [{name: a-1, phase: Running}]", fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkHealthy}},
+		"the latest has failed":               {"observedGeneration: 1, runs: [{name: a-2, phase: Failed}, {name: a-1, phase: Succeeded}]", failed},
+		"one runs after a failure":            {"observedGeneration: 1, runs: [{name: a-3, phase: Running}, {name: a-2, phase: Failed}]", failed},
+		"one was removed after a failure":     {"observedGeneration: 1, runs: [{name: a-3, phase: Removed}, {name: a-2, phase: Failed}]", failed},
+		"one has succeeded since":             {"observedGeneration: 1, runs: [{name: a-2, phase: Succeeded}, {name: a-1, phase: Failed}]", fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkHealthy}},
+		"one was removed, and nothing is bad": {"observedGeneration: 1, runs: [{name: a-1, phase: Removed}]", fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkHealthy}},
+	} {
+		for _, version := range []string{"v1alpha1", "v1beta1"} {
+			t.Run(name+" "+version, func(t *testing.T) {
+				t.Parallel()
+				live := parse(t, fmt.Sprintf("{apiVersion: apps.kruise.io/%s, kind: AdvancedCronJob, metadata: {name: a, generation: 1}, status: {%s}}", version, tt.status))
+				var got fleetv1alpha1.MemberWorkStatus
+				k := kindOf(live.GroupVersionKind())
+				k.measure(&got, live)
+				require.Equal(t, tt.want, got)
+				require.Equal(t, tt.want.Phase != fleetv1alpha1.WorkApplied, k.observed(live))
+			})
+		}
+	}
+	live := parse(t, "{apiVersion: apps.kruise.io/v1beta1, kind: AdvancedCronJob, metadata: {name: a}, status: {runs: 1}}")
+	var got fleetv1alpha1.MemberWorkStatus
+	kindOf(live.GroupVersionKind()).measure(&got, live)
+	require.Equal(t, fleetv1alpha1.ReasonNonsense, got.Reason)
+}
+
 func TestOtherKindsShrinkByTheirReplicas(t *testing.T) {
 	t.Parallel()
 	three := parse(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 3}}`)
@@ -261,4 +340,52 @@ func TestAttack06WhatOnlyLowersReplicas(t *testing.T) {
 	three, two := parse(t, `{kind: Deployment, apiVersion: apps/v1, spec: {replicas: 3, paused: true}}`), parse(t, `{kind: Deployment, apiVersion: apps/v1, spec: {replicas: 2}}`)
 	require.True(t, lowersReplicas(two, three))
 	require.False(t, lowersReplicas(three, two))
+}
+
+func TestAnEphemeralJobReportsItsPods(t *testing.T) {
+	t.Parallel()
+	of := func(desired, replicas, succeeded int32) fleetv1alpha1.WorkCounts {
+		return fleetv1alpha1.WorkCounts{Desired: desired, Replicas: replicas, Ready: succeeded, Available: succeeded}
+	}
+	for name, tt := range map[string]struct {
+		status string
+		want   fleetv1alpha1.MemberWorkStatus
+	}{
+		"no controller has seen it": {"", fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkApplied}},
+		"it waits for pods":         {"phase: Waiting", fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkProgressing}},
+		"it runs": {
+			"phase: Running, match: 4, waiting: 1, running: 1, succeeded: 1, failed: 1",
+			fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkProgressing, Counts: of(4, 3, 1)},
+		},
+		"it has succeeded": {
+			"phase: Succeeded, match: 2, succeeded: 2", fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkHealthy, Counts: of(2, 2, 2)},
+		},
+		"it has failed": {
+			"phase: Failed, match: 1, failed: 1, conditions: [{type: Initialized, status: 'True'}, {type: JobFailed, status: 'True', message: too late}]",
+			fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkDegraded, Reason: reasonFailed, Message: "too late", Counts: of(1, 1, 0)},
+		},
+		"its spec is invalid": {
+			"phase: Error, conditions: [{type: JobError, status: 'True', message: it is empty}]",
+			fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkDegraded, Reason: reasonFailed, Message: "it is empty"},
+		},
+		"a phase of OpenKruise": {"phase: Unknown", fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkProgressing}},
+		"it can't be read": {"match: many", fleetv1alpha1.MemberWorkStatus{
+			Phase: fleetv1alpha1.WorkDegraded, Reason: fleetv1alpha1.ReasonNonsense,
+			Message: "its status can't be read: cannot convert string to int32",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			live := parse(t, fmt.Sprintf("{apiVersion: apps.kruise.io/v1alpha1, kind: EphemeralJob, metadata: {name: a}, status: {%s}}", tt.status))
+			var got fleetv1alpha1.MemberWorkStatus
+			k := kindOf(live.GroupVersionKind())
+			k.measure(&got, live)
+			if got.Reason == fleetv1alpha1.ReasonNonsense {
+				require.Contains(t, got.Message, "its status can't be read")
+				got.Message = tt.want.Message
+			}
+			require.Equal(t, tt.want, got)
+			require.Empty(t, k.shrinks(parse(t, "{apiVersion: a/v1, kind: A, spec: {replicas: 1}}"), parse(t, "{apiVersion: a/v1, kind: A, spec: {replicas: 2}}")), "no pod is lost")
+		})
+	}
 }

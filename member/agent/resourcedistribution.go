@@ -20,7 +20,7 @@ func measureResourceDistribution(s *fleetv1alpha1.MemberWorkStatus, live *unstru
 	fields, _, _ := unstructured.NestedMap(live.Object, "status")
 	var is appsv1beta1.ResourceDistributionStatus
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &is); err != nil {
-		s.Phase, s.Reason, s.Message = fleetv1alpha1.WorkDegraded, fleetv1alpha1.ReasonNonsense, fmt.Sprintf("its status can't be read: %v", err)
+		unreadable(s, err)
 		return
 	}
 	s.Counts = fleetv1alpha1.WorkCounts{Desired: is.Desired, Available: is.Succeeded}

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -19,7 +18,7 @@ import (
 func measureUnitedDeployment(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.Unstructured) {
 	ud := &appsv1beta1.UnitedDeployment{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, ud); err != nil {
-		s.Phase, s.Reason, s.Message = fleetv1alpha1.WorkDegraded, fleetv1alpha1.ReasonNonsense, fmt.Sprintf("its status can't be read: %v", err)
+		unreadable(s, err)
 		return
 	}
 	u := ud.Status

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"fmt"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +20,7 @@ const reasonTargetGone = "TargetGone"
 func measureWorkloadSpread(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.Unstructured) {
 	ws := &appsv1beta1.WorkloadSpread{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, ws); err != nil {
-		s.Phase, s.Reason, s.Message = fleetv1alpha1.WorkDegraded, fleetv1alpha1.ReasonNonsense, fmt.Sprintf("its status can't be read: %v", err)
+		unreadable(s, err)
 		return
 	}
 	for i, sub := range ws.Status.SubsetStatuses {

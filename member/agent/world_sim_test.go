@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -29,6 +30,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/hub/propagation"
 	"github.com/flotilla-io/flotilla/hub/resourcedistribution"
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/hub/uniteddeployment"
@@ -176,8 +178,9 @@ func (distributor) Steps(w *sim.World) []sim.Step {
 
 // tale is what the simulation of a kind adds.
 type tale struct {
-	// key is the object on the hub.
+	// key is the object on the hub. slice is an empty object of what members get; nil: one of the same kind.
 	key    types.NamespacedName
+	slice  client.Object
 	actors []sim.Actor
 	rules  []sim.Rule
 	// line describes an object on the hub or, in that cluster, its slice.
@@ -185,20 +188,30 @@ type tale struct {
 }
 
 // fleet is a hub that places objects of the kind, with the sweep and the end of rows, and the agents of two members.
-func fleet[O placement.Observed, P placement.Planned, S any](tb testing.TB, k placement.Kind[O, P, S], t tale) sim.Kind {
+func fleet[O placement.Observed, P placement.Planned, S any](
+	tb testing.TB, kind func(placement.Options, client.Reader) placement.Kind[O, P, S], t tale,
+) sim.Kind {
 	tb.Helper()
+	k := kind(placement.Options{}, nil)
+	slice, sliceKind := t.slice, k.Name
+	if slice == nil {
+		slice = k.Object()
+	} else {
+		sliceKind = slice.GetObjectKind().GroupVersionKind().Kind
+	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1beta1.AddToScheme, fleetv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, appsv1beta1.AddToScheme, fleetv1alpha1.AddToScheme} {
 		require.NoError(tb, add(scheme))
 	}
 	all := func(*sim.World, client.Object, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: t.key}}
 	}
 	store := func(p sim.Process) *row.Store { return row.NewStore(p.Client, []byte("key"), p.Clock) }
-	return sim.Kind{
+	hub := sim.Kind{
 		Scheme: scheme, Name: "hub",
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
-			return k.New(placement.Options{Store: store(p), Events: &testkit.Events{}, Clock: p.Clock}, p.Client, p.Live), nil
+			o := placement.Options{Store: store(p), Events: &testkit.Events{}, Clock: p.Clock}
+			return kind(o, p.Client).New(o, p.Client, p.Live), nil
 		},
 		Index: k.Index,
 		For:   k.Object(),
@@ -228,13 +241,13 @@ func fleet[O placement.Observed, P placement.Planned, S any](tb testing.TB, k pl
 				},
 			},
 		},
-		Others: []sim.Kind{simulatedAgent(tb, "east", k.Object()), simulatedAgent(tb, "west", k.Object())},
+		Others: []sim.Kind{simulatedAgent(tb, "east", slice), simulatedAgent(tb, "west", slice)},
 		Actors: t.actors,
-		Rules:  append([]sim.Rule{sim.DeletesByUID(), withdrawnOnly(k.Name)}, t.rules...),
+		Rules:  append([]sim.Rule{sim.DeletesByUID(), withdrawnOnly(sliceKind)}, t.rules...),
 		Summary: func(w *sim.World) string {
 			var lines []string
 			for _, cluster := range append([]string{""}, members()...) {
-				o := k.Object()
+				o := slice.DeepCopyObject().(client.Object)
 				if err := w.In(cluster).Get(tb.Context(), client.ObjectKey(t.key), o); err == nil {
 					lines = append(lines, t.line(cluster, o))
 				}
@@ -245,6 +258,10 @@ func fleet[O placement.Observed, P placement.Planned, S any](tb testing.TB, k pl
 			return strings.Join(lines, "\n")
 		},
 	}
+	if t.slice != nil { // It is read on the hub too.
+		hub.Maps[t.slice] = all
+	}
+	return hub
 }
 
 func members() []string { return []string{"east", "west"} }
@@ -517,13 +534,151 @@ func nextPod(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment {
 	return next
 }
 
+// unread is a kind that reads no further objects.
+func unread[O placement.Observed, P placement.Planned, S any](
+	k placement.Kind[O, P, S],
+) func(placement.Options, client.Reader) placement.Kind[O, P, S] {
+	return func(placement.Options, client.Reader) placement.Kind[O, P, S] { return k }
+}
+
+// divided are the scenarios of a Deployment of four replicas, which a Propagation divides over the members.
+func divided() []sim.Scenario {
+	web := func(east, west int32) *fleetv1alpha1.Propagation {
+		return &fleetv1alpha1.Propagation{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+			Spec: fleetv1alpha1.PropagationSpec{
+				Selectors: []fleetv1alpha1.PropagationSelector{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}},
+				Clusters:  fleetv1alpha1.PropagationClusters{Names: members()}, DeletionPolicy: fleetv1alpha1.LeaveDelete,
+				Replicas: &fleetv1alpha1.PropagationReplicas{Division: fleetv1alpha1.DivisionWeighted, Shares: []fleetv1alpha1.PropagationShare{
+					{Clusters: []string{"east"}, Weight: &east}, {Clusters: []string{"west"}, Weight: &west},
+				}},
+			},
+		}
+	}
+	objects := func() []client.Object {
+		n := int32(replicas)
+		out := begin(web(3, 1))
+		out = append(out, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: appsv1.DeploymentSpec{Replicas: &n}})
+		for _, cluster := range append([]string{""}, members()...) {
+			out = append(out, sim.At(cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}))
+		}
+		return out
+	}
+	change := func(name string, do func(*fleetv1alpha1.Propagation)) sim.Edit {
+		return at(allDeployed, sim.Edit{Name: name, Do: func(ctx context.Context, w *sim.World) error {
+			return sim.Set(ctx, w, webKey(), func(p *fleetv1alpha1.Propagation) {
+				p.Annotations = map[string]string{wasFull: "true"}
+				do(p)
+			})
+		}})
+	}
+	move := func(east, west int32) sim.Edit {
+		return change(fmt.Sprintf("%d to %d", east, west), func(p *fleetv1alpha1.Propagation) { p.Spec.Replicas = web(east, west).Spec.Replicas })
+	}
+	only := change("only east", func(p *fleetv1alpha1.Propagation) { p.Spec.Clusters.Names = []string{"east"} })
+	remove := sim.Edit{Name: "delete the Propagation", Do: func(ctx context.Context, w *sim.World) error {
+		return client.IgnoreNotFound(w.User().Delete(ctx, web(3, 1)))
+	}}
+	dark, back := at(allDeployed, phase(fleetv1alpha1.ClusterUnreachable, "west")), phase(fleetv1alpha1.ClusterReady, "west")
+	return []sim.Scenario{
+		{Name: "replicas move to west", Objects: objects(), Edits: []sim.Edit{join(), move(1, 3)}},
+		{Name: "replicas move there and back", Objects: objects(), Edits: []sim.Edit{join(), move(0, 1), move(1, 0)}},
+		{Name: "west is not selected any more", Objects: objects(), Edits: []sim.Edit{join(), only}},
+		{Name: "west is dark while replicas are to leave it", Objects: objects(), Edits: []sim.Edit{join(), dark, only, back}},
+		{Name: "the Propagation is deleted", Objects: objects(), Edits: []sim.Edit{join(), remove}},
+	}
+}
+
+// deployedIn counts the pods of the Deployments in all members, and how many are available.
+func deployedIn(w *sim.World) (all, available int32) {
+	for _, d := range sim.All[*appsv1.Deployment](w) {
+		if member, _ := sim.Place(d); member != "" {
+			all += d.Status.Replicas
+			available += d.Status.AvailableReplicas
+		}
+	}
+	return all, available
+}
+
+// allDeployed reports whether the hub has shown that all replicas are available, where they are to be.
+func allDeployed(w *sim.World) bool {
+	p := sim.Find[*fleetv1alpha1.Propagation](w, webKey())
+	if p == nil || p.Status.ObservedGeneration != p.Generation {
+		return false
+	}
+	sum := int32(0)
+	for _, is := range p.Status.Divided {
+		if is.Available != is.Desired {
+			return false
+		}
+		sum += is.Available
+	}
+	return sum == replicas
+}
+
+// shares are the rules that while replicas move no more run than the surge allows, and none is missing (I3, I4).
+func shares() []sim.Rule {
+	return []sim.Rule{
+		{Name: "I3", State: func(w *sim.World) error {
+			if all, _ := deployedIn(w); all > replicas+surge {
+				return fmt.Errorf("%d pods run, and %d may", all, replicas+surge)
+			}
+			return nil
+		}},
+		{Name: "I4", State: func(w *sim.World) error {
+			p := sim.Find[*fleetv1alpha1.Propagation](w, webKey())
+			if p == nil || p.Annotations[wasFull] == "" {
+				return nil
+			}
+			if _, available := deployedIn(w); available < replicas {
+				return fmt.Errorf("%d pods are available, and %d must be", available, replicas)
+			}
+			return nil
+		}},
+	}
+}
+
+// deploy is the members' own controller of Deployments, with its pods.
+type deploy struct{}
+
+func (deploy) Steps(w *sim.World) []sim.Step {
+	var out []sim.Step
+	for _, d := range sim.All[*appsv1.Deployment](w) {
+		member, _ := sim.Place(d)
+		next := d.DeepCopy()
+		s, want := &next.Status, *d.Spec.Replicas
+		switch {
+		case s.Replicas > want:
+			s.Replicas--
+		case s.AvailableReplicas < s.Replicas:
+			s.AvailableReplicas++
+		case s.Replicas < want:
+			s.Replicas++
+		}
+		s.AvailableReplicas, s.ObservedGeneration = min(s.AvailableReplicas, s.Replicas), d.Generation
+		s.ReadyReplicas, s.UpdatedReplicas = s.AvailableReplicas, s.Replicas
+		s.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}}
+		if s.AvailableReplicas < want {
+			s.Conditions[0].Status = corev1.ConditionFalse
+		}
+		if member == "" || equality.Semantic.DeepEqual(d.Status, next.Status) {
+			continue
+		}
+		_, next.Namespace = sim.Place(d)
+		out = append(out, sim.Step{Do: func(ctx context.Context) error {
+			return client.IgnoreNotFound(w.In(member).Status().Update(ctx, next))
+		}})
+	}
+	return out
+}
+
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, registerMetrics())
 	plan := sim.Plan{Sweeps: 2, Seeds: 60, Share: 2}
 	t.Run("ResourceDistribution", func(t *testing.T) {
 		t.Parallel()
-		sim.Test(t, fleet(t, resourcedistribution.Kind(resourcedistribution.Options{}), tale{
+		sim.Test(t, fleet(t, unread(resourcedistribution.Kind(resourcedistribution.Options{})), tale{
 			key: types.NamespacedName{Name: "registry"}, actors: []sim.Actor{distributor{}},
 			line: func(cluster string, o client.Object) string {
 				rd := o.(*appsv1beta1.ResourceDistribution)
@@ -535,7 +690,7 @@ func TestSimulation(t *testing.T) {
 	})
 	t.Run("UnitedDeployment", func(t *testing.T) {
 		t.Parallel()
-		sim.Test(t, fleet(t, uniteddeployment.Kind(placement.Options{}), tale{
+		sim.Test(t, fleet(t, unread(uniteddeployment.Kind(placement.Options{})), tale{
 			key: webKey(), actors: []sim.Actor{unite{}}, rules: budgets(),
 			line: func(cluster string, o client.Object) string {
 				ud := o.(*appsv1beta1.UnitedDeployment)
@@ -544,5 +699,17 @@ func TestSimulation(t *testing.T) {
 					ud.Status.AvailableReplicas, ud.Status.Replicas, ud.Status.ObservedGeneration == ud.Generation)
 			},
 		}), plan, united()...)
+	})
+	t.Run("Propagation", func(t *testing.T) {
+		t.Parallel()
+		deployments := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}}
+		sim.Test(t, fleet(t, propagation.Kind, tale{
+			key: webKey(), slice: deployments, actors: []sim.Actor{deploy{}}, rules: shares(),
+			line: func(cluster string, o client.Object) string {
+				d := o.(*appsv1.Deployment)
+				_, placed := d.Annotations[keys.FleetRowUID]
+				return fmt.Sprintf("%q: placed=%t, %d of %d available of %d", cluster, placed, d.Status.AvailableReplicas, d.Status.Replicas, *d.Spec.Replicas)
+			},
+		}), plan, divided()...)
 	})
 }

@@ -8,6 +8,6 @@
 // the sockets that were tried, the Lease expires, and the manager works without this daemon until it is renewed.
 //
 // The daemon runs as root on the node and may stop any container there and run commands in it. In the cluster it may write
-// only the status of pods on its own node, its own Lease and its own events; a policy in the chart enforces that by the
-// node name in its token. It reads no Secret.
+// only the status of pods on its own node, that of its own NodeImage and NodePodProbe, its own Lease and its own events; a policy in the chart
+// enforces that by the node name in its token. It reads no Secret.
 package node

@@ -129,7 +129,7 @@ func TestIntegrationAnAnnotationBecomesEnv(t *testing.T) {
 
 	mgr, err := ctrl.NewManager(cfg, Restrict(ctrl.Options{
 		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{UsePriorityQueue: new(false)},
-	}, "node-1"))
+	}, Options{Node: "node-1"}))
 	require.NoError(t, err)
 	runtimes := cri.New(dir, "")
 	require.NoError(t, Setup(t.Context(), mgr, Options{

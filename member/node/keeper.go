@@ -9,7 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-io/flotilla/member/node/env"
+	"github.com/flotilla-io/flotilla/member/node/other"
 	"github.com/flotilla-io/flotilla/pkg/cri"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
@@ -44,8 +44,7 @@ const (
 // keeper polls for container runtimes and for another node daemon, and renews the Lease while a runtime answers.
 type keeper struct {
 	runtimes *cri.Runtimes
-	// lease is nil if no controller runs that the manager could rely on.
-	lease *nodelease.Holder
+	lease    *nodelease.Holder
 	// pods reads those of the node.
 	pods client.Reader
 	// node is the object that events refer to.
@@ -82,9 +81,6 @@ func (k *keeper) tick(ctx context.Context) {
 		return
 	}
 	k.report(ctx, err)
-	if k.lease == nil {
-		return
-	}
 	changed := k.standBack(ctx)
 	if err == nil && (changed || k.clock.Since(k.renewed) >= renewInterval) {
 		k.renew(ctx)
@@ -94,26 +90,26 @@ func (k *keeper) tick(ctx context.Context) {
 // standBack looks for another node daemon, which the controllers do as well, and reports whether that has changed.
 func (k *keeper) standBack(ctx context.Context) (changed bool) {
 	log := ctrl.LoggerFrom(ctx)
-	other, err := env.Other(ctx, k.pods)
+	pod, err := other.Restarts(ctx, k.pods)
 	if err != nil {
 		log.Error(err, "Failed to look for another node daemon, retrying")
 		return false
 	}
 	was := k.lease.Other
-	if other == was {
+	if pod == was {
 		return false
 	}
-	k.lease.Other = other
-	if other == "" {
+	k.lease.Other = pod
+	if pod == "" {
 		otherDaemon.Set(0)
 		log.Info("Went on, because the other node daemon is gone", "pod", was)
 		k.events.Record(k.node, event.Normal(ReasonOtherGone, actionStandBack, "pod %s is gone: containers are restarted by flotilla-noded", was))
 		return true
 	}
 	otherDaemon.Set(1)
-	log.Info("Stood back, because another node daemon restarts containers here", "pod", other)
+	log.Info("Stood back, because another node daemon restarts containers here", "pod", pod)
 	k.events.Record(k.node, event.Normal(ReasonOther, actionStandBack,
-		"pod %s restarts containers whose env has changed and reports on them: flotilla-noded does not while it runs", other))
+		"pod %s restarts containers whose env has changed and reports on them: flotilla-noded does not while it runs", pod))
 	return true
 }
 

@@ -153,18 +153,12 @@ func TestTheLeaseSaysForWhichDaemonThisOneStandsBack(t *testing.T) {
 	}, sent.Lines())
 }
 
-// A manager relies on the Lease when it requests restarts.
-func TestADaemonWithoutControllersRenewsNoLease(t *testing.T) {
+// A manager relies on what the Lease says when it asks for something.
+func TestTheLeaseSaysWhatTheDaemonDoes(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	crifake.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
-	var sent testkit.Events
-	clk := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	k := &keeper{runtimes: cri.New(dir, ""), clock: clk, events: &sent, node: &corev1.Node{}}
-	t.Cleanup(k.runtimes.Close)
-	k.tick(t.Context())
-	require.NoError(t, Ready(k.runtimes)(nil))
-	require.True(t, k.renewed.IsZero())
+	require.Empty(t, (&Options{}).does())
+	require.Equal(t, []string{nodelease.RestartsForEnv, nodelease.PullsImages, nodelease.RecreatesContainers, nodelease.StopsSidecars, nodelease.ProbesContainers},
+		(&Options{Env: true, Images: true, Recreate: true, Terminator: true, Probes: true}).does())
 }
 
 // Renewals may fail for long, on all nodes.

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -20,9 +21,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/member/node/env"
+	"github.com/flotilla-io/flotilla/member/node/image"
+	"github.com/flotilla-io/flotilla/member/node/probe"
+	"github.com/flotilla-io/flotilla/member/node/recreate"
 	"github.com/flotilla-io/flotilla/member/node/stop"
 	"github.com/flotilla-io/flotilla/member/node/terminator"
+	"github.com/flotilla-io/flotilla/pkg/credentialprovider"
 	"github.com/flotilla-io/flotilla/pkg/cri"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
@@ -37,7 +45,7 @@ const (
 	extraNodeUID = "authentication.kubernetes.io/node-uid"
 )
 
-// Options are what Setup needs. All but Identity are required.
+// Options are what Setup needs. All but Identity and Providers are required.
 type Options struct {
 	// Node is the name of the node that this runs on.
 	Node string
@@ -47,26 +55,69 @@ type Options struct {
 	Identity string
 	// Runtimes are those of the node. Setup's manager closes them.
 	Runtimes *cri.Runtimes
-	// Env restarts containers whose env has changed: gate InPlaceUpdateEnvFromMetadata. Without it the Lease is not renewed,
-	// because its readers rely on these restarts.
+	// Env restarts containers whose env has changed: gate InPlaceUpdateEnvFromMetadata.
 	Env bool
+	// Images pulls what the node's NodeImage says, at most PullLimit images at once; 0 means any number. Providers are the credential provider
+	// plugins of the node, nil for none.
+	Images    bool
+	PullLimit int
+	Providers *credentialprovider.Providers
+	// Recreate carries out ContainerRecreateRequests, whose CRD has to be there.
+	Recreate bool
 	// Terminator stops sidecars of Jobs whose other containers have ended: gate SidecarTerminator.
 	Terminator bool
+	// Probes runs the probes of the node's NodePodProbe, whose CRD has to be there: gate PodProbeMarkerGate or
+	// EnhancedLivenessProbe.
+	Probes bool
 	// Clock is the real clock outside tests.
 	Clock clock.WithTicker
+}
+
+// does is what the Lease says that the daemon does.
+func (o *Options) does() []string {
+	var out []string
+	for _, does := range []struct {
+		on   bool
+		name string
+	}{
+		{o.Env, nodelease.RestartsForEnv},
+		{o.Images, nodelease.PullsImages},
+		{o.Recreate, nodelease.RecreatesContainers},
+		{o.Terminator, nodelease.StopsSidecars},
+		{o.Probes, nodelease.ProbesContainers},
+	} {
+		if does.on {
+			out = append(out, does.name)
+		}
+	}
+	return out
 }
 
 // Scheme returns the types that the daemon uses.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	return s, clientgoscheme.AddToScheme(s)
+	return s, errors.Join(clientgoscheme.AddToScheme(s), appsv1beta1.AddToScheme(s), appsv1alpha1.AddToScheme(s))
 }
 
-// Restrict limits a manager's cache to the pods of one node.
-func Restrict(o ctrl.Options, node string) ctrl.Options {
+// Restrict limits a manager's cache to what the daemon of one node reads: its pods and, if it acts on them, its NodeImage, its NodePodProbe
+// and the ContainerRecreateRequests for its pods. Only these kinds have to be installed.
+func Restrict(o ctrl.Options, of Options) ctrl.Options {
 	o.Cache = cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject:         map[client.Object]cache.ByObject{&corev1.Pod{}: {Field: fields.OneTermEqualSelector("spec.nodeName", node)}},
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Pod{}: {Field: fields.OneTermEqualSelector("spec.nodeName", of.Node)},
+		},
+	}
+	if of.Images {
+		o.Cache.ByObject[&appsv1beta1.NodeImage{}] = cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", of.Node)}
+	}
+	if of.Probes {
+		o.Cache.ByObject[&appsv1alpha1.NodePodProbe{}] = cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", of.Node)}
+	}
+	if of.Recreate {
+		o.Cache.ByObject[&appsv1beta1.ContainerRecreateRequest{}] = cache.ByObject{
+			Label: labels.SelectorFromSet(labels.Set{keys.RecreateNode: of.Node, keys.RecreateActive: "true"}),
+		}
 	}
 	o.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&coordinationv1.Lease{}}}
 	return o
@@ -90,18 +141,34 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{Name: o.Node, UID: uid},
 	}}
-	if o.Env {
-		k.lease = &nodelease.Holder{
-			Client: mgr.GetClient(), Namespace: o.Namespace, Node: o.Node, Identity: o.Identity, Clock: o.Clock,
-			NodeUID: func(ctx context.Context) (types.UID, error) { return ownNode(ctx, mgr.GetClient(), o.Node) },
-		}
+	k.lease = &nodelease.Holder{
+		Client: mgr.GetClient(), Namespace: o.Namespace, Node: o.Node, Identity: o.Identity, Clock: o.Clock, Does: o.does(),
+		NodeUID: func(ctx context.Context) (types.UID, error) { return ownNode(ctx, mgr.GetClient(), o.Node) },
 	}
 	if err := mgr.Add(k); err != nil {
 		return fmt.Errorf("set up the keeper: %w", err)
 	}
 	stopper := stop.New(o.Runtimes, o.Clock, events)
+	if o.Recreate {
+		if err := recreate.Setup(mgr, o.Node, stopper); err != nil {
+			return err
+		}
+	}
 	if o.Env {
 		if err := env.Setup(mgr, stopper); err != nil {
+			return err
+		}
+	}
+	if o.Images {
+		err := image.Setup(ctx, mgr, image.Options{
+			Node: o.Node, Runtimes: o.Runtimes, Clock: o.Clock, Events: events, Limit: o.PullLimit, Providers: o.Providers,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if o.Probes {
+		if err := probe.Setup(ctx, mgr, probe.Options{Node: o.Node, Runtimes: o.Runtimes, Clock: o.Clock, Events: events}); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package cri
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	criv1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/flotilla-io/flotilla/pkg/cri/fake"
 )
@@ -180,4 +182,36 @@ func TestStopAndExec(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotFound)
 	server.Fail("StopContainer", errors.New("disk full"))
 	require.ErrorContains(t, r.Stop(t.Context(), id, 0), "stop container app-1: Unknown: disk full")
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	server := fake.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
+	r, id, err := found(t, dir, "").Of(server.Run(fake.Container{Name: "app"}))
+	require.NoError(t, err)
+
+	out, err := r.Run(t.Context(), id, []string{"exit", "3"}, time.Second)
+	require.NoError(t, err, "any code is a result")
+	require.EqualValues(t, 3, out.Code)
+	_, err = r.Run(t.Context(), id, []string{"hang"}, time.Second)
+	require.ErrorIs(t, err, ErrTimeout)
+	_, err = r.Run(t.Context(), id, []string{"write", "3000000"}, time.Second)
+	require.ErrorIs(t, err, ErrOutput)
+	server.Commands(func(string, []string) (*criv1.ExecSyncResponse, error) {
+		return &criv1.ExecSyncResponse{Stdout: []byte("out "), Stderr: []byte("err")}, nil
+	})
+	out, err = r.Run(t.Context(), id, []string{"x"}, time.Second)
+	require.NoError(t, err)
+	require.Equal(t, "out err", string(out.Text))
+
+	server.Commands(nil)
+	server.Hang(true)
+	ctx, cancel := context.WithCancel(t.Context())
+	server.On("ExecSync", func(string) { cancel() })
+	_, err = r.Run(ctx, id, []string{"hang"}, time.Second)
+	require.ErrorContains(t, err, "Canceled")
+	require.NotErrorIs(t, err, ErrTimeout, "it is the caller who gave up")
+	server.Stop() // Waits for the call to return.
+	require.Contains(t, server.Calls(), "ExecSync app-1 hang ended", "the runtime kills it")
 }

@@ -1,5 +1,5 @@
 // Package cri is a client for the container runtimes of one node: read what a container was started with, stop it, run a command
-// in it.
+// in it; pull images.
 //
 // A node has one runtime that its kubelet uses, and perhaps others, each with a socket below one directory. Runtimes connects to
 // all of them, and finds the one that runs a container by the prefix of the ID that the kubelet reports: containerd://4f1c. If
@@ -10,5 +10,8 @@
 //
 // The environment of a container may hold secrets. Container returns only the requested variables.
 //
-// The package does not create, start or remove containers. That is up to the kubelet.
+// Images are pulled by the first runtime that answers, with the credentials that it has been configured with; a pull ends with
+// the caller's context.
+//
+// The package does not create, start or remove containers, nor remove images. That is up to the kubelet.
 package cri

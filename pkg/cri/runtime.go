@@ -17,8 +17,14 @@ import (
 	criv1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ErrNotFound means that the runtime does not have the container.
-var ErrNotFound = errors.New("container not found")
+var (
+	// ErrNotFound means that the runtime does not have the container.
+	ErrNotFound = errors.New("container not found")
+	// ErrTimeout means that a command did not end in time, and that the runtime has killed it.
+	ErrTimeout = errors.New("the command did not end in time")
+	// ErrOutput means that a command wrote more than is read.
+	ErrOutput = errors.New("the command wrote more than 1 MiB")
+)
 
 const (
 	// answerTime is the timeout of calls that need no waiting.
@@ -27,8 +33,7 @@ const (
 	stopTime = 2 * time.Minute
 	// maxMessage is the largest accepted answer, in bytes. The record of a container has all its environment.
 	maxMessage = 16 << 20
-	// maxOutput is the largest accepted answer about a command, in bytes: it includes the command's output, which is
-	// not used.
+	// maxOutput is the largest accepted answer about a command, in bytes: it includes the command's output.
 	maxOutput = 1 << 20
 )
 
@@ -45,8 +50,9 @@ type Runtime struct {
 	// Name is what the kubelet writes before "://" in IDs of containers, such as containerd; Version is its version.
 	Name, Version string
 
-	conn *grpc.ClientConn
-	api  criv1.RuntimeServiceClient
+	conn   *grpc.ClientConn
+	api    criv1.RuntimeServiceClient
+	images criv1.ImageServiceClient
 }
 
 // Container is a runtime's information about a container.
@@ -71,7 +77,7 @@ func dial(ctx context.Context, socket string) (*Runtime, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", socket, err)
 	}
-	r := &Runtime{conn: conn, api: criv1.NewRuntimeServiceClient(conn)}
+	r := &Runtime{conn: conn, api: criv1.NewRuntimeServiceClient(conn), images: criv1.NewImageServiceClient(conn)}
 	if r.Name, r.Version, err = r.ask(ctx); err != nil {
 		_ = r.conn.Close()
 		return nil, err
@@ -165,22 +171,47 @@ func (r *Runtime) Stop(ctx context.Context, id string, grace time.Duration) erro
 	return nil
 }
 
+// Output is how a command in a container has ended.
+type Output struct {
+	Code int32
+	// Text is what it wrote to its standard output, and then what it wrote to its standard error.
+	Text []byte
+}
+
 // Exec runs a command in a container for at most that long. If a command exits with another code than 0, the error
 // has the code, and not the command's output. If the output exceeds 1 MiB, the code is unknown.
 func (r *Runtime) Exec(ctx context.Context, id string, command []string, limit time.Duration) error {
+	switch out, err := r.Run(ctx, id, command, limit); {
+	case err != nil:
+		return err
+	case out.Code != 0:
+		return fmt.Errorf("run a command in container %s: it ended with code %d", id, out.Code)
+	}
+	return nil
+}
+
+// Run runs a command in a container for at most that long, in whole seconds, and returns how it ended, whatever its code. The
+// error is ErrTimeout if it had to be killed, and ErrOutput if it wrote too much; any other error says that it was not run, or that the
+// runtime does not answer. The runtime kills it also when ctx ends.
+func (r *Runtime) Run(ctx context.Context, id string, command []string, limit time.Duration) (Output, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit+answerTime)
 	defer cancel()
 	// 0 would mean no limit.
 	a, err := r.api.ExecSync(ctx, &criv1.ExecSyncRequest{
 		ContainerId: id, Cmd: command, Timeout: max(1, int64(limit/time.Second)),
 	}, grpc.MaxCallRecvMsgSize(maxOutput))
-	switch {
-	case err != nil:
-		return fmt.Errorf("run a command in container %s: %w", id, reason(err))
-	case a.GetExitCode() != 0:
-		return fmt.Errorf("run a command in container %s: it ended with code %d", id, a.GetExitCode())
+	if err == nil {
+		return Output{Code: a.GetExitCode(), Text: append(a.GetStdout(), a.GetStderr()...)}, nil
 	}
-	return nil
+	why := reason(err)
+	switch code := status.Code(err); {
+	case ctx.Err() != nil: // The limit is the runtime's; this one is that the runtime does not keep it.
+	case code == codes.DeadlineExceeded:
+		why = ErrTimeout
+	case code == codes.ResourceExhausted:
+		why = fmt.Errorf("%w: %w", ErrOutput, why)
+	}
+	return Output{}, fmt.Errorf("run a command in container %s: %w", id, why)
 }
 
 // reason returns err without the prefix that gRPC adds.

@@ -114,13 +114,9 @@ func (n *Runtimes) Err() error {
 
 // Names are the runtimes that answered last, with their versions, in the order of their sockets.
 func (n *Runtimes) Names() []string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	var out []string
-	for _, file := range n.files {
-		if r := n.open[filepath.Join(n.dir, file)]; r != nil {
-			out = append(out, r.Name+" "+r.Version)
-		}
+	var out []string //nolint:prealloc // There is one, or none, which is nil.
+	for _, r := range n.All() {
+		out = append(out, r.Name+" "+r.Version)
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package feature
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -117,6 +118,68 @@ const (
 	SidecarTerminator featuregate.Feature = "SidecarTerminator"
 )
 
+// Gates of images.
+const (
+	// ImagePullJob has images pulled on nodes by ImagePullJobs and ImageListPullJobs, and nodes get NodeImages. Without it no such job can
+	// be created.
+	//
+	// Alpha, off as in OpenKruise, because each node gets an object: 0.3.
+	ImagePullJob featuregate.Feature = "ImagePullJobGate"
+
+	// PreDownloadForInPlaceUpdate has new images pulled on the nodes of pods that CloneSets and StatefulSets are going to update in place.
+	// It has images pulled as ImagePullJob does, whatever that gate is.
+	//
+	// Alpha, off as in OpenKruise: 0.3.
+	PreDownloadForInPlaceUpdate featuregate.Feature = "PreDownloadImageForInPlaceUpdate"
+
+	// PreDownloadForDaemonSetUpdate does likewise for pods of DaemonSets, whether they are updated in place or re-created.
+	//
+	// Alpha, off as in OpenKruise: 0.3.
+	PreDownloadForDaemonSetUpdate featuregate.Feature = "PreDownloadImageForDaemonSetUpdate"
+)
+
+// Gates of probes.
+const (
+	// PodProbeMarker has containers probed by node daemons, and the results written to pods, by PodProbeMarkers. Without it none can be
+	// created.
+	//
+	// Beta, on: 0.3.
+	PodProbeMarker featuregate.Feature = "PodProbeMarkerGate"
+
+	// PodProbeMarkerOnServerless gives pods the probes of PodProbeMarkers in an annotation, for agents of virtual nodes. Needs
+	// PodProbeMarker and PodWebhook.
+	//
+	// Alpha, off as in OpenKruise, because pods are created through a webhook: 0.3.
+	PodProbeMarkerOnServerless featuregate.Feature = "EnablePodProbeMarkerOnServerless"
+
+	// EnhancedLiveness takes liveness probes from the kubelet in pods that ask for it: node daemons run them, and containers that fail are
+	// restarted within the budget of their workload. Needs PodWebhook.
+	//
+	// Alpha, off as in OpenKruise: 0.3.
+	EnhancedLiveness featuregate.Feature = "EnhancedLivenessProbe"
+)
+
+// Off returns a gate if it is off, and otherwise none.
+func Off(g *Gates, f featuregate.Feature) featuregate.Feature {
+	if g.Enabled(f) {
+		return ""
+	}
+	return f
+}
+
+// LivenessOff returns a gate that is off and without which the node daemon runs no liveness probes, and otherwise none.
+func LivenessOff(g *Gates) featuregate.Feature {
+	return cmp.Or(Off(g, EnhancedLiveness), Off(g, PodWebhook))
+}
+
+// Pulls are the gates of which each has images pulled on nodes.
+func Pulls() []featuregate.Feature {
+	return []featuregate.Feature{ImagePullJob, PreDownloadForInPlaceUpdate, PreDownloadForDaemonSetUpdate}
+}
+
+// PullsImages reports whether a gate has images pulled on nodes.
+func PullsImages(g *Gates) bool { return slices.ContainsFunc(Pulls(), g.Enabled) }
+
 // Gates of deletion protection.
 const (
 	// ResourcesDeletionProtection refuses deletions of objects with label policy.kruise.io/delete-protection. The chart reads it as well.
@@ -160,6 +223,12 @@ func specs() map[featuregate.Feature]featuregate.FeatureSpec {
 		SidecarSetPatchAnyMetadata:         alpha,
 		SidecarTerminator:                  alpha,
 		SortSidecarsByName:                 alpha,
+		ImagePullJob:                       alpha,
+		PodProbeMarker:                     beta,
+		PodProbeMarkerOnServerless:         alpha,
+		EnhancedLiveness:                   alpha,
+		PreDownloadForInPlaceUpdate:        alpha,
+		PreDownloadForDaemonSetUpdate:      alpha,
 		ResourcesDeletionProtection:        {PreRelease: featuregate.Beta},
 		DeletionProtectionForCRDCascading:  alpha,
 		ResourceDistribution:               {PreRelease: featuregate.Beta},

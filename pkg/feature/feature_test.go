@@ -26,7 +26,7 @@ func TestGates(t *testing.T) {
 		{name: "a name differs by case", set: "templatenodefaults=true", want: "unrecognized feature gate"},
 		{name: "a value must be there", set: "TemplateNoDefaults", want: "missing bool value"},
 		{name: "a value must be a bool", set: "TemplateNoDefaults=maybe", want: "invalid value"},
-		{name: "the gate of OpenKruise's chart is accepted", set: "ImagePullJobGate=true,TemplateNoDefaults=true", on: true},
+		{name: "a gate of OpenKruise that is not served is accepted", set: "EnableExternalCerts=true,TemplateNoDefaults=true", on: true},
 		{name: "a former gate needs a bool too", set: "KruiseDaemon=off!", want: `feature gate KruiseDaemon: value "off!" is no bool`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -61,11 +61,11 @@ func TestNotesSayWhyAGateHasNoEffect(t *testing.T) {
 	t.Parallel()
 	g, err := New(CloneSetShortHash)
 	require.NoError(t, err)
-	require.NoError(t, g.Set("PodProbeMarkerGate=false,ImagePullJobGate=true,CloneSetShortHash=true,ForceDeleteTimeoutExpectationGate=true,CloneSetEventHandlerOptimization=false"))
+	require.NoError(t, g.Set("KruisePodReadinessGate=false,EnableExternalCerts=true,CloneSetShortHash=true,ForceDeleteTimeoutExpectationGate=true,CloneSetEventHandlerOptimization=false"))
 	require.True(t, g.Enabled(CloneSetShortHash))
 	require.Equal(t, []string{
-		"feature gate PodProbeMarkerGate=false has no effect: PodProbeMarker is not served yet",
-		"feature gate ImagePullJobGate=true has no effect: image pulling is not served yet",
+		"feature gate KruisePodReadinessGate=false has no effect: a readiness gate in all pods is not served yet",
+		"feature gate EnableExternalCerts=true has no effect: a certificate from outside is not served yet",
 		"feature gate ForceDeleteTimeoutExpectationGate=true has no effect: after --expectation-timeout pods are always read from the apiserver, and nothing stays stuck",
 		"feature gate CloneSetEventHandlerOptimization=false has no effect: every event of a pod is looked at, and a reconcile without work writes nothing",
 	}, g.Notes())
@@ -97,12 +97,14 @@ func TestDefaultsAreThoseOfOpenKruise(t *testing.T) {
 		"PodWebhook": true, "PodUnavailableBudgetDeleteGate": true, "PodUnavailableBudgetUpdateGate": false,
 		"ResourceDistributionGate": false, "ResourcesDeletionProtection": false, "DeletionProtectionForCRDCascadingGate": false,
 		"WorkloadSpread": true, "SidecarTerminator": false, "SidecarSetPatchPodMetadataDefaultsAllowed": false, "EnableSortSidecarContainerByName": false,
+		"ImagePullJobGate": false, "PreDownloadImageForInPlaceUpdate": false, "PreDownloadImageForDaemonSetUpdate": false,
+		"PodProbeMarkerGate": true, "EnablePodProbeMarkerOnServerless": false, "EnhancedLivenessProbe": false,
 	} {
 		spec, ok := specs()[featuregate.Feature(f)]
 		require.True(t, ok, f)
 		require.Equal(t, on, spec.Default, f)
 	}
-	require.Len(t, specs(), 20)
+	require.Len(t, specs(), 26)
 }
 
 func TestStringIsWhatDiffersFromTheDefaults(t *testing.T) {
@@ -113,4 +115,17 @@ func TestStringIsWhatDiffersFromTheDefaults(t *testing.T) {
 	require.Empty(t, g.String())
 	require.NoError(t, g.Set("TemplateNoDefaults=true,InPlaceUpdateEnvFromMetadata=false"))
 	require.Equal(t, "InPlaceUpdateEnvFromMetadata=false,TemplateNoDefaults=true", g.String())
+}
+
+func TestEitherGateOfThePreDownloadHasImagesPulled(t *testing.T) {
+	t.Parallel()
+	for _, gate := range []featuregate.Feature{ImagePullJob, PreDownloadForInPlaceUpdate, PreDownloadForDaemonSetUpdate} {
+		g, err := New(ImagePullJob, PreDownloadForInPlaceUpdate, PreDownloadForDaemonSetUpdate)
+		require.NoError(t, err)
+		require.False(t, PullsImages(g))
+		require.Equal(t, gate, Off(g, gate))
+		require.NoError(t, g.Set(string(gate)+"=true"))
+		require.True(t, PullsImages(g), gate)
+		require.Empty(t, Off(g, gate))
+	}
 }

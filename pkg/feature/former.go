@@ -12,9 +12,7 @@ type gate struct {
 // specs.
 func former() map[string]gate {
 	const (
-		pods   = "a readiness gate in all pods is"
-		images = "image pulling is"
-		probes = "PodProbeMarker is"
+		pods = "a readiness gate in all pods is"
 	)
 	return map[string]gate{
 		"CloneSetEventHandlerOptimization": {settled: "every event of a pod is looked at, and a reconcile without work writes nothing"},
@@ -28,12 +26,6 @@ func former() map[string]gate {
 			"the partition"},
 
 		"KruisePodReadinessGate":                    {missing: pods},
-		"PreDownloadImageForInPlaceUpdate":          {missing: images},
-		"PreDownloadImageForDaemonSetUpdate":        {missing: images},
-		"ImagePullJobGate":                          {missing: images},
-		"PodProbeMarkerGate":                        {missing: probes},
-		"EnablePodProbeMarkerOnServerless":          {missing: probes},
-		"EnhancedLivenessProbe":                     {missing: "the enhanced liveness probe is"},
 		"EnableExternalCerts":                       {missing: "a certificate from outside is"},
 		"DefaultHostNetworkHostPortsInPodTemplates": {missing: "defaulting of host ports is"},
 	}

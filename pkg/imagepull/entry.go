@@ -69,3 +69,27 @@ func Owners(n *appsv1beta1.NodeImage) []string {
 	slices.Sort(out)
 	return out
 }
+
+// Count sets the numbers of a status by the entries of a spec. The state of a former version counts for none.
+func Count(spec *appsv1beta1.NodeImageSpec, s *appsv1beta1.NodeImageStatus) {
+	s.Desired, s.Succeeded, s.Failed, s.Pulling, s.Waiting = 0, 0, 0, 0, 0
+	for name, image := range spec.Images {
+		for i := range image.Tags {
+			s.Desired++
+			of := State(&appsv1beta1.NodeImage{Status: *s}, Reference{Name: name, Tag: image.Tags[i].Tag})
+			if of == nil || of.Version != image.Tags[i].Version {
+				continue
+			}
+			switch of.Phase {
+			case appsv1beta1.ImagePhaseSucceeded:
+				s.Succeeded++
+			case appsv1beta1.ImagePhaseFailed:
+				s.Failed++
+			case appsv1beta1.ImagePhasePulling:
+				s.Pulling++
+			case appsv1beta1.ImagePhaseWaiting:
+				s.Waiting++
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package imagepull
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -24,8 +25,8 @@ const (
 	defaultParallelism = 1
 )
 
-// Off is why a job is refused while the feature gate of the node daemon is off.
-const Off = "no node daemon runs, so nothing would be pulled: set KruiseDaemon=true in featureGates of the chart"
+// Off is why a job is refused while its feature gate is off.
+const Off = "no controller runs for it, so nothing would be pulled: set ImagePullJobGate=true in featureGates of the chart"
 
 // Default sets defaults of a template but imagePullPolicy, which an ImageListPullJob leaves to its ImagePullJobs.
 func Default(t *appsv1beta1.ImagePullJobTemplate) {
@@ -70,14 +71,17 @@ func ValidateImage(image string, path *field.Path) field.ErrorList {
 }
 
 // Validate validates what the schema of a template can't express. path is that of the spec.
-func Validate(t *appsv1beta1.ImagePullJobTemplate, path *field.Path) field.ErrorList {
+// secrets are the names of Secrets that the manager may read.
+func Validate(t *appsv1beta1.ImagePullJobTemplate, secrets []string, path *field.Path) field.ErrorList {
 	faults := validateSelectors(t, path)
 	if _, err := Parallelism(t.Parallelism); err != nil {
 		faults = append(faults, field.Invalid(path.Child("parallelism"), t.Parallelism.String(), err.Error()))
 	}
-	if len(t.PullSecrets) > 0 {
-		faults = append(faults, field.Forbidden(path.Child("pullSecrets"), fmt.Sprintf("%s: no Secret reaches a node yet: "+
-			"give the credentials to the container runtime of the nodes, and leave pullSecrets out", t.PullSecrets[0])))
+	for i, name := range t.PullSecrets {
+		if !slices.Contains(secrets, name) {
+			faults = append(faults, field.Forbidden(path.Child("pullSecrets").Index(i), fmt.Sprintf("%s: the manager may not read Secrets of "+
+				"this name: list it in imagePullJob.secrets of the chart, or give the credentials to the container runtime of the nodes", name)))
+		}
 	}
 	if p := t.PullPolicy; p != nil {
 		if p.TimeoutSeconds != nil && *p.TimeoutSeconds <= 0 {

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
 // Options are the changes that an Update may have besides images, labels and annotations. The zero value is valid.
@@ -19,7 +21,7 @@ type Options struct {
 	// NoResize: the apiserver does not support resizing running pods; overrides Resources.
 	NoResize bool
 	// Env: restarts of containers that read a changed label or annotation by env. Without it, such a change is one of
-	// metadata alone, and the containers keep the old value until they restart.
+	// metadata alone, and the containers keep the old value until they restart. Nor can keys.RestartContainers be followed without it.
 	Env bool
 }
 
@@ -34,21 +36,25 @@ type Update struct {
 	// restart them. Of containers that get a new image it has any metadata that they read: they are restarted for the
 	// image, unless they may run it already.
 	Env map[string]string
+	// Restart are the containers that keys.RestartContainers has restarted: by the node daemon, or by the kubelet for a new image.
+	Restart map[string]bool
 	// Labels and Annotations are the changed values; nil removes the key.
 	Labels, Annotations map[string]*string
 }
 
 // MetadataOnly reports whether the update changes labels and annotations only.
-func (u Update) MetadataOnly() bool { return len(u.Images)+len(u.Resources)+len(u.Env) == 0 }
+func (u Update) MetadataOnly() bool {
+	return len(u.Images)+len(u.Resources)+len(u.Env)+len(u.Restart) == 0
+}
 
 // Restarts reports whether a container of the pod restarts, so that the pod should be out of service meanwhile. A
 // resize alone restarts only containers whose resizePolicy requires it.
 func (u Update) Restarts(pod *corev1.Pod) bool {
-	if len(u.Images)+len(u.Env) > 0 {
+	if len(u.Images)+len(u.Env)+len(u.Restart) > 0 {
 		return true
 	}
 	for name, r := range u.Resources {
-		c := container(&pod.Spec, name)
+		c := Container(&pod.Spec, name)
 		if c == nil {
 			continue
 		}
@@ -64,22 +70,27 @@ func (u Update) Restarts(pod *corev1.Pod) bool {
 }
 
 // CanApply reports whether this pod can be updated so, and if not, why. daemon: a node daemon is alive on the pod's
-// node. Only it can restart a container for its env, and only if the kubelet starts the container again then. A pod
+// node. Only it can restart a container that gets no new image, and only if the kubelet starts the container again then. A pod
 // that has no node yet does not need it.
 func (u Update) CanApply(pod *corev1.Pod, daemon bool) (why string, ok bool) {
 	for _, name := range u.containers() {
-		if container(&pod.Spec, name) == nil {
+		if Container(&pod.Spec, name) == nil {
 			return "pod has no container " + name, false
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(u.forDaemon(pod).Env)) {
-		policy := RestartPolicy(container(&pod.Spec, name), pod)
+	of := u.forDaemon(pod)
+	for _, name := range (Update{Env: of.Env, Restart: of.Restart}).containers() {
+		cause := "is to be restarted"
+		if read, ok := of.Env[name]; ok {
+			cause = "reads " + read
+		}
+		policy := RestartPolicy(Container(&pod.Spec, name), pod)
 		switch {
 		case pod.Spec.NodeName == "":
 		case !daemon:
-			return fmt.Sprintf("container %s reads %s, and its node has no daemon that could restart it", name, u.Env[name]), false
+			return fmt.Sprintf("container %s %s, and its node has no daemon that could restart it", name, cause), false
 		case policy != corev1.RestartPolicyAlways:
-			return fmt.Sprintf("container %s reads %s, and is not restarted, by policy %s", name, u.Env[name], policy), false
+			return fmt.Sprintf("container %s %s, and is not restarted, by policy %s", name, cause, policy), false
 		}
 	}
 	if len(u.Resources) > 0 {
@@ -104,7 +115,7 @@ func RestartPolicy(c *corev1.Container, pod *corev1.Pod) corev1.RestartPolicy {
 // containers are the names of the changed containers, sorted.
 func (u Update) containers() []string {
 	names := slices.Concat(slices.Collect(maps.Keys(u.Images)), slices.Collect(maps.Keys(u.Resources)),
-		slices.Collect(maps.Keys(u.Env)))
+		slices.Collect(maps.Keys(u.Env)), slices.Collect(maps.Keys(u.Restart)))
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -135,6 +146,14 @@ func Diff(from, to *corev1.PodTemplateSpec, o Options) (update Update, why strin
 	}
 	if o.Env {
 		update.addEnv(&to.Spec)
+	}
+	if update.Annotations[keys.RestartContainers] != nil {
+		if !o.Env {
+			return Update{}, "annotation " + keys.RestartContainers + " changed, and feature gate InPlaceUpdateEnvFromMetadata is off", false
+		}
+		for c := range containersOf(&to.Spec) {
+			set(&update.Restart, c.Name, true)
+		}
 	}
 	return update, "", true
 }
@@ -236,8 +255,8 @@ func isNativeSidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// container finds the container or native sidecar of a name; nil if there is none.
-func container(s *corev1.PodSpec, name string) *corev1.Container {
+// Container returns the container or native sidecar of a name, which keep running; nil if there is none.
+func Container(s *corev1.PodSpec, name string) *corev1.Container {
 	if i := slices.IndexFunc(s.Containers, func(c corev1.Container) bool { return c.Name == name }); i >= 0 {
 		return &s.Containers[i]
 	}

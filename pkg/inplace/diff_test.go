@@ -329,6 +329,20 @@ func TestCanApply(t *testing.T) {
 			pod: pod(func(p *corev1.Pod) { p.Spec.Containers[0].RestartPolicy = new(corev1.ContainerRestartPolicyNever) }),
 			why: "container app reads label tier by env TIER, and is not restarted, by policy Never",
 		},
+		{
+			name: "nor is one restarted on request", pod: pod(), update: Update{Restart: map[string]bool{"app": true}},
+			why: "container app is to be restarted, and its node has no daemon that could restart it",
+		},
+		{name: "as a node daemon does", pod: pod(), update: Update{Restart: map[string]bool{"app": true}}, daemon: true},
+		{
+			name: "or the kubelet that has seen the former image, for a new one", pod: pod(func(p *corev1.Pod) { p.Generation, p.Status.ObservedGeneration = 2, 2 }),
+			update: Update{Restart: map[string]bool{"app": true}, Images: map[string]string{"app": "app:2"}},
+		},
+		{
+			name: "and no other", pod: pod(func(p *corev1.Pod) { p.Generation, p.Status.ObservedGeneration = 2, 1 }),
+			update: Update{Restart: map[string]bool{"app": true}, Images: map[string]string{"app": "app:2"}},
+			why:    "container app is to be restarted, and its node has no daemon that could restart it",
+		},
 		{name: "a pod without a node has not started yet", pod: pod(func(p *corev1.Pod) { p.Spec.NodeName = "" }), update: env},
 		{
 			name: "the QoS class of the pod itself counts", pod: pod(alone), update: guaranteed,

@@ -21,10 +21,10 @@
 // template. Only containers of the templates are looked at, so injected containers don't matter. An apiserver before
 // Kubernetes 1.33 can't resize pods: then the caller sets NoResize, and Diff refuses such changes.
 //
-// The package does not restart containers that read a changed label or annotation by env. The node daemon does; the
-// caller passes whether one is alive on the pod's node, and CanApply refuses the update if not. A container that gets a
-// new image in the same update restarts anyway and needs none. What counts is what a container was started with: if
-// somebody has written the new metadata, or the new image, to the pod before the update does, it is restarted as well. So
-// it is if the new image is one that an earlier update took away before the kubelet saw that: for this the record has what
-// each container may have been started with.
+// The package does not restart containers that read a changed label or annotation by env, or whose template has another
+// value of keys.RestartContainers. The node daemon does; the caller passes whether one is alive on the pod's node, and
+// CanApply refuses the update if not. A container that gets a new image in the same update restarts anyway and needs none.
+// What counts is what a container was started with: if somebody has written the new metadata, or the new image, to the pod
+// before the update does, it is restarted as well. So it is if the new image is one that an earlier update took away before
+// the kubelet saw that: for this the record has what each container may have been started with.
 package inplace

@@ -92,19 +92,24 @@ func (u *Update) addEnv(spec *corev1.PodSpec) {
 	}
 }
 
-// forDaemon returns the update with only those containers in Env that the node daemon has to restart: not those that get a
-// new image, unless they may run on.
+// forDaemon returns the update with only those containers in Env and Restart that the node daemon has to restart: not those that
+// get a new image, unless they may run on.
 func (u Update) forDaemon(pod *corev1.Pod) Update {
-	if len(u.Env) == 0 || len(u.Images) == 0 {
+	if len(u.Env)+len(u.Restart) == 0 || len(u.Images) == 0 {
 		return u
 	}
+	u.Restart = maps.Clone(u.Restart)
+	maps.DeleteFunc(u.Restart, func(name string, _ bool) bool {
+		c, image := Container(&pod.Spec, name), u.Images[name]
+		return c == nil || image != "" && replaces(pod, c, image)
+	})
 	all := remainingOf(pod, recordOf(pod)).all().after(u)
 	u.Env = maps.Clone(u.Env)
 	maps.DeleteFunc(u.Env, func(name, _ string) bool {
 		if _, changes := u.Images[name]; !changes {
 			return false
 		}
-		c := container(&pod.Spec, name)
+		c := Container(&pod.Spec, name)
 		return c == nil || !all.mayRunOn(pod, c)
 	})
 	return u
@@ -115,11 +120,18 @@ func (u Update) forDaemon(pod *corev1.Pod) Update {
 // have seen that, or it was to be written later.
 func (u Update) mayRunOn(pod *corev1.Pod, c *corev1.Container) bool {
 	image := u.Images[c.Name]
-	if n := pod.Status.ObservedGeneration; image != c.Image && n > 0 && n >= pod.Generation {
-		return false // The kubelet stops whatever was not started from the image that the pod has.
+	if replaces(pod, c, image) {
+		return false
 	}
 	env, may := recordOf(pod).startedWith(pod, c, u)[image]
 	return may && env != EnvHash(u.metadataEnv(c, pod))
+}
+
+// replaces reports whether the kubelet is known to restart a container for an image: it has seen another one, and stops whatever was
+// not started from that.
+func replaces(pod *corev1.Pod, c *corev1.Container, image string) bool {
+	n := pod.Status.ObservedGeneration
+	return image != c.Image && n > 0 && n >= pod.Generation
 }
 
 // startedWith returns with what env from metadata a container may have been started, by image: EnvHash, 0 if unknown. It is
@@ -210,43 +222,47 @@ func priority(spec *corev1.PodSpec, c *corev1.Container) (n int, ordered bool) {
 	return 0, slices.ContainsFunc(spec.Containers, func(o corev1.Container) bool { return o.Name == c.Name })
 }
 
-// RestartRequest is a container that is to be restarted for its env.
+// RestartRequest is a container that is to be restarted.
 type RestartRequest struct {
 	Container *corev1.Container
 	// Before is the ID of the container that ran when the restart was requested; empty if it is unknown.
 	Before string
 	// Image: it gets a new image in the same update, for which the kubelet restarts it.
 	Image bool
+	// Always: it is restarted if it is still the one of Before, whatever its env.
+	Always bool
 }
 
 // RestartRequests are the containers that the pod's in-place update needs restarted, whether or not they have
 // restarted already, in the order in which to do it: those of one list together, and those of the next when these are
-// ready. They are the containers that read labels or annotations by env and belong to a batch that was written: those
-// of the highest launch priority first, and with them native sidecars without one. There are none while no such update
-// is in progress.
+// ready. They are the containers of a batch that was written that read labels or annotations by env, or that are restarted
+// for keys.RestartContainers: those of the highest launch priority first, and with them native sidecars without one. There are
+// none while no such update is in progress.
 func RestartRequests(pod *corev1.Pod) [][]RestartRequest {
-	r := recordOf(pod)
-	if !Closed(pod) || !r.UpdateEnvFromMetadata {
+	if !Closed(pod) {
 		return nil
 	}
-	var envOf []*corev1.Container
+	r := recordOf(pod)
+	var asked []*corev1.Container
 	highest := math.MinInt
 	for c := range containersOf(&pod.Spec) {
-		if !r.contains(c.Name) || len(references(c)) == 0 {
+		if !r.contains(c.Name) || !r.restarts(c.Name) && !r.readsEnv(c) {
 			continue
 		}
-		envOf = append(envOf, c)
+		asked = append(asked, c)
 		if n, ordered := priority(&pod.Spec, c); ordered {
 			highest = max(highest, n)
 		}
 	}
 	byPriority := map[int][]RestartRequest{}
-	for _, c := range envOf {
+	for _, c := range asked {
 		n, ordered := priority(&pod.Spec, c)
 		if !ordered {
 			n = highest
 		}
-		byPriority[n] = append(byPriority[n], RestartRequest{c, r.LastContainerIDs[c.Name], r.changesImage(c.Name)})
+		byPriority[n] = append(byPriority[n], RestartRequest{
+			Container: c, Before: r.LastContainerIDs[c.Name], Image: r.changesImage(c.Name), Always: r.restarts(c.Name),
+		})
 	}
 	var out [][]RestartRequest
 	for _, n := range slices.Backward(slices.Sorted(maps.Keys(byPriority))) {
@@ -277,12 +293,12 @@ func (u Update) batch(spec *corev1.PodSpec) map[string]bool {
 		before = len(out)
 		shared := map[metadataField]bool{}
 		for name := range out {
-			for _, r := range u.changedReferences(container(spec, name)) {
+			for _, r := range u.changedReferences(Container(spec, name)) {
 				shared[r.metadataField] = true
 			}
 		}
 		for _, name := range u.containers() {
-			if c := container(spec, name); c != nil &&
+			if c := Container(spec, name); c != nil &&
 				slices.ContainsFunc(u.changedReferences(c), func(r reference) bool { return shared[r.metadataField] }) {
 				out[name] = true
 			}
@@ -297,7 +313,7 @@ func (u Update) first(spec *corev1.PodSpec) map[string]bool {
 	out := make(map[string]bool, len(all))
 	highest, top := make([]string, 0, len(all)), 0
 	for _, name := range all {
-		c := container(spec, name)
+		c := Container(spec, name)
 		if c == nil {
 			continue
 		}
@@ -336,7 +352,10 @@ func (u Update) split(spec *corev1.PodSpec) (now, later Update) {
 		if v, ok := u.Env[name]; ok {
 			set(&to.Env, name, v)
 		}
-		if c := container(spec, name); c != nil && to == &later {
+		if u.Restart[name] {
+			set(&to.Restart, name, true)
+		}
+		if c := Container(spec, name); c != nil && to == &later {
 			for _, r := range u.changedReferences(c) {
 				if r.annotation {
 					set(&later.Annotations, r.key, u.Annotations[r.key])

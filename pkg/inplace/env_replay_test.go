@@ -127,7 +127,7 @@ func (w *envReplay) restart() {
 			if status(w.pod, ask.Container.Name).ContainerID == is.id && is.value != w.pod.Annotations["config"] &&
 				(!ask.Image || is.image == ask.Container.Image) {
 				w.logf("daemon: stops %+v", *is)
-				w.start(container(&w.seen.Spec, ask.Container.Name))
+				w.start(Container(&w.seen.Spec, ask.Container.Name))
 				w.report()
 				return
 			}

@@ -46,7 +46,7 @@ type Outcome struct {
 // spec, or if the node daemon reports that it was started from this spec. Where runtimes report one image under
 // several names, a new tag of the same image shows none of these; then a restart counts, once the container has run
 // longer than one from the old spec could. It has new resources when its status reports them, and new metadata in its
-// env when the node daemon reports it or it was restarted.
+// env when the node daemon reports it or it was restarted. It is restarted when it has another ID.
 func Progress(pod *corev1.Pod, now time.Time) Outcome {
 	r := recordOf(pod)
 	o := r.outcome(pod, now)
@@ -86,7 +86,7 @@ func (r record) outcome(pod *corev1.Pod, now time.Time) Outcome {
 		names = c.ContainersRequiredReady
 	}
 	for _, name := range names {
-		if st := status(pod, name); container(&pod.Spec, name) != nil && (st == nil || !st.Ready) {
+		if st := status(pod, name); Container(&pod.Spec, name) != nil && (st == nil || !st.Ready) {
 			return Outcome{Why: "container " + name + " is not ready, and others are updated after it"}
 		}
 	}
@@ -101,7 +101,7 @@ func Unseen(pod *corev1.Pod) bool {
 
 // progress reports whether one container runs what was written.
 func (r record) progress(pod *corev1.Pod, name string, now time.Time) Outcome {
-	spec, st := container(&pod.Spec, name), status(pod, name)
+	spec, st := Container(&pod.Spec, name), status(pod, name)
 	switch {
 	case spec == nil:
 		return Outcome{Done: true}
@@ -115,6 +115,9 @@ func (r record) progress(pod *corev1.Pod, name string, now time.Time) Outcome {
 		if o := r.restartProgress(pod, spec, st, now); !o.Done {
 			return o
 		}
+	}
+	if was, known := r.LastContainerIDs[name]; r.restarts(name) && known && (st.ContainerID == "" || st.ContainerID == was) {
+		return Outcome{Why: "container " + name + " is to be restarted and was not", Daemon: true}
 	}
 	if r.changesResources(name) {
 		return resizeProgress(pod, spec, st)
@@ -171,7 +174,7 @@ func Ambiguous(pod *corev1.Pod) bool {
 	}
 	r := recordOf(pod)
 	for name := range r.LastContainerStatuses {
-		spec, st := container(&pod.Spec, name), status(pod, name)
+		spec, st := Container(&pod.Spec, name), status(pod, name)
 		if spec != nil && st != nil && st.State.Running != nil && r.restarted(st) && !r.runsNewImage(spec, st) {
 			return true
 		}

@@ -23,6 +23,10 @@ type record struct {
 	LastContainerIDs map[string]string `json:"lastContainerIDs,omitempty"`
 	// ResizedContainers are the names of the containers whose resources change. Absent in records of OpenKruise.
 	ResizedContainers []string `json:"resizedContainers,omitempty"`
+	// RestartedContainers are the names of the containers that are restarted for keys.RestartContainers, and NextRestarts those of them
+	// in batches to come. Absent in records of OpenKruise.
+	RestartedContainers []string `json:"restartedContainers,omitempty"`
+	NextRestarts        []string `json:"nextRestarts,omitempty"`
 	// StartedWith is with what env from labels and annotations a container may have been started before the update, by name
 	// and image: the EnvHash, 0 if unknown. Only of containers that read any. Absent in records of OpenKruise.
 	StartedWith map[string]map[string]uint64 `json:"startedWith,omitempty"`
@@ -84,8 +88,8 @@ func (r record) contains(name string) bool {
 	})
 }
 
-// changesImage, changesResources and changesEnv report what changes about a container: its image, its resources, or
-// metadata that it reads by env and for which alone it has to be restarted.
+// changesImage, changesResources, changesEnv and restarts report what changes about a container: its image, its resources,
+// metadata that it reads by env and for which alone it has to be restarted, or nothing but that it is restarted.
 func (r record) changesImage(name string) bool {
 	_, ok := r.LastContainerStatuses[name]
 	return ok
@@ -100,7 +104,14 @@ func (r record) changesResources(name string) bool {
 }
 
 func (r record) changesEnv(c *corev1.Container) bool {
-	return r.UpdateEnvFromMetadata && !r.changesImage(c.Name) && r.contains(c.Name) && len(references(c)) > 0
+	return r.readsEnv(c) && !r.changesImage(c.Name) && r.contains(c.Name)
+}
+
+func (r record) restarts(name string) bool { return slices.Contains(r.RestartedContainers, name) }
+
+// readsEnv reports whether a container reads metadata by env and the update changes some that a container reads.
+func (r record) readsEnv(c *corev1.Container) bool {
+	return r.UpdateEnvFromMetadata && len(references(c)) > 0
 }
 
 // remaining is the part of an update that the pod's spec does not have yet, though its revision label is set.
@@ -125,7 +136,7 @@ type grace struct {
 
 // remainingOf reads what is not written yet. A completed update leaves nothing: its record has no next batch.
 func remainingOf(pod *corev1.Pod, r record) remaining {
-	out := remaining{later: pendingUpdate(pod, r.NextContainerImages, r.NextContainerResources, r.NextContainerRefMetadata)}
+	out := remaining{later: pendingUpdate(pod, r.NextContainerImages, r.NextContainerResources, r.NextContainerRefMetadata, r.NextRestarts...)}
 	for name, v := range out.later.Resources {
 		if r.contains(name) {
 			set(&out.resize, name, v)
@@ -155,9 +166,12 @@ func remainingOf(pod *corev1.Pod, r record) remaining {
 // pendingUpdate returns the update of a record, without what the pod has already.
 func pendingUpdate(
 	pod *corev1.Pod, images map[string]string, resources map[string]corev1.ResourceRequirements,
-	metadata map[string]metav1.ObjectMeta,
+	metadata map[string]metav1.ObjectMeta, restarts ...string,
 ) Update {
 	e := Update{Images: maps.Clone(images), Resources: maps.Clone(resources)}
+	for _, name := range restarts {
+		set(&e.Restart, name, true)
+	}
 	for name, m := range metadata {
 		for k, v := range m.Labels {
 			set(&e.Labels, k, &v)
@@ -165,7 +179,7 @@ func pendingUpdate(
 		for k, v := range m.Annotations {
 			set(&e.Annotations, k, &v)
 		}
-		if c := container(&pod.Spec, name); c != nil && len(e.changedReferences(c)) > 0 {
+		if c := Container(&pod.Spec, name); c != nil && len(e.changedReferences(c)) > 0 {
 			set(&e.Env, name, e.changedReferences(c)[0].String())
 		}
 	}
@@ -185,6 +199,7 @@ func (u Update) after(next Update) Update {
 	out := Update{
 		Images:      overlay(u.Images, next.Images),
 		Env:         overlay(u.Env, next.Env),
+		Restart:     overlay(u.Restart, next.Restart),
 		Labels:      overlay(u.Labels, next.Labels),
 		Annotations: overlay(u.Annotations, next.Annotations),
 		Resources:   maps.Clone(u.Resources),
@@ -209,7 +224,7 @@ func overlay[V any](under, over map[string]V) map[string]V {
 // that a container of Env reads stays in the update although the pod has it already: somebody may have written it, and the
 // container still has the value that it was started with.
 func (u Update) trim(pod *corev1.Pod) Update {
-	u.Images, u.Resources, u.Env = maps.Clone(u.Images), maps.Clone(u.Resources), maps.Clone(u.Env)
+	u.Images, u.Resources, u.Env, u.Restart = maps.Clone(u.Images), maps.Clone(u.Resources), maps.Clone(u.Env), maps.Clone(u.Restart)
 	u.Labels, u.Annotations = maps.Clone(u.Labels), maps.Clone(u.Annotations)
 	read := map[metadataField]bool{}
 	for c := range containersOf(&pod.Spec) {
@@ -236,8 +251,9 @@ func (u Update) trim(pod *corev1.Pod) Update {
 	}
 	u.Labels = pendingChanges(u.Labels, pod.Labels, func(k string) bool { return read[metadataField{false, k}] })
 	u.Annotations = pendingChanges(u.Annotations, pod.Annotations, func(k string) bool { return read[metadataField{true, k}] })
-	maps.DeleteFunc(u.Images, func(name, _ string) bool { return container(&pod.Spec, name) == nil })
-	maps.DeleteFunc(u.Resources, func(name string, _ corev1.ResourceRequirements) bool { return container(&pod.Spec, name) == nil })
+	maps.DeleteFunc(u.Images, func(name, _ string) bool { return Container(&pod.Spec, name) == nil })
+	maps.DeleteFunc(u.Resources, func(name string, _ corev1.ResourceRequirements) bool { return Container(&pod.Spec, name) == nil })
+	maps.DeleteFunc(u.Restart, func(name string, _ bool) bool { return Container(&pod.Spec, name) == nil })
 	return u
 }
 
@@ -288,6 +304,9 @@ func newRecord(pod *corev1.Pod, revision string, whole, first, later Update, now
 			if last.changesResources(name) {
 				r.ResizedContainers = append(r.ResizedContainers, name)
 			}
+			if last.restarts(name) {
+				r.RestartedContainers = append(r.RestartedContainers, name)
+			}
 			r.UpdateEnvFromMetadata = r.UpdateEnvFromMetadata || last.UpdateEnvFromMetadata
 		}
 	}
@@ -309,12 +328,13 @@ func newRecord(pod *corev1.Pod, revision string, whole, first, later Update, now
 func (r record) nextBatch(pod *corev1.Pod, first, later Update, now time.Time) record {
 	was := r
 	r.NextContainerImages, r.NextContainerResources, r.NextContainerRefMetadata = nil, nil, nil
-	r.PreCheckBeforeNext = nil
+	r.PreCheckBeforeNext, r.NextRestarts = nil, nil
 	r.LastContainerStatuses, r.LastContainerIDs = maps.Clone(r.LastContainerStatuses), maps.Clone(r.LastContainerIDs)
 	r.ResizedContainers, r.StartedWith = slices.Clone(r.ResizedContainers), maps.Clone(r.StartedWith)
+	r.RestartedContainers = slices.Clone(r.RestartedContainers)
 	for _, name := range first.containers() {
 		if _, reads := r.StartedWith[name]; reads {
-			r.StartedWith[name] = was.startedWith(pod, container(&pod.Spec, name), first)
+			r.StartedWith[name] = was.startedWith(pod, Container(&pod.Spec, name), first)
 		}
 	}
 	r.add(pod, first, later, nil)
@@ -341,12 +361,18 @@ func (r *record) add(pod *corev1.Pod, first, later Update, unfinished map[string
 			// They are written by another request, which may fail.
 			set(&r.NextContainerResources, name, first.Resources[name])
 		}
-		if first.Images[name] != "" || first.Env[name] != "" {
+		if first.Restart[name] {
+			r.RestartedContainers = append(r.RestartedContainers, name)
+		}
+		if first.Images[name] != "" || first.Env[name] != "" || first.Restart[name] {
 			set(&r.LastContainerIDs, name, st.ContainerID)
 		}
 	}
 	slices.Sort(r.ResizedContainers)
 	r.ResizedContainers = slices.Compact(r.ResizedContainers)
+	slices.Sort(r.RestartedContainers)
+	r.RestartedContainers = slices.Compact(r.RestartedContainers)
+	r.NextRestarts = slices.Sorted(maps.Keys(later.Restart))
 	for name, image := range later.Images {
 		set(&r.NextContainerImages, name, image)
 	}
@@ -354,7 +380,7 @@ func (r *record) add(pod *corev1.Pod, first, later Update, unfinished map[string
 		set(&r.NextContainerResources, name, v)
 	}
 	for _, name := range later.containers() {
-		if m, ok := later.metadata(container(&pod.Spec, name)); ok {
+		if m, ok := later.metadata(Container(&pod.Spec, name)); ok {
 			set(&r.NextContainerRefMetadata, name, m)
 		}
 	}

@@ -180,7 +180,7 @@ func (w *replay) check(was *corev1.Pod) {
 	log := strings.Join(w.log, "\n")
 	restarts := Update{}
 	for c := range containersOf(&was.Spec) {
-		is := container(&w.pod.Spec, c.Name)
+		is := Container(&w.pod.Spec, c.Name)
 		if is.Image != c.Image {
 			set(&restarts.Images, c.Name, is.Image)
 		}
@@ -192,7 +192,7 @@ func (w *replay) check(was *corev1.Pod) {
 		require.Fail(w, "two containers of different launch priority change at once", log)
 	}
 	require.Empty(w, RestartRequests(w.pod), log)
-	require.Equal(w, "x:1", container(&w.pod.Spec, "injected").Image)
+	require.Equal(w, "x:1", Container(&w.pod.Spec, "injected").Image)
 }
 
 func TestReplay(t *testing.T) {
@@ -234,7 +234,7 @@ func (w *replay) finish() {
 		require.Equal(w, w.revision(w.target), w.pod.Labels[keys.ControllerRevisionHash], log)
 		require.False(w, Closed(w.pod), "%+v\n%s", Progress(w.pod, w.now), log)
 		for c := range containersOf(&to.Spec) {
-			is := container(&w.pod.Spec, c.Name)
+			is := Container(&w.pod.Spec, c.Name)
 			require.Equal(w, c.Image, is.Image, log)
 			require.True(w, has(is.Resources, c.Resources), log)
 		}

@@ -40,6 +40,36 @@ func blockers(pod *corev1.Pod) []blocker {
 
 // block makes the pod not ready with one of our keys. A pod without the gate stays as it is.
 func block(b *podpatch.Body, pod *corev1.Pod, key string, now time.Time) {
+	Block(b, pod, agent, key, now)
+}
+
+// unblock removes our keys, and makes a new pod ready that has no other blocker.
+func unblock(b *podpatch.Body, pod *corev1.Pod, now time.Time) {
+	list := blockers(pod)
+	left := slices.DeleteFunc(slices.Clone(list), func(x blocker) bool { return x.Agent == agent })
+	if len(left) < len(list) || NeverReady(pod) {
+		writeBlockers(b, pod, left, now)
+	}
+}
+
+// Blocks reports whether an agent keeps the pod not ready with a key.
+func Blocks(pod *corev1.Pod, agent, key string) bool {
+	return slices.Contains(blockers(pod), blocker{agent, key})
+}
+
+// Blocked returns the keys with which an agent keeps the pod not ready.
+func Blocked(pod *corev1.Pod, agent string) []string {
+	var out []string
+	for _, b := range blockers(pod) {
+		if b.Agent == agent {
+			out = append(out, b.Key)
+		}
+	}
+	return out
+}
+
+// Block makes the pod not ready with a key of an agent. A pod without the gate stays as it is.
+func Block(b *podpatch.Body, pod *corev1.Pod, agent, key string, now time.Time) {
 	if !podpatch.Gated(pod, keys.KruisePodReady) {
 		return
 	}
@@ -51,12 +81,10 @@ func block(b *podpatch.Body, pod *corev1.Pod, key string, now time.Time) {
 	b.Unready(pod, now)
 }
 
-// unblock removes our keys, and makes a new pod ready that has no other blocker.
-func unblock(b *podpatch.Body, pod *corev1.Pod, now time.Time) {
-	list := blockers(pod)
-	left := slices.DeleteFunc(slices.Clone(list), func(x blocker) bool { return x.Agent == agent })
-	if len(left) < len(list) || NeverReady(pod) {
-		writeBlockers(b, pod, left, now)
+// Unblock removes a key of an agent; the pod is ready again if nothing else keeps it.
+func Unblock(b *podpatch.Body, pod *corev1.Pod, agent, key string, now time.Time) {
+	if list := blockers(pod); slices.Contains(list, blocker{agent, key}) {
+		writeBlockers(b, pod, slices.DeleteFunc(list, func(x blocker) bool { return x == blocker{agent, key} }), now)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package nodefit decides on which nodes pods may run, by the names, labels and taints of nodes. Whether a node has free
-// resources is left to the scheduler. All functions are pure.
+// Package nodefit decides on which nodes pods may run, by the names, labels, taints and, for kinds that ask for it, the size of
+// nodes. Whether a node has free resources is left to the scheduler. All functions are pure.
 package nodefit
 
 import (
@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/resource"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
@@ -21,6 +22,9 @@ type Matcher struct {
 	node        string
 	affinity    nodeaffinity.RequiredNodeAffinity
 	tolerations []corev1.Toleration
+	// requests are those of a pod of a job, nil for others.
+	requests corev1.ResourceList
+	job      bool
 }
 
 // New returns the Matcher of pods with this spec, whose tolerations are replaced by these.
@@ -32,16 +36,40 @@ func New(spec *corev1.PodSpec, tolerations []corev1.Toleration) Matcher {
 	}
 }
 
+// ForJob returns the Matcher of pods that run to completion. They go to virtual nodes too, and only to nodes that are large enough
+// for them if nothing else runs there: elsewhere they would be pending, and the job would never be complete.
+func ForJob(spec *corev1.PodSpec) Matcher {
+	m := New(spec, spec.Tolerations)
+	m.job, m.requests = true, resource.PodRequests(&corev1.Pod{Spec: *spec}, resource.PodResourcesOptions{})
+	return m
+}
+
+// Selects reports whether a pod may be on the node by its name and labels.
+func (m Matcher) Selects(node *corev1.Node) bool {
+	if m.node != "" && m.node != node.Name || !m.job && Virtual(node) {
+		return false
+	}
+	match, err := m.affinity.Match(node)
+	return err == nil && match
+}
+
+// holds reports whether the node is large enough for a pod if nothing else runs there. It reads FieldNodeAllocatable.
+func (m Matcher) holds(node *corev1.Node) bool {
+	for name, request := range m.requests {
+		if has := node.Status.Allocatable[name]; request.Cmp(has) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // Match reports whether a pod should run on the node, and whether an existing one may stay. An affinity that can't be
 // parsed matches no node. Source: kube 1.36, NodeShouldRunDaemonPod.
 func (m Matcher) Match(node *corev1.Node) (run, stay bool) {
-	if m.node != "" && m.node != node.Name || Virtual(node) {
+	if !m.Selects(node) {
 		return false, false
 	}
-	if match, err := m.affinity.Match(node); err != nil || !match {
-		return false, false
-	}
-	run, stay = true, true
+	run, stay = m.holds(node), true
 	for i := range node.Spec.Taints {
 		taint := &node.Spec.Taints[i]
 		if m.tolerates(taint) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -124,4 +125,39 @@ func TestTolerationsOfTheSpecCountOnlyIfGiven(t *testing.T) {
 	run, stay := New(spec, nil).Match(full)
 	require.False(t, run)
 	require.True(t, stay)
+}
+
+func TestPodsOfJobsFitByTheirSizeAndTheirOwnTolerations(t *testing.T) {
+	t.Parallel()
+	spec := &corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+		corev1.ResourceMemory: resource.MustParse("1Gi"),
+	}}}}}
+	large := func(node *corev1.Node, memory string) *corev1.Node {
+		node.Status.Allocatable = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}
+		return node
+	}
+	virtual := large(tainted(), "1Gi")
+	virtual.Labels = map[string]string{labelNodeType: virtualKubeletType}
+	for name, tt := range map[string]struct {
+		node      *corev1.Node
+		run, stay bool
+	}{
+		"a node that is large enough":   {node: large(tainted(), "1Gi"), run: true, stay: true},
+		"a node that is too small":      {node: large(tainted(), "1023Mi"), stay: true},
+		"a node that has reported none": {node: tainted(), stay: true},
+		"a virtual node":                {node: virtual, run: true, stay: true},
+		"a cordoned node":               {node: large(tainted(taint(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule)), "1Gi"), stay: true},
+		"a node that does not answer":   {node: large(tainted(taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute)), "1Gi")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := ForJob(spec)
+			run, stay := m.Match(tt.node)
+			require.Equal(t, [2]bool{tt.run, tt.stay}, [2]bool{run, stay})
+			require.True(t, m.Selects(tt.node), "by name and labels all do")
+		})
+	}
+	named := spec.DeepCopy()
+	named.NodeName = "another"
+	require.False(t, ForJob(named).Selects(large(tainted(), "1Gi")))
 }

@@ -23,6 +23,29 @@ const (
 	LeaseDuration = 3 * RenewInterval
 )
 
+// What a daemon may do on its node; see keys.NodeDaemonDoes.
+const (
+	// RestartsForEnv: it restarts containers whose env an update in place has changed.
+	RestartsForEnv = "RestartForEnv"
+	// PullsImages: it pulls what the NodeImage of its node says.
+	PullsImages = "PullImages"
+	// RecreatesContainers: it carries out ContainerRecreateRequests.
+	RecreatesContainers = "RecreateContainers"
+	// StopsSidecars: it stops the sidecars of Jobs.
+	StopsSidecars = "StopSidecars"
+	// ProbesContainers: it runs the probes of the NodePodProbe of its node.
+	ProbesContainers = "ProbeContainers"
+)
+
+// does returns what a Lease says that its daemon does.
+func does(l *coordinationv1.Lease) []string {
+	said, ok := l.Annotations[keys.NodeDaemonDoes]
+	if !ok {
+		return []string{RestartsForEnv}
+	}
+	return strings.Split(said, ",")
+}
+
 // prefix is the prefix of the name of a Lease, before the node's name.
 const prefix = "flotilla-noded."
 
@@ -52,6 +75,8 @@ type Holder struct {
 	// Identity is the holder of the Lease, for people: the name of the daemon's pod.
 	Identity string
 	Clock    clock.PassiveClock
+	// Does is what the daemon does on its node.
+	Does []string
 	// Other is the pod, as namespace/name, of another node daemon to which this one leaves the work; empty if there is none. It
 	// may be set between two renewals.
 	Other string
@@ -106,6 +131,7 @@ func (h *Holder) fill(l *coordinationv1.Lease) {
 	if h.uid != "" {
 		l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: h.Node, UID: h.uid}}
 	}
+	metav1.SetMetaDataAnnotation(&l.ObjectMeta, keys.NodeDaemonDoes, strings.Join(h.Does, ","))
 	delete(l.Annotations, keys.OtherNodeDaemon)
 	if h.Other != "" {
 		metav1.SetMetaDataAnnotation(&l.ObjectMeta, keys.OtherNodeDaemon, h.Other)

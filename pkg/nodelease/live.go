@@ -2,7 +2,7 @@ package nodelease
 
 import corev1 "k8s.io/api/core/v1"
 
-// Liveness reports on which nodes a daemon is alive.
+// Liveness reports on which nodes a daemon is alive that restarts containers for their env.
 type Liveness interface{ Live(node string) bool }
 
 // Nodes returns the nodes of pods on which a daemon is alive.

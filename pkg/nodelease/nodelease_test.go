@@ -29,6 +29,13 @@ func lease(renewed time.Time) *coordinationv1.Lease {
 	}
 }
 
+// doing is a Lease that was renewed now and says what its daemon does.
+func doing(what string) *coordinationv1.Lease {
+	l := lease(start)
+	l.Annotations = map[string]string{keys.NodeDaemonDoes: what}
+	return l
+}
+
 func TestLive(t *testing.T) {
 	t.Parallel()
 	// seen is a Lease that the manager observes, at a time after start.
@@ -43,6 +50,8 @@ func TestLive(t *testing.T) {
 		seen []seen
 		at   time.Duration
 		want bool
+		// pulls: it is alive and pulls images.
+		pulls bool
 	}{
 		{name: "no Lease is no daemon"},
 		{name: "a Lease that was renewed lately is one", seen: []seen{{0, lease(start.Add(-30 * time.Second)), true}}, want: true},
@@ -71,6 +80,10 @@ func TestLive(t *testing.T) {
 			name: "a daemon that is alive again is reported", at: 200 * time.Second, want: true,
 			seen: []seen{{0, lease(start), true}, {200 * time.Second, lease(start.Add(200 * time.Second)), true}},
 		},
+		{name: "one that says what it does", seen: []seen{{0, doing(StopsSidecars + "," + RestartsForEnv), true}}, want: true},
+		{name: "one that does something else is none for this", seen: []seen{{0, doing(PullsImages), true}}, pulls: true},
+		{name: "nor is one that does nothing", seen: []seen{{0, doing(""), true}}},
+		{name: "one that has stopped doing it is none any more", seen: []seen{{0, lease(start), true}, {0, doing(PullsImages), true}}, pulls: true},
 		{
 			name: "a Lease of others is ignored",
 			seen: []seen{{0, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: Name("node-1")}, Spec: lease(start).Spec}, false}},
@@ -87,6 +100,7 @@ func TestLive(t *testing.T) {
 			}
 			clock.SetTime(start.Add(tc.at))
 			require.Equal(t, tc.want, tracker.Live("node-1"))
+			require.Equal(t, tc.pulls, tracker.Does("node-1", PullsImages))
 			require.False(t, tracker.Live("node-2"))
 			tracker.forget(lease(start))
 			require.False(t, tracker.Live("node-1"))
@@ -119,7 +133,7 @@ func TestRenew(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(start)
 	uid := types.UID("uid-1")
 	h := &Holder{
-		Client: c, Namespace: "ships", Node: "node-1", Identity: "noded-x", Clock: clock,
+		Client: c, Namespace: "ships", Node: "node-1", Identity: "noded-x", Clock: clock, Does: []string{PullsImages, RestartsForEnv},
 		NodeUID: func(context.Context) (types.UID, error) { return uid, nil },
 	}
 	require.NoError(t, h.Renew(t.Context()))
@@ -131,6 +145,7 @@ func TestRenew(t *testing.T) {
 	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: "ships", Name: "flotilla-noded.node-1"}, &l))
 	require.True(t, l.Spec.RenewTime.Equal(new(metav1.NewMicroTime(start.Add(RenewInterval)))))
 	require.Equal(t, "noded-x", *l.Spec.HolderIdentity)
+	require.Equal(t, map[string]string{keys.NodeDaemonDoes: "PullImages,RestartForEnv"}, l.Annotations)
 	require.EqualValues(t, 90, *l.Spec.LeaseDurationSeconds)
 	require.Equal(t, []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "node-1", UID: "uid-1"}}, l.OwnerReferences)
 

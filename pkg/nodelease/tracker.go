@@ -26,8 +26,8 @@ func Cached(namespace string) ctrlcache.ByObject {
 	}}
 }
 
-// Tracker tracks on which nodes a daemon is alive. One is enough for all controllers of a manager. It may be used
-// concurrently. Use NewTracker to create one.
+// Tracker tracks on which nodes a daemon is alive, and what it does there. One is enough for all controllers of a manager. It may be
+// used concurrently. Use NewTracker to create one.
 type Tracker struct {
 	clock clock.PassiveClock
 
@@ -40,10 +40,11 @@ type Tracker struct {
 	registration cache.ResourceEventHandlerRegistration
 }
 
-// renewal is the last renewal of a Lease: its resourceVersion, and when we observed it.
+// renewal is the last renewal of a Lease, when we observed it, and what its daemon does.
 type renewal struct {
 	time time.Time
 	seen time.Time
+	does []string
 }
 
 func (r renewal) live(now time.Time) bool {
@@ -55,14 +56,18 @@ func NewTracker(c clock.PassiveClock) *Tracker {
 	return &Tracker{clock: c, known: map[string]renewal{}}
 }
 
-// Live reports whether a daemon is alive on a node.
-func (t *Tracker) Live(node string) bool {
+// Live reports whether a daemon that restarts containers for their env is alive on a node.
+func (t *Tracker) Live(node string) bool { return t.Does(node, RestartsForEnv) }
+
+// Does reports whether a daemon is alive on a node that does something, such as PullsImages.
+func (t *Tracker) Does(node, what string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.known[node].live(t.clock.Now())
+	is := t.known[node]
+	return is.live(t.clock.Now()) && slices.Contains(is.does, what)
 }
 
-// observe records a Lease, and reports whether a daemon that was not alive is alive now.
+// observe records a Lease, and reports whether a daemon that was not alive is alive now, or does other things.
 func (t *Tracker) observe(l *coordinationv1.Lease) (name string, alive bool) {
 	if name = node(l); name == "" || l.Spec.RenewTime == nil {
 		return name, false
@@ -70,15 +75,15 @@ func (t *Tracker) observe(l *coordinationv1.Lease) (name string, alive bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now, was := t.clock.Now(), t.known[name]
-	is := renewal{time: l.Spec.RenewTime.Time, seen: now}
+	is := renewal{time: l.Spec.RenewTime.Time, seen: now, does: does(l)}
 	switch {
 	case was.seen.IsZero() && is.time.Before(now):
 		is.seen = is.time
 	case is.time.Equal(was.time):
-		return name, false
+		is.seen = was.seen
 	}
 	t.known[name] = is
-	return name, is.live(now) && !was.live(now)
+	return name, is.live(now) && (!was.live(now) || !slices.Equal(is.does, was.does))
 }
 
 func (t *Tracker) forget(l *coordinationv1.Lease) {

@@ -178,6 +178,11 @@ func (a Applier) Create(
 		c.Then = a.IntoService(c.Pod, now)
 		creates = append(creates, c)
 	}
+	a.CreatePods(ctx, creates, r)
+}
+
+// CreatePods creates pods as the result of the steps that create pods, for a kind whose pods have no revision.
+func (a Applier) CreatePods(ctx context.Context, creates []PodCreate, r *Results) {
 	r.put(Class{Kind: rollout.StepCreate}, a.Writer.Create(ctx, a.Owner, creates))
 }
 

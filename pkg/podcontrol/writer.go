@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +22,9 @@ import (
 
 // ErrTaken means that a name is in use by an object of another owner.
 var ErrTaken = errors.New("name is taken by an object of another owner")
+
+// RetrySkipped is how soon a reconcile repeats writes that were skipped, where not every change of an object starts one.
+const RetrySkipped = time.Second
 
 // Client is what a Writer needs of a client.
 type Client interface {
@@ -64,6 +68,9 @@ type Patch struct {
 	Subresource string
 	// Ask is called before the first patch of an object is sent, and may refuse it; nil for not.
 	Ask func(context.Context) error
+	// Invalid is told that the apiserver finds the object invalid with the patch; the patch is skipped then. Nil: that is an error. It
+	// may be called concurrently.
+	Invalid func(error)
 	// Then is sent to the same object if this patch succeeds; nil if it is the last. Its Object is not read.
 	Then *Patch
 }
@@ -204,6 +211,9 @@ func (w *Writer) Patch(ctx context.Context, owner types.UID, patches []Patch) Re
 				w.Expect.Written(owner, is)
 			case overBudget(err):
 				return o.GetName(), refusedError{err}
+			case p.Invalid != nil && apierrors.IsInvalid(err):
+				p.Invalid(err)
+				return o.GetName(), errSkip
 			case !errors.Is(err, errSkip) && ambiguous(err):
 				return o.GetName(), w.expectPatched(ctx, owner, o, version, err)
 			default:

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
@@ -170,6 +171,30 @@ func TestPatchesAndDeletesStartWithFullParallelism(t *testing.T) {
 	require.Equal(t, int32(4), calls.Load(), "one batch, and no more")
 	require.Error(t, w.Delete(t.Context(), owner, objects).Err)
 	require.Equal(t, int32(8), calls.Load())
+}
+
+func TestAPatchThatMakesAPodInvalidIsSkippedIfSomebodyWantsToKnow(t *testing.T) {
+	t.Parallel()
+	w, _ := writer(interceptor.Funcs{
+		Patch: func(_ context.Context, _ client.WithWatch, o client.Object, _ client.Patch, _ ...client.PatchOption) error {
+			if o.GetName() == "p01" {
+				return nil
+			}
+			return apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, o.GetName(), nil)
+		},
+	})
+	var told error
+	patches := []Patch{
+		{Object: pod("p00"), Type: types.MergePatchType, Data: []byte(`{}`), Invalid: func(err error) { told = err }},
+		{Object: pod("p01"), Type: types.MergePatchType, Data: []byte(`{}`), Invalid: func(error) { assert.Fail(t, "it is valid") }},
+	}
+	r := w.Patch(t.Context(), owner, patches)
+	require.NoError(t, r.Err)
+	require.Equal(t, []string{"p01"}, r.Done)
+	require.Equal(t, 1, r.Skipped)
+	require.ErrorContains(t, told, `patch p00: Pod "p00" is invalid`)
+	patches[0].Invalid = nil
+	require.Error(t, w.Patch(t.Context(), owner, patches).Err)
 }
 
 func TestErrorsBeyondFiveAreCounted(t *testing.T) {

@@ -55,8 +55,10 @@ type Condition struct {
 	Type               corev1.PodConditionType `json:"type"`
 	Status             corev1.ConditionStatus  `json:"status"`
 	LastTransitionTime metav1.Time             `json:"lastTransitionTime"`
-	Reason             *string                 `json:"reason"`
-	Message            *string                 `json:"message"`
+	// LastProbeTime stays as it is if it is nil.
+	LastProbeTime *metav1.Time `json:"lastProbeTime,omitempty"`
+	Reason        *string      `json:"reason"`
+	Message       *string      `json:"message"`
 }
 
 // New returns a Body that changes nothing.

@@ -31,13 +31,15 @@ var groups = []struct {
 	{"ImagePullSecrets", FieldImagePullSecrets},
 	{"Env", FieldEnv},
 	{"Containers", FieldContainers},
+	{"NamedPorts", FieldNamedPorts},
 	{"EphemeralContainers", FieldEphemeralContainers},
 	{"LastTermination", FieldLastTermination},
 	{"NodeTaints", FieldNodeTaints},
 	{"NodeReady", FieldNodeReady},
+	{"NodeAllocatable", FieldNodeAllocatable},
 }
 
-const allFields = FieldNodeReady<<1 - 1
+const allFields = FieldNodeAllocatable<<1 - 1
 
 // fullPod has a value in every field. Fields that are kept depending on their content have both forms.
 func fullPod() *corev1.Pod {

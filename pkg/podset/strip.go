@@ -33,6 +33,8 @@ const (
 	FieldEnv
 	// FieldContainers: containers and init containers as a whole.
 	FieldContainers
+	// FieldNamedPorts: ports of containers that have a name.
+	FieldNamedPorts
 	// FieldEphemeralContainers: ephemeral containers and their statuses.
 	FieldEphemeralContainers
 	// FieldLastTermination: the last termination state of containers.
@@ -41,6 +43,8 @@ const (
 	FieldNodeTaints
 	// FieldNodeReady: of nodes, whether they are ready and since when.
 	FieldNodeReady
+	// FieldNodeAllocatable: status.allocatable of nodes.
+	FieldNodeAllocatable
 )
 
 // Has reports whether f includes all of g.
@@ -109,6 +113,7 @@ func (f Fields) stripContainers(all []corev1.Container) {
 			Env: keep(c.Env, func(e *corev1.EnvVar) bool {
 				return f.Has(FieldEnv) || e.Name == keys.EnvContainerPriority || jobsidecar.Variable(e.Name) || hasSource(c.Env, e.Name)
 			}),
+			Ports: keep(c.Ports, func(p *corev1.ContainerPort) bool { return f.Has(FieldNamedPorts) && p.Name != "" }),
 		}
 	}
 }
@@ -137,6 +142,9 @@ func (f Fields) StripNode(node *corev1.Node) {
 		spec.Taints = node.Spec.Taints
 	}
 	var status corev1.NodeStatus
+	if f.Has(FieldNodeAllocatable) {
+		status.Allocatable = node.Status.Allocatable
+	}
 	for _, c := range node.Status.Conditions {
 		if f.Has(FieldNodeReady) && c.Type == corev1.NodeReady {
 			status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}

@@ -153,7 +153,7 @@ func BenchmarkCachedPod(b *testing.B) {
 	}{
 		{"whole", func(*corev1.Pod) {}},
 		{"managedFields", func(p *corev1.Pod) { p.ManagedFields = nil }},
-		{"stripped", (FieldPVCs | FieldPinnedNode | FieldNodeTaints).Strip}, // as the kinds in member declare
+		{"stripped", (FieldPVCs | FieldPinnedNode | FieldNodeTaints | FieldNamedPorts).Strip}, // as the kinds in member declare
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			const n = 2000

@@ -27,6 +27,8 @@ const (
 	OrderPodUnavailableBudget Order = 50
 	OrderPersistentPodState   Order = 60
 	OrderLaunchPriority       Order = 70
+	OrderPodProbeMarker       Order = 80
+	OrderEnhancedLiveness     Order = 90
 )
 
 // AllNamespaces stands for every namespace that is not exempt, also for those to come.

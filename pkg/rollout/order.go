@@ -32,11 +32,11 @@ type podState struct {
 //  8. newer
 func deletionOrder(a, b *podState) int {
 	return cmp.Or(
-		falseFirst(!a.PreparingDelete, !b.PreparingDelete),
-		falseFirst(a.Rank.Assigned, b.Rank.Assigned),
+		FalseFirst(!a.PreparingDelete, !b.PreparingDelete),
+		FalseFirst(a.Rank.Assigned, b.Rank.Assigned),
 		cmp.Compare(phase(a.Rank.Phase), phase(b.Rank.Phase)),
-		falseFirst(a.Available, b.Available),
-		falseFirst(a.Ready, b.Ready),
+		FalseFirst(a.Available, b.Available),
+		FalseFirst(a.Ready, b.Ready),
 		cmp.Compare(a.Rank.Cost, b.Rank.Cost),
 		cmp.Compare(b.spread, a.spread),
 		byAge(a.Pod, b.Pod),
@@ -47,11 +47,11 @@ func deletionOrder(a, b *podState) int {
 // deletionOrder does without availability, cost and spread.
 func updateOrder(a, b *podState) int {
 	return cmp.Or(
-		falseFirst(a.Update < UpdatePreparing, b.Update < UpdatePreparing),
+		FalseFirst(a.Update < UpdatePreparing, b.Update < UpdatePreparing),
 		cmp.Compare(a.Rank.Order, b.Rank.Order),
-		falseFirst(a.Rank.Assigned, b.Rank.Assigned),
+		FalseFirst(a.Rank.Assigned, b.Rank.Assigned),
 		cmp.Compare(phase(a.Rank.Phase), phase(b.Rank.Phase)),
-		falseFirst(a.Ready, b.Ready),
+		FalseFirst(a.Ready, b.Ready),
 		byAge(a.Pod, b.Pod),
 	)
 }
@@ -76,7 +76,8 @@ func byAge(a, b *Pod) int {
 	)
 }
 
-func falseFirst(a, b bool) int {
+// FalseFirst compares two booleans for a sort in which what is false comes before what is true.
+func FalseFirst(a, b bool) int {
 	switch {
 	case a == b:
 		return 0
@@ -90,7 +91,7 @@ func falseFirst(a, b bool) int {
 // latestFirst puts an unknown (zero) time before every known one.
 func latestFirst(a, b time.Time) int {
 	if a.IsZero() || b.IsZero() {
-		return falseFirst(!a.IsZero(), !b.IsZero())
+		return FalseFirst(!a.IsZero(), !b.IsZero())
 	}
 	return b.Compare(a)
 }

@@ -32,6 +32,15 @@ func Resolve(v *intstr.IntOrString, of int, r Rounding) (int, error) {
 	return n, nil
 }
 
+// ResolveUnavailable turns maxUnavailable into a number of pods, beside a surge of so many. With a surge it may round down to 0; without
+// one it rounds up, as nothing could ever be updated otherwise. It fails as Resolve does.
+func ResolveUnavailable(v *intstr.IntOrString, surge, of int) (int, error) {
+	if surge > 0 {
+		return Resolve(v, of, Down)
+	}
+	return Resolve(v, of, Up)
+}
+
 // ResolvePartition turns a partition into the number of pods, of `of`, that keep the old revision. Nil is 0 and nothing
 // goes above `of`. Percentages round up, so that more than 0 % keeps at least one pod; but less than 100 % of two pods
 // or more never keeps all of them: 95 % of 10 is 9. It fails as Resolve does.

@@ -189,7 +189,7 @@ func (d *decider) scaleIn(surge int) {
 func (d *decider) putRecreatedLast(preparing []*podState) {
 	back := d.podsToUpdate(d.old, d.updated).rollback
 	goesOn := func(p *podState) bool { return p.Old != back && d.method(p) == methodRecreate }
-	slices.SortStableFunc(preparing, func(a, b *podState) int { return falseFirst(goesOn(a), goesOn(b)) })
+	slices.SortStableFunc(preparing, func(a, b *podState) int { return FalseFirst(goesOn(a), goesOn(b)) })
 }
 
 // deleteUntilHeld deletes pods until the budget holds one.

@@ -73,7 +73,7 @@ func (d *decider) applyPartition() {
 	}
 	slices.SortFunc(last, func(a, b *slotState) int {
 		x, y := a.pods[0], b.pods[0]
-		return -cmp.Or(falseFirst(!x.PreparingDelete, !y.PreparingDelete), updateOrder(x, y))
+		return -cmp.Or(FalseFirst(!x.PreparingDelete, !y.PreparingDelete), updateOrder(x, y))
 	})
 	last = append(last, empty...)
 	for _, slot := range last[:min(max(n, 0), len(last))] {
@@ -86,9 +86,9 @@ func (d *decider) applyPartition() {
 func (d *decider) slotOrder(slot *slotState, a, b *podState) int {
 	right := func(p *podState) bool { return p.Old == slot.Old }
 	return cmp.Or(
-		falseFirst(right(b) && b.Available, right(a) && a.Available),
-		falseFirst(b.Available, a.Available),
-		falseFirst(right(b), right(a)),
+		FalseFirst(right(b) && b.Available, right(a) && a.Available),
+		FalseFirst(b.Available, a.Available),
+		FalseFirst(right(b), right(a)),
 		deletionOrder(b, a),
 	)
 }
@@ -176,7 +176,7 @@ func (d *decider) nextToDelete(surplus []*podState) []*podState {
 // slotDeletionOrder orders pods in slots for deletion: first those that are preparing delete, then by the caller's
 // order.
 func slotDeletionOrder(a, b *podState) int {
-	return cmp.Or(falseFirst(!a.PreparingDelete, !b.PreparingDelete), cmp.Compare(a.Rank.Order, b.Rank.Order), deletionOrder(a, b))
+	return cmp.Or(FalseFirst(!a.PreparingDelete, !b.PreparingDelete), cmp.Compare(a.Rank.Order, b.Rank.Order), deletionOrder(a, b))
 }
 
 // deleteEnded deletes pods that have ended, so that their slots become free.

@@ -65,6 +65,8 @@ type Options struct {
 	Gates *feature.Gates
 	// InPlace are the changes that may be made in running pods.
 	InPlace inplace.Options
+	// PullSecrets are the names of the Secrets with credentials of registries that the manager may read.
+	PullSecrets []string
 	// Daemons tracks on which nodes a node daemon is alive; nil means on none.
 	Daemons *nodelease.Tracker
 	// Namespace is the manager's own.

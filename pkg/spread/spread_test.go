@@ -365,3 +365,66 @@ func TestDivideIsStable(t *testing.T) {
 		}
 	})
 }
+
+func TestWeightedSharesByWeights(t *testing.T) {
+	t.Parallel()
+	free := spread.Bounds{Max: spread.Unlimited}
+	for _, tc := range []struct {
+		name    string
+		total   int
+		weights []int
+		bounds  []spread.Bounds
+		want    []int
+	}{
+		{"in proportion", 6, []int{2, 1}, []spread.Bounds{free, free}, []int{4, 2}},
+		{"rounded to the nearest", 7, []int{2, 1}, []spread.Bounds{free, free}, []int{5, 2}},
+		{"the first gets what both are entitled to", 1, []int{1, 1}, []spread.Bounds{free, free}, []int{1, 0}},
+		{"a weight of 0 gets nothing", 6, []int{0, 1}, []spread.Bounds{free, free}, []int{0, 6}},
+		{"nor does a negative one", 6, []int{-5, 1}, []spread.Bounds{free, free}, []int{0, 6}},
+		{"without any weight nobody does", 6, []int{0, 0}, []spread.Bounds{free, free}, []int{0, 0}},
+		{"a share stays at its maximum", 9, []int{7, 2, 1}, []spread.Bounds{{Max: 3}, free, free}, []int{3, 4, 2}},
+		{"and keeps its minimum", 9, []int{1, 2, 1}, []spread.Bounds{{Min: 6, Max: 6}, free, free}, []int{6, 2, 1}},
+		{"minimums beyond the total stay", 3, []int{1, 1}, []spread.Bounds{{Min: 2, Max: 2}, {Min: 2, Max: 9}}, []int{2, 2}},
+		{"what exceeds all maximums is left", 9, []int{1, 1}, []spread.Bounds{{Max: 2}, {Max: 3}}, []int{2, 3}},
+		{"a negative total is none", -1, []int{1, 1}, []spread.Bounds{free, free}, []int{0, 0}},
+		{"very large numbers take no longer", 2_000_000_001, []int{1_000_000, 500_000, 1}, []spread.Bounds{free, free, free}, []int{1_333_332_445, 666_666_223, 1_333}},
+		{"nothing is divided over nobody", 5, nil, nil, []int{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, spread.Weighted(tc.total, tc.weights, make([]int, len(tc.weights)), tc.bounds))
+		})
+	}
+}
+
+// Shares add up and keep to their bounds, a larger total makes none smaller, and equal weights are shared as Even does.
+func TestWeightedProperties(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 12).Draw(t, "n")
+		bounds, weights, equal := make([]spread.Bounds, n), make([]int, n), make([]int, n)
+		weight := rapid.IntRange(1, 1_000_000).Draw(t, "equal weight")
+		least, most := 0, 0
+		for i := range bounds {
+			from := rapid.SampledFrom([]int{0, 0, 0, 1, 7}).Draw(t, "min")
+			bounds[i] = spread.Bounds{Min: from, Max: from + rapid.OneOf(rapid.IntRange(0, 50), rapid.Just(1<<40)).Draw(t, "more")}
+			weights[i], equal[i] = rapid.OneOf(rapid.IntRange(1, 9), rapid.IntRange(1, 1_000_000)).Draw(t, "weight"), weight
+			least, most = least+bounds[i].Min, most+bounds[i].Max
+		}
+		current := rapid.SliceOfN(rapid.IntRange(0, 100), n, n).Draw(t, "current")
+		prefer := func(a, b int) int { return cmp.Or(cmp.Compare(current[b], current[a]), cmp.Compare(a, b)) }
+		total := rapid.IntRange(0, 500).Draw(t, "total")
+		got := spread.Weighted(total, weights, current, bounds)
+		more := spread.Weighted(total+1, weights, got, bounds)
+		sum := 0
+		for i, share := range got {
+			require.GreaterOrEqual(t, share, bounds[i].Min)
+			require.LessOrEqual(t, share, bounds[i].Max)
+			require.GreaterOrEqual(t, more[i], share)
+			sum += share
+		}
+		require.Equal(t, max(min(total, most), least), sum)
+		require.Equal(t, spread.Even(total, bounds, prefer), spread.Weighted(total, equal, current, bounds))
+		require.Equal(t, got, spread.Weighted(total, weights, got, bounds), "shares that are reached are final")
+	})
+}

@@ -21,6 +21,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/spread"
+	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
 // notServed is why a field of the API is rejected.
@@ -43,6 +44,8 @@ type Options struct {
 	// Unprotected: the label for deletion protection protects nothing in this cluster. One in the template is warned about, because
 	// the policy that warns about others is not asked by the user who writes the template.
 	Unprotected bool
+	// Off says which gates are off in this cluster, for warnings.
+	Off workloadspec.Off
 }
 
 // Validate returns the faults of a defaulted object. It repeats rules of the schema that can't be relied on: an object may be

@@ -153,7 +153,7 @@ func warnings(ud *appsv1beta1.UnitedDeployment, o Options) admission.Warnings {
 		return nil
 	}
 	path := field.NewPath("spec")
-	out := unserved(ud, path, o.Unprotected)
+	out := unserved(ud, path, o)
 	if t := ud.Spec.Template.AdvancedStatefulSetTemplate; t != nil && o.StatefulSetWarnings != nil {
 		out = append(out, o.StatefulSetWarnings(&t.Spec, path.Child("template", "advancedStatefulSetTemplate", "spec"))...)
 	}
@@ -184,18 +184,20 @@ func partitionWarnings(ud *appsv1beta1.UnitedDeployment, path *field.Path) admis
 
 // unserved returns warnings about features of OpenKruise that the template asks for, or a subset's patch beside it, and that are
 // not served yet, and about settings of the strategy that is not in use.
-func unserved(ud *appsv1beta1.UnitedDeployment, path *field.Path, unprotected bool) admission.Warnings {
+func unserved(ud *appsv1beta1.UnitedDeployment, path *field.Path, o Options) admission.Warnings {
 	t, ok := TemplateOf(&ud.Spec.Template)
 	if !ok {
 		return nil
 	}
 	at := path.Child("template", t.Field)
+	off := o.Off
+	off.Other = ud.Spec.Template.CloneSetTemplate == nil && ud.Spec.Template.AdvancedStatefulSetTemplate == nil
 	var out admission.Warnings
 	if s := &ud.Spec.Topology.ScheduleStrategy; s.Adaptive != nil && s.Type != appsv1beta1.ScheduleAdaptive {
 		out = append(out, fmt.Sprintf("%s: has no effect with type Fixed: leave it out", path.Child("topology", "scheduleStrategy", "adaptive")))
 	}
-	out = append(out, workloadspec.Unserved(t.Metadata, t.Pod, inPlaceStrategy(&ud.Spec.Template), at)...)
-	if value := t.Metadata.Labels[keys.DeleteProtection]; unprotected && value != "" {
+	out = append(out, workloadspec.Unserved(t.Metadata, t.Pod, inPlaceStrategy(&ud.Spec.Template), off, at)...)
+	if value := t.Metadata.Labels[keys.DeleteProtection]; o.Unprotected && value != "" {
 		out = append(out, fmt.Sprintf("%s: %s protects nothing: feature gate %s is off",
 			at.Child("metadata", "labels").Key(keys.DeleteProtection), value, feature.ResourcesDeletionProtection))
 	}
@@ -206,7 +208,7 @@ func unserved(ud *appsv1beta1.UnitedDeployment, path *field.Path, unprotected bo
 			continue // It is a fault.
 		}
 		patch := path.Child("topology", "subsets").Index(i).Child("patch")
-		out = append(out, admit.NewWarnings(workloadspec.UnservedByPods(pod, patch), workloadspec.UnservedByPods(t.Pod, patch))...)
+		out = append(out, admit.NewWarnings(workloadspec.UnservedByPods(pod, off, patch), workloadspec.UnservedByPods(t.Pod, off, patch))...)
 	}
 	return out
 }

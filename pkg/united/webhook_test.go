@@ -27,6 +27,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/feature"
 )
 
 // hook returns a webhook whose apiserver defaults a template's restart policy, rejects an image, a zone and a toleration, and
@@ -450,7 +451,7 @@ func TestWebhookHasTheWarningsOfTheStatefulSetWebhook(t *testing.T) {
 	const (
 		oldFashioned = "spec.template.advancedStatefulSetTemplate.spec.serviceName: is old-fashioned"
 		annotated    = "spec.template.advancedStatefulSetTemplate.metadata.annotations[apps.kruise.io/image-predownload-parallelism]: " +
-			"not served yet, no image is pulled before an update"
+			"no image is pulled before an update, as feature gate PreDownloadImageForInPlaceUpdate is off"
 		above = "spec.updateStrategy.manualUpdate.partitions[a]: 4 is above the replicas of the subset (3): none of its pods is updated until it is below"
 	)
 	judge := func(s *appsv1beta1.StatefulSetSpec, path *field.Path) admission.Warnings {
@@ -484,7 +485,7 @@ func TestWebhookHasTheWarningsOfTheStatefulSetWebhook(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w, _ := hook(t)
-			w.Options.StatefulSetWarnings = judge
+			w.Options.StatefulSetWarnings, w.Options.Off.PreDownload = judge, feature.PreDownloadForInPlaceUpdate
 			was, is, got, err := answer(t, w, tt.base, tt.was, tt.is)
 			changed := was != nil && was.Spec.Template.AdvancedStatefulSetTemplate.Spec.ServiceName !=
 				is.Spec.Template.AdvancedStatefulSetTemplate.Spec.ServiceName
@@ -541,7 +542,7 @@ func TestWebhookWarnsOfWhatIsNotServedYet(t *testing.T) {
 	const (
 		protects = "metadata.labels[policy.kruise.io/delete-protection]: Always protects nothing"
 		pulls    = "spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadParallelism"
-		liveness = "metadata.annotations[apps.kruise.io/using-enhanced-liveness]: not served yet"
+		liveness = "metadata.annotations[apps.kruise.io/using-enhanced-liveness]: has no effect"
 	)
 	ask := func(ud *object) {
 		m, _ := TemplateOf(&ud.Spec.Template)
@@ -585,7 +586,7 @@ func TestWebhookWarnsOfWhatIsNotServedYet(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w, _ := hook(t)
-			w.Options.Unprotected = true
+			w.Options.Unprotected, w.Options.Off.PreDownload, w.Options.Off.Liveness = true, feature.PreDownloadForInPlaceUpdate, feature.EnhancedLiveness
 			was, is := tt.base(), tt.base()
 			tt.ask(is)
 			Default(was)

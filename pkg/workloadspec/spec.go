@@ -18,6 +18,9 @@ import (
 // MaxPercent is the largest percentage of most amounts.
 const MaxPercent = 100
 
+// CloneSetMaxUnavailable is maxUnavailable of a CloneSet that has none. Source: OpenKruise.
+const CloneSetMaxUnavailable = "20%"
+
 // Selector validates the selector of the spec at path, which must match the labels of the template.
 func Selector(s *metav1.LabelSelector, template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
 	at := path.Child("selector")
@@ -47,6 +50,19 @@ func PodSpec(pod *corev1.PodSpec, kind string, path *field.Path) field.ErrorList
 			fmt.Sprintf("pods of a %s run without end: leave it out", kind)))
 	}
 	return faults
+}
+
+// JobPodSpec is PodSpec for pods that run to completion.
+func JobPodSpec(pod *corev1.PodSpec, kind string, path *field.Path) field.ErrorList {
+	at, ways := path.Child("restartPolicy"), []corev1.RestartPolicy{corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure}
+	switch {
+	case pod.RestartPolicy == "":
+		return field.ErrorList{field.Required(at, fmt.Sprintf(
+			"pods of a %s run to completion, and the default Always is not for them: set Never or OnFailure", kind))}
+	case !slices.Contains(ways, pod.RestartPolicy):
+		return field.ErrorList{field.NotSupported(at, pod.RestartPolicy, ways)}
+	}
+	return nil
 }
 
 // IntOrPercent resolves a number or a percentage of `of` pods, rounded up, and validates it: most is the largest percentage, 0

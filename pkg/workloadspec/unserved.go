@@ -2,79 +2,126 @@ package workloadspec
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/component-base/featuregate"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/imagepull"
 )
 
-const noPull = "not served yet, no image is pulled before an update"
-
-// request is an annotation that asks for a feature of OpenKruise.
-type request struct {
-	key string
-	// value is the one that asks for it, empty for any.
-	value string
-	// answer is what happens instead.
-	answer string
-}
-
-// ofWorkloads are the requests in the metadata of workloads.
-func ofWorkloads() []request {
-	return []request{
-		{keys.ImagePreDownloadParallelism, "", noPull},
-		{keys.ImagePreDownloadTimeoutSeconds, "", noPull},
-		{keys.ImagePreDownloadMinUpdatedReadyPods, "", noPull},
-	}
-}
-
-// ofPods are the requests in the metadata of pods.
-func ofPods() []request {
-	return []request{
-		{keys.EnhancedLiveness, "true", "not served yet, the kubelet runs the liveness probes"},
-	}
+// Off says what has no effect for a workload.
+type Off struct {
+	// PreDownload is the feature gate that would have images pulled before an update, if it is off; empty if it is on or not known.
+	PreDownload featuregate.Feature
+	// Liveness is the feature gate that would have the node daemon run liveness probes, if it is off; empty if it is on or not known.
+	Liveness featuregate.Feature
+	// Other: the workload is none whose liveness probes the node daemon runs, whatever the gate is.
+	Other bool
 }
 
 // Unserved returns warnings about features of OpenKruise that a workload asks for by annotations, by env of its containers or by its
-// in-place strategy, nil for none, and that are not served yet. Such a workload runs here without them, as it does in OpenKruise where
-// their gates are off, but not unnoticed. path is that of the workload in another object, nil for an object itself.
-func Unserved(meta *metav1.ObjectMeta, template *corev1.PodTemplateSpec, s *pods.InPlaceUpdateStrategy, path *field.Path) []string {
-	out := requested(meta.Annotations, ofWorkloads(), path.Child("metadata", "annotations"))
-	out = append(out, pulls(s, path.Child("spec", "updateStrategy", "rollingUpdate", "inPlaceUpdateStrategy"))...)
-	return append(out, UnservedByPods(template, path.Child("spec", "template"))...)
+// in-place strategy, nil for none, and that have no effect. Such a workload runs here without them, as it does in OpenKruise where their
+// gates are off, but not unnoticed. path is that of the workload in another object, nil for an object itself.
+func Unserved(meta *metav1.ObjectMeta, template *corev1.PodTemplateSpec, s *pods.InPlaceUpdateStrategy, off Off, path *field.Path) []string {
+	out := pullAnnotations(meta.Annotations, off.PreDownload, path.Child("metadata", "annotations"))
+	if off.PreDownload != "" {
+		out = append(out, pulls(s, noPull(off.PreDownload), path.Child("spec", "updateStrategy", "rollingUpdate", "inPlaceUpdateStrategy"))...)
+	}
+	return append(out, UnservedByPods(template, off, path.Child("spec", "template"))...)
 }
 
 // UnservedByPods returns those of the warnings that are about the pod template at path.
-func UnservedByPods(template *corev1.PodTemplateSpec, path *field.Path) []string {
+func UnservedByPods(template *corev1.PodTemplateSpec, off Off, path *field.Path) []string {
 	containers := template.Spec.Containers
-	annotations := requested(template.Annotations, ofPods(), path.Child("metadata", "annotations"))
-	return append(annotations, envs(containers, path.Child("spec", "containers"))...)
+	return append(liveness(template.Annotations, off, path.Child("metadata", "annotations")), envs(containers, path.Child("spec", "containers"))...)
 }
 
-func requested(annotations map[string]string, requests []request, path *field.Path) []string {
+// UnservedByJobPods is UnservedByPods for pods that run to completion.
+func UnservedByJobPods(template *corev1.PodTemplateSpec, path *field.Path) []string {
+	return liveness(template.Annotations, Off{Other: true}, path.Child("metadata", "annotations"))
+}
+
+// liveness returns a warning about the annotation that asks the node daemon to run the liveness probes.
+func liveness(annotations map[string]string, off Off, path *field.Path) []string {
+	const kubelet = "the kubelet runs the liveness probes"
+	why := ""
+	switch {
+	case annotations[keys.EnhancedLiveness] != "true":
+	case off.Other:
+		why = "it is for pods of CloneSets, StatefulSets and DaemonSets of apps.kruise.io"
+	case off.Liveness != "":
+		why = fmt.Sprintf("feature gate %s is off", off.Liveness)
+	}
+	if why == "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s: has no effect, as %s: %s", path.Key(keys.EnhancedLiveness), why, kubelet)}
+}
+
+func noPull(off featuregate.Feature) string {
+	return fmt.Sprintf("no image is pulled before an update, as feature gate %s is off", off)
+}
+
+// pullAnnotations returns warnings about annotations that tune how images are pulled before an update: of all if the gate is off, else of
+// those that can't be read.
+func pullAnnotations(annotations map[string]string, off featuregate.Feature, path *field.Path) []string {
 	var out []string
-	for _, r := range requests {
-		if v, ok := annotations[r.key]; ok && (r.value == "" || v == r.value) {
-			out = append(out, fmt.Sprintf("%s: %s", path.Key(r.key), r.answer))
+	for _, key := range []string{keys.ImagePreDownloadParallelism, keys.ImagePreDownloadTimeoutSeconds, keys.ImagePreDownloadMinUpdatedReadyPods} {
+		value, ok := annotations[key]
+		digits := value
+		if key == keys.ImagePreDownloadMinUpdatedReadyPods {
+			digits = strings.TrimSuffix(value, "%")
+		}
+		n, err := strconv.ParseInt(digits, 10, 32)
+		switch {
+		case !ok:
+		case off != "":
+			out = append(out, fmt.Sprintf("%s: %s", path.Key(key), noPull(off)))
+		case err != nil || n < 0:
+			out = append(out, fmt.Sprintf("%s: %q has no effect: give a number that is not negative", path.Key(key), value))
 		}
 	}
 	return out
 }
 
+// PreDownload validates the fields that tune how images are pulled before an update; path is that of the in-place strategy, which may be
+// nil.
+func PreDownload(s *pods.InPlaceUpdateStrategy, path *field.Path) field.ErrorList {
+	if s == nil {
+		return nil
+	}
+	var faults field.ErrorList
+	if v := s.ImagePreDownloadParallelism; v != nil {
+		if _, err := imagepull.Parallelism(v); err != nil {
+			faults = append(faults, field.Invalid(path.Child("imagePreDownloadParallelism"), v.String(), err.Error()))
+		}
+	}
+	for name, v := range map[string]*int32{
+		"imagePreDownloadTimeoutSeconds": s.ImagePreDownloadTimeoutSeconds, "imagePreDownloadMinUpdatedReadyPods": s.ImagePreDownloadMinUpdatedReadyPods,
+	} {
+		if v != nil && *v < 0 {
+			faults = append(faults, field.Invalid(path.Child(name), *v, "it is negative: give 0 or more, or leave it out"))
+		}
+	}
+	return faults
+}
+
 // pulls returns warnings about fields that ask for images to be pulled before an update. In v1alpha1 CloneSets have annotations
 // for them.
-func pulls(s *pods.InPlaceUpdateStrategy, path *field.Path) []string {
+func pulls(s *pods.InPlaceUpdateStrategy, why string, path *field.Path) []string {
 	if s == nil {
 		return nil
 	}
 	var out []string
 	warn := func(asked bool, name, annotation string) {
 		if asked {
-			out = append(out, fmt.Sprintf("%s (in v1alpha1 annotation %s): %s", path.Child(name), annotation, noPull))
+			out = append(out, fmt.Sprintf("%s (in v1alpha1 annotation %s): %s", path.Child(name), annotation, why))
 		}
 	}
 	warn(s.ImagePreDownloadParallelism != nil, "imagePreDownloadParallelism", keys.ImagePreDownloadParallelism)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
@@ -27,7 +28,7 @@ func TestUnserved(t *testing.T) {
 	t.Parallel()
 	type annotations = map[string]string
 	const (
-		noPull   = "not served yet, no image is pulled before an update"
+		noPull   = "no image is pulled before an update, as feature gate PreDownloadImageForInPlaceUpdate is off"
 		noJob    = "has no effect, as it stops a sidecar when the other containers have ended, and these pods run without end"
 		priority = keys.EnvContainerPriority
 		end      = keys.EnvTerminateSidecar
@@ -68,7 +69,7 @@ func TestUnserved(t *testing.T) {
 		{name: "another field of the strategy", strategy: &pods.InPlaceUpdateStrategy{GracePeriodSeconds: 3}},
 		{
 			name: "liveness probes that are not the kubelet's", pod: annotations{"apps.kruise.io/using-enhanced-liveness": "true"},
-			want: []string{"spec.template.metadata.annotations[apps.kruise.io/using-enhanced-liveness]: not served yet, the kubelet runs the liveness probes"},
+			want: []string{"spec.template.metadata.annotations[apps.kruise.io/using-enhanced-liveness]: has no effect, as feature gate EnhancedLivenessProbe is off: the kubelet runs the liveness probes"},
 		},
 		{name: "launch priorities", pod: annotations{keys.ContainerLaunchPriority: "Ordered"}, containers: []corev1.Container{with(priority, "1"), with()}},
 		{
@@ -84,21 +85,49 @@ func TestUnserved(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			template := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: tt.pod}, Spec: corev1.PodSpec{Containers: tt.containers}}
-			require.Equal(t, tt.want, workloadspec.Unserved(&metav1.ObjectMeta{Annotations: tt.workload}, template, tt.strategy, nil))
+			require.Equal(t, tt.want, workloadspec.Unserved(&metav1.ObjectMeta{Annotations: tt.workload}, template, tt.strategy, workloadspec.Off{PreDownload: feature.PreDownloadForInPlaceUpdate, Liveness: feature.EnhancedLiveness}, nil))
 		})
 	}
+}
+
+func TestPreDownload(t *testing.T) {
+	t.Parallel()
+	meta := metav1.ObjectMeta{Annotations: map[string]string{
+		keys.ImagePreDownloadParallelism: "10%", keys.ImagePreDownloadTimeoutSeconds: "-1", keys.ImagePreDownloadMinUpdatedReadyPods: "20%",
+	}}
+	fine := &pods.InPlaceUpdateStrategy{
+		ImagePreDownloadParallelism: new(intstr.FromString("5")), ImagePreDownloadTimeoutSeconds: new(int32(0)),
+		ImagePreDownloadMinUpdatedReadyPods: new(int32(2)),
+	}
+	require.Equal(t, []string{
+		`metadata.annotations[apps.kruise.io/image-predownload-parallelism]: "10%" has no effect: give a number that is not negative`,
+		`metadata.annotations[apps.kruise.io/image-predownload-timeout-seconds]: "-1" has no effect: give a number that is not negative`,
+	}, workloadspec.Unserved(&meta, &corev1.PodTemplateSpec{}, fine, workloadspec.Off{}, nil))
+
+	require.Empty(t, workloadspec.PreDownload(nil, nil))
+	require.Empty(t, workloadspec.PreDownload(fine, nil))
+	faults := workloadspec.PreDownload(&pods.InPlaceUpdateStrategy{
+		ImagePreDownloadParallelism: new(intstr.FromString("10%")), ImagePreDownloadTimeoutSeconds: new(int32(-1)),
+		ImagePreDownloadMinUpdatedReadyPods: new(int32(-2)),
+	}, field.NewPath("strategy"))
+	require.Len(t, faults, 3)
+	require.ErrorContains(t, faults.ToAggregate(), `strategy.imagePreDownloadParallelism: Invalid value: "10%": "10%" is no number of nodes`)
+	require.ErrorContains(t, faults.ToAggregate(), "strategy.imagePreDownloadTimeoutSeconds: Invalid value: -1: it is negative")
+	require.ErrorContains(t, faults.ToAggregate(), "strategy.imagePreDownloadMinUpdatedReadyPods: Invalid value: -2: it is negative")
 }
 
 func TestUnservedNamesTheTemplateOfAnotherObject(t *testing.T) {
 	t.Parallel()
 	asks := metav1.ObjectMeta{Annotations: map[string]string{keys.EnhancedLiveness: "true"}}
 	meta := metav1.ObjectMeta{Annotations: map[string]string{keys.ImagePreDownloadParallelism: "1"}}
-	got := workloadspec.Unserved(&meta, &corev1.PodTemplateSpec{ObjectMeta: asks}, nil, field.NewPath("spec", "template", "cloneSetTemplate"))
+	got := workloadspec.Unserved(&meta, &corev1.PodTemplateSpec{ObjectMeta: asks}, nil, workloadspec.Off{PreDownload: feature.PreDownloadForInPlaceUpdate, Liveness: feature.EnhancedLiveness}, field.NewPath("spec", "template", "cloneSetTemplate"))
 	require.Len(t, got, 2)
 	require.Contains(t, got[0], "spec.template.cloneSetTemplate.metadata.annotations[apps.kruise.io/image-predownload-parallelism]: ")
 	require.Contains(t, got[1], "spec.template.cloneSetTemplate.spec.template.metadata.annotations[apps.kruise.io/using-enhanced-liveness]: ")
 
-	got = workloadspec.UnservedByPods(&corev1.PodTemplateSpec{ObjectMeta: asks}, field.NewPath("patch"))
+	got = workloadspec.UnservedByPods(&corev1.PodTemplateSpec{ObjectMeta: asks}, workloadspec.Off{Other: true}, field.NewPath("patch"))
 	require.Len(t, got, 1)
-	require.Contains(t, got[0], "patch.metadata.annotations[apps.kruise.io/using-enhanced-liveness]: ")
+	require.Contains(t, got[0], "patch.metadata.annotations[apps.kruise.io/using-enhanced-liveness]: has no effect, as it is for pods of CloneSets")
+	require.Empty(t, workloadspec.UnservedByPods(&corev1.PodTemplateSpec{ObjectMeta: asks}, workloadspec.Off{}, field.NewPath("patch")), "the gate is on")
+	require.Len(t, workloadspec.UnservedByJobPods(&corev1.PodTemplateSpec{ObjectMeta: asks}, nil), 1)
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 )
 
@@ -93,8 +94,11 @@ func (w *World) erase(by string, o client.Object, grace *int64) error {
 }
 
 // Kubelet runs the pods that have a node: all containers at once, restarted where an image has changed; a pod is ready when all
-// run and all readiness gates are open. A terminating pod is removed.
+// run and all readiness gates are open. A terminating pod is removed. A pod with restartPolicy Never or OnFailure ends after it has run.
 type Kubelet struct {
+	// Ends is the phase in which a pod ends that runs, and whose restartPolicy is Never or OnFailure; "" while it goes on. Nil means
+	// that all succeed. Instead of failing, a pod with OnFailure restarts, at most twice.
+	Ends func(w *World, pod *corev1.Pod) corev1.PodPhase
 	// Unpullable reports whether an image can't be pulled; nil means that all can.
 	Unpullable func(image string) bool
 }
@@ -104,20 +108,55 @@ func (k Kubelet) Steps(w *World) []Step {
 	var out []Step
 	for _, pod := range All[*corev1.Pod](w) {
 		switch {
-		case pod.Spec.NodeName == "" || w.settled[pod.UID] == pod.ResourceVersion || pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp == nil:
+		case pod.Spec.NodeName == "" || w.settled[pod.UID] == pod.ResourceVersion:
+		case pod.DeletionTimestamp == nil && (pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded):
 		case pod.DeletionTimestamp != nil:
 			if grace := pod.DeletionGracePeriodSeconds; grace == nil || *grace > 0 {
 				out = append(out, Step{"", func(context.Context) error { return w.erase("kubelet", pod, new(int64(0))) }})
 			}
 		default:
-			if next := k.run(w, pod); !apiequality.Semantic.DeepEqual(next.Status, pod.Status) {
+			next := k.run(w, pod)
+			if apiequality.Semantic.DeepEqual(next.Status, pod.Status) && k.end(w, next) {
 				out = append(out, Step{"", func(context.Context) error { return w.put("kubelet", "status", next) }})
-			} else {
+			} else if !apiequality.Semantic.DeepEqual(next.Status, pod.Status) {
+				out = append(out, Step{"", func(context.Context) error { return w.put("kubelet", "status", next) }})
+			} else if k.Ends == nil || pod.Spec.RestartPolicy == "" || pod.Spec.RestartPolicy == corev1.RestartPolicyAlways {
 				w.settled[pod.UID] = pod.ResourceVersion
 			}
 		}
 	}
 	return out
+}
+
+// end ends a pod that runs, and reports whether it did.
+func (k Kubelet) end(w *World, pod *corev1.Pod) bool {
+	if pod.Spec.RestartPolicy == "" || pod.Spec.RestartPolicy == corev1.RestartPolicyAlways {
+		return false
+	}
+	phase := corev1.PodSucceeded
+	if k.Ends != nil {
+		phase = k.Ends(w, pod)
+	}
+	const most = 2
+	statuses := pod.Status.ContainerStatuses
+	switch {
+	case phase == "":
+		return false
+	case phase == corev1.PodFailed && pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure:
+		if statuses[0].RestartCount == most {
+			return false
+		}
+		statuses[0].RestartCount++
+		return true
+	}
+	pod.Status.Phase = phase
+	for i := range statuses {
+		statuses[i].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+		statuses[i].Ready, statuses[i].Started = false, new(false)
+	}
+	setCondition(w.Now(), pod, corev1.ContainersReady, false)
+	setCondition(w.Now(), pod, corev1.PodReady, false)
+	return true
 }
 
 // run returns the pod after the next action of its kubelet.
@@ -132,7 +171,16 @@ func (k Kubelet) run(w *World, is *corev1.Pod) *corev1.Pod {
 		allReady = allReady && st.Ready
 		statuses = append(statuses, st)
 	}
-	pod.Status.ContainerStatuses = statuses
+	pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses = statuses, nil
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways {
+			continue // It has ended before the others began.
+		}
+		st := k.container(is, c)
+		allReady = allReady && st.Ready
+		pod.Status.InitContainerStatuses = append(pod.Status.InitContainerStatuses, st)
+	}
 	setCondition(w.Now(), pod, corev1.PodInitialized, true)
 	setCondition(w.Now(), pod, corev1.ContainersReady, allReady)
 	ready := allReady
@@ -150,10 +198,8 @@ func (k Kubelet) run(w *World, is *corev1.Pod) *corev1.Pod {
 func (k Kubelet) container(pod *corev1.Pod, c *corev1.Container) corev1.ContainerStatus {
 	st := corev1.ContainerStatus{Name: c.Name}
 	known := false
-	for _, was := range pod.Status.ContainerStatuses {
-		if was.Name == c.Name {
-			st, known = was, true
-		}
+	if was := inplace.Status(pod, c.Name); was != nil {
+		st, known = *was, true
 	}
 	switch {
 	case known && st.Image != c.Image && st.State.Running != nil:
@@ -175,6 +221,40 @@ func (k Kubelet) container(pod *corev1.Pod, c *corev1.Container) corev1.Containe
 		st.Resources = c.Resources.DeepCopy()
 	}
 	return st
+}
+
+// NodeDaemon stops the containers whose restart an in-place update asks for; the Kubelet starts them again.
+type NodeDaemon struct{}
+
+// Steps implements Actor.
+func (NodeDaemon) Steps(w *World) []Step {
+	var out []Step
+	for _, pod := range All[*corev1.Pod](w) {
+		if pod.DeletionTimestamp != nil {
+			continue
+		}
+		for _, batch := range inplace.RestartRequests(pod) {
+			done, next := true, pod.DeepCopy()
+			for _, ask := range batch {
+				st := inplace.Status(next, ask.Container.Name)
+				if st == nil || !ask.Always {
+					continue
+				}
+				done = done && st.Ready
+				if st.ContainerID == ask.Before && st.State.Running != nil {
+					st.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}
+					st.Ready, st.Started, done = false, new(false), false
+				}
+			}
+			if !apiequality.Semantic.DeepEqual(next.Status, pod.Status) {
+				out = append(out, Step{"", func(context.Context) error { return w.put("node daemon", "status", next) }})
+			}
+			if !done {
+				break
+			}
+		}
+	}
+	return out
 }
 
 // setCondition sets a condition of a pod, with the time of the change.

@@ -176,8 +176,8 @@ func sharedCases() []sharedCase {
 			require.Equal(o, int64(2), pod.Spec.Containers[0].Resources.Requests.Cpu().Value())
 			require.Equal(o, int64(2), pod.Generation)
 		}},
-		{"status and resize of a pod apply to the UID and the version that they name", func(o on) {
-			for _, name := range []string{"status", "resize"} {
+		{"status, resize and ephemeral containers of a pod apply to the UID and the version that they name", func(o on) {
+			for _, name := range []string{"status", "resize", "ephemeralcontainers"} {
 				pod := podOf(o.name + "-" + name)
 				pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 				made(o.T, o.c, pod)
@@ -191,6 +191,28 @@ func sharedCases() []sharedCase {
 				require.ErrorAs(o, err, &status)
 				require.Equal(o, "metadata.uid", status.Status().Details.Causes[0].Field)
 				require.NoError(o, send(fmt.Sprintf(`{"metadata":{"uid":%q,"resourceVersion":%q}}`, pod.UID, pod.ResourceVersion)))
+			}
+		}},
+		{"ephemeral containers are added by their subresource only, and stay as they are", func(o on) {
+			pod := made(o.T, o.c, podOf(o.name))
+			one := `{"metadata":{"labels":{"a":"1"}},"spec":{"ephemeralContainers":[{"name":"debug","image":"app:1","terminationMessagePolicy":"File"}]}}`
+			require.True(o, apierrors.IsInvalid(patch(o.T, o.c, pod, types.StrategicMergePatchType, one)))
+			send := func(data string) error {
+				return o.c.SubResource("ephemeralcontainers").Patch(o.Context(), pod, client.RawPatch(types.StrategicMergePatchType, []byte(data)))
+			}
+			require.NoError(o, send(one))
+			require.Empty(o, pod.Labels)
+			require.Equal(o, "debug", pod.Spec.EphemeralContainers[0].Name)
+			require.Equal(o, int64(2), pod.Generation)
+			require.NoError(o, send(`{"spec":{"ephemeralContainers":[{"name":"more","image":"app:1","terminationMessagePolicy":"File"}]}}`))
+			require.Len(o, pod.Spec.EphemeralContainers, 2)
+			require.Equal(o, int64(3), pod.Generation)
+			for _, data := range []string{
+				`{"spec":{"ephemeralContainers":[{"name":"debug","image":"app:2"}]}}`,
+				`{"spec":{"ephemeralContainers":[{"$patch":"delete","name":"debug"}]}}`,
+				`{"spec":{"ephemeralContainers":[{"name":"late","image":"app:1","terminationMessagePolicy":"File","targetContainerName":"none"}]}}`,
+			} {
+				require.True(o, apierrors.IsInvalid(send(data)), data)
 			}
 		}},
 		{"a resize changes no labels", func(o on) {

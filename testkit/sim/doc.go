@@ -30,8 +30,8 @@
 //
 // The apiserver behaves like a real one in these: resource versions, UIDs, generations that count changes of the spec, generated
 // names, AlreadyExists, NotFound, conflicts by version and by UID, preconditions of deletions, merge, JSON and strategic merge
-// patches (the last not of custom resources), server-side apply with its conflicts (lists are atomic), the status subresource (of pods with metadata), resize and binding of pods, pod
-// specs of which only images change, revisions whose data never changes, dry runs, writes without a change that make no event,
+// patches (the last not of custom resources), server-side apply with its conflicts (lists are atomic), the status subresource (of pods with metadata), resize, binding and
+// ephemeral containers of pods, pod specs of which only images change, revisions whose data never changes, dry runs, writes without a change that make no event,
 // finalizers, grace periods of pods on a node, protection of PVCs in use, and admission by Kind.Admit. TestSharedCases checks
 // this; an integration test checks the same cases on a real apiserver.
 //

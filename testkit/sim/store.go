@@ -196,7 +196,7 @@ func (s *store) create(r *Request) (before, after client.Object, err error) {
 		return before, nil, apierrors.NewAlreadyExists(resourceOf(r.Kind), r.Key.Name)
 	}
 	s.serial++
-	is.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.serial)))
+	is.SetUID(uidOf(s.serial))
 	is.SetCreationTimestamp(metav1.NewTime(s.clock.Now().Truncate(time.Second)))
 	is.SetDeletionTimestamp(nil)
 	is.SetDeletionGracePeriodSeconds(nil)
@@ -343,6 +343,16 @@ func restrict(r Request, before, is client.Object, now time.Time) error {
 			next.Spec.Containers[i].Resources = pod.Spec.Containers[i].Resources
 		}
 		*pod = *next
+	case "ephemeralcontainers":
+		if !isPod {
+			return apierrors.NewNotFound(resourceOf(r.Kind), r.Key.Name)
+		}
+		next := before.(*corev1.Pod).DeepCopy()
+		if err := ephemeralMayChange(next, pod); err != nil {
+			return err
+		}
+		next.Spec.EphemeralContainers = pod.Spec.EphemeralContainers
+		*pod = *next
 	default:
 		return noResource(r)
 	}
@@ -375,13 +385,54 @@ func mayChange(r Request, before, is client.Object) error {
 	return apierrors.NewInvalid(r.Kind.GroupKind(), r.Key.Name, faults)
 }
 
+// ephemeralMayChange refuses to change or to remove an ephemeral container, and to add one for a target that does not exist.
+func ephemeralMayChange(before, is *corev1.Pod) error {
+	var faults field.ErrorList
+	path := field.NewPath("spec", "ephemeralContainers")
+	of := func(name string) func(corev1.EphemeralContainer) bool {
+		return func(c corev1.EphemeralContainer) bool { return c.Name == name }
+	}
+	for _, was := range before.Spec.EphemeralContainers {
+		i := slices.IndexFunc(is.Spec.EphemeralContainers, of(was.Name))
+		if i < 0 || !apiequality.Semantic.DeepEqual(was, is.Spec.EphemeralContainers[i]) {
+			faults = append(faults, field.Forbidden(path, "existing ephemeral containers "+was.Name+" may not be changed or removed"))
+		}
+	}
+	for i, c := range is.Spec.EphemeralContainers {
+		if slices.IndexFunc(is.Spec.EphemeralContainers, of(c.Name)) < i {
+			faults = append(faults, field.Duplicate(path.Index(i).Child("name"), c.Name))
+		}
+		if slices.ContainsFunc(before.Spec.EphemeralContainers, of(c.Name)) {
+			continue
+		}
+		if t := c.TargetContainerName; t != "" && !slices.ContainsFunc(before.Spec.Containers, func(c corev1.Container) bool { return c.Name == t }) {
+			faults = append(faults, field.NotFound(path.Index(i).Child("targetContainerName"), t))
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), is.Name, faults)
+}
+
+// FirstUID is the UID of the first object of a scenario, for owner references of the objects after it.
+func FirstUID() types.UID { return uidOf(1) }
+
+// uidOf is the UID of the object that was created as that many-th.
+func uidOf(serial int) types.UID {
+	return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", serial))
+}
+
 // podSpecMayChange refuses changes of a pod's spec except those of images, as in kube 1.36; tolerations, deadlines and scheduling
 // gates, which may change too, don't matter to our controllers.
 func podSpecMayChange(before, is *corev1.Pod) error {
-	if len(before.Spec.Containers) == len(is.Spec.Containers) {
+	if len(before.Spec.Containers) == len(is.Spec.Containers) && len(before.Spec.InitContainers) == len(is.Spec.InitContainers) {
 		same := is.Spec.DeepCopy()
 		for i := range same.Containers {
 			same.Containers[i].Image = before.Spec.Containers[i].Image
+		}
+		for i := range same.InitContainers {
+			same.InitContainers[i].Image = before.Spec.InitContainers[i].Image
 		}
 		if apiequality.Semantic.DeepEqual(*same, before.Spec) {
 			return nil

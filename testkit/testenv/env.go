@@ -47,6 +47,8 @@ type Config struct {
 	Scheme func(*runtime.Scheme) error
 	// Own requests a cluster of the test's own, because the test changes what others rely on. It has the CRDs of both charts too.
 	Own *lab.Config
+	// NoDefaulter: the kind under test has no webhook that sets defaults.
+	NoDefaulter bool
 }
 
 // Env is a part of a cluster, the namespaces whose names have its prefix: its controllers and webhooks see no others. So Envs with
@@ -56,8 +58,9 @@ type Env struct {
 	// Cluster is the lab's.
 	Cluster *lab.Cluster
 
-	name string
-	rest *rest.Config
+	name        string
+	rest        *rest.Config
+	noDefaulter bool
 }
 
 // REST returns a configuration for clients of a user who may do everything.
@@ -73,7 +76,7 @@ var discardLogs = sync.OnceFunc(func() { ctrl.SetLogger(logr.Discard()) }) //nol
 func Start(t *testing.T, c Config) *Env {
 	t.Helper()
 	discardLogs()
-	s := &Env{name: "t" + strings.ToLower(rand.Text()[:6])}
+	s := &Env{name: "t" + strings.ToLower(rand.Text()[:6]), noDefaulter: c.NoDefaulter}
 	var err error
 	if c.Own == nil {
 		s.Cluster, err = plane.get(t.Context())
@@ -118,6 +121,9 @@ func (s *Env) Namespace(t *testing.T) string {
 func (s *Env) Run(t *testing.T, agent string, kind schema.GroupVersionKind, add func(ctrl.Manager)) {
 	t.Helper()
 	hooks := webhooks(kind, s.name)
+	if s.noDefaulter {
+		hooks.MutatingWebhooks = nil
+	}
 	require.NoError(t, hooks.Install(s.rest))
 	t.Cleanup(func() { require.NoError(t, hooks.Cleanup()) })
 	cfg := rest.CopyConfig(s.rest)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,17 +25,23 @@ import (
 )
 
 // Apiserver returns a fake apiserver with these objects, which defaults the restart policy of a template, refuses an image named
-// "bad", does not answer for one named "down", and counts dry runs of templates.
+// "bad", does not answer for one named "down", and counts dry runs of PodTemplates and Jobs.
 func Apiserver(known ...client.Object) (c client.Client, asked *int) {
 	asked = new(int)
 	return interceptor.NewClient(fake.NewClientBuilder().WithObjects(known...).Build(), interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
 			*asked++
-			template := &o.(*corev1.PodTemplate).Template
+			var template *corev1.PodTemplateSpec
+			at := field.NewPath("template")
+			if job, ok := o.(*batchv1.Job); ok {
+				template, at = &job.Spec.Template, field.NewPath("spec", "template")
+			} else {
+				template = &o.(*corev1.PodTemplate).Template
+			}
 			switch template.Spec.Containers[0].Image {
 			case "bad":
 				return apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "", field.ErrorList{
-					field.Invalid(field.NewPath("template", "spec", "containers").Index(0).Child("image"), "bad", "is bad"),
+					field.Invalid(at.Child("spec", "containers").Index(0).Child("image"), "bad", "is bad"),
 				})
 			case "down":
 				return errors.New("connection refused")

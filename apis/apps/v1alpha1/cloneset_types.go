@@ -148,7 +148,7 @@ type CloneSetUpdateStrategy struct {
 	ScatterStrategy []pods.UpdateScatterTerm `json:"scatterStrategy,omitempty"`
 
 	// inPlaceUpdateStrategy tunes updates in place. In this version annotations apps.kruise.io/image-predownload-* ask for the
-	// pre-download of images and take precedence over the fields here; neither is served yet.
+	// pre-download of images and take precedence over the fields here.
 	// +optional
 	InPlaceUpdateStrategy *pods.InPlaceUpdateStrategy `json:"inPlaceUpdateStrategy,omitempty"`
 }

@@ -30,8 +30,14 @@ func TestRoundTrips(t *testing.T) {
 		name string
 		law  func(*rapid.T)
 	}{
+		{"An AdvancedCronJob of v1beta1 comes back from v1alpha1 as it was.", advancedCronJobFromHubAndBack},
+		{"An AdvancedCronJob of v1alpha1 comes back from v1beta1 as it was.", advancedCronJobToHubAndBack},
+		{"A BroadcastJob of v1beta1 comes back from v1alpha1 as it was.", broadcastJobFromHubAndBack},
+		{"A BroadcastJob of v1alpha1 comes back from v1beta1 as it was.", broadcastJobToHubAndBack},
 		{"A CloneSet of v1beta1 comes back from v1alpha1 as it was.", cloneSetFromHubAndBack},
 		{"A CloneSet of v1alpha1 comes back from v1beta1 as it was.", cloneSetToHubAndBack},
+		{"A ContainerRecreateRequest of v1beta1 comes back from v1alpha1 as it was.", containerRecreateRequestFromHubAndBack},
+		{"A ContainerRecreateRequest of v1alpha1 comes back from v1beta1 as it was.", containerRecreateRequestToHubAndBack},
 		{"A DaemonSet of v1beta1 comes back from v1alpha1 as it was.", daemonSetFromHubAndBack},
 		{"A DaemonSet of v1alpha1 comes back from v1beta1 as it was.", daemonSetToHubAndBack},
 		{"An ImageListPullJob of v1beta1 comes back from v1alpha1 as it was.", imageListPullJobFromHubAndBack},
@@ -61,6 +67,10 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
+func FuzzAdvancedCronJobFromHubAndBack(f *testing.F)    { fuzz(f, advancedCronJobFromHubAndBack) }
+func FuzzAdvancedCronJobToHubAndBack(f *testing.F)      { fuzz(f, advancedCronJobToHubAndBack) }
+func FuzzBroadcastJobFromHubAndBack(f *testing.F)       { fuzz(f, broadcastJobFromHubAndBack) }
+func FuzzBroadcastJobToHubAndBack(f *testing.F)         { fuzz(f, broadcastJobToHubAndBack) }
 func FuzzCloneSetFromHubAndBack(f *testing.F)           { fuzz(f, cloneSetFromHubAndBack) }
 func FuzzCloneSetToHubAndBack(f *testing.F)             { fuzz(f, cloneSetToHubAndBack) }
 func FuzzDaemonSetFromHubAndBack(f *testing.F)          { fuzz(f, daemonSetFromHubAndBack) }
@@ -73,6 +83,14 @@ func FuzzNodeImageFromHubAndBack(f *testing.F)          { fuzz(f, nodeImageFromH
 func FuzzNodeImageToHubAndBack(f *testing.F)            { fuzz(f, nodeImageToHubAndBack) }
 func FuzzPersistentPodStateFromHubAndBack(f *testing.F) { fuzz(f, persistentPodStateFromHubAndBack) }
 func FuzzPersistentPodStateToHubAndBack(f *testing.F)   { fuzz(f, persistentPodStateToHubAndBack) }
+func FuzzContainerRecreateRequestFromHubAndBack(f *testing.F) {
+	fuzz(f, containerRecreateRequestFromHubAndBack)
+}
+
+func FuzzContainerRecreateRequestToHubAndBack(f *testing.F) {
+	fuzz(f, containerRecreateRequestToHubAndBack)
+}
+
 func FuzzResourceDistributionFromHubAndBack(f *testing.F) {
 	fuzz(f, resourceDistributionFromHubAndBack)
 }

@@ -1,5 +1,6 @@
-// Package v1alpha1 holds the first version of the workload kinds in apps.kruise.io. It is served and never stored:
-// conversion.go converts each object to v1beta1, which everything else uses, and back.
+// Package v1alpha1 holds the first version of the kinds in apps.kruise.io. It is served and, of kinds that have v1beta1 as well,
+// never stored: conversion.go converts each object to v1beta1, which everything else uses, and back. PodProbeMarker and
+// NodePodProbe have no other version, and are stored.
 //
 // What is the same in both versions has one Go type, in v1beta1 or apis/pods. This package has the rest: CloneSet's flat
 // updateStrategy and its disablePVCReuse, UnitedDeployment's template and status, DaemonSet's annotation and hash, a

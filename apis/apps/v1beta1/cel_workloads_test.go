@@ -271,13 +271,13 @@ func daemonSetCases() []celCase {
 	}
 }
 
-// TestExamplesOfWorkloads applies the example manifests of StatefulSets and DaemonSets. The invalid ones that are accepted
-// here are refused by the kind's webhook.
+// TestExamplesOfWorkloads applies the example manifests of StatefulSets, DaemonSets, BroadcastJobs and AdvancedCronJobs. The invalid ones that
+// are accepted here are refused by the kind's webhook.
 func TestExamplesOfWorkloads(t *testing.T) {
 	t.Parallel()
 	api := start(t)
 	refused := 0
-	for _, kind := range []string{"statefulset", "daemonset"} {
+	for _, kind := range []string{"statefulset", "daemonset", "broadcastjob", "advancedcronjob"} {
 		valid, err := filepath.Glob("../../../e2e/examples/" + kind + "*.yaml")
 		require.NoError(t, err)
 		require.NotEmpty(t, valid)

@@ -78,6 +78,22 @@ type ImageTagSpec struct {
 	// imagePullPolicy is whether the image is pulled if the node has it. Default Always.
 	// +optional
 	ImagePullPolicy ImagePullPolicy `json:"imagePullPolicy,omitempty"`
+
+	// credentials are those of the Secrets that the job names, sealed for the daemon of the node. Written by the controller of
+	// ImagePullJobs. The pull waits while they are sealed with another key than the node's.
+	// +optional
+	Credentials *ImageCredentials `json:"credentials,omitempty"`
+}
+
+// ImageCredentials are credentials of registries that only the daemon of one node can read.
+type ImageCredentials struct {
+	// key is the public key that they are sealed with, that of status.credentialsKey. Empty while the node has none.
+	// +optional
+	Key string `json:"key,omitempty"`
+
+	// sealed is the content, by HPKE (RFC 9180).
+	// +optional
+	Sealed []byte `json:"sealed,omitempty"`
 }
 
 // ImageTagOwner refers to an ImagePullJob. It has the fields of a core/v1 ObjectReference.
@@ -175,6 +191,11 @@ type NodeImageStatus struct {
 	// firstSyncStatus is the result of the first pulls of the node.
 	// +optional
 	FirstSyncStatus *ImageSyncStatus `json:"firstSyncStatus,omitempty"`
+
+	// credentialsKey is the public key of the node's daemon, in base64: an X25519 key that the daemon has made when an entry with
+	// credentials came, and another one after each restart.
+	// +optional
+	CredentialsKey string `json:"credentialsKey,omitempty"`
 }
 
 // ImageStatus is the state of one image.

@@ -30,6 +30,11 @@ type PropagationSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	Tolerations []ClusterToleration `json:"tolerations,omitempty"`
 
+	// replicas is how the replicas of Deployments, CloneSets and StatefulSets, also advanced ones, are divided over the clusters. By default
+	// each cluster runs as many as the object says. Other objects go to each cluster as they are. A ClusterPropagation has none.
+	// +optional
+	Replicas *PropagationReplicas `json:"replicas,omitempty"`
+
 	// overrides change objects for some clusters, in their order.
 	// +optional
 	// +listType=atomic
@@ -121,6 +126,69 @@ type PropagationClusters struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	Excluded []string `json:"excluded,omitempty"`
+}
+
+// ReplicaDivision is how replicas are divided over clusters.
+// +kubebuilder:validation:Enum=Duplicated;Weighted;Ordered
+type ReplicaDivision string
+
+// Divisions.
+const (
+	// DivisionDuplicated: each cluster runs as many as the object says.
+	DivisionDuplicated ReplicaDivision = "Duplicated"
+	// DivisionWeighted: the clusters share the replicas of the object in proportion to weights.
+	DivisionWeighted ReplicaDivision = "Weighted"
+	// DivisionOrdered: the clusters are filled up to their maximums, in the order of shares.
+	DivisionOrdered ReplicaDivision = "Ordered"
+)
+
+// PropagationReplicas divides the replicas of workloads over the clusters.
+//
+// +kubebuilder:validation:XValidation:rule="self.division != 'Ordered' || has(self.shares)",fieldPath=".shares",message="division Ordered needs shares: they are its order"
+// +kubebuilder:validation:XValidation:rule="self.division != 'Duplicated' || !has(self.shares)",fieldPath=".shares",message="with division Duplicated each cluster runs all replicas: remove shares, or choose Weighted or Ordered"
+// +kubebuilder:validation:XValidation:rule="self.division == 'Weighted' || !has(self.shares) || !self.shares.exists(s, has(s.weight))",fieldPath=".shares",message="only division Weighted has weights: remove weight, or choose Weighted"
+type PropagationReplicas struct {
+	// division is Duplicated, Weighted or Ordered.
+	// +required
+	Division ReplicaDivision `json:"division"`
+
+	// shares are the parts of clusters; of a cluster that several match, the first one holds. A cluster that none matches gets the object
+	// with no replicas, unless there are no shares: then all clusters share evenly.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	Shares []PropagationShare `json:"shares,omitempty"`
+}
+
+// PropagationShare is the part of the replicas that each of some clusters gets.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.clusters) != has(self.clusterSelector)",message="a share needs exactly one of clusters and clusterSelector"
+// +kubebuilder:validation:XValidation:rule="!has(self.clusterSelector) || (has(self.clusterSelector.matchLabels) && self.clusterSelector.matchLabels.size() > 0) || (has(self.clusterSelector.matchExpressions) && self.clusterSelector.matchExpressions.size() > 0)",fieldPath=".clusterSelector",message="an empty selector is ambiguous: give labels, or clusters by name"
+type PropagationShare struct {
+	// clusters are the clusters by name.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	Clusters []string `json:"clusters,omitempty"`
+
+	// clusterSelector selects clusters by labels of MemberClusters. It must not be empty.
+	// +optional
+	ClusterSelector *metav1.LabelSelector `json:"clusterSelector,omitempty"`
+
+	// weight is that of each of these clusters, with division Weighted; default 1. With 0 it gets no replicas.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	Weight *int32 `json:"weight,omitempty"`
+
+	// maxReplicas is the most replicas that each of these clusters gets of an object. Default no limit but that of the MemberCluster.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
 }
 
 // PropagationOverride changes objects for some clusters.
@@ -252,11 +320,45 @@ type PropagationStatus struct {
 	// +optional
 	Healthy int32 `json:"healthy,omitempty"`
 
+	// divided are the replicas of the objects whose replicas are divided, by kind, name and cluster: at most 200 lines, of more those
+	// first that are not as desired.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=200
+	Divided []PropagationPart `json:"divided,omitempty"`
+
 	// problems are the first 20 places that are not as desired, by cluster, kind and name.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
 	Problems []PropagationProblem `json:"problems,omitempty"`
+}
+
+// PropagationPart is the part of the replicas of an object in one cluster.
+type PropagationPart struct {
+	// kind is the object's kind.
+	// +required
+	Kind string `json:"kind"`
+
+	// name is the object's name.
+	// +required
+	Name string `json:"name"`
+
+	// cluster is the name of the MemberCluster.
+	// +required
+	Cluster string `json:"cluster"`
+
+	// desired is how many replicas the cluster should have.
+	// +required
+	Desired int32 `json:"desired"`
+
+	// granted is how many it is asked to run now. It differs while replicas move.
+	// +required
+	Granted int32 `json:"granted"`
+
+	// available is how many are available by its last report.
+	// +required
+	Available int32 `json:"available"`
 }
 
 // PropagationProblem is a place, an object in all clusters, or a cluster for all objects, which is not as desired.
@@ -322,6 +424,7 @@ type PropagationList struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=cprop
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.replicas)",fieldPath=".spec.replicas",message="only a Propagation divides replicas: workloads are in namespaces"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.dependencies) || self.spec.dependencies == 'Off'",fieldPath=".spec.dependencies",message="only a Propagation has dependencies, in its namespace: select here what is in none, such as a SidecarSet"
 // +kubebuilder:printcolumn:name="Objects",type=integer,JSONPath=`.status.objects`
 // +kubebuilder:printcolumn:name="Clusters",type=integer,JSONPath=`.status.clusters`

@@ -27,6 +27,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 'apps.kruise.io/container-launch-priority' in object.metadata.?annotations.orValue({}) || object.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == 'KRUISE_CONTAINER_PRIORITY'))
 {{- end }}
 
+{{/* Which pods ask for liveness probes by the node daemon, as package member/pod/enhancedliveness writes it. */}}
+{{- define "liveness-asks" -}}
+object.metadata.?annotations.orValue({}).exists(k, k in ['apps.kruise.io/using-enhanced-liveness', 'apps.kruise.io/container-probe-context'])
+{{- end }}
+
 {{/* Whether what is written is a ConfigMap of launch priorities. */}}
 {{- define "launch-barrier" -}}
 object.metadata.name.endsWith('-barrier') && object.metadata.?ownerReferences.orValue([]).map(r, r.kind) == ['Pod']

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,7 +11,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/pulljob"
 )
 
 // observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
@@ -26,19 +24,9 @@ type observed struct {
 // observe reads what a reconcile needs.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
 	o := observed{list: &appsv1beta1.ImageListPullJob{}}
-	children := func(from client.Reader, live bool) error {
-		var found appsv1beta1.ImagePullJobList
-		if err := from.List(ctx, &found, append(ownership.OwnedBy(o.list, live), client.UnsafeDisableDeepCopy)...); err != nil {
-			return fmt.Errorf("list ImagePullJobs: %w", err)
-		}
-		o.jobs = nil
-		for i := range found.Items {
-			if job := &found.Items[i]; ownership.ControlledBy(job, o.list, gvk()) {
-				o.jobs = append(o.jobs, job)
-			}
-		}
-		slices.SortFunc(o.jobs, func(a, b *appsv1beta1.ImagePullJob) int { return strings.Compare(a.Name, b.Name) })
-		return nil
+	children := func(from client.Reader, live bool) (err error) {
+		o.jobs, err = pulljob.List(ctx, from, o.list, gvk(), live)
+		return err
 	}
 	shown := func() iter.Seq[metav1.Object] {
 		return func(yield func(metav1.Object) bool) {

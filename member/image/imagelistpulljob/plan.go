@@ -14,7 +14,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/jobend"
+	"github.com/flotilla-io/flotilla/pkg/pulljob"
 )
 
 // planned is the next step for each image.
@@ -33,14 +34,7 @@ type planned struct {
 func plan(o observed, now time.Time) planned {
 	p := planned{kept: map[string]*appsv1beta1.ImagePullJob{}}
 	if done := o.list.Status.CompletionTime; done != nil {
-		ttl := o.list.Spec.CompletionPolicy.TTLSecondsAfterFinished
-		if ttl == nil {
-			return p
-		}
-		at := done.Add(time.Duration(*ttl) * time.Second)
-		if p.remove = !now.Before(at); !p.remove {
-			p.recheck = at.Sub(now)
-		}
+		p.remove, p.recheck = jobend.Due(done, o.list.Spec.CompletionPolicy.TTLSecondsAfterFinished, now)
 		return p
 	}
 	busy := map[string]bool{} // Images of which a job is on its way out.
@@ -52,7 +46,7 @@ func plan(o observed, now time.Time) planned {
 			busy[job.Name] = true
 		case !slices.Contains(o.list.Spec.Images, image), p.kept[image] != nil:
 			p.drop = append(p.drop, job)
-		case apiequality.Semantic.DeepEqual(withDefaults(job.Spec), want.Spec):
+		case apiequality.Semantic.DeepEqual(pulljob.WithDefaults(job.Spec), want.Spec):
 			p.kept[image] = job
 		case job.Status.CompletionTime != nil:
 			p.drop = append(p.drop, job)
@@ -78,7 +72,7 @@ func plan(o observed, now time.Time) planned {
 
 // wanted returns the ImagePullJob of an image.
 func wanted(list *appsv1beta1.ImageListPullJob, image string) *appsv1beta1.ImagePullJob {
-	spec := withDefaults(appsv1beta1.ImagePullJobSpec{Image: image, ImagePullJobTemplate: list.Spec.ImagePullJobTemplate})
+	spec := pulljob.WithDefaults(appsv1beta1.ImagePullJobSpec{Image: image, ImagePullJobTemplate: list.Spec.ImagePullJobTemplate})
 	const longest = 240 // So that the name has at most 253 bytes.
 	name := list.Name[:min(len(list.Name), longest)]
 	return &appsv1beta1.ImagePullJob{
@@ -89,16 +83,6 @@ func wanted(list *appsv1beta1.ImageListPullJob, image string) *appsv1beta1.Image
 		},
 		Spec: spec,
 	}
-}
-
-// withDefaults returns a spec as admission stores it.
-func withDefaults(s appsv1beta1.ImagePullJobSpec) appsv1beta1.ImagePullJobSpec {
-	s = *s.DeepCopy()
-	imagepull.Default(&s.ImagePullJobTemplate)
-	if s.ImagePullPolicy == "" {
-		s.ImagePullPolicy = appsv1beta1.PullIfNotPresent
-	}
-	return s
 }
 
 // hashOf returns a hash that can be part of a name.

@@ -19,6 +19,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/pulljob"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -85,7 +86,7 @@ func oneEach(w *sim.World, c sim.Change) error {
 		return nil
 	}
 	for _, job := range sim.All[*appsv1beta1.ImagePullJob](w) {
-		if job.UID != made.UID && job.DeletionTimestamp == nil && metav1.GetControllerOf(job) != nil && hashOf(withDefaults(job.Spec)) == hashOf(made.Spec) {
+		if job.UID != made.UID && job.DeletionTimestamp == nil && metav1.GetControllerOf(job) != nil && hashOf(pulljob.WithDefaults(job.Spec)) == hashOf(made.Spec) {
 			return fmt.Errorf("%s: %s pulls %s already", c.Request, job.Name, job.Spec.Image)
 		}
 	}

@@ -18,8 +18,10 @@ const kind = "ImageListPullJob"
 // Webhook sets defaults, and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may be used
 // concurrently.
 type Webhook struct {
-	// Off: no node daemon runs, so that nothing is pulled.
+	// Off: the feature gate is off, so that nothing is pulled.
 	Off bool
+	// Secrets are the names of the Secrets that jobs may name: those that the manager may read.
+	Secrets []string
 }
 
 var (
@@ -35,7 +37,7 @@ func (w *Webhook) Default(_ context.Context, job *appsv1beta1.ImageListPullJob) 
 
 // ValidateCreate validates a new object.
 func (w *Webhook) ValidateCreate(_ context.Context, job *appsv1beta1.ImageListPullJob) (admission.Warnings, error) {
-	faults := validate(&job.Spec)
+	faults := w.validate(&job.Spec)
 	if w.Off {
 		faults = field.ErrorList{field.Forbidden(field.NewPath("spec"), imagepull.Off)}
 	}
@@ -44,7 +46,7 @@ func (w *Webhook) ValidateCreate(_ context.Context, job *appsv1beta1.ImageListPu
 
 // ValidateUpdate validates a change. What the object had before is a warning: it may be older than the rule.
 func (w *Webhook) ValidateUpdate(_ context.Context, old, job *appsv1beta1.ImageListPullJob) (admission.Warnings, error) {
-	fresh, warnings := admit.Ratchet(validate(&job.Spec), validate(&old.Spec))
+	fresh, warnings := admit.Ratchet(w.validate(&job.Spec), w.validate(&old.Spec))
 	return warnings, admit.Invalid(gvk(), job.Name, fresh)
 }
 
@@ -55,9 +57,13 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.ImageListPullJob)
 
 func gvk() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind(kind) }
 
-func validate(s *appsv1beta1.ImageListPullJobSpec) field.ErrorList {
-	path := field.NewPath("spec")
-	faults := imagepull.Validate(&s.ImagePullJobTemplate, path)
+func (w *Webhook) validate(s *appsv1beta1.ImageListPullJobSpec) field.ErrorList {
+	return ValidateSpec(s, w.Secrets, field.NewPath("spec"))
+}
+
+// ValidateSpec validates a spec at path. Secrets are those that it may name. Objects that make jobs use it too.
+func ValidateSpec(s *appsv1beta1.ImageListPullJobSpec, secrets []string, path *field.Path) field.ErrorList {
+	faults := imagepull.Validate(&s.ImagePullJobTemplate, secrets, path)
 	known := map[imagepull.Reference]string{}
 	for i, image := range s.Images {
 		at := path.Child("images").Index(i)

@@ -35,7 +35,7 @@ func TestWhatIsRefused(t *testing.T) {
 			`spec.images[1]: Invalid value: "nginx:latest": it is the same image as nginx: remove one of them`,
 		},
 		{"parallelism in percent", func(s *spec) { s.Parallelism = new(intstr.FromString("10%")) }, "a percentage is not supported"},
-		{"pull secrets", func(s *spec) { s.PullSecrets = []string{"regcred"} }, "spec.pullSecrets: Forbidden"},
+		{"pull secrets", func(s *spec) { s.PullSecrets = []string{"regcred"} }, "spec.pullSecrets[0]: Forbidden: regcred: the manager may not read"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -52,5 +52,5 @@ func TestWhatIsRefused(t *testing.T) {
 		})
 	}
 	_, err := (&Webhook{Off: true}).ValidateCreate(t.Context(), &appsv1beta1.ImageListPullJob{Spec: spec{Images: []string{"nginx:1.27"}}})
-	require.ErrorContains(t, err, "set KruiseDaemon=true in featureGates of the chart")
+	require.ErrorContains(t, err, "set ImagePullJobGate=true in featureGates of the chart")
 }

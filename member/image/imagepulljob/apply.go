@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/jobend"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
@@ -35,12 +36,16 @@ type applied struct {
 
 // apply carries out a plan, idempotently. An error of one node does not keep the others from theirs.
 func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
+	logins, err := r.logins(ctx, o, p)
+	if err != nil {
+		return applied{err: err, idle: p.begun()}
+	}
 	outcomes := make([]outcome, len(p.steps))
 	var group errgroup.Group
 	group.SetLimit(r.Parallel)
 	for i := range p.steps {
 		group.Go(func() error {
-			outcomes[i] = r.write(ctx, o.job, p.steps[i])
+			outcomes[i] = r.write(ctx, o.job, sealed(ctx, p.steps[i], logins))
 			return nil
 		})
 	}
@@ -63,11 +68,22 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	switch {
 	case a.err != nil:
 	case p.remove:
-		a.gone, a.err = true, r.remove(ctx, o.job)
+		a.gone, a.err = true, jobend.Remove(ctx, r.Client, o.job)
 	case p.release:
 		a.gone, a.err = true, r.release(ctx, o.job)
 	}
 	return a
+}
+
+// begun is how many pulls were to begin.
+func (p *planned) begun() int {
+	n := 0
+	for i := range p.steps {
+		if p.steps[i].begins {
+			n++
+		}
+	}
+	return n
 }
 
 // outcome is what became of one write.
@@ -137,15 +153,6 @@ func adopted(n *appsv1beta1.NodeImage, job *appsv1beta1.ImagePullJob) map[string
 		out[ref.Name] = image
 	}
 	return out
-}
-
-// remove deletes a job, and no other one of its name.
-func (r *Reconciler) remove(ctx context.Context, job *appsv1beta1.ImagePullJob) error {
-	err := r.Client.Delete(ctx, job.DeepCopy(), client.Preconditions{UID: &job.UID, ResourceVersion: &job.ResourceVersion})
-	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-		return fmt.Errorf("delete ImagePullJob after its TTL: %w", err)
-	}
-	return nil
 }
 
 // release removes the finalizer of a job that OpenKruise has made.

@@ -24,6 +24,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/gather"
 	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/nodelease"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
@@ -40,6 +41,8 @@ type Options struct {
 	ExpectationTimeout time.Duration
 	// Clock is required.
 	Clock clock.Clock
+	// Daemons tracks on which nodes a daemon that pulls images is alive; nil means that nothing is known.
+	Daemons *nodelease.Tracker
 }
 
 // Reconciler reconciles ImagePullJobs.
@@ -55,9 +58,19 @@ type Reconciler struct {
 	Events notes.Recorder
 	// Parallel is how many writes run at once, at least 1.
 	Parallel int
+	// Daemons reports what the daemon of a node does; nil means that nothing is known.
+	Daemons interface {
+		Does(node, what string) bool
+	}
 
 	pending gather.Events
 }
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=imagepulljobs,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=imagepulljobs/status,verbs=update;patch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=nodeimages,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Setup adds the controller to mgr.
 func Setup(mgr ctrl.Manager, o Options) error {
@@ -74,14 +87,17 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	changes := func(changed func(was, is client.Object) bool) builder.Predicates {
 		return builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return changed(e.ObjectOld, e.ObjectNew) }})
 	}
-	err := ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named(podcontrol.ControllerName(kind)).
 		For(&appsv1beta1.ImagePullJob{}).
 		Watches(&appsv1beta1.NodeImage{}, r.pending.Handler(r.nodes(), o.Clock)).
 		Watches(&corev1.Pod{}, r.pending.Handler(handler.EnqueueRequestsFromMapFunc(r.forPod), o.Clock), changes(podChanged)).
-		WithOptions(podcontrol.Queue(o.Workers)).
-		Complete(r)
-	if err != nil {
+		WithOptions(podcontrol.Queue(o.Workers))
+	if o.Daemons != nil {
+		r.Daemons = o.Daemons
+		b.WatchesRawSource(o.Daemons.Source(mgr.GetCache(), r.forDaemon))
+	}
+	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("set up controller of %s: %w", kind, err)
 	}
 	return nil
@@ -166,6 +182,15 @@ func (r *Reconciler) forNode(ctx context.Context, was, is client.Object) []ctrl.
 		out = append(out, ctrl.Request{NamespacedName: key})
 	}
 	return out
+}
+
+// forDaemon returns the jobs that want something of a node.
+func (r *Reconciler) forDaemon(ctx context.Context, node string) []ctrl.Request {
+	n := &appsv1beta1.NodeImage{}
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: node}, n); err != nil {
+		return nil // If it comes, its own event does.
+	}
+	return r.forNode(ctx, n, n)
 }
 
 // forPod returns the jobs that select a pod.

@@ -73,6 +73,15 @@ func newEntry(job *appsv1beta1.ImagePullJob, ref imagepull.Reference, node strin
 	}
 }
 
+// wanted returns the entry of a job for a node. Its credentials are sealed when it is written, with the key that the node has now.
+func wanted(job *appsv1beta1.ImagePullJob, ref imagepull.Reference, n *appsv1beta1.NodeImage, version int64, created metav1.Time) *appsv1beta1.ImageTagSpec {
+	entry := newEntry(job, ref, n.Name, version, created)
+	if len(job.Spec.PullSecrets) > 0 {
+		entry.Credentials = &appsv1beta1.ImageCredentials{Key: n.Status.CredentialsKey}
+	}
+	return entry
+}
+
 // change is how an entry differs from what its job wants.
 type change int
 
@@ -89,7 +98,7 @@ const (
 // never completes: entries that OpenKruise has written stay as they are. sandbox says that the job decides about the sandbox config, which
 // all tags of an image have in common.
 func compare(job *appsv1beta1.ImagePullJob, n *appsv1beta1.NodeImage, ref imagepull.Reference, entry *appsv1beta1.ImageTagSpec, sandbox bool) change {
-	want := newEntry(job, ref, n.Name, 0, metav1.Time{})
+	want := wanted(job, ref, n, 0, metav1.Time{})
 	is := ptr.Deref(entry.PullPolicy, appsv1beta1.ImageTagPullPolicy{})
 	never := job.Spec.CompletionPolicy.Type == appsv1beta1.ImagePullJobNever
 	if !ptr.Equal(is.TimeoutSeconds, want.PullPolicy.TimeoutSeconds) || !ptr.Equal(is.BackoffLimit, want.PullPolicy.BackoffLimit) ||
@@ -97,6 +106,9 @@ func compare(job *appsv1beta1.ImagePullJob, n *appsv1beta1.NodeImage, ref imagep
 		return limits
 	}
 	ttl, _ := ttlRange(job, *want.PullPolicy.TimeoutSeconds, *want.PullPolicy.BackoffLimit)
+	if asks := want.Credentials != nil; asks != (entry.Credentials != nil) || asks && entry.Credentials.Key != want.Credentials.Key {
+		return rest
+	}
 	kept := is.TTLSecondsAfterFinished != nil && *is.TTLSecondsAfterFinished >= ttl.least && *is.TTLSecondsAfterFinished <= ttl.most
 	if !kept || entry.ImagePullPolicy != want.ImagePullPolicy ||
 		sandbox && !apiequality.Semantic.DeepEqual(n.Spec.Images[ref.Name].SandboxConfig, job.Spec.SandboxConfig) {

@@ -25,10 +25,16 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// install applies a CRD, in the folder of those that are made from our types or of those that manifests were written for.
+// Folders of the CRDs that the chart installs, and of those that manifests were written for.
+const (
+	installed = "../../../charts/member/files/crds"
+	former    = "../../../apis/testdata/schemas"
+)
+
+// install applies a CRD of a folder.
 func install(t *testing.T, c client.Client, folder, resource string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../../../apis/testdata", folder, "apps.kruise.io_"+resource+".yaml"))
+	text, err := os.ReadFile(filepath.Join(folder, "apps.kruise.io_"+resource+".yaml"))
 	require.NoError(t, err)
 	crd := &unstructured.Unstructured{}
 	require.NoError(t, yaml.Unmarshal(text, crd))
@@ -37,7 +43,7 @@ func install(t *testing.T, c client.Client, folder, resource string) {
 	require.NoError(t, c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(crd), client.FieldOwner("test"), client.ForceOwnership))
 }
 
-// TestInCluster needs an apiserver of its own: to others, the CRDs would be such as no chart installs.
+// TestInCluster needs an apiserver of its own, because it installs a CRD of OpenKruise.
 func TestInCluster(t *testing.T) {
 	t.Parallel()
 	config, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()
@@ -45,9 +51,9 @@ func TestInCluster(t *testing.T) {
 	c, err := client.New(config, client.Options{Scheme: scheme(t)})
 	require.NoError(t, err)
 	for _, resource := range []string{"imagepulljobs", "imagelistpulljobs"} {
-		install(t, c, "crds", resource)
+		install(t, c, installed, resource)
 	}
-	install(t, c, "schemas", "nodeimages")
+	install(t, c, former, "nodeimages")
 
 	// As OpenKruise writes it: by an update, where the lists are atomic.
 	job := pulling(func(job *appsv1beta1.ImagePullJob) { job.UID = "652591b5-c4ae-45d1-ac57-57f0fb00bd65" })
@@ -66,7 +72,7 @@ func TestInCluster(t *testing.T) {
 		return c.Create(t.Context(), n, client.FieldOwner("kruise-manager")) == nil
 	}, time.Minute, 100*time.Millisecond, "the CRD is served after a while")
 
-	install(t, c, "crds", "nodeimages")
+	install(t, c, installed, "nodeimages")
 	ref, second := imagepull.Reference{Name: "nginx", Tag: "1"}, imagepull.Reference{Name: "nginx", Tag: "2"}
 	r := &Reconciler{Client: c, Live: c, Clock: clock.RealClock{}, Expect: expect.New("Test", clock.RealClock{}, 0), Events: &testkit.Events{}, Parallel: 2}
 	read := func() *appsv1beta1.NodeImage {

@@ -1,29 +1,46 @@
 package imagepulljob
 
-// kind is the kind's name.
-const kind = "ImagePullJob"
+import (
+	"context"
 
-// Reasons of steps and events.
-const (
-	// ReasonSelected: the node is selected, and there is room for it.
-	ReasonSelected = "Selected"
-	// ReasonChanged: the spec of the job has changed.
-	ReasonChanged = "Changed"
-	// ReasonRetried: the limits of a pull that failed have changed.
-	ReasonRetried = "Retried"
-	// ReasonNotSelected: the node is not selected any more, or for another image.
-	ReasonNotSelected = "NotSelected"
-	// ReasonComplete: the job is complete, and the node is not done.
-	ReasonComplete = "Complete"
-	// ReasonDeleted: the job is being deleted.
-	ReasonDeleted = "Deleted"
-	// ReasonCompleted: each selected node has succeeded or failed.
-	ReasonCompleted = "Completed"
-	// ReasonDeadlineExceeded: not all nodes were done at the deadline.
-	ReasonDeadlineExceeded = "DeadlineExceeded"
-	// ReasonInvalid: the spec can't be read.
-	ReasonInvalid = "Invalid"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/feature"
+	"github.com/flotilla-io/flotilla/pkg/setup"
 )
 
-// actionPull is the action of events.
-const actionPull = "PullImage"
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=imagepulljobs.apps.kruise.io,verbs=get;list;watch;patch
+// +kubebuilder:webhook:path=/mutate-apps-kruise-io-imagepulljob,mutating=true,groups=apps.kruise.io,resources=imagepulljobs,versions=v1beta1,verbs=create;update,name=mimagepulljob.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:path=/validate-apps-kruise-io-imagepulljob,mutating=false,groups=apps.kruise.io,resources=imagepulljobs,versions=v1beta1,verbs=create;update,name=vimagepulljob.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
+
+// Registration registers ImagePullJob with a member's manager.
+func Registration() setup.Kind {
+	const name = "imagepulljob"
+	return setup.Kind{
+		Name: name, CRD: "imagepulljobs.apps.kruise.io", Converts: true,
+		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
+		Gates: feature.Pulls(),
+		Controller: func(_ context.Context, mgr ctrl.Manager, o setup.Options) error {
+			if !feature.PullsImages(o.Gates) {
+				return nil
+			}
+			return Setup(mgr, Options{
+				Workers: o.Workers[name], Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
+				Daemons: o.Daemons,
+			})
+		},
+		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
+			w := &Webhook{Off: !feature.PullsImages(o.Gates), Secrets: o.PullSecrets}
+			return admit.Register(mgr, admit.Registration[*appsv1beta1.ImagePullJob]{
+				Object: &appsv1beta1.ImagePullJob{}, Defaulter: w, Validator: w,
+				Converter: conversion.NewHubSpokeConverter(&appsv1beta1.ImagePullJob{}, conversion.NewSpokeConverter(
+					&appsv1alpha1.ImagePullJob{}, appsv1alpha1.ImagePullJobFromHub, appsv1alpha1.ImagePullJobToHub)),
+			})
+		},
+	}
+}

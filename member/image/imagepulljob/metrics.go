@@ -18,6 +18,22 @@ const (
 	reasonParallelism = "Parallelism"
 )
 
+// Reasons of steps.
+const (
+	// ReasonSelected: the node is selected, and there is room for it.
+	ReasonSelected = "Selected"
+	// ReasonChanged: the spec of the job has changed.
+	ReasonChanged = "Changed"
+	// ReasonRetried: the limits of a pull that failed have changed.
+	ReasonRetried = "Retried"
+	// ReasonNotSelected: the node is not selected any more, or for another image.
+	ReasonNotSelected = "NotSelected"
+	// ReasonComplete: the job is complete, and the node is not done.
+	ReasonComplete = "Complete"
+	// ReasonDeleted: the job is being deleted.
+	ReasonDeleted = "Deleted"
+)
+
 var measure = metric.NewPlanning("imagepulljob", kind)
 
 // Register adds the metrics of this package and of package expect to r.

@@ -13,6 +13,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/nodelease"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
@@ -25,6 +26,8 @@ type observed struct {
 	used map[string]bool
 	// others are the jobs that share an entry with this one, by UID: those that exist and are not complete.
 	others map[types.UID]*appsv1beta1.ImagePullJob
+	// dark are the nodes without a live daemon that pulls images.
+	dark map[string]bool
 }
 
 // observe reads what a reconcile needs.
@@ -38,6 +41,12 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	}
 	if err := r.Expect.ReadFinalized(ctx, r.Client, r.Live, key, o.job, children, shown); err != nil {
 		return o, fmt.Errorf("read ImagePullJob: %w", err)
+	}
+	if r.Daemons != nil {
+		o.dark = map[string]bool{}
+		for _, n := range o.nodes {
+			o.dark[n.Name] = !r.Daemons.Does(n.Name, nodelease.PullsImages)
+		}
 	}
 	return o, nil
 }

@@ -13,6 +13,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/jobend"
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
@@ -22,6 +23,8 @@ type planned struct {
 	// desired, active and succeeded count selected nodes; pending have not begun. failed are the names of those that failed.
 	desired, active, succeeded, pending int
 	failed                              []string
+	// dark are the names of the nodes that are active without a live daemon that pulls images.
+	dark []string
 	// complete: the job completes now, with late nodes that were not done at the deadline.
 	complete bool
 	late     []string
@@ -75,15 +78,32 @@ func plan(o observed, now time.Time) planned {
 		return p
 	}
 	pending, busy := p.sort(o, ref, selects, now)
-	if at := deadline(job); !at.IsZero() && !now.Before(at) {
-		p.expire(o, pending)
-		return p
-	} else if !at.IsZero() {
-		p.recheck = report.Sooner(p.recheck, at.Sub(now))
+	if job.Spec.CompletionPolicy.Type != appsv1beta1.ImagePullJobNever {
+		late, in := jobend.Due(job.Status.StartTime, job.Spec.CompletionPolicy.ActiveDeadlineSeconds, now)
+		if late {
+			p.expire(o, pending)
+			return p
+		}
+		p.recheck = report.Sooner(p.recheck, in)
 	}
-	slices.SortFunc(pending, func(a, b step) int { return strings.Compare(a.node.Name, b.node.Name) })
+	// Nodes without a daemon come last: they would take the places of others.
+	slices.SortFunc(pending, func(a, b step) int {
+		if x, y := o.dark[a.node.Name], o.dark[b.node.Name]; x != y {
+			if x {
+				return 1
+			}
+			return -1
+		}
+		return strings.Compare(a.node.Name, b.node.Name)
+	})
 	room := max(0, min(parallelism-busy, len(pending)))
 	p.steps = append(p.steps, pending[:room]...)
+	for _, s := range pending[:room] {
+		if o.dark[s.node.Name] {
+			p.dark = append(p.dark, s.node.Name)
+		}
+	}
+	slices.Sort(p.dark)
 	p.active += room
 	p.pending = len(pending) - room
 	slices.SortFunc(p.steps, func(a, b step) int { return strings.Compare(a.node.Name, b.node.Name) })
@@ -137,6 +157,9 @@ func (p *planned) sort(o observed, ref imagepull.Reference, selects func(*appsv1
 		default:
 			busy++
 			p.active++
+			if o.dark[n.Name] {
+				p.dark = append(p.dark, n.Name)
+			}
 			if differs != same {
 				p.steps = append(p.steps, changed(job, n, ref, entry, now, differs))
 			}
@@ -175,14 +198,8 @@ func (p *planned) finished(o observed, now time.Time) {
 			p.steps = append(p.steps, withdraw(n, ReasonComplete, "the job is complete"))
 		}
 	}
-	ttl := o.job.Spec.CompletionPolicy.TTLSecondsAfterFinished
-	if ttl == nil {
-		return
-	}
-	at := o.job.Status.CompletionTime.Add(time.Duration(*ttl) * time.Second)
-	if p.remove = !now.Before(at) && len(p.steps) == 0; !p.remove && now.Before(at) {
-		p.recheck = report.Sooner(p.recheck, at.Sub(now))
-	}
+	due, in := jobend.Due(o.job.Status.CompletionTime, o.job.Spec.CompletionPolicy.TTLSecondsAfterFinished, now)
+	p.recheck, p.remove = report.Sooner(p.recheck, in), due && len(p.steps) == 0
 }
 
 // begin starts a pull. A pull of the same image that has not ended is joined; one that has is repeated, by another version.
@@ -201,7 +218,7 @@ func begin(
 		}
 	}
 	return step{
-		node: n, ref: ref, entry: newEntry(job, ref, n.Name, version, created), sandbox: job.Spec.SandboxConfig, begins: true,
+		node: n, ref: ref, entry: wanted(job, ref, n, version, created), sandbox: job.Spec.SandboxConfig, begins: true,
 		reason: reason, why: why,
 	}
 }
@@ -215,7 +232,7 @@ func changed(
 		version, created = version+1, metav1.NewTime(now)
 	}
 	return step{
-		node: n, ref: ref, entry: newEntry(job, ref, n.Name, version, created), sandbox: job.Spec.SandboxConfig,
+		node: n, ref: ref, entry: wanted(job, ref, n, version, created), sandbox: job.Spec.SandboxConfig,
 		reason: ReasonChanged, why: "the job wants it pulled in another way",
 	}
 }
@@ -229,15 +246,6 @@ func createdAt(entry *appsv1beta1.ImageTagSpec, now time.Time) metav1.Time {
 		return metav1.NewTime(now)
 	}
 	return *entry.CreatedAt
-}
-
-// deadline returns when a job is complete in any case; the zero time for never.
-func deadline(job *appsv1beta1.ImagePullJob) time.Time {
-	d := job.Spec.CompletionPolicy.ActiveDeadlineSeconds
-	if d == nil || job.Status.StartTime == nil || job.Spec.CompletionPolicy.Type == appsv1beta1.ImagePullJobNever {
-		return time.Time{}
-	}
-	return job.Status.StartTime.Add(time.Duration(min(*d, 1<<32)) * time.Second)
 }
 
 // leads reports whether a job decides about entries that several want: the one that was created last does.

@@ -50,6 +50,9 @@ func text(p planned) string {
 	}
 	fmt.Fprintf(&out, "desired=%d active=%d succeeded=%d pending=%d failed=%v late=%v complete=%t remove=%t release=%t recheck=%s\n",
 		p.desired, p.active, p.succeeded, p.pending, p.failed, p.late, p.complete, p.remove, p.release, p.recheck)
+	if len(p.dark) > 0 {
+		fmt.Fprintf(&out, "dark: %v\n", p.dark)
+	}
 	if p.invalid != "" {
 		fmt.Fprintln(&out, "invalid: "+p.invalid)
 	}
@@ -92,12 +95,18 @@ func TestPlan(t *testing.T) {
 		nodes  nodes
 		used   map[string]bool
 		others map[types.UID]*appsv1beta1.ImagePullJob
+		dark   map[string]bool
 	}{
 		{name: "the first nodes by name begin", job: job(), nodes: nodes{nodeImage("c"), nodeImage("b"), nodeImage("a"), going}},
 		{name: "without nodes it is complete", job: job()},
 		{name: "without nodes one that never completes waits for them", job: job(never)},
 		{name: "with parallelism 0 none begins", job: job(func(j *appsv1beta1.ImagePullJob) { j.Spec.Parallelism = new(intstr.FromInt32(0)) }), nodes: nodes{nodeImage("a")}},
 		{name: "nodes that are not done take their places", job: job(), nodes: nodes{with("a", waiting, own), with("b", pulls, own), nodeImage("c")}},
+		{
+			name: "nodes without a daemon begin last", job: job(), nodes: nodes{nodeImage("a"), with("b", pulls, own), nodeImage("c")},
+			dark: map[string]bool{"a": true, "b": true},
+		},
+		{name: "and begin", job: job(), nodes: nodes{nodeImage("a"), nodeImage("b")}, dark: map[string]bool{"a": true}},
 		{name: "nodes that are done give theirs", job: job(), nodes: nodes{with("a", done, own), with("b", failed, own), nodeImage("c")}},
 		{name: "when all are done it is complete", job: job(), nodes: nodes{with("a", done, own), with("b", failed, own)}},
 		{name: "a pull of another job is joined", job: job(), nodes: nodes{with("a", pulls, theirs)}},
@@ -135,10 +144,21 @@ func TestPlan(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			o := observed{job: tc.job, nodes: tc.nodes, used: tc.used, others: tc.others}
+			o := observed{job: tc.job, nodes: tc.nodes, used: tc.used, others: tc.others, dark: tc.dark}
 			golden.Equal(t, "plan-"+strings.ReplaceAll(strings.ReplaceAll(tc.name, " ", "-"), ",", ""), text(plan(o, noon)))
 		})
 	}
+}
+
+func TestTheMessageNamesNodesWithoutADaemon(t *testing.T) {
+	t.Parallel()
+	o := observed{job: pulling(), nodes: []*appsv1beta1.NodeImage{nodeImage("a"), nodeImage("b")}, dark: map[string]bool{"b": true}}
+	s, events := status(o, plan(o, noon), applied{}, noon)
+	require.Equal(t, "job is running, progress 0.0%; 1 nodes have no live node daemon that pulls images: b", s.Message)
+	require.Empty(t, events)
+	o.dark = nil
+	s, _ = status(o, plan(o, noon), applied{}, noon)
+	require.Equal(t, "job is running, progress 0.0%", s.Message)
 }
 
 func TestEntriesHaveLimits(t *testing.T) {

@@ -27,6 +27,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/pullsecret"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -152,6 +153,17 @@ func reconciler(c client.Client, live client.Reader, clk clock.PassiveClock, eve
 	}
 }
 
+func daemonsOf(tb testing.TB) daemons {
+	tb.Helper()
+	var d daemons
+	for i := range d.keys {
+		var err error
+		d.keys[i], err = pullsecret.NewKey()
+		require.NoError(tb, err)
+	}
+	return d
+}
+
 // simulated is ImagePullJob in the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
@@ -189,7 +201,7 @@ func simulated(tb testing.TB) sim.Kind {
 				return jobs(w, func(job *appsv1beta1.ImagePullJob) bool { return job.Spec.PodSelector != nil })
 			},
 		},
-		Actors: []sim.Actor{daemons{}, collector{}},
+		Actors: []sim.Actor{daemonsOf(tb), collector{}},
 		Rules: []sim.Rule{
 			sim.DeletesByUID(),
 			{Name: "no more nodes pull than may", Write: withinParallelism},
@@ -200,10 +212,43 @@ func simulated(tb testing.TB) sim.Kind {
 	}
 }
 
-// daemons are the node daemons: they pull each entry in two steps, and fail for images with bad in the name.
-type daemons struct{}
+// daemons are the node daemons: they pull each entry in two steps, and fail for images with bad in the name, and for those of a private
+// registry if the login of the job's Secret does not reach them.
+type daemons struct {
+	// keys are those of a daemon before it is restarted, and after.
+	keys [2]*pullsecret.Key
+}
 
-func (daemons) Steps(w *sim.World) []sim.Step {
+// restarted is an annotation of a NodeImage: its daemon was restarted.
+const restarted = "sim/restarted"
+
+func (d daemons) key(n *appsv1beta1.NodeImage) *pullsecret.Key {
+	if n.Annotations[restarted] != "" {
+		return d.keys[1]
+	}
+	return d.keys[0]
+}
+
+// publish is the step by which a daemon says its key; false if it has.
+func (d daemons) publish(w *sim.World, n *appsv1beta1.NodeImage) (sim.Step, bool) {
+	key := d.key(n).Public()
+	return sim.Step{Name: n.Name + " publishes its key", Do: func(ctx context.Context) error {
+		is := n.DeepCopy()
+		is.Status.CredentialsKey = key
+		return w.User().Status().Update(ctx, is)
+	}}, n.Status.CredentialsKey != key
+}
+
+// private reports whether an image is of a private registry, and the daemon has the login of the job's Secret for it.
+func (d daemons) private(n *appsv1beta1.NodeImage, ref imagepull.Reference, t *appsv1beta1.ImageTagSpec) (is, may bool) {
+	if is = strings.HasPrefix(ref.Name, "private.example/"); !is || t.Credentials == nil {
+		return is, false
+	}
+	logins, err := d.key(n).Open(t.Credentials.Sealed, pullsecret.For{Node: n.Name, Image: ref.String()})
+	return true, err == nil && len(logins) == 1 && logins[0].Password == "secret"
+}
+
+func (d daemons) Steps(w *sim.World) []sim.Step {
 	var out []sim.Step
 	for _, n := range sim.All[*appsv1beta1.NodeImage](w) {
 		for _, name := range slices.Sorted(maps.Keys(n.Spec.Images)) {
@@ -211,7 +256,16 @@ func (daemons) Steps(w *sim.World) []sim.Step {
 				t, ref := &n.Spec.Images[name].Tags[i], imagepull.Reference{Name: name, Tag: n.Spec.Images[name].Tags[i].Tag}
 				phase := imagepull.Phase(n, ref, t)
 				next := appsv1beta1.ImagePhasePulling
+				private, may := d.private(n, ref, t)
+				if t.Credentials != nil && t.Credentials.Key != d.key(n).Public() && !imagepull.Done(phase) {
+					if step, due := d.publish(w, n); due {
+						out = append(out, step)
+					}
+					continue
+				}
 				switch {
+				case phase == appsv1beta1.ImagePhasePulling && private && !may:
+					next = appsv1beta1.ImagePhaseFailed
 				case imagepull.Done(phase), strings.Contains(name, "slow"), n.Labels["silent"] != "":
 					continue
 				case phase == appsv1beta1.ImagePhasePulling && strings.Contains(name, "bad") && *t.PullPolicy.TimeoutSeconds <= 600:
@@ -448,6 +502,25 @@ func stories() []sim.Scenario {
 			Spec:       corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
 		}
 	}
+	private := func(secret string) func(*appsv1beta1.ImagePullJob) {
+		return func(job *appsv1beta1.ImagePullJob) {
+			job.Spec.Image, job.Spec.PullSecrets = "private.example/shop:1", []string{secret}
+		}
+	}
+	login := func(name, password string) *corev1.Secret {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: name}, Type: corev1.SecretTypeDockerConfigJson,
+			Data: map[string][]byte{corev1.DockerConfigJsonKey: fmt.Appendf(nil,
+				`{"auths": {"private.example": {"username": "ann", "password": %q}, "other.example": {"username": "x"}}}`, password)},
+		}
+	}
+	restart := func(name string) sim.Edit {
+		return sim.Edit{Name: "the daemon of " + name + " is restarted", Do: func(ctx context.Context, w *sim.World) error {
+			return sim.Set(ctx, w, types.NamespacedName{Name: name}, func(n *appsv1beta1.NodeImage) {
+				metav1.SetMetaDataAnnotation(&n.ObjectMeta, restarted, "yes")
+			})
+		}}
+	}
 	web := func(job *appsv1beta1.ImagePullJob) {
 		job.Spec.PodSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	}
@@ -481,6 +554,11 @@ func stories() []sim.Scenario {
 		{Name: "the nodes of pods", Objects: four(pulling(never, web), pod("web-1", "a")), Edits: []sim.Edit{
 			create(pod("web-2", "b")), remove(pod("web-1", "a")),
 		}},
+		{Name: "a private registry", Objects: four(pulling(private("login")), login("login", "secret"))},
+		{Name: "a private registry, and a Secret that does not exist", Objects: four(pulling(private("missing")))},
+		{Name: "daemons are restarted", Objects: four(pulling(never, private("login")), login("login", "secret")), Edits: []sim.Edit{
+			restart("a"), restart("b"),
+		}},
 		{Name: "one of OpenKruise is deleted", Objects: four(pulling(never, kept)), Edits: []sim.Edit{remove(pulling())}},
 	}
 }
@@ -498,4 +576,28 @@ func TestWritesOfAThousandNodes(t *testing.T) {
 	require.NoError(t, r.Err)
 	require.Equal(t, 1001, r.Writes)
 	require.Contains(t, r.Summary, "desired=1000 active=1000 succeeded=0")
+}
+
+// A login reaches the daemon of each node, and what keeps it from that is told.
+func TestCredentialsReachTheNodes(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ story, want, told string }{
+		{story: "a private registry", want: "succeeded=4 failed=0"},
+		{story: "daemons are restarted", want: "succeeded=4 failed=0"},
+		{
+			story: "a private registry, and a Secret that does not exist", want: "succeeded=0 failed=4",
+			told: "FailedToRetrieveImagePullSecret: Secret missing is not used: ",
+		},
+	} {
+		i := slices.IndexFunc(stories(), func(s sim.Scenario) bool { return s.Name == tc.story })
+		events, k := &testkit.Events{}, simulated(t)
+		k.New = func(p sim.Process) (reconcile.Reconciler, error) {
+			return reconciler(p.Client, p.Live, p.Clock, events), nil
+		}
+		r := sim.Run(t.Context(), k, stories()[i], sim.Schedule{})
+		require.NoError(t, r.Err)
+		require.Contains(t, r.Summary, tc.want, tc.story)
+		require.Equal(t, tc.told != "", slices.Contains(events.Reasons(), ReasonPullSecret), tc.story)
+		require.Contains(t, strings.Join(events.Lines(), "\n"), tc.told)
+	}
 }

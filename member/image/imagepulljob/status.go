@@ -35,6 +35,9 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.ImageP
 			progress = float64(p.succeeded+len(p.failed)) / float64(p.desired) * 100
 		}
 		s.Message = fmt.Sprintf("job is running, progress %.1f%%", progress)
+		if len(p.dark) > 0 {
+			s.Message += fmt.Sprintf("; %d nodes have no live node daemon that pulls images: %s", len(p.dark), event.Names(p.dark))
+		}
 		return s, nil
 	}
 	s.CompletionTime, s.Message = new(metav1.NewTime(now).Rfc3339Copy()), "job has completed"

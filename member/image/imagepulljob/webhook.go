@@ -17,8 +17,10 @@ import (
 // Webhook sets defaults, and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may be used
 // concurrently.
 type Webhook struct {
-	// Off: no node daemon runs, so that nothing is pulled.
+	// Off: the feature gate is off, so that nothing is pulled.
 	Off bool
+	// Secrets are the names of the Secrets that jobs may name: those that the manager may read.
+	Secrets []string
 }
 
 var (
@@ -40,12 +42,12 @@ func (w *Webhook) ValidateCreate(_ context.Context, job *appsv1beta1.ImagePullJo
 	if w.Off {
 		return nil, admit.Invalid(gvk(), job.Name, field.ErrorList{field.Forbidden(field.NewPath("spec"), imagepull.Off)})
 	}
-	return nil, admit.Invalid(gvk(), job.Name, validate(&job.Spec))
+	return nil, admit.Invalid(gvk(), job.Name, w.validate(&job.Spec))
 }
 
 // ValidateUpdate validates a change. What the object had before is a warning: it may be older than the rule.
 func (w *Webhook) ValidateUpdate(_ context.Context, old, job *appsv1beta1.ImagePullJob) (admission.Warnings, error) {
-	fresh, warnings := admit.Ratchet(validate(&job.Spec), validate(&old.Spec))
+	fresh, warnings := admit.Ratchet(w.validate(&job.Spec), w.validate(&old.Spec))
 	if job.Status.CompletionTime != nil && !apiequality.Semantic.DeepEqual(old.Spec, job.Spec) {
 		warnings = append(warnings, "spec: the job is complete, and nothing more is pulled: make another ImagePullJob")
 	}
@@ -59,9 +61,9 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.ImagePullJob) (ad
 
 func gvk() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind(kind) }
 
-func validate(s *appsv1beta1.ImagePullJobSpec) field.ErrorList {
+func (w *Webhook) validate(s *appsv1beta1.ImagePullJobSpec) field.ErrorList {
 	path := field.NewPath("spec")
-	faults := append(imagepull.ValidateImage(s.Image, path.Child("image")), imagepull.Validate(&s.ImagePullJobTemplate, path)...)
+	faults := append(imagepull.ValidateImage(s.Image, path.Child("image")), imagepull.Validate(&s.ImagePullJobTemplate, w.Secrets, path)...)
 	timeout := int64(imagepull.DefaultTimeoutSeconds)
 	if s.PullPolicy != nil && s.PullPolicy.TimeoutSeconds != nil {
 		timeout = int64(*s.PullPolicy.TimeoutSeconds)

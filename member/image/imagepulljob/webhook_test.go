@@ -77,19 +77,23 @@ func TestWhatIsRefused(t *testing.T) {
 			"a negative TTL", func(s *spec) { s.CompletionPolicy.TTLSecondsAfterFinished = new(int32(-1)) },
 			"spec.completionPolicy.ttlSecondsAfterFinished: Invalid value: -1: give 0 to delete the job when it is complete",
 		},
-		{"pull secrets", func(s *spec) { s.PullSecrets = []string{"regcred"} }, "spec.pullSecrets: Forbidden: regcred: no Secret reaches a node yet"},
+		{"a Secret that the manager may read", func(s *spec) { s.PullSecrets = []string{"login"} }, ""},
+		{
+			"a Secret that it may not read", func(s *spec) { s.PullSecrets = []string{"login", "regcred"} },
+			"spec.pullSecrets[1]: Forbidden: regcred: the manager may not read Secrets of this name: list it in imagePullJob.secrets of the chart",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			job := &appsv1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{Name: "pull"}, Spec: spec{Image: "nginx:1.27"}}
 			tc.change(&job.Spec)
-			_, err := (&Webhook{}).ValidateCreate(t.Context(), job)
+			_, err := (&Webhook{Secrets: []string{"login"}}).ValidateCreate(t.Context(), job)
 			if tc.want == "" {
 				require.NoError(t, err)
 				return
 			}
 			require.ErrorContains(t, err, tc.want)
-			warnings, err := (&Webhook{}).ValidateUpdate(t.Context(), job, job)
+			warnings, err := (&Webhook{Secrets: []string{"login"}}).ValidateUpdate(t.Context(), job, job)
 			require.NoError(t, err, "what is stored may be older than the rule")
 			require.Len(t, warnings, 1)
 		})
@@ -100,7 +104,7 @@ func TestNoJobIsMadeWithoutDaemons(t *testing.T) {
 	t.Parallel()
 	job := &appsv1beta1.ImagePullJob{Spec: appsv1beta1.ImagePullJobSpec{Image: "nginx:1.27"}}
 	_, err := (&Webhook{Off: true}).ValidateCreate(t.Context(), job)
-	require.ErrorContains(t, err, "set KruiseDaemon=true in featureGates of the chart")
+	require.ErrorContains(t, err, "set ImagePullJobGate=true in featureGates of the chart")
 	_, err = (&Webhook{Off: true}).ValidateUpdate(t.Context(), job, job)
 	require.NoError(t, err)
 }

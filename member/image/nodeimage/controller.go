@@ -51,6 +51,12 @@ type Reconciler struct {
 	Delay time.Duration
 }
 
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=nodeimages,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=nodeimages/status,verbs=patch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=imagepulljobs,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
 // Setup adds the controller to mgr.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {

@@ -1,17 +1,50 @@
 package nodeimage
 
-// kind is the kind's name.
-const kind = "NodeImage"
+import (
+	"context"
 
-const (
-	// ReasonPullImageFailed: a node did not answer in time.
-	ReasonPullImageFailed = "PullImageFailed"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
-	actionPull = "PullImage"
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/feature"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/setup"
 )
 
-// messageNoAnswer and messageTooLong are why a pull that a node does not end has failed. The first is as in OpenKruise.
-const (
-	messageNoAnswer = "node has not responded for a long time"
-	messageTooLong  = "node has not reported the end of the pull after its activeDeadlineSeconds"
-)
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=nodeimages.apps.kruise.io,verbs=get;list;watch;patch
+// +kubebuilder:webhook:path=/mutate-apps-kruise-io-nodeimage,mutating=true,groups=apps.kruise.io,resources=nodeimages,versions=v1beta1,verbs=create;update,name=mnodeimage.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:path=/validate-apps-kruise-io-nodeimage,mutating=false,groups=apps.kruise.io,resources=nodeimages,versions=v1beta1,verbs=create;update,name=vnodeimage.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
+
+// Registration registers NodeImage with a member's manager. The flags set fields of the value returned.
+func Registration() setup.Kind {
+	const name = "nodeimage"
+	delay := DefaultDelay
+	return setup.Kind{
+		Name: name, CRD: "nodeimages.apps.kruise.io", Converts: true,
+		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
+		Gates: feature.Pulls(),
+		AddFlags: func(f *pflag.FlagSet) {
+			f.DurationVar(&delay, "nodeimage-creation-delay", DefaultDelay, "Time that a node has to be ready before it gets a NodeImage.")
+		},
+		Fields: podset.FieldNodeReady,
+		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
+			if !feature.PullsImages(o.Gates) {
+				return nil
+			}
+			return Setup(ctx, mgr, Options{Workers: o.Workers[name], Delay: delay, Clock: o.Clock})
+		},
+		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
+			w := &Webhook{Clock: o.Clock}
+			return admit.Register(mgr, admit.Registration[*appsv1beta1.NodeImage]{
+				Object: &appsv1beta1.NodeImage{}, Defaulter: w, Validator: w,
+				Converter: conversion.NewHubSpokeConverter(&appsv1beta1.NodeImage{}, conversion.NewSpokeConverter(
+					&appsv1alpha1.NodeImage{}, appsv1alpha1.NodeImageFromHub, appsv1alpha1.NodeImageToHub)),
+			})
+		},
+	}
+}

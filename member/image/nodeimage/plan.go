@@ -180,25 +180,6 @@ func statusOf(n *appsv1beta1.NodeImage, failed map[imagepull.Reference]string, n
 		slices.SortFunc(image.Tags, func(a, b appsv1beta1.ImageTagStatus) int { return strings.Compare(a.Tag, b.Tag) })
 		s.ImageStatuses[ref.Name] = image
 	}
-	s.Desired, s.Succeeded, s.Failed, s.Pulling, s.Waiting = 0, 0, 0, 0, 0
-	for name, image := range n.Spec.Images {
-		for i := range image.Tags {
-			s.Desired++
-			of := imagepull.State(&appsv1beta1.NodeImage{Status: s}, imagepull.Reference{Name: name, Tag: image.Tags[i].Tag})
-			if of == nil || of.Version != image.Tags[i].Version {
-				continue
-			}
-			switch of.Phase {
-			case appsv1beta1.ImagePhaseSucceeded:
-				s.Succeeded++
-			case appsv1beta1.ImagePhaseFailed:
-				s.Failed++
-			case appsv1beta1.ImagePhasePulling:
-				s.Pulling++
-			case appsv1beta1.ImagePhaseWaiting:
-				s.Waiting++
-			}
-		}
-	}
+	imagepull.Count(&n.Spec, &s)
 	return s
 }

@@ -10,11 +10,14 @@
 // container with the former values because it had not seen the new ones yet, the container is stopped again, with growing
 // pauses. No state has to survive: a restarted daemon continues from what it observes.
 //
+// An update that restarts containers whatever they read (keys.RestartContainers) has them stopped in the same way, each if it is still
+// the one from before the update.
+//
 // The report (keys.RuntimeContainersMeta) is written to pods of our workloads whose containers read metadata by env, and to
 // others where an update to another tag of the same image would otherwise have to wait for the kubelet's report.
 //
-// While OpenKruise's daemon does the same on the node, this one restarts nothing and reports nothing (see Other): two would
-// stop the same containers one after the other, and overwrite each other's reports. It goes on when the other is gone.
+// While OpenKruise's daemon does the same on the node, this one restarts nothing for env and reports nothing (see package other): two
+// would stop the same containers one after the other, and overwrite each other's reports. It goes on when the other is gone.
 //
 // A container whose restart policy is not Always is never restarted, because nothing would start it again; nor is one that
 // the kubelet is about to restart itself.

@@ -63,7 +63,11 @@ func asksOf(pod *corev1.Pod) string {
 	var b strings.Builder
 	for _, batch := range inplace.RestartRequests(pod) {
 		for _, ask := range batch {
-			fmt.Fprintf(&b, "%s=%d;", ask.Container.Name, inplace.EnvHash(inplace.MetadataEnv(ask.Container, pod)))
+			fmt.Fprintf(&b, "%s=%d", ask.Container.Name, inplace.EnvHash(inplace.MetadataEnv(ask.Container, pod)))
+			if ask.Always {
+				fmt.Fprintf(&b, ",%s", ask.Before)
+			}
+			b.WriteByte(';')
 		}
 	}
 	return b.String()

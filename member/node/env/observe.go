@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/member/node/other"
 	"github.com/flotilla-io/flotilla/pkg/cri"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 )
@@ -48,8 +49,8 @@ func (o observed) of(name, id string) (cri.Container, bool) {
 	return c, known && c.Name == name && c.PodUID == o.pod.UID
 }
 
-// concerns reports whether a pod is reconciled: a pod of our workloads that reads metadata by env, or whose in-place update
-// can complete earlier by our report.
+// concerns reports whether a pod is reconciled: a pod of our workloads that has a report, or whose in-place update restarts
+// containers.
 func concerns(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
@@ -58,6 +59,12 @@ func concerns(pod *corev1.Pod) bool {
 	if gv, err := schema.ParseGroupVersion(owner.APIVersion); err != nil || gv.Group != appsv1beta1.GroupVersion.Group {
 		return false
 	}
+	return reported(pod) || len(inplace.RestartRequests(pod)) > 0
+}
+
+// reported returns whether it is written to a pod what its containers were started from: to one that reads metadata by env, or whose
+// in-place update can complete earlier by that.
+func reported(pod *corev1.Pod) bool {
 	if inplace.Ambiguous(pod) {
 		return true
 	}
@@ -84,12 +91,12 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		r.memory.forget(key)
 		return observed{}, errGone
 	}
-	other, err := Other(ctx, r.Client)
+	otherPod, err := other.Restarts(ctx, r.Client)
 	if err != nil {
 		return observed{}, err
 	}
 	seen := r.memory.of(&pod, r.Clock.Now())
-	o := observed{pod: &pod, started: map[string]cri.Container{}, asked: seen.asked, tries: seen.tries, other: other}
+	o := observed{pod: &pod, started: map[string]cri.Container{}, asked: seen.asked, tries: seen.tries, other: otherPod}
 	for _, c := range inplace.Containers(&pod) {
 		st := inplace.Status(&pod, c.Name)
 		if st == nil || st.ContainerID == "" {

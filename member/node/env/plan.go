@@ -10,6 +10,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/member/node/stop"
+	"github.com/flotilla-io/flotilla/pkg/cri"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 )
 
@@ -26,6 +27,8 @@ type reason string
 const (
 	// reasonEnv: the container reads metadata by env that has changed since it was started.
 	reasonEnv reason = "EnvChanged"
+	// reasonAsked: the update restarts the container whatever it reads.
+	reasonAsked reason = "RestartRequested"
 	// reasonSettle: the kubelet may not have seen the metadata yet.
 	reasonSettle reason = "Settling"
 	// reasonPause: it was stopped shortly before; the pause doubles.
@@ -85,15 +88,21 @@ func plan(o observed, now time.Time) planned {
 	return p
 }
 
-// standBack leaves to another node daemon what was planned, and checks again whether it is still there.
+// standBack leaves to another node daemon what was planned, and checks again whether it is still there. Of restarts whatever a
+// container reads that one knows nothing.
 func (p *planned) standBack(other string) {
 	if p.report == "" && len(p.restart) == 0 {
 		return
 	}
+	var own []restart
 	for _, s := range p.restart {
+		if s.reason == reasonAsked {
+			own = append(own, s)
+			continue
+		}
 		p.holds = append(p.holds, hold{s.Name, reasonOther, fmt.Sprintf("%s, and is left to node daemon %s", s.Why, other)})
 	}
-	p.report, p.restart, p.recheck = "", nil, stop.RecheckInterval
+	p.report, p.restart, p.recheck = "", own, stop.RecheckInterval
 }
 
 // planContainer plans for one container whose restart is requested, and reports whether the container has its new values and
@@ -113,14 +122,12 @@ func (p *planned) planContainer(o observed, ask inplace.RestartRequest, now time
 		wait(reasonKubelet, "is not the one in the pod's status")
 		return false
 	}
-	var changed string
-	if started.Env == nil {
-		// The runtime does not report env. A container from before the update has the former values.
-		if ask.Before != st.ContainerID {
-			return st.Ready
-		}
-		changed = "metadata that it reads by env"
-	} else if changed = differs(inplace.MetadataEnv(c, o.pod), started.Env); changed == "" {
+	cause, why := reasonEnv, ""
+	if ask.Always && ask.Before == st.ContainerID {
+		cause, why = reasonAsked, fmt.Sprintf("container %s was started before its restart was requested", c.Name)
+	} else if changed := stale(o.pod, ask, st, started); changed != "" {
+		why = fmt.Sprintf("container %s was started before %s changed", c.Name, changed)
+	} else {
 		if !st.Ready {
 			wait(reasonOrder, "has been restarted and is not ready")
 		}
@@ -145,9 +152,21 @@ func (p *planned) planContainer(o observed, ask inplace.RestartRequest, now time
 		}
 		return false
 	}
-	why := fmt.Sprintf("container %s was started before %s changed", c.Name, changed)
-	p.restart = append(p.restart, restart{stop.Of(o.pod, c, st.ContainerID, why), reasonEnv})
+	p.restart = append(p.restart, restart{stop.Of(o.pod, c, st.ContainerID, why), cause})
 	return false
+}
+
+// stale names what a container reads by env and has with a former value; empty if there is none.
+func stale(pod *corev1.Pod, ask inplace.RestartRequest, st *corev1.ContainerStatus, started cri.Container) string {
+	env := inplace.MetadataEnv(ask.Container, pod)
+	switch {
+	case started.Env != nil:
+		return differs(env, started.Env)
+	case len(env) > 0 && ask.Before == st.ContainerID:
+		// The runtime does not report env. A container from before the update has the former values.
+		return "metadata that it reads by env"
+	}
+	return ""
 }
 
 // differs names the variables whose values differ, without the values, which may be secret; empty if none differs.
@@ -170,9 +189,12 @@ func pause(count int) time.Duration {
 	return d
 }
 
-// report returns the new value of the pod's annotation, empty if it is up to date. A container that reads metadata is left out
+// report returns the new value of the pod's annotation, empty if it is up to date or says nothing that an update waits for. A container that reads metadata is left out
 // if its runtime does not report env: then its restart counts instead.
 func report(o observed) string {
+	if !reported(o.pod) {
+		return ""
+	}
 	var all []inplace.StartedContainer
 	for _, c := range inplace.Containers(o.pod) {
 		st := inplace.Status(o.pod, c.Name)

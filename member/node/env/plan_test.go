@@ -99,6 +99,24 @@ func TestPlan(t *testing.T) {
 			name: "one that has the new value is not", env: map[string]string{"app": "one", "side": "two"},
 			containers: []corev1.Container{app, side}, restart: []string{"app"},
 		},
+		{
+			name: "one that is to be restarted is, whatever it has", env: map[string]string{"app": "two", "side": "two"},
+			containers: []corev1.Container{app, side}, restart: []string{"app"}, change: func(o *observed) { asked(t, o) },
+		},
+		{
+			name: "but not once more", env: map[string]string{"app": "two"}, containers: []corev1.Container{app},
+			change: func(o *observed) { asked(t, o, "run://another") },
+		},
+		{
+			name: "nor if nothing would start it again", env: map[string]string{"app": "two"}, containers: []corev1.Container{once},
+			change: func(o *observed) { asked(t, o) }, holds: []string{"RestartPolicy: container app has restart policy OnFailure: nothing would start it again"},
+		},
+		{
+			name: "another daemon is left what it knows, and not a restart whatever a container has", env: map[string]string{"app": "two", "side": "one"},
+			containers: []corev1.Container{app, side}, restart: []string{"app"}, recheck: stop.RecheckInterval,
+			change: func(o *observed) { asked(t, o); o.other = "kruise-system/daemon" },
+			holds:  []string{"OtherDaemon: container side was started before env CONFIG changed, and is left to node daemon kruise-system/daemon"},
+		},
 		{name: "native sidecars are restarted too", env: both, containers: []corev1.Container{app, native}, restart: []string{"app", "side"}},
 		{
 			name: "a removed annotation is an empty value", env: both, containers: []corev1.Container{app}, restart: []string{"app"},
@@ -248,9 +266,28 @@ func TestPlan(t *testing.T) {
 // reimaged reports whether the container app gets a new image in the same update.
 func reimaged(t *testing.T, o *observed) {
 	t.Helper()
+	rerecord(t, o, func(r map[string]any) {
+		r["lastContainerStatuses"] = map[string]any{"app": map[string]any{"imageID": "x"}}
+	})
+}
+
+// asked has the update restart the container app, which had another ID before the update if one is given.
+func asked(t *testing.T, o *observed, before ...string) {
+	t.Helper()
+	rerecord(t, o, func(r map[string]any) {
+		r["restartedContainers"] = []string{"app"}
+		for _, id := range before {
+			r["lastContainerIDs"].(map[string]any)["app"] = id
+		}
+	})
+}
+
+// rerecord changes the record of the update.
+func rerecord(t *testing.T, o *observed, change func(map[string]any)) {
+	t.Helper()
 	var record map[string]any
 	require.NoError(t, json.Unmarshal([]byte(o.pod.Annotations[keys.InPlaceUpdateState]), &record))
-	record["lastContainerStatuses"] = map[string]any{"app": map[string]any{"imageID": "x"}}
+	change(record)
 	raw, err := json.Marshal(record)
 	require.NoError(t, err)
 	o.pod.Annotations[keys.InPlaceUpdateState] = string(raw)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"regexp"
 	"slices"
@@ -121,16 +122,27 @@ func named(in injection) injected {
 	return out
 }
 
+// updatable yields the sidecars that run as long as the pod, which can be updated in it: native ones, and then the containers.
+func updatable(s *appsv1beta1.SidecarSetSpec) iter.Seq[*appsv1beta1.SidecarContainer] {
+	return func(yield func(*appsv1beta1.SidecarContainer) bool) {
+		for at, list := range containerLists(s) {
+			for i := range list {
+				if at == "initContainers" && !native(list[i]) {
+					continue
+				}
+				if !yield(&list[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // running returns the names of the sidecars that run as long as the pod, sorted.
 func running(s *appsv1beta1.SidecarSetSpec) []string {
 	out := make([]string, 0, len(s.Containers))
-	for i := range s.InitContainers {
-		if restarts(&s.InitContainers[i].Container) {
-			out = append(out, s.InitContainers[i].Name)
-		}
-	}
-	for i := range s.Containers {
-		out = append(out, s.Containers[i].Name)
+	for c := range updatable(s) {
+		out = append(out, c.Name)
 	}
 	slices.Sort(out)
 	return out

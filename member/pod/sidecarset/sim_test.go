@@ -24,6 +24,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/testkit"
@@ -83,9 +84,8 @@ func ownContainers() sim.Rule {
 
 // serves reports whether a pod is ready and runs what is written.
 func serves(pod *corev1.Pod) bool {
-	for _, c := range pod.Spec.Containers {
-		i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == c.Name })
-		if i < 0 || pod.Status.ContainerStatuses[i].Image != c.Image {
+	for _, c := range inplace.Containers(pod) {
+		if st := inplace.Status(pod, c.Name); st == nil || st.Image != c.Image {
 			return false
 		}
 	}
@@ -142,7 +142,7 @@ func end(w *sim.World) string {
 		if slices.Contains(injectedIn(pod), key.Name) {
 			words := []string{}
 			working := workingIn(pod)["log"]
-			for _, c := range pod.Spec.Containers {
+			for _, c := range inplace.Containers(pod) {
 				switch c.Name {
 				case "app":
 				case "log", working: // Which of two works depends on the order.
@@ -176,10 +176,17 @@ func imageEdit(tb testing.TB, image string) sim.Edit {
 	tb.Helper()
 	return sim.Edit{Name: "image " + image, When: revised, Do: func(ctx context.Context, w *sim.World) error {
 		return sim.Set(ctx, w, key, func(s *appsv1beta1.SidecarSet) {
-			s.Spec.Containers[0].Image = image
+			setImage(s, image)
 			rehash(tb, s)
 		})
 	}}
+}
+
+// setImage gives the only sidecar another image.
+func setImage(s *appsv1beta1.SidecarSet, image string) {
+	for c := range updatable(&s.Spec) {
+		c.Image = image
+	}
 }
 
 func stories(tb testing.TB) []sim.Scenario {
@@ -226,6 +233,9 @@ func stories(tb testing.TB) []sim.Scenario {
 	}
 	strategy := func(fields string) string { return `{spec: {updateStrategy: {` + fields + `}}}` }
 	hot := `{spec: {containers: [{name: log, image: "log:1", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "empty:1"}}]}}`
+	native := `{spec: {containers: null, initContainers: [{name: log, image: "log:1", restartPolicy: Always}]}}`
+	nativeHot := `{spec: {containers: null, initContainers: [
+		{name: log, image: "log:1", restartPolicy: Always, upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "empty:1"}}]}}`
 	immutable := sim.Edit{Name: "another command", When: revised, Do: func(ctx context.Context, w *sim.World) error {
 		return sim.Set(ctx, w, key, func(s *appsv1beta1.SidecarSet) {
 			s.Spec.Containers[0].Command = []string{"run"}
@@ -263,6 +273,8 @@ func stories(tb testing.TB) []sim.Scenario {
 		{Name: "NotUpdate leaves pods", Objects: five(strategy(`type: NotUpdate`)), Edits: []sim.Edit{image("log:2")}},
 		{Name: "sidecars are updated to an image and back", Objects: five(), Edits: []sim.Edit{image("log:2"), image("log:1")}},
 		{Name: "a hot upgrade", Objects: five(hot), Edits: []sim.Edit{image("log:2"), image("log:3")}},
+		{Name: "native sidecars are updated within a budget", Objects: five(native, strategy(`maxUnavailable: 2`)), Edits: []sim.Edit{image("log:2")}},
+		{Name: "a hot upgrade of native sidecars", Objects: five(nativeHot), Edits: []sim.Edit{image("log:2"), image("log:3")}},
 		{Name: "what is more than an image waits for new pods", Objects: five(), Edits: []sim.Edit{immutable, back}},
 		{Name: "workloads update pods at the same time", Objects: five(), Edits: []sim.Edit{app("web-4"), image("log:2"), app("web-3")}},
 		{Name: "the SidecarSet is deleted", Objects: []client.Object{set(), with}, Edits: []sim.Edit{remove(set())}},

@@ -151,7 +151,7 @@ func (o *observed) factsOf(pod *corev1.Pod, now time.Time) (f rollout.Pod, chang
 // about the former one. Who has written that does not matter. A kubelet before 1.34 does not tell what it has seen; of such nodes only
 // an update in place by a workload is known, from its record.
 func untold(pod *corev1.Pod) bool {
-	return inplace.Unseen(pod) && slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+	return inplace.Unseen(pod) && slices.ContainsFunc(inplace.Containers(pod), func(c *corev1.Container) bool {
 		st := inplace.Status(pod, c.Name)
 		return st == nil || !inplace.SameImage(c.Image, st)
 	})
@@ -171,12 +171,11 @@ func updated(set string, pod *corev1.Pod) (done, serves bool) {
 		if c == nil || pod.Annotations[keys.SidecarSetVersionPrefix+name] == idle {
 			continue
 		}
-		i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == name })
-		if i < 0 {
+		st := inplace.Status(pod, name)
+		if st == nil {
 			done = false
 			continue
 		}
-		st := &pod.Status.ContainerStatuses[i]
 		if was.ImageID != "" && st.ImageID != "" && st.ImageID != was.ImageID || inplace.SameImage(c.Image, st) {
 			continue
 		}
@@ -202,8 +201,7 @@ func statesIn(pod *corev1.Pod) map[string]pods.InPlaceUpdateState {
 func (o *observed) images(pod *corev1.Pod, now time.Time) write {
 	next := pod.DeepCopy()
 	changed := map[string]string{}
-	for i := range o.set.Spec.Containers {
-		c := &o.set.Spec.Containers[i]
+	for c := range updatable(&o.set.Spec) {
 		name := c.Name
 		if isHot(c) {
 			if name = o.hand(next, c); name == "" {
@@ -237,8 +235,8 @@ func (o *observed) images(pod *corev1.Pod, now time.Time) write {
 	state := pods.InPlaceUpdateState{Revision: o.hash(), UpdateTimestamp: at, LastContainerStatuses: map[string]pods.InPlaceContainerStatus{}}
 	for name := range changed {
 		was := pods.InPlaceContainerStatus{}
-		if i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == name }); i >= 0 {
-			was.ImageID = pod.Status.ContainerStatuses[i].ImageID
+		if st := inplace.Status(pod, name); st != nil {
+			was.ImageID = st.ImageID
 		}
 		state.LastContainerStatuses[name] = was
 	}
@@ -275,8 +273,8 @@ func (o *observed) hand(next *corev1.Pod, c *appsv1beta1.SidecarContainer) strin
 func takesOver(pod *corev1.Pod, a, b string) bool {
 	version := func(name string) string { return pod.Annotations[keys.SidecarSetVersionPrefix+name] }
 	serves := func(name string) bool {
-		i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == name })
-		return i >= 0 && pod.Status.ContainerStatuses[i].Ready
+		st := inplace.Status(pod, name)
+		return st != nil && st.Ready
 	}
 	switch {
 	case version(a) == idle || version(b) == idle:
@@ -292,8 +290,7 @@ func takesOver(pod *corev1.Pod, a, b string) bool {
 // reset returns the write that empties the containers that were replaced, when those that replace them work; nil if there is none.
 func (o *observed) reset(pod *corev1.Pod) *write {
 	changed := map[string]string{}
-	for i := range o.set.Spec.Containers {
-		c := &o.set.Spec.Containers[i]
+	for c := range updatable(&o.set.Spec) {
 		if !isHot(c) {
 			continue
 		}
@@ -302,8 +299,7 @@ func (o *observed) reset(pod *corev1.Pod) *write {
 		if works == "" || pod.Annotations[keys.SidecarSetVersionPrefix+former] == idle {
 			continue
 		}
-		s := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == works })
-		if !o.saidBy(pod).done || s < 0 || !pod.Status.ContainerStatuses[s].Ready {
+		if st := inplace.Status(pod, works); !o.saidBy(pod).done || st == nil || !st.Ready {
 			continue
 		}
 		changed[former] = c.UpgradeStrategy.HotUpgradeEmptyImage
@@ -336,12 +332,16 @@ func changeOf(pod, next *corev1.Pod, images map[string]string) write {
 			b.Metadata.Annotations[key] = &value
 		}
 	}
-	if len(images) > 0 {
-		list := make([]any, 0, len(images))
-		for _, name := range slices.Sorted(maps.Keys(images)) {
-			list = append(list, map[string]any{"name": name, "image": images[name]})
+	for _, name := range slices.Sorted(maps.Keys(images)) {
+		list := "containers"
+		if slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == name }) {
+			list = "initContainers"
 		}
-		b.Spec = map[string]any{"containers": list}
+		if b.Spec == nil {
+			b.Spec = map[string]any{}
+		}
+		entries, _ := b.Spec[list].([]any)
+		b.Spec[list] = append(entries, map[string]any{"name": name, "image": images[name]})
 	}
 	return write{pod: pod, body: b}
 }

@@ -13,15 +13,20 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
 // runs gives each container of a pod the status that it runs its image.
 func runs(pod *corev1.Pod) *corev1.Pod {
-	pod.Status.ContainerStatuses = nil
-	for _, c := range pod.Spec.Containers {
-		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
+	pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses = nil, nil
+	for i, c := range inplace.Containers(pod) {
+		to := &pod.Status.ContainerStatuses
+		if i >= len(pod.Spec.Containers) {
+			to = &pod.Status.InitContainerStatuses
+		}
+		*to = append(*to, corev1.ContainerStatus{
 			Name: c.Name, Image: c.Image, ImageID: "sha256:" + c.Image, Ready: true,
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 		})
@@ -36,10 +41,14 @@ func patched(t *testing.T, w write) *corev1.Pod {
 	for key, value := range w.body.Metadata.Annotations {
 		annotate(out, key, *value)
 	}
-	list, _ := w.body.Spec["containers"].([]any)
-	for _, c := range list {
-		fields := c.(map[string]any) //nolint:forcetypeassert // As our code makes it.
-		containerOf(out, fields["name"].(string)).Image = fields["image"].(string)
+	for at, of := range map[string][]corev1.Container{"containers": out.Spec.Containers, "initContainers": out.Spec.InitContainers} {
+		list, _ := w.body.Spec[at].([]any)
+		for _, c := range list {
+			fields := c.(map[string]any) //nolint:forcetypeassert // As our code makes it.
+			i := slices.IndexFunc(of, func(c corev1.Container) bool { return c.Name == fields["name"] })
+			require.GreaterOrEqual(t, i, 0, "the apiserver finds %v in %s", fields["name"], at)
+			of[i].Image = fields["image"].(string)
+		}
 	}
 	require.Equal(t, w.pod.ResourceVersion, w.body.Metadata.ResourceVersion, "a workload may write too")
 	require.Equal(t, w.pod.UID, w.body.Metadata.UID)
@@ -52,7 +61,8 @@ const hotSidecar = `{spec: {containers: [{name: log, image: "log:1", upgradeStra
 func withImage(tb testing.TB, s *appsv1beta1.SidecarSet, image, version string) *appsv1beta1.SidecarSet {
 	tb.Helper()
 	out := s.DeepCopy()
-	out.Spec.Containers[0].Image, out.ResourceVersion = image, version
+	setImage(out, image)
+	out.ResourceVersion = version
 	rehash(tb, out)
 	return out
 }
@@ -97,6 +107,30 @@ func TestAnUpdateOfOneContainer(t *testing.T) {
 	is.Status.ContainerStatuses = nil
 	done, serves = updated("log", is)
 	require.False(t, done || serves)
+}
+
+func TestANativeSidecarIsUpdated(t *testing.T) {
+	t.Parallel()
+	was := admitted(t, `{spec: {containers: null, initContainers: [{name: log, image: "log:1", restartPolicy: Always}, {name: setup, image: "setup:1"}]}}`)
+	pod := runs(runningPod(t, "web-0", was))
+	next := was.DeepCopy()
+	next.Spec.InitContainers[0].Image, next.Spec.InitContainers[1].Image = "log:2", "setup:2"
+	rehash(t, next)
+	o := seen(t, next, pod)
+	p := plan(o, noon)
+	require.Len(t, p.updates.images, 1)
+	require.Empty(t, p.updates.immutable)
+	is := patched(t, p.updates.images[0])
+	require.Equal(t, "log:2", containerOf(is, "log").Image)
+	require.Equal(t, "setup:1", containerOf(is, "setup").Image, "it has ended, and would not run again")
+	require.Equal(t, map[string]pods.InPlaceContainerStatus{"log": {ImageID: "sha256:log:1"}}, statesIn(is)["log"].LastContainerStatuses)
+	done, serves := updated("log", is)
+	require.False(t, done)
+	require.True(t, serves)
+	o.pods = []*corev1.Pod{runs(is)}
+	p = plan(o, noon)
+	require.Empty(t, p.updates.images)
+	require.EqualValues(t, 1, p.updatedReady)
 }
 
 func TestAHotUpgrade(t *testing.T) {

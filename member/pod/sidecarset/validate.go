@@ -228,10 +228,6 @@ func validateUpdate(s *appsv1beta1.SidecarSetSpec, path *field.Path) field.Error
 	u := &s.UpdateStrategy
 	faults := oneOf(u.Type, path.Child("type"), appsv1beta1.SidecarSetRollingUpdate, appsv1beta1.SidecarSetNotUpdate)
 	rolling := u.Type == appsv1beta1.SidecarSetRollingUpdate
-	if i := slices.IndexFunc(s.InitContainers, native); i >= 0 && rolling {
-		faults = append(faults, field.Invalid(path.Child("type"), u.Type, fmt.Sprintf(
-			"native sidecar %s is not updated in running pods: set type to NotUpdate, or make it one of containers", s.InitContainers[i].Name)))
-	}
 	if u.Selector != nil {
 		faults = append(faults, validateSelector(u.Selector, path.Child("selector"))...)
 		if rolling && moreThanZero(u.Partition) {
@@ -312,17 +308,25 @@ func validateCanary(s *appsv1beta1.SidecarSet) field.ErrorList {
 // validateChange validates what may not change, because pods have the containers already.
 func validateChange(old, s *appsv1beta1.SidecarSet) field.ErrorList {
 	var faults field.ErrorList
-	for i := range s.Spec.Containers {
-		c, at := &s.Spec.Containers[i], field.NewPath("spec", "containers").Index(i)
-		was := slices.IndexFunc(old.Spec.Containers, func(o appsv1beta1.SidecarContainer) bool { return o.Name == c.Name })
-		if was < 0 {
-			faults = append(faults, field.Forbidden(at.Child("name"), fmt.Sprintf(
-				"container %s can't be added: running pods would not get it. Make another SidecarSet for it", c.Name)))
-			continue
+	former := map[string]map[string]*appsv1beta1.SidecarContainer{}
+	for list, containers := range containerLists(&old.Spec) {
+		former[list] = map[string]*appsv1beta1.SidecarContainer{}
+		for i := range containers {
+			former[list][containers[i].Name] = &containers[i]
 		}
-		if isHot(c) != isHot(&old.Spec.Containers[was]) {
-			faults = append(faults, field.Forbidden(at.Child("upgradeStrategy", "upgradeType"), fmt.Sprintf(
-				"the number of containers of %s in running pods can't change: make another SidecarSet for it", c.Name)))
+	}
+	for list, containers := range containerLists(&s.Spec) {
+		for i := range containers {
+			c, at := &containers[i], field.NewPath("spec", list).Index(i)
+			was := former[list][c.Name]
+			switch runs := list == "containers" || native(*c) && s.Spec.UpdateStrategy.Type == appsv1beta1.SidecarSetRollingUpdate; {
+			case runs && (was == nil || list != "containers" && !native(*was)):
+				faults = append(faults, field.Forbidden(at.Child("name"), fmt.Sprintf(
+					"container %s can't be added: running pods would not get it. Make another SidecarSet for it", c.Name)))
+			case runs && isHot(c) != isHot(was):
+				faults = append(faults, field.Forbidden(at.Child("upgradeStrategy", "upgradeType"), fmt.Sprintf(
+					"the number of containers of %s in running pods can't change: make another SidecarSet for it", c.Name)))
+			}
 		}
 	}
 	base := func(s *appsv1beta1.SidecarSet) string { return s.Annotations[keys.SidecarSetBase] }

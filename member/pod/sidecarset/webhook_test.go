@@ -245,10 +245,7 @@ func TestValidateCreate(t *testing.T) {
 		{name: "HotUpgrade without an empty image", change: container(`upgradeStrategy: {upgradeType: HotUpgrade}`), want: "spec.containers[0].upgradeStrategy.hotUpgradeEmptyImage: Required value"},
 		{name: "HotUpgrade of an init container", change: initContainer(`upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}`), want: "spec.initContainers[0].upgradeStrategy.upgradeType: Forbidden"},
 		{name: "HotUpgrade of a native sidecar", change: initContainer(`restartPolicy: Always, upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}`)},
-		{
-			name: "a native sidecar that is to be updated", change: `{spec: {initContainers: [{name: proxy, image: "p:1", restartPolicy: Always}]}}`,
-			want: "spec.updateStrategy.type: Invalid value: \"RollingUpdate\": native sidecar proxy is not updated in running pods",
-		},
+		{name: "a native sidecar that is updated", change: `{spec: {initContainers: [{name: proxy, image: "p:1", restartPolicy: Always}]}}`},
 
 		{name: "env from a container", change: container(`transferEnv: [{sourceContainerName: main, envName: A}]`)},
 		{name: "env from a container that the pod names", change: container(`transferEnv: [{sourceContainerNameFrom: {fieldRef: {fieldPath: "metadata.labels['app.io/main']"}}, envNames: [A, B]}]`)},
@@ -344,6 +341,9 @@ func TestValidateUpdate(t *testing.T) {
 	canary := func(of string) string {
 		return `{metadata: {annotations: {apps.kruise.io/sidecarset-canary: "true", apps.kruise.io/sidecarset-base: ` + of + `}}, spec: {updateStrategy: {type: NotUpdate}}}`
 	}
+	native := func(more string) string {
+		return `{spec: {initContainers: [{name: proxy, image: "a:1", restartPolicy: Always` + more + `}]}}`
+	}
 	two := `{spec: {containers: [{name: log, image: "log:1"}, {name: more, image: "more:1"}]}}`
 	hot := `{spec: {containers: [{name: log, image: "log:1", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}}]}}`
 	for _, tc := range []struct{ name, old, change, want, warning string }{
@@ -352,6 +352,16 @@ func TestValidateUpdate(t *testing.T) {
 		{name: "one more", old: `{}`, change: two, want: "spec.containers[1].name: Forbidden: container more can't be added"},
 		{name: "another name", old: `{}`, change: `{spec: {containers: [{name: logs, image: "log:1"}]}}`, want: "container logs can't be added"},
 		{name: "one init container more", old: `{}`, change: `{spec: {initContainers: [{name: setup, image: "a:1"}]}}`},
+		{name: "one native sidecar more", old: `{}`, change: native(``), want: "spec.initContainers[0].name: Forbidden: container proxy can't be added"},
+		{name: "one that pods don't get", old: `{}`, change: `{spec: {updateStrategy: {type: NotUpdate}, initContainers: [{name: proxy, image: "a:1", restartPolicy: Always}]}}`},
+		{
+			name: "an init container that runs on", old: `{spec: {initContainers: [{name: proxy, image: "a:1"}]}}`, change: native(``),
+			want: "spec.initContainers[0].name: Forbidden: container proxy can't be added",
+		},
+		{
+			name: "another upgrade of a native sidecar", old: native(``), change: native(`, upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}`),
+			want: "spec.initContainers[0].upgradeStrategy.upgradeType: Forbidden",
+		},
 		{name: "another upgrade", old: `{}`, change: hot, want: "spec.containers[0].upgradeStrategy.upgradeType: Forbidden"},
 		{name: "another upgrade back", old: hot, change: `{}`, want: "spec.containers[0].upgradeStrategy.upgradeType: Forbidden"},
 		{name: "another base", old: canary("a"), change: canary("b"), want: "the base is a and can't change"},

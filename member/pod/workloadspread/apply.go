@@ -21,14 +21,14 @@ const patchesAtOnce = 100
 // applied is the result of a plan.
 type applied struct {
 	deleted []string
-	// more: not all pods are patched yet.
-	more bool
+	// more: not all pods are patched yet. skipped: a pod had changed since it was judged.
+	more, skipped bool
 	// failed are the pods that could not be patched, err why, or why one could not be deleted.
 	failed []string
 	err    error
 }
 
-// apply writes pods. It is idempotent: one that is gone or another by now has an event of its own.
+// apply writes pods. It is idempotent.
 func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	var a applied
 	for _, pod := range p.deletes {
@@ -38,7 +38,9 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 		case err == nil:
 			a.deleted = append(a.deleted, pod.Name)
 			r.Expect.Deleted(o.ws.UID, pod)
-		case !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
+		case apierrors.IsConflict(err):
+			a.skipped = true
+		case !apierrors.IsNotFound(err):
 			a.err = errors.Join(a.err, fmt.Errorf("delete pod %s: %w", pod.Name, err))
 		}
 	}

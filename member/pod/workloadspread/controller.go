@@ -178,8 +178,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	for _, e := range done(a) {
 		r.Events.Record(o.ws, e)
 	}
-	if a.more {
+	switch {
+	case a.more:
 		recheck = time.Millisecond
+	case a.skipped: // What has changed of a pod may be nothing that matters here.
+		recheck = report.Sooner(recheck, podcontrol.RetrySkipped)
 	}
 	return w.Result(o.ws, recheck, a.err)
 }

@@ -23,6 +23,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 	"github.com/flotilla-io/flotilla/testkit"
@@ -314,6 +315,17 @@ func TestReconcile(t *testing.T) {
 		_, ws, err := c.reconcile(t)
 		require.NoError(t, err)
 		require.Empty(t, ws.Status.SubsetStatuses)
+	})
+	t.Run("a pod that has changed is looked at again", func(t *testing.T) {
+		t.Parallel()
+		c := clusterOf(t, interceptor.Funcs{
+			Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
+				return apierrors.NewConflict(schema.GroupResource{}, "1", errors.New("newer"))
+			},
+		}, with(spreading(ours, "CloneSet", subset("a", 2), subset("b", unlimited)), adaptive(5)), cloneSetOf(3), stored("1", "a", stuckSince(noon.Add(-time.Minute))))
+		res, _, err := c.reconcile(t)
+		require.NoError(t, err)
+		require.Equal(t, podcontrol.RetrySkipped, res.RequeueAfter)
 	})
 	t.Run("a patch that fails is told and tried again", func(t *testing.T) {
 		t.Parallel()

@@ -242,7 +242,9 @@ func TestEnvInCluster(t *testing.T) {
 		nodes[p.Spec.NodeName] = true
 	}
 	for node := range nodes {
-		h := nodelease.Holder{Client: g, Namespace: g.Namespace, Node: node, Identity: "test", Clock: clock.RealClock{}}
+		h := nodelease.Holder{
+			Client: g, Namespace: g.Namespace, Node: node, Identity: "test", Clock: clock.RealClock{}, Does: []string{nodelease.RestartsForEnv},
+		}
 		require.NoError(t, h.Renew(t.Context()))
 	}
 	asked := map[string]bool{}

@@ -15,6 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=clonesets.apps.kruise.io,verbs=get;list;watch;patch
@@ -31,6 +32,7 @@ func Registration() setup.Kind {
 		Gates: []featuregate.Feature{
 			feature.TemplateNoDefaults, feature.CloneSetShortHash, feature.CloneSetPartitionRollback, feature.PreparingUpdateAsUpdate,
 			feature.InPlaceWorkloadVerticalScaling, feature.InPlaceUpdateEnvFromMetadata, feature.RecreatePodWhenChangeVCTInCloneSet,
+			feature.PreDownloadForInPlaceUpdate, feature.EnhancedLiveness, feature.PodWebhook,
 		},
 		AddFlags: func(f *pflag.FlagSet) {
 			f.BoolVar(&excludePreparingDelete, "cloneset-scaling-exclude-preparing-delete", false, "CloneSets do not count pods "+
@@ -45,7 +47,7 @@ func Registration() setup.Kind {
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			w := &Webhook{
 				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), KeepTemplates: o.Gates.Enabled(feature.TemplateNoDefaults),
-				InPlace: o.InPlace, Hub: o.LocalHub,
+				InPlace: o.InPlace, Hub: o.LocalHub, Off: workloadspec.Off{PreDownload: feature.Off(o.Gates, feature.PreDownloadForInPlaceUpdate), Liveness: feature.LivenessOff(o.Gates)},
 			}
 			return admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
 				Object: &appsv1beta1.CloneSet{}, Defaulter: w, Validator: w,

@@ -17,6 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
 // reasonPVC (Hold): a new pod waits for the PVCs of a pod that is terminating or is to be deleted.
@@ -141,16 +142,11 @@ func goalOf(s *appsv1beta1.CloneSetSpec) (rollout.Goal, error) {
 	if g.MaxSurge, err = rollout.Resolve(r.MaxSurge, want, rollout.Up); err != nil {
 		return rollout.Goal{}, fmt.Errorf("maxSurge: %w", err)
 	}
-	// With a surge maxUnavailable may round down to 0; without one, nothing could ever be updated then.
-	rounding := rollout.Down
-	if g.MaxSurge == 0 {
-		rounding = rollout.Up
-	}
 	maxUnavailable := r.MaxUnavailable
 	if maxUnavailable == nil {
-		maxUnavailable = new(intstr.FromString(defaultMaxUnavailable))
+		maxUnavailable = new(intstr.FromString(workloadspec.CloneSetMaxUnavailable))
 	}
-	if g.MaxUnavailable, err = rollout.Resolve(maxUnavailable, want, rounding); err != nil {
+	if g.MaxUnavailable, err = rollout.ResolveUnavailable(maxUnavailable, g.MaxSurge, want); err != nil {
 		return rollout.Goal{}, fmt.Errorf("maxUnavailable: %w", err)
 	}
 	if bound := s.ScaleStrategy.MaxUnavailable; bound != nil {

@@ -28,9 +28,8 @@ import (
 
 // Defaults of the spec, as OpenKruise sets them.
 const (
-	defaultReplicas       = 1
-	defaultHistoryLimit   = 10
-	defaultMaxUnavailable = "20%"
+	defaultReplicas     = 1
+	defaultHistoryLimit = 10
 )
 
 // idLength is the number of characters of an instance id.
@@ -51,6 +50,8 @@ type Webhook struct {
 	InPlace inplace.Options
 	// Hub is true if there is a hub in this cluster, which places CloneSets that are templates.
 	Hub bool
+	// Off says which gates are off, for warnings.
+	Off workloadspec.Off
 
 	templates workloadspec.PodTemplates
 }
@@ -117,7 +118,7 @@ func setDefaults(s *appsv1beta1.CloneSetSpec) {
 		r.Partition = new(intstr.FromInt32(0))
 	}
 	if r.MaxUnavailable == nil {
-		r.MaxUnavailable = new(intstr.FromString(defaultMaxUnavailable))
+		r.MaxUnavailable = new(intstr.FromString(workloadspec.CloneSetMaxUnavailable))
 	}
 	if r.MaxSurge == nil {
 		r.MaxSurge = new(intstr.FromInt32(0))
@@ -134,13 +135,13 @@ func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.CloneSet)
 	if err != nil {
 		return nil, err
 	}
-	return unserved(set), admit.Invalid(Kind(), set.Name, append(faults, more...))
+	return w.unserved(set), admit.Invalid(Kind(), set.Name, append(faults, more...))
 }
 
 // ValidateUpdate implements admission.Validator. Faults that the old spec has too are warnings: an object that was admitted
 // without this webhook can still be scaled and updated, and names can be removed from podsToDelete.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.CloneSet) (admission.Warnings, error) {
-	news := admit.NewWarnings(unserved(set), unserved(old))
+	news := admit.NewWarnings(w.unserved(set), w.unserved(old))
 	if faults := w.validatePlaced(old, set); len(faults) > 0 {
 		return news, admit.Invalid(Kind(), set.Name, faults)
 	}
@@ -177,13 +178,13 @@ func (w *Webhook) validatePlaced(old, set *appsv1beta1.CloneSet) field.ErrorList
 	return faults
 }
 
-// unserved returns warnings about features of OpenKruise that are not served yet.
-func unserved(set *appsv1beta1.CloneSet) admission.Warnings {
+// unserved returns warnings about features of OpenKruise that have no effect.
+func (w *Webhook) unserved(set *appsv1beta1.CloneSet) admission.Warnings {
 	var inPlace *pods.InPlaceUpdateStrategy
 	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil {
 		inPlace = r.InPlaceUpdateStrategy
 	}
-	return workloadspec.Unserved(&set.ObjectMeta, &set.Spec.Template, inPlace, nil)
+	return workloadspec.Unserved(&set.ObjectMeta, &set.Spec.Template, inPlace, w.Off, nil)
 }
 
 // ValidateDelete implements admission.Validator; nothing is refused.
@@ -238,6 +239,7 @@ func validateStrategy(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Er
 		return faults
 	}
 	faults = append(faults, validateNumbers(spec, at)...)
+	faults = append(faults, workloadspec.PreDownload(r.InPlaceUpdateStrategy, at.Child("inPlaceUpdateStrategy"))...)
 	return append(faults, workloadspec.UpdateOrder(r.PriorityStrategy, r.ScatterStrategy, at)...)
 }
 

@@ -19,6 +19,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/feature"
+	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
@@ -27,7 +29,7 @@ import (
 func asking(t *testing.T, known ...client.Object) (*Webhook, *int) {
 	t.Helper()
 	c, asked := webhooktest.Apiserver(known...)
-	return &Webhook{Client: c, Live: c}, asked
+	return &Webhook{Client: c, Live: c, Off: workloadspec.Off{PreDownload: feature.PreDownloadForInPlaceUpdate}}, asked
 }
 
 // requested returns the context of an admission request; old is nil for a create.
@@ -339,9 +341,9 @@ func TestWarningsAboutWhatIsNotServedYet(t *testing.T) {
 				}
 			},
 			"spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods " +
-				"(in v1alpha1 annotation apps.kruise.io/image-predownload-min-updated-ready-pods): not served yet",
+				"(in v1alpha1 annotation apps.kruise.io/image-predownload-min-updated-ready-pods): no image is pulled before an update, as feature gate PreDownloadImageForInPlaceUpdate is off",
 		},
-		{"an annotation for it in v1beta1", annotate, "metadata.annotations[apps.kruise.io/image-predownload-parallelism]: not served yet"},
+		{"an annotation for it in v1beta1", annotate, "metadata.annotations[apps.kruise.io/image-predownload-parallelism]: no image is pulled before an update, as feature gate PreDownloadImageForInPlaceUpdate is off"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

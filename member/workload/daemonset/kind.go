@@ -14,6 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=daemonsets.apps.kruise.io,verbs=get;list;watch;patch
@@ -25,14 +26,17 @@ func Registration() setup.Kind {
 	const name = "daemonset"
 	return setup.Kind{
 		Name: name, CRD: "daemonsets.apps.kruise.io", Converts: true,
-		Types:  runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
-		Gates:  []featuregate.Feature{feature.InPlaceWorkloadVerticalScaling, feature.InPlaceUpdateEnvFromMetadata},
+		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
+		Gates: []featuregate.Feature{
+			feature.InPlaceWorkloadVerticalScaling, feature.InPlaceUpdateEnvFromMetadata, feature.PreDownloadForDaemonSetUpdate,
+			feature.EnhancedLiveness, feature.PodWebhook,
+		},
 		Fields: podset.FieldPinnedNode | podset.FieldNodeTaints,
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
 			return Setup(ctx, mgr, Options{Options: o.Pods(name)})
 		},
-		Webhooks: func(mgr ctrl.Manager, _ setup.Options) error {
-			w := &Webhook{Client: mgr.GetClient()}
+		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
+			w := &Webhook{Client: mgr.GetClient(), Off: workloadspec.Off{PreDownload: feature.Off(o.Gates, feature.PreDownloadForDaemonSetUpdate), Liveness: feature.LivenessOff(o.Gates)}}
 			return admit.Register(mgr, admit.Registration[*appsv1beta1.DaemonSet]{
 				Object: &appsv1beta1.DaemonSet{}, Defaulter: w, Validator: w,
 				Converter: conversion.NewHubSpokeConverter(&appsv1beta1.DaemonSet{}, conversion.NewSpokeConverter(

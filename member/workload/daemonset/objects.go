@@ -52,7 +52,7 @@ func newPod(
 		pod.Labels[keys.PodTemplateGeneration] = g
 	}
 	pod.Spec.Tolerations = nodefit.DaemonTolerations(&pod.Spec)
-	pin(&pod.Spec, node)
+	podset.Pin(&pod.Spec, node)
 	return pod
 }
 
@@ -64,21 +64,6 @@ func matcher(t *corev1.PodTemplateSpec) nodefit.Matcher {
 func isNumber(s string) bool {
 	_, err := strconv.ParseInt(s, 10, 64)
 	return err == nil
-}
-
-// pin restricts a pod to one node. It replaces the required node affinity of the template, which that node matches.
-func pin(pod *corev1.PodSpec, node string) {
-	if pod.Affinity == nil {
-		pod.Affinity = &corev1.Affinity{}
-	}
-	if pod.Affinity.NodeAffinity == nil {
-		pod.Affinity.NodeAffinity = &corev1.NodeAffinity{}
-	}
-	pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{
-		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{
-			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
-		}}}},
-	}
 }
 
 // nodeOf returns the node that a pod is on or is for. A pod that has ended and is terminating occupies no node: it runs nothing

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -61,7 +60,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 // beyond reads what the set does not control.
 func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
 	var err error
-	if o.nodes, err = nodes(ctx, r.Client); err != nil {
+	if o.nodes, err = ownership.Nodes(ctx, r.Client); err != nil {
 		return err
 	}
 	if o.wanted, err = wantedRevision(o.set); err != nil {
@@ -98,20 +97,6 @@ func (o *observed) children(ctx context.Context, r client.Reader, live bool) err
 	}
 	o.pods, err = ownership.Pods(ctx, r, o.set, Kind(), live)
 	return err
-}
-
-// nodes returns all nodes, in the order of their names.
-func nodes(ctx context.Context, r client.Reader) ([]*corev1.Node, error) {
-	var list corev1.NodeList
-	if err := r.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
-	}
-	out := make([]*corev1.Node, len(list.Items))
-	for i := range list.Items {
-		out[i] = &list.Items[i]
-	}
-	slices.SortFunc(out, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
-	return out, nil
 }
 
 // shown yields all objects that expectations are about. The set is one of them: a plan from an old status would write the status

@@ -16,6 +16,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
@@ -56,7 +57,7 @@ func (o observed) on(lines ...string) observed {
 		}
 		b.Image(image)
 		if slices.Contains(words, "pending") {
-			pin(&b.Obj().Spec, words[0])
+			podset.Pin(&b.Obj().Spec, words[0])
 		} else {
 			b.Node(words[0]).Serving(start)
 		}

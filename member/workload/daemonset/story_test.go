@@ -253,7 +253,7 @@ func orphan(name, node string) *corev1.Pod {
 	pod := testkit.Pod(name).Obj()
 	pod.GenerateName = "web-"
 	pod.UID, pod.Spec.NodeName = "", node
-	pin(&pod.Spec, node)
+	podset.Pin(&pod.Spec, node)
 	return pod
 }
 

@@ -38,6 +38,8 @@ const hashLength = 10
 type Webhook struct {
 	// Client creates pod templates as dry runs.
 	Client client.Client
+	// Off says which gates are off, for warnings.
+	Off workloadspec.Off
 
 	templates workloadspec.PodTemplates
 }
@@ -114,12 +116,12 @@ func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.DaemonSet
 	if err != nil {
 		return nil, err
 	}
-	return warnings(set), refuse(set, append(validateSpec(set), faults...))
+	return w.warnings(set), refuse(set, append(validateSpec(set), faults...))
 }
 
 // ValidateUpdate implements admission.Validator. Faults that the old spec has too are warnings.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.DaemonSet) (admission.Warnings, error) {
-	news := admit.NewWarnings(warnings(set), warnings(old))
+	news := admit.NewWarnings(w.warnings(set), w.warnings(old))
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
 		return news, nil // Annotations may have changed.
 	}
@@ -166,9 +168,9 @@ func validateSpec(set *appsv1beta1.DaemonSet) field.ErrorList {
 }
 
 // warnings returns warnings about fields without the effect that a user may expect.
-func warnings(set *appsv1beta1.DaemonSet) admission.Warnings {
+func (w *Webhook) warnings(set *appsv1beta1.DaemonSet) admission.Warnings {
 	spec := &set.Spec
-	out := workloadspec.Unserved(&set.ObjectMeta, &spec.Template, nil, nil)
+	out := workloadspec.Unserved(&set.ObjectMeta, &spec.Template, nil, w.Off, nil)
 	if v, ok := set.Annotations[keys.DaemonSetProgressiveCreate]; ok && v != "false" {
 		out = append(out, fmt.Sprintf(`annotation %s: %q has no effect: write "true" in v1alpha1, or set spec.scaleStrategy.partitionedScaling in v1beta1`,
 			keys.DaemonSetProgressiveCreate, v))

@@ -15,6 +15,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/feature"
+	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
@@ -27,7 +29,7 @@ type (
 func asking(t *testing.T) (*Webhook, *int) {
 	t.Helper()
 	c, asked := webhooktest.Apiserver()
-	return &Webhook{Client: c}, asked
+	return &Webhook{Client: c, Off: workloadspec.Off{PreDownload: feature.PreDownloadForDaemonSetUpdate}}, asked
 }
 
 // agent is a DaemonSet as Default leaves it, changed by each of the functions.
@@ -281,7 +283,7 @@ func TestWarnings(t *testing.T) {
 		{"one of value false", annotated(keys.DaemonSetProgressiveCreate, "false"), ""},
 		{
 			"a pre-download of images", annotated(keys.ImagePreDownloadParallelism, "2"),
-			"metadata.annotations[apps.kruise.io/image-predownload-parallelism]: not served yet, no image is pulled before an update",
+			"metadata.annotations[apps.kruise.io/image-predownload-parallelism]: no image is pulled before an update, as feature gate PreDownloadImageForDaemonSetUpdate is off",
 		},
 	}
 	for _, tt := range tests {

@@ -16,6 +16,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=statefulsets.apps.kruise.io,verbs=get;list;watch;patch
@@ -31,6 +32,7 @@ func Registration() setup.Kind {
 		Gates: []featuregate.Feature{
 			feature.TemplateNoDefaults, feature.InPlaceWorkloadVerticalScaling, feature.InPlaceUpdateEnvFromMetadata,
 			feature.StatefulSetStartOrdinal, feature.StatefulSetAutoDeletePVC, feature.StatefulSetAutoResizePVC,
+			feature.PreDownloadForInPlaceUpdate, feature.EnhancedLiveness, feature.PodWebhook,
 		},
 		Fields: podset.FieldPVCs,
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
@@ -40,6 +42,7 @@ func Registration() setup.Kind {
 			w := &Webhook{
 				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), KeepTemplates: o.Gates.Enabled(feature.TemplateNoDefaults),
 				InPlace: o.InPlace, Gates: GatesOf(o.Gates),
+				Off: workloadspec.Off{PreDownload: feature.Off(o.Gates, feature.PreDownloadForInPlaceUpdate), Liveness: feature.LivenessOff(o.Gates)},
 			}
 			return admit.Register(mgr, admit.Registration[*appsv1beta1.StatefulSet]{
 				Object: &appsv1beta1.StatefulSet{}, Defaulter: w, Validator: w,

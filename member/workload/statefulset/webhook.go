@@ -50,6 +50,8 @@ type Webhook struct {
 	InPlace inplace.Options
 	// Gates are those of the controller: a field whose gate is off gets a warning.
 	Gates Gates
+	// Off says which gates are off, for warnings.
+	Off workloadspec.Off
 
 	templates workloadspec.PodTemplates
 }
@@ -250,6 +252,7 @@ func validateRest(spec *appsv1beta1.StatefulSetSpec, path *field.Path) field.Err
 	if r.UnorderedUpdate != nil {
 		faults = append(faults, workloadspec.UpdateOrder(r.UnorderedUpdate.PriorityStrategy, nil, at.Child("unorderedUpdate"))...)
 	}
+	faults = append(faults, workloadspec.PreDownload(r.InPlaceUpdateStrategy, at.Child("inPlaceUpdateStrategy"))...)
 	gated := slices.ContainsFunc(spec.Template.Spec.ReadinessGates, func(g corev1.PodReadinessGate) bool {
 		return g.ConditionType == keys.InPlaceUpdateReady
 	})
@@ -293,7 +296,7 @@ func (w *Webhook) warnings(set *appsv1beta1.StatefulSet) admission.Warnings {
 	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil {
 		inPlace = r.InPlaceUpdateStrategy
 	}
-	unserved := workloadspec.Unserved(&set.ObjectMeta, &set.Spec.Template, inPlace, nil)
+	unserved := workloadspec.Unserved(&set.ObjectMeta, &set.Spec.Template, inPlace, w.Off, nil)
 	return append(unserved, w.Gates.Warnings(&set.Spec, field.NewPath("spec"))...)
 }
 

@@ -23,7 +23,9 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
@@ -40,7 +42,7 @@ func on() Gates { return Gates{StartOrdinal: true, ResizePVCs: true, DeletePVCs:
 func asking(t *testing.T, classes ...client.Object) (*Webhook, *int) {
 	t.Helper()
 	c, asked := webhooktest.Apiserver(classes...)
-	return &Webhook{Client: c, Live: c, Gates: on()}, asked
+	return &Webhook{Client: c, Live: c, Gates: on(), Off: workloadspec.Off{PreDownload: feature.PreDownloadForInPlaceUpdate}}, asked
 }
 
 // requested returns the context of an admission request; old is nil for a create.
@@ -488,11 +490,11 @@ func TestWarnings(t *testing.T) {
 				r.InPlaceUpdateStrategy = &pods.InPlaceUpdateStrategy{ImagePreDownloadTimeoutSeconds: ptr.To[int32](1)}
 			})), on(),
 			"spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds " +
-				"(in v1alpha1 annotation apps.kruise.io/image-predownload-timeout-seconds): not served yet, no image is pulled before an update",
+				"(in v1alpha1 annotation apps.kruise.io/image-predownload-timeout-seconds): no image is pulled before an update, as feature gate PreDownloadImageForInPlaceUpdate is off",
 		},
 		{
 			"an annotation for it", annotated, on(),
-			"metadata.annotations[apps.kruise.io/image-predownload-parallelism]: not served yet, no image is pulled before an update",
+			"metadata.annotations[apps.kruise.io/image-predownload-parallelism]: no image is pulled before an update, as feature gate PreDownloadImageForInPlaceUpdate is off",
 		},
 		{"a partition of all pods holds an update on purpose", db(partition(3)), on(), ""},
 		{

@@ -30,7 +30,7 @@ func Registration(templates func(setup.Options) united.Options) setup.Kind {
 		Gates: []featuregate.Feature{
 			feature.TemplateNoDefaults, // The others are for warnings about templates.
 			feature.StatefulSetStartOrdinal, feature.StatefulSetAutoDeletePVC, feature.StatefulSetAutoResizePVC,
-			feature.ResourcesDeletionProtection,
+			feature.ResourcesDeletionProtection, feature.PreDownloadForInPlaceUpdate, feature.EnhancedLiveness, feature.PodWebhook,
 		},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
 			return Setup(ctx, mgr, Options{Workers: o.Workers[name], ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock})

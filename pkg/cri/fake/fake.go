@@ -1,9 +1,9 @@
 // Package fake is a container runtime that serves CRI on a socket: containers have the environment and the annotations that they
-// were started with, a stop ends them, a command in a stopped one is refused.
+// were started with, a stop ends them, a command in a stopped one is refused; an image is there once it has been pulled.
 //
 // A test acts as the kubelet with Run and reads Calls; the code under test uses the socket like that of containerd.
 //
-// It runs no processes and takes no time: a stop is done at once.
+// It runs no processes and takes no time: a stop is done at once, and so is a pull, unless Hang is set.
 package fake
 
 import (
@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -28,8 +29,13 @@ import (
 // Container is what a container was started with.
 type Container struct {
 	Name string
-	// Pod is the UID of its pod.
-	Pod types.UID
+	// Pod is the UID of its pod, PodName its namespace/name.
+	Pod     types.UID
+	PodName string
+	// Image is the one that it was started from, Attempt how often it was restarted before, and Created when, in seconds since 1970.
+	Image   string
+	Attempt uint32
+	Created int64
 	// Env are NAME=value.
 	Env []string
 	// Hash is the kubelet's hash of its spec.
@@ -43,6 +49,7 @@ type Container struct {
 // Runtime is the runtime behind a socket.
 type Runtime struct {
 	criv1.UnimplementedRuntimeServiceServer
+	criv1.UnimplementedImageServiceServer
 
 	name   string
 	server *grpc.Server
@@ -50,9 +57,13 @@ type Runtime struct {
 	mu         sync.Mutex
 	version    string
 	containers map[string]*held
+	images     map[string]string
+	hang       bool
+	login      string
 	calls      []string
 	failures   map[string]error
 	hooks      map[string]func(id string)
+	run        func(id string, command []string) (*criv1.ExecSyncResponse, error)
 }
 
 type held struct {
@@ -69,9 +80,10 @@ func Start(tb testing.TB, socket, name string) *Runtime {
 	require.NoError(tb, err)
 	r := &Runtime{
 		name: name, version: "v9", server: grpc.NewServer(),
-		containers: map[string]*held{}, failures: map[string]error{}, hooks: map[string]func(string){},
+		containers: map[string]*held{}, images: map[string]string{}, failures: map[string]error{}, hooks: map[string]func(string){},
 	}
 	criv1.RegisterRuntimeServiceServer(r.server, r)
+	criv1.RegisterImageServiceServer(r.server, r)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -117,7 +129,7 @@ func (r *Runtime) Fail(verb string, err error) {
 	r.failures[verb] = err
 }
 
-// On calls do after each successful call of a method about a container.
+// On calls do after each successful call of a method about a container, and when a pull begins.
 func (r *Runtime) On(verb string, do func(id string)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,6 +178,32 @@ func (r *Runtime) ContainerStatus(_ context.Context, q *criv1.ContainerStatusReq
 	return out, nil
 }
 
+// ListContainers returns all containers, in the order of a map.
+func (r *Runtime) ListContainers(context.Context, *criv1.ListContainersRequest) (*criv1.ListContainersResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.failures["ListContainers"]; err != nil {
+		return nil, err
+	}
+	out := &criv1.ListContainersResponse{}
+	for id, c := range r.containers {
+		namespace, pod, _ := strings.Cut(c.PodName, "/")
+		is := &criv1.Container{
+			Id: id, Metadata: &criv1.ContainerMetadata{Name: c.Name, Attempt: c.Attempt}, State: criv1.ContainerState_CONTAINER_RUNNING,
+			Image: &criv1.ImageSpec{Image: "sha256:0", UserSpecifiedImage: c.Image}, CreatedAt: time.Unix(c.Created, 0).UnixNano(),
+			Labels: map[string]string{
+				"io.kubernetes.container.name": c.Name, "io.kubernetes.pod.uid": string(c.Pod), "io.kubernetes.pod.name": pod,
+				"io.kubernetes.pod.namespace": namespace,
+			},
+		}
+		if c.ended {
+			is.State = criv1.ContainerState_CONTAINER_EXITED
+		}
+		out.Containers = append(out.Containers, is)
+	}
+	return out, nil
+}
+
 // record is the verbose record of a container.
 func (c *held) record() map[string]any {
 	if !c.EnvInConfig {
@@ -188,8 +226,16 @@ func (r *Runtime) StopContainer(_ context.Context, q *criv1.StopContainerRequest
 	return &criv1.StopContainerResponse{}, nil
 }
 
-// ExecSync runs nothing: "exit 3" ends with that code, "write 5" ends with 0 after writing 5 bytes, anything else with 0.
-func (r *Runtime) ExecSync(_ context.Context, q *criv1.ExecSyncRequest) (*criv1.ExecSyncResponse, error) {
+// Commands has do answer for commands in containers, in place of what ExecSync does by itself.
+func (r *Runtime) Commands(do func(id string, command []string) (*criv1.ExecSyncResponse, error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.run = do
+}
+
+// ExecSync runs nothing: "exit 3" ends with that code, "write 5" ends with 0 after writing 5 bytes, "hang" does not end in time, which
+// takes none, and anything else ends with 0. Hang makes "hang" last until the caller ends it: then Calls has it as "ended".
+func (r *Runtime) ExecSync(ctx context.Context, q *criv1.ExecSyncRequest) (*criv1.ExecSyncResponse, error) {
 	c, err := r.find("ExecSync", q.GetContainerId())
 	if err != nil {
 		return nil, err
@@ -197,8 +243,23 @@ func (r *Runtime) ExecSync(_ context.Context, q *criv1.ExecSyncRequest) (*criv1.
 	if c.ended {
 		return nil, status.Error(codes.FailedPrecondition, "container is not running")
 	}
+	id, cmd := q.GetContainerId(), q.GetCmd()
+	r.mu.Lock()
+	run, hang := r.run, r.hang
+	r.mu.Unlock()
+	r.done("ExecSync", id, strings.Join(cmd, " "), false)
+	switch {
+	case run != nil:
+		return run(id, cmd)
+	case len(cmd) == 1 && cmd[0] == "hang" && hang:
+		<-ctx.Done()
+		r.done("ExecSync", id, "hang ended", false)
+		return nil, status.FromContextError(ctx.Err()).Err()
+	case len(cmd) == 1 && cmd[0] == "hang":
+		return nil, status.Errorf(codes.DeadlineExceeded, "timeout %ds exceeded: context deadline exceeded", q.GetTimeout())
+	}
 	out := &criv1.ExecSyncResponse{}
-	if cmd := q.GetCmd(); len(cmd) == 2 && (cmd[0] == "exit" || cmd[0] == "write") {
+	if len(cmd) == 2 && (cmd[0] == "exit" || cmd[0] == "write") {
 		n, err := strconv.ParseInt(cmd[1], 10, 32)
 		if err != nil {
 			return nil, status.Error(codes.InvalidArgument, err.Error())
@@ -209,7 +270,6 @@ func (r *Runtime) ExecSync(_ context.Context, q *criv1.ExecSyncRequest) (*criv1.
 			out.Stdout = make([]byte, n)
 		}
 	}
-	r.done("ExecSync", q.GetContainerId(), strings.Join(q.GetCmd(), " "), false)
 	return out, nil
 }
 
@@ -237,4 +297,62 @@ func (r *Runtime) done(verb, id, what string, ended bool) {
 	if hook != nil {
 		hook(id)
 	}
+}
+
+// Hang makes pulls, and commands that hang, last until the caller ends them, false to do them at once again.
+func (r *Runtime) Hang(hang bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hang = hang
+}
+
+// ImageStatus returns the image that was pulled by a reference, and none without an error if there is none.
+func (r *Runtime) ImageStatus(_ context.Context, q *criv1.ImageStatusRequest) (*criv1.ImageStatusResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.failures["ImageStatus"]; err != nil {
+		return nil, err
+	}
+	id := r.images[q.GetImage().GetImage()]
+	if id == "" {
+		return &criv1.ImageStatusResponse{}, nil
+	}
+	return &criv1.ImageStatusResponse{Image: &criv1.Image{Id: id, RepoTags: []string{q.GetImage().GetImage()}}}, nil
+}
+
+// Require has pulls fail without this user:password.
+func (r *Runtime) Require(login string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.login = login
+}
+
+// PullImage pulls an image. Calls has the reference and then the labels and annotations of the sandbox. A pull that the caller
+// ends is in Calls as "PullImage app:1 ended".
+func (r *Runtime) PullImage(ctx context.Context, q *criv1.PullImageRequest) (*criv1.PullImageResponse, error) {
+	ref := q.GetImage().GetImage()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.failures["PullImage"]; err != nil {
+		return nil, err
+	}
+	s := q.GetSandboxConfig()
+	r.calls = append(r.calls, fmt.Sprintf("PullImage %s %v %v", ref, s.GetLabels(), s.GetAnnotations()))
+	if hook := r.hooks["PullImage"]; hook != nil {
+		r.mu.Unlock()
+		hook(ref)
+		r.mu.Lock()
+	}
+	if r.login != "" && q.GetAuth().GetUsername()+":"+q.GetAuth().GetPassword() != r.login {
+		return nil, status.Error(codes.Unknown, "authorization failed")
+	}
+	if r.hang {
+		r.mu.Unlock()
+		<-ctx.Done()
+		r.mu.Lock()
+		r.calls = append(r.calls, "PullImage "+ref+" ended")
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	r.images[ref] = fmt.Sprintf("sha256:%064x", len(r.images)+1)
+	return &criv1.PullImageResponse{ImageRef: r.images[ref]}, nil
 }

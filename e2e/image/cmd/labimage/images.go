@@ -42,6 +42,8 @@ func sets() map[string][]image {
 			testapp("1.0"),
 			testapp("2.0"),
 			testapp("3.0"),
+			testapp("4.0"), // This and the next are pulled from the registry only.
+			testapp("5.0"),
 			testapp("exits", "TESTAPP_EXIT=1"),     // Right after its start.
 			testapp("unready", "TESTAPP_READY=no"), // It runs, and is never ready.
 		},

@@ -1,0 +1,59 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+)
+
+// ContainerRecreateRequestStatus is the most recently observed state of a ContainerRecreateRequest. What the pod reports about containers,
+// and since when it is not ready, are annotations in this version.
+type ContainerRecreateRequestStatus struct {
+	// phase is Pending, Recreating or Completed.
+	// +required
+	Phase appsv1beta1.ContainerRecreateRequestPhase `json:"phase"`
+
+	// completionTime is when the request was complete.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+
+	// message says why the request is complete, or what it waits for.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// containerRecreateStates are the containers, in the order of the spec.
+	// +optional
+	// +listType=atomic
+	ContainerRecreateStates []appsv1beta1.ContainerRecreateRequestState `json:"containerRecreateStates,omitempty"`
+}
+
+// ContainerRecreateRequest restarts containers of a pod once. The pod stays, and so do its other containers.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=crr
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="PHASE",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="POD",type=string,JSONPath=`.spec.podName`
+// +kubebuilder:printcolumn:name="NODE",type=string,JSONPath=`.metadata.labels.crr\.apps\.kruise\.io/node-name`
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+type ContainerRecreateRequest struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says which containers of which pod are restarted.
+	// +optional
+	Spec appsv1beta1.ContainerRecreateRequestSpec `json:"spec,omitempty"`
+
+	// status is the most recently observed state. It is absent until the node daemon has seen the request.
+	// +optional
+	Status ContainerRecreateRequestStatus `json:"status,omitzero"`
+}
+
+// ContainerRecreateRequestList is a list of ContainerRecreateRequest.
+//
+// +kubebuilder:object:root=true
+type ContainerRecreateRequestList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ContainerRecreateRequest `json:"items"`
+}

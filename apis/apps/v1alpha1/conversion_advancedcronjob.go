@@ -1,0 +1,46 @@
+package v1alpha1
+
+import (
+	"context"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+)
+
+// The two versions of AdvancedCronJob differ in imageListPullJobTemplate, which only v1beta1 has.
+
+// partCronTemplate is spec.template of an AdvancedCronJob.
+const partCronTemplate = "template"
+
+// AdvancedCronJobToHub sets dst to src in v1beta1. src is not changed, and neither is dst's TypeMeta.
+func AdvancedCronJobToHub(_ context.Context, src *AdvancedCronJob, dst *appsv1beta1.AdvancedCronJob) error {
+	in := src.DeepCopy()
+	t := begin(&in.ObjectMeta, wordsV1alpha1, wordsV1beta1)
+	template, err := convert(t, partCronTemplate, in.Spec.Template, cronTemplateToHub, cronTemplateFromHub)
+	if err != nil {
+		return err
+	}
+	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status
+	dst.Spec = appsv1beta1.AdvancedCronJobSpec{AdvancedCronJobSchedule: in.Spec.AdvancedCronJobSchedule, Template: template}
+	return t.end(&dst.ObjectMeta)
+}
+
+// AdvancedCronJobFromHub sets dst to src in v1alpha1. src is not changed, and neither is dst's TypeMeta.
+func AdvancedCronJobFromHub(_ context.Context, src *appsv1beta1.AdvancedCronJob, dst *AdvancedCronJob) error {
+	in := src.DeepCopy()
+	t := begin(&in.ObjectMeta, wordsV1beta1, wordsV1alpha1)
+	template, err := convert(t, partCronTemplate, in.Spec.Template, cronTemplateFromHub, cronTemplateToHub)
+	if err != nil {
+		return err
+	}
+	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status
+	dst.Spec = AdvancedCronJobSpec{AdvancedCronJobSchedule: in.Spec.AdvancedCronJobSchedule, Template: template}
+	return t.end(&dst.ObjectMeta)
+}
+
+func cronTemplateToHub(in AdvancedCronJobTemplate) appsv1beta1.AdvancedCronJobTemplate {
+	return appsv1beta1.AdvancedCronJobTemplate{JobTemplate: in.JobTemplate, BroadcastJobTemplate: in.BroadcastJobTemplate}
+}
+
+func cronTemplateFromHub(in appsv1beta1.AdvancedCronJobTemplate) AdvancedCronJobTemplate {
+	return AdvancedCronJobTemplate{JobTemplate: in.JobTemplate, BroadcastJobTemplate: in.BroadcastJobTemplate}
+}

@@ -1,0 +1,134 @@
+package v1alpha1
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+// The snapshot of containers and the time since when the pod is not ready are annotations in v1alpha1 and part of the status in v1beta1.
+
+// partRecreate is what the two versions of ContainerRecreateRequest have in different places.
+const partRecreate = "recreate"
+
+// recreateHub is that part in v1beta1.
+type recreateHub struct {
+	Snapshot   []appsv1beta1.ContainerStatusSnapshot `json:"snapshot,omitempty"`
+	Conditions []metav1.Condition                    `json:"conditions,omitempty"`
+	// Annotations are those of v1alpha1, which v1beta1 has as well if they can't be read.
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// recreateAnnotations moves the annotations that only v1alpha1 gives a meaning out of the metadata; nil if there is none.
+func recreateAnnotations(meta *metav1.ObjectMeta) map[string]string {
+	var out map[string]string
+	for _, key := range []string{keys.RecreateStatuses, keys.RecreateUnready} {
+		if value, ok := meta.Annotations[key]; ok {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[key] = value
+			meta.Annotations = without(meta.Annotations, key)
+		}
+	}
+	return out
+}
+
+// annotate adds annotations to the metadata.
+func annotate(meta *metav1.ObjectMeta, annotations map[string]string) {
+	if len(annotations) == 0 {
+		return
+	}
+	if meta.Annotations == nil {
+		meta.Annotations = map[string]string{}
+	}
+	maps.Copy(meta.Annotations, annotations)
+}
+
+// ContainerRecreateRequestToHub sets dst to src in v1beta1. src is not changed, and neither is dst's TypeMeta.
+func ContainerRecreateRequestToHub(_ context.Context, src *ContainerRecreateRequest, dst *appsv1beta1.ContainerRecreateRequest) error {
+	in := src.DeepCopy()
+	t := begin(&in.ObjectMeta, wordsV1alpha1, wordsV1beta1)
+	part, err := convert(t, partRecreate, recreateAnnotations(&in.ObjectMeta), recreateToHub, recreateFromHub)
+	if err != nil {
+		return err
+	}
+	dst.ObjectMeta, dst.Spec = in.ObjectMeta, in.Spec
+	annotate(&dst.ObjectMeta, part.Annotations)
+	dst.Status = appsv1beta1.ContainerRecreateRequestStatus{
+		Phase: in.Status.Phase, CompletionTime: in.Status.CompletionTime, Message: in.Status.Message,
+		ContainerRecreateStates: in.Status.ContainerRecreateStates, ContainerStatusSnapshot: part.Snapshot, Conditions: part.Conditions,
+	}
+	return t.end(&dst.ObjectMeta)
+}
+
+// ContainerRecreateRequestFromHub sets dst to src in v1alpha1. src is not changed, and neither is dst's TypeMeta.
+func ContainerRecreateRequestFromHub(_ context.Context, src *appsv1beta1.ContainerRecreateRequest, dst *ContainerRecreateRequest) error {
+	in := src.DeepCopy()
+	t := begin(&in.ObjectMeta, wordsV1beta1, wordsV1alpha1)
+	annotations, err := convert(t, partRecreate, recreateHub{
+		Snapshot: in.Status.ContainerStatusSnapshot, Conditions: in.Status.Conditions, Annotations: recreateAnnotations(&in.ObjectMeta),
+	}, recreateFromHub, recreateToHub)
+	if err != nil {
+		return err
+	}
+	dst.ObjectMeta, dst.Spec = in.ObjectMeta, in.Spec
+	annotate(&dst.ObjectMeta, annotations)
+	dst.Status = ContainerRecreateRequestStatus{
+		Phase: in.Status.Phase, CompletionTime: in.Status.CompletionTime, Message: in.Status.Message,
+		ContainerRecreateStates: in.Status.ContainerRecreateStates,
+	}
+	return t.end(&dst.ObjectMeta)
+}
+
+// recreateToHub reads the annotations. One that can't be read stays.
+func recreateToHub(annotations map[string]string) recreateHub {
+	var out recreateHub
+	for key, value := range annotations {
+		at, err := time.Parse(time.RFC3339, value)
+		switch {
+		case key == keys.RecreateUnready && err == nil:
+			out.Conditions = []metav1.Condition{{
+				Type: appsv1beta1.RecreatePreGrace, Status: metav1.ConditionTrue, Reason: appsv1beta1.RecreatePreGrace,
+				LastTransitionTime: metav1.NewTime(at),
+			}}
+			continue
+		case key == keys.RecreateStatuses && json.Unmarshal([]byte(value), &out.Snapshot) == nil:
+			continue
+		case key == keys.RecreateStatuses:
+			out.Snapshot = nil
+		}
+		if out.Annotations == nil {
+			out.Annotations = map[string]string{}
+		}
+		out.Annotations[key] = value
+	}
+	return out
+}
+
+// recreateFromHub writes the annotations.
+func recreateFromHub(in recreateHub) map[string]string {
+	out := maps.Clone(in.Annotations)
+	set := func(key, value string) {
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[key] = value
+	}
+	if len(in.Snapshot) > 0 {
+		text, _ := json.Marshal(in.Snapshot) // Strings, bools and numbers always marshal.
+		set(keys.RecreateStatuses, string(text))
+	}
+	for i := range in.Conditions {
+		if c := &in.Conditions[i]; c.Type == appsv1beta1.RecreatePreGrace && c.Status == metav1.ConditionTrue {
+			set(keys.RecreateUnready, c.LastTransitionTime.UTC().Format(time.RFC3339))
+		}
+	}
+	return out
+}

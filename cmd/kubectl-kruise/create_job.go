@@ -1,0 +1,157 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+// instantiated is the annotation by which kubectl marks the Jobs that it creates from a CronJob.
+const instantiated = "cronjob.kubernetes.io/instantiate"
+
+// fromCron reports whether the arguments of create have a flag --from that names an AdvancedCronJob. All others are kubectl's.
+func fromCron(args []string) bool {
+	for i, arg := range args {
+		if arg == "--" {
+			return false
+		}
+		from, given := strings.CutPrefix(arg, "--from=")
+		if arg == "--from" && i+1 < len(args) {
+			from, given = args[i+1], true
+		}
+		of, _, _ := strings.Cut(strings.ToLower(from), "/")
+		of, _, _ = strings.Cut(of, ".")
+		if given && slices.Contains([]string{"advancedcronjob", "advancedcronjobs", "acj"}, of) {
+			return true
+		}
+	}
+	return false
+}
+
+// createFromCron creates what the template of an AdvancedCronJob says: a Job, BroadcastJob or ImageListPullJob. cmd is create, which does
+// not parse its flags.
+func createFromCron(cmd *cobra.Command, open func() (conn, error), args []string) error {
+	const usage = "create job NAME --from=advancedcronjob/NAME"
+	f, from, image := &creation{}, "", ""
+	parsed := &cobra.Command{
+		Use: usage, Short: "Create a Job, BroadcastJob or ImageListPullJob from an AdvancedCronJob, as its template says",
+	}
+	parsed.SetContext(cmd.Context())
+	parsed.SetOut(cmd.OutOrStdout())
+	parsed.Flags().AddFlagSet(cmd.Root().PersistentFlags())
+	f.flags(parsed, "kubectl-create")
+	parsed.Flags().StringVar(&from, "from", "", "the AdvancedCronJob, as advancedcronjob/NAME")
+	parsed.Flags().StringVar(&image, "image", "", "an image; not with --from")
+	switch err := parsed.ParseFlags(args); {
+	case errors.Is(err, pflag.ErrHelp):
+		return parsed.Help()
+	case err != nil:
+		return fmt.Errorf("%w: beside --from there are --dry-run, --output, --field-manager and those for all commands", err)
+	}
+	if args = parsed.Flags().Args(); image != "" || parsed.Flags().ArgsLenAtDash() >= 0 {
+		return errors.New("--from excludes --image and a command: the template of the AdvancedCronJob has both")
+	}
+	if len(args) != 2 {
+		return errors.New("exactly one name is needed: " + usage)
+	}
+	if err := f.complete(parsed); err != nil {
+		return err
+	}
+	c, err := open()
+	if err != nil {
+		return err
+	}
+	cron, err := f.cron(c, from)
+	if err != nil {
+		return err
+	}
+	job, err := jobFrom(cron, args[1])
+	if err != nil {
+		return err
+	}
+	if typed := strings.ToLower(args[0]); typed != "job" && typed != strings.ToLower(job.GetKind()) {
+		return fmt.Errorf("create %s: %s makes a %s: run kubectl kruise create job %s --from=%s", args[0], from, job.GetKind(), args[1], from)
+	}
+	return f.write(parsed, c.client, job, "created")
+}
+
+// cron reads the AdvancedCronJob that --from names.
+func (f *creation) cron(c conn, from string) (*unstructured.Unstructured, error) {
+	infos, err := f.find(c, []string{from})
+	if err != nil {
+		return nil, fmt.Errorf("--from=%s: %w", from, err)
+	}
+	if of := infos[0].Mapping.GroupVersionKind; len(infos) != 1 || of.Group != group || of.Kind != "AdvancedCronJob" {
+		return nil, fmt.Errorf("--from=%s: name one AdvancedCronJob of %s", from, group)
+	}
+	return unstructuredOf(infos[0])
+}
+
+// jobFrom returns a job as the template of cron says. It belongs to cron like the Job that kubectl creates from a CronJob: without
+// blockOwnerDeletion, for which a user would need the right to change its finalizers, and without the time of a run.
+func jobFrom(cron *unstructured.Unstructured, name string) (*unstructured.Unstructured, error) {
+	own := cron.GroupVersionKind().GroupVersion()
+	var of schema.GroupVersionKind
+	var template map[string]any
+	for field, gvk := range map[string]schema.GroupVersionKind{
+		"jobTemplate":              batchv1.SchemeGroupVersion.WithKind("Job"),
+		"broadcastJobTemplate":     own.WithKind("BroadcastJob"),
+		"imageListPullJobTemplate": own.WithKind("ImageListPullJob"),
+	} {
+		is, set, err := unstructured.NestedMap(cron.Object, "spec", "template", field)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("AdvancedCronJob %s: %w", cron.GetName(), err)
+		case set && template != nil:
+			return nil, fmt.Errorf("AdvancedCronJob %s: spec.template has more than one template: leave one", cron.GetName())
+		case set:
+			of, template = gvk, is
+		}
+	}
+	if template == nil {
+		return nil, fmt.Errorf("AdvancedCronJob %s: spec.template has no template that %s knows", cron.GetName(), own.Version)
+	}
+	metadata, err := metadataOf(template)
+	if err != nil {
+		return nil, fmt.Errorf("AdvancedCronJob %s: metadata of its template: %w", cron.GetName(), err)
+	}
+	annotations := map[string]string{instantiated: "manual"}
+	maps.Copy(annotations, metadata.Annotations)
+	delete(annotations, keys.ScheduledAt) // It is no run of the schedule.
+
+	job := &unstructured.Unstructured{Object: map[string]any{}}
+	job.SetGroupVersionKind(of)
+	job.SetNamespace(cron.GetNamespace())
+	job.SetName(name)
+	job.SetLabels(metadata.Labels)
+	job.SetAnnotations(annotations)
+	job.SetOwnerReferences([]metav1.OwnerReference{{
+		APIVersion: cron.GetAPIVersion(), Kind: cron.GetKind(), Name: cron.GetName(), UID: cron.GetUID(), Controller: new(true),
+	}})
+	if spec, ok := template["spec"]; ok {
+		job.Object["spec"] = spec
+	}
+	return job, nil
+}
+
+// metadataOf reads the metadata of a template.
+func metadataOf(template map[string]any) (metav1.ObjectMeta, error) {
+	out := metav1.ObjectMeta{}
+	fields, _, err := unstructured.NestedMap(template, "metadata")
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &out)
+	}
+	return out, err
+}

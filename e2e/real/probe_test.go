@@ -1,0 +1,146 @@
+//go:build e2e
+
+package real
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+)
+
+// TestProbesFollowAContainer probes a container by a command, a request, a connection and a health check that it does not serve. It becomes not
+// ready, then hangs, and then restarts; in between the node's daemon is killed. In the end nothing is probed any more.
+func TestProbesFollowAContainer(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	pods := template("probed", app("app", port))
+	pods.Spec.Containers[0].ReadinessProbe = nil
+	pods.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: port}}
+	s.create(env.East, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "probed", Labels: pods.Labels}, Spec: pods.Spec})
+	probe := func(name string, h corev1.ProbeHandler) appsv1alpha1.PodContainerProbe {
+		return appsv1alpha1.PodContainerProbe{
+			Name: name, ContainerName: "app", PodConditionType: "example.com/" + name,
+			Probe: corev1.Probe{ProbeHandler: h, PeriodSeconds: 1, TimeoutSeconds: 2},
+		}
+	}
+	url := "http://127.0.0.1:" + strconv.Itoa(port)
+	marker := &appsv1alpha1.PodProbeMarker{
+		ObjectMeta: metav1.ObjectMeta{Name: "follow"},
+		Spec: appsv1alpha1.PodProbeMarkerSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: pods.Labels},
+			Probes: []appsv1alpha1.PodContainerProbe{
+				probe("exec", corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/testapp", "get", url + "/readyz"}}}),
+				probe("http", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/version", Port: intstr.FromString("http")}}),
+				probe("tcp", corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(port)}}),
+				probe("grpc", corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: port, Service: new("")}}),
+				probe("missing", corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/bin/sh"}}}),
+			},
+		},
+	}
+	s.create(env.East, marker)
+	pod := &corev1.Pod{}
+	// states are the results of the pod's probes by their name in the PodProbeMarker.
+	states := func(ctx context.Context) (map[string]appsv1alpha1.ContainerProbeState, error) {
+		if err := env.East.Client.Get(ctx, s.key("probed"), pod); err != nil {
+			return nil, err
+		}
+		n := &appsv1alpha1.NodePodProbe{}
+		if err := env.East.Client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, n); err != nil {
+			return nil, err
+		}
+		out := map[string]appsv1alpha1.ContainerProbeState{}
+		for _, of := range n.Status.PodProbeStatuses {
+			for _, is := range of.ProbeStates {
+				if of.UID == pod.UID {
+					out[is.Name[len("follow#"):]] = is
+				}
+			}
+		}
+		return out, nil
+	}
+	become := func(want map[string]appsv1alpha1.ProbeState) (is map[string]appsv1alpha1.ContainerProbeState) {
+		t.Helper()
+		s.until(func(ctx context.Context) string {
+			var err error
+			if is, err = states(ctx); err != nil {
+				return err.Error()
+			}
+			for name, state := range want {
+				if is[name].State != state {
+					return fmt.Sprintf("probe %s is %q: %s", name, is[name].State, is[name].Message)
+				}
+			}
+			return ""
+		})
+		return is
+	}
+	const succeeded, failed, unknown = appsv1alpha1.ProbeSucceeded, appsv1alpha1.ProbeFailed, appsv1alpha1.ProbeUnknown
+	up := map[string]appsv1alpha1.ProbeState{"exec": succeeded, "http": succeeded, "tcp": succeeded, "grpc": failed, "missing": unknown}
+	is := become(up)
+	require.Equal(t, "1.0\n", is["http"].Message)
+	s.until(func(ctx context.Context) string {
+		if is, err := states(ctx); err != nil || !strings.HasPrefix(is["missing"].Message, "the probe could not be run: ") {
+			return fmt.Sprintf("probe missing says %q (%v)", is["missing"].Message, err)
+		}
+		return ""
+	})
+	at := fmt.Sprintf("http://%s:%d", pod.Status.PodIP, port)
+
+	// The daemon goes on from what it has found.
+	before := is
+	require.NoError(t, killDaemon(t.Context(), env.East, pod.Spec.NodeName))
+	s.post(at + "/ready?is=no")
+	is = become(map[string]appsv1alpha1.ProbeState{"exec": failed, "http": succeeded, "tcp": succeeded, "grpc": failed, "missing": unknown})
+	s.until(func(ctx context.Context) string { // On a busy machine the command may be killed before it has an answer.
+		if is, err := states(ctx); err != nil || !strings.Contains(is["exec"].Message, "503") {
+			return fmt.Sprintf("probe exec says %q (%v)", is["exec"].Message, err)
+		}
+		return ""
+	})
+	for _, name := range []string{"http", "tcp", "grpc"} {
+		require.Equal(t, before[name].LastTransitionTime, is[name].LastTransitionTime, "%s did not change in between", name)
+	}
+
+	// Whoever connects waits for ever.
+	s.post(at + "/ready?is=yes")
+	become(up)
+	s.post(at + "/hang")
+	is = become(map[string]appsv1alpha1.ProbeState{"exec": failed, "http": failed, "tcp": succeeded})
+	require.Equal(t, "the command did not end within 2s, and was killed", is["exec"].Message)
+	require.Equal(t, "there was no answer within 2s", is["http"].Message)
+	s.until(func(ctx context.Context) string {
+		if err := env.East.Client.Get(ctx, s.key("probed"), pod); err != nil {
+			return err.Error()
+		}
+		for _, c := range pod.Status.Conditions {
+			if c.Type == "example.com/http" && c.Status == corev1.ConditionFalse && c.Message == "there was no answer within 2s" {
+				return ""
+			}
+		}
+		return fmt.Sprintf("conditions of the pod: %v", pod.Status.Conditions)
+	})
+
+	// A container that is started again begins anew.
+	require.NoError(t, env.East.KillContainers(t.Context(), pod))
+	become(up)
+	require.EqualValues(t, 1, container(pod, "app").RestartCount)
+
+	require.NoError(t, env.East.Client.Delete(t.Context(), marker))
+	s.until(func(ctx context.Context) string {
+		is, err := states(ctx)
+		if client.IgnoreNotFound(err) != nil || len(is) > 0 {
+			return fmt.Sprintf("there are results: %v (%v)", is, err)
+		}
+		return ""
+	})
+}

@@ -1,0 +1,414 @@
+package propagation
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/allot"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/hub/row"
+)
+
+const (
+	// grantName is the name of the only grant in a row of an object whose replicas are divided.
+	grantName = "replicas"
+	// reasonDividing: replicas move, or wait to; reasonUnallocated: no cluster may take some; reasonNotDivided: an object has replicas
+	// that can't be divided.
+	reasonDividing    = "Dividing"
+	reasonUnallocated = "Unallocated"
+	reasonNotDivided  = "NotDivided"
+)
+
+// dividedKinds are the kinds whose replicas are divided. Each has spec.replicas, which is 1 without one.
+func dividedKinds() []schema.GroupKind {
+	return []schema.GroupKind{
+		{Group: "apps", Kind: "Deployment"},
+		{Group: "apps", Kind: "StatefulSet"},
+		{Group: "apps.kruise.io", Kind: "CloneSet"},
+		{Group: "apps.kruise.io", Kind: "StatefulSet"},
+	}
+}
+
+// divides reports whether a spec divides replicas.
+func divides(spec *fleetv1alpha1.PropagationSpec) bool {
+	return spec.Replicas != nil && spec.Replicas.Division != fleetv1alpha1.DivisionDuplicated
+}
+
+// divided reports whether the replicas of objects of a kind are divided.
+func divided(spec *fleetv1alpha1.PropagationSpec, kind schema.GroupKind) bool {
+	return divides(spec) && slices.Contains(dividedKinds(), kind)
+}
+
+// undividable returns why an object can't be placed where replicas are divided, or "". Each cluster would run all of them.
+func undividable(spec *fleetv1alpha1.PropagationSpec, live *unstructured.Unstructured) string {
+	kind := live.GroupVersionKind().GroupKind()
+	if !divides(spec) || divided(spec, kind) {
+		return ""
+	}
+	if why := refusesDivision(kind); why != "" {
+		return why
+	}
+	if _, has, _ := unstructured.NestedInt64(live.Object, "spec", "replicas"); has {
+		return fmt.Sprintf("it has spec.replicas, and those of kind %s can't be divided: select it in a Propagation without replicas", kind)
+	}
+	return ""
+}
+
+// refusesDivision returns why no object of a kind is selected where replicas are divided, or "".
+func refusesDivision(kind schema.GroupKind) string {
+	if slices.Contains([]schema.GroupKind{
+		{Group: "batch", Kind: "Job"}, {Group: "batch", Kind: "CronJob"}, {Group: "apps.kruise.io", Kind: "AdvancedCronJob"},
+	}, kind) {
+		return fmt.Sprintf("a %s has no replicas to divide, and each cluster would run all of it: select it in a Propagation without replicas", kind.Kind)
+	}
+	return ""
+}
+
+// partitionPath is where the kinds that have one have their partition.
+func partitionPath() []string {
+	return []string{"spec", "updateStrategy", "rollingUpdate", "partition"}
+}
+
+// whole is what an object asks of all clusters together.
+type whole struct {
+	replicas int
+	// partition is how many pods stay at the old revision; nil if that is not a number: a percentage holds in each cluster.
+	partition *int
+}
+
+// split takes out of a manifest what differs between clusters.
+func (m content) split() (content, whole, error) {
+	all := whole{replicas: 1}
+	is := content{object: m.object.DeepCopy()}
+	if n, has, _ := unstructured.NestedInt64(is.object.Object, "spec", "replicas"); has {
+		all.replicas = clamp(n)
+	}
+	unstructured.RemoveNestedField(is.object.Object, "spec", "replicas")
+	if n, has, _ := unstructured.NestedInt64(is.object.Object, partitionPath()...); has {
+		all.partition = new(clamp(n))
+		is.partitioned = true
+		unstructured.RemoveNestedField(is.object.Object, partitionPath()...)
+	}
+	var err error
+	if is.raw, err = json.Marshal(is.object.Object); err != nil {
+		return content{}, whole{}, fmt.Errorf("encode %s %s: %w", m.object.GetKind(), m.object.GetName(), err)
+	}
+	return is, all, nil
+}
+
+// clamp returns a number of pods as one that a grant can have.
+func clamp(n int64) int { return int(max(min(n, 1<<31-1), 0)) }
+
+// site is a cluster that has, or may get, replicas of an object.
+type site struct {
+	cluster string
+	live    *fleetv1alpha1.MemberWork
+	// left: the cluster is not selected any more. stays: it is to have the object, otherwise it is to be emptied. writes: its row may be
+	// written.
+	left, stays, writes bool
+	// share is the index of its share, that after the last if it is in none; weight and most are those of the cluster.
+	share  int
+	weight int
+	most   *int
+	state  allot.State
+	// before is the grant that the row has, grant the one that it is to have; acked: the cluster has acknowledged its row.
+	before, grant fleetv1alpha1.SubsetGrant
+	acked         bool
+	counts        fleetv1alpha1.WorkCounts
+	target        int
+}
+
+// granted reports whether a row has a grant of replicas, which one from before the division has not.
+func granted(r *fleetv1alpha1.MemberWork) (fleetv1alpha1.SubsetGrant, bool) {
+	for _, g := range r.Spec.Grant.Subsets {
+		if g.Name == grantName {
+			return g, true
+		}
+	}
+	return fleetv1alpha1.SubsetGrant{Name: grantName}, false
+}
+
+// site returns a cluster with what its row is granted. One without a grant runs what its manifest says, as far as it has applied that.
+func (o *observed) site(one object, cluster string, live *fleetv1alpha1.MemberWork) *site {
+	s := &site{cluster: cluster, live: live, acked: true, grant: fleetv1alpha1.SubsetGrant{Name: grantName}}
+	s.share, s.weight, s.most = o.shareOf(cluster)
+	if live == nil {
+		return s // Nothing was granted, so nothing can be running.
+	}
+	s.acked, s.counts = placement.Acknowledged(live), live.Status.Counts
+	if g, has := granted(live); has {
+		s.grant = g
+	} else {
+		n := o.ungranted[row.PlaceOf(cluster, one.row)]
+		s.grant.Replicas, s.grant.Lower, s.grant.Upper = n, n, n
+		if s.acked = s.acked && s.counts.Desired == n; !s.acked {
+			reported := placement.PlausibleFor(n)
+			s.grant.Lower = min(n, reported.Cut(s.counts.Desired))
+			s.grant.Upper = max(n, reported.Cut(s.counts.Desired), reported.Cut(s.counts.Replicas))
+		}
+	}
+	s.before = s.grant
+	return s
+}
+
+// replicasIn returns how many replicas the manifest of a row without a grant asks for; if its content is missing, or leaves replicas to
+// others, how many the member reports.
+func replicasIn(raw []byte, r *fleetv1alpha1.MemberWork) (int32, error) {
+	reported := max(r.Status.Counts.Desired, 0)
+	if raw == nil || r.Spec.Apply != nil && slices.ContainsFunc(r.Spec.Apply.Ignore, ofReplicas) {
+		return reported, nil
+	}
+	var is struct {
+		Spec struct {
+			Replicas *int32 `json:"replicas"`
+		} `json:"spec"`
+	}
+	switch err := json.Unmarshal(raw, &is); {
+	case err != nil:
+		return 0, fmt.Errorf("read the replicas of row %s/%s: %w", r.Namespace, r.Name, err)
+	case is.Spec.Replicas == nil:
+		return 1, nil
+	}
+	return max(*is.Spec.Replicas, 0), nil
+}
+
+// ofReplicas reports whether a path that is ignored is that of the replicas, or above it.
+func ofReplicas(path string) bool {
+	return slices.Contains([]string{"spec.replicas", "spec[replicas]"}, path)
+}
+
+// shareOf returns the share of a cluster, with its weight and maximum. A cluster that is in none gets nothing.
+func (o *observed) shareOf(cluster string) (share, weight int, most *int) {
+	shares := o.spec.Replicas.Shares
+	var with labels.Set
+	if mc := o.Clusters[cluster]; mc != nil {
+		with = mc.Labels
+	}
+	for i, s := range shares {
+		if !slices.Contains(s.Clusters, cluster) && (s.ClusterSelector == nil || !selectorOf(s.ClusterSelector).Matches(with)) {
+			continue
+		}
+		if weight = 1; s.Weight != nil {
+			weight = int(*s.Weight)
+		}
+		if s.MaxReplicas != nil {
+			most = new(int(*s.MaxReplicas))
+		}
+		return i, weight, most
+	}
+	if len(shares) > 0 {
+		return len(shares), 0, new(0)
+	}
+	return len(shares), 1, nil
+}
+
+// emptied reports whether nothing of the object runs in a cluster any more, by what it has acknowledged. Where it reports that it has
+// never applied the row, nothing has.
+func (s *site) emptied() bool {
+	if s.live == nil || s.state == allot.Frozen || s.before.Replicas > 0 || s.grant.Replicas > 0 || s.counts.Replicas > 0 {
+		return false
+	}
+	if _, has := granted(s.live); !has {
+		return false
+	}
+	return s.acked || s.live.Status.Phase == fleetv1alpha1.WorkBlocked
+}
+
+// division is where the replicas of an object should run.
+type division struct {
+	whole
+
+	sites      []*site
+	allocation allot.Allocation
+}
+
+// spot is a cluster that is selected for an object.
+type spot struct {
+	cluster string
+	// live is its row, if there is one; leaving: it is being deleted.
+	live    *fleetv1alpha1.MemberWork
+	leaving bool
+	// keep: a row that is there stays. gets: the row is written.
+	keep, gets bool
+	// available is what the cluster takes.
+	available placement.Availability
+}
+
+// divide plans for an object whose replicas are divided over the spots. One without a row counts if it gets one.
+func (p *planned) divide(o *observed, one object, fleet placement.Fleet, m content, spots []spot) {
+	m, all, err := m.split()
+	if err != nil {
+		p.problem("", one.Kind, one.Name, fleetv1alpha1.ReasonInvalid, err.Error())
+		return
+	}
+	d := division{whole: all}
+	known := map[string]bool{}
+	for _, at := range spots {
+		known[at.cluster] = true
+		if at.live == nil && !at.gets {
+			continue
+		}
+		s := o.site(one, at.cluster, at.live)
+		s.stays, s.writes = at.keep, at.gets && !at.leaving
+		s.state = at.available.State
+		if at.available.Limit != nil && (s.most == nil || *s.most > *at.available.Limit) {
+			s.most = at.available.Limit
+		}
+		switch {
+		case at.leaving, at.available.Unusable, o.suspended(at.cluster):
+			s.state = allot.Frozen // A row that is being deleted counts until it is gone.
+		case !at.keep:
+			s.state, s.writes = allot.Draining, fleet.TakesRows(at.cluster)
+		case !at.gets:
+			s.state = allot.Frozen
+		}
+		d.sites = append(d.sites, s)
+	}
+	for _, cluster := range slices.Sorted(maps.Keys(fleet.Rows)) {
+		if known[cluster] {
+			continue
+		}
+		s := o.site(one, cluster, fleet.Rows[cluster])
+		s.left, s.state, s.writes = true, allot.Draining, true
+		if reason, _ := fleet.Silent(cluster); reason != "" || !s.live.DeletionTimestamp.IsZero() || o.suspended(cluster) {
+			s.state, s.writes = allot.Frozen, false // Of a cluster that is gone or leaves nothing is written.
+		}
+		d.sites = append(d.sites, s)
+	}
+	slices.SortFunc(d.sites, func(a, b *site) int { return cmp.Compare(a.cluster, b.cluster) })
+	d.allocate(o.spec.Replicas.Division)
+	switch a := d.allocation; {
+	case a.Unallocated > 0:
+		p.problem("", one.Kind, one.Name, reasonUnallocated, a.Why)
+	case a.Excess > 0:
+		p.moves = append(p.moves, problem{Kind: one.Kind, Name: one.Name, Reason: reasonDividing, Message: a.Why})
+	}
+	for i, why := range d.transfer() {
+		if why != "" {
+			p.moves = append(p.moves, problem{Cluster: d.sites[i].cluster, Kind: one.Kind, Name: one.Name, Reason: reasonDividing, Message: why})
+		}
+	}
+	d.partitions()
+	p.render(o, one, m, d)
+}
+
+// allocate sets the targets of sites. A cluster that is not selected any more keeps what it has while it does not answer.
+func (d *division) allocate(how fleetv1alpha1.ReplicaDivision) {
+	members := map[int][]allot.Member{}
+	for _, s := range d.sites {
+		if s.left && s.state != allot.Frozen {
+			continue
+		}
+		m, share := allot.Member{Cluster: s.cluster, Current: int(s.grant.Replicas), Cap: s.most, State: s.state}, s.share
+		if how == fleetv1alpha1.DivisionWeighted {
+			m.Weight, share = &s.weight, 0
+		}
+		members[share] = append(members[share], m)
+	}
+	subsets := make([]allot.Subset, 0, len(members))
+	for _, share := range slices.Sorted(maps.Keys(members)) {
+		subset := allot.Subset{Name: strconv.Itoa(share), Members: members[share]}
+		if how == fleetv1alpha1.DivisionOrdered {
+			subset.Min = new(intstr.FromInt32(0)) // With a minimum they are filled in their order.
+		}
+		subsets = append(subsets, subset)
+	}
+	d.allocation = allot.Allocate(d.replicas, subsets)
+	targets := map[string]int{}
+	for _, t := range d.allocation.Targets {
+		targets[t.Cluster] = t.Replicas
+	}
+	for _, s := range d.sites {
+		s.target = targets[s.cluster]
+	}
+}
+
+// transfer sets the next grants of the sites, and returns a sentence for each that moves or waits; "" for the others.
+func (d *division) transfer() []string {
+	holdings, barred := make([]allot.Holding, len(d.sites)), d.allocation.Barred
+	for i, s := range d.sites {
+		if s.left && s.state != allot.Frozen {
+			barred -= int(s.grant.Replicas) // They have to move, but must not become fewer.
+		}
+		available, _ := allot.Clamp(int(s.counts.Available))
+		holdings[i] = allot.Holding{
+			Key: allot.Key{Cluster: s.cluster}, Target: s.target, Acked: s.acked, Available: available, Dark: s.state == allot.Frozen,
+			Grant: allot.Grant{Replicas: int(s.grant.Replicas), Upper: int(s.grant.Upper), Lower: int(s.grant.Lower)},
+		}
+	}
+	moves := make([]string, len(d.sites))
+	for i, step := range allot.Transfer(placement.Limits(nil, d.replicas, max(barred, 0)), holdings) {
+		g := &d.sites[i].grant
+		g.Replicas, g.Lower, g.Upper = int32(step.Replicas), int32(step.Lower), int32(step.Upper) //nolint:gosec // They are clamped.
+		moves[i] = step.Why
+	}
+	return moves
+}
+
+// partitions divides a partition over the clusters in proportion to their targets. Pods of a cluster that is to be emptied are not
+// updated before they are deleted.
+func (d *division) partitions() {
+	list := make([]allot.Target, len(d.sites))
+	for i, s := range d.sites {
+		s.grant.Partition = 0
+		list[i] = allot.Target{Key: allot.Key{Cluster: s.cluster}, Replicas: s.target}
+	}
+	if d.partition == nil {
+		return
+	}
+	for i, n := range allot.Partitions(map[string]int{"": *d.partition}, list) {
+		s := d.sites[i]
+		if s.grant.Partition = min(int32(n), s.grant.Replicas); !s.stays { //nolint:gosec // At most the replicas.
+			s.grant.Partition = s.grant.Replicas
+		}
+	}
+}
+
+// render adds the rows of an object to the plan: those of clusters that are to be emptied are withdrawn when they are.
+func (p *planned) render(o *observed, one object, m content, d division) {
+	for _, s := range d.sites {
+		p.parts = append(p.parts, s.part(one))
+		if !s.stays && s.live != nil {
+			p.emptying[s.cluster] = true
+		}
+		switch {
+		case s.live != nil && !s.live.DeletionTimestamp.IsZero(): // It gets another row when this one is gone.
+		case !s.stays && s.emptied():
+			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: s.live, Policy: o.leave(false)})
+		case s.writes:
+			want, err := m.want(o, one, s.cluster, &s.grant)
+			if err != nil {
+				p.problem(s.cluster, one.Kind, one.Name, reasonOverride, err.Error())
+				continue
+			}
+			p.Wants = append(p.Wants, want)
+		case !s.stays:
+			p.kept[row.Place(s.live)] = true
+		}
+	}
+}
+
+// part is a line of the status. What a member reports is cut to what is possible.
+func (s *site) part(one object) fleetv1alpha1.PropagationPart {
+	return fleetv1alpha1.PropagationPart{
+		Kind: one.Kind, Name: one.Name, Cluster: s.cluster,
+		Desired: int32(s.target), Granted: s.grant.Replicas, //nolint:gosec // They are clamped.
+		Available: placement.PlausibleFor(s.grant.Replicas).Cut(s.counts.Available),
+	}
+}
+
+// suspended reports whether a cluster changes nothing.
+func (o *observed) suspended(cluster string) bool {
+	s := o.spec.Suspend
+	return s != nil && (s.All || slices.Contains(s.Clusters, cluster))
+}

@@ -1,0 +1,459 @@
+package propagation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/testkit/golden"
+)
+
+// share returns the share of a cluster, written as "east", "east*2" with a weight, or "east<4" with a maximum.
+func share(text string) fleetv1alpha1.PropagationShare {
+	s := fleetv1alpha1.PropagationShare{}
+	for _, mark := range []string{"<", "*"} {
+		name, number, has := strings.Cut(text, mark)
+		if !has {
+			continue
+		}
+		var n int32
+		if _, err := fmt.Sscan(number, &n); err != nil {
+			panic(err)
+		}
+		if text = name; mark == "*" {
+			s.Weight = &n
+		} else {
+			s.MaxReplicas = &n
+		}
+	}
+	s.Clusters = []string{text}
+	return s
+}
+
+func dividedBy(how fleetv1alpha1.ReplicaDivision, shares ...string) *fleetv1alpha1.PropagationReplicas {
+	out := &fleetv1alpha1.PropagationReplicas{Division: how}
+	for _, s := range shares {
+		out.Shares = append(out.Shares, share(s))
+	}
+	return out
+}
+
+func deploymentRow() string {
+	return fleetv1alpha1.ObjectRowName(fleetv1alpha1.WorkObject{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, shop)
+}
+
+// dividing is a hub with a Deployment of some replicas, whose replicas are divided.
+func dividing(t *testing.T, n int32, how *fleetv1alpha1.PropagationReplicas, clusters ...string) *world {
+	t.Helper()
+	w := newWorld(t, clusters...)
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "web"}, Spec: appsv1.DeploymentSpec{Replicas: &n}}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(d)
+	require.NoError(t, err)
+	fields["apiVersion"], fields["kind"] = "apps/v1", "Deployment"
+	w.objects = []object{{
+		WorkObject: fleetv1alpha1.WorkObject{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, row: deploymentRow(),
+		live: &unstructured.Unstructured{Object: fields},
+	}}
+	w.spec.Replicas, w.ungranted = how, map[string]int32{}
+	w.current = func(row.Want, *fleetv1alpha1.MemberWork) bool { return true }
+	return w
+}
+
+// runs gives the Deployment a row in a cluster, which has acknowledged it and has that many available.
+func (w *world) runs(cluster string, granted, available int32) *fleetv1alpha1.MemberWork {
+	r := w.ran(cluster, granted, available)
+	r.Spec.Grant = fleetv1alpha1.WorkGrant{Replicas: granted, Subsets: []fleetv1alpha1.SubsetGrant{
+		{Name: grantName, Replicas: granted, Lower: granted, Upper: granted},
+	}}
+	delete(w.ungranted, row.Place(r))
+	return r
+}
+
+// ran gives it a row from before replicas were divided.
+func (w *world) ran(cluster string, replicas, available int32) *fleetv1alpha1.MemberWork {
+	r := &fleetv1alpha1.MemberWork{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: fleetv1alpha1.Namespace(cluster), Name: deploymentRow(), UID: types.UID(cluster), Generation: 1,
+			Labels: map[string]string{keys.FleetCluster: cluster},
+		},
+		Spec: fleetv1alpha1.MemberWorkSpec{
+			Source: fleetv1alpha1.WorkSource{Kind: sourceKind, Namespace: shop, Name: "web", UID: "web"},
+			Object: &fleetv1alpha1.WorkObject{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"},
+		},
+		Status: fleetv1alpha1.MemberWorkStatus{
+			ObservedGeneration: 1, Phase: fleetv1alpha1.WorkHealthy,
+			Counts: fleetv1alpha1.WorkCounts{Desired: replicas, Replicas: replicas, Available: available},
+		},
+	}
+	w.Rows[row.Place(r)] = r
+	w.ungranted[row.Place(r)] = replicas
+	return r
+}
+
+// granting tells of the rows that are written and withdrawn, and of problems: "east=4" is a grant, "east=4..2" one whose cluster may run two
+// until it has acknowledged it.
+func granting(p planned) string {
+	var parts []string
+	for _, want := range p.Wants {
+		if len(want.Grant.Subsets) == 0 {
+			parts = append(parts, "+"+want.Object.Name+"@"+want.Cluster)
+			continue
+		}
+		g := want.Grant.Subsets[0]
+		text := fmt.Sprintf("%s=%d", want.Cluster, g.Replicas)
+		if other := g.Lower + g.Upper - g.Replicas; other != g.Replicas {
+			text += fmt.Sprintf("(%d)", other)
+		}
+		parts = append(parts, text)
+	}
+	slices.Sort(parts)
+	for _, w := range p.Withdrawals {
+		parts = append(parts, fmt.Sprintf("-%s@%s", w.Row.Spec.Object.Name, w.Row.Labels[keys.FleetCluster]))
+	}
+	if problems := tell(p.problems); problems != "" {
+		parts = append(parts, problems)
+	}
+	return strings.Join(parts, " ")
+}
+
+func TestWhichClusterIsGrantedHowManyReplicas(t *testing.T) {
+	t.Parallel()
+	weighted, ordered := fleetv1alpha1.DivisionWeighted, fleetv1alpha1.DivisionOrdered
+	twoToOne := dividedBy(weighted, "east*2", "west*1")
+	evict := func(w *world) {
+		w.Clusters["west"].Spec.Taints = []fleetv1alpha1.ClusterTaint{{Key: "upgrade", Effect: fleetv1alpha1.Evict}}
+	}
+	dark := func(w *world, name string) { w.Clusters[name].Status.Conditions[0].Status = metav1.ConditionFalse }
+	for _, tt := range []struct {
+		name   string
+		n      int32
+		how    *fleetv1alpha1.PropagationReplicas
+		change func(w *world)
+		want   string
+	}{
+		{"Replicas are divided by weights.", 6, twoToOne, nil, "east=4(0) west=2(0)"},
+		{"Without shares they are divided evenly.", 6, dividedBy(weighted), nil, "east=3(0) west=3(0)"},
+		{"A cluster in no share gets the object with no replicas.", 6, dividedBy(weighted, "east"), nil, "east=6(0) west=0"},
+		{"So does one whose weight is 0.", 6, dividedBy(weighted, "east", "west*0"), nil, "east=6(0) west=0"},
+		{"The first share that matches a cluster is its.", 6, dividedBy(weighted, "east*1", "west*1", "east*5"), nil, "east=3(0) west=3(0)"},
+		{"A share selects clusters by labels.", 6, &fleetv1alpha1.PropagationReplicas{Division: weighted, Shares: []fleetv1alpha1.PropagationShare{
+			{ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "web"}}},
+		}}, nil, "east=3(0) west=3(0)"},
+		{"What exceeds the maximum of one goes to the others.", 6, dividedBy(weighted, "east*2<3", "west*1"), nil, "east=3(0) west=3(0)"},
+		{"The limit of a cluster is one too.", 6, twoToOne, func(w *world) {
+			w.Clusters["east"].Spec.Limits = &fleetv1alpha1.ClusterLimits{MaxReplicasPerObject: new(int32(1))}
+		}, "east=1(0) west=5(0)"},
+		{"Clusters are filled in the order of shares.", 6, dividedBy(ordered, "west<4", "east"), nil, "east=2(0) west=4(0)"},
+		{"A later one gets none while there is room.", 3, dividedBy(ordered, "west<4", "east"), nil, "east=0 west=3(0)"},
+		{"What no cluster may take is a problem.", 6, dividedBy(ordered, "west<4", "east<1"), nil, "east=1(0) west=4(0) /Deployment/web:Unallocated"},
+		{"Nothing moves at rest.", 6, twoToOne, func(w *world) {
+			w.runs("east", 4, 4)
+			w.runs("west", 2, 2)
+		}, "east=4 west=2"},
+		{"A scale-out goes to both at once.", 12, twoToOne, func(w *world) {
+			w.runs("east", 4, 4)
+			w.runs("west", 2, 2)
+		}, "east=8(4) west=4(2)"},
+		{"So does a scale-in.", 3, twoToOne, func(w *world) {
+			w.runs("east", 4, 4)
+			w.runs("west", 2, 2)
+		}, "east=2(4) west=1(2)"},
+		{"With other weights replicas come before others go.", 6, dividedBy(weighted, "east*1", "west*2"), func(w *world) {
+			w.runs("east", 4, 4)
+			w.runs("west", 2, 2)
+		}, "east=4 west=4(2)"},
+		{"They go when others are available.", 6, dividedBy(weighted, "east*1", "west*2"), func(w *world) {
+			w.runs("east", 4, 4)
+			w.runs("west", 4, 4)
+		}, "east=2(4) west=4"},
+		{"Until a cluster has acknowledged its grant, the former one counts.", 6, dividedBy(weighted, "east*1", "west*2"), func(w *world) {
+			w.runs("east", 4, 4)
+			g := &w.runs("west", 4, 2).Spec.Grant.Subsets[0]
+			g.Lower, w.Rows["west/"+deploymentRow()].Generation = 2, 2
+		}, "east=4 west=4(2)"},
+		{"Rows from before have no grant and run all replicas.", 6, twoToOne, func(w *world) {
+			w.ran("east", 6, 6)
+			w.ran("west", 6, 6)
+		}, "east=4(6) west=2(6)"},
+		{"They keep what others lack.", 6, twoToOne, func(w *world) {
+			w.ran("east", 6, 6)
+			w.ran("west", 6, 0)
+		}, "east=6 west=2(6)"},
+
+		{"A cluster that does not answer keeps its grant.", 12, twoToOne, func(w *world) {
+			w.runs("east", 4, 4)
+			w.runs("west", 2, 2)
+			dark(w, "east")
+		}, "east=4 west=8(2) east//:ClusterUnreachable"},
+		{"One that is suspended too.", 12, twoToOne, func(w *world) {
+			w.runs("east", 4, 4)
+			w.runs("west", 2, 2)
+			w.spec.Suspend = &fleetv1alpha1.PropagationSuspend{Clusters: []string{"east"}}
+		}, "east=4 west=8(2)"},
+		{"I13: one whose MemberCluster is missing keeps its grant and its row.", 12, twoToOne, func(w *world) {
+			w.runs("east", 4, 4)
+			w.runs("west", 2, 2)
+			delete(w.Clusters, "west")
+		}, "east=10(4)"},
+		{"A new cluster gets its share, and the others give way.", 6, dividedBy(weighted, "east", "west", "north"), func(w *world) {
+			w.runs("east", 3, 3)
+			w.runs("west", 3, 3)
+			w.Clusters["north"] = member("north")
+		}, "east=3 north=2(0) west=3"},
+		{"One with a taint gets none.", 6, dividedBy(weighted), func(w *world) {
+			w.Clusters["west"].Spec.Taints = []fleetv1alpha1.ClusterTaint{{Key: "upgrade", Effect: fleetv1alpha1.NoPlace}}
+		}, "east=6(0)"},
+		{"With NoPlace it keeps what it has.", 12, dividedBy(weighted), func(w *world) {
+			w.runs("east", 3, 3)
+			w.runs("west", 3, 3)
+			w.Clusters["west"].Spec.Taints = []fleetv1alpha1.ClusterTaint{{Key: "upgrade", Effect: fleetv1alpha1.NoPlace}}
+		}, "east=9(3) west=3"},
+		{"Evict moves the replicas first.", 6, twoToOne, func(w *world) {
+			w.runs("east", 4, 4)
+			w.runs("west", 2, 2)
+			evict(w)
+		}, "east=6(4) west=2 west//:ClusterTainted"},
+		{"Then the cluster is emptied.", 6, twoToOne, func(w *world) {
+			w.runs("east", 6, 6)
+			w.runs("west", 2, 2)
+			evict(w)
+		}, "east=6 west=0(2) west//:ClusterTainted"},
+		{"And then it loses the row.", 6, twoToOne, func(w *world) {
+			w.runs("east", 6, 6)
+			w.runs("west", 0, 0)
+			evict(w)
+		}, "east=6 -web@west west//:ClusterTainted"},
+		{"A cluster that is not selected any more is emptied in the same way.", 6, twoToOne, func(w *world) {
+			w.runs("east", 4, 4)
+			w.runs("west", 2, 2)
+			w.Clusters["west"].Labels = nil
+		}, "east=6(4) west=2"},
+		{"It keeps its row until it has acknowledged that it has none.", 6, twoToOne, func(w *world) {
+			w.runs("east", 6, 6)
+			r := w.runs("west", 0, 0)
+			r.Generation, r.Spec.Grant.Subsets[0].Upper = 2, 2
+			w.Clusters["west"].Labels = nil
+		}, "east=6 west=0(2)"},
+		{"And while it reports pods.", 6, twoToOne, func(w *world) {
+			w.runs("east", 6, 6)
+			w.runs("west", 0, 0).Status.Counts.Replicas = 1
+			w.Clusters["west"].Labels = nil
+		}, "east=6 west=0"},
+		{"One that has never applied its row loses it.", 6, twoToOne, func(w *world) {
+			w.runs("east", 6, 6)
+			r := w.runs("west", 0, 0)
+			r.Generation, r.Status.Phase = 2, fleetv1alpha1.WorkBlocked
+			w.Clusters["west"].Labels = nil
+		}, "east=6 -web@west"},
+		{"While it does not answer it keeps its replicas, and they are not given to others.", 6, twoToOne, func(w *world) {
+			w.runs("east", 4, 4)
+			w.runs("west", 2, 2)
+			w.Clusters["west"].Labels = nil
+			dark(w, "west")
+		}, "east=4"},
+		{"Where no cluster is left nothing is emptied.", 6, twoToOne, func(w *world) {
+			w.runs("west", 2, 2)
+			w.Clusters["west"].Labels, w.Clusters["east"].Labels = nil, nil
+		}, "west=2 /Deployment/web:Unallocated //:NoCluster"},
+		{"A row that is being deleted counts until it is gone.", 6, twoToOne, func(w *world) {
+			w.runs("east", 4, 4)
+			w.runs("west", 2, 2).DeletionTimestamp = new(metav1.Unix(1, 0))
+		}, "east=4 -web@west"},
+		{"What pods may need stays in a cluster until its replicas have moved.", 6, twoToOne, func(w *world) {
+			w.runs("east", 4, 4)
+			w.runs("west", 2, 2)
+			w.objects = append(w.objects, objectOf(t, configMap("a", "blue")))
+			w.row("east", "a")
+			w.row("west", "a")
+			w.Clusters["west"].Labels = nil
+		}, "+a@east east=6(4) west=2"},
+		{"Then it is withdrawn.", 6, twoToOne, func(w *world) {
+			w.runs("east", 6, 6)
+			w.objects = append(w.objects, objectOf(t, configMap("a", "blue")))
+			w.row("east", "a")
+			w.row("west", "a")
+			w.Clusters["west"].Labels = nil
+		}, "+a@east east=6 -a@west"},
+		{"An object that is being deleted keeps its rows and grants.", 12, twoToOne, func(w *world) {
+			w.runs("east", 4, 4)
+			w.runs("west", 2, 2)
+			w.objects[0].live.SetDeletionTimestamp(new(metav1.Unix(1, 0)))
+			w.Clusters["west"].Labels = nil
+		}, "/Deployment/web:Deleting"},
+		{"A cluster where another source places the object has no share.", 6, twoToOne, func(w *world) {
+			w.held["west/"+deploymentRow()] = "Propagation other"
+		}, "east=6(0) west/Deployment/web:Conflict"},
+		{"An override that fails changes nothing there.", 6, twoToOne, func(w *world) {
+			w.runs("east", 4, 4)
+			w.spec.Overrides = []fleetv1alpha1.PropagationOverride{{Clusters: []string{"east"}, Patches: []fleetv1alpha1.PropagationPatch{
+				{Op: fleetv1alpha1.PatchRemove, Path: "/spec/none"},
+			}}}
+		}, "west=2(0) east/Deployment/web:OverrideFailed"},
+		{"With Duplicated each runs all.", 6, dividedBy(fleetv1alpha1.DivisionDuplicated), func(w *world) { w.runs("east", 4, 4) }, "+web@east +web@west"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := dividing(t, tt.n, tt.how, "east", "west")
+			if tt.change != nil {
+				tt.change(w)
+			}
+			require.Equal(t, tt.want, granting(plan(w.observed)))
+		})
+	}
+}
+
+func TestKindsWithReplicasThatCantBeDividedAreNotPlaced(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, apiVersion, kind string
+		spec                   map[string]any
+		want                   string
+	}{
+		{"A ReplicaSet has replicas.", "apps/v1", "ReplicaSet", map[string]any{"replicas": int64(2)}, "/ReplicaSet/web:NotDivided"},
+		{"A Job runs to completion.", "batch/v1", "Job", map[string]any{}, "/Job/web:NotDivided"},
+		{"A DaemonSet has none.", "apps/v1", "DaemonSet", map[string]any{}, "+web@east"},
+		{"A CloneSet is divided.", "apps.kruise.io/v1beta1", "CloneSet", map[string]any{"replicas": int64(2)}, "east=2(0)"},
+		{"So is an advanced StatefulSet.", "apps.kruise.io/v1beta1", "StatefulSet", map[string]any{}, "east=1(0)"},
+		{"And a StatefulSet.", "apps/v1", "StatefulSet", map[string]any{"replicas": int64(3)}, "east=3(0)"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := dividing(t, 1, dividedBy(fleetv1alpha1.DivisionWeighted), "east")
+			one := &w.objects[0]
+			one.APIVersion, one.Kind = tt.apiVersion, tt.kind
+			one.live.SetAPIVersion(tt.apiVersion)
+			one.live.SetKind(tt.kind)
+			one.live.Object["spec"] = tt.spec
+			require.Equal(t, tt.want, granting(plan(w.observed)))
+		})
+	}
+}
+
+func TestWhatDiffersBetweenClustersIsBesideTheSharedManifest(t *testing.T) {
+	t.Parallel()
+	w := dividing(t, 6, dividedBy(fleetv1alpha1.DivisionWeighted, "east*2", "west*1"), "east", "west")
+	one := &w.objects[0]
+	one.APIVersion, one.Kind = "apps.kruise.io/v1beta1", "CloneSet"
+	one.live.SetAPIVersion(one.APIVersion)
+	one.live.SetKind(one.Kind)
+	partition := func(value any) {
+		one.live.Object["spec"] = map[string]any{
+			"replicas": int64(6), "updateStrategy": map[string]any{"rollingUpdate": map[string]any{"partition": value, "maxSurge": int64(1)}},
+		}
+	}
+	patches := func() []string {
+		t.Helper()
+		wants := plan(w.observed).Wants
+		require.Len(t, wants, 2)
+		require.Equal(t, wants[0].Manifest, wants[1].Manifest)
+		require.NotContains(t, string(wants[0].Manifest), "replicas")
+		return []string{string(wants[0].Patch), string(wants[1].Patch)}
+	}
+	partition(int64(3))
+	require.Equal(t, []string{
+		`{"spec":{"replicas":4,"updateStrategy":{"rollingUpdate":{"partition":2}}}}`, `{"spec":{"replicas":2,"updateStrategy":{"rollingUpdate":{"partition":1}}}}`,
+	}, patches(), "a number is divided")
+	require.EqualValues(t, 2, plan(w.observed).Wants[0].Grant.Subsets[0].Partition)
+	w.spec.Overrides = []fleetv1alpha1.PropagationOverride{{Clusters: []string{"west"}, Patches: []fleetv1alpha1.PropagationPatch{
+		{Op: fleetv1alpha1.PatchReplace, Path: "/spec/updateStrategy/rollingUpdate/partition", Value: rawJSON("0")},
+	}}}
+	require.JSONEq(t, `{"spec":{"replicas":2,"updateStrategy":{"rollingUpdate":{"partition":0}}}}`, patches()[1], "an override is for that cluster")
+	w.spec.Overrides = nil
+	partition("50%")
+	require.Equal(t, []string{`{"spec":{"replicas":4}}`, `{"spec":{"replicas":2}}`}, patches(), "a percentage holds in each cluster")
+	require.Zero(t, plan(w.observed).Wants[0].Grant.Subsets[0].Partition)
+}
+
+func TestRowsWithoutAGrantAskForWhatTheirManifestSays(t *testing.T) {
+	t.Parallel()
+	r := &fleetv1alpha1.MemberWork{Status: fleetv1alpha1.MemberWorkStatus{Counts: fleetv1alpha1.WorkCounts{Desired: 5}}}
+	ask := func(raw string) int32 {
+		t.Helper()
+		n, err := replicasIn([]byte(raw), r)
+		require.NoError(t, err)
+		return n
+	}
+	require.EqualValues(t, 3, ask(`{"spec":{"replicas":3}}`))
+	require.EqualValues(t, 1, ask(`{"spec":{}}`))
+	require.EqualValues(t, 0, ask(`{"spec":{"replicas":-3}}`))
+	n, err := replicasIn(nil, r)
+	require.NoError(t, err)
+	require.EqualValues(t, 5, n, "its content is missing")
+	r.Spec.Apply = &fleetv1alpha1.WorkApply{Ignore: []string{"spec.replicas"}}
+	require.EqualValues(t, 5, ask(`{"spec":{"replicas":3}}`), "they are left to others")
+	_, err = replicasIn([]byte(`{"spec":`), &fleetv1alpha1.MemberWork{})
+	require.Error(t, err)
+}
+
+// TestStoriesOfADivision plays the members too: each applies its row, and has its replicas available at once.
+func TestStoriesOfADivision(t *testing.T) {
+	t.Parallel()
+	weighted := fleetv1alpha1.DivisionWeighted
+	for _, tt := range []struct {
+		name   string
+		before *fleetv1alpha1.PropagationReplicas
+		change func(w *world)
+	}{
+		{"other weights", dividedBy(weighted, "east*2", "west*1"), func(w *world) { w.spec.Replicas = dividedBy(weighted, "east*1", "west*5") }},
+		{"a cluster is not selected any more", dividedBy(weighted, "east*2", "west*1"), func(w *world) { w.Clusters["east"].Labels = nil }},
+		{"divided from now on", dividedBy(fleetv1alpha1.DivisionDuplicated), func(w *world) { w.spec.Replicas = dividedBy(weighted, "east*2", "west*1") }},
+		{"filled in order", dividedBy(weighted), func(w *world) {
+			w.spec.Replicas = dividedBy(fleetv1alpha1.DivisionOrdered, "east<8", "west")
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := dividing(t, 12, tt.before, "east", "west")
+			b := &strings.Builder{}
+			w.play(b)
+			tt.change(w)
+			fmt.Fprintf(b, "\n%s:\n", tt.name)
+			w.play(b)
+			golden.Equal(t, "division "+tt.name, b.String())
+		})
+	}
+}
+
+// play reconciles until nothing changes.
+func (w *world) play(b *strings.Builder) {
+	for range 50 {
+		p := plan(w.observed)
+		changed := false
+		for _, want := range p.Wants {
+			n, old := want.Grant.Replicas, w.Rows[want.Place()]
+			if len(want.Grant.Subsets) == 0 {
+				n = 12
+			}
+			if old != nil && old.Status.Counts.Desired == n && len(old.Spec.Grant.Subsets) == len(want.Grant.Subsets) {
+				continue
+			}
+			changed = true
+			if w.ran(want.Cluster, n, n); len(want.Grant.Subsets) > 0 {
+				w.runs(want.Cluster, n, n)
+			}
+		}
+		for _, is := range p.Withdrawals {
+			changed = true
+			delete(w.Rows, row.Place(is.Row))
+		}
+		fmt.Fprintln(b, granting(p))
+		for _, move := range p.moves {
+			fmt.Fprintln(b, "   ", move.Message)
+		}
+		if !changed {
+			return
+		}
+	}
+	fmt.Fprintln(b, "and so on")
+}

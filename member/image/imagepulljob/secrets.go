@@ -1,0 +1,64 @@
+package imagepulljob
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/pullsecret"
+)
+
+// logins reads the logins for an image from the Secrets of a job, if a step needs them: live, since no Secret is cached. A Secret that can't be
+// used is told in an event, and left out, as a kubelet does. Another error of the apiserver is returned, and nothing is written.
+func (r *Reconciler) logins(ctx context.Context, o observed, p planned) ([]pullsecret.Login, error) {
+	i := slices.IndexFunc(p.steps, seals)
+	if i < 0 {
+		return nil, nil
+	}
+	var all []pullsecret.Login
+	for _, name := range o.job.Spec.PullSecrets {
+		secret := &corev1.Secret{}
+		err := r.Live.Get(ctx, client.ObjectKey{Namespace: o.job.Namespace, Name: name}, secret)
+		var logins []pullsecret.Login
+		switch {
+		case apierrors.IsNotFound(err):
+		case apierrors.IsForbidden(err):
+			err = fmt.Errorf("the manager may not read it: %s", notReadable)
+		case err != nil:
+			return nil, fmt.Errorf("get Secret %s: %w", name, err)
+		default:
+			logins, err = pullsecret.Logins(secret)
+		}
+		if err != nil {
+			r.Events.Record(o.job, event.Warning(ReasonPullSecret, actionPull, "Secret %s is not used: %v", name, err))
+		}
+		all = append(all, logins...)
+	}
+	return pullsecret.Matching(p.steps[i].ref.Name, all), nil
+}
+
+// seals reports whether credentials are sealed with a step.
+func seals(s step) bool {
+	return s.entry != nil && s.entry.Credentials != nil && s.entry.Credentials.Key != ""
+}
+
+// sealed returns a step whose credentials are sealed for its node.
+func sealed(ctx context.Context, s step, logins []pullsecret.Login) step {
+	if !seals(s) {
+		return s
+	}
+	s.entry = s.entry.DeepCopy()
+	var err error
+	of := pullsecret.For{Node: s.node.Name, Image: s.ref.String()}
+	if s.entry.Credentials.Sealed, err = pullsecret.Seal(s.entry.Credentials.Key, of, logins); err != nil {
+		// The key is what the node says. With a bad one it gets no credentials.
+		ctrl.LoggerFrom(ctx).Error(err, "Sealed no credentials", "node", s.node.Name)
+	}
+	return s
+}

@@ -1,0 +1,35 @@
+package predownload
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/metric"
+)
+
+// Values of the labels step and reason.
+const (
+	stepCreate = "Create"
+	stepChange = "Change"
+	stepDelete = "Delete"
+
+	reasonImage    = "Image"
+	reasonStrategy = "Strategy"
+	reasonUpdated  = "Updated"
+)
+
+var measure = metric.NewPlanning("predownload", Feature)
+
+// Register adds the metrics of this package and of package expect to r.
+func Register(r prometheus.Registerer) error {
+	return errors.Join(expect.Register(r), measure.Register(r))
+}
+
+// count counts the steps of a plan.
+func count(p planned) {
+	measure.Steps.WithLabelValues(stepCreate, reasonImage).Add(float64(len(p.create)))
+	measure.Steps.WithLabelValues(stepChange, reasonStrategy).Add(float64(len(p.change)))
+	measure.Steps.WithLabelValues(stepDelete, reasonUpdated).Add(float64(len(p.drop)))
+}

@@ -1,0 +1,187 @@
+package predownload
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/pulljob"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+)
+
+// How the images are pulled. Source: OpenKruise.
+const (
+	defaultTimeoutSeconds = 300
+	backoffLimit          = 1
+	ttlSeconds            = 600
+)
+
+// observed is what a reconcile has read. All objects are the cache's own, and must not be changed.
+type observed struct {
+	workload
+
+	// history are the revisions, oldest first; jobs are the ImagePullJobs of the workload, by name.
+	history []*appsv1.ControllerRevision
+	jobs    []*appsv1beta1.ImagePullJob
+	// edits are the kinds of changes that are made in place.
+	edits inplace.Options
+	// secrets are the names of the Secrets that jobs may name.
+	secrets []string
+}
+
+// planned is what to do next.
+type planned struct {
+	create, change, drop []*appsv1beta1.ImagePullJob
+	// mark is the revision that is to be marked when all jobs exist; nil for none.
+	mark *appsv1.ControllerRevision
+	// why is why no job is created.
+	why string
+}
+
+// plan is a pure function of what was observed.
+func plan(o observed) planned {
+	var p planned
+	if o.update == "" {
+		p.why = "the status is behind the spec"
+		return p
+	}
+	if o.done {
+		p.why = "all pods are updated"
+		p.keep(o, nil)
+		return p
+	}
+	to := revision.Find(o.history, o.update)
+	if to == nil {
+		p.why = "revision " + o.update + " is not in the cache"
+		return p
+	}
+	wanted, why := o.wanted(to)
+	p.why = why
+	p.keep(o, wanted)
+	if _, made := to.Labels[keys.PreDownloadCreated]; made || len(wanted) == 0 {
+		return p
+	}
+	for _, job := range wanted {
+		if !slices.ContainsFunc(o.jobs, func(is *appsv1beta1.ImagePullJob) bool { return is.Name == job.Name }) {
+			p.create = append(p.create, job)
+		}
+	}
+	p.mark = to
+	return p
+}
+
+// keep drops the jobs that are not among the wanted ones, and changes those that are while they run.
+func (p *planned) keep(o observed, wanted []*appsv1beta1.ImagePullJob) {
+	for _, job := range o.jobs {
+		if job.DeletionTimestamp != nil {
+			continue
+		}
+		i := slices.IndexFunc(wanted, func(w *appsv1beta1.ImagePullJob) bool { return w.Name == job.Name })
+		switch {
+		case i < 0:
+			p.drop = append(p.drop, job)
+		case job.Status.CompletionTime == nil && !apiequality.Semantic.DeepEqual(pulljob.WithDefaults(job.Spec), wanted[i].Spec):
+			next := job.DeepCopy()
+			next.Spec = wanted[i].Spec
+			p.change = append(p.change, next)
+		}
+	}
+}
+
+// wanted returns the jobs of a revision, or why there are none.
+func (o *observed) wanted(to *appsv1.ControllerRevision) (jobs []*appsv1beta1.ImagePullJob, why string) {
+	if o.useless != "" {
+		return nil, o.useless
+	}
+	if ready, err := rollout.Resolve(o.minReady, o.replicas, rollout.Up); err == nil && o.ready < ready {
+		return nil, "not enough pods are updated and ready"
+	}
+	template, err := revision.PodTemplate(to)
+	if err != nil {
+		return nil, err.Error()
+	}
+	var from []*corev1.PodTemplateSpec
+	for _, r := range o.history {
+		if r == to || o.current != "" && !revision.Same(r.Name, o.current) {
+			continue
+		}
+		t, err := revision.PodTemplate(r)
+		if err != nil {
+			return nil, err.Error()
+		}
+		if o.inPlace {
+			if _, why, ok := inplace.Diff(t, template, o.edits); !ok {
+				return nil, why
+			}
+		}
+		from = append(from, t)
+	}
+	for _, c := range images(from, template) {
+		jobs = append(jobs, o.job(to.Name, template, &c))
+	}
+	if len(jobs) == 0 {
+		return nil, "no image has changed"
+	}
+	return jobs, ""
+}
+
+// job returns the job for the image of a container.
+func (o *observed) job(update string, template *corev1.PodTemplateSpec, c *corev1.Container) *appsv1beta1.ImagePullJob {
+	selector := o.selector.DeepCopy()
+	selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
+		Key: keys.ControllerRevisionHash, Operator: metav1.LabelSelectorOpNotIn, Values: []string{update, revision.Short(update)},
+	})
+	parallelism := o.parallelism
+	if _, err := imagepull.Parallelism(parallelism); parallelism == nil || err != nil {
+		parallelism = new(intstr.FromInt32(1))
+	}
+	timeout := o.timeout
+	if timeout <= 0 {
+		timeout = defaultTimeoutSeconds
+	}
+	labels := maps.Clone(template.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[keys.ControllerRevisionHash] = revision.Short(update)
+	spec := appsv1beta1.ImagePullJobSpec{Image: c.Image, ImagePullJobTemplate: appsv1beta1.ImagePullJobTemplate{
+		PodSelector: selector, Parallelism: parallelism,
+		PullPolicy:       &appsv1beta1.PullPolicy{TimeoutSeconds: &timeout, BackoffLimit: new(int32(backoffLimit))},
+		CompletionPolicy: appsv1beta1.ImagePullJobCompletionPolicy{Type: appsv1beta1.ImagePullJobAlways, TTLSecondsAfterFinished: new(int32(ttlSeconds))},
+	}}
+	for _, s := range template.Spec.ImagePullSecrets {
+		if slices.Contains(o.secrets, s.Name) {
+			spec.PullSecrets = append(spec.PullSecrets, s.Name)
+		}
+	}
+	if len(template.Labels)+len(template.Annotations) > 0 {
+		spec.SandboxConfig = &appsv1beta1.SandboxConfig{Labels: template.Labels, Annotations: template.Annotations}
+	}
+	return &appsv1beta1.ImagePullJob{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: o.object.GetNamespace(), Name: name(update, c.Name), Labels: labels,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(o.object, o.gvk)},
+		},
+		Spec: pulljob.WithDefaults(spec),
+	}
+}
+
+// name returns the name of the job of a container. The end of a long revision's name tells it from others.
+func name(update, container string) string {
+	if over := len(update) + 1 + len(container) - validation.DNS1123SubdomainMaxLength; over > 0 {
+		update = strings.TrimLeft(update[over:], "-.")
+	}
+	return update + "-" + container
+}

@@ -1,0 +1,209 @@
+package predownload
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/workloadspec"
+)
+
+// fewReplicas is up to how many replicas nothing is gained: the update is over before the pulls are. Source: OpenKruise.
+const fewReplicas = 3
+
+// workload is what a plan needs to know of a workload.
+type workload struct {
+	object   client.Object
+	gvk      schema.GroupVersionKind
+	selector *metav1.LabelSelector
+	// update is the name of the update revision, empty while the status is behind the spec. current is that of the pods that are not
+	// updated, empty if it may be any other one. done: all pods are updated.
+	update, current string
+	done            bool
+	// replicas are the pods that are wanted, ready those that are updated and ready.
+	replicas, ready int
+	// inPlace: nothing is pulled for an update that has to re-create pods, which may come to other nodes.
+	inPlace bool
+	// useless is why nothing is pulled, by the spec; empty if something may be.
+	useless string
+
+	ask
+}
+
+// ask is what fields and annotations ask for.
+type ask struct {
+	parallelism *intstr.IntOrString
+	// timeout is how many seconds an attempt may take; 0 means the default.
+	timeout int32
+	// minReady is how many pods have to be updated and ready before images are pulled.
+	minReady *intstr.IntOrString
+}
+
+// facts are what a plan depends on, for comparisons.
+func (w *workload) facts() any {
+	return struct {
+		Update, Current, Useless string
+		Done                     bool
+		Replicas, Ready          int
+		Parallelism, MinReady    *intstr.IntOrString
+		Timeout                  int32
+		Selector                 *metav1.LabelSelector
+	}{w.update, w.current, w.useless, w.done, w.replicas, w.ready, w.parallelism, w.minReady, w.timeout, w.selector}
+}
+
+// kind is how the controller reads a kind of workloads.
+type kind struct {
+	gvk   schema.GroupVersionKind
+	empty func() client.Object
+	read  func(client.Object) workload
+}
+
+func cloneSets() kind {
+	return kind{
+		gvk: appsv1beta1.GroupVersion.WithKind("CloneSet"), empty: func() client.Object { return &appsv1beta1.CloneSet{} },
+		read: func(o client.Object) workload {
+			set, _ := o.(*appsv1beta1.CloneSet)
+			r := ptr.Deref(set.Spec.UpdateStrategy.RollingUpdate, appsv1beta1.CloneSetRollingUpdateStrategy{})
+			w := workload{
+				selector: set.Spec.Selector, update: set.Status.UpdateRevision, current: set.Status.CurrentRevision,
+				done: set.Status.UpdateRevision == set.Status.CurrentRevision, replicas: int(ptr.Deref(set.Spec.Replicas, 1)),
+				ready: int(set.Status.UpdatedReadyReplicas), inPlace: true, ask: asks(set, r.InPlaceUpdateStrategy),
+			}
+			onDelete := set.Spec.UpdateStrategy.Type == appsv1beta1.CloneSetOnDelete
+			w.useless = uselessInPlace(r.PodUpdatePolicy, onDelete, r.Partition, ptr.Deref(r.MaxUnavailable, intstr.FromString(workloadspec.CloneSetMaxUnavailable)), w.replicas)
+			return w.as(set, set.Generation == set.Status.ObservedGeneration)
+		},
+	}
+}
+
+func statefulSets() kind {
+	return kind{
+		gvk: appsv1beta1.GroupVersion.WithKind("StatefulSet"), empty: func() client.Object { return &appsv1beta1.StatefulSet{} },
+		read: func(o client.Object) workload {
+			set, _ := o.(*appsv1beta1.StatefulSet)
+			r := ptr.Deref(set.Spec.UpdateStrategy.RollingUpdate, appsv1beta1.StatefulSetRollingUpdateStrategy{})
+			w := workload{
+				selector: set.Spec.Selector, update: set.Status.UpdateRevision, current: set.Status.CurrentRevision,
+				done: set.Status.UpdateRevision == set.Status.CurrentRevision, replicas: int(ptr.Deref(set.Spec.Replicas, 1)),
+				ready: int(set.Status.UpdatedReadyReplicas), inPlace: true, ask: asks(set, r.InPlaceUpdateStrategy),
+			}
+			var partition *intstr.IntOrString
+			if r.Partition != nil {
+				partition = new(intstr.FromInt32(*r.Partition))
+			}
+			onDelete := set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
+			w.useless = uselessInPlace(r.PodUpdatePolicy, onDelete, partition, ptr.Deref(r.MaxUnavailable, intstr.FromInt32(1)), w.replicas)
+			return w.as(set, set.Generation == set.Status.ObservedGeneration)
+		},
+	}
+}
+
+// daemonSets keep their nodes when pods are re-created, so it does not matter how they are updated.
+func daemonSets() kind {
+	return kind{
+		gvk: appsv1beta1.GroupVersion.WithKind("DaemonSet"), empty: func() client.Object { return &appsv1beta1.DaemonSet{} },
+		read: func(o client.Object) workload {
+			set, _ := o.(*appsv1beta1.DaemonSet)
+			r := ptr.Deref(set.Spec.UpdateStrategy.RollingUpdate, appsv1beta1.DaemonSetRollingUpdateStrategy{})
+			s := &set.Status
+			w := workload{
+				selector: set.Spec.Selector, update: s.UpdateRevision, done: s.UpdatedNumberScheduled >= s.DesiredNumberScheduled,
+				replicas: int(s.DesiredNumberScheduled), ready: int(s.UpdatedNumberScheduled), ask: asks(set, nil),
+			}
+			w.useless = uselessAtOnce(r.Partition, ptr.Deref(r.MaxUnavailable, intstr.FromInt32(1)), w.replicas)
+			return w.as(set, set.Generation == s.ObservedGeneration)
+		},
+	}
+}
+
+// as is w of an object, whose status is about the present spec or not.
+func (w workload) as(o client.Object, observed bool) workload {
+	w.object = o
+	if !observed {
+		w.update = ""
+	}
+	return w
+}
+
+// uselessInPlace returns why nothing is gained for an update in place.
+func uselessInPlace(policy appsv1beta1.PodUpdatePolicy, onDelete bool, partition *intstr.IntOrString, budget intstr.IntOrString, replicas int) string {
+	switch {
+	case onDelete:
+		return "pods are updated when they are deleted, and may come to other nodes"
+	case policy != appsv1beta1.PodInPlaceIfPossible && policy != appsv1beta1.PodInPlaceOnly:
+		return "pods are re-created, and may come to other nodes"
+	case replicas <= fewReplicas:
+		return fmt.Sprintf("%d replicas are updated before the pulls are done", replicas)
+	}
+	return uselessAtOnce(partition, budget, replicas)
+}
+
+// uselessAtOnce returns why nothing is gained if all pods are updated at once. A value that can't be resolved is reported by the
+// controller of the workload.
+func uselessAtOnce(partition *intstr.IntOrString, budget intstr.IntOrString, replicas int) string {
+	kept, err := rollout.ResolvePartition(partition, replicas)
+	if err != nil {
+		return err.Error()
+	}
+	at, err := rollout.Resolve(&budget, replicas, rollout.Up)
+	if err != nil {
+		return err.Error()
+	}
+	if kept == 0 && at >= replicas {
+		return "all pods are updated at once"
+	}
+	return ""
+}
+
+// asks reads annotations, and fields where there is none. An annotation that can't be read has no effect; admission warns of it.
+func asks(o client.Object, s *pods.InPlaceUpdateStrategy) ask {
+	var a ask
+	if s != nil {
+		a.parallelism, a.timeout = s.ImagePreDownloadParallelism, ptr.Deref(s.ImagePreDownloadTimeoutSeconds, 0)
+		if n := s.ImagePreDownloadMinUpdatedReadyPods; n != nil {
+			a.minReady = new(intstr.FromInt32(*n))
+		}
+	}
+	by := o.GetAnnotations()
+	if v, ok := by[keys.ImagePreDownloadParallelism]; ok {
+		a.parallelism = new(intstr.Parse(v))
+	}
+	if v, err := strconv.ParseInt(by[keys.ImagePreDownloadTimeoutSeconds], 10, 32); err == nil {
+		a.timeout = int32(v)
+	}
+	if v, ok := by[keys.ImagePreDownloadMinUpdatedReadyPods]; ok {
+		a.minReady = new(intstr.Parse(v))
+	}
+	return a
+}
+
+// images returns the containers of to whose image a container of that name in one of from has not, one for each image, in the order of to.
+func images(from []*corev1.PodTemplateSpec, to *corev1.PodTemplateSpec) []corev1.Container {
+	had := make([]map[string]string, len(from))
+	for i, t := range from {
+		had[i] = map[string]string{}
+		for _, c := range slices.Concat(t.Spec.InitContainers, t.Spec.Containers) {
+			had[i][c.Name] = c.Image
+		}
+	}
+	var out []corev1.Container
+	for _, c := range slices.Concat(to.Spec.InitContainers, to.Spec.Containers) {
+		changed := slices.ContainsFunc(had, func(had map[string]string) bool { return had[c.Name] != c.Image })
+		if changed && !slices.ContainsFunc(out, func(o corev1.Container) bool { return o.Image == c.Image }) {
+			out = append(out, c)
+		}
+	}
+	return out
+}

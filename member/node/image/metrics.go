@@ -1,0 +1,21 @@
+package image
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/flotilla-io/flotilla/pkg/metric"
+)
+
+// Values of the labels step and reason.
+const (
+	stepBegin    = "Pull"
+	stepCancel   = "Cancel"
+	reasonWanted = "Wanted"
+	reasonGone   = "Withdrawn"
+	reasonFailed = "AttemptFailed"
+)
+
+var measure = metric.NewPlanning("node_image", "NodeImage")
+
+// Register adds the metrics of the controller to r.
+func Register(r prometheus.Registerer) error { return measure.Register(r) }

@@ -1,0 +1,207 @@
+package image
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/pullsecret"
+)
+
+// task is one pull: an entry of the NodeImage at a version.
+type task struct {
+	ref     imagepull.Reference
+	version int64
+}
+
+// progress is how far a pull of this process is.
+type progress struct {
+	began time.Time
+	// ended is when it ended; zero while it is under way.
+	ended time.Time
+	// id is the image's ID, if it has succeeded; failure is why it has not.
+	id, failure string
+}
+
+// order is what a pull needs.
+type order struct {
+	task
+
+	// began is when the pull began, perhaps in a former process.
+	began time.Time
+	// present: an image that the node has is not pulled.
+	present  bool
+	sandbox  *appsv1beta1.SandboxConfig
+	timeout  time.Duration
+	attempts int
+	// deadline is when all attempts have to have ended; zero for never.
+	deadline time.Time
+	// credentials are for the logins, which the controller opens; nil for none.
+	credentials *appsv1beta1.ImageCredentials
+	logins      []pullsecret.Login
+}
+
+// planned is what a reconcile is going to do.
+type planned struct {
+	// begin are the pulls to begin, cancel those to end, and forget those whose result is in the status.
+	begin          []order
+	cancel, forget []task
+	// status is the new status; changed says that it differs from the present one.
+	status  appsv1beta1.NodeImageStatus
+	changed bool
+}
+
+// messageSealed is why an entry waits for its credentials.
+const messageSealed = "waiting for the manager to seal the credentials with the present key of the node"
+
+// longest is the largest number of seconds that a pull may take, so that no time overflows.
+const longest = 1 << 31
+
+// plan is a pure function of a NodeImage, of the pulls of this process, and of the time. At most limit pulls are under way; 0 means any
+// number. An entry whose credentials are sealed with another key than this waits, and has the key published.
+func plan(n *appsv1beta1.NodeImage, pulls map[task]progress, limit int, key string, now time.Time) planned {
+	p := planned{status: appsv1beta1.NodeImageStatus{FirstSyncStatus: n.Status.FirstSyncStatus, CredentialsKey: n.Status.CredentialsKey}}
+	wanted := map[task]bool{}
+	running := 0
+	var next []order
+	for _, name := range slices.Sorted(maps.Keys(n.Spec.Images)) {
+		image := n.Spec.Images[name]
+		for i := range image.Tags {
+			t := &image.Tags[i]
+			if t.CreatedAt == nil {
+				continue // The manager removes it.
+			}
+			of := task{imagepull.Reference{Name: name, Tag: t.Tag}, t.Version}
+			wanted[of] = true
+			s := imagepull.State(n, of.ref)
+			known := s != nil && s.Version == t.Version
+			pull, is := pulls[of]
+			switch {
+			case known && imagepull.Done(s.Phase):
+				if is {
+					p.forget = append(p.forget, of)
+				}
+				p.state(name, *s)
+			case is:
+				if pull.ended.IsZero() {
+					running++
+				}
+				p.state(name, pull.state(of))
+			case t.Credentials != nil && t.Credentials.Key != key:
+				p.status.CredentialsKey = key
+				waiting := appsv1beta1.ImageTagStatus{Tag: t.Tag, Version: t.Version, Phase: appsv1beta1.ImagePhaseWaiting, Message: messageSealed}
+				if known {
+					waiting.StartTime = s.StartTime
+				}
+				p.state(name, waiting)
+			default:
+				o := orderOf(of, t, image.SandboxConfig, now)
+				o.credentials = t.Credentials
+				if known && s.StartTime != nil {
+					o.begins(s.StartTime.Time, t)
+				}
+				next = append(next, o)
+			}
+		}
+	}
+	for of, pull := range pulls {
+		switch {
+		case wanted[of]:
+		case pull.ended.IsZero():
+			p.cancel = append(p.cancel, of)
+		default:
+			p.forget = append(p.forget, of)
+		}
+	}
+	// What has begun before comes first, then what has waited longest.
+	slices.SortStableFunc(next, func(a, b order) int { return a.began.Compare(b.began) })
+	for _, o := range next {
+		if limit > 0 && running >= limit {
+			p.state(o.ref.Name, appsv1beta1.ImageTagStatus{Tag: o.ref.Tag, Version: o.version, Phase: appsv1beta1.ImagePhaseWaiting})
+			continue
+		}
+		running++
+		p.begin = append(p.begin, o)
+		p.state(o.ref.Name, progress{began: o.began}.state(o.task))
+	}
+	p.finish(n, now)
+	return p
+}
+
+// orderOf returns the order of an entry that begins now.
+func orderOf(of task, t *appsv1beta1.ImageTagSpec, sandbox *appsv1beta1.SandboxConfig, now time.Time) order {
+	o := order{
+		task: of, present: t.ImagePullPolicy == appsv1beta1.PullIfNotPresent, sandbox: sandbox,
+		timeout: imagepull.DefaultTimeoutSeconds * time.Second, attempts: 1 + imagepull.DefaultBackoffLimit,
+	}
+	if t.PullPolicy != nil && t.PullPolicy.TimeoutSeconds != nil && *t.PullPolicy.TimeoutSeconds > 0 {
+		o.timeout = time.Duration(*t.PullPolicy.TimeoutSeconds) * time.Second
+	}
+	if t.PullPolicy != nil && t.PullPolicy.BackoffLimit != nil {
+		o.attempts = 1 + max(0, int(*t.PullPolicy.BackoffLimit))
+	}
+	o.begins(now, t)
+	return o
+}
+
+// begins sets when a pull began, and its deadline by that.
+func (o *order) begins(at time.Time, t *appsv1beta1.ImageTagSpec) {
+	o.began = at
+	if t.PullPolicy != nil && t.PullPolicy.ActiveDeadlineSeconds != nil {
+		o.deadline = at.Add(time.Duration(min(max(0, *t.PullPolicy.ActiveDeadlineSeconds), longest)) * time.Second)
+	}
+}
+
+// state is what the status says of a pull.
+func (g progress) state(of task) appsv1beta1.ImageTagStatus {
+	s := appsv1beta1.ImageTagStatus{Tag: of.ref.Tag, Version: of.version, Phase: appsv1beta1.ImagePhasePulling, StartTime: at(g.began)}
+	switch {
+	case g.ended.IsZero():
+		return s
+	case g.failure != "":
+		s.Phase, s.Message = appsv1beta1.ImagePhaseFailed, g.failure
+	default:
+		s.Phase, s.Progress, s.ImageID = appsv1beta1.ImagePhaseSucceeded, 100, of.ref.Name+"@"+g.id
+	}
+	s.CompletionTime = at(g.ended)
+	return s
+}
+
+func at(t time.Time) *metav1.Time { return new(metav1.NewTime(t).Rfc3339Copy()) }
+
+func (p *planned) state(name string, s appsv1beta1.ImageTagStatus) {
+	if p.status.ImageStatuses == nil {
+		p.status.ImageStatuses = map[string]appsv1beta1.ImageStatus{}
+	}
+	image := p.status.ImageStatuses[name]
+	image.Tags = append(image.Tags, s)
+	p.status.ImageStatuses[name] = image
+}
+
+// finish counts, and compares the status with the present one.
+func (p *planned) finish(n *appsv1beta1.NodeImage, now time.Time) {
+	var failed []string
+	for name, image := range p.status.ImageStatuses {
+		slices.SortFunc(image.Tags, func(a, b appsv1beta1.ImageTagStatus) int { return strings.Compare(a.Tag, b.Tag) })
+		for i := range image.Tags {
+			if image.Tags[i].Phase == appsv1beta1.ImagePhaseFailed {
+				failed = append(failed, imagepull.Reference{Name: name, Tag: image.Tags[i].Tag}.String())
+			}
+		}
+	}
+	imagepull.Count(&n.Spec, &p.status)
+	if s := &p.status; s.FirstSyncStatus == nil && s.Desired > 0 && s.Succeeded+s.Failed == s.Desired {
+		s.FirstSyncStatus = &appsv1beta1.ImageSyncStatus{SyncAt: *at(now), Status: appsv1beta1.ImagePhaseSucceeded}
+		if len(failed) > 0 {
+			slices.Sort(failed)
+			s.FirstSyncStatus.Status, s.FirstSyncStatus.Message = appsv1beta1.ImagePhaseFailed, "not pulled: "+strings.Join(failed, ", ")
+		}
+	}
+	p.changed = !apiequality.Semantic.DeepEqual(p.status, n.Status)
+}

@@ -1,0 +1,238 @@
+package image
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/flotilla-io/flotilla/pkg/credentialprovider"
+	"github.com/flotilla-io/flotilla/pkg/cri"
+	"github.com/flotilla-io/flotilla/pkg/pullsecret"
+)
+
+const (
+	// A failed attempt is repeated after firstRetry, doubling up to lastRetry.
+	firstRetry = time.Second
+	lastRetry  = time.Minute
+	// runtimeRetry is how soon it is looked again for a runtime that answers.
+	runtimeRetry = 10 * time.Second
+	// marker is the annotation of the sandbox of a pull. Source: OpenKruise.
+	marker, markedBy = "apps.kruise.io/pulling-image-by", "kruise-daemon"
+)
+
+var (
+	errDeadline = errors.New("it has not been pulled within activeDeadlineSeconds")
+	errTimeout  = errors.New("the attempt has not ended within timeoutSeconds")
+	errCancel   = errors.New("it is not wanted any more")
+)
+
+// Runtimes finds the runtime that pulls.
+type Runtimes interface {
+	First() (*cri.Runtime, error)
+}
+
+// pulls are the pulls of this process. They end with the context of the process.
+type pulls struct {
+	runtimes Runtimes
+	// providers are the credential provider plugins of the node; nil for none.
+	providers *credentialprovider.Providers
+	clock     clock.Clock
+	// ended is called when a pull has ended.
+	ended func()
+
+	running sync.WaitGroup
+	mu      sync.Mutex
+	all     map[task]*pull
+}
+
+type pull struct {
+	progress
+
+	cancel context.CancelCauseFunc
+}
+
+// now returns how far all pulls are.
+func (s *pulls) now() map[task]progress {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[task]progress, len(s.all))
+	for of, p := range s.all {
+		out[of] = p.progress
+	}
+	return out
+}
+
+// begin begins a pull, unless it has begun.
+func (s *pulls) begin(ctx context.Context, o order) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all[o.task] != nil {
+		return
+	}
+	if s.all == nil {
+		s.all = map[task]*pull{}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	p := &pull{progress: progress{began: o.began}, cancel: cancel}
+	s.all[o.task] = p
+	s.running.Go(func() {
+		id, err := s.run(ctx, o)
+		if ctx.Err() != nil { // The process ends, or the pull was forgotten.
+			return
+		}
+		cancel(nil)
+		s.mu.Lock()
+		p.ended, p.id = s.clock.Now(), id
+		if err != nil {
+			p.failure = err.Error()
+		}
+		s.mu.Unlock()
+		s.ended()
+	})
+}
+
+// forget forgets pulls, and ends those that are under way.
+func (s *pulls) forget(of []task) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.all, func(t task, p *pull) bool {
+		if !slices.Contains(of, t) {
+			return false
+		}
+		p.cancel(errCancel)
+		return true
+	})
+}
+
+// run pulls, until it succeeds, the attempts or the time are used up, or ctx ends. It returns the image's ID.
+func (s *pulls) run(ctx context.Context, o order) (string, error) {
+	failed, wait := 0, firstRetry
+	for {
+		id, err := s.attempt(ctx, o)
+		switch {
+		case err == nil, ctx.Err() != nil, errors.Is(err, errDeadline):
+			return id, err
+		case errors.Is(err, cri.ErrNoRuntime):
+			if !s.pause(ctx, runtimeRetry, o.deadline) {
+				return "", fmt.Errorf("%w: %w", errDeadline, err)
+			}
+			continue
+		}
+		failed++
+		measure.Waits.WithLabelValues(reasonFailed).Inc()
+		if failed >= o.attempts {
+			return "", err
+		}
+		if !s.pause(ctx, wait, o.deadline) {
+			return "", fmt.Errorf("%w: %w", errDeadline, err)
+		}
+		wait = min(2*wait, lastRetry)
+	}
+}
+
+// pause waits, and reports whether it did: not beyond the deadline.
+func (s *pulls) pause(ctx context.Context, d time.Duration, deadline time.Time) bool {
+	if !deadline.IsZero() && s.clock.Now().Add(d).After(deadline) {
+		return false
+	}
+	timer := s.clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// pull pulls with each login that the job has, with those of the node's plugins, and then without, until one succeeds. The error is the first
+// one's: the others say less.
+func (s *pulls) pull(ctx context.Context, runtime *cri.Runtime, o order, sandbox cri.Sandbox) (string, error) {
+	var first error
+	for l, err := range s.logins(ctx, o) {
+		if err != nil {
+			first = cmp.Or(first, err)
+			continue
+		}
+		id, err := runtime.Pull(ctx, o.ref.String(), sandbox, l)
+		if err == nil || ctx.Err() != nil {
+			return id, err
+		}
+		first = cmp.Or(first, err)
+	}
+	return "", first
+}
+
+// logins yields the logins of an image in the order in which they are tried; nil is none. Plugins are asked when the pull has come to them.
+func (s *pulls) logins(ctx context.Context, o order) iter.Seq2[*cri.Auth, error] {
+	return func(yield func(*cri.Auth, error) bool) {
+		all := func(logins []pullsecret.Login) bool {
+			for _, l := range logins {
+				auth := &cri.Auth{Username: l.Username, Password: l.Password, IdentityToken: l.IdentityToken, RegistryToken: l.RegistryToken}
+				if !yield(auth, nil) {
+					return false
+				}
+			}
+			return true
+		}
+		if !all(o.logins) {
+			return
+		}
+		logins, err := s.providers.Logins(ctx, o.ref.Name)
+		if err != nil && !yield(nil, err) {
+			return
+		}
+		_ = all(logins) && yield(nil, nil)
+	}
+}
+
+// attempt pulls once.
+func (s *pulls) attempt(ctx context.Context, o order) (string, error) {
+	limit, why := o.timeout, errTimeout
+	if !o.deadline.IsZero() {
+		left := o.deadline.Sub(s.clock.Now())
+		if left <= 0 {
+			return "", errDeadline
+		}
+		if left < limit {
+			limit, why = left, errDeadline
+		}
+	}
+	runtime, err := s.runtimes.First()
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := s.clock.NewTimer(limit)
+	defer timer.Stop()
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-timer.C():
+			cancel(why)
+		case <-done:
+		}
+	}()
+	if o.present {
+		if id, err := runtime.Image(ctx, o.ref.String()); !errors.Is(err, cri.ErrNoImage) {
+			return id, err
+		}
+	}
+	sandbox := cri.Sandbox{Annotations: map[string]string{}}
+	if o.sandbox != nil {
+		sandbox.Labels = o.sandbox.Labels
+		maps.Copy(sandbox.Annotations, o.sandbox.Annotations)
+	}
+	sandbox.Annotations[marker] = markedBy
+	return s.pull(ctx, runtime, o, sandbox)
+}

@@ -1,0 +1,259 @@
+package probe
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// messageInterval is the least time between two writes for the message of a probe whose state is the same: a command may print something else
+// each time.
+const messageInterval = 10 * time.Second
+
+// noHandler is what is wrong with a probe that does nothing.
+const noHandler = "the probe has none of exec, httpGet, tcpSocket and grpc"
+
+// key is one probe of a pod.
+type key = podprobe.Key
+
+// job is what a worker does: a probe of one container as it runs now.
+type job struct {
+	podprobe.Key
+
+	namespace, podName, container string
+	// id is the ID of the container, and started when it was started.
+	id      string
+	started time.Time
+	// address is where a probe connects to, as host:port; empty for a command.
+	address string
+	probe   corev1.Probe
+}
+
+// same reports whether a worker may go on with another job.
+func (j *job) same(as *job) bool {
+	return j.Key == as.Key && j.container == as.container && j.id == as.id && j.started.Equal(as.started) && j.address == as.address &&
+		apiequality.Semantic.DeepEqual(j.probe, as.probe)
+}
+
+// progress is a worker: what it does, and what it has found, or what was known before. At is when that became so.
+type progress struct {
+	job
+	podprobe.Result
+}
+
+// news is a new state of a probe.
+type news struct {
+	pod  *corev1.Pod
+	name string
+	podprobe.Result
+}
+
+// planned is what a reconcile is going to do.
+type planned struct {
+	// begin are the workers to begin, in place of those of the same key, with what is known before; end are those to end.
+	begin []progress
+	end   []key
+	// status is the new status; changed says that it differs from the present one in what is worth a write, and news are the probes
+	// that have another state in it.
+	status  appsv1alpha1.NodePodProbeStatus
+	changed bool
+	news    []news
+	// recheck is when time alone changes the plan; 0 for never.
+	recheck time.Duration
+}
+
+// plan is a pure function of a NodePodProbe, of the pods of the node by UID, of the workers, and of the time.
+func plan(n *appsv1alpha1.NodePodProbe, pods map[types.UID]*corev1.Pod, workers map[key]progress, now time.Time) planned {
+	var p planned
+	wanted := map[key]bool{}
+	results := map[key]podprobe.Result{}
+	for i := range n.Spec.PodProbes {
+		e := &n.Spec.PodProbes[i]
+		pod, was := pods[e.UID], podprobe.Results(n, e.UID)
+		if pod == nil {
+			continue // The cache may be behind.
+		}
+		for j := range e.Probes {
+			of := key{Pod: e.UID, Name: e.Probes[j].Name}
+			if wanted[of] {
+				continue
+			}
+			before := podprobe.State(was, of.Name)
+			is, runs := p.probe(pod, &e.Probes[j], of, before, workers, now)
+			wanted[of] = runs
+			if is == nil || p.early(before, is, now) {
+				continue
+			}
+			results[of] = *is
+			if before == nil || before.State != is.State {
+				p.news = append(p.news, news{pod, of.Name, *is})
+			}
+		}
+	}
+	for of := range workers {
+		if !wanted[of] {
+			p.end = append(p.end, of)
+		}
+	}
+	p.status, p.changed = podprobe.Report(n, results)
+	return p
+}
+
+// probe returns what is known of a probe of a pod, nil for what the status says, and whether there is a worker for it.
+func (p *planned) probe(
+	pod *corev1.Pod, c *appsv1alpha1.ContainerProbe, of key, was *appsv1alpha1.ContainerProbeState, workers map[key]progress, now time.Time,
+) (is *podprobe.Result, runs bool) {
+	st := inplace.Status(pod, c.ContainerName)
+	j, invalid := jobOf(pod, c, of)
+	switch {
+	case invalid != "":
+		return unless(was, appsv1alpha1.ProbeUnknown, invalid, now), false
+	case st == nil || st.ContainerID == "":
+		return nil, false // It was not started yet.
+	case st.State.Running == nil:
+		// Not now, which may be when the next container runs already.
+		return unless(was, appsv1alpha1.ProbeFailed, fmt.Sprintf("container %s does not run", c.ContainerName), ended(st, now)), false
+	case j == nil:
+		return nil, false // The pod has no address yet.
+	}
+	j.id, j.started = st.ContainerID, st.State.Running.StartedAt.Time
+	w, known := workers[of]
+	switch {
+	case known && w.same(j):
+		return &w.Result, true
+	case known && w.id == j.id && w.container == j.container:
+		// What was found of the container stays, until the new worker finds something.
+		p.begin = append(p.begin, progress{*j, w.Result})
+		return &w.Result, true
+	case !known && was != nil && was.State != appsv1alpha1.ProbeUnknown && was.LastProbeTime.After(j.started):
+		p.begin = append(p.begin, progress{*j, podprobe.Result{State: was.State, Message: was.Message, At: was.LastProbeTime.Time}})
+		return nil, true
+	}
+	is = &podprobe.Result{State: appsv1alpha1.ProbeUnknown, At: now}
+	p.begin = append(p.begin, progress{*j, *is})
+	return is, true
+}
+
+// early reports whether a result is not written yet, because only its message is new, and another one was written a moment ago.
+func (p *planned) early(was *appsv1alpha1.ContainerProbeState, is *podprobe.Result, now time.Time) bool {
+	if was == nil || was.State != is.State || was.Message == podprobe.Message(is.Message) {
+		return false
+	}
+	left := was.LastProbeTime.Add(messageInterval).Sub(now)
+	first := is.State == appsv1alpha1.ProbeUnknown && was.Message == ""
+	if first || left <= 0 || left > messageInterval {
+		return false
+	}
+	p.recheck = report.Sooner(p.recheck, left)
+	return true
+}
+
+// unless is a result that no worker has found; nil if the status has it.
+func unless(was *appsv1alpha1.ContainerProbeState, state appsv1alpha1.ProbeState, message string, at time.Time) *podprobe.Result {
+	if was != nil && was.State == state && was.Message == podprobe.Message(message) {
+		return nil
+	}
+	return &podprobe.Result{State: state, Message: message, At: at}
+}
+
+// ended is when a container that does not run has ended, as far as the kubelet has said.
+func ended(st *corev1.ContainerStatus, now time.Time) time.Time {
+	for _, s := range []*corev1.ContainerStateTerminated{st.State.Terminated, st.LastTerminationState.Terminated} {
+		if s != nil && s.ContainerID == st.ContainerID && !s.FinishedAt.IsZero() {
+			return s.FinishedAt.Time
+		}
+	}
+	return now
+}
+
+// jobOf returns what a worker has to do, without the container's ID; nil if the pod has no address yet. invalid is why the probe can't be
+// run at all.
+func jobOf(pod *corev1.Pod, c *appsv1alpha1.ContainerProbe, of key) (j *job, invalid string) {
+	container := inplace.Container(&pod.Spec, c.ContainerName)
+	if container == nil {
+		return nil, fmt.Sprintf("the pod has no container %s that keeps running", c.ContainerName)
+	}
+	j = &job{Key: of, namespace: pod.Namespace, podName: pod.Name, container: c.ContainerName}
+	c.Probe.DeepCopyInto(&j.probe)
+	var port intstr.IntOrString
+	var field, host string
+	handlers := 0
+	h := &j.probe.ProbeHandler
+	if h.Exec != nil {
+		handlers++
+		if len(h.Exec.Command) == 0 {
+			return nil, "exec.command is empty: give the command and its arguments"
+		}
+	}
+	if h.HTTPGet != nil {
+		handlers++
+		field, port, host = "httpGet", h.HTTPGet.Port, h.HTTPGet.Host
+		switch h.HTTPGet.Scheme {
+		case "", corev1.URISchemeHTTP, corev1.URISchemeHTTPS:
+		default:
+			return nil, fmt.Sprintf("httpGet.scheme is %q: give HTTP or HTTPS", h.HTTPGet.Scheme)
+		}
+	}
+	if h.TCPSocket != nil {
+		handlers++
+		field, port, host = "tcpSocket", h.TCPSocket.Port, h.TCPSocket.Host
+	}
+	if h.GRPC != nil {
+		handlers++
+		field, port = "grpc", intstr.FromInt32(h.GRPC.Port)
+	}
+	switch {
+	case handlers == 0:
+		return nil, noHandler
+	case handlers > 1:
+		return nil, "the probe has more than one of exec, httpGet, tcpSocket and grpc: give one"
+	case h.Exec != nil:
+		return j, ""
+	case host != "":
+		return nil, fmt.Sprintf("%s.host is %q: leave it empty, because it is the pod that is probed", field, host)
+	}
+	number, ok := portOf(container, port)
+	if !ok {
+		return nil, fmt.Sprintf("%s.port is %q: give a number from 1 to 65535, or the name of a port of container %s", field, port.String(), c.ContainerName)
+	}
+	if pod.Status.PodIP == "" {
+		return nil, ""
+	}
+	// The status of a pod must not lead us to what listens on the node alone.
+	ip, err := netip.ParseAddr(pod.Status.PodIP)
+	if err != nil || !ip.IsGlobalUnicast() {
+		return nil, fmt.Sprintf("the pod's IP address is %q, which is none that can be probed", pod.Status.PodIP)
+	}
+	j.address = netip.AddrPortFrom(ip, number).String()
+	return j, ""
+}
+
+// portOf returns the number of a port of a container.
+func portOf(c *corev1.Container, port intstr.IntOrString) (uint16, bool) {
+	text := port.String()
+	for i := range c.Ports {
+		if port.Type == intstr.String && c.Ports[i].Name == port.StrVal {
+			text = strconv.Itoa(int(c.Ports[i].ContainerPort))
+		}
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	return uint16(n), err == nil && n > 0
+}
+
+// Numbers of a probe: below 1 they act as 1. Source: OpenKruise.
+func period(p *corev1.Probe) time.Duration  { return seconds(p.PeriodSeconds) }
+func timeout(p *corev1.Probe) time.Duration { return seconds(p.TimeoutSeconds) }
+func delay(p *corev1.Probe) time.Duration   { return seconds(p.InitialDelaySeconds) }
+
+func seconds(n int32) time.Duration { return time.Duration(max(1, n)) * time.Second }

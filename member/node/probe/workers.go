@@ -1,0 +1,212 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/cri"
+	"github.com/flotilla-io/flotilla/pkg/podprobe"
+)
+
+// spread is the time in which the first attempts of probes without a result are made that all begin at the same time.
+const spread = 2 * time.Second
+
+// workers are the probes of this process. They end with the context that each was begun with.
+type workers struct {
+	// attempt makes one attempt; see prober.
+	attempt func(context.Context, *job) (attempt, error)
+	clock   clock.Clock
+	// random returns a random part of a duration.
+	random func(time.Duration) time.Duration
+	// found is called when a result has changed.
+	found func()
+	// cannot is called when a probe could not be run, the first time in a row.
+	cannot func(*job, error)
+
+	running sync.WaitGroup
+	mu      sync.Mutex
+	all     map[key]*worker
+}
+
+type worker struct {
+	progress
+
+	cancel context.CancelFunc
+}
+
+// now returns how far all workers are.
+func (s *workers) now() map[key]progress {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[key]progress, len(s.all))
+	for of, w := range s.all {
+		out[of] = w.progress
+	}
+	return out
+}
+
+// begin begins a worker, in place of that of the same key.
+func (s *workers) begin(ctx context.Context, p progress) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = map[key]*worker{}
+	}
+	if was := s.all[p.Key]; was != nil {
+		was.cancel()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	w := &worker{progress: p, cancel: cancel}
+	s.all[p.Key] = w
+	active.Set(float64(len(s.all)))
+	s.running.Go(func() { s.run(ctx, w) })
+}
+
+// end ends workers, and attempts under way.
+func (s *workers) end(of []key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range of {
+		if w := s.all[k]; w != nil {
+			w.cancel()
+			delete(s.all, k)
+		}
+	}
+	active.Set(float64(len(s.all)))
+}
+
+// run makes attempts until ctx ends. One that takes longer than the period is followed by the next one at once.
+func (s *workers) run(ctx context.Context, w *worker) {
+	var row row
+	failing := false
+	for wait := s.first(w); s.pause(ctx, wait); {
+		began := s.clock.Now()
+		a, err := s.once(ctx, &w.job)
+		if ctx.Err() != nil {
+			return
+		}
+		measureAttempt(&w.job, a, err, s.clock.Since(began))
+		switch {
+		case err != nil:
+			if !failing && !errors.Is(err, cri.ErrNoRuntime) { // The keeper reports that, once for the node.
+				s.cannot(&w.job, err)
+			}
+			failing = true
+			s.explain(w, err)
+		default:
+			failing = false
+			if row.add(a.success) >= threshold(&w.job, a.success) {
+				s.store(w, a)
+			}
+		}
+		wait = max(0, period(&w.probe)-s.clock.Since(began))
+	}
+}
+
+// first returns when the first attempt is made. A container that has just been started is probed after the initial delay. Others are
+// spread: a daemon that is restarted must not probe all at once.
+func (s *workers) first(w *worker) time.Duration {
+	if left := w.started.Add(delay(&w.probe)).Sub(s.clock.Now()); left > 0 {
+		return left
+	}
+	over := period(&w.probe)
+	if w.State == appsv1alpha1.ProbeUnknown {
+		over = min(over, spread)
+	}
+	return s.random(over)
+}
+
+// pause waits, and reports whether it did.
+func (s *workers) pause(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := s.clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// once makes one attempt. A command ends by the runtime, which kills it; anything else ends here.
+func (s *workers) once(ctx context.Context, j *job) (attempt, error) {
+	if j.probe.Exec != nil {
+		return s.attempt(ctx, j)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	limit := timeout(&j.probe)
+	timer := s.clock.NewTimer(limit)
+	defer timer.Stop()
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-timer.C():
+			cancel(fmt.Errorf("there was no answer within %s", limit))
+		case <-done:
+		}
+	}()
+	return s.attempt(ctx, j)
+}
+
+// store stores a result, unless the worker has been replaced.
+func (s *workers) store(w *worker, a attempt) {
+	state := appsv1alpha1.ProbeFailed
+	if a.success {
+		state = appsv1alpha1.ProbeSucceeded
+	}
+	s.set(w, state, a.message)
+}
+
+// explain says in the message of a probe without a result why there is none. A result stays.
+func (s *workers) explain(w *worker, err error) {
+	if w.State == appsv1alpha1.ProbeUnknown {
+		s.set(w, appsv1alpha1.ProbeUnknown, podprobe.Message(fmt.Sprintf("the probe could not be run: %v", err)))
+	}
+}
+
+func (s *workers) set(w *worker, state appsv1alpha1.ProbeState, message string) {
+	if w.State == state && w.Message == message {
+		return
+	}
+	s.mu.Lock()
+	w.Result = podprobe.Result{State: state, Message: message, At: s.clock.Now()}
+	s.mu.Unlock()
+	s.found()
+}
+
+// row counts equal results in a row.
+type row struct {
+	success bool
+	n       int32
+}
+
+// add returns how many in a row are equal, with this one.
+func (r *row) add(success bool) int32 {
+	if r.n == 0 || r.success != success {
+		*r = row{success: success}
+	}
+	if r.n < math.MaxInt32 {
+		r.n++
+	}
+	return r.n
+}
+
+// threshold is how many results in a row make a state.
+func threshold(j *job, success bool) int32 {
+	if success {
+		return max(1, j.probe.SuccessThreshold)
+	}
+	return max(1, j.probe.FailureThreshold)
+}

@@ -1,0 +1,208 @@
+package recreate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/member/node/other"
+	"github.com/flotilla-io/flotilla/member/node/stop"
+	"github.com/flotilla-io/flotilla/pkg/cri"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/recreate"
+)
+
+// A policy of the chart limits writes to requests for pods of the daemon's own node.
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=containerrecreaterequests,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=containerrecreaterequests/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reasons of events on requests.
+const (
+	// ReasonStopping: a container is stopped.
+	ReasonStopping = "StoppingContainer"
+	// ReasonCompleted: each container has succeeded or failed.
+	ReasonCompleted = "Completed"
+	// ReasonFailed: a container could not be restarted, and the request is complete.
+	ReasonFailed = "RecreateFailed"
+
+	action = "RecreateContainers"
+)
+
+// fieldOwner is the name under which the daemon writes.
+const fieldOwner = client.FieldOwner("flotilla-noded")
+
+// Reconciler carries out the requests for pods of one node.
+type Reconciler struct {
+	// Client reads from a cache of the node's pods and of its requests that are not complete, and writes. Live reads from the apiserver.
+	Client  client.Client
+	Live    client.Reader
+	Node    string
+	Stopper *stop.Stopper
+}
+
+// Setup adds the controller to a manager whose cache holds the pods of one node, and its requests that are not complete.
+func Setup(mgr ctrl.Manager, node string, s *stop.Stopper) error {
+	if err := Register(metrics.Registry); err != nil {
+		return fmt.Errorf("register metrics of container recreation: %w", err)
+	}
+	r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: node, Stopper: s}
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("recreate").
+		For(&corev1.Pod{}).
+		Watches(&appsv1beta1.ContainerRecreateRequest{}, handler.EnqueueRequestsFromMapFunc(podOf)).
+		WithOptions(stop.Queue()).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up the controller of container recreation: %w", err)
+	}
+	return nil
+}
+
+// podOf returns the pod of a request.
+func podOf(_ context.Context, o client.Object) []ctrl.Request {
+	r, is := o.(*request)
+	if !is {
+		return nil
+	}
+	return []ctrl.Request{{NamespacedName: types.NamespacedName{Namespace: r.Namespace, Name: r.Spec.PodName}}}
+}
+
+// Reconcile takes the next step for one pod.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var list appsv1beta1.ContainerRecreateRequestList
+	if err := r.Client.List(ctx, &list, client.InNamespace(req.Namespace)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list ContainerRecreateRequests: %w", err)
+	}
+	var all []*request
+	for i := range list.Items {
+		if of := &list.Items[i]; of.Spec.PodName == req.Name && of.Labels[keys.RecreateNode] == r.Node {
+			all = append(all, of)
+		}
+	}
+	if len(all) == 0 {
+		return ctrl.Result{}, nil
+	}
+	pod, err := r.pod(ctx, r.Client, req.NamespacedName)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	now := r.Stopper.Clock.Now()
+	p := plan(pod, all, now)
+	measure.PlanSeconds.Observe(r.Stopper.Clock.Since(now).Seconds())
+	if p.waits != "" {
+		measure.Waits.WithLabelValues(p.waits).Inc()
+	}
+	if p.step != "" {
+		// Another node daemon carries out requests too.
+		if pod, err := other.Runs(ctx, r.Client); err != nil || pod != "" {
+			measure.Waits.WithLabelValues(reasonDaemon).Inc()
+			return ctrl.Result{RequeueAfter: stop.RecheckInterval}, err
+		}
+	}
+	switch {
+	case p.step == "":
+	case p.stop != nil:
+		return r.stop(ctx, pod, p)
+	default:
+		measure.Steps.WithLabelValues(p.step, p.reason).Inc()
+		if err := r.write(ctx, p.request, p.status); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{RequeueAfter: p.recheck}, nil
+}
+
+// pod returns a pod of the node, nil if there is none of that name.
+func (r *Reconciler) pod(ctx context.Context, from client.Reader, key types.NamespacedName) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	switch err := from.Get(ctx, key, pod); {
+	case apierrors.IsNotFound(err) || err == nil && pod.Spec.NodeName != r.Node:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get pod %s: %w", key, err)
+	}
+	return pod, nil
+}
+
+// stop stops a container, if the apiserver says as well that it has to be stopped: the request may be complete or gone meanwhile.
+func (r *Reconciler) stop(ctx context.Context, pod *corev1.Pod, p planned) (ctrl.Result, error) {
+	live := &request{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(p.request), live); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	pod, err := r.pod(ctx, r.Live, client.ObjectKeyFromObject(pod))
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	again := plan(pod, []*request{live}, r.Stopper.Clock.Now())
+	if live.UID != p.request.UID || live.Labels[keys.RecreateNode] != r.Node || again.stop == nil || again.stop.ID != p.stop.ID {
+		return ctrl.Result{RequeueAfter: stop.RecheckInterval}, nil // The cache will show it.
+	}
+	began, err := r.Stopper.Stop(ctx, pod, *again.stop)
+	if began {
+		measure.Steps.WithLabelValues(p.step, p.reason).Inc()
+		r.Stopper.Events.Record(live, event.Normal(ReasonStopping, action, "stopping container %s of pod %s, restarted %d times before: %s",
+			again.stop.Name, pod.Name, inplace.Status(pod, again.stop.Name).RestartCount, again.stop.Why))
+	}
+	switch {
+	case err == nil:
+		// The new container shows in the pod's status. In case the kubelet starts none, look again.
+		return ctrl.Result{RequeueAfter: stop.RecheckInterval}, nil
+	case errors.Is(err, cri.ErrNoRuntime):
+		// The keeper reports it once for the node.
+		measure.Waits.WithLabelValues(reasonRuntime).Inc()
+		return ctrl.Result{RequeueAfter: stop.RecheckInterval}, nil
+	case ctx.Err() != nil || !r.runs(ctx, pod, *again.stop):
+		return ctrl.Result{}, err // The daemon ends, or the runtime does not answer, or it has ended after all.
+	}
+	s := *live.Status.DeepCopy()
+	for i := range s.ContainerRecreateStates {
+		if is := &s.ContainerRecreateStates[i]; is.Name == again.stop.Name {
+			is.Phase, is.IsKilled, is.Message = appsv1beta1.RecreateFailed, false, fmt.Sprintf("the container could not be stopped: %v", err)
+		}
+	}
+	return ctrl.Result{}, r.write(ctx, live, s)
+}
+
+// runs reports whether the runtime answers that a container runs.
+func (r *Reconciler) runs(ctx context.Context, pod *corev1.Pod, c stop.Container) bool {
+	runtime, id, err := r.Stopper.Runtimes.Of(c.ID)
+	if err != nil {
+		return false
+	}
+	is, err := runtime.Container(ctx, id, nil)
+	return err == nil && is.Running && is.PodUID == pod.UID
+}
+
+// write writes the status for the version that was read, because the manager writes it as well. After a conflict the event of the other
+// write starts the next reconcile.
+func (r *Reconciler) write(ctx context.Context, of *request, s appsv1beta1.ContainerRecreateRequestStatus) error {
+	next := of.DeepCopy()
+	next.Status = s
+	err := r.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(of, client.MergeFromWithOptimisticLock{}), fieldOwner)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("report on ContainerRecreateRequest %s: %w", client.ObjectKeyFromObject(of), err)
+	case !recreate.Done(next):
+	case s.Message != "":
+		r.Stopper.Events.Record(of, event.Warning(ReasonFailed, action, "%s", s.Message))
+	default:
+		r.Stopper.Events.Record(of, event.Normal(ReasonCompleted, action, "the containers of pod %s were restarted", of.Spec.PodName))
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+package recreate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/member/node/stop"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/recreate"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// Shorter names.
+type (
+	request = appsv1beta1.ContainerRecreateRequest
+	state   = appsv1beta1.ContainerRecreateRequestState
+)
+
+// planned is the next step for a pod. The zero value is none.
+type planned struct {
+	// step and reason name it.
+	step, reason string
+	// request is what is written or carried out. status is the new one; it is not written if there is a container to stop.
+	request *request
+	status  appsv1beta1.ContainerRecreateRequestStatus
+	stop    *stop.Container
+	// waits is the reason why a container is not stopped yet.
+	waits string
+	// recheck is when time alone changes the plan; 0 for never.
+	recheck time.Duration
+}
+
+// plan is a pure function of a pod, its requests and the time. pod is nil if it is gone, or being deleted: then the manager completes the
+// requests.
+func plan(pod *corev1.Pod, all []*request, now time.Time) planned {
+	if pod == nil || pod.DeletionTimestamp != nil {
+		return planned{}
+	}
+	var queue []*request
+	for _, r := range all {
+		if r.DeletionTimestamp == nil && !recreate.Done(r) && r.Labels[keys.RecreatePodUID] == string(pod.UID) {
+			queue = append(queue, r)
+		}
+	}
+	if len(queue) == 0 {
+		return planned{}
+	}
+	slices.SortFunc(queue, func(a, b *request) int {
+		return cmp.Or(
+			cmp.Compare(weight(a), weight(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name),
+		)
+	})
+	first := queue[0]
+	// Requests that wait say so first, because the manager gives up those that nobody answers.
+	for _, r := range queue[1:] {
+		if r.Status.Phase == "" {
+			s := *r.Status.DeepCopy()
+			s.Phase, s.Message = appsv1beta1.RecreatePending, fmt.Sprintf("waits for ContainerRecreateRequest %s of the same pod", first.Name)
+			return planned{step: stepQueue, reason: reasonOther, request: r, status: s}
+		}
+	}
+	if first.Status.Phase != appsv1beta1.RecreateRecreating {
+		return planned{step: stepBegin, reason: reasonAsked, request: first, status: begun(first, now)}
+	}
+	return carryOut(pod, first, now)
+}
+
+// weight is less for the request that is under way.
+func weight(r *request) int {
+	if r.Status.Phase == appsv1beta1.RecreateRecreating {
+		return 0
+	}
+	return 1
+}
+
+// begun is the status of a request that begins.
+func begun(r *request, now time.Time) appsv1beta1.ContainerRecreateRequestStatus {
+	s := *r.Status.DeepCopy()
+	s.Phase, s.Message, s.ContainerRecreateStates = appsv1beta1.RecreateRecreating, "", nil
+	for i := range r.Spec.Containers {
+		s.ContainerRecreateStates = append(s.ContainerRecreateStates, state{Name: r.Spec.Containers[i].Name, Phase: appsv1beta1.RecreatePending})
+	}
+	s.Conditions = report.SetCondition(s.Conditions, metav1.Condition{
+		Type: recreate.Began, Status: metav1.ConditionTrue, Reason: recreate.Began, Message: "containers are being restarted",
+	}, now)
+	return s
+}
+
+// carryOut takes the next step of the request that is under way.
+func carryOut(pod *corev1.Pod, r *request, now time.Time) planned {
+	s := *r.Status.DeepCopy()
+	strategy := r.Spec.Strategy
+	if strategy == nil {
+		strategy = &appsv1beta1.ContainerRecreateRequestStrategy{}
+	}
+	p := planned{request: r}
+	p.waits, p.recheck = grace(r, strategy, now)
+	s.ContainerRecreateStates = nil
+	var next *stop.Container
+	held := p.waits != "" // No container may be stopped, or no further one.
+	failed, done := "", true
+	for i := range r.Spec.Containers {
+		c := &r.Spec.Containers[i]
+		is, kill, recheck := judge(pod, r, c, strategy, now)
+		p.recheck = report.Sooner(p.recheck, recheck)
+		if kill != nil && !held {
+			held = true // One at a time.
+			if is.IsKilled {
+				next = kill
+			}
+			is.Phase, is.IsKilled, is.Message = appsv1beta1.RecreateRecreating, true, "the container is stopped"
+		}
+		switch {
+		case is.Phase == appsv1beta1.RecreateFailed:
+			if failed == "" {
+				failed = fmt.Sprintf("container %s: %s", is.Name, is.Message)
+			}
+			held = held || strategy.FailurePolicy != appsv1beta1.RecreateIgnore
+		case is.Phase != appsv1beta1.RecreateSucceeded:
+			done, held = false, held || strategy.OrderedRecreate
+		}
+		s.ContainerRecreateStates = append(s.ContainerRecreateStates, is)
+	}
+	if done || failed != "" && strategy.FailurePolicy != appsv1beta1.RecreateIgnore {
+		s.Phase, s.CompletionTime, s.Message = appsv1beta1.RecreateCompleted, new(metav1.NewTime(now).Rfc3339Copy()), failed
+		return planned{step: stepEnd, reason: reasonState, request: r, status: s}
+	}
+	p.status = s
+	switch {
+	case !apiequality.Semantic.DeepEqual(s, r.Status):
+		p.step, p.reason = stepReport, reasonState
+	case next != nil:
+		p.step, p.reason, p.stop = stepStop, reasonAsked, next
+	}
+	return p
+}
+
+// grace returns why no container may be stopped yet, and for how long: the pod is not ready for so long before.
+func grace(r *request, s *appsv1beta1.ContainerRecreateRequestStrategy, now time.Time) (waits string, left time.Duration) {
+	if s.UnreadyGracePeriodSeconds == nil {
+		return "", 0
+	}
+	c := report.GetCondition(r.Status.Conditions, appsv1beta1.RecreatePreGrace)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return reasonGrace, 0
+	}
+	if left = c.LastTransitionTime.Add(time.Duration(*s.UnreadyGracePeriodSeconds) * time.Second).Sub(now); left > 0 {
+		return reasonGrace, left
+	}
+	return "", 0
+}
+
+// judge returns how far a container is, the container to stop if that comes next, and when time alone changes this.
+func judge(
+	pod *corev1.Pod, r *request, c *appsv1beta1.ContainerRecreateRequestContainer, s *appsv1beta1.ContainerRecreateRequestStrategy, now time.Time,
+) (is state, kill *stop.Container, recheck time.Duration) {
+	is = state{Name: c.Name, Phase: appsv1beta1.RecreatePending}
+	for _, was := range r.Status.ContainerRecreateStates {
+		if was.Name == c.Name {
+			is = was
+		}
+	}
+	if is.Phase == appsv1beta1.RecreateFailed || is.Phase == appsv1beta1.RecreateSucceeded {
+		return is, nil, 0
+	}
+	of, st := recreate.Container(pod, c.Name), inplace.Status(pod, c.Name)
+	switch {
+	case of == nil:
+		is.Phase, is.Message = appsv1beta1.RecreateFailed, "the pod has no such container"
+	case st == nil || st.ContainerID == "":
+		is.Message = "the container has not been started"
+	case st.State.Running == nil:
+		if is.Phase, is.Message = appsv1beta1.RecreateRecreating, "the container is to be started"; !starts(of, pod, st) {
+			is.Phase = appsv1beta1.RecreateFailed
+			is.Message = fmt.Sprintf("the container has ended, and its restart policy %s starts it no more", inplace.RestartPolicy(of, pod))
+		}
+	case old(r, c, s, st):
+		if is.Phase != appsv1beta1.RecreateRecreating {
+			is.Message = ""
+		}
+		x := stop.Of(pod, of, st.ContainerID, recreate.Cause(r))
+		if g := s.TerminationGracePeriodSeconds; g != nil {
+			x.Grace = time.Duration(*g) * time.Second
+		}
+		kill = &x
+	case !st.Ready:
+		is.Phase, is.Message = appsv1beta1.RecreateRecreating, "the new container is not ready"
+	default:
+		if left := st.State.Running.StartedAt.Add(time.Duration(s.MinStartedSeconds) * time.Second).Sub(now); left > 0 {
+			is.Phase, is.Message = appsv1beta1.RecreateRecreating, "the new container has not run for minStartedSeconds"
+			return is, nil, left
+		}
+		is.Phase, is.Message = appsv1beta1.RecreateSucceeded, ""
+	}
+	return is, kill, 0
+}
+
+// old reports whether a container that runs is one that the request is to restart.
+func old(
+	r *request, c *appsv1beta1.ContainerRecreateRequestContainer, s *appsv1beta1.ContainerRecreateRequestStrategy, st *corev1.ContainerStatus,
+) bool {
+	if !s.ForceRecreate {
+		return c.StatusContext != nil && c.StatusContext.ContainerID == st.ContainerID
+	}
+	began := report.GetCondition(r.Status.Conditions, recreate.Began)
+	return began != nil && st.State.Running.StartedAt.Before(&began.LastTransitionTime)
+}
+
+// starts reports whether the kubelet starts a container that does not run.
+func starts(c *corev1.Container, pod *corev1.Pod, st *corev1.ContainerStatus) bool {
+	ended, policy := st.State.Terminated, inplace.RestartPolicy(c, pod)
+	return ended == nil || policy == corev1.RestartPolicyAlways || policy == corev1.RestartPolicyOnFailure && ended.ExitCode != 0
+}

@@ -1,0 +1,98 @@
+package containerrecreaterequest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/recreate"
+)
+
+// fieldOwner is the name under which the controller writes.
+const fieldOwner = client.FieldOwner("flotilla-containerrecreaterequest")
+
+// apply does the next write. A conflict is no error: the event of the other write starts a reconcile.
+func (r *Reconciler) apply(ctx context.Context, o observed, p planned, now time.Time) error {
+	var err error
+	switch p.step {
+	case stepUnready, stepReady:
+		err = r.mark(ctx, o.pod, recreate.Key(o.request), p.step == stepUnready, recreate.Cause(o.request), now)
+	case stepHold, stepRelease:
+		err = r.hold(ctx, o.request, p.step == stepHold)
+	case stepReport, stepComplete:
+		err = r.write(ctx, o.request, p)
+	case stepRemove:
+		err = r.Client.Delete(ctx, o.request, client.Preconditions{UID: &o.request.UID, ResourceVersion: &o.request.ResourceVersion})
+	}
+	return ignorable(err)
+}
+
+// ignorable drops the error of a write to an object that has changed or is gone.
+func ignorable(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// mark makes a pod not ready, or lets it be ready again, as far as one request is concerned.
+func (r *Reconciler) mark(ctx context.Context, pod *corev1.Pod, key string, unready bool, cause string, now time.Time) error {
+	b := podpatch.New(pod)
+	e := event.Normal(ReasonReady, actionRecreate, "the pod may be ready again, after %s", cause)
+	if unready {
+		lifecycle.Block(&b, pod, recreate.Agent, key, now)
+		e = event.Normal(ReasonUnready, actionRecreate, "the pod is not ready while containers are restarted: %s", cause)
+	} else {
+		lifecycle.Unblock(&b, pod, recreate.Agent, key, now)
+	}
+	b.Observed(pod)
+	patch, err := b.Patch(pod, podpatch.Status)
+	if err != nil {
+		return err
+	}
+	if err := r.Client.Status().Patch(ctx, pod.DeepCopy(), client.RawPatch(patch.Type, patch.Data), fieldOwner); err != nil {
+		return fmt.Errorf("patch the readiness of pod %s: %w", client.ObjectKeyFromObject(pod), err)
+	}
+	r.Events.Record(pod, e)
+	return nil
+}
+
+// hold puts the finalizer on a request that makes its pod not ready, or takes it off, and the label with it.
+func (r *Reconciler) hold(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, on bool) error {
+	next := request.DeepCopy()
+	if on {
+		next.Finalizers = append(next.Finalizers, keys.RecreateUnready)
+	} else {
+		next.Finalizers = slices.DeleteFunc(next.Finalizers, func(f string) bool { return f == keys.RecreateUnready })
+		delete(next.Labels, keys.RecreateActive)
+	}
+	err := r.Client.Patch(ctx, next, client.MergeFromWithOptions(request, client.MergeFromWithOptimisticLock{}), fieldOwner)
+	if err != nil {
+		return fmt.Errorf("patch finalizer and label: %w", err)
+	}
+	return nil
+}
+
+// write writes the status.
+func (r *Reconciler) write(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, p planned) error {
+	next := request.DeepCopy()
+	next.Status = p.status
+	err := r.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(request, client.MergeFromWithOptimisticLock{}), fieldOwner)
+	if err != nil {
+		return fmt.Errorf("patch status: %w", err)
+	}
+	if p.step == stepComplete {
+		r.Events.Record(request, event.Warning(p.reason, actionRecreate, "%s", p.why))
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+package containerrecreaterequest
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/flotilla-io/flotilla/pkg/metric"
+)
+
+// Values of the label step. That of the label reason is the reason of the step.
+const (
+	stepHold     = "Hold"
+	stepUnready  = "MakeUnready"
+	stepReady    = "MakeReady"
+	stepReport   = "Report"
+	stepComplete = "Complete"
+	stepRelease  = "Release"
+	stepRemove   = "Remove"
+)
+
+// Reasons of steps.
+const (
+	reasonGrace     = "UnreadyGracePeriod"
+	reasonOver      = "Complete"
+	reasonDeleted   = "Deleted"
+	reasonTTL       = "TTL"
+	reasonSnapshot  = "Snapshot"
+	reasonUnwatched = "RequestGone"
+)
+
+var measure = metric.NewPlanning("containerrecreaterequest", kind)
+
+// Register adds the metrics of this package to r.
+func Register(r prometheus.Registerer) error { return measure.Register(r) }

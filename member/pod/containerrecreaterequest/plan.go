@@ -1,0 +1,147 @@
+package containerrecreaterequest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/recreate"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// silence is how long a node daemon has to answer.
+const silence = time.Minute
+
+// planned is the next write. The zero value is none.
+type planned struct {
+	// step and reason name it; why is a sentence for people.
+	step, reason, why string
+	// status is the new one, of stepReport and stepComplete.
+	status appsv1beta1.ContainerRecreateRequestStatus
+	// recheck is when time alone changes the plan; 0 for never.
+	recheck time.Duration
+}
+
+// plan is a pure function of what was observed and of the time.
+func plan(o observed, now time.Time) planned {
+	r := o.request
+	switch {
+	case r.DeletionTimestamp != nil:
+		return release(o, reasonDeleted, "the request is being deleted")
+	case recreate.Done(r):
+		return finished(o, now)
+	case o.pod == nil:
+		return complete(r, ReasonPodGone, "pod has gone", now)
+	case o.pod.Status.Phase == corev1.PodSucceeded || o.pod.Status.Phase == corev1.PodFailed:
+		return complete(r, ReasonPodGone, fmt.Sprintf("pod has gone: its phase is %s", o.pod.Status.Phase), now)
+	}
+	var recheck time.Duration
+	if d := r.Spec.ActiveDeadlineSeconds; d != nil {
+		left := r.CreationTimestamp.Add(time.Duration(*d) * time.Second).Sub(now)
+		if left <= 0 {
+			return complete(r, ReasonDeadlineExceeded, fmt.Sprintf("not all containers were restarted within the %d seconds of activeDeadlineSeconds", *d), now)
+		}
+		recheck = left
+	}
+	if r.Status.Phase == "" {
+		left := r.CreationTimestamp.Add(silence).Sub(now)
+		if left <= 0 {
+			return complete(r, ReasonNoDaemon, fmt.Sprintf("daemon has not responded for a long time: does flotilla-noded run on node %s?",
+				r.Labels[keys.RecreateNode]), now)
+		}
+		return planned{recheck: report.Sooner(recheck, left)}
+	}
+	p := progress(o, now)
+	p.recheck = recheck
+	return p
+}
+
+// progress makes the pod of a request that is under way not ready, if it has to be, and reports its containers.
+func progress(o observed, now time.Time) planned {
+	r := o.request
+	if r.Status.Phase != appsv1beta1.RecreateRecreating {
+		return planned{}
+	}
+	const why = "the pod is not ready while its containers are restarted"
+	s := *r.Status.DeepCopy()
+	if unready(r) {
+		switch {
+		case !slices.Contains(r.Finalizers, keys.RecreateUnready):
+			return planned{step: stepHold, reason: reasonGrace, why: why}
+		case podpatch.Gated(o.pod, keys.KruisePodReady) && !lifecycle.Blocks(o.pod, recreate.Agent, recreate.Key(r)):
+			return planned{step: stepUnready, reason: reasonGrace, why: why}
+		case !report.IsConditionTrue(s.Conditions, appsv1beta1.RecreatePreGrace):
+			s.Conditions = report.SetCondition(s.Conditions, metav1.Condition{
+				Type: appsv1beta1.RecreatePreGrace, Status: metav1.ConditionTrue, Reason: appsv1beta1.RecreatePreGrace, Message: why,
+			}, now)
+		}
+	}
+	s.ContainerStatusSnapshot = snapshot(r, o.pod)
+	if apiequality.Semantic.DeepEqual(s, r.Status) {
+		return planned{}
+	}
+	return planned{step: stepReport, reason: reasonSnapshot, why: "the pod reports its containers", status: s}
+}
+
+// unready reports whether the pod of a request has to be not ready.
+func unready(r *appsv1beta1.ContainerRecreateRequest) bool {
+	return r.Spec.Strategy != nil && r.Spec.Strategy.UnreadyGracePeriodSeconds != nil
+}
+
+// snapshot returns the containers of a request that were started after its creation and run.
+func snapshot(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) []appsv1beta1.ContainerStatusSnapshot {
+	var out []appsv1beta1.ContainerStatusSnapshot
+	for i := range r.Spec.Containers {
+		st := inplace.Status(pod, r.Spec.Containers[i].Name)
+		if st == nil || st.State.Running == nil || st.State.Running.StartedAt.Before(&r.CreationTimestamp) {
+			continue
+		}
+		out = append(out, appsv1beta1.ContainerStatusSnapshot{Name: st.Name, Ready: st.Ready, RestartCount: st.RestartCount, ContainerID: st.ContainerID})
+	}
+	return out
+}
+
+// complete ends a request that the daemon has not ended.
+func complete(r *appsv1beta1.ContainerRecreateRequest, reason, why string, now time.Time) planned {
+	s := *r.Status.DeepCopy()
+	s.Phase, s.Message, s.CompletionTime = appsv1beta1.RecreateCompleted, why, new(metav1.NewTime(now).Rfc3339Copy())
+	return planned{step: stepComplete, reason: reason, why: why, status: s}
+}
+
+// finished releases what a complete request holds, and removes it after its TTL.
+func finished(o observed, now time.Time) planned {
+	r := o.request
+	if p := release(o, reasonOver, "the request is complete"); p.step != "" {
+		return p
+	}
+	ttl := r.Spec.TTLSecondsAfterFinished
+	if ttl == nil || r.Status.CompletionTime == nil {
+		return planned{}
+	}
+	if left := r.Status.CompletionTime.Add(time.Duration(*ttl) * time.Second).Sub(now); left > 0 {
+		return planned{recheck: left}
+	}
+	return planned{step: stepRemove, reason: reasonTTL, why: "its TTL has passed"}
+}
+
+// release makes the pod ready, and then takes finalizer and label off the request.
+func release(o observed, reason, why string) planned {
+	r := o.request
+	if o.pod != nil && lifecycle.Blocks(o.pod, recreate.Agent, recreate.Key(r)) {
+		return planned{step: stepReady, reason: reason, why: why}
+	}
+	_, active := r.Labels[keys.RecreateActive]
+	if slices.Contains(r.Finalizers, keys.RecreateUnready) || active && r.DeletionTimestamp == nil {
+		return planned{step: stepRelease, reason: reason, why: why}
+	}
+	return planned{}
+}

@@ -1,0 +1,113 @@
+package enhancedliveness
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+const (
+	// fieldOwner is the name under which the controller writes.
+	fieldOwner = client.FieldOwner("flotilla-enhancedliveness")
+	// patience is how long a request may take beyond the time that the container has to stop.
+	patience = 5 * time.Minute
+)
+
+// apply makes the requests of a plan that was made by the apiserver. refused are containers that a guard of their pod holds back.
+func (r *Reconciler) apply(ctx context.Context, p planned) (refused []delayed, err error) {
+	for _, old := range p.drop {
+		err := r.Client.Delete(ctx, old, client.Preconditions{UID: &old.UID, ResourceVersion: &old.ResourceVersion})
+		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			return refused, fmt.Errorf("delete ContainerRecreateRequest %s: %w", old.Name, err)
+		}
+		measure.Steps.WithLabelValues(stepDrop, reasonUndone).Inc()
+	}
+	for i := range p.restarts {
+		f := &p.restarts[i]
+		refusal, err := r.Guards.Check(ctx, podguard.Request{Operation: podguard.Update, Old: f.pod})
+		if err != nil {
+			return refused, fmt.Errorf("ask whether container %s of pod %s may be restarted: %w", f.container, f.pod.Name, err)
+		}
+		if refusal != nil {
+			measure.Waits.WithLabelValues(reasonGuard).Inc()
+			refused = append(refused, delayed{*f, refusal.Message})
+			continue
+		}
+		if err := r.restart(ctx, f); err != nil {
+			return refused, err
+		}
+	}
+	return refused, nil
+}
+
+// restart makes the request for a container.
+func (r *Reconciler) restart(ctx context.Context, f *failing) error {
+	why := "its liveness probe has failed: " + event.Truncate(f.message, podprobe.MaxMessage/2)
+	grace := time.Duration(ptr.Deref(f.grace, ptr.Deref(f.pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds))) * time.Second
+	err := r.Client.Create(ctx, &appsv1beta1.ContainerRecreateRequest{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: f.pod.Namespace, Name: f.name(),
+			Labels:      map[string]string{keys.RecreateLiveness: f.container, keys.RecreatePodUID: string(f.pod.UID)},
+			Annotations: map[string]string{keys.RecreateReason: why, keys.RecreateContainerID: f.id},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "v1", Kind: "Pod", Name: f.pod.Name, UID: f.pod.UID,
+			}},
+		},
+		Spec: appsv1beta1.ContainerRecreateRequestSpec{
+			PodName:                 f.pod.Name,
+			Containers:              []appsv1beta1.ContainerRecreateRequestContainer{{Name: f.container}},
+			Strategy:                &appsv1beta1.ContainerRecreateRequestStrategy{TerminationGracePeriodSeconds: f.grace},
+			ActiveDeadlineSeconds:   new(int64((grace + patience) / time.Second)),
+			TTLSecondsAfterFinished: new(int32(memory / time.Second)),
+		},
+	}, fieldOwner)
+	switch {
+	case apierrors.IsAlreadyExists(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return nil
+	case apierrors.IsInvalid(err): // The pod or the container is another one now, of which the event comes.
+		return nil
+	case err != nil:
+		r.Events.Record(f.pod, event.Warning(ReasonFailed, action, "the restart of container %s could not be requested: %v", f.container, err))
+		return fmt.Errorf("create ContainerRecreateRequest %s: %w", f.name(), err)
+	}
+	measure.Steps.WithLabelValues(stepRestart, reasonFailed).Inc()
+	r.Events.Record(f.pod, event.Warning(ReasonUnhealthy, action, "container %s is restarted by ContainerRecreateRequest %s: %s", f.container, f.name(), why))
+	return nil
+}
+
+// tell records what pods wait for, once for each container as it runs, and returns when to look again.
+func (r *Reconciler) tell(key string, p planned, refused []delayed) time.Duration {
+	recheck := p.recheck
+	said := map[string]bool{}
+	once := func(what string, pod *corev1.Pod, e event.Event) {
+		said[what] = true
+		if !r.told.has(key, what) {
+			r.Events.Record(pod, e)
+		}
+	}
+	for pod, why := range p.unreadable {
+		once(string(pod.UID)+why, pod, event.Warning(ReasonUnreadable, action, "%s", why))
+	}
+	for i, d := range append(p.delayed, refused...) {
+		if i >= len(p.delayed) {
+			recheck = report.Sooner(recheck, retryBudget)
+		}
+		once(d.name(), d.pod, event.Warning(ReasonDelayed, action, "the liveness probe of container %s has failed: %s. %s", d.container,
+			event.Truncate(d.message, podprobe.MaxMessage/4), d.why))
+	}
+	r.told.set(key, said)
+	return recheck
+}

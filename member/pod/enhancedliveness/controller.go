@@ -1,0 +1,232 @@
+package enhancedliveness
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/podprobe"
+)
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets;statefulsets;daemonsets,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=nodepodprobes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=containerrecreaterequests,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Options tune the controllers.
+type Options struct {
+	// Workers is how many workloads of a kind are reconciled at once; 0 means 3.
+	Workers int
+	// Daemons tracks on which nodes a node daemon is alive; nil means on none.
+	Daemons *nodelease.Tracker
+	// Guards are asked before a container is restarted.
+	Guards podguard.Guards
+	// Clock is required.
+	Clock clock.PassiveClock
+}
+
+// Daemons reports what daemons do on a node.
+type Daemons interface{ Does(node, what string) bool }
+
+// Reconciler reconciles workloads of one kind. What it writes it decides by the apiserver, so it needs no memory of its writes.
+type Reconciler struct {
+	// Client reads from the cache and writes. Live reads from the apiserver.
+	Client client.Client
+	Live   client.Reader
+	Clock  clock.PassiveClock
+	Events event.Recorder
+	// Daemons may be nil: none is alive.
+	Daemons Daemons
+	// Guards are asked before a container is restarted.
+	Guards podguard.Guards
+
+	kind kind
+	told told
+}
+
+// Setup adds a controller to mgr for each kind of workloads.
+func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	if err := Register(metrics.Registry); err != nil {
+		return fmt.Errorf("register metrics of %s: %w", Feature, err)
+	}
+	if err := ownership.IndexByOwner(ctx, mgr.GetFieldIndexer(), &corev1.Pod{}); err != nil {
+		return err
+	}
+	if err := ownership.IndexByNode(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	events := event.New(mgr.GetEventRecorder(podcontrol.ControllerName(Feature)))
+	for _, k := range kinds() {
+		r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Events: events, Guards: o.Guards, kind: k}
+		b := r.builder(mgr, o.Workers)
+		if o.Daemons != nil {
+			r.Daemons = o.Daemons
+			b.WatchesRawSource(o.Daemons.Source(mgr.GetCache(), ownership.RequestsForNode(mgr.GetClient(), k.gvk)))
+		}
+		if err := b.Complete(r); err != nil {
+			return fmt.Errorf("set up controller of %s for %s: %w", Feature, k.gvk.Kind, err)
+		}
+	}
+	return nil
+}
+
+// builder says what the controller watches, beside node daemons.
+func (r *Reconciler) builder(mgr ctrl.Manager, workers int) *ctrl.Builder {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(podcontrol.ControllerName(r.kind.gvk.Kind+Feature)).
+		For(r.kind.empty(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.Pod{}, ownership.EnqueueController(r.kind.gvk), builder.WithPredicates(podMatters())).
+		Watches(&appsv1beta1.ContainerRecreateRequest{}, handler.EnqueueRequestsFromMapFunc(r.forRequest)).
+		Watches(&appsv1alpha1.NodePodProbe{}, r.results()).
+		WithOptions(podcontrol.Queue(workers))
+}
+
+// Reconcile takes the next step for one workload.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	o, err := r.observe(ctx, r.Client, req.NamespacedName, false)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if o.object == nil {
+		r.told.set(req.String(), nil)
+		return ctrl.Result{}, nil
+	}
+	now := r.Clock.Now()
+	p := plan(o, now)
+	measure.PlanSeconds.Observe(r.Clock.Since(now).Seconds())
+	if len(p.restarts)+len(p.drop) > 0 {
+		// The cache may be behind: of requests, of pods that became not ready, of containers that run in place of others.
+		if o, err = r.observe(ctx, r.Live, req.NamespacedName, true); err != nil || o.object == nil {
+			return ctrl.Result{}, err
+		}
+		p = plan(o, now)
+		if len(p.restarts)+len(p.drop) == 0 {
+			measure.Waits.WithLabelValues(metric.ReasonCache).Inc()
+		}
+	}
+	for _, reason := range p.waits {
+		measure.Waits.WithLabelValues(reason).Inc()
+	}
+	refused, err := r.apply(ctx, p)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: r.tell(req.String(), p, refused)}, nil
+}
+
+// podMatters lets those events of pods pass by which a plan may change.
+func podMatters() predicate.Predicate {
+	ours := func(o client.Object) bool { pod, ok := o.(*corev1.Pod); return ok && asked(pod) }
+	return predicate.Funcs{
+		CreateFunc:  func(e ctrlevent.CreateEvent) bool { return ours(e.Object) },
+		DeleteFunc:  func(e ctrlevent.DeleteEvent) bool { return ours(e.Object) },
+		GenericFunc: func(ctrlevent.GenericEvent) bool { return false },
+		UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
+			return (ours(e.ObjectOld) || ours(e.ObjectNew)) && podChanged(e.ObjectOld, e.ObjectNew)
+		},
+	}
+}
+
+// podChanged reports whether an update of a pod matters.
+func podChanged(was, is client.Object) bool {
+	a, isOne := was.(*corev1.Pod)
+	b, isOther := is.(*corev1.Pod)
+	return !isOne || !isOther || a.UID != b.UID || a.Spec.NodeName != b.Spec.NodeName || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil) ||
+		a.Annotations[keys.ContainerProbeContext] != b.Annotations[keys.ContainerProbeContext] ||
+		!apiequality.Semantic.DeepEqual(a.Labels, b.Labels) || !apiequality.Semantic.DeepEqual(a.Status, b.Status)
+}
+
+// forRequest returns the workload of the pod of a request.
+func (r *Reconciler) forRequest(ctx context.Context, o client.Object) []ctrl.Request {
+	c, is := o.(*appsv1beta1.ContainerRecreateRequest)
+	if !is {
+		return nil
+	}
+	return r.forPod(ctx, types.NamespacedName{Namespace: c.Namespace, Name: c.Spec.PodName})
+}
+
+// forPod returns the workload of a pod that the cache has and that has liveness probes for the node daemon.
+func (r *Reconciler) forPod(ctx context.Context, key types.NamespacedName) []ctrl.Request {
+	pod := &corev1.Pod{}
+	if err := r.Client.Get(ctx, key, pod, client.UnsafeDisableDeepCopy); err != nil {
+		if client.IgnoreNotFound(err) != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Could not tell the workload of a pod", "pod", key)
+		}
+		return nil
+	}
+	return requests(pod, r.kind)
+}
+
+// requests returns the workload of a pod, if it is of the kind and the pod has liveness probes for the node daemon.
+func requests(pod *corev1.Pod, k kind) []ctrl.Request {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if !asked(pod) || !ownership.RefersTo(ref, k.gvk) {
+		return nil
+	}
+	return []ctrl.Request{{NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: ref.Name}}}
+}
+
+// results requests the workloads of pods whose results have changed.
+func (r *Reconciler) results() handler.Funcs {
+	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
+	add := func(ctx context.Context, q queue, was, is client.Object) {
+		for _, key := range podprobe.Changed(was, is) {
+			for _, req := range r.forPod(ctx, key) {
+				q.Add(req)
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e ctrlevent.CreateEvent, q queue) { add(ctx, q, nil, e.Object) },
+		UpdateFunc: func(ctx context.Context, e ctrlevent.UpdateEvent, q queue) { add(ctx, q, e.ObjectOld, e.ObjectNew) },
+	}
+}
+
+// told is what events have said of a workload, so that they say it once. A restart says it again.
+type told struct {
+	mu   sync.Mutex
+	said map[string]map[string]bool
+}
+
+func (t *told) has(key, what string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.said[key][what]
+}
+
+func (t *told) set(key string, said map[string]bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case len(said) == 0:
+		delete(t.said, key)
+	case t.said == nil:
+		t.said = map[string]map[string]bool{key: said}
+	default:
+		t.said[key] = said
+	}
+}

@@ -1,0 +1,106 @@
+package enhancedliveness
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podprobe"
+)
+
+// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+type observed struct {
+	// Its object is nil if there is no workload, or none whose pods have liveness probes for the node daemon.
+	workload
+	// pods are those that it controls.
+	pods []*corev1.Pod
+	// requests are the ContainerRecreateRequests of a pod, by its UID, and results what its probes have found.
+	requests map[types.UID][]*appsv1beta1.ContainerRecreateRequest
+	results  map[types.UID]*appsv1alpha1.PodProbeStatus
+	// alive are the nodes on which a daemon lives that probes and restarts.
+	alive map[string]bool
+}
+
+// observe reads what a plan needs, from the cache or, if live, from the apiserver. Requests come first: one that is complete has restarted
+// its container before the pod is read.
+func (r *Reconciler) observe(ctx context.Context, from client.Reader, key types.NamespacedName, live bool) (observed, error) {
+	o := observed{
+		requests: map[types.UID][]*appsv1beta1.ContainerRecreateRequest{}, results: map[types.UID]*appsv1alpha1.PodProbeStatus{}, alive: map[string]bool{},
+	}
+	owner := r.kind.empty()
+	switch err := from.Get(ctx, key, owner); {
+	case apierrors.IsNotFound(err):
+		return o, nil
+	case err != nil:
+		return o, fmt.Errorf("get %s %s: %w", r.kind.gvk.Kind, key, err)
+	}
+	of := r.kind.read(owner)
+	var list appsv1beta1.ContainerRecreateRequestList
+	if err := from.List(ctx, &list, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return o, fmt.Errorf("list ContainerRecreateRequests of namespace %s: %w", key.Namespace, err)
+	}
+	for i := range list.Items {
+		pod := types.UID(list.Items[i].Labels[keys.RecreatePodUID])
+		o.requests[pod] = append(o.requests[pod], &list.Items[i])
+	}
+	pods, err := r.podsOf(ctx, from, of, live)
+	if err != nil {
+		return o, err
+	}
+	nodes := map[string]*appsv1alpha1.NodePodProbe{}
+	for _, pod := range pods {
+		if !asked(pod) {
+			continue
+		}
+		o.workload = of // Otherwise it does not concern us.
+		node := pod.Spec.NodeName
+		if nodes[node] == nil && node != "" {
+			n := &appsv1alpha1.NodePodProbe{}
+			if err := from.Get(ctx, types.NamespacedName{Name: node}, n); client.IgnoreNotFound(err) != nil {
+				return o, fmt.Errorf("get NodePodProbe %s: %w", node, err)
+			}
+			nodes[node] = n
+			o.alive[node] = r.Daemons != nil && r.Daemons.Does(node, nodelease.ProbesContainers) && r.Daemons.Does(node, nodelease.RecreatesContainers)
+		}
+		if n := nodes[node]; n != nil {
+			o.results[pod.UID] = podprobe.Results(n, pod.UID)
+		}
+	}
+	o.pods = pods
+	return o, nil
+}
+
+// podsOf returns the pods that a workload controls.
+func (r *Reconciler) podsOf(ctx context.Context, from client.Reader, of workload, live bool) ([]*corev1.Pod, error) {
+	if !live {
+		return ownership.Pods(ctx, from, of.object, r.kind.gvk, false)
+	}
+	selector, err := metav1.LabelSelectorAsSelector(of.selector)
+	if err != nil {
+		return nil, fmt.Errorf("read the selector of %s: %w", of.object.GetName(), err)
+	}
+	var list corev1.PodList
+	if err := from.List(ctx, &list, client.InNamespace(of.object.GetNamespace()), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	var out []*corev1.Pod
+	for i := range list.Items {
+		if ownership.ControlledBy(&list.Items[i], of.object, r.kind.gvk) {
+			out = append(out, &list.Items[i])
+		}
+	}
+	return out, nil
+}
+
+// asked reports whether a pod has liveness probes for the node daemon.
+func asked(pod *corev1.Pod) bool { return pod.Annotations[keys.ContainerProbeContext] != "" }

@@ -1,0 +1,221 @@
+package enhancedliveness
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/recreate"
+	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+)
+
+const (
+	// A container is restarted again firstBackoff after the last time, then after twice that, up to lastBackoff, as by the kubelet.
+	firstBackoff = 10 * time.Second
+	lastBackoff  = 5 * time.Minute
+	// memory is how long a request is kept: restarts that long ago don't count.
+	memory = time.Hour
+	// retryBudget is how soon a container that waits for a budget is looked at again: also pods without such probes may become ready.
+	retryBudget = 10 * time.Second
+)
+
+// failing is a container whose liveness probe has failed.
+type failing struct {
+	pod       *corev1.Pod
+	container string
+	// id is that of the container.
+	id string
+	// grace is how long it has to stop, in seconds; nil is the pod's.
+	grace *int64
+	// since is since when the probe fails, and message what it has said.
+	since   time.Time
+	message string
+	// available: its pod serves.
+	available bool
+}
+
+// name is the name of the request that restarts the container. There is one for each time that the container runs.
+func (f *failing) name() string { return requestName(f.pod, f.container, f.id) }
+
+// requestName derives the name of a request from the UID of the pod and the ID of the container.
+func requestName(pod *corev1.Pod, container, id string) string {
+	const longest = 200
+	sum := sha256.Sum256([]byte(string(pod.UID) + "/" + container + "/" + id))
+	return pod.Name[:min(len(pod.Name), longest)] + "-liveness-" + hex.EncodeToString(sum[:8])
+}
+
+// delayed is a container that waits.
+type delayed struct {
+	failing
+	why string
+}
+
+// planned is what to do next.
+type planned struct {
+	// restarts are the containers to restart, in this order.
+	restarts []failing
+	// drop are requests that are complete without having restarted their container, which still fails.
+	drop []*appsv1beta1.ContainerRecreateRequest
+	// delayed are containers that wait for the budget.
+	delayed []delayed
+	// unreadable are pods whose annotation is not readable, with why.
+	unreadable map[*corev1.Pod]string
+	// waits are reasons why containers that fail are not restarted, one for each.
+	waits []string
+	// recheck is when time alone changes the plan; 0 for never.
+	recheck time.Duration
+}
+
+// plan is a pure function of what was observed and of the time.
+func plan(o observed, now time.Time) planned {
+	p := planned{unreadable: map[*corev1.Pod]string{}}
+	var all []failing
+	serve := 0
+	for _, pod := range o.pods {
+		is, at := o.available(pod, now)
+		busy := slices.ContainsFunc(o.requests[pod.UID], func(r *appsv1beta1.ContainerRecreateRequest) bool { return underWay(r, pod) })
+		switch {
+		case is && !busy:
+			serve++
+		case at.After(now):
+			p.recheck = report.Sooner(p.recheck, at.Sub(now))
+		}
+		if !podpatch.Active(pod) || busy {
+			continue
+		}
+		for _, f := range p.failing(o, pod, now) {
+			f.available = is
+			all = append(all, f)
+		}
+	}
+	slices.SortFunc(all, func(a, b failing) int {
+		return cmp.Or(rollout.FalseFirst(a.available, b.available), a.since.Compare(b.since), cmp.Compare(a.pod.Name, b.pod.Name), cmp.Compare(a.container, b.container))
+	})
+	// A pod that does not serve anyway costs nothing, and comes first.
+	out := max(0, o.replicas-serve)
+	restarted := map[types.UID]bool{}
+	for _, f := range all {
+		switch {
+		case restarted[f.pod.UID]: // One container of a pod after the other.
+			continue
+		case f.available && out >= o.budget:
+			p.wait(reasonBudget, retryBudget)
+			p.delayed = append(p.delayed, delayed{f, fmt.Sprintf(
+				"%d of %d pods are not available and %d may be (maxUnavailable): the container is restarted when others are ready", out, o.replicas, o.budget)})
+			continue
+		case f.available:
+			out++
+		}
+		restarted[f.pod.UID] = true
+		p.restarts = append(p.restarts, f)
+	}
+	return p
+}
+
+// failing returns the containers of a pod that may be restarted now, but for the budget.
+func (p *planned) failing(o observed, pod *corev1.Pod, now time.Time) []failing {
+	probes, err := podprobe.Liveness(pod)
+	if err != nil {
+		p.unreadable[pod] = err.Error()
+		return nil
+	}
+	var out []failing
+	for i := range probes {
+		name := probes[i].Name
+		id := podprobe.Started(pod, name)
+		if id == "" || recreate.Container(pod, name) == nil {
+			continue
+		}
+		s := podprobe.State(o.results[pod.UID], podprobe.LivenessName(name, id))
+		switch {
+		case s == nil || s.State != appsv1alpha1.ProbeFailed:
+			continue
+		case !o.alive[pod.Spec.NodeName]:
+			p.wait(reasonNoDaemon, 0) // Its next Lease starts a reconcile.
+			continue
+		}
+		f := failing{
+			pod: pod, container: name, id: id, grace: probes[i].LivenessProbe.TerminationGracePeriodSeconds, since: s.LastTransitionTime.Time, message: s.Message,
+		}
+		left, undone := next(o.requests[pod.UID], f, now)
+		switch {
+		case left > 0:
+			p.wait(reasonBackoff, left)
+		case undone != nil:
+			p.wait(reasonRequested, 0)
+			p.drop = append(p.drop, undone)
+		default:
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// next returns after how long a container may be restarted, by the requests that restarted it before, and the request for the container
+// as it runs now, which is complete and did not restart it.
+func next(requests []*appsv1beta1.ContainerRecreateRequest, f failing, now time.Time) (left time.Duration, undone *appsv1beta1.ContainerRecreateRequest) {
+	var last time.Time
+	n := 0
+	for _, r := range requests {
+		if r.Name == f.name() {
+			undone = r
+		}
+		if r.Labels[keys.RecreateLiveness] != f.container || now.Sub(r.CreationTimestamp.Time) > memory {
+			continue
+		}
+		n++
+		if at := r.CreationTimestamp.Time; at.After(last) {
+			last = at
+		}
+	}
+	if n == 0 {
+		return 0, undone
+	}
+	return last.Add(backoff(n)).Sub(now), undone
+}
+
+// backoff is after how long a container is restarted again that was restarted n times.
+func backoff(n int) time.Duration {
+	d := firstBackoff
+	for range n - 1 {
+		if d *= 2; d >= lastBackoff {
+			return lastBackoff
+		}
+	}
+	return d
+}
+
+// underWay reports whether a request is about to restart a container of a pod, or has just done so and the pod does not show it yet.
+func underWay(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) bool {
+	if !recreate.Done(r) {
+		return r.DeletionTimestamp == nil
+	}
+	for i := range r.Spec.Containers {
+		c := &r.Spec.Containers[i]
+		restarted := slices.ContainsFunc(r.Status.ContainerRecreateStates, func(s appsv1beta1.ContainerRecreateRequestState) bool {
+			return s.Name == c.Name && s.Phase == appsv1beta1.RecreateSucceeded
+		})
+		if restarted && c.StatusContext != nil && podprobe.Started(pod, c.Name) == c.StatusContext.ContainerID {
+			return true
+		}
+	}
+	return false
+}
+
+// wait notes why a container is not restarted, and when it may be.
+func (p *planned) wait(reason string, recheck time.Duration) {
+	p.waits = append(p.waits, reason)
+	p.recheck = report.Sooner(p.recheck, recheck)
+}

@@ -1,0 +1,261 @@
+package enhancedliveness
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/testkit"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+const probes = `[{"name":"app","livenessProbe":{"exec":{"command":["/ok"]},"periodSeconds":5}}]`
+
+// serving is a pod that serves.
+func serving(name string, change ...func(*corev1.Pod)) *corev1.Pod {
+	pod := testkit.Pod(name).OwnedBy("uid-web").Annotation(keys.ContainerProbeContext, probes).Ready(noon.Add(-time.Hour)).Obj()
+	for _, c := range change {
+		c(pod)
+	}
+	return pod
+}
+
+func unready(pod *corev1.Pod) {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == corev1.PodReady {
+			pod.Status.Conditions[i].Status = corev1.ConditionFalse
+		}
+	}
+}
+
+// world is what a plan sees: a CloneSet of these pods, of which one may be unavailable.
+func world(pods ...*corev1.Pod) observed {
+	o := observed{
+		workload: cloneSets().read(testkit.CloneSet("web").Replicas(int32(len(pods))).Rolling("0", "1", "0").Obj()), pods: pods,
+		requests: map[types.UID][]*appsv1beta1.ContainerRecreateRequest{}, results: map[types.UID]*appsv1alpha1.PodProbeStatus{}, alive: map[string]bool{},
+	}
+	for _, pod := range pods {
+		o.alive[pod.Spec.NodeName] = true
+	}
+	return o
+}
+
+// fails says that the probe of a pod fails for so long.
+func (o observed) fails(pod *corev1.Pod, since time.Duration) observed {
+	return o.found(pod, appsv1alpha1.ProbeFailed, since, pod.Status.ContainerStatuses[0].ContainerID)
+}
+
+func (o observed) found(pod *corev1.Pod, state appsv1alpha1.ProbeState, since time.Duration, id string) observed {
+	o.results[pod.UID] = &appsv1alpha1.PodProbeStatus{ProbeStates: []appsv1alpha1.ContainerProbeState{{
+		Name: podprobe.LivenessName("app", id), State: state, LastTransitionTime: metav1.NewTime(noon.Add(-since)), Message: "no",
+	}}}
+	return o
+}
+
+// asked adds a request for a container of a pod, made so long ago.
+func (o observed) asked(pod *corev1.Pod, id string, ago time.Duration, phase appsv1beta1.ContainerRecreateRequestPhase) observed {
+	r := &appsv1beta1.ContainerRecreateRequest{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: requestName(pod, "app", id), CreationTimestamp: metav1.NewTime(noon.Add(-ago)), Labels: map[string]string{keys.RecreateLiveness: "app"},
+		},
+		Spec: appsv1beta1.ContainerRecreateRequestSpec{Containers: []appsv1beta1.ContainerRecreateRequestContainer{{
+			Name: "app", StatusContext: &appsv1beta1.ContainerRecreateRequestContainerContext{ContainerID: id},
+		}}},
+	}
+	if phase != "" {
+		r.Status.Phase = appsv1beta1.RecreateCompleted
+		r.Status.ContainerRecreateStates = []appsv1beta1.ContainerRecreateRequestState{{Name: "app", Phase: phase}}
+	}
+	o.requests[pod.UID] = append(o.requests[pod.UID], r)
+	return o
+}
+
+func names(p planned) []string {
+	var out []string
+	for _, f := range p.restarts {
+		out = append(out, f.pod.Name)
+	}
+	return out
+}
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	a, b, c := serving("a"), serving("b"), serving("c")
+	id := a.Status.ContainerStatuses[0].ContainerID
+	const succeeded, failed = appsv1beta1.RecreateSucceeded, appsv1beta1.RecreateFailed
+	for _, tc := range []struct {
+		name    string
+		o       observed
+		want    []string
+		delayed int
+		drop    int
+		waits   []string
+		recheck time.Duration
+	}{
+		{name: "nothing fails", o: world(a, b, c)},
+		{name: "one fails", o: world(a, b, c).fails(a, time.Minute), want: []string{"a"}},
+		{
+			name: "all fail: the one that fails for longest comes first, and the others wait", o: world(a, b, c).fails(a, 1).fails(b, time.Minute).fails(c, 2),
+			want: []string{"b"}, delayed: 2, waits: []string{reasonBudget, reasonBudget}, recheck: retryBudget,
+		},
+		{
+			name: "those that don't serve anyway are restarted at once, and leave nothing for others",
+			o: func() observed {
+				x, y := serving("x", unready), serving("y", unready)
+				return world(a, x, y).fails(a, time.Hour).fails(x, 1).fails(y, 2)
+			}(), want: []string{"y", "x"}, delayed: 1, waits: []string{reasonBudget}, recheck: retryBudget,
+		},
+		{
+			name: "a pod that is missing uses up the budget",
+			o: func() observed {
+				o := world(a, b).fails(a, time.Minute)
+				o.replicas = 3
+				return o
+			}(), delayed: 1, waits: []string{reasonBudget}, recheck: retryBudget,
+		},
+		{
+			name: "a pod more than wanted is one that may be missing",
+			o: func() observed {
+				o := world(a, b, c).fails(a, 2).fails(b, 1)
+				o.replicas = 2
+				return o
+			}(), want: []string{"a"}, delayed: 1, waits: []string{reasonBudget}, recheck: retryBudget,
+		},
+		{name: "a restart under way uses up the budget", o: world(a, b).asked(a, id, time.Minute, "").fails(b, 1), delayed: 1, waits: []string{reasonBudget}, recheck: retryBudget},
+		{
+			name: "so does one that is done and that the pod does not show yet", o: world(a, b).asked(a, id, time.Minute, succeeded).fails(a, 2).fails(b, 1),
+			delayed: 1, waits: []string{reasonBudget}, recheck: retryBudget,
+		},
+		{name: "one that is done does not", o: world(a, b).asked(a, "containerd://before", time.Minute, succeeded).fails(b, 1), want: []string{"b"}},
+		{
+			name: "a request that did not restart the container is removed", o: world(a, b).asked(a, id, time.Minute, failed).fails(a, 1),
+			drop: 1, waits: []string{reasonRequested},
+		},
+		{
+			name: "but not at once", o: world(a, b).asked(a, id, 4*time.Second, failed).fails(a, 1),
+			waits: []string{reasonBackoff}, recheck: 6 * time.Second,
+		},
+		{
+			name: "a container is restarted again after a while, which doubles",
+			o:    world(a).asked(a, "1", 50*time.Second, succeeded).asked(a, "2", 15*time.Second, succeeded).fails(a, 1), waits: []string{reasonBackoff}, recheck: 5 * time.Second,
+		},
+		{name: "restarts of long ago don't count", o: world(a).asked(a, "1", 2*time.Hour, succeeded).asked(a, "2", 11*time.Second, succeeded).fails(a, 1), want: []string{"a"}},
+		{name: "what was found of a former container does not count", o: world(a).found(a, appsv1alpha1.ProbeFailed, time.Minute, "containerd://before")},
+		{name: "neither does what is not known", o: world(a).found(a, appsv1alpha1.ProbeUnknown, time.Minute, id)},
+		{
+			name: "nor what a daemon has found that is gone",
+			o: func() observed {
+				o := world(a).fails(a, time.Minute)
+				o.alive = map[string]bool{}
+				return o
+			}(), waits: []string{reasonNoDaemon},
+		},
+		{name: "a container that has not started up is not restarted", o: func() observed {
+			x := serving("x", func(pod *corev1.Pod) { pod.Status.ContainerStatuses[0].Started = new(false) })
+			return world(x).fails(x, time.Minute)
+		}()},
+		{name: "nor is one of a pod that is being deleted", o: func() observed {
+			x := serving("x", func(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.NewTime(noon)) })
+			return world(x).fails(x, time.Minute)
+		}()},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			p := plan(tc.o, noon)
+			require.Equal(t, tc.want, names(p))
+			require.Len(t, p.delayed, tc.delayed)
+			require.Len(t, p.drop, tc.drop)
+			require.Equal(t, tc.waits, p.waits)
+			require.Equal(t, tc.recheck, p.recheck)
+			require.Empty(t, p.unreadable)
+		})
+	}
+}
+
+func TestAnAnnotationThatIsNoneIsTold(t *testing.T) {
+	t.Parallel()
+	a := serving("a", func(pod *corev1.Pod) { pod.Annotations[keys.ContainerProbeContext] = "{" })
+	b := serving("b")
+	p := plan(world(a, b).fails(a, 2).fails(b, 1), noon)
+	require.Equal(t, []string{"b"}, names(p))
+	require.Len(t, p.unreadable, 1)
+	require.Contains(t, p.unreadable[a], "apps.kruise.io/container-probe-context is not readable")
+}
+
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	var got []string
+	for n := 1; n <= 8; n++ {
+		got = append(got, backoff(n).String())
+	}
+	require.Equal(t, "[10s 20s 40s 1m20s 2m40s 5m0s 5m0s 5m0s]", fmt.Sprint(got))
+	require.Greater(t, memory, 7*lastBackoff, "as many requests are kept as it takes to stay at the last one")
+}
+
+func TestThereIsOneNameForEachTimeThatAContainerRuns(t *testing.T) {
+	t.Parallel()
+	pod := serving("a")
+	name := requestName(pod, "app", "containerd://1")
+	require.Equal(t, name, requestName(pod.DeepCopy(), "app", "containerd://1"))
+	again := pod.DeepCopy()
+	again.UID = "another"
+	for _, other := range []string{requestName(pod, "app", "containerd://2"), requestName(pod, "log", "containerd://1"), requestName(again, "app", "containerd://1")} {
+		require.NotEqual(t, name, other)
+	}
+	long := pod.DeepCopy()
+	for len(long.Name) < 253 {
+		long.Name += "x"
+	}
+	require.LessOrEqual(t, len(requestName(long, "app", "containerd://1")), 253)
+}
+
+func TestBudgetsOfWorkloads(t *testing.T) {
+	t.Parallel()
+	clones := func(replicas int32, rolling ...string) workload {
+		b := testkit.CloneSet("web").Replicas(replicas)
+		if rolling != nil {
+			b = b.Rolling("0", rolling[0], rolling[1])
+		}
+		return cloneSets().read(b.Obj())
+	}
+	require.Equal(t, 2, clones(10).budget, "20 % is the default")
+	require.Equal(t, 4, clones(10, "33%", "0").budget)
+	require.Equal(t, 3, clones(10, "33%", "1").budget, "with a surge it rounds down, as for updates")
+	require.Equal(t, 1, clones(10, "0", "1").budget, "a container that hangs is restarted some time")
+	stateful := statefulSets().read(testkit.StatefulSet("db").Replicas(5).Spec(func(s *appsv1beta1.StatefulSetSpec) {
+		s.UpdateStrategy.RollingUpdate = &appsv1beta1.StatefulSetRollingUpdateStrategy{MaxUnavailable: new(intstr.FromString("50%")), MinReadySeconds: new(int32(7))}
+	}).Obj())
+	require.Equal(t, []any{2, 5, 7 * time.Second}, []any{stateful.budget, stateful.replicas, stateful.rules.MinReady})
+	daemons := daemonSets().read(testkit.DaemonSet("log").Budget("0", "25%", "0").Status(appsv1beta1.DaemonSetStatus{DesiredNumberScheduled: 9}).Obj())
+	require.Equal(t, []any{3, 9}, []any{daemons.budget, daemons.replicas})
+	require.Len(t, kinds(), len(podprobe.LivenessKinds()))
+	for i, k := range kinds() {
+		require.Equal(t, podprobe.LivenessKinds()[i], k.gvk)
+	}
+}
+
+func TestAPodIsRestartedAgainWhenOthersHaveServedForLongEnough(t *testing.T) {
+	t.Parallel()
+	a, b := serving("a"), serving("b", func(pod *corev1.Pod) {
+		for i := range pod.Status.Conditions {
+			pod.Status.Conditions[i].LastTransitionTime = metav1.NewTime(noon.Add(-3 * time.Second))
+		}
+	})
+	o := world(a, b).fails(a, 1)
+	o.rules = minReady(5)
+	p := plan(o, noon)
+	require.Empty(t, p.restarts)
+	require.Equal(t, 2*time.Second, p.recheck)
+	require.Equal(t, []string{"a"}, names(plan(o, noon.Add(2*time.Second))))
+}

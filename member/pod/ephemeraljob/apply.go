@@ -1,0 +1,98 @@
+package ephemeraljob
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/jobend"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+)
+
+// subresource is that of pods which takes ephemeral containers, and nothing else.
+const subresource = "ephemeralcontainers"
+
+// applied is the result of a plan.
+type applied struct {
+	podcontrol.Results
+	// added are the names of pods that were given the containers.
+	added []string
+	// refused: a pod may not have the containers, so that the plan has changed. skipped: a pod had changed since it was observed.
+	refused, skipped bool
+}
+
+// apply applies the plan. It is idempotent: a crash or a conflict in the middle does no harm.
+func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
+	var a applied
+	switch {
+	case p.release:
+		a.Rest = r.release(ctx, o.job)
+	case p.remove:
+		a.Rest = jobend.Remove(ctx, r.Client, o.job)
+	case len(p.add) > 0:
+		r.addContainers(ctx, o, p.add, &a)
+	}
+	return a
+}
+
+// addContainers adds the containers to pods. The apiserver refuses a pod that has changed since it was observed, and so one that has
+// got them meanwhile.
+func (r *Reconciler) addContainers(ctx context.Context, o observed, pods []*corev1.Pod, a *applied) {
+	job := o.job
+	containers := containersOf(job)
+	patches := make([]podcontrol.Patch, 0, len(pods))
+	for _, pod := range pods {
+		data, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion},
+			"spec":     map[string]any{"ephemeralContainers": containers},
+		})
+		if err != nil {
+			a.Rest = fmt.Errorf("marshal containers for pod %s: %w", pod.Name, err)
+			return
+		}
+		patches = append(patches, podcontrol.Patch{
+			Object: pod, Type: types.StrategicMergePatchType, Data: data, Subresource: subresource,
+			Invalid: func(err error) { r.memory.refuse(job, pod.UID, err.Error()) },
+		})
+	}
+	w := podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel}
+	result := w.Patch(ctx, job.UID, patches)
+	a.Add(result)
+	a.added, a.skipped = result.Done, result.Skipped > 0
+	a.refused = len(r.memory.invalid(job)) > len(o.invalid)
+	if len(a.added) > 0 {
+		ctrl.LoggerFrom(ctx).Info("Added ephemeral containers to pods", "count", len(a.added), "pods", a.added)
+	}
+}
+
+// containersOf returns the containers of a job as its pods get them.
+func containersOf(job *appsv1alpha1.EphemeralJob) []corev1.EphemeralContainer {
+	out := make([]corev1.EphemeralContainer, 0, len(job.Spec.Template.EphemeralContainers))
+	for i := range job.Spec.Template.EphemeralContainers {
+		c := *job.Spec.Template.EphemeralContainers[i].DeepCopy()
+		c.Env = append(c.Env, corev1.EnvVar{Name: keys.EphemeralJobID, Value: string(job.UID)})
+		out = append(out, c)
+	}
+	return out
+}
+
+// release takes the finalizer of OpenKruise off a job that is being deleted. A conflict is no error: the event of the other write starts
+// a reconcile.
+func (r *Reconciler) release(ctx context.Context, job *appsv1alpha1.EphemeralJob) error {
+	next := job.DeepCopy()
+	next.Finalizers = slices.DeleteFunc(next.Finalizers, func(f string) bool { return f == keys.EphemeralJobCleanup })
+	err := r.Client.Patch(ctx, next, client.MergeFromWithOptions(job, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("take the finalizer off EphemeralJob %s: %w", job.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,266 @@
+package ephemeraljob
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/jobend"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+)
+
+const (
+	defaultParallelism = 1
+	defaultTTL         = 1800
+)
+
+// planned is what to do now, and how far the job is. It is read-only, because it shares objects with observed.
+type planned struct {
+	// add are the pods that get the containers now, in this order.
+	add []*corev1.Pod
+	// phase is that of the job after this reconcile; "" for one that has ended.
+	phase appsv1alpha1.EphemeralJobPhase
+	// ending is how the job ends now; nil if it does not.
+	ending *ending
+	// remove: the job has ended, and its TTL has passed. release: it is being deleted, and has a finalizer of OpenKruise.
+	remove, release bool
+	// invalidSpec is why the spec can't be carried out; "" if it can. empty is why there is no pod; "" if there is one.
+	invalidSpec, empty string
+	// recheck is when time alone changes the plan; 0 for never.
+	recheck time.Duration
+
+	counts
+	// open is in how many pods containers of the job have not ended.
+	open int
+	// refused are names of pods that may not have the containers, refusal is why the first of them may not.
+	refused []string
+	refusal string
+	// failures says of pods which container has failed, and how.
+	failures []string
+}
+
+// counts are numbers of pods.
+type counts struct{ waiting, running, succeeded, failed int }
+
+func (c counts) sum() int { return c.waiting + c.running + c.succeeded + c.failed }
+
+func (c *counts) add(is state) {
+	switch is {
+	case waiting:
+		c.waiting++
+	case running:
+		c.running++
+	case succeeded:
+		c.succeeded++
+	case failed:
+		c.failed++
+	}
+}
+
+// ending is how a job ends.
+type ending struct {
+	phase     appsv1alpha1.EphemeralJobPhase
+	condition appsv1alpha1.EphemeralJobConditionType
+	// reason is that of the condition and of the event, why the message of both.
+	reason, why string
+}
+
+// finished reports whether a job has ended, which is final.
+func finished(job *appsv1alpha1.EphemeralJob) bool {
+	p := job.Status.Phase
+	return p == appsv1alpha1.EphemeralJobSucceeded || p == appsv1alpha1.EphemeralJobFailed
+}
+
+// plan returns the next steps of a job, and why. It is a pure function.
+func plan(o observed, now time.Time) planned {
+	job, p := o.job, planned{}
+	if job.DeletionTimestamp != nil {
+		p.release = slices.Contains(job.Finalizers, keys.EphemeralJobCleanup)
+		return p
+	}
+	p.readOwn(o)
+	if finished(job) {
+		due, in := jobend.Due(job.Status.CompletionTime, ttl(job), now)
+		p.remove, p.recheck = due, in
+		return p
+	}
+	selector, err := metav1.LabelSelectorAsSelector(job.Spec.Selector)
+	switch {
+	case err != nil: // Admission refuses it.
+		p.invalidSpec = fmt.Sprintf("spec.selector: %v", err)
+	case len(job.Spec.Template.EphemeralContainers) == 0: // Likewise.
+		p.invalidSpec = "spec.template.ephemeralContainers: it is empty: name a container to run in the pods"
+	}
+	var wait []*corev1.Pod
+	if p.invalidSpec == "" {
+		wait = p.readOthers(o, selector)
+	}
+	switch {
+	case p.invalidSpec != "":
+		p.phase = appsv1alpha1.EphemeralJobError
+	case job.Spec.Paused:
+		p.phase = appsv1alpha1.EphemeralJobPause
+	case p.sum() > 0 && p.open == 0 && len(wait) == 0:
+		p.end()
+	case p.late(job, now):
+	default:
+		p.phase = appsv1alpha1.EphemeralJobWaiting
+		if p.waiting < p.sum() {
+			p.phase = appsv1alpha1.EphemeralJobRunning
+		}
+		p.choose(job, wait)
+	}
+	return p
+}
+
+// readOwn counts the pods that have the containers of the job. They are counted whatever became of their labels, of the selector and of
+// replicas.
+func (p *planned) readOwn(o observed) {
+	for _, pod := range o.pods {
+		if !has(pod, o.job.UID) {
+			continue
+		}
+		is, open, why := stateOf(pod, o.job.UID)
+		p.add1(is, open)
+		if why != "" {
+			p.failures = append(p.failures, fmt.Sprintf("%s: %s", pod.Name, why))
+		}
+	}
+	slices.Sort(p.failures)
+}
+
+func (p *planned) add1(is state, open bool) {
+	p.counts.add(is)
+	if open {
+		p.open++
+	}
+}
+
+// readOthers counts the pods that are to get the containers, and returns those that may have them.
+func (p *planned) readOthers(o observed, by labels.Selector) []*corev1.Pod {
+	var all []*corev1.Pod
+	for _, pod := range o.pods {
+		if !has(pod, o.job.UID) && takes(pod, by, o.job.Spec.Template.EphemeralContainers) {
+			all = append(all, pod)
+		}
+	}
+	// Those that were refused keep their places, so that not one pod after the other is refused.
+	slices.SortFunc(all, func(a, b *corev1.Pod) int {
+		return cmp.Or(
+			rollout.FalseFirst(o.invalid[a.UID] == "", o.invalid[b.UID] == ""), rollout.FalseFirst(a.Spec.NodeName == "", b.Spec.NodeName == ""),
+			a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name),
+		)
+	})
+	p.empty = "no pod of the namespace that could get the containers is selected"
+	if r := o.job.Spec.Replicas; r != nil {
+		all = all[:min(len(all), max(int(*r)-p.sum(), 0))]
+		if *r == 0 {
+			p.empty = "spec.replicas is 0"
+		}
+	}
+	wait := make([]*corev1.Pod, 0, len(all))
+	for _, pod := range all {
+		if why := o.invalid[pod.UID]; why != "" {
+			p.add1(failed, false)
+			p.refused = append(p.refused, pod.Name)
+			p.refusal = cmp.Or(p.refusal, why)
+			continue
+		}
+		p.add1(waiting, false)
+		wait = append(wait, pod)
+	}
+	if p.sum() > 0 {
+		p.empty = ""
+	}
+	return wait
+}
+
+// choose chooses the pods that get the containers now. One without a node waits: it could not run them, and would take the place of
+// another.
+func (p *planned) choose(job *appsv1alpha1.EphemeralJob, wait []*corev1.Pod) {
+	room := int(ptr.Deref(job.Spec.Parallelism, defaultParallelism)) - p.open
+	for _, pod := range wait {
+		if room <= 0 {
+			return
+		}
+		if pod.Spec.NodeName == "" {
+			continue
+		}
+		p.add = append(p.add, pod)
+		room--
+	}
+}
+
+// end ends a job all of whose containers have ended.
+func (p *planned) end() {
+	if p.failed == 0 {
+		p.finish(appsv1alpha1.EphemeralJobSucceeded, appsv1alpha1.EphemeralJobConditionSucceeded, ReasonJobSucceeded,
+			fmt.Sprintf("the containers have succeeded in %d pods", p.succeeded))
+		return
+	}
+	p.finish(appsv1alpha1.EphemeralJobFailed, appsv1alpha1.EphemeralJobConditionFailed, ReasonContainersFailed, p.result())
+}
+
+// late ends a job whose deadline has passed, and reports whether it has.
+func (p *planned) late(job *appsv1alpha1.EphemeralJob, now time.Time) bool {
+	due, in := jobend.Due(job.Status.StartTime, job.Spec.ActiveDeadlineSeconds, now)
+	if p.recheck = in; !due {
+		return false
+	}
+	why := fmt.Sprintf("the job had not ended after the %d seconds of activeDeadlineSeconds: %s", *job.Spec.ActiveDeadlineSeconds, p.result())
+	if p.open > 0 {
+		why += fmt.Sprintf("; in %d pods they go on, since nothing but the end of a pod stops an ephemeral container", p.open)
+	}
+	p.finish(appsv1alpha1.EphemeralJobFailed, appsv1alpha1.EphemeralJobConditionFailed, ReasonDeadlineExceeded, why)
+	return true
+}
+
+func (p *planned) finish(phase appsv1alpha1.EphemeralJobPhase, condition appsv1alpha1.EphemeralJobConditionType, reason, why string) {
+	p.phase, p.ending = phase, &ending{phase: phase, condition: condition, reason: reason, why: why}
+}
+
+// result says how the containers have ended, and in which pods they have failed.
+func (p *planned) result() string {
+	out := fmt.Sprintf("of %d pods, the containers have succeeded in %d and failed in %d", p.sum(), p.succeeded, p.failed)
+	const shown = 3
+	if n := len(p.failures); n > 0 {
+		out += fmt.Sprintf(" (%s)", strings.Join(p.failures[:min(n, shown)], "; "))
+	}
+	if len(p.refused) > 0 {
+		out += fmt.Sprintf("; %s could not get them: %s", event.Names(p.refused), p.refusal)
+	}
+	return out
+}
+
+// ttl is how many seconds after its end a job is deleted; nil for never. One that a hub has placed has none by default: the hub would
+// place it again, and it would run again.
+func ttl(job *appsv1alpha1.EphemeralJob) *int32 {
+	if t := job.Spec.TTLSecondsAfterFinished; t != nil {
+		return t
+	}
+	if _, placed := job.Annotations[keys.FleetRowUID]; placed {
+		return nil
+	}
+	return new(int32(defaultTTL))
+}
+
+// countSteps counts the steps of a plan in metrics.
+func (p *planned) countSteps() {
+	measure.Steps.WithLabelValues(stepAdd, reasonSelected).Add(float64(len(p.add)))
+	if p.release {
+		measure.Steps.WithLabelValues(stepRelease, reasonDeleted).Inc()
+	}
+	if p.remove {
+		measure.Steps.WithLabelValues(stepRemove, reasonTTL).Inc()
+	}
+}

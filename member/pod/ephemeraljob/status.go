@@ -1,0 +1,123 @@
+package ephemeraljob
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+type conditionType = appsv1alpha1.EphemeralJobConditionType
+
+// status returns the status after a reconcile, and its events. It counts the pods as they were observed: what the reconcile changed is
+// counted by the next one. The function is pure.
+func status(o observed, p planned, a applied, now time.Time) (appsv1alpha1.EphemeralJobStatus, []event.Event) {
+	was := &o.job.Status
+	s := *was.DeepCopy()
+	at := metav1.NewTime(now).Rfc3339Copy()
+	s.Running, s.Waiting = int32(p.running), int32(p.waiting) //nolint:gosec // No cluster has so many pods.
+	if finished(o.job) {
+		// Pods that were counted may be gone, and what still runs may end.
+		s.Succeeded = max(s.Succeeded, int32(p.succeeded)) //nolint:gosec // Likewise.
+		s.Failed = max(s.Failed, int32(p.failed))          //nolint:gosec // Likewise.
+		if s.CompletionTime == nil {
+			s.CompletionTime = &at
+		}
+		return s, nil
+	}
+	s.Phase = p.phase
+	s.Matches, s.Succeeded, s.Failed = int32(p.sum()), int32(p.succeeded), int32(p.failed) //nolint:gosec // Likewise.
+	if s.StartTime == nil {
+		s.StartTime = &at
+	}
+	var events []event.Event
+	if len(a.added) > 0 {
+		events = append(events, event.Normal(ReasonContainersAdded, actionRun, "added the containers to %d pods: %s", len(a.added), event.Names(a.added)))
+	}
+	if find(s.Conditions, appsv1alpha1.EphemeralJobInitialized) == nil {
+		s.Conditions = put(s.Conditions, appsv1alpha1.EphemeralJobInitialized, initialized, "", at)
+	}
+	s.Conditions = put(s.Conditions, appsv1alpha1.EphemeralJobMatchedEmpty, when(p.empty, matchEmpty), p.empty, at)
+	reason, message := faultOf(p, a)
+	s.Conditions = put(s.Conditions, appsv1alpha1.EphemeralJobConditionError, reason, message, at)
+	if is := find(s.Conditions, appsv1alpha1.EphemeralJobConditionError); is != nil {
+		before := find(was.Conditions, appsv1alpha1.EphemeralJobConditionError)
+		if a.Err() != nil || before == nil || before.Reason != is.Reason || before.Message != is.Message {
+			events = append(events, event.Warning(reason, actionRun, "%s", message))
+		}
+	}
+	if e := p.ending; e != nil {
+		s.CompletionTime = &at
+		s.Conditions = put(s.Conditions, e.condition, e.reason, e.why, at)
+		of := event.Normal
+		if e.phase == appsv1alpha1.EphemeralJobFailed {
+			of = event.Warning
+		}
+		events = append(events, of(e.reason, actionRun, "%s", e.why))
+	}
+	return s, events
+}
+
+// faultOf returns reason and message of what is wrong with a job; "" if nothing is.
+func faultOf(p planned, a applied) (reason, message string) {
+	switch {
+	case p.invalidSpec != "":
+		return ReasonInvalidSpec, p.invalidSpec
+	case a.Err() != nil:
+		return ReasonCreateFailed, a.Err().Error()
+	case p.refusal != "":
+		return ReasonCreateFailed, p.refusal
+	}
+	return "", ""
+}
+
+// when returns a reason if there is a message.
+func when(message, reason string) string {
+	if message == "" {
+		return ""
+	}
+	return reason
+}
+
+// find returns the condition of a type; nil if there is none.
+func find(conditions []appsv1alpha1.EphemeralJobCondition, is conditionType) *appsv1alpha1.EphemeralJobCondition {
+	for i := range conditions {
+		if conditions[i].Type == is {
+			return &conditions[i]
+		}
+	}
+	return nil
+}
+
+// put returns conditions with one of that type that is True; without a reason, with none.
+func put(
+	conditions []appsv1alpha1.EphemeralJobCondition, is conditionType, reason, message string, at metav1.Time,
+) []appsv1alpha1.EphemeralJobCondition {
+	of := func(c appsv1alpha1.EphemeralJobCondition) bool { return c.Type == is }
+	if reason == "" {
+		return report.PutCondition(conditions, of, nil)
+	}
+	next := appsv1alpha1.EphemeralJobCondition{
+		Type: is, Status: corev1.ConditionTrue, LastProbeTime: at, LastTransitionTime: at, Reason: reason, Message: report.Truncate(message),
+	}
+	if before := find(conditions, is); before != nil {
+		if before.Status == next.Status {
+			next.LastTransitionTime = before.LastTransitionTime
+		}
+		if before.Status == next.Status && before.Reason == next.Reason && before.Message == next.Message {
+			next.LastProbeTime = before.LastProbeTime
+		}
+	}
+	return report.PutCondition(conditions, of, &next)
+}
+
+// countsOnly reports whether s differs from was in nothing but counts. Such a status may be written later.
+func countsOnly(was, s appsv1alpha1.EphemeralJobStatus) bool {
+	s.Matches, s.Succeeded, s.Failed, s.Running, s.Waiting = was.Matches, was.Succeeded, was.Failed, was.Running, was.Waiting
+	return apiequality.Semantic.DeepEqual(was, s)
+}

@@ -1,0 +1,263 @@
+package nodepodprobe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/gather"
+	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/nodefit"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podprobe"
+)
+
+// markerIndex is the index of NodePodProbes by the PodProbeMarkers of their probes, as namespace/name.
+const markerIndex = "markers"
+
+// Options tune the controller.
+type Options struct {
+	// Workers is how many NodePodProbes are reconciled at once; 0 means 3.
+	Workers int
+	// Markers: the probes of PodProbeMarkers are run. Liveness: so are the liveness probes that pods have in an annotation.
+	Markers, Liveness bool
+	// Clock is required.
+	Clock clock.PassiveClock
+}
+
+// Reconciler reconciles the NodePodProbes of nodes. A write says the same however often it is sent, so it needs no memory of its writes.
+type Reconciler struct {
+	// Client reads from the cache and writes. Live reads from the apiserver.
+	Client client.Client
+	Live   client.Reader
+	// Clock is the clock.
+	Clock clock.PassiveClock
+	// Markers and Liveness are as in Options.
+	Markers, Liveness bool
+
+	pending gather.Events
+}
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=nodepodprobes,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=podprobemarkers,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+
+// Setup adds the controller to mgr.
+func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	if err := Register(metrics.Registry); err != nil {
+		return fmt.Errorf("register metrics of %s: %w", kind, err)
+	}
+	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Markers: o.Markers, Liveness: o.Liveness}
+	changes := func(changed func(was, is client.Object) bool) builder.Predicates {
+		return builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return changed(e.ObjectOld, e.ObjectNew) }})
+	}
+	b := ctrl.NewControllerManagedBy(mgr)
+	if o.Markers {
+		b.Watches(&appsv1alpha1.PodProbeMarker{}, r.pending.Handler(handler.EnqueueRequestsFromMapFunc(r.forMarker), o.Clock), changes(specChanged))
+	}
+	err := b.
+		Named(podcontrol.ControllerName(kind)).
+		For(&appsv1alpha1.NodePodProbe{}, changes(specChanged)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(forNode), changes(nodeChanged)).
+		Watches(&corev1.Pod{}, r.pending.Handler(handler.EnqueueRequestsFromMapFunc(r.forPod), o.Clock), changes(podChanged)).
+		WithOptions(podcontrol.Queue(o.Workers)).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up controller of %s: %w", kind, err)
+	}
+	return nil
+}
+
+// Reconcile takes the next step for the NodePodProbe of one node.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	began := r.Clock.Now()
+	o, err := r.observe(ctx, req.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if o.node == nil && o.probe == nil {
+		r.pending.Forget(req.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	start := r.Clock.Now()
+	p := plan(o)
+	now := r.Clock.Now()
+	measure.PlanSeconds.Observe(now.Sub(start).Seconds())
+	r.pending.Took(req.NamespacedName, now.Sub(began), now)
+	for _, reason := range p.left {
+		measure.Waits.WithLabelValues(reason).Inc()
+	}
+	if p.step == "" {
+		return ctrl.Result{}, nil
+	}
+	behind, err := r.behind(ctx, req.Name, p)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if behind { // The event of what it lacks starts a reconcile.
+		measure.Waits.WithLabelValues(metric.ReasonCache).Inc()
+		return ctrl.Result{}, nil
+	}
+	measure.Steps.WithLabelValues(p.step, p.reason).Inc()
+	return ctrl.Result{}, r.apply(ctx, req.Name, o, p)
+}
+
+// index adds the indexes of the controller.
+func index(ctx context.Context, i client.FieldIndexer) error {
+	return errors.Join(ownership.IndexByNode(ctx, i),
+		ownership.AddIndex(ctx, i, "NodePodProbes by PodProbeMarker", &appsv1alpha1.NodePodProbe{}, markerIndex, func(o client.Object) []string {
+			n, is := o.(*appsv1alpha1.NodePodProbe)
+			if !is {
+				return nil
+			}
+			return markersOf(n)
+		}))
+}
+
+// markersOf returns the PodProbeMarkers of the probes of a NodePodProbe, as namespace/name.
+func markersOf(n *appsv1alpha1.NodePodProbe) []string {
+	of := map[string]bool{}
+	for i := range n.Spec.PodProbes {
+		pod := &n.Spec.PodProbes[i]
+		for j := range pod.Probes {
+			if m := podprobe.Marker(pod.Probes[j].Name); m != "" {
+				of[pod.Namespace+"/"+m] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(of))
+}
+
+// specChanged reports whether an update of an object changes what it asks for.
+func specChanged(was, is client.Object) bool {
+	return was.GetUID() != is.GetUID() || was.GetGeneration() != is.GetGeneration() ||
+		(was.GetDeletionTimestamp() == nil) != (is.GetDeletionTimestamp() == nil)
+}
+
+// nodeChanged reports whether an update of a node matters.
+func nodeChanged(was, is client.Object) bool {
+	a, isOne := was.(*corev1.Node)
+	b, isOther := is.(*corev1.Node)
+	return !isOne || !isOther || a.UID != b.UID || nodefit.Virtual(a) != nodefit.Virtual(b)
+}
+
+// podChanged reports whether an update of a pod matters.
+func podChanged(was, is client.Object) bool {
+	a, isOne := was.(*corev1.Pod)
+	b, isOther := is.(*corev1.Pod)
+	return !isOne || !isOther || a.UID != b.UID || a.Spec.NodeName != b.Spec.NodeName || a.Status.PodIP != b.Status.PodIP ||
+		podprobe.Due(a) != podprobe.Due(b) || !maps.Equal(a.Labels, b.Labels) ||
+		a.Annotations[keys.ContainerProbeContext] != b.Annotations[keys.ContainerProbeContext] ||
+		podprobe.OfLivenessKind(a) != podprobe.OfLivenessKind(b) || asksForLiveness(b) && !slices.Equal(started(a), started(b))
+}
+
+// asksForLiveness reports whether a pod has liveness probes for the node daemon.
+func asksForLiveness(pod *corev1.Pod) bool {
+	return pod.Annotations[keys.ContainerProbeContext] != "" && podprobe.OfLivenessKind(pod)
+}
+
+// started are the IDs of the containers of a pod that have started up.
+func started(pod *corev1.Pod) []string {
+	out := make([]string, 0, len(pod.Spec.Containers))
+	for i := range pod.Spec.Containers {
+		out = append(out, podprobe.Started(pod, pod.Spec.Containers[i].Name))
+	}
+	return out
+}
+
+// forNode returns a node that is or may be probed.
+func forNode(_ context.Context, o client.Object) []ctrl.Request { return request(o.GetName()) }
+
+func request(nodes ...string) []ctrl.Request {
+	out := make([]ctrl.Request, 0, len(nodes))
+	for _, node := range nodes {
+		out = append(out, ctrl.Request{NamespacedName: types.NamespacedName{Name: node}})
+	}
+	return out
+}
+
+// forPod returns the node of a pod that is or may be probed.
+func (r *Reconciler) forPod(ctx context.Context, o client.Object) []ctrl.Request {
+	pod, is := o.(*corev1.Pod)
+	if !is || pod.Spec.NodeName == "" {
+		return nil
+	}
+	markers, err := r.markers(ctx, pod.Namespace)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Could not tell whether a pod is probed", "pod", client.ObjectKeyFromObject(pod))
+		return request(pod.Spec.NodeName)
+	}
+	n := &appsv1alpha1.NodePodProbe{}
+	if _, err := get(ctx, r.Client, types.NamespacedName{Name: pod.Spec.NodeName}, n); err != nil || r.concerns(pod, markers, n) {
+		return request(pod.Spec.NodeName)
+	}
+	return nil
+}
+
+// concerns reports whether a pod is probed, or may have to be. n is the NodePodProbe of its node, nil or empty if there is none.
+func (r *Reconciler) concerns(pod *corev1.Pod, markers podprobe.Markers, n *appsv1alpha1.NodePodProbe) bool {
+	return pod.Spec.NodeName != "" && (len(markers.Of(pod)) > 0 || r.Liveness && asksForLiveness(pod) || n != nil && podprobe.Find(n, pod.UID) != nil)
+}
+
+// forMarker returns the nodes that a PodProbeMarker concerns.
+func (r *Reconciler) forMarker(ctx context.Context, o client.Object) []ctrl.Request {
+	m, is := o.(*appsv1alpha1.PodProbeMarker)
+	if !is {
+		return nil
+	}
+	var list appsv1alpha1.NodePodProbeList
+	var pods corev1.PodList
+	err := errors.Join(
+		r.Client.List(ctx, &list, client.MatchingFields{markerIndex: client.ObjectKeyFromObject(m).String()}, client.UnsafeDisableDeepCopy),
+		r.Client.List(ctx, &pods, client.InNamespace(m.Namespace), client.UnsafeDisableDeepCopy),
+	)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Could not list the nodes of a PodProbeMarker", "podProbeMarker", client.ObjectKeyFromObject(m))
+	}
+	have := make([]*appsv1alpha1.NodePodProbe, len(list.Items))
+	for i := range list.Items {
+		have[i] = &list.Items[i]
+	}
+	all := make([]*corev1.Pod, len(pods.Items))
+	for i := range pods.Items {
+		all[i] = &pods.Items[i]
+	}
+	return request(nodesOf(m, have, all)...)
+}
+
+// nodesOf returns the nodes of the pods that a PodProbeMarker selects, and those that have probes of it.
+func nodesOf(m *appsv1alpha1.PodProbeMarker, have []*appsv1alpha1.NodePodProbe, pods []*corev1.Pod) []string {
+	of := map[string]bool{}
+	for _, n := range have {
+		if slices.Contains(markersOf(n), client.ObjectKeyFromObject(m).String()) {
+			of[n.Name] = true
+		}
+	}
+	markers := podprobe.MarkersOf([]appsv1alpha1.PodProbeMarker{*m})
+	for _, pod := range pods {
+		if pod.Namespace == m.Namespace && podprobe.Due(pod) && len(markers.Of(pod)) > 0 {
+			of[pod.Spec.NodeName] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(of))
+}

@@ -1,0 +1,195 @@
+package nodepodprobe
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/nodefit"
+	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/recreate"
+)
+
+// planned is the next write. The zero value is none.
+type planned struct {
+	// step and reason name it.
+	step, reason string
+	// podProbes is the new spec, of stepCreate and stepWrite.
+	podProbes []appsv1alpha1.PodProbe
+	// pods and markers are what the cache lacks of which the write drops probes.
+	pods    []appsv1alpha1.PodProbe
+	markers []types.NamespacedName
+	// left are reasons why probes are left out, one for each.
+	left []string
+}
+
+// plan is a pure function of what was observed.
+func plan(o observed) planned {
+	var p planned
+	switch {
+	case o.probe != nil && o.probe.DeletionTimestamp != nil:
+		return p // It is made again when it is gone.
+	case o.node == nil:
+		if o.probe != nil {
+			p.step, p.reason = stepRemove, reasonNode
+		}
+		return p
+	case !nodefit.Virtual(o.node) && o.node.DeletionTimestamp == nil:
+		for _, pod := range o.pods {
+			if !podprobe.Due(pod) || pod.Status.PodIP == "" {
+				continue
+			}
+			probes := p.probesOf(pod, o.markers[pod.Namespace])
+			if o.liveness {
+				probes = append(probes, p.livenessOf(pod)...)
+			}
+			if len(probes) > 0 {
+				p.podProbes = append(p.podProbes, appsv1alpha1.PodProbe{
+					Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, IP: pod.Status.PodIP, Probes: probes,
+				})
+			}
+		}
+	}
+	ordered(p.podProbes)
+	switch {
+	case o.probe == nil:
+		if len(p.podProbes) > 0 {
+			p.step, p.reason = stepCreate, reasonProbes
+		}
+	case same(p.podProbes, o.probe.Spec.PodProbes):
+		p.podProbes = nil
+	default:
+		p.step, p.reason = stepWrite, reasonProbes
+		p.doubt(o)
+	}
+	return p
+}
+
+// probesOf returns the probes of a pod by PodProbeMarkers. One is left out for which the pod has no container or no port.
+func (p *planned) probesOf(pod *corev1.Pod, markers podprobe.Markers) []appsv1alpha1.ContainerProbe {
+	var out []appsv1alpha1.ContainerProbe
+	for _, m := range markers.Of(pod) {
+		for i := range m.Spec.Probes {
+			of := &m.Spec.Probes[i]
+			c := inplace.Container(&pod.Spec, of.ContainerName)
+			if c == nil {
+				p.left = append(p.left, reasonContainer)
+				continue
+			}
+			if probe := p.resolved(&of.Probe, c); probe != nil {
+				out = append(out, appsv1alpha1.ContainerProbe{Name: podprobe.Name(m.Name, of.Name), ContainerName: of.ContainerName, Probe: *probe})
+			}
+		}
+	}
+	return out
+}
+
+// livenessOf returns the liveness probes of the containers that have started up. When another container runs in place of one, its probe
+// has another name, and so begins anew.
+func (p *planned) livenessOf(pod *corev1.Pod) []appsv1alpha1.ContainerProbe {
+	all, err := podprobe.Liveness(pod)
+	if err != nil {
+		p.left = append(p.left, reasonUnreadable)
+		return nil
+	}
+	var out []appsv1alpha1.ContainerProbe
+	for i := range all {
+		c, id := recreate.Container(pod, all[i].Name), podprobe.Started(pod, all[i].Name)
+		switch {
+		case c == nil:
+			p.left = append(p.left, reasonContainer)
+		case id != "":
+			if probe := p.resolved(&all[i].LivenessProbe, c); probe != nil {
+				out = append(out, appsv1alpha1.ContainerProbe{Name: podprobe.LivenessName(c.Name, id), ContainerName: c.Name, Probe: *probe})
+			}
+		}
+	}
+	return out
+}
+
+// resolved returns a copy of a probe with the numbers of ports in place of their names; nil if there is no such port.
+func (p *planned) resolved(of *corev1.Probe, c *corev1.Container) *corev1.Probe {
+	probe := of.DeepCopy()
+	if probe.HTTPGet != nil && !resolve(&probe.HTTPGet.Port, c) || probe.TCPSocket != nil && !resolve(&probe.TCPSocket.Port, c) {
+		p.left = append(p.left, reasonPort)
+		return nil
+	}
+	return probe
+}
+
+// resolve makes the name of a port its number.
+func resolve(port *intstr.IntOrString, c *corev1.Container) bool {
+	if port.Type == intstr.Int {
+		return true
+	}
+	for i := range c.Ports {
+		if c.Ports[i].Name == port.StrVal {
+			*port = intstr.FromInt32(c.Ports[i].ContainerPort)
+			return true
+		}
+	}
+	return false
+}
+
+// doubt notes what the cache lacks of which probes are dropped.
+func (p *planned) doubt(o observed) {
+	here := map[types.UID]bool{}
+	for _, pod := range o.pods {
+		here[pod.UID] = true
+	}
+	there := map[types.NamespacedName]bool{}
+	for namespace, markers := range o.markers {
+		for i := range markers {
+			there[types.NamespacedName{Namespace: namespace, Name: markers[i].Name}] = true
+		}
+	}
+	for i := range o.probe.Spec.PodProbes {
+		pod := &o.probe.Spec.PodProbes[i]
+		if !here[pod.UID] {
+			p.pods = append(p.pods, *pod)
+			continue
+		}
+		for j := range pod.Probes {
+			key := types.NamespacedName{Namespace: pod.Namespace, Name: podprobe.Marker(pod.Probes[j].Name)}
+			if key.Name != "" && !there[key] {
+				there[key] = true // Once is enough.
+				p.markers = append(p.markers, key)
+			}
+		}
+	}
+}
+
+// same reports whether two lists say the same. The first is in order; the other may have been written by OpenKruise.
+func same(ours, theirs []appsv1alpha1.PodProbe) bool {
+	if len(ours) != len(theirs) {
+		return false
+	}
+	theirs = slices.Clone(theirs)
+	for i := range theirs {
+		theirs[i].Probes = slices.Clone(theirs[i].Probes)
+	}
+	ordered(theirs)
+	return apiequality.Semantic.DeepEqual(ours, theirs)
+}
+
+// ordered sorts a list, and the probes in it.
+func ordered(list []appsv1alpha1.PodProbe) {
+	slices.SortFunc(list, func(a, b appsv1alpha1.PodProbe) int {
+		if c := strings.Compare(a.Namespace, b.Namespace); c != 0 {
+			return c
+		}
+		if c := strings.Compare(a.Name, b.Name); c != 0 {
+			return c
+		}
+		return strings.Compare(string(a.UID), string(b.UID))
+	})
+	for i := range list {
+		slices.SortFunc(list[i].Probes, func(a, b appsv1alpha1.ContainerProbe) int { return strings.Compare(a.Name, b.Name) })
+	}
+}

@@ -1,0 +1,18 @@
+package podprobemarker
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/flotilla-io/flotilla/pkg/metric"
+)
+
+// Values of the labels step and reason.
+const (
+	stepRelease   = "RemoveFinalizer"
+	reasonDeleted = "Deleted"
+)
+
+var measure = metric.NewPlanning("podprobemarker", kind)
+
+// Register adds the metrics of this package to r.
+func Register(r prometheus.Registerer) error { return measure.Register(r) }

@@ -1,0 +1,19 @@
+package probedpod
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/flotilla-io/flotilla/pkg/metric"
+)
+
+// Values of the labels step and reason.
+const (
+	stepConditions = "PatchConditions"
+	stepMetadata   = "PatchMetadata"
+	reasonResult   = "Result"
+)
+
+var measure = metric.NewPlanning("probedpod", "pod that is probed")
+
+// Register adds the metrics of this package to r.
+func Register(r prometheus.Registerer) error { return measure.Register(r) }

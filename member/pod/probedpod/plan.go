@@ -1,0 +1,136 @@
+package probedpod
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/podprobe"
+)
+
+// planned is what a pod lacks.
+type planned struct {
+	// conditions are those to write.
+	conditions []podpatch.Condition
+	// labels and annotations are those to set; a value of nil removes one.
+	labels, annotations map[string]*string
+}
+
+// result is what one probe has found.
+type result struct {
+	of *appsv1alpha1.PodContainerProbe
+	appsv1alpha1.ContainerProbeState
+}
+
+// plan is a pure function of what was observed. now is the time of a result that has none.
+func plan(o observed, now time.Time) planned {
+	all := resultsOf(o)
+	p := planned{labels: map[string]*string{}, annotations: map[string]*string{}}
+	written := map[string]bool{}
+	for i := range all {
+		if t := all[i].of.PodConditionType; t != "" && !written[t] && !o.serverless {
+			written[t] = true
+			p.condition(o.pod, corev1.PodConditionType(t), &all[i].ContainerProbeState, now)
+		}
+	}
+	// What one result sets no other one changes or removes.
+	for _, holds := range []bool{true, false} {
+		for i := range all {
+			for j := range all[i].of.MarkerPolicy {
+				policy := &all[i].of.MarkerPolicy[j]
+				if (policy.State == all[i].State) == holds {
+					mark(p.labels, policy.Labels, holds)
+					mark(p.annotations, policy.Annotations, holds)
+				}
+			}
+		}
+	}
+	drop(p.labels, o.pod.Labels)
+	drop(p.annotations, o.pod.Annotations)
+	return p
+}
+
+// resultsOf returns what the probes have found that have found something, those of the oldest PodProbeMarker first.
+func resultsOf(o observed) []result {
+	var out []result
+	for _, m := range o.markers {
+		for i := range m.Spec.Probes {
+			of := &m.Spec.Probes[i]
+			if o.serverless {
+				if c := podpatch.Find(o.pod, corev1.PodConditionType(of.PodConditionType)); c != nil && of.PodConditionType != "" {
+					out = append(out, result{of, appsv1alpha1.ContainerProbeState{State: stateOf(c.Status)}})
+				}
+				continue
+			}
+			if s := podprobe.State(o.results, podprobe.Name(m.Name, of.Name)); s != nil && s.State != "" {
+				out = append(out, result{of, *s})
+			}
+		}
+	}
+	return out
+}
+
+// stateOf is what the condition says that an agent has written.
+func stateOf(s corev1.ConditionStatus) appsv1alpha1.ProbeState {
+	switch s {
+	case corev1.ConditionTrue:
+		return appsv1alpha1.ProbeSucceeded
+	case corev1.ConditionFalse:
+		return appsv1alpha1.ProbeFailed
+	case corev1.ConditionUnknown:
+	}
+	return appsv1alpha1.ProbeUnknown
+}
+
+// condition adds the condition of a result, unless the pod has it. Another time of the probe alone is no reason to write.
+func (p *planned) condition(pod *corev1.Pod, t corev1.PodConditionType, s *appsv1alpha1.ContainerProbeState, now time.Time) {
+	status := corev1.ConditionFalse
+	if s.State == appsv1alpha1.ProbeSucceeded {
+		status = corev1.ConditionTrue
+	}
+	was := podpatch.Find(pod, t)
+	if was != nil && was.Status == status && was.Message == s.Message {
+		return
+	}
+	c := podpatch.Condition{Type: t, Status: status}
+	if s.Message != "" {
+		c.Message = &s.Message
+	}
+	if !s.LastProbeTime.IsZero() {
+		c.LastProbeTime = &s.LastProbeTime
+	}
+	switch {
+	case was != nil && was.Status == status:
+		c.LastTransitionTime = was.LastTransitionTime
+	case !s.LastTransitionTime.IsZero():
+		c.LastTransitionTime = s.LastTransitionTime
+	default:
+		c.LastTransitionTime = metav1.NewTime(now).Rfc3339Copy()
+	}
+	p.conditions = append(p.conditions, c)
+}
+
+// mark adds what a policy sets, or removes, to changes, except for keys that are there already.
+func mark(changes map[string]*string, of map[string]string, set bool) {
+	for key, value := range of {
+		switch _, taken := changes[key]; {
+		case taken:
+		case set:
+			changes[key] = &value
+		default:
+			changes[key] = nil
+		}
+	}
+}
+
+// drop removes from changes what is so already.
+func drop(changes map[string]*string, have map[string]string) {
+	for key, value := range changes {
+		if is, has := have[key]; value == nil && !has || value != nil && has && is == *value {
+			delete(changes, key)
+		}
+	}
+}

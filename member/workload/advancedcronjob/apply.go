@@ -1,0 +1,121 @@
+package advancedcronjob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+)
+
+// fieldOwner is the name under which the controller writes.
+const fieldOwner = client.FieldOwner("flotilla-advancedcronjob")
+
+// applied is the result of a plan.
+type applied struct {
+	// created is the job of the run to create, if it was created or was there.
+	created client.Object
+	// removed are the jobs that were deleted.
+	removed map[types.UID]bool
+	events  []event.Event
+	err     error
+}
+
+// apply carries out a plan, idempotently.
+func (r *Reconciler) apply(ctx context.Context, o observed, p planned, now time.Time) applied {
+	a := applied{removed: map[types.UID]bool{}}
+	for _, c := range p.expired {
+		if err := r.remove(ctx, o, c); err != nil {
+			a.err = errors.Join(a.err, err)
+			continue
+		}
+		a.removed[c.GetUID()] = true
+		a.events = append(a.events, event.Normal(ReasonSuccessfulDelete, actionRun, "deleted %s: the history limit is exceeded", c.GetName()))
+	}
+	if p.create.IsZero() {
+		return a
+	}
+	for _, c := range p.replaced {
+		if err := r.remove(ctx, o, c); err != nil {
+			a.err = errors.Join(a.err, err)
+			continue
+		}
+		a.removed[c.GetUID()] = true
+		a.events = append(a.events, event.Normal(ReasonSuccessfulDelete, actionRun, "deleted %s, which was active: %s replaces it",
+			c.GetName(), nameOf(o.cron, p.create)))
+	}
+	if a.err != nil {
+		return a // A run must not start beside one that it replaces.
+	}
+	job := newChild(o.cron, p.create)
+	if a.err = r.create(ctx, o, p.create, job); a.err != nil {
+		a.events = append(a.events, event.Warning(ReasonFailedCreate, actionRun, "%v", a.err))
+		return a
+	}
+	a.created = job
+	startDelay.Observe(now.Sub(p.create).Seconds())
+	a.events = append(a.events, event.Normal(ReasonSuccessfulCreate, actionRun, "created %s, which was due at %s", job.GetName(),
+		text(p.create)))
+	return a
+}
+
+// create creates the job of a run. One that exists, which the cache does not show yet, is left as it is. A job of that name of somebody
+// else is an error.
+func (r *Reconciler) create(ctx context.Context, o observed, due time.Time, job client.Object) error {
+	err := r.Client.Create(ctx, job, fieldOwner)
+	switch {
+	case err == nil:
+	case apierrors.IsAlreadyExists(err):
+		is := newChild(o.cron, due)
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(job), is); err != nil {
+			return fmt.Errorf("get %s, which exists: %w", job.GetName(), err)
+		}
+		if !ownership.ControlledBy(is, o.cron, gvk()) {
+			return fmt.Errorf("create %s: there is one that is not of this AdvancedCronJob: delete or rename it", job.GetName())
+		}
+		job.SetUID(is.GetUID())
+		job.SetResourceVersion(is.GetResourceVersion())
+	case r.Expect.Refused(o.cron.UID, err):
+		return err
+	default:
+		if !refused(err) {
+			r.memory.forget(client.ObjectKeyFromObject(o.cron))
+		}
+		return fmt.Errorf("create %s: %w", job.GetName(), err)
+	}
+	r.memory.note(o.cron, due, created)
+	r.Expect.Created(o.cron.UID, job)
+	return nil
+}
+
+// refused reports whether an error proves that nothing was written.
+func refused(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout
+}
+
+// remove deletes a job, with what it owns, and no other one of its name.
+func (r *Reconciler) remove(ctx context.Context, o observed, c child) error {
+	uid := c.GetUID()
+	target, _ := c.DeepCopyObject().(client.Object)
+	err := r.Client.Delete(ctx, target, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if client.IgnoreNotFound(err) != nil { // Also a conflict: a run must not start beside one that it replaces.
+		return fmt.Errorf("delete %s: %w", c.GetName(), err)
+	}
+	r.Expect.Deleted(o.cron.UID, c)
+	return nil
+}
+
+func text(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,0 +1,183 @@
+package advancedcronjob
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/testkit"
+)
+
+// indexer adds indexes to a fake client.
+type indexer struct{ *fake.ClientBuilder }
+
+func (i indexer) IndexField(_ context.Context, o client.Object, name string, of client.IndexerFunc) error {
+	i.WithIndex(o, name, of)
+	return nil
+}
+
+// stage is a reconciler of one AdvancedCronJob, whose run of 00:01 is due.
+type stage struct {
+	*Reconciler
+
+	t     *testing.T
+	api   client.Client
+	clock *clocktesting.FakePassiveClock
+	// cached is what the cache shows of the AdvancedCronJob; nil if that is what is on the apiserver.
+	cached *appsv1beta1.AdvancedCronJob
+	// create and patch are the answers to creates and status patches; nil if they succeed.
+	create, patch error
+}
+
+func newStage(t *testing.T, cron *appsv1beta1.AdvancedCronJob) *stage {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, appsv1beta1.AddToScheme(scheme))
+	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(cron).WithStatusSubresource(cron)
+	require.NoError(t, ownership.IndexByOwner(t.Context(), indexer{b}, &batchv1.Job{}))
+	api := b.Build()
+	s := &stage{t: t, api: api, clock: clocktesting.NewFakePassiveClock(at(0, 1, 0))}
+	c := interceptor.NewClient(api, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if is, ok := o.(*appsv1beta1.AdvancedCronJob); ok && s.cached != nil {
+				s.cached.DeepCopyInto(is)
+				return nil
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if s.create != nil {
+				return s.create
+			}
+			o.SetUID(types.UID(o.GetName())) // The fake client sets none.
+			return c.Create(ctx, o, opts...)
+		},
+		SubResourcePatch: func(
+			ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption,
+		) error {
+			if s.patch != nil {
+				return s.patch
+			}
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	})
+	s.Reconciler = &Reconciler{
+		Client: c, Live: s.api, Clock: s.clock, Local: time.UTC, Expect: expect.New("Test", s.clock, 0), Events: &testkit.Events{},
+	}
+	return s
+}
+
+func (s *stage) reconcile() (ctrl.Result, error) {
+	s.t.Helper()
+	return s.Reconcile(s.t.Context(), ctrl.Request{NamespacedName: key})
+}
+
+func (s *stage) cron() *appsv1beta1.AdvancedCronJob {
+	s.t.Helper()
+	is := &appsv1beta1.AdvancedCronJob{}
+	require.NoError(s.t, s.api.Get(s.t.Context(), key, is))
+	return is
+}
+
+func (s *stage) jobs() []batchv1.Job {
+	s.t.Helper()
+	list := &batchv1.JobList{}
+	require.NoError(s.t, s.api.List(s.t.Context(), list))
+	return list.Items
+}
+
+// No write of the status proves that what was observed is what the apiserver has, so it is read.
+func TestNoRunStartsFromACacheThatIsBehind(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		do   func(*stage) error
+		want time.Duration
+	}{
+		{name: "of one that a user has paused", want: lookAgain, do: func(s *stage) error {
+			is := s.cron()
+			is.Spec.Paused = new(true)
+			return s.api.Update(t.Context(), is)
+		}},
+		{name: "of one whose status a former process has written", want: lookAgain, do: func(s *stage) error {
+			is := s.cron()
+			last(0, 1)(is)
+			return s.api.Status().Update(t.Context(), is)
+		}},
+		{name: "of one that is deleted", do: func(s *stage) error { return s.api.Delete(t.Context(), s.cron()) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, nightly(ofKindJob))
+			s.cached = s.cron()
+			require.NoError(t, tc.do(s))
+			for range 2 { // The second one waits for the cache, or finds the same again.
+				result, err := s.reconcile()
+				require.NoError(t, err)
+				require.GreaterOrEqual(t, result.RequeueAfter, tc.want)
+				require.Empty(t, s.jobs())
+			}
+			if s.cached = nil; tc.want > 0 {
+				_, err := s.reconcile()
+				require.NoError(t, err)
+				require.Empty(t, s.jobs())
+			}
+		})
+	}
+}
+
+func TestAJobThatAUserDeletesBeforeTheStatusHasItsRunIsNotCreatedAgain(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, nightly(ofKindJob))
+	s.patch = apierrors.NewInternalError(errors.New("etcd is away"))
+	_, err := s.reconcile()
+	require.ErrorContains(t, err, "etcd is away")
+	require.Len(t, s.jobs(), 1)
+	require.Nil(t, s.cron().Status.LastScheduleTime)
+
+	require.NoError(t, s.api.Delete(t.Context(), &s.jobs()[0]))
+	s.patch = nil
+	s.clock.SetTime(at(0, 1, 5)) // The cache need not have shown the job by then.
+	_, err = s.reconcile()
+	require.NoError(t, err)
+	require.Empty(t, s.jobs())
+	require.True(t, timeOf(at(0, 1, 0)).Equal(s.cron().Status.LastScheduleTime))
+	_, err = s.reconcile()
+	require.NoError(t, err)
+	require.Empty(t, s.jobs())
+}
+
+func TestARunWhoseJobIsRefusedIsPending(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, nightly(ofKindJob))
+	s.create = apierrors.NewForbidden(schema.GroupResource{Group: "batch", Resource: "jobs"}, "nightly", errors.New("exceeded quota"))
+	_, err := s.reconcile()
+	require.ErrorContains(t, err, "exceeded quota")
+	require.True(t, timeOf(at(0, 1, 0)).Equal(&s.cron().Status.Pending.ScheduleTime))
+	require.True(t, timeOf(at(0, 1, 0)).Equal(s.cron().Status.LastScheduleTime))
+
+	s.create = nil
+	_, err = s.reconcile()
+	require.NoError(t, err)
+	require.Len(t, s.jobs(), 1)
+	require.Nil(t, s.cron().Status.Pending)
+	require.Len(t, s.cron().Status.Active, 1)
+}

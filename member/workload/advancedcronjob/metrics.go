@@ -1,0 +1,79 @@
+package advancedcronjob
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/metric"
+)
+
+// Values of the labels step and reason.
+const (
+	stepCreate = "Create"
+	stepDelete = "Delete"
+
+	reasonDue      = "Due"
+	reasonReplaced = "Replaced"
+	reasonExpired  = "Expired"
+	reasonActive   = "Active"
+)
+
+var (
+	measure = metric.NewPlanning("advancedcronjob", kind)
+
+	startDelay = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: metric.Namespace, Subsystem: "advancedcronjob", Name: "start_delay_seconds",
+		Help:    "How long after it was due the job of a run was created.",
+		Buckets: prometheus.ExponentialBuckets(0.1, 4, 9), // 100 ms to 2 hours.
+	})
+	missedTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: metric.Namespace, Subsystem: "advancedcronjob", Name: "missed_total",
+		Help: "Intervals in which runs were due that were not started, by reason: Deadline, Superseded, Unclear or TakenOver.",
+	}, []string{metric.LabelReason})
+	finishedTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: metric.Namespace, Subsystem: "advancedcronjob", Name: "finished_total",
+		Help: "Runs whose end this manager has seen, by reason: Succeeded, Failed or Removed.",
+	}, []string{metric.LabelReason})
+	runSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: metric.Namespace, Subsystem: "advancedcronjob", Name: "run_seconds",
+		Help:    "How long the job of a run took from its start to its end, by reason: Succeeded or Failed.",
+		Buckets: prometheus.ExponentialBuckets(1, 4, 9), // 1 s to 18 hours.
+	}, []string{metric.LabelReason})
+)
+
+// Register adds the metrics of this package and of package expect to r.
+func Register(r prometheus.Registerer) error {
+	return errors.Join(expect.Register(r), measure.Register(r), metric.Register(r, startDelay, missedTotal, finishedTotal, runSeconds))
+}
+
+// count counts the steps of a plan.
+func count(p planned) {
+	if !p.create.IsZero() {
+		measure.Steps.WithLabelValues(stepCreate, reasonDue).Inc()
+	}
+	measure.Steps.WithLabelValues(stepDelete, reasonReplaced).Add(float64(len(p.replaced)))
+	measure.Steps.WithLabelValues(stepDelete, reasonExpired).Add(float64(len(p.expired)))
+	if !p.waiting.IsZero() {
+		measure.Waits.WithLabelValues(reasonActive).Inc()
+	}
+}
+
+// countWritten counts what a status says that was written.
+func countWritten(p planned, was, is *appsv1beta1.AdvancedCronJobStatus) {
+	for _, m := range p.missed {
+		missedTotal.WithLabelValues(string(m.why)).Inc()
+	}
+	for i := range is.Runs {
+		run := &is.Runs[i]
+		if old := findRun(was.Runs, run.Name); run.Phase == appsv1beta1.AdvancedCronJobRunning || old == nil || old.Phase == run.Phase {
+			continue
+		}
+		finishedTotal.WithLabelValues(string(run.Phase)).Inc()
+		if run.Phase != appsv1beta1.AdvancedCronJobRemoved && run.StartTime != nil && run.CompletionTime != nil {
+			runSeconds.WithLabelValues(string(run.Phase)).Observe(run.CompletionTime.Sub(run.StartTime.Time).Seconds())
+		}
+	}
+}

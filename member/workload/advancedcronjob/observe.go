@@ -1,0 +1,122 @@
+package advancedcronjob
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+)
+
+// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+type observed struct {
+	cron *appsv1beta1.AdvancedCronJob
+	// children are the jobs that it controls, of the kind of its template, in the order of their names.
+	children []child
+	// local is the zone of schedules that name none.
+	local *time.Location
+	// pending is what this process knows of the pending run.
+	pending knowledge
+	// created is when the latest run was due whose job this process has created, and which the status may not have; zero if there is none.
+	created time.Time
+}
+
+// observe reads what a reconcile needs.
+func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
+	o := observed{cron: &appsv1beta1.AdvancedCronJob{}, local: r.Local}
+	children := func(from client.Reader, live bool) (err error) {
+		o.children, err = list(ctx, from, o.cron, live)
+		return err
+	}
+	shown := func() iter.Seq[metav1.Object] {
+		return func(yield func(metav1.Object) bool) {
+			if !yield(o.cron) {
+				return
+			}
+			for i := range o.children {
+				if !yield(o.children[i].object) {
+					return
+				}
+			}
+		}
+	}
+	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.cron, children, shown); err != nil {
+		return o, fmt.Errorf("read AdvancedCronJob: %w", err)
+	}
+	o.created = r.memory.created(o.cron)
+	if p := o.cron.Status.Pending; p != nil {
+		o.pending = r.memory.of(o.cron, p.ScheduleTime.Time)
+	}
+	return o, nil
+}
+
+// confirm returns nil if the AdvancedCronJob is on the apiserver as it was observed: for a run that is started without a write of the
+// status, which would prove it. Otherwise the next reconcile waits until the cache shows it.
+func (r *Reconciler) confirm(ctx context.Context, o observed) error {
+	is := &appsv1beta1.AdvancedCronJob{}
+	switch err := r.Live.Get(ctx, client.ObjectKeyFromObject(o.cron), is); {
+	case apierrors.IsNotFound(err):
+		return expect.ErrGone
+	case err != nil:
+		return fmt.Errorf("read AdvancedCronJob: %w", err)
+	case is.UID == o.cron.UID && is.ResourceVersion == o.cron.ResourceVersion:
+		return nil
+	}
+	r.Expect.Written(is.UID, is)
+	return expect.NotYetError{Wait: expect.Wait{Count: 1, Example: is.Name, Left: lookAgain}}
+}
+
+// list returns the jobs that an AdvancedCronJob controls, whichever controller has created them.
+func list(ctx context.Context, from client.Reader, cron *appsv1beta1.AdvancedCronJob, live bool) ([]child, error) {
+	var out []child
+	add := func(o client.Object) {
+		if ownership.ControlledBy(o, cron, gvk()) {
+			out = append(out, childOf(o))
+		}
+	}
+	read := func(found client.ObjectList) error {
+		if err := from.List(ctx, found, ownership.OwnedBy(cron, live)...); err != nil {
+			return fmt.Errorf("list jobs: %w", err)
+		}
+		return nil
+	}
+	switch typeOf(&cron.Spec.Template) {
+	case appsv1beta1.AdvancedCronJobOfJobs:
+		var found batchv1.JobList
+		if err := read(&found); err != nil {
+			return nil, err
+		}
+		for i := range found.Items {
+			add(&found.Items[i])
+		}
+	case appsv1beta1.AdvancedCronJobOfBroadcastJobs:
+		var found appsv1beta1.BroadcastJobList
+		if err := read(&found); err != nil {
+			return nil, err
+		}
+		for i := range found.Items {
+			add(&found.Items[i])
+		}
+	case appsv1beta1.AdvancedCronJobOfImageListPullJobs:
+		var found appsv1beta1.ImageListPullJobList
+		if err := read(&found); err != nil {
+			return nil, err
+		}
+		for i := range found.Items {
+			add(&found.Items[i])
+		}
+	}
+	slices.SortFunc(out, func(a, b child) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return out, nil
+}

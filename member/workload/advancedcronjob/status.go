@@ -1,0 +1,178 @@
+package advancedcronjob
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+)
+
+// runsKept is how many runs the status has.
+const runsKept = 10
+
+// status returns the status after a reconcile, and its events. The function is pure.
+func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.AdvancedCronJobStatus, []event.Event) {
+	was := &o.cron.Status
+	s := *was.DeepCopy()
+	s.Type, s.ObservedGeneration = typeOf(&o.cron.Spec.Template), o.cron.Generation
+	events := a.events
+	if p.invalid != "" {
+		events = append(events, event.Warning(ReasonInvalidSpec, actionRun, "%s", p.invalid))
+	}
+	if p.future {
+		events = append(events, event.Warning(ReasonClockSetBack, actionRun, "the latest run was due in the future, so the clock was set back: "+
+			"none is started until then. Create the AdvancedCronJob anew to start earlier"))
+	}
+	if at := lastScheduled(&o); !at.IsZero() {
+		s.LastScheduleTime = timeOf(at)
+	}
+	for _, m := range p.missed {
+		if s.LastMissedTime == nil || m.latest.After(s.LastMissedTime.Time) {
+			s.LastMissedTime = timeOf(m.latest)
+		}
+		events = append(events, m.event())
+	}
+	s.WaitingScheduleTime = nil
+	if !p.waiting.IsZero() {
+		s.WaitingScheduleTime = timeOf(p.waiting)
+		if was.WaitingScheduleTime == nil {
+			events = append(events, event.Normal(ReasonJobAlreadyActive, actionRun, "what was due at %s waits until no other run is active",
+				text(p.waiting)))
+		}
+	}
+	if p.settled || a.created != nil {
+		s.Pending = nil
+	}
+	decided := p.start
+	if p.direct {
+		decided = p.create
+	}
+	if !decided.IsZero() {
+		s.LastScheduleTime = timeOf(decided)
+		if a.created == nil {
+			s.Pending = &appsv1beta1.AdvancedCronJobPending{ScheduleTime: *timeOf(decided), Since: *timeOf(now)}
+		}
+	}
+	o.children = slices.DeleteFunc(slices.Clone(o.children), func(c child) bool { return a.removed[c.GetUID()] })
+	if a.created != nil {
+		if !slices.ContainsFunc(o.children, func(c child) bool { return c.GetUID() == a.created.GetUID() }) {
+			o.children = append(o.children, childOf(a.created))
+		}
+	}
+	s.Runs = runs(&o)
+	for i := range s.Runs {
+		is := &s.Runs[i]
+		if old := findRun(was.Runs, is.Name); is.Phase == appsv1beta1.AdvancedCronJobRunning || old == nil || old.Phase == is.Phase {
+			continue
+		}
+		if is.Phase == appsv1beta1.AdvancedCronJobRemoved && slices.ContainsFunc(p.replaced, func(c child) bool { return c.GetName() == is.Name }) {
+			continue // An event says that it was replaced.
+		}
+		events = append(events, seen(is))
+	}
+	s.Active = active(&o, s.Type)
+	return s, events
+}
+
+func seen(run *appsv1beta1.AdvancedCronJobRun) event.Event {
+	switch run.Phase { //nolint:exhaustive // It has ended.
+	case appsv1beta1.AdvancedCronJobSucceeded:
+		return event.Normal(ReasonSawCompletedJob, actionRun, "%s has succeeded", run.Name)
+	case appsv1beta1.AdvancedCronJobFailed:
+		return event.Warning(ReasonSawCompletedJob, actionRun, "%s has failed", run.Name)
+	}
+	return event.Normal(ReasonSawCompletedJob, actionRun, "%s was deleted before its end was seen", run.Name)
+}
+
+// event says which runs are missed, and why.
+func (m missed) event() event.Event {
+	what := "what was due at " + text(m.first)
+	if !m.first.Equal(m.latest) {
+		what = "what was due from " + text(m.first) + " to " + text(m.latest)
+	}
+	why := "because startingDeadlineSeconds had passed"
+	switch m.why {
+	case missDeadline:
+	case missSuperseded:
+		why = "because a later run was due before it could start: only the latest one is started"
+	case missUnclear:
+		why = "because its job may have been created, have ended and been deleted after its TTL while the manager was away: create a job " +
+			"from the template if it has not run"
+	case missTakenOver:
+		why = "because another controller may have run it and deleted its job: create a job from the template if it has not"
+	}
+	return event.Warning(ReasonMissedSchedule, actionRun, "%s is not started, %s", what, why)
+}
+
+// active refers to the jobs that have not ended.
+func active(o *observed, of appsv1beta1.AdvancedCronJobTemplateKind) []corev1.ObjectReference {
+	var out []corev1.ObjectReference
+	version, kind := gvkOf(of).ToAPIVersionAndKind()
+	for i := range o.children {
+		if c := &o.children[i]; c.active() {
+			out = append(out, corev1.ObjectReference{
+				APIVersion: version, Kind: kind, Namespace: c.GetNamespace(), Name: c.GetName(), UID: c.GetUID(),
+			})
+		}
+	}
+	slices.SortFunc(out, func(a, b corev1.ObjectReference) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// runs returns the latest runs, by the jobs and, of those that are gone, by the status. The newest is the first.
+func runs(o *observed) []appsv1beta1.AdvancedCronJobRun {
+	type entry struct {
+		appsv1beta1.AdvancedCronJobRun
+		at time.Time
+	}
+	var all []entry
+	here := map[string]bool{}
+	for i := range o.children {
+		c := &o.children[i]
+		here[c.GetName()] = true
+		at := c.due
+		if at.IsZero() {
+			at = c.GetCreationTimestamp().Time
+		}
+		all = append(all, entry{c.run, at})
+	}
+	for _, run := range o.cron.Status.Runs {
+		if here[run.Name] {
+			continue
+		}
+		if run.Phase == appsv1beta1.AdvancedCronJobRunning {
+			run.Phase = appsv1beta1.AdvancedCronJobRemoved
+		}
+		var at metav1.Time
+		switch {
+		case run.ScheduleTime != nil:
+			at = *run.ScheduleTime
+		case run.StartTime != nil:
+			at = *run.StartTime
+		}
+		all = append(all, entry{run, at.Time})
+	}
+	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.Name, b.Name)) })
+	out := make([]appsv1beta1.AdvancedCronJobRun, 0, runsKept)
+	for _, e := range all[:min(len(all), runsKept)] {
+		out = append(out, e.AdvancedCronJobRun)
+	}
+	return out
+}
+
+func findRun(all []appsv1beta1.AdvancedCronJobRun, name string) *appsv1beta1.AdvancedCronJobRun {
+	for i := range all {
+		if all[i].Name == name {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+func sameRun(a, b *appsv1beta1.AdvancedCronJobRun) bool { return apiequality.Semantic.DeepEqual(a, b) }

@@ -1,0 +1,106 @@
+package broadcastjob
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/jobend"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+)
+
+// applied is the result of a plan.
+type applied struct {
+	podcontrol.Results
+	// job is the job as it was observed, or as it is with the pause.
+	job *appsv1beta1.BroadcastJob
+	// changed: the job has changed meanwhile, so that nothing was done. gone: it was deleted.
+	changed, gone bool
+}
+
+// apply applies the plan. It is idempotent: a crash or a conflict in the middle does no harm.
+func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
+	a := applied{job: o.job}
+	if p.pause {
+		a.job, a.Rest = r.pause(ctx, o.job)
+		a.changed = a.job == nil
+		return a
+	}
+	applier := podcontrol.Applier{
+		Writer: &podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
+		Owner:  o.job.UID, Guards: r.Guards,
+	}
+	applier.Delete(ctx, p.Steps, &a.Results)
+	steps := p.Of(rollout.StepCreate)
+	creates := make([]podcontrol.PodCreate, 0, len(steps))
+	for _, s := range steps {
+		creates = append(creates, podcontrol.PodCreate{Pod: newPod(o.job, s.Slot)})
+	}
+	applier.CreatePods(ctx, creates, &a.Results)
+	a.Log(ctx, &p.Plan)
+	if p.remove {
+		a.gone = true
+		a.Rest = jobend.Remove(ctx, r.Client, o.job)
+	}
+	return a
+}
+
+// pause sets spec.paused of a job that has not changed since it was observed. It returns nil if it has.
+func (r *Reconciler) pause(ctx context.Context, job *appsv1beta1.BroadcastJob) (*appsv1beta1.BroadcastJob, error) {
+	data, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": job.UID, "resourceVersion": job.ResourceVersion}, "spec": map[string]any{"paused": true},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("marshal pause: %w", err)
+	}
+	next := job.DeepCopy()
+	switch err := r.Client.Patch(ctx, next, client.RawPatch(types.MergePatchType, data)); {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err), ownership.IsOtherUID(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("pause BroadcastJob: %w", err)
+	}
+	r.Expect.Written(next.UID, next)
+	return next, nil
+}
+
+// newPod returns the pod of a job for a node.
+func newPod(job *appsv1beta1.BroadcastJob, node string) *corev1.Pod {
+	t := job.Spec.Template.DeepCopy()
+	labels := map[string]string{}
+	maps.Copy(labels, t.Labels)
+	labels[keys.BroadcastJobName], labels[keys.BroadcastJobUID] = job.Name, string(job.UID)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: podName(job, node), GenerateName: job.Name + "-", Namespace: job.Namespace, Labels: labels, Annotations: t.Annotations,
+			Finalizers: t.Finalizers, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, Kind())},
+		},
+		Spec: t.Spec,
+	}
+	podset.Pin(&pod.Spec, node)
+	return pod
+}
+
+// hashLength is how many characters of a hash end the name of a pod.
+const hashLength = 10
+
+// podName is the name of the pod of a job for a node. It is always the same, so that a second one can't be created by mistake.
+func podName(job *appsv1beta1.BroadcastJob, node string) string {
+	sum := sha256.Sum256([]byte(string(job.UID) + "/" + node))
+	return job.Name + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:hashLength]
+}

@@ -1,0 +1,91 @@
+package broadcastjob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/jobend"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+)
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=broadcastjobs,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=broadcastjobs/status,verbs=patch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=broadcastjobs/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconciler reconciles BroadcastJobs.
+type Reconciler struct {
+	*podcontrol.Controller
+
+	memory memory
+	tally  jobend.Tally
+}
+
+// Setup adds the controller to mgr. The webhook is registered apart from it, because it may run without the controller.
+func Setup(ctx context.Context, mgr ctrl.Manager, o podcontrol.Options) error {
+	if err := Register(metrics.Registry); err != nil {
+		return fmt.Errorf("register metrics of %s: %w", kind, err)
+	}
+	r := &Reconciler{Controller: podcontrol.NewController(mgr, kind, o)}
+	b := ctrl.NewControllerManagedBy(mgr)
+	if err := r.Setup(ctx, mgr, b, Kind(), &appsv1beta1.BroadcastJob{}, o); err != nil {
+		return err
+	}
+	b.Watches(&corev1.Node{}, r.Gather(onNodes(r.Client)))
+	if err := b.Complete(r); err != nil {
+		return fmt.Errorf("set up controller of %s: %w", kind, err)
+	}
+	return nil
+}
+
+// Reconcile takes the next step for one BroadcastJob.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	began := r.Clock.Now()
+	o, err := r.observe(ctx, req.NamespacedName)
+	if err != nil {
+		if errors.Is(err, expect.ErrGone) {
+			r.memory.forget(req.NamespacedName)
+			r.tally.Forget(req.NamespacedName)
+		}
+		return r.NotPlanned(ctx, measure, req, began, err)
+	}
+	r.count(o.job)
+	now := r.Clock.Now()
+	p, err := r.planned(ctx, &o, now)
+	if err != nil {
+		return r.NotPlanned(ctx, measure, req, began, err)
+	}
+	r.Planned(measure, req, &p.Plan, began, now)
+	crowded := r.memory.note(req.NamespacedName, o.job.UID, p.succeeded, p.crowded)
+	a := r.apply(ctx, o, p)
+	if a.changed || a.gone {
+		return ctrl.Result{}, a.Err()
+	}
+	s, events := status(o, p, a, crowded, now)
+	return r.Report(ctx, measure, &a.Results, podcontrol.Outcome{
+		Object: a.job, Was: o.job.Status, Is: s, CountsOnly: countsOnly(o.job.Status, s), Events: events, Recheck: p.Recheck, Err: a.Err(),
+	})
+}
+
+// count counts a job once, when its end is seen in its status.
+func (r *Reconciler) count(job *appsv1beta1.BroadcastJob) {
+	r.tally.Count(job, finished(job), func() {
+		reason := ""
+		for i := range job.Status.Conditions { // It has one.
+			reason = job.Status.Conditions[i].Reason
+		}
+		finishedTotal.WithLabelValues(reason).Inc()
+		if s := job.Status; s.StartTime != nil && s.CompletionTime != nil {
+			runSeconds.WithLabelValues(reason).Observe(s.CompletionTime.Sub(s.StartTime.Time).Seconds())
+		}
+	})
+}

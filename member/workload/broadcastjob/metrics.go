@@ -1,0 +1,31 @@
+package broadcastjob
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/jobend"
+	"github.com/flotilla-io/flotilla/pkg/metric"
+)
+
+var (
+	measure = metric.NewPlanning("broadcastjob", kind)
+
+	finishedTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: metric.Namespace, Subsystem: "broadcastjob", Name: "finished_total",
+		Help: "BroadcastJobs that have ended while this manager watched them, by reason: Complete, Failed or DeadlineExceeded.",
+	}, []string{metric.LabelReason})
+
+	runSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: metric.Namespace, Subsystem: "broadcastjob", Name: "run_seconds",
+		Help:    "How long a BroadcastJob took from its start to its end, by reason: Complete, Failed or DeadlineExceeded.",
+		Buckets: jobend.RunBuckets(),
+	}, []string{metric.LabelReason})
+)
+
+// Register adds the metrics of this package and of package expect to r.
+func Register(r prometheus.Registerer) error {
+	return errors.Join(expect.Register(r), measure.Register(r), metric.Register(r, finishedTotal, runSeconds))
+}

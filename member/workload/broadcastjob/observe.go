@@ -1,0 +1,103 @@
+package broadcastjob
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+)
+
+// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+type observed struct {
+	job *appsv1beta1.BroadcastJob
+	// pods are those that the job controls.
+	pods []*corev1.Pod
+	// nodes are all nodes, in the order of their names.
+	nodes []*corev1.Node
+	// succeeded are nodes on which the pod has succeeded, by the status or because this process has seen it. Those that are gone are
+	// left out, unless the job has ended.
+	succeeded map[string]bool
+}
+
+// observe reads what a reconcile needs: from the cache, or from the apiserver if the cache has not shown our writes for too long.
+func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
+	o := observed{job: &appsv1beta1.BroadcastJob{}}
+	children := func(from client.Reader, live bool) error {
+		var err error
+		o.pods, err = ownership.Pods(ctx, from, o.job, Kind(), live)
+		return err
+	}
+	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.job, children, o.shown); err != nil {
+		return o, fmt.Errorf("read BroadcastJob: %w", err)
+	}
+	var err error
+	if o.nodes, err = ownership.Nodes(ctx, r.Client); err != nil {
+		return o, err
+	}
+	return o, r.recall(ctx, key, &o)
+}
+
+// planned returns the plan. The end of a job is final, and a pause stops it until a user comes: such a plan is made again from the pods that
+// the apiserver has, since the cache may still have a failed pod that was deleted so that its node is tried again.
+func (r *Reconciler) planned(ctx context.Context, o *observed, now time.Time) (planned, error) {
+	p := plan(*o, now)
+	if p.ending == nil && !p.pause {
+		return p, nil
+	}
+	var err error
+	if o.pods, err = ownership.Pods(ctx, r.Live, o.job, Kind(), true); err != nil {
+		return p, fmt.Errorf("read pods of BroadcastJob: %w", err)
+	}
+	return plan(*o, now), nil
+}
+
+// recall collects the nodes on which the pod has succeeded. A node that is not in the cache may be one that the cache does not show, so
+// the apiserver is asked before it is forgotten.
+func (r *Reconciler) recall(ctx context.Context, key types.NamespacedName, o *observed) error {
+	exists := make(map[string]bool, len(o.nodes))
+	for _, n := range o.nodes {
+		exists[n.Name] = true
+	}
+	o.succeeded = make(map[string]bool, len(o.job.Status.SucceededNodes))
+	add := func(name string) error {
+		if !exists[name] && !o.succeeded[name] && !finished(o.job) {
+			node := &metav1.PartialObjectMetadata{}
+			node.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+			switch err := r.Live.Get(ctx, types.NamespacedName{Name: name}, node); {
+			case apierrors.IsNotFound(err):
+				return nil
+			case err != nil:
+				return fmt.Errorf("look whether node %s is gone: %w", name, err)
+			}
+		}
+		o.succeeded[name] = true
+		return nil
+	}
+	for _, name := range o.job.Status.SucceededNodes {
+		if err := add(name); err != nil {
+			return err
+		}
+	}
+	for name := range r.memory.nodes(key, o.job.UID) {
+		if err := add(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shown yields all objects that expectations are about. The job is one of them: a plan from an old status would write the status
+// again.
+func (o *observed) shown() iter.Seq[metav1.Object] {
+	return func(yield func(metav1.Object) bool) { _ = yield(o.job) && expect.Each(o.pods, yield) }
+}

@@ -1,0 +1,290 @@
+package broadcastjob
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/jobend"
+	"github.com/flotilla-io/flotilla/pkg/nodefit"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+)
+
+// reasonParallelism (Hold): as many pods are active as parallelism allows.
+const reasonParallelism rollout.Reason = "Parallelism"
+
+// planned is what to do now, and how far the job is. It is read-only, because it shares objects with observed.
+type planned struct {
+	podset.Plan
+
+	// phase is that of the job after this reconcile. accepted are the failures that a user has accepted by resuming it.
+	phase    appsv1beta1.BroadcastJobPhase
+	accepted int
+	// pause: spec.paused is set, because a pod has failed. resumes: a user has set it to false.
+	pause, resumes bool
+	// ending is the condition of a job that ends now; nil if it does not.
+	ending *ending
+	// remove: the job has ended, and its TTL has passed.
+	remove bool
+
+	// desired, active and failed are counts; succeeded are nodes.
+	desired, active, failed int
+	succeeded               map[string]bool
+	// crowded: more pods are active than the limit.
+	crowded bool
+	limit   int
+	// duplicates are pods for nodes that have another one.
+	duplicates []string
+
+	// first has, for each node with pods, the one that counts.
+	first map[string]*podset.Pod
+	// states has the state of each pod by its name.
+	states map[string]state
+	// unsettled is how many pods are pending, running or being deleted and are in no slot.
+	unsettled int
+}
+
+// ending is how a job ends.
+type ending struct {
+	condition appsv1beta1.BroadcastJobConditionType
+	phase     appsv1beta1.BroadcastJobPhase
+	reason    string
+	// event is the reason of the event, why the message of both.
+	event, why string
+}
+
+// finished reports whether a job has ended, which is final.
+func finished(job *appsv1beta1.BroadcastJob) bool {
+	p := job.Status.Phase
+	return p == appsv1beta1.BroadcastJobCompleted || p == appsv1beta1.BroadcastJobFailed
+}
+
+// never reports whether a job goes on for ever.
+func never(job *appsv1beta1.BroadcastJob) bool {
+	return job.Spec.CompletionPolicy.Type == appsv1beta1.BroadcastJobNever
+}
+
+// plan returns the next steps of a job, and why. It is a pure function.
+func plan(o observed, now time.Time) planned {
+	job := o.job
+	p := planned{phase: job.Status.Phase, accepted: int(job.Status.AcceptedFailures), succeeded: map[string]bool{}}
+	maps.Copy(p.succeeded, o.succeeded)
+	p.Revision.Revision = &appsv1.ControllerRevision{} // The pods of a job have no revision.
+	p.read(o)
+	if finished(job) {
+		p.finished(o, now)
+		return p
+	}
+	slots := p.slots(o)
+	p.accepted = min(p.accepted, p.failed)
+	if p.resumes = job.Status.Phase == appsv1beta1.BroadcastJobPaused && !job.Spec.Paused; p.resumes {
+		p.accepted = p.failed
+	}
+	p.phase = appsv1beta1.BroadcastJobRunning
+	limit, err := rollout.Resolve(job.Spec.Parallelism, p.desired, rollout.Up)
+	if job.Spec.Parallelism == nil {
+		limit, err = math.MaxInt32, nil
+	}
+	if p.limit = limit; err != nil { // Admission refuses it.
+		p.InvalidSpec = fmt.Sprintf("spec.parallelism: %v", err)
+	}
+	p.crowded = err == nil && p.active > limit
+	switch policy := job.Spec.FailurePolicy.Type; {
+	case job.Spec.Paused:
+		p.phase = appsv1beta1.BroadcastJobPaused
+	case p.failed > 0 && (policy == appsv1beta1.BroadcastJobFailFast || policy == ""):
+		p.fail(string(appsv1beta1.BroadcastJobConditionFailed), ReasonJobFailed, "Job failed")
+	case p.failed > p.accepted && policy == appsv1beta1.BroadcastJobPause:
+		p.phase, p.pause = appsv1beta1.BroadcastJobPaused, true
+	case p.isComplete(job, slots):
+		p.ending = &ending{
+			condition: appsv1beta1.BroadcastJobConditionComplete, phase: appsv1beta1.BroadcastJobCompleted,
+			reason: string(appsv1beta1.BroadcastJobConditionComplete), event: ReasonJobComplete, why: p.sum("Job completed"),
+		}
+	case p.late(job, now):
+		p.fail(ReasonDeadlineExceeded, ReasonDeadlineExceeded, "Job was active longer than specified deadline")
+	case err == nil:
+		p.run(slots, now)
+	}
+	if p.ending != nil {
+		p.phase, p.Recheck = p.ending.phase, 0
+	}
+	return p
+}
+
+func (p *planned) fail(reason, event, what string) {
+	p.ending = &ending{
+		condition: appsv1beta1.BroadcastJobConditionFailed, phase: appsv1beta1.BroadcastJobFailed, reason: reason, event: event, why: p.sum(what),
+	}
+}
+
+func (p *planned) sum(what string) string {
+	return fmt.Sprintf("%s, %d pods succeeded, %d pods failed", what, len(p.succeeded), p.failed)
+}
+
+// read reads the pods, and which of several counts for its node.
+func (p *planned) read(o observed) {
+	p.Pods = make([]podset.Pod, 0, len(o.pods))
+	p.states = make(map[string]state, len(o.pods))
+	p.first = make(map[string]*podset.Pod, len(o.pods))
+	for _, object := range o.pods {
+		is := stateOf(object, &o.job.Spec.FailurePolicy)
+		p.states[object.Name] = is
+		keeps := is == failed || is == succeeded
+		p.Pods = append(p.Pods, podset.Pod{Object: object, Pod: rollout.Pod{
+			Key: object.Name, Slot: nodeOf(object), Inactive: is != active, Ended: keeps && object.DeletionTimestamp == nil,
+			Rank: rollout.Rank{
+				Assigned: object.Spec.NodeName != "", Phase: object.Status.Phase, Node: object.Spec.NodeName, Created: object.CreationTimestamp.Time,
+			},
+		}})
+	}
+	for i := range p.Pods {
+		pod := &p.Pods[i]
+		if best := p.first[pod.Slot]; best == nil || p.before(pod, best) {
+			p.first[pod.Slot] = pod
+		}
+	}
+	for node, pod := range p.first {
+		switch p.states[pod.Key] {
+		case succeeded:
+			p.succeeded[node] = true
+		case failed:
+			if !p.succeeded[node] {
+				p.failed++
+			}
+		case active, terminating:
+		}
+	}
+	for _, is := range p.states {
+		if is == active {
+			p.active++
+		}
+	}
+}
+
+// before reports whether one of two pods for a node counts rather than the other: the one that is further, then the one that has a node,
+// then the older.
+func (p *planned) before(a, b *podset.Pod) bool {
+	assigned := func(pod *podset.Pod) int {
+		if pod.Rank.Assigned {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(
+		cmp.Compare(p.states[b.Key], p.states[a.Key]), cmp.Compare(assigned(b), assigned(a)), a.Rank.Created.Compare(b.Rank.Created),
+		cmp.Compare(a.Key, b.Key),
+	) < 0
+}
+
+// slots returns the nodes that have or get a pod, and counts those that are desired: also nodes on which the pod has ended and that do
+// not fit any more, and those whose pod is gone after it succeeded. A pod that has begun stays on a node whose taints would let no new
+// one begin: Kubernetes evicts it if it has to.
+func (p *planned) slots(o observed) []rollout.Slot {
+	m := nodefit.ForJob(&o.job.Spec.Template.Spec)
+	var slots []rollout.Slot
+	wanted, known := map[string]bool{}, make(map[string]bool, len(o.nodes))
+	for _, node := range o.nodes {
+		known[node.Name] = true
+		first := p.first[node.Name]
+		is := terminating
+		if first != nil {
+			is = p.states[first.Key]
+		}
+		run, _ := m.Match(node)
+		switch {
+		case p.succeeded[node.Name] && is != succeeded:
+			p.desired++ // Its pod is gone. Another one, of a late write, is in no slot.
+			continue
+		case is == failed, is == succeeded, run, is == active && first.Rank.Assigned && m.Selects(node):
+			p.desired++
+			wanted[node.Name] = true
+			slots = append(slots, rollout.Slot{Key: node.Name})
+		}
+	}
+	for i := range p.Pods {
+		pod := &p.Pods[i]
+		if !ended(pod.Object) && !wanted[pod.Slot] {
+			p.unsettled++
+		}
+		if pod != p.first[pod.Slot] && p.states[pod.Key] == active {
+			p.duplicates = append(p.duplicates, pod.Key)
+			if wanted[pod.Slot] {
+				p.unsettled++
+			}
+			pod.Slot = ""
+		}
+	}
+	// Pods on nodes that are not in the cache are left alone. Such a node is either gone, and the pod garbage collector deletes its
+	// pods after asking the apiserver; or it is new, and the cache of pods was faster than that of nodes.
+	p.Pods = slices.DeleteFunc(p.Pods, func(pod podset.Pod) bool { return pod.Object.Spec.NodeName != "" && !known[pod.Object.Spec.NodeName] })
+	slices.Sort(p.duplicates)
+	return slots
+}
+
+// isComplete reports whether the pods of all desired nodes have ended.
+func (p *planned) isComplete(job *appsv1beta1.BroadcastJob, slots []rollout.Slot) bool {
+	if never(job) || p.desired == 0 || p.active > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(slots, func(s rollout.Slot) bool {
+		first := p.first[s.Key]
+		return first == nil || p.states[first.Key] < failed
+	})
+}
+
+// late reports whether the deadline of a job has passed.
+func (p *planned) late(job *appsv1beta1.BroadcastJob, now time.Time) bool {
+	if never(job) {
+		return false
+	}
+	due, in := jobend.Due(job.Status.StartTime, job.Spec.CompletionPolicy.ActiveDeadlineSeconds, now)
+	p.Recheck = report.Sooner(p.Recheck, in)
+	return due
+}
+
+// run creates missing pods within parallelism, and deletes pods that are in no slot.
+func (p *planned) run(slots []rollout.Slot, now time.Time) {
+	room := max(p.limit-p.unsettled, 0)
+	p.Next(rollout.Goal{
+		Slots: slots, CreateUpdated: true, KeepEnded: true, Mode: rollout.OnDelete, MaxUnavailable: len(slots), ScaleMaxUnavailable: &room,
+	}, now)
+	for i := range p.Steps {
+		switch s := &p.Steps[i]; {
+		case s.Pod == nil:
+		case slices.Contains(p.duplicates, s.Pod.Key):
+			s.Why = fmt.Sprintf("node %s has another pod", nodeOf(s.Pod.Object))
+		default:
+			s.Why = fmt.Sprintf("node %s does not fit", s.Pod.Slot)
+		}
+	}
+	for i := range p.Holds {
+		if h := &p.Holds[i]; h.Reason == rollout.ReasonScaleLimit {
+			h.Reason, h.Why = reasonParallelism, fmt.Sprintf("%d nodes wait: parallelism lets %d pods be active", h.Pods, p.limit)
+		}
+	}
+}
+
+// finished deletes what still runs for a job that has ended, and the job after its TTL.
+func (p *planned) finished(o observed, now time.Time) {
+	for i := range p.Pods {
+		pod := &p.Pods[i]
+		if pod.Object.DeletionTimestamp == nil && !ended(pod.Object) {
+			p.Steps = append(p.Steps, podset.Step{Kind: rollout.StepDelete, Pod: pod, Reason: rollout.ReasonScaleIn, Why: "the job has ended"})
+		}
+	}
+	slices.SortFunc(p.Steps, func(a, b podset.Step) int { return cmp.Compare(a.Pod.Key, b.Pod.Key) })
+	if never(o.job) {
+		return
+	}
+	due, in := jobend.Due(o.job.Status.CompletionTime, o.job.Spec.CompletionPolicy.TTLSecondsAfterFinished, now)
+	p.Recheck, p.remove = in, due && len(p.Steps) == 0
+}

@@ -1,0 +1,104 @@
+package broadcastjob
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+)
+
+// status returns the status after a reconcile, and its events. It counts the pods as they were observed: what the reconcile changed is
+// counted by the next one. The function is pure.
+func status(o observed, p planned, a applied, crowded bool, now time.Time) (appsv1beta1.BroadcastJobStatus, []event.Event) {
+	was := &o.job.Status
+	s := *was.DeepCopy()
+	s.Active = int32(p.active) //nolint:gosec // No cluster has so many pods.
+	s.SucceededNodes = slices.Sorted(maps.Keys(p.succeeded))
+	events := a.Events(&p.Plan, false, nil, nil)
+	if finished(o.job) {
+		// Pods may be deleted that were counted, and those of OpenKruise were before their nodes were remembered.
+		s.Succeeded = max(s.Succeeded, int32(len(p.succeeded))) //nolint:gosec // Likewise.
+		s.Failed = max(s.Failed, int32(p.failed))               //nolint:gosec // Likewise.
+		return s, events
+	}
+	s.Desired, s.Succeeded, s.Failed = int32(p.desired), int32(len(p.succeeded)), int32(p.failed) //nolint:gosec // Likewise.
+	s.AcceptedFailures, s.Phase = int32(p.accepted), p.phase                                      //nolint:gosec // Likewise.
+	if s.StartTime == nil {
+		s.StartTime = &metav1.Time{Time: now}
+	}
+	if s.Failed > was.Failed {
+		events = append(events, event.Warning(ReasonFailedPod, actionRun, "%d pods have failed: %s", s.Failed, event.Names(p.failures())))
+	}
+	if n := p.removed(a); len(n) > 0 {
+		events = append(events, event.Warning(ReasonDuplicatePod, podcontrol.ActionScaleIn, "deleted %d pods for nodes that have another one: %s",
+			len(n), event.Names(n)))
+	}
+	switch {
+	case p.InvalidSpec != "":
+		events = append(events, event.Warning(ReasonInvalidSpec, actionRun, "%s", p.InvalidSpec))
+	case p.ending != nil:
+		s.CompletionTime = &metav1.Time{Time: now}
+		s.Conditions = append(s.Conditions, appsv1beta1.BroadcastJobCondition{
+			Type: p.ending.condition, Status: corev1.ConditionTrue, LastProbeTime: metav1.Time{Time: now}, LastTransitionTime: metav1.Time{Time: now},
+			Reason: p.ending.reason, Message: p.ending.why,
+		})
+		of := event.Normal
+		if p.ending.condition == appsv1beta1.BroadcastJobConditionFailed {
+			of = event.Warning
+		}
+		events = append(events, of(p.ending.event, actionRun, "%s", p.ending.why))
+	case p.pause:
+		events = append(events, event.Warning(ReasonPaused, actionRun, "%s",
+			fmt.Sprintf("%d pods have failed: set spec.paused to false to continue", s.Failed)))
+	case s.Phase == appsv1beta1.BroadcastJobPaused && was.Phase != s.Phase:
+		events = append(events, event.Normal(ReasonPaused, actionRun, "%s", "no more pods are created"))
+	case p.resumes:
+		events = append(events, event.Normal(ReasonContinue, actionRun, "%s", "pods are created again"))
+	}
+	if crowded {
+		events = append(events, event.Warning(ReasonTooManyActivePods, podcontrol.ActionScaleOut,
+			"%d pods are active, and parallelism is %d: no pod is created until enough have ended", p.active, p.limit))
+	}
+	return s, events
+}
+
+// failures are the names of pods that have failed.
+func (p *planned) failures() []string {
+	var out []string
+	for name, is := range p.states {
+		if is == failed {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// removed are the names of duplicates that were deleted.
+func (p *planned) removed(a applied) []string {
+	var out []string
+	for _, r := range a.Steps {
+		for _, name := range r.Done {
+			if slices.Contains(p.duplicates, name) {
+				out = append(out, name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// countsOnly reports whether s differs from was in nothing but counts of pods that run or have succeeded. Such a status may be written
+// later.
+func countsOnly(was, s appsv1beta1.BroadcastJobStatus) bool {
+	s.Desired, s.Active, s.Succeeded, s.SucceededNodes = was.Desired, was.Active, was.Succeeded, was.SucceededNodes
+	return apiequality.Semantic.DeepEqual(was, s)
+}

@@ -1,0 +1,228 @@
+// Package credentialprovider gets logins for image registries from the credential provider plugins of a node, as its kubelet does: from
+// programs that read a CredentialProviderRequest and print a CredentialProviderResponse. Source of configuration and protocol: kubelet.
+package credentialprovider
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	configv1 "k8s.io/kubelet/config/v1"
+	pluginv1 "k8s.io/kubelet/pkg/apis/credentialprovider/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flotilla-io/flotilla/pkg/pullsecret"
+)
+
+const (
+	configGroup = "kubelet.config.k8s.io/"
+	pluginGroup = "credentialprovider.kubelet.k8s.io/"
+	// timeout is how long a plugin may run.
+	timeout = time.Minute
+	// outputDelay is how long its output is read after it has ended: what it has started may still hold it open.
+	outputDelay = time.Second
+)
+
+// supported reports whether an apiVersion is one of a group's. The versions of configuration and protocol have the same fields, as far as
+// they are used here.
+func supported(apiVersion, group string) bool {
+	version, found := strings.CutPrefix(apiVersion, group)
+	return found && (version == "v1" || version == "v1beta1" || version == "v1alpha1")
+}
+
+// Providers are the plugins of a node. They may be used concurrently.
+type Providers struct {
+	all []*provider
+	// Skipped says which plugins are not used, and why.
+	Skipped []string
+}
+
+// provider is one plugin.
+type provider struct {
+	configv1.CredentialProvider
+
+	path  string
+	clock clock.PassiveClock
+
+	// mu lets one request at a time run the plugin, so that the next one finds its answer in the cache.
+	mu    sync.Mutex
+	cache map[string]answer
+}
+
+// answer is what a plugin has said, until a time.
+type answer struct {
+	logins []pullsecret.Login
+	until  time.Time
+}
+
+// Load reads a CredentialProviderConfig of the kubelet, whose plugins are in a directory. Where file or directory don't exist, there are no
+// plugins. Any other fault is an error that names the field.
+func Load(file, dir string, c clock.PassiveClock) (*Providers, error) {
+	for _, path := range []string{file, dir} {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return &Providers{}, nil
+		}
+	}
+	data, err := os.ReadFile(file) //nolint:gosec // It is named by a flag.
+	if err != nil {
+		return nil, fmt.Errorf("read the credential providers: %w", err)
+	}
+	config := configv1.CredentialProviderConfig{}
+	if err := yaml.UnmarshalStrict(data, &config); err != nil {
+		return nil, fmt.Errorf("%s is no CredentialProviderConfig: %w", file, err)
+	}
+	p := &Providers{}
+	if err := p.add(&config, dir, c); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return p, nil
+}
+
+func (p *Providers) add(config *configv1.CredentialProviderConfig, dir string, c clock.PassiveClock) error {
+	if config.Kind != "CredentialProviderConfig" || !supported(config.APIVersion, configGroup) {
+		return fmt.Errorf("apiVersion %q, kind %q: want %sv1, CredentialProviderConfig", config.APIVersion, config.Kind, configGroup)
+	}
+	names := map[string]bool{}
+	for i := range config.Providers {
+		of := &config.Providers[i]
+		at := fmt.Sprintf("providers[%d]", i)
+		if err := check(of); err != nil {
+			return fmt.Errorf("%s.%w", at, err)
+		}
+		if names[of.Name] {
+			return fmt.Errorf("%s.name: %q is the name of a former one", at, of.Name)
+		}
+		names[of.Name] = true
+		if t := of.TokenAttributes; t != nil && t.RequireServiceAccount != nil && *t.RequireServiceAccount {
+			p.Skipped = append(p.Skipped, of.Name+": it requires the token of a pod's ServiceAccount, and images are pulled for no pod")
+			continue
+		}
+		path := filepath.Join(dir, of.Name)
+		if _, err := exec.LookPath(path); err != nil {
+			return fmt.Errorf("%s.name: no such program: %w", at, err)
+		}
+		p.all = append(p.all, &provider{CredentialProvider: *of, path: path, clock: c, cache: map[string]answer{}})
+	}
+	return nil
+}
+
+// check returns what is wrong with the configuration of a plugin. It begins with the field.
+func check(of *configv1.CredentialProvider) error {
+	switch {
+	case of.Name == "" || of.Name != filepath.Base(of.Name) || of.Name == "." || of.Name == "..":
+		return fmt.Errorf("name: %q is no name of a program in the directory of the plugins", of.Name)
+	case len(of.MatchImages) == 0:
+		return errors.New("matchImages: it is empty: name the images of the plugin")
+	case of.DefaultCacheDuration == nil || of.DefaultCacheDuration.Duration < 0:
+		return errors.New("defaultCacheDuration: want how long an answer holds, or 0s")
+	case !supported(of.APIVersion, pluginGroup):
+		return fmt.Errorf("apiVersion: %q is not supported: use %sv1", of.APIVersion, pluginGroup)
+	}
+	return nil
+}
+
+// Logins returns what the plugins for an image say, which is given without tag and digest: for the longest path first. The error joins those
+// of plugins that have failed, and says nothing of what they have printed.
+func (p *Providers) Logins(ctx context.Context, image string) ([]pullsecret.Login, error) {
+	if p == nil {
+		return nil, nil
+	}
+	var all []pullsecret.Login
+	var failed error
+	for _, of := range p.all {
+		if !of.matches(image) {
+			continue
+		}
+		logins, err := of.logins(ctx, image)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("credential provider %s: %w", of.Name, err))
+		}
+		all = append(all, logins...)
+	}
+	return pullsecret.Matching(image, all), failed
+}
+
+func (p *provider) matches(image string) bool {
+	return slices.ContainsFunc(p.MatchImages, func(pattern string) bool {
+		return len(pullsecret.Matching(image, []pullsecret.Login{{Registry: pattern}})) > 0
+	})
+}
+
+// logins returns what the plugin says of an image, or has said not too long ago.
+func (p *provider) logins(ctx context.Context, image string) ([]pullsecret.Login, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	full := pullsecret.FullName(image)
+	registry, _, _ := strings.Cut(full, "/")
+	keys := map[pluginv1.PluginCacheKeyType]string{
+		pluginv1.ImagePluginCacheKeyType: full, pluginv1.RegistryPluginCacheKeyType: registry, pluginv1.GlobalPluginCacheKeyType: "",
+	}
+	now := p.clock.Now()
+	maps.DeleteFunc(p.cache, func(_ string, is answer) bool { return !now.Before(is.until) })
+	for _, key := range []string{full, registry, ""} { // What is said of less comes first.
+		if is, known := p.cache[key]; known {
+			return is.logins, nil
+		}
+	}
+	said, err := p.ask(ctx, full)
+	if err != nil {
+		return nil, err
+	}
+	key, known := keys[said.CacheKeyType]
+	if !known {
+		return nil, fmt.Errorf("cacheKeyType of its answer: %q is not Image, Registry or Global", said.CacheKeyType)
+	}
+	is := answer{until: now.Add(p.DefaultCacheDuration.Duration)}
+	if d := said.CacheDuration; d != nil {
+		is.until = now.Add(d.Duration)
+	}
+	for at, auth := range said.Auth {
+		is.logins = append(is.logins, pullsecret.Login{Registry: at, Username: auth.Username, Password: auth.Password})
+	}
+	p.cache[key] = is
+	return is.logins, nil
+}
+
+// ask runs the plugin.
+func (p *provider) ask(ctx context.Context, image string) (*pluginv1.CredentialProviderResponse, error) {
+	request := &pluginv1.CredentialProviderRequest{Image: image}
+	request.APIVersion, request.Kind = p.APIVersion, "CredentialProviderRequest"
+	in, err := json.Marshal(request)
+	if err != nil {
+		return nil, fmt.Errorf("marshal the request: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, p.path, p.Args...) //nolint:gosec // That is what the node's administrator has configured.
+	cmd.Stdin, cmd.WaitDelay, cmd.Env = bytes.NewReader(in), outputDelay, os.Environ()
+	for _, e := range p.Env {
+		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
+	}
+	out, err := cmd.Output()
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return nil, err
+	}
+	said := &pluginv1.CredentialProviderResponse{}
+	if json.Unmarshal(out, said) != nil { // The error could quote a password.
+		return nil, errors.New("its answer is no valid JSON")
+	}
+	if said.Kind != "CredentialProviderResponse" || said.APIVersion != p.APIVersion {
+		return nil, fmt.Errorf("its answer has apiVersion %q, kind %q: want %s, CredentialProviderResponse", said.APIVersion, said.Kind, p.APIVersion)
+	}
+	return said, nil
+}

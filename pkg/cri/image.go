@@ -1,0 +1,91 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"google.golang.org/grpc/status"
+	criv1 "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// ErrNoImage means that the runtime does not have the image.
+var ErrNoImage = errors.New("image not found")
+
+// Sandbox is what a runtime is told about the pod that an image is pulled for. Both are optional.
+type Sandbox struct {
+	Labels, Annotations map[string]string
+}
+
+// First returns the first runtime that answers, in the order of the sockets: images are pulled by that one. The error is
+// ErrNoRuntime if none answers.
+func (n *Runtimes) First() (*Runtime, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, file := range n.files {
+		if r := n.open[filepath.Join(n.dir, file)]; r != nil {
+			return r, nil
+		}
+	}
+	if n.why != nil {
+		return nil, n.why
+	}
+	return nil, ErrNoRuntime // Close was called.
+}
+
+// Image returns the ID of an image that the runtime has, by its reference. The error is ErrNoImage if there is none.
+func (r *Runtime) Image(ctx context.Context, ref string) (id string, err error) {
+	brief, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	a, err := r.images.ImageStatus(brief, &criv1.ImageStatusRequest{Image: &criv1.ImageSpec{Image: ref}})
+	if err != nil {
+		return "", fmt.Errorf("read image %s: %w", ref, imageReason(brief, err))
+	}
+	if a.GetImage().GetId() == "" {
+		return "", fmt.Errorf("read image %s: %w", ref, ErrNoImage)
+	}
+	return a.GetImage().GetId(), nil
+}
+
+// Auth is a login at the registry of an image.
+type Auth struct {
+	Username, Password, IdentityToken, RegistryToken string
+}
+
+// Pull pulls an image, and returns its ID. With nil auth it uses the credentials that the runtime has been configured with. It has no
+// timeout but that of ctx; the runtime stops pulling when ctx ends, and the error is then context.Cause. It also ends,
+// with an error, when Refresh finds that the runtime does not answer any more.
+func (r *Runtime) Pull(ctx context.Context, ref string, s Sandbox, auth *Auth) (id string, err error) {
+	var login *criv1.AuthConfig
+	if auth != nil {
+		login = &criv1.AuthConfig{
+			Username: auth.Username, Password: auth.Password, IdentityToken: auth.IdentityToken, RegistryToken: auth.RegistryToken,
+		}
+	}
+	a, err := r.images.PullImage(ctx, &criv1.PullImageRequest{
+		Image: &criv1.ImageSpec{Image: ref}, Auth: login,
+		SandboxConfig: &criv1.PodSandboxConfig{
+			Metadata: &criv1.PodSandboxMetadata{}, Labels: s.Labels, Annotations: s.Annotations,
+		},
+	})
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("pull image %s: %w", ref, imageReason(ctx, err))
+	case a.GetImageRef() == "":
+		return "", fmt.Errorf("pull image %s: the runtime did not return its ID", ref)
+	}
+	return a.GetImageRef(), nil
+}
+
+// imageReason returns err without the prefix that gRPC adds, or the cause of ctx's end. In an answer about a pull, NotFound
+// is about the registry.
+func imageReason(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if s, ok := status.FromError(err); ok {
+		return fmt.Errorf("%s: %s", s.Code(), s.Message())
+	}
+	return err
+}

@@ -1,0 +1,40 @@
+// Package jobend has what jobs of all kinds do when their time has come: they end at a deadline, are counted, and are deleted after a TTL.
+package jobend
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Due reports whether that many seconds have passed since a time, or else how long it takes until they have. If either is nil they never
+// have, and it takes 0.
+func Due[N int32 | int64](since *metav1.Time, seconds *N, now time.Time) (due bool, in time.Duration) {
+	if since == nil || seconds == nil {
+		return false, 0
+	}
+	const most = math.MaxInt64 / int64(time.Second) // A duration holds no more.
+	at := since.Add(time.Duration(min(int64(*seconds), most)) * time.Second)
+	if now.Before(at) {
+		return false, at.Sub(now)
+	}
+	return true, 0
+}
+
+// Remove deletes a job that has not changed since it was read, with what it owns, and no other one of its name. What is gone or has
+// changed is no error.
+func Remove(ctx context.Context, c client.Writer, job client.Object) error {
+	uid, version := job.GetUID(), job.GetResourceVersion()
+	target, _ := job.DeepCopyObject().(client.Object)
+	err := c.Delete(ctx, target, client.Preconditions{UID: &uid, ResourceVersion: &version},
+		client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete %s after its TTL: %w", job.GetName(), err)
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+// Package pulljob reads and writes ImagePullJobs that another object controls.
+package pulljob
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+)
+
+// List returns the jobs that owner controls, in the order of their names. Those of a cache are not copied and must not be changed. It
+// needs ownership.IndexByOwner, unless the reader is live.
+func List(ctx context.Context, from client.Reader, owner client.Object, gvk schema.GroupVersionKind, live bool) ([]*appsv1beta1.ImagePullJob, error) {
+	var found appsv1beta1.ImagePullJobList
+	if err := from.List(ctx, &found, ownership.OwnedBy(owner, live)...); err != nil {
+		return nil, fmt.Errorf("list ImagePullJobs: %w", err)
+	}
+	var out []*appsv1beta1.ImagePullJob
+	for i := range found.Items {
+		if job := &found.Items[i]; ownership.ControlledBy(job, owner, gvk) {
+			out = append(out, job)
+		}
+	}
+	slices.SortFunc(out, func(a, b *appsv1beta1.ImagePullJob) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// WithDefaults returns a spec as admission stores it.
+func WithDefaults(s appsv1beta1.ImagePullJobSpec) appsv1beta1.ImagePullJobSpec {
+	s = *s.DeepCopy()
+	imagepull.Default(&s.ImagePullJobTemplate)
+	if s.ImagePullPolicy == "" {
+		s.ImagePullPolicy = appsv1beta1.PullIfNotPresent
+	}
+	return s
+}
+
+// Writer writes jobs, and expects the cache to show them.
+type Writer struct {
+	// Client writes. Live reads from the apiserver.
+	Client client.Client
+	Live   client.Reader
+	Expect *expect.Store
+	// Owner is the name under which it writes.
+	Owner client.FieldOwner
+}
+
+// Create creates a job. One that the cache does not show yet is left as it is. A job of the name that owner does not control is an error.
+func (w Writer) Create(ctx context.Context, owner client.Object, gvk schema.GroupVersionKind, job *appsv1beta1.ImagePullJob) error {
+	err := w.Client.Create(ctx, job, w.Owner)
+	if apierrors.IsAlreadyExists(err) {
+		is := &appsv1beta1.ImagePullJob{}
+		if err := w.Live.Get(ctx, client.ObjectKeyFromObject(job), is); err != nil {
+			return fmt.Errorf("get ImagePullJob %s, which exists: %w", job.Name, err)
+		}
+		if !ownership.ControlledBy(is, owner, gvk) {
+			return fmt.Errorf("create ImagePullJob %s: there is one that is not of this %s: delete or rename it", job.Name, gvk.Kind)
+		}
+		w.Expect.Created(owner.GetUID(), is)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("create ImagePullJob %s: %w", job.Name, err)
+	}
+	w.Expect.Created(owner.GetUID(), job)
+	return nil
+}
+
+// Change makes a job what it should be, unless it has changed since it was read.
+func (w Writer) Change(ctx context.Context, owner client.Object, job *appsv1beta1.ImagePullJob) error {
+	switch err := w.Client.Update(ctx, job, w.Owner); {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("update ImagePullJob %s: %w", job.Name, err)
+	}
+	w.Expect.Written(owner.GetUID(), job)
+	return nil
+}
+
+// Drop deletes a job as it was read, and no other one of its name.
+func (w Writer) Drop(ctx context.Context, owner client.Object, job *appsv1beta1.ImagePullJob) error {
+	err := w.Client.Delete(ctx, job.DeepCopy(), client.Preconditions{UID: &job.UID, ResourceVersion: &job.ResourceVersion})
+	switch {
+	case apierrors.IsConflict(err):
+		return nil
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("delete ImagePullJob %s: %w", job.Name, err)
+	}
+	w.Expect.Deleted(owner.GetUID(), job)
+	return nil
+}
