@@ -227,7 +227,7 @@ func TestKindsThatComeAndGo(t *testing.T) {
 		stop, ended = f.run(whole)
 		f.beats(t, since)
 		require.Empty(t, f.hubWrites(t, since))
-		require.Empty(t, member.writes(t, since))
+		require.Empty(t, member.agentWrites(t, since))
 	})
 	t.Run("a withdrawn row whose object is gone with its CRD is settled (I12)", func(t *testing.T) {
 		require.NoError(t, member.Delete(t.Context(), widgets()))
@@ -252,7 +252,7 @@ func TestKindsThatComeAndGo(t *testing.T) {
 	})
 }
 
-// beats waits until an agent that was started then has sent heartbeats for a while.
+// beats waits until an agent that was started then sends heartbeats: it has reconciled what there is.
 func (f *fleet) beats(t *testing.T, since time.Time) {
 	t.Helper()
 	require.True(t, eventually(t, func() bool {
