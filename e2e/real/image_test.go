@@ -116,13 +116,7 @@ func dockerConfig(tb testing.TB, password string) []byte {
 // that needs none, one that finds the image there, and one whose registry does not answer.
 func (s *scene) pullByJobs(r *registry, image string) {
 	s.Helper()
-	s.until(func(ctx context.Context) string {
-		all := &appsv1beta1.NodeImageList{}
-		if err := env.East.Client.List(ctx, all); err != nil || len(all.Items) != 2 {
-			return fmt.Sprintf("there are %d NodeImages (%v): a node has to be ready for 30 s", len(all.Items), err)
-		}
-		return ""
-	})
+	s.eachNodeHasAnImage()
 	s.pull("refused", image, appsv1beta1.PullAlways, 0, 2, "authorization failed")
 	secret := func(j *appsv1beta1.ImagePullJob) { j.Spec.PullSecrets = []string{"login"} }
 	s.pull("with", image, appsv1beta1.PullAlways, 2, 0, "", secret)
@@ -217,17 +211,35 @@ func (s *scene) pull(name, image string, policy appsv1beta1.ImagePullPolicy, suc
 		edit(job)
 	}
 	s.create(env.East, job)
-	s.until(func(ctx context.Context) string {
-		if err := env.East.Client.Get(ctx, s.key(name), job); err != nil || job.Status.CompletionTime == nil {
-			return fmt.Sprintf("ImagePullJob %s is not complete: %+v (%v)", name, job.Status, err)
-		}
-		return ""
-	})
-	require.Equal(s, [2]int32{succeeded, failed}, [2]int32{job.Status.Succeeded, job.Status.Failed}, "%+v", job.Status)
+	s.pulled(job, succeeded, failed)
 	for _, n := range s.nodeImages().Items {
 		require.Contains(s, imagepull.State(&n, ref).Message, message)
 	}
 	return job
+}
+
+// pulled waits until a job is complete, and requires its result.
+func (s *scene) pulled(job *appsv1beta1.ImagePullJob, succeeded, failed int32) {
+	s.Helper()
+	s.until(func(ctx context.Context) string {
+		if err := env.East.Client.Get(ctx, client.ObjectKeyFromObject(job), job); err != nil || job.Status.CompletionTime == nil {
+			return fmt.Sprintf("ImagePullJob %s is not complete: %+v (%v)", job.Name, job.Status, err)
+		}
+		return ""
+	})
+	require.Equal(s, [2]int32{succeeded, failed}, [2]int32{job.Status.Succeeded, job.Status.Failed}, "%+v", job.Status)
+}
+
+// eachNodeHasAnImage waits until there is a NodeImage for each node.
+func (s *scene) eachNodeHasAnImage() {
+	s.Helper()
+	s.until(func(ctx context.Context) string {
+		all := &appsv1beta1.NodeImageList{}
+		if err := env.East.Client.List(ctx, all); err != nil || len(all.Items) != 2 {
+			return fmt.Sprintf("there are %d NodeImages (%v): a node has to be ready for 30 s", len(all.Items), err)
+		}
+		return ""
+	})
 }
 
 func (s *scene) nodeImages() *appsv1beta1.NodeImageList {
