@@ -31,6 +31,19 @@ func RefersTo(ref *metav1.OwnerReference, kind schema.GroupVersionKind) bool {
 	return err == nil && gv.Group == kind.Group
 }
 
+// PodWorkloads are the kinds of this member whose pods run until they are replaced. Their controllers replace a pod that has label
+// keys.SpecifiedDelete, within the budgets of the workload.
+func PodWorkloads() []schema.GroupVersionKind {
+	gv := schema.GroupVersion{Group: "apps.kruise.io", Version: "v1beta1"}
+	return []schema.GroupVersionKind{gv.WithKind("CloneSet"), gv.WithKind("StatefulSet"), gv.WithKind("DaemonSet")}
+}
+
+// OfPodWorkload reports whether an object of PodWorkloads controls a pod.
+func OfPodWorkload(pod metav1.Object) bool {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	return slices.ContainsFunc(PodWorkloads(), func(k schema.GroupVersionKind) bool { return RefersTo(ref, k) })
+}
+
 // Pods returns the pods that owner controls. live: r is the apiserver, which has no index; objects from a cache are
 // not copied and must not be changed.
 func Pods(ctx context.Context, r client.Reader, owner metav1.Object, kind schema.GroupVersionKind, live bool) ([]*corev1.Pod, error) {

@@ -3,7 +3,6 @@ package podcontrol
 import (
 	"time"
 
-	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/podset"
@@ -96,9 +95,7 @@ func (c *Class) of(steps []podset.Step) []podset.Step {
 func single(p podpatch.Patch, err error) ([]podpatch.Patch, error) { return []podpatch.Patch{p}, err }
 
 func markForDeletion(_ Applier, _ *podset.Plan, s podset.Step, _ time.Time) ([]podpatch.Patch, error) {
-	b := podpatch.New(s.Pod.Object)
-	b.Observed(s.Pod.Object)
-	b.Metadata.Labels[keys.SpecifiedDelete] = new("true")
+	b := podpatch.ForDeletion(s.Pod.Object)
 	return single(b.Patch(s.Pod.Object, ""))
 }
 

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
 // Status is the subresource that takes conditions.
@@ -64,6 +66,14 @@ type Condition struct {
 // New returns a Body that changes nothing.
 func New(pod *corev1.Pod) Body {
 	return Body{Metadata: Meta{UID: pod.UID, Labels: map[string]*string{}, Annotations: map[string]*string{}}}
+}
+
+// ForDeletion returns a Body that labels this version of a pod for deletion by its workload.
+func ForDeletion(pod *corev1.Pod) Body {
+	b := New(pod)
+	b.Observed(pod)
+	b.Metadata.Labels[keys.SpecifiedDelete] = new("true")
+	return b
 }
 
 // Set adds a condition. Its time is now, unless the pod has the condition with that status already. An empty reason

@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
@@ -26,26 +24,11 @@ type LivenessProbe struct {
 	LivenessProbe corev1.Probe `json:"livenessProbe"`
 }
 
-// LivenessKinds are the kinds of workloads whose pods may have their liveness probes run by the node daemon. Source: OpenKruise.
-func LivenessKinds() []schema.GroupVersionKind {
-	return []schema.GroupVersionKind{kruise("CloneSet"), kruise("StatefulSet"), kruise("DaemonSet")}
-}
-
-func kruise(kind string) schema.GroupVersionKind {
-	return schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: kind}
-}
-
-// OfLivenessKind reports whether a workload of such a kind controls a pod.
-func OfLivenessKind(pod metav1.Object) bool {
-	ref := metav1.GetControllerOfNoCopy(pod)
-	return slices.ContainsFunc(LivenessKinds(), func(k schema.GroupVersionKind) bool { return ownership.RefersTo(ref, k) })
-}
-
 // Liveness returns the liveness probes of a pod that the node daemon runs, one for a container, with the defaults of Kubernetes; none if
-// no workload of these kinds controls it. An error means that the annotation is not readable.
+// no workload of ownership.PodWorkloads controls it: the kinds are those of OpenKruise. An error means that the annotation is not readable.
 func Liveness(pod *corev1.Pod) ([]LivenessProbe, error) {
 	text := pod.Annotations[keys.ContainerProbeContext]
-	if text == "" || !OfLivenessKind(pod) {
+	if text == "" || !ownership.OfPodWorkload(pod) {
 		return nil, nil
 	}
 	var all []LivenessProbe

@@ -56,7 +56,7 @@ type Kind struct {
 	// cache of whole objects, and must be the same.
 	Fields podset.Fields
 	// Admit refuses writes, as a webhook does; nil admits all. For a deletion, the new object is nil.
-	Admit func(r Request, old, is client.Object) error
+	Admit func(w *World, r Request, old, is client.Object) error
 	// Name is that of the process in stories; default controller. Cluster is the cluster that it works in, which has the objects of
 	// For and Owns; Maps get those of all clusters (Place).
 	Name, Cluster string
@@ -195,7 +195,9 @@ func newWorld(k Kind, s Scenario, sch Schedule) (*World, error) {
 		settled: map[types.UID]string{}, types: map[reflect.Type]schema.GroupVersionKind{},
 	}
 	w.store = newStore(k.Scheme, w.clock, rand.New(rand.NewSource(sch.Seed))) //nolint:gosec // As above.
-	w.store.admit = k.Admit
+	if k.Admit != nil {
+		w.store.admit = func(r Request, old, is client.Object) error { return k.Admit(w, r, old, is) }
+	}
 	w.store.furnish = k.whole
 	w.store.changed = func(e event) {
 		w.idle, w.waited = 0, 0

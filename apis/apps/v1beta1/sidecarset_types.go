@@ -232,6 +232,13 @@ type SidecarSetUpdateStrategy struct {
 	// +optional
 	Type SidecarSetUpdateStrategyType `json:"type,omitempty"`
 
+	// podUpdatePolicy is InPlaceOnly, the default, or InPlaceIfPossible: pods that need more than other images are then deleted by
+	// their CloneSet, StatefulSet or DaemonSet (of apps.kruise.io) within its own budget, as many at a time as maxUnavailable allows
+	// here, and the pods that replace them get the sidecars. No effect with type NotUpdate, and not while injectionStrategy would give
+	// new pods other sidecars or none.
+	// +optional
+	PodUpdatePolicy SidecarSetPodUpdatePolicy `json:"podUpdatePolicy,omitempty"`
+
 	// paused stops the update; and new pods get the revision of injectionStrategy, if it has one.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
@@ -264,10 +271,23 @@ type SidecarSetUpdateStrategyType string
 
 // Values of updateStrategy.type.
 const (
-	// SidecarSetRollingUpdate updates pods in place.
+	// SidecarSetRollingUpdate updates pods, by podUpdatePolicy.
 	SidecarSetRollingUpdate SidecarSetUpdateStrategyType = "RollingUpdate"
 	// SidecarSetNotUpdate leaves pods that exist alone.
 	SidecarSetNotUpdate SidecarSetUpdateStrategyType = "NotUpdate"
+)
+
+// SidecarSetPodUpdatePolicy is what becomes of pods that need more than other images.
+//
+// +kubebuilder:validation:Enum=InPlaceOnly;InPlaceIfPossible;""
+type SidecarSetPodUpdatePolicy string
+
+// Values of updateStrategy.podUpdatePolicy.
+const (
+	// SidecarSetInPlaceOnly: they wait until they are created again.
+	SidecarSetInPlaceOnly SidecarSetPodUpdatePolicy = "InPlaceOnly"
+	// SidecarSetInPlaceIfPossible: their workloads re-create them.
+	SidecarSetInPlaceIfPossible SidecarSetPodUpdatePolicy = "InPlaceIfPossible"
 )
 
 // SidecarSetInjectionStrategy is what new pods get.

@@ -14,6 +14,7 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podprobe"
 	"github.com/flotilla-io/flotilla/testkit"
 )
@@ -239,9 +240,9 @@ func TestBudgetsOfWorkloads(t *testing.T) {
 	require.Equal(t, []any{2, 5, 7 * time.Second}, []any{stateful.budget, stateful.replicas, stateful.rules.MinReady})
 	daemons := daemonSets().read(testkit.DaemonSet("log").Budget("0", "25%", "0").Status(appsv1beta1.DaemonSetStatus{DesiredNumberScheduled: 9}).Obj())
 	require.Equal(t, []any{3, 9}, []any{daemons.budget, daemons.replicas})
-	require.Len(t, kinds(), len(podprobe.LivenessKinds()))
+	require.Len(t, kinds(), len(ownership.PodWorkloads()))
 	for i, k := range kinds() {
-		require.Equal(t, podprobe.LivenessKinds()[i], k.gvk)
+		require.Equal(t, ownership.PodWorkloads()[i], k.gvk)
 	}
 }
 

@@ -136,7 +136,7 @@ func describe(o client.Object) []string {
 }
 
 // sameContainer is the webhook of ContainerRecreateRequests.
-func sameContainer(q sim.Request, old, is client.Object) error {
+func sameContainer(_ *sim.World, q sim.Request, old, is client.Object) error {
 	r, ok := is.(*appsv1beta1.ContainerRecreateRequest)
 	if !ok || old != nil || q.Verb != sim.Create {
 		return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/feature"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podprobe"
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
@@ -38,7 +39,7 @@ func (facts) Change(pod *corev1.Pod) string {
 	switch {
 	case pod.Annotations[keys.EnhancedLiveness] != "true":
 		why = fmt.Sprintf("its annotation %s is not \"true\"", keys.EnhancedLiveness)
-	case !podprobe.OfLivenessKind(pod):
+	case !ownership.OfPodWorkload(pod):
 		why = "no CloneSet, StatefulSet or DaemonSet of apps.kruise.io controls it: the kubelet runs its liveness probes"
 	}
 	if why != "" {

@@ -35,7 +35,7 @@ type kind struct {
 	read  func(client.Object) workload
 }
 
-// kinds are those of podprobe.LivenessKinds.
+// kinds are those of ownership.PodWorkloads.
 func kinds() []kind { return []kind{cloneSets(), statefulSets(), daemonSets()} }
 
 func cloneSets() kind {

@@ -168,12 +168,12 @@ func podChanged(was, is client.Object) bool {
 	return !isOne || !isOther || a.UID != b.UID || a.Spec.NodeName != b.Spec.NodeName || a.Status.PodIP != b.Status.PodIP ||
 		podprobe.Due(a) != podprobe.Due(b) || !maps.Equal(a.Labels, b.Labels) ||
 		a.Annotations[keys.ContainerProbeContext] != b.Annotations[keys.ContainerProbeContext] ||
-		podprobe.OfLivenessKind(a) != podprobe.OfLivenessKind(b) || asksForLiveness(b) && !slices.Equal(started(a), started(b))
+		ownership.OfPodWorkload(a) != ownership.OfPodWorkload(b) || asksForLiveness(b) && !slices.Equal(started(a), started(b))
 }
 
 // asksForLiveness reports whether a pod has liveness probes for the node daemon.
 func asksForLiveness(pod *corev1.Pod) bool {
-	return pod.Annotations[keys.ContainerProbeContext] != "" && podprobe.OfLivenessKind(pod)
+	return pod.Annotations[keys.ContainerProbeContext] != "" && ownership.OfPodWorkload(pod)
 }
 
 // started are the IDs of the containers of a pod that have started up.

@@ -26,6 +26,8 @@ type applied struct {
 	err               error
 	// notUpgradable are the pods that were told that they can't be updated in place, by name.
 	notUpgradable []string
+	// recreated are the pods that workloads were asked to re-create, by name.
+	recreated []string
 	// refused: a budget refuses updates for now.
 	refused bool
 }
@@ -82,6 +84,7 @@ func (r *Reconciler) update(ctx context.Context, applier podcontrol.Applier, u u
 		}
 	}
 	send(u.images...)
+	a.recreated = send(u.recreates...).Done
 }
 
 // relabel gives the present revision the customVersion of the SidecarSet.

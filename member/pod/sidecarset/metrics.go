@@ -11,9 +11,10 @@ import (
 
 // Values of the labels step and reason.
 const (
-	stepUpdate = "Update"
-	stepReset  = "Reset"
-	stepRefuse = "Refuse"
+	stepUpdate   = "Update"
+	stepReset    = "Reset"
+	stepRefuse   = "Refuse"
+	stepRecreate = "Recreate"
 
 	reasonOutdated = "Outdated"
 	reasonReplaced = "Replaced"
@@ -30,5 +31,6 @@ func Register(r prometheus.Registerer) error {
 func countSteps(u updates) {
 	measure.Steps.WithLabelValues(stepUpdate, reasonOutdated).Add(float64(len(u.images)))
 	measure.Steps.WithLabelValues(stepReset, reasonReplaced).Add(float64(len(u.resets)))
+	measure.Steps.WithLabelValues(stepRecreate, ReasonImmutable).Add(float64(len(u.recreates)))
 	measure.Steps.WithLabelValues(stepRefuse, ReasonImmutable).Add(float64(len(u.refused)))
 }

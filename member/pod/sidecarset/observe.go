@@ -26,6 +26,8 @@ type observed struct {
 	// wanted is the revision of the SidecarSet as it is, history are those that there are, oldest first.
 	wanted  *appsv1.ControllerRevision
 	history []*appsv1.ControllerRevision
+	// since is when the present revision was created; zero if it is not yet.
+	since metav1.Time
 	// pods are the active ones that the SidecarSet selects, by namespace and name.
 	pods []*corev1.Pod
 	// canaries are SidecarSets that take its place.

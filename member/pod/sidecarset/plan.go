@@ -45,6 +45,7 @@ func nextRevision(o *observed) revision.Step { return revision.Next(o.history, o
 // plan plans a reconcile.
 func plan(o observed, now time.Time) planned {
 	p := planned{revision: nextRevision(&o)}
+	o.since = p.revision.Revision.CreationTimestamp
 	if v := o.set.Spec.CustomVersion; p.revision.Change != revision.Create && v != "" && p.revision.Revision.Labels[keys.SidecarSetCustomVersion] != v {
 		p.label = p.revision.Revision
 	}

@@ -21,6 +21,8 @@ const (
 	ReasonAllUpgradable = "AllSidecarsetUpgradable"
 	// ReasonNotUpgradable: pods can't be updated in place.
 	ReasonNotUpgradable = "NotUpgradablePods"
+	// ReasonRecreating: workloads were asked to re-create pods that can't be updated in place.
+	ReasonRecreating = "RecreatingPods"
 	// ReasonReset and ReasonResetFailed: the container that was replaced was emptied, or could not be.
 	ReasonReset       = "ResetContainerSucceed"
 	ReasonResetFailed = "ResetContainerFailed"

@@ -97,7 +97,8 @@ func budget() sim.AtLeast[*corev1.Pod] {
 	return sim.AtLeast[*corev1.Pod]{
 		Name: "maxUnavailable is kept",
 		Good: func(_ *sim.World, pod *corev1.Pod) bool {
-			return serves(pod) && slices.Contains(injectedIn(pod), key.Name)
+			_, leaving := pod.Labels[keys.SpecifiedDelete]
+			return serves(pod) && !leaving && slices.Contains(injectedIn(pod), key.Name)
 		},
 		Least: func(w *sim.World) int {
 			s := sim.Find[*appsv1beta1.SidecarSet](w, key)
@@ -284,5 +285,6 @@ func stories(tb testing.TB) []sim.Scenario {
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: 15 * time.Second}, stories(t)...)
-	sim.Test(t, withWorkload(t), sim.Plan{Sweeps: 1, Seeds: 60, Stall: 15 * time.Second, Share: 4}, workloadStories(t)...)
+	sim.Test(t, withWorkload(t, behind), sim.Plan{Sweeps: 1, Seeds: 60, Stall: 15 * time.Second, Share: 4}, workloadStories(t)...)
+	sim.Test(t, withWorkload(t, upToDate), sim.Plan{Sweeps: 1, Seeds: 60, Stall: 15 * time.Second, Share: 4}, recreateStories(t)...)
 }

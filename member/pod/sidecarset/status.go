@@ -48,6 +48,10 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Sideca
 		events = append(events, event.Warning(ReasonNotUpgradable, actionUpdate,
 			"%d pods can't be updated in place, as more than images has changed: %s; they get the sidecars when they are created again", n, event.Names(a.notUpgradable)))
 	}
+	if n := len(a.recreated); n > 0 {
+		events = append(events, event.Normal(ReasonRecreating, actionUpdate,
+			"asked the workloads of %d pods to re-create them, as more than images has changed: %s", n, event.Names(a.recreated)))
+	}
 	return s, events
 }
 

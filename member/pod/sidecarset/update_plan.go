@@ -26,6 +26,9 @@ import (
 // idle is the version of the container that does not work, of a sidecar that is updated by HotUpgrade.
 const idle = "0"
 
+// webhookLag is how long the cache of a webhook is taken to be behind at most.
+const webhookLag = time.Minute
+
 // write is one request for a pod.
 type write struct {
 	pod         *corev1.Pod
@@ -37,18 +40,18 @@ type write struct {
 
 // updates are what an update in place writes now, and what waits.
 type updates struct {
-	// images give pods new images. resets empty the container that a HotUpgrade has replaced.
-	images, resets []write
+	// images give pods new images. resets empty the container that a HotUpgrade has replaced. recreates have workloads re-create pods.
+	images, resets, recreates []write
 	// refused and restored say in a condition that a pod can't be updated in place, or that it can again.
 	refused, restored []write
-	// immutable are the names of the pods that can't be updated in place.
+	// immutable are the names of the pods that can't be updated in place and are not re-created.
 	immutable []string
 	holds     []rollout.Hold
 	// recheck is after how long time alone could change the plan; 0 if never.
 	recheck time.Duration
 }
 
-// planUpdates plans the update of the pods that have the sidecars. No pod is created or deleted.
+// planUpdates plans the update of the pods that have the sidecars.
 func (o *observed) planUpdates(matched []*corev1.Pod, now time.Time) updates {
 	var out updates
 	u := &o.set.Spec.UpdateStrategy
@@ -59,12 +62,16 @@ func (o *observed) planUpdates(matched []*corev1.Pod, now time.Time) updates {
 	facts := make([]rollout.Pod, 0, len(matched))
 	metadata := make([]rollout.PodMetadata, 0, len(matched))
 	for _, pod := range matched {
-		if o.immutable(pod) {
+		immutable := o.immutable(pod)
+		waits := immutable && !o.mayRecreate(pod)
+		if waits {
 			out.immutable = append(out.immutable, nameOf(pod))
 		}
-		if w := o.condition(pod, now); w != nil && o.immutable(pod) {
+		switch w := o.condition(pod, now); {
+		case w == nil, immutable && !waits: // Its condition goes with the pod.
+		case immutable:
 			out.refused = append(out.refused, *w)
-		} else if w != nil {
+		default:
 			out.restored = append(out.restored, *w)
 		}
 		if w := o.reset(pod); w != nil {
@@ -90,7 +97,12 @@ func (o *observed) planUpdates(matched []*corev1.Pod, now time.Time) updates {
 	d := rollout.Next(g, facts, now)
 	out.holds, out.recheck = d.Holds, report.Sooner(out.recheck, d.Recheck)
 	for _, s := range d.Of(rollout.StepUpdateInPlace) {
-		w := o.images(byKey[s.Key], now)
+		pod := byKey[s.Key]
+		if o.immutable(pod) {
+			out.recreates = append(out.recreates, write{pod: pod, body: podpatch.ForDeletion(pod), why: s.Why})
+			continue
+		}
+		w := o.images(pod, now)
 		w.why = s.Why
 		out.images = append(out.images, w)
 	}
@@ -133,16 +145,21 @@ func (o *observed) factsOf(pod *corev1.Pod, now time.Time) (f rollout.Pod, chang
 	if !is.done {
 		f.Update = rollout.UpdateInProgress
 	}
+	_, leaving := pod.Labels[keys.SpecifiedDelete]
 	switch by := o.set.Spec.UpdateStrategy.Selector; {
-	case o.immutable(pod):
+	case o.immutable(pod) && !o.mayRecreate(pod):
 		f.NotInPlace = "more than images has changed"
+	case o.immutable(pod) && leaving: // What replaces it is updated.
+		f.Old, f.Ready, f.Available, f.Update = false, false, false, rollout.UpdateInProgress
+	case o.immutable(pod) && o.settledAt(pod).After(now):
+		f.NotInPlace, changesIn = "it has just been created, by a webhook that had not seen the change", o.settledAt(pod).Sub(now)
 	case by != nil && !ownership.Selects(by, pod):
 		f.NotInPlace = "updateStrategy.selector does not select it"
 	case !is.done && is.serves:
 		f.NotInPlace = "its containers do not run their last update yet"
 	}
 	if others.ChangesAt.After(now) {
-		changesIn = others.ChangesAt.Sub(now)
+		changesIn = report.Sooner(changesIn, others.ChangesAt.Sub(now))
 	}
 	return f, changesIn
 }
@@ -160,6 +177,22 @@ func untold(pod *corev1.Pod) bool {
 // immutable reports whether a pod would need more than other images.
 func (o *observed) immutable(pod *corev1.Pod) bool {
 	return o.saidBy(pod).withoutImage != o.set.Annotations[keys.SidecarSetHashWithoutImage]
+}
+
+// mayRecreate reports whether a pod that needs more than other images may be re-created: its workload would do that by its own rules,
+// and what replaces it would get the present sidecars.
+func (o *observed) mayRecreate(pod *corev1.Pod) bool {
+	return o.set.Spec.UpdateStrategy.PodUpdatePolicy == appsv1beta1.SidecarSetInPlaceIfPossible && ownership.OfPodWorkload(pod) &&
+		!o.set.Spec.InjectionStrategy.Paused && !wantsFormer(o.set, pod, 0) && len(o.canaries) == 0 && o.notSent[pod.Namespace] == ""
+}
+
+// settledAt is until when a pod is left that is newer than the present revision and has an older one: what would replace it could get that
+// too, from a webhook whose cache is behind. The zero time for other pods.
+func (o *observed) settledAt(pod *corev1.Pod) time.Time {
+	if o.since.IsZero() || !o.since.Before(&pod.CreationTimestamp) {
+		return time.Time{}
+	}
+	return pod.CreationTimestamp.Add(webhookLag)
 }
 
 // updated reports whether the containers of a pod run what the last update in place has written; and if not, whether one of these is

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -365,6 +367,103 @@ func TestTheConditionOfPodsThatNeedMoreThanAnImage(t *testing.T) {
 	require.Equal(t, corev1.ConditionFalse, c.Status, "another one still can't")
 	told(`{`, corev1.ConditionFalse)
 	require.Empty(t, plan(o, noon).updates.restored)
+}
+
+// ownedBy gives a pod a controller.
+func ownedBy(pod *corev1.Pod, apiVersion, kind string) *corev1.Pod {
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "web", UID: "w", Controller: new(true)}}
+	return pod
+}
+
+func TestPodsThatNeedMoreThanAnImageAreRecreatedByTheirWorkloads(t *testing.T) {
+	t.Parallel()
+	const kruise = "apps.kruise.io/v1beta1"
+	marked := func(pod *corev1.Pod) { pod.Labels[keys.SpecifiedDelete] = "true" }
+	for _, tc := range []struct {
+		name string
+		// set are fields of the spec, beside a command that the pods don't have.
+		set string
+		// of are the API version and the kind of the workload; change is made to the first of three pods.
+		of     [2]string
+		change func(*corev1.Pod)
+		see    func(*observed)
+		// again are the pods that are re-created now, waiting those that nobody re-creates; recheck is when time alone changes that.
+		again, waiting []string
+		recheck        time.Duration
+	}{
+		{name: "of a CloneSet", again: []string{"web-0"}},
+		{name: "of a StatefulSet", of: [2]string{"apps.kruise.io/v1alpha1", "StatefulSet"}, again: []string{"web-0"}},
+		{name: "of a DaemonSet", of: [2]string{kruise, "DaemonSet"}, again: []string{"web-0"}},
+		{name: "of a native StatefulSet", of: [2]string{"apps/v1", "StatefulSet"}, waiting: []string{"web-0", "web-1", "web-2"}},
+		{name: "of a BroadcastJob", of: [2]string{kruise, "BroadcastJob"}, waiting: []string{"web-0", "web-1", "web-2"}},
+		{name: "within the budget", set: `updateStrategy: {maxUnavailable: 2}`, again: []string{"web-0", "web-1"}},
+		{name: "as many as the partition lets", set: `updateStrategy: {maxUnavailable: 3, partition: 2}`, again: []string{"web-0"}},
+		{name: "one that goes already counts", change: marked},
+		{name: "and is one of those that the partition lets", set: `updateStrategy: {maxUnavailable: 3, partition: 1}`, change: marked, again: []string{"web-1"}},
+		{name: "one that is not ready goes first", change: func(pod *corev1.Pod) { pod.Status.Conditions[0].Status = corev1.ConditionFalse }, again: []string{"web-0"}},
+		{name: "those of the selector", set: `updateStrategy: {selector: {matchLabels: {canary: "true"}}}`, change: func(pod *corev1.Pod) { pod.Labels["canary"] = "true" }, again: []string{"web-0"}},
+		{name: "none while it is paused", set: `updateStrategy: {paused: true}`},
+		{name: "none with InPlaceOnly", set: `updateStrategy: {podUpdatePolicy: InPlaceOnly}`, waiting: []string{"web-0", "web-1", "web-2"}},
+		{name: "none with NotUpdate", set: `updateStrategy: {type: NotUpdate}`},
+		{name: "none if new pods get nothing", set: `injectionStrategy: {paused: true}`, waiting: []string{"web-0", "web-1", "web-2"}},
+		{name: "none if new pods get an older revision", set: `injectionStrategy: {revision: {customVersion: v1}}`, waiting: []string{"web-0", "web-1", "web-2"}},
+		{name: "none if a canary has their place", see: func(o *observed) { o.canaries = []*appsv1beta1.SidecarSet{{}} }, waiting: []string{"web-0", "web-1", "web-2"}},
+		{
+			name: "none if the webhook is not called", see: func(o *observed) { o.notSent = map[string]string{"shop": "exempt"} },
+			waiting: []string{"web-0", "web-1", "web-2"},
+		},
+		{name: "not again at once", see: func(o *observed) {
+			o.history = []*appsv1.ControllerRevision{o.wanted}
+			o.wanted.CreationTimestamp = metav1.NewTime(noon.Add(-40 * time.Second))
+			for _, pod := range o.pods {
+				pod.CreationTimestamp = metav1.NewTime(noon.Add(-20 * time.Second))
+			}
+		}, recheck: 40 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			was := admitted(t)
+			if tc.of[0] == "" {
+				tc.of = [2]string{kruise, "CloneSet"}
+			}
+			var list []*corev1.Pod
+			for _, name := range []string{"web-0", "web-1", "web-2"} {
+				list = append(list, runs(ownedBy(runningPod(t, name, was), tc.of[0], tc.of[1])))
+			}
+			if tc.change != nil {
+				tc.change(list[0])
+			}
+			s := admitted(t, `{spec: {updateStrategy: {podUpdatePolicy: InPlaceIfPossible}}}`, `{spec: {`+tc.set+`}}`)
+			s.Spec.Containers[0].Command = []string{"run"}
+			rehash(t, s)
+			o := seen(t, s, list...)
+			if tc.see != nil {
+				tc.see(&o)
+			}
+			u := plan(o, noon).updates
+			var again, waiting []string
+			for _, w := range u.recreates {
+				again = append(again, w.pod.Name)
+				require.Equal(t, "true", *w.body.Metadata.Labels[keys.SpecifiedDelete])
+				require.Equal(t, w.pod.ResourceVersion, w.body.Metadata.ResourceVersion)
+			}
+			for _, name := range u.immutable {
+				waiting = append(waiting, strings.TrimPrefix(name, "shop/"))
+			}
+			require.Equal(t, tc.again, again)
+			require.Equal(t, tc.waiting, waiting)
+			require.Len(t, u.refused, len(tc.waiting), "only pods that wait are told so")
+			require.Equal(t, tc.recheck, u.recheck)
+			require.Empty(t, u.images)
+			a := applied{revised: true, recreated: again}
+			said, events := status(o, plan(o, noon), a, noon)
+			c := report.GetCondition(said.Conditions, appsv1beta1.SidecarSetUpgradable)
+			require.Equal(t, len(tc.waiting) > 0, c != nil && c.Status == metav1.ConditionFalse)
+			if len(again) > 0 {
+				require.Equal(t, ReasonRecreating, events[len(events)-1].Reason)
+			}
+		})
+	}
 }
 
 func TestScatterOfAnyValue(t *testing.T) {

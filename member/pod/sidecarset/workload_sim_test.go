@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,16 +31,17 @@ const workload = "workload"
 
 var webKey = types.NamespacedName{Namespace: "shop", Name: "web"}
 
-// withWorkload is SidecarSet beside CloneSet, both with the pods of one CloneSet: its app, and a sidecar that each new pod gets.
-func withWorkload(tb testing.TB) sim.Kind {
+// withWorkload is SidecarSet beside CloneSet, both with the pods of one CloneSet: its app, and a sidecar that each new pod gets, of the
+// SidecarSet as the webhook sees it.
+func withWorkload(tb testing.TB, webhook func(testing.TB, *sim.World) *appsv1beta1.SidecarSet) sim.Kind {
 	tb.Helper()
 	k := simulated(tb)
-	k.Admit = func(r sim.Request, _, is client.Object) error {
+	k.Admit = func(w *sim.World, r sim.Request, _, is client.Object) error {
 		pod, ok := is.(*corev1.Pod)
 		if !ok || r.Verb != sim.Create {
 			return nil
 		}
-		in, err := current(admitted(tb)) // A webhook whose cache is old injects the first version.
+		in, err := current(webhook(tb, w))
 		if err == nil {
 			_, err = inject(pod, []injection{in}, options{now: metav1.NewTime(noon)})
 		}
@@ -62,6 +65,17 @@ func withWorkload(tb testing.TB) sim.Kind {
 		return fmt.Sprintf("%s\n%d of %d updated and available", end(w), set.Status.UpdatedAvailableReplicas, set.Status.Replicas)
 	}
 	return k
+}
+
+// behind is a webhook whose cache is old: it shows the first version.
+func behind(tb testing.TB, _ *sim.World) *appsv1beta1.SidecarSet {
+	tb.Helper()
+	return admitted(tb)
+}
+
+// upToDate is one that shows the present version.
+func upToDate(_ testing.TB, w *sim.World) *appsv1beta1.SidecarSet {
+	return sim.Find[*appsv1beta1.SidecarSet](w, key)
 }
 
 // ownImages is the rule that neither writer changes an image of the other, also not back.
@@ -104,27 +118,33 @@ func workloadBudget() sim.AtLeast[*corev1.Pod] {
 	}
 }
 
+// beside returns a SidecarSet and a CloneSet of four pods.
+func beside(tb testing.TB, policy appsv1beta1.PodUpdatePolicy, changes ...string) []client.Object {
+	tb.Helper()
+	set := testkit.CloneSet(webKey.Name).Replicas(4).Obj()
+	set.Namespace = webKey.Namespace
+	set.Spec.UpdateStrategy.RollingUpdate.PodUpdatePolicy = policy
+	set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(1))
+	s := admitted(tb, changes...)
+	s.Generation = 1
+	return []client.Object{s, set}
+}
+
+// ran is when all pods run with the first version of both.
+func ran(w *sim.World) bool {
+	pods := sim.All[*corev1.Pod](w)
+	return len(pods) == 4 && !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !serves(pod) })
+}
+
+// newApp gives the app of the CloneSet another image.
+func newApp(when func(*sim.World) bool) sim.Edit {
+	return sim.Edit{Name: "the app is app:2", When: when, Do: func(ctx context.Context, w *sim.World) error {
+		return sim.Set(ctx, w, webKey, func(set *appsv1beta1.CloneSet) { set.Spec.Template.Spec.Containers[0].Image = "app:2" })
+	}}
+}
+
 func workloadStories(tb testing.TB) []sim.Scenario {
 	tb.Helper()
-	objects := func(policy appsv1beta1.PodUpdatePolicy, changes ...string) []client.Object {
-		set := testkit.CloneSet(webKey.Name).Replicas(4).Obj()
-		set.Namespace = webKey.Namespace
-		set.Spec.UpdateStrategy.RollingUpdate.PodUpdatePolicy = policy
-		set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(1))
-		s := admitted(tb, changes...)
-		s.Generation = 1
-		return []client.Object{s, set}
-	}
-	// ran is when all pods run with the first version of both.
-	ran := func(w *sim.World) bool {
-		pods := sim.All[*corev1.Pod](w)
-		return len(pods) == 4 && !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !serves(pod) })
-	}
-	app := func(image string, when func(*sim.World) bool) sim.Edit {
-		return sim.Edit{Name: "the app is " + image, When: when, Do: func(ctx context.Context, w *sim.World) error {
-			return sim.Set(ctx, w, webKey, func(set *appsv1beta1.CloneSet) { set.Spec.Template.Spec.Containers[0].Image = image })
-		}}
-	}
 	sidecar := func(image string, when func(*sim.World) bool) sim.Edit {
 		return sim.Edit{Name: "the sidecar is " + image, When: when, Do: func(ctx context.Context, w *sim.World) error {
 			return sim.Set(ctx, w, key, func(s *appsv1beta1.SidecarSet) {
@@ -135,15 +155,56 @@ func workloadStories(tb testing.TB) []sim.Scenario {
 	}
 	const inPlace = appsv1beta1.PodInPlaceOnly
 	return []sim.Scenario{
-		{Name: "app and sidecar are updated at once", Objects: objects(inPlace), Edits: []sim.Edit{app("app:2", ran), sidecar("log:2", nil)}},
-		{Name: "the sidecar is updated twice beside the app", Objects: objects(inPlace), Edits: []sim.Edit{
-			sidecar("log:2", ran), app("app:2", nil), sidecar("log:3", func(w *sim.World) bool { // Otherwise the second has no revision.
+		{Name: "app and sidecar are updated at once", Objects: beside(tb, inPlace), Edits: []sim.Edit{newApp(ran), sidecar("log:2", nil)}},
+		{Name: "the sidecar is updated twice beside the app", Objects: beside(tb, inPlace), Edits: []sim.Edit{
+			sidecar("log:2", ran), newApp(nil), sidecar("log:3", func(w *sim.World) bool { // Otherwise the second has no revision.
 				s := sim.Find[*appsv1beta1.SidecarSet](w, key)
 				return s.Spec.Containers[0].Image == "log:2" && s.Status.ObservedGeneration == s.Generation
 			}),
 		}},
-		{Name: "pods are made anew while the sidecar is updated", Objects: objects(appsv1beta1.PodReCreate), Edits: []sim.Edit{
-			sidecar("log:2", ran), app("app:2", nil),
+		{Name: "pods are made anew while the sidecar is updated", Objects: beside(tb, appsv1beta1.PodReCreate), Edits: []sim.Edit{
+			sidecar("log:2", ran), newApp(nil),
 		}},
 	}
+}
+
+// recreateStories change more of a sidecar than its image, which the CloneSet's pods get when they are re-created.
+func recreateStories(tb testing.TB) []sim.Scenario {
+	tb.Helper()
+	command := sim.Edit{Name: "another command", When: ran, Do: func(ctx context.Context, w *sim.World) error {
+		return sim.Set(ctx, w, key, func(s *appsv1beta1.SidecarSet) {
+			s.Spec.Containers[0].Command = []string{"run"}
+			rehash(tb, s)
+		})
+	}}
+	objects := func(fields string) []client.Object {
+		return beside(tb, appsv1beta1.PodInPlaceIfPossible, `{spec: {updateStrategy: {podUpdatePolicy: InPlaceIfPossible`+fields+`}}}`)
+	}
+	return []sim.Scenario{
+		{Name: "pods are re-created by their workload", Objects: objects(``), Edits: []sim.Edit{command}},
+		{Name: "a partition keeps pods from that", Objects: objects(`, partition: 2, maxUnavailable: 3`), Edits: []sim.Edit{command}},
+		{Name: "another command, and then an image", Objects: objects(``), Edits: []sim.Edit{command, imageEdit(tb, "log:2")}},
+		{Name: "while the workload updates them", Objects: objects(`, maxUnavailable: 2`), Edits: []sim.Edit{command, newApp(nil)}},
+	}
+}
+
+// TestWritesOfARecreation: each pod that the workload re-creates takes one write of the SidecarSet's controller, and no condition.
+func TestWritesOfARecreation(t *testing.T) {
+	t.Parallel()
+	ends := map[string]int{"pods are re-created by their workload": 4, "a partition keeps pods from that": 2}
+	for _, s := range recreateStories(t) {
+		want, counted := ends[s.Name]
+		if !counted {
+			continue
+		}
+		delete(ends, s.Name)
+		r := sim.Run(t.Context(), withWorkload(t, upToDate), s, sim.Schedule{})
+		require.NoError(t, r.Err)
+		require.Contains(t, r.Summary, fmt.Sprintf("matched 4, updated %d, ready 4", want))
+		others := slices.DeleteFunc(slices.Clone(r.WriteLines), func(line string) bool {
+			return strings.Contains(line, "  "+workload+" #") || !strings.Contains(line, " pod")
+		})
+		require.Len(t, others, want)
+	}
+	require.Empty(t, ends)
 }
