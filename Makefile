@@ -146,7 +146,7 @@ e2e: build lab-build $(RESULTS)/. ## the black-box suite on a hub and two member
 
 .PHONY: e2e-real
 e2e-real: build lab-build $(RESULTS)/. ## real nodes, our images, our charts by helm; skipped where nodes can't run, unless CI=true
-	$(call gotest,e2e-real) -tags e2e -count 1 -parallel 4 -timeout 30m ./e2e/real/...
+	$(call gotest,e2e-real) -tags e2e -count 1 -parallel 3 -timeout 30m ./e2e/real/...
 
 .PHONY: soak
 soak: build lab-build $(RESULTS)/. ## SOAK (3) rounds of chaos on real nodes, and of managers killed at random
