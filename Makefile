@@ -117,7 +117,7 @@ integration: lab-build $(RESULTS)/. ## against real apiservers; all packages sha
 	raced=$(if $(ALL),$$all,$$(comm -12 <(echo "$$all") <(printf '%s\n' $(RACED)))); \
 	plain=$$(comm -23 <(echo "$$all") <(echo "$$raced")); \
 	if [ -n "$$plain" ]; then $(call gotest,integration) -p 2 -parallel 8 -tags integration -timeout 15m -run "$$tests" $$plain; fi; \
-	$(call racetest,integration) -p 2 -parallel 8 -tags integration -timeout 15m -run "$$tests" $$raced
+	$(call racetest,integration) -p 2 -parallel 4 -tags integration -timeout 15m -run "$$tests" $$raced
 
 # Sources of the lab.
 LAB_SOURCES := go.mod go.sum testkit/lab e2e/lab e2e/kube e2e/image e2e/testapp e2e/pause

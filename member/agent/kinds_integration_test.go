@@ -155,14 +155,15 @@ func TestKindsThatComeAndGo(t *testing.T) {
 		}))
 	}
 
+	// Each step continues where the one before has ended.
 	var row *fleetv1alpha1.MemberWork
-	t.Run("a kind that is not served blocks the row, at rest", func(t *testing.T) {
+	require.True(t, t.Run("a kind that is not served blocks the row, at rest", func(t *testing.T) {
 		served()
 		row = f.rowOf(t, "widget-a", widget("a"), nil)
 		s := f.blocked(t, row, fleetv1alpha1.ReasonKindNotServed)
 		require.Contains(t, s.Message, "does not serve Widget of example.com/v1: install it there")
-	})
-	t.Run("until it is served in that version", func(t *testing.T) {
+	}))
+	require.True(t, t.Run("until it is served in that version", func(t *testing.T) {
 		require.NoError(t, member.Create(t.Context(), widgets("v2")))
 		s := f.status(t, row, "another version", func(s fleetv1alpha1.MemberWorkStatus) bool { return strings.Contains(s.Message, "v2") })
 		require.Equal(t, fleetv1alpha1.ReasonKindNotServed, s.Reason)
@@ -174,15 +175,15 @@ func TestKindsThatComeAndGo(t *testing.T) {
 		f.phase(t, row, fleetv1alpha1.WorkApplied)
 		require.NotNil(t, f.widget(t, "v1", "a"))
 		served("v1", "v2")
-	})
-	t.Run("then drift is reverted", func(t *testing.T) {
+	}))
+	require.True(t, t.Run("then drift is reverted", func(t *testing.T) {
 		f.patch(t, f.widget(t, "v1", "a"), "somebody", `{"spec":{"colour":"blue"}}`)
 		s := f.status(t, row, "drift", func(s fleetv1alpha1.MemberWorkStatus) bool { return len(s.Drift) > 0 })
 		require.Equal(t, []string{"spec.colour"}, s.Drift)
 		colour, _, _ := unstructured.NestedString(f.widget(t, "v1", "a").Object, "spec", "colour")
 		require.Equal(t, "red", colour)
-	})
-	t.Run("a version that is not served any more loses nothing, and what is withdrawn is found in another (I10)", func(t *testing.T) {
+	}))
+	require.True(t, t.Run("a version that is not served any more loses nothing, and what is withdrawn is found in another (I10)", func(t *testing.T) {
 		other := f.rowOf(t, "widget-b", widget("b"), nil)
 		f.phase(t, other, fleetv1alpha1.WorkApplied)
 		was := f.widget(t, "v2", "a")
@@ -192,8 +193,8 @@ func TestKindsThatComeAndGo(t *testing.T) {
 		require.NoError(t, hub.Delete(t.Context(), other))
 		f.withdrawn(t, other)
 		require.Nil(t, f.widget(t, "v2", "b"))
-	})
-	t.Run("and one of which no version is served is not taken for gone", func(t *testing.T) {
+	}))
+	require.True(t, t.Run("and one of which no version is served is not taken for gone", func(t *testing.T) {
 		hidden := f.rowOf(t, "widget-c", strings.Replace(widget("c"), "example.com/v1", "example.com/v2", 1), nil)
 		f.phase(t, hidden, fleetv1alpha1.WorkApplied)
 		testkit.Change(t, member.Client, widgets(), func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Versions[0].Served = false })
@@ -207,8 +208,8 @@ func TestKindsThatComeAndGo(t *testing.T) {
 		f.withdrawn(t, hidden)
 		require.Nil(t, f.widget(t, "v2", "c"))
 		f.phase(t, row, fleetv1alpha1.WorkApplied)
-	})
-	t.Run("with its CRD the object is gone, and made again with it", func(t *testing.T) {
+	}))
+	require.True(t, t.Run("with its CRD the object is gone, and made again with it", func(t *testing.T) {
 		was := f.widget(t, "v1", "a").GetUID()
 		require.NoError(t, member.Delete(t.Context(), widgets()))
 		f.blocked(t, row, fleetv1alpha1.ReasonKindNotServed)
@@ -217,8 +218,8 @@ func TestKindsThatComeAndGo(t *testing.T) {
 		require.NoError(t, member.Create(t.Context(), widgets("v1")))
 		f.phase(t, row, fleetv1alpha1.WorkApplied)
 		require.NotEqual(t, was, f.widget(t, "v1", "a").GetUID())
-	})
-	t.Run("an agent at rest writes nothing", func(t *testing.T) {
+	}))
+	require.True(t, t.Run("an agent at rest writes nothing", func(t *testing.T) {
 		served("v1")
 		f.phase(t, row, fleetv1alpha1.WorkApplied)
 		require.NoError(t, stop())
@@ -228,15 +229,15 @@ func TestKindsThatComeAndGo(t *testing.T) {
 		f.beats(t, since)
 		require.Empty(t, f.hubWrites(t, since))
 		require.Empty(t, member.agentWrites(t, since))
-	})
-	t.Run("a withdrawn row whose object is gone with its CRD is settled (I12)", func(t *testing.T) {
+	}))
+	require.True(t, t.Run("a withdrawn row whose object is gone with its CRD is settled (I12)", func(t *testing.T) {
 		require.NoError(t, member.Delete(t.Context(), widgets()))
 		gone(widgets().Name)
 		require.NoError(t, hub.Delete(t.Context(), row))
 		f.withdrawn(t, row)
 		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Name: row.Name}, &fleetv1alpha1.AppliedWork{})))
-	})
-	t.Run("limits of kinds (I34)", func(t *testing.T) {
+	}))
+	require.True(t, t.Run("limits of kinds (I34)", func(t *testing.T) {
 		mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
 		testkit.Change(t, hub.Client, mc, func(mc *fleetv1alpha1.MemberCluster) {
 			mc.Spec.Limits = &fleetv1alpha1.ClusterLimits{AllowedKinds: []fleetv1alpha1.GroupKind{{Kind: "ConfigMap"}}}
@@ -249,7 +250,7 @@ func TestKindsThatComeAndGo(t *testing.T) {
 		f.status(t, account, "applied", func(s fleetv1alpha1.MemberWorkStatus) bool { return s.Reason == "" })
 		node := f.rowOf(t, "node", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"}}`, nil)
 		f.blocked(t, node, fleetv1alpha1.ReasonKindNotAllowed)
-	})
+	}))
 }
 
 // beats waits until an agent that was started then sends heartbeats: it has reconciled what there is.

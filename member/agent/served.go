@@ -29,8 +29,11 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// settling returns after how long what is served is read again after a change of a CRD, which discovery shows a moment later.
-func settling() []time.Duration { return []time.Duration{time.Second, 10 * time.Second} }
+// settling returns after how long what is served is read again, each time, after a change of a CRD: discovery shows it a moment later, and
+// on a busy apiserver many seconds later.
+func settling() []time.Duration {
+	return []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second}
+}
 
 // servedKinds is the controller of what the member serves. It reads that when it starts, after each change of a CRD, and as often as
 // the member's version, because no watch tells of an API without a CRD, nor of the agent's rights.
