@@ -15,8 +15,9 @@ import (
 // env is the fleet that all tests share; nil where real nodes can't run.
 var env *fleet.Fleet
 
-// heartbeat is fast, so that tests of members that do not answer take seconds, and slow enough for a manager to be replaced.
-var heartbeat = fleetv1alpha1.Heartbeat{LeaseSeconds: 2, FailAfterSeconds: 15, RecoverAfterSeconds: 3}
+// heartbeat is fast, so that tests of members that do not answer take seconds, and slow enough for a manager to be replaced and for a busy
+// machine: a member that seems to be ill a few times counts as unsteady, and gets nothing for ten minutes.
+var heartbeat = fleetv1alpha1.Heartbeat{LeaseSeconds: 9, FailAfterSeconds: 15, RecoverAfterSeconds: 3}
 
 // provider is the credential provider plugin of their nodes.
 var provider *plugin
