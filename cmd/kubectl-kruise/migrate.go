@@ -221,7 +221,11 @@ func (f *migrateFlags) move(cmd *cobra.Command, c conn) error {
 			if s == (step{}) {
 				return false, nil
 			}
-			if err := f.step(ctx, cmd, c.client, &done, s, source, destination); err != nil {
+			err = f.step(ctx, cmd, c.client, &done, s, source, destination)
+			if apierrors.IsConflict(err) {
+				return false, nil // A controller has written the status meanwhile, or another client the size: see which.
+			}
+			if err != nil {
 				return false, err
 			}
 		}

@@ -2,14 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -144,6 +147,26 @@ func TestMigrateMoves(t *testing.T) {
 	d := &appsv1.Deployment{}
 	require.NoError(t, k.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "demo"}, d))
 	require.Equal(t, int32(1), *d.Spec.Replicas)
+}
+
+// A controller that writes a status between the read and the write of a size does not end the move.
+func TestMigrateGoesOnAfterConflicts(t *testing.T) {
+	t.Parallel()
+	conflicts := map[string]int{}
+	k := interceptor.NewClient(movable(t, deployment(), demo()), interceptor.Funcs{
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+			kind := o.GetObjectKind().GroupVersionKind().Kind
+			if conflicts[kind]++; conflicts[kind] == 1 {
+				return apierrors.NewConflict(schema.GroupResource{}, o.GetName(), errors.New("the object has been modified"))
+			}
+			return c.SubResource(sub).Update(ctx, o, opts...)
+		},
+	})
+	out, err := run(t, k, "migrate", "CloneSet", "--from", "Deployment", "--src-name", "demo", "--replicas", "1")
+	require.NoError(t, err)
+	require.Equal(t, "CloneSet demo +1, Deployment demo -0\nCloneSet demo +1, Deployment demo -1\n"+
+		"1 pods migrated from Deployment demo to CloneSet demo\n", out)
+	require.Equal(t, map[string]int{"CloneSet": 2, "Deployment": 2}, conflicts)
 }
 
 func TestMigrateEnds(t *testing.T) {
