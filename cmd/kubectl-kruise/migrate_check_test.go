@@ -446,7 +446,7 @@ func TestMigrateCheck(t *testing.T) {
 			},
 		},
 		{
-			name: "features that are not served",
+			name: "features that are served once their gates are on",
 			objects: []client.Object{
 				clones, member, managerOf(ourManager, "flotilla-system", 2),
 				demo(func(set *appsv1beta1.CloneSet) {
@@ -470,14 +470,14 @@ func TestMigrateCheck(t *testing.T) {
 				},
 			},
 			want: []string{
-				"Warn FeatureNotServed CronJob shop/report",
 				"Info ReleaseKeepsCRDs release flotilla-system/flotilla-member", "Info Installed deployment flotilla-system/flotilla-member",
-				"Info FeatureOptional Namespace shop", "Info FeatureOptional CloneSet default/demo", "Info FeatureOptional CronJob shop/report",
+				"Info FeatureOptional Namespace shop", "Info FeatureOptional CronJob shop/report", "Info FeatureOptional CloneSet default/demo",
+				"Info FeatureOptional CronJob shop/report",
 			},
 			says: []string{
 				"protection against deletion (label policy.kruise.io/delete-protection), in 2 objects",
 				"it goes on with ResourcesDeletionProtection=true in featureGates",
-				"termination of sidecars in jobs, in 1", "pre-download of images, in 1", "enhanced liveness probes, in 1",
+				"termination of sidecars in jobs, in 1", "it goes on with SidecarTerminator=true in featureGates", "pre-download of images, in 1", "enhanced liveness probes, in 1",
 			},
 		},
 		{

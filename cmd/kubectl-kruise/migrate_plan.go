@@ -357,7 +357,7 @@ func features() []feature {
 			uses: func(o *unstructured.Unstructured) bool { return o.GetLabels()[keys.DeleteProtection] != "" },
 		},
 		{
-			name: "termination of sidecars in jobs", without: "pods of jobs do not end while a sidecar runs",
+			name: "termination of sidecars in jobs", gate: "SidecarTerminator",
 			uses: inTemplate(func(t map[string]any) bool { return hasEnv(t, "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT") }),
 		},
 		{
