@@ -90,8 +90,8 @@ func (s *cronSide) jobs(ctx context.Context) ([]batchv1.Job, error) {
 	return list.Items, err
 }
 
-// events are the reasons of its events, each once. Kubernetes also tells of a Job that its cache does not have yet, or any more, when the
-// status still has it: whether it does is a matter of time.
+// events are the reasons of its events, each once. A CronJob also tells of a Job that the cache of its controller does not have yet, or any
+// more, when the status still has it: whether it does is a matter of time. An AdvancedCronJob has no such event.
 func (s *cronSide) events(ctx context.Context) ([]string, error) {
 	list := &eventsv1.EventList{}
 	if err := home.Client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
@@ -99,7 +99,7 @@ func (s *cronSide) events(ctx context.Context) ([]string, error) {
 	}
 	var out []string
 	for i := range list.Items {
-		if e := &list.Items[i]; e.Regarding.Kind == s.cron().GetKind() && e.Reason != "MissingJob" && !slices.Contains(out, e.Reason) {
+		if e := &list.Items[i]; e.Regarding.Kind == s.cron().GetKind() && (e.Regarding.Kind != "CronJob" || e.Reason != "MissingJob") && !slices.Contains(out, e.Reason) {
 			out = append(out, e.Reason)
 		}
 	}

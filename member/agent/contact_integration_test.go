@@ -107,13 +107,19 @@ func (f *fleet) setHubVersion(t *testing.T, version string) {
 	testkit.ChangeStatus(t, f.hub.Client, mc, func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Hub.Version = version })
 }
 
+// lostContact reports whether the hub was lost or reached again since then, by the Membership.
+func (e *controlPlane) lostContact(t *testing.T, since time.Time) bool {
+	t.Helper()
+	c := report.GetCondition(e.membership(t).Status.Conditions, fleetv1alpha1.ConditionConnected)
+	return c != nil && !c.LastTransitionTime.Time.Before(since.Truncate(time.Second))
+}
+
 // agentWrites returns what an agent wrote since then. Where the hub was lost or reached again meanwhile, as on a busy machine, it
 // leaves out how the agent has reported that.
 func (e *controlPlane) agentWrites(t *testing.T, since time.Time) []lab.Write {
 	t.Helper()
 	writes := e.writes(t, since)
-	c := report.GetCondition(e.membership(t).Status.Conditions, fleetv1alpha1.ConditionConnected)
-	if c == nil || c.LastTransitionTime.Time.Before(since.Truncate(time.Second)) {
+	if !e.lostContact(t, since) {
 		return writes
 	}
 	return slices.DeleteFunc(writes, func(w lab.Write) bool { return w.Resource == "memberships.fleet.kruise.io/status" })

@@ -501,13 +501,13 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 	t.Run("a restart writes nothing (I9)", func(t *testing.T) {
 		f.completeUnited(t)
 		f.phase(t, row, fleetv1alpha1.WorkHealthy)
-		require.NoError(t, stop())
-		require.NoError(t, <-ended)
-		since := clock.RealClock{}.Now()
-		stop, ended = f.run(whole)
-		f.beats(t, since)
-		require.Empty(t, f.hubWrites(t, since))
-		require.Empty(t, member.agentWrites(t, since))
+		f.restWritesNothing(t, func() time.Time {
+			require.NoError(t, stop())
+			require.NoError(t, <-ended)
+			since := clock.RealClock{}.Now()
+			stop, ended = f.run(whole)
+			return since
+		})
 	})
 
 	t.Run("an unreachable apiserver of the member changes no row (I10, I15)", func(t *testing.T) {
@@ -536,7 +536,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 	})
 
 	t.Run("a second name for the member is refused and writes nothing here (I21)", func(t *testing.T) {
-		other := &fleet{hub: hub, member: member, name: unique("again")}
+		other := &fleet{hub: hub, member: member, name: unique("again"), program: "flotilla-agent-of-a-second-name"}
 		other.join(t, "hub-1")
 		since := clock.RealClock{}.Now()
 		stopOther, endedOther := other.run(t)
@@ -544,7 +544,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.True(t, eventually(t, owned(other.name, agent.ReasonBoundToOtherHub)))
 		require.NoError(t, stopOther())
 		require.NoError(t, <-endedOther)
-		require.Empty(t, member.agentWrites(t, since))
+		require.Empty(t, member.writesOf(t, other.program, since))
 		require.NoError(t, hub.Get(t.Context(), client.ObjectKeyFromObject(row), row))
 		require.Empty(t, row.Status.Phase)
 	})
