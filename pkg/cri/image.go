@@ -1,10 +1,10 @@
 package cri
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"google.golang.org/grpc/status"
 	criv1 "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -23,15 +23,10 @@ type Sandbox struct {
 func (n *Runtimes) First() (*Runtime, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, file := range n.files {
-		if r := n.open[filepath.Join(n.dir, file)]; r != nil {
-			return r, nil
-		}
+	if all := n.all(); len(all) > 0 {
+		return all[0], nil
 	}
-	if n.why != nil {
-		return nil, n.why
-	}
-	return nil, ErrNoRuntime // Close was called.
+	return nil, cmp.Or(n.why, ErrNoRuntime) // Without a reason Close was called.
 }
 
 // Image returns the ID of an image that the runtime has, by its reference. The error is ErrNoImage if there is none.

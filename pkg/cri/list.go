@@ -60,6 +60,11 @@ func (r *Runtime) List(ctx context.Context) ([]Listed, error) {
 func (n *Runtimes) All() []*Runtime {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	return n.all()
+}
+
+// all is All for who has locked mu.
+func (n *Runtimes) all() []*Runtime {
 	var out []*Runtime
 	for _, file := range n.files {
 		if r := n.open[filepath.Join(n.dir, file)]; r != nil {

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -33,8 +34,8 @@ type progress struct {
 type order struct {
 	task
 
-	// began is when the pull began, perhaps in a former process.
-	began time.Time
+	// began is when the pull began, perhaps in a former process. since is when the entry was made.
+	began, since time.Time
 	// present: an image that the node has is not pulled.
 	present  bool
 	sandbox  *appsv1beta1.SandboxConfig
@@ -95,11 +96,7 @@ func plan(n *appsv1beta1.NodeImage, pulls map[task]progress, limit int, key stri
 				p.state(name, pull.state(of))
 			case t.Credentials != nil && t.Credentials.Key != key:
 				p.status.CredentialsKey = key
-				waiting := appsv1beta1.ImageTagStatus{Tag: t.Tag, Version: t.Version, Phase: appsv1beta1.ImagePhaseWaiting, Message: messageSealed}
-				if known {
-					waiting.StartTime = s.StartTime
-				}
-				p.state(name, waiting)
+				p.state(name, waiting(n, of, messageSealed))
 			default:
 				o := orderOf(of, t, image.SandboxConfig, now)
 				o.credentials = t.Credentials
@@ -120,10 +117,10 @@ func plan(n *appsv1beta1.NodeImage, pulls map[task]progress, limit int, key stri
 		}
 	}
 	// What has begun before comes first, then what has waited longest.
-	slices.SortStableFunc(next, func(a, b order) int { return a.began.Compare(b.began) })
+	slices.SortStableFunc(next, func(a, b order) int { return cmp.Or(a.began.Compare(b.began), a.since.Compare(b.since)) })
 	for _, o := range next {
 		if limit > 0 && running >= limit {
-			p.state(o.ref.Name, appsv1beta1.ImageTagStatus{Tag: o.ref.Tag, Version: o.version, Phase: appsv1beta1.ImagePhaseWaiting})
+			p.state(o.ref.Name, waiting(n, o.task, ""))
 			continue
 		}
 		running++
@@ -134,10 +131,19 @@ func plan(n *appsv1beta1.NodeImage, pulls map[task]progress, limit int, key stri
 	return p
 }
 
+// waiting is what the status says of an entry that is not pulled now. When it began before, that stays: its deadline counts from then.
+func waiting(n *appsv1beta1.NodeImage, of task, message string) appsv1beta1.ImageTagStatus {
+	is := appsv1beta1.ImageTagStatus{Tag: of.ref.Tag, Version: of.version, Phase: appsv1beta1.ImagePhaseWaiting, Message: message}
+	if s := imagepull.State(n, of.ref); s != nil && s.Version == of.version {
+		is.StartTime = s.StartTime
+	}
+	return is
+}
+
 // orderOf returns the order of an entry that begins now.
 func orderOf(of task, t *appsv1beta1.ImageTagSpec, sandbox *appsv1beta1.SandboxConfig, now time.Time) order {
 	o := order{
-		task: of, present: t.ImagePullPolicy == appsv1beta1.PullIfNotPresent, sandbox: sandbox,
+		task: of, since: t.CreatedAt.Time, present: t.ImagePullPolicy == appsv1beta1.PullIfNotPresent, sandbox: sandbox,
 		timeout: imagepull.DefaultTimeoutSeconds * time.Second, attempts: 1 + imagepull.DefaultBackoffLimit,
 	}
 	if t.PullPolicy != nil && t.PullPolicy.TimeoutSeconds != nil && *t.PullPolicy.TimeoutSeconds > 0 {

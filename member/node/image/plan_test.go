@@ -151,15 +151,33 @@ func TestOrder(t *testing.T) {
 	}, appsv1beta1.ImageTagSpec{Tag: "3", PullPolicy: &appsv1beta1.ImageTagPullPolicy{
 		TimeoutSeconds: new(int32(-1)), BackoffLimit: new(int32(-1)), ActiveDeadlineSeconds: new(int64(1 << 62)),
 	}})
+	older := metav1.NewTime(early.Add(-time.Minute))
+	n.Spec.Images["app"].Tags[2].CreatedAt = &older
 	n.Status.ImageStatuses = map[string]appsv1beta1.ImageStatus{"app": {Tags: []appsv1beta1.ImageTagStatus{
 		{Tag: "2", Phase: appsv1beta1.ImagePhasePulling, StartTime: &early},
 	}}}
 	p := plan(n, nil, 0, "key", noon)
 	require.Equal(t, []order{
-		{task: of("2", 0), began: early.Time, present: true, timeout: 5 * time.Second, attempts: 1, deadline: early.Add(7 * time.Second)},
-		{task: of("1", 0), began: noon, timeout: 10 * time.Minute, attempts: 4},
-		{task: of("3", 0), began: noon, timeout: 10 * time.Minute, attempts: 1, deadline: noon.Add(longest * time.Second)},
+		{task: of("2", 0), began: early.Time, since: early.Time, present: true, timeout: 5 * time.Second, attempts: 1, deadline: early.Add(7 * time.Second)},
+		{task: of("3", 0), began: noon, since: older.Time, timeout: 10 * time.Minute, attempts: 1, deadline: noon.Add(longest * time.Second)},
+		{task: of("1", 0), began: noon, since: early.Time, timeout: 10 * time.Minute, attempts: 4},
 	}, p.begin)
+}
+
+// A daemon that starts again with a lower limit lets pulls wait that had begun, and their deadlines count from when they began.
+func TestAPullThatWaitsAgainKeepsItsStart(t *testing.T) {
+	t.Parallel()
+	n := nodeImage(appsv1beta1.ImageTagSpec{Tag: "1"}, appsv1beta1.ImageTagSpec{Tag: "2"}, appsv1beta1.ImageTagSpec{Tag: "3"})
+	later := metav1.NewTime(early.Add(time.Minute))
+	n.Status.ImageStatuses = map[string]appsv1beta1.ImageStatus{"app": {Tags: []appsv1beta1.ImageTagStatus{
+		{Tag: "1", Phase: appsv1beta1.ImagePhasePulling, StartTime: &early}, {Tag: "2", Phase: appsv1beta1.ImagePhasePulling, StartTime: &later},
+	}}}
+	p := plan(n, nil, 1, "key", noon)
+	require.Equal(t, []task{of("1", 0)}, tasks(p.begin))
+	require.ElementsMatch(t, []appsv1beta1.ImageTagStatus{
+		{Tag: "1", Phase: appsv1beta1.ImagePhasePulling, StartTime: &early},
+		{Tag: "2", Phase: appsv1beta1.ImagePhaseWaiting, StartTime: &later}, {Tag: "3", Phase: appsv1beta1.ImagePhaseWaiting},
+	}, p.status.ImageStatuses["app"].Tags)
 }
 
 func TestTheFirstSyncIsToldOnce(t *testing.T) {

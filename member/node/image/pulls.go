@@ -31,7 +31,6 @@ const (
 var (
 	errDeadline = errors.New("it has not been pulled within activeDeadlineSeconds")
 	errTimeout  = errors.New("the attempt has not ended within timeoutSeconds")
-	errCancel   = errors.New("it is not wanted any more")
 )
 
 // Runtimes finds the runtime that pulls.
@@ -56,7 +55,7 @@ type pulls struct {
 type pull struct {
 	progress
 
-	cancel context.CancelCauseFunc
+	cancel context.CancelFunc
 }
 
 // now returns how far all pulls are.
@@ -80,7 +79,7 @@ func (s *pulls) begin(ctx context.Context, o order) {
 	if s.all == nil {
 		s.all = map[task]*pull{}
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	p := &pull{progress: progress{began: o.began}, cancel: cancel}
 	s.all[o.task] = p
 	s.running.Go(func() {
@@ -88,7 +87,7 @@ func (s *pulls) begin(ctx context.Context, o order) {
 		if ctx.Err() != nil { // The process ends, or the pull was forgotten.
 			return
 		}
-		cancel(nil)
+		cancel()
 		s.mu.Lock()
 		p.ended, p.id = s.clock.Now(), id
 		if err != nil {
@@ -107,7 +106,7 @@ func (s *pulls) forget(of []task) {
 		if !slices.Contains(of, t) {
 			return false
 		}
-		p.cancel(errCancel)
+		p.cancel()
 		return true
 	})
 }
