@@ -20,6 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/pkg/kindwatch"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
 // observed is what a reconcile has read. It points into the cache and must not be changed.
@@ -214,13 +215,7 @@ func (o *observed) selectObjects(found map[string]object) {
 		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name), strings.Compare(a.APIVersion, b.APIVersion))
 	}
 	slices.SortFunc(o.objects, func(a, b object) int {
-		if placed[a.row] != placed[b.row] {
-			if placed[a.row] {
-				return -1
-			}
-			return 1
-		}
-		return order(a, b)
+		return cmp.Or(rollout.FalseFirst(!placed[a.row], !placed[b.row]), order(a, b))
 	})
 	most := mostObjects
 	for most < len(o.objects) && placed[o.objects[most].row] {

@@ -14,6 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub/allot"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
 // Reasons of problems and conditions. Others are those of placement and of rows.
@@ -115,14 +116,7 @@ func (o *observed) inOrder() []object {
 	}
 	out := slices.Clone(o.objects)
 	slices.SortStableFunc(out, func(a, b object) int {
-		before, after := divided(o.spec, a.groupKind()), divided(o.spec, b.groupKind())
-		switch {
-		case before == after:
-			return 0
-		case before:
-			return -1
-		}
-		return 1
+		return rollout.FalseFirst(!divided(o.spec, a.groupKind()), !divided(o.spec, b.groupKind()))
 	})
 	return out
 }

@@ -1,6 +1,7 @@
 package imagepull
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -42,6 +43,12 @@ func Default(t *appsv1beta1.ImagePullJobTemplate) {
 	if t.PullPolicy.BackoffLimit == nil {
 		t.PullPolicy.BackoffLimit = new(int32(DefaultBackoffLimit))
 	}
+}
+
+// DefaultJob sets the defaults of an ImagePullJob: those of Default, and imagePullPolicy.
+func DefaultJob(t *appsv1beta1.ImagePullJobTemplate) {
+	Default(t)
+	t.ImagePullPolicy = cmp.Or(t.ImagePullPolicy, appsv1beta1.PullIfNotPresent)
 }
 
 // Parallelism is on how many nodes an image is pulled at once: 0 or more. One that is no number is an error; admission refuses it.

@@ -103,7 +103,7 @@ func (u Update) patches(pod *corev1.Pod, b podpatch.Body, r record) ([]podpatch.
 	for _, k := range []string{keys.InPlaceUpdateStateOld, keys.InPlaceUpdateGrace, keys.InPlaceUpdateGraceOld} {
 		b.Metadata.Annotations[k] = nil
 	}
-	b.Spec = each(pod, u.Images, "image")
+	b.Spec = Fields(pod, u.Images, "image")
 	p, err := b.Patch(pod, "")
 	if err != nil || len(u.Resources) == 0 {
 		return []podpatch.Patch{p}, err
@@ -117,12 +117,12 @@ func (u Update) patches(pod *corev1.Pod, b podpatch.Body, r record) ([]podpatch.
 func resize(
 	pod *corev1.Pod, b podpatch.Body, resources map[string]corev1.ResourceRequirements,
 ) (podpatch.Patch, error) {
-	b.Spec = each(pod, resources, "resources")
+	b.Spec = Fields(pod, resources, "resources")
 	return b.Patch(pod, "resize")
 }
 
-// each returns a spec that sets one field of containers, by name.
-func each[V any](pod *corev1.Pod, values map[string]V, field string) map[string]any {
+// Fields returns a spec that sets one field of containers, by name.
+func Fields[V any](pod *corev1.Pod, values map[string]V, field string) map[string]any {
 	if len(values) == 0 {
 		return nil
 	}

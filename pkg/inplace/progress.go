@@ -129,7 +129,7 @@ func (r record) progress(pod *corev1.Pod, name string, now time.Time) Outcome {
 func (r record) restartProgress(pod *corev1.Pod, spec *corev1.Container, st *corev1.ContainerStatus, now time.Time) Outcome {
 	name := spec.Name
 	from, reported := startedOf(pod, st)
-	env, want := r.UpdateEnvFromMetadata && len(references(spec)) > 0, EnvHash(MetadataEnv(spec, pod))
+	env, want := r.readsEnv(spec), EnvHash(MetadataEnv(spec, pod))
 	was, known := r.StartedWith[name][spec.Image]
 	former := env && known && was != want // A container with the former env may have been started from the same image.
 	switch {

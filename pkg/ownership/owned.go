@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -44,6 +45,17 @@ func OfPodWorkload(pod metav1.Object) bool {
 	return slices.ContainsFunc(PodWorkloads(), func(k schema.GroupVersionKind) bool { return RefersTo(ref, k) })
 }
 
+// Get reads an object, and reports whether there is one.
+func Get(ctx context.Context, r client.Reader, key types.NamespacedName, into client.Object, opts ...client.GetOption) (bool, error) {
+	switch err := r.Get(ctx, key, into, opts...); {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("get %T %s: %w", into, key, err)
+	}
+	return true, nil
+}
+
 // Pods returns the pods that owner controls. live: r is the apiserver, which has no index; objects from a cache are
 // not copied and must not be changed.
 func Pods(ctx context.Context, r client.Reader, owner metav1.Object, kind schema.GroupVersionKind, live bool) ([]*corev1.Pod, error) {
@@ -51,7 +63,7 @@ func Pods(ctx context.Context, r client.Reader, owner metav1.Object, kind schema
 	if err := r.List(ctx, &list, OwnedBy(owner, live)...); err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
-	return controlled(list.Items, owner, kind), nil
+	return Controlled(list.Items, owner, kind), nil
 }
 
 // PVCs returns the PVCs that owner controls, as Pods does.
@@ -62,10 +74,11 @@ func PVCs(
 	if err := r.List(ctx, &list, OwnedBy(owner, live)...); err != nil {
 		return nil, fmt.Errorf("list PVCs: %w", err)
 	}
-	return controlled(list.Items, owner, kind), nil
+	return Controlled(list.Items, owner, kind), nil
 }
 
-func controlled[T any, P interface {
+// Controlled returns those of items that owner, of that kind, controls.
+func Controlled[T any, P interface {
 	*T
 	metav1.Object
 }](items []T, owner metav1.Object, kind schema.GroupVersionKind) []P {

@@ -115,10 +115,13 @@ func (b Body) Patch(pod *corev1.Pod, subresource string) (Patch, error) {
 	return Patch{Type: types.StrategicMergePatchType, Subresource: subresource, Data: data}, nil
 }
 
-// Active reports whether a pod has neither ended nor is being deleted.
-func Active(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+// Ended reports whether nothing of a pod runs any more.
+func Ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
+
+// Active reports whether a pod has neither ended nor is being deleted.
+func Active(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !Ended(pod) }
 
 // Ready reports whether a pod is ready by its condition.
 func Ready(pod *corev1.Pod) bool {

@@ -24,15 +24,20 @@ type LivenessProbe struct {
 	LivenessProbe corev1.Probe `json:"livenessProbe"`
 }
 
+// AsksForLiveness reports whether a pod has liveness probes for the node daemon: an annotation with them, and a workload of
+// ownership.PodWorkloads, which are the kinds of OpenKruise.
+func AsksForLiveness(pod *corev1.Pod) bool {
+	return pod.Annotations[keys.ContainerProbeContext] != "" && ownership.OfPodWorkload(pod)
+}
+
 // Liveness returns the liveness probes of a pod that the node daemon runs, one for a container, with the defaults of Kubernetes; none if
-// no workload of ownership.PodWorkloads controls it: the kinds are those of OpenKruise. An error means that the annotation is not readable.
+// it does not ask for that. An error means that the annotation is not readable.
 func Liveness(pod *corev1.Pod) ([]LivenessProbe, error) {
-	text := pod.Annotations[keys.ContainerProbeContext]
-	if text == "" || !ownership.OfPodWorkload(pod) {
+	if !AsksForLiveness(pod) {
 		return nil, nil
 	}
 	var all []LivenessProbe
-	if err := json.Unmarshal([]byte(text), &all); err != nil {
+	if err := json.Unmarshal([]byte(pod.Annotations[keys.ContainerProbeContext]), &all); err != nil {
 		return nil, fmt.Errorf("annotation %s is not readable, so no liveness probe of it is run: %w: "+
 			`give a list of {"name","livenessProbe"}, or re-create the pod`, keys.ContainerProbeContext, err)
 	}

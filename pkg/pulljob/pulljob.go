@@ -24,12 +24,7 @@ func List(ctx context.Context, from client.Reader, owner client.Object, gvk sche
 	if err := from.List(ctx, &found, ownership.OwnedBy(owner, live)...); err != nil {
 		return nil, fmt.Errorf("list ImagePullJobs: %w", err)
 	}
-	var out []*appsv1beta1.ImagePullJob
-	for i := range found.Items {
-		if job := &found.Items[i]; ownership.ControlledBy(job, owner, gvk) {
-			out = append(out, job)
-		}
-	}
+	out := ownership.Controlled(found.Items, owner, gvk)
 	slices.SortFunc(out, func(a, b *appsv1beta1.ImagePullJob) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
 }
@@ -37,10 +32,7 @@ func List(ctx context.Context, from client.Reader, owner client.Object, gvk sche
 // WithDefaults returns a spec as admission stores it.
 func WithDefaults(s appsv1beta1.ImagePullJobSpec) appsv1beta1.ImagePullJobSpec {
 	s = *s.DeepCopy()
-	imagepull.Default(&s.ImagePullJobTemplate)
-	if s.ImagePullPolicy == "" {
-		s.ImagePullPolicy = appsv1beta1.PullIfNotPresent
-	}
+	imagepull.DefaultJob(&s.ImagePullJobTemplate)
 	return s
 }
 
@@ -69,6 +61,7 @@ func (w Writer) Create(ctx context.Context, owner client.Object, gvk schema.Grou
 		return nil
 	}
 	if err != nil {
+		w.Expect.Refused(owner.GetUID(), err)
 		return fmt.Errorf("create ImagePullJob %s: %w", job.Name, err)
 	}
 	w.Expect.Created(owner.GetUID(), job)

@@ -156,10 +156,15 @@ func reroot(causes []metav1.StatusCause, path *field.Path, given int) field.Erro
 				name = fmt.Sprintf("%svolumeClaimTemplates[%d].metadata.name", beside, volume-given)
 			}
 		}
-		kind := field.ErrorType(c.Type)
-		// The message is the kind in words, the bad value, a colon and the detail; the kind is added again.
-		detail := strings.TrimPrefix(strings.TrimPrefix(c.Message, kind.String()), ": ")
-		out = append(out, &field.Error{Type: kind, Field: name, Detail: detail, BadValue: field.OmitValueType{}})
+		out = append(out, Fault(c, name))
 	}
 	return out
+}
+
+// Fault returns a cause of the apiserver as an error of the field name.
+func Fault(c metav1.StatusCause, name string) *field.Error {
+	kind := field.ErrorType(c.Type)
+	// The message is the kind in words, the bad value, a colon and the detail; the kind is added again.
+	detail := strings.TrimPrefix(strings.TrimPrefix(c.Message, kind.String()), ": ")
+	return &field.Error{Type: kind, Field: name, Detail: detail, BadValue: field.OmitValueType{}}
 }

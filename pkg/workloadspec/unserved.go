@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/component-base/featuregate"
 
@@ -74,20 +75,28 @@ func pullAnnotations(annotations map[string]string, off featuregate.Feature, pat
 	var out []string
 	for _, key := range []string{keys.ImagePreDownloadParallelism, keys.ImagePreDownloadTimeoutSeconds, keys.ImagePreDownloadMinUpdatedReadyPods} {
 		value, ok := annotations[key]
-		digits := value
-		if key == keys.ImagePreDownloadMinUpdatedReadyPods {
-			digits = strings.TrimSuffix(value, "%")
-		}
-		n, err := strconv.ParseInt(digits, 10, 32)
 		switch {
 		case !ok:
 		case off != "":
 			out = append(out, fmt.Sprintf("%s: %s", path.Key(key), noPull(off)))
-		case err != nil || n < 0:
+		case PullAnnotation(annotations, key) == nil:
 			out = append(out, fmt.Sprintf("%s: %q has no effect: give a number that is not negative", path.Key(key), value))
 		}
 	}
 	return out
+}
+
+// PullAnnotation reads an annotation that tunes how images are pulled before an update: a number, of ready pods also a percentage. It is nil
+// if there is none, or none that can be read.
+func PullAnnotation(annotations map[string]string, key string) *intstr.IntOrString {
+	digits := annotations[key]
+	if key == keys.ImagePreDownloadMinUpdatedReadyPods {
+		digits = strings.TrimSuffix(digits, "%")
+	}
+	if n, err := strconv.ParseInt(digits, 10, 32); err != nil || n < 0 {
+		return nil
+	}
+	return new(intstr.Parse(annotations[key]))
 }
 
 // PreDownload validates the fields that tune how images are pulled before an update; path is that of the in-place strategy, which may be
@@ -102,11 +111,15 @@ func PreDownload(s *pods.InPlaceUpdateStrategy, path *field.Path) field.ErrorLis
 			faults = append(faults, field.Invalid(path.Child("imagePreDownloadParallelism"), v.String(), err.Error()))
 		}
 	}
-	for name, v := range map[string]*int32{
-		"imagePreDownloadTimeoutSeconds": s.ImagePreDownloadTimeoutSeconds, "imagePreDownloadMinUpdatedReadyPods": s.ImagePreDownloadMinUpdatedReadyPods,
+	for _, n := range []struct {
+		name  string
+		value *int32
+	}{
+		{"imagePreDownloadTimeoutSeconds", s.ImagePreDownloadTimeoutSeconds},
+		{"imagePreDownloadMinUpdatedReadyPods", s.ImagePreDownloadMinUpdatedReadyPods},
 	} {
-		if v != nil && *v < 0 {
-			faults = append(faults, field.Invalid(path.Child(name), *v, "it is negative: give 0 or more, or leave it out"))
+		if n.value != nil && *n.value < 0 {
+			faults = append(faults, field.Invalid(path.Child(n.name), *n.value, "it is negative: give 0 or more, or leave it out"))
 		}
 	}
 	return faults

@@ -116,11 +116,9 @@ func (k Kubelet) Steps(w *World) []Step {
 			}
 		default:
 			next := k.run(w, pod)
-			if apiequality.Semantic.DeepEqual(next.Status, pod.Status) && k.end(w, next) {
+			if !apiequality.Semantic.DeepEqual(next.Status, pod.Status) || k.end(w, next) {
 				out = append(out, Step{"", func(context.Context) error { return w.put("kubelet", "status", next) }})
-			} else if !apiequality.Semantic.DeepEqual(next.Status, pod.Status) {
-				out = append(out, Step{"", func(context.Context) error { return w.put("kubelet", "status", next) }})
-			} else if k.Ends == nil || pod.Spec.RestartPolicy == "" || pod.Spec.RestartPolicy == corev1.RestartPolicyAlways {
+			} else if endless(pod) {
 				w.settled[pod.UID] = pod.ResourceVersion
 			}
 		}
@@ -128,9 +126,14 @@ func (k Kubelet) Steps(w *World) []Step {
 	return out
 }
 
+// endless reports whether the containers of a pod are always restarted.
+func endless(pod *corev1.Pod) bool {
+	return pod.Spec.RestartPolicy == "" || pod.Spec.RestartPolicy == corev1.RestartPolicyAlways
+}
+
 // end ends a pod that runs, and reports whether it did.
 func (k Kubelet) end(w *World, pod *corev1.Pod) bool {
-	if pod.Spec.RestartPolicy == "" || pod.Spec.RestartPolicy == corev1.RestartPolicyAlways {
+	if endless(pod) {
 		return false
 	}
 	phase := corev1.PodSucceeded

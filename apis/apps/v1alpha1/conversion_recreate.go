@@ -3,7 +3,6 @@ package v1alpha1
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,10 +29,7 @@ func recreateAnnotations(meta *metav1.ObjectMeta) map[string]string {
 	var out map[string]string
 	for _, key := range []string{keys.RecreateStatuses, keys.RecreateUnready} {
 		if value, ok := meta.Annotations[key]; ok {
-			if out == nil {
-				out = map[string]string{}
-			}
-			out[key] = value
+			out = with(out, key, value)
 			meta.Annotations = without(meta.Annotations, key)
 		}
 	}
@@ -42,13 +38,9 @@ func recreateAnnotations(meta *metav1.ObjectMeta) map[string]string {
 
 // annotate adds annotations to the metadata.
 func annotate(meta *metav1.ObjectMeta, annotations map[string]string) {
-	if len(annotations) == 0 {
-		return
+	for key, value := range annotations {
+		meta.Annotations = with(meta.Annotations, key, value)
 	}
-	if meta.Annotations == nil {
-		meta.Annotations = map[string]string{}
-	}
-	maps.Copy(meta.Annotations, annotations)
 }
 
 // ContainerRecreateRequestToHub sets dst to src in v1beta1. src is not changed, and neither is dst's TypeMeta.
@@ -104,30 +96,21 @@ func recreateToHub(annotations map[string]string) recreateHub {
 		case key == keys.RecreateStatuses:
 			out.Snapshot = nil
 		}
-		if out.Annotations == nil {
-			out.Annotations = map[string]string{}
-		}
-		out.Annotations[key] = value
+		out.Annotations = with(out.Annotations, key, value)
 	}
 	return out
 }
 
 // recreateFromHub writes the annotations.
 func recreateFromHub(in recreateHub) map[string]string {
-	out := maps.Clone(in.Annotations)
-	set := func(key, value string) {
-		if out == nil {
-			out = map[string]string{}
-		}
-		out[key] = value
-	}
+	out := in.Annotations
 	if len(in.Snapshot) > 0 {
 		text, _ := json.Marshal(in.Snapshot) // Strings, bools and numbers always marshal.
-		set(keys.RecreateStatuses, string(text))
+		out = with(out, keys.RecreateStatuses, string(text))
 	}
 	for i := range in.Conditions {
 		if c := &in.Conditions[i]; c.Type == appsv1beta1.RecreatePreGrace && c.Status == metav1.ConditionTrue {
-			set(keys.RecreateUnready, c.LastTransitionTime.UTC().Format(time.RFC3339))
+			out = with(out, keys.RecreateUnready, c.LastTransitionTime.UTC().Format(time.RFC3339))
 		}
 	}
 	return out

@@ -102,7 +102,7 @@ func (r *Reconciler) write(ctx context.Context, job *appsv1beta1.ImagePullJob, s
 		}
 	}
 	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err), ownership.IsOtherUID(err): // The node is gone, or another one has its name.
+	case ownership.Passed(err): // The node is gone, or another one has its name.
 		return outcome{}
 	case err != nil:
 		return outcome{err: fmt.Errorf("apply NodeImage %s: %w", s.node.Name, err)}

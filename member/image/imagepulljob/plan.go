@@ -1,6 +1,7 @@
 package imagepulljob
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/imagepull"
 	"github.com/flotilla-io/flotilla/pkg/jobend"
 	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
 // planned is the next step on each node, and how far the job is. Nodes are in the order of their names.
@@ -88,13 +90,7 @@ func plan(o observed, now time.Time) planned {
 	}
 	// Nodes without a daemon come last: they would take the places of others.
 	slices.SortFunc(pending, func(a, b step) int {
-		if x, y := o.dark[a.node.Name], o.dark[b.node.Name]; x != y {
-			if x {
-				return 1
-			}
-			return -1
-		}
-		return strings.Compare(a.node.Name, b.node.Name)
+		return cmp.Or(rollout.FalseFirst(o.dark[a.node.Name], o.dark[b.node.Name]), strings.Compare(a.node.Name, b.node.Name))
 	})
 	room := max(0, min(parallelism-busy, len(pending)))
 	p.steps = append(p.steps, pending[:room]...)

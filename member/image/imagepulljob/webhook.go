@@ -30,10 +30,7 @@ var (
 
 // Default sets defaults.
 func (w *Webhook) Default(_ context.Context, job *appsv1beta1.ImagePullJob) error {
-	imagepull.Default(&job.Spec.ImagePullJobTemplate)
-	if job.Spec.ImagePullPolicy == "" {
-		job.Spec.ImagePullPolicy = appsv1beta1.PullIfNotPresent
-	}
+	imagepull.DefaultJob(&job.Spec.ImagePullJobTemplate)
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
 // fieldOwner is the name under which the controller writes.
@@ -28,7 +29,7 @@ func (r *Reconciler) apply(ctx context.Context, name string, o observed, p plann
 			return fmt.Errorf("create: %w", err)
 		}
 	case p.remove:
-		there, err := get(ctx, r.Live, types.NamespacedName{Name: name}, &corev1.Node{})
+		there, err := ownership.Get(ctx, r.Live, types.NamespacedName{Name: name}, &corev1.Node{})
 		if err != nil || there {
 			return err
 		}
@@ -66,7 +67,7 @@ func (r *Reconciler) apply(ctx context.Context, name string, o observed, p plann
 func (r *Reconciler) anyExists(ctx context.Context, absent []appsv1beta1.ImageTagOwner) (bool, error) {
 	for _, owner := range absent {
 		job := &appsv1beta1.ImagePullJob{}
-		there, err := get(ctx, r.Live, types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}, job)
+		there, err := ownership.Get(ctx, r.Live, types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}, job)
 		if err != nil || there && job.UID == owner.UID {
 			return there, err
 		}

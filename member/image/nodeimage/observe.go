@@ -2,14 +2,12 @@ package nodeimage
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
 // observed is what one reconcile has read.
@@ -25,12 +23,12 @@ type observed struct {
 func (r *Reconciler) observe(ctx context.Context, name string) (observed, error) {
 	o := observed{node: &corev1.Node{}, image: &appsv1beta1.NodeImage{}, jobs: map[types.UID]*appsv1beta1.ImagePullJob{}}
 	key := types.NamespacedName{Name: name}
-	if there, err := get(ctx, r.Client, key, o.node); err != nil {
+	if there, err := ownership.Get(ctx, r.Client, key, o.node); err != nil {
 		return o, err
 	} else if !there {
 		o.node = nil
 	}
-	if there, err := get(ctx, r.Client, key, o.image); err != nil {
+	if there, err := ownership.Get(ctx, r.Client, key, o.image); err != nil {
 		return o, err
 	} else if !there {
 		o.image = nil
@@ -43,7 +41,7 @@ func (r *Reconciler) observe(ctx context.Context, name string) (observed, error)
 					continue
 				}
 				job := &appsv1beta1.ImagePullJob{}
-				there, err := get(ctx, r.Client, types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}, job)
+				there, err := ownership.Get(ctx, r.Client, types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}, job)
 				if err != nil {
 					return o, err
 				}
@@ -58,14 +56,3 @@ func (r *Reconciler) observe(ctx context.Context, name string) (observed, error)
 
 // kindJob is the kind of owners.
 const kindJob = "ImagePullJob"
-
-// get reads an object, and reports whether there is one.
-func get(ctx context.Context, from client.Reader, key types.NamespacedName, into client.Object) (bool, error) {
-	switch err := from.Get(ctx, key, into); {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("get %T %s: %w", into, key, err)
-	}
-	return true, nil
-}

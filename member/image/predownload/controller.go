@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -128,7 +128,8 @@ func (k kind) matters() predicate.Predicate {
 		if was.minReady == nil && is.minReady == nil {
 			was.ready, is.ready = 0, 0
 		}
-		return !apiequality.Semantic.DeepEqual(was.facts(), is.facts())
+		was.object, is.object = nil, nil // All else is what a plan depends on.
+		return !reflect.DeepEqual(was, is)
 	}}
 }
 

@@ -73,6 +73,10 @@ func plan(o observed) planned {
 	if _, made := to.Labels[keys.PreDownloadCreated]; made || len(wanted) == 0 {
 		return p
 	}
+	if least, err := rollout.Resolve(o.minReady, o.replicas, rollout.Up); err == nil && o.ready < least {
+		p.why = "not enough pods are updated and ready"
+		return p
+	}
 	for _, job := range wanted {
 		if !slices.ContainsFunc(o.jobs, func(is *appsv1beta1.ImagePullJob) bool { return is.Name == job.Name }) {
 			p.create = append(p.create, job)
@@ -104,9 +108,6 @@ func (p *planned) keep(o observed, wanted []*appsv1beta1.ImagePullJob) {
 func (o *observed) wanted(to *appsv1.ControllerRevision) (jobs []*appsv1beta1.ImagePullJob, why string) {
 	if o.useless != "" {
 		return nil, o.useless
-	}
-	if ready, err := rollout.Resolve(o.minReady, o.replicas, rollout.Up); err == nil && o.ready < ready {
-		return nil, "not enough pods are updated and ready"
 	}
 	template, err := revision.PodTemplate(to)
 	if err != nil {

@@ -3,7 +3,6 @@ package predownload
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -49,18 +48,6 @@ type ask struct {
 	timeout int32
 	// minReady is how many pods have to be updated and ready before images are pulled.
 	minReady *intstr.IntOrString
-}
-
-// facts are what a plan depends on, for comparisons.
-func (w *workload) facts() any {
-	return struct {
-		Update, Current, Useless string
-		Done                     bool
-		Replicas, Ready          int
-		Parallelism, MinReady    *intstr.IntOrString
-		Timeout                  int32
-		Selector                 *metav1.LabelSelector
-	}{w.update, w.current, w.useless, w.done, w.replicas, w.ready, w.parallelism, w.minReady, w.timeout, w.selector}
 }
 
 // kind is how the controller reads a kind of workloads.
@@ -177,14 +164,14 @@ func asks(o client.Object, s *pods.InPlaceUpdateStrategy) ask {
 		}
 	}
 	by := o.GetAnnotations()
-	if v, ok := by[keys.ImagePreDownloadParallelism]; ok {
-		a.parallelism = new(intstr.Parse(v))
+	if v := workloadspec.PullAnnotation(by, keys.ImagePreDownloadParallelism); v != nil {
+		a.parallelism = v
 	}
-	if v, err := strconv.ParseInt(by[keys.ImagePreDownloadTimeoutSeconds], 10, 32); err == nil {
-		a.timeout = int32(v)
+	if v := workloadspec.PullAnnotation(by, keys.ImagePreDownloadTimeoutSeconds); v != nil {
+		a.timeout = v.IntVal
 	}
-	if v, ok := by[keys.ImagePreDownloadMinUpdatedReadyPods]; ok {
-		a.minReady = new(intstr.Parse(v))
+	if v := workloadspec.PullAnnotation(by, keys.ImagePreDownloadMinUpdatedReadyPods); v != nil {
+		a.minReady = v
 	}
 	return a
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/flotilla-io/flotilla/member/node/other"
 	"github.com/flotilla-io/flotilla/pkg/cri"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
 // errGone: nothing has to be done for the pod any more.
@@ -86,8 +87,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		}
 		return observed{}, fmt.Errorf("get pod: %w", err)
 	}
-	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	if pod.DeletionTimestamp != nil || over || !concerns(&pod) {
+	if !podpatch.Active(&pod) || !concerns(&pod) {
 		r.memory.forget(key)
 		return observed{}, errGone
 	}

@@ -107,9 +107,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if p.step != "" {
 		// Another node daemon carries out requests too.
-		if pod, err := other.Runs(ctx, r.Client); err != nil || pod != "" {
+		switch pod, err := other.Runs(ctx, r.Client); {
+		case err != nil:
+			return ctrl.Result{}, err
+		case pod != "":
 			measure.Waits.WithLabelValues(reasonDaemon).Inc()
-			return ctrl.Result{RequeueAfter: stop.RecheckInterval}, err
+			return ctrl.Result{RequeueAfter: stop.RecheckInterval}, nil
 		}
 	}
 	switch {

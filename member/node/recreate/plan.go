@@ -14,6 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/member/node/stop"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/jobend"
 	"github.com/flotilla-io/flotilla/pkg/recreate"
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
@@ -152,7 +153,7 @@ func grace(r *request, s *appsv1beta1.ContainerRecreateRequestStrategy, now time
 	if c == nil || c.Status != metav1.ConditionTrue {
 		return reasonGrace, 0
 	}
-	if left = c.LastTransitionTime.Add(time.Duration(*s.UnreadyGracePeriodSeconds) * time.Second).Sub(now); left > 0 {
+	if due, left := jobend.Due(&c.LastTransitionTime, s.UnreadyGracePeriodSeconds, now); !due {
 		return reasonGrace, left
 	}
 	return "", 0

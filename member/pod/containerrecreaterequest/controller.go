@@ -17,6 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/recreate"
 )
@@ -112,7 +113,7 @@ func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error
 		return err
 	}
 	// The cache of requests may lag behind that of pods.
-	if found, err := get(ctx, r.Live, key, &appsv1beta1.ContainerRecreateRequest{}); err != nil || found {
+	if found, err := ownership.Get(ctx, r.Live, key, &appsv1beta1.ContainerRecreateRequest{}); err != nil || found {
 		return err
 	}
 	for _, pod := range pods {
@@ -126,17 +127,13 @@ func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) error
 
 // index indexes requests by their pods.
 func index(ctx context.Context, i client.FieldIndexer) error {
-	err := i.IndexField(ctx, &appsv1beta1.ContainerRecreateRequest{}, podIndex, func(o client.Object) []string {
+	return ownership.AddIndex(ctx, i, "ContainerRecreateRequests by pod", &appsv1beta1.ContainerRecreateRequest{}, podIndex, func(o client.Object) []string {
 		r, is := o.(*appsv1beta1.ContainerRecreateRequest)
 		if !is {
 			return nil
 		}
 		return []string{r.Spec.PodName}
 	})
-	if err != nil {
-		return fmt.Errorf("index ContainerRecreateRequests: %w", err)
-	}
-	return nil
 }
 
 // forPod returns the requests of a pod, and those that keep it not ready.

@@ -5,13 +5,13 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/recreate"
 )
 
@@ -26,24 +26,15 @@ type observed struct {
 // observe reads a request and its pod.
 func observe(ctx context.Context, from client.Reader, key types.NamespacedName) (observed, error) {
 	o := observed{request: &appsv1beta1.ContainerRecreateRequest{}}
-	if found, err := get(ctx, from, key, o.request); err != nil || !found {
+	if found, err := ownership.Get(ctx, from, key, o.request); err != nil || !found {
 		return observed{}, err
 	}
 	pod := &corev1.Pod{}
-	found, err := get(ctx, from, types.NamespacedName{Namespace: key.Namespace, Name: o.request.Spec.PodName}, pod)
+	found, err := ownership.Get(ctx, from, types.NamespacedName{Namespace: key.Namespace, Name: o.request.Spec.PodName}, pod)
 	if found && string(pod.UID) == o.request.Labels[keys.RecreatePodUID] && pod.DeletionTimestamp == nil {
 		o.pod = pod
 	}
 	return o, err
-}
-
-// get reports whether there is an object.
-func get(ctx context.Context, from client.Reader, key types.NamespacedName, o client.Object) (bool, error) {
-	err := from.Get(ctx, key, o)
-	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("get %s: %w", key, err)
-	}
-	return !apierrors.IsNotFound(err), nil
 }
 
 // held returns the pods that a request keeps not ready, by the cache.

@@ -12,6 +12,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/jobend"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/recreate"
@@ -41,16 +42,13 @@ func plan(o observed, now time.Time) planned {
 		return finished(o, now)
 	case o.pod == nil:
 		return complete(r, ReasonPodGone, "pod has gone", now)
-	case o.pod.Status.Phase == corev1.PodSucceeded || o.pod.Status.Phase == corev1.PodFailed:
+	case podpatch.Ended(o.pod):
 		return complete(r, ReasonPodGone, fmt.Sprintf("pod has gone: its phase is %s", o.pod.Status.Phase), now)
 	}
-	var recheck time.Duration
-	if d := r.Spec.ActiveDeadlineSeconds; d != nil {
-		left := r.CreationTimestamp.Add(time.Duration(*d) * time.Second).Sub(now)
-		if left <= 0 {
-			return complete(r, ReasonDeadlineExceeded, fmt.Sprintf("not all containers were restarted within the %d seconds of activeDeadlineSeconds", *d), now)
-		}
-		recheck = left
+	due, recheck := jobend.Due(&r.CreationTimestamp, r.Spec.ActiveDeadlineSeconds, now)
+	if due {
+		return complete(r, ReasonDeadlineExceeded, fmt.Sprintf("not all containers were restarted within the %d seconds of activeDeadlineSeconds",
+			*r.Spec.ActiveDeadlineSeconds), now)
 	}
 	if r.Status.Phase == "" {
 		left := r.CreationTimestamp.Add(silence).Sub(now)
@@ -123,11 +121,7 @@ func finished(o observed, now time.Time) planned {
 	if p := release(o, reasonOver, "the request is complete"); p.step != "" {
 		return p
 	}
-	ttl := r.Spec.TTLSecondsAfterFinished
-	if ttl == nil || r.Status.CompletionTime == nil {
-		return planned{}
-	}
-	if left := r.Status.CompletionTime.Add(time.Duration(*ttl) * time.Second).Sub(now); left > 0 {
+	if due, left := jobend.Due(r.Status.CompletionTime, r.Spec.TTLSecondsAfterFinished, now); !due {
 		return planned{recheck: left}
 	}
 	return planned{step: stepRemove, reason: reasonTTL, why: "its TTL has passed"}

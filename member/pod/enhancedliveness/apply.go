@@ -56,7 +56,7 @@ func (r *Reconciler) apply(ctx context.Context, p planned) (refused []delayed, e
 // restart makes the request for a container.
 func (r *Reconciler) restart(ctx context.Context, f *failing) error {
 	why := "its liveness probe has failed: " + event.Truncate(f.message, podprobe.MaxMessage/2)
-	grace := time.Duration(ptr.Deref(f.grace, ptr.Deref(f.pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds))) * time.Second
+	grace := ptr.Deref(f.grace, ptr.Deref(f.pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds))
 	err := r.Client.Create(ctx, &appsv1beta1.ContainerRecreateRequest{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: f.pod.Namespace, Name: f.name(),
@@ -70,7 +70,7 @@ func (r *Reconciler) restart(ctx context.Context, f *failing) error {
 			PodName:                 f.pod.Name,
 			Containers:              []appsv1beta1.ContainerRecreateRequestContainer{{Name: f.container}},
 			Strategy:                &appsv1beta1.ContainerRecreateRequestStrategy{TerminationGracePeriodSeconds: f.grace},
-			ActiveDeadlineSeconds:   new(int64((grace + patience) / time.Second)),
+			ActiveDeadlineSeconds:   new(grace + int64(patience/time.Second)),
 			TTLSecondsAfterFinished: new(int32(memory / time.Second)),
 		},
 	}, fieldOwner)

@@ -23,6 +23,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/gather"
 	"github.com/flotilla-io/flotilla/pkg/metric"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
@@ -64,8 +65,9 @@ type Reconciler struct {
 	// Guards are asked before a container is restarted.
 	Guards podguard.Guards
 
-	kind kind
-	told told
+	kind    kind
+	told    told
+	pending gather.Events
 }
 
 // Setup adds a controller to mgr for each kind of workloads.
@@ -99,20 +101,22 @@ func (r *Reconciler) builder(mgr ctrl.Manager, workers int) *ctrl.Builder {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(podcontrol.ControllerName(r.kind.gvk.Kind+Feature)).
 		For(r.kind.empty(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.Pod{}, ownership.EnqueueController(r.kind.gvk), builder.WithPredicates(podMatters())).
+		Watches(&corev1.Pod{}, r.pending.Handler(ownership.EnqueueController(r.kind.gvk), r.Clock), builder.WithPredicates(podMatters())).
 		Watches(&appsv1beta1.ContainerRecreateRequest{}, handler.EnqueueRequestsFromMapFunc(r.forRequest)).
-		Watches(&appsv1alpha1.NodePodProbe{}, r.results()).
+		Watches(&appsv1alpha1.NodePodProbe{}, r.pending.Handler(r.results(), r.Clock)).
 		WithOptions(podcontrol.Queue(workers))
 }
 
 // Reconcile takes the next step for one workload.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	began := r.Clock.Now()
 	o, err := r.observe(ctx, r.Client, req.NamespacedName, false)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if o.object == nil {
 		r.told.set(req.String(), nil)
+		r.pending.Forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	now := r.Clock.Now()
@@ -131,6 +135,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	for _, reason := range p.waits {
 		measure.Waits.WithLabelValues(reason).Inc()
 	}
+	planned := r.Clock.Now()
+	r.pending.Took(req.NamespacedName, planned.Sub(began), planned)
 	refused, err := r.apply(ctx, p)
 	if err != nil {
 		return ctrl.Result{}, err

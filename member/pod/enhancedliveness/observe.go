@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,11 +37,8 @@ func (r *Reconciler) observe(ctx context.Context, from client.Reader, key types.
 		requests: map[types.UID][]*appsv1beta1.ContainerRecreateRequest{}, results: map[types.UID]*appsv1alpha1.PodProbeStatus{}, alive: map[string]bool{},
 	}
 	owner := r.kind.empty()
-	switch err := from.Get(ctx, key, owner); {
-	case apierrors.IsNotFound(err):
-		return o, nil
-	case err != nil:
-		return o, fmt.Errorf("get %s %s: %w", r.kind.gvk.Kind, key, err)
+	if found, err := ownership.Get(ctx, from, key, owner); err != nil || !found {
+		return o, err
 	}
 	of := r.kind.read(owner)
 	var list appsv1beta1.ContainerRecreateRequestList
@@ -93,13 +89,7 @@ func (r *Reconciler) podsOf(ctx context.Context, from client.Reader, of workload
 	if err := from.List(ctx, &list, client.InNamespace(of.object.GetNamespace()), client.MatchingLabelsSelector{Selector: selector}); err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
-	var out []*corev1.Pod
-	for i := range list.Items {
-		if ownership.ControlledBy(&list.Items[i], of.object, r.kind.gvk) {
-			out = append(out, &list.Items[i])
-		}
-	}
-	return out, nil
+	return ownership.Controlled(list.Items, of.object, r.kind.gvk), nil
 }
 
 // asked reports whether a pod has liveness probes for the node daemon.

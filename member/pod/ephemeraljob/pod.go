@@ -57,7 +57,7 @@ func stateOf(pod *corev1.Pod, job types.UID) (is state, open bool, why string) {
 			fault = fmt.Sprintf("%s ended with exit code %d", c.Name, st.Terminated.ExitCode)
 		case st.Waiting != nil && st.Waiting.Reason == cannotRun:
 			fault = c.Name + " could not be run: " + st.Waiting.Message
-		case ended(pod):
+		case podpatch.Ended(pod):
 			fault = c.Name + " had not ended when the pod did"
 		default:
 			open = true
@@ -92,11 +92,6 @@ func statusOf(pod *corev1.Pod, container string) corev1.ContainerState {
 		}
 	}
 	return corev1.ContainerState{}
-}
-
-// ended reports whether nothing of a pod runs any more.
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // takes reports whether a pod without containers of a job could get them: it is selected, has not ended, is no static pod, and has no

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podprobe"
 )
 
@@ -21,18 +22,18 @@ const fieldOwner = client.FieldOwner("flotilla-nodepodprobe")
 // behind reports whether the apiserver has what the cache lacks and a plan goes by.
 func (r *Reconciler) behind(ctx context.Context, node string, p planned) (bool, error) {
 	if p.step == stepRemove {
-		return get(ctx, r.Live, types.NamespacedName{Name: node}, &corev1.Node{})
+		return ownership.Get(ctx, r.Live, types.NamespacedName{Name: node}, &corev1.Node{})
 	}
 	for i := range p.pods {
 		pod := &corev1.Pod{}
-		found, err := get(ctx, r.Live, types.NamespacedName{Namespace: p.pods[i].Namespace, Name: p.pods[i].Name}, pod)
+		found, err := ownership.Get(ctx, r.Live, types.NamespacedName{Namespace: p.pods[i].Namespace, Name: p.pods[i].Name}, pod)
 		if err != nil || found && pod.UID == p.pods[i].UID && pod.DeletionTimestamp == nil {
 			return found, err
 		}
 	}
 	for _, key := range p.markers {
 		m := &appsv1alpha1.PodProbeMarker{}
-		found, err := get(ctx, r.Live, key, m)
+		found, err := ownership.Get(ctx, r.Live, key, m)
 		if err != nil || found && len(podprobe.MarkersOf([]appsv1alpha1.PodProbeMarker{*m})) > 0 {
 			return found, err
 		}
@@ -68,7 +69,7 @@ func (r *Reconciler) apply(ctx context.Context, name string, o observed, p plann
 	case stepRemove:
 		err = r.Client.Delete(ctx, o.probe, client.Preconditions{UID: &o.probe.UID})
 	}
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err != nil && !ownership.Passed(err) {
 		return fmt.Errorf("%s %s %s: %w", p.step, kind, name, err)
 	}
 	return nil

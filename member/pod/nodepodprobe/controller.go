@@ -168,12 +168,7 @@ func podChanged(was, is client.Object) bool {
 	return !isOne || !isOther || a.UID != b.UID || a.Spec.NodeName != b.Spec.NodeName || a.Status.PodIP != b.Status.PodIP ||
 		podprobe.Due(a) != podprobe.Due(b) || !maps.Equal(a.Labels, b.Labels) ||
 		a.Annotations[keys.ContainerProbeContext] != b.Annotations[keys.ContainerProbeContext] ||
-		ownership.OfPodWorkload(a) != ownership.OfPodWorkload(b) || asksForLiveness(b) && !slices.Equal(started(a), started(b))
-}
-
-// asksForLiveness reports whether a pod has liveness probes for the node daemon.
-func asksForLiveness(pod *corev1.Pod) bool {
-	return pod.Annotations[keys.ContainerProbeContext] != "" && ownership.OfPodWorkload(pod)
+		podprobe.AsksForLiveness(a) != podprobe.AsksForLiveness(b) || podprobe.AsksForLiveness(b) && !slices.Equal(started(a), started(b))
 }
 
 // started are the IDs of the containers of a pod that have started up.
@@ -207,8 +202,12 @@ func (r *Reconciler) forPod(ctx context.Context, o client.Object) []ctrl.Request
 		ctrl.LoggerFrom(ctx).Error(err, "Could not tell whether a pod is probed", "pod", client.ObjectKeyFromObject(pod))
 		return request(pod.Spec.NodeName)
 	}
+	if r.concerns(pod, markers, nil) {
+		return request(pod.Spec.NodeName)
+	}
 	n := &appsv1alpha1.NodePodProbe{}
-	if _, err := get(ctx, r.Client, types.NamespacedName{Name: pod.Spec.NodeName}, n); err != nil || r.concerns(pod, markers, n) {
+	_, err = ownership.Get(ctx, r.Client, types.NamespacedName{Name: pod.Spec.NodeName}, n, client.UnsafeDisableDeepCopy)
+	if err != nil || podprobe.Find(n, pod.UID) != nil {
 		return request(pod.Spec.NodeName)
 	}
 	return nil
@@ -216,7 +215,7 @@ func (r *Reconciler) forPod(ctx context.Context, o client.Object) []ctrl.Request
 
 // concerns reports whether a pod is probed, or may have to be. n is the NodePodProbe of its node, nil or empty if there is none.
 func (r *Reconciler) concerns(pod *corev1.Pod, markers podprobe.Markers, n *appsv1alpha1.NodePodProbe) bool {
-	return pod.Spec.NodeName != "" && (len(markers.Of(pod)) > 0 || r.Liveness && asksForLiveness(pod) || n != nil && podprobe.Find(n, pod.UID) != nil)
+	return pod.Spec.NodeName != "" && (len(markers.Of(pod)) > 0 || r.Liveness && podprobe.AsksForLiveness(pod) || n != nil && podprobe.Find(n, pod.UID) != nil)
 }
 
 // forMarker returns the nodes that a PodProbeMarker concerns.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,14 +31,14 @@ func (r *Reconciler) observe(ctx context.Context, name string) (observed, error)
 	from := r.Client
 	o := observed{node: &corev1.Node{}, probe: &appsv1alpha1.NodePodProbe{}, markers: map[string]podprobe.Markers{}, liveness: r.Liveness}
 	key := types.NamespacedName{Name: name}
-	found, err := get(ctx, from, key, o.node)
+	found, err := ownership.Get(ctx, from, key, o.node)
 	if err != nil {
 		return o, err
 	}
 	if !found {
 		o.node = nil
 	}
-	if found, err = get(ctx, from, key, o.probe); err != nil {
+	if found, err = ownership.Get(ctx, from, key, o.probe); err != nil {
 		return o, err
 	}
 	if !found {
@@ -73,15 +72,4 @@ func (r *Reconciler) markers(ctx context.Context, namespace string) (podprobe.Ma
 		return nil, nil
 	}
 	return podprobe.ListMarkers(ctx, r.Client, namespace)
-}
-
-// get reads an object, and reports whether there is one.
-func get(ctx context.Context, from client.Reader, key types.NamespacedName, into client.Object) (bool, error) {
-	switch err := from.Get(ctx, key, into); {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("get %T %s: %w", into, key, err)
-	}
-	return true, nil
 }

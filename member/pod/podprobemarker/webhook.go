@@ -3,13 +3,13 @@ package podprobemarker
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validate/content"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
@@ -170,11 +171,7 @@ func validateResult(p *appsv1alpha1.PodContainerProbe, conditions map[string]boo
 			faults = append(faults, field.Required(at.Child("labels"), "the state would change nothing: give labels, annotations or both"))
 		}
 		faults = append(faults, metav1validation.ValidateLabels(policy.Labels, at.Child("labels"))...)
-		for _, key := range slices.Sorted(maps.Keys(policy.Annotations)) {
-			for _, why := range content.IsLabelKey(strings.ToLower(key)) {
-				faults = append(faults, field.Invalid(at.Child("annotations"), key, why))
-			}
-		}
+		faults = append(faults, apivalidation.ValidateAnnotations(policy.Annotations, at.Child("annotations"))...)
 	}
 	return faults
 }
@@ -184,7 +181,7 @@ func taken(t string) bool {
 	return slices.Contains([]string{
 		string(corev1.PodScheduled), string(corev1.PodInitialized), string(corev1.PodReady), string(corev1.ContainersReady),
 		string(corev1.DisruptionTarget), string(corev1.PodReadyToStartContainers), string(corev1.PodResizePending), string(corev1.PodResizeInProgress),
-		"KruisePodReady", "InPlaceUpdateReady",
+		keys.KruisePodReady, keys.InPlaceUpdateReady, keys.SidecarSetUpgradable,
 	}, t)
 }
 

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
@@ -51,7 +52,7 @@ func (r *Reconciler) write(ctx context.Context, pod *corev1.Pod, b podpatch.Body
 	case err == nil:
 		r.Expect.Written(pod.UID, to)
 		return nil
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+	case ownership.Passed(err):
 		return nil
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
 		r.Events.Record(pod, event.Warning(ReasonFailed, actionMark, "could not write the %s of probes: %v", what, err))

@@ -41,7 +41,7 @@ type Options struct {
 	Clock clock.PassiveClock
 }
 
-// Reconciler writes results to pods. A write says the same however often it is sent, so it needs no memory of its writes.
+// Reconciler writes results to pods.
 type Reconciler struct {
 	// Client reads from the cache and writes. Live reads from the apiserver.
 	Client client.Client
@@ -74,10 +74,9 @@ func Setup(mgr ctrl.Manager, o Options) error {
 			UpdateFunc: func(e ctrlevent.UpdateEvent) bool { return changed(e.ObjectOld, e.ObjectNew) },
 		})
 	}
-	gone := builder.WithPredicates(predicate.Funcs{DeleteFunc: func(ctrlevent.DeleteEvent) bool { return false }})
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named(podcontrol.ControllerName(Feature)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.forPod), changes(podChanged), gone).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.forPod), changes(podChanged)).
 		Watches(&appsv1alpha1.PodProbeMarker{}, handler.EnqueueRequestsFromMapFunc(r.forMarker), changes(markerChanged)).
 		Watches(&appsv1alpha1.NodePodProbe{}, results()).
 		WithOptions(podcontrol.Queue(o.Workers)).

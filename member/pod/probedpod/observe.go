@@ -2,20 +2,20 @@ package probedpod
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/nodefit"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/podprobe"
 )
@@ -34,25 +34,29 @@ type observed struct {
 
 // observe reads what a reconcile needs from the cache.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
+	var o observed
 	pod := &corev1.Pod{}
-	none := func(client.Reader, bool) error { return nil }
+	markers := func(from client.Reader, _ bool) error {
+		if pod.Spec.NodeName == "" || !podpatch.Active(pod) {
+			return expect.ErrGone // Nothing is to be remembered of it.
+		}
+		all, err := podprobe.ListMarkers(ctx, from, key.Namespace)
+		if err != nil {
+			return err
+		}
+		if o.markers = all.Of(pod); len(o.markers) == 0 {
+			return expect.ErrGone
+		}
+		return nil
+	}
 	shown := func() iter.Seq[metav1.Object] {
 		return func(yield func(metav1.Object) bool) { _ = yield(pod) }
 	}
-	err := r.Expect.Read(ctx, r.Client, r.Live, key, pod, none, shown)
-	if err != nil || pod.Spec.NodeName == "" || !podpatch.Active(pod) {
+	if err := r.Expect.Read(ctx, r.Client, r.Live, key, pod, markers, shown); err != nil {
 		return observed{}, err
-	}
-	all, err := podprobe.ListMarkers(ctx, r.Client, key.Namespace)
-	if err != nil {
-		return observed{}, err
-	}
-	o := observed{markers: all.Of(pod)}
-	if len(o.markers) == 0 {
-		return o, nil
 	}
 	node := &corev1.Node{}
-	if _, err := get(ctx, r.Client, types.NamespacedName{Name: pod.Spec.NodeName}, node); err != nil {
+	if _, err := ownership.Get(ctx, r.Client, types.NamespacedName{Name: pod.Spec.NodeName}, node, client.UnsafeDisableDeepCopy); err != nil {
 		return o, err
 	}
 	if nodefit.Virtual(node) {
@@ -65,21 +69,10 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		return o, nil
 	}
 	n := &appsv1alpha1.NodePodProbe{}
-	found, err := get(ctx, r.Client, types.NamespacedName{Name: pod.Spec.NodeName}, n)
+	found, err := ownership.Get(ctx, r.Client, types.NamespacedName{Name: pod.Spec.NodeName}, n, client.UnsafeDisableDeepCopy)
 	if err != nil || !found {
 		return observed{}, err
 	}
 	o.pod, o.results = pod, podprobe.Results(n, pod.UID)
 	return o, nil
-}
-
-// get reads an object, and reports whether there is one.
-func get(ctx context.Context, from client.Reader, key types.NamespacedName, into client.Object) (bool, error) {
-	switch err := from.Get(ctx, key, into); {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("get %T %s: %w", into, key, err)
-	}
-	return true, nil
 }

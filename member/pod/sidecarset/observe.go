@@ -26,8 +26,8 @@ type observed struct {
 	// wanted is the revision of the SidecarSet as it is, history are those that there are, oldest first.
 	wanted  *appsv1.ControllerRevision
 	history []*appsv1.ControllerRevision
-	// since is when the present revision was created; zero if it is not yet.
-	since metav1.Time
+	// present is the present revision, once there is a plan: one with the same data may have another name than a new one would get.
+	present *appsv1.ControllerRevision
 	// pods are the active ones that the SidecarSet selects, by namespace and name.
 	pods []*corev1.Pod
 	// canaries are SidecarSets that take its place.

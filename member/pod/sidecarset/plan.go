@@ -39,13 +39,10 @@ type absent struct {
 	first string
 }
 
-// nextRevision makes the present revision the newest.
-func nextRevision(o *observed) revision.Step { return revision.Next(o.history, o.wanted) }
-
 // plan plans a reconcile.
 func plan(o observed, now time.Time) planned {
-	p := planned{revision: nextRevision(&o)}
-	o.since = p.revision.Revision.CreationTimestamp
+	p := planned{revision: revision.Next(o.history, o.wanted)} // It makes the present revision the newest.
+	o.present = p.revision.Revision
 	if v := o.set.Spec.CustomVersion; p.revision.Change != revision.Create && v != "" && p.revision.Revision.Labels[keys.SidecarSetCustomVersion] != v {
 		p.label = p.revision.Revision
 	}

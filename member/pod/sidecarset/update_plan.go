@@ -189,7 +189,7 @@ func (o *observed) mayRecreate(pod *corev1.Pod) bool {
 // settledAt is until when a pod is left that is newer than the present revision and has an older one: what would replace it could get that
 // too, from a webhook whose cache is behind. The zero time for other pods.
 func (o *observed) settledAt(pod *corev1.Pod) time.Time {
-	if o.since.IsZero() || !o.since.Before(&pod.CreationTimestamp) {
+	if made := &o.present.CreationTimestamp; made.IsZero() || !made.Before(&pod.CreationTimestamp) { // A new one has no time yet.
 		return time.Time{}
 	}
 	return pod.CreationTimestamp.Add(webhookLag)
@@ -256,7 +256,7 @@ func (o *observed) images(pod *corev1.Pod, now time.Time) write {
 		}
 		is := upgrade{UpdateTimestamp: at, Hash: hash, SidecarSetName: o.set.Name, SidecarList: running(&o.set.Spec)}
 		if key == keys.SidecarSetHash {
-			is.ControllerRevision = o.wantedName()
+			is.ControllerRevision = o.present.Name
 		}
 		all[o.set.Name] = is
 		annotate(next, key, inJSON(all))
@@ -276,11 +276,6 @@ func (o *observed) images(pod *corev1.Pod, now time.Time) write {
 	states[o.set.Name] = state
 	annotate(next, keys.SidecarSetInPlaceState, inJSON(states))
 	return changeOf(pod, next, changed)
-}
-
-// wantedName is the name of the present revision: one with the same data may have another name than a new one would get.
-func (o *observed) wantedName() string {
-	return nextRevision(o).Revision.Name
 }
 
 // hand lets one of the two containers of a sidecar take over, and returns its name; empty if the one that works has the image already.
@@ -365,17 +360,7 @@ func changeOf(pod, next *corev1.Pod, images map[string]string) write {
 			b.Metadata.Annotations[key] = &value
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(images)) {
-		list := "containers"
-		if slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == name }) {
-			list = "initContainers"
-		}
-		if b.Spec == nil {
-			b.Spec = map[string]any{}
-		}
-		entries, _ := b.Spec[list].([]any)
-		b.Spec[list] = append(entries, map[string]any{"name": name, "image": images[name]})
-	}
+	b.Spec = inplace.Fields(pod, images, "image")
 	return write{pod: pod, body: b}
 }
 

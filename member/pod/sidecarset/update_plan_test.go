@@ -44,9 +44,8 @@ func patched(t *testing.T, w write) *corev1.Pod {
 		annotate(out, key, *value)
 	}
 	for at, of := range map[string][]corev1.Container{"containers": out.Spec.Containers, "initContainers": out.Spec.InitContainers} {
-		list, _ := w.body.Spec[at].([]any)
-		for _, c := range list {
-			fields := c.(map[string]any) //nolint:forcetypeassert // As our code makes it.
+		list, _ := w.body.Spec[at].([]map[string]any)
+		for _, fields := range list {
 			i := slices.IndexFunc(of, func(c corev1.Container) bool { return c.Name == fields["name"] })
 			require.GreaterOrEqual(t, i, 0, "the apiserver finds %v in %s", fields["name"], at)
 			of[i].Image = fields["image"].(string)

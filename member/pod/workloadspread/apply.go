@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
 // fieldOwner is the name under which the controller writes.
@@ -73,7 +75,7 @@ func (r *Reconciler) patch(ctx context.Context, o observed, to patch) error {
 	pod := &corev1.Pod{}
 	pod.Namespace, pod.Name, pod.UID = to.pod.Namespace, to.pod.Name, to.pod.UID
 	switch err := r.Client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, data), fieldOwner); {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+	case ownership.Passed(err):
 		return nil
 	case err != nil:
 		return fmt.Errorf("patch pod %s: %w", to.pod.Name, err)

@@ -75,6 +75,7 @@ func (r *Reconciler) create(ctx context.Context, o observed, due time.Time, job 
 	case err == nil:
 	case apierrors.IsAlreadyExists(err):
 		is := newChild(o.cron, due)
+		is.SetOwnerReferences(nil) // Decoding keeps what an answer lacks.
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(job), is); err != nil {
 			return fmt.Errorf("get %s, which exists: %w", job.GetName(), err)
 		}

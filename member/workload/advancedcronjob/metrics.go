@@ -7,6 +7,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/jobend"
 	"github.com/flotilla-io/flotilla/pkg/metric"
 )
 
@@ -40,7 +41,7 @@ var (
 	runSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: metric.Namespace, Subsystem: "advancedcronjob", Name: "run_seconds",
 		Help:    "How long the job of a run took from its start to its end, by reason: Succeeded or Failed.",
-		Buckets: prometheus.ExponentialBuckets(1, 4, 9), // 1 s to 18 hours.
+		Buckets: jobend.RunBuckets(),
 	}, []string{metric.LabelReason})
 )
 

@@ -103,10 +103,7 @@ func setDefaults(cron *appsv1beta1.AdvancedCronJob) {
 	}
 	// As in OpenKruise: the rest is left to the ImageListPullJobs.
 	if t := s.Template.ImageListPullJobTemplate; t != nil && t.Spec.CompletionPolicy.Type == "" {
-		imagepull.Default(&t.Spec.ImagePullJobTemplate)
-		if t.Spec.ImagePullPolicy == "" {
-			t.Spec.ImagePullPolicy = appsv1beta1.PullIfNotPresent
-		}
+		imagepull.DefaultJob(&t.Spec.ImagePullJobTemplate)
 	}
 }
 
@@ -300,9 +297,7 @@ func reroot(err error, path *field.Path) (field.ErrorList, error) {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) && status.Status().Details != nil {
 		for _, c := range status.Status().Details.Causes {
-			faults = append(faults, &field.Error{
-				Type: field.ErrorTypeInvalid, Field: path.String() + "." + c.Field, BadValue: field.OmitValueType{}, Detail: c.Message,
-			})
+			faults = append(faults, workloadspec.Fault(c, path.String()+"."+c.Field))
 		}
 	}
 	if len(faults) == 0 {

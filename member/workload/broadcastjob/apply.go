@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,7 +69,7 @@ func (r *Reconciler) pause(ctx context.Context, job *appsv1beta1.BroadcastJob) (
 	}
 	next := job.DeepCopy()
 	switch err := r.Client.Patch(ctx, next, client.RawPatch(types.MergePatchType, data)); {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err), ownership.IsOtherUID(err):
+	case ownership.Passed(err):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("pause BroadcastJob: %w", err)

@@ -18,6 +18,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
@@ -137,7 +138,7 @@ func testPause(t *testing.T, g *fixture) {
 	require.NoError(t, g.Delete(t.Context(), pod))
 	g.Change(t, func(j *appsv1beta1.BroadcastJob) { j.Spec.Paused = false })
 	g.await(t, appsv1beta1.BroadcastJobRunning, 1, 0, 0)
-	require.Equal(t, nodeOf(pod), nodeOf(g.anyPod(t)), "the node is tried again")
+	require.Equal(t, podset.Node(pod), podset.Node(g.anyPod(t)), "the node is tried again")
 }
 
 func testFail(t *testing.T, g *fixture) {

@@ -12,7 +12,6 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/nodefit"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
-	"github.com/flotilla-io/flotilla/pkg/podset"
 )
 
 // state is how far a pod is. Of several pods on a node the one with the highest counts.
@@ -54,11 +53,6 @@ func restarts(pod *corev1.Pod) int32 {
 	return n
 }
 
-// ended reports whether nothing of a pod runs any more.
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
-
 // concerns reports whether a change of a node may change the plan of a job. was is nil for a new node, is for a deleted one. It is a
 // pure function.
 func concerns(job *appsv1beta1.BroadcastJob, was, is *corev1.Node) bool {
@@ -86,6 +80,3 @@ func onNodes(cache client.Reader) handler.EventHandler {
 		})
 	})
 }
-
-// nodeOf is the node that a pod is on or is for.
-func nodeOf(pod *corev1.Pod) string { return podset.Node(pod) }

@@ -69,28 +69,26 @@ func (r *Reconciler) recall(ctx context.Context, key types.NamespacedName, o *ob
 		exists[n.Name] = true
 	}
 	o.succeeded = make(map[string]bool, len(o.job.Status.SucceededNodes))
-	add := func(name string) error {
-		if !exists[name] && !o.succeeded[name] && !finished(o.job) {
-			node := &metav1.PartialObjectMetadata{}
-			node.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
-			switch err := r.Live.Get(ctx, types.NamespacedName{Name: name}, node); {
-			case apierrors.IsNotFound(err):
-				return nil
-			case err != nil:
-				return fmt.Errorf("look whether node %s is gone: %w", name, err)
-			}
-		}
-		o.succeeded[name] = true
-		return nil
-	}
 	for _, name := range o.job.Status.SucceededNodes {
-		if err := add(name); err != nil {
-			return err
-		}
+		o.succeeded[name] = true
 	}
 	for name := range r.memory.nodes(key, o.job.UID) {
-		if err := add(name); err != nil {
-			return err
+		o.succeeded[name] = true
+	}
+	if finished(o.job) {
+		return nil
+	}
+	for name := range o.succeeded {
+		if exists[name] {
+			continue
+		}
+		node := &metav1.PartialObjectMetadata{}
+		node.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+		switch err := r.Live.Get(ctx, types.NamespacedName{Name: name}, node); {
+		case apierrors.IsNotFound(err):
+			delete(o.succeeded, name)
+		case err != nil:
+			return fmt.Errorf("look whether node %s is gone: %w", name, err)
 		}
 	}
 	return nil

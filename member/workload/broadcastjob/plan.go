@@ -13,6 +13,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/jobend"
 	"github.com/flotilla-io/flotilla/pkg/nodefit"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
@@ -48,6 +49,8 @@ type planned struct {
 	first map[string]*podset.Pod
 	// states has the state of each pod by its name.
 	states map[string]state
+	// open: a desired node has no pod that has ended.
+	open bool
 	// unsettled is how many pods are pending, running or being deleted and are in no slot.
 	unsettled int
 }
@@ -104,7 +107,7 @@ func plan(o observed, now time.Time) planned {
 		p.fail(string(appsv1beta1.BroadcastJobConditionFailed), ReasonJobFailed, "Job failed")
 	case p.failed > p.accepted && policy == appsv1beta1.BroadcastJobPause:
 		p.phase, p.pause = appsv1beta1.BroadcastJobPaused, true
-	case p.isComplete(job, slots):
+	case p.isComplete(job):
 		p.ending = &ending{
 			condition: appsv1beta1.BroadcastJobConditionComplete, phase: appsv1beta1.BroadcastJobCompleted,
 			reason: string(appsv1beta1.BroadcastJobConditionComplete), event: ReasonJobComplete, why: p.sum("Job completed"),
@@ -140,7 +143,7 @@ func (p *planned) read(o observed) {
 		p.states[object.Name] = is
 		keeps := is == failed || is == succeeded
 		p.Pods = append(p.Pods, podset.Pod{Object: object, Pod: rollout.Pod{
-			Key: object.Name, Slot: nodeOf(object), Inactive: is != active, Ended: keeps && object.DeletionTimestamp == nil,
+			Key: object.Name, Slot: podset.Node(object), Inactive: is != active, Ended: keeps && object.DeletionTimestamp == nil,
 			Rank: rollout.Rank{
 				Assigned: object.Spec.NodeName != "", Phase: object.Status.Phase, Node: object.Spec.NodeName, Created: object.CreationTimestamp.Time,
 			},
@@ -173,15 +176,9 @@ func (p *planned) read(o observed) {
 // before reports whether one of two pods for a node counts rather than the other: the one that is further, then the one that has a node,
 // then the older.
 func (p *planned) before(a, b *podset.Pod) bool {
-	assigned := func(pod *podset.Pod) int {
-		if pod.Rank.Assigned {
-			return 1
-		}
-		return 0
-	}
 	return cmp.Or(
-		cmp.Compare(p.states[b.Key], p.states[a.Key]), cmp.Compare(assigned(b), assigned(a)), a.Rank.Created.Compare(b.Rank.Created),
-		cmp.Compare(a.Key, b.Key),
+		cmp.Compare(p.states[b.Key], p.states[a.Key]), rollout.FalseFirst(b.Rank.Assigned, a.Rank.Assigned),
+		a.Rank.Created.Compare(b.Rank.Created), cmp.Compare(a.Key, b.Key),
 	) < 0
 }
 
@@ -206,13 +203,14 @@ func (p *planned) slots(o observed) []rollout.Slot {
 			continue
 		case is == failed, is == succeeded, run, is == active && first.Rank.Assigned && m.Selects(node):
 			p.desired++
+			p.open = p.open || is < failed
 			wanted[node.Name] = true
 			slots = append(slots, rollout.Slot{Key: node.Name})
 		}
 	}
 	for i := range p.Pods {
 		pod := &p.Pods[i]
-		if !ended(pod.Object) && !wanted[pod.Slot] {
+		if !podpatch.Ended(pod.Object) && !wanted[pod.Slot] {
 			p.unsettled++
 		}
 		if pod != p.first[pod.Slot] && p.states[pod.Key] == active {
@@ -231,14 +229,8 @@ func (p *planned) slots(o observed) []rollout.Slot {
 }
 
 // isComplete reports whether the pods of all desired nodes have ended.
-func (p *planned) isComplete(job *appsv1beta1.BroadcastJob, slots []rollout.Slot) bool {
-	if never(job) || p.desired == 0 || p.active > 0 {
-		return false
-	}
-	return !slices.ContainsFunc(slots, func(s rollout.Slot) bool {
-		first := p.first[s.Key]
-		return first == nil || p.states[first.Key] < failed
-	})
+func (p *planned) isComplete(job *appsv1beta1.BroadcastJob) bool {
+	return !never(job) && p.desired > 0 && p.active == 0 && !p.open
 }
 
 // late reports whether the deadline of a job has passed.
@@ -261,7 +253,7 @@ func (p *planned) run(slots []rollout.Slot, now time.Time) {
 		switch s := &p.Steps[i]; {
 		case s.Pod == nil:
 		case slices.Contains(p.duplicates, s.Pod.Key):
-			s.Why = fmt.Sprintf("node %s has another pod", nodeOf(s.Pod.Object))
+			s.Why = fmt.Sprintf("node %s has another pod", podset.Node(s.Pod.Object))
 		default:
 			s.Why = fmt.Sprintf("node %s does not fit", s.Pod.Slot)
 		}
@@ -277,7 +269,7 @@ func (p *planned) run(slots []rollout.Slot, now time.Time) {
 func (p *planned) finished(o observed, now time.Time) {
 	for i := range p.Pods {
 		pod := &p.Pods[i]
-		if pod.Object.DeletionTimestamp == nil && !ended(pod.Object) {
+		if pod.Object.DeletionTimestamp == nil && !podpatch.Ended(pod.Object) {
 			p.Steps = append(p.Steps, podset.Step{Kind: rollout.StepDelete, Pod: pod, Reason: rollout.ReasonScaleIn, Why: "the job has ended"})
 		}
 	}

@@ -151,6 +151,10 @@ func TestPlan(t *testing.T) {
 			pods: []*corev1.Pod{on("a", corev1.PodSucceeded), on("b", corev1.PodSucceeded), on("c", corev1.PodSucceeded)}, want: "completed 3/0/3/0, Complete",
 		},
 		{
+			name: "also one on a node that is gone", job: scan(), nodes: three[:1],
+			pods: []*corev1.Pod{on("z", corev1.PodSucceeded), on("a", corev1.PodSucceeded)}, want: "completed 1/0/2/0, Complete",
+		},
+		{
 			name: "a pod that succeeded and is being deleted counts", job: scan(), nodes: three[:1],
 			pods: []*corev1.Pod{on("a", corev1.PodSucceeded, deleted)}, want: "completed 1/0/1/0, Complete",
 		},

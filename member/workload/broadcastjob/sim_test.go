@@ -23,6 +23,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/nodefit"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/golden"
@@ -79,7 +81,7 @@ func rules() []sim.Rule {
 		{Name: "no pod is created for a node that does not fit, nor for a job that is paused or has ended", Write: onlyWanted},
 		{Name: "only pods that are not wanted are deleted", Write: onlyUnwanted},
 		{Name: "an end is final", Write: final},
-		sim.AtMost("parallelism holds", func(w *sim.World, p *corev1.Pod) bool { return owned(w, p) && !ended(p) && !overLimit(w, p) }, parallelism),
+		sim.AtMost("parallelism holds", func(w *sim.World, p *corev1.Pod) bool { return owned(w, p) && !podpatch.Ended(p) && !overLimit(w, p) }, parallelism),
 	}
 }
 
@@ -117,13 +119,13 @@ func onlyOnce(w *sim.World, c sim.Change) error {
 		return nil
 	}
 	for _, p := range own(w) {
-		if p.UID != made.UID && nodeOf(p) == nodeOf(made) {
-			return fmt.Errorf("%s: node %s has pod %s, which is %s", c.Request, nodeOf(made), p.Name, p.Status.Phase)
+		if p.UID != made.UID && podset.Node(p) == podset.Node(made) {
+			return fmt.Errorf("%s: node %s has pod %s, which is %s", c.Request, podset.Node(made), p.Name, p.Status.Phase)
 		}
 	}
-	if job := current(w); !c.Late && job != nil && slices.Contains(job.Status.SucceededNodes, nodeOf(made)) &&
-		sim.Find[*corev1.Node](w, client.ObjectKey{Name: nodeOf(made)}) != nil && !left(w, nodeOf(made)) {
-		return fmt.Errorf("%s: node %s has succeeded", c.Request, nodeOf(made))
+	if job := current(w); !c.Late && job != nil && slices.Contains(job.Status.SucceededNodes, podset.Node(made)) &&
+		sim.Find[*corev1.Node](w, client.ObjectKey{Name: podset.Node(made)}) != nil && !left(w, podset.Node(made)) {
+		return fmt.Errorf("%s: node %s has succeeded", c.Request, podset.Node(made))
 	}
 	return nil
 }
@@ -146,11 +148,11 @@ func onlyWanted(w *sim.World, c sim.Change) error {
 		return fmt.Errorf("%s: paused=%t, phase %s", c.Request, job.Spec.Paused, job.Status.Phase)
 	}
 	for _, n := range sim.Cached[*corev1.Node](w) {
-		if run, _ := nodefit.ForJob(&job.Spec.Template.Spec).Match(n); run && n.Name == nodeOf(made) {
+		if run, _ := nodefit.ForJob(&job.Spec.Template.Spec).Match(n); run && n.Name == podset.Node(made) {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s for %s", c.Request, nodeOf(made))
+	return fmt.Errorf("%s for %s", c.Request, podset.Node(made))
 }
 
 // onlyUnwanted: the controller deletes only pods of a job that has ended, pods for nodes that do not fit, and second ones. What has ended
@@ -161,17 +163,17 @@ func onlyUnwanted(w *sim.World, c sim.Change) error {
 	if !ok || c.Verb != sim.Delete || !c.ByController() || c.Late || job == nil {
 		return nil
 	}
-	if ended(pod) && c.Err == nil {
+	if podpatch.Ended(pod) && c.Err == nil {
 		return fmt.Errorf("%s: the pod is %s", c.Request, pod.Status.Phase)
 	}
 	if finished(job) || slices.ContainsFunc(sim.Cached[*corev1.Pod](w), func(p *corev1.Pod) bool {
-		return p.UID != pod.UID && nodeOf(p) == nodeOf(pod)
-	}) || slices.Contains(job.Status.SucceededNodes, nodeOf(pod)) {
+		return p.UID != pod.UID && podset.Node(p) == podset.Node(pod)
+	}) || slices.Contains(job.Status.SucceededNodes, podset.Node(pod)) {
 		return nil
 	}
 	for _, n := range sim.Cached[*corev1.Node](w) {
 		m := nodefit.ForJob(&job.Spec.Template.Spec)
-		if run, _ := m.Match(n); c.Err == nil && n.Name == nodeOf(pod) && (run || pod.Spec.NodeName != "" && m.Selects(n)) {
+		if run, _ := m.Match(n); c.Err == nil && n.Name == podset.Node(pod) && (run || pod.Spec.NodeName != "" && m.Selects(n)) {
 			return fmt.Errorf("%s: node %s fits", c.Request, n.Name)
 		}
 	}
@@ -197,7 +199,7 @@ func describe(c sim.Change) string {
 		return nil
 	})(c)
 	if pod, ok := created(c); ok {
-		what = "for " + nodeOf(pod) + ", " + what
+		what = "for " + podset.Node(pod) + ", " + what
 	}
 	return what
 }

@@ -16,6 +16,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -192,7 +193,7 @@ func over(w *sim.World) bool { return current(w) != nil && finished(current(w)) 
 func deletePod(node string, when func(*sim.World) bool) sim.Edit {
 	return sim.Edit{Name: "delete the pod of " + node, When: when, Do: func(ctx context.Context, w *sim.World) error {
 		for _, p := range own(w) {
-			if nodeOf(p) != node {
+			if podset.Node(p) != node {
 				continue
 			}
 			if err := w.User().Delete(ctx, p); err != nil {
@@ -238,7 +239,7 @@ func end(w *sim.World) string {
 		if p.Labels[keys.BroadcastJobName] != key.Name {
 			lines = append(lines, p.Name+" has no label of its job")
 		}
-		lines = append(lines, fmt.Sprintf("%s: %s", nodeOf(p), p.Status.Phase))
+		lines = append(lines, fmt.Sprintf("%s: %s", podset.Node(p), p.Status.Phase))
 	}
 	slices.Sort(lines)
 	if job := current(w); job != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 	"github.com/flotilla-io/flotilla/pkg/nodefit"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
@@ -69,8 +70,7 @@ func isNumber(s string) bool {
 // nodeOf returns the node that a pod is on or is for. A pod that has ended and is terminating occupies no node: it runs nothing
 // any more, and may stay for long.
 func nodeOf(pod *corev1.Pod) string {
-	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	if ended && pod.DeletionTimestamp != nil {
+	if podpatch.Ended(pod) && pod.DeletionTimestamp != nil {
 		return ""
 	}
 	return podset.Node(pod)
