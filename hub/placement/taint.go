@@ -7,6 +7,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/allot"
 	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/pkg/seconds"
 )
 
 // taint changes what is available in a ready cluster by its taints that the object does not tolerate, the strongest first.
@@ -86,7 +87,7 @@ func (f Fleet) stays(t *fleetv1alpha1.ClusterTaint) time.Duration {
 		if by.TolerationSeconds == nil || t.TimeAdded == nil || !tolerates(by, t) {
 			continue
 		}
-		end := t.TimeAdded.Add(time.Duration(*by.TolerationSeconds) * time.Second)
+		end := t.TimeAdded.Add(seconds.Duration(*by.TolerationSeconds))
 		longest = max(longest, end.Sub(f.Now))
 	}
 	return longest

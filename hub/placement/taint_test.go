@@ -10,6 +10,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/allot"
+	"github.com/flotilla-io/flotilla/pkg/seconds"
 )
 
 var added = time.Unix(1000, 0)
@@ -52,6 +53,11 @@ func TestTaintsOfACluster(t *testing.T) {
 			name: "what is tolerated for a while stays so long, but does not grow and does not come", taints: []fleetv1alpha1.TaintEffect{evict}, after: 10 * time.Second,
 			tolerations: []toleration{{Key: "upgrade", Operator: exists, Effect: evict, TolerationSeconds: new(int64(60))}},
 			placed:      allot.Closed, fresh: allot.Closed, evictsIn: 50 * time.Second,
+		},
+		{ // More than a time.Duration holds.
+			name: "for centuries too", taints: []fleetv1alpha1.TaintEffect{evict},
+			tolerations: []toleration{{Key: "upgrade", Operator: exists, Effect: evict, TolerationSeconds: new(int64(10_000_000_000))}},
+			placed:      allot.Closed, fresh: allot.Closed, evictsIn: seconds.Duration(10_000_000_000),
 		},
 		{
 			name: "and then goes", taints: []fleetv1alpha1.TaintEffect{evict}, after: time.Minute,

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/seconds"
 )
 
 const (
@@ -220,7 +221,7 @@ func withMessage(reason, message string) string {
 
 func gracePeriod(pod *corev1.Pod) time.Duration {
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
-		return time.Duration(*s) * time.Second
+		return seconds.Duration(*s)
 	}
 	return defaultGrace
 }

@@ -4,22 +4,22 @@ package jobend
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/pkg/seconds"
 )
 
-// Due reports whether that many seconds have passed since a time, or else how long it takes until they have. If either is nil they never
+// Due reports whether so many seconds have passed after a time, or else how long it takes until they have. If either is nil they never
 // have, and it takes 0.
-func Due[N int32 | int64](since *metav1.Time, seconds *N, now time.Time) (due bool, in time.Duration) {
-	if since == nil || seconds == nil {
+func Due[N int32 | int64](since *metav1.Time, after *N, now time.Time) (due bool, in time.Duration) {
+	if since == nil || after == nil {
 		return false, 0
 	}
-	const most = math.MaxInt64 / int64(time.Second) // A duration holds no more.
-	at := since.Add(time.Duration(min(int64(*seconds), most)) * time.Second)
+	at := since.Add(seconds.Duration(int64(*after)))
 	if now.Before(at) {
 		return false, at.Sub(now)
 	}

@@ -15,29 +15,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/flotilla-io/flotilla/pkg/seconds"
 )
 
 func TestDue(t *testing.T) {
 	t.Parallel()
 	since := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
-		name    string
-		since   *metav1.Time
-		seconds *int64
-		after   time.Duration
-		due     bool
-		in      time.Duration
+		name  string
+		since *metav1.Time
+		n     *int64
+		after time.Duration
+		due   bool
+		in    time.Duration
 	}{
-		{name: "without a time", seconds: new(int64(1)), after: time.Hour},
+		{name: "without a time", n: new(int64(1)), after: time.Hour},
 		{name: "without a number", since: &metav1.Time{Time: since}, after: time.Hour},
-		{name: "before", since: &metav1.Time{Time: since}, seconds: new(int64(60)), after: 59 * time.Second, in: time.Second},
-		{name: "at the time", since: &metav1.Time{Time: since}, seconds: new(int64(60)), after: time.Minute, due: true},
-		{name: "at once", since: &metav1.Time{Time: since}, seconds: new(int64(0)), due: true},
-		{name: "never, practically", since: &metav1.Time{Time: since}, seconds: new(int64(math.MaxInt64)), in: (1<<63 - 1) / 1_000_000_000 * 1_000_000_000},
+		{name: "before", since: &metav1.Time{Time: since}, n: new(int64(60)), after: 59 * time.Second, in: time.Second},
+		{name: "at the time", since: &metav1.Time{Time: since}, n: new(int64(60)), after: time.Minute, due: true},
+		{name: "at once", since: &metav1.Time{Time: since}, n: new(int64(0)), due: true},
+		{name: "never, practically", since: &metav1.Time{Time: since}, n: new(int64(math.MaxInt64)), in: seconds.Duration(math.MaxInt64)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			due, in := Due(tt.since, tt.seconds, since.Add(tt.after))
+			due, in := Due(tt.since, tt.n, since.Add(tt.after))
 			require.Equal(t, tt.due, due)
 			require.Equal(t, tt.in, in)
 		})

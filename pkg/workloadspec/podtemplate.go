@@ -161,9 +161,13 @@ func reroot(causes []metav1.StatusCause, path *field.Path, given int) field.Erro
 	return out
 }
 
-// Fault returns a cause of the apiserver as an error of the field name.
+// Fault returns a cause of the apiserver as an error of the field name. A type that it does not know, which another webhook may give, means
+// invalid.
 func Fault(c metav1.StatusCause, name string) *field.Error {
 	kind := field.ErrorType(c.Type)
+	if strings.HasPrefix(kind.String(), "<unknown") {
+		kind = field.ErrorTypeInvalid
+	}
 	// The message is the kind in words, the bad value, a colon and the detail; the kind is added again.
 	detail := strings.TrimPrefix(strings.TrimPrefix(c.Message, kind.String()), ": ")
 	return &field.Error{Type: kind, Field: name, Detail: detail, BadValue: field.OmitValueType{}}

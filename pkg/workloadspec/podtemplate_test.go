@@ -97,6 +97,37 @@ func TestCheckReturnsFaultsUnderThePath(t *testing.T) {
 	require.EqualError(t, faults[1], `spec.template.spec.hostname: Invalid value: "A!": must be a DNS label`)
 }
 
+// A cause has the kind of its fault twice: as its type, and in words at the start of its message.
+func TestFaultSaysItsKindOnce(t *testing.T) {
+	t.Parallel()
+	for _, want := range []*field.Error{
+		field.Invalid(field.NewPath("a"), "x", "must be a DNS label"),
+		field.Invalid(field.NewPath("a"), field.OmitValueType{}, "must be a DNS label"),
+		field.Required(field.NewPath("a"), ""),
+		field.Forbidden(field.NewPath("a"), "may not be set"),
+		field.NotSupported(field.NewPath("a"), "x", []string{"y"}),
+		field.TooLong(field.NewPath("a"), "", 5),
+		field.TypeInvalid(field.NewPath("a"), "x", "must be a number"),
+	} {
+		t.Run(want.ErrorBody(), func(t *testing.T) {
+			t.Parallel()
+			var refused apierrors.APIStatus = apierrors.NewInvalid(schema.GroupKind{Kind: "Job"}, "x", field.ErrorList{want})
+			got := Fault(refused.Status().Details.Causes[0], "spec.a")
+			require.EqualError(t, got, "spec."+want.Error())
+			require.Equal(t, want.Type, got.Type)
+		})
+	}
+}
+
+// A webhook of somebody else may refuse with causes that have no type, or one of its own.
+func TestFaultOfAnUnknownTypeIsInvalid(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []metav1.CauseType{"", "ImageNotSigned"} {
+		got := Fault(metav1.StatusCause{Type: kind, Message: "the image must be signed"}, "spec.a")
+		require.EqualError(t, got, "spec.a: Invalid value: the image must be signed")
+	}
+}
+
 func TestCheckNamesThePVCTemplateWithAnInvalidName(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

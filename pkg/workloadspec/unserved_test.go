@@ -116,6 +116,39 @@ func TestPreDownload(t *testing.T) {
 	require.ErrorContains(t, faults.ToAggregate(), "strategy.imagePreDownloadMinUpdatedReadyPods: Invalid value: -2: it is negative")
 }
 
+func TestPullAnnotation(t *testing.T) {
+	t.Parallel()
+	const parallelism, timeout, ready = keys.ImagePreDownloadParallelism, keys.ImagePreDownloadTimeoutSeconds, keys.ImagePreDownloadMinUpdatedReadyPods
+	for _, tc := range []struct {
+		name, key, value string
+		want             *intstr.IntOrString // nil: it has no effect
+	}{
+		{"a number of nodes", parallelism, "3", new(intstr.FromInt32(3))},
+		{"a number of seconds", timeout, "60", new(intstr.FromInt32(60))},
+		{"a number of pods", ready, "2", new(intstr.FromInt32(2))},
+		{"zero", parallelism, "0", new(intstr.FromInt32(0))},
+		{"a percentage of pods", ready, "20%", new(intstr.FromString("20%"))},
+		{"not of nodes", parallelism, "20%", nil},
+		{"nor of seconds", timeout, "20%", nil},
+		{"a negative number", parallelism, "-1", nil},
+		{"a negative percentage", ready, "-20%", nil},
+		{"a percent sign alone", ready, "%", nil},
+		{"text", timeout, "5m", nil},
+		{"no text", ready, "", nil},
+		{"more than 32 bits", timeout, "2147483648", nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			annotations := map[string]string{tc.key: tc.value}
+			require.Equal(t, tc.want, workloadspec.PullAnnotation(annotations, tc.key))
+			said := workloadspec.Unserved(&metav1.ObjectMeta{Annotations: annotations}, &corev1.PodTemplateSpec{}, nil, workloadspec.Off{}, nil)
+			require.Equal(t, tc.want == nil, len(said) == 1, "admission warns of what has no effect")
+		})
+	}
+	require.Nil(t, workloadspec.PullAnnotation(nil, parallelism))
+	require.Nil(t, workloadspec.PullAnnotation(map[string]string{timeout: "60"}, parallelism))
+}
+
 func TestUnservedNamesTheTemplateOfAnotherObject(t *testing.T) {
 	t.Parallel()
 	asks := metav1.ObjectMeta{Annotations: map[string]string{keys.EnhancedLiveness: "true"}}

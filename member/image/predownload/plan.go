@@ -73,14 +73,14 @@ func plan(o observed) planned {
 	if _, made := to.Labels[keys.PreDownloadCreated]; made || len(wanted) == 0 {
 		return p
 	}
-	if least, err := rollout.Resolve(o.minReady, o.replicas, rollout.Up); err == nil && o.ready < least {
-		p.why = "not enough pods are updated and ready"
-		return p
-	}
 	for _, job := range wanted {
 		if !slices.ContainsFunc(o.jobs, func(is *appsv1beta1.ImagePullJob) bool { return is.Name == job.Name }) {
 			p.create = append(p.create, job)
 		}
+	}
+	if least, err := rollout.Resolve(o.minReady, o.replicas, rollout.Up); err == nil && o.ready < least && len(p.create) > 0 {
+		p.create, p.why = nil, "not enough pods are updated and ready"
+		return p
 	}
 	p.mark = to
 	return p

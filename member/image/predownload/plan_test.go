@@ -127,7 +127,19 @@ func TestPlan(t *testing.T) {
 			name: "nor of a revision that is not in the cache", of: set, history: both[:1], why: "not in the cache",
 			jobs: []*appsv1beta1.ImagePullJob{job("web-2-app")},
 		},
-		{name: "too few are ready", of: of(after(3), ready(2)), why: "not enough"},
+		{name: "too few are ready", of: of(after(3), ready(2)), why: "not enough pods are updated and ready"},
+		{ // A pod that is unready for a moment must not stop the pulls, nor have them begin again.
+			name: "jobs stay when no longer enough are ready", of: of(after(3), ready(2)), history: []*appsv1.ControllerRevision{first, marked},
+			jobs: []*appsv1beta1.ImagePullJob{job("web-2-app")},
+		},
+		{
+			name: "and the revision is marked when all exist", of: of(after(3), ready(2)), jobs: []*appsv1beta1.ImagePullJob{job("web-2-app")},
+			want: "mark",
+		},
+		{
+			name: "and those of a former update go", of: of(after(3), ready(2)), why: "not enough pods are updated and ready",
+			jobs: []*appsv1beta1.ImagePullJob{job("web-0-app")}, want: "-web-0-app",
+		},
 		{name: "enough are ready", of: of(after(3), ready(3)), want: "+web-2-app mark"},
 		{name: "the same images", of: set, history: []*appsv1.ControllerRevision{first, revisionOf(t, "web-2", 2, template("app:1", "side:1"))}, why: "no image has changed"},
 		{
@@ -213,6 +225,45 @@ func TestJob(t *testing.T) {
 	require.Empty(t, cloneSet().Spec.Selector.MatchExpressions)
 	require.Len(t, name(strings.Repeat("a", 240)+"-2", strings.Repeat("c", 63)), 253)
 	require.True(t, strings.HasSuffix(name(strings.Repeat("a", 240)+"-2", "c"), "-2-c"))
+}
+
+// What has no effect, as admission says, leaves the field in effect.
+func TestAnnotationsThatCannotBeReadLeaveTheFields(t *testing.T) {
+	t.Parallel()
+	type annotations = map[string]string
+	fields := &pods.InPlaceUpdateStrategy{
+		ImagePreDownloadParallelism: new(intstr.FromInt32(9)), ImagePreDownloadTimeoutSeconds: new(int32(60)),
+		ImagePreDownloadMinUpdatedReadyPods: new(int32(4)),
+	}
+	of := func(parallelism, timeout int32, ready intstr.IntOrString) ask {
+		return ask{parallelism: new(intstr.FromInt32(parallelism)), timeout: timeout, minReady: &ready}
+	}
+	all := func(parallelism, timeout, ready string) annotations {
+		return annotations{
+			keys.ImagePreDownloadParallelism: parallelism, keys.ImagePreDownloadTimeoutSeconds: timeout, keys.ImagePreDownloadMinUpdatedReadyPods: ready,
+		}
+	}
+	for _, tc := range []struct {
+		name   string
+		by     annotations
+		fields *pods.InPlaceUpdateStrategy
+		want   ask
+	}{
+		{"none", nil, fields, of(9, 60, intstr.FromInt32(4))},
+		{"numbers", all("3", "30", "2"), fields, of(3, 30, intstr.FromInt32(2))},
+		{"zeros", all("0", "0", "0"), fields, of(0, 0, intstr.FromInt32(0))},
+		{"a percentage of pods", all("3", "30", "20%"), fields, of(3, 30, intstr.FromString("20%"))},
+		{"other percentages", all("3%", "30%", "2"), fields, of(9, 60, intstr.FromInt32(2))},
+		{"negative ones", all("-3", "-30", "-2"), fields, of(9, 60, intstr.FromInt32(4))},
+		{"text", all("x", "5m", "some"), fields, of(9, 60, intstr.FromInt32(4))},
+		{"text without fields", all("x", "5m", "some"), nil, ask{}},
+		{"nothing", nil, nil, ask{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, asks(&appsv1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Annotations: tc.by}}, tc.fields))
+		})
+	}
 }
 
 func TestKinds(t *testing.T) {

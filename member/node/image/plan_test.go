@@ -176,7 +176,8 @@ func TestAPullThatWaitsAgainKeepsItsStart(t *testing.T) {
 	require.Equal(t, []task{of("1", 0)}, tasks(p.begin))
 	require.ElementsMatch(t, []appsv1beta1.ImageTagStatus{
 		{Tag: "1", Phase: appsv1beta1.ImagePhasePulling, StartTime: &early},
-		{Tag: "2", Phase: appsv1beta1.ImagePhaseWaiting, StartTime: &later}, {Tag: "3", Phase: appsv1beta1.ImagePhaseWaiting},
+		{Tag: "2", Phase: appsv1beta1.ImagePhaseWaiting, StartTime: &later},
+		{Tag: "3", Phase: appsv1beta1.ImagePhaseWaiting},
 	}, p.status.ImageStatuses["app"].Tags)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/jobend"
 	"github.com/flotilla-io/flotilla/pkg/recreate"
 	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/seconds"
 )
 
 // Shorter names.
@@ -189,7 +190,7 @@ func judge(
 		}
 		x := stop.Of(pod, of, st.ContainerID, recreate.Cause(r))
 		if g := s.TerminationGracePeriodSeconds; g != nil {
-			x.Grace = time.Duration(*g) * time.Second
+			x.Grace = seconds.Duration(*g)
 		}
 		kill = &x
 	case !st.Ready:

@@ -24,6 +24,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/cri"
 	"github.com/flotilla-io/flotilla/pkg/cri/fake"
 	"github.com/flotilla-io/flotilla/pkg/recreate"
+	"github.com/flotilla-io/flotilla/pkg/seconds"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -108,6 +109,7 @@ func TestPlan(t *testing.T) {
 	stopping := state{Phase: recreating, IsKilled: true, Message: "the container is stopped"}
 	ordered := with(func(s *strategy) { s.OrderedRecreate = true })
 	graceful := with(func(s *strategy) { s.UnreadyGracePeriodSeconds = new(int64(5)) })
+	endless := with(func(s *strategy) { s.UnreadyGracePeriodSeconds = new(int64(10_000_000_000)) })
 	forced := with(func(s *strategy) { s.ForceRecreate = true })
 	ignore := with(func(s *strategy) { s.FailurePolicy = appsv1beta1.RecreateIgnore })
 	lasting := with(func(s *strategy) { s.MinStartedSeconds = 10 })
@@ -207,6 +209,11 @@ func TestPlan(t *testing.T) {
 		},
 		{name: "before the grace nothing is stopped", all: []*request{ask("x", graceful, under())}, of: "x", waits: reasonGrace},
 		{name: "nor within", all: []*request{ask("x", graceful, under(), graced(4*time.Second))}, of: "x", waits: reasonGrace, recheck: time.Second},
+		{
+			// A time.Duration has room for 292 years.
+			name: "nor within one of 317 years", all: []*request{ask("x", endless, under(), graced(0))}, of: "x", waits: reasonGrace,
+			recheck: seconds.Duration(10_000_000_000),
+		},
 		{
 			name: "after it", all: []*request{ask("x", graceful, under(), graced(5*time.Second))}, step: stepReport, of: "x", phase: recreating,
 			states: []appsv1beta1.ContainerRecreateRequestPhase{recreating, pending},

@@ -11,13 +11,13 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/flotilla-io/flotilla/pkg/cri"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/seconds"
 )
 
 // run runs a container's preStop hook for at most its grace period. As in kube 1.36, an HTTP request that is answered has
@@ -29,7 +29,7 @@ func (s *Stopper) run(ctx context.Context, pod *corev1.Pod, c Container, runtime
 	case h.HTTPGet != nil:
 		return s.get(ctx, pod, c, h.HTTPGet)
 	case h.Sleep != nil:
-		timer := s.Clock.NewTimer(min(time.Duration(h.Sleep.Seconds)*time.Second, c.Grace))
+		timer := s.Clock.NewTimer(min(seconds.Duration(h.Sleep.Seconds), c.Grace))
 		defer timer.Stop()
 		select {
 		case <-timer.C():

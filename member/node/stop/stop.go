@@ -16,6 +16,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/pkg/cri"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/seconds"
 )
 
 const (
@@ -75,7 +76,7 @@ func Of(pod *corev1.Pod, c *corev1.Container, id, why string) Container {
 		out.Hook = c.Lifecycle.PreStop
 	}
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
-		out.Grace = time.Duration(*s) * time.Second
+		out.Grace = seconds.Duration(*s)
 	}
 	return out
 }

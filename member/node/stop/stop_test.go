@@ -18,6 +18,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/pkg/cri"
 	"github.com/flotilla-io/flotilla/pkg/cri/fake"
+	"github.com/flotilla-io/flotilla/pkg/seconds"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -160,6 +161,13 @@ func TestStop(t *testing.T) {
 }
 
 // A daemon that shuts down leaves the rest to the next one.
+func TestAGracePeriodOfCenturiesIsNotOver(t *testing.T) {
+	t.Parallel()
+	pod := podOf(nil, 0)
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(10_000_000_000)) // More than a time.Duration holds.
+	require.Equal(t, seconds.Duration(10_000_000_000), Of(pod, &pod.Spec.Containers[0], "c1", "why").Grace)
+}
+
 func TestAnInterruptedStopIsNoError(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

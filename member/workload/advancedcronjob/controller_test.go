@@ -2,6 +2,7 @@ package advancedcronjob
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,6 +33,21 @@ type indexer struct{ *fake.ClientBuilder }
 func (i indexer) IndexField(_ context.Context, o client.Object, name string, of client.IndexerFunc) error {
 	i.WithIndex(o, name, of)
 	return nil
+}
+
+// decoding reads as from the apiserver: what the answer lacks stays in the object that it is decoded into. The fake client empties it first.
+type decoding struct{ client.Reader }
+
+func (d decoding) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	is, _ := into.DeepCopyObject().(client.Object)
+	if err := d.Reader.Get(ctx, key, is, opts...); err != nil {
+		return err
+	}
+	raw, err := json.Marshal(is)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, into)
 }
 
 // stage is a reconciler of one AdvancedCronJob, whose run of 00:01 is due.
@@ -80,7 +97,7 @@ func newStage(t *testing.T, cron *appsv1beta1.AdvancedCronJob) *stage {
 		},
 	})
 	s.Reconciler = &Reconciler{
-		Client: c, Live: s.api, Clock: s.clock, Local: time.UTC, Expect: expect.New("Test", s.clock, 0), Events: &testkit.Events{},
+		Client: c, Live: decoding{s.api}, Clock: s.clock, Local: time.UTC, Expect: expect.New("Test", s.clock, 0), Events: &testkit.Events{},
 	}
 	return s
 }
@@ -180,4 +197,35 @@ func TestARunWhoseJobIsRefusedIsPending(t *testing.T) {
 	require.Len(t, s.jobs(), 1)
 	require.Nil(t, s.cron().Status.Pending)
 	require.Len(t, s.cron().Status.Active, 1)
+}
+
+func TestARunWhoseNameAJobOfSomebodyElseHasIsPending(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		owners []metav1.OwnerReference
+	}{
+		{name: "of nobody"}, // So that the answer has no owner references.
+		{name: "of another controller", owners: []metav1.OwnerReference{
+			{APIVersion: "apps.kruise.io/v1beta1", Kind: "AdvancedCronJob", Name: key.Name, UID: "former", Controller: new(true)},
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, nightly(ofKindJob))
+			foreign := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+				Namespace: key.Namespace, Name: nameOf(s.cron(), at(0, 1, 0)), UID: "foreign", OwnerReferences: tc.owners,
+			}}
+			require.NoError(t, s.api.Create(t.Context(), foreign))
+			_, err := s.reconcile()
+			require.ErrorContains(t, err, "there is one that is not of this AdvancedCronJob")
+			require.Empty(t, s.cron().Status.Active)
+			require.True(t, timeOf(at(0, 1, 0)).Equal(&s.cron().Status.Pending.ScheduleTime))
+
+			require.NoError(t, s.api.Delete(t.Context(), foreign))
+			_, err = s.reconcile()
+			require.NoError(t, err)
+			require.Len(t, s.cron().Status.Active, 1)
+		})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -297,7 +298,7 @@ func reroot(err error, path *field.Path) (field.ErrorList, error) {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) && status.Status().Details != nil {
 		for _, c := range status.Status().Details.Causes {
-			faults = append(faults, workloadspec.Fault(c, path.String()+"."+c.Field))
+			faults = append(faults, workloadspec.Fault(c, strings.TrimSuffix(path.String()+"."+c.Field, ".")))
 		}
 	}
 	if len(faults) == 0 {

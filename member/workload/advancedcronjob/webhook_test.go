@@ -250,9 +250,12 @@ func TestFaultsOfAJobAreUnderItsTemplate(t *testing.T) {
 	path := field.NewPath("spec", "template", "jobTemplate")
 	faults, err := reroot(apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, "x", field.ErrorList{
 		field.Invalid(field.NewPath("spec", "parallelism"), -1, "must be greater than or equal to 0"),
+		field.Required(field.NewPath("spec", "selector"), ""),
 	}), path)
 	require.NoError(t, err)
-	require.ErrorContains(t, faults.ToAggregate(), "spec.template.jobTemplate.spec.parallelism: Invalid value")
+	require.Len(t, faults, 2)
+	require.EqualError(t, faults[0], "spec.template.jobTemplate.spec.parallelism: Invalid value: -1: must be greater than or equal to 0")
+	require.EqualError(t, faults[1], "spec.template.jobTemplate.spec.selector: Required value")
 
 	faults, err = reroot(apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "x", nil), path)
 	require.NoError(t, err)
