@@ -88,6 +88,21 @@ func TestParallelism(t *testing.T) {
 	}
 }
 
+func TestDefaultJob(t *testing.T) {
+	t.Parallel()
+	var job, list appsv1beta1.ImagePullJobTemplate
+	DefaultJob(&job)
+	require.Equal(t, appsv1beta1.PullIfNotPresent, job.ImagePullPolicy)
+	Default(&list)
+	require.Empty(t, list.ImagePullPolicy, "a list leaves it to its jobs")
+	list.ImagePullPolicy = job.ImagePullPolicy
+	require.Equal(t, list, job, "all else is the same")
+
+	set := appsv1beta1.ImagePullJobTemplate{ImagePullPolicy: appsv1beta1.PullAlways}
+	DefaultJob(&set)
+	require.Equal(t, appsv1beta1.PullAlways, set.ImagePullPolicy)
+}
+
 func TestTheStateOfAFormerVersionDoesNotCount(t *testing.T) {
 	t.Parallel()
 	ref := Reference{"nginx", "1"}

@@ -29,6 +29,40 @@ func podOn(node, name, apiVersion, kind, owner string) *corev1.Pod {
 	return p
 }
 
+func TestGet(t *testing.T) {
+	t.Parallel()
+	c := fake.NewClientBuilder().WithObjects(podOn("n1", "web", "", "", "")).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if key.Name == "far" {
+				return errors.New("no answer")
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+	}).Build()
+	for _, tc := range []struct {
+		name  string
+		found bool
+		err   string
+	}{
+		{name: "web", found: true},
+		{name: "gone"},
+		{name: "far", err: "get *v1.Pod shop/far: no answer"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			pod := &corev1.Pod{}
+			found, err := Get(t.Context(), c, types.NamespacedName{Namespace: "shop", Name: tc.name}, pod)
+			require.Equal(t, tc.found, found)
+			require.Equal(t, tc.found, pod.Name != "")
+			if tc.err != "" {
+				require.EqualError(t, err, tc.err)
+				return
+			}
+			require.NoError(t, err)
+		})
+	}
+}
+
 func TestWorkloadsWithPodsOnANode(t *testing.T) {
 	t.Parallel()
 	kind := appsv1beta1.GroupVersion.WithKind("CloneSet")

@@ -90,3 +90,30 @@ func TestGated(t *testing.T) {
 	require.False(t, Gated(pod(), "Other"))
 	require.False(t, Gated(&corev1.Pod{}, "Gate"))
 }
+
+// A pod that is being deleted goes on running for its grace period: it is not active, but has not ended.
+func TestEndedAndActive(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		phase                 corev1.PodPhase
+		deleted               bool
+		wantEnded, wantActive bool
+	}{
+		{phase: "", wantActive: true},
+		{phase: corev1.PodPending, wantActive: true},
+		{phase: corev1.PodRunning, wantActive: true},
+		{phase: corev1.PodUnknown, wantActive: true},
+		{phase: corev1.PodSucceeded, wantEnded: true},
+		{phase: corev1.PodFailed, wantEnded: true},
+		{phase: corev1.PodRunning, deleted: true},
+		{phase: corev1.PodSucceeded, deleted: true, wantEnded: true},
+	} {
+		p := pod()
+		p.Status.Phase = tc.phase
+		if tc.deleted {
+			p.DeletionTimestamp = &metav1.Time{Time: now}
+		}
+		require.Equal(t, tc.wantEnded, Ended(p), "%+v", tc)
+		require.Equal(t, tc.wantActive, Active(p), "%+v", tc)
+	}
+}

@@ -51,6 +51,31 @@ func TestLiveness(t *testing.T) {
 	}
 }
 
+func TestAskingForLivenessTakesAnAnnotationAndAWorkload(t *testing.T) {
+	t.Parallel()
+	bare := controlled("apps.kruise.io/v1beta1", "CloneSet", "[]")
+	bare.Annotations = nil
+	orphan := controlled("apps.kruise.io/v1beta1", "CloneSet", "[]")
+	orphan.OwnerReferences = nil
+	owned := controlled("apps.kruise.io/v1beta1", "CloneSet", "[]")
+	owned.OwnerReferences[0].Controller = nil
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want bool
+	}{
+		"neither":                         {&corev1.Pod{}, false},
+		"an annotation alone":             {orphan, false},
+		"an annotation and another kind":  {controlled("apps/v1", "StatefulSet", "[]"), false},
+		"an owner that is no controller":  {owned, false},
+		"a workload alone":                {bare, false},
+		"a workload and an empty one":     {controlled("apps.kruise.io/v1beta1", "CloneSet", ""), false},
+		"both":                            {controlled("apps.kruise.io/v1beta1", "CloneSet", "[]"), true},
+		"both, though it is not readable": {controlled("apps.kruise.io/v1alpha1", "DaemonSet", "{"), true},
+	} {
+		require.Equal(t, tc.want, AsksForLiveness(tc.pod), name)
+	}
+}
+
 func FuzzLiveness(f *testing.F) {
 	for _, text := range []string{"", "[]", "{", `[{"name":"app","livenessProbe":{"exec":{}}}]`} {
 		f.Add(text)

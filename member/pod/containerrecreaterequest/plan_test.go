@@ -62,6 +62,11 @@ func TestPlan(t *testing.T) {
 			message: "not all containers were restarted within the 10 seconds of activeDeadlineSeconds",
 			change:  func(r *request) { under(r); r.Spec.ActiveDeadlineSeconds = new(int64(10)) },
 		},
+		{
+			// A time.Duration has room for 292 years.
+			name: "a deadline in 317 years is not over", recheck: 9_223_372_036 * time.Second,
+			change: func(r *request) { under(r); r.Spec.ActiveDeadlineSeconds = new(int64(10_000_000_000)) },
+		},
 		{name: "one under way without a grace period writes nothing", change: under},
 		{name: "a grace period begins with the finalizer", change: graceful, step: stepHold, reason: reasonGrace},
 		{name: "then the pod is not ready", change: held, step: stepUnready, reason: reasonGrace},

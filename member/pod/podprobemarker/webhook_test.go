@@ -2,6 +2,7 @@ package podprobemarker
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -72,6 +73,8 @@ func TestValidation(t *testing.T) {
 		{"a result that goes nowhere is refused", probe(func(p *of) { p.PodConditionType = "" }), name + "podConditionType: Required value: the result would be written nowhere"},
 		{"a condition of Kubernetes is refused", probe(func(p *of) { p.PodConditionType = "Ready" }), name + `podConditionType: Invalid value: "Ready": Kubernetes or`},
 		{"a condition of workloads is refused", probe(func(p *of) { p.PodConditionType = "InPlaceUpdateReady" }), name + "podConditionType: Invalid value"},
+		{"all of them", probe(func(p *of) { p.PodConditionType = keys.KruisePodReady }), name + "podConditionType: Invalid value"},
+		{"also those of SidecarSets", probe(func(p *of) { p.PodConditionType = keys.SidecarSetUpgradable }), name + `podConditionType: Invalid value: "SidecarSetUpgradable": Kubernetes or`},
 		{"a condition is a name", probe(func(p *of) { p.PodConditionType = "a b" }), name + `podConditionType: Invalid value: "a b"`},
 		{"a condition is there once", func(m *appsv1alpha1.PodProbeMarker) {
 			m.Spec.Probes = append(m.Spec.Probes, m.Spec.Probes[0])
@@ -83,7 +86,9 @@ func TestValidation(t *testing.T) {
 		), name + `markerPolicy[1].state: Duplicate value: "Failed"`},
 		{"a policy does something", policies(appsv1alpha1.ProbeMarkerPolicy{State: "Failed"}), name + "markerPolicy[0].labels: Required value"},
 		{"labels are labels", policies(appsv1alpha1.ProbeMarkerPolicy{State: "Failed", Labels: map[string]string{"a": "b c"}}), name + "markerPolicy[0].labels: Invalid value"},
-		{"annotations have names", policies(appsv1alpha1.ProbeMarkerPolicy{State: "Failed", Annotations: map[string]string{"a b": ""}}), name + `markerPolicy[0].annotations: Invalid value: "a b"`},
+		{"annotations have names", policies(appsv1alpha1.ProbeMarkerPolicy{State: "Failed", Annotations: map[string]string{"a b": ""}}), name + `markerPolicy[0].annotations: Invalid value: "a b": name part must consist of alphanumeric characters`},
+		{"also in upper case", policies(appsv1alpha1.ProbeMarkerPolicy{State: "Failed", Annotations: map[string]string{"Example.com/A": ""}}), ""},
+		{"and fit into a pod", policies(appsv1alpha1.ProbeMarkerPolicy{State: "Failed", Annotations: map[string]string{"a": strings.Repeat("a", 256<<10)}}), name + "markerPolicy[0].annotations: Too long: may not be more than 262144 bytes"},
 		{"a probe has a handler", handler(corev1.ProbeHandler{}), name + "probe: Invalid value: 0: give one of exec, httpGet, tcpSocket and grpc"},
 		{"and not two", handler(corev1.ProbeHandler{
 			Exec: &corev1.ExecAction{Command: []string{"a"}}, GRPC: &corev1.GRPCAction{Port: 80},

@@ -1,0 +1,46 @@
+package nodepodprobe
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// A patch with the UID of a NodePodProbe that was replaced since it was read is Invalid to the apiserver. The event of the new one is on
+// the way, as it is after the other answers that are no errors.
+func TestAWriteThatComesTooLateIsNoError(t *testing.T) {
+	t.Parallel()
+	resource := schema.GroupResource{Resource: "nodepodprobes"}
+	invalid := func(at string) error {
+		return apierrors.NewInvalid(schema.GroupKind{Kind: kind}, "node-1", field.ErrorList{
+			field.Invalid(field.NewPath(at), "x", "field is immutable"),
+		})
+	}
+	for _, tc := range []struct {
+		name   string
+		answer error
+		failed bool
+	}{
+		{name: "it is gone", answer: apierrors.NewNotFound(resource, "node-1")},
+		{name: "it has changed", answer: apierrors.NewConflict(resource, "node-1", nil)},
+		{name: "it was replaced", answer: invalid("metadata.uid")},
+		{name: "it is refused", answer: invalid("spec.podProbes"), failed: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := &Reconciler{Client: interceptor.NewClient(nil, interceptor.Funcs{
+				Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+					return tc.answer
+				},
+			})}
+			err := r.apply(t.Context(), "node-1", sees(node(nil), has(), nil), planned{step: stepWrite, reason: reasonProbes})
+			require.Equal(t, tc.failed, err != nil, "%v", err)
+		})
+	}
+}

@@ -1,0 +1,118 @@
+package probedpod
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/testkit"
+)
+
+// A write is remembered until the cache shows it. Of a pod that gets no results any more nothing would be looked up again, so it would
+// be remembered for good.
+func TestWritesToAPodWithoutProbesAreForgotten(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	require.NoError(t, corev1.AddToScheme(scheme))
+	require.NoError(t, appsv1alpha1.AddToScheme(scheme))
+	for _, tc := range []struct {
+		name   string
+		change func(*corev1.Pod)
+		gone   bool
+		kept   bool
+	}{
+		{name: "it is as before", change: func(*corev1.Pod) {}, kept: true},
+		{name: "it is gone", gone: true},
+		{name: "it is being deleted", change: func(p *corev1.Pod) {
+			p.DeletionTimestamp, p.Finalizers = new(metav1.NewTime(noon)), []string{"example.com/hold"}
+		}},
+		{name: "it has ended", change: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }},
+		{name: "no PodProbeMarker selects it", change: func(p *corev1.Pod) { p.Labels = nil }},
+		{name: "another one of its name has no node yet", change: func(p *corev1.Pod) { p.UID, p.Spec.NodeName = "later", "" }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			pod := has(map[string]string{"game": "yes"})
+			pod.Spec.NodeName, pod.ResourceVersion = "node-1", "7"
+			with := func(objects ...client.Object) client.Client {
+				return clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, marker("a", idle))...).Build()
+			}
+			clk := clocktesting.NewFakePassiveClock(noon)
+			r := &Reconciler{Client: with(pod.DeepCopy()), Clock: clk, Expect: expect.New("Test", clk, 0)}
+			reconcile := func() ctrl.Result {
+				t.Helper()
+				got, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)})
+				require.NoError(t, err)
+				return got
+			}
+			require.Zero(t, reconcile())
+			to := pod.DeepCopy()
+			to.ResourceVersion = "8"
+			r.Expect.Written(pod.UID, to)
+			require.Positive(t, reconcile().RequeueAfter, "the cache lacks the write")
+			if tc.gone {
+				r.Client = with()
+			} else {
+				is := pod.DeepCopy()
+				tc.change(is)
+				r.Client = with(is)
+			}
+			if _, err := r.observe(t.Context(), client.ObjectKeyFromObject(pod)); !tc.kept {
+				require.ErrorIs(t, err, expect.ErrGone)
+			}
+			require.Equal(t, tc.kept, reconcile().RequeueAfter > 0)
+			require.Equal(t, tc.kept, r.Expect.Check(pod.UID, slices.Values([]metav1.Object{pod})).Count > 0)
+		})
+	}
+}
+
+// A patch with the UID of a pod that was replaced since it was read is Invalid to the apiserver: the event of the new pod is on the way,
+// and there is nothing to tell the user.
+func TestAWriteToAPodThatWasReplacedIsNoError(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		field  string
+		failed bool
+	}{{"metadata.uid", false}, {"metadata.labels", true}} {
+		refused := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web", field.ErrorList{
+			field.Invalid(field.NewPath(tc.field), "x", "field is immutable"),
+		})
+		var events testkit.Events
+		r := &Reconciler{
+			Client: interceptor.NewClient(nil, interceptor.Funcs{
+				Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+					return refused
+				},
+				SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+					return refused
+				},
+			}),
+			Events: &events,
+		}
+		pod := has(nil)
+		for what, p := range map[string]planned{
+			"conditions": {conditions: []podpatch.Condition{{Type: idle, Status: corev1.ConditionTrue}}},
+			"labels":     {labels: map[string]*string{"idle": new("yes")}},
+		} {
+			err := r.apply(t.Context(), pod, p)
+			require.Equal(t, tc.failed, err != nil, "%s of %s: %v", tc.field, what, err)
+		}
+		require.Len(t, events.Reasons(), map[bool]int{true: 2}[tc.failed], tc.field)
+	}
+}
