@@ -129,6 +129,10 @@ func TestAUserRollsOut(t *testing.T) {
 
 	d.ok(t, "rollout pause clone/demo", "demo paused")
 	d.ok(t, "set env clone/demo A=b", "demo env updated")
+	require.Eventually(t, func() bool {
+		set := d.demo(t)
+		return set.Status.ObservedGeneration == set.Generation
+	}, testenv.Long, testenv.Poll)
 	d.fails(t, "rollout status clone/demo --timeout 3s", "0 of 3 new pods have been updated; paused, until kubectl kruise rollout resume")
 	d.fails(t, "rollout restart clone/demo", "is paused")
 	d.ok(t, "rollout undo clone/demo", "Note: cloneset/demo is paused")
