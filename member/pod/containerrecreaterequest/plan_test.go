@@ -12,6 +12,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 	"github.com/flotilla-io/flotilla/pkg/recreate"
+	"github.com/flotilla-io/flotilla/pkg/seconds"
 )
 
 var noon = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
@@ -64,7 +65,7 @@ func TestPlan(t *testing.T) {
 		},
 		{
 			// A time.Duration has room for 292 years.
-			name: "a deadline in 317 years is not over", recheck: 9_223_372_036 * time.Second,
+			name: "a deadline in 317 years is not over", recheck: seconds.Duration(10_000_000_000),
 			change: func(r *request) { under(r); r.Spec.ActiveDeadlineSeconds = new(int64(10_000_000_000)) },
 		},
 		{name: "one under way without a grace period writes nothing", change: under},
