@@ -45,7 +45,8 @@ func TestI10ServersThatFailDeleteNothing(t *testing.T) {
 	hub := sharedHub(t)
 	member := startControlPlane(t, lab.Config{Name: "east", ControlPlaneOnly: true, Audit: true}, "../../charts/member/files/crds/*.yaml")
 	member.namespace(t, "shop")
-	f := &fleet{hub: hub.behind(ofHub), member: member.behind(ofMember), name: unique("faults"), program: unique("agent")}
+	// An agent whose informers wait to try again sends little but heartbeats: frequent ones have faults come up in each round.
+	f := &fleet{hub: hub.behind(ofHub), member: member.behind(ofMember), name: unique("faults"), program: unique("agent"), lease: 1}
 	f.join(t, "hub-1")
 	stop, ended := f.run(t)
 	var rows []*fleetv1alpha1.MemberWork

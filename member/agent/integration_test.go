@@ -157,6 +157,8 @@ type fleet struct {
 	version string
 	// dialled runs agents as the hub does for push members.
 	dialled bool
+	// lease is the time of the Lease in seconds, of which a heartbeat may take a third; 0 is 9.
+	lease int32
 	// as is the agent's user in the member; empty is an administrator.
 	as string
 	// uid is that of the MemberCluster with which the cluster joined last.
@@ -169,7 +171,9 @@ func (f *fleet) join(t *testing.T, hubUID string) {
 	t.Helper()
 	mc := &fleetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: f.name, Finalizers: []string{keys.FleetLeave}},
-		Spec:       fleetv1alpha1.MemberClusterSpec{Accepted: true, Heartbeat: fleetv1alpha1.Heartbeat{LeaseSeconds: 9, FailAfterSeconds: 30}},
+		Spec: fleetv1alpha1.MemberClusterSpec{
+			Accepted: true, Heartbeat: fleetv1alpha1.Heartbeat{LeaseSeconds: cmp.Or(f.lease, 9), FailAfterSeconds: 30},
+		},
 	}
 	require.NoError(t, f.hub.Create(t.Context(), mc))
 	f.uid = mc.UID
