@@ -90,8 +90,12 @@ func (s *cronSide) jobs(ctx context.Context) ([]batchv1.Job, error) {
 	return list.Items, err
 }
 
-// events are the reasons of its events, each once. A CronJob also tells of a Job that the cache of its controller does not have yet, or any
-// more, when the status still has it: whether it does is a matter of time. An AdvancedCronJob has no such event.
+// ofACacheBehind are the reasons of events that the controller of CronJobs sends if its cache does not show its own writes yet: a Job that it
+// has just created or deleted is unexpected or missing to it, and is deleted again. Whether they come up is a matter of time, and an
+// AdvancedCronJob has no such events.
+var ofACacheBehind = []string{"MissingJob", "UnexpectedJob", "FailedDelete"}
+
+// events are the reasons of the events about the object, without those of a cache that is behind.
 func (s *cronSide) events(ctx context.Context) ([]string, error) {
 	list := &eventsv1.EventList{}
 	if err := home.Client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
@@ -99,7 +103,11 @@ func (s *cronSide) events(ctx context.Context) ([]string, error) {
 	}
 	var out []string
 	for i := range list.Items {
-		if e := &list.Items[i]; e.Regarding.Kind == s.cron().GetKind() && (e.Regarding.Kind != "CronJob" || e.Reason != "MissingJob") && !slices.Contains(out, e.Reason) {
+		e := &list.Items[i]
+		if e.Regarding.Kind != s.cron().GetKind() || e.Regarding.Kind == "CronJob" && slices.Contains(ofACacheBehind, e.Reason) {
+			continue
+		}
+		if !slices.Contains(out, e.Reason) {
 			out = append(out, e.Reason)
 		}
 	}
