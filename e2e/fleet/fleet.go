@@ -33,6 +33,8 @@ const (
 	hubNodes = "real:1"
 	// patience is the timeout of one action, which takes a second on an idle machine.
 	patience = 2 * time.Minute
+	// installation is the timeout of a chart whose pods have to become ready, of images that a new node loads, beside other clusters that start.
+	installation = 5 * time.Minute
 )
 
 // Options describe a fleet. The zero value is the demonstration's.

@@ -119,7 +119,7 @@ func (f *Fleet) release(ctx context.Context, c *Cluster, program, chart string, 
 
 // HelmFlags are those of every installation here.
 func HelmFlags() []string {
-	return []string{"--namespace", Namespace, "--create-namespace", "--wait", "--timeout", patience.String()}
+	return []string{"--namespace", Namespace, "--create-namespace", "--wait", "--timeout", installation.String()}
 }
 
 // Values are helm's flags for our images and for shorter times than the defaults.

@@ -22,6 +22,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // slot is a resource of nodes that only the pods of this file request.
@@ -170,6 +171,7 @@ func (s *scene) gone(objects ...client.Object) {
 
 // TestASecretReachesThreeOfFourClusters has four clusters with the same label, of which one is excluded, with 20 namespaces each.
 func TestASecretReachesThreeOfFourClusters(t *testing.T) {
+	lab.Full(t) // It starts two further clusters of real nodes; e2e/suite has the same with simulated ones.
 	t.Parallel()
 	s := newScene(t)
 	const label, excluded, namespaces = "example.com/registry", "south", 20
