@@ -505,13 +505,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 	t.Run("a restart writes nothing (I9)", func(t *testing.T) {
 		f.completeUnited(t)
 		f.phase(t, row, fleetv1alpha1.WorkHealthy)
-		f.restWritesNothing(t, func() time.Time {
-			require.NoError(t, stop())
-			require.NoError(t, <-ended)
-			since := clock.RealClock{}.Now()
-			stop, ended = f.run(whole)
-			return since
-		})
+		f.restWritesNothing(t, whole, &stop, &ended)
 	})
 
 	t.Run("an unreachable apiserver of the member changes no row (I10, I15)", func(t *testing.T) {

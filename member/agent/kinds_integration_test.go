@@ -222,13 +222,7 @@ func TestKindsThatComeAndGo(t *testing.T) {
 	require.True(t, t.Run("an agent at rest writes nothing", func(t *testing.T) {
 		served("v1")
 		f.phase(t, row, fleetv1alpha1.WorkApplied)
-		f.restWritesNothing(t, func() time.Time {
-			require.NoError(t, stop())
-			require.NoError(t, <-ended)
-			since := clock.RealClock{}.Now()
-			stop, ended = f.run(whole)
-			return since
-		})
+		f.restWritesNothing(t, whole, &stop, &ended)
 	}))
 	require.True(t, t.Run("a withdrawn row whose object is gone with its CRD is settled (I12)", func(t *testing.T) {
 		require.NoError(t, member.Delete(t.Context(), widgets()))
@@ -253,12 +247,15 @@ func TestKindsThatComeAndGo(t *testing.T) {
 	}))
 }
 
-// restWritesNothing requires that an agent writes nothing after a restart. One that loses its hub, as on a busy machine, reports that: it
-// is restarted once more then. restart returns when it was started.
-func (f *fleet) restWritesNothing(t *testing.T, restart func() time.Time) {
+// restWritesNothing requires that an agent, which run has started with these results, writes nothing after a restart. One that loses its
+// hub, as on a busy machine, reports that: it is restarted once more then. The last one runs until whole ends.
+func (f *fleet) restWritesNothing(t, whole *testing.T, stop *func() error, ended *<-chan error) {
 	t.Helper()
 	for range 3 {
-		since := restart()
+		require.NoError(t, (*stop)())
+		require.NoError(t, <-*ended)
+		since := clock.RealClock{}.Now()
+		*stop, *ended = f.run(whole)
 		f.beats(t, since)
 		if f.member.lostContact(t, since) {
 			continue

@@ -141,7 +141,7 @@ func (r record) restartProgress(pod *corev1.Pod, spec *corev1.Container, st *cor
 	case r.changesImage(name) && r.runsNewImage(spec, st) && (reported || !former):
 		return Outcome{Done: true}
 	case st.State.Running != nil && r.restarted(st):
-		until := st.State.Running.StartedAt.Add(gracePeriod(pod) + settleTime)
+		until := st.State.Running.StartedAt.Add(GracePeriod(pod) + settleTime)
 		if !now.Before(until) {
 			return Outcome{Done: true}
 		}
@@ -219,7 +219,8 @@ func withMessage(reason, message string) string {
 	return reason + ", " + message
 }
 
-func gracePeriod(pod *corev1.Pod) time.Duration {
+// GracePeriod is how long the containers of a pod have to stop.
+func GracePeriod(pod *corev1.Pod) time.Duration {
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
 		return seconds.Duration(*s)
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 )
 
@@ -109,7 +110,7 @@ func (k Kubelet) Steps(w *World) []Step {
 	for _, pod := range All[*corev1.Pod](w) {
 		switch {
 		case pod.Spec.NodeName == "" || w.settled[pod.UID] == pod.ResourceVersion:
-		case pod.DeletionTimestamp == nil && (pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded):
+		case pod.DeletionTimestamp == nil && podpatch.Ended(pod):
 		case pod.DeletionTimestamp != nil:
 			if grace := pod.DeletionGracePeriodSeconds; grace == nil || *grace > 0 {
 				out = append(out, Step{"", func(context.Context) error { return w.erase("kubelet", pod, new(int64(0))) }})

@@ -16,14 +16,12 @@ import (
 
 	"github.com/flotilla-io/flotilla/pkg/cri"
 	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/seconds"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
 )
 
 const (
 	// graceMin is the least time that a container gets to end by itself, whatever its grace period and its hook, as in kube 1.36.
 	graceMin = 2 * time.Second
-	// defaultGrace is the termination grace period of a pod that sets none, as in kube 1.36.
-	defaultGrace = 30 * time.Second
 )
 
 // Reasons of events on pods.
@@ -71,12 +69,9 @@ type Container struct {
 
 // Of returns a container of a pod with the hook and the grace period that it has there.
 func Of(pod *corev1.Pod, c *corev1.Container, id, why string) Container {
-	out := Container{Name: c.Name, ID: id, Why: why, Grace: defaultGrace}
+	out := Container{Name: c.Name, ID: id, Why: why, Grace: inplace.GracePeriod(pod)}
 	if c.Lifecycle != nil {
 		out.Hook = c.Lifecycle.PreStop
-	}
-	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
-		out.Grace = seconds.Duration(*s)
 	}
 	return out
 }

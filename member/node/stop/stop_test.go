@@ -160,7 +160,6 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// A daemon that shuts down leaves the rest to the next one.
 func TestAGracePeriodOfCenturiesIsNotOver(t *testing.T) {
 	t.Parallel()
 	pod := podOf(nil, 0)
@@ -168,6 +167,7 @@ func TestAGracePeriodOfCenturiesIsNotOver(t *testing.T) {
 	require.Equal(t, seconds.Duration(10_000_000_000), Of(pod, &pod.Spec.Containers[0], "c1", "why").Grace)
 }
 
+// A daemon that shuts down leaves the rest to the next one.
 func TestAnInterruptedStopIsNoError(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -202,12 +202,9 @@ func (r *Reconciler) forPod(ctx context.Context, o client.Object) []ctrl.Request
 		ctrl.LoggerFrom(ctx).Error(err, "Could not tell whether a pod is probed", "pod", client.ObjectKeyFromObject(pod))
 		return request(pod.Spec.NodeName)
 	}
-	if r.concerns(pod, markers, nil) {
-		return request(pod.Spec.NodeName)
-	}
 	n := &appsv1alpha1.NodePodProbe{}
 	_, err = ownership.Get(ctx, r.Client, types.NamespacedName{Name: pod.Spec.NodeName}, n, client.UnsafeDisableDeepCopy)
-	if err != nil || podprobe.Find(n, pod.UID) != nil {
+	if err != nil || r.concerns(pod, markers, n) {
 		return request(pod.Spec.NodeName)
 	}
 	return nil

@@ -20,6 +20,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/jobsidecar"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -97,7 +98,7 @@ func ending(p *corev1.Pod, i int) (exit int32, ends bool) {
 		return int32(len(p.Annotations[code])), true
 	case c.Image == exits:
 		return 0, true
-	case p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:
+	case podpatch.Ended(p):
 		return 143, true
 	case p.Spec.NodeName == "virtual":
 		return 0, false

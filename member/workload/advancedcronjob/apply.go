@@ -74,8 +74,12 @@ func (r *Reconciler) create(ctx context.Context, o observed, due time.Time, job 
 	switch {
 	case err == nil:
 	case apierrors.IsAlreadyExists(err):
-		is := newChild(o.cron, due)
-		is.SetOwnerReferences(nil) // Decoding keeps what an answer lacks.
+		kind, err := r.Client.GroupVersionKindFor(job)
+		if err != nil {
+			return fmt.Errorf("find the kind of %s: %w", job.GetName(), err)
+		}
+		is := &metav1.PartialObjectMetadata{}
+		is.SetGroupVersionKind(kind)
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(job), is); err != nil {
 			return fmt.Errorf("get %s, which exists: %w", job.GetName(), err)
 		}
