@@ -152,7 +152,7 @@ func (s *scene) pullByJobs(r *registry, image string) {
 	mute, err := lc.Listen(s.ctx, "tcp", lab.RegistryAddress) // It accepts connections, and does not answer.
 	require.NoError(s, err)
 	s.Cleanup(func() { _ = mute.Close() })
-	s.pull("mute", image, appsv1beta1.PullAlways, 0, 2, "the attempt has not ended within timeoutSeconds")
+	s.pull("mute", image, appsv1beta1.PullAlways, 0, 2, "the attempt has not ended within timeoutSeconds", fiveSeconds)
 }
 
 // pullAhead has the new image of a CloneSet pulled on its nodes while a partition holds the update, and then stops the registry: the pods
@@ -196,7 +196,10 @@ func (s *scene) pullAhead(r *registry) {
 	})
 }
 
-// pull waits until a job that makes one attempt of 5 seconds on each node is complete, and requires its result and what the nodes say.
+// fiveSeconds is how long an attempt of a job that can't succeed takes.
+func fiveSeconds(j *appsv1beta1.ImagePullJob) { j.Spec.PullPolicy.TimeoutSeconds = new(int32(5)) }
+
+// pull waits until a job that makes one attempt on each node is complete, and requires its result and what the nodes say.
 func (s *scene) pull(name, image string, policy appsv1beta1.ImagePullPolicy, succeeded, failed int32, message string, edits ...func(*appsv1beta1.ImagePullJob)) *appsv1beta1.ImagePullJob {
 	s.Helper()
 	ref, err := imagepull.Parse(image)
@@ -204,7 +207,7 @@ func (s *scene) pull(name, image string, policy appsv1beta1.ImagePullPolicy, suc
 	job := &appsv1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1beta1.ImagePullJobSpec{
 		Image: image, ImagePullJobTemplate: appsv1beta1.ImagePullJobTemplate{
 			ImagePullPolicy: policy, Parallelism: new(intstr.FromInt32(2)),
-			PullPolicy: &appsv1beta1.PullPolicy{TimeoutSeconds: new(int32(5)), BackoffLimit: new(int32(0))},
+			PullPolicy: &appsv1beta1.PullPolicy{BackoffLimit: new(int32(0))},
 		},
 	}}
 	for _, edit := range edits {

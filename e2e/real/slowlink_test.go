@@ -174,11 +174,11 @@ func TestImagesArePulledOverASlowLinkThoughTheRuntimeIsKilledAndANodeRebooted(t 
 	const size = 1024 * mebibyte
 	big := l.image("big", size)
 	l.slow()
-	s.pull("timeout", big, appsv1beta1.PullAlways, 0, 2, "the attempt has not ended within timeoutSeconds")
+	s.pull("timeout", big, appsv1beta1.PullAlways, 0, 2, "the attempt has not ended within timeoutSeconds", fiveSeconds)
 	require.Positive(t, l.sent.Load())
 	require.Less(t, l.sent.Load(), int64(size))
 	l.fast()
-	s.pull("big", big, appsv1beta1.PullAlways, 2, 0, "", func(j *appsv1beta1.ImagePullJob) { j.Spec.PullPolicy.TimeoutSeconds = new(int32(600)) })
+	s.pull("big", big, appsv1beta1.PullAlways, 2, 0, "")
 
 	const half = 512 * mebibyte
 	l.slow()

@@ -37,7 +37,8 @@ type openness struct {
 // get what is new, and nothing is moved back to them: it would end there unscheduled as before. The clusters of the last subset take
 // what does not fit elsewhere, and stay open.
 //
-// Within a cluster the member has sent those pods through all of its subsets before it reports them.
+// A member reports pods of its last subset only: it sends those of the others there itself. What it has not created yet goes there too,
+// and would wait with them, so only pods that are scheduled stay.
 func (d *division) adapt(o *observed, now time.Time) {
 	if o.ws.Spec.ScheduleStrategy.Type != appsv1beta1.AdaptiveWorkloadSpread || len(o.ws.Spec.Subsets) == 0 {
 		return

@@ -99,7 +99,7 @@ func joined(mc *fleetv1alpha1.MemberCluster) *fleetv1alpha1.MemberCluster {
 }
 
 // member is a cluster's agent with its controllers. What the cluster runs is in a ConfigMap: the generations of the rows that were
-// applied, how many pods there are, how many of them are ready, and how many can be scheduled ("": any number).
+// applied, how many pods there are to be, how many are created, how many are ready, and how many can be scheduled ("": any number).
 type member string
 
 func (m member) key() types.NamespacedName {
@@ -157,6 +157,9 @@ func (m member) Steps(w *sim.World) []sim.Step {
 	if ready := m.number(w, "ready"); ready < m.schedulable(w) { // Also while nobody hears of it.
 		do(func(ctx context.Context) error { return m.set(ctx, w, "ready", ready+1) })
 	}
+	if created := m.number(w, "created"); created < m.number(w, "pods") {
+		do(func(ctx context.Context) error { return m.set(ctx, w, "created", created+1) })
+	}
 	if !m.answers(w) {
 		return out
 	}
@@ -180,7 +183,7 @@ func (m member) Steps(w *sim.World) []sim.Step {
 func (m member) remove(ctx context.Context, w *sim.World, r *fleetv1alpha1.MemberWork) error {
 	values := []any{r.Spec.Source.Kind, 0}
 	if r.Spec.Source.Kind == "CloneSet" && r.Spec.DeletionPolicy == fleetv1alpha1.LeaveDelete {
-		values = append(values, "pods", 0, "ready", 0)
+		values = append(values, "pods", 0, "created", 0, "ready", 0)
 	}
 	if err := m.set(ctx, w, values...); err != nil {
 		return err
@@ -200,7 +203,8 @@ func (m member) apply(ctx context.Context, w *sim.World, r *fleetv1alpha1.Member
 	if pods > had && m.number(w, "WorkloadSpread") == 0 {
 		return fmt.Errorf("%s gets %d pods and does not know their WorkloadSpread", m, pods)
 	}
-	if err := m.set(ctx, w, kind, r.Generation, "pods", pods, "ready", min(m.number(w, "ready"), pods)); err != nil {
+	if err := m.set(ctx, w, kind, r.Generation, "pods", pods, "created", min(m.number(w, "created"), pods),
+		"ready", min(m.number(w, "ready"), pods)); err != nil {
 		return err
 	}
 	most := 0
@@ -244,7 +248,6 @@ func sum(w *sim.World, name string) int {
 func (m member) report(w *sim.World, r *fleetv1alpha1.MemberWork) *fleetv1alpha1.MemberWork {
 	next := r.DeepCopy()
 	pods, ready := int32(m.number(w, "pods")), int32(m.number(w, "ready"))
-	waiting := pods - int32(m.schedulable(w))
 	s := fleetv1alpha1.MemberWorkStatus{ObservedGeneration: r.Generation, Phase: fleetv1alpha1.WorkHealthy}
 	if r.Spec.Source.Kind == "CloneSet" {
 		s.Revision = "web-1"
@@ -256,7 +259,8 @@ func (m member) report(w *sim.World, r *fleetv1alpha1.MemberWork) *fleetv1alpha1
 		if err := json.Unmarshal(r.Spec.Patch.Raw, &slice); err != nil {
 			return r
 		}
-		left := pods
+		left := int32(m.number(w, "created"))
+		waiting := max(left-int32(m.schedulable(w)), 0)
 		for i, subset := range slice.Spec.Subsets {
 			c := fleetv1alpha1.WorkCounts{Replicas: left}
 			if subset.MaxReplicas != nil {

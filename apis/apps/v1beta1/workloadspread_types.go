@@ -223,8 +223,8 @@ type WorkloadSpreadSubsetStatus struct {
 	// +optional
 	Stale bool `json:"stale,omitempty"`
 
-	// unschedulableReplicas is how many of the pods could not be scheduled for rescheduleCriticalSeconds or longer. Only on a hub, and
-	// in what a hub sent.
+	// unschedulableReplicas is how many of the pods could not be scheduled for rescheduleCriticalSeconds or longer, and go to the next
+	// cluster: pods that a subset of the same cluster gets first are not counted. Only on a hub, and in what a hub sent.
 	// +optional
 	UnschedulableReplicas int32 `json:"unschedulableReplicas,omitempty"`
 

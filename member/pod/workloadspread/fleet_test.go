@@ -43,16 +43,19 @@ func TestClustersNeedAHub(t *testing.T) {
 
 func TestASliceReportsWhatItsLastSubsetCanNotSchedule(t *testing.T) {
 	t.Parallel()
-	waiting := seen(with(spreading(ours, "CloneSet", subset("a", unlimited)), adaptive(60)),
-		stored("1", "a", stuckSince(noon.Add(-2*time.Minute))), stored("2", "a", stuckSince(noon.Add(-40*time.Second))))
+	waiting := seen(with(spreading(ours, "CloneSet", subset("a", 1), subset("b", unlimited)), adaptive(60)),
+		stored("0", "a", stuckSince(noon.Add(-2*time.Minute))),
+		stored("1", "b", stuckSince(noon.Add(-2*time.Minute))), stored("2", "b", stuckSince(noon.Add(-40*time.Second))))
 	p := plan(waiting, noon)
 	s, _ := status(waiting, p, noon)
-	require.Zero(t, s.SubsetStatuses[0].UnschedulableReplicas, "only a hub asks for it")
+	require.Zero(t, s.SubsetStatuses[1].UnschedulableReplicas, "only a hub asks for it")
 
 	waiting.ws.Annotations = map[string]string{keys.FleetRowUID: "row"}
 	p = plan(waiting, noon)
 	s, _ = status(waiting, p, noon)
-	require.EqualValues(t, 1, s.SubsetStatuses[0].UnschedulableReplicas)
+	require.EqualValues(t, 1, s.SubsetStatuses[1].UnschedulableReplicas)
+	require.Zero(t, s.SubsetStatuses[0].UnschedulableReplicas, "it goes to the other subset of this cluster")
+	require.Len(t, p.deletes, 1, "the hub moves the others")
+	require.Equal(t, "0", p.deletes[0].Name)
 	require.Equal(t, 20*time.Second, p.recheck, "when the next one has waited for too long")
-	require.Empty(t, p.deletes, "the hub moves them")
 }

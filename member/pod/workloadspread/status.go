@@ -74,7 +74,7 @@ func (p *planned) whole(o observed, i int, now time.Time) appsv1beta1.WorkloadSp
 	for _, of := range p.creating {
 		maps.Copy(creating, of[i])
 	}
-	if _, slice := o.ws.Annotations[keys.FleetRowUID]; slice {
+	if _, slice := o.ws.Annotations[keys.FleetRowUID]; slice && i == len(o.ws.Spec.Subsets)-1 { // The others' go to the next subset first.
 		out.UnschedulableReplicas = number(len(p.late(o, i, now)))
 	}
 	out.CreatingPods = times(creating)
