@@ -79,6 +79,9 @@ func unitedDeployments(h Options, key []byte) setup.Kind {
 				},
 				Clusters:    placement.ClusterRules{Client: mgr.GetClient(), Cache: mgr.GetClient(), Live: mgr.GetAPIReader()},
 				LocalMember: h.LocalMember,
+				RefusesDependencies: func(ctx context.Context, namespace string) (string, error) {
+					return propagation.RefusesDependencies(ctx, mgr.GetClient(), h.PropagationKinds, namespace)
+				},
 			}
 			r := admit.Registration[*appsv1beta1.UnitedDeployment]{Object: &appsv1beta1.UnitedDeployment{}, Validator: w}
 			if !h.LocalMember { // Otherwise the member's manager in this cluster serves defaulting and conversion.
@@ -208,7 +211,7 @@ func propagationKind[T client.Object](
 		Webhooks: func(mgr ctrl.Manager, _ setup.Options) error {
 			return admit.Register(mgr, admit.Registration[T]{Object: object, Validator: &propagation.Webhook[T]{
 				Clusters: placement.ClusterRules{Client: mgr.GetClient(), Cache: mgr.GetClient(), Live: mgr.GetAPIReader()},
-				Mapper:   mgr.GetRESTMapper(), Kinds: h.PropagationKinds, LocalMember: h.LocalMember,
+				Mapper:   mgr.GetRESTMapper(), Kinds: h.PropagationKinds, LocalMember: h.LocalMember, Self: h.self,
 			}})
 		},
 		WebhookReads: []client.Object{&fleetv1alpha1.MemberCluster{}},

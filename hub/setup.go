@@ -8,6 +8,7 @@ import (
 	"maps"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -83,6 +84,9 @@ type Options struct {
 	Version string
 	// Clock is the real clock outside tests.
 	Clock clock.WithTicker
+
+	// self is the user that this hub is to its apiserver. Setup finds it out.
+	self string
 }
 
 // CloneSetWebhook defaults and validates CloneSets.
@@ -133,9 +137,21 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			return err
 		}
 	}
+	if o.self, err = whoAmI(ctx, mgr.GetClient()); err != nil {
+		return err
+	}
 	return kinds(o, key).Setup(ctx, mgr, setup.Options{
 		Workers: o.Workers, ExpectationTimeout: o.ExpectationTimeout, Gates: o.Gates, Clock: o.Clock,
 	})
+}
+
+// whoAmI asks the apiserver which user writes for this hub; everybody may ask that.
+func whoAmI(ctx context.Context, c client.Writer) (string, error) {
+	review := &authenticationv1.SelfSubjectReview{}
+	if err := c.Create(ctx, review); err != nil {
+		return "", fmt.Errorf("ask the apiserver for the hub's own user: %w", err)
+	}
+	return review.Status.UserInfo.Username, nil
 }
 
 // contentKey returns the key that names contents, and creates it on the first start of the first replica.

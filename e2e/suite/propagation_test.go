@@ -396,3 +396,42 @@ func TestASidecarSetGoesToEachClusterWithItsOwnPartition(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatAUnitedDeploymentNeedsFollowsItsClusters has the example: its ConfigMap is in both clusters before the pods run, leaves west with the
+// subset there, and goes with the object.
+func TestWhatAUnitedDeploymentNeedsFollowsItsClusters(t *testing.T) {
+	s := parallel(t)
+	_, err := env.Hub.ApplyFile(s.ctx, env.Example("uniteddeployment-dependencies.yaml"), func(o *unstructured.Unstructured) { o.SetNamespace(s.namespace) })
+	require.NoError(t, err)
+	s.propagated("needy-dependencies", 2, 2)
+	for _, c := range env.Members() {
+		s.says(c, "hello")
+	}
+	ud := &appsv1beta1.UnitedDeployment{}
+	s.until(func(ctx context.Context) string {
+		if err := env.Hub.Client.Get(ctx, s.key("needy"), ud); err != nil {
+			return err.Error()
+		}
+		if ud.Status.AvailableReplicas != 3 || ud.Status.ObservedGeneration != ud.Generation {
+			return fmt.Sprintf("%+v", ud.Status)
+		}
+		return ""
+	})
+
+	// The subset in west moves to east.
+	s.patch(env.Hub, ud, "needy", `{"spec":{"topology":{"subsets":[{"name":"east","cluster":"east"}]}}}`)
+	s.says(env.West, "")
+	s.says(env.East, "hello")
+	p := s.propagated("needy-dependencies", 1, 1)
+	require.Equal(t, []string{"east"}, p.Spec.Clusters.Names)
+	require.True(t, metav1.IsControlledBy(p, ud))
+
+	require.NoError(t, env.Hub.Client.Delete(s.ctx, ud))
+	s.says(env.East, "")
+	s.until(func(ctx context.Context) string {
+		if err := env.Hub.Client.Get(ctx, s.key("needy-dependencies"), p); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("the Propagation is still there: %v", err)
+		}
+		return ""
+	})
+}

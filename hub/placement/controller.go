@@ -131,8 +131,10 @@ type Kind[O Observed, P Planned, S any] struct {
 	Rows func(client.Reader) handler.EventHandler
 	// Watch adds further watches. It may be nil.
 	Watch func(*builder.Builder) *builder.Builder
-	// Gone is called for an object that is gone. It may be nil.
-	Gone func(client.ObjectKey)
+	// Prepare writes what the rows of an object need, before they are written. It may be nil. A problem or an error keeps no row away.
+	Prepare func(context.Context, Client, O, P) ([]Problem, error)
+	// Gone is called for an object that the cache does not have. It may be nil.
+	Gone func(context.Context, Client, client.ObjectKey) error
 }
 
 // Observed is what a reconcile has read of one object: it embeds a Fleet.
@@ -235,7 +237,9 @@ func (r *Controller[O, P, S]) Reconcile(ctx context.Context, req ctrl.Request) (
 	if errors.Is(err, expect.ErrGone) {
 		r.reporter.Forget(req.NamespacedName)
 		if r.kind.Gone != nil {
-			r.kind.Gone(req.NamespacedName)
+			if err := r.kind.Gone(ctx, r.Client, req.NamespacedName); err != nil {
+				return ctrl.Result{}, err
+			}
 		}
 	}
 	if err != nil {
@@ -248,8 +252,15 @@ func (r *Controller[O, P, S]) Reconcile(ctx context.Context, req ctrl.Request) (
 	if plan.Idle {
 		return ctrl.Result{}, nil
 	}
+	var problems []Problem
+	var unprepared error
+	if r.kind.Prepare != nil {
+		problems, unprepared = r.kind.Prepare(ctx, r.Client, o, p)
+	}
 	a, err := r.Apply(ctx, object, fleet, plan)
 	r.kind.Metrics.Wrote(a)
+	err = errors.Join(unprepared, err)
+	a.Err, a.Problems = err, append(a.Problems, problems...)
 	if plan.RemoveFinalizer {
 		return ctrl.Result{}, err
 	}

@@ -155,6 +155,9 @@ func (f form) placed(options Options, w objects) placement.Kind[*observed, plann
 		Events:  func(_ *observed, was, is fleetv1alpha1.PropagationStatus) []event.Event { return eventsFor(was, is) },
 		Rows:    f.released,
 		Watch:   w.watch,
-		Gone:    w.forget,
+		Gone: func(_ context.Context, _ placement.Client, key client.ObjectKey) error {
+			w.forget(key)
+			return nil
+		},
 	}
 }

@@ -83,10 +83,20 @@ func rowKind(r *fleetv1alpha1.MemberWork) (dependencyKind, bool) {
 	return dependencyKindOf(schema.FromAPIVersionAndKind(r.Spec.Object.APIVersion, r.Spec.Object.Kind).GroupKind())
 }
 
+// depends reports whether dependencies are placed.
+func depends(spec *fleetv1alpha1.PropagationSpec) bool {
+	return spec.Dependencies == fleetv1alpha1.DependenciesAuto || only(spec)
+}
+
+// only reports whether dependencies are placed without the selected objects.
+func only(spec *fleetv1alpha1.PropagationSpec) bool {
+	return spec.Dependencies == fleetv1alpha1.DependenciesOnly
+}
+
 // mayNeed reports whether an object of a kind may be a dependency of a Propagation.
 func mayNeed(spec *fleetv1alpha1.PropagationSpec, kind schema.GroupKind) bool {
 	_, is := dependencyKindOf(kind)
-	return is && spec.Dependencies == fleetv1alpha1.DependenciesAuto
+	return is && depends(spec)
 }
 
 // dependency is an object that a pod template names.
@@ -143,9 +153,7 @@ func (n *needs) add(o *unstructured.Unstructured) {
 		}
 		n.labels = append(n.labels, pod)
 	}
-	if kind.Kind == "StatefulSet" {
-		name(serviceKind, text(under(o.Object, "spec"), "serviceName"), false)
-	}
+	name(serviceKind, serviceName(kind, o.Object), false)
 }
 
 // uses reports whether an object is named, or is a budget of the pods.
@@ -176,8 +184,11 @@ func (n *needs) uses(kind dependencyKind, name string, live *unstructured.Unstru
 
 // podTemplates returns the pod templates of an object, each with the metadata and the spec of a pod.
 func podTemplates(kind schema.GroupKind, object map[string]any) []map[string]any {
-	if kind == (schema.GroupKind{Kind: "Pod"}) {
+	switch kind {
+	case schema.GroupKind{Kind: "Pod"}:
 		return []map[string]any{object}
+	case unitedKind():
+		return subsetTemplates(object)
 	}
 	var out []map[string]any
 	for _, path := range [][]string{
@@ -263,7 +274,7 @@ type dependencies struct {
 
 // followed returns the kinds of dependencies to watch.
 func (o *observed) followed() []schema.GroupVersionKind {
-	if o.spec.Dependencies != fleetv1alpha1.DependenciesAuto {
+	if !depends(o.spec) {
 		return nil
 	}
 	var out []schema.GroupVersionKind
@@ -295,7 +306,7 @@ func (o *observed) rendered(live *unstructured.Unstructured) []*unstructured.Uns
 
 // observeDependencies adds to the selected objects what their pod templates need.
 func (o *observed) observeDependencies(ctx context.Context, w objects, namespace string) error {
-	if o.spec.Dependencies != fleetv1alpha1.DependenciesAuto {
+	if !depends(o.spec) {
 		return nil
 	}
 	o.deps.unread = map[string]problem{}
@@ -303,6 +314,9 @@ func (o *observed) observeDependencies(ctx context.Context, w objects, namespace
 		for _, is := range o.rendered(one.live) {
 			o.deps.add(is)
 		}
+	}
+	for _, live := range o.united {
+		o.deps.add(live)
 	}
 	if len(o.deps.workloads) == 0 {
 		return nil
@@ -426,7 +440,7 @@ func (o *observed) fateOfDependency(
 	ctx context.Context, c placement.Client, ref fleetv1alpha1.WorkObject, f fate, served map[schema.GroupVersionKind]*problem,
 ) (fate, *unstructured.Unstructured, error) {
 	kind, is := dependencyKindOf(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind())
-	if !is || o.spec.Dependencies != fleetv1alpha1.DependenciesAuto || f.behind || f.wait.Reason != "" {
+	if !is || !depends(o.spec) || f.behind || f.wait.Reason != "" {
 		return f, nil, nil
 	}
 	if why, unread := o.deps.unread[kind.Kind]; unread {
@@ -471,6 +485,14 @@ func (o *observed) confirmUnused(ctx context.Context, c placement.Client, live m
 		return nil
 	}
 	var is needs
+	if only(o.spec) {
+		if err := o.confirmUnited(ctx, c.Live); err != nil {
+			return err
+		}
+		for _, now := range o.united {
+			is.add(now)
+		}
+	}
 	for _, one := range o.objects {
 		if one.dependency || len(podTemplates(one.groupKind(), one.live.Object)) == 0 {
 			continue
@@ -498,6 +520,9 @@ func (o *observed) confirmUnused(ctx context.Context, c placement.Client, live m
 
 // rest reports whether nothing that may have pods is changing in a cluster, as far as it reports.
 func (o *observed) rest(cluster string) bool {
+	if only(o.spec) && (len(o.unread) > 0 || slices.ContainsFunc(o.united, changing)) {
+		return false
+	}
 	for place, r := range o.Rows {
 		if _, is := rowKind(r); row.ClusterOf(place) == cluster && !is && !finished(r) {
 			return false

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
@@ -26,8 +27,10 @@ import (
 // parsed returns an object that is written as YAML.
 func parsed(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	require.NoError(t, err)
 	o := &unstructured.Unstructured{}
-	require.NoError(t, yaml.Unmarshal([]byte(text), &o.Object))
+	require.NoError(t, json.Unmarshal(raw, &o.Object)) // With integers, as a client has them.
 	return o
 }
 

@@ -34,6 +34,8 @@ type observed struct {
 	// objects are those that are selected, sorted; excess is how many more there are.
 	objects []object
 	excess  int
+	// united are the selected UnitedDeployments: only what they need is placed.
+	united []*unstructured.Unstructured
 	// unread are the kinds that can't be read now.
 	unread []problem
 	// lost is what became of the objects that have rows and are not selected, by the names of the rows.
@@ -154,9 +156,11 @@ func (o *observed) observeObjects(ctx context.Context, w objects, key client.Obj
 		kind := kindOf(s)
 		why, known := unread[kind]
 		if !known {
-			var err error
-			if why, err = w.readable(ctx, kind); err != nil {
-				return err
+			if why = misplaced(o.spec, kind); why == nil {
+				var err error
+				if why, err = w.readable(ctx, kind); err != nil {
+					return err
+				}
 			}
 			if unread[kind] = why; why != nil {
 				o.unread = append(o.unread, *why)
@@ -178,6 +182,12 @@ func (o *observed) observeObjects(ctx context.Context, w objects, key client.Obj
 		}
 	}
 	o.selectObjects(found)
+	if only(o.spec) {
+		for _, one := range o.objects {
+			o.united = append(o.united, one.live)
+		}
+		o.objects = nil
+	}
 	return nil
 }
 

@@ -101,7 +101,7 @@ func plan(o *observed) planned {
 		p.withdrawLost(o, o.lost[name], fleets[name])
 	}
 	switch {
-	case p.objects == 0 && len(o.unread) == 0:
+	case p.objects == 0 && len(o.unread) == 0 && len(o.united) == 0:
 		p.problem("", "", "", reasonNoObject, "no object is selected: it is placed as soon as there is one")
 	case len(p.clusters) == 0 && p.objects > 0:
 		p.problem("", "", "", reasonNoCluster, "no member cluster is selected")

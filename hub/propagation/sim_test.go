@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
@@ -69,7 +70,7 @@ type simObjects struct {
 func (simObjects) follow(client.ObjectKey, []schema.GroupVersionKind) error { return nil }
 
 func (s simObjects) readable(ctx context.Context, kind schema.GroupVersionKind) (*problem, error) {
-	if !slices.Contains([]string{configMaps.Kind, "Deployment"}, kind.Kind) {
+	if !slices.Contains([]string{configMaps.Kind, "Deployment", unitedKind().Kind}, kind.Kind) {
 		return &problem{Kind: kind.Kind, Reason: fleetv1alpha1.ReasonKindNotAllowed, Message: "the scenario has none"}, nil
 	}
 	return probe(ctx, s.live, kind, shop)
@@ -157,11 +158,31 @@ func (members) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
+// subsets roll out UnitedDeployments of two pods, one after the other, and report it.
+type subsets struct{}
+
+func (subsets) Steps(w *sim.World) []sim.Step {
+	var out []sim.Step
+	for _, ud := range sim.All[*appsv1beta1.UnitedDeployment](w) {
+		next := ud.DeepCopy()
+		switch s := &next.Status; {
+		case s.ObservedGeneration < ud.Generation:
+			s.ObservedGeneration, s.Replicas, s.UpdatedReplicas = ud.Generation, 2, 0
+		case s.UpdatedReplicas < s.Replicas:
+			s.UpdatedReplicas++
+		default:
+			continue
+		}
+		out = append(out, sim.Step{Do: func(ctx context.Context) error { return client.IgnoreNotFound(w.User().Status().Update(ctx, next)) }})
+	}
+	return out
+}
+
 // simulated is the hub's controller in the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, fleetv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, appsv1beta1.AddToScheme, fleetv1alpha1.AddToScheme} {
 		require.NoError(tb, add(scheme))
 	}
 	f := namespaced()
@@ -200,8 +221,9 @@ func simulated(tb testing.TB) sim.Kind {
 		Index: f.placed(Options{}, simObjects{}).Index,
 		For:   &fleetv1alpha1.Propagation{},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
-			&corev1.ConfigMap{}:  objects(configMaps.WithVersion("v1")),
-			&appsv1.Deployment{}: objects(appsv1.SchemeGroupVersion.WithKind("Deployment")),
+			&corev1.ConfigMap{}:             objects(configMaps.WithVersion("v1")),
+			&appsv1.Deployment{}:            objects(appsv1.SchemeGroupVersion.WithKind("Deployment")),
+			&appsv1beta1.UnitedDeployment{}: objects(unitedKind().WithVersion("v1beta1")),
 			&fleetv1alpha1.MemberWork{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
 				return handled(was, is, placement.RowHandler(f.kind), f.released(simSources{w: w}))
 			},
@@ -210,8 +232,8 @@ func simulated(tb testing.TB) sim.Kind {
 			},
 			&fleetv1alpha1.MemberCluster{}: all, &corev1.Namespace{}: none, &fleetv1alpha1.WorkContent{}: none,
 		},
-		Actors:  []sim.Actor{members{}, sim.Collector{}},
-		Rules:   []sim.Rule{sim.DeletesByUID(), reasons(), single(), needed()},
+		Actors:  []sim.Actor{members{}, subsets{}, sim.Collector{}},
+		Rules:   []sim.Rule{sim.DeletesByUID(), reasons(), single(), needed(), neededBySubsets()},
 		Summary: end,
 	}
 }
@@ -279,6 +301,32 @@ func needed() sim.Rule {
 			if !placement.Acknowledged(r) || r.Status.Phase != fleetv1alpha1.WorkHealthy {
 				return fmt.Errorf("%s: there may be pods that need it", c.Request)
 			}
+		}
+		return nil
+	}}
+}
+
+// neededBySubsets is the rule that a ConfigMap is not withdrawn while a UnitedDeployment needs it, or may have pods of the template before.
+func neededBySubsets() sim.Rule {
+	return sim.Rule{Name: "what subsets need stays", Write: func(w *sim.World, c sim.Change) error {
+		live, is := c.Before.(*fleetv1alpha1.MemberWork)
+		if !is || c.Verb != sim.Delete || c.Err != nil || c.Late || live.Spec.Object == nil {
+			return nil //nolint:nilerr // As above.
+		}
+		of := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: shop, Name: name} }
+		source, object := sim.Find[*fleetv1alpha1.Propagation](w, of(live.Spec.Source.Name)), of(live.Spec.Object.Name)
+		if source == nil || source.DeletionTimestamp != nil || !only(&source.Spec) || sim.Find[*corev1.ConfigMap](w, object) == nil {
+			return nil
+		}
+		ud := sim.Find[*appsv1beta1.UnitedDeployment](w, of(source.Spec.Selectors[0].Name))
+		if ud == nil {
+			return nil
+		}
+		if configOf(ud).Name == object.Name {
+			return fmt.Errorf("%s: the UnitedDeployment needs it", c.Request)
+		}
+		if ud.Status.ObservedGeneration < ud.Generation || ud.Status.UpdatedReplicas < ud.Status.Replicas {
+			return fmt.Errorf("%s: there may be pods that need it", c.Request)
 		}
 		return nil
 	}}
@@ -407,6 +455,19 @@ func stories() []sim.Scenario {
 		p.Spec.Dependencies = fleetv1alpha1.DependenciesAuto
 		return p
 	}
+	united := &appsv1beta1.UnitedDeployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "united", Generation: 1},
+		Spec: appsv1beta1.UnitedDeploymentSpec{Template: appsv1beta1.SubsetTemplate{DeploymentTemplate: &appsv1beta1.DeploymentTemplateSpec{
+			Spec: deployment().Spec,
+		}}},
+	}
+	subset := func(config string) sim.Edit {
+		return sim.Edit{Name: "united needs " + config, Do: func(ctx context.Context, w *sim.World) error {
+			return sim.Set(ctx, w, of("united"), func(ud *appsv1beta1.UnitedDeployment) { configOf(ud).Name = config })
+		}}
+	}
+	onlyFor := propagation("web", fleetv1alpha1.PropagationSelector{APIVersion: "apps.kruise.io/v1beta1", Kind: unitedKind().Kind, Name: "united"})
+	onlyFor.Spec.Dependencies = fleetv1alpha1.DependenciesOnly
 	another := deployment()
 	another.Name = "other"
 	many := []client.Object{propagation("web", labelled("web"))}
@@ -487,6 +548,15 @@ func stories() []sim.Scenario {
 		{Name: "two need one ConfigMap, and one of them goes", Objects: world(configMap("a", "blue"), deployment(), another, auto("web"), auto("other")), Edits: []sim.Edit{
 			remove(auto("web")), red("a"),
 		}},
+		{Name: "subsets need another ConfigMap", Objects: world(configMap("a", "blue"), configMap("b", "blue"), united, onlyFor), Edits: []sim.Edit{
+			after(subset("b"), placed), red("b"),
+		}},
+		{Name: "subsets go back to the former ConfigMap", Objects: world(configMap("a", "blue"), configMap("b", "blue"), united, onlyFor), Edits: []sim.Edit{
+			after(subset("b"), placed), subset("a"),
+		}},
+		{Name: "a UnitedDeployment is deleted, and one of its name created", Objects: world(configMap("a", "blue"), united, onlyFor), Edits: []sim.Edit{
+			after(remove(united), placed), create(united),
+		}},
 		{
 			Name: "many objects are withdrawn, and an administrator allows it", Objects: world(many...), Actors: []sim.Actor{administrator{}},
 			Edits: []sim.Edit{after(remove(web), placed)},
@@ -499,6 +569,11 @@ func setConfig(d *appsv1.Deployment, config string) {
 	d.Spec.Template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{
 		ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: config}},
 	}}
+}
+
+// configOf is the ConfigMap that the pods of a UnitedDeployment need.
+func configOf(ud *appsv1beta1.UnitedDeployment) *corev1.ConfigMapEnvSource {
+	return ud.Spec.Template.DeploymentTemplate.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef
 }
 
 // administrator lets withdrawals that are paused continue.

@@ -93,7 +93,7 @@ func status(o *observed, p planned, a placement.Result, now time.Time) fleetv1al
 		set(fleetv1alpha1.PropagationHealthy, false, reason, cluster+": "+message)
 	case len(p.moves) > 0 && c.healthy == c.desired:
 		set(fleetv1alpha1.PropagationHealthy, false, reasonProgressing, "replicas move between clusters")
-	case c.healthy < c.desired || c.desired == 0:
+	case c.healthy < c.desired || c.desired == 0 && len(o.united) == 0:
 		set(fleetv1alpha1.PropagationHealthy, false, reasonProgressing, fmt.Sprintf("%d of %d places are healthy", c.healthy, c.desired))
 	default:
 		set(fleetv1alpha1.PropagationHealthy, true, reasonHealthy, "")

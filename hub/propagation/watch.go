@@ -101,7 +101,7 @@ func (w *watches) scope(kind schema.GroupVersionKind) (*problem, error) {
 		return notServed(kind), nil
 	case err != nil:
 		return nil, fmt.Errorf("find the resource of %s: %w", kind, err)
-	case !slices.Contains(w.allowed, mapping.Resource.GroupResource()):
+	case kind.GroupKind() != unitedKind() && !slices.Contains(w.allowed, mapping.Resource.GroupResource()):
 		return &problem{
 			Kind: kind.Kind, Reason: fleetv1alpha1.ReasonKindNotAllowed,
 			Message: fmt.Sprintf("this hub places no %s: add them to propagation.kinds of its chart", mapping.Resource.GroupResource()),

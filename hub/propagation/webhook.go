@@ -38,6 +38,8 @@ type Webhook[T client.Object] struct {
 	Kinds []schema.GroupResource
 	// LocalMember is true if the member stack runs in this cluster too.
 	LocalMember bool
+	// Self is the user that this hub is. What it writes for a UnitedDeployment, the user of that was asked the rights for.
+	Self string
 }
 
 var (
@@ -77,9 +79,12 @@ func (w *Webhook[T]) validate(ctx context.Context, was *fleetv1alpha1.Propagatio
 	if faults := validateSpec(spec, root); len(faults) > 0 {
 		return nil, admit.Invalid(gvk, o.GetName(), faults)
 	}
+	if own, err := w.writesItself(ctx, o); own || err != nil {
+		return nil, err
+	}
 	var faults field.ErrorList
 	warnings := warnOfShares(spec, root.Child("replicas"))
-	auto := spec.Dependencies == fleetv1alpha1.DependenciesAuto
+	auto := depends(spec)
 	more := auto && was.Dependencies != spec.Dependencies // A further selector has further dependencies too.
 	// Whoever changes what is sent, changes all objects.
 	other := !apiequality.Semantic.DeepEqual(was.Overrides, spec.Overrides) || !apiequality.Semantic.DeepEqual(was.Apply, spec.Apply) ||
@@ -115,6 +120,19 @@ func (w *Webhook[T]) validate(ctx context.Context, was *fleetv1alpha1.Propagatio
 	return append(warnings, warned...), admit.Invalid(gvk, o.GetName(), append(faults, refused...))
 }
 
+// writesItself reports whether the hub writes the Propagation of a UnitedDeployment.
+func (w *Webhook[T]) writesItself(ctx context.Context, o T) (bool, error) {
+	owner := metav1.GetControllerOf(o)
+	if w.Self == "" || owner == nil || schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind() != unitedKind() {
+		return false, nil
+	}
+	req, err := admission.RequestFromContext(ctx)
+	if err != nil {
+		return false, fmt.Errorf("read the request's user: %w", err)
+	}
+	return req.UserInfo.Username == w.Self, nil
+}
+
 // validateSpec validates what needs no apiserver, and what the schema can't.
 func validateSpec(spec *fleetv1alpha1.PropagationSpec, root *field.Path) field.ErrorList {
 	var faults field.ErrorList
@@ -130,6 +148,12 @@ func validateSpec(spec *fleetv1alpha1.PropagationSpec, root *field.Path) field.E
 		}
 		faults = append(faults, metav1validation.ValidateLabelSelector(s.LabelSelector,
 			metav1validation.LabelSelectorValidationOptions{}, at.Child("labelSelector"))...)
+		if why := misplaced(spec, kindOf(s)); why != nil {
+			faults = append(faults, field.Forbidden(at.Child("kind"), why.Message))
+		}
+	}
+	if only(spec) {
+		faults = append(faults, validateOnly(spec, root)...)
 	}
 	faults = append(faults, placement.Selected(spec.Clusters).Validate(root.Child("clusters"))...)
 	if spec.Suspend != nil {
@@ -142,6 +166,21 @@ func validateSpec(spec *fleetv1alpha1.PropagationSpec, root *field.Path) field.E
 	faults = append(faults, override.Validate(spec.Overrides, root.Child("overrides"))...)
 	if divides(spec) {
 		faults = append(faults, validateDivision(spec, root)...)
+	}
+	return faults
+}
+
+// validateOnly refuses what is about the selected objects where only their dependencies are placed.
+func validateOnly(spec *fleetv1alpha1.PropagationSpec, root *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	if spec.Replicas != nil {
+		faults = append(faults, field.Forbidden(root.Child("replicas"), "with dependencies: Only no workload is placed whose replicas could be divided"))
+	}
+	for i, o := range spec.Overrides {
+		if o.Kind == unitedKind().Kind {
+			faults = append(faults, field.Forbidden(root.Child("overrides").Index(i).Child("kind"),
+				"with dependencies: Only no UnitedDeployment is placed: change it by the patches of its subsets"))
+		}
 	}
 	return faults
 }
@@ -169,6 +208,8 @@ func (w *Webhook[T]) validateSelector(
 			return field.ErrorList{field.Forbidden(at.Child("kind"), fmt.Sprintf(
 				"objects of kind %s are in namespaces: select them in a Propagation in theirs", s.Kind))}, nil, nil
 		}
+	} else if kind.GroupKind() == unitedKind() {
+		resources = []schema.GroupResource{{Group: unitedKind().Group, Resource: "uniteddeployments"}}
 	} else { // It may turn out to be any of its group, once it is served.
 		for _, r := range w.Kinds {
 			if r.Group == kind.Group {
@@ -176,13 +217,13 @@ func (w *Webhook[T]) validateSelector(
 			}
 		}
 	}
-	if len(resources) == 0 || !slices.Contains(w.Kinds, resources[0]) {
+	if kind.GroupKind() != unitedKind() && (len(resources) == 0 || !slices.Contains(w.Kinds, resources[0])) {
 		return field.ErrorList{field.Forbidden(at.Child("kind"), fmt.Sprintf(
 			"this hub places no objects of kind %s: its administrator can add their resource to propagation.kinds of chart flotilla-hub",
 			kind.GroupKind()))}, nil, nil
 	}
 	for _, r := range resources {
-		why, err := w.refusesUser(ctx, namespace, r, s)
+		why, err := refusesUser(ctx, w.Clusters.Client, namespace, r, s)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -204,21 +245,28 @@ func (w *Webhook[T]) validateSelector(
 
 // validateDependencies refuses dependencies unless the user may read and create any object that may be one.
 func (w *Webhook[T]) validateDependencies(ctx context.Context, namespace string, at *field.Path) (field.ErrorList, error) {
-	for _, r := range dependencyResources(w.Kinds) {
-		why, err := w.refusesUser(ctx, namespace, r, &fleetv1alpha1.PropagationSelector{LabelSelector: &metav1.LabelSelector{}})
-		switch {
-		case err != nil:
-			return nil, err
-		case why != "":
-			return field.ErrorList{field.Forbidden(at, why+"; without it select single objects, with dependencies: Off")}, nil
+	why, err := RefusesDependencies(ctx, w.Clusters.Client, w.Kinds, namespace)
+	if err != nil || why == "" {
+		return nil, err
+	}
+	return field.ErrorList{field.Forbidden(at, why+"; without it select single objects, with dependencies: Off")}, nil
+}
+
+// RefusesDependencies asks whether the user of the request may read and create any object in a namespace that may be a dependency, and
+// returns why not, or "". placed are the resources that the hub places.
+func RefusesDependencies(ctx context.Context, c client.Client, placed []schema.GroupResource, namespace string) (string, error) {
+	for _, r := range dependencyResources(placed) {
+		why, err := refusesUser(ctx, c, namespace, r, &fleetv1alpha1.PropagationSelector{LabelSelector: &metav1.LabelSelector{}})
+		if err != nil || why != "" {
+			return why, err
 		}
 	}
-	return nil, nil
+	return "", nil
 }
 
 // refusesUser asks whether the user of the request may read and create what a selector selects, and returns why not, or "".
-func (w *Webhook[T]) refusesUser(
-	ctx context.Context, namespace string, r schema.GroupResource, s *fleetv1alpha1.PropagationSelector,
+func refusesUser(
+	ctx context.Context, c client.Client, namespace string, r schema.GroupResource, s *fleetv1alpha1.PropagationSelector,
 ) (string, error) {
 	read := authorizationv1.ResourceAttributes{Group: r.Group, Resource: r.Resource, Namespace: namespace, Verb: "list"}
 	create := read
@@ -229,9 +277,9 @@ func (w *Webhook[T]) refusesUser(
 		which += " " + s.Name
 	}
 	for _, what := range []authorizationv1.ResourceAttributes{read, create} {
-		user, allowed, err := admit.Access(ctx, w.Clusters.Client, what)
+		user, allowed, err := admit.Access(ctx, c, what)
 		if err != nil {
-			return "", err
+			return "", err //nolint:wrapcheck // It names the user.
 		}
 		if allowed {
 			continue
@@ -259,8 +307,6 @@ func refusesKind(kind schema.GroupKind) string {
 		return "a hub reads no Secrets: place them by a ResourceDistribution with targets.clusters"
 	case schema.GroupKind{Kind: "Namespace"}:
 		return "a hub creates no namespaces: the administrator of a member does"
-	case schema.GroupKind{Group: "apps.kruise.io", Kind: "UnitedDeployment"}:
-		return "a UnitedDeployment has clusters itself: name them in spec.topology.subsets"
 	case schema.GroupKind{Group: "apps.kruise.io", Kind: "WorkloadSpread"}:
 		return "a WorkloadSpread has clusters itself: name them in spec.subsets"
 	case schema.GroupKind{Group: "apps.kruise.io", Kind: "ResourceDistribution"}:
@@ -274,6 +320,7 @@ func (w *Webhook[T]) runsHere(ctx context.Context, namespace string, kind schema
 	workloads := []string{"DaemonSet", "StatefulSet", "ReplicaSet", "ReplicationController", "Job", "CronJob", "Pod"}
 	group := kind.GroupKind()
 	switch {
+	case group == unitedKind(): // It is not placed.
 	case group == schema.GroupKind{Group: "apps", Kind: "Deployment"}, w.LocalMember && group == schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}:
 		if w.templates(ctx, namespace, kind, s) {
 			return ""

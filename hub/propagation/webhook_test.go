@@ -34,7 +34,7 @@ var servedKinds = map[string]bool{
 	"v1 ConfigMap": true, "v1 Service": true, "v1 Secret": true, "v1 Namespace": false, "v1 Pod": true, "apps/v1 Deployment": true,
 	"apps/v1 StatefulSet": true, "apps.kruise.io/v1beta1 CloneSet": true, "scheduling.k8s.io/v1 PriorityClass": false,
 	"networking.k8s.io/v1 Ingress": true, "coordination.k8s.io/v1 Lease": true, "rbac.authorization.k8s.io/v1 ClusterRole": false, "v1 ServiceAccount": true,
-	"autoscaling/v2 HorizontalPodAutoscaler": true,
+	"autoscaling/v2 HorizontalPodAutoscaler": true, "apps.kruise.io/v1beta1 UnitedDeployment": true,
 }
 
 // grants are what the users of the tests may do: verb, resource and namespace, "*" for any.
@@ -51,6 +51,7 @@ var grants = map[string][]string{
 	"shipper": {
 		"use east team-a", "* deployments.apps team-a", "list configmaps team-a", "create configmaps team-a", "list services team-a", "create services team-a",
 	},
+	"united":  {"use east team-a", "* uniteddeployments.apps.kruise.io team-a"},
 	"halfway": {"* memberclusters *", "* deployments.apps team-a", "* configmaps team-a", "list services team-a"},
 	"classes": {"use * ", "* priorityclasses.scheduling.k8s.io "},
 }
@@ -267,7 +268,43 @@ func TestI34WhoMayPlaceWhatWhere(t *testing.T) {
 		{name: "Namespaces.", user: "admin", spec: places("v1", "Namespace", "web", inAll), refused: "a hub creates no namespaces"},
 		{
 			name: "A kind with clusters of its own.", user: "admin", namespace: "team-a",
-			spec: places("apps.kruise.io/v1beta1", "UnitedDeployment", "web", inAll), refused: "name them in spec.topology.subsets",
+			spec: places("apps.kruise.io/v1beta1", "UnitedDeployment", "web", inAll),
+			refused: "spec.selectors[0].kind: Forbidden: a UnitedDeployment has clusters itself: name them in spec.topology.subsets, and set " +
+				"spec.topology.dependencies: Auto for what its pods need",
+		},
+		{
+			name: "It is placed neither with its dependencies.", user: "admin", namespace: "team-a",
+			spec: places("apps.kruise.io/v1beta1", "UnitedDeployment", "web", inAll, "dependencies: Auto"), refused: "a UnitedDeployment has clusters itself",
+		},
+		{
+			name: "Its dependencies alone are, for who may have any.", user: "admin", namespace: "team-a",
+			spec: places("apps.kruise.io/v1beta1", "UnitedDeployment", "web", inAll, "dependencies: Only"),
+		},
+		{
+			name: "And for nobody else.", user: "united", namespace: "team-a",
+			spec:    places("apps.kruise.io/v1beta1", "UnitedDeployment", "web", inEast, "dependencies: Only"),
+			refused: `spec.dependencies: Forbidden: user "united" may not list configmaps in namespace team-a`,
+		},
+		{
+			name: "Nor for who may not read the object.", user: "shipper", namespace: "team-a",
+			spec:    places("apps.kruise.io/v1beta1", "UnitedDeployment", "web", inEast, "dependencies: Only"),
+			refused: `spec.selectors[0]: Forbidden: user "shipper" may not get uniteddeployments.apps.kruise.io web in namespace team-a`,
+		},
+		{
+			name: "Other kinds are placed with theirs.", user: "admin", namespace: "team-a",
+			spec:    places("apps/v1", "Deployment", "web", inAll, "dependencies: Only"),
+			refused: "spec.selectors[0].kind: Forbidden: with dependencies: Only the objects themselves are not placed, which is for UnitedDeployments",
+		},
+		{
+			name: "No replicas are divided.", user: "admin", namespace: "team-a",
+			spec:    places("apps.kruise.io/v1beta1", "UnitedDeployment", "web", inAll, "dependencies: Only", "replicas: {division: Weighted}"),
+			refused: "spec.replicas: Forbidden: with dependencies: Only no workload is placed",
+		},
+		{
+			name: "No UnitedDeployment is changed.", user: "admin", namespace: "team-a",
+			spec: places("apps.kruise.io/v1beta1", "UnitedDeployment", "web", inAll, "dependencies: Only",
+				"overrides: [{clusters: [east], kind: UnitedDeployment, patches: [{op: replace, path: /spec/replicas, value: 3}]}]"),
+			refused: "spec.overrides[0].kind: Forbidden: with dependencies: Only no UnitedDeployment is placed",
 		},
 		{
 			name: "Another one.", user: "admin", namespace: "team-a",

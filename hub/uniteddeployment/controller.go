@@ -44,7 +44,14 @@ func Kind(options placement.Options) placement.Kind[*observed, planned, appsv1be
 			return o.ud.Status, status(o, p, a, now)
 		},
 		Collect: collect,
-		Events:  func(_ *observed, was, is appsv1beta1.UnitedDeploymentStatus) []event.Event { return eventsFor(was, is) },
+		Prepare: func(ctx context.Context, c placement.Client, o *observed, p planned) ([]placement.Problem, error) {
+			return dependencies{c}.apply(ctx, o.ud, p.serves(o))
+		},
+		Gone: func(ctx context.Context, c placement.Client, key client.ObjectKey) error {
+			return dependencies{c}.withdraw(ctx, key)
+		},
+		Watch:  watchDependencies,
+		Events: func(_ *observed, was, is appsv1beta1.UnitedDeploymentStatus) []event.Event { return eventsFor(was, is) },
 	}
 }
 

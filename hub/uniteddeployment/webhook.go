@@ -4,6 +4,7 @@ import (
 	"context"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -22,6 +23,8 @@ type Webhook struct {
 	Clusters placement.ClusterRules
 	// LocalMember is true if this cluster runs the member stack too.
 	LocalMember bool
+	// RefusesDependencies asks whether the user of the request may have placed what pods of a namespace need, and returns why not, or "".
+	RefusesDependencies func(ctx context.Context, namespace string) (string, error)
 }
 
 var (
@@ -81,8 +84,35 @@ func (w *Webhook) validateClusters(ctx context.Context, old, ud *appsv1beta1.Uni
 	if err != nil {
 		return nil, err
 	}
+	why, err := w.refusesDependencies(ctx, old, ud)
+	if err != nil {
+		return nil, err
+	}
+	if why != nil {
+		faults = append(faults, why)
+	}
 	if len(faults) > 0 {
 		return nil, united.Invalid(ud, faults)
 	}
 	return warnings, nil
+}
+
+// refusesDependencies refuses dependencies that are new, or are placed in further clusters, unless the user may have any of them placed: the
+// hub writes the Propagation in the user's place.
+func (w *Webhook) refusesDependencies(ctx context.Context, old, ud *appsv1beta1.UnitedDeployment) (*field.Error, error) {
+	auto := func(ud *appsv1beta1.UnitedDeployment) bool {
+		return ud != nil && ud.Spec.Topology.Dependencies == appsv1beta1.SubsetDependenciesAuto
+	}
+	if !auto(ud) || auto(old) && apiequality.Semantic.DeepEqual(subsetsOf(old), subsetsOf(ud)) {
+		return nil, nil
+	}
+	at := field.NewPath("spec", "topology", "dependencies")
+	if name := ud.Name + dependenciesSuffix; len(name) > validation.DNS1123SubdomainMaxLength {
+		return field.Invalid(at, ud.Spec.Topology.Dependencies, "the name of the Propagation "+name+" would be too long: give the object a shorter name"), nil
+	}
+	why, err := w.RefusesDependencies(ctx, ud.Namespace)
+	if err != nil || why == "" {
+		return nil, err
+	}
+	return field.Forbidden(at, why), nil
 }

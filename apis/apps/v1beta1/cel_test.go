@@ -288,6 +288,19 @@ func clusterCases() []celCase {
 			want: "with maxSurge 0 and maxUnavailable 0 no replica can move: raise one of them",
 		},
 		{
+			name: "Dependencies without clusters are refused.", base: unitedDeployment, change: `{spec: {topology: {dependencies: Auto}}}`,
+			want: "dependencies are placed in clusters: give each subset cluster or clusterSelector, or remove dependencies",
+		},
+		{name: "Without dependencies no clusters are needed.", base: unitedDeployment, change: `{spec: {topology: {dependencies: "Off"}}}`},
+		{
+			name: "Dependencies in clusters are accepted.", base: unitedDeployment,
+			change: `{spec: {topology: {subsets: [{name: a, cluster: east}], dependencies: Auto}}}`,
+		},
+		{
+			name: "A policy for dependencies that is none is refused.", base: unitedDeployment,
+			change: `{spec: {topology: {subsets: [{name: a, cluster: east}], dependencies: All}}}`, want: "Unsupported value",
+		},
+		{
 			name: "Placement without clusters is refused.",
 			base: unitedDeployment, change: `{spec: {topology: {placement: {reallocation: {maxSurge: 1}}}}}`,
 			want: "placement is about clusters: give each subset cluster or clusterSelector, or remove placement",

@@ -126,6 +126,7 @@ type DeploymentTemplateSpec struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.subsets) || !has(self.scheduleStrategy) || !has(self.scheduleStrategy.type) || self.scheduleStrategy.type != 'Adaptive' || !self.subsets.exists(s, has(s.replicas))",message="subsets can't say replicas with scheduleStrategy.type Adaptive: use minReplicas and maxReplicas"
 // +kubebuilder:validation:XValidation:rule="!has(self.subsets) || self.subsets.size() == 0 || self.subsets.exists(s, !has(s.maxReplicas) || has(s.cluster) || has(s.clusterSelector))",message="every subset has maxReplicas, so not every number of replicas fits: remove it from one of them"
 // +kubebuilder:validation:XValidation:rule="!has(self.placement) || (has(self.subsets) && self.subsets.exists(s, has(s.cluster) || has(s.clusterSelector)))",message="placement is about clusters: give each subset cluster or clusterSelector, or remove placement"
+// +kubebuilder:validation:XValidation:rule="!has(self.dependencies) || self.dependencies == 'Off' || (has(self.subsets) && self.subsets.exists(s, has(s.cluster) || has(s.clusterSelector)))",fieldPath=".dependencies",message="dependencies are placed in clusters: give each subset cluster or clusterSelector, or remove dependencies"
 type Topology struct {
 	// subsets are the parts that replicas are divided over. Their order counts where minReplicas and maxReplicas are used:
 	// the first are filled first.
@@ -140,7 +141,24 @@ type Topology struct {
 	// placement is how a hub moves replicas between clusters. Only with subsets that name a cluster.
 	// +optional
 	Placement *pods.Placement `json:"placement,omitempty"`
+
+	// dependencies is whether a hub places what the pods need in their namespace in the same clusters, by a Propagation that the object
+	// owns: Off (default) or Auto. Only with subsets that name a cluster.
+	// +optional
+	Dependencies SubsetDependencies `json:"dependencies,omitempty"`
 }
+
+// SubsetDependencies is whether what the pods of subsets need is placed with them.
+// +kubebuilder:validation:Enum=Off;Auto
+type SubsetDependencies string
+
+// Policies for what pods of subsets need.
+const (
+	// SubsetDependenciesOff: nothing is placed but the subsets.
+	SubsetDependenciesOff SubsetDependencies = "Off"
+	// SubsetDependenciesAuto: what a Propagation with dependencies: Auto places with a workload is placed in the clusters of the subsets.
+	SubsetDependenciesAuto SubsetDependencies = "Auto"
+)
 
 // Subset is one part of a UnitedDeployment: a workload of its own, with its own nodes or its own cluster.
 //

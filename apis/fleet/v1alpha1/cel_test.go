@@ -124,6 +124,8 @@ func TestRules(t *testing.T) {
 		{name: "a toleration without a key", base: prop, change: `{spec: {tolerations: [{value: a}]}}`, want: "a toleration without key tolerates every taint: set operator: Exists, or name a key"},
 		{name: "a toleration for a while of a taint that does not evict", base: clusterP, change: `{spec: {tolerations: [{key: gpu, effect: NoPlace, tolerationSeconds: 9}]}}`, want: "tolerationSeconds is how long replicas stay in spite of a taint that evicts"},
 		{name: "dependencies", base: prop, change: `{spec: {dependencies: Auto}}`},
+		{name: "dependencies alone", base: prop, change: `{spec: {dependencies: Only}}`},
+		{name: "dependencies alone without a namespace", base: clusterP, change: `{spec: {dependencies: Only}}`, want: "only a Propagation has dependencies"},
 		{name: "dependencies that are switched off", base: clusterP, change: `{spec: {dependencies: "Off"}}`},
 		{name: "dependencies without a namespace", base: clusterP, change: `{spec: {dependencies: Auto}}`, want: "only a Propagation has dependencies, in its namespace: select here what is in none, such as a SidecarSet"},
 		{name: "replicas by weights", base: prop, change: `{spec: {replicas: {division: Weighted, shares: [{clusters: [east], weight: 2}, {clusterSelector: {matchLabels: {a: b}}, maxReplicas: 3}]}}}`},

@@ -15,8 +15,8 @@ type PropagationSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	Selectors []PropagationSelector `json:"selectors"`
 
-	// dependencies is whether what the pod templates of the selected objects need in their namespace is placed with them: Off (default) or
-	// Auto. A ClusterPropagation has Off.
+	// dependencies is whether what the pod templates of the selected objects need in their namespace is placed with them: Off (default),
+	// Auto, or Only, for UnitedDeployments, which are placed by their own subsets. A ClusterPropagation has Off.
 	// +optional
 	Dependencies DependencyPolicy `json:"dependencies,omitempty"`
 
@@ -57,7 +57,7 @@ type PropagationSpec struct {
 }
 
 // DependencyPolicy is whether objects are placed that selected ones need.
-// +kubebuilder:validation:Enum=Off;Auto
+// +kubebuilder:validation:Enum=Off;Auto;Only
 type DependencyPolicy string
 
 // Policies for dependencies.
@@ -67,6 +67,8 @@ const (
 	// DependenciesAuto: ConfigMaps, PersistentVolumeClaims, ServiceAccounts and Services that pod templates name, and budgets that match
 	// their labels, are placed in the same clusters, as far as the hub places these kinds. Secrets are not: the status names them.
 	DependenciesAuto DependencyPolicy = "Auto"
+	// DependenciesOnly: as Auto, and the selected objects, which are UnitedDeployments, are not placed: their subsets name clusters.
+	DependenciesOnly DependencyPolicy = "Only"
 )
 
 // PropagationSelector selects objects of one kind, by name or by labels.

@@ -1,0 +1,132 @@
+package propagation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/kindwatch"
+)
+
+// unitedKind is the kind whose dependencies are placed without the objects: a Propagation follows the clusters of their subsets.
+func unitedKind() schema.GroupKind {
+	return schema.GroupKind{Group: "apps.kruise.io", Kind: "UnitedDeployment"}
+}
+
+// subsetTemplates returns the pod templates of the subsets of a UnitedDeployment: that of its workload, and as the patch of each subset
+// leaves it.
+func subsetTemplates(object map[string]any) []map[string]any {
+	var out []map[string]any
+	for _, workload := range []string{"statefulSetTemplate", "advancedStatefulSetTemplate", "cloneSetTemplate", "deploymentTemplate"} {
+		template := under(object, "spec", "template", workload, "spec", "template")
+		if template == nil {
+			continue
+		}
+		out = append(out, template)
+		for _, subset := range list(under(object, "spec", "topology"), "subsets") {
+			if by := under(subset, "patch"); by != nil {
+				out = append(out, patched(template, by))
+			}
+		}
+	}
+	return out
+}
+
+// patched returns a pod template as a subset's patch leaves it. One that does not fit, which admission refuses, changes nothing.
+func patched(template, by map[string]any) map[string]any {
+	was, err := json.Marshal(template)
+	if err != nil {
+		return template
+	}
+	patch, err := json.Marshal(by)
+	if err != nil {
+		return template
+	}
+	is, err := strategicpatch.StrategicMergePatch(was, patch, corev1.PodTemplateSpec{})
+	if err != nil {
+		return template
+	}
+	var out map[string]any
+	if json.Unmarshal(is, &out) != nil {
+		return template
+	}
+	return out
+}
+
+// serviceName returns the Service that the pods of an object have their names of, or "".
+func serviceName(kind schema.GroupKind, object map[string]any) string {
+	switch {
+	case kind.Kind == "StatefulSet":
+		return text(under(object, "spec"), "serviceName")
+	case kind == unitedKind():
+		for _, workload := range []string{"statefulSetTemplate", "advancedStatefulSetTemplate"} {
+			if name := text(under(object, "spec", "template", workload, "spec"), "serviceName"); name != "" {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// changing reports whether pods of a former template of a UnitedDeployment may run in some cluster: what they need must stay. A cluster
+// that does not answer may have any.
+func changing(live *unstructured.Unstructured) bool {
+	s := under(live.Object, "status")
+	n := func(field string) int64 { value, _ := s[field].(int64); return value }
+	return n("observedGeneration") < live.GetGeneration() || n("updatedReplicas") < n("replicas") || n("staleClusters") > 0
+}
+
+// confirmUnited reads the selected UnitedDeployments again, from the apiserver: that the cache has none, or none that needs something,
+// proves nothing.
+func (o *observed) confirmUnited(ctx context.Context, live client.Reader) error {
+	o.united = nil
+	for _, s := range o.spec.Selectors {
+		if s.Name == "" {
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(listOf(kindOf(s)))
+			if err := live.List(ctx, list, client.InNamespace(o.source.GetNamespace()),
+				client.MatchingLabelsSelector{Selector: selectorOf(s.LabelSelector)}); err != nil {
+				return fmt.Errorf("list objects of kind %s: %w", s.Kind, err)
+			}
+			for i := range list.Items {
+				o.united = append(o.united, &list.Items[i])
+			}
+			continue
+		}
+		one := kindwatch.OfKind(kindOf(s))
+		switch err := live.Get(ctx, client.ObjectKey{Namespace: o.source.GetNamespace(), Name: s.Name}, one); {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return fmt.Errorf("get %s %s: %w", s.Kind, s.Name, err)
+		default:
+			o.united = append(o.united, one)
+		}
+	}
+	return nil
+}
+
+// misplaced returns why a selector selects nothing by this spec, or nil: UnitedDeployments are selected for their dependencies only, and
+// nothing else is. Admission refuses it.
+func misplaced(spec *fleetv1alpha1.PropagationSpec, kind schema.GroupVersionKind) *problem {
+	switch united := kind.GroupKind() == unitedKind(); {
+	case united && !only(spec):
+		return &problem{Kind: kind.Kind, Reason: fleetv1alpha1.ReasonKindNotAllowed, Message: unitedHasClusters}
+	case !united && only(spec):
+		return &problem{Kind: kind.Kind, Reason: fleetv1alpha1.ReasonKindNotAllowed, Message: onlyUnited}
+	}
+	return nil
+}
+
+const (
+	unitedHasClusters = "a UnitedDeployment has clusters itself: name them in spec.topology.subsets, and set spec.topology.dependencies: Auto " +
+		"for what its pods need"
+	onlyUnited = "with dependencies: Only the objects themselves are not placed, which is for UnitedDeployments: set Auto to place both"
+)

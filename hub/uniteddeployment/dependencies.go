@@ -1,0 +1,161 @@
+package uniteddeployment
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+)
+
+// +kubebuilder:rbac:groups=fleet.kruise.io,resources=propagations,verbs=get;list;watch;create;update;delete
+
+// dependenciesSuffix ends the name of the Propagation that places what the pods of an object need.
+const dependenciesSuffix = "-dependencies"
+
+// reasonConflict: somebody else's object has the name.
+const reasonConflict = "Conflict"
+
+// dependencies keeps that Propagation: it names the clusters that have, or get, a slice of the object. Package propagation does the rest.
+type dependencies struct{ placement.Client }
+
+// watchDependencies enqueues the owner of a Propagation that somebody else changes or deletes.
+func watchDependencies(b *builder.Builder) *builder.Builder {
+	return b.Owns(&fleetv1alpha1.Propagation{}, builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+}
+
+// serves returns the clusters that have a slice of the object, or get one by the plan.
+func (p planned) serves(o *observed) []string {
+	clusters := map[string]bool{}
+	for _, want := range p.Wants {
+		clusters[want.Cluster] = true
+	}
+	for cluster := range o.Rows {
+		clusters[cluster] = true
+	}
+	return slices.Sorted(maps.Keys(clusters))
+}
+
+// specOf returns the spec of the Propagation of an object of that name. Taints of these clusters are the object's affair: what its pods need
+// stays as long as they do.
+func specOf(name string, clusters []string) fleetv1alpha1.PropagationSpec {
+	return fleetv1alpha1.PropagationSpec{
+		Selectors: []fleetv1alpha1.PropagationSelector{{
+			APIVersion: appsv1beta1.GroupVersion.String(), Kind: sourceKind, Name: name,
+		}},
+		Dependencies:   fleetv1alpha1.DependenciesOnly,
+		Clusters:       fleetv1alpha1.PropagationClusters{Names: clusters},
+		Tolerations:    []fleetv1alpha1.ClusterToleration{{Operator: fleetv1alpha1.TolerationExists}},
+		DeletionPolicy: fleetv1alpha1.LeaveDelete,
+	}
+}
+
+func propagationOf(ud *appsv1beta1.UnitedDeployment, clusters []string) *fleetv1alpha1.Propagation {
+	owner := metav1.NewControllerRef(ud, appsv1beta1.GroupVersion.WithKind(sourceKind))
+	owner.BlockOwnerDeletion = nil
+	return &fleetv1alpha1.Propagation{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: ud.Namespace, Name: ud.Name + dependenciesSuffix, OwnerReferences: []metav1.OwnerReference{*owner},
+		},
+		Spec: specOf(ud.Name, clusters),
+	}
+}
+
+// apply creates, changes or deletes the Propagation of an object. While the object is being deleted it stays as it is: what the pods need
+// goes after them. The problem is that somebody else's has the name.
+func (d dependencies) apply(ctx context.Context, ud *appsv1beta1.UnitedDeployment, clusters []string) ([]placement.Problem, error) {
+	key := client.ObjectKey{Namespace: ud.Namespace, Name: ud.Name + dependenciesSuffix}
+	is := &fleetv1alpha1.Propagation{}
+	there, err := ownership.Get(ctx, d.Client, key, is)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // It says what was read.
+	}
+	wanted := ud.Spec.Topology.Dependencies == appsv1beta1.SubsetDependenciesAuto && len(clusters) > 0
+	mine := there && metav1.IsControlledBy(is, ud)
+	switch {
+	case !ud.DeletionTimestamp.IsZero():
+		return nil, nil
+	case !wanted && mine, wanted && there && !mine && isOf(is, ud.Name): // Or it is that of a former object of the name.
+		return nil, d.remove(ctx, is)
+	case !wanted:
+		return nil, nil
+	case there && !mine:
+		return taken(is), nil
+	case there:
+		return nil, d.follow(ctx, is, clusters)
+	}
+	err = d.Create(ctx, propagationOf(ud, clusters))
+	if apierrors.IsAlreadyExists(err) { // The cache is behind, and no event of somebody else's would enqueue the object.
+		if there, err = ownership.Get(ctx, d.Live, key, is); err != nil || there && metav1.IsControlledBy(is, ud) {
+			return nil, err //nolint:wrapcheck // As above.
+		}
+		return taken(is), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create Propagation %s: %w", key.Name, err)
+	}
+	return nil, nil
+}
+
+// taken is the problem of a Propagation that is not of the object.
+func taken(p *fleetv1alpha1.Propagation) []placement.Problem {
+	return []placement.Problem{{Reason: reasonConflict, Message: fmt.Sprintf("Propagation %s is not of this object, so what its pods need is "+
+		"not placed: delete it, or set spec.topology.dependencies: Off", p.Name)}}
+}
+
+// follow changes the clusters of a Propagation, and what somebody else has changed.
+func (d dependencies) follow(ctx context.Context, is *fleetv1alpha1.Propagation, clusters []string) error {
+	next := is.DeepCopy()
+	next.Spec = specOf(metav1.GetControllerOf(is).Name, clusters)
+	if !is.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(is.Spec, next.Spec) { // The end of one enqueues the object.
+		return nil
+	}
+	if err := d.Update(ctx, next); err != nil && !ownership.Passed(err) {
+		return fmt.Errorf("update Propagation %s: %w", is.Name, err)
+	}
+	return nil
+}
+
+// withdraw deletes the Propagation of an object that is gone: a hub may have no garbage collector.
+func (d dependencies) withdraw(ctx context.Context, owner client.ObjectKey) error {
+	is := &fleetv1alpha1.Propagation{}
+	there, err := ownership.Get(ctx, d.Client, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name + dependenciesSuffix}, is)
+	if err != nil || !there || !isOf(is, owner.Name) {
+		return err //nolint:wrapcheck // It says what was read.
+	}
+	ud := &appsv1beta1.UnitedDeployment{}
+	there, err = ownership.Get(ctx, d.Live, owner, ud)
+	if err != nil || there && metav1.IsControlledBy(is, ud) {
+		return err //nolint:wrapcheck // As above.
+	}
+	return d.remove(ctx, is)
+}
+
+// isOf reports whether a Propagation is that of a UnitedDeployment of that name.
+func isOf(p *fleetv1alpha1.Propagation, name string) bool {
+	owner := metav1.GetControllerOf(p)
+	return owner != nil && owner.Name == name && ownership.RefersTo(owner, appsv1beta1.GroupVersion.WithKind(sourceKind))
+}
+
+// remove deletes a Propagation as it was read.
+func (d dependencies) remove(ctx context.Context, is *fleetv1alpha1.Propagation) error {
+	if !is.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	err := d.Delete(ctx, is, client.Preconditions{UID: &is.UID, ResourceVersion: &is.ResourceVersion})
+	if err != nil && !ownership.Passed(err) {
+		return fmt.Errorf("delete Propagation %s: %w", is.Name, err)
+	}
+	return nil
+}
