@@ -17,11 +17,13 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // TestJoinThatCanNotSucceedReportsWhy lets another cluster join with one mistake after the other, each by the command that an
 // administrator would run, and then without one.
 func TestJoinThatCanNotSucceedReportsWhy(t *testing.T) { //nolint:tparallel // One mistake follows the other in one cluster.
+	lab.Full(t) // It starts a further cluster of real nodes; the reasons are tested in member/agent against real control planes.
 	t.Parallel()
 	s := newScene(t)
 	north, err := env.Bring(t.Context(), "north", "real:1")

@@ -100,6 +100,7 @@ func (s *scene) untouchedBut(c *fleet.Cluster, before map[string]corev1.Pod, awa
 }
 
 func TestMemberThatIsCutOffFromTheHubRollsOutAndReconnects(t *testing.T) {
+	lab.Full(t) // In e2e/suite members go on without the hub, on simulated nodes.
 	s := newScene(t)
 	s.whole()
 	ud := united("web", shares{"east": 4, "west": 2})

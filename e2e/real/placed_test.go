@@ -43,6 +43,7 @@ func (s *scene) capacity(c *fleet.Cluster, n string) {
 // TestWorkloadSpreadFillsTwoZonesOfEastAndThenWest has room for one pod in each zone of east, where two may run: what does not fit runs
 // in west. An image is updated in place everywhere, east goes away and comes back with the same pods, and a scale-in empties west first.
 func TestWorkloadSpreadFillsTwoZonesOfEastAndThenWest(t *testing.T) {
+	lab.Full(t) // e2e/suite has the same with simulated nodes.
 	s := newScene(t)
 	s.whole()
 	s.capacity(env.East, "1")

@@ -29,6 +29,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // deployed is a Deployment of such pods, which are made by Kubernetes' own controllers.
@@ -324,6 +325,7 @@ func TestUnitedDeploymentAdaptiveLeavesAZoneThatIsFull(t *testing.T) {
 }
 
 func TestWorkloadSpreadAdaptiveLeavesAZoneThatIsFull(t *testing.T) {
+	lab.Full(t) // So do the slices of a fleet in e2e/suite, with the same scheduler.
 	t.Parallel()
 	s, c := newScene(t), env.East
 	one := app("app", port)

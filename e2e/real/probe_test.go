@@ -27,10 +27,11 @@ func TestProbesFollowAContainer(t *testing.T) {
 	pods.Spec.Containers[0].ReadinessProbe = nil
 	pods.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: port}}
 	s.create(env.East, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "probed", Labels: pods.Labels}, Spec: pods.Spec})
+	// On a busy machine an answer may take seconds, once: two failures in a row count.
 	probe := func(name string, h corev1.ProbeHandler) appsv1alpha1.PodContainerProbe {
 		return appsv1alpha1.PodContainerProbe{
 			Name: name, ContainerName: "app", PodConditionType: "example.com/" + name,
-			Probe: corev1.Probe{ProbeHandler: h, PeriodSeconds: 1, TimeoutSeconds: 2},
+			Probe: corev1.Probe{ProbeHandler: h, PeriodSeconds: 1, TimeoutSeconds: 4, FailureThreshold: 2},
 		}
 	}
 	url := "http://127.0.0.1:" + strconv.Itoa(port)
@@ -116,14 +117,14 @@ func TestProbesFollowAContainer(t *testing.T) {
 	become(up)
 	s.post(at + "/hang")
 	is = become(map[string]appsv1alpha1.ProbeState{"exec": failed, "http": failed, "tcp": succeeded})
-	require.Equal(t, "the command did not end within 2s, and was killed", is["exec"].Message)
-	require.Equal(t, "there was no answer within 2s", is["http"].Message)
+	require.Equal(t, "the command did not end within 4s, and was killed", is["exec"].Message)
+	require.Equal(t, "there was no answer within 4s", is["http"].Message)
 	s.until(func(ctx context.Context) string {
 		if err := env.East.Client.Get(ctx, s.key("probed"), pod); err != nil {
 			return err.Error()
 		}
 		for _, c := range pod.Status.Conditions {
-			if c.Type == "example.com/http" && c.Status == corev1.ConditionFalse && c.Message == "there was no answer within 2s" {
+			if c.Type == "example.com/http" && c.Status == corev1.ConditionFalse && c.Message == "there was no answer within 4s" {
 				return ""
 			}
 		}

@@ -14,16 +14,19 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // kills is how often a test kills its manager.
 const kills = 4
 
 func TestI09HubKilledAtRandomMomentsRestartsNothingAndThenRests(t *testing.T) {
+	lab.Full(t) // Simulations kill it at each of its writes, and soak at more random moments.
 	killed(t, func() *fleet.Manager { return env.Hub.Manager })
 }
 
 func TestI09AgentKilledAtRandomMomentsRestartsNothingAndThenRests(t *testing.T) {
+	lab.Full(t) // As above.
 	killed(t, func() *fleet.Manager { return env.East.Manager })
 }
 

@@ -20,6 +20,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // leave lets a member leave and waits until the hub has released it.
@@ -185,6 +186,7 @@ func TestI12MemberThatWasAwayFollowsItsTombstone(t *testing.T) {
 }
 
 func TestI12PushMemberThatWasAwayFollowsItsTombstone(t *testing.T) {
+	lab.Full(t) // Of the hub's part there is an integration test, and a pull member has the same here.
 	for _, policy := range []fleetv1alpha1.LeavePolicy{fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete} {
 		t.Run(string(policy), func(t *testing.T) {
 			s := alone(t)

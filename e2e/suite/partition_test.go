@@ -24,6 +24,7 @@ import (
 const short = 2 * time.Second
 
 func TestI15ShortOutageOfAMemberChangesNothing(t *testing.T) {
+	lab.Full(t) // It waits; hub/cluster has the same with a clock of its own.
 	s := alone(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "2")))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
@@ -41,6 +42,7 @@ func TestI15ShortOutageOfAMemberChangesNothing(t *testing.T) {
 }
 
 func TestI16MemberThatRecoversDoesNotFlap(t *testing.T) {
+	lab.Full(t) // As above.
 	s := alone(t)
 	s.create(united("web", 8, in("east", "4"), in("west", "")))
 	s.settled("web", shares{"east": 4, "west": 4}, nil)
