@@ -55,6 +55,9 @@ var writes = map[string]string{
 	"hub/row/store.go Withdraw: Delete":        byUID,
 	"hub/row/store.go Withdraw: Update":        byVersion,
 
+	"hub/uniteddeployment/dependencies.go follow: Update": byVersion,
+	"hub/uniteddeployment/dependencies.go remove: Delete": byVersion,
+
 	"member/admission/entries.go maintain: Patch": byVersion,
 
 	"member/agent/apply.go orphan: Patch":                          byUID,
