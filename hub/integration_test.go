@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -33,11 +32,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(testenv.Tests{M: m}, goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
-		// The shared cluster outlives this process, which may have started it.
-		goleak.IgnoreAnyFunction("github.com/flotilla-io/flotilla/testkit/lab.startAndReap.func1"))
-}
+func TestMain(m *testing.M) { testenv.MainWithoutLeaks(m) }
 
 // unserved is a webhook server without a listener.
 type unserved struct{ webhook.Server }

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,9 +31,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(testenv.Tests{M: m}, goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
-}
+func TestMain(m *testing.M) { testenv.MainWithoutLeaks(m) }
 
 // run starts the controller with the rights of the chart alone, and returns how to stop it.
 func run(t *testing.T, s *testenv.Env, events *testkit.Events) (stop func()) {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"go.uber.org/goleak"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -38,15 +39,30 @@ var plane shared //nolint:gochecknoglobals // All tests of a process share it.
 // Main runs the tests of a package that shares a cluster.
 //
 //	func TestMain(m *testing.M) { testenv.Main(m) }
-func Main(m *testing.M) { Tests{M: m}.Run() } // The exit code is taken from m.
+func Main(m *testing.M) { run(m) } // The exit code is taken from m.
 
-// Tests are those of a package that shares a cluster.
-type Tests struct{ *testing.M }
+// MainWithoutLeaks is Main for a package whose goroutines have to end with its tests, but for those that the options ignore.
+func MainWithoutLeaks(m *testing.M, ignore ...goleak.Option) {
+	if run(m) != 0 {
+		return
+	}
+	ignore = append(ignore, goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
+		// The shared cluster outlives this process, which may have started it.
+		goleak.IgnoreAnyFunction("github.com/flotilla-io/flotilla/testkit/lab.startAndReap.func1"))
+	var err error
+	for range 20 { // Half a second each: on a busy machine a watch that was stopped may still be decoding a large object.
+		if err = goleak.Find(ignore...); err == nil {
+			return
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1) //nolint:forbidigo // Nothing runs any more, and m has no failure.
+}
 
-// Run runs the tests, and takes the cluster down if it is this package's alone.
-func (t Tests) Run() int {
+// run runs the tests, and takes the cluster down if it is this package's alone.
+func run(m *testing.M) int {
 	plane.running = true
-	code := t.M.Run()
+	code := m.Run()
 	if err := plane.down(context.Background()); err != nil { //nolint:forbidigo // There is no test any more.
 		fmt.Fprintln(os.Stderr, err)
 	}
