@@ -3,17 +3,14 @@ package propagation
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/kindwatch"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
 // unitedKind is the kind whose dependencies are placed without the objects: a Propagation follows the clusters of their subsets.
@@ -42,20 +39,12 @@ func subsetTemplates(object map[string]any) []map[string]any {
 
 // patched returns a pod template as a subset's patch leaves it. One that does not fit, which admission refuses, changes nothing.
 func patched(template, by map[string]any) map[string]any {
-	was, err := json.Marshal(template)
-	if err != nil {
-		return template
-	}
 	patch, err := json.Marshal(by)
 	if err != nil {
 		return template
 	}
-	is, err := strategicpatch.StrategicMergePatch(was, patch, corev1.PodTemplateSpec{})
+	out, err := podpatch.Merge(template, patch, corev1.PodTemplateSpec{})
 	if err != nil {
-		return template
-	}
-	var out map[string]any
-	if json.Unmarshal(is, &out) != nil {
 		return template
 	}
 	return out
@@ -89,26 +78,11 @@ func changing(live *unstructured.Unstructured) bool {
 func (o *observed) confirmUnited(ctx context.Context, live client.Reader) error {
 	o.united = nil
 	for _, s := range o.spec.Selectors {
-		if s.Name == "" {
-			list := &unstructured.UnstructuredList{}
-			list.SetGroupVersionKind(listOf(kindOf(s)))
-			if err := live.List(ctx, list, client.InNamespace(o.source.GetNamespace()),
-				client.MatchingLabelsSelector{Selector: selectorOf(s.LabelSelector)}); err != nil {
-				return fmt.Errorf("list objects of kind %s: %w", s.Kind, err)
-			}
-			for i := range list.Items {
-				o.united = append(o.united, &list.Items[i])
-			}
-			continue
+		all, err := read(ctx, live, o.source.GetNamespace(), s)
+		if err != nil {
+			return err
 		}
-		one := kindwatch.OfKind(kindOf(s))
-		switch err := live.Get(ctx, client.ObjectKey{Namespace: o.source.GetNamespace(), Name: s.Name}, one); {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return fmt.Errorf("get %s %s: %w", s.Kind, s.Name, err)
-		default:
-			o.united = append(o.united, one)
-		}
+		o.united = append(o.united, all...)
 	}
 	return nil
 }

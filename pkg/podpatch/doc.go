@@ -4,5 +4,7 @@
 // Each package adds to a Body, computed from the observed pod; Patch returns the request. A patch of
 // the status subresource takes metadata as well, so a label, an annotation, a finalizer and a condition take one write.
 //
+// Merge is for patches that users write, of the pods of a subset: it applies them to an object in memory.
+//
 // The package neither makes decisions nor sends requests.
 package podpatch

@@ -2,7 +2,6 @@ package united
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,9 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
@@ -153,17 +152,9 @@ func empty(t *corev1.NodeSelectorTerm) bool { return len(t.MatchExpressions)+len
 
 // merge applies a strategic merge patch. strict rejects unknown fields.
 func merge(template *corev1.PodTemplateSpec, patch []byte, strict bool) (*corev1.PodTemplateSpec, error) {
-	was, err := json.Marshal(template)
+	fields, err := podpatch.Merge(template, patch, corev1.PodTemplateSpec{})
 	if err != nil {
-		return nil, fmt.Errorf("marshal pod template: %w", err)
-	}
-	is, err := strategicpatch.StrategicMergePatch(was, patch, corev1.PodTemplateSpec{})
-	if err != nil {
-		return nil, fmt.Errorf("merge: %w", err)
-	}
-	var fields map[string]any
-	if err := json.Unmarshal(is, &fields); err != nil {
-		return nil, fmt.Errorf("read merged pod template: %w", err)
+		return nil, err //nolint:wrapcheck // It says what failed.
 	}
 	var out corev1.PodTemplateSpec
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(fields, &out, strict); err != nil {

@@ -1,7 +1,6 @@
 package workloadspread
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,11 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
 // inject makes a pod one of a subset. After an error, which is about the patch, the pod is as it was.
@@ -70,17 +69,9 @@ func nodeAffinity(spec *corev1.PodSpec) *corev1.NodeAffinity {
 
 // merge applies a strategic merge patch to a pod. strict refuses unknown fields.
 func merge(pod *corev1.Pod, patch []byte, strict bool) error {
-	was, err := json.Marshal(pod)
+	fields, err := podpatch.Merge(pod, patch, corev1.Pod{})
 	if err != nil {
-		return fmt.Errorf("write the pod: %w", err)
-	}
-	is, err := strategicpatch.StrategicMergePatch(was, patch, corev1.Pod{})
-	if err != nil {
-		return fmt.Errorf("merge the patch: %w", err)
-	}
-	var fields map[string]any
-	if err := json.Unmarshal(is, &fields); err != nil {
-		return fmt.Errorf("read the patched pod: %w", err)
+		return err //nolint:wrapcheck // It says what failed.
 	}
 	var out corev1.Pod
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(fields, &out, strict); err != nil {
