@@ -3,6 +3,7 @@
 package charts_test
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"flag"
@@ -13,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -94,47 +96,36 @@ func helm(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
+// rendered has what helm made of each chart and arguments, as many tests look at the same.
+var rendered sync.Map
+
 func render(t *testing.T, chart string, args ...string) string {
 	t.Helper()
-	out, err := helm(t, append([]string{"template", "flotilla", chart, "--namespace=" + namespace}, args...)...)
+	args = append([]string{"template", "flotilla", chart, "--namespace=" + namespace}, args...)
+	once, _ := rendered.LoadOrStore(strings.Join(args, "\x00"), sync.OnceValues(func() (string, error) { return helm(t, args...) }))
+	out, err := once.(func() (string, error))()
 	require.NoError(t, err)
 	return out
 }
 
-// decode returns the objects of one kind.
+// decode returns the objects of one kind. The others, of which CRDs are most of the text, are not parsed.
 func decode[T any](t *testing.T, text, kind string) []T {
 	t.Helper()
+	is := regexp.MustCompile("(?m)^kind: " + kind + "$")
 	var out []T
-	for d := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
-		var raw yamlObject
-		err := d.Decode(&raw)
+	for docs := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text))); ; {
+		doc, err := docs.Read()
 		if errors.Is(err, io.EOF) {
 			return out
 		}
 		require.NoError(t, err)
-		if raw.Kind != kind {
+		if !is.Match(doc) {
 			continue
 		}
 		var object T
-		require.NoError(t, yaml.UnmarshalStrict(raw.text, &object), "%s %s", kind, raw.Name)
+		require.NoError(t, yaml.UnmarshalStrict(doc, &object), "%s", doc)
 		out = append(out, object)
 	}
-}
-
-// yamlObject keeps an object's text until its kind is known.
-type yamlObject struct {
-	metav1.TypeMeta
-	metav1.ObjectMeta
-	text []byte
-}
-
-func (o *yamlObject) UnmarshalJSON(text []byte) error {
-	var head metav1.PartialObjectMetadata
-	if err := yaml.Unmarshal(text, &head); err != nil {
-		return err
-	}
-	o.TypeMeta, o.ObjectMeta, o.text = head.TypeMeta, head.ObjectMeta, slices.Clone(text)
-	return nil
 }
 
 func TestIntegrationLint(t *testing.T) {

@@ -245,7 +245,7 @@ func (b *bench) pull(ctx context.Context, c *fleet.Cluster, name string, lists, 
 	mark := fleet.Mark()
 	p.figures, err = b.cost(ctx, c, b.byOurs(), func(ctx context.Context) error {
 		for i := range lists {
-			if err := c.Client.Create(ctx, listOf(name, i)); err != nil {
+			if err := c.Client.Create(ctx, listOf(name, i, b.pods)); err != nil {
 				return fmt.Errorf("create a list: %w", err)
 			}
 		}
@@ -276,12 +276,13 @@ func (b *bench) pull(ctx context.Context, c *fleet.Cluster, name string, lists, 
 }
 
 // listOf is the list of a number in an act.
-func listOf(act string, i int) *appsv1beta1.ImageListPullJob {
+func listOf(act string, i int, parallel int32) *appsv1beta1.ImageListPullJob {
 	job := &appsv1beta1.ImageListPullJob{ObjectMeta: meta(oursName + "-" + strconv.Itoa(i))}
 	for n := range pullImages {
 		job.Spec.Images = append(job.Spec.Images, fmt.Sprintf("registry.example/%d-%d-%d:%d", len(act), i, n, n))
 	}
-	job.Spec.Parallelism = new(intstr.FromString("100%"))
+	job.Spec.Parallelism = new(intstr.FromInt32(parallel))
+	job.Spec.PullPolicy = &appsv1beta1.PullPolicy{TimeoutSeconds: new(int32(60))} // No longer than the job.
 	job.Spec.CompletionPolicy = appsv1beta1.ImagePullJobCompletionPolicy{
 		Type: appsv1beta1.ImagePullJobAlways, ActiveDeadlineSeconds: new(int64(silence.Seconds())),
 	}
@@ -299,8 +300,8 @@ func (b *bench) clearPulls(ctx context.Context, c *fleet.Cluster) error {
 
 // pullTable prints the cost of each act, and of a minute of rest.
 func (b *bench) pullTable(all []pulled, idle figures) {
-	b.printf("\nLists of %d images with parallelism 100 %% on nodes whose daemons are simulated: each has a watch of its own and takes %s for what it "+
-		"is asked for at once. CPU and memory are flotilla-member's.\n\n", pullImages, pullTime)
+	b.printf("\nLists of %d images whose parallelism is the number of nodes. The nodes' daemons are simulated: each has a watch of its own and takes %s for what "+
+		"it is asked for at once. CPU and memory are flotilla-member's.\n\n", pullImages, pullTime)
 	b.printf("| | nodes | images | all nodes had them | complete | CPU | cluster's CPU | peak memory | manager's writes | per node and image | daemons' writes | per node |\n")
 	b.printf("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, p := range all {

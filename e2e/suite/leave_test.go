@@ -87,9 +87,13 @@ func (s *scene) released(c *fleet.Cluster) {
 	})
 }
 
+// In the gate a push member keeps its objects, and below a pull member deletes them.
 func TestI12LeaveWithOrphanLeavesNoMetadata(t *testing.T) {
 	for _, c := range env.Members() {
 		t.Run(c.Name, func(t *testing.T) {
+			if c == env.East {
+				lab.Full(t)
+			}
 			s := alone(t)
 			s.create(united("web", 4, in("east", "2"), in("west", "2")))
 			s.settled("web", shares{"east": 2, "west": 2}, nil)
@@ -118,6 +122,9 @@ func TestI12LeaveWithOrphanLeavesNoMetadata(t *testing.T) {
 func TestI12LeaveWithDeleteLeavesNothing(t *testing.T) {
 	for _, c := range env.Members() {
 		t.Run(c.Name, func(t *testing.T) {
+			if c == env.West {
+				lab.Full(t)
+			}
 			s := alone(t)
 			s.create(united("web", 4, in("east", "2"), in("west", "2")))
 			s.settled("web", shares{"east": 2, "west": 2}, nil)
@@ -168,6 +175,9 @@ func (s *scene) followed(c *fleet.Cluster, policy fleetv1alpha1.LeavePolicy) {
 func TestI12MemberThatWasAwayFollowsItsTombstone(t *testing.T) {
 	for _, policy := range []fleetv1alpha1.LeavePolicy{fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete} {
 		t.Run(string(policy), func(t *testing.T) {
+			if policy == fleetv1alpha1.LeaveOrphan {
+				lab.Full(t)
+			}
 			s := alone(t)
 			s.create(united("web", 4, in("east", "2"), in("west", "2")))
 			s.settled("web", shares{"east": 2, "west": 2}, nil)

@@ -23,12 +23,14 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // The snapshot is a copy of etcd's data while etcd is stopped, as one of its volume is: etcdutl, or a client of etcd's API, would
 // be a new dependency. Like such a copy it has etcd's old revision, which etcdutl can raise: the agent of east, which runs on, has
 // watches of a later one.
 func TestI20HubRestoredFromASnapshotNeitherDeletesNorScalesIn(t *testing.T) {
+	lab.Full(t) // Hub and agent are tested one by one.
 	s := alone(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "2")))
 	idle := s.create(united("idle", 2, in("east", "1"), in("west", "1")))
