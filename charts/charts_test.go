@@ -108,10 +108,12 @@ func render(t *testing.T, chart string, args ...string) string {
 	return out
 }
 
+// kindLine is the line of an object's text that names its kind.
+var kindLine = regexp.MustCompile(`(?m)^kind: (\w+)$`)
+
 // decode returns the objects of one kind. The others, of which CRDs are most of the text, are not parsed.
 func decode[T any](t *testing.T, text, kind string) []T {
 	t.Helper()
-	is := regexp.MustCompile("(?m)^kind: " + kind + "$")
 	var out []T
 	for docs := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text))); ; {
 		doc, err := docs.Read()
@@ -119,7 +121,9 @@ func decode[T any](t *testing.T, text, kind string) []T {
 			return out
 		}
 		require.NoError(t, err)
-		if !is.Match(doc) {
+		is := kindLine.FindSubmatch(doc)
+		require.NotNil(t, is, "no kind in %s", doc)
+		if string(is[1]) != kind {
 			continue
 		}
 		var object T

@@ -28,12 +28,7 @@ func policed(t *testing.T, chart string, args ...string) (as func(user string) c
 	as = func(user string) client.Client { return users(user, "system:masters") }
 	admin := as("admin")
 	text := render(t, chart, args...)
-	for _, crd := range decode[apiextensionsv1.CustomResourceDefinition](t, text, "CustomResourceDefinition") {
-		for i := range crd.Spec.Versions { // No policy needs a schema, and an apiserver works for seconds on all of them.
-			crd.Spec.Versions[i].Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
-		}
-		require.NoError(t, admin.Create(t.Context(), &crd))
-	}
+	createKind[apiextensionsv1.CustomResourceDefinition](t, admin, text, "CustomResourceDefinition")
 	for _, w := range decode[admissionv1.ValidatingWebhookConfiguration](t, text, "ValidatingWebhookConfiguration") {
 		for i := range w.Webhooks { // Nobody answers here.
 			w.Webhooks[i].FailurePolicy = new(admissionv1.Ignore)

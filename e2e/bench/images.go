@@ -275,7 +275,7 @@ func (b *bench) pull(ctx context.Context, c *fleet.Cluster, name string, lists, 
 	return p, b.clearPulls(ctx, c)
 }
 
-// listOf is the list of a number in an act.
+// listOf is the list of a number in an act, pulled on so many nodes at a time.
 func listOf(act string, i int, parallel int32) *appsv1beta1.ImageListPullJob {
 	job := &appsv1beta1.ImageListPullJob{ObjectMeta: meta(oursName + "-" + strconv.Itoa(i))}
 	for n := range pullImages {
