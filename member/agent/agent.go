@@ -228,7 +228,11 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 	if err != nil {
 		return err
 	}
-	heart := &heartbeat{link: a.link, contact: contact{link: a.link, binding: a.binding}, facts: a.facts, leave: leave, changed: trigger.fire, member: member.RESTClient()}
+	alive, err := heartbeatClient(a.link.Member)
+	if err != nil {
+		return err
+	}
+	heart := &heartbeat{link: a.link, contact: contact{link: a.link, binding: a.binding}, facts: a.facts, leave: leave, changed: trigger.fire, member: alive}
 	group.Go(func() error { return a.kinds.Start(ctx) })
 	group.Go(func() error { crds.RunWithContext(ctx); return nil })
 	group.Go(func() error { return bindingController.Start(ctx) })

@@ -15,9 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/link"
@@ -78,6 +80,18 @@ func (f *facts) serve(kinds []fleetv1alpha1.ServedKind) bool {
 	changed := !f.last.discovered || !reflect.DeepEqual(f.last.kinds, kinds)
 	f.last.kinds, f.last.discovered = kinds, true
 	return changed
+}
+
+// heartbeatClient returns the client of the heartbeat. The limits of the MemberCluster do not hold for it: a member whose rows use them up
+// would miss its heartbeats, and count as unhealthy.
+func heartbeatClient(member cluster.Cluster) (rest.Interface, error) {
+	config := rest.CopyConfig(member.GetConfig())
+	config.RateLimiter, config.QPS = nil, -1
+	c, err := discovery.NewDiscoveryClientForConfigAndClient(config, member.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("make the heartbeat's client of the member: %w", err)
+	}
+	return c.RESTClient(), nil
 }
 
 // heartbeat renews the member's Lease on the hub.

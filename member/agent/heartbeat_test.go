@@ -11,8 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/discovery"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -30,6 +31,12 @@ type configured struct {
 
 func (c configured) GetConfig() *rest.Config { return c.config }
 
+func (c configured) GetHTTPClient() *http.Client {
+	h, err := rest.HTTPClientFor(c.config)
+	utilruntime.Must(err)
+	return h
+}
+
 func TestReadyzErrorsAreReportedWithoutTheCredential(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,12 +45,30 @@ func TestReadyzErrorsAreReportedWithoutTheCredential(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	cfg := &rest.Config{Host: server.URL, BearerToken: testToken}
-	d, err := discovery.NewDiscoveryClientForConfig(cfg)
-	require.NoError(t, err)
-	h := &heartbeat{link: link.Link{Member: configured{config: cfg}}, member: d.RESTClient()}
-	err = h.ready(t.Context())
+	h := beating(t, cfg)
+	err := h.ready(t.Context())
 	require.ErrorContains(t, err, "[-]etcd failed for Bearer [removed]")
 	require.NotContains(t, err.Error(), testToken)
+}
+
+// TestAHeartbeatIsNotHeldUpByTheLimitsOfTheCluster has a member whose rows have used up what its MemberCluster allows for an hour.
+func TestAHeartbeatIsNotHeldUpByTheLimitsOfTheCluster(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	throttle := flowcontrol.NewTokenBucketRateLimiter(1./3600, 1)
+	require.True(t, throttle.TryAccept())
+	h := beating(t, &rest.Config{Host: server.URL, RateLimiter: throttle})
+	require.ErrorContains(t, h.ready(t.Context()), "the server could not find the requested resource", "the member has answered")
+}
+
+// beating returns a heartbeat of a member.
+func beating(t *testing.T, cfg *rest.Config) *heartbeat {
+	t.Helper()
+	member := configured{config: cfg}
+	c, err := heartbeatClient(member)
+	require.NoError(t, err)
+	return &heartbeat{link: link.Link{Member: member}, member: c}
 }
 
 // answering has only a client.
