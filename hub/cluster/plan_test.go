@@ -412,7 +412,7 @@ func TestStatus(t *testing.T) {
 			w := settled()
 			w.unsteadyFor = time.Minute
 			return w
-		}(), applied{}, fleetv1alpha1.ClusterJoining, ReasonUnsteady, nil},
+		}(), applied{}, fleetv1alpha1.ClusterJoining, fleetv1alpha1.ReasonUnsteady, nil},
 		{
 			"a cluster whose namespace was not created by the hub", settled().new(),
 			applied{namespaceTaken: true},

@@ -34,7 +34,6 @@ const (
 	ReasonAPIUnhealthy       = "APIUnhealthy"
 	ReasonHubIncomplete      = "HubIncomplete"
 	ReasonVersionSkew        = "VersionSkew"
-	ReasonUnsteady           = "Unsteady"
 	ReasonTainted            = "Tainted"
 	ReasonNoTaints           = "NoTaints"
 )
@@ -268,7 +267,7 @@ func readiness(o observed, p planned, a applied, accepted, credential, beat, ver
 	case versions.status == metav1.ConditionFalse:
 		return no(ReasonVersionSkew, versions.message)
 	case o.unsteadyFor > 0:
-		return no(ReasonUnsteady, fmt.Sprintf("The member has reported that it is well, and that it is not, more than %d times within %s: "+
+		return no(fleetv1alpha1.ReasonUnsteady, fmt.Sprintf("The member has reported that it is well, and that it is not, more than %d times within %s: "+
 			"it is believed again when its reports stay the same for as long", unsteadyChanges, unsteadyWindow))
 	}
 	for _, c := range []struct{ kind, reason string }{

@@ -62,11 +62,15 @@ func (f Fleet) Availability(cluster string, namespaces ...string) Availability {
 		}
 	case !mc.Spec.Accepted:
 		return f.awaited(cluster, frozen(ReasonNotAccepted, "cluster %s is not accepted: run kubectl kruise cluster accept %s", cluster, cluster))
-	case !joined(mc):
+	case !joined(mc) && !unsteady(mc):
 		return f.awaited(cluster, frozen(ReasonNotJoined, "cluster %s has not joined yet", cluster))
 	case !ready(mc):
 		reason, why := unready(mc)
-		return frozen(reason, "cluster %s %s: its part stays as it is", cluster, why)
+		a := frozen(reason, "cluster %s %s: its part stays as it is", cluster, why)
+		if !joined(mc) {
+			return f.awaited(cluster, a)
+		}
+		return a
 	}
 	a := Availability{State: allot.Ready}
 	limits := mc.Spec.Limits
@@ -259,5 +263,14 @@ func unready(mc *fleetv1alpha1.MemberCluster) (reason, why string) {
 	if c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionSkewSupported); c != nil && c.Status == metav1.ConditionFalse {
 		return ReasonVersionSkew, "runs a version of Flotilla that is too far from the hub's"
 	}
+	if unsteady(mc) {
+		return ReasonUnsteady, "has reported too often that it is well, and that it is not"
+	}
 	return ReasonUnreachable, "can't be reached"
+}
+
+// unsteady reports whether the hub does not believe a member for now because its reports change all the time.
+func unsteady(mc *fleetv1alpha1.MemberCluster) bool {
+	c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
+	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == fleetv1alpha1.ReasonUnsteady
 }

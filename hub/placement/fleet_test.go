@@ -104,6 +104,15 @@ func TestAvailabilityOfAClusterAndWhatItsRowsDo(t *testing.T) {
 		{"one that has not joined", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Status.Phase, east.Status.Conditions = fleetv1alpha1.ClusterJoining, nil
 		}, Availability{State: allot.Frozen, Reason: ReasonNotJoined}, ReasonUnreachable, true},
+		{"one that is not believed", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
+			east.Status.Phase, east.Status.Conditions[0].Status = fleetv1alpha1.ClusterJoining, metav1.ConditionFalse
+			east.Status.Conditions[0].Reason = fleetv1alpha1.ReasonUnsteady
+		}, Availability{State: allot.Frozen, Reason: ReasonUnsteady}, ReasonUnsteady, true},
+		{"one that is not believed, and where nothing was placed, is awaited", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
+			east.Status.Phase, east.Status.Conditions[0].Status = fleetv1alpha1.ClusterJoining, metav1.ConditionFalse
+			east.Status.Conditions[0].Reason = fleetv1alpha1.ReasonUnsteady
+			delete(f.Rows, east.Name)
+		}, Availability{State: allot.Awaited, Reason: ReasonUnsteady}, ReasonUnsteady, true},
 		{"one that is not accepted", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Spec.Accepted = false
 		}, Availability{State: allot.Frozen, Reason: ReasonNotAccepted}, ReasonNotAccepted, false},

@@ -13,6 +13,7 @@ const (
 	ReasonNotJoined      = "ClusterNotJoined"
 	ReasonUnreachable    = "ClusterUnreachable"
 	ReasonVersionSkew    = "ClusterVersionSkew"
+	ReasonUnsteady       = "ClusterUnsteady"
 	// ReasonTainted: the cluster has a taint that the object does not tolerate.
 	ReasonTainted = "ClusterTainted"
 	// ReasonPaused: too many rows of the cluster would be withdrawn at once.

@@ -318,6 +318,9 @@ const (
 	ConditionReleased = "Released"
 )
 
+// ReasonUnsteady is the reason of condition Ready while the member's reports change so often that the hub does not believe them.
+const ReasonUnsteady = "Unsteady"
+
 // MemberClusterStatus is the observed state of a member cluster, as hub and agent report it.
 type MemberClusterStatus struct {
 	// observedGeneration is the generation of the spec that the hub acted on.
