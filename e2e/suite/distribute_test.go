@@ -77,7 +77,8 @@ func TestASecretIsDistributedToClusters(t *testing.T) {
 				return err.Error()
 			}
 			n := int32(namespaces * len(clusters))
-			if rd.Status.Desired != n || rd.Status.Succeeded != n || rd.Status.ObservedGeneration != rd.Generation {
+			stale := rd.Status.StaleClusters // One may be slow for a moment.
+			if rd.Status.Desired != n || rd.Status.Succeeded != n || stale > 0 || rd.Status.ObservedGeneration != rd.Generation {
 				return fmt.Sprintf("%+v", rd.Status)
 			}
 			return ""
@@ -129,7 +130,6 @@ func TestASecretIsDistributedToClusters(t *testing.T) {
 	}
 	gone(env.West)
 	distributed("second-password", env.East)
-	require.Empty(t, rd.Status.StaleClusters)
 
 	require.NoError(t, env.Hub.Client.Delete(s.ctx, rd))
 	gone(env.East)

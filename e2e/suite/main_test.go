@@ -14,10 +14,11 @@ import (
 var env *fleet.Fleet
 
 // heartbeat is fast, so that tests of members that do not answer take seconds.
-var heartbeat = fleetv1alpha1.Heartbeat{LeaseSeconds: 1, FailAfterSeconds: 4, RecoverAfterSeconds: 3}
+var heartbeat = fleetv1alpha1.Heartbeat{LeaseSeconds: 2, FailAfterSeconds: 4, RecoverAfterSeconds: 3}
 
-// patient is a heartbeat that tolerates a busy machine, and the time until the Lease of a manager that was killed expires.
-var patient = fleetv1alpha1.Heartbeat{LeaseSeconds: 1, FailAfterSeconds: 40, RecoverAfterSeconds: 3}
+// patient is a heartbeat that tolerates a busy machine, where an apiserver takes seconds to answer, and the time until the Lease of a
+// manager that was killed expires. A third of the Lease is the time that an apiserver has to say that it is ready.
+var patient = fleetv1alpha1.Heartbeat{LeaseSeconds: 9, FailAfterSeconds: 40, RecoverAfterSeconds: 3}
 
 func TestMain(m *testing.M) {
 	o := fleet.Options{
