@@ -101,9 +101,15 @@ func Validate(t *appsv1beta1.ImagePullJobTemplate, secrets []string, path *field
 		}
 	}
 	c, at := &t.CompletionPolicy, path.Child("completionPolicy")
-	if c.ActiveDeadlineSeconds != nil && *c.ActiveDeadlineSeconds <= 0 {
-		faults = append(faults, field.Invalid(at.Child("activeDeadlineSeconds"), *c.ActiveDeadlineSeconds,
-			"give at least 1 second, or leave it out for no deadline"))
+	timeout := int64(DefaultTimeoutSeconds)
+	if t.PullPolicy != nil && t.PullPolicy.TimeoutSeconds != nil {
+		timeout = int64(*t.PullPolicy.TimeoutSeconds)
+	}
+	if d := c.ActiveDeadlineSeconds; d != nil && *d <= 0 {
+		faults = append(faults, field.Invalid(at.Child("activeDeadlineSeconds"), *d, "give at least 1 second, or leave it out for no deadline"))
+	} else if d != nil && *d < timeout {
+		faults = append(faults, field.Invalid(at.Child("activeDeadlineSeconds"), *d, fmt.Sprintf(
+			"it is less than the %d seconds of pullPolicy.timeoutSeconds, so that no attempt could use them: raise it, or lower that", timeout)))
 	}
 	if c.TTLSecondsAfterFinished != nil && *c.TTLSecondsAfterFinished < 0 {
 		faults = append(faults, field.Invalid(at.Child("ttlSecondsAfterFinished"), *c.TTLSecondsAfterFinished,

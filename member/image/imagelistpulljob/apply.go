@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/pkg/event"
@@ -25,6 +26,9 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	note := func(err error, done *event.Event) {
 		if err != nil {
 			a.err = errors.Join(a.err, err)
+			if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) { // Of a list that is older than a rule of admission, or a policy's.
+				a.events = append(a.events, event.Warning(ReasonFailedCreate, actionPull, "%v", err))
+			}
 		} else if done != nil {
 			a.events = append(a.events, *done)
 		}

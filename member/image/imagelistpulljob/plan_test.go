@@ -1,15 +1,23 @@
 package imagelistpulljob
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/expect"
 )
 
 var noon = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
@@ -84,4 +92,33 @@ status: {active: 1, desired: 3, failed: 0, startTime: '2026-11-22T16:44:05Z', su
 	s := status(observed{list: l}, p, noon)
 	require.Equal(t, int32(1), s.Active)
 	require.Zero(t, s.Completed)
+}
+
+// TestAnImagePullJobThatIsRefusedIsSeen has a list that is older than a rule of admission, or that a policy of the cluster is against.
+func TestAnImagePullJobThatIsRefusedIsSeen(t *testing.T) {
+	t.Parallel()
+	gr := schema.GroupResource{Group: "apps.kruise.io", Resource: "imagepulljobs"}
+	for _, tc := range []struct {
+		err  error
+		seen bool
+	}{
+		{apierrors.NewForbidden(gr, "", errors.New("it is less than the 600 seconds")), true},
+		{apierrors.NewInvalid(appsv1beta1.GroupVersion.WithKind("ImagePullJob").GroupKind(), "", nil), true},
+		{apierrors.NewTooManyRequests("later", 1), false},
+		{apierrors.NewInternalError(errors.New("no webhook")), false},
+	} {
+		r := &Reconciler{Expect: expect.New("Test", testclock.NewFakePassiveClock(noon), 0), Client: interceptor.NewClient(nil, interceptor.Funcs{
+			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return tc.err },
+		})}
+		list := listing()
+		a := r.apply(t.Context(), observed{list: list}, plan(observed{list: list}, noon))
+		require.ErrorIs(t, a.err, tc.err)
+		if !tc.seen {
+			require.Empty(t, a.events)
+			continue
+		}
+		require.Len(t, a.events, 2, "one for each image")
+		require.Equal(t, ReasonFailedCreate, a.events[0].Reason)
+		require.Contains(t, a.events[0].Note, tc.err.Error())
+	}
 }

@@ -13,6 +13,8 @@ import (
 const (
 	// ReasonSuccessfulCreate: an ImagePullJob was created.
 	ReasonSuccessfulCreate = "SuccessfulCreate"
+	// ReasonFailedCreate: an ImagePullJob, or a change of one, was refused. It is tried again.
+	ReasonFailedCreate = "FailedCreate"
 	// ReasonSuccessfulDelete: an ImagePullJob was deleted, because the list has its image not any more, or wants it in another way.
 	ReasonSuccessfulDelete = "SuccessfulDelete"
 

@@ -28,7 +28,7 @@ func TestWhatIsRefused(t *testing.T) {
 		want   string // expected in the refusal; empty: accepted
 	}{
 		{"two images", func(s *spec) { s.Images = []string{"nginx:1.26", "nginx:1.27"} }, ""},
-		{"a deadline shorter than an attempt, as in OpenKruise", func(s *spec) { s.CompletionPolicy.ActiveDeadlineSeconds = new(int64(1)) }, ""},
+		{"a deadline as long as an attempt", func(s *spec) { s.CompletionPolicy.ActiveDeadlineSeconds = new(int64(600)) }, ""},
 		{"a bad image", func(s *spec) { s.Images = []string{"nginx", "a b"} }, `spec.images[1]: Invalid value: "a b": it is no image`},
 		{
 			"an image in two ways", func(s *spec) { s.Images = []string{"nginx", "nginx:latest"} },
@@ -36,6 +36,10 @@ func TestWhatIsRefused(t *testing.T) {
 		},
 		{"parallelism in percent", func(s *spec) { s.Parallelism = new(intstr.FromString("10%")) }, "a percentage is not supported"},
 		{"pull secrets", func(s *spec) { s.PullSecrets = []string{"regcred"} }, "spec.pullSecrets[0]: Forbidden: regcred: the manager may not read"},
+		{
+			"a deadline shorter than an attempt", func(s *spec) { s.CompletionPolicy.ActiveDeadlineSeconds = new(int64(599)) },
+			"spec.completionPolicy.activeDeadlineSeconds: Invalid value: 599: it is less than the 600 seconds of pullPolicy.timeoutSeconds",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

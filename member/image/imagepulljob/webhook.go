@@ -2,7 +2,6 @@ package imagepulljob
 
 import (
 	"context"
-	"fmt"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -60,14 +59,5 @@ func gvk() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind(ki
 
 func (w *Webhook) validate(s *appsv1beta1.ImagePullJobSpec) field.ErrorList {
 	path := field.NewPath("spec")
-	faults := append(imagepull.ValidateImage(s.Image, path.Child("image")), imagepull.Validate(&s.ImagePullJobTemplate, w.Secrets, path)...)
-	timeout := int64(imagepull.DefaultTimeoutSeconds)
-	if s.PullPolicy != nil && s.PullPolicy.TimeoutSeconds != nil {
-		timeout = int64(*s.PullPolicy.TimeoutSeconds)
-	}
-	if d := s.CompletionPolicy.ActiveDeadlineSeconds; d != nil && *d < timeout {
-		faults = append(faults, field.Invalid(path.Child("completionPolicy", "activeDeadlineSeconds"), *d, fmt.Sprintf(
-			"it is less than the %d seconds of pullPolicy.timeoutSeconds, so that no attempt could use them: raise it, or lower that", timeout)))
-	}
-	return faults
+	return append(imagepull.ValidateImage(s.Image, path.Child("image")), imagepull.Validate(&s.ImagePullJobTemplate, w.Secrets, path)...)
 }

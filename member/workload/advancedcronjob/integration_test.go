@@ -18,6 +18,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/imagepull"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
@@ -58,8 +59,10 @@ func TestInCluster(t *testing.T) {
 	s.Run(t, underTest, gvk(), func(mgr ctrl.Manager) {
 		require.NoError(t, Setup(t.Context(), mgr, Options{Clock: clock.RealClock{}, Local: time.UTC}))
 		answers := &Webhook{Client: mgr.GetClient(), Local: time.UTC, Templates: Templates{
-			BroadcastJob:     func(*appsv1beta1.BroadcastJobSpec, *field.Path) field.ErrorList { return nil },
-			ImageListPullJob: func(*appsv1beta1.ImageListPullJobSpec, *field.Path) field.ErrorList { return nil },
+			BroadcastJob: func(*appsv1beta1.BroadcastJobSpec, *field.Path) field.ErrorList { return nil },
+			ImageListPullJob: func(s *appsv1beta1.ImageListPullJobSpec, path *field.Path) field.ErrorList {
+				return imagepull.Validate(&s.ImagePullJobTemplate, nil, path)
+			},
 		}}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.AdvancedCronJob]{
 			Object: &appsv1beta1.AdvancedCronJob{}, Defaulter: answers, Validator: answers,

@@ -239,15 +239,8 @@ func (w *Webhook) validatePull(t *appsv1beta1.ImageListPullJobTemplateSpec, at *
 		faults = append(faults, field.Forbidden(at.Child("ttlSecondsAfterFinished"),
 			"successfulJobsHistoryLimit and failedJobsHistoryLimit say which jobs are kept: remove it"))
 	}
-	if d := c.ActiveDeadlineSeconds; d != nil {
-		timeout := int64(imagepull.DefaultTimeoutSeconds)
-		if p := t.Spec.PullPolicy; p != nil && p.TimeoutSeconds != nil {
-			timeout = int64(*p.TimeoutSeconds)
-		}
-		if *d > mostActiveSeconds || *d < timeout {
-			faults = append(faults, field.Invalid(at.Child("activeDeadlineSeconds"), *d, fmt.Sprintf(
-				"give at least pullPolicy.timeoutSeconds, which is %d, and at most %d", timeout, mostActiveSeconds)))
-		}
+	if d := c.ActiveDeadlineSeconds; d != nil && *d > mostActiveSeconds {
+		faults = append(faults, field.Invalid(at.Child("activeDeadlineSeconds"), *d, fmt.Sprintf("give at most %d", mostActiveSeconds)))
 	}
 	return faults
 }

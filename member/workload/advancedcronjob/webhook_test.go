@@ -14,6 +14,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/imagepull"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
@@ -34,7 +35,7 @@ func asking(t *testing.T) *Webhook {
 			return fault(s.Template.Labels["bad"])(path)
 		},
 		ImageListPullJob: func(s *appsv1beta1.ImageListPullJobSpec, path *field.Path) field.ErrorList {
-			return fault(strings.Join(s.PullSecrets, ""))(path)
+			return imagepull.Validate(&s.ImagePullJobTemplate, nil, path)
 		},
 	}}
 }
@@ -148,7 +149,7 @@ func TestWhatIsRefused(t *testing.T) {
 		}, `spec.concurrencyPolicy: Unsupported value: "Allow": supported values: "Replace", "Forbid"`},
 		{
 			"a fault of the ImageListPullJob", pull(func(s *appsv1beta1.ImageListPullJobSpec) { s.PullSecrets = []string{"x"} }),
-			`spec.template.imageListPullJobTemplate.spec: Invalid value: "x": it is bad`,
+			`spec.template.imageListPullJobTemplate.spec.pullSecrets[0]: Forbidden: x: `,
 		},
 		{
 			"images that never complete",
@@ -163,7 +164,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{
 			"images with a short deadline",
 			pull(func(s *appsv1beta1.ImageListPullJobSpec) { s.CompletionPolicy.ActiveDeadlineSeconds = new(int64(599)) }),
-			"completionPolicy.activeDeadlineSeconds: Invalid value: 599: give at least pullPolicy.timeoutSeconds, which is 600, and at most 86400",
+			"completionPolicy.activeDeadlineSeconds: Invalid value: 599: it is less than the 600 seconds of pullPolicy.timeoutSeconds",
 		},
 		{
 			"images with a long deadline",
