@@ -28,7 +28,7 @@ func Yielding(cfg *rest.Config, own, other types.NamespacedName, timeout time.Du
 	if err != nil {
 		return nil, fmt.Errorf("name this process: %w", err)
 	}
-	cfg = rest.AddUserAgent(cfg, "leader-election")
+	cfg = rest.AddUserAgent(rest.CopyConfig(cfg), "leader-election") // AddUserAgent changes what it is given.
 	cfg.Timeout = timeout
 	c, err := coordinationv1client.NewForConfig(cfg)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	clocktesting "k8s.io/utils/clock/testing"
 )
@@ -130,4 +131,13 @@ func TestALeaderCanNotRenewOnceAnotherManagerLeadsAndStillReleases(t *testing.T)
 	r, _, err := w.lock.Interface.Get(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, r.HolderIdentity)
+}
+
+// A timeout in the config of a manager would also end each of its watches.
+func TestYieldingLeavesTheConfigOfTheManagerAsItIs(t *testing.T) {
+	cfg := &rest.Config{Host: "https://cluster.test", UserAgent: "manager"}
+	before := rest.CopyConfig(cfg)
+	_, err := Yielding(cfg, own, other, 5*time.Second)
+	require.NoError(t, err)
+	require.Equal(t, before, cfg)
 }

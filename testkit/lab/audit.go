@@ -22,8 +22,8 @@ type Write struct {
 	// User and Agent are the client: the name that was authenticated, and what
 	// the program calls itself.
 	User, Agent string
-	// Verb is create, update, patch, delete or deletecollection; of a read, get
-	// or list.
+	// Verb is create, update, patch, delete or deletecollection; of a read, get,
+	// list or watch.
 	Verb string
 	// Resource is such as pods, pods/status or deployments.apps/scale.
 	Resource string
@@ -46,10 +46,9 @@ func (c *Cluster) Writes(since time.Time) ([]Write, error) {
 	return r.writes, err
 }
 
-// Reads returns the gets and lists, as Writes the writes, without Bytes, and
-// reviews of who may do what, which are created but not stored. Gets
-// of paths such as /readyz have no Resource. Watches, which last, are not among
-// them.
+// Reads returns the gets, the lists and the watches that have ended, as Writes
+// the writes, without Bytes, and reviews of who may do what, which are created
+// but not stored. Gets of paths such as /readyz have no Resource.
 func (c *Cluster) Reads(since time.Time) ([]Write, error) {
 	r, err := c.requests(since)
 	return r.reads, err
@@ -166,7 +165,7 @@ func readRequests(in io.Reader) (out requests, n int64, err error) {
 			} else {
 				out.writes = append(out.writes, e.write())
 			}
-		case "get", "list":
+		case "get", "list", "watch":
 			out.reads = append(out.reads, e.write())
 		}
 	}

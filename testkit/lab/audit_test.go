@@ -26,6 +26,7 @@ func TestReadRequests(t *testing.T) {
 		Namespace: "default", Name: "a", Code: 200, Bytes: len(`{"status":{}}`),
 	}
 	listed := Write{At: testTime().Add(2 * time.Second), Verb: "list", Resource: "pods"}
+	watched := Write{At: listed.At, Verb: "watch", Resource: "pods"}
 	scaled := Write{At: testTime().Add(time.Second), Verb: "update", Resource: "deployments.apps/scale", Code: 409}
 	for _, tc := range []struct {
 		name, log string
@@ -35,7 +36,7 @@ func TestReadRequests(t *testing.T) {
 		err       string
 	}{
 		{name: "an empty log has none"},
-		{name: "reads are apart from writes, and watches count as neither", log: patch + scale + read + watch, want: []Write{patched, scaled}, reads: []Write{listed}},
+		{name: "reads and watches are apart from writes", log: patch + scale + read + watch, want: []Write{patched, scaled}, reads: []Write{listed, watched}},
 		{name: "the moment itself counts, what was before does not", log: patch + scale, since: scaled.At, want: []Write{scaled}},
 		{name: "a review is a question", log: patch + asked, want: []Write{patched}, reads: []Write{{
 			At: testTime().Add(2 * time.Second), Verb: "create", Resource: "selfsubjectrulesreviews.authorization.k8s.io",
