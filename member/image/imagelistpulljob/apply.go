@@ -23,11 +23,11 @@ type applied struct {
 // apply carries out a plan, idempotently. An error of one image does not keep the others from theirs.
 func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	var a applied
-	note := func(err error, done *event.Event) {
+	note := func(err error, refused string, done *event.Event) {
 		if err != nil {
 			a.err = errors.Join(a.err, err)
 			if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) { // Of a list that is older than a rule of admission, or a policy's.
-				a.events = append(a.events, event.Warning(ReasonFailedCreate, actionPull, "%v", err))
+				a.events = append(a.events, event.Warning(refused, actionPull, "%v", err))
 			}
 		} else if done != nil {
 			a.events = append(a.events, *done)
@@ -35,14 +35,15 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	}
 	w := pulljob.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Owner: fieldOwner}
 	for _, job := range p.create {
-		note(w.Create(ctx, o.list, gvk(), job), new(event.Normal(ReasonSuccessfulCreate, actionPull, "ImagePullJob %s pulls %s", job.Name, job.Spec.Image)))
+		note(w.Create(ctx, o.list, gvk(), job), ReasonFailedCreate,
+			new(event.Normal(ReasonSuccessfulCreate, actionPull, "ImagePullJob %s pulls %s", job.Name, job.Spec.Image)))
 	}
 	for _, job := range p.change {
-		note(w.Change(ctx, o.list, job), nil)
+		note(w.Change(ctx, o.list, job), ReasonFailedCreate, nil)
 	}
 	for _, job := range p.drop {
-		note(w.Drop(ctx, o.list, job), new(event.Normal(ReasonSuccessfulDelete, actionPull, "ImagePullJob %s of %s is not wanted any more",
-			job.Name, job.Spec.Image)))
+		note(w.Drop(ctx, o.list, job), ReasonFailedDelete, new(event.Normal(ReasonSuccessfulDelete, actionPull,
+			"ImagePullJob %s of %s is not wanted any more", job.Name, job.Spec.Image)))
 	}
 	return a
 }

@@ -109,16 +109,21 @@ func TestAnImagePullJobThatIsRefusedIsSeen(t *testing.T) {
 	} {
 		r := &Reconciler{Expect: expect.New("Test", testclock.NewFakePassiveClock(noon), 0), Client: interceptor.NewClient(nil, interceptor.Funcs{
 			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return tc.err },
+			Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error { return tc.err },
+			Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return tc.err },
 		})}
-		list := listing()
-		a := r.apply(t.Context(), observed{list: list}, plan(observed{list: list}, noon))
+		o := observed{list: listing(slower), jobs: []*appsv1beta1.ImagePullJob{wanted(listing(), "nginx:1"), wanted(listing(), "gone:1")}}
+		a := r.apply(t.Context(), o, plan(o, noon))
 		require.ErrorIs(t, a.err, tc.err)
 		if !tc.seen {
 			require.Empty(t, a.events)
 			continue
 		}
-		require.Len(t, a.events, 2, "one for each image")
-		require.Equal(t, ReasonFailedCreate, a.events[0].Reason)
-		require.Contains(t, a.events[0].Note, tc.err.Error())
+		var reasons []string
+		for _, e := range a.events {
+			reasons = append(reasons, e.Reason)
+			require.Contains(t, e.Note, tc.err.Error())
+		}
+		require.Equal(t, []string{ReasonFailedCreate, ReasonFailedCreate, ReasonFailedDelete}, reasons, "a creation, a change and a deletion")
 	}
 }

@@ -17,6 +17,8 @@ const (
 	ReasonFailedCreate = "FailedCreate"
 	// ReasonSuccessfulDelete: an ImagePullJob was deleted, because the list has its image not any more, or wants it in another way.
 	ReasonSuccessfulDelete = "SuccessfulDelete"
+	// ReasonFailedDelete: the deletion of an ImagePullJob was refused. It is tried again.
+	ReasonFailedDelete = "FailedDelete"
 
 	actionPull = "PullImages"
 )
