@@ -139,8 +139,9 @@ func simulateDaemon(ctx context.Context, c *fleet.Cluster, node string, mute <-c
 	return nil
 }
 
-// answer follows a watch until it ends.
-func answer(ctx context.Context, c *fleet.Cluster, w apiwatch.Interface, mute <-chan struct{}) error {
+// answer follows a watch until it ends. Only the daemon writes the status, so what it wrote last counts, not what the watch shows, which
+// may be older.
+func answer(ctx context.Context, c *fleet.Cluster, w apiwatch.Interface, mute <-chan struct{}) (err error) {
 	var last *appsv1beta1.NodeImage
 	var due <-chan time.Time
 	for {
@@ -158,8 +159,10 @@ func answer(ctx context.Context, c *fleet.Cluster, w apiwatch.Interface, mute <-
 			if !is || e.Type == apiwatch.Deleted {
 				continue
 			}
-			last = n
-			if err := report(ctx, c, last, appsv1beta1.ImagePhasePulling); err != nil {
+			if last != nil && last.UID == n.UID {
+				n.Status = last.Status
+			}
+			if last, err = report(ctx, c, n, appsv1beta1.ImagePhasePulling); err != nil {
 				return err
 			}
 			if due == nil && unpulled(last) {
@@ -167,7 +170,7 @@ func answer(ctx context.Context, c *fleet.Cluster, w apiwatch.Interface, mute <-
 			}
 		case <-due:
 			due = nil
-			if err := report(ctx, c, last, appsv1beta1.ImagePhaseSucceeded); err != nil {
+			if last, err = report(ctx, c, last, appsv1beta1.ImagePhaseSucceeded); err != nil {
 				return err
 			}
 		}
@@ -186,8 +189,9 @@ func unpulled(n *appsv1beta1.NodeImage) bool {
 	return false
 }
 
-// report writes the status with all images that are not pulled in a phase, if that changes it.
-func report(ctx context.Context, c *fleet.Cluster, n *appsv1beta1.NodeImage, phase appsv1beta1.ImagePullPhase) error {
+// report writes the status with all images that are not pulled in a phase, if that changes it, and returns the NodeImage with that
+// status.
+func report(ctx context.Context, c *fleet.Cluster, n *appsv1beta1.NodeImage, phase appsv1beta1.ImagePullPhase) (*appsv1beta1.NodeImage, error) {
 	next := n.DeepCopy()
 	next.Status.ImageStatuses = map[string]appsv1beta1.ImageStatus{}
 	changed, now := len(n.Spec.Images) != len(n.Status.ImageStatuses), metav1.NewTime(fleet.Mark())
@@ -216,10 +220,10 @@ func report(ctx context.Context, c *fleet.Cluster, n *appsv1beta1.NodeImage, pha
 		next.Status.ImageStatuses[name] = of
 	}
 	if !changed {
-		return nil
+		return n, nil
 	}
 	imagepull.Count(&next.Spec, &next.Status)
-	return client.IgnoreNotFound(c.Client.Status().Patch(ctx, next, client.MergeFrom(n)))
+	return next, client.IgnoreNotFound(c.Client.Status().Patch(ctx, next, client.MergeFrom(n)))
 }
 
 // pull measures lists of images from their creation to their completion.
@@ -242,6 +246,7 @@ func (b *bench) pull(ctx context.Context, c *fleet.Cluster, name string, lists, 
 		return p, err
 	}
 	defer func() { err = errors.Join(err, answered.stop()) }()
+	var wall time.Duration
 	mark := fleet.Mark()
 	p.figures, err = b.cost(ctx, c, b.byOurs(), func(ctx context.Context) error {
 		for i := range lists {
@@ -255,13 +260,13 @@ func (b *bench) pull(ctx context.Context, c *fleet.Cluster, name string, lists, 
 		if _, err := complete.await(ctx, lists, lists); err != nil {
 			return err
 		}
-		p.wall = fleet.Mark().Sub(mark)
+		wall = fleet.Mark().Sub(mark)
 		return b.quiet(ctx)
 	})
 	if err != nil {
 		return p, fmt.Errorf("%s: %w", name, err)
 	}
-	p.act, p.nodes, p.images = name, nodes, lists*pullImages
+	p.act, p.wall, p.nodes, p.images = name, wall, nodes, lists*pullImages
 	writes, err := b.fleet.Writes(mark)
 	if err != nil {
 		return p, err
