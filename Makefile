@@ -25,8 +25,8 @@ racetest = CGO_ENABLED=1 $(call gotest,$(1)-race) -race
 # Folders whose own code has goroutines or locks; in others the race detector has nothing to find.
 CONCURRENT = grep -rlE --include='*.go' --exclude='*_test.go' \
   '^\s*go [a-zA-Z(]|^\s*"(sync|sync/atomic|golang.org/x/sync/.*)"|make\(chan' . | xargs -n1 dirname | sort -u
-# In integration -race is more expensive: only the agents' package, whose goroutines talk to another cluster, and one kind.
-RACED := ./member/agent ./member/workload/cloneset
+# In integration -race is more expensive: one kind.
+RACED := ./member/workload/cloneset
 # Simulated schedules of each kind.
 FLOTILLA_SIM ?= $(if $(ALL),all,400)
 # Simulations have their own stage; the race detector is for test-all only.

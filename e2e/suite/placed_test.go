@@ -5,6 +5,7 @@ package suite
 import (
 	"context"
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,6 +22,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // TestCloneSetIsPlacedByAWorkloadSpread fills two zones of east, and west with the rest; scaling in empties west first, and the
@@ -131,9 +133,47 @@ func TestDeploymentThatIsATemplateMakesNoReplicaSet(t *testing.T) {
 	})
 }
 
-// TestWorkloadSpreadOverflowsFromAFullClusterAndWaitsForADarkOne lets each node run one pod, so that two zones of east run four of the six
-// that they may have; while east does not answer it keeps them.
-func TestWorkloadSpreadOverflowsFromAFullClusterAndWaitsForADarkOne(t *testing.T) {
+func TestWorkloadSpreadOverflowsFromAFullCluster(t *testing.T) {
+	s := overflow(t)
+	closed := report.GetCondition(s.ws.Status.SubsetStatuses[0].Conditions, appsv1beta1.WorkloadSpreadSubsetSchedulable)
+	require.Equal(t, "PodUnschedulable", closed.Reason)
+}
+
+func TestWorkloadSpreadKeepsThePodsOfAFullClusterThatIsDark(t *testing.T) {
+	lab.Full(t) // hub/workloadspread plans without the rows of clusters that don't answer.
+	s := overflow(t)
+	before := s.census("web")
+	require.NoError(t, env.East.StopControlPlane(t.Context()))
+	require.NoError(t, env.AwaitPhase(t.Context(), "east", fleetv1alpha1.ClusterUnreachable))
+	s.scale(9)
+	s.placed(true, shares{"zone-a": 2, "zone-b": 2, "overflow": 5})
+	s.scale(8)
+	s.placed(true, shares{"zone-a": 2, "zone-b": 2, "overflow": 4})
+
+	require.NoError(t, env.East.StartControlPlane(t.Context()))
+	require.NoError(t, env.East.Manager.Start(t.Context())) // It may have lost its leadership meanwhile.
+	require.NoError(t, env.AwaitPhase(t.Context(), "east", fleetv1alpha1.ClusterReady))
+	s.placed(false, shares{"zone-a": 2, "zone-b": 2, "overflow": 4})
+	after, kept := s.census("web"), 0
+	for name, pod := range before {
+		if after[name] == pod {
+			kept++
+		}
+	}
+	require.GreaterOrEqual(t, kept, 7, "one pod of west has gone with the scale-in, and none was replaced")
+}
+
+// overflowing is a CloneSet of eight pods, of which east runs four and west the rest.
+type overflowing struct {
+	*scene
+
+	set *appsv1beta1.CloneSet
+	ws  *appsv1beta1.WorkloadSpread
+}
+
+// overflow lets each node run one pod, so that two zones of east run four of the six that they may have.
+func overflow(t *testing.T) *overflowing {
+	t.Helper()
 	s := alone(t)
 	labels := map[string]string{"app": "web"}
 	set := &appsv1beta1.CloneSet{
@@ -174,33 +214,7 @@ func TestWorkloadSpreadOverflowsFromAFullClusterAndWaitsForADarkOne(t *testing.T
 		require.NoError(t, client.IgnoreNotFound(env.Hub.Client.Delete(ctx, set)))
 		require.NoError(t, client.IgnoreNotFound(env.Hub.Client.Delete(ctx, ws)))
 	})
-	// placed waits until the subsets run so many pods, by what the hub reports, and east is stale or not.
-	placed := func(stale bool, want shares) {
-		s.Helper()
-		s.until(func(ctx context.Context) string {
-			if err := env.Hub.Client.Get(ctx, s.key("web"), ws); err != nil {
-				return err.Error()
-			}
-			got := shares{}
-			for _, line := range ws.Status.SubsetStatuses {
-				got[line.Name] = line.Replicas - line.UnschedulableReplicas
-				if line.Stale != (stale && line.Cluster == "east") {
-					return fmt.Sprintf("subset %s is stale: %t", line.Name, line.Stale)
-				}
-			}
-			if fmt.Sprint(got) != fmt.Sprint(want) || ws.Status.ObservedGeneration != ws.Generation || !report.IsConditionTrue(ws.Status.Conditions, appsv1beta1.WorkloadSpreadPlaced) {
-				return fmt.Sprintf("the subsets have %v, not %v; conditions: %v", got, want, ws.Status.Conditions)
-			}
-			return ""
-		})
-	}
-	scale := func(n int32) {
-		s.Helper()
-		require.NoError(t, env.Hub.Client.Get(s.ctx, s.key("web"), set))
-		before := set.DeepCopy()
-		set.Spec.Replicas = &n
-		require.NoError(t, env.Hub.Client.Patch(s.ctx, set, client.MergeFrom(before)))
-	}
+	o := &overflowing{scene: s, set: set, ws: ws}
 	running := func(c *fleet.Cluster) (n int) {
 		for _, pod := range s.pods(c, "web") {
 			if pod.Status.Phase == corev1.PodRunning {
@@ -215,27 +229,36 @@ func TestWorkloadSpreadOverflowsFromAFullClusterAndWaitsForADarkOne(t *testing.T
 		}
 		return ""
 	})
-	placed(false, shares{"zone-a": 2, "zone-b": 2, "overflow": 4})
-	closed := report.GetCondition(ws.Status.SubsetStatuses[0].Conditions, appsv1beta1.WorkloadSpreadSubsetSchedulable)
-	require.Equal(t, "PodUnschedulable", closed.Reason)
-	before := s.census("web")
+	o.placed(false, shares{"zone-a": 2, "zone-b": 2, "overflow": 4})
+	return o
+}
 
-	require.NoError(t, env.East.StopControlPlane(t.Context()))
-	require.NoError(t, env.AwaitPhase(t.Context(), "east", fleetv1alpha1.ClusterUnreachable))
-	scale(9)
-	placed(true, shares{"zone-a": 2, "zone-b": 2, "overflow": 5})
-	scale(8)
-	placed(true, shares{"zone-a": 2, "zone-b": 2, "overflow": 4})
-
-	require.NoError(t, env.East.StartControlPlane(t.Context()))
-	require.NoError(t, env.East.Manager.Start(t.Context())) // It may have lost its leadership meanwhile.
-	require.NoError(t, env.AwaitPhase(t.Context(), "east", fleetv1alpha1.ClusterReady))
-	placed(false, shares{"zone-a": 2, "zone-b": 2, "overflow": 4})
-	after, kept := s.census("web"), 0
-	for name, pod := range before {
-		if after[name] == pod {
-			kept++
+// placed waits until the subsets run so many pods, by what the hub reports, and east is stale or not.
+func (s *overflowing) placed(stale bool, want shares) {
+	s.Helper()
+	s.until(func(ctx context.Context) string {
+		if err := env.Hub.Client.Get(ctx, s.key("web"), s.ws); err != nil {
+			return err.Error()
 		}
-	}
-	require.GreaterOrEqual(t, kept, 7, "one pod of west has gone with the scale-in, and none was replaced")
+		got, status := shares{}, &s.ws.Status
+		for _, line := range status.SubsetStatuses {
+			got[line.Name] = line.Replicas - line.UnschedulableReplicas
+			if line.Stale != (stale && line.Cluster == "east") {
+				return fmt.Sprintf("subset %s is stale: %t", line.Name, line.Stale)
+			}
+		}
+		if !maps.Equal(got, want) || status.ObservedGeneration != s.ws.Generation || !report.IsConditionTrue(status.Conditions, appsv1beta1.WorkloadSpreadPlaced) {
+			return fmt.Sprintf("the subsets have %v, not %v; conditions: %v", got, want, status.Conditions)
+		}
+		return ""
+	})
+}
+
+// scale changes the CloneSet's replicas.
+func (s *overflowing) scale(n int32) {
+	s.Helper()
+	require.NoError(s, env.Hub.Client.Get(s.ctx, s.key("web"), s.set))
+	before := s.set.DeepCopy()
+	s.set.Spec.Replicas = &n
+	require.NoError(s, env.Hub.Client.Patch(s.ctx, s.set, client.MergeFrom(before)))
 }
