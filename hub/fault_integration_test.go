@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -74,26 +75,43 @@ func TestI10ApiserverThatFailsWithdrawsNothing(t *testing.T) {
 	require.Len(t, before, len(objects)*(len(clusters)+1))
 
 	replicas := 8
-	for rounds := 0; rounds < 3 || len(faults.Missing()) > 0; rounds++ {
-		require.Less(t, rounds, 40, "these faults did not come up: %v", faults.Missing())
-		stop()
+	change := func() {
 		replicas++
 		for _, name := range objects {
 			testkit.Change(t, s, selecting(name, 0), func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = new(int32(replicas)) })
 		}
-		faults.Switch(true)
-		hits := faults.Hits()
+	}
+	all := func() bool { return granted(t, s) == replicas*len(objects) }
+	for rounds := 0; rounds < 4 || len(faults.Missing()) > 0; rounds++ {
+		require.Less(t, rounds, 40, "these faults did not come up: %v", faults.Missing())
+		stop()
+		change()
+		hits, starts := faults.Hits(), rounds%2 == 0 // Requests fail from the start, or once the caches are synced.
+		faults.Switch(starts)
 		var ended <-chan error
 		stop, ended = runUnderFaults(t, s, faults)
-		require.Eventually(t, func() bool { return len(ended) > 0 || faults.Hits() > hits+6 }, testenv.Long, testenv.Poll)
+		if !starts {
+			require.Eventually(t, all, testenv.Long, testenv.Poll)
+			faults.Switch(true)
+		}
+		// A round is short: a reflector that has failed several times in a row waits for up to half a minute.
+		round, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		for round.Err() == nil && len(ended) == 0 && faults.Hits() <= hits+6 {
+			change() // So that there is always something to send.
+			select {
+			case <-round.Done():
+			case <-clock.RealClock{}.After(testenv.Poll):
+			}
+		}
+		cancel()
+		faults.Switch(false) // A manager that was told to stop waits until its caches are synced.
 	}
 	stop()
 	t.Logf("failed requests: %v", faults.Injected())
 
-	faults.Switch(false)
 	stop, _ = runUnderFaults(t, s, faults)
 	defer stop()
-	require.Eventually(t, func() bool { return granted(t, s) == replicas*len(objects) }, testenv.Long, testenv.Poll)
+	require.Eventually(t, all, testenv.Long, testenv.Poll)
 	require.Equal(t, before, rowsAndContents(t, s))
 	require.Empty(t, faults.Deletes())
 	writes, err := s.Cluster.Writes(since)

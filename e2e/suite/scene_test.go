@@ -439,13 +439,6 @@ func (s *scene) mine(w fleet.Write) bool {
 	return !s.beside || w.Namespace == s.namespace || slices.Contains(s.rows, w.Name)
 }
 
-// rest waits until our managers write nothing, and requires that this stays so for a window.
-func (s *scene) rest() {
-	s.Helper()
-	s.quiet()
-	s.unmoved(window)
-}
-
 // quiet waits until our managers have written nothing for a moment, and nothing waits to be written.
 func (s *scene) quiet() {
 	s.Helper()
