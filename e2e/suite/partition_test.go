@@ -238,7 +238,6 @@ func TestI18HubThatWasDownMarksNoMemberUnreachable(t *testing.T) {
 
 func TestI28GenerationIsObservedOnlyWhenEveryClusterAppliedIt(t *testing.T) {
 	lab.Full(t) // The status of a hub's object is a pure function of its rows.
-	lab.Full(t) // It stops a manager; the status of a hub's object is a pure function of its rows.
 	s := alone(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "2")))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
@@ -269,7 +268,6 @@ func TestI28GenerationIsObservedOnlyWhenEveryClusterAppliedIt(t *testing.T) {
 
 func TestI13RemovingALabelOfAClusterDoesNotEmptyItAtOnce(t *testing.T) {
 	lab.Full(t) // hub/row and hub/uniteddeployment pause withdrawals with a client in memory.
-	lab.Full(t) // hub/row has the same against a real apiserver.
 	s := alone(t)
 	const objects = 14
 	s.changeCluster("east", func(mc *fleetv1alpha1.MemberCluster) { mc.Labels["mass"] = "yes" })
