@@ -195,6 +195,10 @@ OBJECTS ?= 200
 bench-hub: build lab-build ## OBJECTS (200) UnitedDeployments created and changed at once: wall time, CPU, writes, latency, bytes
 	go run ./e2e/bench hub --objects $(OBJECTS)
 
+.PHONY: bench-propagation
+bench-propagation: build lab-build ## the same of OBJECTS (200) Propagations, each of a Deployment and a ConfigMap in a namespace of its own
+	go run ./e2e/bench propagation --objects $(OBJECTS)
+
 .PHONY: bench-real
 bench-real: build lab-build ## real nodes: from an image's patch to ready, from an annotation to env, a fleet at rest
 	go test -tags e2e -run '^$$' -bench . -benchtime 1x -timeout 30m ./e2e/real

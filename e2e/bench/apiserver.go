@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/common/model"
 	"k8s.io/client-go/kubernetes"
 
-	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 	"github.com/flotilla-io/flotilla/testkit/lab"
@@ -166,9 +165,8 @@ func raw(ctx context.Context, c *fleet.Cluster, path string) (string, error) {
 
 // Resources of the hub.
 const (
-	uniteddeployments = "uniteddeployments"
-	memberworks       = "memberworks"
-	workcontents      = "workcontents"
+	memberworks  = "memberworks"
+	workcontents = "workcontents"
 )
 
 // kept is how many objects of a resource are stored, and their length.
@@ -182,7 +180,7 @@ type storage map[string]kept
 func (l *load) stored(ctx context.Context) (storage, error) {
 	out := storage{}
 	for resource, group := range map[string]string{
-		uniteddeployments: appsv1beta1.GroupVersion.String(), memberworks: fleetv1alpha1.GroupVersion.String(),
+		l.resource.Resource: l.resource.GroupVersion().String(), memberworks: fleetv1alpha1.GroupVersion.String(),
 		workcontents: fleetv1alpha1.GroupVersion.String(),
 	} {
 		body, err := raw(ctx, l.fleet.Hub, "/apis/"+group+"/"+resource)

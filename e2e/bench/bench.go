@@ -334,7 +334,9 @@ func (b *bench) quiet(ctx context.Context) error {
 		if err != nil {
 			return false, err.Error()
 		}
-		n := len(fleet.Tally(writes, func(w fleet.Write) bool { return w.Namespace == namespace || w.Ours() && !w.Renewal() }))
+		n := len(fleet.Tally(writes, func(w fleet.Write) bool {
+			return w.Namespace == namespace || strings.HasPrefix(w.Namespace, loadName) || w.Ours() && !w.Renewal()
+		}))
 		return n == 0, "the clusters are still being written to"
 	})
 }

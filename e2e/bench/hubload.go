@@ -16,6 +16,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,8 +28,8 @@ import (
 const (
 	// loadPods is how many pods each UnitedDeployment has, one in each of the two clusters.
 	loadPods = 2
-	// loadRows is how many rows it has.
-	loadRows = 2
+	// loadName is what the names of all objects begin with, and of their namespaces if each has its own.
+	loadName = "load-"
 	// loadSettle is how long the hub is left alone after its manager was restarted, besides the time until nothing writes.
 	loadSettle = 10 * time.Second
 )
@@ -36,23 +37,53 @@ const (
 // load measures a hub with many small objects that all change at once.
 type load struct {
 	*bench
+	placing
 
 	objects int
 	// clients is how many requests the user has in flight.
 	clients int
 }
 
-// newHubCommand measures on a fleet of its own, because both of its members join by push.
-func newHubCommand() *cobra.Command {
-	l, keep := &load{bench: &bench{}}, false
+// placing is the kind of the objects.
+type placing struct {
+	// use is the name of its command.
+	use string
+	// kind is what is measured, and resource what etcd holds of it; text describes one.
+	kind, text string
+	resource   schema.GroupVersionResource
+	// rows is how many rows one has.
+	rows int
+	// apart: each is in a namespace of its own.
+	apart bool
+	// loadActs are done in this order: first to what is placed alone, created and changed in each cluster by the user, which is what the
+	// acts cost at least.
+	loadActs func(*load) (alone, acts []loadAct)
+	// hubFlags, hubValues and memberValues are as in fleet.Options.
+	hubFlags, hubValues, memberValues []string
+}
+
+// unitedDeployments are placed by themselves.
+func unitedDeployments() placing {
+	return placing{
+		use: "hub", kind: "UnitedDeployment", resource: appsv1beta1.GroupVersion.WithResource("uniteddeployments"), rows: 2, loadActs: unitedActs,
+		text: "a Deployment with one pod in each of two clusters",
+	}
+}
+
+// newLoadCommand measures on a fleet of its own, because both of its members join by push.
+func newLoadCommand(of placing) *cobra.Command {
+	l, keep := &load{bench: &bench{}, placing: of}, false
 	cmd := &cobra.Command{
-		Use:   "hub",
-		Short: "Measure a hub on which many UnitedDeployments are created and changed at once",
+		Use:   of.use,
+		Short: "Measure a hub on which many " + of.kind + "s are created and changed at once",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// Rollouts have a pod more in each cluster.
 			nodes := fmt.Sprintf("kwok:%d", l.objects*2*11/10/podsPerNode+1)
-			o := fleet.Options{Prefix: "bench-hub-", Nodes: nodes, Push: true, PatientLeader: true, Profiles: true}
+			o := fleet.Options{
+				Prefix: "bench-hub-", Nodes: nodes, Push: true, PatientLeader: true, Profiles: true,
+				HubFlags: of.hubFlags, HubValues: of.hubValues, MemberValues: of.memberValues,
+			}
 			// Not the objects of an earlier run alone: a hub pauses withdrawals of that many.
 			if err := fleet.Down(cmd.Context(), o); err != nil {
 				return err
@@ -60,7 +91,7 @@ func newHubCommand() *cobra.Command {
 			return l.on(cmd, o, keep, l.measureLoad)
 		},
 	}
-	cmd.Flags().IntVar(&l.objects, "objects", 200, "how many UnitedDeployments, each with two pods in two clusters")
+	cmd.Flags().IntVar(&l.objects, "objects", 200, "how many "+of.kind+"s, each with "+of.text)
 	cmd.Flags().IntVar(&l.clients, "clients", 8, "how many of them are created or changed at the same time")
 	cmd.Flags().StringVar(&l.profiles, "profiles", "", "folder for CPU profiles of the hub's manager and of apiservers during each act")
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the clusters running")
@@ -89,9 +120,8 @@ type loadAct struct {
 	do func(ctx context.Context, name string) error
 }
 
-// acts are done in this order: first to the Deployments alone, created and changed in each cluster by the user, which is what
-// the acts cost at least.
-func (l *load) acts() (alone, acts []loadAct) {
+// unitedActs are those of UnitedDeployments.
+func unitedActs(l *load) (alone, acts []loadAct) {
 	hub := l.fleet.Hub.Client
 	acts = []loadAct{
 		{name: "create", ready: readyEverywhere(imageOld), do: func(ctx context.Context, name string) error {
@@ -132,12 +162,14 @@ func (l *load) inMembers(do func(context.Context, client.Client, string) error) 
 
 // measureLoad does all measurements and prints the tables as Markdown.
 func (l *load) measureLoad(ctx context.Context) error {
-	if err := l.fleet.Namespace(ctx, namespace, nil); err != nil {
-		return err
+	for _, name := range l.namespaces() {
+		if err := l.fleet.Namespace(ctx, name, nil); err != nil {
+			return err
+		}
 	}
 	var base, all []loadFigures
 	var stored []storage
-	alone, acts := l.acts()
+	alone, acts := l.loadActs(l)
 	for _, a := range alone {
 		f, err := l.act(ctx, a)
 		if err != nil {
@@ -164,14 +196,44 @@ func (l *load) measureLoad(ctx context.Context) error {
 	return l.restart(ctx)
 }
 
-// clear deletes the Deployments that were created alone, and waits until their pods are gone.
+// names are those of all objects.
+func (l *load) names() (out []string) {
+	for i := range l.objects {
+		out = append(out, fmt.Sprintf("%s%03d", loadName, i))
+	}
+	return out
+}
+
+// namespaces are those of all objects.
+func (l *load) namespaces() []string {
+	if l.apart {
+		return l.names()
+	}
+	return []string{namespace}
+}
+
+// in is the namespace of all objects, or all namespaces.
+func (l *load) in() string {
+	if l.apart {
+		return metav1.NamespaceAll
+	}
+	return namespace
+}
+
+// clear deletes what was created alone, and waits until the pods are gone.
 func (l *load) clear(ctx context.Context) (err error) {
 	done := l.stage("delete the Deployments")
 	defer func() { done(err) }()
-	in := client.InNamespace(namespace)
 	for _, m := range l.fleet.Members() {
-		if err := m.Client.DeleteAllOf(ctx, &appsv1.Deployment{}, in, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
-			return fmt.Errorf("%s: delete the Deployments: %w", m.Name, err)
+		for _, name := range l.namespaces() {
+			in := client.InNamespace(name)
+			err := errors.Join(
+				m.Client.DeleteAllOf(ctx, &appsv1.Deployment{}, in, client.PropagationPolicy(metav1.DeletePropagationBackground)),
+				m.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, in, client.MatchingLabels{loadLabel: name}),
+			)
+			if err != nil {
+				return fmt.Errorf("%s: delete the Deployments: %w", m.Name, err)
+			}
 		}
 	}
 	err = fleet.Await(ctx, patience, func(ctx context.Context) (bool, string) {
@@ -179,7 +241,7 @@ func (l *load) clear(ctx context.Context) (err error) {
 		for _, m := range l.fleet.Members() {
 			pods := &metav1.PartialObjectMetadataList{}
 			pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-			if err := m.Client.List(ctx, pods, in); err != nil {
+			if err := m.Client.List(ctx, pods); err != nil {
 				return false, err.Error()
 			}
 			n += len(pods.Items)
@@ -230,7 +292,7 @@ func (l *load) act(ctx context.Context, a loadAct) (f loadFigures, err error) {
 	f.act = a.name
 	var watches []*watch
 	for _, c := range a.in {
-		w, failed := newWatch(ctx, c, a.kind, a.ready)
+		w, failed := newWatchIn(ctx, c, l.in(), a.kind, a.ready)
 		if failed != nil {
 			return f, failed
 		}
@@ -256,8 +318,8 @@ func (l *load) act(ctx context.Context, a loadAct) (f loadFigures, err error) {
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(l.clients)
-	for i := range l.objects {
-		group.Go(func() error { return a.do(groupCtx, fmt.Sprintf("load-%03d", i)) })
+	for _, name := range l.names() {
+		group.Go(func() error { return a.do(groupCtx, name) })
 	}
 	if err := group.Wait(); err != nil {
 		return f, fmt.Errorf("%s: %w", a.name, err)
@@ -435,9 +497,9 @@ func (l *load) head(all []loadFigures, left []string, figures ...string) {
 }
 
 func (l *load) printLoad(all []loadFigures) {
-	l.printf("\n%d UnitedDeployments, each a Deployment with one pod in each of two clusters that joined by push; %d requests at a time. "+
+	l.printf("\n%d %ss, each %s; both joined by push. %d requests at a time. "+
 		"CPU is counted until nothing writes any more; the hub's manager contains the agents of both members. Before, the user creates and "+
-		"changes the same Deployments in the members.\n\n", l.objects, l.clients)
+		"changes the same in the members.\n\n", l.objects, l.kind, l.text, l.clients)
 	l.head(all, []string{""}, "")
 	manager, member := l.fleet.Hub.Manager.Name, l.fleet.West.Manager.Name
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
@@ -491,7 +553,7 @@ type wrote struct{ what, by, in string }
 
 // printWrites prints what our managers wrote in the hub and in the members, by object.
 func (l *load) printWrites(all []loadFigures) {
-	l.printf("\nWrites per UnitedDeployment, and bytes sent in each. %s\n\n", "PodTemplates are dry runs, and reviews are not stored.")
+	l.printf("\nWrites per %s, and bytes sent in each. PodTemplates are dry runs, and reviews are not stored.\n\n", l.kind)
 	l.head(all, []string{"", "by", "in"}, "writes", "bytes")
 	counts := map[wrote][]fleet.Count{}
 	for i, f := range all {
@@ -553,7 +615,7 @@ func (l *load) printLatencies(all []loadFigures) {
 
 func (l *load) printStored(all []loadFigures, stored []storage) {
 	l.printf("\nWhat the hub's etcd holds: the length of the objects in JSON, as custom resources are stored, with managed fields.\n\n")
-	l.head(all, []string{""}, "objects", "bytes per UnitedDeployment", "bytes per row")
+	l.head(all, []string{""}, "objects", "bytes per "+l.kind, "bytes per row")
 	line := func(what string, resources ...string) {
 		l.printf("| %s |", what)
 		for i := range all {
@@ -561,11 +623,11 @@ func (l *load) printStored(all []loadFigures, stored []storage) {
 			for _, r := range resources {
 				sum.objects, sum.bytes = sum.objects+stored[i][r].objects, sum.bytes+stored[i][r].bytes
 			}
-			l.printf(" %d | %.0f | %.0f |", sum.objects, l.perObject(sum.bytes), l.perObject(sum.bytes)/loadRows)
+			l.printf(" %d | %.0f | %.0f |", sum.objects, l.perObject(sum.bytes), l.perObject(sum.bytes)/float64(l.rows))
 		}
 		l.printf("\n")
 	}
-	for _, r := range []string{uniteddeployments, memberworks, workcontents} {
+	for _, r := range []string{l.resource.Resource, memberworks, workcontents} {
 		line(r, r)
 	}
 	line("rows with their contents", memberworks, workcontents)

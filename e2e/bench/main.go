@@ -3,10 +3,11 @@
 // Kubernetes; the rollout of each, and ours at rest. It also measures what an event of a node causes among 50
 // DaemonSets, the pod webhook with 5,000 pods, 1,000 AdvancedCronJobs that are due at once beside native CronJobs, and the cost of one UnitedDeployment on its hub. It prints the tables of docs/operate/sizing.md.
 //
-// Its command hub measures a hub on which hundreds of UnitedDeployments change at once.
+// Its commands hub and propagation measure a hub on which hundreds of UnitedDeployments or of Propagations change at once.
 //
 //	make bench-scale
 //	make bench-hub
+//	make bench-propagation
 package main
 
 import (
@@ -129,7 +130,7 @@ func newCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&p.hub, "hub", true, "measure the cost of a UnitedDeployment on its hub")
 	cmd.Flags().StringVar(&b.profiles, "profiles", "", "folder for CPU profiles of the manager and of the apiserver during each act")
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the clusters running")
-	cmd.AddCommand(newHubCommand())
+	cmd.AddCommand(newLoadCommand(unitedDeployments()), newLoadCommand(propagations()))
 	return cmd
 }
 

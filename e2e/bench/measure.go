@@ -95,7 +95,7 @@ func liveHeap(ctx context.Context, m *fleet.Manager) (int64, error) {
 	return 0, errors.New("read metrics: go_memstats_heap_alloc_bytes is missing")
 }
 
-// watch counts the objects of one kind in the namespace, and those that are settled, through an informer: it continues when
+// watch counts the objects of one kind in a namespace, or in all, and those that are settled, through an informer: it continues when
 // the apiserver ends a watch that is too slow for a thousand objects at once, and costs the apiserver nearly nothing.
 type watch struct {
 	clock   clock.PassiveClock
@@ -110,8 +110,13 @@ type watch struct {
 }
 
 func newWatch(ctx context.Context, c *fleet.Cluster, kind client.Object, settled func(client.Object) bool) (*watch, error) {
+	return newWatchIn(ctx, c, namespace, kind, settled)
+}
+
+// newWatchIn is newWatch for the objects of another namespace, or of all.
+func newWatchIn(ctx context.Context, c *fleet.Cluster, in string, kind client.Object, settled func(client.Object) bool) (*watch, error) {
 	objects, err := cache.New(c.Config, cache.Options{
-		Scheme: c.Client.Scheme(), DefaultNamespaces: map[string]cache.Config{namespace: {}}, DefaultTransform: cache.TransformStripManagedFields(),
+		Scheme: c.Client.Scheme(), DefaultNamespaces: map[string]cache.Config{in: {}}, DefaultTransform: cache.TransformStripManagedFields(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("watch %T: %w", kind, err)
