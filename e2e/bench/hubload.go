@@ -135,29 +135,26 @@ func unitedActs(l *load) (alone, acts []loadAct) {
 		acts[i].in, acts[i].kind = []*fleet.Cluster{l.fleet.Hub}, &appsv1beta1.UnitedDeployment{}
 	}
 	alone = []loadAct{
-		{name: "Deployments alone: create", ready: readyAlone(imageOld), do: l.inMembers(func(ctx context.Context, c client.Client, name string) error {
+		l.inMembers("Deployments alone: create", imageOld, func(ctx context.Context, c client.Client, name string) error {
 			return c.Create(ctx, loadDeployment(name, imageOld))
-		})},
-		{name: "Deployments alone: change the image", ready: readyAlone(imageNew), do: l.inMembers(func(ctx context.Context, c client.Client, name string) error {
+		}),
+		l.inMembers("Deployments alone: change the image", imageNew, func(ctx context.Context, c client.Client, name string) error {
 			return c.Patch(ctx, loadDeployment(name, imageNew), client.MergeFrom(loadDeployment(name, imageOld)))
-		})},
-	}
-	for i := range alone {
-		alone[i].in, alone[i].kind = l.fleet.Members(), &appsv1.Deployment{}
+		}),
 	}
 	return alone, acts
 }
 
-// inMembers does something in one member after the other.
-func (l *load) inMembers(do func(context.Context, client.Client, string) error) func(context.Context, string) error {
-	return func(ctx context.Context, name string) error {
+// inMembers is an act of the user in one member after the other. It has what it asks for when the Deployments run an image there.
+func (l *load) inMembers(act, image string, do func(context.Context, client.Client, string) error) loadAct {
+	return loadAct{name: act, in: l.fleet.Members(), kind: &appsv1.Deployment{}, ready: readyAlone(image), do: func(ctx context.Context, name string) error {
 		for _, m := range l.fleet.Members() {
 			if err := do(ctx, m.Client, name); err != nil {
 				return fmt.Errorf("%s: %w", m.Name, err)
 			}
 		}
 		return nil
-	}
+	}}
 }
 
 // measureLoad does all measurements and prints the tables as Markdown.

@@ -54,15 +54,12 @@ func propagationActs(l *load) (alone, acts []loadAct) {
 		}},
 	}
 	alone = []loadAct{
-		{name: "alone: create", ready: readyAlone(imageOld), do: l.inMembers(func(ctx context.Context, c client.Client, name string) error {
+		l.inMembers("alone: create", imageOld, func(ctx context.Context, c client.Client, name string) error {
 			return errors.Join(c.Create(ctx, propagatedConfig(name)), c.Create(ctx, propagatedDeployment(name, imageOld)))
-		})},
-		{name: "alone: change the image", ready: readyAlone(imageNew), do: l.inMembers(func(ctx context.Context, c client.Client, name string) error {
+		}),
+		l.inMembers("alone: change the image", imageNew, func(ctx context.Context, c client.Client, name string) error {
 			return c.Patch(ctx, propagatedDeployment(name, imageNew), client.MergeFrom(propagatedDeployment(name, imageOld)))
-		})},
-	}
-	for i := range alone {
-		alone[i].in, alone[i].kind = l.fleet.Members(), &appsv1.Deployment{}
+		}),
 	}
 	return alone, acts
 }
