@@ -261,7 +261,8 @@ func (r *Controller[O, P, S]) Reconcile(ctx context.Context, req ctrl.Request) (
 	r.kind.Metrics.Wrote(a)
 	err = errors.Join(unprepared, err)
 	a.Err, a.Problems = err, append(a.Problems, problems...)
-	if plan.RemoveFinalizer {
+	// The object that was read is older than its finalizer, so that its status would be refused. The event of that write follows.
+	if plan.RemoveFinalizer || plan.AddFinalizer && err == nil {
 		return ctrl.Result{}, err
 	}
 	was, is := r.kind.Status(o, p, a, r.clock.Now())

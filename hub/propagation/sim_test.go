@@ -609,3 +609,14 @@ func TestSimulation(t *testing.T) {
 		sim.Test(t, simulatedDivision(t), plan, divisionScenarios()...)
 	})
 }
+
+// One of two ConfigMaps in two clusters changes.
+func TestWritesOfAPlacement(t *testing.T) {
+	t.Parallel()
+	r := sim.Run(t.Context(), simulated(t), stories()[0], sim.Schedule{})
+	require.NoError(t, r.Err)
+	require.Equal(t, map[string]int{
+		"patch propagation": 1, "create workcontent": 3, "create workcontent: AlreadyExists": 1, "create memberwork": 4, "update memberwork": 2,
+		"patch propagation/status": 5,
+	}, r.Sent)
+}

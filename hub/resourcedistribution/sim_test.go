@@ -254,3 +254,15 @@ func TestWritesOfManyClusters(t *testing.T) {
 	require.Equal(t, clusters+1, r.Writes)
 	require.Contains(t, r.Summary, "400 of 400 in 200 clusters, 0 stale, observed=true held=true")
 }
+
+// No status is sent after the finalizer, as it would be refused.
+func TestWritesOfANewObject(t *testing.T) {
+	t.Parallel()
+	w := newWorld(all(), "east", "west")
+	w.o.rd.Finalizers = nil
+	r := sim.Run(t.Context(), simulated(t), sim.Scenario{
+		Name: "new", Objects: []client.Object{w.o.rd, w.o.Clusters["east"], w.o.Clusters["west"]},
+	}, sim.Schedule{})
+	require.NoError(t, r.Err)
+	require.Equal(t, map[string]int{"patch resourcedistribution": 1, "create memberwork": 2, "patch resourcedistribution/status": 3}, r.Sent)
+}

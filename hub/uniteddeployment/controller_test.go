@@ -322,7 +322,7 @@ func TestI28AGenerationIsNotObservedWhereARowWasNotWritten(t *testing.T) {
 			require.NoError(t, b.Update(t.Context(), ud))
 			before := ud.Status.ObservedGeneration
 			b.Fail = tt.fail
-			for range 2 { // The second writes a status that waited.
+			for range 3 { // The first sets the finalizer, the third writes a status that waited.
 				_, _ = b.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(ud)})
 				b.clock.SetTime(b.clock.Now().Add(placement.StatusDelay))
 			}

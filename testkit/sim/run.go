@@ -33,6 +33,9 @@ type Result struct {
 	Stall time.Duration
 	// WriteLines are the writes of the controller, a line each.
 	WriteLines []string
+	// Sent is how many of them there are of each verb and kind, as "patch pod/status"; of those that were refused also of each
+	// reason, as "patch pod: Conflict".
+	Sent map[string]int
 }
 
 // Run plays a scenario once. The same schedule gives the same result. It may be called concurrently.
@@ -49,7 +52,7 @@ func Run(ctx context.Context, k Kind, s Scenario, sch Schedule) Result {
 		r.Err = w.checkIdle(ctx)
 	}
 	r.Story = w.story
-	r.WriteLines = w.written
+	r.WriteLines, r.Sent = w.written, w.sent
 	return r
 }
 

@@ -72,12 +72,15 @@ type Request struct {
 }
 
 // String returns the line of a story about the request.
-func (r Request) String() string {
+func (r Request) String() string { return fmt.Sprintf("%s %s %s", r.Verb, r.what(), r.Key.Name) }
+
+// what is the kind and the subresource.
+func (r Request) what() string {
 	what := strings.ToLower(r.Kind.Kind)
 	if r.Sub != "" {
 		what += "/" + r.Sub
 	}
-	return fmt.Sprintf("%s %s %s", r.Verb, what, r.Key.Name)
+	return what
 }
 
 // event is a watch event: old is nil for a new object, is for a deleted one.

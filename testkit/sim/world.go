@@ -181,7 +181,9 @@ type World struct {
 	changes []Change
 	// story is what happened, written are its lines about writes under test.
 	story, written []string
-	broken         error
+	// sent is Result.Sent.
+	sent   map[string]int
+	broken error
 }
 
 // begin is the initial time of every world.
@@ -193,6 +195,7 @@ func newWorld(k Kind, s Scenario, sch Schedule) (*World, error) {
 		rng:     rand.New(rand.NewSource(sch.Seed)), //nolint:gosec // The seed makes a run reproducible.
 		lot:     rand.New(rand.NewSource(sch.Seed)), //nolint:gosec // As above.
 		settled: map[types.UID]string{}, types: map[reflect.Type]schema.GroupVersionKind{},
+		sent: map[string]int{},
 	}
 	w.store = newStore(k.Scheme, w.clock, rand.New(rand.NewSource(sch.Seed))) //nolint:gosec // As above.
 	if k.Admit != nil {
@@ -293,6 +296,11 @@ func (w *World) apply(by string, r Request, lateWrite bool) (client.Object, erro
 		return after, err
 	}
 	w.written = append(w.written, w.story[len(w.story)-1])
+	what := fmt.Sprintf("%s %s", r.Verb, r.what())
+	if err != nil {
+		what += ": " + string(apierrors.ReasonForError(err))
+	}
+	w.sent[what]++
 	for _, rule := range w.rules() {
 		if rule.Write != nil && w.broken == nil {
 			if broken := rule.Write(w, c); broken != nil {
