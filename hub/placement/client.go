@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 
 	"github.com/hashicorp/go-multierror"
 	corev1 "k8s.io/api/core/v1"
@@ -59,12 +60,16 @@ func (c Client) Fleet(ctx context.Context, key client.ObjectKey, object client.O
 		f.Clusters[clusters.Items[i].Name] = &clusters.Items[i]
 	}
 	for i := range rows.Items {
-		r := &rows.Items[i]
-		if r.Namespace == fleetv1alpha1.Namespace(r.Labels[keys.FleetCluster]) { // Otherwise the row is not ours.
+		if r := &rows.Items[i]; ours(r) {
 			f.Rows[row.Place(r)] = r
 		}
 	}
 	return f, nil
+}
+
+// ours reports whether a row is in the namespace of its cluster, where users write none.
+func ours(r *fleetv1alpha1.MemberWork) bool {
+	return r.Namespace == fleetv1alpha1.Namespace(r.Labels[keys.FleetCluster])
 }
 
 func objects(source client.Object, rows *fleetv1alpha1.MemberWorkList) iter.Seq[metav1.Object] {
@@ -113,7 +118,8 @@ func (c Client) NamespaceTerminating(ctx context.Context, name string) (bool, er
 }
 
 // Apply writes a plan: the finalizer first, so that there is no row without it, then the rows, then the withdrawals. A failure
-// in one cluster does not stop the others. The error is also in the result.
+// in one cluster does not stop the others. The finalizer is not removed while the apiserver has a row, whose event then follows:
+// a write of a process that has crashed may have arrived late. The error is also in the result.
 func (c Client) Apply(ctx context.Context, object client.Object, f Fleet, p Plan) (Result, error) {
 	out := Result{Rows: maps.Clone(f.Rows), Missed: make(map[string]bool, len(p.Wants))}
 	for _, want := range p.Wants {
@@ -160,12 +166,24 @@ func (c Client) Apply(ctx context.Context, object client.Object, f Fleet, p Plan
 		}
 	}
 	if p.RemoveFinalizer {
+		if left, err := c.left(ctx, object); err != nil || left {
+			return out, err
+		}
 		if err := c.finalizer(ctx, object, controllerutil.RemoveFinalizer); client.IgnoreNotFound(err) != nil {
 			return out, err
 		}
 	}
 	out.Err = withoutConflicts(failures)
 	return out, out.Err
+}
+
+// left asks the apiserver whether an object has rows.
+func (c Client) left(ctx context.Context, object client.Object) (bool, error) {
+	rows := &fleetv1alpha1.MemberWorkList{}
+	if err := c.Live.List(ctx, rows, row.Of(object.GetUID(), true)...); err != nil {
+		return false, fmt.Errorf("list rows of %s: %w", client.ObjectKeyFromObject(object), err)
+	}
+	return slices.ContainsFunc(rows.Items, func(r fleetv1alpha1.MemberWork) bool { return ours(&r) }), nil
 }
 
 // finalizer adds or removes our finalizer.

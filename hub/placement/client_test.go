@@ -103,6 +103,32 @@ func TestApplyWritesNoRowForAnObjectThatIsGone(t *testing.T) {
 	require.True(t, result.Missed["east"])
 }
 
+func TestApplyKeepsTheFinalizerWhileTheApiserverHasARow(t *testing.T) {
+	t.Parallel()
+	h := newHub(t, source(), member("east"))
+	object := source()
+	f, err := h.fleet(t, object)
+	require.NoError(t, err)
+	written, err := h.Apply(t.Context(), object, f, Plan{AddFinalizer: true, Wants: []row.Want{want("east")}})
+	require.NoError(t, err)
+	_, err = h.fleet(t, object)
+	require.NoError(t, err)
+
+	_, err = h.Apply(t.Context(), object, f, Plan{RemoveFinalizer: true})
+	require.NoError(t, err)
+	require.NoError(t, h.Get(t.Context(), client.ObjectKeyFromObject(object), object))
+	require.True(t, Held(object), "the cache did not show the row, and the apiserver does")
+
+	gone := written.Rows["east"].DeepCopy()
+	gone.Finalizers = nil
+	require.NoError(t, h.Update(t.Context(), gone))
+	require.NoError(t, h.Delete(t.Context(), gone))
+	_, err = h.Apply(t.Context(), object, f, Plan{RemoveFinalizer: true})
+	require.NoError(t, err)
+	require.NoError(t, h.Get(t.Context(), client.ObjectKeyFromObject(object), object))
+	require.False(t, Held(object))
+}
+
 func TestRowsOfSeveralObjects(t *testing.T) {
 	t.Parallel()
 	of := func(cluster, name string) row.Want {

@@ -482,7 +482,7 @@ func divisionStories() []divisionStory {
 			dark("east", true, all(6)), divide(nil, dividedBy(weighted, "east*1", "west*5")), dark("east", false, nil)),
 		story("a MemberCluster disappears", "east=10/10 west=2/2", two(), edit("delete west", all(6), func(ctx context.Context, w *sim.World) error {
 			return w.User().Delete(ctx, member("west"))
-		}), scale(nil, 12)),
+		}), scale(reports(placement.ReasonUnknownCluster), 12)),
 		story("a cluster is suspended during a scale-out, and not any more", "east=8/8 west=4/4", two(),
 			suspend(all(6), &fleetv1alpha1.PropagationSuspend{Clusters: []string{"west"}}), scale(nil, 12), suspend(nil, nil)),
 		story("the Propagation is deleted", "", two(), edit("delete it", all(6), func(ctx context.Context, w *sim.World) error {

@@ -369,6 +369,14 @@ func end(w *sim.World) string {
 	return strings.Join(lines, "\n")
 }
 
+// reports waits until the status of Propagation web has a reason.
+func reports(reason string) func(*sim.World) bool {
+	return func(w *sim.World) bool {
+		p := sim.Find[*fleetv1alpha1.Propagation](w, webAt())
+		return p != nil && strings.Contains(fmt.Sprint(p.Status), reason)
+	}
+}
+
 func stories() []sim.Scenario {
 	world := func(more ...client.Object) []client.Object {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shop, Finalizers: []string{"kubernetes"}}}
@@ -405,12 +413,6 @@ func stories() []sim.Scenario {
 	placed := func(w *sim.World) bool {
 		p := sim.Find[*fleetv1alpha1.Propagation](w, of("web"))
 		return p != nil && p.Status.ObservedGeneration == p.Generation && p.Status.Healthy > 0 && p.Status.Healthy == p.Status.Desired
-	}
-	reports := func(reason string) func(*sim.World) bool {
-		return func(w *sim.World) bool {
-			p := sim.Find[*fleetv1alpha1.Propagation](w, of("web"))
-			return p != nil && strings.Contains(fmt.Sprint(p.Status), reason)
-		}
 	}
 	west := func(ready bool) sim.Edit {
 		return sim.Edit{Name: fmt.Sprintf("west ready=%t", ready), Do: func(ctx context.Context, w *sim.World) error {

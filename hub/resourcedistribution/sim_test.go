@@ -217,7 +217,10 @@ func stories() []sim.Scenario {
 		{Name: "a MemberCluster disappears, and nothing is withdrawn", Objects: world(), Edits: []sim.Edit{
 			{Name: "south is gone", When: func(w *sim.World) bool { return acknowledged(w, "south") }, Do: func(ctx context.Context, w *sim.World) error {
 				return w.User().Delete(ctx, &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "south"}})
-			}}, red,
+			}},
+			{Name: red.Name, Do: red.Do, When: func(w *sim.World) bool { // Before, south would get it or not.
+				return !slices.ContainsFunc(sim.Cached[*fleetv1alpha1.MemberCluster](w), func(mc *fleetv1alpha1.MemberCluster) bool { return mc.Name == "south" })
+			}},
 		}},
 		{Name: "a cluster is emptied, the copies last", Objects: world(pods), Edits: []sim.Edit{
 			cluster("west evicts", "west", tainted(fleetv1alpha1.Evict)),
