@@ -106,11 +106,12 @@ func TestInCluster(t *testing.T) {
 		var all []*appsv1beta1.ImagePullJob
 		var group errgroup.Group
 		for i := range 16 {
-			all = append(all, pulling(func(job *appsv1beta1.ImagePullJob) {
+			one := pulling(func(job *appsv1beta1.ImagePullJob) {
 				job.UID, job.Name = types.UID("00000000-0000-4000-8000-00000000000"+string("0123456789abcdef"[i])), "job"
-			}))
+			})
+			all = append(all, one)
 			group.Go(func() error {
-				return r.write(t.Context(), all[i], step{node: n, ref: ref, entry: newEntry(all[i], ref, n.Name, 1, now)}).err
+				return r.write(t.Context(), one, step{node: n, ref: ref, entry: newEntry(one, ref, n.Name, 1, now)}).err
 			})
 		}
 		require.NoError(t, group.Wait())
