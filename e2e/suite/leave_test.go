@@ -132,12 +132,7 @@ func TestI12LeaveWithDeleteLeavesNothing(t *testing.T) {
 			s.leave(c, fleetv1alpha1.LeaveDelete, 60)
 			s.released(c)
 			require.Nil(t, s.slice(c, "web"))
-			s.until(func(context.Context) string {
-				if n := len(s.pods(c, "web")); n > 0 {
-					return fmt.Sprintf("%d pods are left", n)
-				}
-				return ""
-			})
+			s.empty(s.namespace, c)
 			for _, other := range env.Members() {
 				for _, p := range s.pods(other, "web") {
 					require.Contains(t, before, other.Name+"/"+p.Name, "the other cluster's pods stay")

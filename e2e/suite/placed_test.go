@@ -76,12 +76,7 @@ func TestCloneSetIsPlacedByAWorkloadSpread(t *testing.T) {
 	})
 	runs(4, 0)
 	require.NoError(t, env.Hub.Client.Delete(s.ctx, set))
-	s.until(func(context.Context) string {
-		if n := len(s.pods(env.East, "web")); n > 0 {
-			return fmt.Sprintf("%d pods are left", n)
-		}
-		return ""
-	})
+	s.empty(s.namespace, env.East)
 }
 
 // TestDeploymentThatIsATemplateMakesNoReplicaSet has kube-controller-manager on the hub, and creates the Deployment first.
@@ -125,12 +120,7 @@ func TestDeploymentThatIsATemplateMakesNoReplicaSet(t *testing.T) {
 	require.NoError(t, env.Hub.Client.List(s.ctx, sets, client.InNamespace(s.namespace)))
 	require.Empty(t, sets.Items)
 	require.NoError(t, env.Hub.Client.Delete(s.ctx, d))
-	s.until(func(context.Context) string {
-		if n := len(s.pods(env.East, "web")) + len(s.pods(env.West, "web")); n > 0 {
-			return fmt.Sprintf("%d pods are left", n)
-		}
-		return ""
-	})
+	s.empty(s.namespace, env.Members()...)
 }
 
 func TestWorkloadSpreadOverflowsFromAFullCluster(t *testing.T) {
@@ -210,9 +200,10 @@ func overflow(t *testing.T) *overflowing {
 	require.NoError(t, env.Hub.Client.Create(s.ctx, set))
 	require.NoError(t, env.Hub.Client.Create(s.ctx, ws))
 	s.Cleanup(func() {
-		ctx := context.WithoutCancel(s.ctx)
-		require.NoError(t, client.IgnoreNotFound(env.Hub.Client.Delete(ctx, set)))
-		require.NoError(t, client.IgnoreNotFound(env.Hub.Client.Delete(ctx, ws)))
+		s.ctx = context.WithoutCancel(s.ctx)
+		require.NoError(t, client.IgnoreNotFound(env.Hub.Client.Delete(s.ctx, set)))
+		require.NoError(t, client.IgnoreNotFound(env.Hub.Client.Delete(s.ctx, ws)))
+		s.empty(s.namespace, env.Members()...) // The next test needs the nodes.
 	})
 	o := &overflowing{scene: s, set: set, ws: ws}
 	running := func(c *fleet.Cluster) (n int) {

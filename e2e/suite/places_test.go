@@ -144,16 +144,7 @@ func (s *scene) pass(namespace string) {
 	s.Helper()
 	require.NoError(s, s.evict(s.run(namespace, "evicted")))
 	require.NoError(s, env.East.Client.Delete(s.ctx, s.run(namespace, "deleted")))
-	s.until(func(ctx context.Context) string {
-		list := &corev1.PodList{}
-		if err := env.East.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
-			return err.Error()
-		}
-		if len(list.Items) > 0 {
-			return fmt.Sprintf("%d pods are left", len(list.Items))
-		}
-		return ""
-	})
+	s.empty(namespace, env.East)
 }
 
 // TestPersistentPodStateAlonePodsWaitForTheManager: while no manager answers, pods of namespaces without an object that concerns pods

@@ -323,6 +323,23 @@ func (s *scene) pods(c *fleet.Cluster, app string) []corev1.Pod {
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 }
 
+// empty waits until clusters have no pod in a namespace any more, also none that is being deleted.
+func (s *scene) empty(namespace string, clusters ...*fleet.Cluster) {
+	s.Helper()
+	s.until(func(ctx context.Context) string {
+		for _, c := range clusters {
+			list := &corev1.PodList{}
+			if err := c.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+				return err.Error()
+			}
+			if n := len(list.Items); n > 0 {
+				return fmt.Sprintf("%s has %d pods left", c.Name, n)
+			}
+		}
+		return ""
+	})
+}
+
 // census is what must not change at rest: each pod's UID and how often its container was restarted.
 type census map[string]string
 
