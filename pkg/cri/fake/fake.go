@@ -79,7 +79,7 @@ func Start(tb testing.TB, socket, name string) *Runtime {
 	l, err := c.Listen(tb.Context(), "unix", socket)
 	require.NoError(tb, err)
 	r := &Runtime{
-		name: name, version: "v9", server: grpc.NewServer(),
+		name: name, version: "v9", server: grpc.NewServer(grpc.WaitForHandlers(true)),
 		containers: map[string]*held{}, images: map[string]string{}, failures: map[string]error{}, hooks: map[string]func(string){},
 	}
 	criv1.RegisterRuntimeServiceServer(r.server, r)
@@ -96,7 +96,7 @@ func Start(tb testing.TB, socket, name string) *Runtime {
 	return r
 }
 
-// Stop stops the runtime and removes its socket.
+// Stop ends all calls, waits until they have returned, and removes the socket of the runtime.
 func (r *Runtime) Stop() { r.server.Stop() }
 
 // Upgrade changes the version of the runtime, behind the same socket.
