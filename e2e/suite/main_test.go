@@ -24,8 +24,11 @@ func TestMain(m *testing.M) {
 	o := fleet.Options{
 		Prefix: "e2e-", Heartbeat: &heartbeat, Volumes: true,
 		MemberGates: []string{"ImagePullJobGate=true", "ResourceDistributionGate=true", "ResourcesDeletionProtection=true"},
-		// As by the chart: the first is its default.
-		MemberFlags: []string{"--pod-webhook-ignore-failures=PodUnavailableBudgetAnnotations", "--resourcedistribution-secrets=registry", "--imagepulljob-secrets=registry"},
+		// As by the chart: the first is its default. NodeImages are created with the nodes, and not while the first tests want to see no write.
+		MemberFlags: []string{
+			"--pod-webhook-ignore-failures=PodUnavailableBudgetAnnotations", "--resourcedistribution-secrets=registry", "--imagepulljob-secrets=registry",
+			"--nodeimage-creation-delay=0s",
+		},
 		MemberValues: []string{
 			"--set", "resourceDistribution.secrets={registry}", "--set", "imagePullJob.secrets={registry}", "--set", "hub.kinds[0].group=example.com", "--set", "hub.kinds[0].resources={widgets,gadgets}",
 			"--set", "hub.kinds[1].resources={configmaps,services}", "--set", "hub.kinds[2].group=apps.kruise.io",

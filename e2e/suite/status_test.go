@@ -4,7 +4,6 @@ package suite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -132,18 +130,6 @@ func TestI43FleetAtRestWritesNothingAndAMemberAsksLessThanOnceASecond(t *testing
 		s.changeCluster(m.Name, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Heartbeat = fleetv1alpha1.Heartbeat{} })
 	}
 	t.Cleanup(s.fastHeartbeats)
-	s.until(func(ctx context.Context) string { // A new node gets its NodeImage after a delay.
-		for _, m := range env.Members() {
-			nodes, images := &corev1.NodeList{}, &appsv1beta1.NodeImageList{}
-			if err := errors.Join(m.Client.List(ctx, nodes), m.Client.List(ctx, images)); err != nil {
-				return err.Error()
-			}
-			if len(images.Items) < len(nodes.Items) {
-				return fmt.Sprintf("%s has %d NodeImages for %d nodes", m.Name, len(images.Items), len(nodes.Items))
-			}
-		}
-		return ""
-	})
 	s.quiet()
 	mark := fleet.Mark()
 	s.unmoved(window)
