@@ -157,6 +157,17 @@ func (s *site) pod(t *testing.T, name string, change func(*corev1.Pod)) *corev1.
 	return p
 }
 
+// cached waits until the apiserver's own cache has a pod as it is. An apiserver admits a deletion with what its cache has, and once more
+// with the newer pod when the write is refused.
+func (s *site) cached(t *testing.T, p *corev1.Pod) {
+	t.Helper()
+	fromCache := &client.GetOptions{Raw: &metav1.GetOptions{ResourceVersion: "0"}}
+	require.Eventually(t, func() bool {
+		var has corev1.Pod
+		return s.Get(t.Context(), client.ObjectKeyFromObject(p), &has, fromCache) == nil && has.ResourceVersion == p.ResourceVersion
+	}, testenv.Long, testenv.Poll)
+}
+
 func refuse(p *corev1.Pod) { p.Labels["refuse"] = "yes" }
 
 // post sends a request as it is, without what client-go does with the answer, which waits and tries again after 429.
@@ -245,12 +256,15 @@ func TestIntegrationGuard(t *testing.T) {
 		require.NoError(t, s.Patch(t.Context(), plain, client.MergeFrom(p)))
 		plain.Status.Phase = corev1.PodRunning
 		require.NoError(t, s.Status().Update(t.Context(), plain))
+		s.cached(t, plain)
 		require.True(t, apierrors.IsForbidden(s.Delete(t.Context(), p, client.DryRunAll)))
 		require.Equal(t, []string{"DELETE", "DELETE", "UPDATE", "UPDATE", "RESIZE", "DELETE as a dry run"}, s.judge.of(s.namespace, "kept"))
 	})
 	t.Run("nothing is sent of pods that are being deleted or have ended, and of static ones", func(t *testing.T) {
 		going := s.pod(t, "going", func(p *corev1.Pod) { p.Finalizers = []string{"example.com/wait"} })
 		require.NoError(t, s.Delete(t.Context(), going))
+		require.NoError(t, s.Get(t.Context(), client.ObjectKeyFromObject(going), going))
+		s.cached(t, going)
 		require.NoError(t, s.Delete(t.Context(), going, client.GracePeriodSeconds(0)))
 		require.NoError(t, s.Get(t.Context(), client.ObjectKeyFromObject(going), going))
 		next := going.DeepCopy()
@@ -263,6 +277,7 @@ func TestIntegrationGuard(t *testing.T) {
 		ended := s.pod(t, "ended", refuse)
 		ended.Status.Phase = corev1.PodSucceeded
 		require.NoError(t, s.Status().Update(t.Context(), ended))
+		s.cached(t, ended)
 		require.NoError(t, s.Delete(t.Context(), ended))
 		require.Empty(t, s.judge.of(s.namespace, "ended"))
 		static := s.pod(t, "static", func(p *corev1.Pod) {
