@@ -20,9 +20,9 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// TestIntegrationAttack22ManagerWritesOnlyCopies has the rights and the policy of the chart: the manager reads and writes Secrets of
+// TestIntegrationAttack36ManagerWritesOnlyCopies has the rights and the policy of the chart: the manager reads and writes Secrets of
 // listed names, and of these and of ConfigMaps only copies of a ResourceDistribution.
-func TestIntegrationAttack22ManagerWritesOnlyCopies(t *testing.T) {
+func TestIntegrationAttack36ManagerWritesOnlyCopies(t *testing.T) {
 	t.Parallel()
 	users := usersOf(t, lab.Config{ControlPlaneOnly: true})
 	admin, manager := users("admin", "system:masters"), users("system:serviceaccount:"+namespace+":flotilla-member")

@@ -17,9 +17,9 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// TestIntegrationAttack22ManagerWritesOnlyConfigMapsOfPods has the rights and the policies of the chart, without copies of
+// TestIntegrationAttack36ManagerWritesOnlyConfigMapsOfPods has the rights and the policies of the chart, without copies of
 // ResourceDistributions and with them.
-func TestIntegrationAttack22ManagerWritesOnlyConfigMapsOfPods(t *testing.T) {
+func TestIntegrationAttack36ManagerWritesOnlyConfigMapsOfPods(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{"alone": nil, "with copies": {"--set=featureGates=ResourceDistributionGate=true"}} {
 		t.Run(name, func(t *testing.T) {
