@@ -386,12 +386,7 @@ func (p *planned) render(o *observed, one object, m content, d division) {
 		case !s.stays && s.emptied():
 			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: s.live, Policy: o.leave(false)})
 		case s.writes:
-			want, err := m.want(o, one, s.cluster, &s.grant)
-			if err != nil {
-				p.problem(s.cluster, one.Kind, one.Name, reasonOverride, err.Error())
-				continue
-			}
-			p.Wants = append(p.Wants, want)
+			p.want(o, one, m, s.cluster, &s.grant)
 		case !s.stays:
 			p.kept[row.Place(s.live)] = true
 		}

@@ -1,6 +1,7 @@
 package propagation
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -202,12 +203,7 @@ func (p *planned) object(
 			p.withdraw(o, at.cluster, at.live)
 		case !at.gets || !ready:
 		default:
-			want, err := m.want(o, one, at.cluster, nil)
-			if err != nil {
-				p.problem(at.cluster, one.Kind, one.Name, reasonOverride, err.Error())
-				continue
-			}
-			p.Wants = append(p.Wants, want)
+			p.want(o, one, m, at.cluster, nil)
 		}
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(fleet.Rows)) {
@@ -253,8 +249,8 @@ func (p *planned) content(o *observed, one object) (m content, ready bool) {
 		return not(fleetv1alpha1.ReasonInvalid, err.Error())
 	case len(m.raw) > mostBytes:
 		return not(reasonTooLarge, fmt.Sprintf("it has %d bytes, and at most %d can be placed", len(m.raw), mostBytes))
-	case removesItself(one.live) != "":
-		return not(fleetv1alpha1.ReasonInvalid, removesItself(one.live))
+	case len(o.spec.Overrides) == 0 && removesItself(m.object) != "": // Otherwise it is looked at as each cluster gets it.
+		return not(fleetv1alpha1.ReasonInvalid, removesItself(m.object))
 	case undividable(o.spec, one.live) != "":
 		return not(reasonNotDivided, undividable(o.spec, one.live))
 	case !one.live.GetDeletionTimestamp().IsZero():
@@ -408,6 +404,19 @@ func fromPlacement(all []placement.Problem) []problem {
 		}
 	}
 	return out
+}
+
+// want adds the row of an object in a cluster to the plan, or why there can't be one: it stays as it was.
+func (p *planned) want(o *observed, one object, m content, cluster string, share *fleetv1alpha1.SubsetGrant) {
+	want, err := m.want(o, one, cluster, share)
+	switch again := selfRemovingError(""); {
+	case errors.As(err, &again):
+		p.problem(cluster, one.Kind, one.Name, fleetv1alpha1.ReasonInvalid, err.Error())
+	case err != nil:
+		p.problem(cluster, one.Kind, one.Name, reasonOverride, err.Error())
+	default:
+		p.Wants = append(p.Wants, want)
+	}
 }
 
 // want returns the row of an object in a cluster, with its share of the replicas if they are divided.

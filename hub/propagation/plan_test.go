@@ -214,22 +214,6 @@ func TestWhichObjectsGetKeepAndLoseTheirRowInWhichCluster(t *testing.T) {
 			w.row("east", "a")
 			require.NoError(t, unstructured.SetNestedField(w.objects[0].live.Object, strings.Repeat("x", 1<<20), "data", "color"))
 		}, "+b@east +b@west /ConfigMap/a:TooLarge"},
-		{"Nor a BroadcastJob that its clusters would delete, so that it would run again.", func(w *world) {
-			w.row("east", "a")
-			one := &w.objects[0]
-			one.Kind = "BroadcastJob"
-			one.live.SetAPIVersion("apps.kruise.io/v1beta1")
-			one.live.SetKind("BroadcastJob")
-			require.NoError(t, unstructured.SetNestedField(one.live.Object, int64(60), "spec", "completionPolicy", "ttlSecondsAfterFinished"))
-		}, "+b@east +b@west /BroadcastJob/a:Invalid"},
-		{"Nor an EphemeralJob, whose containers would be added again.", func(w *world) {
-			w.row("east", "a")
-			one := &w.objects[0]
-			one.Kind = "EphemeralJob"
-			one.live.SetAPIVersion("apps.kruise.io/v1alpha1")
-			one.live.SetKind("EphemeralJob")
-			require.NoError(t, unstructured.SetNestedField(one.live.Object, int64(60), "spec", "ttlSecondsAfterFinished"))
-		}, "+b@east +b@west /EphemeralJob/a:Invalid"},
 		{"Nor is it withdrawn where an override fails.", func(w *world) {
 			w.row("east", "a")
 			w.spec.Overrides = []fleetv1alpha1.PropagationOverride{{Clusters: []string{"east"}, Name: "a", Patches: []fleetv1alpha1.PropagationPatch{

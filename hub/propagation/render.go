@@ -118,23 +118,46 @@ func unallocate(kind schema.GroupKind, live *unstructured.Unstructured, spec map
 	}
 }
 
-// removesItself returns why an object can't be placed whose controller deletes it in the end, or "". It would be created, and run, again.
-func removesItself(live *unstructured.Unstructured) string {
-	const ttl = "ttlSecondsAfterFinished"
-	var path []string
-	switch live.GroupVersionKind().GroupKind() {
-	case schema.GroupKind{Group: "apps.kruise.io", Kind: "BroadcastJob"}:
-		path = []string{"spec", "completionPolicy", ttl}
-	case schema.GroupKind{Group: "apps.kruise.io", Kind: "EphemeralJob"}:
-		path = []string{"spec", ttl}
-	default:
-		return ""
-	}
-	if _, has, _ := unstructured.NestedFieldNoCopy(live.Object, path...); !has {
-		return ""
-	}
-	return strings.Join(path, ".") + ": each cluster would delete the job, and get it again: leave it out, and delete the job here"
+// lifetime is a field after whose time a controller deletes the object, of one kind or of any.
+type lifetime struct {
+	of   schema.GroupKind
+	path []string
 }
+
+// lifetimes lists these fields. Jobs have the first one, and with it what is made like them; BroadcastJobs and image pull jobs the second,
+// and training jobs of Kubeflow the third.
+func lifetimes() []lifetime {
+	const ttl = "ttlSecondsAfterFinished"
+	return []lifetime{
+		{path: []string{"spec", ttl}},
+		{path: []string{"spec", "completionPolicy", ttl}},
+		{path: []string{"spec", "runPolicy", ttl}},
+		{of: schema.GroupKind{Group: "argoproj.io", Kind: "Workflow"}, path: []string{"spec", "ttlStrategy"}},
+		{of: schema.GroupKind{Group: "sparkoperator.k8s.io", Kind: "SparkApplication"}, path: []string{"spec", "timeToLiveSeconds"}},
+		{of: schema.GroupKind{Group: "velero.io", Kind: "Backup"}, path: []string{"spec", "ttl"}},
+	}
+}
+
+// removesItself returns why an object can't be placed that is deleted after a time by its controller, or "". It would be created, and run,
+// again and again.
+func removesItself(is *unstructured.Unstructured) string {
+	kind := is.GroupVersionKind().GroupKind()
+	for _, l := range lifetimes() {
+		if l.of.Kind != "" && l.of != kind {
+			continue
+		}
+		if _, has, _ := unstructured.NestedFieldNoCopy(is.Object, l.path...); has {
+			return fmt.Sprintf("%s: each cluster would delete the %s, and get it again: leave the field out, or remove it by an override, and "+
+				"delete the object here", strings.Join(l.path, "."), kind.Kind)
+		}
+	}
+	return ""
+}
+
+// selfRemovingError is why an object can't be placed as a cluster would get it, from removesItself.
+type selfRemovingError string
+
+func (e selfRemovingError) Error() string { return string(e) }
 
 // in returns what is sent to a cluster: the manifest that all share, and a merge patch of what the overrides and its share of the replicas
 // change. Where none can say that, it returns a manifest of the cluster's own.
@@ -153,6 +176,9 @@ func (m content) in(o *observed, cluster string, share *fleetv1alpha1.SubsetGran
 	changed, err := override.Apply(o.spec.Overrides, cluster, labels, is)
 	if err != nil {
 		return nil, nil, err //nolint:wrapcheck // It names the override.
+	}
+	if why := removesItself(changed); why != "" {
+		return nil, nil, selfRemovingError(why)
 	}
 	if share != nil {
 		if err := unstructured.SetNestedField(changed.Object, int64(share.Replicas), "spec", "replicas"); err != nil {
