@@ -139,8 +139,8 @@ func TestNativeKindsAreSentToKubectl(t *testing.T) {
 	t.Parallel()
 	native := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "default"}}
 	for _, typed := range []string{"statefulset.apps", "statefulsets.v1.apps"} {
-		_, err := run(t, newCluster(t, native, stateful()), "rollout", "pause", typed+"/demo")
-		require.ErrorContains(t, err, "statefulsets/demo is of group apps: try kubectl rollout pause statefulsets/demo; for one of apps.kruise.io write asts/demo")
+		_, err := run(t, newCluster(t, native, stateful()), "rollout", "undo", typed+"/demo")
+		require.ErrorContains(t, err, "statefulsets/demo is of group apps: try kubectl rollout undo statefulsets/demo; for one of apps.kruise.io write asts/demo")
 	}
 }
 

@@ -90,8 +90,9 @@ func createCommand(open func() (conn, error)) *cobra.Command {
 	cmd := kubectlCommand("create", "Create objects: kubectl create")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		first := ""
-		if len(args) > 0 {
-			first = strings.ToLower(args[0])
+		flags, rest := leading(cmd, args)
+		if len(rest) > 0 {
+			first = strings.ToLower(rest[0])
 		}
 		switch {
 		case first == "containerrecreaterequest":
@@ -100,11 +101,27 @@ func createCommand(open func() (conn, error)) *cobra.Command {
 		case fromCron(args):
 			return createFromCron(cmd, open, args)
 		case first == "broadcastjob":
-			return createBroadcastJob(cmd, args[1:])
+			return createBroadcastJob(cmd, slices.Concat(flags, rest[1:]))
 		}
 		return kubectl(cmd, []string{"create"}, args)
 	}
 	return cmd
+}
+
+// leading splits the arguments of create before the first that is neither a flag nor the value of one. If there are flags that are not
+// known here, all are in rest: only kubectl knows whether they have a value.
+func leading(cmd *cobra.Command, args []string) (flags, rest []string) {
+	known := &cobra.Command{}
+	known.Flags().AddFlagSet(cmd.Root().PersistentFlags())
+	(&creation{}).flags(known, "")
+	known.Flags().String("image", "", "")
+	known.Flags().String("from", "", "")
+	known.Flags().SetInterspersed(false)
+	if err := known.Flags().Parse(args); err != nil {
+		return nil, args
+	}
+	rest = known.Flags().Args()
+	return args[:len(args)-len(rest)], rest
 }
 
 // createBroadcastJob creates a BroadcastJob from NAME --image IMAGE [-- COMMAND...]. All other flags are those of kubectl create.
@@ -114,11 +131,13 @@ func createBroadcastJob(cmd *cobra.Command, args []string) error {
 	if at := slices.Index(args, "--"); at >= 0 {
 		args, command = args[:at], args[at+1:]
 	}
+	flags, args := leading(cmd, args)
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return fmt.Errorf("the name is missing: %s", usage)
 	}
 	name, image, rest := args[0], "", []string{"-f", "-"}
-	for i := 1; i < len(args); i++ {
+	args = slices.Concat(flags, args[1:])
+	for i := 0; i < len(args); i++ {
 		flag, value, given := strings.Cut(args[i], "=")
 		if flag != "--image" && flag != "--from" {
 			rest = append(rest, args[i])

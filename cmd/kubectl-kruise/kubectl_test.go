@@ -7,6 +7,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
 // fakeKubectl prints its arguments and its input, and ends with a code.
@@ -28,6 +34,8 @@ func TestKubectlRunsItsOwnCommands(t *testing.T) {
 		"exec demo-a -c nginx -it -- sh -c ls":           "kubectl exec demo-a -c nginx -it -- sh -c ls",
 		"get --help":                                     "kubectl get --help",
 		"create -f -":                                    "kubectl create -f -",
+		"-n shop create -f broadcastjob":                 "kubectl create -n shop -f broadcastjob",
+		"-n shop create job a --image b":                 "kubectl create -n shop job a --image b",
 		"create job once --from=cronjob/daily":           "kubectl create job once --from=cronjob/daily",
 		"set selector svc/demo app=demo":                 "kubectl set selector svc/demo app=demo",
 		"set subject rolebinding demo --user joe":        "kubectl set subject rolebinding demo --user joe",
@@ -45,16 +53,25 @@ func TestKubectlRunsItsOwnCommands(t *testing.T) {
 	}
 }
 
+// TestCreateBroadcastJob changes the environment, so it has no parallel parts.
 func TestCreateBroadcastJob(t *testing.T) {
 	fakeKubectl(t, "0")
-	cmd := command(t, hub(t))
-	var out strings.Builder
-	cmd.SetOut(&out)
-	cmd.SetErr(&out)
-	cmd.SetArgs(strings.Fields("create broadcastJob demo -n shop --image busybox:1.36 --dry-run=client -- sleep 1"))
-	require.NoError(t, cmd.ExecuteContext(t.Context()))
-	require.Contains(t, out.String(), "kubectl create -f - -n shop --dry-run=client\n")
-	require.Contains(t, out.String(), `"containers":[{"command":["sleep","1"],"image":"busybox:1.36","name":"demo"}],"restartPolicy":"Never"`)
+	for typed, runs := range map[string]string{
+		"create broadcastJob demo -n shop --image busybox:1.36 --dry-run=client -- sleep 1":        "kubectl create -f - -n shop --dry-run=client\n",
+		"-n shop create broadcastJob demo --image=busybox:1.36 -- sleep 1":                         "kubectl create -f - -n shop\n",
+		"--namespace=shop --context east create broadcastJob demo --image=busybox:1.36 -- sleep 1": "kubectl create -f - --namespace=shop --context east\n",
+		"create -n shop --dry-run=client broadcastJob --image busybox:1.36 demo -- sleep 1":        "kubectl create -f - -n shop --dry-run=client\n",
+		"-n broadcastjob create broadcastjob demo --save-config --image busybox:1.36 -- sleep 1":   "kubectl create -f - -n broadcastjob --save-config\n",
+	} {
+		cmd := command(t, hub(t))
+		var out strings.Builder
+		cmd.SetOut(&out)
+		cmd.SetErr(&out)
+		cmd.SetArgs(strings.Fields(typed))
+		require.NoError(t, cmd.ExecuteContext(t.Context()), typed)
+		require.Contains(t, out.String(), runs, typed)
+		require.Contains(t, out.String(), `"containers":[{"command":["sleep","1"],"image":"busybox:1.36","name":"demo"}],"restartPolicy":"Never"`)
+	}
 }
 
 func TestExitCodeOfKubectl(t *testing.T) {
@@ -71,21 +88,40 @@ func TestKubectlIsNeeded(t *testing.T) {
 
 func TestVerbsOfOpenKruiseThatAreNotHere(t *testing.T) {
 	t.Parallel()
+	others := []client.Object{
+		deployment(), &appsv1.StatefulSet{ObjectMeta: demo().ObjectMeta, Spec: appsv1.StatefulSetSpec{Selector: demo().Spec.Selector}},
+		&appsv1beta1.UnitedDeployment{ObjectMeta: demo().ObjectMeta, Spec: appsv1beta1.UnitedDeploymentSpec{Selector: demo().Spec.Selector}},
+		&batchv1.CronJob{ObjectMeta: demo().ObjectMeta}, &corev1.ConfigMap{ObjectMeta: demo().ObjectMeta},
+	}
 	for typed, says := range map[string]string{
+		"-n shop create ContainerRecreateRequest demo":           "create ContainerRecreateRequest is not here: write a manifest",
 		"create broadcastJob --image busybox":                    "the name is missing: create broadcastjob NAME --image IMAGE",
 		"create broadcastJob demo -n shop -- sleep 1":            "--image is missing",
 		"create broadcastjob demo --from=cronjob/daily":          "--from=cronjob/daily: a BroadcastJob is made from an AdvancedCronJob",
 		"create ContainerRecreateRequest demo --pod demo-a":      "create ContainerRecreateRequest is not here: write a manifest",
-		"rollout approve rollout/demo":                           "kubectl kruise rollout approve is not here: Rollouts of rollouts.kruise.io",
+		"rollout approve rollout/demo":                           `"currentStepState":"StepReady"}}}', or with blueGreenStatus instead of canaryStatus if its strategy is blueGreen`,
 		"generate-docs":                                          "kubectl kruise generate-docs is not here",
 		"alpha":                                                  "kubectl kruise alpha is not here",
 		"top clone":                                              "kubectl kruise top is not here: run kubectl top pods",
 		"migrate StatefulSet --from StatefulSet --src-name demo": "name the kind to migrate to: CloneSet",
 		"migrate CloneSet --from ReplicaSet --src-name demo":     "--from=ReplicaSet: only from a Deployment",
 		"scaledown deployment/demo --pods demo-a":                "deployments/demo is none: kubectl scale makes it smaller",
+		"scaledown configmap/demo --pods demo-a":                 "configmaps/demo is none: it has no replicas",
+		"rollout status deployment/demo":                         "deployments/demo is none: try kubectl rollout status deployments/demo",
+		"rollout pause statefulset.apps/demo":                    "of group apps: kubectl edit statefulsets/demo changes it; for one of apps.kruise.io write asts/demo",
+		"rollout status ud/demo":                                 "uniteddeployments/demo is none: kubectl get uniteddeployments/demo --watch shows its status",
+		"rollout history ud/demo":                                "is none: kubectl describe uniteddeployments/demo shows its status, and",
+		"rollout undo ud/demo":                                   "is none: kubectl apply -f FILE, with its former manifest, rolls it back",
+		"rollout pause ud/demo":                                  "is none: kubectl edit uniteddeployments/demo changes it",
+		"rollout restart ud/demo":                                "is none: kubectl edit uniteddeployments/demo changes it",
+		"set image ud/demo app=nginx:2":                          "is none: kubectl edit uniteddeployments/demo changes it",
+		"set env ud/demo A=b":                                    "is none: kubectl edit uniteddeployments/demo changes it",
+		"set env cronjob/demo A=b":                               "is none: try kubectl set env cronjobs/demo",
+		"expose ud/demo --port 80":                               "run kubectl create service clusterip demo --tcp=PORT:TARGET-PORT && kubectl set selector service/demo 'app=demo'",
+		"expose statefulset.apps/demo --port 80":                 "run kubectl create service clusterip demo --tcp=PORT:TARGET-PORT && kubectl set selector service/demo 'app=demo'",
 		"expose deployment/demo --port 80":                       "try kubectl expose deployments/demo",
 	} {
-		_, err := run(t, newCluster(t, deployment()), strings.Fields(typed)...)
+		_, err := run(t, newCluster(t, others...), strings.Fields(typed)...)
 		require.ErrorContains(t, err, says, typed)
 	}
 }

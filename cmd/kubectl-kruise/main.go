@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -118,5 +119,47 @@ func root(open connect) *cobra.Command {
 	}, kubectlCommands(connected))
 	cmd.SetHelpCommandGroupID(byUs)
 	cmd.SetCompletionCommandGroupID(byUs)
+	cmd.InitDefaultCompletionCmd()
+	refuseUnknown(cmd)
 	return cmd
+}
+
+// refuseUnknown has the commands below cmd that only group others fail if they are called with another name. By default cobra prints
+// their help, and the exit code is 0.
+func refuseUnknown(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		refuseUnknown(c)
+		if c.Runnable() {
+			continue
+		}
+		c.Args, c.DisableFlagsInUseLine = cobra.ArbitraryArgs, true
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return c.Help()
+			}
+			return unknown(c, args[0])
+		}
+		c.SetFlagErrorFunc(func(of *cobra.Command, err error) error {
+			if name := of.Flags().Arg(0); of == c && name != "" { // The flag is one of the command that was meant.
+				return unknown(c, name)
+			}
+			return err
+		})
+	}
+}
+
+// unknown is the error for a name that group does not have.
+func unknown(group *cobra.Command, name string) error {
+	group.SuggestionsMinimumDistance = 2
+	var has []string
+	for _, c := range group.Commands() {
+		if c.IsAvailableCommand() {
+			has = append(has, c.Name())
+		}
+	}
+	near := ""
+	if is := group.SuggestionsFor(name); len(is) > 0 {
+		near = ": did you mean " + strings.Join(is, " or ")
+	}
+	return fmt.Errorf("unknown command %q for %q%s; there are %s", name, group.CommandPath(), near, strings.Join(has, ", "))
 }

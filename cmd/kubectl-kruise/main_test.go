@@ -112,6 +112,30 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+func TestUnknownCommandsFail(t *testing.T) {
+	t.Parallel()
+	for typed, says := range map[string]string{
+		"cluster drain east":         `unknown command "drain" for "kubectl kruise cluster"; there are accept, list, taint, token`,
+		"cluster drain east --force": `unknown command "drain" for "kubectl kruise cluster"; there are`,
+		"cluster -n shop drain":      `unknown command "drain" for "kubectl kruise cluster"; there are`,
+		"cluster --force":            "unknown flag: --force",
+		"rollout statuss":            `unknown command "statuss" for "kubectl kruise rollout": did you mean status; there are history, pause,`,
+		"set imag clone/demo a=b":    `unknown command "imag" for "kubectl kruise set": did you mean image; there are env,`,
+		"completion powershel":       `unknown command "powershel" for "kubectl kruise completion": did you mean powershell; there are bash,`,
+		"migrate chek":               "name the kind to migrate to: CloneSet; kubectl kruise migrate check looks at the cluster",
+		"clusters list":              `unknown command "clusters" for "kubectl kruise"`,
+		"rollout status --force":     "unknown flag: --force",
+	} {
+		_, err := run(t, hub(t), strings.Fields(typed)...)
+		require.ErrorContains(t, err, says, typed)
+	}
+	for _, group := range []string{"cluster", "rollout", "set", "completion"} {
+		out, err := run(t, hub(t), group)
+		require.NoError(t, err)
+		require.Contains(t, out, "Usage:\n  kubectl kruise "+group+"\n")
+	}
+}
+
 func TestList(t *testing.T) {
 	t.Parallel()
 	c := hub(t,

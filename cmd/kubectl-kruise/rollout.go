@@ -19,8 +19,9 @@ func rolloutCommand(open func() (conn, error)) *cobra.Command {
 	}
 	cmd.AddCommand(statusCommand(open), historyCommand(open), undoCommand(open), pauseCommand(open), resumeCommand(open),
 		restartCommand(open), goneCommand("approve", "Rollouts of rollouts.kruise.io are served by another project. Where its "+
-			"controller runs, a canary that waits is approved by kubectl patch rollouts.rollouts.kruise.io NAME --subresource status "+
-			`--type merge -p '{"status":{"canaryStatus":{"currentStepState":"StepReady"}}}'`))
+			"controller runs, a Rollout that waits is approved by kubectl patch rollouts.rollouts.kruise.io NAME --subresource status "+
+			`--type merge -p '{"status":{"canaryStatus":{"currentStepState":"StepReady"}}}', or with blueGreenStatus instead of `+
+			"canaryStatus if its strategy is blueGreen"))
 	return cmd
 }
 

@@ -23,7 +23,6 @@ func scaledownCommand(open func() (conn, error)) *cobra.Command {
 		Example: "  kubectl kruise scaledown cloneset/demo --pods demo-x8k2p,demo-q7c5d",
 	}
 	f := changes(cmd, "kubectl-scale")
-	f.instead = "kubectl scale makes it smaller" // It has no scaledown.
 	cmd.Flags().StringSliceVar(&pods, "pods", nil, "the names of the pods to delete")
 	if err := cmd.MarkFlagRequired("pods"); err != nil {
 		panic(err) // The flag is defined above.

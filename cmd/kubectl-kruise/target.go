@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,8 +17,6 @@ type target struct {
 	files    resource.FilenameOptions
 	selector string
 	all      bool
-	// instead says what works on other kinds; by default kubectl's verb of the same name.
-	instead string
 }
 
 func (t *target) flags(cmd *cobra.Command) {
@@ -63,7 +60,11 @@ func (t *target) workloads(c conn, verb string, args []string) ([]workload, erro
 	for i, info := range infos {
 		of := info.Mapping.GroupVersionKind
 		served, ok := kinds()[of.Kind]
-		try := cmp.Or(t.instead, "try kubectl "+strings.TrimPrefix(verb, "kubectl kruise ")+" "+info.ObjectName())
+		object, err := unstructuredOf(info)
+		if err != nil {
+			return nil, err
+		}
+		try := instead(strings.TrimPrefix(verb, "kubectl kruise "), info.ObjectName(), object)
 		switch {
 		case ok && of.Group != group:
 			return nil, fmt.Errorf("%s is of group %s: %s; for one of %s write %s/%s", info.ObjectName(),
@@ -71,10 +72,6 @@ func (t *target) workloads(c conn, verb string, args []string) ([]workload, erro
 		case !ok || of.Group != group:
 			return nil, fmt.Errorf("%s serves CloneSets, StatefulSets and DaemonSets of %s, and %s is none: %s",
 				verb, group, info.ObjectName(), try)
-		}
-		object, err := unstructuredOf(info)
-		if err != nil {
-			return nil, err
 		}
 		sets[i] = workload{object}
 	}

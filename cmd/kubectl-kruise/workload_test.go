@@ -47,8 +47,11 @@ func served() []*metav1.APIResourceList {
 		resource("statefulsets", "statefulset", "StatefulSet", "sts", "asts"),
 		resource("daemonsets", "daemonset", "DaemonSet", "daemon", "ads"),
 		resource("advancedcronjobs", "advancedcronjob", "AdvancedCronJob", "acj"),
+		resource("uniteddeployments", "uniteddeployment", "UnitedDeployment", "ud"),
 	}
 	return []*metav1.APIResourceList{
+		{GroupVersion: "v1", APIResources: []metav1.APIResource{resource("configmaps", "configmap", "ConfigMap", "cm")}},
+		{GroupVersion: "batch/v1", APIResources: []metav1.APIResource{resource("cronjobs", "cronjob", "CronJob", "cj")}},
 		{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{
 			resource("deployments", "deployment", "Deployment", "deploy"),
 			resource("statefulsets", "statefulset", "StatefulSet", "sts"),
