@@ -30,7 +30,7 @@ type PodUnavailableBudgetSpec struct {
 	// +optional
 	MinAvailable *intstr.IntOrString `json:"minAvailable,omitempty"`
 
-	// ignoredPodSelector selects pods that are neither protected nor counted.
+	// ignoredPodSelector selects pods that are counted and not protected: no request for them is refused, or takes from the budget.
 	// +optional
 	IgnoredPodSelector *metav1.LabelSelector `json:"ignoredPodSelector,omitempty"`
 

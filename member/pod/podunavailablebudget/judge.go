@@ -102,7 +102,7 @@ func protected(b *policyv1beta1.PodUnavailableBudget) []policyv1beta1.Operation 
 	return b.Spec.ProtectOperations
 }
 
-// ignored reports whether a budget neither protects nor counts a pod.
+// ignored reports whether a budget does not protect a pod, which counts all the same.
 func ignored(b *policyv1beta1.PodUnavailableBudget, pod *corev1.Pod) bool {
 	return b.Spec.IgnoredPodSelector != nil && ownership.Selects(b.Spec.IgnoredPodSelector, pod)
 }

@@ -31,7 +31,8 @@ type observed struct {
 	budget *policyv1beta1.PodUnavailableBudget
 	// counts: no older budget protects the pods.
 	counts bool
-	// pods are those that the budget counts: neither ended, nor being deleted, nor ignored.
+	// pods are those that the budget counts: neither ended nor being deleted. Ignored ones count: they are among the replicas of their
+	// workload.
 	pods []*corev1.Pod
 	// granted are the pods of grants, by name, as the cache has them; those whose time is over as the apiserver has them.
 	granted map[string]*corev1.Pod
@@ -87,7 +88,7 @@ func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool
 		return err
 	}
 	for _, pod := range all {
-		if podpatch.Active(pod) && !ignored(o.budget, pod) {
+		if podpatch.Active(pod) {
 			o.pods = append(o.pods, pod)
 		}
 	}

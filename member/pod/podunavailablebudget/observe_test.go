@@ -28,6 +28,7 @@ import (
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podguard"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -141,12 +142,12 @@ func TestPodsAndTheirTotal(t *testing.T) {
 			pods: 11, expected: 7 + 3 + 3 + 2 + 1 + 1 + 1, watched: []string{"ReplicationController"},
 		},
 		{
-			name: "pods that don't count", budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) {
+			name: "pods that don't count, and one that is ignored, which does", budget: budget(0, func(b *policyv1beta1.PodUnavailableBudget) {
 				b.Spec.IgnoredPodSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"canary": "true"}}
 			}), objects: [][]client.Object{{
 				pod("a"), pod("b", labelled("canary", "true")), pod("c", labelled("app", "db")), pod("d", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
 				pod("e", func(p *corev1.Pod) { p.Finalizers, p.DeletionTimestamp = []string{"x/y"}, new(metav1.NewTime(noon)) }),
-			}}, pods: 1, expected: 1,
+			}}, pods: 2, expected: 2,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -165,6 +166,40 @@ func TestPodsAndTheirTotal(t *testing.T) {
 			}
 			require.NoError(t, o.fault)
 			require.Equal(t, tc.expected, o.expected)
+		})
+	}
+}
+
+// Of five ready pods one is ignored: it is one of the replicas that the workload has, so it is one of those that are available.
+func TestIgnoredPodsCountAndAreNotJudged(t *testing.T) {
+	t.Parallel()
+	b := budget(0, targeting(cloneSet, "web"), func(b *policyv1beta1.PodUnavailableBudget) {
+		b.Spec.IgnoredPodSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"canary": "true"}}
+	})
+	objects := []client.Object{b, of(&appsv1beta1.CloneSet{Spec: appsv1beta1.CloneSetSpec{Replicas: new(int32(5))}}, "web", schema.GroupVersionKind{}, "")}
+	for i := range 4 {
+		objects = append(objects, pod(fmt.Sprintf("web-%d", i), controlledBy(cloneSet, "web")))
+	}
+	canary := pod("web-4", controlledBy(cloneSet, "web"), labelled("canary", "true"))
+	for _, tc := range []struct {
+		name             string
+		canary           *corev1.Pod
+		current, allowed int32
+	}{
+		{name: "ready", canary: canary, current: 5, allowed: 1},
+		{name: "not ready", canary: pod("web-4", controlledBy(cloneSet, "web"), labelled("canary", "true"), notReady), current: 4},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := indexed(t, nil, append(slices.Clone(objects), tc.canary)...)
+			_, err := reconciler(c, c, nil).Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)})
+			require.NoError(t, err)
+			s := read(t, c).Status
+			require.Equal(t, [3]int32{5, tc.current, tc.allowed}, [3]int32{s.TotalReplicas, s.CurrentAvailable, s.UnavailableAllowed})
+			refusal, err := guardOf(c, c, &testkit.Events{}).Check(t.Context(), podguard.Request{Operation: podguard.Delete, Old: tc.canary})
+			require.NoError(t, err)
+			require.Nil(t, refusal)
+			require.Equal(t, tc.allowed, read(t, c).Status.UnavailableAllowed, "it takes nothing")
 		})
 	}
 }
