@@ -32,8 +32,21 @@ func limit(s *appsv1beta1.WorkloadSpreadSubset, total int32) int32 {
 func number(n int) int32 { return int32(min(n, math.MaxInt32)) } //nolint:gosec // It fits.
 
 // percent reports whether the limit of a subset depends on the replicas of the workload.
-func percent(s *appsv1beta1.WorkloadSpreadSubset) bool {
+func percent(s appsv1beta1.WorkloadSpreadSubset) bool {
 	return s.MaxReplicas != nil && s.MaxReplicas.Type == intstr.String
+}
+
+// percentages reports whether that of any subset does.
+func percentages(ws *appsv1beta1.WorkloadSpread) bool {
+	return slices.ContainsFunc(ws.Spec.Subsets, percent)
+}
+
+// totalUnknown is a number of replicas that the apiserver has to be asked for.
+const totalUnknown = -1
+
+// takenIn returns how many places of a subset are taken.
+func takenIn(st *appsv1beta1.WorkloadSpreadSubsetStatus) int32 {
+	return st.Replicas + number(len(st.CreatingPods))
 }
 
 // fixed reports whether there is nothing to count: all pods are in the only subset.
@@ -61,8 +74,9 @@ func schedulable(ws *appsv1beta1.WorkloadSpread, name string) bool {
 	return c == nil || c.Status != metav1.ConditionFalse
 }
 
-// room returns how many pods more of a version, of which the status says all, a subset may get. The status counts the pods, the spec may
-// be newer: a lower limit counts at once, a higher one, and a subset that is new, when the controller has counted its pods.
+// room returns how many pods more of a version, of which the status says all, a subset may get. The status counts the pods, the spec and
+// the workload may be newer: a lower number counts at once, and so does a higher percentage of replicas that are known. A higher number, a
+// subset that is new, and one that had no limit count when the controller has counted its pods.
 func room(s *appsv1beta1.WorkloadSpreadSubset, all []appsv1beta1.WorkloadSpreadSubsetStatus, total int32) int32 {
 	switch {
 	case s.MaxReplicas == nil:
@@ -71,20 +85,15 @@ func room(s *appsv1beta1.WorkloadSpreadSubset, all []appsv1beta1.WorkloadSpreadS
 		return limit(s, total)
 	}
 	st := statusOf(all, s.Name)
-	if st == nil {
+	switch {
+	case st == nil || st.MissingReplicas == unlimited:
 		return 0
+	case percent(*s) && total == totalUnknown:
+		return st.MissingReplicas
+	case percent(*s):
+		return max(limit(s, total)-takenIn(st), 0)
 	}
-	left := max(st.MissingReplicas, 0) // One that had no limit is counted by the controller first.
-	if !percent(s) {
-		left = min(left, max(limit(s, total)-st.Replicas-number(len(st.CreatingPods)), 0))
-	}
-	return left
-}
-
-// needsTotal reports whether room depends on the replicas of the workload.
-func needsTotal(ws *appsv1beta1.WorkloadSpread, version string) bool {
-	return len(ws.Status.VersionedSubsetStatuses[version]) == 0 &&
-		slices.ContainsFunc(ws.Spec.Subsets, func(s appsv1beta1.WorkloadSpreadSubset) bool { return percent(&s) })
+	return min(st.MissingReplicas, max(limit(s, total)-takenIn(st), 0))
 }
 
 // choose returns the first subset with room for a pod of a version, -1 for none.

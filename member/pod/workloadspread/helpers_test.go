@@ -193,3 +193,7 @@ func closed(ws *appsv1beta1.WorkloadSpread, since time.Time) *appsv1beta1.Worklo
 	}}})
 	return ws
 }
+
+func ready(p *corev1.Pod) {
+	p.Status.Phase, p.Status.Conditions = corev1.PodRunning, []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+}

@@ -3,7 +3,6 @@ package workloadspread
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,22 +85,3 @@ func merge(pod *corev1.Pod, patch []byte, strict bool) error {
 	*pod = out
 	return nil
 }
-
-// costOf is the keys.PodDeletionCost of a pod: the first subset is shrunk last. A surplus pod goes before all that are not. Of an
-// old version the first subset is shrunk first, so that the places there are free for the new one.
-func costOf(subset, subsets int, latest, surplus bool) string {
-	if !latest {
-		subset = subsets - 1 - subset
-	}
-	cost := step100 * (subsets - subset)
-	if surplus {
-		cost = -step100 * (subset + 1)
-	}
-	return strconv.Itoa(cost)
-}
-
-// costOfNone is that of a pod in no subset.
-func costOfNone(subsets int) string { return strconv.Itoa(-step100 * (subsets + 1)) }
-
-// step100 is the difference of costs between subsets.
-const step100 = 100

@@ -204,7 +204,7 @@ func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool
 	if err := r.readLost(ctx, o); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(o.ws.Spec.Subsets, func(s appsv1beta1.WorkloadSpreadSubset) bool { return percent(&s) }) {
+	if percentages(o.ws) {
 		o.total, o.unknown, err = total(ctx, r.Client, r.Live, o.ws, o.target, o.listed)
 	}
 	return err

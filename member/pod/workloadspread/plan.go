@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -66,9 +65,7 @@ func plan(o observed, now time.Time) planned {
 	p.reserve(o, now)
 	p.assign(o)
 	p.reschedule(o, now)
-	if costed(scaletarget.SpreadTarget(o.ws).Kind.GroupKind()) {
-		p.price(o)
-	}
+	p.price(o)
 	slices.SortFunc(p.patches, func(a, b patch) int { return cmp.Compare(a.pod.Name, b.pod.Name) })
 	return p
 }
@@ -142,7 +139,8 @@ func (p *planned) of(o observed, version string) [][]*corev1.Pod {
 	return p.subsets[version]
 }
 
-// assign finds the subset of each active pod. One without is adopted by a subset that its node matches and that has room.
+// assign finds the subset of each active pod. One that is older than the WorkloadSpread is adopted by a subset that its node matches. One
+// of a subset that has been removed is in none, and so goes first.
 func (p *planned) assign(o observed) {
 	p.subsets = map[string][][]*corev1.Pod{}
 	none := len(o.ws.Spec.Subsets)
@@ -153,9 +151,11 @@ func (p *planned) assign(o observed) {
 			continue
 		}
 		i := subsetOf(o.ws, pod)
-		if i < 0 {
+		if m, _ := matchedOf(pod); i < 0 && (m.Name != o.ws.Name || m.Subset == "") {
 			orphans = append(orphans, pod)
 			continue
+		} else if i < 0 {
+			i = none
 		}
 		of := p.of(o, o.versions.of(kind, pod))
 		of[i] = append(of[i], pod)
@@ -179,19 +179,23 @@ func (p *planned) assign(o observed) {
 	}
 }
 
-// adopter returns the subset for a pod on a node: of those with room that the node matches the one that prefers it most. -1 is none.
+// adopter returns the subset for a pod on a node: of those that the node matches the one that prefers it most, and of several the first
+// with room. Without room the pod counts all the same: it runs there, and is one too many. -1 is none.
 func (p *planned) adopter(o observed, version string, node *corev1.Node) int {
 	if node == nil {
 		return -1
 	}
-	best, most := -1, int64(-1)
+	best, most, bestRoom := -1, int64(-1), false
 	for i := range o.ws.Spec.Subsets {
 		s := &o.ws.Spec.Subsets[i]
-		if n := limit(s, o.total); n != unlimited && p.taken(version, i) >= int(n) {
+		score, ok := fits(s, node)
+		if !ok {
 			continue
 		}
-		if score, ok := fits(s, node); ok && score > most {
-			best, most = i, score
+		n := limit(s, o.total)
+		room := n == unlimited || p.taken(version, i) < int(n)
+		if score > most || score == most && room && !bestRoom {
+			best, most, bestRoom = i, score, room
 		}
 	}
 	return best
@@ -299,40 +303,6 @@ func (p *planned) late(o observed, subset int, now time.Time) []*corev1.Pod {
 		}
 	}
 	return out
-}
-
-// price sets the deletion costs of all pods.
-func (p *planned) price(o observed) {
-	n := len(o.ws.Spec.Subsets)
-	write := map[types.UID]int{}
-	for i := range p.patches {
-		write[p.patches[i].pod.UID] = i
-	}
-	set := func(pod *corev1.Pod, cost string) {
-		if pod.Annotations[keys.PodDeletionCost] == cost {
-			return
-		}
-		i, ok := write[pod.UID]
-		if !ok {
-			i = len(p.patches)
-			p.patches = append(p.patches, patch{pod: pod, annotations: map[string]string{}})
-		}
-		p.patches[i].annotations[keys.PodDeletionCost] = cost
-	}
-	for version, of := range p.subsets {
-		latest := o.newest == "" || version == o.newest || version == versionIgnored
-		for i := range o.ws.Spec.Subsets {
-			pods := slices.Clone(of[i])
-			slices.SortStableFunc(pods, worth)
-			most := limit(&o.ws.Spec.Subsets[i], o.total)
-			for rank, pod := range pods {
-				set(pod, costOf(i, n, latest, most != unlimited && rank >= int(most)))
-			}
-		}
-		for _, pod := range of[n] {
-			set(pod, costOfNone(n))
-		}
-	}
 }
 
 // worth orders first the pods that are deleted last: those with a node, running, ready, and the older ones.

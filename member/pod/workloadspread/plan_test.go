@@ -116,12 +116,20 @@ func TestPlan(t *testing.T) {
 			lines: []string{"versionIgnored a 0+3", "versionIgnored b 0+8"},
 		},
 		{
-			name: "pods without a subset are adopted by node, while there is room", o: seen(ledger(two(), versionIgnored, line("a", 0, 1, "id-x")), stored("1", "", onNode("node-a")), stored("2", "", onNode("node-a")), stored("3", "", onNode("node-b")), stored("4", ""), stored("5", "gone")),
-			lines: []string{"versionIgnored a 1+0 [id-x]", "versionIgnored b 1+-1"}, patches: []string{"1: a 200", "2: -300", "3: b 100", "4: -300", "5: -300"}, recheck: creationTimeout,
+			name: "older pods are adopted by node, also without room", o: seen(ledger(two(), versionIgnored, line("a", 0, 1, "id-x")), stored("1", "", onNode("node-a")), stored("2", "", onNode("node-a")), stored("3", "", onNode("node-b")), stored("4", ""), stored("5", "gone"), stored("6", "", onNode("node-a"))),
+			lines: []string{"versionIgnored a 3+0 [id-x]", "versionIgnored b 1+-1"}, patches: []string{"1: a 200", "2: a 200", "3: b 100", "4: -300", "5: -300", "6: a -100"}, recheck: creationTimeout,
+		},
+		{
+			name: "of subsets that prefer a node alike, the one with room", o: seen(spreading(ours, "CloneSet", subset("a", 1), subset("a2", 1, func(s *appsv1beta1.WorkloadSpreadSubset) { s.RequiredNodeSelector = inZone("a") })), stored("1", "", onNode("node-a")), stored("2", "", onNode("node-a"))),
+			lines: []string{"versionIgnored a 1+0", "versionIgnored a2 1+0"}, patches: []string{"1: a 200", "2: a2 100"},
+		},
+		{
+			name: "pods of a subset that was removed go first, wherever they run", o: seen(two(), stored("1", "removed", onNode("node-a")), stored("2", "removed", onNode("node-b")), stored("3", "b", cost("100"))),
+			lines: []string{"versionIgnored a 0+2", "versionIgnored b 1+-1"}, patches: []string{"1: -300", "2: -300"},
 		},
 		{
 			name: "a StatefulSet has no costs", o: func() observed {
-				o := seen(spreading("apps/v1", "StatefulSet", subset("a", 2)), stored("1", "a"))
+				o := seen(spreading("apps/v1", "StatefulSet", subset("a", 2)), stored("1", "a", owned("apps/v1", "StatefulSet")))
 				o.target = &appsv1.StatefulSet{}
 				return o
 			}(), lines: []string{"versionIgnored a 1+1"},

@@ -127,7 +127,7 @@ func admitPod(ctx context.Context, w *sim.World) error {
 	}
 	if i >= 0 {
 		request.Data["subset"] = ws.Spec.Subsets[i].Name
-		request.Data["cost"] = costOf(i, len(ws.Spec.Subsets), true, false)
+		request.Data["cost"] = costOfNew(ws, versionIgnored, i, total, "id-"+request.Name)
 		request.Data["match"] = matched{Name: ws.Name, Subset: ws.Spec.Subsets[i].Name, UID: "id-" + request.Name}.String()
 	}
 	if !changed { // Nobody else knows.
@@ -337,6 +337,25 @@ func placed(n int) func(*sim.World) bool {
 	}
 }
 
+// counted is reached when there are n active pods, and the status says so of each subset.
+func counted(n int) func(*sim.World) bool {
+	return func(w *sim.World) bool {
+		ws := sim.Find[*appsv1beta1.WorkloadSpread](w, key)
+		if ws == nil || !placed(n)(w) {
+			return false
+		}
+		in := map[string]int32{}
+		for _, pod := range actives(w) {
+			m, _ := matchedOf(pod)
+			in[m.Subset]++
+		}
+		return !slices.ContainsFunc(ws.Spec.Subsets, func(s appsv1beta1.WorkloadSpreadSubset) bool {
+			st := statusOf(ws.Status.VersionedSubsetStatuses[versionIgnored], s.Name)
+			return st == nil || st.Replicas != in[s.Name] || len(st.CreatingPods) > 0
+		})
+	}
+}
+
 func edit[T client.Object](name string, when func(*sim.World) bool, change func(T)) sim.Edit {
 	return sim.Edit{Name: name, When: when, Do: func(ctx context.Context, w *sim.World) error { return sim.Set(ctx, w, key, change) }}
 }
@@ -388,6 +407,9 @@ func stories() []sim.Scenario {
 		}},
 		{Name: "percentages follow the workload", Objects: all(cloneSetOf(4), half), Edits: []sim.Edit{
 			scale("scale to 8", placed(4), 8),
+		}},
+		{Name: "percentages hold for fewer replicas and more", Objects: all(cloneSetOf(9), spreading(ours, "CloneSet", subset("a", "34%"), subset("b", "33%"), subset("c", "33%"))), Edits: []sim.Edit{
+			scale("scale to 3", counted(9), 3), scale("scale to 6", counted(3), 6),
 		}},
 		{Name: "pods that never schedule move on", Objects: all(cloneSetOf(3), with(spreading(ours, "CloneSet", subset(nowhere, 2), subset("b", unlimited)), adaptive(10)))},
 		{Name: "pods are scheduled in the last moment", Objects: all(fits, with(spreading(ours, "CloneSet", subset(nowhere, 2), subset("b", unlimited)), adaptive(0), func(ws *appsv1beta1.WorkloadSpread) {

@@ -130,7 +130,10 @@ func roomOf(s *appsv1beta1.WorkloadSpreadStatus) *appsv1beta1.WorkloadSpreadStat
 	out := s.DeepCopy()
 	blank := func(all []appsv1beta1.WorkloadSpreadSubsetStatus) {
 		for i := range all {
-			all[i].Replicas, all[i].CreatingPods, all[i].DeletingPods = 0, nil, nil
+			if all[i].Replicas = takenIn(&all[i]); all[i].MissingReplicas == unlimited {
+				all[i].Replicas = 0
+			}
+			all[i].CreatingPods, all[i].DeletingPods = nil, nil
 		}
 	}
 	blank(out.SubsetStatuses)

@@ -76,9 +76,9 @@ type facts struct {
 	kind    schema.GroupKind
 	version string
 
-	// total is the number of the workload's replicas; totalKnown is false if the apiserver has to be asked.
-	total      int32
-	totalKnown bool
+	// total is the number of the workload's replicas, or totalUnknown. ask: the apiserver has to be asked for it.
+	total int32
+	ask   bool
 	// subset is where the pod goes; -1 is nowhere. counted: other requests have to know. id is the pod's in creatingPods.
 	subset  int
 	counted bool
@@ -191,13 +191,14 @@ func (s *spreader) rank(set client.Object, pod *corev1.Pod) int64 {
 // count chooses by the cache. Only a place of which there are few is counted: the last subset often has no limit, and takes its pods
 // without a write.
 func (f *facts) count(ctx context.Context, cache client.Reader, ref scaletarget.Ref) error {
-	if f.totalKnown = !needsTotal(f.ws, f.version); !f.totalKnown && cachedReplicas(f.kind) && !byPath(f.ws) {
+	f.total = totalUnknown
+	if percentages(f.ws) && cachedReplicas(f.kind) && !byPath(f.ws) {
 		w, err := scaletarget.Get(ctx, cache, ref)
 		if err != nil {
 			return err
 		}
 		if w != nil {
-			if f.total, f.totalKnown, err = scaletarget.Replicas(ctx, nil, w); err != nil {
+			if f.total, _, err = scaletarget.Replicas(ctx, nil, w); err != nil {
 				return err
 			}
 		}
@@ -206,10 +207,11 @@ func (f *facts) count(ctx context.Context, cache client.Reader, ref scaletarget.
 	return nil
 }
 
-// choose chooses by the status in ws.
+// choose chooses by the status in ws. No pod is left out by percentages of replicas that may be old.
 func (f *facts) choose() {
 	f.subset, f.passed = choose(f.ws, f.version, f.total), nil
-	f.counted = !f.totalKnown || f.subset >= 0 && f.ws.Spec.Subsets[f.subset].MaxReplicas != nil
+	f.ask = percentages(f.ws) && (f.subset < 0 || f.total == totalUnknown && len(f.ws.Status.VersionedSubsetStatuses[f.version]) == 0)
+	f.counted = f.ask || f.subset >= 0 && f.ws.Spec.Subsets[f.subset].MaxReplicas != nil
 	for i := range f.ws.Spec.Subsets {
 		if i == f.subset {
 			break
@@ -291,8 +293,8 @@ func (f *facts) settle(ctx context.Context, pod *corev1.Pod) error {
 
 // take takes a place in the status.
 func (f *facts) take(ctx context.Context) error {
-	if !f.totalKnown {
-		if err := f.ask(ctx); err != nil {
+	if f.ask {
+		if err := f.askTotal(ctx); err != nil {
 			return err
 		}
 	}
@@ -317,8 +319,8 @@ func (f *facts) take(ctx context.Context) error {
 	return nil
 }
 
-// ask asks the apiserver for the number of replicas.
-func (f *facts) ask(ctx context.Context) error {
+// askTotal asks the apiserver for the number of replicas.
+func (f *facts) askTotal(ctx context.Context) error {
 	listed, err := scaletarget.List(ctx, f.s.client, f.s.namespace, scaletarget.KeyWorkloadSpread)
 	if err != nil {
 		return err
@@ -352,8 +354,8 @@ func (f *facts) inject(pod *corev1.Pod) error {
 	if err := inject(pod, s, matched{Name: f.ws.Name, Subset: s.Name, UID: f.id}); err != nil {
 		return fmt.Errorf("subset %s of WorkloadSpread %s: %w", s.Name, f.ws.Name, err)
 	}
-	if costed(f.kind) { // So the controller need not write it.
-		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, keys.PodDeletionCost, costOf(f.subset, len(f.ws.Spec.Subsets), true, false))
+	if costed(pod) { // So the controller need not write it.
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, keys.PodDeletionCost, costOfNew(f.ws, f.version, f.subset, f.total, f.id))
 	}
 	return nil
 }
@@ -361,7 +363,7 @@ func (f *facts) inject(pod *corev1.Pod) error {
 // leaveOut makes a pod one of no subset, whatever its template says.
 func (f *facts) leaveOut(pod *corev1.Pod) {
 	delete(pod.Annotations, keys.MatchedWorkloadSpread)
-	if costed(f.kind) {
+	if costed(pod) {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, keys.PodDeletionCost, costOfNone(len(f.ws.Spec.Subsets)))
 	}
 }
@@ -371,7 +373,7 @@ func (f *facts) Change(pod *corev1.Pod) string {
 	switch {
 	case f.ws == nil:
 		return fmt.Sprintf("%s, a controller of the pod, is not known", f.missing)
-	case f.counted && f.id == "" && !f.totalKnown:
+	case f.ask && f.total == totalUnknown:
 		return f.ws.Name + " chooses by a percentage of the workload's replicas, for which a dry run does not ask"
 	case f.subset < 0:
 		f.leaveOut(pod)

@@ -12,7 +12,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -177,7 +176,7 @@ func TestStep(t *testing.T) {
 			require.Equal(t, tc.subset != "", has, why)
 			if !has {
 				delete(before.Annotations, keys.MatchedWorkloadSpread)
-				if strings.Contains(why, "full") && costed(kindOf(tc.known)) {
+				if strings.Contains(why, "full") && costed(tc.pod) {
 					cost("-200")(before)
 				}
 				require.Empty(t, cmp.Diff(before, tc.pod))
@@ -191,7 +190,7 @@ func TestStep(t *testing.T) {
 				v := s.versions.of(scaletarget.SpreadTarget(&ws).Kind.GroupKind(), tc.pod)
 				require.Contains(t, statusOf(ws.Status.VersionedSubsetStatuses[v], tc.subset).CreatingPods, m.UID)
 			}
-			if costed(kindOf(tc.known)) {
+			if costed(tc.pod) {
 				require.NotEmpty(t, tc.pod.Annotations[keys.PodDeletionCost], "the controller need not write it")
 			}
 		})
@@ -256,12 +255,6 @@ func TestOrdinalsOfAStatefulSetThatTheCacheDoesNotShow(t *testing.T) {
 	f.Change(pod)
 	m, _ := matchedOf(pod)
 	require.Equal(t, "a", m.Subset)
-}
-
-// kindOf is the kind of the target of the first object.
-func kindOf(known []client.Object) schema.GroupKind {
-	ws, _ := known[0].(*appsv1beta1.WorkloadSpread)
-	return scaletarget.SpreadTarget(ws).Kind.GroupKind()
 }
 
 // TestTwoReplicasNeverPromiseTheSamePlace admits pods in two replicas, of which one has a cache that never changes.

@@ -34,11 +34,6 @@ func numbered(kind schema.GroupKind) bool {
 	return kind == scaletarget.StatefulSet() || kind == scaletarget.AdvancedStatefulSet()
 }
 
-// costed are the kinds that read keys.PodDeletionCost.
-func costed(kind schema.GroupKind) bool {
-	return kind == deployment() || kind == replicaSet() || kind == cloneSet()
-}
-
 // allowed reports whether a kind may be a target.
 func allowed(kind schema.GroupKind, listed []scaletarget.Listed) bool {
 	return builtIn(kind) || slices.ContainsFunc(listed, func(l scaletarget.Listed) bool { return l.Kind.GroupKind() == kind })

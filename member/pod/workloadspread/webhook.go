@@ -91,7 +91,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, ws *appsv1beta1.Workl
 			warnings = append(warnings, more...)
 		}
 	}
-	return warnings, admit.Invalid(gvk(), ws.Name, fresh)
+	return append(warnings, w.warnings(ctx, ws)...), admit.Invalid(gvk(), ws.Name, fresh)
 }
 
 // ValidateDelete allows it.
@@ -101,9 +101,14 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.WorkloadSpread) (
 
 func gvk() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind(kind) }
 
-// warnings are about what has no effect.
+// warnings are about what has no effect, or an unexpected one.
 func (w *Webhook) warnings(ctx context.Context, ws *appsv1beta1.WorkloadSpread) admission.Warnings {
 	var out admission.Warnings
+	last := len(ws.Spec.Subsets) - 1
+	if ws.Spec.ScheduleStrategy.Type == appsv1beta1.AdaptiveWorkloadSpread && last > 0 && ws.Spec.Subsets[last].MaxReplicas != nil {
+		out = append(out, fmt.Sprintf("spec.subsets[%d].maxReplicas: with type Adaptive the last subset takes the pods that can't be scheduled "+
+			"in the others, and with maxReplicas there may be no place for them: leave it out", last))
+	}
 	if w.Off {
 		out = append(out, "no pod is spread: set the feature gates PodWebhook and WorkloadSpread of the manager")
 	}
@@ -361,10 +366,6 @@ func validateStrategy(s *appsv1beta1.WorkloadSpreadSpec, path *field.Path) field
 		})}
 	}
 	last := len(s.Subsets) - 1
-	if last > 0 && s.Subsets[last].MaxReplicas != nil {
-		faults = append(faults, field.Forbidden(field.NewPath("spec", "subsets").Index(last).Child("maxReplicas"),
-			"with type Adaptive the last subset takes what does not fit elsewhere: leave maxReplicas out"))
-	}
 	if a := st.Adaptive; a != nil && a.RescheduleCriticalSeconds != nil {
 		n, at := *a.RescheduleCriticalSeconds, path.Child("adaptive", "rescheduleCriticalSeconds")
 		most := (int(recovery.Seconds()) - settle) / max(last, 1)

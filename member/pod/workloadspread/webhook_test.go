@@ -50,6 +50,7 @@ func TestValidateCreate(t *testing.T) {
 			name: "an exempt namespace", ws: with(spreading(ours, "CloneSet", subset("a", 1)), func(ws *appsv1beta1.WorkloadSpread) { ws.Namespace = "kube-system" }),
 			warnings: "are exempt from the pod webhook",
 		},
+		{name: "an Adaptive last subset with a limit", ws: with(spreading(ours, "CloneSet", subset("a", 1), subset("b", 5)), adaptive(60)), warnings: "spec.subsets[1].maxReplicas"},
 		{name: "a single Adaptive subset", ws: with(spreading(ours, "CloneSet", subset("a", 1)), adaptive(3600))},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -1,0 +1,197 @@
+package workloadspread
+
+import (
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+)
+
+// A workload that is scaled in deletes all surplus pods at once, before anybody could write new costs. So the costs are right for each
+// lower number of replicas in advance. A limit that is a number stays the same: the pods of a subset within it have one cost. One that is
+// a percentage gets lower with the replicas: there, each pod has a cost of its own.
+
+const (
+	// step100 is the difference of costs between subsets.
+	step100 = 100
+	// ranked is the base of costs with percentages, more than a workload has pods.
+	ranked = 1_000_000
+)
+
+// costed reports whether the controller of a pod reads keys.PodDeletionCost: a CloneSet, or a ReplicaSet of whatever workload.
+func costed(pod metav1.Object) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return false
+	}
+	of := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()
+	return of == replicaSet() || of == cloneSet()
+}
+
+// costOf is the keys.PodDeletionCost of a pod: the first subset is shrunk last. A surplus pod goes before all that are not. Of an
+// old version the first subset is shrunk first, so that the places there are free for the new one.
+func costOf(subset, subsets int, latest, surplus bool) string {
+	if !latest {
+		subset = subsets - 1 - subset
+	}
+	cost := step100 * (subsets - subset)
+	if surplus {
+		cost = -step100 * (subset + 1)
+	}
+	return strconv.Itoa(cost)
+}
+
+// costOfNone is that of a pod in no subset.
+func costOfNone(subsets int) string { return strconv.Itoa(-step100 * (subsets + 1)) }
+
+// costOfNew is that of a pod that has just got a place in a subset, as the controller will see it by the status. So it seldom has to
+// write another one.
+func costOfNew(ws *appsv1beta1.WorkloadSpread, version string, subset int, total int32, id string) string {
+	if !percentages(ws) {
+		return costOf(subset, len(ws.Spec.Subsets), true, false)
+	}
+	taken, counted := make([]int, len(ws.Spec.Subsets)), false
+	for i := range taken {
+		if st := statusOf(ws.Status.VersionedSubsetStatuses[version], ws.Spec.Subsets[i].Name); st != nil {
+			_, has := st.CreatingPods[id]
+			taken[i], counted = int(takenIn(st)), counted || has
+		}
+	}
+	if !counted {
+		taken[subset]++
+	}
+	return costsOf(ws, taken, total)[subset][taken[subset]-1]
+}
+
+// costsOf returns the costs of the pods of each subset with a percentage, highest first: of that many pods and of those still to come.
+func costsOf(ws *appsv1beta1.WorkloadSpread, pods []int, total int32) [][]string {
+	n, left := 0, slices.Clone(pods)
+	for i, wanted := range fill(ws, total) {
+		left[i] = max(left[i], wanted)
+		n += left[i]
+	}
+	out := make([][]string, len(left))
+	for ; n > 0; n-- {
+		i := shrunkNext(ws, left, n)
+		left[i]--
+		out[i] = append(out[i], strconv.Itoa(ranked-n))
+	}
+	for i := range out {
+		slices.Reverse(out[i])
+	}
+	return out
+}
+
+// shrunkNext returns the subset that the next of n pods is deleted from: the last one, unless others have to shrink to be within their limits
+// when there is one pod less. As rounding lets several limits get lower at once, it looks ahead.
+func shrunkNext(ws *appsv1beta1.WorkloadSpread, pods []int, n int) int {
+	for ahead := 1; ahead <= min(len(pods), n); ahead++ {
+		over, last := 0, -1
+		for i := range pods {
+			if most := limit(&ws.Spec.Subsets[i], number(n-ahead)); most != unlimited && pods[i] > int(most) {
+				over, last = over+pods[i]-int(most), i
+			}
+		}
+		if over >= ahead {
+			return last
+		}
+	}
+	last := len(pods) - 1
+	for pods[last] == 0 {
+		last--
+	}
+	return last
+}
+
+// fill returns how many pods of a workload with that many replicas go to each subset.
+func fill(ws *appsv1beta1.WorkloadSpread, total int32) []int {
+	out, left := make([]int, len(ws.Spec.Subsets)), max(total, 0)
+	for i := range out {
+		n := left
+		if most := limit(&ws.Spec.Subsets[i], total); most != unlimited {
+			n = min(n, most)
+		}
+		out[i], left = int(n), left-n
+	}
+	return out
+}
+
+// price sets the deletion costs of all pods.
+func (p *planned) price(o observed) {
+	write := make(map[*corev1.Pod]int, len(p.patches))
+	for i := range p.patches {
+		write[p.patches[i].pod] = i
+	}
+	set := func(pod *corev1.Pod, cost string) {
+		if !costed(pod) || pod.Annotations[keys.PodDeletionCost] == cost {
+			return
+		}
+		i, ok := write[pod]
+		if !ok {
+			i = len(p.patches)
+			p.patches = append(p.patches, patch{pod: pod, annotations: map[string]string{}})
+		}
+		p.patches[i].annotations[keys.PodDeletionCost] = cost
+	}
+	n := len(o.ws.Spec.Subsets)
+	for version, of := range p.subsets {
+		latest := o.newest == "" || version == o.newest || version == versionIgnored
+		if latest && percentages(o.ws) {
+			p.rank(o, of, set)
+		} else {
+			for i := range o.ws.Spec.Subsets {
+				most := limit(&o.ws.Spec.Subsets[i], o.total)
+				for rank, pod := range slices.SortedStableFunc(slices.Values(of[i]), worth) {
+					set(pod, costOf(i, n, latest, most != unlimited && rank >= int(most)))
+				}
+			}
+		}
+		for _, pod := range of[n] {
+			set(pod, costOfNone(n))
+		}
+	}
+}
+
+// rank sets the costs of the pods of a version where limits are percentages. Workloads delete pods that are not ready first, whatever they
+// cost: these have the lowest costs of their subset. Otherwise pods keep the costs that they have.
+func (p *planned) rank(o observed, of [][]*corev1.Pod, set func(*corev1.Pod, string)) {
+	counts := make([]int, len(o.ws.Spec.Subsets))
+	for i := range counts {
+		counts[i] = len(of[i])
+	}
+	for i, costs := range costsOf(o.ws, counts, o.total) {
+		pods := slices.SortedStableFunc(slices.Values(of[i]), worth)
+		ready := 0
+		for ready < len(pods) && podpatch.Ready(pods[ready]) {
+			ready++
+		}
+		share(pods[:ready], costs[:ready], set)
+		share(pods[ready:], costs[ready:len(pods)], set)
+	}
+}
+
+// share gives each pod one of the costs, of which there are as many: its own, or else the highest that is left.
+func share(pods []*corev1.Pod, costs []string, set func(*corev1.Pod, string)) {
+	free := make(map[string]bool, len(costs))
+	for _, cost := range costs {
+		free[cost] = true
+	}
+	var without []*corev1.Pod
+	for _, pod := range pods {
+		if own := pod.Annotations[keys.PodDeletionCost]; free[own] {
+			delete(free, own)
+		} else {
+			without = append(without, pod)
+		}
+	}
+	costs = slices.DeleteFunc(slices.Clone(costs), func(cost string) bool { return !free[cost] })
+	for i, pod := range without {
+		set(pod, costs[i])
+	}
+}
