@@ -34,7 +34,7 @@ func TestAttacksNameTestsThatExist(t *testing.T) {
 	for n, l := range lines {
 		require.NotEmpty(t, l.tests, "attack %d", n)
 	}
-	require.Len(t, lines, 22)
+	require.GreaterOrEqual(t, len(lines), 22)
 }
 
 // tableLine is a line of a table of invariants.md. open is its last cell, which is that of the tests in a table of three columns.

@@ -3,6 +3,7 @@ package podprobemarker
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -172,6 +173,21 @@ func validateResult(p *appsv1alpha1.PodContainerProbe, conditions map[string]boo
 		}
 		faults = append(faults, metav1validation.ValidateLabels(policy.Labels, at.Child("labels"))...)
 		faults = append(faults, apivalidation.ValidateAnnotations(policy.Annotations, at.Child("annotations"))...)
+		faults = append(faults, notOwn(policy.Labels, at.Child("labels"))...)
+		faults = append(faults, notOwn(policy.Annotations, at.Child("annotations"))...)
+	}
+	return faults
+}
+
+// notOwn refuses keys that controllers act on: the manager writes what a policy says, so whoever may make a PodProbeMarker could have pods
+// deleted or taken from their budgets without the right to change them.
+func notOwn(of map[string]string, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	for _, key := range slices.Sorted(maps.Keys(of)) {
+		if keys.Own(key) {
+			faults = append(faults, field.Invalid(path, key, "controllers act on this key: choose one of your own, as in example.com/idle, or set "+
+				"this one as a user who may change pods"))
+		}
 	}
 	return faults
 }

@@ -117,6 +117,40 @@ func TestValidation(t *testing.T) {
 	}
 }
 
+func TestAttack25MarkersWriteNoKeyThatControllersActOn(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{
+		keys.SpecifiedDelete, keys.CloneSetInstanceID, keys.NoProtect, keys.LifecycleState, keys.RelatedPub, keys.MatchedWorkloadSpread,
+		keys.InPlaceUpdateState, keys.InPlaceUpdateStateOld, keys.SidecarSetHash, keys.ContainerProbeContext, keys.ControllerRevisionHash,
+		keys.PodTemplateHash, keys.UnavailablePodPrefix + "a", keys.RestartContainers,
+	} {
+		for _, state := range []appsv1alpha1.ProbeState{appsv1alpha1.ProbeSucceeded, appsv1alpha1.ProbeFailed} {
+			for field, policy := range map[string]appsv1alpha1.ProbeMarkerPolicy{
+				"labels":      {State: state, Labels: map[string]string{key: "true"}},
+				"annotations": {State: state, Annotations: map[string]string{key: "true"}},
+			} {
+				m := marker(func(m *appsv1alpha1.PodProbeMarker) {
+					m.Spec.Probes[0].MarkerPolicy = []appsv1alpha1.ProbeMarkerPolicy{policy}
+				})
+				want := `spec.probes[0].markerPolicy[0].` + field + `: Invalid value: "` + key + `": controllers act on this key`
+				_, err := webhook().ValidateCreate(t.Context(), m)
+				require.ErrorContains(t, err, want)
+				_, err = webhook().ValidateUpdate(t.Context(), marker(), m)
+				require.ErrorContains(t, err, want, "it comes later")
+				next := m.DeepCopy()
+				next.Spec.Probes[0].Probe.PeriodSeconds = 5
+				warnings, err := webhook().ValidateUpdate(t.Context(), m, next)
+				require.NoError(t, err, "it was so before")
+				require.Len(t, warnings, 1)
+			}
+		}
+	}
+	_, err := webhook().ValidateCreate(t.Context(), marker(func(m *appsv1alpha1.PodProbeMarker) {
+		m.Spec.Probes[0].MarkerPolicy = []appsv1alpha1.ProbeMarkerPolicy{{State: appsv1alpha1.ProbeFailed, Annotations: map[string]string{keys.PodDeletionCost: "-10"}}}
+	}))
+	require.NoError(t, err)
+}
+
 func TestUpdates(t *testing.T) {
 	t.Parallel()
 	old := marker(func(m *appsv1alpha1.PodProbeMarker) { m.Spec.Probes[0].PodConditionType = "Ready" })
