@@ -155,7 +155,10 @@ func step(t *testing.T, r *rand.Rand, m *model) (s, done Decision) {
 }
 
 // totals are the counts of a list of pods.
-type totals struct{ active, available, ready, old, updated, toDelete, preparingDelete, unavailable int }
+type totals struct{ active, available, serving, ready, old, updated, toDelete, preparingDelete, unavailable int }
+
+// serves reports whether a pod is available, or is ready and to be replaced.
+func (p *Pod) serves() bool { return p.Available || p.Old && p.inService() }
 
 func sum(pods []Pod) totals {
 	var n totals
@@ -169,6 +172,7 @@ func sum(pods []Pod) totals {
 			n   *int
 		}{
 			{p.Available, &n.available},
+			{p.serves(), &n.serving},
 			{p.inService(), &n.ready},
 			{p.Old, &n.old},
 			{!p.Old, &n.updated},
@@ -191,7 +195,7 @@ func checkSteps(t *testing.T, g Goal, pods []Pod, s Decision) {
 		byKey[p.Key] = p
 	}
 	before, floor := sum(pods), max(g.Replicas-g.MaxUnavailable, 0)
-	available, ready, forUpdate := before.available, before.ready, 0
+	available, serving, ready, forUpdate := before.available, before.serving, before.ready, 0
 	seen := map[string]bool{}
 	for _, d := range changes(s) {
 		p, known := byKey[d.Key]
@@ -211,6 +215,9 @@ func checkSteps(t *testing.T, g Goal, pods []Pod, s Decision) {
 				available--
 				require.False(t, update && available < floor, "update of %q leaves %d < %d available", d.Key, available, floor)
 			}
+			if p.serves() {
+				serving--
+			}
 			// An update may take pods that are ready and not available: they never counted.
 			if p.inService() && !update {
 				ready--
@@ -221,6 +228,9 @@ func checkSteps(t *testing.T, g Goal, pods []Pod, s Decision) {
 	if available < min(before.available, floor) {
 		require.Greater(t, before.active, g.Replicas+g.MaxSurge, "only a scale-in may go below the minimum")
 		require.GreaterOrEqual(t, ready, min(before.ready, floor))
+	}
+	if serving < min(before.serving, floor) && !g.Rollback {
+		require.Greater(t, before.active, g.Replicas+g.MaxSurge, "only a scale-in takes ready pods that a rollout replaces")
 	}
 	have := before.active
 	if g.ExcludePreparingDelete {

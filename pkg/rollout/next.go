@@ -10,11 +10,11 @@ import (
 // caller may apply any part of the steps, in any order, and must observe the result before it calls Next again.
 func Next(g Goal, pods []Pod, now time.Time) Decision {
 	d := observe(g, pods)
-	surge := d.surge()
+	kept, wanted := d.surge()
 	d.deleteNamed()
-	d.scaleIn(surge)
+	d.scaleIn(kept)
 	d.update()
-	d.create(surge)
+	d.create(wanted)
 	d.completeOrRevert()
 	d.Recheck = recheck(pods, now)
 	return d.Decision
@@ -35,8 +35,8 @@ type decider struct {
 
 	// minAvailable is how many pods have to stay available: Replicas - MaxUnavailable.
 	minAvailable int
-	// available and ready are the pods that remain so after the steps planned so far.
-	available, ready int
+	// available, serving and ready are the pods that remain so after the steps planned so far.
+	available, serving, ready int
 	// surplus is how many pods, after the steps planned so far, are above Replicas + MaxSurge, because of a scale-in.
 	surplus int
 	// anyInactive: some pod is terminating, or has ended and has to be deleted.
@@ -91,10 +91,21 @@ func observe(g Goal, pods []Pod) *decider {
 			d.surplus++
 		}
 	}
+	d.findServing()
 	if g.Slots != nil {
 		d.assignSlots(states)
 	}
 	return d
+}
+
+// findServing finds the pods that serve.
+func (d *decider) findServing() {
+	back := d.slots == nil && d.goal.Rollback && len(d.old) < d.goal.Partition && len(d.updated) > d.goal.Replicas-d.goal.Partition
+	for _, p := range d.active {
+		if p.serves = p.Available || p.inService() && p.Old != back; p.serves {
+			d.serving++
+		}
+	}
 }
 
 // updateSet is the pods that should change their revision now.
@@ -162,9 +173,25 @@ func (d *decider) takeOutOfService(p *podState) {
 	if d.countsAsAvailable(p) {
 		d.available--
 	}
+	if d.countsAsServing(p) {
+		d.serving--
+	}
 	p.hasStep = true
 	if p.inService() {
 		d.ready--
+	}
+}
+
+// withinBudget reports whether the pod may be taken out of service: the others that are available are enough, or for a pod that only
+// serves, the others that serve.
+func (d *decider) withinBudget(p *podState) bool {
+	switch {
+	case d.countsAsAvailable(p):
+		return d.available > d.minAvailable
+	case d.countsAsServing(p):
+		return d.serving > d.minAvailable
+	default:
+		return true
 	}
 }
 

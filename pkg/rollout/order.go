@@ -14,6 +14,9 @@ type podState struct {
 	*Pod
 	// spread is higher for pods whose node or topology domain has more pods; only set for a scale-in.
 	spread float64
+	// serves: the pod is available, or is ready and is one of those that the rollout replaces. minReadySeconds is about the pods
+	// that a rollout creates: raised to hold the rollout up, as in a blue-green release, it makes no pod that ran before dispensable.
+	serves bool
 	// hasStep: a step is planned for the pod, or it waits. surged: a replacement is created beside it first.
 	hasStep, surged bool
 }

@@ -5,12 +5,16 @@ import (
 	"slices"
 )
 
-// surge is how many pods above Replicas are needed now.
-func (d *decider) surge() int {
-	if d.slots != nil {
-		return 0 // see surgeInSlots
+// surge returns how many pods above Replicas a scale-in keeps, and how many there may be with those that are created. There may be
+// more, because pods that are created for an update take the place of those that it deletes: with a larger MaxSurge, the
+// other ones are created while those created before are not available yet.
+func (d *decider) surge() (kept, wanted int) {
+	if d.slots != nil || d.goal.MaxSurge <= 0 {
+		return 0, 0 // see surgeInSlots
 	}
-	return max(min(max(d.surgeForNamed(), d.surgeForUpdate()), d.goal.MaxSurge), 0)
+	kept, wanted = d.surgeForUpdate()
+	named := d.surgeForNamed()
+	return min(max(named, kept), d.goal.MaxSurge), min(max(named, kept, wanted), d.goal.MaxSurge)
 }
 
 // surgeForNamed is the surge for pods to delete that the budget does not allow to delete before their replacements are
@@ -19,7 +23,7 @@ func (d *decider) surgeForNamed() int {
 	replace := min(d.goal.Replicas-len(d.old)-len(d.updated), len(d.toDelete))
 	serving := 0
 	for _, p := range d.toDelete {
-		if p.Available {
+		if p.serves {
 			serving++
 		}
 	}
@@ -30,31 +34,32 @@ func (d *decider) surgeForNamed() int {
 // unavailable; a pod that its update has taken out of service keeps its surge. A paused goal keeps the surge that exists and
 // adds none. Surge pods can't be distinguished from pods that are surplus after a scale-in, so a scale-in by less than MaxSurge
 // during a paused update waits as well, with a Hold.
-func (d *decider) surgeForUpdate() int {
-	if d.goal.MaxSurge <= 0 {
-		return 0
-	}
-	n := 0
+func (d *decider) surgeForUpdate() (kept, wanted int) {
 	t := d.podsToUpdate(d.old, d.updated)
 	for _, p := range t.from {
-		if t.n == 0 {
-			break
+		by := d.method(p)
+		switch {
+		case p.PreparingDelete && d.goal.ExcludePreparingDelete, p.Update == UpdatePreparing && d.goal.PreparingUpdateAsUpdated:
+			t.allowed-- // Scaling counts it as replaced.
+		case by == methodRecreate:
+			wanted++
 		}
-		switch by := d.method(p); {
-		case by == methodNone:
+		if by == methodNone || t.n == 0 {
 			continue
-		case by == methodRecreate, (!d.nonDisruptive(p) || p.Update >= UpdatePreparing) && d.goal.MaxUnavailable == 0:
-			n++
+		}
+		if by == methodRecreate || (!d.nonDisruptive(p) || p.Update >= UpdatePreparing) && d.goal.MaxUnavailable == 0 {
+			kept++
 		}
 		t.n--
 	}
+	wanted = min(wanted, t.allowed)
 	if d.goal.Paused {
-		n = min(n, max(len(d.active)-d.goal.Replicas, 0), d.goal.MaxSurge)
-		if n > 0 {
-			d.hold(ReasonPaused, n, "paused: %d pods above %d wanted stay for the update", n, d.goal.Replicas)
+		kept, wanted = min(kept, max(len(d.active)-d.goal.Replicas, 0), d.goal.MaxSurge), 0
+		if kept > 0 {
+			d.hold(ReasonPaused, kept, "paused: %d pods above %d wanted stay for the update", kept, d.goal.Replicas)
 		}
 	}
-	return n
+	return kept, wanted
 }
 
 // countsAsOld reports whether scaling counts the pod as an old one.
@@ -207,17 +212,19 @@ func (d *decider) deleteUntilHeld(from []*podState, r Reason, why, who string) {
 
 // tryDelete plans to delete a pod that is named or surplus, if enough pods stay available. For pods that are surplus
 // by a scale-in it is enough that the others are ready: otherwise a long minReadySeconds would hold up a scale-in,
-// although the remaining pods are ready. Where fewer than the minimum are available anyway, ready pods are not
-// deleted below it either.
+// although the remaining pods are ready. It is not for those that a rollout replaces, as its new pods have to become available first.
+// Where fewer than the minimum are available anyway, ready pods are not deleted below it either.
 func (d *decider) tryDelete(p *podState, r Reason, why string) bool {
 	switch {
 	case p.PreparingDelete:
 		why += "; prepared for it"
-	case d.slots != nil && !d.countsAsAvailable(p):
+	case d.slots != nil && !d.countsAsAvailable(p) && !d.countsAsServing(p):
 		why += "; no wanted slot depends on it, so free"
 	case !p.inService():
 		why += "; not ready, so free"
-	case !p.Available && (d.available >= d.minAvailable || d.ready > d.minAvailable):
+	case !p.Available && p.serves && d.serving > d.minAvailable:
+		why += fmt.Sprintf("; not available, and %d serve > %d minimum", d.serving, d.minAvailable)
+	case !p.serves && (d.available >= d.minAvailable || d.ready > d.minAvailable):
 		why += "; not available, so free"
 	case p.Available && d.available > d.minAvailable:
 		why += fmt.Sprintf("; %d available > %d minimum", d.available, d.minAvailable)

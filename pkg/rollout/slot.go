@@ -21,8 +21,8 @@ type slotState struct {
 // keepsSlot reports whether a pod has ended and keeps its slot.
 func (d *decider) keepsSlot(p *podState) bool { return d.goal.KeepEnded && p.Ended && !p.ToDelete }
 
-// assignSlots assigns pods to their slots. From here on, available counts slots: neither a second pod in a slot nor
-// one in no wanted slot adds to it.
+// assignSlots assigns pods to their slots. From here on, available and serving count slots: neither a second pod in a slot nor
+// one in no wanted slot adds to them.
 func (d *decider) assignSlots(states []podState) {
 	d.slots = make(map[string]*slotState, len(d.goal.Slots))
 	for _, s := range d.goal.Slots {
@@ -41,11 +41,14 @@ func (d *decider) assignSlots(states []podState) {
 			slot.pods = append(slot.pods, p)
 		}
 	}
-	d.available = 0
+	d.available, d.serving = 0, 0
 	for _, slot := range d.slots {
 		slices.SortFunc(slot.pods, func(a, b *podState) int { return d.slotOrder(slot, a, b) })
 		if slot.available() {
 			d.available++
+		}
+		if slot.completed || slices.ContainsFunc(slot.pods, (*podState).isServing) {
+			d.serving++
 		}
 	}
 	d.applyPartition()
@@ -81,27 +84,38 @@ func (d *decider) applyPartition() {
 	}
 }
 
-// slotOrder orders the pods of a slot: available ones at the right revision first, then available ones, then those at
-// the right revision.
+// slotOrder orders the pods of a slot: available ones at the right revision first, then available ones, then those that serve, then
+// those at the right revision.
 func (d *decider) slotOrder(slot *slotState, a, b *podState) int {
 	right := func(p *podState) bool { return p.Old == slot.Old }
 	return cmp.Or(
 		FalseFirst(right(b) && b.Available, right(a) && a.Available),
 		FalseFirst(b.Available, a.Available),
+		FalseFirst(b.serves, a.serves),
 		FalseFirst(right(b), right(a)),
 		deletionOrder(b, a),
 	)
 }
 
 // countsAsAvailable reports whether deleting the pod would lower the number of available pods.
-func (d *decider) countsAsAvailable(p *podState) bool {
-	if !p.Available || d.slots == nil {
-		return p.Available
+func (d *decider) countsAsAvailable(p *podState) bool { return d.counts(p, (*podState).isAvailable) }
+
+// countsAsServing reports whether deleting the pod would lower the number of pods that serve.
+func (d *decider) countsAsServing(p *podState) bool { return d.counts(p, (*podState).isServing) }
+
+// counts reports whether the pod is one of those, and with slots the only one in a slot that is wanted.
+func (d *decider) counts(p *podState, is func(*podState) bool) bool {
+	if !is(p) || d.slots == nil {
+		return is(p)
 	}
 	slot := d.slots[p.Slot]
 	return slot != nil && !slot.completed &&
-		!slices.ContainsFunc(slot.pods, func(o *podState) bool { return o != p && o.Available && !o.hasStep })
+		!slices.ContainsFunc(slot.pods, func(o *podState) bool { return o != p && is(o) && !o.hasStep })
 }
+
+func (p *podState) isAvailable() bool { return p.Available }
+
+func (p *podState) isServing() bool { return p.serves }
 
 // podsToUpdateInSlots is podsToUpdate where slots determine the revision of their pods. A pod that has a surge pod
 // beside it is deleted by deleteSurplus.
@@ -194,18 +208,18 @@ func (d *decider) mayShareSlot(slot *slotState, best, p *podState) bool {
 	switch {
 	case slot.surging:
 		return false
-	case best.ToDelete && best.Available && (slot.Old || !p.Old):
+	case best.ToDelete && best.serves && (slot.Old || !p.Old):
 		return d.surging < d.goal.MaxSurge
 	case best.Old == p.Old:
 		return false
 	case d.goal.Paused:
 		return true
 	default:
-		return d.surging < d.goal.MaxSurge && best.Available && p.Old == slot.Old
+		return d.surging < d.goal.MaxSurge && best.serves && p.Old == slot.Old
 	}
 }
 
-// surgeInSlots creates new pods beside available old ones that have to be re-created, in as many slots as may hold
+// surgeInSlots creates new pods beside old ones that serve and have to be re-created, in as many slots as may hold
 // two. A slot whose second pod is deleted by this call still counts as one of them.
 func (d *decider) surgeInSlots(t updateSet) {
 	for _, p := range t.from {
@@ -215,12 +229,12 @@ func (d *decider) surgeInSlots(t updateSet) {
 	}
 }
 
-// surgeBeside creates a replacement beside an available pod that has to be deleted, within MaxSurge. Beside a pod to
+// surgeBeside creates a replacement beside a pod that serves and has to be deleted, within MaxSurge. Beside a pod to
 // delete it is at the revision that a pod in the empty slot would have.
 func (d *decider) surgeBeside(p *podState) {
 	slot := d.slots[p.Slot]
 	if slot == nil || slot.hasInactive || len(slot.pods) != 1 || d.surging+d.extra >= d.goal.MaxSurge ||
-		p.hasStep || !p.Available || p.outOfService() {
+		p.hasStep || !p.serves || p.outOfService() {
 		return
 	}
 	slot.surging, p.surged = true, true

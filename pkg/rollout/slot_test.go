@@ -647,7 +647,7 @@ func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Decision) {
 	for _, slot := range g.Slots {
 		wanted[slot.Key] = true
 	}
-	serves, active := map[string]int{}, map[string]int{}
+	available, serves, active := map[string]int{}, map[string]int{}, map[string]int{}
 	byKey := map[string]Pod{}
 	for _, p := range pods {
 		byKey[p.Key] = p
@@ -656,11 +656,14 @@ func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Decision) {
 			active[p.Slot]++
 		}
 		if wanted[p.Slot] && p.Available {
+			available[p.Slot]++
+		}
+		if wanted[p.Slot] && !p.Inactive && p.serves() {
 			serves[p.Slot]++
 		}
 	}
 	checkKept(t, g, pods, s)
-	before, surging := len(serves), 0
+	before, serving, surging := len(available), len(serves), 0
 	for _, c := range s.Of(StepCreate) {
 		require.True(t, wanted[c.Slot], "a pod in %q, which is not wanted", c.Slot)
 		held[c.Slot]++
@@ -683,13 +686,16 @@ func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Decision) {
 	for _, d := range slices.Concat(s.Of(StepPrepareDelete), s.Of(StepDelete), s.Of(StepPrepareUpdate), s.Of(StepMarkUnready)) {
 		p := byKey[d.Key]
 		require.False(t, g.Paused && d.Reason == ReasonInPlace, "an update while paused")
-		if p.Available && wanted[p.Slot] {
-			if serves[p.Slot]--; serves[p.Slot] == 0 {
-				delete(serves, p.Slot)
+		for n, counts := range map[*map[string]int]bool{&available: p.Available, &serves: p.serves()} {
+			if counts && wanted[p.Slot] {
+				if (*n)[p.Slot]--; (*n)[p.Slot] == 0 {
+					delete(*n, p.Slot)
+				}
 			}
 		}
 	}
-	require.GreaterOrEqual(t, len(serves), min(before, len(g.Slots)-g.MaxUnavailable), "the budget of slots was broken")
+	require.GreaterOrEqual(t, len(available), min(before, len(g.Slots)-g.MaxUnavailable), "the budget of slots was broken")
+	require.GreaterOrEqual(t, len(serves), min(serving, len(g.Slots)-g.MaxUnavailable), "ready pods that a rollout replaces were taken")
 }
 
 // checkKept: an update leaves as many slots old as the partition asks for, as far as there are.

@@ -46,9 +46,9 @@ func (d *decider) update() {
 		case by == methodNone:
 			refused, refusal = refused+1, p.NotInPlace
 			continue
-		case p.outOfService(), d.nonDisruptive(p), d.slots != nil && !d.countsAsAvailable(p):
-			// It is out of service already, or the update leaves it in service.
-		case d.slots != nil && d.available <= d.minAvailable:
+		case p.outOfService(), d.nonDisruptive(p), d.slots != nil && d.withinBudget(p):
+			// It is out of service already, or the update leaves it in service, or enough others are.
+		case d.slots != nil:
 			// A later pod may be unavailable already: with slots, unavailable pods do not come first in the order.
 			held++
 			n--
@@ -57,7 +57,7 @@ func (d *decider) update() {
 			d.hold(ReasonInFlight, n, "%d %s pods wait: %d updated pods not available >= %d at a time",
 				n, t.revision(), inFlight, maxInFlight)
 			return
-		case maxInFlight <= 0 || p.Available && d.available <= d.minAvailable:
+		case maxInFlight <= 0 || !d.withinBudget(p):
 			d.holdBudget(n, t.revision()+" pods wait")
 			return
 		}
@@ -113,6 +113,8 @@ func (d *decider) planUpdate(p *podState, by updateMethod, t updateSet) {
 		s.Why += "nothing restarts, so free"
 	case p.Available:
 		s.Why += fmt.Sprintf("%d available > %d minimum", d.available, d.minAvailable)
+	case p.serves:
+		s.Why += fmt.Sprintf("not available, and %d serve > %d minimum", d.serving, d.minAvailable)
 	default:
 		s.Why += "not available, so free"
 	}

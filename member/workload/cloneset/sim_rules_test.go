@@ -42,6 +42,10 @@ func rules() []sim.Rule {
 			Least: func(w *sim.World) int { return simGoal(w).Replicas - simGoal(w).MaxUnavailable },
 		}.Rule(),
 		sim.AtLeast[*corev1.Pod]{
+			Name: "a rollout keeps ready pods until others are available", Good: keepsServing, Free: scaledIn,
+			Least: func(w *sim.World) int { return simGoal(w).Replicas - simGoal(w).MaxUnavailable },
+		}.Rule(),
+		sim.AtLeast[*corev1.Pod]{
 			Name: "the partition holds", Good: old, Verbs: []sim.Verb{sim.Patch},
 			Least: func(w *sim.World) int { return simGoal(w).Partition },
 		}.Rule(),
@@ -109,6 +113,18 @@ func available(w *sim.World, p *corev1.Pod) bool {
 func ready(w *sim.World, p *corev1.Pod) bool {
 	f := podset.View(p, podset.Rules{}, w.Now())
 	return active(w, p) && f.Ready && f.Lifecycle == pods.LifecycleNormal
+}
+
+// keepsServing reports whether a pod is available, or is ready and will be replaced. minReadySeconds is for those that replace others.
+func keepsServing(w *sim.World, p *corev1.Pod) bool {
+	return available(w, p) || old(w, p) && ready(w, p)
+}
+
+// scaledIn reports whether a pod is deleted by a scale-in: there are more than a surge allows.
+func scaledIn(w *sim.World, c sim.Change) bool {
+	pod, ok := c.Before.(*corev1.Pod)
+	g := simGoal(w)
+	return ok && c.Verb == sim.Delete && known(w, pod) > g.Replicas+g.MaxSurge
 }
 
 // surplus reports whether a pod is deleted by a scale-in alone, without a surge. A long minReadySeconds does not hold that up

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -184,6 +185,31 @@ func held(n int32) *testkit.CloneSetBuilder {
 	})
 }
 
+// blueGreen is what kruise-rollouts does to a CloneSet for a blue-green release of two steps: no pod becomes available before the
+// promotion, and the surge is the size of the step.
+func blueGreen() []act {
+	rolling := func(s *appsv1beta1.CloneSetSpec, minReady int32, unavailable, surge, partition *intstr.IntOrString) {
+		r := s.UpdateStrategy.RollingUpdate
+		s.MinReadySeconds, r.MaxUnavailable, r.MaxSurge, r.Partition = minReady, unavailable, surge, partition
+	}
+	const never = 2147483646
+	return []act{
+		edit("a new image", nil, func(s *appsv1beta1.CloneSetSpec) {
+			image("app:2")(s)
+			rolling(s, never, new(intstr.FromInt32(0)), new(intstr.FromInt32(1)), new(intstr.FromString("100%")))
+		}),
+		edit("half", nil, func(s *appsv1beta1.CloneSetSpec) {
+			rolling(s, never, new(intstr.FromInt32(0)), new(intstr.FromString("50%")), nil)
+		}),
+		edit("all", nil, func(s *appsv1beta1.CloneSetSpec) {
+			rolling(s, never, new(intstr.FromInt32(0)), new(intstr.FromString("100%")), nil)
+		}),
+		edit("promoted", nil, func(s *appsv1beta1.CloneSetSpec) {
+			rolling(s, 0, new(intstr.FromString("20%")), nil, nil)
+		}),
+	}
+}
+
 // unpullable reports whether an image can't be pulled.
 func unpullable(image string) bool { return strings.HasSuffix(image, ":bad") }
 
@@ -210,6 +236,7 @@ func stories() []story {
 		{"surge with re-create", web(4).Rolling("0", "1", "2"), []act{
 			edit("a new image", nil, image("app:2")),
 		}},
+		{"blue-green", web(5), blueGreen()},
 		{"pods to delete", inPlace(4).Rolling("0", "1", "0"), []act{
 			labelOne(), listOne(3), edit("a new image", nil, image("app:2")), labelOne(),
 		}},

@@ -88,6 +88,10 @@ func rules() []sim.Rule {
 			Least: func(w *sim.World) int { return fitting(w) - simGoal(w).MaxUnavailable },
 		}.Rule(),
 		sim.AtLeast[*corev1.Pod]{
+			Name: "a rollout keeps ready pods until others are available", Good: keepsServing, Free: misplaced,
+			Least: func(w *sim.World) int { return fitting(w) - simGoal(w).MaxUnavailable },
+		}.Rule(),
+		sim.AtLeast[*corev1.Pod]{
 			Name: "the partition holds", Good: old, Free: deletable,
 			Least: func(w *sim.World) int { return keptOld(w) },
 		}.Rule(),
@@ -176,6 +180,12 @@ func available(w *sim.World, p *corev1.Pod) bool {
 func serves(w *sim.World, p *corev1.Pod) bool {
 	run, _ := fits(w, nodeOf(p))
 	return run && available(w, p)
+}
+
+// keepsServing reports whether a pod serves, or is ready and will be replaced. minReadySeconds is for those that replace others.
+func keepsServing(w *sim.World, p *corev1.Pod) bool {
+	f := podset.View(p, podset.Rules{}, w.Now())
+	return serves(w, p) || old(w, p) && f.Ready && f.Lifecycle == pods.LifecycleNormal && f.Update == rollout.UpdateNone
 }
 
 // misplaced reports whether a write is to a pod that the budget does not count: its node does not fit any more, or another pod is

@@ -152,6 +152,13 @@ func (hookHandler) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
+// blueGreen sets how a release goes on in which no pod becomes available before the promotion.
+func blueGreen(s *appsv1beta1.DaemonSetSpec, minReady int32, unavailable, surge string) {
+	s.MinReadySeconds = minReady
+	s.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.Parse(unavailable))
+	s.UpdateStrategy.RollingUpdate.MaxSurge = new(intstr.Parse(surge))
+}
+
 // unpullable reports whether an image can't be pulled.
 func unpullable(image string) bool { return strings.HasSuffix(image, ":bad") }
 
@@ -211,6 +218,12 @@ func stories() []sim.Scenario {
 		}), edit("a new image", nil, image("app:2"))),
 		story("minReadySeconds", web().Budget("0", "0", "1").Spec(func(s *appsv1beta1.DaemonSetSpec) { s.MinReadySeconds = 3 }),
 			edit("a new image", nil, image("app:2"))),
+		story("minReadySeconds is raised with the image", web().Budget("0", "1", "0"),
+			edit("a new image", nil, func(s *appsv1beta1.DaemonSetSpec) { image("app:2")(s); s.MinReadySeconds = 3 })),
+		story("blue-green", web(),
+			edit("a new image", nil, func(s *appsv1beta1.DaemonSetSpec) { image("app:2")(s); blueGreen(s, 1<<31-2, "0", "50%") }),
+			edit("all", nil, func(s *appsv1beta1.DaemonSetSpec) { blueGreen(s, 1<<31-2, "0", "100%") }),
+			edit("promoted", nil, func(s *appsv1beta1.DaemonSetSpec) { blueGreen(s, 0, "1", "0") })),
 		moved(),
 	}
 }

@@ -33,6 +33,10 @@ func rules() []sim.Rule {
 			Name: "the budget over slots holds", Good: available,
 			Least: func(w *sim.World) int { g := goal(w); return len(g.Slots) - g.MaxUnavailable },
 		}.Rule(),
+		sim.AtLeast[*corev1.Pod]{
+			Name: "a rollout keeps ready pods until others are available", Good: keepsServing,
+			Least: func(w *sim.World) int { g := goal(w); return len(g.Slots) - g.MaxUnavailable },
+		}.Rule(),
 		sim.Once(wantedName),
 		sim.WithoutLabel(keys.PodTemplateHash),
 		sim.PausedHolds(func(w *sim.World) bool { return goal(w).Paused }),
@@ -123,6 +127,14 @@ func available(w *sim.World, p *corev1.Pod) bool {
 func old(w *sim.World, p *corev1.Pod) bool {
 	name := wantedName(w)
 	return name != "" && !podset.AtRevision(p, name)
+}
+
+// keepsServing reports whether a pod in a wanted slot is available, or is ready and will be replaced. minReadySeconds is for those that
+// replace others.
+func keepsServing(w *sim.World, p *corev1.Pod) bool {
+	_, wanted := slot(w, p.Name)
+	f := podset.View(p, podset.Rules{}, w.Now())
+	return available(w, p) || wanted && active(w, p) && old(w, p) && f.Ready && f.Lifecycle == pods.LifecycleNormal && f.Update == rollout.UpdateNone
 }
 
 // created is the pod that a write of the controller creates, removed the one that it deletes.

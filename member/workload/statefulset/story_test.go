@@ -107,6 +107,11 @@ func scenarios(t *testing.T) []sim.Scenario {
 		scenario("time until available", web(3).Spec(func(s *appsv1beta1.StatefulSetSpec) {
 			s.UpdateStrategy.RollingUpdate.MinReadySeconds = new(int32(3))
 		}), edit("a new image", nil, image("app:2")), edit("scale to 2", nil, scale(2))),
+		scenario("a longer time until available comes with the image", web(3).Parallel("1"),
+			edit("a new image", nil, func(s *appsv1beta1.StatefulSetSpec) {
+				image("app:2")(s)
+				s.UpdateStrategy.RollingUpdate.MinReadySeconds = new(int32(3))
+			})),
 		scenario("priority", web(4).Parallel("1").InPlace().Partition(2).Spec(preferred),
 			onPod("one pod goes first", whole(4, "app:1"), "web-0", func(p *corev1.Pod) { p.Labels["tier"] = "first" }),
 			edit("a new image", nil, image("app:2"))),
