@@ -22,6 +22,12 @@ RESULTS := bin/test
 # make lint runs vet on everything.
 gotest = $(TOOL) gotestsum --format pkgname-and-test-fails --jsonfile $(RESULTS)/$(1).json -- -vet=off
 racetest = CGO_ENABLED=1 $(call gotest,$(1)-race) -race
+# Tests on clusters race on a busy machine: in the gate one that fails is run again alone, twice at most. It is not if more than
+# five fail, or with a panic or a data race. tally prints which were flaky, and fails if something else failed than they.
+# $(call clustertest,stage,packages,flags)
+AGAIN := $(if $(ALL),,--rerun-fails=2 --rerun-fails-max-failures=5 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race)
+clustertest = $(TOOL) gotestsum --format pkgname-and-test-fails --jsonfile $(RESULTS)/$(1).json $(AGAIN) --packages "$(2)" \
+  -- -vet=off $(3); CGO_ENABLED=0 go run ./e2e/tally check $(RESULTS)/$(1).json
 # Folders whose own code has goroutines or locks; in others the race detector has nothing to find.
 CONCURRENT = grep -rlE --include='*.go' --exclude='*_test.go' \
   '^\s*go [a-zA-Z(]|^\s*"(sync|sync/atomic|golang.org/x/sync/.*)"|make\(chan' . | xargs -n1 dirname | sort -u
@@ -78,7 +84,7 @@ images: ## images for amd64 and arm64, as a layout in bin/images with SBOMs and 
 STAGES := unit bench-compare simulate lab-build lab-test integration e2e e2e-real $(if $(ALL),vulncheck fuzz soak)
 
 .PHONY: test
-test: ## what CI runs, after make verify; then the time of each stage, kind and package, and what was skipped
+test: ## what CI runs, after make verify; then the time of each stage, kind and package, what was skipped, and which tests are flaky
 	@rm -rf $(RESULTS); times=(); for stage in $(STAGES); do \
 	  echo "=== $$stage"; start=$$SECONDS; $(MAKE) --no-print-directory $$stage; \
 	  times+=("$$(printf '%-12s %5d s' $$stage $$((SECONDS - start)))"); printf '    %s\n' "$${times[@]}"; done
@@ -116,8 +122,8 @@ integration: lab-build $(RESULTS)/. ## against real apiservers; all packages sha
 	all=$$(xargs -n1 dirname <<< "$$files" | sort -u | sed 's|^|./|'); \
 	raced=$(if $(ALL),$$all,$$(comm -12 <(echo "$$all") <(printf '%s\n' $(RACED)))); \
 	plain=$$(comm -23 <(echo "$$all") <(echo "$$raced")); \
-	if [ -n "$$plain" ]; then $(call gotest,integration) -p 2 -parallel 8 -tags integration -timeout 15m -run "$$tests" $$plain; fi; \
-	$(call racetest,integration) -p 2 -parallel 4 -tags integration -timeout 15m -run "$$tests" $$raced
+	if [ -n "$$plain" ]; then $(call clustertest,integration,$$plain,-p 2 -parallel 8 -tags integration -timeout 15m -run "$$tests"); fi; \
+	( export CGO_ENABLED=1; $(call clustertest,integration-race,$$raced,-race -p 2 -parallel 4 -tags integration -timeout 15m -run "$$tests") )
 
 # Sources of the lab.
 LAB_SOURCES := go.mod go.sum testkit/lab e2e/lab e2e/kube e2e/image e2e/testapp e2e/pause
@@ -140,13 +146,16 @@ fuzz: ## each fuzz target FUZZTIME (20000x) times
 	      || { echo "$$found"; exit 1; }; \
 	    tail -n 1 <<< "$$found"; done; done
 
+# Where a fleet whose tests fail leaves its logs: the next run removes the fleet.
+KEEP_LOGS := FLOTILLA_E2E_LOGS=$(CURDIR)/$(RESULTS)/logs
+
 .PHONY: e2e
 e2e: build lab-build $(RESULTS)/. ## the black-box suite on a hub and two members; StatefulSet and DaemonSet beside the native ones
-	$(call gotest,e2e) -tags e2e -count 1 -p 2 -parallel 4 -timeout 40m ./e2e/suite/... ./e2e/native/...
+	export $(KEEP_LOGS); $(call clustertest,e2e,./e2e/suite/... ./e2e/native/...,-tags e2e -count 1 -p 2 -parallel 4 -timeout 40m)
 
 .PHONY: e2e-real
 e2e-real: build lab-build $(RESULTS)/. ## real nodes, our images, our charts by helm; skipped where nodes can't run, unless CI=true
-	$(call gotest,e2e-real) -tags e2e -count 1 -parallel 3 -timeout 30m ./e2e/real/...
+	export $(KEEP_LOGS); $(call clustertest,e2e-real,./e2e/real/...,-tags e2e -count 1 -parallel 3 -timeout 30m)
 
 .PHONY: soak
 soak: build lab-build $(RESULTS)/. ## SOAK (3) rounds of chaos on real nodes, and of managers killed at random

@@ -63,6 +63,9 @@ func run(ctx context.Context, m *testing.M, o Options, use func(*Fleet), out io.
 	use(f)
 	code := m.Run()
 	end()
+	if code != 0 {
+		KeepLogs(out, f.Clusters()...)
+	}
 	if keep || code != 0 {
 		_, err := fmt.Fprintf(out, "the fleet keeps running; \"go run ./e2e/lab down %[1]shub %[1]seast %[1]swest\" removes it\n", o.Prefix)
 		return code, err

@@ -74,6 +74,9 @@ func run(ctx context.Context, m *testing.M, out io.Writer) int {
 	}
 	code := m.Run()
 	end()
+	if code != 0 {
+		fleet.KeepLogs(out, home)
+	}
 	if keep || code != 0 {
 		_, _ = fmt.Fprintln(out, "the cluster keeps running; \"go run ./e2e/lab down e2e-native\" removes it")
 		return code

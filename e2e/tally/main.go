@@ -1,10 +1,12 @@
 // Tally prints how long the tests of a run of make test took: seconds and counts of each kind and package, the slowest first,
-// and what was skipped and why.
+// what was skipped and why, and last of all which tests are flaky: they failed, and passed when they were run again.
 //
 //	go run ./e2e/tally bin/test
+//	go run ./e2e/tally check bin/test/e2e.json
 //
 // The folder has the output of go test -json, in files that are named after their stage: unit.json, unit-race.json. A file
-// such as lab-test.skipped has the reason why a stage did nothing.
+// such as lab-test.skipped has the reason why a stage did nothing. "check" looks at one stage that passed after failed tests
+// were run again, and fails if a package failed in a way that this doesn't repair.
 package main
 
 import (
@@ -13,11 +15,17 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: tally FOLDER")
+	var err error
+	switch args := os.Args[1:]; {
+	case len(args) == 1:
+		err = run(args[0], os.Stdout)
+	case len(args) == 2 && args[0] == "check":
+		err = check(args[1], os.Stdout)
+	default:
+		fmt.Fprintln(os.Stderr, "usage: tally FOLDER, or tally check FILE")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1], os.Stdout); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

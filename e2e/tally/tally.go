@@ -1,17 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,14 +23,11 @@ func budgets() map[string]float64 {
 // brief is the minimal number of seconds for a package to have a line of its own.
 const brief = 2
 
+// module is what the names of our packages begin with.
+const module = "github.com/flotilla-io/flotilla/"
+
 // kindsIn is the folder that has a folder for each kind.
 const kindsIn = "member/workload"
-
-// event is a line of go test -json, with the fields that are used here.
-type event struct {
-	Action, Package, Test, Output string
-	Elapsed                       float64
-}
 
 // row is a kind, or a package that belongs to no kind, in a stage.
 type row struct {
@@ -42,6 +35,7 @@ type row struct {
 	kind           bool
 	seconds        float64
 	tests, skipped int
+	flaky          int
 }
 
 func (r row) over() float64 {
@@ -51,6 +45,21 @@ func (r row) over() float64 {
 	return 0
 }
 
+// cells are the columns of its line.
+func (r row) cells() []string {
+	budget, flaky := "", ""
+	if seconds := budgets()[r.stage]; r.kind && seconds > 0 {
+		budget = strconv.FormatFloat(seconds, 'f', 0, 64)
+	}
+	if r.over() > 0 {
+		budget = "over " + budget
+	}
+	if r.flaky > 0 {
+		flaky = strconv.Itoa(r.flaky)
+	}
+	return []string{r.stage, strconv.FormatFloat(r.seconds, 'f', 1, 64), budget, strconv.Itoa(r.tests), strconv.Itoa(r.skipped), flaky, r.name}
+}
+
 // tally adds up the events of a run.
 type tally struct {
 	kinds []string
@@ -58,6 +67,7 @@ type tally struct {
 	// skips counts skipped tests by stage and reason; others are lines about what was skipped besides.
 	skips  map[[2]string]int
 	others []string
+	flakes []flake
 }
 
 func run(dir string, out io.Writer) error {
@@ -75,7 +85,10 @@ func run(dir string, out io.Writer) error {
 			return err
 		}
 	}
-	return t.print(out)
+	if err := t.print(out); err != nil {
+		return err
+	}
+	return t.printFlakes(dir, out)
 }
 
 func folders(dir string) ([]string, error) {
@@ -97,93 +110,60 @@ func newTally(kinds []string) *tally {
 }
 
 func (t *tally) file(name string) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return fmt.Errorf("read results: %w", err)
-	}
-	defer func() { _ = f.Close() }()
 	stage := strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
 	switch filepath.Ext(name) {
 	case ".json":
-		err = t.add(strings.TrimSuffix(stage, "-race"), f)
+		r, err := readResults(name)
+		if err != nil {
+			return err
+		}
+		t.add(strings.TrimSuffix(stage, raceSuffix), r)
+		flakes, err := r.flakes(name)
+		t.flakes = append(t.flakes, flakes...)
+		return err
 	case ".skipped":
-		var text []byte
-		text, err = io.ReadAll(f)
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return fmt.Errorf("read results: %w", err)
+		}
 		t.others = append(t.others, stage+": "+strings.TrimSpace(string(text)))
-	}
-	if err != nil {
-		return fmt.Errorf("read %s: %w", name, err)
 	}
 	return nil
 }
 
-// add counts the tests of one file. The time of a package is divided over its tests in proportion to their own times: parallel
-// tests wait for each other, so their own times add up to more.
-func (t *tally) add(stage string, in io.Reader) error {
-	type test struct {
-		took    float64
-		skipped bool
-	}
-	tests := map[string]map[string]test{} // By package and name; no subtests.
-	reasons := map[[2]string]string{}
-	packages := map[string]float64{}
-	decoder := json.NewDecoder(bufio.NewReader(in))
-	for {
-		var e event
-		err := decoder.Decode(&e)
-		if errors.Is(err, io.EOF) {
-			break
+// add counts the tests of one file, each once, however often it ran. The time of a package is divided over its tests in
+// proportion to their own times: parallel tests wait for each other, so their own times add up to more.
+func (t *tally) add(stage string, r *results) {
+	for pkg, p := range r.packages {
+		for _, text := range p.sums {
+			t.others = append(t.others, fmt.Sprintf("%s: %s of %s", stage, text, path.Base(pkg)))
 		}
-		if err != nil {
-			return err
+		for _, reason := range p.skips {
+			t.skips[[2]string{stage, reason}]++
 		}
-		top, _, sub := strings.Cut(e.Test, "/")
-		switch e.Action {
-		case "output":
-			if m := sum.FindStringSubmatch(e.Output); m != nil {
-				t.others = append(t.others, fmt.Sprintf("%s: %s of %s", stage, m[1], path.Base(e.Package)))
-			}
-			if reason, ok := cutReason(e.Output); ok {
-				reasons[[2]string{e.Package, e.Test}] = reason
-			}
-		case "pass", "fail", "skip":
-			switch {
-			case e.Test == "":
-				packages[e.Package] = e.Elapsed
-				continue
-			case e.Action == "skip":
-				t.skips[[2]string{stage, reasons[[2]string{e.Package, e.Test}]}]++
-			}
-			if !sub {
-				if tests[e.Package] == nil {
-					tests[e.Package] = map[string]test{}
-				}
-				tests[e.Package][top] = test{took: e.Elapsed, skipped: e.Action == "skip"}
-			}
-		}
-	}
-	for pkg, byName := range tests {
 		const atLeast = 0.001 // So that the time of a package whose tests all took 0.00 s is divided too.
 		var all float64
-		for _, one := range byName {
-			all += one.took + atLeast
+		for _, runs := range p.tests {
+			all += took(runs) + atLeast
 		}
-		for name, one := range byName {
-			r := t.row(stage, pkg, name)
-			r.tests++
-			if one.skipped {
-				r.skipped++
+		for name, runs := range p.tests {
+			row := t.row(stage, pkg, name)
+			row.tests++
+			if runs[len(runs)-1].result == skip {
+				row.skipped++
 			}
-			r.seconds += packages[pkg] * (one.took + atLeast) / all
+			if flaky(runs) {
+				row.flaky++
+			}
+			row.seconds += p.seconds * (took(runs) + atLeast) / all
 		}
 	}
-	return nil
 }
 
 // row returns the row of a test: that of the kind whose folder it is in or which its name has, or that of its
 // package.
 func (t *tally) row(stage, pkg, test string) *row {
-	at := [2]string{stage, strings.TrimPrefix(pkg, "github.com/flotilla-io/flotilla/")}
+	at := [2]string{stage, strings.TrimPrefix(pkg, module)}
 	elements := strings.Split(pkg, "/")
 	i := slices.IndexFunc(t.kinds, func(kind string) bool { return slices.Contains(elements, kind) })
 	if i < 0 && slices.Contains(elements, "e2e") {
@@ -198,38 +178,25 @@ func (t *tally) row(stage, pkg, test string) *row {
 	return t.rows[at]
 }
 
-// sum is what the simulator logs of a kind.
-var sum = regexp.MustCompile(`: (\d+ of \d+ schedules) of \d+ scenarios in sum`)
-
-// cutReason returns the text of a line such as "    build_test.go:12: no real nodes".
-func cutReason(line string) (string, bool) {
-	at, text, ok := strings.Cut(strings.TrimSpace(line), ": ")
-	return text, ok && strings.Contains(at, ".go:")
-}
-
 func (t *tally) print(out io.Writer) error {
 	rows := slices.SortedFunc(maps.Values(t.rows), func(a, b *row) int {
 		return cmp.Or(cmp.Compare(a.stage, b.stage), cmp.Compare(b.seconds, a.seconds), cmp.Compare(a.name, b.name))
 	})
 	w := tabwriter.NewWriter(out, 0, 8, 3, ' ', tabwriter.AlignRight)
 	line := func(cells ...string) { _, _ = fmt.Fprintln(w, strings.Join(cells, "\t")+"\t") } // Flush returns its error.
-	line("stage", "seconds", "budget", "tests", "skipped", "kind or package")
+	line("stage", "seconds", "budget", "tests", "skipped", "flaky", "kind or package")
 	rest := row{}
 	for i, r := range rows {
 		if !r.kind && r.seconds < brief {
-			rest = row{stage: r.stage, seconds: rest.seconds + r.seconds, tests: rest.tests + r.tests, skipped: rest.skipped + r.skipped}
+			rest = row{
+				stage: r.stage, name: "others", seconds: rest.seconds + r.seconds, tests: rest.tests + r.tests,
+				skipped: rest.skipped + r.skipped, flaky: rest.flaky + r.flaky,
+			}
 		} else {
-			budget := ""
-			if seconds := budgets()[r.stage]; r.kind && seconds > 0 {
-				budget = strconv.FormatFloat(seconds, 'f', 0, 64)
-			}
-			if r.over() > 0 {
-				budget = "over " + budget
-			}
-			line(r.stage, strconv.FormatFloat(r.seconds, 'f', 1, 64), budget, strconv.Itoa(r.tests), strconv.Itoa(r.skipped), r.name)
+			line(r.cells()...)
 		}
 		if last := i == len(rows)-1 || rows[i+1].stage != r.stage; last && rest.tests > 0 {
-			line(rest.stage, strconv.FormatFloat(rest.seconds, 'f', 1, 64), "", strconv.Itoa(rest.tests), strconv.Itoa(rest.skipped), "others")
+			line(rest.cells()...)
 			rest = row{}
 		}
 	}
@@ -250,4 +217,20 @@ func (t *tally) printSkipped(out io.Writer) error {
 	slices.Sort(lines)
 	_, err := fmt.Fprintf(out, "\nnot run, or in part:\n  %s\n", strings.Join(lines, "\n  "))
 	return err
+}
+
+// printFlakes prints the flaky tests, and writes the same lines into a file for whoever prints something after that.
+func (t *tally) printFlakes(dir string, out io.Writer) error {
+	if len(t.flakes) == 0 {
+		return nil
+	}
+	lines := make([]string, 0, len(t.flakes))
+	for _, f := range t.flakes {
+		lines = append(lines, f.String()+"\n")
+	}
+	text := strings.Join(lines, "")
+	if _, err := fmt.Fprintf(out, "\n%d flaky, each a bug to find before the next change to its package:\n%s", len(lines), text); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, flakyFile), []byte(text), 0o600)
 }

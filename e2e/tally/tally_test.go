@@ -9,8 +9,6 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/golden"
 )
 
-const module = "github.com/flotilla-io/flotilla/"
-
 func TestSecondsAndCountsAreOfKindsAndPackagesTheSlowestFirst(t *testing.T) {
 	t.Parallel()
 	tl := newTally([]string{"cloneset", "statefulset"})
@@ -34,12 +32,23 @@ func TestSecondsAndCountsAreOfKindsAndPackagesTheSlowestFirst(t *testing.T) {
 {"Action":"pass","Package":"` + module + `e2e/suite","Test":"TestCloneSetIsScaled","Elapsed":30}
 {"Action":"pass","Package":"` + module + `e2e/suite","Test":"TestJoin","Elapsed":10}
 {"Action":"pass","Package":"` + module + `e2e/suite","Elapsed":20}`},
+		{"integration", `
+{"Action":"start","Package":"` + module + `pkg/cert"}
+{"Action":"run","Package":"` + module + `pkg/cert","Test":"TestCert"}
+{"Action":"fail","Package":"` + module + `pkg/cert","Test":"TestCert","Elapsed":3}
+{"Action":"fail","Package":"` + module + `pkg/cert","Elapsed":4}
+{"Action":"start","Package":"` + module + `pkg/cert"}
+{"Action":"run","Package":"` + module + `pkg/cert","Test":"TestCert"}
+{"Action":"pass","Package":"` + module + `pkg/cert","Test":"TestCert","Elapsed":1}
+{"Action":"pass","Package":"` + module + `pkg/cert","Elapsed":2}`},
 		{"simulate", `
 {"Action":"output","Package":"` + module + `member/workload/cloneset","Test":"TestSimulation","Output":"    test.go:50: 522 of 12432 schedules of 16 scenarios in sum\n"}
 {"Action":"pass","Package":"` + module + `member/workload/cloneset","Test":"TestSimulation","Elapsed":8}
 {"Action":"pass","Package":"` + module + `member/workload/cloneset","Elapsed":8}`},
 	} {
-		require.NoError(t, tl.add(file.stage, strings.NewReader(file.events)))
+		r, err := parseResults(strings.NewReader(file.events))
+		require.NoError(t, err)
+		tl.add(file.stage, r)
 	}
 	tl.others = append(tl.others, "lab-test: these sources have passed")
 	var out strings.Builder
@@ -49,5 +58,6 @@ func TestSecondsAndCountsAreOfKindsAndPackagesTheSlowestFirst(t *testing.T) {
 
 func TestResultsThatAreCutOffAreAnError(t *testing.T) {
 	t.Parallel()
-	require.Error(t, newTally(nil).add("unit", strings.NewReader(`{"Action":"pa`)))
+	_, err := parseResults(strings.NewReader(`{"Action":"pa`))
+	require.Error(t, err)
 }
