@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -87,12 +88,8 @@ func TestWhatDeletesItselfIsNotPlaced(t *testing.T) {
 				}
 				return w
 			}
-			at := ""
-			for _, name := range tt.path {
-				at += "/" + name
-			}
 			override := func(w *world, patch fleetv1alpha1.PropagationPatch) {
-				patch.Path = at
+				patch.Path = "/" + strings.Join(tt.path, "/")
 				w.spec.Overrides = []fleetv1alpha1.PropagationOverride{{Clusters: []string{"west"}, Patches: []fleetv1alpha1.PropagationPatch{patch}}}
 			}
 

@@ -101,6 +101,8 @@ func refusal(err error) *problem {
 		return blocked(fleetv1alpha1.ReasonKindNotServed, "this cluster does not let objects of its kind be made: %v", err)
 	case errors.Is(err, errLeft):
 		return blocked(fleetv1alpha1.ReasonForeignObject, "%v", err)
+	case errors.Is(err, errUnmerged):
+		return blocked(fleetv1alpha1.ReasonInvalid, "%v", err)
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), isUndeclared(err):
 		return blocked(fleetv1alpha1.ReasonInvalid, "this cluster refused it: %v", err)
 	case apierrors.IsForbidden(err):
@@ -145,6 +147,9 @@ func (w writer) put(
 ) (now *unstructured.Unstructured, taken, left []string, err error) {
 	obj := want.object.DeepCopy()
 	if live != nil {
+		if live, err = w.merged(ctx, live); err != nil {
+			return nil, nil, nil, err
+		}
 		obj.SetUID(live.GetUID()) // A precondition: an apply to another object of that name fails.
 		carried, err := carry(obj, live, want.ignored)
 		if err != nil {
@@ -168,6 +173,11 @@ func (w writer) put(
 	switch {
 	case ownership.IsOtherUID(err): // It was replaced since it was read.
 		return nil, nil, nil, apierrors.NewConflict(schema.GroupResource{Resource: obj.GetKind()}, obj.GetName(), err)
+	case isUnmergeable(err) && len(left) > 0:
+		return nil, nil, nil, fmt.Errorf("%w: %w", errUnmerged, err)
+	case isUnmergeable(err):
+		now, err = w.write(ctx, again, live, want.ignored)
+		return now, nil, nil, err
 	case len(paths) == 0:
 		return obj, nil, left, err
 	case live == nil:

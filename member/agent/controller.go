@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -51,10 +52,10 @@ func (r *rows) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 		r.forget(req.NamespacedName) //nolint:contextcheck // A watch lasts as long as the controller runs.
 		return ctrl.Result{}, nil
 	}
-	if err != nil {
-		return ctrl.Result{}, err
-	}
 	now := r.link.Clock.Now()
+	if err != nil {
+		return ctrl.Result{}, r.failed(ctx, o, planned{}, applied{unknown: true}, err, now)
+	}
 	p := plan(o, now)
 	if o.permission.waits(o.row) != "" {
 		return ctrl.Result{}, nil // A change of the binding enqueues all rows.
@@ -70,8 +71,9 @@ func (r *rows) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 		if p.act == actApply {
 			r.doubt(o.row, now)
 		}
-		return ctrl.Result{}, err
+		return ctrl.Result{}, r.failed(ctx, o, p, a, err, now)
 	}
+	r.succeeded(o.row)
 	recheck := p.recheck
 	if p.act == actApply && a.stopped == nil {
 		recheck = r.countApply(o, a, now)
@@ -84,6 +86,37 @@ func (r *rows) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: report.Sooner(recheck, after)}, nil
+}
+
+// failed counts an attempt that has failed, and reports the failure once several in a row have. It returns the error, so that the row is
+// tried again.
+func (r *rows) failed(ctx context.Context, o observed, p planned, a applied, err error, now time.Time) error {
+	if o.row == nil || !answered(err) {
+		return err
+	}
+	mem := r.memory.get(o.row)
+	mem.attempts = mem.attempts.next(err, now)
+	r.memory.set(o.row, mem)
+	if mem.attempts.failed < reportedFailures {
+		return err
+	}
+	a.stopped = mem.attempts.problem()
+	_, unreported := r.report(ctx, o, p, a, now)
+	return errors.Join(err, unreported)
+}
+
+// succeeded forgets failed attempts.
+func (r *rows) succeeded(row *fleetv1alpha1.MemberWork) {
+	if mem := r.memory.get(row); mem.attempts != (attempts{}) {
+		mem.attempts = attempts{}
+		r.memory.set(row, mem)
+	}
+}
+
+// answered reports whether an error is about the row: that a server is not reached, or that the agent ends, is not.
+func answered(err error) bool {
+	unreached := (net.Error)(nil)
+	return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &unreached)
 }
 
 // checkBackup reads the row from the hub's apiserver, because a cache may lag behind what was applied, and stops trusting the hub
@@ -221,6 +254,7 @@ type rowState struct {
 	want       *rendered
 	generation int64
 	contention contention
+	attempts   attempts
 	// doubted is when an apply failed last whose outcome is not known.
 	doubted time.Time
 	// reported is the status that was written last; nil once the cache shows it.

@@ -4,12 +4,14 @@ package agent_test
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -20,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
@@ -231,6 +234,7 @@ func TestKindsThatComeAndGo(t *testing.T) {
 		f.withdrawn(t, row)
 		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Name: row.Name}, &fleetv1alpha1.AppliedWork{})))
 	}))
+	require.True(t, t.Run("an object that can't be merged is written as create and update do", func(t *testing.T) { f.unmerged(t) }))
 	require.True(t, t.Run("limits of kinds (I34)", func(t *testing.T) {
 		mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
 		testkit.Change(t, hub.Client, mc, func(mc *fleetv1alpha1.MemberCluster) {
@@ -421,4 +425,75 @@ func TestI44WhatIsAdopted(t *testing.T) {
 		f.withdrawn(t, row)
 		require.Nil(t, f.widget(t, "v1", "suspended"))
 	})
+}
+
+// unmerged places a Deployment with lists that have several items with one key, which an apply refuses.
+func (f *fleet) unmerged(t *testing.T) {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/deployment-with-equal-keys.yaml")
+	require.NoError(t, err)
+	manifest, err := yaml.YAMLToJSON(raw)
+	require.NoError(t, err)
+	read := func() *appsv1.Deployment {
+		d := &appsv1.Deployment{}
+		d.Spec.Template.Spec.Containers = make([]corev1.Container, 1)
+		require.NoError(t, client.IgnoreNotFound(f.member.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "twice"}, d)))
+		return d
+	}
+	main := func(d *appsv1.Deployment) corev1.Container { return d.Spec.Template.Spec.Containers[0] }
+	applied := func(row *fleetv1alpha1.MemberWork, is func(*appsv1.Deployment) bool) *appsv1.Deployment {
+		t.Helper()
+		var d *appsv1.Deployment
+		if !eventually(t, func() bool {
+			d = read()
+			return is(d)
+		}) {
+			require.NoError(t, f.hub.Get(t.Context(), client.ObjectKeyFromObject(row), row))
+			require.Failf(t, "the object is not as wanted", "%+v of %+v", row.Status, d)
+		}
+		f.status(t, row, "no problem", func(s fleetv1alpha1.MemberWorkStatus) bool { return s.Phase != "" && s.Reason == "" })
+		return d
+	}
+	change := func(row *fleetv1alpha1.MemberWork, patch string) {
+		t.Helper()
+		f.change(t, row, func(s *fleetv1alpha1.MemberWorkSpec) { s.Patch.Raw = []byte(patch) })
+	}
+
+	row := f.rowOf(t, "twice", string(manifest), nil)
+	d := applied(row, func(d *appsv1.Deployment) bool { return d.UID != "" })
+	require.Len(t, main(d).Env, 2)
+	require.Len(t, main(d).Ports, 2)
+	require.Len(t, d.Spec.Template.Spec.HostAliases, 2)
+
+	d.Labels["owner"] = "someone"
+	require.NoError(t, f.member.Update(t.Context(), d, client.FieldOwner("someone")))
+	change(row, `{"metadata":{"labels":null},"spec":{"minReadySeconds":5}}`)
+	d = applied(row, func(d *appsv1.Deployment) bool { return d.Spec.MinReadySeconds == 5 })
+	require.Equal(t, map[string]string{"owner": "someone"}, d.Labels, "what is not wanted any more is removed, and what others have added stays")
+	require.Len(t, main(d).Ports, 2)
+
+	d.Spec.MinReadySeconds = 7
+	require.NoError(t, f.member.Update(t.Context(), d, client.FieldOwner("someone")))
+	applied(row, func(d *appsv1.Deployment) bool { return d.Spec.MinReadySeconds == 5 })
+
+	change(row, `{"metadata":{"labels":null},"spec":{"template":{"spec":{"hostAliases":null,"containers":[
+		{"name":"main","image":"app:2","env":[{"name":"OPTS","value":"c"}]}]}}}}`)
+	d = applied(row, func(d *appsv1.Deployment) bool { return main(d).Image == "app:2" && len(main(d).Ports) == 0 })
+	require.Equal(t, []corev1.EnvVar{{Name: "OPTS", Value: "c"}}, main(d).Env)
+	require.Empty(t, d.Spec.Template.Spec.HostAliases, "an object that can be merged again gives up what it had")
+	require.Zero(t, d.Spec.MinReadySeconds)
+
+	change(row, `{}`)
+	applied(row, func(d *appsv1.Deployment) bool { return len(main(d).Ports) == 2 })
+	require.NoError(t, f.hub.Delete(t.Context(), row))
+	f.withdrawn(t, row)
+	require.Empty(t, read().UID)
+
+	// One that exists and is equal is adopted.
+	there := &unstructured.Unstructured{}
+	require.NoError(t, there.UnmarshalJSON(manifest))
+	require.NoError(t, f.member.Create(t.Context(), there, client.FieldOwner("someone")))
+	row = f.rowOf(t, "adopted-twice", string(manifest), applying(fleetv1alpha1.AdoptIfEqual))
+	d = applied(row, func(d *appsv1.Deployment) bool { return d.Annotations[keys.FleetRowUID] != "" })
+	require.Equal(t, there.GetUID(), d.UID)
 }

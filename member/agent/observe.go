@@ -203,6 +203,9 @@ func (r *rows) observeAdoption(ctx context.Context, o *observed) error {
 	would.SetUID(o.live.GetUID())
 	err := r.writer.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(would),
 		client.FieldOwner(link.AgentManager), client.ForceOwnership, client.DryRunAll)
+	if isUnmergeable(err) {
+		would, err = r.writer.write(ctx, o.want.object, o.live, o.want.ignored, client.DryRunAll)
+	}
 	if p := refusal(err); p != nil {
 		o.refuse(p)
 		return nil

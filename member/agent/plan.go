@@ -36,6 +36,13 @@ const (
 	quietForgetful = 2 * longestWait
 )
 
+const (
+	// reportedFailures is how many attempts fail, one after another, before that is reported: a webhook that is restarted is back by then.
+	reportedFailures = 5
+	// messageLasts is for how long the message of a failure is reported: it may be another one with each attempt.
+	messageLasts = time.Minute
+)
+
 // permission is what the binding allows the rows to do.
 type permission struct {
 	// act is false where nothing may be done: unbound, bound to another hub, or not accepted.
@@ -103,6 +110,27 @@ func (c contention) next(hash string, now time.Time) contention {
 		return contention{hash: hash, count: 1, last: now}
 	}
 	return contention{hash: hash, count: c.count + 1, last: now}
+}
+
+// attempts counts the last attempts, which have failed one after another.
+type attempts struct {
+	failed int
+	// message is why, of the attempt at that time: since.
+	message string
+	since   time.Time
+}
+
+// next returns the attempts with one more, which has failed.
+func (a attempts) next(err error, now time.Time) attempts {
+	a.failed++
+	if a.message == "" || now.Sub(a.since) >= messageLasts {
+		a.message, a.since = event.Truncate(err.Error(), messageLimit), now
+	}
+	return a
+}
+
+func (a attempts) problem() *problem {
+	return &problem{phase: fleetv1alpha1.WorkDegraded, reason: fleetv1alpha1.ReasonError, message: a.message}
 }
 
 // problem is why a row can't be applied, and what to do about it.

@@ -32,6 +32,8 @@ type applied struct {
 	live *unstructured.Unstructured
 	// stopped is why the action can't succeed by a retry; nil if it may.
 	stopped *problem
+	// unknown: the object could not be read, so that what was reported of it holds.
+	unknown bool
 	// drift lists the fields that were reverted.
 	drift []string
 	// gone: nothing of a withdrawn row is left here.
@@ -40,6 +42,10 @@ type applied struct {
 
 // status returns the status of a row. last is the one reported before: an observed generation that is not known now stays.
 func status(o observed, p planned, a applied, last fleetv1alpha1.MemberWorkStatus) fleetv1alpha1.MemberWorkStatus {
+	if a.unknown {
+		last.Phase, last.Reason, last.Message, last.Drift = a.stopped.phase, a.stopped.reason, a.stopped.message, nil
+		return fit(last)
+	}
 	s := fleetv1alpha1.MemberWorkStatus{ObservedGeneration: last.ObservedGeneration, Drift: boundPaths(a.drift)}
 	if len(s.Drift) == 0 {
 		s.Drift = nil

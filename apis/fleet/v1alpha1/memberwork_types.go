@@ -53,6 +53,9 @@ const (
 	ReasonKindNotServed = "KindNotServed"
 	// ReasonKindNotAllowed: the cluster's limits forbid the kind, or it is one that no hub places.
 	ReasonKindNotAllowed = "KindNotAllowed"
+	// ReasonError: several attempts have failed, each with an answer that may be another one next time, such as a status of 500. It is tried
+	// again, and what is reported else may be old.
+	ReasonError = "Error"
 	// ReasonNonsense: the counts that the member reported are impossible and were cut to possible ones.
 	ReasonNonsense = "NonsenseCounts"
 )

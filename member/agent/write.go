@@ -1,0 +1,142 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/csaupgrade"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/flotilla-io/flotilla/pkg/link"
+)
+
+// A list that is merged by keys may have two items with one key: two names for a port of a container, or a variable that is set twice.
+// Create and update accept that, and apply does not. Such an object is written as create and update do.
+
+// isUnmergeable reports whether an apply failed on such a list. The status is 500, and only the text says why.
+func isUnmergeable(err error) bool {
+	return err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && strings.Contains(err.Error(), "duplicate entries for key")
+}
+
+// errUnmerged means that others own fields of such an object, which would have to be left to them.
+var errUnmerged = errors.New("a list has several items with one key, so that fields of others can't be left to them: give the items " +
+	"different keys, or choose another adoption than OwnFields")
+
+// ofWrite reports whether an entry is that of writer.write.
+func ofWrite(e metav1.ManagedFieldsEntry) bool {
+	return e.Manager == link.AgentManager && e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == ""
+}
+
+// writeOption is an option of each kind of write.
+type writeOption interface {
+	client.CreateOption
+	client.PatchOption
+}
+
+// write creates or patches an object without an apply, and returns it as it is then. Its lists are those of the manifest, and what others
+// have added to its maps stays. A field that the agent alone owns and that is not wanted any more is removed, unless it is ignored.
+func (w writer) write(
+	ctx context.Context, want, live *unstructured.Unstructured, ignored [][]string, options ...writeOption,
+) (*unstructured.Unstructured, error) {
+	now := want.DeepCopy()
+	if live == nil {
+		create := []client.CreateOption{client.FieldOwner(link.AgentManager)}
+		for _, o := range options {
+			create = append(create, o)
+		}
+		err := w.client.Create(ctx, now, create...)
+		if apierrors.IsAlreadyExists(err) { // It is planned for again, as an object of somebody else.
+			err = apierrors.NewConflict(schema.GroupResource{Resource: want.GetKind()}, want.GetName(), err)
+		}
+		return now, err //nolint:wrapcheck // The caller says what it writes.
+	}
+	unwanted, err := retracted(want, live, ignored)
+	if err != nil {
+		return nil, err
+	}
+	content := want.DeepCopy()
+	content.SetUID(live.GetUID())
+	content.SetResourceVersion(live.GetResourceVersion()) // Who owns what must not have changed.
+	addNulls(content.Object, unwanted)
+	raw, err := json.Marshal(content.Object)
+	if err != nil {
+		return nil, fmt.Errorf("write the patch of %s: %w", describe(want), err)
+	}
+	patch := []client.PatchOption{client.FieldOwner(link.AgentManager)}
+	for _, o := range options {
+		patch = append(patch, o)
+	}
+	return now, w.client.Patch(ctx, now, client.RawPatch(types.MergePatchType, raw), patch...) //nolint:wrapcheck // As above.
+}
+
+// retracted returns, as a merge patch, the fields of live that only the agent owns and that are not wanted.
+func retracted(want, live *unstructured.Unstructured, ignored [][]string) (map[string]any, error) {
+	mine, err := fieldsOf(live, ofApply)
+	if err != nil {
+		return nil, err
+	}
+	others, err := fieldsOf(live, func(e metav1.ManagedFieldsEntry) bool { return !ofApply(e) })
+	if err != nil {
+		return nil, err
+	}
+	patch := retract(want.Object, live.Object, mine.Difference(others))
+	cut(patch, ignored)
+	return patch, nil
+}
+
+func retract(want, live map[string]any, set *fieldpath.Set) map[string]any {
+	patch := map[string]any{}
+	for name, is := range live {
+		at := fieldpath.PathElement{FieldName: &name}
+		wanted, keep := want[name]
+		below, deeper := set.Children.Get(at)
+		inLive, isMap := is.(map[string]any)
+		switch {
+		case deeper && isMap:
+			inWant, _ := wanted.(map[string]any)
+			if unwanted := retract(inWant, inLive, below); len(unwanted) > 0 {
+				patch[name] = unwanted
+			}
+		case !keep && (deeper || set.Members.Has(at)):
+			patch[name] = nil
+		}
+	}
+	return patch
+}
+
+// addNulls adds the nulls of a merge patch to another one.
+func addNulls(patch, nulls map[string]any) {
+	for name, more := range nulls {
+		below, isMap := more.(map[string]any)
+		if is, ok := patch[name].(map[string]any); ok && isMap {
+			addNulls(is, below)
+			continue
+		}
+		patch[name] = more
+	}
+}
+
+// merged returns live with what the agent has written without an apply as a part of its apply. Otherwise that would be another's, and stay
+// when it is not wanted any more.
+func (w writer) merged(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if !slices.ContainsFunc(live.GetManagedFields(), ofWrite) {
+		return live, nil
+	}
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(link.AgentManager), link.AgentManager)
+	if err != nil {
+		return nil, fmt.Errorf("merge the managedFields of %s: %w", describe(live), err)
+	}
+	now := live.DeepCopy()
+	return now, w.client.Patch(ctx, now, client.RawPatch(types.JSONPatchType, patch)) //nolint:wrapcheck // The caller says what it writes.
+}
