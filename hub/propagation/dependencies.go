@@ -334,7 +334,7 @@ func (o *observed) observeDependencies(ctx context.Context, w objects, namespace
 			return err
 		}
 		for _, live := range found {
-			ref := fleetv1alpha1.WorkObject{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: live.GetName()}
+			ref := fleetv1alpha1.WorkObject{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: live.GetName(), UID: string(live.GetUID())}
 			one := object{WorkObject: ref, row: fleetv1alpha1.ObjectRowName(ref, namespace), live: live, dependency: true}
 			if kind.Kind == accountKind {
 				o.pullSecrets(live)

@@ -280,7 +280,8 @@ func (p *planned) divide(o *observed, one object, fleet placement.Fleet, m conte
 		}
 		s := o.site(one, cluster, fleet.Rows[cluster])
 		s.left, s.state, s.writes = true, allot.Draining, true
-		if reason, _ := fleet.Silent(cluster); reason != "" || !s.live.DeletionTimestamp.IsZero() || o.suspended(cluster) {
+		if reason, _ := fleet.Silent(cluster); reason != "" || !s.live.DeletionTimestamp.IsZero() || o.suspended(cluster) ||
+			o.replaced[row.Place(s.live)] {
 			s.state, s.writes = allot.Frozen, false // Of a cluster that is gone or leaves nothing is written.
 		}
 		d.sites = append(d.sites, s)

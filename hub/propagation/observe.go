@@ -40,6 +40,8 @@ type observed struct {
 	unread []problem
 	// lost is what became of the objects that have rows and are not selected, by the names of the rows.
 	lost map[string]fate
+	// replaced are the places whose row is of an object that is gone, and that there is another one of the same name now.
+	replaced map[string]bool
 	// held are the places that a row of another source has, each with who that is.
 	held map[string]string
 	// elders are the older objects of the kind that select some of the same.
@@ -104,7 +106,7 @@ type objects interface {
 }
 
 func (f form) observe(ctx context.Context, c placement.Client, key client.ObjectKey, w objects, options Options) (*observed, error) {
-	o := &observed{source: f.object(), kind: f.kind, lost: map[string]fate{}, held: map[string]string{}}
+	o := &observed{source: f.object(), kind: f.kind, lost: map[string]fate{}, held: map[string]string{}, replaced: map[string]bool{}}
 	if options.Store != nil {
 		o.current = options.Store.Current
 	}
@@ -127,6 +129,9 @@ func (f form) observe(ctx context.Context, c placement.Client, key client.Object
 		return nil, err
 	}
 	if err := o.observeDependencies(ctx, w, key.Namespace); err != nil {
+		return nil, err
+	}
+	if err := o.observeReplaced(ctx, c); err != nil {
 		return nil, err
 	}
 	if err := o.observeLost(ctx, c, f.namespaced); err != nil {
@@ -174,7 +179,7 @@ func (o *observed) observeObjects(ctx context.Context, w objects, key client.Obj
 			return err
 		}
 		for _, live := range all {
-			ref := fleetv1alpha1.WorkObject{APIVersion: s.APIVersion, Kind: s.Kind, Name: live.GetName()}
+			ref := fleetv1alpha1.WorkObject{APIVersion: s.APIVersion, Kind: s.Kind, Name: live.GetName(), UID: string(live.GetUID())}
 			name := fleetv1alpha1.ObjectRowName(ref, key.Namespace)
 			if _, twice := found[name]; !twice {
 				found[name] = object{WorkObject: ref, row: name, live: live}
@@ -261,6 +266,41 @@ func read(ctx context.Context, w client.Reader, namespace string, s fleetv1alpha
 		out = append(out, &list.Items[i])
 	}
 	return out, nil
+}
+
+// observeReplaced finds out which objects have rows of a former object of that name: it was deleted and created again, while no hub was
+// there to see it, or within a moment. The apiserver has to say so, since the cache may have the former one.
+func (o *observed) observeReplaced(ctx context.Context, c placement.Client) error {
+	byRow := map[string][]string{}
+	for place, r := range o.Rows {
+		if r.Spec.Object != nil && r.Spec.Object.UID != "" && r.DeletionTimestamp.IsZero() {
+			byRow[r.Name] = append(byRow[r.Name], place)
+		}
+	}
+	var known []object
+	for _, one := range o.objects {
+		other := slices.DeleteFunc(byRow[one.row], func(place string) bool { return o.Rows[place].Spec.Object.UID == one.UID })
+		if len(other) == 0 {
+			known = append(known, one)
+			continue
+		}
+		live := &metav1.PartialObjectMetadata{}
+		live.SetGroupVersionKind(one.live.GroupVersionKind())
+		err := c.Live.Get(ctx, client.ObjectKeyFromObject(one.live), live)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("get %s %s: %w", one.Kind, one.Name, err)
+		}
+		if err != nil || string(live.UID) != one.UID {
+			o.lost[one.row] = fate{behind: true}
+			continue
+		}
+		for _, place := range other {
+			o.replaced[place] = true
+		}
+		known = append(known, one)
+	}
+	o.objects = known
+	return nil
 }
 
 // observeLost finds out what became of objects that have rows and are not selected by the cache, which proves nothing: it may be behind,

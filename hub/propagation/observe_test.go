@@ -4,13 +4,17 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/hub/row"
 )
 
 func TestTheApiserverSaysWhatBecameOfAnObjectThatTheCacheLacks(t *testing.T) {
@@ -39,6 +43,46 @@ func TestTheApiserverSaysWhatBecameOfAnObjectThatTheCacheLacks(t *testing.T) {
 			got, err := w.fateOf(t.Context(), c, ref, map[schema.GroupVersionKind]*problem{})
 			require.NoError(t, err)
 			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
+func TestAnObjectThatWasDeletedAndCreatedAgainIsAnotherOne(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name             string
+		row, cache, live string
+		want             string
+		behind           bool
+	}{
+		{name: "Its row is of it.", row: "1", cache: "1", live: "1", want: "+migrate@east"},
+		{name: "A row of an older hub does not say.", cache: "1", live: "1", want: "+migrate@east"},
+		{name: "The row is of the former one.", row: "1", cache: "2", live: "2", want: "-migrate@east(Delete)"},
+		{name: "The cache has the former one, and the row is of the present one.", row: "2", cache: "1", live: "2", behind: true},
+		{name: "The cache has one that is gone.", row: "1", cache: "2", behind: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := applied(t, "job-again.yaml", "east")
+			one := &w.objects[0]
+			one.UID = tt.cache
+			one.live.SetUID(types.UID(tt.cache))
+			w.row("east", "migrate")
+			r := w.Rows[row.PlaceOf("east", rowName("migrate"))]
+			delete(w.Rows, row.Place(r))
+			r.Name, r.Spec.Object = one.row, &fleetv1alpha1.WorkObject{APIVersion: "batch/v1", Kind: "Job", Name: "migrate", UID: tt.row}
+			w.Rows[row.Place(r)] = r
+			scheme := runtime.NewScheme()
+			require.NoError(t, batchv1.AddToScheme(scheme))
+			live := fake.NewClientBuilder().WithScheme(scheme)
+			if tt.live != "" {
+				live.WithObjects(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "migrate", UID: types.UID(tt.live)}})
+			}
+			w.replaced = map[string]bool{}
+			require.NoError(t, w.observeReplaced(t.Context(), placement.Client{Live: live.Build()}))
+			p := plan(w.observed)
+			require.Equal(t, tt.want, outcome(p))
+			require.Equal(t, tt.behind, p.Recheck > 0)
 		})
 	}
 }

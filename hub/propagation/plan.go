@@ -81,6 +81,11 @@ func plan(o *observed) planned {
 	}
 	p.AddFinalizer = !placement.Held(o.source)
 	p.Withdrawals = placement.Terminating(o.Fleet)
+	for _, place := range slices.Sorted(maps.Keys(o.replaced)) {
+		if o.TakesRows(row.ClusterOf(place)) {
+			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: o.Rows[place], Policy: o.leave(false)})
+		}
+	}
 	leaving := map[string]bool{}
 	for _, w := range p.Withdrawals {
 		leaving[row.Place(w.Row)] = true

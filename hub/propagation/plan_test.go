@@ -220,6 +220,20 @@ func TestWhichObjectsGetKeepAndLoseTheirRowInWhichCluster(t *testing.T) {
 				{Op: fleetv1alpha1.PatchRemove, Path: "/data/none"},
 			}}}
 		}, "+a@west +b@east +b@west east/ConfigMap/a:OverrideFailed"},
+		{"The row of an object that was deleted and created again is withdrawn, and another one follows it.", func(w *world) {
+			w.row("east", "a")
+			w.row("west", "a")
+			w.replaced = map[string]bool{row.PlaceOf("east", rowName("a")): true}
+		}, "+a@west +b@east +b@west -a@east(Delete)"},
+		{"It keeps the objects with deletionPolicy Orphan too.", func(w *world) {
+			w.row("west", "a")
+			w.spec.DeletionPolicy, w.replaced = fleetv1alpha1.LeaveOrphan, map[string]bool{row.PlaceOf("west", rowName("a")): true}
+		}, "+a@east +b@east +b@west -a@west(Orphan)"},
+		{"I13: in a cluster that is missing it stays.", func(w *world) {
+			w.row("west", "a")
+			w.replaced = map[string]bool{row.PlaceOf("west", rowName("a")): true}
+			delete(w.Clusters, "west")
+		}, "+a@east +b@east"},
 		{"Objects beyond the limit are a problem.", func(w *world) { w.excess = 3 }, all + " //:TooMany"},
 
 		{

@@ -233,7 +233,7 @@ func simulated(tb testing.TB) sim.Kind {
 			&fleetv1alpha1.MemberCluster{}: all, &corev1.Namespace{}: none, &fleetv1alpha1.WorkContent{}: none,
 		},
 		Actors:  []sim.Actor{members{}, subsets{}, sim.Collector{}},
-		Rules:   []sim.Rule{sim.DeletesByUID(), reasons(), single(), needed(), neededBySubsets()},
+		Rules:   []sim.Rule{sim.DeletesByUID(), reasons(), sameObject(), single(), needed(), neededBySubsets()},
 		Summary: end,
 	}
 }
@@ -258,7 +258,7 @@ func reasons() sim.Rule {
 			return fmt.Errorf("%s: the hub does not serve the kind", c.Request)
 		}
 		object := sim.Find[*corev1.ConfigMap](w, types.NamespacedName{Namespace: shop, Name: live.Spec.Object.Name})
-		if object == nil || !selects(&source.Spec, configMaps, object.Name, object.Labels) {
+		if object == nil || live.Spec.Object.UID != "" && live.Spec.Object.UID != string(object.UID) || !selects(&source.Spec, configMaps, object.Name, object.Labels) {
 			return nil
 		}
 		for _, mc := range sim.Cached[*fleetv1alpha1.MemberCluster](w) {
@@ -267,6 +267,18 @@ func reasons() sim.Rule {
 			}
 		}
 		return fmt.Errorf("%s: %s selects it", c.Request, source.Name)
+	}}
+}
+
+// sameObject is the rule that a row is of one object: that of another one of its name is another row.
+func sameObject() sim.Rule {
+	return sim.Rule{Name: "a row is of one object", Write: func(_ *sim.World, c sim.Change) error {
+		was, is := c.Before.(*fleetv1alpha1.MemberWork)
+		now, stays := c.After.(*fleetv1alpha1.MemberWork)
+		if is && stays && was.Spec.Object != nil && was.Spec.Object.UID != now.Spec.Object.UID {
+			return fmt.Errorf("%s: the row of an object becomes that of another one", c.Request)
+		}
+		return nil
 	}}
 }
 

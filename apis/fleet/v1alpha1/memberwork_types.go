@@ -182,6 +182,11 @@ type WorkObject struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
+	// uid is its UID. An object that was deleted and created again is another one, and gets another row. Rows of older hubs lack it until
+	// they are written again.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	UID string `json:"uid,omitempty"`
 }
 
 // InlineContent is the ref of a row that has its manifest inline. No WorkContent has that name, so an agent which does not know inline
