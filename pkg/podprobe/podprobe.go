@@ -24,6 +24,12 @@ const (
 	ReportInterval = 10 * time.Minute
 	// MaxMessage is the length of a message in bytes, at most.
 	MaxMessage = 1024
+	// MaxProbe is how many bytes a probe may take, in the encoding of protobuf.
+	MaxProbe = 8 << 10
+	// MaxProbes is how many probes a PodProbeMarker may have.
+	MaxProbes = 20
+	// MaxTimeout is how long one attempt of a probe takes at most.
+	MaxTimeout = time.Minute
 
 	separator = "#"
 )

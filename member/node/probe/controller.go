@@ -95,7 +95,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	found := make(chan ctrlevent.GenericEvent, 1)
 	r := &Reconciler{Client: mgr.GetClient(), Clock: o.Clock, Events: o.Events, Life: ctx, workers: &workers{
-		attempt: newProber(o.Runtimes).probe, clock: o.Clock, random: part, cannot: cannot(ctx, o.Events),
+		attempt: newProber(o.Runtimes).probe, clock: o.Clock, random: part, execs: newSlots(), cannot: cannot(ctx, o.Events),
 		found: func() {
 			select {
 			case found <- ctrlevent.GenericEvent{Object: &appsv1alpha1.NodePodProbe{ObjectMeta: metav1.ObjectMeta{Name: o.Node}}}:

@@ -69,7 +69,7 @@ func (d *daemon) begin() {
 	life, d.stop = context.WithCancel(d.t.Context())
 	d.all = &workers{
 		attempt: newProber(d.runtimes).probe, clock: d.clock, random: func(d time.Duration) time.Duration { return d / 2 },
-		found: func() { d.found <- struct{}{} }, cannot: cannot(life, &d.sent),
+		found: func() { d.found <- struct{}{} }, cannot: cannot(life, &d.sent), execs: newSlots(),
 	}
 	d.r = &Reconciler{Client: d.Client, Clock: d.clock, Events: &d.sent, Life: life, workers: d.all}
 	d.t.Cleanup(d.die)

@@ -30,6 +30,9 @@ type workers struct {
 	// cannot is called when a probe could not be run, the first time in a row.
 	cannot func(*job, error)
 
+	// execs limit the commands that run at once.
+	execs *slots
+
 	running sync.WaitGroup
 	mu      sync.Mutex
 	all     map[key]*worker
@@ -87,8 +90,13 @@ func (s *workers) run(ctx context.Context, w *worker) {
 	var row row
 	failing := false
 	for wait := s.first(w); s.pause(ctx, wait); {
+		release, err := s.turn(ctx, &w.job)
+		if err != nil {
+			return
+		}
 		began := s.clock.Now()
 		a, err := s.once(ctx, &w.job)
+		release()
 		if ctx.Err() != nil {
 			return
 		}
@@ -108,6 +116,14 @@ func (s *workers) run(ctx context.Context, w *worker) {
 		}
 		wait = max(0, period(&w.probe)-s.clock.Since(began))
 	}
+}
+
+// turn waits until a command may run, and returns what is called after it. An error means that ctx has ended.
+func (s *workers) turn(ctx context.Context, j *job) (func(), error) {
+	if j.probe.Exec == nil {
+		return func() {}, nil
+	}
+	return s.execs.take(ctx, j.namespace)
 }
 
 // first returns when the first attempt is made. A container that has just been started is probed after the initial delay. Others are

@@ -42,7 +42,7 @@ func newBench(t *testing.T) *bench {
 	}
 	b.workers = &workers{
 		clock: b.clock, random: func(d time.Duration) time.Duration { return d / 2 }, found: func() { b.changes <- struct{}{} },
-		cannot: func(_ *job, err error) { b.errors <- err },
+		cannot: func(_ *job, err error) { b.errors <- err }, execs: newSlots(),
 		attempt: func(ctx context.Context, j *job) (attempt, error) {
 			b.asked <- j
 			select {

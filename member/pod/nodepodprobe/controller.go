@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,6 +21,7 @@ import (
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	notes "github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/gather"
 	"github.com/flotilla-io/flotilla/pkg/metric"
 	"github.com/flotilla-io/flotilla/pkg/nodefit"
@@ -48,16 +50,21 @@ type Reconciler struct {
 	Live   client.Reader
 	// Clock is the clock.
 	Clock clock.PassiveClock
+	// Events sends events.
+	Events notes.Recorder
 	// Markers and Liveness are as in Options.
 	Markers, Liveness bool
 
 	pending gather.Events
+	// told has the objects, by node, that events have told of.
+	told sync.Map
 }
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=nodepodprobes,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=podprobemarkers,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Setup adds the controller to mgr.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
@@ -67,7 +74,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Markers: o.Markers, Liveness: o.Liveness}
+	r := &Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Markers: o.Markers, Liveness: o.Liveness,
+		Events: notes.New(mgr.GetEventRecorder(podcontrol.ControllerName(kind))),
+	}
 	changes := func(changed func(was, is client.Object) bool) builder.Predicates {
 		return builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return changed(e.ObjectOld, e.ObjectNew) }})
 	}
@@ -97,6 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if o.node == nil && o.probe == nil {
 		r.pending.Forget(req.NamespacedName)
+		r.told.Delete(req.Name)
 		return ctrl.Result{}, nil
 	}
 	start := r.Clock.Now()
@@ -107,6 +118,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	for _, reason := range p.left {
 		measure.Waits.WithLabelValues(reason).Inc()
 	}
+	r.tell(req.Name, p.excess)
 	if p.step == "" {
 		return ctrl.Result{}, nil
 	}
@@ -120,6 +132,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	measure.Steps.WithLabelValues(p.step, p.reason).Inc()
 	return ctrl.Result{}, r.apply(ctx, req.Name, o, p)
+}
+
+// tell tells of the objects of whose probes some are left out on a node, once of each as long as that is so.
+func (r *Reconciler) tell(node string, all []excess) {
+	was, _ := r.told.Load(node)
+	before, _ := was.(map[types.UID]bool)
+	now := make(map[types.UID]bool, len(all))
+	for _, e := range all {
+		now[e.of.GetUID()] = true
+		measure.Waits.WithLabelValues(reasonRoom).Add(float64(e.probes))
+		if !before[e.of.GetUID()] {
+			r.Events.Record(e.of, notes.Warning(ReasonLeftOut, actionProbe, "%s", e.note(node)))
+		}
+	}
+	r.told.Store(node, now)
 }
 
 // index adds the indexes of the controller.

@@ -21,6 +21,8 @@ const (
 	reasonPort      = "NoPort"
 	// reasonUnreadable: the annotation with the liveness probes of a pod is none.
 	reasonUnreadable = "UnreadableLiveness"
+	// reasonRoom: the probes of the pod or the namespace would take too much room.
+	reasonRoom = "NoRoom"
 )
 
 var measure = metric.NewPlanning("nodepodprobe", kind)

@@ -25,8 +25,9 @@ type planned struct {
 	// pods and markers are what the cache lacks of which the write drops probes.
 	pods    []appsv1alpha1.PodProbe
 	markers []types.NamespacedName
-	// left are reasons why probes are left out, one for each.
-	left []string
+	// left are reasons why probes are left out, one for each. excess are those that would take too much room.
+	left   []string
+	excess []excess
 }
 
 // plan is a pure function of what was observed.
@@ -41,20 +42,17 @@ func plan(o observed) planned {
 		}
 		return p
 	case !nodefit.Virtual(o.node) && o.node.DeletionTimestamp == nil:
+		var all []candidate
 		for _, pod := range o.pods {
 			if !podprobe.Due(pod) || pod.Status.PodIP == "" {
 				continue
 			}
-			probes := p.probesOf(pod, o.markers[pod.Namespace])
+			all = append(all, p.probesOf(pod, o.markers[pod.Namespace])...)
 			if o.liveness {
-				probes = append(probes, p.livenessOf(pod)...)
-			}
-			if len(probes) > 0 {
-				p.podProbes = append(p.podProbes, appsv1alpha1.PodProbe{
-					Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, IP: pod.Status.PodIP, Probes: probes,
-				})
+				all = append(all, p.livenessOf(pod)...)
 			}
 		}
+		p.podProbes, p.excess = within(all)
 	}
 	ordered(p.podProbes)
 	switch {
@@ -72,9 +70,9 @@ func plan(o observed) planned {
 }
 
 // probesOf returns the probes of a pod by PodProbeMarkers. One is left out for which the pod has no container or no port.
-func (p *planned) probesOf(pod *corev1.Pod, markers podprobe.Markers) []appsv1alpha1.ContainerProbe {
-	var out []appsv1alpha1.ContainerProbe
-	for _, m := range markers.Of(pod) {
+func (p *planned) probesOf(pod *corev1.Pod, markers podprobe.Markers) []candidate {
+	var out []candidate
+	for age, m := range markers.Of(pod) {
 		for i := range m.Spec.Probes {
 			of := &m.Spec.Probes[i]
 			c := inplace.Container(&pod.Spec, of.ContainerName)
@@ -83,7 +81,9 @@ func (p *planned) probesOf(pod *corev1.Pod, markers podprobe.Markers) []appsv1al
 				continue
 			}
 			if probe := p.resolved(&of.Probe, c); probe != nil {
-				out = append(out, appsv1alpha1.ContainerProbe{Name: podprobe.Name(m.Name, of.Name), ContainerName: of.ContainerName, Probe: *probe})
+				out = append(out, candidate{pod, m, age + 1, appsv1alpha1.ContainerProbe{
+					Name: podprobe.Name(m.Name, of.Name), ContainerName: of.ContainerName, Probe: *probe,
+				}})
 			}
 		}
 	}
@@ -92,13 +92,13 @@ func (p *planned) probesOf(pod *corev1.Pod, markers podprobe.Markers) []appsv1al
 
 // livenessOf returns the liveness probes of the containers that have started up. When another container runs in place of one, its probe
 // has another name, and so begins anew.
-func (p *planned) livenessOf(pod *corev1.Pod) []appsv1alpha1.ContainerProbe {
+func (p *planned) livenessOf(pod *corev1.Pod) []candidate {
 	all, err := podprobe.Liveness(pod)
 	if err != nil {
 		p.left = append(p.left, reasonUnreadable)
 		return nil
 	}
-	var out []appsv1alpha1.ContainerProbe
+	var out []candidate
 	for i := range all {
 		c, id := recreate.Container(pod, all[i].Name), podprobe.Started(pod, all[i].Name)
 		switch {
@@ -106,7 +106,9 @@ func (p *planned) livenessOf(pod *corev1.Pod) []appsv1alpha1.ContainerProbe {
 			p.left = append(p.left, reasonContainer)
 		case id != "":
 			if probe := p.resolved(&all[i].LivenessProbe, c); probe != nil {
-				out = append(out, appsv1alpha1.ContainerProbe{Name: podprobe.LivenessName(c.Name, id), ContainerName: c.Name, Probe: *probe})
+				out = append(out, candidate{pod: pod, probe: appsv1alpha1.ContainerProbe{
+					Name: podprobe.LivenessName(c.Name, id), ContainerName: c.Name, Probe: *probe,
+				}})
 			}
 		}
 	}

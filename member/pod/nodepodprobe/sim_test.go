@@ -47,7 +47,7 @@ func simulated(tb testing.TB) sim.Kind {
 	return sim.Kind{
 		Scheme: scheme,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
-			return &Reconciler{Client: p.Client, Live: p.Live, Clock: p.Clock, Markers: true, Liveness: true}, nil
+			return &Reconciler{Client: p.Client, Live: p.Live, Clock: p.Clock, Events: &testkit.Events{}, Markers: true, Liveness: true}, nil
 		},
 		Index:  index,
 		For:    &appsv1alpha1.NodePodProbe{},

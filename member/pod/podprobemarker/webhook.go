@@ -23,6 +23,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podprobe"
 )
 
 // off is why a PodProbeMarker is refused while its gate is off.
@@ -112,6 +113,9 @@ func validate(s *appsv1alpha1.PodProbeMarkerSpec) field.ErrorList {
 	if len(s.Probes) == 0 {
 		faults = append(faults, field.Required(at, "give at least one probe"))
 	}
+	if len(s.Probes) > podprobe.MaxProbes {
+		faults = append(faults, field.TooMany(at, len(s.Probes), podprobe.MaxProbes))
+	}
 	names, conditions := map[string]bool{}, map[string]bool{}
 	for i := range s.Probes {
 		p, at := &s.Probes[i], at.Index(i)
@@ -121,6 +125,8 @@ func validate(s *appsv1alpha1.PodProbeMarkerSpec) field.ErrorList {
 		case strings.Contains(p.Name, "#"):
 			faults = append(faults, field.Invalid(at.Child("name"), p.Name, "it may not contain '#', which separates it from the name of the "+
 				"PodProbeMarker in a NodePodProbe: use another character"))
+		case len(p.Name) > validation.DNS1123SubdomainMaxLength:
+			faults = append(faults, field.TooLong(at.Child("name"), "", validation.DNS1123SubdomainMaxLength))
 		case names[p.Name]:
 			faults = append(faults, field.Duplicate(at.Child("name"), p.Name))
 		}
@@ -204,6 +210,13 @@ func taken(t string) bool {
 // validateProbe validates how a container is probed.
 func validateProbe(p *corev1.Probe, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
+	if n := p.Size(); n > podprobe.MaxProbe {
+		faults = append(faults, field.Invalid(path, fmt.Sprintf("%d bytes", n), fmt.Sprintf("a probe may take %d bytes, because all pods of a node "+
+			"share one object: put the command into a script of the image or of a ConfigMap", podprobe.MaxProbe)))
+	}
+	if most := int32(podprobe.MaxTimeout.Seconds()); p.TimeoutSeconds > most {
+		faults = append(faults, field.Invalid(path.Child("timeoutSeconds"), p.TimeoutSeconds, fmt.Sprintf("an attempt takes at most %d seconds: give that or less", most)))
+	}
 	handlers := 0
 	if p.Exec != nil {
 		handlers++

@@ -2,6 +2,7 @@ package podprobemarker
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -149,6 +150,35 @@ func TestAttack25MarkersWriteNoKeyThatControllersActOn(t *testing.T) {
 		m.Spec.Probes[0].MarkerPolicy = []appsv1alpha1.ProbeMarkerPolicy{{State: appsv1alpha1.ProbeFailed, Annotations: map[string]string{keys.PodDeletionCost: "-10"}}}
 	}))
 	require.NoError(t, err)
+}
+
+func TestAttack24ProbesAreBounded(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*appsv1alpha1.PodProbeMarker){
+		"spec.probes: Too many: 21: must have at most 20 items": func(m *appsv1alpha1.PodProbeMarker) {
+			for i := range 20 {
+				p := *m.Spec.Probes[0].DeepCopy()
+				p.Name, p.PodConditionType = strconv.Itoa(i), "example.com/"+strconv.Itoa(i)
+				m.Spec.Probes = append(m.Spec.Probes, p)
+			}
+		},
+		"spec.probes[0].probe: Invalid value: \"716822 bytes\": a probe may take 8192 bytes": func(m *appsv1alpha1.PodProbeMarker) {
+			m.Spec.Probes[0].Probe.Exec.Command = []string{strings.Repeat("x", 700<<10)}
+		},
+		"spec.probes[0].name: Too long": func(m *appsv1alpha1.PodProbeMarker) { m.Spec.Probes[0].Name = strings.Repeat("x", 254) },
+		"spec.probes[0].probe.timeoutSeconds: Invalid value: 61: an attempt takes at most 60 seconds": func(m *appsv1alpha1.PodProbeMarker) {
+			m.Spec.Probes[0].Probe.TimeoutSeconds = 61
+		},
+	} {
+		m := marker(change)
+		_, err := webhook().ValidateCreate(t.Context(), m)
+		require.ErrorContains(t, err, want)
+		next := m.DeepCopy()
+		next.Spec.Probes[0].Probe.PeriodSeconds = 5
+		warnings, err := webhook().ValidateUpdate(t.Context(), m, next)
+		require.NoError(t, err, "it was so before")
+		require.NotEmpty(t, warnings)
+	}
 }
 
 func TestUpdates(t *testing.T) {

@@ -1,0 +1,8 @@
+package nodepodprobe
+
+// ReasonLeftOut is the reason of an event on a PodProbeMarker, or on a pod with liveness probes: some of its probes are not run on a node,
+// because they would take too much room.
+const ReasonLeftOut = "ProbesLeftOut"
+
+// actionProbe is the action of events.
+const actionProbe = "Probe"

@@ -1,0 +1,144 @@
+package nodepodprobe
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/podprobe"
+)
+
+// All pods of a node share its NodePodProbe, and a write of it that is refused for its size would stop the changes of all.
+const (
+	// maxNode is how many bytes all probes of a node and their results may take: etcd takes an object of 1.5 MiB.
+	maxNode = 1200 << 10
+	// maxPod is the same for one pod.
+	maxPod = 64 << 10
+	// podBytes and stateBytes are what a pod and the result of a probe take at most, beside the names of probes.
+	podBytes   = 1024
+	stateBytes = podprobe.MaxMessage + 256
+)
+
+// candidate is a probe that a pod is to have.
+type candidate struct {
+	pod *corev1.Pod
+	// marker is the PodProbeMarker, nil for a liveness probe; age is its place by age in the namespace. Liveness probes come first.
+	marker *appsv1alpha1.PodProbeMarker
+	age    int
+	probe  appsv1alpha1.ContainerProbe
+}
+
+// size is how many bytes a probe and its result take at most.
+func (c *candidate) size() int {
+	text, err := json.Marshal(&c.probe)
+	if err != nil { // No field can fail.
+		return maxNode
+	}
+	return len(text) + len(c.probe.Name) + stateBytes
+}
+
+// of is the object that asks for it.
+func (c *candidate) of() client.Object {
+	if c.marker != nil {
+		return c.marker
+	}
+	return c.pod
+}
+
+// excess is an object of whose probes some are left out, and how many.
+type excess struct {
+	of     client.Object
+	probes int
+}
+
+// within leaves out what is beyond the limits of each pod, and of each namespace on the node: of its youngest PodProbeMarkers. Namespaces
+// share the limit of the node so that one only gets less than it asks for if none gets more.
+func within(all []candidate) ([]appsv1alpha1.PodProbe, []excess) {
+	slices.SortStableFunc(all, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.age, b.age), strings.Compare(a.pod.Namespace, b.pod.Namespace), strings.Compare(a.pod.Name, b.pod.Name),
+			strings.Compare(string(a.pod.UID), string(b.pod.UID)), strings.Compare(a.probe.Name, b.probe.Name))
+	})
+	out := map[types.UID]*excess{}
+	leave := func(c *candidate) {
+		e := out[c.of().GetUID()]
+		if e == nil {
+			e = &excess{of: c.of()}
+			out[e.of.GetUID()] = e
+		}
+		e.probes++
+	}
+	ofPod, ofNamespace := map[types.UID]int{}, map[string]int{}
+	sizes, fit := make([]int, 0, len(all)), make([]candidate, 0, len(all))
+	for i := range all {
+		c := &all[i]
+		size := c.size()
+		if ofPod[c.pod.UID] == 0 {
+			size += podBytes
+		}
+		if c.probe.Probe.Size() > podprobe.MaxProbe || ofPod[c.pod.UID]+size > maxPod {
+			leave(c)
+			continue
+		}
+		ofPod[c.pod.UID] += size
+		ofNamespace[c.pod.Namespace] += size
+		sizes, fit = append(sizes, size), append(fit, *c)
+	}
+	most := share(slices.Collect(maps.Values(ofNamespace)))
+	clear(ofNamespace)
+	pods := map[types.UID]*appsv1alpha1.PodProbe{}
+	for i := range fit {
+		c := &fit[i]
+		if ofNamespace[c.pod.Namespace]+sizes[i] > most {
+			leave(c)
+			continue
+		}
+		ofNamespace[c.pod.Namespace] += sizes[i]
+		e := pods[c.pod.UID]
+		if e == nil {
+			e = &appsv1alpha1.PodProbe{Name: c.pod.Name, Namespace: c.pod.Namespace, UID: c.pod.UID, IP: c.pod.Status.PodIP}
+			pods[c.pod.UID] = e
+		}
+		e.Probes = append(e.Probes, c.probe)
+	}
+	var probes []appsv1alpha1.PodProbe
+	for _, e := range pods {
+		probes = append(probes, *e)
+	}
+	var left []excess
+	for _, e := range out {
+		left = append(left, *e)
+	}
+	slices.SortFunc(left, func(a, b excess) int {
+		return cmp.Or(strings.Compare(a.of.GetNamespace(), b.of.GetNamespace()), strings.Compare(a.of.GetName(), b.of.GetName()),
+			strings.Compare(string(a.of.GetUID()), string(b.of.GetUID())))
+	})
+	return probes, left
+}
+
+// share returns how much each may have at most, of what all ask for, so that they don't get more than maxNode together.
+func share(wanted []int) int {
+	slices.Sort(wanted)
+	left := maxNode
+	for i, n := range wanted {
+		if each := left / (len(wanted) - i); n > each {
+			return each
+		}
+		left -= n
+	}
+	return maxNode
+}
+
+// note says why probes are left out, and what to do.
+func (e excess) note(node string) string {
+	return fmt.Sprintf("%d of its probes are not run on node %s, because they take too much room: a probe may take %d KiB, those of a pod with their "+
+		"results %d KiB, and those of a namespace its share of %d KiB of the node. Put commands into a script of the image, or give fewer probes",
+		e.probes, node, podprobe.MaxProbe>>10, maxPod>>10, maxNode>>10)
+}
