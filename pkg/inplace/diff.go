@@ -54,19 +54,20 @@ func (u Update) Restarts(pod *corev1.Pod) bool {
 		return true
 	}
 	for name, r := range u.Resources {
-		c := Container(&pod.Spec, name)
-		if c == nil {
-			continue
-		}
-		for _, p := range c.ResizePolicy {
-			_, limit := r.Limits[p.ResourceName]
-			_, request := r.Requests[p.ResourceName]
-			if p.RestartPolicy == corev1.RestartContainer && (limit || request) {
-				return true
-			}
+		if c := Container(&pod.Spec, name); c != nil && restartsFor(c, r) {
+			return true
 		}
 	}
 	return false
+}
+
+// restartsFor reports whether a container is restarted to get resources.
+func restartsFor(c *corev1.Container, r corev1.ResourceRequirements) bool {
+	return slices.ContainsFunc(c.ResizePolicy, func(p corev1.ContainerResizePolicy) bool {
+		_, limit := r.Limits[p.ResourceName]
+		_, request := r.Requests[p.ResourceName]
+		return p.RestartPolicy == corev1.RestartContainer && (limit || request)
+	})
 }
 
 // CanApply reports whether this pod can be updated so, and if not, why. daemon: a node daemon is alive on the pod's

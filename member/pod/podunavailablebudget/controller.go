@@ -29,6 +29,7 @@ import (
 	notes "github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/gather"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/metric"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
@@ -99,7 +100,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Named(podcontrol.ControllerName(kind)).
 		For(&policyv1beta1.PodUnavailableBudget{}).
 		Watches(&corev1.Pod{}, r.pending.Handler(handler.EnqueueRequestsFromMapFunc(r.forPod), o.Clock),
-			builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return podChanged(e.ObjectOld, e.ObjectNew) }}))
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+				return podChanged(e.ObjectOld, e.ObjectNew, o.Clock.Now())
+			}}))
 	for _, w := range []client.Object{
 		&appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1beta1.CloneSet{}, &appsv1beta1.StatefulSet{}, &appsv1beta1.DaemonSet{},
 		&appsv1beta1.UnitedDeployment{},
@@ -167,15 +170,29 @@ func workloadChanged(was, is client.Object) bool {
 		was.GetUID() != is.GetUID() || !maps.Equal(was.GetAnnotations(), is.GetAnnotations())
 }
 
-// podChanged reports whether an update of a pod matters: whether it is available, what selects it, and its budget's name.
-func podChanged(before, after client.Object) bool {
+// podChanged reports whether an update of a pod matters: whether it is available, which containers run, what selects it, and its budget's
+// name.
+func podChanged(before, after client.Object, now time.Time) bool {
 	was, wasPod := before.(*corev1.Pod)
 	is, isPod := after.(*corev1.Pod)
 	if !wasPod || !isPod {
 		return true
 	}
+	served, _ := available(was, now)
+	serves, _ := available(is, now)
 	return was.UID != is.UID || (was.DeletionTimestamp == nil) != (is.DeletionTimestamp == nil) || was.Status.Phase != is.Status.Phase ||
-		available(was) != available(is) || !maps.Equal(was.Labels, is.Labels) || named(was) != named(is)
+		served != serves || inplace.Unseen(was) != inplace.Unseen(is) || !slices.Equal(running(was), running(is)) || !maps.Equal(was.Labels, is.Labels) || named(was) != named(is)
+}
+
+// running are the IDs of the containers that run in a pod: when they change, the kubelet may have acted on an update.
+func running(pod *corev1.Pod) []string {
+	var out []string
+	for _, c := range inplace.Containers(pod) {
+		if st := inplace.Status(pod, c.Name); st != nil && st.State.Running != nil {
+			out = append(out, st.ContainerID)
+		}
+	}
+	return out
 }
 
 // forPod returns the budgets of a pod.

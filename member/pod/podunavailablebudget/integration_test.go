@@ -298,7 +298,7 @@ func besideNative(t *testing.T, g *fixture) {
 		require.Eventually(t, func() bool {
 			n := 0
 			for _, p := range each.Pods(t) {
-				if available(p) {
+				if serving(p) {
 					n++
 				}
 			}
@@ -354,6 +354,11 @@ func (g *fixture) evictAll(t *testing.T) (took time.Duration, refusals int32) {
 	return clk.Since(began), again.Load()
 }
 
+func serving(p *corev1.Pod) bool {
+	is, _ := available(p, time.Now())
+	return is
+}
+
 // fewest watches the pods, and returns a function that stops and tells how many were available at least.
 func (g *fixture) fewest(t *testing.T) func() int {
 	t.Helper()
@@ -363,7 +368,7 @@ func (g *fixture) fewest(t *testing.T) func() int {
 	require.NoError(t, err)
 	up := map[string]bool{}
 	for i := range list.Items {
-		if available(&list.Items[i]) {
+		if serving(&list.Items[i]) {
 			up[list.Items[i].Name] = true
 		}
 	}
@@ -376,7 +381,7 @@ func (g *fixture) fewest(t *testing.T) func() int {
 				continue
 			}
 			delete(up, p.Name)
-			if e.Type != watch.Deleted && available(p) {
+			if e.Type != watch.Deleted && serving(p) {
 				up[p.Name] = true
 			}
 			least = min(least, len(up))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podguard"
 	"github.com/flotilla-io/flotilla/pkg/podset"
@@ -19,7 +20,8 @@ import (
 const (
 	// deletionTime is how long a granted deletion or eviction may take to begin.
 	deletionTime = 20 * time.Second
-	// updateTime is how long a granted update or resize may take to show in the pod.
+	// updateTime is how long a granted update or resize may take to show in the pod. It is remembered for longer while the kubelet has
+	// yet to act on it: until then the pod is ready with what it ran before.
 	updateTime = 10 * time.Second
 	// maxGrants is how many granted requests may be on their way at a time: more would make the object too large.
 	maxGrants = 2000
@@ -44,6 +46,7 @@ func satisfied(s *policyv1beta1.PodUnavailableBudgetStatus) bool {
 // judge answers a request by the status of a budget, and takes from that what the request needs.
 func judge(b *policyv1beta1.PodUnavailableBudget, r podguard.Request, now time.Time) verdict {
 	s := &b.Status
+	serves, _ := available(r.Old, now)
 	switch {
 	case b.DeletionTimestamp != nil || !concerns(b, r):
 		return verdict{}
@@ -52,7 +55,7 @@ func judge(b *policyv1beta1.PodUnavailableBudget, r podguard.Request, now time.T
 			fmt.Sprintf("The budget %s is at generation %d and was counted at generation %d", b.Name, b.Generation, s.ObservedGeneration))
 	case s.DesiredAvailable == 0:
 		return verdict{}
-	case !available(r.Old):
+	case !serves:
 		if satisfied(s) || !protectsNotReady(b, r) {
 			return verdict{}
 		}
@@ -107,11 +110,15 @@ func ignored(b *policyv1beta1.PodUnavailableBudget, pod *corev1.Pod) bool {
 	return b.Spec.IgnoredPodSelector != nil && ownership.Selects(b.Spec.IgnoredPodSelector, pod)
 }
 
-// available reports whether a pod serves: it is ready, no update in place keeps it out of service, and nobody has marked it as
-// unavailable.
-func available(pod *corev1.Pod) bool {
+// available reports whether a pod serves: it is ready, with containers that are not about to be replaced, no update in place keeps it out
+// of service, and nobody has marked it as unavailable. changesAt is when time alone can change that; zero if never.
+func available(pod *corev1.Pod, now time.Time) (is bool, changesAt time.Time) {
 	f := podset.View(pod, podset.Rules{}, time.Time{})
-	return f.Active && f.Ready && !marked(pod)
+	if !f.Active || !f.Ready || marked(pod) {
+		return false, time.Time{}
+	}
+	outdated, changesAt := inplace.Outdated(pod, now)
+	return !outdated, changesAt
 }
 
 // marked reports whether a pod has a label that marks it as unavailable.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -21,6 +22,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
@@ -232,21 +234,19 @@ func listOf(kind schema.GroupVersionKind) client.ObjectList {
 	return l
 }
 
-// readGranted reads the pods of grants. One whose time is over is read from the apiserver: in a cache that is behind it could still be
-// available, and would be counted.
+// readGranted reads the pods of grants. One whose grant may be forgotten is read from the apiserver: in a cache that is behind it could
+// still be available, and would be counted.
 func (r *Reconciler) readGranted(ctx context.Context, from client.Reader, o *observed, now time.Time) error {
-	grants := grantsOf(o.budget, now)
-	for name, live := range grants {
-		reader := from
-		if live {
-			reader = r.Live
+	live := map[string]bool{}
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(o.budget.Status.DisruptedPods)), slices.Collect(maps.Keys(o.budget.Status.UnavailablePods))) {
+		key := types.NamespacedName{Namespace: o.budget.Namespace, Name: name}
+		pod, err := podOf(ctx, from, key)
+		if err == nil && ends(&o.budget.Status, name, pod, now) {
+			live[name] = true
+			pod, err = podOf(ctx, r.Live, key)
 		}
-		pod := &corev1.Pod{}
-		switch err := reader.Get(ctx, types.NamespacedName{Namespace: o.budget.Namespace, Name: name}, pod); {
-		case apierrors.IsNotFound(err):
-			pod = nil
-		case err != nil:
-			return fmt.Errorf("get pod %s: %w", name, err)
+		if err != nil {
+			return err
 		}
 		o.granted[name] = pod
 	}
@@ -257,7 +257,7 @@ func (r *Reconciler) readGranted(ctx context.Context, from client.Reader, o *obs
 		if !granted {
 			is = pod
 		}
-		if grants[pod.Name] {
+		if live[pod.Name] {
 			o.reread[pod] = is
 		}
 		if is != nil && is.DeletionTimestamp == nil {
@@ -267,16 +267,32 @@ func (r *Reconciler) readGranted(ctx context.Context, from client.Reader, o *obs
 	return nil
 }
 
-// grantsOf returns the pods of all grants, by name, and whether the time of one is over.
-func grantsOf(b *policyv1beta1.PodUnavailableBudget, now time.Time) map[string]bool {
-	out := map[string]bool{}
-	for name, at := range b.Status.DisruptedPods {
-		out[name] = !now.Before(at.Add(deletionTime))
+// podOf reads a pod; nil if there is none.
+func podOf(ctx context.Context, from client.Reader, key types.NamespacedName) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	switch err := from.Get(ctx, key, pod); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get pod %s: %w", key.Name, err)
 	}
-	for name, at := range b.Status.UnavailablePods {
-		out[name] = out[name] || !now.Before(at.Add(updateTime))
+	return pod, nil
+}
+
+// ends reports whether the time of a grant is over, and the kubelet has acted on an update of the pod, by what a cache has of it.
+func ends(s *policyv1beta1.PodUnavailableBudgetStatus, name string, pod *corev1.Pod, now time.Time) bool {
+	if at, ok := s.DisruptedPods[name]; ok && !now.Before(at.Add(deletionTime)) {
+		return true
 	}
-	return out
+	at, ok := s.UnavailablePods[name]
+	if !ok || now.Before(at.Add(updateTime)) {
+		return false
+	}
+	if pod == nil {
+		return true
+	}
+	lags, _ := inplace.Lags(pod, at.Time, now)
+	return !lags
 }
 
 // expected returns how many pods a budget should have: the replicas of its target, or those of all workloads that have pods in it. A

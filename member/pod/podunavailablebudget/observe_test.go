@@ -311,7 +311,7 @@ func TestWhichEventsMatter(t *testing.T) {
 	} {
 		is := pod("web-0")
 		tc.change(is)
-		require.Equal(t, tc.want, podChanged(pod("web-0"), is), name)
+		require.Equal(t, tc.want, podChanged(pod("web-0"), is, noon), name)
 	}
 	for name, tc := range map[string]struct {
 		was, is client.Object

@@ -12,6 +12,8 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
@@ -34,8 +36,13 @@ type planned struct {
 func plan(o observed, now time.Time) planned {
 	s := &o.budget.Status
 	p := planned{total: o.expected, fault: o.fault}
-	p.disrupted = p.grants(s.DisruptedPods, o, now, deletionTime, func(name string) { p.notDeleted = append(p.notDeleted, name) })
-	p.unavailable = p.grants(s.UnavailablePods, o, now, updateTime, func(string) {})
+	p.disrupted = p.grants(s.DisruptedPods, o, now, deletionTime, func(pod *corev1.Pod, _ time.Time) (bool, time.Time) {
+		p.notDeleted = append(p.notDeleted, pod.Name)
+		return false, time.Time{}
+	})
+	p.unavailable = p.grants(s.UnavailablePods, o, now, updateTime, func(pod *corev1.Pod, at time.Time) (bool, time.Time) {
+		return inplace.Lags(pod, at, now)
+	})
 	slices.Sort(p.notDeleted)
 	for _, pod := range o.pods {
 		if o.counts && named(pod) != o.budget.Name {
@@ -43,7 +50,9 @@ func plan(o observed, now time.Time) planned {
 		}
 		_, disrupted := p.disrupted[pod.Name]
 		_, unavailable := p.unavailable[pod.Name]
-		if available(pod) && !disrupted && !unavailable {
+		serves, changesAt := available(pod, now)
+		p.wait(changesAt, now)
+		if serves && !disrupted && !unavailable {
 			p.current++
 		}
 	}
@@ -82,9 +91,10 @@ func desired(s *policyv1beta1.PodUnavailableBudgetSpec, total int32) int32 {
 }
 
 // grants returns those that are still on their way. One is over when its very pod is being deleted, or by its time: then the apiserver
-// has shown how the pod is. expired is told those whose pod is there and not being deleted.
+// has shown how the pod is. expired is asked about those whose time is over while the pod is there and not being deleted: whether they
+// are kept, and until when.
 func (p *planned) grants(
-	from map[string]metav1.Time, o observed, now time.Time, lifetime time.Duration, expired func(name string),
+	from map[string]metav1.Time, o observed, now time.Time, lifetime time.Duration, expired func(*corev1.Pod, time.Time) (bool, time.Time),
 ) map[string]metav1.Time {
 	var out map[string]metav1.Time
 	for _, name := range slices.Sorted(maps.Keys(from)) {
@@ -92,25 +102,33 @@ func (p *planned) grants(
 		if at.After(now.Add(lifetime)) { // By a clock that is far ahead; it would hold its unit for as long.
 			at = metav1.NewTime(now.UTC().Truncate(time.Second))
 		}
-		left := at.Add(lifetime).Sub(now)
-		switch {
-		case pod != nil && over(pod, at):
+		ends := at.Add(lifetime)
+		if pod != nil && over(pod, at) {
 			continue
-		case left <= 0:
-			if pod != nil {
-				expired(name)
+		}
+		if !now.Before(ends) {
+			if pod == nil {
+				continue
 			}
-			continue
+			var kept bool
+			if kept, ends = expired(pod, at.Time); !kept {
+				continue
+			}
 		}
 		if out == nil {
 			out = map[string]metav1.Time{}
 		}
 		out[name] = at
-		if p.recheck == 0 || left < p.recheck {
-			p.recheck = left
-		}
+		p.wait(ends, now)
 	}
 	return out
+}
+
+// wait has the budget counted again at that time, if it is to come.
+func (p *planned) wait(until, now time.Time) {
+	if until.After(now) {
+		p.recheck = report.Sooner(p.recheck, until.Sub(now))
+	}
 }
 
 // over reports whether a grant has come about, or was for a former pod of the name. A grant may as well be for the next pod of the

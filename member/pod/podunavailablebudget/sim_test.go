@@ -47,9 +47,9 @@ const (
 // the webhook does, and deletes at any later time.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
-	about := func(changed func(was, is client.Object) bool) func(*sim.World, client.Object, client.Object) []reconcile.Request {
-		return func(_ *sim.World, was, is client.Object) []reconcile.Request {
-			if was != nil && is != nil && !changed(was, is) {
+	about := func(changed func(w *sim.World, was, is client.Object) bool) func(*sim.World, client.Object, client.Object) []reconcile.Request {
+		return func(w *sim.World, was, is client.Object) []reconcile.Request {
+			if was != nil && is != nil && !changed(w, was, is) {
 				return nil
 			}
 			return []reconcile.Request{{NamespacedName: key}}
@@ -68,7 +68,8 @@ func simulated(tb testing.TB) sim.Kind {
 		},
 		For: &policyv1beta1.PodUnavailableBudget{},
 		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
-			&appsv1beta1.CloneSet{}: about(workloadChanged), &corev1.Pod{}: about(podChanged),
+			&appsv1beta1.CloneSet{}: about(func(_ *sim.World, was, is client.Object) bool { return workloadChanged(was, is) }),
+			&corev1.Pod{}:           about(func(w *sim.World, was, is client.Object) bool { return podChanged(was, is, w.Now()) }),
 		},
 		Actors: []sim.Actor{workload{}, requests{}, sim.Kubelet{}},
 		Rules: []sim.Rule{
@@ -121,7 +122,7 @@ func (requests) Steps(w *sim.World) []sim.Step {
 		when, wants := p.Annotations[unwanted]
 		remove := func(ctx context.Context) error { return w.User().Delete(ctx, p, client.Preconditions{UID: &p.UID}) }
 		switch {
-		case !wants || p.DeletionTimestamp != nil || when == onceReady && !available(p):
+		case !wants || p.DeletionTimestamp != nil || when == onceReady && !servingIn(w, p):
 		case mayCome(w, p):
 			out = append(out, sim.Step{Do: remove})
 		case judge(b.DeepCopy(), podguard.Request{Operation: podguard.Delete, Old: p}, w.Now()).refusal == nil:
@@ -140,6 +141,11 @@ func (requests) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
+func servingIn(w *sim.World, p *corev1.Pod) bool {
+	is, _ := available(p, w.Now())
+	return is
+}
+
 // mayCome reports whether the deletion of a pod is granted and on its way to the apiserver, where nothing takes longer than deletionTime.
 func mayCome(w *sim.World, p *corev1.Pod) bool {
 	at, err := time.Parse(time.RFC3339, p.Annotations[mayGo])
@@ -150,7 +156,7 @@ func mayCome(w *sim.World, p *corev1.Pod) bool {
 func remembered(w *sim.World) error {
 	b := sim.Find[*policyv1beta1.PodUnavailableBudget](w, key)
 	for _, p := range sim.All[*corev1.Pod](w) {
-		if _, is := b.Status.DisruptedPods[p.Name]; !is && available(p) && mayCome(w, p) && b.Status.DesiredAvailable > 0 {
+		if _, is := b.Status.DisruptedPods[p.Name]; !is && servingIn(w, p) && mayCome(w, p) && b.Status.DesiredAvailable > 0 {
 			return fmt.Errorf("the grant for %s is forgotten", p.Name)
 		}
 	}
@@ -163,7 +169,7 @@ func grant(ctx context.Context, w *sim.World, p *corev1.Pod) (time.Time, error) 
 	if v := judge(b, podguard.Request{Operation: podguard.Delete, Old: p}, w.Now()); v.took {
 		return b.Status.DisruptedPods[p.Name].Time, w.User().Status().Update(ctx, b)
 	}
-	if !available(p) || b.Status.DesiredAvailable == 0 {
+	if !servingIn(w, p) || b.Status.DesiredAvailable == 0 {
 		return time.Time{}, nil
 	}
 	return b.Status.DisruptedPods[p.Name].Time, nil // It has one.
@@ -177,12 +183,12 @@ func enough(w *sim.World) error {
 	}
 	last := changes[len(changes)-1]
 	was, isPod := last.Before.(*corev1.Pod)
-	if !isPod || last.ByController() || last.Verb != sim.Delete || !available(was) {
+	if !isPod || last.ByController() || last.Verb != sim.Delete || !servingIn(w, was) {
 		return nil
 	}
 	n, b := 0, sim.Find[*policyv1beta1.PodUnavailableBudget](w, key)
 	for _, p := range sim.All[*corev1.Pod](w) {
-		if available(p) {
+		if servingIn(w, p) {
 			n++
 		}
 	}
@@ -214,7 +220,7 @@ func end(w *sim.World) string {
 	var lines []string
 	for _, p := range sim.All[*corev1.Pod](w) {
 		_, is := p.Annotations[unwanted]
-		lines = append(lines, fmt.Sprintf("%s available=%t unwanted=%t of %s", p.Name, available(p), is, named(p)))
+		lines = append(lines, fmt.Sprintf("%s available=%t unwanted=%t of %s", p.Name, servingIn(w, p), is, named(p)))
 	}
 	return strings.Join(append(lines, counted(sim.Find[*policyv1beta1.PodUnavailableBudget](w, key))), "\n")
 }
@@ -238,7 +244,8 @@ func TestStoriesGolden(t *testing.T) {
 		case *policyv1beta1.PodUnavailableBudget:
 			return counted(o)
 		case *corev1.Pod:
-			return fmt.Sprintf("available=%t of %q", available(o), named(o))
+			serves, _ := available(o, noon)
+			return fmt.Sprintf("available=%t of %q", serves, named(o))
 		}
 		return ""
 	}

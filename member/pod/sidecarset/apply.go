@@ -8,11 +8,14 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podguard"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
@@ -28,13 +31,13 @@ type applied struct {
 	notUpgradable []string
 	// recreated are the pods that workloads were asked to re-create, by name.
 	recreated []string
-	// refused: a budget refuses updates for now.
-	refused bool
+	// refused are the namespaces of pods whose updates a budget refuses for now.
+	refused sets.Set[string]
 }
 
 // apply applies the plan. It is idempotent.
 func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
-	var a applied
+	a := applied{refused: sets.New[string]()}
 	w := revision.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect}
 	switch err := w.Write(ctx, o.set.UID, p.revision); {
 	case errors.Is(err, revision.ErrCollision):
@@ -71,20 +74,50 @@ func (r *Reconciler) update(ctx context.Context, applier podcontrol.Applier, u u
 		}
 		result := applier.Writer.Patch(ctx, applier.Owner, patches)
 		a.err = errors.Join(a.err, result.Err)
-		a.refused = a.refused || len(result.Refused) > 0
+		if len(result.Refused) > 0 {
+			for _, w := range list {
+				a.refused.Insert(w.pod.Namespace)
+			}
+		}
 		return result
 	}
 	a.notUpgradable = send(u.refused...).Done
 	send(u.restored...)
-	for _, w := range u.resets {
+	for _, w := range r.allowed(ctx, u.resets, a) {
 		if result := send(w); len(result.Done) > 0 {
 			r.Events.Record(w.pod, event.Normal(ReasonReset, actionUpdate, "emptied the containers that were replaced"))
 		} else if result.Err != nil {
 			r.Events.Record(w.pod, event.Warning(ReasonResetFailed, actionUpdate, "could not empty the containers that were replaced: %v", result.Err))
 		}
 	}
-	send(u.images...)
+	send(r.allowed(ctx, u.images, a)...)
 	a.recreated = send(u.recreates...).Done
+}
+
+// allowed returns the writes of images that the guards likely allow. If that is not known, all are tried: the answer to the request
+// decides.
+func (r *Reconciler) allowed(ctx context.Context, list []write, a *applied) []write {
+	if len(r.Guards) == 0 || len(list) == 0 {
+		return list
+	}
+	requests := make([]podguard.Request, 0, len(list))
+	for _, w := range list {
+		requests = append(requests, podguard.Request{Operation: podguard.Update, Old: w.pod})
+	}
+	forecast, err := r.Guards.Forecast(ctx, requests)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("Could not tell beforehand what guards of pods allow", "reason", err.Error())
+		return list
+	}
+	var out []write
+	for i, w := range list {
+		if forecast[i] != nil {
+			a.refused.Insert(w.pod.Namespace)
+			continue
+		}
+		out = append(out, w)
+	}
+	return out
 }
 
 // relabel gives the present revision the customVersion of the SidecarSet.

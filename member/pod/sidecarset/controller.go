@@ -11,6 +11,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -75,10 +77,12 @@ type Reconciler struct {
 	Parallel  int
 	Namespace string
 	Opening   podstep.Opening
+	// Guards are as in Options.
+	Guards podguard.Guards
 
 	pending  gather.Events
 	throttle report.Throttle
-	// held are the keys of the SidecarSets whose updates were refused.
+	// held are the namespaces of the pods whose updates were refused, by the key of the SidecarSet.
 	held sync.Map
 }
 
@@ -90,6 +94,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Expect: expect.New(kind, o.Clock, o.ExpectationTimeout),
 		Events: notes.New(mgr.GetEventRecorder(podcontrol.ControllerName(kind))), Parallel: o.Parallel, Namespace: o.Namespace, Opening: o.Opening,
+		Guards: o.Guards,
 	}
 	labelled := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) }}
 	b := ctrl.NewControllerManagedBy(mgr).
@@ -129,8 +134,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	countSteps(p.updates)
 	r.pending.Took(req.NamespacedName, now.Sub(began), now)
 	a := r.apply(ctx, o, p)
-	if a.refused {
-		r.held.Store(req.NamespacedName, true)
+	if len(a.refused) > 0 {
+		r.held.Store(req.NamespacedName, a.refused)
 	} else {
 		r.held.Delete(req.NamespacedName)
 	}
@@ -171,12 +176,16 @@ func (r *Reconciler) forNamespace(ctx context.Context, _ client.Object) []ctrl.R
 	})
 }
 
-// refused returns those whose updates were refused.
-func (r *Reconciler) refused(ctx context.Context, _ client.Object) []ctrl.Request {
-	return r.concerned(ctx, func(s *appsv1beta1.SidecarSet) bool {
-		_, held := r.held.Load(client.ObjectKeyFromObject(s))
-		return held
+// refused returns those whose updates were refused in the namespace of an object that guards pods.
+func (r *Reconciler) refused(_ context.Context, o client.Object) []ctrl.Request {
+	var out []ctrl.Request
+	r.held.Range(func(key, in any) bool {
+		if in.(sets.Set[string]).Has(o.GetNamespace()) {
+			out = append(out, ctrl.Request{NamespacedName: key.(types.NamespacedName)})
+		}
+		return true
 	})
+	return out
 }
 
 // all returns all of them.

@@ -140,7 +140,7 @@ func (o *observed) factsOf(pod *corev1.Pod, now time.Time) (f rollout.Pod, chang
 	// What a workload has written to the pod counts too: until the kubelet acts on it, the pod is ready with what it ran before. It is out
 	// of service anyway, so it comes before those that serve.
 	others := inplace.Progress(pod, now)
-	f.Ready = f.Ready && others.Done && !untold(pod)
+	f.Ready = f.Ready && others.Done && !inplace.Untold(pod)
 	f.Available = f.Ready && is.done
 	if !is.done {
 		f.Update = rollout.UpdateInProgress
@@ -162,16 +162,6 @@ func (o *observed) factsOf(pod *corev1.Pod, now time.Time) (f rollout.Pod, chang
 		changesIn = report.Sooner(changesIn, others.ChangesAt.Sub(now))
 	}
 	return f, changesIn
-}
-
-// untold reports whether the kubelet has not seen yet that a container is to run another image: what it says of the pod's readiness is
-// about the former one. Who has written that does not matter. A kubelet before 1.34 does not tell what it has seen; of such nodes only
-// an update in place by a workload is known, from its record.
-func untold(pod *corev1.Pod) bool {
-	return inplace.Unseen(pod) && slices.ContainsFunc(inplace.Containers(pod), func(c *corev1.Container) bool {
-		st := inplace.Status(pod, c.Name)
-		return st == nil || !inplace.SameImage(c.Image, st)
-	})
 }
 
 // immutable reports whether a pod would need more than other images.
@@ -199,7 +189,7 @@ func (o *observed) settledAt(pod *corev1.Pod) time.Time {
 // ready, and so still the former one.
 func updated(set string, pod *corev1.Pod) (done, serves bool) {
 	done = true
-	for name, was := range statesIn(pod)[set].LastContainerStatuses {
+	for name, was := range inplace.SidecarStates(pod)[set].LastContainerStatuses {
 		c := containerOf(pod, name)
 		if c == nil || pod.Annotations[keys.SidecarSetVersionPrefix+name] == idle {
 			continue
@@ -215,19 +205,6 @@ func updated(set string, pod *corev1.Pod) (done, serves bool) {
 		done, serves = false, serves || st.Ready
 	}
 	return done, serves
-}
-
-// statesIn returns the records of the last updates in place, by SidecarSet.
-func statesIn(pod *corev1.Pod) map[string]pods.InPlaceUpdateState {
-	text := pod.Annotations[keys.SidecarSetInPlaceState]
-	if text == "" {
-		return nil
-	}
-	var out map[string]pods.InPlaceUpdateState
-	if json.Unmarshal([]byte(text), &out) != nil {
-		return nil
-	}
-	return out
 }
 
 // images returns the write that gives a pod the images of the SidecarSet, and its record.
@@ -261,7 +238,7 @@ func (o *observed) images(pod *corev1.Pod, now time.Time) write {
 		all[o.set.Name] = is
 		annotate(next, key, inJSON(all))
 	}
-	states := statesIn(pod)
+	states := inplace.SidecarStates(pod)
 	if states == nil {
 		states = map[string]pods.InPlaceUpdateState{}
 	}

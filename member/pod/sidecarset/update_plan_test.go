@@ -88,7 +88,7 @@ func TestAnUpdateOfOneContainer(t *testing.T) {
 	require.Equal(t, o.hash(), at.Hash)
 	require.Equal(t, p.revision.Revision.Name, at.ControllerRevision)
 	require.Equal(t, []string{"log"}, at.SidecarList)
-	states := statesIn(is)
+	states := inplace.SidecarStates(is)
 	require.Contains(t, states, "other", "what others have written stays")
 	require.Equal(t, map[string]pods.InPlaceContainerStatus{"log": {ImageID: "sha256:log:1"}}, states["log"].LastContainerStatuses)
 
@@ -124,7 +124,7 @@ func TestANativeSidecarIsUpdated(t *testing.T) {
 	is := patched(t, p.updates.images[0])
 	require.Equal(t, "log:2", containerOf(is, "log").Image)
 	require.Equal(t, "setup:1", containerOf(is, "setup").Image, "it has ended, and would not run again")
-	require.Equal(t, map[string]pods.InPlaceContainerStatus{"log": {ImageID: "sha256:log:1"}}, statesIn(is)["log"].LastContainerStatuses)
+	require.Equal(t, map[string]pods.InPlaceContainerStatus{"log": {ImageID: "sha256:log:1"}}, inplace.SidecarStates(is)["log"].LastContainerStatuses)
 	done, serves := updated("log", is)
 	require.False(t, done)
 	require.True(t, serves)

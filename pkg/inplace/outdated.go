@@ -1,0 +1,88 @@
+package inplace
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+)
+
+// Outdated reports whether a container of a pod is still the one from before a change that replaces it: the pod may be ready, and soon
+// is not. Changes are those of workloads and SidecarSets, by their records, and other ones that the kubelet has not seen yet. changesAt
+// is when time alone can change the answer; zero if never.
+func Outdated(pod *corev1.Pod, now time.Time) (outdated bool, changesAt time.Time) {
+	if Untold(pod) {
+		return true, time.Time{}
+	}
+	if Recorded(pod) {
+		r := recordOf(pod)
+		if o := r.outcome(pod, now); !o.Done && r.restartsAny(pod) {
+			return true, o.ChangesAt
+		}
+	}
+	for _, s := range SidecarStates(pod) {
+		if lags, until := Lags(pod, s.UpdateTimestamp.Time, now); lags {
+			return true, until
+		}
+	}
+	return false, time.Time{}
+}
+
+// Untold reports whether the kubelet has not seen yet that a container is to run another image: what it says of the pod's readiness is
+// about the former one. Who has written that does not matter. A kubelet before 1.34 does not tell what it has seen; of such nodes only
+// changes with a record are known.
+func Untold(pod *corev1.Pod) bool {
+	return Unseen(pod) && slices.ContainsFunc(Containers(pod), func(c *corev1.Container) bool {
+		st := Status(pod, c.Name)
+		return st == nil || !SameImage(c.Image, st)
+	})
+}
+
+// Lags reports whether the kubelet has yet to replace a container because of what was written to the pod at that time, by whoever: the
+// container runs since before, and not what the spec says. Runtimes may report an image under another name, so this ends when the
+// kubelet has seen the change and a container from before would have been stopped; until is that time, zero while that is not known.
+func Lags(pod *corev1.Pod, written, now time.Time) (lags bool, until time.Time) {
+	former := slices.ContainsFunc(Containers(pod), func(c *corev1.Container) bool {
+		st := Status(pod, c.Name)
+		return st != nil && st.State.Running != nil && !st.State.Running.StartedAt.After(written) &&
+			(!SameImage(c.Image, st) || restartsToResize(c, st))
+	})
+	if !former {
+		return false, time.Time{}
+	}
+	if Unseen(pod) {
+		return true, time.Time{}
+	}
+	until = written.Add(observeTime + GracePeriod(pod) + settleTime)
+	return now.Before(until), until
+}
+
+// restartsToResize reports whether a container does not have the cpu and memory of its spec, and is restarted to get them.
+func restartsToResize(c *corev1.Container, st *corev1.ContainerStatus) bool {
+	return st.Resources != nil && restartsFor(c, c.Resources) && !has(*st.Resources, cpuAndMemory(c.Resources))
+}
+
+// restartsAny reports whether an update restarts containers, or changes nothing but resources that take none.
+func (r record) restartsAny(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(r.changed(), func(name string) bool {
+		c := Container(&pod.Spec, name)
+		return c != nil && (r.changesImage(name) || r.changesEnv(c) || r.restarts(name) || r.changesResources(name) && restartsFor(c, c.Resources))
+	})
+}
+
+// SidecarStates returns the records of the last updates in place of sidecars, by SidecarSet.
+func SidecarStates(pod *corev1.Pod) map[string]pods.InPlaceUpdateState {
+	text := pod.Annotations[keys.SidecarSetInPlaceState]
+	if text == "" {
+		return nil
+	}
+	var out map[string]pods.InPlaceUpdateState
+	if json.Unmarshal([]byte(text), &out) != nil {
+		return nil
+	}
+	return out
+}
