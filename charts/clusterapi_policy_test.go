@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // TestIntegrationMembersLeaveBeforeTheirClusters has a CRD in the place of Cluster API's: the policy reads only metadata of Clusters.
@@ -39,7 +40,7 @@ func TestIntegrationMembersLeaveBeforeTheirClusters(t *testing.T) {
 	require.Len(t, crds, 2)
 	create := func(o client.Object) {
 		t.Helper()
-		require.Eventually(t, func() bool { return admin.Create(t.Context(), o) == nil }, 30*time.Second, 100*time.Millisecond, "%T %s", o, o.GetName())
+		require.Eventually(t, func() bool { return admin.Create(t.Context(), o) == nil }, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "%T %s", o, o.GetName())
 	}
 	for _, crd := range crds {
 		create(crd)
@@ -77,11 +78,11 @@ func TestIntegrationMembersLeaveBeforeTheirClusters(t *testing.T) {
 	dry := func(u *unstructured.Unstructured) error {
 		return admin.Delete(t.Context(), u.DeepCopy(), client.DryRunAll)
 	}
-	require.Eventually(t, func() bool { return dry(made("team-a", "east")) != nil }, 30*time.Second, 100*time.Millisecond, "the policy takes effect")
+	require.Eventually(t, func() bool { return dry(made("team-a", "east")) != nil }, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the policy takes effect")
 	require.ErrorContains(t, dry(made("team-a", "east")), "MemberCluster the-east names this Cluster: delete that first")
 	require.NoError(t, dry(made("team-a", "free")), "one that is no member")
 	require.NoError(t, dry(made("team-b", "east")), "one of that name in another namespace")
 	require.NoError(t, dry(moved), "one that clusterctl moves")
 	require.NoError(t, admin.Delete(t.Context(), member("the-east", "east")))
-	require.Eventually(t, func() bool { return dry(made("team-a", "east")) == nil }, 30*time.Second, 100*time.Millisecond, "the member has left")
+	require.Eventually(t, func() bool { return dry(made("team-a", "east")) == nil }, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the member has left")
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // TestIntegrationAttack36ManagerWritesOnlyCopies has the rights and the policy of the chart: the manager reads and writes Secrets of
@@ -72,7 +73,7 @@ func TestIntegrationAttack36ManagerWritesOnlyCopies(t *testing.T) {
 	require.Eventually(t, func() bool {
 		err := manager.Create(t.Context(), object("ConfigMap", "early", ""), client.DryRunAll)
 		return err != nil && strings.Contains(err.Error(), noCopy)
-	}, 30*time.Second, 100*time.Millisecond, "rights and policy take effect")
+	}, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "rights and policy take effect")
 	review := func(c client.Client) error {
 		return c.Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: "somebody", ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Version: "v1", Resource: "secrets"},

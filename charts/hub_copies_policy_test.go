@@ -14,6 +14,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // targets of a ResourceDistribution: all namespaces, or those with a label, or those that are included.
@@ -96,8 +97,8 @@ func TestIntegrationAttack03CopiesStayWithinTheLimits(t *testing.T) {
 			}
 			require.EventuallyWithT(t, func(c *assert.CollectT) {
 				assert.NoError(c, create(admin, copying(tt.probe, nil)), "the kind is served, and what is not a hub's is not restricted")
-			}, 30*time.Second, 100*time.Millisecond)
-			require.Eventually(t, func() bool { return create(agent, copying(tt.probe, row)) != nil }, 30*time.Second, 100*time.Millisecond, "the policy takes effect")
+			}, testtimeout.Scale(30*time.Second), 100*time.Millisecond)
+			require.Eventually(t, func() bool { return create(agent, copying(tt.probe, row)) != nil }, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the policy takes effect")
 			for name, tc := range tt.cases {
 				for who, attempt := range map[string]func() error{
 					"an agent":                        func() error { return create(agent, copying(tc.targets, row)) },

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // TestIntegrationAttack03FurtherKindsKeepToTheLimits is for what hub.kinds adds.
@@ -34,7 +35,7 @@ func TestIntegrationAttack03FurtherKindsKeepToTheLimits(t *testing.T) {
 		return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: annotations}, Value: 1}
 	}
 	create := func(c client.Client, o client.Object) error { return c.Create(t.Context(), o, client.DryRunAll) }
-	require.Eventually(t, func() bool { return create(agent, config("bank", row)) != nil }, 30*time.Second, 100*time.Millisecond, "the policy takes effect")
+	require.Eventually(t, func() bool { return create(agent, config("bank", row)) != nil }, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the policy takes effect")
 	for name, tc := range map[string]struct {
 		object client.Object
 		want   string // expected in the refusal; empty: allowed

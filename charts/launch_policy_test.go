@@ -15,6 +15,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // TestIntegrationAttack36ManagerWritesOnlyConfigMapsOfPods has the rights and the policies of the chart, without copies of
@@ -57,7 +58,7 @@ func TestIntegrationAttack36ManagerWritesOnlyConfigMapsOfPods(t *testing.T) {
 				}
 			}
 			foreign := create(barrier("settings-2", plain))
-			require.Eventually(t, func() bool { return foreign(manager) != nil }, 30*time.Second, 100*time.Millisecond, "the policy takes effect")
+			require.Eventually(t, func() bool { return foreign(manager) != nil }, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the policy takes effect")
 			for _, tc := range []struct {
 				name string
 				do   func(client.Client) error
@@ -125,7 +126,7 @@ func TestIntegrationPullMemberTakesConfigMapsOfAHub(t *testing.T) {
 			}
 			require.Eventually(t, func() bool {
 				return create(config("default", "early", nil))() != nil && create(config("kube-public", "early", row))() != nil
-			}, 30*time.Second, 100*time.Millisecond, "the policies take effect")
+			}, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the policies take effect")
 			for _, tc := range []struct {
 				name string
 				do   func() error

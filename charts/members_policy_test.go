@@ -24,6 +24,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/link"
 	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // TestIntegrationMembersAreConfined gives a member and its join account all rights, so that only the policy restricts them.
@@ -55,7 +56,7 @@ func TestIntegrationMembersAreConfined(t *testing.T) {
 	} {
 		require.NoError(t, admin.Create(t.Context(), o))
 	}
-	require.Eventually(t, func() bool { return admin.Create(t.Context(), east) == nil }, 30*time.Second, 100*time.Millisecond, "the CRD is served")
+	require.Eventually(t, func() bool { return admin.Create(t.Context(), east) == nil }, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the CRD is served")
 	condition := func(kind, reason string) metav1.Condition {
 		return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.Unix(1, 0)}
 	}
@@ -95,7 +96,7 @@ func TestIntegrationMembersAreConfined(t *testing.T) {
 	type clusterStatus = fleetv1alpha1.MemberClusterStatus
 	forged := status(func(s *clusterStatus) { s.Hub.Epoch = 9223372036854775807 })
 	require.Eventually(t, func() bool { return forged(member) != nil && request(func(c *csr) { c.Name = "x" })(member) != nil },
-		30*time.Second, 100*time.Millisecond, "the policy takes effect")
+		testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the policy takes effect")
 
 	for _, tc := range []struct {
 		name string

@@ -26,6 +26,7 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // TestIntegrationNodeDaemonIsConfined does what the daemon may do with a real token of its pod on node-1, and tries what it may
@@ -108,8 +109,8 @@ func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 		require.NoError(t, admin.Create(t.Context(), &crd))
 	}
 	for _, name := range []string{"node-1", "node-2"} {
-		require.Eventually(t, func() bool { return admin.Create(t.Context(), nodeImage(name)) == nil }, 30*time.Second, 100*time.Millisecond, "the CRD is served")
-		require.Eventually(t, func() bool { return admin.Create(t.Context(), probes(name)) == nil }, 30*time.Second, 100*time.Millisecond, "the CRD is served")
+		require.Eventually(t, func() bool { return admin.Create(t.Context(), nodeImage(name)) == nil }, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the CRD is served")
+		require.Eventually(t, func() bool { return admin.Create(t.Context(), probes(name)) == nil }, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the CRD is served")
 	}
 	createKind[rbacv1.ClusterRole](t, admin, out, "ClusterRole")
 	createKind[rbacv1.Role](t, admin, out, "Role")
@@ -178,7 +179,7 @@ func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return apierrors.IsInvalid(status(me, there, report)) || apierrors.IsForbidden(status(me, there, report))
 	},
-		30*time.Second, 100*time.Millisecond, "the policy takes effect")
+		testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the policy takes effect")
 
 	const rbac = "cannot "
 	for _, tc := range []struct {
@@ -311,6 +312,6 @@ func recreateObject(name, node string) *unstructured.Unstructured {
 func recreateRequest(t *testing.T, admin client.Client, name, node string) *unstructured.Unstructured {
 	t.Helper()
 	o := recreateObject(name, node)
-	require.Eventually(t, func() bool { return admin.Create(t.Context(), o) == nil }, 30*time.Second, 100*time.Millisecond, "the kind is served")
+	require.Eventually(t, func() bool { return admin.Create(t.Context(), o) == nil }, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the kind is served")
 	return o
 }

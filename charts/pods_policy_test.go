@@ -13,6 +13,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/member/pod/enhancedliveness"
 	"github.com/flotilla-io/flotilla/member/pod/launchpriority"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // TestIntegrationAttack08ManagersAddEntriesForPodsOnly checks what a manager may add to its configuration: entries for the creation of pods, in
@@ -71,7 +72,7 @@ func TestIntegrationAttack08ManagersAddEntriesForPodsOnly(t *testing.T) {
 		}}, change...)...)}
 	}
 	another := entry(func(w *admissionv1.MutatingWebhook) { w.Name = "another.kb.io" })
-	require.Eventually(t, func() bool { return with(manager, another) != nil }, 30*time.Second, 100*time.Millisecond, "the policy takes effect")
+	require.Eventually(t, func() bool { return with(manager, another) != nil }, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the policy takes effect")
 	for _, tc := range []struct {
 		name    string
 		entries []admissionv1.MutatingWebhook

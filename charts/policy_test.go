@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // TestIntegrationHubIsConfined gives the hub's account all rights, so that only the policy restricts it.
@@ -57,7 +58,7 @@ func TestIntegrationHubIsConfined(t *testing.T) {
 	}
 	require.Eventually(t, func() bool {
 		return refused(dry(hub, "create", &corev1.ServiceAccount{ObjectMeta: meta("default", "probe")}))
-	}, 30*time.Second, 100*time.Millisecond, "the policy takes effect")
+	}, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the policy takes effect")
 
 	for _, tc := range []struct {
 		name, verb string
@@ -97,7 +98,7 @@ func TestIntegrationHubIsConfined(t *testing.T) {
 		next := east.DeepCopy()
 		next.Annotations = nil
 		return refused(admin.Patch(t.Context(), next, client.MergeFrom(east), client.DryRunAll))
-	}, 30*time.Second, 100*time.Millisecond, "this policy takes effect, too")
+	}, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "this policy takes effect, too")
 	for name, edit := range map[string]func(*corev1.Namespace){
 		"the label removed":      func(n *corev1.Namespace) { delete(n.Labels, "fleet.kruise.io/cluster") },
 		"the label of another":   func(n *corev1.Namespace) { n.Labels["fleet.kruise.io/cluster"] = "west" },

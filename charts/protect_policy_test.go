@@ -27,6 +27,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/protect"
 	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // protectedKind is a kind that deletion protection is for.
@@ -173,11 +174,11 @@ func TestIntegrationLabelledObjectsAreProtected(t *testing.T) {
 	}
 	probe := protectedKind{api: "v1", kind: "ConfigMap"}.object("probe", protect.Always)
 	require.NoError(t, c.Create(t.Context(), probe))
-	require.Eventually(t, func() bool { return remove(c, probe) != nil }, 30*time.Second, 100*time.Millisecond, "the policy takes effect")
+	require.Eventually(t, func() bool { return remove(c, probe) != nil }, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the policy takes effect")
 	wrong := protectedKind{api: "v1", kind: "ConfigMap"}.object("wrong", "Sometimes")
 	require.Eventually(t, func() bool {
 		return c.Create(t.Context(), wrong.DeepCopy(), client.DryRunAll) == nil && len(said.take()) > 0
-	}, 30*time.Second, 100*time.Millisecond, "that of warnings does")
+	}, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "that of warnings does")
 
 	for _, k := range protectedKinds() {
 		t.Run(k.api+" "+k.kind, func(t *testing.T) {
@@ -187,7 +188,7 @@ func TestIntegrationLabelledObjectsAreProtected(t *testing.T) {
 			require.Eventually(t, func() bool {
 				err := c.Create(t.Context(), k.object(lower+"bare", ""))
 				return err == nil || apierrors.IsAlreadyExists(err)
-			}, 30*time.Second, 100*time.Millisecond, "the kind is served")
+			}, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the kind is served")
 			require.NoError(t, remove(c, k.object(lower+"bare", "")), "without the label")
 			for _, value := range []string{protect.Always, protect.Cascading, "Sometimes"} {
 				for _, holds := range []bool{false, true} {
@@ -284,7 +285,7 @@ func TestIntegrationLabelledObjectsAreProtected(t *testing.T) {
 		require.NoError(t, c.Create(t.Context(), o.DeepCopy(), client.DryRunAll))
 		warned = said.take()
 		return len(warned) > 0
-	}, 30*time.Second, 100*time.Millisecond)
+	}, testtimeout.Scale(30*time.Second), 100*time.Millisecond)
 	require.Contains(t, warned[0], "Always protects nothing: feature gate ResourcesDeletionProtection of flotilla-member is off")
 }
 

@@ -18,6 +18,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // policed returns a client for each user, in a cluster with the policies of a chart and all rights for everybody, so that only the
@@ -91,7 +92,7 @@ func TestIntegrationAttack08ManagersChangeOnlyTheirCallee(t *testing.T) {
 			everything := webhooks(func(w *admissionv1.ValidatingWebhook) {
 				w.Rules[0].APIGroups, w.Rules[0].APIVersions, w.Rules[0].Resources = []string{"*"}, []string{"*"}, []string{"*"}
 			})
-			require.Eventually(t, func() bool { return everything(manager) != nil }, 30*time.Second, 100*time.Millisecond, "the policy takes effect")
+			require.Eventually(t, func() bool { return everything(manager) != nil }, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the policy takes effect")
 			another := config.DeepCopy()
 			another.ObjectMeta = metav1.ObjectMeta{Name: "another"}
 			for _, tc := range []struct {
@@ -164,8 +165,8 @@ func TestIntegrationAttack03MemberLimitsNamespaces(t *testing.T) {
 	create := func(c client.Client, o *appsv1beta1.UnitedDeployment) error {
 		return c.Create(t.Context(), o, client.DryRunAll)
 	}
-	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.NoError(c, create(agent, slice("shop"))) }, 30*time.Second, 100*time.Millisecond, "the kind is served")
-	require.Eventually(t, func() bool { return create(agent, slice("bank")) != nil }, 30*time.Second, 100*time.Millisecond, "the policy takes effect")
+	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.NoError(c, create(agent, slice("shop"))) }, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the kind is served")
+	require.Eventually(t, func() bool { return create(agent, slice("bank")) != nil }, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the policy takes effect")
 	require.NoError(t, create(agent, slice("shop")))
 	require.ErrorContains(t, create(agent, slice("bank")), "add it to hub.allowedNamespaces")
 	require.ErrorContains(t, create(agent, slice("kube-system")), "hub.deniedNamespaces", "a denial counts more than a permission")

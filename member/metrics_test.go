@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 func TestTheLeaderIsReportedUnderTheNameOfOpenKruise(t *testing.T) {
@@ -26,7 +27,7 @@ func TestTheLeaderIsReportedUnderTheNameOfOpenKruise(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- lead(ctx) }()
-	require.Eventually(t, func() bool { return leads() == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return leads() == 1 }, testtimeout.Scale(10*time.Second), time.Millisecond)
 	cancel()
 	require.NoError(t, <-ended)
 	require.Zero(t, leads())

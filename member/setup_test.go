@@ -17,6 +17,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/member/agent"
 	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -61,7 +62,7 @@ func TestAnUnreachableHubIsRetriedAndNeverFailsTheManager(t *testing.T) {
 
 	<-tries
 	for _, wait := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
-		require.Eventually(t, clk.HasWaiters, time.Minute, time.Millisecond)
+		require.Eventually(t, clk.HasWaiters, testtimeout.Scale(time.Minute), time.Millisecond)
 		clk.Step(wait - time.Millisecond)
 		require.True(t, clk.HasWaiters(), "the wait doubles")
 		clk.Step(time.Millisecond)

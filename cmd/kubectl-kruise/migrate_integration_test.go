@@ -18,6 +18,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // A CRD whose conversion webhook is gone disturbs garbage collection, so the cluster is the test's own. What the check tells
@@ -38,7 +39,7 @@ func TestIntegrationMigrateCheckHealsAConversion(t *testing.T) {
 	require.NoError(t, s.Create(t.Context(), leftover))
 	require.Eventually(t, func() bool {
 		return s.Create(t.Context(), sample("PodMarker", "v1beta1", "a")) == nil
-	}, time.Minute, testenv.Poll)
+	}, testtimeout.Scale(time.Minute), testenv.Poll)
 	older := func() error {
 		list := &unstructured.UnstructuredList{}
 		list.SetAPIVersion("apps.kruise.io/v1alpha1")
@@ -59,6 +60,6 @@ func TestIntegrationMigrateCheckHealsAConversion(t *testing.T) {
 	require.True(t, ok)
 	at := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: leftover.Name}}
 	require.NoError(t, s.Patch(t.Context(), at, client.RawPatch(types.MergePatchType, []byte(strings.TrimSuffix(patch, "'")))))
-	require.Eventually(t, func() bool { return older() == nil }, time.Minute, testenv.Poll)
+	require.Eventually(t, func() bool { return older() == nil }, testtimeout.Scale(time.Minute), testenv.Poll)
 	d.ok(t, "migrate check", "KindNotServed")
 }

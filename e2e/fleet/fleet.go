@@ -15,6 +15,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // Namespace is where the charts are installed, in every cluster.
@@ -31,10 +32,14 @@ const (
 	defaultNodes = "kwok:6"
 	// hubNodes are for the hub's manager, where managers run in pods.
 	hubNodes = "real:1"
+)
+
+//nolint:gochecknoglobals // Constants of this machine.
+var (
 	// patience is the timeout of one action, which takes a second on an idle machine.
-	patience = 2 * time.Minute
+	patience = testtimeout.Scale(2 * time.Minute)
 	// installation is the timeout of a chart whose pods have to become ready, of images that a new node loads, beside other clusters that start.
-	installation = 5 * time.Minute
+	installation = testtimeout.Scale(5 * time.Minute)
 )
 
 // Options describe a fleet. The zero value is the demonstration's.

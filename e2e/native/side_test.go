@@ -25,11 +25,14 @@ import (
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
+// patience is the timeout of a step, which takes seconds on an idle machine.
+var patience = testtimeout.Scale(3 * time.Minute)
+
 const (
-	// patience is the timeout of a step, which takes seconds on an idle machine.
-	patience = 3 * time.Minute
 	// poll is how often a trace is checked.
 	poll = 100 * time.Millisecond
 	// calm is how long nothing must happen for a step to be complete.

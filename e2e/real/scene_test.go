@@ -25,10 +25,11 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // patience is the timeout of what takes seconds on an idle machine.
-const patience = 2 * time.Minute
+var patience = testtimeout.Scale(2 * time.Minute)
 
 // scene is the environment of one test: a namespace of its own in every cluster.
 type scene struct {

@@ -27,11 +27,13 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
+// patience is the timeout of what takes seconds on an idle machine.
+var patience = testtimeout.Scale(2 * time.Minute)
+
 const (
-	// patience is the timeout of what takes seconds on an idle machine.
-	patience = 2 * time.Minute
 	// window is how long nothing must happen for the fleet to be at rest.
 	window = 15 * time.Second
 	// calm is how long nothing must happen before a window begins: longer than a status may wait.

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 func start(t *testing.T, a *app) (ask func(method, path string) (status int, body string)) {
@@ -185,7 +187,7 @@ func TestTheNextOneTakesOver(t *testing.T) {
 			_, err := run(ctx, nil, io.Discard)
 			ended <- err
 		}()
-		require.Eventually(t, func() bool { is, err := ask(); return err == nil && is == version }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { is, err := ask(); return err == nil && is == version }, testtimeout.Scale(10*time.Second), time.Millisecond)
 		return func() { cancel(); require.NoError(t, <-ended) }
 	}
 	first := process("1")

@@ -57,14 +57,16 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 const (
-	hubUser       = "system:serviceaccount:flotilla-system:flotilla-hub"
-	hubNamespace  = "flotilla-system"
-	settleTimeout = 30 * time.Second
-	look          = 100 * time.Millisecond
+	hubUser      = "system:serviceaccount:flotilla-system:flotilla-hub"
+	hubNamespace = "flotilla-system"
+	look         = 100 * time.Millisecond
 )
+
+var settleTimeout = testtimeout.Scale(30 * time.Second)
 
 // hub is a real control plane with this package's controllers, which run with only the rights of the markers.
 type hub struct {

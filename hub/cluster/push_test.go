@@ -25,6 +25,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 func TestTargetOf(t *testing.T) {
@@ -87,7 +88,7 @@ func TestSessionsTryAgainWithAPause(t *testing.T) {
 	require.Equal(t, "west", <-rung)
 	require.Contains(t, p.State("west").problem, "does not accept the credential")
 	require.Equal(t, link.Unauthorized, p.State("west").cause)
-	require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
+	require.Eventually(t, clk.HasWaiters, testtimeout.Scale(5*time.Second), time.Millisecond)
 	require.Empty(t, asked, "no second attempt before the pause is over")
 	clk.Step(sessionFirst * 2)
 	<-asked
@@ -123,7 +124,7 @@ func TestPusherEndsWithItsContext(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- p.Start(ctx) }()
 	p.Set("west", &target{secret: fleetv1alpha1.SecretKeyRef{Namespace: "kube-system", Name: "x", Key: "value"}})
-	require.Eventually(t, func() bool { return p.State("west").checked }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return p.State("west").checked }, testtimeout.Scale(5*time.Second), time.Millisecond)
 	require.Equal(t, ReasonKubeconfigRefused, p.State("west").refused.reason, "a Secret in another namespace is not even requested")
 	cancel()
 	require.NoError(t, <-ended)

@@ -39,6 +39,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 const testToken = "a-join-token"
@@ -589,7 +590,7 @@ func TestRotationReplacesCertificateAndConnections(t *testing.T) {
 		// may still serve a request in between, or break under it.
 		require.Eventually(t, func() bool {
 			return c.Credential().Serial == fmt.Sprintf("%x", serial) && get(t, c) == nil && hub.lastShown() == strconv.Itoa(serial)
-		}, 10*time.Second, 5*time.Millisecond)
+		}, testtimeout.Scale(10*time.Second), 5*time.Millisecond)
 	}
 	cancel()
 	require.NoError(t, <-ended)
@@ -610,7 +611,7 @@ func TestAFailedRenewalIsRetriedUntilExpiry(t *testing.T) {
 	hub.waitForTimer(t)
 	hub.set(func(h *testHubServer) { h.down = false })
 	hub.clock.Step(firstRenewWait)
-	require.Eventually(t, func() bool { return c.Credential().Serial == "66" }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return c.Credential().Serial == "66" }, testtimeout.Scale(10*time.Second), 5*time.Millisecond)
 
 	hub.set(func(h *testHubServer) { h.noCert = true })
 	hub.waitForTimer(t)
@@ -763,7 +764,7 @@ func (h *testHubServer) lastShown() string {
 // waitForTimer waits until the clock has a waiter.
 func (h *testHubServer) waitForTimer(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, h.clock.HasWaiters, 10*time.Second, time.Millisecond)
+	require.Eventually(t, h.clock.HasWaiters, testtimeout.Scale(10*time.Second), time.Millisecond)
 }
 
 func TestTheConfigKeepsNoSecretOutsideItsTransport(t *testing.T) {

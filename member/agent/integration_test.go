@@ -47,10 +47,12 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
+var patience = testtimeout.Scale(20 * time.Second)
+
 const (
-	patience  = 20 * time.Second
 	tick      = 50 * time.Millisecond
 	agentName = "flotilla-agent-under-test"
 )

@@ -30,12 +30,12 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
 	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-const (
-	patience = time.Minute
-	poll     = 50 * time.Millisecond
-)
+var patience = testtimeout.Scale(time.Minute)
+
+const poll = 50 * time.Millisecond
 
 // kubelet acts as that of node-1: it starts containers in the runtime, and writes the status of pods.
 type kubelet struct {

@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 func TestAStoppingServerAnswersAndClosesItsConnections(t *testing.T) {
@@ -49,7 +51,7 @@ func TestAStoppingServerAnswersAndClosesItsConnections(t *testing.T) {
 		require.Equal(t, http.StatusOK, answer.StatusCode)
 		return answer.Close, answer.Body.Close()
 	}
-	require.Eventually(t, func() bool { _, err := call("/review"); return err == nil }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := call("/review"); return err == nil }, testtimeout.Scale(10*time.Second), 10*time.Millisecond)
 	closes, err := call("/review")
 	require.NoError(t, err)
 	require.False(t, closes, "connections are kept")
@@ -60,7 +62,7 @@ func TestAStoppingServerAnswersAndClosesItsConnections(t *testing.T) {
 		hooked <- err
 	}()
 	for _, done := range []chan error{hooked, ended} {
-		require.Eventually(t, now.HasWaiters, 10*time.Second, time.Millisecond)
+		require.Eventually(t, now.HasWaiters, testtimeout.Scale(10*time.Second), time.Millisecond)
 		for range 3 {
 			closes, err = call("/review")
 			require.NoError(t, err)

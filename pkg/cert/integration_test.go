@@ -31,9 +31,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-const patience = 2 * time.Minute
+var patience = testtimeout.Scale(2 * time.Minute)
 
 // TestIntegrationRotationFailsNoRequest runs two replicas behind one address through a rotation of CA and certificate
 // that takes seconds instead of years, while an apiserver calls them on a new connection for each request.

@@ -12,6 +12,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/flotilla-io/flotilla/pkg/pullsecret"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // node is a directory with a configuration, in which DIR is this directory, and plugins, which are shell scripts.
@@ -160,7 +161,7 @@ func TestAPluginThatHangsEndsWithThePull(t *testing.T) {
 		_, err := p.Logins(ctx, "a.cloud.example/web")
 		ended <- err
 	}()
-	require.Eventually(t, func() bool { return len(n.asked("cloud")) > 0 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return len(n.asked("cloud")) > 0 }, testtimeout.Scale(time.Minute), time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 }

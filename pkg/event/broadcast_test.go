@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
+
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // api keeps the events that are created, and counts the others.
@@ -53,9 +55,9 @@ func TestDifferentNotesAreEventsThatRelateToNothing(t *testing.T) {
 		r := New(lazyRecorder{b, "test"})
 		r.Record(pod, Warning("Denied", "Judge", "the key must be P-256"))
 		r.Record(pod, Warning("Denied", "Judge", "the token has been used"))
-		require.Eventually(t, a.has(2, 0), 10*time.Second, time.Millisecond)
+		require.Eventually(t, a.has(2, 0), testtimeout.Scale(10*time.Second), time.Millisecond)
 		r.Record(pod, Warning("Denied", "Judge", "the token has been used"))
-		require.Eventually(t, a.has(2, 1), 10*time.Second, time.Millisecond, "the equal one is counted")
+		require.Eventually(t, a.has(2, 1), testtimeout.Scale(10*time.Second), time.Millisecond, "the equal one is counted")
 		return nil
 	}))
 	require.Len(t, a.created, 2)

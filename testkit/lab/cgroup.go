@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 const (
@@ -309,7 +311,7 @@ func removeGroups(ctx context.Context, all []hierarchy, name string) error {
 		}
 		for _, g := range groups {
 			var last error
-			err := wait.PollUntilContextTimeout(ctx, groupEndPoll, groupEnd, true, func(context.Context) (bool, error) {
+			err := wait.PollUntilContextTimeout(ctx, groupEndPoll, testtimeout.Scale(groupEnd), true, func(context.Context) (bool, error) {
 				last = removeGroup(g)
 				return last == nil, nil
 			})

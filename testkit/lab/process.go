@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // ErrRunning is returned by StartProcess when a process of that name runs
@@ -133,13 +136,27 @@ func startAndReap(cmd *exec.Cmd, tied bool) error {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 		}
-		err := cmd.Start()
+		err := keepDescriptors()
+		if err == nil {
+			err = cmd.Start()
+		}
 		started <- err
 		if err == nil {
 			_ = cmd.Wait() // How it ended stands in its log; whether, in /proc.
 		}
 	}()
 	return <-started
+}
+
+// keepDescriptors lets no process that is started from now on inherit a
+// descriptor beyond what it is given. Go opens its own so; what this process has
+// inherited from a shell or from make may be a lock, which a process that
+// outlives the caller would hold on.
+func keepDescriptors() error {
+	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("keep descriptors from being inherited: %w", err)
+	}
+	return nil
 }
 
 // Processes returns what is recorded in a state folder, alive or not, by
@@ -204,8 +221,9 @@ func (p *Process) Stop(ctx context.Context, grace time.Duration) error {
 // Kill ends the process group at once and removes the record, as Stop does.
 func (p *Process) Kill(ctx context.Context) error {
 	p.signal(unix.SIGKILL)
-	if !p.waitGone(ctx, killWait) {
-		return fmt.Errorf("kill %s (pid %d): still there after %s", p.Name, p.PID, killWait)
+	limit := testtimeout.Scale(killWait)
+	if !p.waitGone(ctx, limit) {
+		return fmt.Errorf("kill %s (pid %d): still there after %s", p.Name, p.PID, limit)
 	}
 	return p.forget()
 }

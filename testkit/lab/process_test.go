@@ -12,12 +12,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-const (
-	soon = 20 * time.Second
-	tick = 10 * time.Millisecond
-)
+var soon = testtimeout.Scale(20 * time.Second)
+
+const tick = 10 * time.Millisecond
 
 func TestParseStat(t *testing.T) {
 	t.Parallel()
@@ -193,4 +194,22 @@ func TestStartProcessNamesWhatIsWrong(t *testing.T) {
 			require.Empty(t, all)
 		})
 	}
+}
+
+// A shell's "flock 9; make test" leaves a descriptor open in all that it starts. A process that outlives the tests would keep the lock.
+func TestAProcessInheritsNoDescriptors(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "held.lock")
+	fd, err := unix.Open(file, unix.O_CREAT|unix.O_RDWR, 0o600) // Without O_CLOEXEC, as a shell opens it.
+	require.NoError(t, err)
+	require.NoError(t, unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB))
+	p, err := StartProcess(Command{Dir: dir, Name: "sleeper", Args: []string{"/bin/sleep", "60"}, Tied: true})
+	require.NoError(t, err)
+	require.NoError(t, unix.Close(fd))
+	require.True(t, p.Alive())
+	unlock, err := tryLock(file)
+	require.NoError(t, err, "the process holds it")
+	unlock()
+	require.NoError(t, p.Kill(t.Context()))
 }

@@ -23,10 +23,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/clock"
+
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // later is for what waits for a node to be missed, or for many steps at once.
-const later = 2 * time.Minute
+var later = testtimeout.Scale(2 * time.Minute)
 
 // newReal is a cluster with real nodes that have the test image.
 func newReal(t *testing.T, nodes string) bench {

@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 const (
@@ -257,7 +259,7 @@ func (c *Cluster) awaitControllers(ctx context.Context) error {
 // await polls until done. It gives up early when one of the needed components
 // ends, and says what its log says.
 func (c *Cluster) await(ctx context.Context, needed []string, what string, done wait.ConditionWithContextFunc) error {
-	err := wait.PollUntilContextTimeout(ctx, readyPoll, readyWait, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, readyPoll, testtimeout.Scale(readyWait), true, func(ctx context.Context) (bool, error) {
 		ok, err := done(ctx)
 		if ok || err != nil {
 			return ok, err

@@ -32,14 +32,14 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-const (
-	// Long is how long a step of a rollout may take on a busy machine.
-	Long = 90 * time.Second
-	// Poll is how often it is checked.
-	Poll = 100 * time.Millisecond
-)
+// Long is how long a step of a rollout may take.
+var Long = testtimeout.Scale(90 * time.Second) //nolint:gochecknoglobals // A constant of this machine.
+
+// Poll is how often it is checked.
+const Poll = 100 * time.Millisecond
 
 // Config is what a test needs of a cluster.
 type Config struct {

@@ -20,6 +20,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 const cloneSet = `
@@ -342,7 +343,7 @@ func start(t *testing.T) apiserver {
 			require.Eventually(t, func() bool {
 				_, err := client.Resource(resourceOf(version, resource)).List(t.Context(), metav1.ListOptions{})
 				return err == nil
-			}, 30*time.Second, 50*time.Millisecond, "%s %s is not served", resource, version)
+			}, testtimeout.Scale(30*time.Second), 50*time.Millisecond, "%s %s is not served", resource, version)
 		}
 	}
 	return apiserver{client}

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/flotilla-io/flotilla/testkit/testenv"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // Objects that are accepted.
@@ -173,7 +174,7 @@ func start(t *testing.T) api {
 	require.NoError(t, err)
 	a := api{client}
 	for _, base := range []string{pull, membership, row, content, prop, clusterP} {
-		require.Eventually(t, func() bool { return a.try(t, base, "", "") == nil }, time.Minute, 50*time.Millisecond)
+		require.Eventually(t, func() bool { return a.try(t, base, "", "") == nil }, testtimeout.Scale(time.Minute), 50*time.Millisecond)
 	}
 	return a
 }

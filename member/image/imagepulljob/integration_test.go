@@ -23,6 +23,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/imagepull"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // Folders of the CRDs that the chart installs, and of those that manifests were written for.
@@ -70,7 +71,7 @@ func TestInCluster(t *testing.T) {
 	n.Spec.Images = map[string]appsv1beta1.ImageSpec{"nginx": {Tags: []appsv1beta1.ImageTagSpec{of(job, "nginx:1"), of(kept, "nginx:2")}}}
 	require.Eventually(t, func() bool {
 		return c.Create(t.Context(), n, client.FieldOwner("kruise-manager")) == nil
-	}, time.Minute, 100*time.Millisecond, "the CRD is served after a while")
+	}, testtimeout.Scale(time.Minute), 100*time.Millisecond, "the CRD is served after a while")
 
 	install(t, c, installed, "nodeimages")
 	ref, second := imagepull.Reference{Name: "nginx", Tag: "1"}, imagepull.Reference{Name: "nginx", Tag: "2"}
@@ -92,7 +93,7 @@ func TestInCluster(t *testing.T) {
 		out := r.write(t.Context(), kept, step{node: probe, ref: second, entry: new(of(kept, "nginx:2"))})
 		is := &appsv1beta1.NodeImage{}
 		return out.done && c.Get(t.Context(), client.ObjectKeyFromObject(probe), is) == nil && len(is.Spec.Images["nginx"].Tags) == 2
-	}, time.Minute, 100*time.Millisecond)
+	}, testtimeout.Scale(time.Minute), 100*time.Millisecond)
 
 	t.Run("an entry that OpenKruise wrote is withdrawn, and no other", func(t *testing.T) {
 		out := r.write(t.Context(), job, withdraw(n, ReasonDeleted, "the job is being deleted"))

@@ -27,6 +27,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/cri/fake"
 	"github.com/flotilla-io/flotilla/pkg/pullsecret"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // daemon is the controller with a runtime and a NodeImage.
@@ -126,7 +127,7 @@ func TestFailedAttemptsAreRepeated(t *testing.T) {
 	d.server.Fail("PullImage", status.Error(codes.Unknown, "no route to registry"))
 	d.reconcile()
 	// The pause after an attempt is the only timer of a second.
-	require.Eventually(t, func() bool { clk.Step(time.Second); return len(d.ended) > 0 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { clk.Step(time.Second); return len(d.ended) > 0 }, testtimeout.Scale(time.Minute), 10*time.Millisecond)
 	<-d.ended
 	is := d.reconcile()
 	require.Equal(t, appsv1beta1.ImagePhaseFailed, is.Phase)
@@ -139,7 +140,7 @@ func TestARuntimeThatDoesNotAnswerIsNoAttempt(t *testing.T) {
 	clk := clocktesting.NewFakeClock(noon)
 	d := start(t, clk, tagged(&appsv1beta1.ImageTagPullPolicy{BackoffLimit: new(int32(0))}))
 	require.Equal(t, appsv1beta1.ImagePhasePulling, d.reconcile().Phase)
-	require.Eventually(t, clk.HasWaiters, time.Minute, time.Millisecond)
+	require.Eventually(t, clk.HasWaiters, testtimeout.Scale(time.Minute), time.Millisecond)
 	d.found()
 	clk.Step(runtimeRetry)
 	<-d.ended
@@ -168,7 +169,7 @@ func TestAPullThatHangs(t *testing.T) {
 			is := d.reconcile()
 			require.Equal(t, appsv1beta1.ImagePhaseFailed, is.Phase)
 			require.Contains(t, is.Message, tc.want.Error())
-			require.Eventually(t, func() bool { return slices.Contains(d.server.Calls(), "PullImage app:1 ended") }, time.Minute, time.Millisecond, "the runtime stops")
+			require.Eventually(t, func() bool { return slices.Contains(d.server.Calls(), "PullImage app:1 ended") }, testtimeout.Scale(time.Minute), time.Millisecond, "the runtime stops")
 		})
 	}
 }

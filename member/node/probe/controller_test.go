@@ -22,6 +22,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/cri"
 	"github.com/flotilla-io/flotilla/pkg/cri/fake"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // daemon is the controller with its workers, a runtime and a NodePodProbe.
@@ -97,7 +98,7 @@ func (d *daemon) reconcile() []appsv1alpha1.ContainerProbeState {
 // pass lets a second pass, when the workers wait.
 func (d *daemon) pass() {
 	d.t.Helper()
-	require.Eventually(d.t, d.clock.HasWaiters, time.Minute, time.Millisecond)
+	require.Eventually(d.t, d.clock.HasWaiters, testtimeout.Scale(time.Minute), time.Millisecond)
 	d.clock.Step(time.Second)
 }
 

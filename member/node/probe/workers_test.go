@@ -12,6 +12,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/pkg/cri"
 	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // answer is what an attempt finds.
@@ -83,7 +84,7 @@ func (b *bench) step(d time.Duration, a answer) {
 // wait waits until the worker does.
 func (b *bench) wait() {
 	b.t.Helper()
-	require.Eventually(b.t, b.clock.HasWaiters, time.Minute, time.Millisecond)
+	require.Eventually(b.t, b.clock.HasWaiters, testtimeout.Scale(time.Minute), time.Millisecond)
 }
 
 func (b *bench) is() podprobe.Result { return b.now()[key{Pod: "u1", Name: "m#a"}].Result }

@@ -20,6 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/cri/fake"
 	"github.com/flotilla-io/flotilla/pkg/seconds"
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -86,7 +87,7 @@ func TestSleepHookLastsAsLongAsItSays(t *testing.T) {
 	ended := make(chan error, 1)
 	s := Container{Name: "app", Grace: time.Minute, Hook: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 5}}}
 	go func() { ended <- r.run(t.Context(), &corev1.Pod{}, s, nil, "") }()
-	require.Eventually(t, clk.HasWaiters, time.Minute, time.Millisecond)
+	require.Eventually(t, clk.HasWaiters, testtimeout.Scale(time.Minute), time.Millisecond)
 	clk.Step(4 * time.Second)
 	select {
 	case err := <-ended:

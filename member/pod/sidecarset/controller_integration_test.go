@@ -26,6 +26,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // listening is open with a channel.
@@ -79,7 +80,7 @@ func TestTheControllerInCluster(t *testing.T) {
 		t.Helper()
 		require.Eventually(t, func() bool {
 			return c.Get(t.Context(), key, s) == nil && s.Status.ObservedGeneration == s.Generation && reached(s.Status)
-		}, time.Minute, 50*time.Millisecond, what)
+		}, testtimeout.Scale(time.Minute), 50*time.Millisecond, what)
 	}
 	counts := func(matched, updated, both int32) func(appsv1beta1.SidecarSetStatus) bool {
 		return func(st appsv1beta1.SidecarSetStatus) bool {
@@ -124,7 +125,7 @@ func TestTheControllerInCluster(t *testing.T) {
 		}
 		told := podpatch.Find(pod, keys.SidecarSetUpgradable)
 		return told != nil && told.Status == corev1.ConditionFalse && told.Reason == ReasonImmutable
-	}, time.Minute, 50*time.Millisecond)
+	}, testtimeout.Scale(time.Minute), 50*time.Millisecond)
 	require.Equal(t, "log:2", containerOf(pod, "log").Image)
 	var history appsv1.ControllerRevisionList
 	require.NoError(t, c.List(t.Context(), &history, client.InNamespace(system), client.MatchingLabels{keys.SidecarSetName: "log"}))
