@@ -81,3 +81,24 @@ func TestIntegrationARowIsSmall(t *testing.T) {
 	testkit.Change(t, s, changed, func(w *fleetv1alpha1.MemberWork) { w.Finalizers = nil })
 	require.NoError(t, s.Delete(t.Context(), changed))
 }
+
+// The collector of contents selects rows by what they refer to.
+func TestIntegrationRowsAreSelectedByTheirContent(t *testing.T) {
+	t.Parallel()
+	s := testenv.Start(t, testenv.Config{Scheme: func(to *runtime.Scheme) error { return Kinds().AddToScheme(to) }})
+	namespace := s.Namespace(t)
+	for _, ref := range []string{"c-a", fleetv1alpha1.ApplyContent + "c-b"} {
+		made := &fleetv1alpha1.MemberWork{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ref},
+			Spec: fleetv1alpha1.MemberWorkSpec{
+				Source:  fleetv1alpha1.WorkSource{APIVersion: "v1", Kind: "ConfigMap", Namespace: "shop", Name: "web", UID: "u"},
+				Content: fleetv1alpha1.WorkContentSource{Ref: ref}, Suspend: ref != "c-a",
+			},
+		}
+		require.NoError(t, s.Create(t.Context(), made))
+		rows := &fleetv1alpha1.MemberWorkList{}
+		require.NoError(t, s.List(t.Context(), rows, client.InNamespace(namespace), client.MatchingFields{"spec.content.ref": ref}, client.Limit(1)))
+		require.Len(t, rows.Items, 1)
+		require.Equal(t, ref, rows.Items[0].Name)
+	}
+}

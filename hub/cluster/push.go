@@ -86,6 +86,7 @@ func targetOf(mc *fleetv1alpha1.MemberCluster, connect bool) *target {
 // failure.
 type pusher struct {
 	hub        cluster.Cluster
+	own        *ownChanges
 	clock      clock.WithTicker
 	meters     *meters
 	run        func(context.Context, link.Link) error
@@ -382,7 +383,7 @@ func (p *pusher) session(ctx context.Context, name string, t target, cfg *rest.C
 	ctrl.LoggerFrom(ctx).Info("Started agent of push member")
 	err = p.run(sub, link.Link{
 		Cluster: t.cluster, Identity: p.identity, Version: p.version, Left: t.tombstone != "",
-		Hub: p.hub, Member: member, Events: event.New(member.GetEventRecorder(link.AgentManager)), Clock: p.clock,
+		Hub: p.hub, Follow: p.own.of(t.cluster), Member: member, Events: event.New(member.GetEventRecorder(link.AgentManager)), Clock: p.clock,
 	})
 	cancel()
 	if stopped := <-ended; err == nil {

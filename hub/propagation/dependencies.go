@@ -292,12 +292,14 @@ func (o *observed) rendered(live *unstructured.Unstructured) []*unstructured.Uns
 		return []*unstructured.Unstructured{live}
 	}
 	var out []*unstructured.Unstructured
+	known := map[override.Set]bool{}
 	for _, cluster := range reach {
-		var with map[string]string
-		if mc := o.Clusters[cluster]; mc != nil {
-			with = mc.Labels
+		set := o.overridesFor(cluster, live)
+		if known[set] {
+			continue
 		}
-		if is, err := override.Apply(o.spec.Overrides, cluster, with, live); err == nil && !slices.Contains(out, is) {
+		known[set] = true
+		if is, err := o.overrides.Apply(set, live); err == nil {
 			out = append(out, is)
 		}
 	}

@@ -89,7 +89,7 @@ type whole struct {
 // split takes out of a manifest what differs between clusters.
 func (m content) split() (content, whole, error) {
 	all := whole{replicas: 1}
-	is := content{object: m.object.DeepCopy()}
+	is := content{object: m.object.DeepCopy(), rendered: map[variant]rendering{}}
 	if n, has, _ := unstructured.NestedInt64(is.object.Object, "spec", "replicas"); has {
 		all.replicas = clamp(n)
 	}

@@ -18,6 +18,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/hub/propagation/override"
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/pkg/kindwatch"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
@@ -48,6 +49,8 @@ type observed struct {
 	elders []elder
 	// ungranted are the replicas that rows without a grant of them ask for, by place: those from before replicas were divided.
 	ungranted map[string]int32
+	// overrides are those of the spec, once they were used.
+	overrides *override.Overrides
 	// deps is what pod templates need. current reports whether a row is as it is wanted.
 	deps    dependencies
 	current func(row.Want, *fleetv1alpha1.MemberWork) bool

@@ -24,6 +24,21 @@ type content struct {
 	raw    []byte
 	// partitioned: it has no partition, because each cluster has its own.
 	partitioned bool
+	// rendered is what was rendered of it.
+	rendered map[variant]rendering
+}
+
+// variant is what decides what is sent of an object to a cluster: of a share, that it has one, and its numbers.
+type variant struct {
+	overrides           override.Set
+	divided             bool
+	replicas, partition int32
+}
+
+// rendering is what is sent: a manifest and a merge patch.
+type rendering struct {
+	raw, patch []byte
+	err        error
 }
 
 // manifest returns what is sent of an object: what its author wrote, as far as the apiserver's answer tells.
@@ -59,7 +74,7 @@ func manifest(live *unstructured.Unstructured) (content, error) {
 	if err != nil {
 		return content{}, fmt.Errorf("encode %s %s: %w", live.GetKind(), live.GetName(), err)
 	}
-	return content{object: is, raw: raw}, nil
+	return content{object: is, raw: raw, rendered: map[variant]rendering{}}, nil
 }
 
 // without returns a copy of a map without the keys that drop selects.
@@ -160,34 +175,61 @@ type selfRemovingError string
 func (e selfRemovingError) Error() string { return string(e) }
 
 // in returns what is sent to a cluster: the manifest that all share, and a merge patch of what the overrides and its share of the replicas
-// change. Where none can say that, it returns a manifest of the cluster's own.
+// change. Where none can say that, or the patch is too long for a row, it returns another manifest. Clusters with the same variant share
+// what it returns.
 func (m content) in(o *observed, cluster string, share *fleetv1alpha1.SubsetGrant) (raw, patch []byte, err error) {
-	if len(o.spec.Overrides) == 0 && share == nil {
-		return m.raw, nil, nil
+	v := variant{overrides: o.overridesFor(cluster, m.object), divided: share != nil}
+	if share != nil {
+		v.replicas, v.partition = share.Replicas, share.Partition
 	}
-	labels := map[string]string(nil)
+	r, known := m.rendered[v]
+	if !known {
+		r.raw, r.patch, r.err = m.render(o, v)
+		m.rendered[v] = r
+	}
+	return r.raw, r.patch, r.err
+}
+
+// overridesFor returns the overrides for an object in a cluster.
+func (o *observed) overridesFor(cluster string, is *unstructured.Unstructured) override.Set {
+	if len(o.spec.Overrides) == 0 {
+		return ""
+	}
+	if o.overrides == nil {
+		o.overrides = override.New(o.spec.Overrides)
+	}
+	var with map[string]string
 	if mc := o.Clusters[cluster]; mc != nil {
-		labels = mc.Labels
+		with = mc.Labels
 	}
-	is, err := m.withPartition(share)
+	return o.overrides.For(cluster, with, is.GetKind(), is.GetName())
+}
+
+// render returns what is sent to the clusters of a variant.
+func (m content) render(o *observed, v variant) (raw, patch []byte, err error) {
+	changed, err := m.withPartition(v)
 	if err != nil {
 		return nil, nil, err
 	}
-	changed, err := override.Apply(o.spec.Overrides, cluster, labels, is)
-	if err != nil {
-		return nil, nil, err //nolint:wrapcheck // It names the override.
+	if v.overrides != "" {
+		if changed, err = o.overrides.Apply(v.overrides, changed); err != nil {
+			return nil, nil, err //nolint:wrapcheck // It names the override.
+		}
 	}
 	if why := removesItself(changed); why != "" {
 		return nil, nil, selfRemovingError(why)
 	}
-	if share != nil {
-		if err := unstructured.SetNestedField(changed.Object, int64(share.Replicas), "spec", "replicas"); err != nil {
+	if v == (variant{}) {
+		return m.raw, nil, nil
+	}
+	if v.divided {
+		if err := unstructured.SetNestedField(changed.Object, int64(v.replicas), "spec", "replicas"); err != nil {
 			return nil, nil, fmt.Errorf("set spec.replicas: %w", err)
 		}
 	}
 	text, err := json.Marshal(changed.Object)
 	if err != nil {
-		return nil, nil, fmt.Errorf("encode the object of cluster %s: %w", cluster, err)
+		return nil, nil, fmt.Errorf("encode the object with its overrides: %w", err)
 	}
 	if bytes.Equal(text, m.raw) {
 		return m.raw, nil, nil
@@ -198,7 +240,11 @@ func (m content) in(o *observed, cluster string, share *fleetv1alpha1.SubsetGran
 	patch, err = jsonpatch.CreateMergePatch(m.raw, text)
 	if err == nil {
 		var merged []byte
-		if merged, err = row.Merge(m.raw, patch); err == nil && jsonpatch.Equal(merged, text) {
+		switch merged, err = row.Merge(m.raw, patch); {
+		case err != nil || !jsonpatch.Equal(merged, text):
+		case len(patch) > row.PatchLimit:
+			return merged, nil, nil
+		default:
 			return m.raw, patch, nil
 		}
 	}
@@ -206,15 +252,15 @@ func (m content) in(o *observed, cluster string, share *fleetv1alpha1.SubsetGran
 }
 
 // withPartition returns the object that overrides change: one may have another partition for a cluster.
-func (m content) withPartition(share *fleetv1alpha1.SubsetGrant) (*unstructured.Unstructured, error) {
-	if share == nil {
+func (m content) withPartition(v variant) (*unstructured.Unstructured, error) {
+	if !v.divided {
 		return m.object, nil
 	}
 	is := m.object.DeepCopy()
 	if !m.partitioned {
 		return is, nil
 	}
-	if err := unstructured.SetNestedField(is.Object, int64(share.Partition), partitionPath()...); err != nil {
+	if err := unstructured.SetNestedField(is.Object, int64(v.partition), partitionPath()...); err != nil {
 		return nil, fmt.Errorf("set the partition: %w", err)
 	}
 	return is, nil

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,8 +32,11 @@ const (
 	unusedBytes     = 64 << 20
 )
 
-// contentIndex is the field index of rows by the content that they refer to.
+// contentIndex is the field index of rows by the content that they refer to. The apiserver selects rows by the same field.
 const contentIndex = "spec.content.ref"
+
+// rowsPage is how many rows one request lists of an apiserver that can't select them by their content.
+const rowsPage = 500
 
 // Options are what Setup needs.
 type Options struct {
@@ -141,16 +145,11 @@ func (c *collector) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return ctrl.Result{RequeueAfter: next}, nil
 }
 
-// collect deletes contents that are still unused by the apiserver, since absence from a cache is no proof. That costs a list of
-// all rows.
+// collect deletes contents that are still unused by the apiserver, since absence from a cache is no proof.
 func (c *collector) collect(ctx context.Context, names []string) error {
-	rows := &fleetv1alpha1.MemberWorkList{}
-	if err := c.reader.List(ctx, rows); err != nil {
+	used, err := c.used(ctx, names)
+	if err != nil {
 		return fmt.Errorf("list rows before contents are deleted: %w", err)
-	}
-	used := make(map[string]bool, len(rows.Items))
-	for i := range rows.Items {
-		used[rows.Items[i].Spec.Content.Name()] = true
 	}
 	for _, name := range names {
 		content := &fleetv1alpha1.WorkContent{}
@@ -167,6 +166,42 @@ func (c *collector) collect(ctx context.Context, names []string) error {
 		}
 	}
 	return nil
+}
+
+// used asks the apiserver which of these contents rows refer to.
+func (c *collector) used(ctx context.Context, names []string) (map[string]bool, error) {
+	used := map[string]bool{}
+	for _, name := range names {
+		for _, ref := range []string{name, fleetv1alpha1.ApplyContent + name} {
+			rows := &fleetv1alpha1.MemberWorkList{}
+			switch err := c.reader.List(ctx, rows, client.MatchingFields{contentIndex: ref}, client.Limit(1)); {
+			case apierrors.IsBadRequest(err): // Before Kubernetes 1.31, no field of a custom resource can be selected.
+				return c.usedOfAll(ctx)
+			case err != nil:
+				return nil, err //nolint:wrapcheck // The caller says what for.
+			}
+			used[name] = used[name] || len(rows.Items) > 0
+		}
+	}
+	return used, nil
+}
+
+// usedOfAll reads all rows for that.
+func (c *collector) usedOfAll(ctx context.Context) (map[string]bool, error) {
+	used, page := map[string]bool{}, &fleetv1alpha1.MemberWorkList{}
+	for {
+		next := page.Continue
+		page = &fleetv1alpha1.MemberWorkList{}
+		if err := c.reader.List(ctx, page, client.Limit(rowsPage), client.Continue(next)); err != nil {
+			return nil, err //nolint:wrapcheck // As above.
+		}
+		for i := range page.Items {
+			used[page.Items[i].Spec.Content.Name()] = true
+		}
+		if page.Continue == "" {
+			return used, nil
+		}
+	}
 }
 
 // due notes that a content is unused. It returns the unused contents that are to be deleted now, and after how long the next one

@@ -1,7 +1,9 @@
 package row
 
 import (
+	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,6 +21,81 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
+
+// selecting is an apiserver with these rows, which counts those that it is asked for. Old: it selects by no field.
+type selecting struct {
+	client.Reader
+	rows  []fleetv1alpha1.MemberWork
+	old   bool
+	lists []int
+}
+
+func (s *selecting) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	o, out := client.ListOptions{}, list.(*fleetv1alpha1.MemberWorkList)
+	o.ApplyOptions(opts)
+	if o.FieldSelector != nil && s.old {
+		return apierrors.NewBadRequest("field label not supported: " + contentIndex)
+	}
+	from, _ := strconv.Atoi(o.Continue)
+	for i := from; i < len(s.rows); i++ {
+		if o.Limit > 0 && len(out.Items) == int(o.Limit) {
+			out.Continue = strconv.Itoa(i)
+			break
+		}
+		if o.FieldSelector == nil || o.FieldSelector.Matches(fields.Set{contentIndex: s.rows[i].Spec.Content.Ref}) {
+			out.Items = append(out.Items, s.rows[i])
+		}
+	}
+	s.lists = append(s.lists, len(out.Items))
+	return nil
+}
+
+// rowsOf are rows, each with a content of its own.
+func rowsOf(n int) []fleetv1alpha1.MemberWork {
+	rows := make([]fleetv1alpha1.MemberWork, n)
+	for i := range rows {
+		rows[i] = *want("east", 1).create(fmt.Sprintf("c-%d", i))
+	}
+	return rows
+}
+
+func TestWhetherAContentIsUsedIsAskedWithoutAListOfAllRows(t *testing.T) {
+	t.Parallel()
+	rows := rowsOf(1234)
+	rows[1].Spec.Content.Ref = fleetv1alpha1.ApplyContent + "c-1"
+	for _, old := range []bool{false, true} {
+		api := &selecting{rows: rows, old: old}
+		used, err := (&collector{reader: api}).used(t.Context(), []string{"c-0", "c-1", "c-x"})
+		require.NoError(t, err)
+		require.True(t, used["c-0"])
+		require.True(t, used["c-1"], "by a row that says how it is applied")
+		require.False(t, used["c-x"])
+		if old {
+			require.Equal(t, []int{500, 500, 234}, api.lists, "an older apiserver has it listed by pages")
+		} else {
+			require.Equal(t, []int{1, 0, 0, 1, 0, 0}, api.lists)
+		}
+	}
+}
+
+// BenchmarkCollect asks whether one content is used, among those of all rows.
+func BenchmarkCollect(b *testing.B) {
+	for _, rows := range []int{1000, 10000} {
+		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
+			api := &selecting{rows: rowsOf(rows)}
+			for b.Loop() {
+				_, err := (&collector{reader: api}).used(b.Context(), []string{"c-0"})
+				require.NoError(b, err)
+			}
+			read := 0
+			for _, n := range api.lists {
+				read += n
+			}
+			b.ReportMetric(float64(len(api.lists))/float64(b.N), "lists/op")
+			b.ReportMetric(float64(read)/float64(b.N), "rows/op")
+		})
+	}
+}
 
 func TestAttack10UnusedContentsAreBounded(t *testing.T) {
 	t.Parallel()

@@ -114,7 +114,7 @@ func TestPut(t *testing.T) {
 		c, _ := recorded(t)
 		s := NewStore(c, []byte("key"), clk)
 		w := want("east", 3)
-		w.Patch = []byte(`{"spec":{"long":"` + strings.Repeat("x", patchLimit) + `"}}`)
+		w.Patch = []byte(`{"spec":{"long":"` + strings.Repeat("x", PatchLimit) + `"}}`)
 		row, _, err := s.Put(t.Context(), w, nil)
 		require.NoError(t, err)
 		require.Empty(t, row.Spec.Patch.Raw)

@@ -17,8 +17,8 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// patchLimit is the maximal length of a row's patch, in bytes. With a longer one the row gets a content of its own.
-const patchLimit = 2048
+// PatchLimit is the maximal length of a row's patch, in bytes. With a longer one the row gets a content of its own.
+const PatchLimit = 2048
 
 // Want is a row as the controller of a kind wants it.
 type Want struct {
@@ -81,7 +81,7 @@ func PlaceOf(cluster, row string) string { return cluster + "/" + row }
 
 // fold merges a patch that is too long for a row into the manifest.
 func (w Want) fold() (Want, error) {
-	if len(w.Patch) <= patchLimit {
+	if len(w.Patch) <= PatchLimit {
 		return w, nil
 	}
 	merged, err := Merge(w.Manifest, w.Patch)

@@ -194,13 +194,13 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 	}
 	bindingController, err := a.controller(ctx, "binding", 1, binder,
 		trigger.source(),
-		follow(a.link.Hub.GetCache(), &fleetv1alpha1.MemberCluster{}, func(o client.Object) []client.ObjectKey {
+		a.followHub(&fleetv1alpha1.MemberCluster{}, func(o client.Object) []client.ObjectKey {
 			if o.GetName() != a.link.Cluster {
 				return nil
 			}
 			return []client.ObjectKey{own}
 		}),
-		follow(a.link.Hub.GetCache(), &fleetv1alpha1.MemberWork{}, func(o client.Object) []client.ObjectKey {
+		a.followHub(&fleetv1alpha1.MemberWork{}, func(o client.Object) []client.ObjectKey {
 			row, ok := o.(*fleetv1alpha1.MemberWork)
 			if !ok || row.Namespace != a.link.Namespace() || !a.binding.permission().unstored(row.Spec.Grant.Epoch) {
 				return nil
@@ -215,7 +215,7 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 	}
 	rowController, err := a.controller(ctx, "row", rowWorkers, worker,
 		a.watches.kinds.Source(),
-		follow(a.link.Hub.GetCache(), &fleetv1alpha1.MemberWork{}, func(o client.Object) []client.ObjectKey {
+		a.followHub(&fleetv1alpha1.MemberWork{}, func(o client.Object) []client.ObjectKey {
 			if o.GetNamespace() != a.link.Namespace() {
 				return nil
 			}
@@ -263,6 +263,19 @@ func (a *agent) controller(ctx context.Context, name string, workers int, r reco
 		}
 	}
 	return c, nil
+}
+
+// followHub is follow for objects on the hub.
+func (a *agent) followHub(obj client.Object, keys keysOf) source.Source {
+	if a.link.Follow == nil {
+		return follow(a.link.Hub.GetCache(), obj, keys)
+	}
+	return source.Func(func(ctx context.Context, q queue) error {
+		if err := a.link.Follow(ctx, obj, q, keys.change); err != nil {
+			return fmt.Errorf("watch %T: %w", obj, err)
+		}
+		return nil
+	})
 }
 
 // enqueueRows enqueues every row of the cluster.

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"context"
 	"errors"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -11,6 +12,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/kindwatch"
 )
 
 // Field managers of server-side apply.
@@ -72,6 +74,9 @@ type Link struct {
 	// Hub is the connection to the hub. Its cache has at least the objects of HubCache; in mode Push it is the hub manager's own
 	// and has other members' rows too, which an agent ignores. Its scheme knows apis/fleet and Kubernetes' own kinds.
 	Hub cluster.Cluster
+	// Follow makes changes of the member's own objects of a kind, its rows or its MemberCluster, enqueue requests until ctx ends. Nil in
+	// mode Pull, where Hub's cache has no others.
+	Follow func(ctx context.Context, object client.Object, q kindwatch.Queue, keys kindwatch.Keys) error
 	// Member is the connection to the member. Its scheme has apis/fleet and Kubernetes' own kinds.
 	Member cluster.Cluster
 	// Events sends events about objects in the member, to the member.

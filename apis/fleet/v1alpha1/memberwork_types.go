@@ -347,6 +347,7 @@ type SubsetCounts struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,shortName=mw
 // +kubebuilder:subresource:status
+// +kubebuilder:selectablefield:JSONPath=`.spec.content.ref`
 // +kubebuilder:printcolumn:name="KIND",type=string,JSONPath=`.spec.source.kind`
 // +kubebuilder:printcolumn:name="SOURCE",type=string,JSONPath=`.spec.source.name`
 // +kubebuilder:printcolumn:name="PHASE",type=string,JSONPath=`.status.phase`

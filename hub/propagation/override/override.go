@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
@@ -32,23 +33,59 @@ type operation struct {
 	at string
 }
 
-// Apply returns the object as it is to be in a cluster with these labels: changed by the overrides that match it, in their order. The
-// given object is not changed; it is returned itself if no override matches. Labels and annotations are created where the object has
-// none; whatever else a path leads through must be there. An error names the override, the patch and the path, and is about this object
-// in this cluster: others may have the path.
-func Apply(
-	overrides []fleetv1alpha1.PropagationOverride, cluster string, labels map[string]string, object *unstructured.Unstructured,
-) (*unstructured.Unstructured, error) {
-	var operations []operation
-	for i, o := range overrides {
-		matches, err := match(o, cluster, labels, object)
-		if err != nil {
-			return nil, fmt.Errorf("overrides[%d]: %w", i, err)
-		}
-		if !matches {
+// Overrides are those of one Propagation, to be applied to many objects. They are read only.
+type Overrides struct {
+	all []fleetv1alpha1.PropagationOverride
+	// clusters are the names that each is for; otherwise selectors select its clusters, unless faults says why that can't be read.
+	clusters  []sets.Set[string]
+	selectors []labels.Selector
+	faults    []error
+}
+
+// New returns overrides.
+func New(all []fleetv1alpha1.PropagationOverride) *Overrides {
+	o := &Overrides{
+		all: all, clusters: make([]sets.Set[string], len(all)), selectors: make([]labels.Selector, len(all)), faults: make([]error, len(all)),
+	}
+	for i := range all {
+		if all[i].ClusterSelector == nil {
+			o.clusters[i] = sets.New(all[i].Clusters...)
 			continue
 		}
-		for j, p := range o.Patches {
+		o.selectors[i], o.faults[i] = metav1.LabelSelectorAsSelector(all[i].ClusterSelector)
+	}
+	return o
+}
+
+// Set are the overrides that change one object in one cluster. Sets can be compared: in clusters with the same one, the object is the
+// same.
+type Set string
+
+// For returns the overrides for an object of that kind and name in a cluster.
+func (o *Overrides) For(cluster string, with map[string]string, kind, name string) Set {
+	var set []rune
+	for i := range o.all {
+		is := &o.all[i]
+		if is.Kind != "" && is.Kind != kind || is.Name != "" && is.Name != name {
+			continue
+		}
+		if o.faults[i] != nil || o.clusters[i].Has(cluster) || o.selectors[i] != nil && o.selectors[i].Matches(labels.Set(with)) {
+			set = append(set, rune(i)) // One that can't be read is not left out: Apply fails.
+		}
+	}
+	return Set(set)
+}
+
+// Apply returns the object with these overrides, in their order. The given object is not changed; it is returned itself if there are none.
+// Labels and annotations are created where the object has none; whatever else a path leads through must be there. An error names the
+// override, the patch and the path, and is about this object: others may have the path.
+func (o *Overrides) Apply(set Set, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	var operations []operation
+	for _, i := range set {
+		if o.faults[i] != nil {
+			return nil, fmt.Errorf("overrides[%d]: clusterSelector: %w", i, o.faults[i])
+		}
+		for j, p := range o.all[i].Patches {
 			op := operation{Op: p.Op, Path: p.Path, at: fmt.Sprintf("overrides[%d].patches[%d]", i, j)}
 			if why := refuses(p.Path); why != "" {
 				return nil, fmt.Errorf("%s: %s: %s", op.at, p.Path, why)
@@ -75,23 +112,6 @@ func Apply(
 		return nil, fmt.Errorf("the overrides make an object that can't be read: %w", err)
 	}
 	return is, nil
-}
-
-// match tells whether an override is for an object in a cluster.
-func match(
-	o fleetv1alpha1.PropagationOverride, cluster string, clusterLabels map[string]string, object *unstructured.Unstructured,
-) (bool, error) {
-	if o.Kind != "" && o.Kind != object.GetKind() || o.Name != "" && o.Name != object.GetName() {
-		return false, nil
-	}
-	if o.ClusterSelector == nil {
-		return slices.Contains(o.Clusters, cluster), nil
-	}
-	selector, err := metav1.LabelSelectorAsSelector(o.ClusterSelector)
-	if err != nil {
-		return false, fmt.Errorf("clusterSelector: %w", err)
-	}
-	return selector.Matches(labels.Set(clusterLabels)), nil
 }
 
 // withMaps returns the content of an object with labels and annotations, if something is to be added to them.

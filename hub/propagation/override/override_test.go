@@ -45,6 +45,32 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 	return o
 }
 
+// apply returns an object as it is in a cluster.
+func apply(
+	all []fleetv1alpha1.PropagationOverride, cluster string, with map[string]string, object *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
+	o := override.New(all)
+	return o.Apply(o.For(cluster, with, object.GetKind(), object.GetName()), object)
+}
+
+func TestOverridesOfClustersAreEqualWhereTheSameOnesMatch(t *testing.T) {
+	t.Parallel()
+	o := override.New([]fleetv1alpha1.PropagationOverride{
+		{Clusters: []string{"a", "b"}},
+		{ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"region": "eu"}}},
+		{Clusters: []string{"c"}, Kind: "Service", Name: "web"},
+	})
+	of := func(cluster, region, kind, name string) override.Set {
+		return o.For(cluster, map[string]string{"region": region}, kind, name)
+	}
+	require.Equal(t, of("a", "us", "Deployment", "web"), of("b", "us", "Service", "other"))
+	require.NotEqual(t, of("a", "us", "Deployment", "web"), of("a", "eu", "Deployment", "web"))
+	require.Equal(t, of("a", "eu", "Deployment", "web"), of("b", "eu", "Deployment", "web"))
+	require.Empty(t, of("c", "us", "Deployment", "web"))
+	require.Empty(t, of("c", "us", "Service", "other"))
+	require.NotEmpty(t, of("c", "us", "Service", "web"))
+}
+
 func TestApply(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -172,7 +198,7 @@ func TestApply(t *testing.T) {
 				object.SetLabels(nil)
 			}
 			before := object.DeepCopy()
-			is, err := override.Apply(tc.overrides, "a", map[string]string{"region": "eu"}, object)
+			is, err := apply(tc.overrides, "a", map[string]string{"region": "eu"}, object)
 			require.Empty(t, cmp.Diff(before, object), "the object that is shared by all clusters stays as it is")
 			if text, fails := strings.CutPrefix(tc.want, "!"); fails {
 				require.ErrorContains(t, err, text)
@@ -230,7 +256,7 @@ func TestApplyIsSharedByClusters(t *testing.T) {
 		{Clusters: []string{"b"}, Patches: patches("replace /spec/replicas 7")},
 	}
 	for cluster, want := range map[string]int64{"a": 5, "b": 7, "c": 3} {
-		is, err := override.Apply(overrides, cluster, nil, object)
+		is, err := apply(overrides, cluster, nil, object)
 		require.NoError(t, err)
 		replicas, _, err := unstructured.NestedInt64(is.Object, "spec", "replicas")
 		require.NoError(t, err)

@@ -1,0 +1,111 @@
+package kindwatch
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Fanout passes the changes of one kind to many controllers, each of which wants those with one key, such as a namespace. It has one
+// handler of the informer: an informer hands each change to all of its handlers. It may be used concurrently.
+type Fanout struct {
+	// Cache has the objects. Object is an empty one.
+	Cache  cache.Cache
+	Object client.Object
+	// Key returns the key of an object, which never changes. With lists the objects that have a key.
+	Key  func(client.Object) string
+	With func(ctx context.Context, key string) ([]client.Object, error)
+
+	mu        sync.RWMutex
+	followers map[string]map[*follower]bool
+	// stop removes the handler of the informer; nil while there is none.
+	stop func()
+}
+
+// follower is one controller.
+type follower struct {
+	ctx  func() context.Context
+	q    Queue
+	keys Keys
+}
+
+func (f *follower) enqueue(was, is client.Object) {
+	for _, key := range f.keys(f.ctx(), was, is) {
+		f.q.Add(reconcile.Request{NamespacedName: key})
+	}
+}
+
+// Follow makes the objects with a key, and their changes until ctx ends, enqueue requests.
+func (f *Fanout) Follow(ctx context.Context, key string, q Queue, keys Keys) error {
+	one := &follower{ctx: func() context.Context { return ctx }, q: q, keys: keys}
+	if err := f.add(ctx, key, one); err != nil {
+		return err
+	}
+	context.AfterFunc(ctx, func() { f.remove(key, one) })
+	// What changes from now on comes as an event, so nothing is missed; what comes twice is one request.
+	objects, err := f.With(ctx, key)
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		one.enqueue(nil, o)
+	}
+	return nil
+}
+
+func (f *Fanout) add(ctx context.Context, key string, one *follower) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stop == nil {
+		informer, err := f.Cache.GetInformer(ctx, f.Object, cache.BlockUntilSynced(false))
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", f.Object, err)
+		}
+		handle, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(is any) { f.changed(nil, is) }, UpdateFunc: f.changed, DeleteFunc: func(was any) { f.changed(was, nil) },
+		})
+		if err != nil {
+			return fmt.Errorf("watch %T: add handler: %w", f.Object, err)
+		}
+		f.followers, f.stop = map[string]map[*follower]bool{}, func() { _ = informer.RemoveEventHandler(handle) }
+	}
+	if f.followers[key] == nil {
+		f.followers[key] = map[*follower]bool{}
+	}
+	f.followers[key][one] = true
+	return nil
+}
+
+func (f *Fanout) remove(key string, one *follower) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.followers[key], one)
+	if len(f.followers[key]) == 0 {
+		delete(f.followers, key)
+	}
+	if len(f.followers) == 0 {
+		f.stop()
+		f.stop = nil
+	}
+}
+
+func (f *Fanout) changed(from, to any) {
+	was, is := objectOf(from), objectOf(to)
+	o := is
+	if o == nil {
+		o = was
+	}
+	if o == nil {
+		return
+	}
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	for one := range f.followers[f.Key(o)] {
+		one.enqueue(was, is)
+	}
+}
