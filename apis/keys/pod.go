@@ -104,7 +104,7 @@ const (
 	RelatedPubOld = "kruise.io/related-pub"
 
 	// NoProtect is an annotation on pods that no PodUnavailableBudget protects. Written by users; read by the budget's guard. Form:
-	// "true", anything else counts as absent.
+	// true as strconv.ParseBool reads it, anything else counts as absent.
 	NoProtect = "pub.kruise.io/no-protect"
 
 	// ExplainSteps is an annotation on a pod that is created by a dry run: the pod webhook answers with warnings that say what each of

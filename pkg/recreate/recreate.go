@@ -45,5 +45,9 @@ func Container(pod *corev1.Pod, name string) *corev1.Container {
 // Key names a request in the list of what keeps a pod not ready.
 func Key(r metav1.Object) string { return fmt.Sprintf("%s/%s", r.GetNamespace(), r.GetName()) }
 
+// NoReadinessGate is the reason of a condition RecreatePreGrace that is False: the pod can't be made not ready. Its grace period runs
+// nevertheless.
+const NoReadinessGate = "NoReadinessGate"
+
 // Agent is the name in the same list.
 const Agent = "ContainerRecreateRequest"

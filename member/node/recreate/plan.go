@@ -151,7 +151,7 @@ func grace(r *request, s *appsv1beta1.ContainerRecreateRequestStrategy, now time
 		return "", 0
 	}
 	c := report.GetCondition(r.Status.Conditions, appsv1beta1.RecreatePreGrace)
-	if c == nil || c.Status != metav1.ConditionTrue {
+	if c == nil || c.Status != metav1.ConditionTrue && c.Reason != recreate.NoReadinessGate {
 		return reasonGrace, 0
 	}
 	if due, left := jobend.Due(&c.LastTransitionTime, s.UnreadyGracePeriodSeconds, now); !due {

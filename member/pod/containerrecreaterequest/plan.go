@@ -72,16 +72,16 @@ func progress(o observed, now time.Time) planned {
 	const why = "the pod is not ready while its containers are restarted"
 	s := *r.Status.DeepCopy()
 	if unready(r) {
+		c := metav1.Condition{Type: appsv1beta1.RecreatePreGrace, Status: metav1.ConditionTrue, Reason: appsv1beta1.RecreatePreGrace, Message: why}
 		switch {
+		case !podpatch.Gated(o.pod, keys.KruisePodReady):
+			c.Status, c.Reason, c.Message = metav1.ConditionFalse, recreate.NoReadinessGate, ungated
 		case !slices.Contains(r.Finalizers, keys.RecreateUnready):
 			return planned{step: stepHold, reason: reasonGrace, why: why}
-		case podpatch.Gated(o.pod, keys.KruisePodReady) && !lifecycle.Blocks(o.pod, recreate.Agent, recreate.Key(r)):
+		case !lifecycle.Blocks(o.pod, recreate.Agent, recreate.Key(r)):
 			return planned{step: stepUnready, reason: reasonGrace, why: why}
-		case !report.IsConditionTrue(s.Conditions, appsv1beta1.RecreatePreGrace):
-			s.Conditions = report.SetCondition(s.Conditions, metav1.Condition{
-				Type: appsv1beta1.RecreatePreGrace, Status: metav1.ConditionTrue, Reason: appsv1beta1.RecreatePreGrace, Message: why,
-			}, now)
 		}
+		s.Conditions = report.SetCondition(s.Conditions, c, now)
 	}
 	s.ContainerStatusSnapshot = snapshot(r, o.pod)
 	if apiequality.Semantic.DeepEqual(s, r.Status) {
@@ -89,6 +89,10 @@ func progress(o observed, now time.Time) planned {
 	}
 	return planned{step: stepReport, reason: reasonSnapshot, why: "the pod reports its containers", status: s}
 }
+
+// ungated says that a pod stays ready while it is waited for its connections to end.
+const ungated = "the pod has no readiness gate " + string(keys.KruisePodReady) + ", so it stays ready until its containers are stopped; add the " +
+	"gate to the pod template, and it is for pods that are created then"
 
 // unready reports whether the pod of a request has to be not ready.
 func unready(r *appsv1beta1.ContainerRecreateRequest) bool {

@@ -73,6 +73,10 @@ func TestPlan(t *testing.T) {
 		{name: "then the pod is not ready", change: held, step: stepUnready, reason: reasonGrace},
 		{name: "then since when is reported", change: held, pod: blocked, step: stepReport, reason: reasonSnapshot},
 		{
+			name: "one without the gate is not held", change: graceful, step: stepReport, reason: reasonSnapshot,
+			pod: func(p *corev1.Pod) { p.Spec.ReadinessGates = nil },
+		},
+		{
 			name: "a pod without the gate is not made unready", change: held, step: stepReport, reason: reasonSnapshot,
 			pod: func(p *corev1.Pod) { p.Spec.ReadinessGates = nil },
 		},
@@ -127,6 +131,8 @@ func TestReportHasTheGraceAndTheContainers(t *testing.T) {
 	require.Equal(t, []appsv1beta1.ContainerStatusSnapshot{{Name: "app", Ready: true, ContainerID: "containerd://app-0"}}, p.status.ContainerStatusSnapshot)
 	require.Len(t, p.status.Conditions, 1)
 	require.Equal(t, appsv1beta1.RecreatePreGrace, p.status.Conditions[0].Type)
+	require.Equal(t, metav1.ConditionFalse, p.status.Conditions[0].Status, "the pod is ready")
+	require.Equal(t, recreate.NoReadinessGate, p.status.Conditions[0].Reason)
 	require.Equal(t, noon.Add(time.Second), p.status.Conditions[0].LastTransitionTime.UTC())
 	o.request.Status = p.status
 	require.Equal(t, planned{}, plan(o, noon.Add(time.Hour)))

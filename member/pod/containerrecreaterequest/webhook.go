@@ -251,6 +251,9 @@ func (w *Webhook) ValidateCreate(ctx context.Context, r *appsv1beta1.ContainerRe
 		return nil, client.IgnoreNotFound(err) // It was there a moment ago; the controller completes the request.
 	}
 	var warnings admission.Warnings
+	if unready(r) && !podpatch.Gated(pod, keys.KruisePodReady) {
+		warnings = append(warnings, "spec.strategy.unreadyGracePeriodSeconds: "+ungated)
+	}
 	for i := range r.Spec.Containers {
 		c := recreate.Container(pod, r.Spec.Containers[i].Name)
 		if c == nil {

@@ -3,6 +3,7 @@ package podunavailablebudget
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -94,7 +95,8 @@ func numbers(b *policyv1beta1.PodUnavailableBudget) string {
 
 // concerns reports whether a budget judges a request at all.
 func concerns(b *policyv1beta1.PodUnavailableBudget, r podguard.Request) bool {
-	return r.Old.Annotations[keys.NoProtect] != "true" && !ignored(b, r.Old) && slices.Contains(protected(b), policyv1beta1.Operation(r.Operation))
+	exempt, err := strconv.ParseBool(r.Old.Annotations[keys.NoProtect])
+	return !(err == nil && exempt) && !ignored(b, r.Old) && slices.Contains(protected(b), policyv1beta1.Operation(r.Operation))
 }
 
 // protected are the operations that a budget judges.

@@ -94,6 +94,7 @@ func TestJudge(t *testing.T) {
 		{name: "an operation that is not protected", budget: budget(0, judging(policyv1beta1.Update)), do: podguard.Delete},
 		{name: "nothing is left", budget: budget(0), do: podguard.Delete, refused: "no more pods may become unavailable: 4 of 5 are available"},
 		{name: "a pod that no budget protects", budget: budget(0), do: podguard.Delete, pod: pod("web-1", annotated(keys.NoProtect, "true"))},
+		{name: "in another spelling", budget: budget(0), do: podguard.Delete, pod: pod("web-1", annotated(keys.NoProtect, "1"))},
 		{name: "the annotation has another value", budget: budget(0), do: podguard.Delete, pod: pod("web-1", annotated(keys.NoProtect, "false")), refused: "no more pods"},
 		{name: "a pod that is not ready", budget: budget(0), do: podguard.Delete, pod: pod("web-1", notReady)},
 		{name: "a pod that is marked as unavailable", budget: budget(0), do: podguard.Delete, pod: pod("web-1", labelled(keys.UnavailablePodPrefix+"x", ""))},
