@@ -18,6 +18,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 )
 
@@ -155,8 +156,11 @@ func (c Client) Apply(ctx context.Context, object client.Object, f Fleet, p Plan
 		}
 	}
 	for _, w := range p.Withdrawals {
-		err := c.Rows.Withdraw(ctx, w.Row, w.Policy)
-		switch {
+		err := c.Rows.Withdraw(ctx, w.Row, w.Policy, w.Deleted || p.Deleting != "")
+		switch paced := (row.PacedError{}); {
+		case errors.As(err, &paced):
+			out.Recheck = report.Sooner(out.Recheck, paced.Wait)
+			out.Problems = append(out.Problems, Problem{Cluster: paced.Cluster, Reason: ReasonPaced, Message: err.Error()})
 		case errors.Is(err, row.ErrPaused): // The watch on MemberClusters enqueues the object when it may continue.
 			out.Problems = append(out.Problems, Problem{Cluster: w.Row.Labels[keys.FleetCluster], Reason: ReasonPaused, Message: err.Error()})
 		case err != nil:

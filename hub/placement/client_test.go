@@ -263,7 +263,7 @@ func TestWithdraw(t *testing.T) {
 	f.Clusters["west"].Status.Conditions = nil
 	p, problems := Withdraw(object, f, fleetv1alpha1.LeaveDelete, false)
 	require.False(t, p.RemoveFinalizer)
-	require.Equal(t, []Withdrawal{{f.Rows["east"], fleetv1alpha1.LeaveDelete}, {f.Rows["west"], fleetv1alpha1.LeaveDelete}}, p.Withdrawals)
+	require.Equal(t, []Withdrawal{{Row: f.Rows["east"], Policy: fleetv1alpha1.LeaveDelete}, {Row: f.Rows["west"], Policy: fleetv1alpha1.LeaveDelete}}, p.Withdrawals)
 	require.Len(t, problems, 1)
 	require.Equal(t, ReasonUnreachable, problems[0].Reason)
 	require.Equal(t, "2 clusters still hold it: west (ClusterUnreachable), east", Result{Rows: f.Rows}.Holders(problems))
@@ -285,7 +285,7 @@ func TestWithdraw(t *testing.T) {
 		t.Parallel()
 		f := fleet(member("west"), member("east"))
 		f.Rows["west"].DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0)))
-		require.Equal(t, []Withdrawal{{f.Rows["west"], fleetv1alpha1.LeaveOrphan}}, Terminating(f))
+		require.Equal(t, []Withdrawal{{Row: f.Rows["west"], Policy: fleetv1alpha1.LeaveOrphan}}, Terminating(f))
 	})
 }
 
@@ -296,7 +296,7 @@ func TestApplied(t *testing.T) {
 	f.Rows["behind"].Status.Phase, f.Rows["behind"].Status.Message = fleetv1alpha1.WorkBlocked, "no such namespace"
 	p := Plan{
 		Wants:       []row.Want{want("acknowledged"), want("behind"), want("missed"), want("new")},
-		Withdrawals: []Withdrawal{{f.Rows["emptied"], fleetv1alpha1.LeaveDelete}},
+		Withdrawals: []Withdrawal{{Row: f.Rows["emptied"], Policy: fleetv1alpha1.LeaveDelete}},
 	}
 	r := Result{Rows: f.Rows, Missed: map[string]bool{"missed": true}}
 	require.Equal(t, map[string]bool{

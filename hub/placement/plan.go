@@ -32,6 +32,8 @@ type Plan struct {
 type Withdrawal struct {
 	Row    *fleetv1alpha1.MemberWork
 	Policy fleetv1alpha1.LeavePolicy
+	// Deleted: a user has deleted what the row is of. So it is with all rows of a plan of an object that is being deleted.
+	Deleted bool
 }
 
 // Held reports whether the object has our finalizer.
@@ -49,7 +51,7 @@ func Withdraw(object metav1.Object, f Fleet, policy fleetv1alpha1.LeavePolicy, n
 	var problems []Problem
 	silent := ""
 	for _, place := range slices.Sorted(maps.Keys(f.Rows)) {
-		p.Withdrawals = append(p.Withdrawals, Withdrawal{f.Rows[place], policy})
+		p.Withdrawals = append(p.Withdrawals, Withdrawal{Row: f.Rows[place], Policy: policy})
 		cluster := row.ClusterOf(place)
 		if reason, message := f.Silent(cluster); reason != "" && cluster != silent {
 			problems, silent = append(problems, Problem{Cluster: cluster, Reason: reason, Message: message}), cluster
@@ -64,7 +66,7 @@ func Terminating(f Fleet) []Withdrawal {
 	var out []Withdrawal
 	for _, place := range slices.Sorted(maps.Keys(f.Rows)) {
 		if live := f.Rows[place]; !live.DeletionTimestamp.IsZero() {
-			out = append(out, Withdrawal{live, live.Spec.DeletionPolicy})
+			out = append(out, Withdrawal{Row: live, Policy: live.Spec.DeletionPolicy})
 		}
 	}
 	return out

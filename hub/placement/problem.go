@@ -18,6 +18,8 @@ const (
 	ReasonTainted = "ClusterTainted"
 	// ReasonPaused: too many rows of the cluster would be withdrawn at once.
 	ReasonPaused = "WithdrawalsPaused"
+	// ReasonPaced: objects that a user has deleted are withdrawn, so many a minute.
+	ReasonPaced = "WithdrawalsPaced"
 )
 
 // Problem is why a part of an object is not as desired. Subset and Cluster may be empty.

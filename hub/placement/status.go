@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/row"
@@ -18,7 +19,9 @@ type Result struct {
 	// Missed are the keys of the rows that could not be written as planned; Written are the clusters of those that were.
 	Missed  map[string]bool
 	Written []string
-	// Problems are the withdrawals that are paused.
+	// Recheck is after how long withdrawals that are paced go on; 0 if none are.
+	Recheck time.Duration
+	// Problems are the withdrawals that are paused or paced.
 	Problems []Problem
 	// Err holds the failures for the status, without conflicts.
 	Err error

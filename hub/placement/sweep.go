@@ -132,7 +132,10 @@ func (s *Sweeper) withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork) 
 			return ctrl.Result{}, fmt.Errorf("get namespace %s: %w", name, err)
 		}
 	}
-	switch err := s.Rows.Withdraw(ctx, live, policy); {
+	paced := row.PacedError{}
+	switch err := s.Rows.Withdraw(ctx, live, policy, true); {
+	case errors.As(err, &paced):
+		return ctrl.Result{RequeueAfter: paced.Wait}, nil
 	case errors.Is(err, row.ErrPaused):
 		return ctrl.Result{RequeueAfter: sweepAgain}, nil
 	case apierrors.IsConflict(err):

@@ -570,7 +570,7 @@ func (p *planned) withdrawUnused(o *observed, f fate, fleet placement.Fleet) {
 		switch {
 		case !live.DeletionTimestamp.IsZero() || !fleet.TakesRows(cluster):
 		case p.settled(o, cluster):
-			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: o.leave(f.gone)})
+			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: o.leave(f.gone), Deleted: f.gone})
 		default:
 			p.kept[row.Place(live)] = true
 		}

@@ -83,7 +83,7 @@ func plan(o *observed) planned {
 	p.Withdrawals = placement.Terminating(o.Fleet)
 	for _, place := range slices.Sorted(maps.Keys(o.replaced)) {
 		if o.TakesRows(row.ClusterOf(place)) {
-			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: o.Rows[place], Policy: o.leave(false)})
+			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: o.Rows[place], Policy: o.leave(false), Deleted: true})
 		}
 	}
 	leaving := map[string]bool{}
@@ -156,7 +156,7 @@ func (p *planned) withdrawLost(o *observed, f fate, fleet placement.Fleet) {
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(fleet.Rows)) {
 		if live := fleet.Rows[cluster]; live.DeletionTimestamp.IsZero() && fleet.TakesRows(cluster) {
-			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: o.leave(f.gone)})
+			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: o.leave(f.gone), Deleted: f.gone})
 		}
 	}
 }

@@ -572,8 +572,14 @@ func stories() []sim.Scenario {
 			after(remove(united), placed), create(united),
 		}},
 		{
-			Name: "many objects are withdrawn, and an administrator allows it", Objects: world(many...), Actors: []sim.Actor{administrator{}},
+			Name: "many objects are withdrawn because they are deleted", Objects: world(many...), Stall: 2 * time.Minute,
 			Edits: []sim.Edit{after(remove(web), placed)},
+		},
+		{
+			Name: "many objects are withdrawn, and an administrator allows it", Objects: world(many...), Actors: []sim.Actor{administrator{}},
+			Edits: []sim.Edit{after(spec(" selects nothing", "web", func(s *fleetv1alpha1.PropagationSpec) {
+				s.Selectors = []fleetv1alpha1.PropagationSelector{labelled("none")}
+			}), placed)},
 		},
 	}
 }

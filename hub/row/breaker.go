@@ -45,18 +45,44 @@ type tenancy struct{ cluster, namespace string }
 const noNamespace = "_cluster-scoped"
 
 type window struct {
-	withdrawn []time.Time
+	withdrawn []withdrawal
+	// paced is the source whose deletion is carried out slowly, so that its withdrawals are not those that trip the breaker.
+	paced string
 	tripped   bool
 	openUntil time.Time
 	// annotated is the version in which the MemberCluster got the annotation; empty once the cache has shown it. An older one says nothing.
 	annotated string
 }
 
+// withdrawal is one that was let through.
+type withdrawal struct {
+	at time.Time
+	cause
+}
+
+// cause is why a row is withdrawn: the UID of its source, and whether a user has deleted that, or the object that the row is of. Otherwise a
+// selector, a label or a taint has changed.
+type cause struct {
+	source  string
+	deleted bool
+}
+
+// verdict is what the breaker says of a withdrawal.
+type verdict string
+
+const (
+	pass verdict = "Pass"
+	// wait: it is one of a deletion that is paced. held: the breaker has tripped. trip: it trips.
+	wait verdict = "Wait"
+	held verdict = "Held"
+	trip verdict = "Trip"
+)
+
 func newBreaker(c clock.PassiveClock) *breaker { return &breaker{clock: c, by: map[tenancy]*window{}} }
 
 // take counts a withdrawal of a namespace that has that many rows in the cluster. paused says whether the MemberCluster has the
-// annotation for it in that version. It returns whether the row may be withdrawn, and whether to set the annotation.
-func (b *breaker) take(of tenancy, rows int, paused bool, version string) (ok, trip bool) {
+// annotation for it in that version. It returns whether the row may be withdrawn, and after how long one that waits may.
+func (b *breaker) take(of tenancy, why cause, rows int, paused bool, version string) (verdict, time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.clock.Now()
@@ -67,11 +93,11 @@ func (b *breaker) take(of tenancy, rows int, paused bool, version string) (ok, t
 	}
 	if paused {
 		w.tripped, w.annotated = true, ""
-		return false, false
+		return held, 0
 	}
 	if w.annotated != "" {
 		if order, err := resourceversion.CompareResourceVersion(version, w.annotated); err == nil && order < 0 {
-			return false, false
+			return held, 0
 		}
 		w.tripped, w.annotated = true, "" // The annotation came and went.
 	}
@@ -79,14 +105,37 @@ func (b *breaker) take(of tenancy, rows int, paused bool, version string) (ok, t
 		*w = window{openUntil: now.Add(breakerOpen)}
 	}
 	if now.Before(w.openUntil) {
-		return true, false
+		return pass, 0
 	}
-	w.withdrawn = slices.DeleteFunc(w.withdrawn, func(t time.Time) bool { return now.Sub(t) >= breakerWindow })
-	if len(w.withdrawn) >= max(breakerFloor, rows/breakerShare) {
-		return false, true
+	return w.take(why, max(breakerFloor, rows/breakerShare), now)
+}
+
+// take counts a withdrawal if fewer than most were within the window. Beyond that, one for a deletion waits if all of the window are for
+// that too. Of one source at a time deletions may fill the window so, and then they don't count for others.
+func (w *window) take(why cause, most int, now time.Time) (verdict, time.Duration) {
+	w.withdrawn = slices.DeleteFunc(w.withdrawn, func(o withdrawal) bool { return now.Sub(o.at) >= breakerWindow })
+	paced := func(o withdrawal) bool { return o.source == w.paced && o.deleted }
+	if !slices.ContainsFunc(w.withdrawn, paced) {
+		w.paced = ""
 	}
-	w.withdrawn = append(w.withdrawn, now)
-	return true, false
+	next := withdrawal{now, why}
+	others := w.paced == "" || !paced(next)
+	var counted []withdrawal
+	for _, o := range w.withdrawn {
+		if paced(o) != others || w.paced == "" {
+			counted = append(counted, o)
+		}
+	}
+	if len(counted) < most {
+		w.withdrawn = append(w.withdrawn, next)
+		return pass, 0
+	}
+	alone := why.deleted && !slices.ContainsFunc(counted, func(o withdrawal) bool { return o.cause != why })
+	if !alone || w.paced != "" && others {
+		return trip, 0
+	}
+	w.paced = why.source
+	return wait, breakerWindow - now.Sub(counted[0].at)
 }
 
 // annotated notes that the MemberCluster has got the annotation, in that version.
@@ -113,12 +162,12 @@ func tenancyOf(cluster string, row *fleetv1alpha1.MemberWork) tenancy {
 }
 
 // allow consults the breaker, and annotates the MemberCluster when it trips. A cluster that leaves has no limit: its
-// administrator has decided on all rows.
-func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster, row *fleetv1alpha1.MemberWork) error {
+// administrator has decided on all rows. Nor has a row without replicas: nothing runs there any more.
+func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster, row *fleetv1alpha1.MemberWork, deleted bool) error {
 	cluster, namespace := mc.Name, row.Spec.Source.Namespace
 	of := tenancyOf(cluster, row)
 	name := of.namespace
-	if !mc.DeletionTimestamp.IsZero() {
+	if !mc.DeletionTimestamp.IsZero() || emptied(row) {
 		return nil
 	}
 	rows := &fleetv1alpha1.MemberWorkList{}
@@ -131,24 +180,34 @@ func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster, row 
 			count++
 		}
 	}
-	ok, trip := s.breaker.take(of, count, slices.Contains(Paused(mc), name), mc.ResourceVersion)
-	if trip {
+	why := cause{source: row.Spec.Source.UID, deleted: deleted}
+	says, after := s.breaker.take(of, why, count, slices.Contains(Paused(mc), name), mc.ResourceVersion)
+	switch says {
+	case pass:
+		return nil
+	case wait:
+		return PacedError{Cluster: cluster, Wait: after}
+	case trip:
 		version, err := s.pause(ctx, mc, name)
 		if err != nil {
 			return err
 		}
 		s.breaker.annotated(of, version)
 		ctrl.LoggerFrom(ctx).Info("Paused withdrawals", "cluster", cluster, "namespace", name, "count", count)
+	case held:
 	}
-	if !ok {
-		which := "of namespace " + namespace
-		if namespace == "" {
-			which = "without a namespace"
-		}
-		return fmt.Errorf("%w: many objects %s would be withdrawn from cluster %s at once; if that is meant, run "+
-			"kubectl annotate membercluster %s %s-", ErrPaused, which, cluster, cluster, keys.FleetWithdrawalsPaused)
+	which := "of namespace " + namespace
+	if namespace == "" {
+		which = "without a namespace"
 	}
-	return nil
+	return fmt.Errorf("%w: many objects %s would be withdrawn from cluster %s at once; if that is meant, run "+
+		"kubectl annotate membercluster %s %s-", ErrPaused, which, cluster, cluster, keys.FleetWithdrawalsPaused)
+}
+
+// emptied reports whether a member has acknowledged that it runs no replicas of a row that has a grant of them.
+func emptied(row *fleetv1alpha1.MemberWork) bool {
+	return len(row.Spec.Grant.Subsets) > 0 && row.Status.ObservedGeneration == row.Generation && row.Status.Counts.Replicas == 0 &&
+		!slices.ContainsFunc(row.Spec.Grant.Subsets, func(g fleetv1alpha1.SubsetGrant) bool { return g.Replicas > 0 })
 }
 
 // Paused returns the namespaces on the hub whose rows are not withdrawn from a cluster, and noNamespace for what is in none.

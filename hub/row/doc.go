@@ -8,8 +8,9 @@
 // only one can act on it.
 //
 // To withdraw a row is to delete it; its finalizer holds it until the member has reported that nothing is left there. Store
-// withdraws at most max(10, 5 %) of a cluster's rows in a minute. Beyond that it stops until an administrator removes an
-// annotation from the MemberCluster, so that a mistake which removes many objects can be noticed.
+// withdraws at most max(10, 5 %) of a cluster's rows in a minute. Beyond that it goes on in the next minute if one source, or objects of
+// one, were deleted; otherwise it stops until an administrator removes an annotation from the MemberCluster, so that a mistake which
+// removes many objects can be noticed.
 //
 // Setup starts the controllers that remove the finalizer of withdrawn rows, and that delete contents which no row has referred to
 // for five minutes.

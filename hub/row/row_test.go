@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -214,7 +215,7 @@ func TestI20AWithdrawalCarriesTheHubsEpoch(t *testing.T) {
 	t.Run("a row that was granted at a former epoch", func(t *testing.T) {
 		t.Parallel()
 		c, writes, s, live := start(t)
-		require.NoError(t, s.Withdraw(t.Context(), live, fleetv1alpha1.LeaveOrphan))
+		require.NoError(t, s.Withdraw(t.Context(), live, fleetv1alpha1.LeaveOrphan, false))
 		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(live), live))
 		require.False(t, live.DeletionTimestamp.IsZero())
 		require.Equal(t, int64(8), live.Spec.Grant.Epoch)
@@ -227,7 +228,7 @@ func TestI20AWithdrawalCarriesTheHubsEpoch(t *testing.T) {
 		require.NoError(t, c.Delete(t.Context(), live))
 		for range 2 {
 			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(live), live))
-			require.NoError(t, s.Withdraw(t.Context(), live, fleetv1alpha1.LeaveOrphan))
+			require.NoError(t, s.Withdraw(t.Context(), live, fleetv1alpha1.LeaveOrphan, false))
 		}
 		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(live), live))
 		require.Equal(t, int64(8), live.Spec.Grant.Epoch)
@@ -240,7 +241,7 @@ func TestI20AWithdrawalCarriesTheHubsEpoch(t *testing.T) {
 		require.NoError(t, c.Delete(t.Context(), live))
 		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(live), live))
 		require.NoError(t, c.Delete(t.Context(), &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}))
-		require.NoError(t, s.Withdraw(t.Context(), live, fleetv1alpha1.LeaveDelete))
+		require.NoError(t, s.Withdraw(t.Context(), live, fleetv1alpha1.LeaveDelete, false))
 	})
 }
 
@@ -262,7 +263,7 @@ func TestI13MassWithdrawalsPauseAndAsk(t *testing.T) {
 		for _, row := range rows {
 			live := &fleetv1alpha1.MemberWork{}
 			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(row), live))
-			if err := s.Withdraw(t.Context(), live, fleetv1alpha1.LeaveDelete); err != nil {
+			if err := s.Withdraw(t.Context(), live, fleetv1alpha1.LeaveDelete, false); err != nil {
 				last = err
 			}
 			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(row), live))
@@ -295,33 +296,104 @@ func TestBreakerLetsSmallNumbersPass(t *testing.T) {
 	clk := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	b := newBreaker(clk)
 	for range 50 {
-		ok, _ := b.take(tenancy{"east", "shop"}, 100, false, "1")
-		require.True(t, ok)
+		says, _ := b.take(tenancy{"east", "shop"}, cause{}, 100, false, "1")
+		require.Equal(t, pass, says)
 		clk.SetTime(clk.Now().Add(7 * time.Second))
 	}
 	for i := range 51 {
-		ok, trip := b.take(tenancy{"west", "shop"}, 1000, false, "1")
-		require.Equal(t, i < 50, ok, "5 %% of 1,000 rows may go")
-		require.Equal(t, i >= 50, trip)
+		says, _ := b.take(tenancy{"west", "shop"}, cause{}, 1000, false, "1")
+		require.Equal(t, map[bool]verdict{true: pass, false: trip}[i < 50], says, "5 %% of 1,000 rows may go")
 	}
 }
 
 func TestBreakerKnowsItsAnnotationBeforeTheCacheDoes(t *testing.T) {
 	t.Parallel()
 	b, of := newBreaker(clocktesting.NewFakePassiveClock(time.Unix(0, 0))), tenancy{"east", "shop"}
-	for range breakerFloor {
-		ok, _ := b.take(of, 20, false, "5")
-		require.True(t, ok)
+	take := func(version string) verdict {
+		says, _ := b.take(of, cause{}, 20, false, version)
+		return says
 	}
-	_, trip := b.take(of, 20, false, "5")
-	require.True(t, trip)
+	for range breakerFloor {
+		require.Equal(t, pass, take("5"))
+	}
+	require.Equal(t, trip, take("5"))
 	b.annotated(of, "7")
-	ok, trip := b.take(of, 20, false, "6")
-	require.False(t, ok)
-	require.False(t, trip, "it is annotated once")
-	ok, trip = b.take(of, 20, false, "8")
-	require.True(t, ok, "the annotation was removed before the cache has shown it")
-	require.False(t, trip)
+	require.Equal(t, held, take("6"), "it is annotated once")
+	require.Equal(t, pass, take("8"), "the annotation was removed before the cache has shown it")
+}
+
+func TestI13ADeletionOfOneSourceIsPaced(t *testing.T) {
+	t.Parallel()
+	// A letter is the source of a withdrawal, small if that was not deleted. What the breaker says is p for pass, w for wait, t for trip.
+	const ten = "AAAAAAAAAA"
+	for _, tt := range []struct{ name, withdrawals, want string }{
+		{"One source that is deleted waits.", ten + "AAA", "ppppppppppwww"},
+		{"A selector or a label trips.", strings.ToLower(ten) + "a", "ppppppppppt"},
+		{"Several sources that are deleted trip.", "AABBCCDDEEF", "ppppppppppt"},
+		{"So does a deletion after others.", "aAAAAAAAAAA", "ppppppppppt"},
+		{"What is paced does not count for another source.", ten + "ABbA", "ppppppppppwppw"},
+		{"Which does not wait too.", ten + "A" + "BBBBBBBBBB" + "B", "ppppppppppw" + "pppppppppp" + "t"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b, got := newBreaker(clocktesting.NewFakePassiveClock(time.Unix(0, 0))), ""
+			for _, source := range tt.withdrawals {
+				why := cause{source: strings.ToUpper(string(source)), deleted: unicode.IsUpper(source)}
+				says, after := b.take(tenancy{"east", "shop"}, why, 20, false, "1")
+				require.Equal(t, says == wait, after > 0)
+				got += strings.ToLower(string(says[0]))
+			}
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
+func TestADeletionThatIsPacedGoesOnByItself(t *testing.T) {
+	t.Parallel()
+	clk := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+	mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}
+	objects := []client.Object{mc}
+	for i := range 25 {
+		r := want("east", 1).create("c")
+		r.Name = fmt.Sprintf("row-%d", i)
+		objects = append(objects, r)
+	}
+	c, _ := recorded(t, objects...)
+	s := NewStore(c, []byte("key"), clk)
+	for _, gone := range []int{10, 20, 25} {
+		left, paced := 0, PacedError{}
+		for _, o := range objects[1:] {
+			live := &fleetv1alpha1.MemberWork{}
+			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(o), live))
+			if err := s.Withdraw(t.Context(), live, fleetv1alpha1.LeaveDelete, true); err != nil {
+				require.ErrorAs(t, err, &paced)
+				left++
+			}
+		}
+		require.Equal(t, 25-gone, left)
+		clk.SetTime(clk.Now().Add(paced.Wait))
+	}
+	live := &fleetv1alpha1.MemberCluster{}
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(mc), live))
+	require.Empty(t, live.Annotations)
+}
+
+func TestARowWithoutReplicasIsNoLoss(t *testing.T) {
+	t.Parallel()
+	r := want("east", 0).create("c")
+	r.Generation, r.Status.ObservedGeneration = 2, 2
+	r.Spec.Grant.Subsets = []fleetv1alpha1.SubsetGrant{{Name: "a"}, {Name: "b"}}
+	require.True(t, emptied(r))
+	for _, change := range []func(*fleetv1alpha1.MemberWork){
+		func(r *fleetv1alpha1.MemberWork) { r.Spec.Grant.Subsets[1].Replicas = 1 },
+		func(r *fleetv1alpha1.MemberWork) { r.Spec.Grant.Subsets = nil },
+		func(r *fleetv1alpha1.MemberWork) { r.Status.Counts.Replicas = 1 },
+		func(r *fleetv1alpha1.MemberWork) { r.Status.ObservedGeneration = 1 },
+	} {
+		other := r.DeepCopy()
+		change(other)
+		require.False(t, emptied(other))
+	}
 }
 
 func TestAConflictIsNoWithdrawal(t *testing.T) {
@@ -335,9 +407,9 @@ func TestAConflictIsNoWithdrawal(t *testing.T) {
 	live.Labels["touched"] = "yes"
 	require.NoError(t, c.Update(t.Context(), live))
 	for range 3 * breakerFloor {
-		require.True(t, apierrors.IsConflict(s.Withdraw(t.Context(), stale, fleetv1alpha1.LeaveDelete)))
+		require.True(t, apierrors.IsConflict(s.Withdraw(t.Context(), stale, fleetv1alpha1.LeaveDelete, false)))
 	}
-	require.NoError(t, s.Withdraw(t.Context(), live, fleetv1alpha1.LeaveDelete))
+	require.NoError(t, s.Withdraw(t.Context(), live, fleetv1alpha1.LeaveDelete, false))
 }
 
 func TestARowHasTheDeletionPolicyOfItsSource(t *testing.T) {
@@ -383,7 +455,7 @@ func TestAttack09OneTenantDoesNotUseUpTheBreakerOfAnother(t *testing.T) {
 		for _, row := range rows[namespace][:n] {
 			live := &fleetv1alpha1.MemberWork{}
 			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(row), live))
-			if err := s.Withdraw(t.Context(), live, fleetv1alpha1.LeaveDelete); err != nil {
+			if err := s.Withdraw(t.Context(), live, fleetv1alpha1.LeaveDelete, false); err != nil {
 				require.ErrorIs(t, err, ErrPaused)
 				require.ErrorContains(t, err, "namespace "+namespace)
 				continue
@@ -410,7 +482,7 @@ func TestI13ObjectsWithoutANamespaceHaveALimitOfTheirOwn(t *testing.T) {
 	objects := []client.Object{mc}
 	var rows []*fleetv1alpha1.MemberWork
 	for i := range 12 {
-		row := want("east", 0).create("c")
+		row := want("east", 1).create("c")
 		row.Name, row.Spec.Source.Namespace = fmt.Sprintf("row-%d", i), ""
 		rows, objects = append(rows, row), append(objects, row)
 	}
@@ -422,7 +494,7 @@ func TestI13ObjectsWithoutANamespaceHaveALimitOfTheirOwn(t *testing.T) {
 		for _, row := range rows {
 			live := &fleetv1alpha1.MemberWork{}
 			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(row), live))
-			if err := s.Withdraw(t.Context(), live, fleetv1alpha1.LeaveDelete); err != nil {
+			if err := s.Withdraw(t.Context(), live, fleetv1alpha1.LeaveDelete, false); err != nil {
 				require.ErrorIs(t, err, ErrPaused)
 				require.ErrorContains(t, err, "many objects without a namespace would be withdrawn from cluster east")
 				paused++

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,6 +21,17 @@ import (
 // ErrPaused means that too many rows of a cluster and namespace were withdrawn within a minute, and that an administrator has to
 // allow more.
 var ErrPaused = errors.New("withdrawals are paused")
+
+// PacedError means that a row of an object which a user has deleted is withdrawn later: only so many are within a minute.
+type PacedError struct {
+	Cluster string
+	Wait    time.Duration
+}
+
+func (e PacedError) Error() string {
+	return fmt.Sprintf("what was deleted is withdrawn from cluster %s slowly, at most %d objects or 5 %% of them a minute: the others follow",
+		e.Cluster, breakerFloor)
+}
 
 // Store writes rows and contents. It may be used concurrently.
 type Store struct {
@@ -121,9 +133,10 @@ func (s *Store) putContent(ctx context.Context, name string, want Want) error {
 
 // Withdraw deletes a row, after it has marked it as withdrawn, with the deletion policy and the epoch of the decision: a member
 // does not delete at an epoch lower than it has seen. A row that is being deleted keeps its policy, but gets the present epoch.
+// deleted: a user has deleted the source, or the object that the row is of.
 // Withdraw returns ErrPaused, wrapped with what to do, if too many rows of the cluster and of the source's namespace were withdrawn
-// within a minute.
-func (s *Store) Withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork, policy fleetv1alpha1.LeavePolicy) error {
+// within a minute, or a PacedError, if they all are those of one source that were deleted.
+func (s *Store) Withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork, policy fleetv1alpha1.LeavePolicy, deleted bool) error {
 	withdrawn := !live.DeletionTimestamp.IsZero()
 	cluster := &fleetv1alpha1.MemberCluster{}
 	switch err := s.client.Get(ctx, client.ObjectKey{Name: live.Labels[keys.FleetCluster]}, cluster); {
@@ -138,11 +151,11 @@ func (s *Store) Withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork, po
 	}
 	if withdrawn {
 		policy = live.Spec.DeletionPolicy
-	} else if err := s.allow(ctx, cluster, live); err != nil {
+	} else if err := s.allow(ctx, cluster, live, deleted); err != nil {
 		return err
 	}
 	err := Withdraw(ctx, s.client, live, policy, epoch)
-	if apierrors.IsConflict(err) && !withdrawn {
+	if apierrors.IsConflict(err) && !withdrawn && !emptied(live) {
 		s.breaker.giveBack(tenancyOf(cluster.Name, live)) // The decision is made again, with the newer row.
 	}
 	return err
