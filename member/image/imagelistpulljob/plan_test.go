@@ -127,3 +127,16 @@ func TestAnImagePullJobThatIsRefusedIsSeen(t *testing.T) {
 		require.Equal(t, []string{ReasonFailedCreate, ReasonFailedCreate, ReasonFailedDelete}, reasons, "a creation, a change and a deletion")
 	}
 }
+
+func TestNodesThatDoNotExistAreSeen(t *testing.T) {
+	t.Parallel()
+	l := listing()
+	l.Spec.Selector = &appsv1beta1.ImagePullJobNodeSelector{Names: []string{"node-1", "typo", "typo"}}
+	job := wanted(l, l.Spec.Images[0])
+	job.Status = appsv1beta1.ImagePullJobStatus{StartTime: new(metav1.NewTime(noon)), CompletionTime: new(metav1.NewTime(noon)), Desired: 1, Succeeded: 1}
+	s := status(observed{list: l}, planned{kept: map[string]*appsv1beta1.ImagePullJob{l.Spec.Images[0]: job}}, noon)
+	require.Len(t, s.FailedImageStatuses, 1)
+	require.Contains(t, s.FailedImageStatuses[0].Message, "1 nodes that selector.names has don't exist")
+	job.Status.Desired = 2
+	require.Empty(t, status(observed{list: l}, planned{kept: map[string]*appsv1beta1.ImagePullJob{l.Spec.Images[0]: job}}, noon).FailedImageStatuses)
+}

@@ -2,6 +2,8 @@ package imagelistpulljob
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +24,14 @@ const (
 
 	actionPull = "PullImages"
 )
+
+// named returns how many nodes a selector names.
+func named(s *appsv1beta1.ImageListPullJobSpec) int {
+	if s.PodSelector != nil || s.Selector == nil {
+		return 0
+	}
+	return len(slices.Compact(slices.Sorted(slices.Values(s.Selector.Names))))
+}
 
 // status returns the new status.
 func status(o observed, p planned, now time.Time) appsv1beta1.ImageListPullJobStatus {
@@ -52,10 +62,17 @@ func status(o observed, p planned, now time.Time) appsv1beta1.ImageListPullJobSt
 				s.Succeeded++
 			}
 		}
+		var why []string
 		if is.Failed > 0 {
+			why = append(why, fmt.Sprintf("it failed on %d nodes", is.Failed))
+		}
+		if absent := named(&o.list.Spec) - int(is.Desired); absent > 0 && !changing[job.Name] {
+			why = append(why, fmt.Sprintf("%d nodes that selector.names has don't exist, or have no NodeImage yet", absent))
+		}
+		if len(why) > 0 {
 			s.FailedImageStatuses = append(s.FailedImageStatuses, appsv1beta1.FailedImageStatus{
 				ImagePullJob: job.Name, Name: image,
-				Message: fmt.Sprintf("it failed on %d nodes: kubectl get imagepulljob %s -o yaml lists them", is.Failed, job.Name),
+				Message: fmt.Sprintf("%s: kubectl get imagepulljob %s -o yaml lists them", strings.Join(why, ", "), job.Name),
 			})
 		}
 	}

@@ -25,6 +25,8 @@ type planned struct {
 	// desired, active and succeeded count selected nodes; pending have not begun. failed are the names of those that failed.
 	desired, active, succeeded, pending int
 	failed                              []string
+	// unknown are the nodes that the selector names and that have no NodeImage.
+	unknown []string
 	// dark are the names of the nodes that are active without a live daemon that pulls images.
 	dark []string
 	// complete: the job completes now, with late nodes that were not done at the deadline.
@@ -79,6 +81,7 @@ func plan(o observed, now time.Time) planned {
 	if p.invalid != "" {
 		return p
 	}
+	p.unknown = unknown(o)
 	pending, busy := p.sort(o, ref, selects, now)
 	if job.Spec.CompletionPolicy.Type != appsv1beta1.ImagePullJobNever {
 		late, in := jobend.Due(job.Status.StartTime, job.Spec.CompletionPolicy.ActiveDeadlineSeconds, now)
@@ -259,6 +262,20 @@ func leads(o observed, tags ...appsv1beta1.ImageTagSpec) bool {
 		}
 	}
 	return true
+}
+
+// unknown returns the names in the selector that are of no NodeImage.
+func unknown(o observed) []string {
+	if o.job.Spec.PodSelector != nil || o.job.Spec.Selector == nil {
+		return nil
+	}
+	known := make(map[string]bool, len(o.nodes))
+	for _, n := range o.nodes {
+		known[n.Name] = true
+	}
+	out := slices.DeleteFunc(slices.Clone(o.job.Spec.Selector.Names), func(name string) bool { return known[name] })
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // selector returns whether a job selects a node.

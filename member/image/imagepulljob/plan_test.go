@@ -185,3 +185,21 @@ func TestEntriesHaveLimits(t *testing.T) {
 		require.Less(t, *p.TTLSecondsAfterFinished, tc.ttl.most, tc.name)
 	}
 }
+
+func TestNodesThatDoNotExistAreSeen(t *testing.T) {
+	t.Parallel()
+	job := &appsv1beta1.ImagePullJob{}
+	job.UID, job.Spec.Image, job.Spec.Parallelism = "job", "nginx:1", new(intstr.FromInt32(1))
+	job.Spec.Selector = &appsv1beta1.ImagePullJobNodeSelector{Names: []string{"typo", "node-1"}}
+	o := observed{job: job, nodes: []*appsv1beta1.NodeImage{nodeImage("node-1")}}
+	p := plan(o, noon)
+	require.Equal(t, []string{"typo"}, p.unknown)
+	s, _ := status(o, p, applied{}, noon)
+	require.Equal(t, "job is running, progress 0.0%; 1 nodes that selector.names has don't exist, or have no NodeImage yet: typo", s.Message)
+	o.nodes = nil
+	s, events := status(o, plan(o, noon), applied{}, noon)
+	require.Contains(t, s.Message, "2 nodes that selector.names has don't exist")
+	require.Equal(t, "Warning", events[0].Type)
+	job.Spec.Selector = nil
+	require.Empty(t, plan(o, noon).unknown)
+}

@@ -38,17 +38,28 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.ImageP
 		if len(p.dark) > 0 {
 			s.Message += fmt.Sprintf("; %d nodes have no live node daemon that pulls images: %s", len(p.dark), event.Names(p.dark))
 		}
+		s.Message += absent(p)
 		return s, nil
 	}
-	s.CompletionTime, s.Message = new(metav1.NewTime(now).Rfc3339Copy()), "job has completed"
+	s.CompletionTime, s.Message = new(metav1.NewTime(now).Rfc3339Copy()), "job has completed"+absent(p)
 	switch {
 	case len(p.late) > 0:
-		s.Message = fmt.Sprintf("job has completed: %d nodes were not done within activeDeadlineSeconds", len(p.late))
+		s.Message = fmt.Sprintf("job has completed: %d nodes were not done within activeDeadlineSeconds%s", len(p.late), absent(p))
 		return s, []event.Event{event.Warning(ReasonDeadlineExceeded, actionPull, "%d of %d nodes were not done at the deadline: %s",
 			len(p.late), p.desired, event.Names(p.late))}
 	case len(p.failed) > 0:
 		return s, []event.Event{event.Warning(ReasonCompleted, actionPull, "%d of %d nodes have %s; it failed on %s: kubectl get nodeimage says why",
 			p.succeeded, p.desired, o.job.Spec.Image, event.Names(p.failed))}
+	case len(p.unknown) > 0:
+		return s, []event.Event{event.Warning(ReasonCompleted, actionPull, "%d nodes have %s%s", p.succeeded, o.job.Spec.Image, absent(p))}
 	}
 	return s, []event.Event{event.Normal(ReasonCompleted, actionPull, "%d nodes have %s", p.succeeded, o.job.Spec.Image)}
+}
+
+// absent tells of nodes that don't exist; empty if there are none.
+func absent(p planned) string {
+	if len(p.unknown) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d nodes that selector.names has don't exist, or have no NodeImage yet: %s", len(p.unknown), event.Names(p.unknown))
 }
