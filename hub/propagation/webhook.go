@@ -86,8 +86,8 @@ func (w *Webhook[T]) validate(ctx context.Context, was *fleetv1alpha1.Propagatio
 	warnings := warnOfShares(spec, root.Child("replicas"))
 	auto := depends(spec)
 	more := auto && was.Dependencies != spec.Dependencies // A further selector has further dependencies too.
-	// Whoever changes what is sent, changes all objects.
-	other := !apiequality.Semantic.DeepEqual(was.Overrides, spec.Overrides) || !apiequality.Semantic.DeepEqual(was.Apply, spec.Apply) ||
+	// Whoever changes what is sent, or sends it to more clusters, does so with all objects.
+	other := widens(was, spec) || !apiequality.Semantic.DeepEqual(was.Overrides, spec.Overrides) || !apiequality.Semantic.DeepEqual(was.Apply, spec.Apply) ||
 		!apiequality.Semantic.DeepEqual(was.Replicas, spec.Replicas)
 	for i := range spec.Selectors {
 		s := &spec.Selectors[i]
@@ -118,6 +118,19 @@ func (w *Webhook[T]) validate(ctx context.Context, was *fleetv1alpha1.Propagatio
 		return nil, err
 	}
 	return append(warnings, warned...), admit.Invalid(gvk, o.GetName(), append(faults, refused...))
+}
+
+// widens reports whether more clusters may get the objects.
+func widens(was, is *fleetv1alpha1.PropagationSpec) bool {
+	old, now := was.Clusters, is.Clusters
+	lacks := func(all, some []string) bool {
+		return slices.ContainsFunc(some, func(name string) bool { return !slices.Contains(all, name) })
+	}
+	tolerates := slices.ContainsFunc(is.Tolerations, func(t fleetv1alpha1.ClusterToleration) bool {
+		return !slices.ContainsFunc(was.Tolerations, func(o fleetv1alpha1.ClusterToleration) bool { return apiequality.Semantic.DeepEqual(o, t) })
+	})
+	return tolerates || now.All && !old.All || lacks(now.Excluded, old.Excluded) ||
+		now.Selector != nil && !old.All && !apiequality.Semantic.DeepEqual(old.Selector, now.Selector) || !old.All && lacks(old.Names, now.Names)
 }
 
 // writesItself reports whether the hub writes the Propagation of a UnitedDeployment.

@@ -368,8 +368,8 @@ func TestI34WhoMayPlaceWhatWhere(t *testing.T) {
 			warned: "spec.replicas.shares: not in clusters.names, so without effect: wset",
 		},
 		{
-			name: "A further cluster needs only the right to use it.", user: "nobody", namespace: "team-a", old: web,
-			spec: places("v1", "ConfigMap", "web", "names: [east, south]"), warned: "objects wait for member clusters that are not accepted or not ready: south",
+			name: "A further cluster needs the right to read what goes there.", user: "nobody", namespace: "team-a", old: web,
+			spec: places("v1", "ConfigMap", "web", "names: [east, south]"), refused: `user "nobody" may not get configmaps web in namespace team-a`,
 		},
 		{
 			name: "Dependencies, for who may have all that may be one.", user: "shipper", namespace: "team-a",
@@ -453,6 +453,36 @@ func TestI34WhoMayPlaceWhatWhere(t *testing.T) {
 			}
 			require.Len(t, warnings, 1)
 			require.Contains(t, warnings[0], tt.warned)
+		})
+	}
+}
+
+func TestAttack33MoreClustersNeedTheRightToReadWhatGoesThere(t *testing.T) {
+	t.Parallel()
+	const tainted = "tolerations: [{key: a}]"
+	for _, tt := range []struct {
+		name, old, is string
+		more          []string
+		refused       bool
+	}{
+		{name: "another name", old: "names: [east]", is: "names: [east, west]", refused: true},
+		{name: "a name less", old: "names: [east, west]", is: "names: [east]"},
+		{name: "all", old: "names: [east]", is: "all: true", refused: true},
+		{name: "names of all", old: "all: true", is: "names: [east]"},
+		{name: "a selector", old: "names: [east]", is: "selector: {matchLabels: {a: b}}", refused: true},
+		{name: "another selector", old: "selector: {matchLabels: {a: a}}", is: "selector: {matchLabels: {a: b}}", refused: true},
+		{name: "one that is not excluded any more", old: "all: true, excluded: [west]", is: "all: true", refused: true},
+		{name: "one that is excluded", old: "all: true", is: "all: true, excluded: [west]"},
+		{name: "a toleration", old: "all: true", is: "all: true", more: []string{tainted}, refused: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := review(t, "nobody", "team-a", places("v1", "ConfigMap", "web", tt.old), places("v1", "ConfigMap", "web", tt.is, tt.more...), false)
+			if tt.refused {
+				require.ErrorContains(t, err, `user "nobody" may not get configmaps web`)
+				return
+			}
+			require.NoError(t, err)
 		})
 	}
 }
