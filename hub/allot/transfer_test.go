@@ -252,6 +252,28 @@ func TestTransfer(t *testing.T) {
 }
 
 // One step of any transfer keeps the sums that I3 and I4 rest on, whatever was stored and reported before.
+func TestI06ADarkClusterNeitherGrowsNorShrinks(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		dark, answers allot.Holding
+		want          string
+	}{
+		"it would shrink":                  {dark: acked("dark", 2, 6, 6), answers: acked("answers", 8, 8, 8), want: "6 [6,6] 8 [8,8]"},
+		"nothing of it is available":       {dark: acked("dark", 2, 6, 0), answers: acked("answers", 8, 8, 8), want: "6 [6,6] 8 [8,8]"},
+		"nothing is wanted of it":          {dark: acked("dark", 0, 6, 6), answers: acked("answers", 10, 10, 10), want: "6 [6,6] 10 [10,10]"},
+		"it has not acknowledged a shrink": {dark: sent("dark", 2, 4, 4, 4, 6), answers: acked("answers", 8, 8, 8), want: "4 [4,6] 8 [8,8]"},
+		"it would grow":                    {dark: acked("dark", 6, 2, 2), answers: acked("answers", 4, 4, 4), want: "2 [2,2] 4 [4,4]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := allot.Limits{Desired: 10, MaxSurge: 10, MaxUnavailable: 10}
+			require.Equal(t, tt.want, grants(allot.Transfer(l, []allot.Holding{dark(tt.dark), tt.answers})))
+			lit := allot.Transfer(l, []allot.Holding{tt.dark, tt.answers})
+			require.True(t, lit[0].Changed, "with an answer it changes")
+		})
+	}
+}
+
 func TestTransferProperties(t *testing.T) {
 	t.Parallel()
 	number := rapid.IntRange(-2, 30)

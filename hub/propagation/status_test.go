@@ -104,7 +104,7 @@ func TestStatus(t *testing.T) {
 			require.Equal(t, tt.problems, tell(s.Problems))
 			require.Equal(t, tt.observed, s.ObservedGeneration == 1)
 			for _, p := range s.Problems {
-				require.LessOrEqual(t, len(p.Message), messageLimit)
+				require.LessOrEqual(t, len(p.Message), 256)
 			}
 		})
 	}

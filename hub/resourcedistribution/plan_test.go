@@ -494,14 +494,27 @@ func TestStatus(t *testing.T) {
 
 func TestI35NeitherStatusNorEventsRepeatASecret(t *testing.T) {
 	t.Parallel()
-	w := newWorld(named("east", "south"), "east")
-	w.row("east", 2, 1).Status.Phase = fleetv1alpha1.WorkBlocked
-	s := gathered(w)
-	raw, err := json.Marshal(s)
-	require.NoError(t, err)
-	require.NotContains(t, string(raw), password)
-	for _, e := range eventsFor(1, "Secret registry", appsv1beta1.ResourceDistributionStatus{}, s) {
-		require.NotContains(t, e.Note, password)
+	// Each has something else to say about a cluster.
+	for name, change := range map[string]func(*world){
+		"a row that is blocked":            func(w *world) { w.row("east", 2, 1).Status.Phase = fleetv1alpha1.WorkBlocked },
+		"a row that failed":                func(w *world) { w.row("east", 2, 1).Status.Phase = fleetv1alpha1.WorkDegraded },
+		"impossible numbers":               func(w *world) { w.row("east", -1, 7) },
+		"a cluster that does not answer":   func(w *world) { w.row("east", 1, 1); w.unreachable("east") },
+		"a cluster that nothing may go to": func(w *world) { w.taint("east", fleetv1alpha1.NoPlace) },
+		"an object that is being deleted":  func(w *world) { w.row("east", 1, 1); w.o.rd.DeletionTimestamp = new(metav1.Unix(1, 0)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(named("east", "south"), "east")
+			change(w)
+			s := gathered(w)
+			raw, err := json.Marshal(s)
+			require.NoError(t, err)
+			require.NotContains(t, string(raw), password)
+			for _, e := range eventsFor(1, "Secret registry", appsv1beta1.ResourceDistributionStatus{}, s) {
+				require.NotContains(t, e.Note, password)
+			}
+		})
 	}
 }
 

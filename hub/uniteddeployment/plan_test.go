@@ -928,7 +928,7 @@ func TestStatus(t *testing.T) {
 		w.serve()
 		w.o.Rows["cluster-with-a-long-name-0"].Status.Phase = fleetv1alpha1.WorkDegraded
 		s := report(w)
-		require.Len(t, s.SubsetStatuses, placement.LineLimit)
+		require.Len(t, s.SubsetStatuses, 200)
 		raw, err := json.Marshal(s)
 		require.NoError(t, err)
 		require.Less(t, len(raw), 64<<10)
