@@ -47,7 +47,7 @@ const noNamespace = "_cluster-scoped"
 type window struct {
 	withdrawn []withdrawal
 	// paced is the source whose deletion is carried out slowly, so that its withdrawals are not those that trip the breaker.
-	paced string
+	paced     string
 	tripped   bool
 	openUntil time.Time
 	// annotated is the version in which the MemberCluster got the annotation; empty once the cache has shown it. An older one says nothing.
