@@ -94,8 +94,8 @@ func TestIntegrationAttack36ManagerWritesOnlyConfigMapsOfPods(t *testing.T) {
 	}
 }
 
-// TestIntegrationPullMemberTakesConfigMapsOfAHub is for an agent that has the manager's account: what hub.kinds allows is not refused by the
-// policies for ConfigMaps that the manager writes for itself, and these hold for everything else.
+// TestIntegrationPullMemberTakesConfigMapsOfAHub is for the agent's account, which the policies for ConfigMaps that the manager writes for
+// itself leave alone. They hold for the manager, whatever mark a ConfigMap has.
 func TestIntegrationPullMemberTakesConfigMapsOfAHub(t *testing.T) {
 	t.Parallel()
 	kinds := append([]string{"--set=hub.kinds[0].resources={configmaps}", "--set=hub.allowedNamespaces={default}"}, pull...)
@@ -103,7 +103,8 @@ func TestIntegrationPullMemberTakesConfigMapsOfAHub(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			as := policed(t, "member", args...)
-			admin, manager := as("admin"), as("system:serviceaccount:"+namespace+":flotilla-member")
+			account := func(name string) client.Client { return as("system:serviceaccount:" + namespace + ":" + name) }
+			admin, agent, manager := as("admin"), account("flotilla-agent"), account("flotilla-member")
 			row := map[string]string{keys.FleetRowUID: "row"}
 			config := func(in, name string, annotations map[string]string) *corev1.ConfigMap {
 				return &corev1.ConfigMap{
@@ -113,24 +114,27 @@ func TestIntegrationPullMemberTakesConfigMapsOfAHub(t *testing.T) {
 			for _, cm := range []*corev1.ConfigMap{config("default", "placed", row), config("default", "theirs", nil)} {
 				require.NoError(t, admin.Create(t.Context(), cm))
 			}
-			create := func(cm *corev1.ConfigMap) func() error {
-				return func() error { return manager.Create(t.Context(), cm, client.DryRunAll) }
+			type do func(client.Client) error
+			create := func(cm *corev1.ConfigMap) do {
+				return func(c client.Client) error { return c.Create(t.Context(), cm.DeepCopy(), client.DryRunAll) }
 			}
-			patch := func(name, data string) func() error {
-				return func() error {
-					return manager.Patch(t.Context(), config("default", name, nil), client.RawPatch(types.MergePatchType, []byte(data)), client.DryRunAll)
+			patch := func(name, data string) do {
+				return func(c client.Client) error {
+					return c.Patch(t.Context(), config("default", name, nil), client.RawPatch(types.MergePatchType, []byte(data)), client.DryRunAll)
 				}
 			}
-			remove := func(name string) func() error {
-				return func() error { return manager.Delete(t.Context(), config("default", name, nil), client.DryRunAll) }
+			remove := func(name string) do {
+				return func(c client.Client) error {
+					return c.Delete(t.Context(), config("default", name, nil), client.DryRunAll)
+				}
 			}
 			require.Eventually(t, func() bool {
-				return create(config("default", "early", nil))() != nil && create(config("kube-public", "early", row))() != nil
+				return create(config("default", "early", nil))(manager) != nil && create(config("kube-public", "early", row))(agent) != nil
 			}, testtimeout.Scale(30*time.Second), 100*time.Millisecond, "the policies take effect")
 			for _, tc := range []struct {
 				name string
-				do   func() error
-				want string // expected in the refusal; empty: allowed
+				do   do
+				want string // expected in the refusal of the agent; empty: allowed
 			}{
 				{"one of a hub is created", create(config("default", "web", row)), ""},
 				{"it is changed", patch("placed", `{"data":{"a":"c"}}`), ""},
@@ -138,16 +142,19 @@ func TestIntegrationPullMemberTakesConfigMapsOfAHub(t *testing.T) {
 				{"it is deleted", remove("placed"), ""},
 				{"one that exists is adopted", patch("theirs", `{"metadata":{"annotations":{"fleet.kruise.io/row-uid":"row"}},"data":{"a":"c"}}`), ""},
 				{"one of a hub where nothing is allowed", create(config("kube-public", "web", row)), "hub.deniedNamespaces"},
-				{"one without the mark", create(config("default", "web", nil)), "a manager writes only"},
-				{"a change of one without the mark", patch("theirs", `{"data":{"a":"c"}}`), "a manager"},
-				{"nothing, to read one without the mark", patch("theirs", `{}`), "a manager"},
-				{"one without the mark is deleted", remove("theirs"), "a manager"},
 			} {
-				if err := tc.do(); tc.want == "" {
+				if err := tc.do(agent); tc.want == "" {
 					require.NoError(t, err, tc.name)
 				} else {
 					require.ErrorContains(t, err, tc.want, tc.name)
 				}
+				require.Error(t, tc.do(manager), tc.name)
+			}
+			for name, do := range map[string]do{
+				"one without the mark": create(config("default", "web", nil)), "a change of one": patch("theirs", `{"data":{"a":"c"}}`),
+				"nothing, to read one": patch("theirs", `{}`), "a deletion of one": remove("theirs"),
+			} {
+				require.ErrorContains(t, do(manager), "a manager", name)
 			}
 		})
 	}
@@ -159,6 +166,8 @@ func TestIntegrationKindsThatPropagationsPlace(t *testing.T) {
 		{"", "secrets", "propagation.kinds[0].resources: no secrets are placed: a hub reads no Secrets"},
 		{"", "configmaps,namespaces", "no namespaces are placed: a hub creates no namespaces"},
 		{"", "nodes", "no nodes are placed"},
+		{"apps.kruise.io", "nodepodprobes", "no nodepodprobes.apps.kruise.io are placed"},
+		{"apps.kruise.io", "nodeimages", "no nodeimages.apps.kruise.io are placed"},
 		{"", "events", "no events are placed"},
 		{"", "bindings", "no bindings are placed"},
 		{"", "componentstatuses", "no componentstatuses are placed"},

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -149,7 +150,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return nil
 	}
 	hub := *o.Hub
-	hub.Member, hub.Reader, hub.Clock = mgr.GetClient(), mgr.GetAPIReader(), o.Clock
+	as, err := client.New(asAgent(mgr.GetConfig(), o.Namespace), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return fmt.Errorf("make the agent's client: %w", err)
+	}
+	hub.Member, hub.Reader, hub.Keeper, hub.Clock = as, as, mgr.GetClient(), o.Clock
 	hub.Events = event.New(mgr.GetEventRecorder(link.AgentManager))
 	if err := mgr.Add(&puller{member: mgr, hub: hub, options: o}); err != nil {
 		return fmt.Errorf("set up the agent: %w", err)
@@ -225,6 +230,14 @@ func inPlace(ctx context.Context, mgr ctrl.Manager, gates *feature.Gates) (inpla
 	return o, nil
 }
 
+// asAgent returns a configuration of requests by the agent's account, which has rights for what a hub may place and for no more. The manager
+// impersonates it: unlike a token for it, that ends with the manager's own, and is good for this apiserver only.
+func asAgent(cfg *rest.Config, namespace string) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + namespace + ":" + link.AgentManager}
+	return cfg
+}
+
 // puller keeps a connection to the hub, and runs the agent on it. A manager runs it in the leader only.
 type puller struct {
 	member  ctrl.Manager
@@ -276,18 +289,21 @@ func (p *puller) session(ctx context.Context) error {
 		return fmt.Errorf("make a client of the hub: %w", err)
 	}
 	throttle := link.NewThrottle()
-	throttled, err := link.Throttled(p.member, throttle)
+	cfg := asAgent(p.member.GetConfig(), p.hub.Namespace)
+	cfg.RateLimiter = throttle
+	member, err := event.NewCluster(cfg, func(o *cluster.Options) { o.Scheme, o.Logger = p.member.GetScheme(), ctrl.LoggerFrom(ctx) })
 	if err != nil {
-		return err
+		return fmt.Errorf("make the agent's connection to this cluster: %w", err)
 	}
 	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error { return hub.Start(running) })
+	group.Go(func() error { return member.Start(running) })
 	group.Go(func() error { return connection.Run(running) })
 	group.Go(func() error {
 		return agent.Run(running, link.Link{
 			Cluster: p.hub.Cluster, URL: p.hub.URL, Identity: p.options.Identity, Version: p.options.Version,
-			Hub: hub, Member: throttled, Throttle: throttle, Events: event.New(p.member.GetEventRecorder(link.AgentManager)),
-			Clock: p.options.Clock, Credential: connection.Credential, Namespaces: p.hub.Namespaces,
+			Hub: hub, Member: member, Throttle: throttle, Events: event.New(member.GetEventRecorder(link.AgentManager)),
+			Clock: p.options.Clock, Credential: connection.Credential, Namespaces: p.hub.Namespaces, Resources: p.hub.Resources,
 		})
 	})
 	err = group.Wait()

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -70,4 +71,11 @@ func TestAnUnreachableHubIsRetriedAndNeverFailsTheManager(t *testing.T) {
 	}
 	cancel()
 	require.NoError(t, <-ended)
+}
+
+func TestAttack22AgentActsAsItsOwnAccount(t *testing.T) {
+	t.Parallel()
+	manager := &rest.Config{Host: "https://10.0.0.1", BearerTokenFile: "token"}
+	require.Equal(t, rest.ImpersonationConfig{UserName: "system:serviceaccount:ships:flotilla-agent"}, asAgent(manager, "ships").Impersonate)
+	require.Zero(t, manager.Impersonate, "the manager's own requests are its own")
 }

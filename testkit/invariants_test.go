@@ -31,6 +31,9 @@ func TestInvariantsNameTestsThatExist(t *testing.T) {
 func TestAttacksNameTestsThatExist(t *testing.T) {
 	t.Parallel()
 	lines := tableOf(t, 3, `\.Test(?:Integration)?Attack(\d\d)`)
+	for n := 1; n <= 22; n++ {
+		require.Contains(t, lines, n)
+	}
 	for n, l := range lines {
 		require.NotEmpty(t, l.tests, "attack %d", n)
 	}

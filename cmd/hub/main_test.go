@@ -28,7 +28,7 @@ func TestBadFlagsEndBeforeAnythingStarts(t *testing.T) {
 		{"a flag of the manager", "--webhook-url=localhost", "--webhook-url"},
 		{"a number of workers", "--membercluster-workers=0", "--membercluster-workers=0: want 1 to 100"},
 		{"a resource that is none", "--propagation-kinds=Config/Maps", "--propagation-kinds: \"Config/Maps\" is no resource"},
-		{"a resource that is not placed", "--propagation-kinds=configmaps,secrets", "--propagation-kinds: secrets are never placed"},
+		{"a resource that is not placed", "--propagation-kinds=configmaps,secrets", "--propagation-kinds: \"secrets\" is never placed: secrets are not read by a hub"},
 		{"a group that gives rights", "--propagation-kinds=roles.rbac.authorization.k8s.io", "decide what others may do"},
 		{"a file that is not there", "--kubeconfig=absent", "read --kubeconfig=absent"},
 	} {

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/member"
 	"github.com/flotilla-io/flotilla/member/agent"
 	"github.com/flotilla-io/flotilla/pkg/feature"
+	"github.com/flotilla-io/flotilla/pkg/link"
 	"github.com/flotilla-io/flotilla/pkg/option"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/setup"
@@ -204,15 +206,16 @@ func (f *flags) options() (member.Options, error) {
 		return o, nil
 	}
 	ca, _, err := f.hub.Read()
+	kinds, kerr := link.ParseResources(f.hub.Kinds)
 	namespaces := f.hub.Namespaces
 	namespaces.Denied = append(slices.Clone(namespaces.Denied), f.Manager.Namespace)
 	o.Hub = &agent.Options{
 		Cluster: f.hub.Cluster, URL: f.hub.URL, CA: ca, CAHash: f.hub.CAHash, Namespace: f.Manager.Namespace,
-		Namespaces: namespaces,
+		Namespaces: namespaces, Resources: &link.ResourceLimits{Further: kinds},
 		Token: func() (string, error) {
 			_, token, err := f.hub.Read()
 			return token, err
 		},
 	}
-	return o, err
+	return o, errors.Join(err, kerr)
 }

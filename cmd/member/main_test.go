@@ -31,6 +31,7 @@ func TestBadFlagsEndBeforeAnythingStarts(t *testing.T) {
 		{"a flag that another replaces", "--leader-election-namespace=kruise-system", "set --namespace: the Lease is there"},
 		{"a flag of the manager", "--webhook-url=localhost", "--webhook-url"},
 		{"a flag of the hub", "--hub-url=https://hub:6443", "--cluster-name=: want the name"},
+		{"a resource that no hub places", "--hub-kinds=secrets", "--hub-kinds go with --hub-url, which is not set"},
 		{"a number of workers", "--cloneset-workers=0", "--cloneset-workers=0: want 1 to 100"},
 		{"no namespace", "--openkruise-namespace=Kruise", "--openkruise-namespace=Kruise: want the name of a namespace, or nothing"},
 		{"an exempt namespace", "--pod-webhook-exempt-namespaces=kube-system,Infra", "--pod-webhook-exempt-namespaces=Infra: want names of namespaces"},

@@ -58,8 +58,8 @@ type placing struct {
 	// loadActs are done in this order: first to what is placed alone, created and changed in each cluster by the user, which is what the
 	// acts cost at least.
 	loadActs func(*load) (alone, acts []loadAct)
-	// hubFlags, hubValues and memberValues are as in fleet.Options.
-	hubFlags, hubValues, memberValues []string
+	// hubFlags, hubValues and memberKinds are as in fleet.Options.
+	hubFlags, hubValues, memberKinds []string
 }
 
 // unitedDeployments are placed by themselves.
@@ -82,7 +82,7 @@ func newLoadCommand(of placing) *cobra.Command {
 			nodes := fmt.Sprintf("kwok:%d", l.objects*2*11/10/podsPerNode+1)
 			o := fleet.Options{
 				Prefix: "bench-hub-", Nodes: nodes, Push: true, PatientLeader: true, Profiles: true,
-				HubFlags: of.hubFlags, HubValues: of.hubValues, MemberValues: of.memberValues,
+				HubFlags: of.hubFlags, HubValues: of.hubValues, MemberKinds: of.memberKinds,
 			}
 			// Not the objects of an earlier run alone: a hub pauses withdrawals of that many.
 			if err := fleet.Down(cmd.Context(), o); err != nil {

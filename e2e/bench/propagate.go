@@ -31,7 +31,7 @@ func propagations() placing {
 			"--set", "propagation.kinds[0].resources={configmaps}",
 			"--set", "propagation.kinds[1].group=apps", "--set", "propagation.kinds[1].resources={deployments}",
 		},
-		memberValues: []string{"--set", "hub.kinds[0].resources={configmaps}"},
+		memberKinds: []string{"configmaps"},
 	}
 }
 

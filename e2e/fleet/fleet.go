@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
@@ -58,6 +59,8 @@ type Options struct {
 	HubValues, HubFlags []string
 	// MemberGates are feature gates of members, as Name=true.
 	MemberGates []string
+	// MemberKinds are hub.kinds of the members' charts, as flag --hub-kinds has them.
+	MemberKinds []string
 	// MemberFlags are flags of the members' managers that run beside their clusters, which get none from the chart's values.
 	MemberFlags []string
 	// Push lets both members join by push. Otherwise east joins by pull, so that a fleet has one of each.
@@ -290,10 +293,15 @@ func (o Options) chartFlags(chart string) []string {
 	if chart != "member" {
 		return o.HubValues
 	}
-	if len(o.MemberGates) == 0 {
-		return o.MemberValues
+	flags := slices.Clone(o.MemberValues)
+	for i, kind := range o.MemberKinds {
+		r := schema.ParseGroupResource(kind)
+		flags = append(flags, "--set", fmt.Sprintf("hub.kinds[%d].group=%s", i, r.Group), "--set", fmt.Sprintf("hub.kinds[%d].resources={%s}", i, r.Resource))
 	}
-	return append(slices.Clone(o.MemberValues), "--set", "featureGates="+strings.Join(o.MemberGates, `\,`))
+	if len(o.MemberGates) > 0 {
+		flags = append(flags, "--set", "featureGates="+strings.Join(o.MemberGates, `\,`))
+	}
+	return flags
 }
 
 // stage runs one stage and reports it.

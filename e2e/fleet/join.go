@@ -97,7 +97,7 @@ func (f *Fleet) JoinEast(ctx context.Context) error {
 		}
 	}
 	return f.run(ctx, f.East, "flotilla-member", "--hub-url="+f.Hub.Lab.ServerURL, "--cluster-name="+EastName,
-		"--hub-ca-file="+caFile, "--hub-ca-hash="+string(hash), "--hub-token-file="+tokenFile)
+		"--hub-ca-file="+caFile, "--hub-ca-hash="+string(hash), "--hub-token-file="+tokenFile, "--hub-kinds="+strings.Join(f.options.MemberKinds, ","))
 }
 
 // JoinWest lets west join by push: the kubeconfig of the agent's account is stored in a Secret on the hub.

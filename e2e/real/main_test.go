@@ -31,10 +31,10 @@ func TestMain(m *testing.M) {
 		Prefix: "e2e-real-", Nodes: "real:2", Heartbeat: &heartbeat, Volumes: true,
 		MemberGates: []string{"InPlaceWorkloadVerticalScaling=true", "StatefulSetAutoResizePVCGate=true", "ImagePullJobGate=true", "PreDownloadImageForInPlaceUpdate=true", "ResourceDistributionGate=true", "SidecarTerminator=true", "EnhancedLivenessProbe=true"},
 		MemberValues: []string{
-			"--set", "resourceDistribution.secrets={registry}", "--set", "imagePullJob.secrets={login}", "--set", "hub.kinds[0].resources={configmaps,persistentvolumeclaims}",
-			"--set", "hub.kinds[1].group=autoscaling", "--set", "hub.kinds[1].resources={horizontalpodautoscalers}",
+			"--set", "resourceDistribution.secrets={registry}", "--set", "imagePullJob.secrets={login}",
 			"--set", "daemon.credentialProviders.configFile=" + provider.config(), "--set", "daemon.credentialProviders.binDir=" + provider.bin(),
 		},
+		MemberKinds: []string{"configmaps", "persistentvolumeclaims", "horizontalpodautoscalers.autoscaling"},
 		HubValues: []string{
 			"--set", "propagation.kinds[0].resources={configmaps,persistentvolumeclaims}",
 			"--set", "propagation.kinds[1].group=autoscaling", "--set", "propagation.kinds[1].resources={horizontalpodautoscalers}",

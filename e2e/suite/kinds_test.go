@@ -134,3 +134,47 @@ func TestAKindThatAMemberLacksIsPlacedWhenItComes(t *testing.T) {
 		})
 	}
 }
+
+// TestAttack22RowsOfKindsThatAPullMemberDoesNotAllow has rows as a hub writes them that was taken over: the manager of a pull member may write
+// these kinds, and its agent may not.
+func TestAttack22RowsOfKindsThatAPullMemberDoesNotAllow(t *testing.T) {
+	s := parallel(t)
+	east := env.East.Client
+	for name, manifest := range map[string]string{
+		"pod": `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":%q,"name":"taken"},"spec":{"containers":[{"name":"app","image":"app:1"}]}}`,
+		"claim": `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"namespace":%q,"name":"taken"},"spec":{"accessModes":["ReadWriteOnce"],` +
+			`"resources":{"requests":{"storage":"1Gi"}}}}`,
+		"probe":  `{"apiVersion":"apps.kruise.io/v1alpha1","kind":"NodePodProbe","metadata":{"name":%q}}`,
+		"secret": `{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":%q,"name":"taken"}}`,
+	} {
+		o := &unstructured.Unstructured{}
+		require.NoError(t, o.UnmarshalJSON(fmt.Appendf(nil, manifest, s.namespace)))
+		row := &fleetv1alpha1.MemberWork{
+			ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.Namespace("east"), Name: name + "-" + s.namespace, Finalizers: []string{keys.FleetRow}},
+			Spec: fleetv1alpha1.MemberWorkSpec{
+				Source:  fleetv1alpha1.WorkSource{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: s.namespace, Name: name, UID: "u"},
+				Content: fleetv1alpha1.WorkContentSource{Ref: fleetv1alpha1.ApplyContent + fleetv1alpha1.InlineContent, Inline: fmt.Sprintf(manifest, s.namespace)},
+				Apply:   &fleetv1alpha1.WorkApply{Adoption: fleetv1alpha1.AdoptFull}, Withdrawn: true,
+			},
+		}
+		require.NoError(t, env.Hub.Client.Create(t.Context(), row))
+		t.Cleanup(func() {
+			ctx := context.WithoutCancel(t.Context())
+			require.NoError(t, env.Hub.Client.Patch(ctx, row, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+			require.NoError(t, client.IgnoreNotFound(env.Hub.Client.Delete(ctx, row)))
+		})
+		s.until(func(ctx context.Context) string {
+			if err := env.Hub.Client.Get(ctx, client.ObjectKeyFromObject(row), row); err != nil {
+				return err.Error()
+			}
+			if row.Status.Phase != fleetv1alpha1.WorkBlocked || row.Status.Reason != fleetv1alpha1.ReasonKindNotAllowed {
+				return fmt.Sprintf("the row of the %s is not blocked, but %+v", name, row.Status)
+			}
+			return ""
+		})
+		require.True(t, apierrors.IsNotFound(east.Get(t.Context(), client.ObjectKeyFromObject(o), o)), name)
+	}
+	mc := &fleetv1alpha1.MemberCluster{}
+	require.NoError(t, env.Hub.Client.Get(t.Context(), client.ObjectKey{Name: "east"}, mc))
+	require.False(t, slices.ContainsFunc(mc.Status.Kinds, func(k fleetv1alpha1.ServedKind) bool { return k.Group == "" && k.Kind == "Pod" }), "nor does the member offer them")
+}

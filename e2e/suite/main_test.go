@@ -30,9 +30,11 @@ func TestMain(m *testing.M) {
 			"--nodeimage-creation-delay=0s",
 		},
 		MemberValues: []string{
-			"--set", "resourceDistribution.secrets={registry}", "--set", "imagePullJob.secrets={registry}", "--set", "hub.kinds[0].group=example.com", "--set", "hub.kinds[0].resources={widgets,gadgets}",
-			"--set", "hub.kinds[1].resources={configmaps,services}", "--set", "hub.kinds[2].group=apps.kruise.io",
-			"--set", "hub.kinds[2].resources={advancedcronjobs,broadcastjobs,ephemeraljobs,sidecarsets}",
+			"--set", "resourceDistribution.secrets={registry}", "--set", "imagePullJob.secrets={registry}",
+		},
+		MemberKinds: []string{
+			"widgets.example.com", "gadgets.example.com", "configmaps", "services", "advancedcronjobs.apps.kruise.io", "broadcastjobs.apps.kruise.io",
+			"ephemeraljobs.apps.kruise.io", "sidecarsets.apps.kruise.io",
 		},
 		HubFlags: []string{"--propagation-kinds=configmaps,services,advancedcronjobs.apps.kruise.io,broadcastjobs.apps.kruise.io,ephemeraljobs.apps.kruise.io,sidecarsets.apps.kruise.io,deployments.apps,gadgets.example.com,priorityclasses.scheduling.k8s.io"},
 		HubValues: []string{

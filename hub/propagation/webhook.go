@@ -316,8 +316,6 @@ func refusesKind(kind schema.GroupKind) string {
 		return why
 	}
 	switch kind {
-	case schema.GroupKind{Kind: "Secret"}:
-		return "a hub reads no Secrets: place them by a ResourceDistribution with targets.clusters"
 	case schema.GroupKind{Kind: "Namespace"}:
 		return "a hub creates no namespaces: the administrator of a member does"
 	case schema.GroupKind{Group: "apps.kruise.io", Kind: "WorkloadSpread"}:
@@ -373,20 +371,12 @@ func (w *Webhook[T]) templates(ctx context.Context, namespace string, kind schem
 // ParseKinds reads resources such as deployments.apps, as they are in flags. It refuses those that are never placed, wherever the hub's
 // rights come from.
 func ParseKinds(names []string) ([]schema.GroupResource, error) {
-	out := make([]schema.GroupResource, 0, len(names))
-	for _, name := range names {
-		r := schema.ParseGroupResource(name)
-		if why := validate.IsDNS1123Label(r.Resource); len(why) > 0 || r.Group != "" && len(validate.IsDNS1123Subdomain(r.Group)) > 0 {
-			return nil, fmt.Errorf("%q is no resource: want one such as configmaps or deployments.apps", name)
-		}
-		// No name of a kind is known here, and a group that is closed is so for all.
-		if why := link.NeverPlaced(schema.GroupKind{Group: r.Group, Kind: r.Resource}); why != "" {
-			return nil, fmt.Errorf("%s: %s", name, why)
-		}
-		if slices.Contains([]string{"secrets", "namespaces", "nodes", "events", "bindings", "componentstatuses"}, name) {
-			return nil, fmt.Errorf("%s are never placed by Propagations", name)
-		}
-		out = append(out, r)
+	kinds, err := link.ParseResources(names)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // It names the resource.
 	}
-	return out, nil
+	if slices.Contains(kinds, schema.GroupResource{Resource: "namespaces"}) {
+		return nil, fmt.Errorf("%q is never placed: %s", "namespaces", refusesKind(schema.GroupKind{Kind: "Namespace"}))
+	}
+	return kinds, nil
 }

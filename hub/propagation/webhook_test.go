@@ -256,14 +256,18 @@ func TestI34WhoMayPlaceWhatWhere(t *testing.T) {
 		},
 		{
 			name: "Rows of a member.", user: "admin", namespace: "fleet-east", spec: places("fleet.kruise.io/v1alpha1", "MemberWork", "web", inAll),
-			refused: "MemberWork is a kind of the fleet's own",
+			refused: "objects of kind MemberWork are the fleet's own",
 		},
 		{
 			name: "Nodes.", user: "admin", spec: places("v1", "Node", "web", inAll), refused: "objects of kind Node belong to the cluster",
 		},
 		{
 			name: "Secrets.", user: "admin", namespace: "team-a", spec: places("v1", "Secret", "web", inAll),
-			refused: "a hub reads no Secrets: place them by a ResourceDistribution with targets.clusters",
+			refused: "objects of kind Secret are not read by a hub: place them by a ResourceDistribution with targets.clusters",
+		},
+		{
+			name: "What node daemons act on.", user: "admin", spec: places("apps.kruise.io/v1alpha1", "NodePodProbe", "web", inAll),
+			refused: "objects of kind NodePodProbe have the node daemons act in pods of all namespaces",
 		},
 		{name: "Namespaces.", user: "admin", spec: places("v1", "Namespace", "web", inAll), refused: "a hub creates no namespaces"},
 		{

@@ -182,6 +182,7 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 	}
 	served := &servedKinds{
 		client: a.objects, discovery: member, crds: crds, mapper: a.mapper, watches: a.watches,
+		limits: a.link.Resources,
 		report: func(kinds []fleetv1alpha1.ServedKind) {
 			if a.facts.serve(kinds) {
 				trigger.fire()

@@ -168,7 +168,7 @@ func TestConnectionIsReportedInTheMember(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o := agent.Options{
 				Cluster: "east", URL: hub.lab.ServerURL, CA: hub.lab.CA, Token: func() (string, error) { return token, nil },
-				Member: member.Client, Reader: member.Client, Namespace: "flotilla-system", Clock: clock.RealClock{},
+				Member: member.Client, Reader: member.Client, Keeper: member.Client, Namespace: "flotilla-system", Clock: clock.RealClock{},
 			}
 			c.change(&o)
 			_, err := agent.Connect(logged(t), o)

@@ -76,15 +76,19 @@ type Options struct {
 	// new token is found without a restart. It may be nil, and return "": there is none.
 	Token func() (string, error)
 
-	// Member writes to the member and Reader reads from its apiserver without a cache. Required.
+	// Member writes to the member and Reader reads from its apiserver without a cache, both with the agent's rights. Required.
 	Member client.Client
 	Reader client.Reader
+	// Keeper reads and writes the Secret, without a cache; the agent's own account has no rights for Secrets. Required.
+	Keeper client.Client
 	// Namespace is where the Secret is: the member's own. Required.
 	Namespace string
 	// Secret is the Secret's name; default CredentialSecret.
 	Secret string
 	// Namespaces is where the hub may place objects; default anywhere.
 	Namespaces link.NamespaceLimits
+	// Resources are those of which it may place objects; nil for all that the agent may write.
+	Resources *link.ResourceLimits
 
 	// RenewAt is the part of a certificate's life after which it is renewed, between 0 and 1; default 0.7.
 	RenewAt float64
@@ -128,6 +132,7 @@ type Connection struct {
 
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,verbs=create
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,resourceNames=flotilla-hub-credential,verbs=get;update;delete
+// +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=serviceaccounts,resourceNames=flotilla-agent,verbs=impersonate
 
 // Connect returns a connection with a usable certificate: the stored one, or a new one that it requests with the token, which
 // takes until the hub has signed it. The error is a ConnectError or one of the member's apiserver, and contains no credential.
@@ -308,9 +313,9 @@ func (c *Connection) Credential() *fleetv1alpha1.CredentialStatus {
 // Forget deletes the stored certificate, after the cluster has left the hub.
 func (c *Connection) Forget(ctx context.Context) error {
 	secret, key := &corev1.Secret{}, client.ObjectKey{Namespace: c.options.Namespace, Name: c.options.Secret}
-	err := c.options.Reader.Get(ctx, key, secret)
+	err := c.options.Keeper.Get(ctx, key, secret)
 	if err == nil {
-		err = c.options.Member.Delete(ctx, secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion})
+		err = c.options.Keeper.Delete(ctx, secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion})
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete secret %s: %w", key, err)
@@ -322,7 +327,7 @@ func (c *Connection) Forget(ctx context.Context) error {
 func (c *Connection) load(ctx context.Context) (*tls.Certificate, error) {
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: c.options.Namespace, Name: c.options.Secret}
-	err := c.options.Reader.Get(ctx, key, secret)
+	err := c.options.Keeper.Get(ctx, key, secret)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -352,7 +357,7 @@ func (c *Connection) load(ctx context.Context) (*tls.Certificate, error) {
 func (c *Connection) store(ctx context.Context, certificate, key []byte) error {
 	secret := &corev1.Secret{}
 	at := client.ObjectKey{Namespace: c.options.Namespace, Name: c.options.Secret}
-	err := c.options.Reader.Get(ctx, at, secret)
+	err := c.options.Keeper.Get(ctx, at, secret)
 	found := err == nil
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("get secret %s: %w", at, err)
@@ -360,10 +365,10 @@ func (c *Connection) store(ctx context.Context, certificate, key []byte) error {
 	secret.Namespace, secret.Name = at.Namespace, at.Name
 	secret.Data = map[string][]byte{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key}
 	if found {
-		err = c.options.Member.Update(ctx, secret)
+		err = c.options.Keeper.Update(ctx, secret)
 	} else {
 		secret.Type = corev1.SecretTypeTLS
-		err = c.options.Member.Create(ctx, secret)
+		err = c.options.Keeper.Create(ctx, secret)
 	}
 	if err != nil {
 		return fmt.Errorf("keep the certificate in secret %s: %w", at, err)

@@ -252,7 +252,7 @@ func (h *testHubServer) options(t *testing.T) Options {
 	).WithStatusSubresource(&fleetv1alpha1.Membership{}).Build()
 	return Options{
 		Cluster: "east", URL: h.server.URL, CA: h.ca.pem(), Token: token(testToken),
-		Member: member, Reader: member, Namespace: "flotilla-system", Clock: h.clock,
+		Member: member, Reader: member, Keeper: member, Namespace: "flotilla-system", Clock: h.clock,
 	}
 }
 

@@ -1,13 +1,19 @@
 package agent
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
@@ -230,7 +236,30 @@ func TestKindsOfAMember(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Empty(t, cmp.Diff(tc.want, kindsOf(lists, tc.silent, tc.rules)))
+			require.Empty(t, cmp.Diff(tc.want, kindsOf(lists, tc.silent, tc.rules, nil)))
 		})
 	}
+	require.Empty(t, cmp.Diff([]fleetv1alpha1.ServedKind{deployment}, kindsOf(lists, nil, []authorizationv1.ResourceRule{rule("*", "*", "*")}, &link.ResourceLimits{})),
+		"what the hub may not place is not reported, whatever the rights are")
+}
+
+// TestAttack22TheAgentHasRightsForWhatEachHubMayPlace compares the limits of a pull member with the agent's role.
+func TestAttack22TheAgentHasRightsForWhatEachHubMayPlace(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(filepath.Join("..", "..", "charts", "member", "files", "agent-role.yaml"))
+	require.NoError(t, err)
+	var placed []schema.GroupResource
+	for text := range strings.SplitSeq(string(raw), "\n---\n") {
+		role := &rbacv1.ClusterRole{}
+		require.NoError(t, yaml.Unmarshal([]byte(text), role))
+		for _, rule := range role.Rules {
+			if role.Kind != "ClusterRole" || !slices.Contains(rule.Verbs, "patch") || !slices.Contains(rule.Verbs, "watch") {
+				continue // It writes its own objects in other ways.
+			}
+			for _, r := range rule.Resources {
+				placed = append(placed, schema.GroupResource{Group: rule.APIGroups[0], Resource: r})
+			}
+		}
+	}
+	require.ElementsMatch(t, link.AlwaysPlaced(), placed)
 }

@@ -776,7 +776,7 @@ func TestConnectAgainstARealSigner(t *testing.T) {
 	}()
 	o := agent.Options{
 		Cluster: "east", URL: hub.lab.ServerURL, CA: hub.lab.CA, Token: func() (string, error) { return token, nil },
-		Member: member.Client, Reader: member.Client, Namespace: "flotilla-system", Clock: clock.RealClock{},
+		Member: member.Client, Reader: member.Client, Keeper: member.Client, Namespace: "flotilla-system", Clock: clock.RealClock{},
 	}
 	c, err := agent.Connect(logged(t), o)
 	require.NoError(t, err)

@@ -34,7 +34,7 @@ func (r *rows) observe(ctx context.Context, key client.ObjectKey, fresh bool) (o
 		return observed{}, fmt.Errorf("get row %s: %w", key, err)
 	}
 	o := observed{
-		row: row, permission: r.binding.permission(), limits: r.link.Namespaces, line: r.ledger.get(row.Name), fresh: fresh,
+		row: row, permission: r.binding.permission(), limits: r.link.Namespaces, resources: r.link.Resources, line: r.ledger.get(row.Name), fresh: fresh,
 	}
 	o.contention = r.memory.get(row).contention
 	if !o.permission.act {
@@ -49,6 +49,9 @@ func (r *rows) observe(ctx context.Context, key client.ObjectKey, fresh bool) (o
 	gvk, at, ok := o.object()
 	if !ok {
 		return o, nil
+	}
+	if err := r.observeResource(&o, gvk); err != nil || closedKind(o) != nil { // The agent need not have the right to read it.
+		return o, err
 	}
 	if err := r.observeLive(ctx, &o, gvk, at); err != nil {
 		return o, err
@@ -90,6 +93,22 @@ func (o observed) object() (schema.GroupVersionKind, client.ObjectKey, bool) {
 	}
 	is := o.line.Spec.Object
 	return schema.FromAPIVersionAndKind(is.APIVersion, is.Kind), client.ObjectKey{Namespace: is.Namespace, Name: is.Name}, true
+}
+
+// observeResource finds the resource of a kind, where resources are limited. One that is not served has none.
+func (r *rows) observeResource(o *observed, gvk schema.GroupVersionKind) error {
+	if o.resources == nil {
+		return nil
+	}
+	m, err := r.find.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if notServed(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("find the resource of %s: %w", gvk.Kind, err)
+	}
+	o.resource = m.Resource.GroupResource()
+	return nil
 }
 
 // want renders the row. A content is immutable, so the result is kept for as long as the row's generation stays the same.

@@ -149,8 +149,11 @@ func blocked(reason, format string, args ...any) *problem {
 type observed struct {
 	row        *fleetv1alpha1.MemberWork
 	permission permission
-	// limits is what the member's own administrator allows.
-	limits link.NamespaceLimits
+	// limits and resources are what the member's own administrator allows. resource is that of the object; it is read only where resources
+	// is not nil, and empty if the kind is not served.
+	limits    link.NamespaceLimits
+	resources *link.ResourceLimits
+	resource  schema.GroupResource
 	// want is the object that the row asks for; nil if the row is withdrawn, or can't be rendered (refused says why).
 	want    *rendered
 	refused *problem
@@ -398,8 +401,8 @@ func allowed(o observed) *problem {
 				"the row asks for %s, but was applied as %s %s/%s: the kind and name of a row's object can't change", describe(is), was.Kind, was.Namespace, was.Name)
 		}
 	}
-	if why := link.NeverPlaced(o.want.object.GroupVersionKind().GroupKind()); why != "" {
-		return blocked(fleetv1alpha1.ReasonKindNotAllowed, "%s is not placed: %s", describe(o.want.object), why)
+	if p := closedKind(o); p != nil {
+		return p
 	}
 	lowers := func() bool {
 		return o.live != nil && ours(o.line, o.live) && kindOf(o.live.GroupVersionKind()).lowers(o.want.object, o.live)
@@ -416,6 +419,21 @@ func allowed(o observed) *problem {
 		return nil
 	}
 	return blocked(fleetv1alpha1.ReasonNamespaceNotAllowed, "%s", why)
+}
+
+// closedKind returns why no object of the kind that a row asks for is placed in this cluster, whatever is there; nil if it may be.
+func closedKind(o observed) *problem {
+	if o.want == nil {
+		return nil
+	}
+	why := link.NeverPlaced(o.want.object.GroupVersionKind().GroupKind())
+	if why == "" && o.resource.Resource != "" {
+		why = o.resources.Refuses(o.resource)
+	}
+	if why == "" {
+		return nil
+	}
+	return blocked(fleetv1alpha1.ReasonKindNotAllowed, "%s is not placed: %s", describe(o.want.object), why)
 }
 
 // refuses returns why the object may not be placed by the limits of namespaces, or "".

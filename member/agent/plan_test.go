@@ -504,6 +504,58 @@ func TestPlan(t *testing.T) {
 			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonKindNotAllowed, recheck: recheckBlocked},
 		},
 		{
+			name: "a Secret is never placed (attack 22)",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.place(t, `{apiVersion: v1, kind: Secret, metadata: {namespace: shop, name: web}}`)
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonKindNotAllowed, recheck: recheckBlocked},
+		},
+		{
+			name: "nor what node daemons act on, wherever the hub may place (attack 22)",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.place(t, `{apiVersion: apps.kruise.io/v1alpha1, kind: NodePodProbe, metadata: {name: node-1}}`)
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonKindNotAllowed, recheck: recheckBlocked},
+		},
+		{
+			name: "a resource that the member does not allow is not placed (attack 22)",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.place(t, `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {namespace: shop, name: web}}`)
+				s.resources = &link.ResourceLimits{Further: []schema.GroupResource{{Resource: "configmaps"}}}
+				s.resource = schema.GroupResource{Resource: "persistentvolumeclaims"}
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonKindNotAllowed, recheck: recheckBlocked},
+		},
+		{
+			name: "one that is ours keeps its fields, too, also fewer replicas (attack 22)",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.ask(t, 3)
+				s.resources, s.resource = &link.ResourceLimits{}, schema.GroupResource{Group: "apps", Resource: "statefulsets"}
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonKindNotAllowed, recheck: recheckBlocked},
+		},
+		{
+			name: "one that the member allows",
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.place(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: shop, name: web}}`)
+				s.resources = &link.ResourceLimits{Further: []schema.GroupResource{{Resource: "configmaps"}}}
+				s.resource = schema.GroupResource{Resource: "configmaps"}
+			},
+			want: expect{act: actApply, ledger: true},
+		},
+		{
+			name: "and one that every member does",
+			in: func(_ *testing.T, s *scene) {
+				s.resources, s.resource = &link.ResourceLimits{}, schema.GroupResource{Group: "apps.kruise.io", Resource: "uniteddeployments"}
+			},
+			want: expect{act: actNothing},
+		},
+		{
 			name: "an object in no namespace is placed where all namespaces are open",
 			in: func(t *testing.T, s *scene) {
 				t.Helper()

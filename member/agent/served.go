@@ -43,6 +43,8 @@ type servedKinds struct {
 	crds      toolscache.SharedIndexInformer
 	mapper    *mapper
 	watches   *watches
+	// limits are the resources of which the hub may place objects.
+	limits *link.ResourceLimits
 	// report takes the kinds that the member serves and that the agent may write.
 	report func([]fleetv1alpha1.ServedKind)
 
@@ -134,14 +136,15 @@ func (s *servedKinds) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Resul
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("review the agent's rights in the member: %w", err)
 	default:
-		s.report(kindsOf(lists, silent, review.Status.ResourceRules))
+		s.report(kindsOf(lists, silent, review.Status.ResourceRules, s.limits))
 	}
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-// kindsOf returns the kinds in lists that rules allow to write, sorted, at most MaxServedKinds. It returns nil, which is not known, if
+// kindsOf returns the kinds in lists that rules and limits allow to write, sorted, at most MaxServedKinds. It returns nil, which is not known, if
 // rules allow to write something in a group that does not answer.
-func kindsOf(lists []*metav1.APIResourceList, silent map[string]bool, rules []authorizationv1.ResourceRule) []fleetv1alpha1.ServedKind {
+func kindsOf(lists []*metav1.APIResourceList, silent map[string]bool, rules []authorizationv1.ResourceRule, limits *link.ResourceLimits,
+) []fleetv1alpha1.ServedKind {
 	for group := range silent {
 		if slices.ContainsFunc(rules, func(r authorizationv1.ResourceRule) bool { return has(r.APIGroups, group) && has(r.Verbs, "patch") }) {
 			return nil
@@ -154,8 +157,9 @@ func kindsOf(lists []*metav1.APIResourceList, silent map[string]bool, rules []au
 			continue
 		}
 		for _, r := range l.APIResources {
-			gk := schema.GroupKind{Group: gv.Group, Kind: r.Kind}
-			if !strings.Contains(r.Name, "/") && slices.Contains(r.Verbs, "patch") && link.NeverPlaced(gk) == "" && writes(rules, gv.Group, r.Name) {
+			gk, gr := schema.GroupKind{Group: gv.Group, Kind: r.Kind}, schema.GroupResource{Group: gv.Group, Resource: r.Name}
+			if !strings.Contains(r.Name, "/") && slices.Contains(r.Verbs, "patch") && link.NeverPlaced(gk) == "" && limits.Refuses(gr) == "" &&
+				writes(rules, gv.Group, r.Name) {
 				found[gk] = append(found[gk], gv.Version)
 			}
 		}

@@ -67,6 +67,9 @@ type Link struct {
 	// Namespaces limits where the hub may place objects, by the word of the member's administrator. In mode Push it is empty: there
 	// a policy of the member's chart does that.
 	Namespaces NamespaceLimits
+	// Resources are those of which the hub may place objects, likewise. In mode Push it is nil: there the agent's account has no rights for
+	// others.
+	Resources *ResourceLimits
 	// Left: the hub has removed the cluster without an answer from it. The agent acts on the tombstone and ends with
 	// ErrLeft; it does nothing else, and does not read its MemberCluster, which may be another one of that name.
 	Left bool

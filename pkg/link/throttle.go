@@ -2,13 +2,9 @@ package link
 
 import (
 	"context"
-	"fmt"
 
 	"golang.org/x/time/rate"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
@@ -54,25 +50,3 @@ func (t *Throttle) QPS() float32 { return float32(t.limiter.Limit()) }
 
 // Wait waits until a request may be sent or ctx is done.
 func (t *Throttle) Wait(ctx context.Context) error { return t.limiter.Wait(ctx) }
-
-// Throttled returns member with clients of its own that are limited by throttle. The cache is member's: its watches
-// are shared with the controllers that run beside the agent.
-func Throttled(member cluster.Cluster, throttle *Throttle) (cluster.Cluster, error) {
-	config := rest.CopyConfig(member.GetConfig())
-	config.RateLimiter = throttle
-	c, err := client.New(config, client.Options{Scheme: member.GetScheme(), Mapper: member.GetRESTMapper()})
-	if err != nil {
-		return nil, fmt.Errorf("make the agent's client of the member: %w", err)
-	}
-	return throttled{Cluster: member, config: config, client: c}, nil
-}
-
-type throttled struct {
-	cluster.Cluster
-	config *rest.Config
-	client client.Client
-}
-
-func (p throttled) GetConfig() *rest.Config     { return p.config }
-func (p throttled) GetClient() client.Client    { return p.client }
-func (p throttled) GetAPIReader() client.Reader { return p.client }

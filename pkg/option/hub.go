@@ -26,6 +26,8 @@ type Hub struct {
 	TokenFile string
 	// Namespaces is where the hub may place objects.
 	Namespaces link.NamespaceLimits
+	// Kinds are the resources of which the hub may place objects besides those that each may.
+	Kinds []string
 }
 
 // NewHub returns the defaults: no hub, and nothing of one in the namespaces of Kubernetes itself.
@@ -47,6 +49,8 @@ func (h *Hub) AddFlags(f *pflag.FlagSet) {
 		"objects. Empty for all that are not denied.")
 	f.StringSliceVar(&h.Namespaces.Denied, "hub-denied-namespaces", h.Namespaces.Denied, "Namespaces in which the hub may place "+
 		"nothing, besides that of this program.")
+	f.StringSliceVar(&h.Kinds, "hub-kinds", h.Kinds, "Further resources of which the hub may place objects, such as configmaps or "+
+		"gameserversets.game.kruise.io: those that account flotilla-agent may write.")
 }
 
 // hash is the form of --hub-ca-hash.
@@ -55,8 +59,8 @@ const hash = `^sha256:[0-9a-fA-F]{64}$`
 // Validate returns all invalid values.
 func (h *Hub) Validate() error {
 	if h.URL == "" {
-		if h.Cluster != "" || h.CAFile != "" || h.CAHash != "" || h.TokenFile != "" || len(h.Namespaces.Allowed) > 0 {
-			return errors.New("--cluster-name, --hub-ca-file, --hub-ca-hash, --hub-token-file and --hub-allowed-namespaces go with --hub-url, which is not set")
+		if h.Cluster != "" || h.CAFile != "" || h.CAHash != "" || h.TokenFile != "" || len(h.Namespaces.Allowed) > 0 || len(h.Kinds) > 0 {
+			return errors.New("--cluster-name, --hub-ca-file, --hub-ca-hash, --hub-token-file, --hub-allowed-namespaces and --hub-kinds go with --hub-url, which is not set")
 		}
 		return nil
 	}
@@ -76,6 +80,9 @@ func (h *Hub) Validate() error {
 				errs = append(errs, fmt.Errorf("%s=%s: want names of namespaces", flag, name))
 			}
 		}
+	}
+	if _, err := link.ParseResources(h.Kinds); err != nil {
+		errs = append(errs, fmt.Errorf("--hub-kinds: %w", err))
 	}
 	if h.CAFile == "" && h.CAHash == "" {
 		errs = append(errs, errors.New("--hub-url: set --hub-ca-file or --hub-ca-hash, so that this cluster joins no other hub"))

@@ -106,6 +106,8 @@ flotilla-member, and what a Propagation does not.
   "events" "these belong to the cluster whose components write them"
   "bindings" "these belong to the cluster whose components write them"
   "componentstatuses" "these belong to the cluster whose components write them"
+  "nodepodprobes.apps.kruise.io" "these have the node daemons act in pods of all namespaces"
+  "nodeimages.apps.kruise.io" "these have the node daemons act in pods of all namespaces"
   "uniteddeployments.apps.kruise.io" "they have clusters themselves, in spec.topology.subsets"
   "workloadspreads.apps.kruise.io" "they have clusters themselves, in spec.subsets"
   "resourcedistributions.apps.kruise.io" "they have clusters themselves, in spec.targets.clusters"

@@ -37,29 +37,14 @@ object.metadata.?annotations.orValue({}).exists(k, k in ['apps.kruise.io/using-e
 object.metadata.name.endsWith('-barrier') && object.metadata.?ownerReferences.orValue([]).map(r, r.kind) == ['Pod']
 {{- end }}
 
-{{/*
-"true" if this manager, as the agent of a pull member, may write ConfigMaps that a hub places, otherwise nothing.
-*/}}
-{{- define "placesConfigMaps" -}}
-{{- if and .Values.hub.url (not .Values.agent.push) }}
+{{/* hub.kinds by commas, as the manager names resources. */}}
+{{- define "hubKinds" -}}
+{{- $out := list }}
 {{- range .Values.hub.kinds }}
-{{- if and (eq (.group | default "") "") (has "configmaps" .resources) }}true{{ end }}
+{{- $group := .group | default "" }}
+{{- range .resources }}{{ $out = append $out (trimSuffix "." (printf "%s.%s" . $group)) }}{{ end }}
 {{- end }}
-{{- end }}
-{{- end }}
-
-{{/*
-A condition of the policies for what the manager writes for itself: as an agent it also writes what a hub places, which has the mark of a
-hub before or afterwards. Where it may, the policy of hub.kinds says.
-*/}}
-{{- define "notOfAHub" -}}
-{{- if include "placesConfigMaps" . }}
-- name: not-of-a-hub
-  expression: >-
-    !(request.resource.resource == 'configmaps'
-    && (object != null && object.metadata.?annotations[?'fleet.kruise.io/row-uid'].hasValue()
-    || oldObject != null && oldObject.metadata.?annotations[?'fleet.kruise.io/row-uid'].hasValue()))
-{{- end }}
+{{- join "," $out }}
 {{- end }}
 
 {{/* The test's pod must not match the selectors of the manager's Service, Deployment and PodDisruptionBudget. */}}
@@ -154,15 +139,17 @@ Checks hub.kinds: what no hub places, as package pkg/link says too, and what it 
   "bindings" "these belong to the cluster whose components write them"
   "componentstatuses" "these belong to the cluster whose components write them"
 }}
+{{- $daemons := "these have the node daemons act in pods of all namespaces, whatever the limits of namespaces are" }}
+{{- $kruise := dict "nodepodprobes" $daemons "nodeimages" $daemons }}
 {{- $always := dict "apps" (list "deployments") "apps.kruise.io" (list "clonesets" "resourcedistributions" "uniteddeployments" "workloadspreads") }}
 {{- range $i, $kind := .Values.hub.kinds }}
 {{- $group := $kind.group | default "" }}
 {{- if hasKey $closed $group }}
 {{- fail (printf "hub.kinds[%d].group: a hub places no objects of group %s: %s" $i $group (get $closed $group)) }}
 {{- end }}
-{{- range $kind.resources }}
-{{- if and (eq $group "") (hasKey $core .) }}
-{{- fail (printf "hub.kinds[%d].resources: a hub places no %s: %s" $i . (get $core .)) }}
+{{- range $resource := $kind.resources }}
+{{- with get (get (dict "" $core "apps.kruise.io" $kruise) $group | default dict) . }}
+{{- fail (printf "hub.kinds[%d].resources: a hub places no %s: %s" $i $resource .) }}
 {{- end }}
 {{- if has . (get $always $group | default list) }}
 {{- fail (printf "hub.kinds[%d].resources: a hub may always place %s of group %s: remove it" $i . $group) }}
