@@ -36,6 +36,8 @@ type Applier struct {
 	Labels podset.RevisionLabels
 	// Guards are asked before pods are deleted or updated.
 	Guards podguard.Guards
+	// Memory keeps the names of pods that could not be created; nil for a kind whose names are not random.
+	Memory *podset.Memory
 }
 
 // EnsureRevision makes the update revision the newest, and reports whether the reconcile may go on. With an invalid
@@ -158,6 +160,7 @@ func (a Applier) Create(
 ) {
 	steps := p.Of(rollout.StepCreate)
 	if len(steps) == 0 {
+		a.Memory.KeepNames(nil)
 		return
 	}
 	var current *corev1.PodTemplateSpec
@@ -168,7 +171,7 @@ func (a Applier) Create(
 			return
 		}
 	}
-	creates := make([]PodCreate, 0, len(steps))
+	creates, names := make([]PodCreate, 0, len(steps)), make([]string, 0, len(steps))
 	for _, s := range steps {
 		rev, of := p.Revision.Revision.Name, template
 		if s.Old {
@@ -176,9 +179,10 @@ func (a Applier) Create(
 		}
 		c := build(s, rev, of)
 		c.Then = a.IntoService(c.Pod, now)
-		creates = append(creates, c)
+		creates, names = append(creates, c), append(names, c.Pod.Name)
 	}
 	a.CreatePods(ctx, creates, r)
+	a.Memory.KeepNames(r.Of(rollout.StepCreate, "").Unused(names))
 }
 
 // CreatePods creates pods as the result of the steps that create pods, for a kind whose pods have no revision.

@@ -50,6 +50,8 @@ func (w *Writer) each(ctx context.Context, n, first int, do func(context.Context
 			r.Skipped++
 		case isRefused(o.err):
 			r.Refused = append(r.Refused, o.err.Error())
+		case errors.Is(o.err, ErrTaken):
+			r.Taken = append(r.Taken, o.name)
 		}
 	}
 	if failed != nil {

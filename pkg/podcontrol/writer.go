@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -83,8 +84,15 @@ type Result struct {
 	Skipped int
 	// Refused are the messages of writes that a disruption budget or an admission webhook refuses for now. They don't stop others.
 	Refused []string
+	// Taken are the names that objects of other owners have, so that another attempt needs other names.
+	Taken []string
 	// Err holds the errors, nil if there was none; with more than five it shows five and counts the rest.
 	Err error
+}
+
+// Unused returns those of names, all of which were to be created, that are neither created nor taken.
+func (r Result) Unused(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(r.Done, n) || slices.Contains(r.Taken, n) })
 }
 
 // Create creates pods for owner, each after its PVCs.

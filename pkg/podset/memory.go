@@ -21,6 +21,24 @@ type Memory struct {
 	rules Rules
 	pods  map[types.UID]*remembered
 	round int
+	// names are those of pods that could not be created.
+	names []string
+}
+
+// Names returns the names of pods that could not be created, for the next attempt: with other random names, each attempt would have
+// another error, and so another event and status, whose write starts the next attempt at once, and would make other PVCs.
+func (m *Memory) Names() []string {
+	if m == nil {
+		return nil
+	}
+	return m.names
+}
+
+// KeepNames replaces what Names returns.
+func (m *Memory) KeepNames(names []string) {
+	if m != nil {
+		m.names = names
+	}
 }
 
 // remembered are the facts of a pod of one version, viewed at a time. round is the last one that asked for them.

@@ -48,6 +48,7 @@ func (r *Reconciler) applier(set *appsv1beta1.CloneSet) podcontrol.Applier {
 func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	var a applied
 	applier := r.applier(o.set)
+	applier.Memory = o.memory
 	if !applier.EnsureRevision(ctx, &p.Plan, &a.Results) {
 		return a
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -36,7 +37,9 @@ type instance struct {
 //
 // PVCs of a pod that is released are always transferred to it.
 func (p *planned) planPVCs(o observed) {
+	left := p.leftIDs(o)
 	if len(o.pvcs) == 0 { // Most sets have none, and what follows visits each pod.
+		p.assignIDs(nil, 0, left)
 		return
 	}
 	instances := map[string]*instance{}
@@ -71,6 +74,7 @@ func (p *planned) planPVCs(o observed) {
 		in := instances[id]
 		switch {
 		case len(in.pvcs) == 0 || in.pod != nil && !in.pod.Inactive:
+		case slices.Contains(left, id): // Its pod is still to be created.
 		case !o.set.Spec.ScaleStrategy.EnablePVCReuse:
 			p.discard(in)
 		case in.pod == nil:
@@ -83,7 +87,22 @@ func (p *planned) planPVCs(o observed) {
 			}
 		}
 	}
-	p.assignIDs(free, releasing)
+	p.assignIDs(free, releasing, left)
+}
+
+// leftIDs returns the ids that new pods have of the last attempt to create them.
+func (p *planned) leftIDs(o observed) []string {
+	names := o.memory.Names()
+	if len(names) == 0 {
+		return nil
+	}
+	used, left := usedIDs(observed{pods: o.pods}), []string(nil)
+	for _, name := range names {
+		if id := strings.TrimPrefix(name, o.set.Name+"-"); !used[id] {
+			left = append(left, id)
+		}
+	}
+	return left[:min(len(left), len(p.Of(rollout.StepCreate)))]
 }
 
 // transferDeleted makes pods that are to be deleted the owners of their PVCs: otherwise, after a crash between the two deletions,
@@ -123,9 +142,12 @@ func (p *planned) transfer(pvcs []*corev1.PersistentVolumeClaim, pod *corev1.Pod
 	}
 }
 
-// assignIDs assigns free ids to new pods. As many more new pods as there are releasing pods wait for their ids; the rest get
-// random ids when they are created.
-func (p *planned) assignIDs(free []string, releasing int) {
+// assignIDs assigns ids to new pods: first those whose PVCs are free. As many more new pods as there are releasing pods wait for their
+// ids. The rest get the ids that are left of the last attempt, or random ones when they are created.
+func (p *planned) assignIDs(free []string, releasing int, left []string) {
+	if len(free)+releasing+len(left) == 0 {
+		return
+	}
 	held := 0
 	steps := make([]podset.Step, 0, len(p.Steps))
 	for _, s := range p.Steps {
@@ -137,6 +159,8 @@ func (p *planned) assignIDs(free []string, releasing int) {
 		case held < releasing:
 			held++
 			continue
+		case len(left) > 0:
+			s.Slot, left = left[0], left[1:]
 		}
 		steps = append(steps, s)
 	}

@@ -37,6 +37,7 @@ func (r *Reconciler) adopt(ctx context.Context, o observed) (ctrl.Result, error)
 func (r *Reconciler) apply(ctx context.Context, o observed, p planned) podcontrol.Results {
 	var a podcontrol.Results
 	applier := r.applier(o.set)
+	applier.Memory = o.memory
 	if !applier.EnsureRevision(ctx, &p.Plan, &a) {
 		return a
 	}
@@ -65,7 +66,7 @@ func (r *Reconciler) recordFailures(o observed, p planned, a *podcontrol.Results
 	}
 }
 
-// podCreates builds pods with unused names.
+// podCreates builds pods with unused names, first those that the last attempt left.
 func (r *Reconciler) podCreates(
 	o observed, now time.Time,
 ) func(podset.Step, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
@@ -77,10 +78,19 @@ func (r *Reconciler) podCreates(
 	if draw == nil {
 		draw = rand.String
 	}
+	left := o.memory.Names()
+	next := func() string {
+		if len(left) == 0 {
+			return o.set.Name + "-" + draw(suffixLength)
+		}
+		name := left[0]
+		left = left[1:]
+		return name
+	}
 	return func(s podset.Step, rev string, template *corev1.PodTemplateSpec) podcontrol.PodCreate {
-		name := o.set.Name + "-" + draw(suffixLength)
+		name := next()
 		for used[name] {
-			name = o.set.Name + "-" + draw(suffixLength)
+			name = next()
 		}
 		used[name] = true
 		return podcontrol.PodCreate{Pod: newPod(o.set, rev, template, name, s.Slot, now)}
