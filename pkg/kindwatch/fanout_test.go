@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // handlers is a cache with one informer, which counts its handlers.
@@ -119,7 +121,7 @@ func TestAFanoutHandsEachControllerTheChangesOfItsOwnKey(t *testing.T) {
 	require.Eventually(t, func() bool {
 		h.update(object("east", "a"), object("east", "a"))
 		return len(drain(east))+len(drain(second)) == 0
-	}, 10*time.Second, time.Millisecond)
+	}, testtimeout.Scale(10*time.Second), time.Millisecond)
 	h.update(object("west", "b"), object("west", "b"))
 	require.Equal(t, []string{"west/b"}, drain(west))
 	end()
@@ -128,7 +130,7 @@ func TestAFanoutHandsEachControllerTheChangesOfItsOwnKey(t *testing.T) {
 		defer f.mu.RUnlock()
 		return f.stop == nil
 	}
-	require.Eventually(t, stopped, 10*time.Second, time.Millisecond)
+	require.Eventually(t, stopped, testtimeout.Scale(10*time.Second), time.Millisecond)
 	require.Empty(t, h.all, "nobody follows")
 	require.NoError(t, f.Follow(t.Context(), "east", east, own))
 	require.Len(t, h.all, 1)
