@@ -66,14 +66,13 @@ func within(all []candidate) ([]appsv1alpha1.PodProbe, []excess) {
 		return cmp.Or(cmp.Compare(a.age, b.age), strings.Compare(a.pod.Namespace, b.pod.Namespace), strings.Compare(a.pod.Name, b.pod.Name),
 			strings.Compare(string(a.pod.UID), string(b.pod.UID)), strings.Compare(a.probe.Name, b.probe.Name))
 	})
-	out := map[types.UID]*excess{}
+	var left []excess
 	leave := func(c *candidate) {
-		e := out[c.of().GetUID()]
-		if e == nil {
-			e = &excess{of: c.of()}
-			out[e.of.GetUID()] = e
+		i := slices.IndexFunc(left, func(e excess) bool { return e.of.GetUID() == c.of().GetUID() })
+		if i < 0 {
+			i, left = len(left), append(left, excess{of: c.of()})
 		}
-		e.probes++
+		left[i].probes++
 	}
 	ofPod, ofNamespace := map[types.UID]int{}, map[string]int{}
 	sizes, fit := make([]int, 0, len(all)), make([]candidate, 0, len(all))
@@ -93,7 +92,8 @@ func within(all []candidate) ([]appsv1alpha1.PodProbe, []excess) {
 	}
 	most := share(slices.Collect(maps.Values(ofNamespace)))
 	clear(ofNamespace)
-	pods := map[types.UID]*appsv1alpha1.PodProbe{}
+	var probes []appsv1alpha1.PodProbe
+	at := map[types.UID]int{}
 	for i := range fit {
 		c := &fit[i]
 		if ofNamespace[c.pod.Namespace]+sizes[i] > most {
@@ -101,20 +101,12 @@ func within(all []candidate) ([]appsv1alpha1.PodProbe, []excess) {
 			continue
 		}
 		ofNamespace[c.pod.Namespace] += sizes[i]
-		e := pods[c.pod.UID]
-		if e == nil {
-			e = &appsv1alpha1.PodProbe{Name: c.pod.Name, Namespace: c.pod.Namespace, UID: c.pod.UID, IP: c.pod.Status.PodIP}
-			pods[c.pod.UID] = e
+		n, has := at[c.pod.UID]
+		if !has {
+			n, at[c.pod.UID] = len(probes), len(probes)
+			probes = append(probes, appsv1alpha1.PodProbe{Name: c.pod.Name, Namespace: c.pod.Namespace, UID: c.pod.UID, IP: c.pod.Status.PodIP})
 		}
-		e.Probes = append(e.Probes, c.probe)
-	}
-	var probes []appsv1alpha1.PodProbe
-	for _, e := range pods {
-		probes = append(probes, *e)
-	}
-	var left []excess
-	for _, e := range out {
-		left = append(left, *e)
+		probes[n].Probes = append(probes[n].Probes, c.probe)
 	}
 	slices.SortFunc(left, func(a, b excess) int {
 		return cmp.Or(strings.Compare(a.of.GetNamespace(), b.of.GetNamespace()), strings.Compare(a.of.GetName(), b.of.GetName()),

@@ -98,7 +98,7 @@ func TestScaleInLeavesTheSharesOfFewerReplicas(t *testing.T) {
 	})
 	var tenths []appsv1beta1.WorkloadSpreadSubset
 	for i := range 10 {
-		tenths = append(tenths, subset(fmt.Sprint(i), "10%"))
+		tenths = append(tenths, subset(strconv.Itoa(i), "10%"))
 	}
 	for _, tc := range []struct {
 		name    string
@@ -179,7 +179,7 @@ func TestNewPodsGetTheCostThatTheControllerGives(t *testing.T) {
 	s := spreaderOf(c, c)
 	for n := range 9 {
 		pod := newPodOf(ours, "CloneSet", "web", "set")
-		pod.Name = fmt.Sprint(n)
+		pod.Name = strconv.Itoa(n)
 		f, err := s.observe(t.Context(), c, pod)
 		require.NoError(t, err)
 		require.NoError(t, f.(podstep.Reserver).Reserve(t.Context(), pod))
