@@ -77,6 +77,8 @@ var writes = map[string]string{
 	"member/agent/ledger.go put: Update":                           byVersion,
 	"member/agent/observe.go observeAdoption: Apply":               byUID + ", and it is a dry run",
 	"member/agent/unclaimed.go decided: Update":                    byVersion,
+	"member/agent/write.go merged: Patch":                          byVersion,
+	"member/agent/write.go write: Patch":                           byVersion,
 	"member/image/imagepulljob/apply.go release: Patch":            byVersion,
 	"member/image/imagepulljob/apply.go send: Apply":               byUID,
 	"member/image/nodeimage/apply.go apply: Delete":                byUID,
