@@ -1,6 +1,7 @@
 package cloneset
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,11 +23,10 @@ import (
 // sets returns the CloneSets of a file in testdata, in order.
 func sets(t *testing.T, file string) []*appsv1beta1.CloneSet {
 	t.Helper()
-	f, err := os.Open("testdata/" + file)
+	data, err := os.ReadFile("testdata/" + file)
 	require.NoError(t, err)
-	defer f.Close()
 	var out []*appsv1beta1.CloneSet
-	for d := yaml.NewYAMLOrJSONDecoder(f, 1<<12); ; {
+	for d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 1<<12); ; {
 		set := &appsv1beta1.CloneSet{}
 		err := d.Decode(set)
 		if errors.Is(err, io.EOF) {
