@@ -13,7 +13,6 @@ import (
 
 // The packages below testdata/again run by what the Makefile runs tests on clusters with.
 func TestAFailedTestIsRunAgainAlone(t *testing.T) {
-	t.Parallel()
 	// go test runs this again when one of them changes.
 	packages, err := filepath.Glob("testdata/again/*/*_test.go")
 	require.NoError(t, err)

@@ -143,7 +143,7 @@ func (p *packageResult) add(e event) {
 func (p *packageResult) addOwn(e event) {
 	switch e.Action {
 	case says:
-		p.runs[len(p.runs)-1].WriteString(e.Output)
+		_, _ = p.runs[len(p.runs)-1].WriteString(e.Output)
 	case pass, fail, skip:
 		p.seconds += e.Elapsed
 		failed := false
