@@ -16,8 +16,8 @@ import (
 
 // many returns what is observed of a Propagation of so many Deployments in so many clusters, with one override, which is for every
 // second cluster and sets a text of so many bytes.
-func many(t testing.TB, objects, clusters, bytes int) *observed {
-	t.Helper()
+func many(tb testing.TB, objects, clusters, bytes int) *observed {
+	tb.Helper()
 	o := &observed{
 		source: propagation("web"), kind: sourceKind, was: &fleetv1alpha1.PropagationStatus{}, lost: map[string]fate{}, held: map[string]string{},
 		Fleet: placement.Fleet{Clusters: map[string]*fleetv1alpha1.MemberCluster{}, Rows: map[string]*fleetv1alpha1.MemberWork{}},
@@ -38,7 +38,7 @@ func many(t testing.TB, objects, clusters, bytes int) *observed {
 	o.spec.Overrides = []fleetv1alpha1.PropagationOverride{change}
 	for i := range objects {
 		live := &unstructured.Unstructured{}
-		require.NoError(t, live.UnmarshalJSON(fmt.Appendf(nil, `{"apiVersion":"apps/v1","kind":"Deployment",
+		require.NoError(tb, live.UnmarshalJSON(fmt.Appendf(nil, `{"apiVersion":"apps/v1","kind":"Deployment",
 			"metadata":{"name":"web-%d","namespace":"shop","labels":{"app":"web"}},"spec":{"replicas":3,"selector":{"matchLabels":{"app":"web"}},
 			"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"main","image":"nginx:1","args":["-a","-b"],
 			"env":[{"name":"A","value":"a"},{"name":"B","value":"b"}],"resources":{"requests":{"cpu":"100m","memory":"64Mi"}}}]}}}}`, i)))

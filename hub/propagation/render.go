@@ -237,18 +237,17 @@ func (m content) render(o *observed, v variant) (raw, patch []byte, err error) {
 	if len(text) > mostBytes {
 		return nil, nil, fmt.Errorf("with the overrides it has %d bytes, and at most %d can be placed", len(text), mostBytes)
 	}
-	patch, err = jsonpatch.CreateMergePatch(m.raw, text)
-	if err == nil {
-		var merged []byte
-		switch merged, err = row.Merge(m.raw, patch); {
-		case err != nil || !jsonpatch.Equal(merged, text):
-		case len(patch) > row.PatchLimit:
-			return merged, nil, nil
-		default:
-			return m.raw, patch, nil
-		}
+	if patch, err = jsonpatch.CreateMergePatch(m.raw, text); err != nil {
+		return text, nil, nil //nolint:nilerr // What no merge patch can say has a content of its own.
 	}
-	return text, nil, nil // A merge patch can't say null.
+	merged, err := row.Merge(m.raw, patch)
+	switch {
+	case err != nil || !jsonpatch.Equal(merged, text): // A merge patch can't say null.
+		return text, nil, nil //nolint:nilerr // Likewise.
+	case len(patch) > row.PatchLimit:
+		return merged, nil, nil
+	}
+	return m.raw, patch, nil
 }
 
 // withPartition returns the object that overrides change: one may have another partition for a cluster.

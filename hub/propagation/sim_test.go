@@ -402,9 +402,9 @@ func stories() []sim.Scenario {
 	red := func(name string) sim.Edit {
 		return change(" is red", name, func(c *corev1.ConfigMap) { c.Data = map[string]string{"color": "red"} })
 	}
-	spec := func(what, name string, do func(*fleetv1alpha1.PropagationSpec)) sim.Edit {
-		return sim.Edit{Name: name + what, Do: func(ctx context.Context, w *sim.World) error {
-			return sim.Set(ctx, w, of(name), func(p *fleetv1alpha1.Propagation) { do(&p.Spec) })
+	spec := func(what string, do func(*fleetv1alpha1.PropagationSpec)) sim.Edit {
+		return sim.Edit{Name: "web" + what, Do: func(ctx context.Context, w *sim.World) error {
+			return sim.Set(ctx, w, of("web"), func(p *fleetv1alpha1.Propagation) { do(&p.Spec) })
 		}}
 	}
 	cluster := func(what, name string, do func(*fleetv1alpha1.MemberCluster)) sim.Edit {
@@ -517,13 +517,13 @@ func stories() []sim.Scenario {
 			remove(web), red("a"),
 		}},
 		{Name: "who has an object keeps it", Objects: world(configMap("a", "blue"), propagation("web", named("b")), again), Edits: []sim.Edit{
-			after(spec(" selects it too", "web", func(s *fleetv1alpha1.PropagationSpec) { s.Selectors = append(s.Selectors, named("a")) }), func(w *sim.World) bool {
+			after(spec(" selects it too", func(s *fleetv1alpha1.PropagationSpec) { s.Selectors = append(s.Selectors, named("a")) }), func(w *sim.World) bool {
 				return len(rowsOf(w, "again")) == 2
 			}),
 			red("a"),
 		}},
 		{Name: "an object goes over when the older lets go", Objects: world(configMap("a", "blue"), web, again), Edits: []sim.Edit{
-			spec(" selects others", "web", func(s *fleetv1alpha1.PropagationSpec) { s.Selectors = []fleetv1alpha1.PropagationSelector{named("b")} }),
+			spec(" selects others", func(s *fleetv1alpha1.PropagationSpec) { s.Selectors = []fleetv1alpha1.PropagationSelector{named("b")} }),
 		}},
 		{Name: "another kind places an object in a cluster", Objects: world(configMap("a", "blue"), web, spread), Edits: []sim.Edit{red("a"), remove(spread)}},
 		{Name: "a cluster comes and another one goes", Objects: append(world(configMap("a", "blue"), web), member("north")), Edits: []sim.Edit{
@@ -541,7 +541,7 @@ func stories() []sim.Scenario {
 		}},
 		{Name: "a cluster does not answer while an object changes", Objects: two, Edits: []sim.Edit{west(false), red("a"), west(true)}},
 		{Name: "an override fails, and what is placed stays", Objects: two, Edits: []sim.Edit{
-			after(spec(" has an override", "web", func(s *fleetv1alpha1.PropagationSpec) {
+			after(spec(" has an override", func(s *fleetv1alpha1.PropagationSpec) {
 				s.Overrides = []fleetv1alpha1.PropagationOverride{{Clusters: []string{"west"}, Name: "a", Patches: []fleetv1alpha1.PropagationPatch{
 					{Op: fleetv1alpha1.PatchRemove, Path: "/data/none"},
 				}}}
@@ -577,7 +577,7 @@ func stories() []sim.Scenario {
 		},
 		{
 			Name: "many objects are withdrawn, and an administrator allows it", Objects: world(many...), Actors: []sim.Actor{administrator{}},
-			Edits: []sim.Edit{after(spec(" selects nothing", "web", func(s *fleetv1alpha1.PropagationSpec) {
+			Edits: []sim.Edit{after(spec(" selects nothing", func(s *fleetv1alpha1.PropagationSpec) {
 				s.Selectors = []fleetv1alpha1.PropagationSelector{labelled("none")}
 			}), placed)},
 		},

@@ -336,14 +336,14 @@ func TestI13ADeletionOfOneSourceIsPaced(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			b, got := newBreaker(clocktesting.NewFakePassiveClock(time.Unix(0, 0))), ""
+			b, got := newBreaker(clocktesting.NewFakePassiveClock(time.Unix(0, 0))), []byte(nil)
 			for _, source := range tt.withdrawals {
 				why := cause{source: strings.ToUpper(string(source)), deleted: unicode.IsUpper(source)}
 				says, after := b.take(tenancy{"east", "shop"}, why, 20, false, "1")
 				require.Equal(t, says == wait, after > 0)
-				got += strings.ToLower(string(says[0]))
+				got = append(got, strings.ToLower(string(says[0]))...)
 			}
-			require.Equal(t, tt.want, got)
+			require.Equal(t, tt.want, string(got))
 		})
 	}
 }

@@ -115,7 +115,7 @@ func (r *rows) succeeded(row *fleetv1alpha1.MemberWork) {
 
 // answered reports whether an error is about the row: that a server is not reached, or that the agent ends, is not.
 func answered(err error) bool {
-	unreached := (net.Error)(nil)
+	unreached := net.Error(nil)
 	return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &unreached)
 }
 

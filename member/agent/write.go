@@ -51,7 +51,7 @@ func (w writer) write(
 ) (*unstructured.Unstructured, error) {
 	now := want.DeepCopy()
 	if live == nil {
-		create := []client.CreateOption{client.FieldOwner(link.AgentManager)}
+		create := append(make([]client.CreateOption, 0, 1+len(options)), client.FieldOwner(link.AgentManager))
 		for _, o := range options {
 			create = append(create, o)
 		}
@@ -73,7 +73,7 @@ func (w writer) write(
 	if err != nil {
 		return nil, fmt.Errorf("write the patch of %s: %w", describe(want), err)
 	}
-	patch := []client.PatchOption{client.FieldOwner(link.AgentManager)}
+	patch := append(make([]client.PatchOption, 0, 1+len(options)), client.FieldOwner(link.AgentManager))
 	for _, o := range options {
 		patch = append(patch, o)
 	}

@@ -53,7 +53,7 @@ func (f *Fanout) Follow(ctx context.Context, key string, q Queue, keys Keys) err
 		return err
 	}
 	for _, o := range objects {
-		one.enqueue(nil, o)
+		one.enqueue(nil, o) //nolint:contextcheck // The follower has the context of its controller.
 	}
 	return nil
 }
@@ -67,6 +67,7 @@ func (f *Fanout) add(ctx context.Context, key string, one *follower) error {
 			return fmt.Errorf("watch %T: %w", f.Object, err)
 		}
 		handle, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			//nolint:contextcheck // Each follower has the context of its controller.
 			AddFunc: func(is any) { f.changed(nil, is) }, UpdateFunc: f.changed, DeleteFunc: func(was any) { f.changed(was, nil) },
 		})
 		if err != nil {

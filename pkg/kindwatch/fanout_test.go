@@ -76,10 +76,10 @@ func own(_ context.Context, was, is client.Object) []client.ObjectKey {
 	return []client.ObjectKey{client.ObjectKeyFromObject(is)}
 }
 
-func newQueue(t testing.TB) Queue {
-	t.Helper()
+func newQueue(tb testing.TB) Queue {
+	tb.Helper()
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Hour, time.Hour))
-	t.Cleanup(q.ShutDown)
+	tb.Cleanup(q.ShutDown)
 	return q
 }
 

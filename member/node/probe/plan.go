@@ -253,6 +253,7 @@ func portOf(c *corev1.Container, port intstr.IntOrString) (uint16, bool) {
 
 // Numbers of a probe: below 1 they act as 1. Source: OpenKruise.
 func period(p *corev1.Probe) time.Duration { return seconds(p.PeriodSeconds) }
+
 func timeout(p *corev1.Probe) time.Duration {
 	return min(seconds(p.TimeoutSeconds), podprobe.MaxTimeout)
 }

@@ -355,7 +355,7 @@ func (g *fixture) evictAll(t *testing.T) (took time.Duration, refusals int32) {
 }
 
 func serving(p *corev1.Pod) bool {
-	is, _ := available(p, time.Now())
+	is, _ := available(p, clock.RealClock{}.Now())
 	return is
 }
 

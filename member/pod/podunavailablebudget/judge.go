@@ -96,7 +96,7 @@ func numbers(b *policyv1beta1.PodUnavailableBudget) string {
 // concerns reports whether a budget judges a request at all.
 func concerns(b *policyv1beta1.PodUnavailableBudget, r podguard.Request) bool {
 	exempt, err := strconv.ParseBool(r.Old.Annotations[keys.NoProtect])
-	return !(err == nil && exempt) && !ignored(b, r.Old) && slices.Contains(protected(b), policyv1beta1.Operation(r.Operation))
+	return (err != nil || !exempt) && !ignored(b, r.Old) && slices.Contains(protected(b), policyv1beta1.Operation(r.Operation))
 }
 
 // protected are the operations that a budget judges.
