@@ -70,7 +70,7 @@ func (t *target) workloads(c conn, verb string, args []string) ([]workload, erro
 			return nil, fmt.Errorf("%s is of group %s: %s; for one of %s write %s/%s", info.ObjectName(),
 				of.Group, try, group, served.alias, info.Name)
 		case !ok || of.Group != group:
-			return nil, fmt.Errorf("%s serves CloneSets, StatefulSets and DaemonSets of %s, and %s is none: %s",
+			return nil, fmt.Errorf("%s serves CloneSets, StatefulSets and DaemonSets of %s, not %s: %s",
 				verb, group, info.ObjectName(), try)
 		}
 		sets[i] = workload{object}

@@ -267,5 +267,5 @@ func (r *Controller[O, P, S]) Reconcile(ctx context.Context, req ctrl.Request) (
 	}
 	was, is := r.kind.Status(o, p, a, r.clock.Now())
 	later, reported := r.reporter.Report(ctx, object, was, is, r.kind.Collect(was, is), func() []event.Event { return r.kind.Events(o, was, is) })
-	return r.reporter.Writer.Result(object, report.Sooner(report.Sooner(report.Sooner(later, plan.Recheck), a.Recheck), fleet.EvictsIn()), errors.Join(err, reported))
+	return r.reporter.Writer.Result(object, report.Sooner(later, plan.Recheck, a.Recheck, fleet.EvictsIn()), errors.Join(err, reported))
 }

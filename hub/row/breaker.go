@@ -162,17 +162,18 @@ func tenancyOf(cluster string, row *fleetv1alpha1.MemberWork) tenancy {
 }
 
 // allow consults the breaker, and annotates the MemberCluster when it trips. A cluster that leaves has no limit: its
-// administrator has decided on all rows. Nor has a row without replicas: nothing runs there any more.
-func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster, row *fleetv1alpha1.MemberWork, deleted bool) error {
+// administrator has decided on all rows. Nor has a row without replicas: nothing runs there any more. counted says whether the breaker has
+// counted the withdrawal.
+func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster, row *fleetv1alpha1.MemberWork, deleted bool) (counted bool, err error) {
 	cluster, namespace := mc.Name, row.Spec.Source.Namespace
 	of := tenancyOf(cluster, row)
 	name := of.namespace
 	if !mc.DeletionTimestamp.IsZero() || emptied(row) {
-		return nil
+		return false, nil
 	}
 	rows := &fleetv1alpha1.MemberWorkList{}
 	if err := s.client.List(ctx, rows, client.InNamespace(fleetv1alpha1.Namespace(cluster)), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("count rows of %s: %w", cluster, err)
+		return false, fmt.Errorf("count rows of %s: %w", cluster, err)
 	}
 	count := 0
 	for i := range rows.Items {
@@ -184,13 +185,13 @@ func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster, row 
 	says, after := s.breaker.take(of, why, count, slices.Contains(Paused(mc), name), mc.ResourceVersion)
 	switch says {
 	case pass:
-		return nil
+		return true, nil
 	case wait:
-		return PacedError{Cluster: cluster, Wait: after}
+		return false, PacedError{Cluster: cluster, Wait: after}
 	case trip:
 		version, err := s.pause(ctx, mc, name)
 		if err != nil {
-			return err
+			return false, err
 		}
 		s.breaker.annotated(of, version)
 		ctrl.LoggerFrom(ctx).Info("Paused withdrawals", "cluster", cluster, "namespace", name, "count", count)
@@ -200,7 +201,7 @@ func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster, row 
 	if namespace == "" {
 		which = "without a namespace"
 	}
-	return fmt.Errorf("%w: many objects %s would be withdrawn from cluster %s at once; if that is meant, run "+
+	return false, fmt.Errorf("%w: many objects %s would be withdrawn from cluster %s at once; if that is meant, run "+
 		"kubectl annotate membercluster %s %s-", ErrPaused, which, cluster, cluster, keys.FleetWithdrawalsPaused)
 }
 

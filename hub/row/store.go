@@ -149,13 +149,17 @@ func (s *Store) Withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork, po
 	if cluster.Status.Hub != nil {
 		epoch = cluster.Status.Hub.Epoch
 	}
+	counted := false
 	if withdrawn {
 		policy = live.Spec.DeletionPolicy
-	} else if err := s.allow(ctx, cluster, live, deleted); err != nil {
-		return err
+	} else {
+		var err error
+		if counted, err = s.allow(ctx, cluster, live, deleted); err != nil {
+			return err
+		}
 	}
 	err := Withdraw(ctx, s.client, live, policy, epoch)
-	if apierrors.IsConflict(err) && !withdrawn && !emptied(live) {
+	if apierrors.IsConflict(err) && counted {
 		s.breaker.giveBack(tenancyOf(cluster.Name, live)) // The decision is made again, with the newer row.
 	}
 	return err

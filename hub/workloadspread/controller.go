@@ -122,7 +122,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		errs = append(errs, err)
 	}
 	measure.Wrote(a.slices, a.copies)
-	later := report.Sooner(p.recheck, o.copies.EvictsIn())
+	later := report.Sooner(p.recheck, a.slices.Recheck, a.copies.Recheck, o.copies.EvictsIn())
 	for _, tell := range []func(context.Context, *observed, planned, applied) (time.Duration, error){r.reportSpread, r.reportTarget, r.reportYounger} {
 		after, err := tell(ctx, o, p, a)
 		later, errs = report.Sooner(later, after), append(errs, err)

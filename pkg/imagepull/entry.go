@@ -1,6 +1,7 @@
 package imagepull
 
 import (
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -92,4 +93,9 @@ func Count(spec *appsv1beta1.NodeImageSpec, s *appsv1beta1.NodeImageStatus) {
 			}
 		}
 	}
+}
+
+// Absent says of how many nodes in a job's selector.names there is no NodeImage.
+func Absent(nodes int) string {
+	return fmt.Sprintf("%d nodes that selector.names has don't exist, or have no NodeImage yet", nodes)
 }

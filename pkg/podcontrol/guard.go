@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -36,8 +35,7 @@ func operation(s *podset.Step) podguard.Operation {
 	return ""
 }
 
-// allowed returns the steps that the guards likely allow, and the refusals of the others. If that is not known, all are tried: the
-// answer to the request decides.
+// allowed returns the steps that the guards likely allow, and the refusals of the others.
 func (a Applier) allowed(ctx context.Context, steps []podset.Step) (allowed []podset.Step, refusals []string) {
 	if len(a.Guards) == 0 || len(steps) == 0 {
 		return steps, nil
@@ -46,12 +44,7 @@ func (a Applier) allowed(ctx context.Context, steps []podset.Step) (allowed []po
 	for i := range steps {
 		requests = append(requests, podguard.Request{Operation: operation(&steps[i]), Old: steps[i].Pod.Object})
 	}
-	forecast, err := a.Guards.Forecast(ctx, requests)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("Could not tell beforehand what guards of pods allow", "reason", err.Error())
-		return steps, nil
-	}
-	for i, refusal := range forecast {
+	for i, refusal := range a.Guards.Foreseen(ctx, requests) {
 		if refusal == nil {
 			allowed = append(allowed, steps[i])
 		} else {

@@ -3,6 +3,8 @@ package podguard
 import (
 	"context"
 	"fmt"
+
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // Guards are the guards of a manager, with what answers for them.
@@ -60,4 +62,18 @@ func (g Guards) Forecast(ctx context.Context, requests []Request) ([]*Refusal, e
 		}
 	}
 	return out, nil
+}
+
+// Foreseen returns the refusals that Forecast expects, by request. If they can't be told it returns none, so that all requests are sent:
+// the answer to the request decides.
+func (g Guards) Foreseen(ctx context.Context, requests []Request) []*Refusal {
+	if len(g) == 0 {
+		return make([]*Refusal, len(requests))
+	}
+	out, err := g.Forecast(ctx, requests)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("Could not tell beforehand what guards of pods allow", "reason", err.Error())
+		return make([]*Refusal, len(requests))
+	}
+	return out
 }

@@ -19,10 +19,14 @@ func (w Writer) Result(o client.Object, recheck time.Duration, err error) (ctrl.
 	return ctrl.Result{RequeueAfter: recheck}, nil
 }
 
-// Sooner returns the shorter of two waits; 0 means never.
-func Sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b == 0 {
-		return max(a, b)
+// Sooner returns the shortest of the waits; 0 means never.
+func Sooner(soonest time.Duration, others ...time.Duration) time.Duration {
+	for _, w := range others {
+		if soonest == 0 || w == 0 {
+			soonest = max(soonest, w)
+		} else {
+			soonest = min(soonest, w)
+		}
 	}
-	return min(a, b)
+	return soonest
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/imagepull"
 )
 
 // Reasons and action of events.
@@ -67,7 +68,7 @@ func status(o observed, p planned, now time.Time) appsv1beta1.ImageListPullJobSt
 			why = append(why, fmt.Sprintf("it failed on %d nodes", is.Failed))
 		}
 		if absent := named(&o.list.Spec) - int(is.Desired); absent > 0 && !changing[job.Name] {
-			why = append(why, fmt.Sprintf("%d nodes that selector.names has don't exist, or have no NodeImage yet", absent))
+			why = append(why, imagepull.Absent(absent))
 		}
 		if len(why) > 0 {
 			s.FailedImageStatuses = append(s.FailedImageStatuses, appsv1beta1.FailedImageStatus{

@@ -8,6 +8,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/imagepull"
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
@@ -61,5 +62,5 @@ func absent(p planned) string {
 	if len(p.unknown) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %d nodes that selector.names has don't exist, or have no NodeImage yet: %s", len(p.unknown), event.Names(p.unknown))
+	return fmt.Sprintf("; %s: %s", imagepull.Absent(len(p.unknown)), event.Names(p.unknown))
 }

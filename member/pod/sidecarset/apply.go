@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
@@ -31,7 +30,7 @@ type applied struct {
 	notUpgradable []string
 	// recreated are the pods that workloads were asked to re-create, by name.
 	recreated []string
-	// refused are the namespaces of pods whose updates a budget refuses for now.
+	// refused are the namespaces of pods whose updates a budget has refused.
 	refused sets.Set[string]
 }
 
@@ -94,28 +93,19 @@ func (r *Reconciler) update(ctx context.Context, applier podcontrol.Applier, u u
 	a.recreated = send(u.recreates...).Done
 }
 
-// allowed returns the writes of images that the guards likely allow. If that is not known, all are tried: the answer to the request
-// decides.
+// allowed returns the writes of images that the guards likely allow, and notes the namespaces of the others.
 func (r *Reconciler) allowed(ctx context.Context, list []write, a *applied) []write {
-	if len(r.Guards) == 0 || len(list) == 0 {
-		return list
-	}
 	requests := make([]podguard.Request, 0, len(list))
 	for _, w := range list {
 		requests = append(requests, podguard.Request{Operation: podguard.Update, Old: w.pod})
 	}
-	forecast, err := r.Guards.Forecast(ctx, requests)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("Could not tell beforehand what guards of pods allow", "reason", err.Error())
-		return list
-	}
 	var out []write
-	for i, w := range list {
-		if forecast[i] != nil {
-			a.refused.Insert(w.pod.Namespace)
-			continue
+	for i, refusal := range r.Guards.Foreseen(ctx, requests) {
+		if refusal == nil {
+			out = append(out, list[i])
+		} else {
+			a.refused.Insert(list[i].pod.Namespace)
 		}
-		out = append(out, w)
 	}
 	return out
 }

@@ -133,7 +133,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if wrote {
 		r.throttle.Wrote(req.NamespacedName, now)
 	}
-	return w.Result(o.ud, report.Sooner(report.Sooner(p.recheck, a.retry), later), errors.Join(a.err(), err))
+	return w.Result(o.ud, report.Sooner(p.recheck, a.retry, later), errors.Join(a.err(), err))
 }
 
 // due returns whether to write the status now, and otherwise after how long; 0 if it is unchanged.
