@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +30,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/member/admission"
 	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 	"github.com/flotilla-io/flotilla/testkit"
@@ -213,10 +216,11 @@ func spreads(t *testing.T, g *fixture) {
 	t.Helper()
 	g.spreadLater(t, spreading("apps/v1", "Deployment", subset("a", "50%", zoneless, patching(`{"metadata":{"labels":{"subset":"a"}}}`)), subset("b", unlimited, zoneless)))
 	g.deployment(t, 8, "app:1")
-	g.awaitPods(t, map[string]int{"a": 4, "b": 4})
+	// Of each number of replicas below 8, a has half of the pods that are left, rounded up.
+	costs := map[string][]string{"a": {"999993", "999995", "999997", "999999"}, "b": {"999992", "999994", "999996", "999998"}}
+	g.awaitCosts(t, costs)
 	for _, pod := range g.Pods(t) {
 		m, _ := matchedOf(pod)
-		require.Equal(t, map[string]string{"a": "200", "b": "100"}[m.Subset], pod.Annotations[keys.PodDeletionCost])
 		require.Equal(t, m.Subset == "a", pod.Labels["subset"] == "a")
 	}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: testenv.Name}}
@@ -230,10 +234,35 @@ func spreads(t *testing.T, g *fixture) {
 		}
 		return len(pods) == 8
 	}, testenv.Long, testenv.Poll)
-	g.awaitPods(t, map[string]int{"a": 4, "b": 4})
+	g.awaitCosts(t, costs)
 	testkit.Change(t, g, d, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(4)) })
 	require.Eventually(t, func() bool { n := g.bySubset(t); return n["a"]+n["b"] == 4 }, testenv.Long, testenv.Poll)
-	require.LessOrEqual(t, g.bySubset(t)["b"], 2, "those of the last subset go first; half of four may stay in the first one")
+	require.Equal(t, map[string]int{"a": 2, "b": 2}, g.bySubset(t), "the ReplicaSet deletes all surplus pods at once, by the costs that they have")
+}
+
+// awaitCosts waits until all pods are ready and have these costs, by subset.
+func (g *fixture) awaitCosts(t *testing.T, want map[string][]string) {
+	t.Helper()
+	var is map[string][]string
+	ok := false
+	defer func() {
+		if !ok {
+			t.Log(is)
+		}
+	}()
+	require.Eventually(t, func() bool {
+		is = map[string][]string{}
+		for _, pod := range g.Pods(t) {
+			if m, _ := matchedOf(pod); pod.DeletionTimestamp == nil && podpatch.Ready(pod) {
+				is[m.Subset] = append(is[m.Subset], pod.Annotations[keys.PodDeletionCost])
+			}
+		}
+		for _, costs := range is {
+			slices.Sort(costs)
+		}
+		ok = maps.EqualFunc(want, is, slices.Equal[[]string])
+		return ok
+	}, testenv.Long, testenv.Poll)
 }
 
 // spreadLater creates the WorkloadSpread before its workload.
