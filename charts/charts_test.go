@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
+	"github.com/flotilla-io/flotilla/charts"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
@@ -64,6 +65,10 @@ var renders = []struct {
 		"--set=hub.kinds[1].group=game.kruise.io", "--set=hub.kinds[1].resources={gameserversets}",
 	}, pull...)},
 	{"member-outside", "member", []string{"--set=manager.url=https://127.0.0.1:9443"}},
+	{"hub-adapted", "hub", adapted},
+	{"member-adapted", "member", append([]string{
+		"--set=daemon.podLabels.team=fleet", "--set-string=daemon.podAnnotations.scrape=true", "--set-string=daemon.log.level=4",
+	}, adapted...)},
 	{"member-tuned", "member", []string{
 		"--set=manager.replicas=3", "--set=manager.image.digest=" + hash, "--set=daemon.image.digest=" + hash, "--set=networkPolicy.enabled=true",
 		"--set=networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring", "--set=manager.log.level=4", "--set=manager.pprofAddr=localhost:8090",
@@ -78,6 +83,21 @@ var renders = []struct {
 		"--set=deletionProtection.customResources[0].apiGroups={game.kruise.io}",
 		"--set=deletionProtection.customResources[0].resources={gameserversets}",
 	}},
+}
+
+// adapted are values of both charts by which installations fit into what a cluster's administrators ask of all.
+var adapted = []string{
+	"--set=nameOverride=fleet", "--set=commonLabels.cost-center=42x", "--set=serviceAccount.name=pilot", "--set=serviceAccount.annotations.role=pilot",
+	"--set=imagePullSecrets[0]=registry", "--set=imagePullSecrets[1].name=mirror", "--set-string=manager.log.level=4",
+	"--set=manager.extraEnvs[0].name=HTTPS_PROXY", "--set=manager.extraEnvs[0].value=http://proxy:8080",
+	"--set=manager.podLabels.team=fleet", "--set=manager.podLabels.cost-center=43x", "--set-string=manager.podAnnotations.scrape=true",
+	"--set=manager.hostNetwork=true", "--set=manager.podDisruptionBudget.enabled=false",
+	"--set=manager.topologySpreadConstraints[0].maxSkew=1", "--set=manager.topologySpreadConstraints[0].topologyKey=zone",
+	"--set=manager.topologySpreadConstraints[0].whenUnsatisfiable=ScheduleAnyway",
+	"--set=manager.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight=1",
+	"--set=manager.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].key=pool",
+	"--set=manager.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].operator=Exists",
+	"--set=externalCerts.secretName=webhook-cert", "--set=webhookConfiguration.aksIntegration=true",
 }
 
 func helm(t *testing.T, args ...string) (string, error) {
@@ -420,6 +440,13 @@ func TestIntegrationValuesAreChecked(t *testing.T) {
 		{"programs of credential providers without a configuration", "member", "daemon.credentialProviders.binDir=/opt/providers", "at '/daemon/credentialProviders/binDir'"},
 		{"no node without a daemon at a time", "member", "daemon.maxUnavailable=0", "at '/daemon/maxUnavailable': minimum: got 0, want 1"},
 		{"an invalid port of the daemon", "member", "daemon.port=0", "at '/daemon/port'"},
+		{"a label of the chart", "hub", "commonLabels.app\\.kubernetes\\.io/name=web", "at '/commonLabels/app.kubernetes.io~1name'"},
+		{"a label of the chart for pods", "member", "manager.podLabels.app\\.kubernetes\\.io/name=web", "at '/manager/podLabels/app.kubernetes.io~1name'"},
+		{"a log level that is no number", "member", "manager.log.level=debug", "at '/manager/log/level'"},
+		{"a pull secret without a name", "hub", "imagePullSecrets[0].secret=registry", "at '/imagePullSecrets/0'"},
+		{"the account of the agent", "member", "serviceAccount.name=flotilla-agent", "at '/serviceAccount/name'"},
+		{"the account of all pods", "hub", "serviceAccount.name=default", "at '/serviceAccount/name'"},
+		{"a name with capitals", "member", "nameOverride=Fleet", "at '/nameOverride'"},
 		{"an argument that is no flag", "member", "manager.extraArgs={start}", "at '/manager/extraArgs/0'"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -427,5 +454,95 @@ func TestIntegrationValuesAreChecked(t *testing.T) {
 			_, err := helm(t, "template", "flotilla", tc.chart, "--set", tc.set)
 			require.ErrorContains(t, err, tc.want)
 		})
+	}
+}
+
+// TestIntegrationAdaptedCharts checks what the values of adapted change, where a golden would only show that it does.
+func TestIntegrationAdaptedCharts(t *testing.T) {
+	t.Parallel()
+	for _, chart := range []string{"hub", "member"} {
+		t.Run(chart, func(t *testing.T) {
+			t.Parallel()
+			out := render(t, chart, adapted...)
+			d := decode[appsv1.Deployment](t, out, "Deployment")[0]
+			require.Equal(t, "fleet", d.Name)
+			pods, template := labels.Set(d.Spec.Template.Labels), d.Spec.Template.Spec
+			require.Equal(t, "43x", pods["cost-center"], "labels of pods count more than common ones")
+			require.Equal(t, "true", d.Spec.Template.Annotations["scrape"])
+			require.Equal(t, "ClusterFirstWithHostNet", string(template.DNSPolicy))
+			require.Equal(t, int32(0), d.Spec.Strategy.RollingUpdate.MaxSurge.IntVal)
+			require.Equal(t, []corev1.LocalObjectReference{{Name: "registry"}, {Name: "mirror"}}, template.ImagePullSecrets)
+			require.Contains(t, template.Containers[0].Args, "--v=4")
+			require.NotNil(t, template.Affinity.NodeAffinity)
+			require.True(t, labels.SelectorFromSet(
+				template.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].PodAffinityTerm.LabelSelector.MatchLabels,
+			).Matches(pods), "the default stays beside another affinity")
+			require.True(t, labels.SelectorFromSet(d.Spec.Selector.MatchLabels).Matches(pods))
+			for _, s := range decode[corev1.Service](t, out, "Service") {
+				require.Contains(t, []string{"flotilla-" + chart, "flotilla-" + chart + "-metrics"}, s.Name, "the manager knows the name")
+				require.True(t, labels.SelectorFromSet(s.Spec.Selector).Matches(pods))
+			}
+			require.NotContains(t, out, "kind: PodDisruptionBudget")
+
+			require.Equal(t, "pilot", template.ServiceAccountName)
+			accounts := map[string]bool{}
+			for _, a := range decode[corev1.ServiceAccount](t, out, "ServiceAccount") {
+				accounts[a.Name] = true
+			}
+			require.True(t, accounts["pilot"])
+			bound := func(subjects []rbacv1.Subject) {
+				for _, s := range subjects {
+					require.True(t, accounts[s.Name], "%s has rights and is no account", s.Name)
+				}
+			}
+			for _, b := range decode[rbacv1.ClusterRoleBinding](t, out, "ClusterRoleBinding") {
+				bound(b.Subjects)
+			}
+			for _, b := range decode[rbacv1.RoleBinding](t, out, "RoleBinding") {
+				bound(b.Subjects)
+			}
+			require.NotContains(t, out, ":flotilla-"+chart+"'", "policies name the account")
+			require.Contains(t, out, ":pilot'")
+
+			for docs := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(out))); ; {
+				doc, err := docs.Read()
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				require.NoError(t, err)
+				var o metav1.PartialObjectMetadata
+				require.NoError(t, yaml.Unmarshal(doc, &o))
+				require.Equal(t, "42x", o.Labels["cost-center"], "%s %s", o.Kind, o.Name)
+				if strings.HasSuffix(o.Kind, "WebhookConfiguration") {
+					require.Equal(t, "true", o.Labels["admissions.enforcer/disabled"], o.Kind)
+				}
+			}
+		})
+	}
+}
+
+// TestIntegrationFormerValues gives the member's chart the values of OpenKruise's: those that differ are answered, all others accepted.
+func TestIntegrationFormerValues(t *testing.T) {
+	t.Parallel()
+	_, err := helm(t, "template", "flotilla", "member", "--values=testdata/openkruise-values.yaml")
+	require.ErrorContains(t, err, "values of OpenKruise's chart, and what is here instead")
+	former, fault := charts.Former()
+	require.NoError(t, fault)
+	for value, instead := range former {
+		require.ErrorContains(t, err, "  "+value+": "+instead)
+	}
+	require.Len(t, former, strings.Count(err.Error(), "\n  "))
+	render(t, "member", "--values=../cmd/kubectl-kruise/testdata/openkruise-values.golden") // What the plugin makes of the file.
+}
+
+// TestIntegrationFormerValuesAreDocumented compares the table of the page about the move.
+func TestIntegrationFormerValuesAreDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/start/from-openkruise.md")
+	require.NoError(t, err)
+	former, err := charts.Former()
+	require.NoError(t, err)
+	for value := range former {
+		require.Contains(t, string(page), "\n| `"+value+"` |")
 	}
 }

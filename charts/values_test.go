@@ -85,6 +85,9 @@ func put(file map[string]any, path []string, to any) {
 // optional are the keys that a user may remove by null: they have no content by default, or the apiserver has one.
 func optional() []string {
 	return []string{
+		"/nameOverride", "/commonLabels", "/serviceAccount/name", "/externalCerts/secretName", "/webhookConfiguration/aksIntegration",
+		"/manager/extraEnvs", "/manager/podAnnotations", "/manager/podLabels", "/manager/hostNetwork", "/manager/topologySpreadConstraints",
+		"/daemon/podAnnotations", "/daemon/podLabels",
 		"/featureGates", "/imagePullSecrets", "/localMember", "/customWorkloads", "/deletionProtection/customResources", "/serviceAccount/annotations",
 		"/manager/image/tag", "/manager/image/digest", "/manager/url", "/manager/pprofAddr", "/manager/resources", "/manager/extraArgs", "/manager/nodeSelector", "/manager/webhooksOnly",
 		"/manager/tolerations", "/manager/affinity", "/manager/priorityClassName", "/manager/resources/requests", "/manager/resources/limits",

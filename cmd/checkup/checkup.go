@@ -1,6 +1,7 @@
 package checkup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,8 +21,10 @@ const poll = 500 * time.Millisecond
 type Check struct {
 	// Client reads the Deployment and the Lease, and creates the objects of Probe by dry run.
 	Client client.Client
-	// Namespace and Name are those of the Deployment and of the Lease.
+	// Namespace is that of the Deployment and of the Lease, Name that of the manager and of its Lease.
 	Namespace, Name string
+	// Deployment is the name of the Deployment; empty is Name.
+	Deployment string
 	// Probe are the objects to call the webhooks with.
 	Probe Probe
 }
@@ -69,9 +72,9 @@ func (c Check) Run(ctx context.Context, limit time.Duration) (string, error) {
 func (c Check) key() client.ObjectKey { return client.ObjectKey{Namespace: c.Namespace, Name: c.Name} }
 
 func (c Check) replicas(ctx context.Context) (string, error) {
-	d := &appsv1.Deployment{}
-	if err := c.Client.Get(ctx, c.key(), d); err != nil {
-		return "", fmt.Errorf("get Deployment %s: %w", c.key(), err)
+	d, key := &appsv1.Deployment{}, client.ObjectKey{Namespace: c.Namespace, Name: cmp.Or(c.Deployment, c.Name)}
+	if err := c.Client.Get(ctx, key, d); err != nil {
+		return "", fmt.Errorf("get Deployment %s: %w", key, err)
 	}
 	want := int32(1)
 	if d.Spec.Replicas != nil {

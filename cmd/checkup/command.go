@@ -18,7 +18,7 @@ const patience = time.Minute
 // the objects for the webhooks in a namespace.
 func Command(name string, scheme func() (*runtime.Scheme, error), probe func(namespace string) Probe) *cobra.Command {
 	m := option.NewManager(name)
-	in, limit := "default", patience
+	in, deployment, limit := "default", name, patience
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check whether the installed manager works",
@@ -38,7 +38,7 @@ func Command(name string, scheme func() (*runtime.Scheme, error), probe func(nam
 			if err != nil {
 				return fmt.Errorf("make a client: %w", err)
 			}
-			said, err := Check{Client: c, Namespace: m.Namespace, Name: name, Probe: probe(in)}.Run(cmd.Context(), limit)
+			said, err := Check{Client: c, Namespace: m.Namespace, Name: name, Deployment: deployment, Probe: probe(in)}.Run(cmd.Context(), limit)
 			if err != nil {
 				return err
 			}
@@ -49,6 +49,7 @@ func Command(name string, scheme func() (*runtime.Scheme, error), probe func(nam
 	f := cmd.Flags()
 	f.StringVar(&m.Kubeconfig, "kubeconfig", "", "File with the address and credential of the apiserver. If empty, the ServiceAccount of the pod that this runs in is used.")
 	f.StringVar(&m.Namespace, "namespace", m.Namespace, "Namespace of the manager.")
+	f.StringVar(&deployment, "deployment", deployment, "Name of the manager's Deployment.")
 	f.StringVar(&in, "probe-namespace", in, "Namespace in which objects are created by dry run. Not that of the manager, which its webhooks exclude.")
 	f.DurationVar(&limit, "timeout", limit, "How long to wait until everything works.")
 	return cmd

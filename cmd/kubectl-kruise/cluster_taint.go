@@ -45,8 +45,11 @@ func taintCommand(open func() (conn, error)) *cobra.Command {
 				return err
 			}
 			done := "tainted"
-			if !changed {
+			switch {
+			case !changed:
 				done = "unchanged"
+			case !slices.ContainsFunc(changes, func(c taintChange) bool { return !c.remove }):
+				done = "untainted"
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "member cluster %s %s\n", args[0], done)
 			return err

@@ -101,7 +101,7 @@ func TestHelp(t *testing.T) {
 		"", "cluster", "cluster accept", "cluster list", "cluster taint", "cluster token",
 		"rollout", "rollout status", "rollout history", "rollout undo", "rollout pause", "rollout resume", "rollout restart",
 		"set", "set image", "set env", "set resources", "set serviceaccount", "scale",
-		"scaledown", "explain", "expose", "migrate", "migrate check",
+		"scaledown", "explain", "expose", "migrate", "migrate check", "migrate values",
 	} {
 		t.Run("kubectl kruise "+args, func(t *testing.T) {
 			t.Parallel()
@@ -191,7 +191,7 @@ func TestTaint(t *testing.T) {
 		{args: []string{"upgrade:NoPlace"}, want: []string{"upgrade:NoPlace"}, out: "member cluster east unchanged\n"},
 		{args: []string{"upgrade=v2:NoPlace", "gpu:NoNewPlace"}, want: []string{"upgrade=v2:NoPlace", "gpu:NoNewPlace"}, out: "member cluster east tainted\n"},
 		{args: []string{"upgrade:Evict", "upgrade:NoPlace-"}, want: []string{"gpu:NoNewPlace", "upgrade:Evict"}, out: "member cluster east tainted\n"},
-		{args: []string{"upgrade-", "gpu-"}, out: "member cluster east tainted\n"},
+		{args: []string{"upgrade-", "gpu-"}, out: "member cluster east untainted\n"},
 		{args: []string{"gpu-"}, out: "member cluster east unchanged\n"},
 		{args: []string{"gpu"}, err: `the effect is "", want one of NoNewPlace, NoPlace, Evict`},
 		{args: []string{"gpu:NoSchedule"}, err: `the effect is "NoSchedule"`},

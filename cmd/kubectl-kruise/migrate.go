@@ -43,7 +43,8 @@ func migrateCommand(open func() (conn, error)) *cobra.Command {
 			"An autoscaler of the Deployment must be deleted before. The empty Deployment is not deleted.",
 		Example: "  kubectl kruise migrate CloneSet --from Deployment --src-name demo --create\n" +
 			"  kubectl kruise migrate CloneSet --from Deployment --src-name demo --dst-name demo --max-surge 2\n" +
-			"  kubectl kruise migrate check",
+			"  kubectl kruise migrate check\n" +
+			"  helm get values kruise -o yaml | kubectl kruise migrate values > values.yaml",
 	}
 	f := &migrateFlags{}
 	f.flags(cmd, "kubectl-migrate")
@@ -68,7 +69,7 @@ func migrateCommand(open func() (conn, error)) *cobra.Command {
 		}
 		return f.move(cmd, c)
 	}
-	cmd.AddCommand(migrateCheckCommand(open))
+	cmd.AddCommand(migrateCheckCommand(open), migrateValuesCommand())
 	return cmd
 }
 

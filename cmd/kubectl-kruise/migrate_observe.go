@@ -355,9 +355,15 @@ func (w webhook) concerned() bool {
 func (o *observer) programs(ctx context.Context) error {
 	named := func(name string) client.ListOption { return client.MatchingFields{"metadata.name": name} }
 	for _, name := range []string{oldManager, ourManager} {
-		var all appsv1.DeploymentList
+		var all, more appsv1.DeploymentList
 		if err := o.List(ctx, &all, named(name)); err != nil {
 			return err
+		}
+		if name == ourManager { // The chart may name it otherwise.
+			if err := o.List(ctx, &more, client.MatchingLabels{"app.kubernetes.io/component": "member-manager"}); err != nil {
+				return err
+			}
+			all.Items = append(all.Items, slices.DeleteFunc(more.Items, func(d appsv1.Deployment) bool { return d.Name == name })...)
 		}
 		for i := range all.Items {
 			d := &all.Items[i]

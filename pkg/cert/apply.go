@@ -33,7 +33,15 @@ func (k *Keeper) reconcile(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	step := Plan(o.state, k.since, k.policy, now)
+	step := Step{Act: Keep}
+	if !k.options.External {
+		step = Plan(o.state, k.since, k.policy, now)
+	} else if err := k.unfit(o, now); err != nil {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.ready = err
+		return 0, err
+	}
 	if step.Act != Keep {
 		return again, ignoreConflict(k.take(ctx, step, o, now))
 	}
@@ -75,6 +83,24 @@ func (k *Keeper) hold(o observed, inForce bool, now time.Time) {
 	default:
 		k.ready = nil
 	}
+}
+
+// unfit returns why the certificate in a Secret that others write can't be used. It is looked at again when the Secret changes.
+func (k *Keeper) unfit(o observed, now time.Time) error {
+	why := unusable(o.state, now)
+	switch {
+	case o.secret == nil:
+		why = "it does not exist"
+	case len(o.state.Authorities) == 0:
+		why = keyBundle + " has no certificate"
+	case why == "":
+		lacking := missing(o.state.Serving.Leaf, k.policy.Names)
+		if len(lacking) == 0 {
+			return nil
+		}
+		why = fmt.Sprintf("the certificate in %s does not name %v", keyServing, lacking)
+	}
+	return fmt.Errorf("certificate of the webhooks: Secret %s, which others have to write: %s", k.options.Secret, why)
 }
 
 // take writes the Secret after one step.

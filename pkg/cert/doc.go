@@ -21,6 +21,9 @@
 //
 // A manager outside the cluster is called by URL instead of by Service; the Keeper writes either form.
 //
+// Instead of a CA of our own, the Secret may be somebody else's, such as cert-manager's. Then it is never written, and a Keeper
+// serves from it and writes its CA only.
+//
 // It has no files, so no volume is mounted, and it never creates a configuration or a CRD: charts do. After the Secret is
 // deleted, everything is created again, with a gap of seconds.
 package cert

@@ -48,6 +48,8 @@ type Service struct {
 type Options struct {
 	// Secret has the certificates. It is created if it is missing; its namespace is not.
 	Secret types.NamespacedName
+	// External: the Secret is somebody else's, and is never written.
+	External bool
 	// Service is how apiservers call us, unless URL is set.
 	Service Service
 	// URL is https://host:port, without a path, for a manager outside the cluster. It replaces Service.

@@ -2,10 +2,15 @@ package cert
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"io"
 	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"testing"
@@ -14,10 +19,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -216,4 +224,86 @@ func TestSleepEndsWithItsContext(t *testing.T) {
 	require.True(t, k.sleep(ctx, 0))
 	cancel()
 	require.False(t, k.sleep(ctx, time.Hour))
+}
+
+// TestCertificatesOfOthersAreServedAndNotWritten gives a Keeper Secrets as cert-manager writes them: with RSA keys, by an authority or
+// signed by themselves.
+func TestCertificatesOfOthersAreServedAndNotWritten(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		data map[string][]byte
+		want string
+	}{
+		{"signed by an authority", foreign(t, "hook.ns.svc", true, noon.Add(day)), ""},
+		{"signed by itself", foreign(t, "hook.ns.svc", false, noon.Add(day)), ""},
+		{"no Secret yet", nil, "Secret ns/hook-certificate, which others have to write: it does not exist"},
+		{"no authority", map[string][]byte{"tls.crt": []byte("x")}, "ca.crt has no certificate"},
+		{"another name", foreign(t, "other.ns.svc", true, noon.Add(day)), "the certificate in tls.crt does not name [hook.ns.svc]"},
+		{"expired", foreign(t, "hook.ns.svc", true, noon.Add(-time.Minute)), "the serving certificate is not valid: x509: certificate has expired"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			k := keeper(t, func(o *Options) { o.External, o.Validating, o.CRDs = true, nil, nil })
+			hooks := &admissionv1.MutatingWebhookConfiguration{
+				ObjectMeta: metav1.ObjectMeta{Name: "hooks"}, Webhooks: []admissionv1.MutatingWebhook{{Name: "hook"}},
+			}
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "hook-certificate"}, Data: tc.data}
+			b := fake.NewClientBuilder().WithObjects(hooks)
+			if tc.data != nil {
+				b.WithObjects(secret)
+			}
+			k.client = b.Build()
+			_, err := k.reconcile(t.Context())
+			require.NoError(t, k.client.Get(t.Context(), client.ObjectKeyFromObject(hooks), hooks))
+			if tc.want != "" {
+				require.ErrorContains(t, err, tc.want)
+				require.ErrorContains(t, k.Ready(nil), tc.want)
+				require.Empty(t, hooks.Webhooks[0].ClientConfig.CABundle)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, string(tc.data["ca.crt"]), string(hooks.Webhooks[0].ClientConfig.CABundle))
+			_, err = k.reconcile(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, k.Ready(nil))
+			require.NoError(t, k.client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret))
+			require.Equal(t, tc.data, secret.Data)
+		})
+	}
+}
+
+// foreign is the data of a Secret that is not ours.
+func foreign(t *testing.T, name string, authority bool, end time.Time) map[string][]byte {
+	t.Helper()
+	sign := func(c, parent *x509.Certificate, signer *rsa.PrivateKey) (*x509.Certificate, *rsa.PrivateKey) {
+		key, err := rsa.GenerateKey(rand.Reader, 2048)
+		require.NoError(t, err)
+		if parent == nil {
+			parent, signer = c, key
+		}
+		c.SerialNumber, c.NotBefore, c.NotAfter = big.NewInt(1), end.Add(-2*day), end
+		der, err := x509.CreateCertificate(rand.Reader, c, parent, key.Public(), signer)
+		require.NoError(t, err)
+		c, err = x509.ParseCertificate(der)
+		require.NoError(t, err)
+		return c, key
+	}
+	var ca *x509.Certificate
+	var signer *rsa.PrivateKey
+	if authority {
+		ca, signer = sign(&x509.Certificate{
+			Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		}, nil, nil)
+	}
+	leaf, key := sign(&x509.Certificate{
+		DNSNames: []string{name}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}, ca, signer)
+	if ca == nil {
+		ca = leaf
+	}
+	return map[string][]byte{
+		"ca.crt": writeCertificate(ca), "tls.crt": writeCertificate(leaf),
+		"tls.key": pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}),
+	}
 }

@@ -53,6 +53,9 @@ func (k *Keeper) observe(ctx context.Context) (observed, error) {
 		return o, errors.Join(failed, fmt.Errorf("read Secret %s: %w", k.options.Secret, err))
 	default:
 		o.secret, o.state = secret, Read(secret.Data)
+		if k.options.External { // Its serving certificate may be its own authority.
+			o.state.Authorities = readCertificates(secret.Data[keyBundle])
+		}
 	}
 	return o, failed
 }

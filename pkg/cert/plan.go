@@ -130,8 +130,14 @@ func unusable(s State, now time.Time) string {
 	for _, a := range s.Authorities {
 		roots.AddCert(a)
 	}
+	between := x509.NewCertPool()
+	for _, der := range s.Serving.Certificate[1:] {
+		if c, err := x509.ParseCertificate(der); err == nil {
+			between.AddCert(c)
+		}
+	}
 	_, err := s.Serving.Leaf.Verify(x509.VerifyOptions{
-		Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
 	if err != nil {
 		return "the serving certificate is not valid: " + err.Error()

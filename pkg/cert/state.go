@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -38,7 +39,7 @@ type State struct {
 
 // Read parses the data of a Secret. Nil data is an empty State.
 func Read(data map[string][]byte) State {
-	s := State{Authorities: readCertificates(data[keyBundle])}
+	s := State{Authorities: readAuthorities(data[keyBundle])}
 	if key := readKey(data[keyAuthority]); key != nil && s.newest() != nil && key.PublicKey.Equal(s.newest().PublicKey) {
 		s.Key = key
 	}
@@ -90,11 +91,15 @@ func (s State) newest() *x509.Certificate {
 	return s.Authorities[len(s.Authorities)-1]
 }
 
-// readCertificates skips blocks that are not CA certificates.
+func readAuthorities(text []byte) []*x509.Certificate {
+	return slices.DeleteFunc(readCertificates(text), func(c *x509.Certificate) bool { return !c.IsCA })
+}
+
+// readCertificates skips blocks that are not certificates.
 func readCertificates(text []byte) []*x509.Certificate {
 	var out []*x509.Certificate
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		if c, err := x509.ParseCertificate(block.Bytes); err == nil && c.IsCA {
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
 			out = append(out, c)
 		}
 	}

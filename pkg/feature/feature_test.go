@@ -65,7 +65,7 @@ func TestNotesSayWhyAGateHasNoEffect(t *testing.T) {
 	require.True(t, g.Enabled(CloneSetShortHash))
 	require.Equal(t, []string{
 		"feature gate KruisePodReadinessGate=false has no effect: a readiness gate in all pods is not served yet",
-		"feature gate EnableExternalCerts=true has no effect: a certificate from outside is not served yet",
+		"feature gate EnableExternalCerts=true has no effect: --webhook-external-cert has a certificate from outside used, and the chart's externalCerts.secretName",
 		"feature gate ForceDeleteTimeoutExpectationGate=true has no effect: after --expectation-timeout pods are always read from the apiserver, and nothing stays stuck",
 		"feature gate CloneSetEventHandlerOptimization=false has no effect: every event of a pod is looked at, and a reconcile without work writes nothing",
 	}, g.Notes())

@@ -20,13 +20,13 @@ func former() map[string]gate {
 			"and nothing stays stuck"},
 		"KruiseDaemon":              {settled: "what needs a node daemon is done where one lives; the chart's daemon.enabled says whether it is installed"},
 		"DaemonWatchingPod":         {settled: "a node daemon watches the pods of its node"},
+		"EnableExternalCerts":       {settled: "--webhook-external-cert has a certificate from outside used, and the chart's externalCerts.secretName"},
 		"PodIndexLabel":             {settled: "pods of StatefulSets always have the label"},
 		"InPlacePodVerticalScaling": {settled: "Kubernetes resizes pods in place from 1.33 on, and has pods/resize to say so"},
 		"DaemonSetPruneIneligibleNodes": {settled: "pods on nodes that no longer fit a DaemonSet never count, for the budget or for " +
 			"the partition"},
 
 		"KruisePodReadinessGate":                    {missing: pods},
-		"EnableExternalCerts":                       {missing: "a certificate from outside is"},
 		"DefaultHostNetworkHostPortsInPodTemplates": {missing: "defaulting of host ports is"},
 	}
 }

@@ -76,6 +76,8 @@ type Webhook struct {
 	ServicePort int32
 	// Secret is the name of the Secret that keeps the certificate, in Manager.Namespace.
 	Secret string
+	// External: somebody else makes and renews what is in the Secret.
+	External bool
 	// CAValidity and CertValidity are the validity of new certificates; Settle is how long apiservers may have stale
 	// configurations.
 	CAValidity, CertValidity, Settle time.Duration
@@ -147,6 +149,8 @@ func (w *Webhook) addFlags(f *pflag.FlagSet) {
 	f.Int32Var(&w.ServicePort, "webhook-service-port", w.ServicePort, "Port of that Service.")
 	f.StringVar(&w.Secret, "webhook-secret", w.Secret,
 		"Secret in --namespace that keeps the webhook certificate. It is made and rotated by the replicas together.")
+	f.BoolVar(&w.External, "webhook-external-cert", w.External, "The certificate in --webhook-secret is made and renewed by others, such as "+
+		"cert-manager: ca.crt, tls.crt and tls.key. It is never written; its CA is written into what calls the webhooks.")
 	f.DurationVar(&w.CAValidity, "webhook-ca-validity", w.CAValidity,
 		"How long a new CA is valid; more than three times --webhook-cert-validity.")
 	f.DurationVar(&w.CertValidity, "webhook-cert-validity", w.CertValidity, "How long a new webhook certificate is valid.")
@@ -275,6 +279,7 @@ func (m *Manager) Options() ctrl.Options {
 func (m *Manager) Certificate(crds ...string) cert.Options {
 	return cert.Options{
 		Secret:     types.NamespacedName{Namespace: m.Namespace, Name: m.Webhook.Secret},
+		External:   m.Webhook.External,
 		Service:    cert.Service{Namespace: m.Namespace, Name: m.Webhook.Service, Port: m.Webhook.ServicePort},
 		URL:        m.Webhook.URL,
 		Mutating:   []string{m.Name},

@@ -1,8 +1,13 @@
 {{/* Names are fixed, not derived from the release's: there is one member manager in a cluster, and its roles refer to them. */}}
 {{- define "name" -}}flotilla-member{{- end }}
 
+{{/* The name of the manager's Deployment, and of what runs: nothing else refers to it. */}}
+{{- define "app" -}}{{ .Values.nameOverride | default (include "name" .) }}{{- end }}
+
+{{- define "account" -}}{{ .Values.serviceAccount.name | default (include "name" .) }}{{- end }}
+
 {{- define "selector" -}}
-app.kubernetes.io/name: {{ include "name" . }}
+app.kubernetes.io/name: {{ include "app" . }}
 {{- end }}
 
 {{- define "labels" -}}
@@ -11,6 +16,21 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion }}
 app.kubernetes.io/part-of: flotilla
 app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* What pods have beside the labels of the chart: (dict "labels" LABELS "more" PODLABELS). */}}
+{{- define "podLabels" -}}
+{{- if .more }}{{ merge (deepCopy .more) (fromYaml .labels) | toYaml }}{{ else }}{{ .labels }}{{ end }}
+{{- end }}
+
+{{/* Entries of imagePullSecrets, which are names, or objects with a name as in a pod. */}}
+{{- define "pullSecrets" -}}
+{{- range . }}
+- name: {{ kindIs "map" . | ternary . (dict "name" .) | dig "name" "" }}
+{{- end }}
 {{- end }}
 
 {{/* The features of the pod webhook whose failurePolicy is Ignore, by commas, as the manager names them. */}}
