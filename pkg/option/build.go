@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -16,7 +17,8 @@ import (
 )
 
 // Build creates the manager of m, with a webhook server and the Keeper of its certificate. Restrict limits the cache; c is
-// m.Certificate, for what this manager serves. The manager is ready when its webhooks can be called. Validate
+// m.Certificate, for what this manager serves. The manager is ready when its webhooks can be called and its caches are
+// synced. Validate
 // must have passed.
 func (m *Manager) Build(
 	scheme *runtime.Scheme, restrict func(ctrl.Options) ctrl.Options, c cert.Options,
@@ -59,5 +61,8 @@ func (m *Manager) Build(
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, err
 	}
-	return mgr, mgr.AddReadyzCheck("webhooks", mgr.GetWebhookServer().StartedChecker())
+	if err := mgr.AddReadyzCheck("webhooks", mgr.GetWebhookServer().StartedChecker()); err != nil {
+		return nil, err
+	}
+	return mgr, newCaches(clock.RealClock{}).addTo(mgr)
 }
