@@ -71,6 +71,8 @@ type source struct {
 	list    client.ObjectList
 	// namespaces are those that an object asks for; nil is its own.
 	namespaces func(client.Object) []string
+	// wants is podstep.Step.Wants.
+	wants func(client.Object) string
 }
 
 func (e *Entries) sides() []side {
@@ -79,7 +81,7 @@ func (e *Entries) sides() []side {
 	creating.asked = &askers{policy: admissionv1.Ignore}
 	for _, s := range e.Steps {
 		if s.Asks == "" {
-			steps = append(steps, source{s.Feature, s.Object, s.List, s.Namespaces})
+			steps = append(steps, source{s.Feature, s.Object, s.List, s.Namespaces, s.Wants})
 			continue
 		}
 		creating.asked.asks = append(creating.asked.asks, s.Asks)
@@ -88,7 +90,7 @@ func (e *Entries) sides() []side {
 		}
 	}
 	for _, g := range e.Guards {
-		guards = append(guards, source{g.Feature, g.Object, g.List, nil})
+		guards = append(guards, source{g.Feature, g.Object, g.List, nil, nil})
 	}
 	return []side{
 		{shape: creating, config: &admissionv1.MutatingWebhookConfiguration{}, sources: steps, open: open, show: e.show},
@@ -184,11 +186,14 @@ func (e *Entries) maintain(ctx context.Context, s side) error {
 	}
 	webhooks := webhooksOf(config)
 	was := s.sent(webhooks)
-	needed, err := e.needed(ctx, s.sources, was)
+	needed, planned, err := e.plan(ctx, e.Client, s, webhooks, was)
+	if _, all := needed[podstep.AllNamespaces]; err == nil && all && planned != nil && !equality.Semantic.DeepEqual(planned, webhooks) {
+		// What is sent of all namespaces changes: a cache that lacks an object would keep away its pods.
+		needed, planned, err = e.plan(ctx, e.Live, s, webhooks, was)
+	}
 	if err != nil {
 		return err
 	}
-	planned := s.plan(webhooks, needed)
 	if planned == nil {
 		show(was)
 		return nil // The CA bundle comes with an event.
@@ -270,12 +275,51 @@ func (e *Entries) show(now needs) {
 	}
 }
 
+// plan returns what is needed by the objects that a reader has, and the webhooks of a configuration for that.
+func (e *Entries) plan(ctx context.Context, r client.Reader, s side, webhooks []admissionv1.MutatingWebhook, now needs) (needs, []admissionv1.MutatingWebhook, error) {
+	needed, err := e.needed(ctx, r, s.sources, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, all := needed[podstep.AllNamespaces]; all {
+		if s.wanted, err = wanted(ctx, r, s.sources); err != nil {
+			return nil, nil, err
+		}
+	}
+	return needed, s.plan(webhooks, needed), nil
+}
+
+// wanted returns expressions of the pods that objects want of all namespaces, sorted; none if one wants all.
+func wanted(ctx context.Context, r client.Reader, sources []source) ([]string, error) {
+	var out []string
+	for _, s := range sources {
+		if s.namespaces == nil {
+			continue
+		}
+		all, err := objects(ctx, r, s)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range all {
+			if !slices.Contains(s.namespaces(o), podstep.AllNamespaces) {
+				continue
+			}
+			if s.wants == nil {
+				return nil, nil
+			}
+			out = append(out, s.wants(o))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
 // needed returns the namespaces that have objects, by the cache. One that is open and seems to have none any more stays open unless
 // the apiserver confirms it.
-func (e *Entries) needed(ctx context.Context, sources []source, now needs) (needs, error) {
+func (e *Entries) needed(ctx context.Context, r client.Reader, sources []source, now needs) (needs, error) {
 	out := needs{}
 	for _, s := range sources {
-		namespaces, err := namespaces(ctx, e.Client, s, client.UnsafeDisableDeepCopy)
+		namespaces, err := namespaces(ctx, r, s, client.UnsafeDisableDeepCopy)
 		if err != nil {
 			return nil, err
 		}
@@ -318,6 +362,20 @@ func (e *Entries) policy(feature string) admissionv1.FailurePolicyType {
 
 // namespaces returns those of the objects of a feature.
 func namespaces(ctx context.Context, r client.Reader, s source, opts ...client.ListOption) ([]string, error) {
+	all, err := objects(ctx, r, s, opts...)
+	var out []string
+	for _, o := range all {
+		if s.namespaces != nil {
+			out = append(out, s.namespaces(o)...)
+		} else {
+			out = append(out, o.GetNamespace())
+		}
+	}
+	return out, err
+}
+
+// objects lists those of a source.
+func objects(ctx context.Context, r client.Reader, s source, opts ...client.ListOption) ([]client.Object, error) {
 	list, ok := s.list.DeepCopyObject().(client.ObjectList)
 	if !ok {
 		return nil, fmt.Errorf("%s: %w", s.feature, errNoList)
@@ -325,14 +383,10 @@ func namespaces(ctx context.Context, r client.Reader, s source, opts ...client.L
 	if err := r.List(ctx, list, opts...); err != nil {
 		return nil, fmt.Errorf("list the objects of %s: %w", s.feature, err)
 	}
-	var out []string
+	var out []client.Object
 	err := meta.EachListItem(list, func(o runtime.Object) error {
-		switch o, ok := o.(client.Object); {
-		case !ok:
-		case s.namespaces != nil:
-			out = append(out, s.namespaces(o)...)
-		default:
-			out = append(out, o.GetNamespace())
+		if o, ok := o.(client.Object); ok {
+			out = append(out, o)
 		}
 		return nil
 	})

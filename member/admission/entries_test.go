@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -221,6 +222,52 @@ func TestEntriesFollowClusterScopedObjects(t *testing.T) {
 			require.Empty(t, w.open(t))
 		})
 	}
+}
+
+// While no replica answers, no pod is created that is sent.
+func TestAttack27OnlyWantedPodsAreSentFromAllNamespaces(t *testing.T) {
+	t.Parallel()
+	w := newWorld(wide("*"), object("shop", "a"), configured("CA"))
+	s := step("Wide", nil)
+	s.Object, s.List = &corev1.Node{}, &corev1.NodeList{}
+	s.Namespaces = func(o client.Object) []string { return []string{o.GetAnnotations()["for"]} }
+	s.Wants = func(o client.Object) string { return "'" + o.GetName() + "' == 'a'" }
+	w.entries.Steps = append(w.entries.Steps, s, podstep.Step{Feature: "Asked", Asks: "asks"})
+	condition := func() string {
+		for _, h := range w.config(t).Webhooks {
+			if h.Name == EntryFail {
+				require.Len(t, h.MatchConditions, 1)
+				return h.MatchConditions[0].Expression
+			}
+		}
+		return "there is no entry"
+	}
+	require.NoError(t, w.reconcile(t))
+	require.Equal(t, "request.namespace in ['shop'] || ("+podstep.NotOfTheNode+" && ('n-*' == 'a')) || asks", condition())
+	written := w.writes
+	w.hidden = true
+	require.NoError(t, w.reconcile(t))
+	require.Equal(t, written, w.writes, "a cache that lacks an object takes nothing away")
+	w.hidden = false
+
+	more := wide("*")
+	more.Name = "more"
+	require.NoError(t, w.Create(t.Context(), more))
+	require.NoError(t, w.reconcile(t))
+	require.Contains(t, condition(), "('more' == 'a' || 'n-*' == 'a')")
+
+	more.Name, more.ResourceVersion = strings.Repeat("x", maxCondition), ""
+	require.NoError(t, w.Create(t.Context(), more))
+	require.NoError(t, w.reconcile(t))
+	require.Equal(t, "request.namespace in ['shop'] || ("+podstep.NotOfTheNode+") || asks", condition(), "selectors that are too long")
+
+	require.NoError(t, w.Delete(t.Context(), wide("*")))
+	more.Name = "more"
+	require.NoError(t, w.Delete(t.Context(), more))
+	more.Name = strings.Repeat("x", maxCondition)
+	require.NoError(t, w.Delete(t.Context(), more))
+	require.NoError(t, w.reconcile(t))
+	require.Equal(t, map[string][]string{EntryFail: {"shop"}, EntryAsked: {"flotilla-system", "kube-system", "shop"}}, w.open(t))
 }
 
 // Pods that ask for a step themselves are sent from all other namespaces, and none is sent twice.

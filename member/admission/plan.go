@@ -49,6 +49,8 @@ type shape struct {
 	conditions []admissionv1.MatchCondition
 	// exempt are the namespaces that are never sent: at least the manager's own.
 	exempt []string
+	// wanted are expressions of the pods that objects ask for in all namespaces, of which one has to be true; empty for all pods.
+	wanted []string
 	// asked is the entry of pods that ask for a step themselves, in namespaces that are not sent; nil for none.
 	asked *askers
 }
@@ -99,13 +101,16 @@ func guarded(guards podguard.Guards, exempt []string) shape {
 
 // conditions keep away what no guard is asked about: the last delete of a pod that is being deleted, which the kubelet sends; pods that
 // have ended; static pods, which run whatever becomes of their objects in the API; the end of a namespace, whose objects go in an order
-// that nobody may hold up; and most updates, which are of the status or of metadata. An eviction names a pod and does not contain it.
+// that nobody may hold up; what the scheduler preempts, which may be for this manager, and what is collected because its node is gone;
+// and most updates, which are of the status or of metadata. An eviction names a pod and does not contain it.
 func conditions() []admissionv1.MatchCondition {
 	return []admissionv1.MatchCondition{
 		{Name: "not-being-deleted", Expression: "oldObject == null || !has(oldObject.metadata.deletionTimestamp)"},
 		{Name: "not-ended", Expression: "oldObject == null || !(oldObject.?status.phase.orValue('') in ['Succeeded', 'Failed'])"},
 		{Name: "not-static", Expression: "oldObject == null || !('" + corev1.MirrorPodAnnotationKey + "' in oldObject.metadata.?annotations.orValue({}))"},
 		{Name: "not-with-its-namespace", Expression: "request.userInfo.username != 'system:serviceaccount:kube-system:namespace-controller'"},
+		{Name: "not-preempted-or-collected", Expression: "request.operation != 'DELETE' || !(request.userInfo.username in " +
+			"['system:kube-scheduler', 'system:serviceaccount:kube-system:pod-garbage-collector'])"},
 		{Name: "update-of-spec-or-availability", Expression: "request.operation != 'UPDATE' || object.spec != oldObject.spec || " +
 			"object.metadata.?labels.orValue({}).exists(k, k.startsWith('" + keys.UnavailablePodPrefix + "') " +
 			"&& !(k in oldObject.metadata.?labels.orValue({})))"},
@@ -180,7 +185,11 @@ func (s shape) plan(webhooks []admissionv1.MutatingWebhook, needed needs) []admi
 		if sibling == nil {
 			return nil
 		}
-		out = append(out, s.entry(e.name, e.policy, sibling, *which))
+		from := s
+		if which.Operator == metav1.LabelSelectorOpNotIn {
+			from.conditions = append(slices.Clone(s.conditions), s.fromAnywhere(needed))
+		}
+		out = append(out, from.entry(e.name, e.policy, sibling, *which))
 	}
 	if _, all := needed[podstep.AllNamespaces]; all || s.asked == nil || len(s.asked.asks) == 0 {
 		return out
@@ -189,6 +198,32 @@ func (s shape) plan(webhooks []admissionv1.MutatingWebhook, needed needs) []admi
 		return nil
 	}
 	return append(out, s.entryAsked(sibling, needed))
+}
+
+// maxCondition is how long the expression of a match condition may be. Beyond that it does not tell pods by what is wanted of all namespaces.
+const maxCondition = 8 << 10
+
+// fromAnywhere keeps away the pods of namespaces without objects that no object for all namespaces wants, because no such pod can be created
+// while no replica answers. Pods that the nodes themselves or their network need never are wanted: a replica may need the node.
+func (s shape) fromAnywhere(needed needs) admissionv1.MatchCondition {
+	wanted := podstep.NotOfTheNode
+	if some := strings.Join(s.wanted, " || "); some != "" && len(some) <= maxCondition {
+		wanted += " && (" + some + ")"
+	}
+	or := []string{"(" + wanted + ")"}
+	if s.asked != nil {
+		or = append(or, s.asked.asks...)
+	}
+	var names []string
+	for namespace := range needed {
+		if namespace != podstep.AllNamespaces {
+			names = append(names, "'"+namespace+"'")
+		}
+	}
+	if slices.Sort(names); len(names) > 0 {
+		or = append([]string{"request.namespace in [" + strings.Join(names, ", ") + "]"}, or...)
+	}
+	return admissionv1.MatchCondition{Name: "wanted", Expression: strings.Join(or, " || ")}
 }
 
 // entryAsked returns the entry of pods that ask for a step themselves. Where all pods are sent, they are no second time.

@@ -8,8 +8,14 @@ package podstep
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/component-base/featuregate"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,6 +40,56 @@ const (
 // AllNamespaces stands for every namespace that is not exempt, also for those to come.
 const AllNamespaces = "*"
 
+// NotOfTheNode is a CEL expression on a pod, object, that is false of pods which nodes and their network need, as OfTheNode says. No object
+// for all namespaces changes these: while all nodes come back, no replica may answer before they run.
+const NotOfTheNode = "!object.spec.?hostNetwork.orValue(false) && object.spec.?priorityClassName.orValue('') != '" + nodeCritical + "'"
+
+const nodeCritical = "system-node-critical"
+
+// OfTheNode returns why a pod is one that nodes or their network need, or "".
+func OfTheNode(pod *corev1.Pod) string {
+	switch {
+	case pod.Spec.HostNetwork:
+		return "the pod uses the network of its node"
+	case pod.Spec.PriorityClassName == nodeCritical:
+		return "the pod has priority class " + nodeCritical
+	}
+	return ""
+}
+
+// WantsSelected returns a CEL expression on a pod, object, that is true of those that a selector selects. Nil and invalid ones select none.
+func WantsSelected(selector *metav1.LabelSelector) string {
+	parsed, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return "false"
+	}
+	requirements, some := parsed.Requirements()
+	if !some {
+		return "false"
+	}
+	var and []string
+	for _, r := range requirements {
+		label := "object.metadata.?labels[?'" + r.Key() + "']"
+		values := slices.Sorted(maps.Keys(r.Values()))
+		in := fmt.Sprintf("%s.optMap(v, v in ['%s']).orValue(false)", label, strings.Join(values, "', '"))
+		switch r.Operator() {
+		case selection.In, selection.Equals, selection.DoubleEquals:
+			and = append(and, in)
+		case selection.NotIn, selection.NotEquals:
+			and = append(and, "!"+in)
+		case selection.Exists:
+			and = append(and, label+".hasValue()")
+		case selection.DoesNotExist:
+			and = append(and, "!"+label+".hasValue()")
+		case selection.GreaterThan, selection.LessThan: // A LabelSelector has no such operator.
+		}
+	}
+	if len(and) == 0 {
+		return "true"
+	}
+	return "(" + strings.Join(and, " && ") + ")"
+}
+
 // Step is what a kind does to pods at their creation.
 type Step struct {
 	// Feature names it in flags, in metrics and for people: PersistentPodState.
@@ -49,6 +105,10 @@ type Step struct {
 	// Namespaces returns the namespaces whose pods an object of a cluster-scoped kind asks for, or AllNamespaces; nil is the object's
 	// own. Its answer may depend on the object's spec only.
 	Namespaces func(client.Object) []string
+	// Wants returns a CEL expression on a pod, object, that is true of those pods which an object that asks for AllNamespaces may change, if
+	// NotOfTheNode is too; nil is all. Like that of Namespaces, its answer may depend on the object's spec only. Pods of namespaces that other
+	// objects ask for are sent whether or not it is true.
+	Wants func(client.Object) string
 	// Asks is a CEL expression on a pod, object, that is true where the pod itself asks for the step: such a pod is sent from every
 	// namespace that is not exempt, and goes through the other steps too only where its namespace is sent. Empty for a step with Object.
 	Asks string

@@ -16,6 +16,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podstep"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
@@ -65,10 +66,13 @@ func match(all []*appsv1beta1.SidecarSet, pod *corev1.Pod, of map[string]string)
 		not = append(not, outcome{set: s, skipped: true, why: s.Name + " is skipped: " + fmt.Sprintf(format, args...)})
 	}
 	for _, s := range all {
+		_, one := fixed(s)
 		switch {
 		case s.DeletionTimestamp != nil || !selects(s, pod):
 		case !covers(s, pod.Namespace, of):
 			skip(s, "its namespaceSelector %s does not select namespace %s", metav1.FormatLabelSelector(s.Spec.NamespaceSelector), pod.Namespace)
+		case !one && podstep.OfTheNode(pod) != "":
+			skip(s, "%s, and the SidecarSet is not for this namespace alone (spec.namespaceSelector)", podstep.OfTheNode(pod))
 		case s.Spec.InjectionStrategy.Paused:
 			skip(s, "its injection is paused (spec.injectionStrategy.paused)")
 		default:

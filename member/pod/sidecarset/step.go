@@ -50,6 +50,12 @@ func (i *Injector) Step() podstep.Step {
 			}
 			return []string{podstep.AllNamespaces}
 		},
+		Wants: func(o client.Object) string {
+			if s, ok := o.(*appsv1beta1.SidecarSet); ok && !emptySelector(s.Spec.Selector) {
+				return podstep.WantsSelected(s.Spec.Selector)
+			}
+			return "false" // An empty selector selects no pod.
+		},
 		Setup: func(_ context.Context, mgr ctrl.Manager) error {
 			i.Events = notes.New(mgr.GetEventRecorder(podcontrol.ControllerName(kind)))
 			return nil

@@ -292,6 +292,31 @@ func TestARevisionThatIsGoneIsNoReasonToGuess(t *testing.T) {
 	require.ErrorContains(t, err, "SidecarSet log: revision log-x does not exist any more")
 }
 
+func TestAttack27PodsOfNodesGetNoSidecarsForAllNamespaces(t *testing.T) {
+	t.Parallel()
+	i, _ := injector(0)
+	for _, more := range []string{`hostNetwork: true`, `priorityClassName: system-node-critical`} {
+		pod := podOf(t, `{metadata: {name: web-0, namespace: shop, labels: {app: web}}, spec: {`+more+`, containers: [{name: app, image: "app:1"}]}}`)
+		for selector, containers := range map[string]int{
+			`{}`: 1, `{matchExpressions: [{key: kubernetes.io/metadata.name, operator: Exists}]}`: 1,
+			`{matchLabels: {kubernetes.io/metadata.name: shop}}`: 2,
+		} {
+			shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{corev1.LabelMetadataName: "shop"}}}
+			facts, err := i.Step().Observe(t.Context(), cluster(t, shop, setOf(t, `{spec: {namespaceSelector: `+selector+`}}`)), pod)
+			require.NoError(t, err)
+			next := pod.DeepCopy()
+			why := facts.Change(next)
+			require.Len(t, next.Spec.Containers, containers, why)
+			if containers == 1 {
+				require.Contains(t, why, "and the SidecarSet is not for this namespace alone (spec.namespaceSelector)")
+			}
+		}
+	}
+	wants := i.Step().Wants
+	require.Equal(t, "(object.metadata.?labels[?'app'].optMap(v, v in ['web']).orValue(false))", wants(setOf(t, `{spec: {selector: {matchLabels: {app: web}}}}`)))
+	require.Equal(t, "false", wants(&appsv1beta1.SidecarSet{}), "an empty selector selects no pod")
+}
+
 func TestNamespacesThatASidecarSetAsksFor(t *testing.T) {
 	t.Parallel()
 	i, _ := injector(0)

@@ -82,6 +82,10 @@ func (w *Webhook) warnings(s *appsv1beta1.SidecarSet) admission.Warnings {
 	if name, ok := fixed(s); ok && slices.Contains(w.Exempt, name) {
 		out = append(out, fmt.Sprintf("spec.namespaceSelector: pods of %s are exempt from the pod webhook (podWebhook.exemptNamespaces of the chart): "+
 			"none gets sidecars", name))
+	} else if !ok {
+		out = append(out, "spec.namespaceSelector: pods that spec.selector selects can't be created in any namespace while no manager answers, but for "+
+			"those that are exempt (podWebhook.exemptNamespaces of the chart): exempt what the cluster needs to start, or select one namespace by "+
+			corev1.LabelMetadataName+"; pods with hostNetwork or priority class system-node-critical get no sidecars")
 	}
 	return out
 }

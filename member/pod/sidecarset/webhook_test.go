@@ -139,7 +139,9 @@ func TestDefaultsAreThoseOfOpenKruise(t *testing.T) {
 			require.Equal(t, want.Annotations, got.Annotations)
 			warnings, err := h.ValidateCreate(requested(t, nil), got)
 			require.NoError(t, err)
-			require.Empty(t, warnings)
+			for _, w := range warnings {
+				require.Contains(t, w, "while no manager answers", "which is not about the object")
+			}
 
 			again := &appsv1beta1.SidecarSet{}
 			require.NoError(t, yaml.UnmarshalStrict([]byte(manifest), again))
@@ -404,6 +406,12 @@ func TestWarnings(t *testing.T) {
 	require.Contains(t, warnings[1], "pods of kube-system are exempt")
 	_, err = h.ValidateDelete(t.Context(), s)
 	require.NoError(t, err)
+	s = setOf(t, `{spec: {}}`)
+	setDefaults(&s.Spec)
+	warnings, err = h.ValidateCreate(requested(t, nil), s)
+	require.NoError(t, err)
+	require.Len(t, warnings, 2)
+	require.Contains(t, warnings[1], "spec.namespaceSelector: pods that spec.selector selects can't be created in any namespace while no manager answers")
 
 	h.AnyPatch = true
 	patched := setOf(t, `{spec: {patchPodMetadata: [{annotations: {a: b}}]}}`)
