@@ -32,6 +32,7 @@ func differences() []difference {
 	return []difference{
 		{".broadcastJobTemplate.metadata", "x-kubernetes-preserve-unknown-fields", keepsLabels},
 		{".imageListPullJobTemplate.metadata", "x-kubernetes-preserve-unknown-fields", keepsLabels},
+		{".status", "default", "a new object counts as not observed, for whoever waits for it"},
 		{".replicas", "minimum", refusedBefore},
 		{".revisionHistoryLimit", "minimum", "a negative number of revisions has no meaning"},
 		{".minReadySeconds", "minimum", "a negative time has no meaning"},

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 
 	"github.com/flotilla-io/flotilla/hub"
 	"github.com/flotilla-io/flotilla/member"
@@ -84,7 +86,13 @@ func install(dir, root string) error {
 				continue
 			}
 			used = true
-			if err := write(into, name, content); err != nil {
+			out := content
+			if awaited(root, into, name) {
+				if out, err = withPendingStatus(content); err != nil {
+					return fmt.Errorf("add the default status to %s: %w", name, err)
+				}
+			}
+			if err := write(into, name, out); err != nil {
 				return err
 			}
 		}
@@ -102,6 +110,62 @@ func install(dir, root string) error {
 		}
 	}
 	return nil
+}
+
+// awaited reports whether a chart has a controller that observes every object of a CRD. On a hub a CloneSet may be a template that nobody
+// observes; rows and what a node daemon works from are written by programs, which don't wait.
+func awaited(root, into, name string) bool {
+	switch name {
+	case fileOf("clonesets.apps.kruise.io"):
+		return into != folder(root, "hub")
+	case fileOf("memberworks.fleet.kruise.io"), fileOf("appliedworks.fleet.kruise.io"), fileOf("memberships.fleet.kruise.io"),
+		fileOf("nodeimages.apps.kruise.io"), fileOf("nodepodprobes.apps.kruise.io"):
+		return false
+	}
+	return true
+}
+
+// withPendingStatus gives the status of a CRD a default that says that no generation is observed yet. kstatus calls an object without any
+// status current: helm install --wait would end before a controller has seen it.
+func withPendingStatus(crd []byte) ([]byte, error) {
+	var object map[string]any
+	if err := yaml.Unmarshal(crd, &object); err != nil {
+		return nil, err
+	}
+	versions, _, err := unstructured.NestedSlice(object, "spec", "versions")
+	if err != nil {
+		return nil, err
+	}
+	for _, version := range versions {
+		status, _, err := unstructured.NestedMap(version.(map[string]any), "schema", "openAPIV3Schema", "properties", "status")
+		if err != nil {
+			return nil, err
+		}
+		if _, observes, _ := unstructured.NestedMap(status, "properties", "observedGeneration"); !observes {
+			continue
+		}
+		pending := map[string]any{}
+		required, _, err := unstructured.NestedStringSlice(status, "required")
+		if err != nil {
+			return nil, err
+		}
+		for _, field := range required {
+			pending[field] = int64(0)
+			if kind, _, _ := unstructured.NestedString(status, "properties", field, "type"); kind == "string" {
+				pending[field] = ""
+			}
+		}
+		pending["observedGeneration"] = int64(-1)
+		status["default"] = pending
+		if err := unstructured.SetNestedMap(version.(map[string]any), status, "schema", "openAPIV3Schema", "properties", "status"); err != nil {
+			return nil, err
+		}
+	}
+	if err := unstructured.SetNestedSlice(object, versions, "spec", "versions"); err != nil {
+		return nil, err
+	}
+	out, err := yaml.Marshal(object)
+	return append([]byte("---\n"), out...), err
 }
 
 // folder is where a chart has its CRDs.

@@ -13,7 +13,7 @@ func TestInstallSortsCRDsIntoCharts(t *testing.T) {
 	dir, root := t.TempDir(), t.TempDir()
 	for _, crds := range folders(root) {
 		for _, crd := range crds {
-			require.NoError(t, os.WriteFile(filepath.Join(dir, fileOf(crd)), []byte(crd), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, fileOf(crd)), []byte("kind: CustomResourceDefinition\n"), 0o600))
 		}
 	}
 	stale := filepath.Join(root, "charts", "hub", "files", "crds", "fleet.kruise.io_gone.yaml")

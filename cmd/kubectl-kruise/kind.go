@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -105,7 +106,7 @@ func readCloneSet(ctx context.Context, w workload) (facts, error) {
 	}
 	for _, c := range s.Conditions {
 		f.conditions = append(f.conditions, appsv1beta1.WorkloadCondition{
-			Type: named[c.Type], Status: c.Status, Reason: c.Reason, Message: c.Message,
+			Type: cmp.Or(named[c.Type], appsv1beta1.WorkloadConditionType(c.Type)), Status: c.Status, Reason: c.Reason, Message: c.Message,
 		})
 	}
 	r := set.Spec.UpdateStrategy.RollingUpdate

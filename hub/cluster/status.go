@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/link"
 	"github.com/flotilla-io/flotilla/pkg/report"
@@ -65,6 +66,8 @@ func status(o observed, p planned, a applied, now time.Time) (fleetv1alpha1.Memb
 		next.Hub = &hub
 	}
 	accepted, provision, credential, beat, versions := acceptance(o), provision(o), credential(o, now), freshness(o), versions(o)
+	ready := readiness(o, p, a, accepted, credential, beat, versions)
+	reconciling, stalled := unready(ready)
 	for _, c := range []struct {
 		kind  string
 		found finding
@@ -73,7 +76,9 @@ func status(o observed, p planned, a applied, now time.Time) (fleetv1alpha1.Memb
 		{fleetv1alpha1.ConditionProvisioned, provision},
 		{fleetv1alpha1.ConditionCredentialValid, credential},
 		{fleetv1alpha1.ConditionHeartbeatFresh, beat},
-		{fleetv1alpha1.ConditionReady, readiness(o, p, a, accepted, credential, beat, versions)},
+		{fleetv1alpha1.ConditionReady, ready},
+		{keys.ConditionReconciling, reconciling},
+		{keys.ConditionStalled, stalled},
 		{fleetv1alpha1.ConditionSkewSupported, versions},
 		{fleetv1alpha1.ConditionSchedulable, schedulable(o.mc)},
 	} {
@@ -94,7 +99,7 @@ func hubConditions(all []metav1.Condition) []metav1.Condition {
 	mine := []string{
 		fleetv1alpha1.ConditionAccepted, fleetv1alpha1.ConditionProvisioned, fleetv1alpha1.ConditionCredentialValid,
 		fleetv1alpha1.ConditionHeartbeatFresh, fleetv1alpha1.ConditionReady, fleetv1alpha1.ConditionSkewSupported,
-		fleetv1alpha1.ConditionSchedulable,
+		fleetv1alpha1.ConditionSchedulable, keys.ConditionReconciling, keys.ConditionStalled,
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool { return !slices.Contains(mine, c.Type) })
 }
@@ -241,6 +246,18 @@ func freshness(o observed) finding {
 		return unknown(string(o.push.cause), "The hub can't reach the member: "+o.push.problem)
 	}
 	return unknown(ReasonNeverSeen, "The member's agent has not renewed its Lease yet"+suffix)
+}
+
+// unready returns what stands beside the condition Ready: a cluster that is not ready is stalled where somebody has to change something, and
+// otherwise on its way.
+func unready(ready finding) (reconciling, stalled finding) {
+	switch ready.reason {
+	case ReasonReady:
+		return finding{}, finding{}
+	case ReasonNamespaceTaken, ReasonRequestDenied, ReasonWrongIdentity, ReasonVersionSkew, ReasonOtherHub:
+		return finding{}, yes(ready.reason, ready.message)
+	}
+	return yes(ready.reason, ready.message), finding{}
 }
 
 // readiness reports the first other condition that is not met.

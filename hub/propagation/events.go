@@ -25,7 +25,7 @@ const actionPlace = "Place"
 // eventsFor returns the events of a change of status.
 func eventsFor(before, after fleetv1alpha1.PropagationStatus) []event.Event {
 	var out []event.Event
-	for _, c := range after.Conditions {
+	for _, c := range report.ButReadiness(after.Conditions, report.ConditionForm(0)) {
 		was := report.GetCondition(before.Conditions, c.Type)
 		if was != nil && was.Status == c.Status && was.Reason == c.Reason {
 			continue

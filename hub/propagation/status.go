@@ -98,14 +98,31 @@ func status(o *observed, p planned, a placement.Result, now time.Time) fleetv1al
 	default:
 		set(fleetv1alpha1.PropagationHealthy, true, reasonHealthy, "")
 	}
+	problems := make([]placement.Problem, 0, len(placing)+len(failing))
+	for _, is := range slices.Concat(placing, failing) {
+		problems = append(problems, placement.Problem{Cluster: is.Cluster, Reason: is.Reason, Message: is.Message})
+	}
+	s.Conditions = report.SetReadiness(s.Conditions, readiness(&s, p, a, problems), o.source.GetGeneration(), now)
 	if p.Deleting != "" {
-		problems := make([]placement.Problem, 0, len(placing)+len(failing))
-		for _, is := range slices.Concat(placing, failing) {
-			problems = append(problems, placement.Problem{Cluster: is.Cluster, Reason: is.Reason})
-		}
 		set(fleetv1alpha1.PropagationWithdrawing, true, reasonDeleting, p.Deleting+": "+a.Holders(problems))
 	}
 	return s
+}
+
+// readiness returns whether all objects are in all clusters, and healthy.
+func readiness(s *fleetv1alpha1.PropagationStatus, p planned, a placement.Result, problems []placement.Problem) report.Readiness {
+	if p.Deleting != "" {
+		return report.Reconciling(reasonDeleting, p.Deleting)
+	}
+	if r, is := placement.Readiness(a.Err, problems); is {
+		return r
+	}
+	for _, kind := range []string{fleetv1alpha1.PropagationPlaced, fleetv1alpha1.PropagationHealthy} {
+		if c := report.GetCondition(s.Conditions, kind); c.Status != metav1.ConditionTrue {
+			return report.Reconciling(c.Reason, c.Message)
+		}
+	}
+	return report.Ready("all objects are in all clusters, and healthy")
 }
 
 // lines returns the lines of a status about replicas, by kind, name and cluster; of too many those that are not as desired.

@@ -12,6 +12,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 func rawJSON(text string) *apiextensionsv1.JSON { return &apiextensionsv1.JSON{Raw: []byte(text)} }
@@ -40,53 +41,53 @@ func TestStatus(t *testing.T) {
 		problems   string
 		observed   bool
 	}{
-		{name: "All is well.", conditions: "Healthy=True:Healthy Placed=True:Placed", counts: [4]int32{4, 4, 4}, observed: true},
+		{name: "All is well.", conditions: "Healthy=True:Healthy Placed=True:Placed Ready=True:Ready", counts: [4]int32{4, 4, 4}, observed: true},
 		{name: "Applied is healthy where nothing more is known.", change: func(w *world) {
 			w.Rows["east/"+rowName("a")].Status.Phase = fleetv1alpha1.WorkApplied
-		}, conditions: "Healthy=True:Healthy Placed=True:Placed", counts: [4]int32{4, 4, 4}, observed: true},
+		}, conditions: "Healthy=True:Healthy Placed=True:Placed Ready=True:Ready", counts: [4]int32{4, 4, 4}, observed: true},
 		{
 			name: "A member is at it.", change: func(w *world) { w.Rows["east/"+rowName("a")].Status.Phase = fleetv1alpha1.WorkProgressing },
-			conditions: "Healthy=False:Progressing Placed=True:Placed", counts: [4]int32{4, 4, 3}, observed: true,
+			conditions: "Healthy=False:Progressing Placed=True:Placed Ready=False:Progressing Reconciling=True:Progressing", counts: [4]int32{4, 4, 3}, observed: true,
 		},
 		{
 			name: "I28: a member has not seen a change yet.", change: func(w *world) { w.Rows["east/"+rowName("a")].Generation = 2 },
-			conditions: "Healthy=False:Progressing Placed=True:Placed", counts: [4]int32{4, 3, 3},
+			conditions: "Healthy=False:Progressing Placed=True:Placed Ready=False:Progressing Reconciling=True:Progressing", counts: [4]int32{4, 3, 3},
 		},
 		{name: "A member can't apply an object.", change: func(w *world) {
 			s := &w.Rows["west/"+rowName("b")].Status
 			s.Phase, s.Reason, s.Message = fleetv1alpha1.WorkBlocked, fleetv1alpha1.ReasonForeignObject, strings.Repeat("long ", 200)
-		}, conditions: "Healthy=False:ForeignObject Placed=True:Placed", counts: [4]int32{4, 3, 3}, problems: "west/ConfigMap/b:ForeignObject", observed: true},
+		}, conditions: "Healthy=False:ForeignObject Placed=True:Placed Ready=False:ForeignObject Stalled=True:ForeignObject", counts: [4]int32{4, 3, 3}, problems: "west/ConfigMap/b:ForeignObject", observed: true},
 		{
 			name: "A failure is one, whatever its reason.", change: func(w *world) { w.Rows["west/"+rowName("b")].Status.Phase = fleetv1alpha1.WorkDegraded },
-			conditions: "Healthy=False:Degraded Placed=True:Placed", counts: [4]int32{4, 4, 3}, problems: "west/ConfigMap/b:Degraded", observed: true,
+			conditions: "Healthy=False:Degraded Placed=True:Placed Ready=False:Degraded Stalled=True:Degraded", counts: [4]int32{4, 4, 3}, problems: "west/ConfigMap/b:Degraded", observed: true,
 		},
 		{
 			name: "A cluster does not answer.", change: func(w *world) {
 				w.Clusters["west"].Status.Conditions[0].Status = metav1.ConditionFalse
 				w.Rows["west/"+rowName("b")].Generation = 2
-			}, conditions: "Healthy=False:ClusterUnreachable Placed=False:ClusterUnreachable", counts: [4]int32{4, 3, 3, 1},
+			}, conditions: "Healthy=False:ClusterUnreachable Placed=False:ClusterUnreachable Ready=False:ClusterUnreachable Reconciling=True:ClusterUnreachable", counts: [4]int32{4, 3, 3, 1},
 			problems: "west//:ClusterUnreachable", observed: true,
 		},
 		{
 			name: "A row is missing without a reason.", change: func(w *world) { delete(w.Rows, "west/"+rowName("b")) },
-			conditions: "Healthy=False:Progressing Placed=False:Waiting", counts: [4]int32{4, 3, 3},
+			conditions: "Healthy=False:Progressing Placed=False:Waiting Ready=False:Waiting Reconciling=True:Waiting", counts: [4]int32{4, 3, 3},
 		},
 		{
 			name: "A write fails.", result: placement.Result{Err: errors.New("disk full")},
-			conditions: "Healthy=True:Healthy Placed=False:Error", counts: [4]int32{4, 4, 4},
+			conditions: "Healthy=True:Healthy Placed=False:Error Ready=False:WriteFailed Reconciling=True:WriteFailed", counts: [4]int32{4, 4, 4},
 		},
 		{name: "Withdrawals are paused.", result: placement.Result{Problems: []placement.Problem{
 			{Cluster: "west", Reason: placement.ReasonPaused, Message: "x"}, {Cluster: "west", Reason: placement.ReasonPaused, Message: "x"},
-		}}, conditions: "Healthy=True:Healthy Placed=False:WithdrawalsPaused", counts: [4]int32{4, 4, 4}, problems: "west//:WithdrawalsPaused", observed: true},
+		}}, conditions: "Healthy=True:Healthy Placed=False:WithdrawalsPaused Ready=False:WithdrawalsPaused Stalled=True:WithdrawalsPaused", counts: [4]int32{4, 4, 4}, problems: "west//:WithdrawalsPaused", observed: true},
 		{name: "What can't be read counts as it was.", change: func(w *world) {
 			why := problem{Kind: "ConfigMap", Reason: fleetv1alpha1.ReasonKindNotServed}
 			w.unselect("a", fate{wait: why})
 			w.unselect("b", fate{wait: why})
 			w.unread = []problem{why}
-		}, conditions: "Healthy=False:Progressing Placed=False:KindNotServed", counts: [4]int32{4}, problems: "/ConfigMap/:KindNotServed"},
+		}, conditions: "Healthy=False:Progressing Placed=False:KindNotServed Ready=False:KindNotServed Stalled=True:KindNotServed", counts: [4]int32{4}, problems: "/ConfigMap/:KindNotServed"},
 		{
 			name: "It is being deleted.", change: func(w *world) { w.p.DeletionTimestamp = new(metav1.Unix(1, 0)) },
-			conditions: "Healthy=False:Deleting Placed=False:Deleting Withdrawing=True:Deleting",
+			conditions: "Healthy=False:Deleting Placed=False:Deleting Ready=False:Deleting Reconciling=True:Deleting Withdrawing=True:Deleting",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -134,7 +135,7 @@ func TestWithdrawingNamesTheClustersThatHoldObjects(t *testing.T) {
 	w.Clusters["west"].Status.Conditions[0].Status = metav1.ConditionFalse
 	w.p.DeletionTimestamp = new(metav1.Unix(1, 0))
 	s, _ := w.report(placement.Result{})
-	require.Equal(t, "the object is being deleted: 2 clusters still hold it: west (ClusterUnreachable), east", s.Conditions[2].Message)
+	require.Equal(t, "the object is being deleted: 2 clusters still hold it: west (ClusterUnreachable), east", report.GetCondition(s.Conditions, fleetv1alpha1.PropagationWithdrawing).Message)
 }
 
 func TestEvents(t *testing.T) {

@@ -122,7 +122,7 @@ func TestTheDependenciesOfAUnitedDeploymentArePlacedWithoutIt(t *testing.T) {
 
 	w = needingUnited(t, united(t, cloneSets("a"), ""))
 	s := fleetStatus(w)
-	require.Equal(t, "Healthy=True Healthy; Placed=True Placed", conditionsOf(s), "nothing is needed that exists")
+	require.Equal(t, "Healthy=True Healthy; Placed=True Placed; Ready=True Ready", conditionsOf(s), "nothing is needed that exists")
 }
 
 func conditionsOf(s fleetv1alpha1.PropagationStatus) string {

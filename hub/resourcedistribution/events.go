@@ -5,6 +5,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // Reasons of events on a ResourceDistribution of a hub. That of a failure is the type of its condition.
@@ -20,7 +21,7 @@ const actionDistribute = "Distribute"
 // eventsFor returns the events of a change of status, for an object of that generation.
 func eventsFor(generation int64, what string, before, after appsv1beta1.ResourceDistributionStatus) []event.Event {
 	var out []event.Event
-	for _, c := range after.Conditions {
+	for _, c := range report.ButReadiness(after.Conditions, report.DistributionForm()) {
 		was := find(before.Conditions, c.Type)
 		if c.Status != metav1.ConditionTrue || was != nil && was.Status == c.Status && was.Reason == c.Reason {
 			continue
@@ -40,7 +41,7 @@ func eventsFor(generation int64, what string, before, after appsv1beta1.Resource
 
 // complete reports whether all clusters have all copies of a generation.
 func complete(s appsv1beta1.ResourceDistributionStatus, generation int64) bool {
-	for _, c := range s.Conditions {
+	for _, c := range report.ButReadiness(s.Conditions, report.DistributionForm()) {
 		if c.Status == metav1.ConditionTrue {
 			return false
 		}

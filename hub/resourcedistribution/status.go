@@ -63,7 +63,26 @@ func status(o *observed, p planned, a placement.Result, now time.Time) appsv1bet
 		s.ObservedGeneration = o.rd.Generation
 	}
 	s.Conditions = conditions(o, p, a, problems, failures, now)
+	s.Conditions = append(s.Conditions, report.OnlyReadiness(o.rd.Status.Conditions, report.DistributionForm())...)
+	s.Conditions = report.PutReadiness(s.Conditions, report.DistributionForm(),
+		readiness(&s, p, a, slices.Concat(problems, failures), lagging, len(stale)), now)
 	return s
+}
+
+// readiness returns whether all namespaces of all clusters have their copy.
+func readiness(
+	s *appsv1beta1.ResourceDistributionStatus, p planned, a placement.Result, problems []placement.Problem, lagging, stale int,
+) report.Readiness {
+	if p.Deleting != "" {
+		return report.Reconciling(reasonDeleting, p.Deleting)
+	}
+	if r, is := placement.Readiness(a.Err, problems); is {
+		return r
+	}
+	if lagging > 0 || stale > 0 || s.Failed > 0 {
+		return report.Reconciling(report.ReasonProgressing, "namespaces of clusters are still to get their copy")
+	}
+	return report.Ready("all namespaces of all clusters have their copy")
 }
 
 // linesOf returns a line for each cluster that is selected or has a row, and a problem for each that reports impossible numbers.
@@ -179,12 +198,12 @@ func conditions(
 	return out
 }
 
-// mayWait reports whether a change of status may be written later: no condition becomes True or has another reason, none ends, and the
-// generation was observed before.
+// mayWait reports whether a change of status may be written later: no failure begins, has another reason or ends, and the generation was
+// observed before.
 func mayWait(before, after appsv1beta1.ResourceDistributionStatus) bool {
 	failed := func(s appsv1beta1.ResourceDistributionStatus) map[appsv1beta1.ResourceDistributionConditionType]string {
 		out := map[appsv1beta1.ResourceDistributionConditionType]string{}
-		for _, c := range s.Conditions {
+		for _, c := range report.ButReadiness(s.Conditions, report.DistributionForm()) {
 			if c.Status == metav1.ConditionTrue {
 				out[c.Type] = c.Reason
 			}

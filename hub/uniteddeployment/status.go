@@ -16,6 +16,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/allot"
 	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
@@ -51,7 +52,30 @@ func status(o *observed, p planned, a placement.Result, now time.Time) appsv1bet
 		s.ObservedGeneration = o.ud.Generation
 	}
 	conditions(p, a, problems, lagging, &s, now)
+	s.Conditions = report.PutReadiness(s.Conditions, united.Form(), readiness(p, a, problems, &s), now)
 	return s
+}
+
+// readiness returns whether the replicas of all clusters are as the spec wants.
+func readiness(p planned, a placement.Result, problems []placement.Problem, s *appsv1beta1.UnitedDeploymentStatus) report.Readiness {
+	if p.Deleting != "" {
+		return report.Reconciling(reasonDeleting, p.Deleting)
+	}
+	if r, is := placement.Readiness(a.Err, problems); is {
+		return r
+	}
+	var granted int32
+	for _, part := range p.parts {
+		granted += part.grant.Replicas
+	}
+	placed := find(s.Conditions, appsv1beta1.UnitedDeploymentPlaced)
+	switch {
+	case p.allocation.Why != "", placed != nil && placed.Reason == reasonNoCluster:
+		return report.Stalled(report.Failure{Reason: placed.Reason, Message: placed.Message})
+	case complete(*s) && s.AvailableReplicas >= granted:
+		return report.Ready("the replicas of all clusters are available, and as the spec wants")
+	}
+	return report.Reconciling(report.ReasonProgressing, "replicas are created, updated, moved or deleted, or are not available yet")
 }
 
 // mayWait reports whether a change of status may be written later. A failure, its end, a deletion and the end of a change may not.

@@ -64,7 +64,26 @@ func status(o *observed, p planned, a applied, now time.Time) appsv1beta1.Worklo
 	default:
 		set(appsv1beta1.WorkloadSpreadFailure, false, "NoFailure", "")
 	}
+	s.Conditions = report.SetReadiness(s.Conditions, readiness(o, p, a, problems, &s), o.ws.Generation, now)
 	return s
+}
+
+// readiness returns whether the replicas are where the subsets want them; whether they are available is in the workload's status.
+func readiness(o *observed, p planned, a applied, problems []placement.Problem, s *appsv1beta1.WorkloadSpreadStatus) report.Readiness {
+	if o.ws.DeletionTimestamp != nil {
+		return report.Reconciling(reasonDeleting, p.slices.Deleting)
+	}
+	if r, is := placement.Readiness(a.err(), problems); is {
+		return r
+	}
+	placed := report.GetCondition(s.Conditions, appsv1beta1.WorkloadSpreadPlaced)
+	switch {
+	case placed == nil || placed.Status == metav1.ConditionTrue:
+		return report.Ready("the replicas are where the subsets want them")
+	case p.inactive != nil, p.allocation.Why != "", placed.Reason == reasonNoCluster:
+		return report.Stalled(report.Failure{Reason: placed.Reason, Message: placed.Message})
+	}
+	return report.Reconciling(placed.Reason, placed.Message)
 }
 
 // placed sets the condition Placed.
@@ -186,10 +205,11 @@ func mayWait(before, after appsv1beta1.WorkloadSpreadStatus) bool {
 func taken(ws, elder *appsv1beta1.WorkloadSpread, now time.Time) appsv1beta1.WorkloadSpreadStatus {
 	s := *ws.Status.DeepCopy()
 	s.ObservedGeneration = ws.Generation
+	why := fmt.Sprintf("its target is that of %s already: delete one of the two", elder.Name)
 	s.Conditions = report.SetCondition(s.Conditions, metav1.Condition{
-		Type: appsv1beta1.WorkloadSpreadActive, Status: metav1.ConditionFalse, Reason: reasonTargetTaken, ObservedGeneration: ws.Generation,
-		Message: fmt.Sprintf("its target is that of %s already: delete one of the two", elder.Name),
+		Type: appsv1beta1.WorkloadSpreadActive, Status: metav1.ConditionFalse, Reason: reasonTargetTaken, ObservedGeneration: ws.Generation, Message: why,
 	}, now)
+	s.Conditions = report.SetReadiness(s.Conditions, report.Stalled(report.Failure{Reason: reasonTargetTaken, Message: why}), ws.Generation, now)
 	return s
 }
 

@@ -25,8 +25,10 @@ func measureBroadcastJob(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.U
 		s.Phase = fleetv1alpha1.WorkApplied
 	case st.Phase == appsv1beta1.BroadcastJobFailed:
 		s.Phase, s.Reason = fleetv1alpha1.WorkDegraded, reasonFailed
-		for i := range st.Conditions { // It has one.
-			s.Message = st.Conditions[i].Message
+		for i := range st.Conditions {
+			if st.Conditions[i].Type == appsv1beta1.BroadcastJobConditionFailed {
+				s.Message = st.Conditions[i].Message
+			}
 		}
 	case st.Phase == appsv1beta1.BroadcastJobCompleted,
 		never && st.Phase == appsv1beta1.BroadcastJobRunning && st.Succeeded+st.Failed >= st.Desired:

@@ -12,6 +12,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // measureResourceDistribution reports how many namespaces are to have a copy, as desired, and how many have it, as available; and the
@@ -28,7 +29,7 @@ func measureResourceDistribution(s *fleetv1alpha1.MemberWorkStatus, live *unstru
 	if is.ObservedGeneration >= live.GetGeneration() && is.Failed == 0 {
 		s.Phase = fleetv1alpha1.WorkHealthy
 	}
-	for _, c := range is.Conditions {
+	for _, c := range report.ButReadiness(is.Conditions, report.DistributionForm()) {
 		if c.Status != metav1.ConditionTrue {
 			continue
 		}

@@ -6,17 +6,16 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
 // ConditionForm is how a kind represents the conditions that report failures.
 type ConditionForm[C any] struct {
 	// Scale, Update, Overlap and PVC are the types of the conditions.
 	Scale, Update, Overlap, PVC string
-	// Type and Entry read a condition, New returns one.
-	Type  func(C) string
-	Entry func(C) report.ConditionEntry
-	New   func(conditionType string, e report.ConditionEntry) C
+	report.Form[C]
 }
 
 // WorkloadConditions is the form of StatefulSet and DaemonSet.
@@ -25,15 +24,17 @@ func WorkloadConditions() ConditionForm[appsv1beta1.WorkloadCondition] {
 	return ConditionForm[condition]{
 		Scale: string(appsv1beta1.WorkloadFailedCreatePod), Update: string(appsv1beta1.WorkloadFailedUpdatePod),
 		Overlap: string(appsv1beta1.WorkloadSelectorOverlap), PVC: string(appsv1beta1.WorkloadPVCTerminating),
-		Type: func(c condition) string { return string(c.Type) },
-		Entry: func(c condition) report.ConditionEntry {
-			return report.ConditionEntry{Status: c.Status, Reason: c.Reason, Message: c.Message, Turned: c.LastTransitionTime}
-		},
-		New: func(t string, e report.ConditionEntry) condition {
-			return condition{
-				Type: appsv1beta1.WorkloadConditionType(t), Status: e.Status, Reason: e.Reason, Message: e.Message,
-				LastTransitionTime: e.Turned,
-			}
+		Form: report.Form[condition]{
+			Type: func(c condition) string { return string(c.Type) },
+			Entry: func(c condition) report.ConditionEntry {
+				return report.ConditionEntry{Status: c.Status, Reason: c.Reason, Message: c.Message, Turned: c.LastTransitionTime}
+			},
+			New: func(t string, e report.ConditionEntry) condition {
+				return condition{
+					Type: appsv1beta1.WorkloadConditionType(t), Status: e.Status, Reason: e.Reason, Message: e.Message,
+					LastTransitionTime: e.Turned,
+				}
+			},
 		},
 	}
 }
@@ -70,3 +71,30 @@ func Conditions[C any](
 	}
 	return current, events
 }
+
+// Readiness returns whether the pods are as the spec wants, after a reconcile with these failures. What needs a user, or has lasted
+// longer than the deadline, is stalled; a write that failed is tried again. Pods that a partition or OnDelete leaves at an old revision
+// are as the spec wants.
+func Readiness(p *podset.Plan, scale, update report.Failure) report.Readiness {
+	for _, f := range []report.Failure{scale, update} {
+		if f.Reason != "" && f.Reason != report.ReasonWriteFailed {
+			return report.Stalled(f)
+		}
+	}
+	for _, f := range []report.Failure{scale, update} {
+		if f.Reason != "" {
+			return report.Retrying(f)
+		}
+	}
+	paused := func(h rollout.Hold) bool { return h.Reason == rollout.ReasonPaused }
+	switch {
+	case len(p.Steps) > 0, slices.ContainsFunc(p.Holds, func(h rollout.Hold) bool { return !paused(h) }), slices.ContainsFunc(p.Pods, unavailable):
+		// Without numbers, so that it changes only at the beginning and the end.
+		return report.Reconciling(report.ReasonProgressing, "pods are created, updated or deleted, or are not available yet")
+	case len(p.Holds) > 0:
+		return report.Reconciling(report.ReasonPaused, "pods wait until the spec isn't paused any more")
+	}
+	return report.Ready("all pods are available, and as the spec wants")
+}
+
+func unavailable(pod podset.Pod) bool { return !pod.Inactive && !pod.Available }

@@ -48,8 +48,13 @@ func (f Failure) After(old *ConditionEntry, now time.Time) *ConditionEntry {
 	if f.Reason == "" {
 		return nil
 	}
+	return f.entry(corev1.ConditionTrue, old, now)
+}
+
+// entry returns a condition of that status with the reason and message of f, which replaces old.
+func (f Failure) entry(status corev1.ConditionStatus, old *ConditionEntry, now time.Time) *ConditionEntry {
 	at := metav1.NewTime(now.Truncate(time.Second))
-	is := ConditionEntry{Status: corev1.ConditionTrue, Reason: f.Reason, Message: Truncate(f.Message), Updated: at, Turned: at}
+	is := ConditionEntry{Status: status, Reason: f.Reason, Message: Truncate(f.Message), Updated: at, Turned: at}
 	if old == nil || old.Status != is.Status {
 		return &is
 	}

@@ -11,6 +11,23 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
+// Form is how a UnitedDeployment represents conditions.
+func Form() report.Form[appsv1beta1.UnitedDeploymentCondition] {
+	type condition = appsv1beta1.UnitedDeploymentCondition
+	return report.Form[condition]{
+		Type: func(c condition) string { return string(c.Type) },
+		Entry: func(c condition) report.ConditionEntry {
+			return report.ConditionEntry{Status: c.Status, Reason: c.Reason, Message: c.Message, Turned: c.LastTransitionTime}
+		},
+		New: func(t string, e report.ConditionEntry) condition {
+			return condition{
+				Type: appsv1beta1.UnitedDeploymentConditionType(t), Status: e.Status, Reason: e.Reason, Message: e.Message,
+				LastTransitionTime: e.Turned,
+			}
+		},
+	}
+}
+
 // SetCondition is report.SetCondition for the condition type of a UnitedDeployment. The input is not changed.
 func SetCondition(
 	list []appsv1beta1.UnitedDeploymentCondition, c appsv1beta1.UnitedDeploymentCondition, now time.Time,

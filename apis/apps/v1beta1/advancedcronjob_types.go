@@ -220,6 +220,12 @@ type AdvancedCronJobStatus struct {
 	// observedGeneration is the generation of the spec that the status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions are Ready, Reconciling and Stalled.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // AdvancedCronJob runs a Job, BroadcastJob or ImageListPullJob on a schedule.

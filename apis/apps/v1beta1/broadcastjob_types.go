@@ -125,7 +125,7 @@ const (
 
 // BroadcastJobCondition is one aspect of the state of a job.
 type BroadcastJobCondition struct {
-	// type is Complete or Failed.
+	// type is Complete, Failed, Ready, Reconciling or Stalled.
 	// +required
 	Type BroadcastJobConditionType `json:"type"`
 
@@ -152,7 +152,11 @@ type BroadcastJobCondition struct {
 
 // BroadcastJobStatus is the most recently observed state of a BroadcastJob.
 type BroadcastJobStatus struct {
-	// conditions are those that are True: Complete or Failed.
+	// observedGeneration is the metadata.generation that the rest of the status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions are Complete or Failed, once the job has ended, and Ready, Reconciling and Stalled.
 	// +optional
 	// +listType=atomic
 	Conditions []BroadcastJobCondition `json:"conditions,omitempty"`

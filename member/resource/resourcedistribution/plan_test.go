@@ -12,6 +12,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 var noon = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
@@ -287,7 +288,7 @@ func TestStatus(t *testing.T) {
 	o := observedOf(t, rd, namespace("one"), namespace("two", "team"), foreign("two"))
 	s, events := status(o, plan(o), applied{writes: []write{{namespace: "one", kind: appsv1beta1.ResourceDistributionCreateResourceFailed, outcome: done}}}, noon)
 	require.Equal(t, []int32{2, 1, 1}, []int32{s.Desired, s.Succeeded, s.Failed})
-	require.Len(t, s.Conditions, 6)
+	require.Len(t, report.ButReadiness(s.Conditions, report.DistributionForm()), 6)
 	c := find(s.Conditions, appsv1beta1.ResourceDistributionConflictOccurred)
 	require.Equal(t, metav1.ConditionTrue, c.Status)
 	require.Equal(t, []string{"two"}, c.FailedNamespaces)

@@ -41,11 +41,40 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Resour
 			events = append(events, event.Warning(string(kind), actionDistribute, "%s: %s: %s", c.Reason, c.Message, event.Names(c.FailedNamespaces)))
 		}
 	}
+	s.Conditions = append(s.Conditions, report.OnlyReadiness(o.rd.Status.Conditions, report.DistributionForm())...)
+	s.Conditions = report.PutReadiness(s.Conditions, report.DistributionForm(), readiness(&s), now)
 	old := &o.rd.Status
 	if s.Failed == 0 && p.lacking == nil && len(events) == 0 && (old.ObservedGeneration != s.ObservedGeneration || old.Succeeded != s.Succeeded || old.Failed > 0) {
 		events = append(events, event.Normal(ReasonDistributed, actionDistribute, "%d namespaces have %s", s.Succeeded, o.resource.id))
 	}
 	return s, events
+}
+
+// readiness returns whether all namespaces have their copy. Another object in the place of a copy, a missing namespace and a resource that
+// can't be had need a user; other failures are tried again.
+func readiness(s *appsv1beta1.ResourceDistributionStatus) report.Readiness {
+	var failing *appsv1beta1.ResourceDistributionCondition
+	for i := range s.Conditions {
+		c := &s.Conditions[i]
+		if c.Status != metav1.ConditionTrue || !slices.Contains(conditionTypes(), c.Type) {
+			continue
+		}
+		switch c.Type { //nolint:exhaustive // The others are about writes.
+		case appsv1beta1.ResourceDistributionConflictOccurred, appsv1beta1.ResourceDistributionNamespaceNotExists,
+			appsv1beta1.ResourceDistributionGetResourceFailed:
+			return report.Stalled(report.Failure{Reason: c.Reason, Message: c.Message})
+		}
+		if failing == nil {
+			failing = c
+		}
+	}
+	switch {
+	case failing != nil:
+		return report.Reconciling(failing.Reason, failing.Message)
+	case s.Failed > 0:
+		return report.Reconciling(report.ReasonProgressing, "namespaces are still to get their copy")
+	}
+	return report.Ready("all namespaces have their copy")
 }
 
 // condition returns a condition without its time.

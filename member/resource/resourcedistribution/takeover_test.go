@@ -13,6 +13,7 @@ import (
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // takenOver reads what OpenKruise stores: the manifest, the object in v1beta1, and as it reads in v1alpha1, and the copies.
@@ -51,7 +52,7 @@ func TestObjectsOfOpenKruiseConvertAsTheyAre(t *testing.T) {
 	require.Empty(t, warnings)
 }
 
-// Copies and status are as they should be, so nothing is written.
+// Copies and status are as they should be, so nothing but its readiness is written.
 func TestPlanOfATakeOver(t *testing.T) {
 	t.Parallel()
 	_, _, stored, copies := takenOver(t)
@@ -61,5 +62,6 @@ func TestPlanOfATakeOver(t *testing.T) {
 	require.Equal(t, "good default rd-1 rd-2", text(p))
 	s, events := status(o, p, applied{}, noon)
 	require.Empty(t, events)
+	s.Conditions = report.ButReadiness(s.Conditions, report.DistributionForm())
 	require.Empty(t, cmp.Diff(stored.Status, s))
 }

@@ -11,6 +11,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // runsKept is how many runs the status has.
@@ -77,7 +78,19 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Advanc
 		events = append(events, seen(is))
 	}
 	s.Active = active(&o, s.Type)
+	s.Conditions = report.SetReadiness(s.Conditions, readiness(&p), o.cron.Generation, now)
 	return s, events
+}
+
+// readiness returns whether runs are started when they are due; how they end is in the status of each.
+func readiness(p *planned) report.Readiness {
+	switch {
+	case p.invalid != "":
+		return report.Stalled(report.Failure{Reason: ReasonInvalidSpec, Message: p.invalid})
+	case p.future:
+		return report.Stalled(report.Failure{Reason: ReasonClockSetBack, Message: "no run is started until the latest one would be due again"})
+	}
+	return report.Ready("runs are started when they are due")
 }
 
 func seen(run *appsv1beta1.AdvancedCronJobRun) event.Event {

@@ -13,6 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/jobend"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=broadcastjobs,verbs=get;list;watch;patch;delete
@@ -80,8 +81,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) count(job *appsv1beta1.BroadcastJob) {
 	r.tally.Count(job, finished(job), func() {
 		reason := ""
-		for i := range job.Status.Conditions { // It has one.
-			reason = job.Status.Conditions[i].Reason
+		for _, c := range report.ButReadiness(job.Status.Conditions, conditionForm()) { // It has one.
+			reason = c.Reason
 		}
 		finishedTotal.WithLabelValues(reason).Inc()
 		if s := job.Status; s.StartTime != nil && s.CompletionTime != nil {

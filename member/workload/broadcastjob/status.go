@@ -13,6 +13,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // status returns the status after a reconcile, and its events. It counts the pods as they were observed: what the reconcile changed is
@@ -29,6 +30,7 @@ func status(o observed, p planned, a applied, crowded bool, now time.Time) (apps
 		s.Failed = max(s.Failed, int32(p.failed))               //nolint:gosec // Likewise.
 		return s, events
 	}
+	s.ObservedGeneration = o.job.Generation
 	s.Desired, s.Succeeded, s.Failed = int32(p.desired), int32(len(p.succeeded)), int32(p.failed) //nolint:gosec // Likewise.
 	s.AcceptedFailures, s.Phase = int32(p.accepted), p.phase                                      //nolint:gosec // Likewise.
 	if s.StartTime == nil {
@@ -67,7 +69,44 @@ func status(o observed, p planned, a applied, crowded bool, now time.Time) (apps
 		events = append(events, event.Warning(ReasonTooManyActivePods, podcontrol.ActionScaleOut,
 			"%d pods are active, and parallelism is %d: no pod is created until enough have ended", p.active, p.limit))
 	}
+	s.Conditions = report.PutReadiness(s.Conditions, conditionForm(), readiness(o.job, &p), now)
 	return s, events
+}
+
+// readiness returns whether a job has done what it is to do. One that goes on for ever is ready while all nodes have succeeded.
+func readiness(job *appsv1beta1.BroadcastJob, p *planned) report.Readiness {
+	switch {
+	case p.InvalidSpec != "":
+		return report.Stalled(report.Failure{Reason: ReasonInvalidSpec, Message: p.InvalidSpec})
+	case p.ending != nil && p.ending.condition == appsv1beta1.BroadcastJobConditionFailed:
+		return report.Stalled(report.Failure{Reason: p.ending.reason, Message: p.ending.why})
+	case p.ending != nil:
+		return report.Ready(p.ending.why)
+	case p.phase == appsv1beta1.BroadcastJobPaused:
+		return report.Reconciling(report.ReasonPaused, "no pods are created until the job isn't paused any more")
+	case never(job) && p.failed > 0:
+		return report.Stalled(report.Failure{Reason: ReasonFailedPod, Message: "pods have failed, and are not run again"})
+	case never(job) && len(p.succeeded) >= p.desired && p.active == 0:
+		return report.Ready("the pods of all nodes have succeeded; new nodes get one")
+	}
+	return report.Reconciling(report.ReasonProgressing, "pods run, or are still to be created")
+}
+
+// conditionForm converts the conditions of a BroadcastJob.
+func conditionForm() report.Form[appsv1beta1.BroadcastJobCondition] {
+	type condition = appsv1beta1.BroadcastJobCondition
+	return report.Form[condition]{
+		Type: func(c condition) string { return string(c.Type) },
+		Entry: func(c condition) report.ConditionEntry {
+			return report.ConditionEntry{Status: c.Status, Reason: c.Reason, Message: c.Message, Updated: c.LastProbeTime, Turned: c.LastTransitionTime}
+		},
+		New: func(t string, e report.ConditionEntry) condition {
+			return condition{
+				Type: appsv1beta1.BroadcastJobConditionType(t), Status: e.Status, Reason: e.Reason, Message: e.Message,
+				LastProbeTime: e.Updated, LastTransitionTime: e.Turned,
+			}
+		},
+	}
 }
 
 // failures are the names of pods that have failed.

@@ -272,7 +272,7 @@ func TestReconcileGoesOnAfterAnErrorOfAnotherClass(t *testing.T) {
 	_, err := s.reconcile(t)
 	require.ErrorContains(t, err, "exceeded quota")
 	require.Empty(t, s.pods(t), "the pod to delete is deleted all the same")
-	got := s.get(t).Status.Conditions
+	got := failures(s.get(t).Status.Conditions)
 	require.Len(t, got, 1)
 	require.Equal(t, appsv1beta1.CloneSetFailedScale, got[0].Type)
 	require.Contains(t, got[0].Message, "exceeded quota")
@@ -293,7 +293,7 @@ func TestReconcileReportsAPVCThatCanNotBeDeleted(t *testing.T) {
 	_, err := s.reconcile(t)
 	require.ErrorContains(t, err, "no right to")
 	require.Empty(t, s.pods(t))
-	got := s.get(t).Status.Conditions
+	got := failures(s.get(t).Status.Conditions)
 	require.Len(t, got, 1)
 	require.Equal(t, appsv1beta1.CloneSetFailedScale, got[0].Type)
 	require.ElementsMatch(t, []string{"SuccessfulDelete", "FailedDelete"}, s.sent.Reasons())

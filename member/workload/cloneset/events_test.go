@@ -64,9 +64,10 @@ func TestAFailedPreparationIsAFailureOfScaleOrUpdate(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s, events := status(o, p, tt.done, now)
-			require.Len(t, s.Conditions, 1)
-			require.Equal(t, tt.want, s.Conditions[0].Type)
-			require.Equal(t, "patch web-a: refused", s.Conditions[0].Message)
+			failed := failures(s.Conditions)
+			require.Len(t, failed, 1)
+			require.Equal(t, tt.want, failed[0].Type)
+			require.Equal(t, "patch web-a: refused", failed[0].Message)
 			require.Len(t, events, 1)
 			require.ErrorIs(t, tt.done.err(), refused.Err)
 		})

@@ -52,14 +52,14 @@ func TestAResizeThatFailsIsWrittenLater(t *testing.T) {
 	got := s.pods(t)[0]
 	require.Equal(t, "app:2", got.Spec.Containers[0].Image)
 	require.NotEqual(t, names[0], got.Labels[keys.ControllerRevisionHash], "the pod is at the new revision")
-	require.Equal(t, "FailedUpdate", string(s.get(t).Status.Conditions[0].Type))
+	require.Equal(t, "FailedUpdate", string(failures(s.get(t).Status.Conditions)[0].Type))
 
 	refused = nil
 	_, err = s.reconcile(t)
 	require.NoError(t, err)
 	got = s.pods(t)[0]
 	require.Empty(t, cmp.Diff(s.get(t).Spec.Template.Spec.Containers[0].Resources, got.Spec.Containers[0].Resources))
-	require.Empty(t, s.get(t).Status.Conditions)
+	require.Empty(t, failures(s.get(t).Status.Conditions))
 
 	// The kubelet applies it, and the pod becomes ready.
 	st := &got.Status.ContainerStatuses[0]

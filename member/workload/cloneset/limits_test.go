@@ -159,7 +159,7 @@ func TestB2AFailureAloneIsWrittenAndRemoved(t *testing.T) {
 	// #1351: the condition is removed when it works again.
 	o.set.Status = failed
 	healed, _ := status(o, plan(o, now), applied{}, now.Add(time.Minute))
-	require.Empty(t, healed.Conditions)
+	require.Empty(t, failures(healed.Conditions))
 }
 
 func TestConflictsAreNoFailure(t *testing.T) {
@@ -168,6 +168,6 @@ func TestConflictsAreNoFailure(t *testing.T) {
 	o, names := observedOf(t, web(2).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible), web(2))
 	o.with(names[0], "a", "b")
 	got, events := status(o, plan(o, now), applied{Results: stepped(rollout.StepMarkUnready, podcontrol.Result{Skipped: 1})}, now)
-	require.Empty(t, got.Conditions)
+	require.Empty(t, failures(got.Conditions))
 	require.Empty(t, events)
 }

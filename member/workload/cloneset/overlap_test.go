@@ -26,7 +26,7 @@ func TestAnOverlapIsReportedOnceAndItsPodsAreLeftAlone(t *testing.T) {
 		Type: "SelectorOverlap", Status: "True", Reason: "PodsOfOthers",
 		Message:        "the selector matches pods that have another controller or none, and that are left alone: create a new CloneSet with a narrower one: 3 pods, such as shop-1 of ReplicaSet shop",
 		LastUpdateTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(now),
-	}}, got.Conditions))
+	}}, failures(got.Conditions)))
 	require.Equal(t, []string{"SelectorOverlap"}, testkit.Reasons(events))
 
 	o.set.Status, o.overlap.Count = got, 4
@@ -36,5 +36,5 @@ func TestAnOverlapIsReportedOnceAndItsPodsAreLeftAlone(t *testing.T) {
 
 	o.overlap = ownership.Overlap{}
 	again, _ = status(o, plan(o, now), applied{}, now.Add(time.Minute))
-	require.Empty(t, again.Conditions)
+	require.Empty(t, failures(again.Conditions))
 }

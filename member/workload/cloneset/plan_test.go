@@ -612,6 +612,6 @@ func TestReplicasTakeNoMemory(t *testing.T) {
 		Reason: rollout.ReasonBurst, Pods: 1_999_998_998, Why: "1999998998 new pods wait: 1000 are created at a time",
 	}}, p.Holds)
 	s, _ := status(o, p, applied{}, now)
-	require.Empty(t, s.Conditions)
+	require.Empty(t, failures(s.Conditions))
 	require.Equal(t, int32(2), s.Replicas)
 }

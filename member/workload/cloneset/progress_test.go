@@ -203,7 +203,7 @@ func TestAStalledUpdateIsReportedOnceWithItsTime(t *testing.T) {
 	began := now.Add(-9 * time.Minute)
 	o := stalledUpdate(t, web(3), began)
 	got, events := status(o, plan(o, now), applied{}, now)
-	require.Empty(t, got.Conditions, "nine minutes are not too long")
+	require.Empty(t, failures(got.Conditions), "nine minutes are not too long")
 	require.Empty(t, events)
 	require.Equal(t, time.Minute, plan(o, now).Recheck)
 
@@ -215,7 +215,7 @@ func TestAStalledUpdateIsReportedOnceWithItsTime(t *testing.T) {
 	require.Empty(t, cmp.Diff([]appsv1beta1.CloneSetCondition{{
 		Type: "FailedUpdate", Status: "True", Reason: "UpdateStalled", Message: message,
 		LastUpdateTime: metav1.NewTime(later), LastTransitionTime: metav1.NewTime(later),
-	}}, o.set.Status.Conditions))
+	}}, failures(o.set.Status.Conditions)))
 	require.Equal(t, []string{"FailedUpdate"}, testkit.Reasons(events))
 
 	// The kubelet alternates between two reasons; that is one failure and no write.
@@ -229,7 +229,7 @@ func TestAStalledUpdateIsReportedOnceWithItsTime(t *testing.T) {
 		Name: "app", Image: "app:2", ImageID: "sha256:2", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 	}
 	again, _ = status(o, plan(o, later.Add(time.Hour)), applied{}, later.Add(time.Hour))
-	require.Empty(t, again.Conditions)
+	require.Empty(t, failures(again.Conditions))
 }
 
 // A kubelet that can't reach the registry keeps running the former image until its pull has timed out. Then the pod waits for
@@ -409,7 +409,7 @@ func TestAStalledBudgetIsReportedWithItsTime(t *testing.T) {
 			require.Equal(t, tt.recheck, p.Recheck)
 			got, events := status(o, p, applied{}, now)
 			if tt.want == "" {
-				require.Empty(t, got.Conditions)
+				require.Empty(t, failures(got.Conditions))
 				require.Empty(t, events)
 				return
 			}
@@ -417,9 +417,10 @@ func TestAStalledBudgetIsReportedWithItsTime(t *testing.T) {
 			if tt.scale {
 				kind = appsv1beta1.CloneSetFailedScale
 			}
-			require.Len(t, got.Conditions, 1)
-			require.Equal(t, kind, got.Conditions[0].Type)
-			require.Equal(t, tt.want, got.Conditions[0].Message)
+			failed := failures(got.Conditions)
+			require.Len(t, failed, 1)
+			require.Equal(t, kind, failed[0].Type)
+			require.Equal(t, tt.want, failed[0].Message)
 			require.Equal(t, []string{string(kind)}, testkit.Reasons(events))
 			o.set.Status = got
 			again, events := status(o, plan(o, now.Add(time.Hour)), applied{}, now.Add(time.Hour))

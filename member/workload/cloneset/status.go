@@ -11,6 +11,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
@@ -44,8 +45,17 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.CloneS
 	var begun []event.Event
 	s.Conditions, begun = podcontrol.Conditions(was.Conditions, conditionForm(), scale, update, o.overlap.Failure(Kind().Kind), p.TerminatingPVCs(), now)
 	s.Conditions = report.PutCondition(s.Conditions, ofType(appsv1beta1.CloneSetProgressing), progress(o.set, &s, now))
+	s.Conditions = report.PutReadiness(s.Conditions, conditionForm().Form, readiness(&p.Plan, scale, update, &s), now)
 	events := a.Events(&p.Plan, o.set.Generation != was.ObservedGeneration, []error{a.deletedPVCs}, []error{a.transferred})
 	return s, append(events, begun...)
+}
+
+// readiness returns whether the pods are as the spec wants. A rollout past progressDeadlineSeconds is stalled.
+func readiness(p *podset.Plan, scale, update report.Failure, s *appsv1beta1.CloneSetStatus) report.Readiness {
+	if c := find(s.Conditions, appsv1beta1.CloneSetProgressing); c != nil && c.Reason == appsv1beta1.CloneSetReasonDeadlineExceeded {
+		return report.Stalled(report.Failure{Reason: c.Reason, Message: c.Message})
+	}
+	return podcontrol.Readiness(p, scale, update)
 }
 
 // conditionForm converts the conditions of a CloneSet.
@@ -54,17 +64,19 @@ func conditionForm() podcontrol.ConditionForm[appsv1beta1.CloneSetCondition] {
 	return podcontrol.ConditionForm[condition]{
 		Scale: string(appsv1beta1.CloneSetFailedScale), Update: string(appsv1beta1.CloneSetFailedUpdate),
 		Overlap: string(appsv1beta1.CloneSetSelectorOverlap), PVC: string(appsv1beta1.CloneSetPVCTerminating),
-		Type: func(c condition) string { return string(c.Type) },
-		Entry: func(c condition) report.ConditionEntry {
-			return report.ConditionEntry{
-				Status: c.Status, Reason: c.Reason, Message: c.Message, Updated: c.LastUpdateTime, Turned: c.LastTransitionTime,
-			}
-		},
-		New: func(t string, e report.ConditionEntry) condition {
-			return condition{
-				Type: appsv1beta1.CloneSetConditionType(t), Status: e.Status, Reason: e.Reason, Message: e.Message,
-				LastUpdateTime: e.Updated, LastTransitionTime: e.Turned,
-			}
+		Form: report.Form[condition]{
+			Type: func(c condition) string { return string(c.Type) },
+			Entry: func(c condition) report.ConditionEntry {
+				return report.ConditionEntry{
+					Status: c.Status, Reason: c.Reason, Message: c.Message, Updated: c.LastUpdateTime, Turned: c.LastTransitionTime,
+				}
+			},
+			New: func(t string, e report.ConditionEntry) condition {
+				return condition{
+					Type: appsv1beta1.CloneSetConditionType(t), Status: e.Status, Reason: e.Reason, Message: e.Message,
+					LastUpdateTime: e.Updated, LastTransitionTime: e.Turned,
+				}
+			},
 		},
 	}
 }
@@ -82,8 +94,8 @@ func ofType(t appsv1beta1.CloneSetConditionType) func(appsv1beta1.CloneSetCondit
 	return func(c appsv1beta1.CloneSetCondition) bool { return c.Type == t }
 }
 
-// countsOnly reports whether s differs from the set's status in nothing but counts, and in the time of the last progress, and does
-// not complete the rollout. Such a status may be written later.
+// countsOnly reports whether s differs from the set's status in nothing but counts, readiness, and the time of the last progress, and
+// does not complete the rollout. Such a status may be written later.
 func countsOnly(set *appsv1beta1.CloneSet, s appsv1beta1.CloneSetStatus) bool {
 	if int(s.UpdatedAvailableReplicas) == replicas(&set.Spec) {
 		return false
@@ -96,5 +108,9 @@ func countsOnly(set *appsv1beta1.CloneSet, s appsv1beta1.CloneSetStatus) bool {
 	if p != nil && now != nil && p.Status == now.Status && p.Reason == now.Reason {
 		s.Conditions = report.PutCondition(s.Conditions, ofType(appsv1beta1.CloneSetProgressing), p)
 	}
+	if !report.EqualButReadiness(conditionForm().Form, was.Conditions, s.Conditions) {
+		return false
+	}
+	s.Conditions = was.Conditions
 	return apiequality.Semantic.DeepEqual(*was, s)
 }

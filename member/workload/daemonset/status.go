@@ -34,6 +34,7 @@ func status(o observed, p planned, a podcontrol.Results, now time.Time) (appsv1b
 		s.UpdateRevision = was.UpdateRevision // The new revision may not exist.
 	}
 	scale, update := a.Failures(&p.Plan)
+	ready := podcontrol.Readiness(&p.Plan, scale, update) // A pod that can't be scheduled yet is no stall: a node may be added.
 	if scale.Reason == "" {
 		scale = p.unschedulable()
 	}
@@ -47,6 +48,7 @@ func status(o observed, p planned, a podcontrol.Results, now time.Time) (appsv1b
 	}
 	var news []event.Event
 	s.Conditions, news = podcontrol.Conditions(was.Conditions, podcontrol.WorkloadConditions(), scale, update, o.overlap.Failure(kind()), report.Failure{}, now)
+	s.Conditions = report.PutReadiness(s.Conditions, podcontrol.WorkloadConditions().Form, ready, now)
 	for _, e := range news {
 		if e.Reason == podcontrol.ReasonFailedScale && scale.Reason == ReasonFailedPlacement {
 			e = failedPlacement(scale.Message)
@@ -104,8 +106,8 @@ func (p *planned) unschedulable() report.Failure {
 		fmt.Sprintf("%d pods, such as %s for %s: %s", n, first.Name, nodeOf(first), why))
 }
 
-// countsOnly reports whether s differs from was in nothing but counts, and does not complete the rollout. Such a status may be
-// written later.
+// countsOnly reports whether s differs from was in nothing but counts and readiness, and does not complete the rollout. Such a status
+// may be written later.
 func countsOnly(was, s appsv1beta1.DaemonSetStatus) bool {
 	if s.UpdatedNumberScheduled == s.DesiredNumberScheduled && s.NumberAvailable == s.DesiredNumberScheduled {
 		return false
@@ -113,5 +115,9 @@ func countsOnly(was, s appsv1beta1.DaemonSetStatus) bool {
 	s.DesiredNumberScheduled, s.CurrentNumberScheduled, s.NumberMisscheduled, s.UpdatedNumberScheduled =
 		was.DesiredNumberScheduled, was.CurrentNumberScheduled, was.NumberMisscheduled, was.UpdatedNumberScheduled
 	s.NumberReady, s.NumberAvailable, s.NumberUnavailable = was.NumberReady, was.NumberAvailable, was.NumberUnavailable
+	if !report.EqualButReadiness(podcontrol.WorkloadConditions().Form, was.Conditions, s.Conditions) {
+		return false
+	}
+	s.Conditions = was.Conditions
 	return apiequality.Semantic.DeepEqual(was, s)
 }

@@ -13,6 +13,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/testkit"
@@ -21,7 +22,7 @@ import (
 
 func conditions(s appsv1beta1.DaemonSetStatus) map[string]string {
 	out := map[string]string{}
-	for _, c := range s.Conditions {
+	for _, c := range report.ButReadiness(s.Conditions, podcontrol.WorkloadConditions().Form) {
 		out[string(c.Type)] = c.Reason + ": " + c.Message
 	}
 	return out
@@ -48,6 +49,7 @@ func TestStatusCountsNodesByTheirOldestPod(t *testing.T) {
 	o.set.Generation = 7
 	s, events := status(o, plan(o, now), podcontrol.Results{}, now)
 	require.Empty(t, events)
+	s.Conditions = report.ButReadiness(s.Conditions, podcontrol.WorkloadConditions().Form)
 	require.Empty(t, cmp.Diff(appsv1beta1.DaemonSetStatus{
 		ObservedGeneration: 7, UpdateRevision: revision.Short(o.wanted.Name),
 		DesiredNumberScheduled: 5, CurrentNumberScheduled: 4, NumberMisscheduled: 1,

@@ -43,6 +43,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Statef
 	var begun []event.Event
 	s.Conditions, begun = podcontrol.Conditions(was.Conditions, podcontrol.WorkloadConditions(), scale, update,
 		o.overlap.Failure(Kind().Kind), p.TerminatingPVCs(), now)
+	s.Conditions = report.PutReadiness(s.Conditions, podcontrol.WorkloadConditions().Form, podcontrol.Readiness(&p.Plan, scale, update), now)
 	for i := range begun {
 		if begun[i].Reason == podcontrol.ReasonFailedUpdate && update.Reason == reasonFailedUpdatePVC {
 			begun[i].Reason = reasonFailedUpdatePVC
@@ -121,8 +122,8 @@ func pvcCounts(o observed, p planned) []appsv1beta1.StatefulSetVolumeClaimStatus
 	return out
 }
 
-// countsOnly reports whether s differs from was in nothing but counts, and does not complete the rollout. Such a status may be
-// written later.
+// countsOnly reports whether s differs from was in nothing but counts and readiness, and does not complete the rollout. Such a status
+// may be written later.
 func countsOnly(set *appsv1beta1.StatefulSet, s appsv1beta1.StatefulSetStatus) bool {
 	was := &set.Status
 	if int(s.UpdatedAvailableReplicas) == replicas(&set.Spec) && s.UpdatedAvailableReplicas != was.UpdatedAvailableReplicas {
@@ -133,5 +134,9 @@ func countsOnly(set *appsv1beta1.StatefulSet, s appsv1beta1.StatefulSetStatus) b
 	s.UpdatedReplicas, s.UpdatedReadyReplicas, s.UpdatedAvailableReplicas =
 		was.UpdatedReplicas, was.UpdatedReadyReplicas, was.UpdatedAvailableReplicas
 	s.VolumeClaims = was.VolumeClaims
+	if !report.EqualButReadiness(podcontrol.WorkloadConditions().Form, was.Conditions, s.Conditions) {
+		return false
+	}
+	s.Conditions = was.Conditions
 	return apiequality.Semantic.DeepEqual(*was, s)
 }

@@ -13,8 +13,14 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/testkit"
 )
+
+// failures are the conditions of a status that report failures.
+func failures(s appsv1beta1.StatefulSetStatus) []appsv1beta1.WorkloadCondition {
+	return report.ButReadiness(s.Conditions, podcontrol.WorkloadConditions().Form)
+}
 
 func TestStatusCountsAsKubernetesDoes(t *testing.T) {
 	t.Parallel()
@@ -97,9 +103,10 @@ func TestFailuresAreInTheStatus(t *testing.T) {
 			s.set.Status.UpdateRevision = "as it was"
 			got, events := status(s.observed, plan(s.observed, now), tc.done, now)
 			require.Equal(t, tc.events, testkit.Reasons(events))
-			require.Len(t, got.Conditions, 1)
-			require.Equal(t, tc.kind, got.Conditions[0].Type)
-			require.Equal(t, tc.reason, got.Conditions[0].Reason)
+			failed := failures(got)
+			require.Len(t, failed, 1)
+			require.Equal(t, tc.kind, failed[0].Type)
+			require.Equal(t, tc.reason, failed[0].Reason)
 			require.Equal(t, tc.done.Revision != nil, got.UpdateRevision == "as it was", "a revision that was not created is not in the status")
 		})
 	}
@@ -108,7 +115,7 @@ func TestFailuresAreInTheStatus(t *testing.T) {
 		s := observedOf(t, web(1).PVCs("data").Resize()).pod(0, "0").pvc("data-web-0", sized("512Mi", "512Mi"))
 		got, events := status(s.observed, plan(s.observed, now), applied{}, now)
 		require.Equal(t, []string{"FailedUpdatePVC"}, testkit.Reasons(events))
-		require.Equal(t, "FailedUpdatePVC", got.Conditions[0].Reason)
+		require.Equal(t, "FailedUpdatePVC", failures(got)[0].Reason)
 		s.set.Status = got
 		_, events = status(s.observed, plan(s.observed, now), applied{}, now)
 		require.Empty(t, events)
@@ -131,7 +138,7 @@ func TestAPVCThatIsDeletedUnderARunningPodIsReportedOnce(t *testing.T) {
 	require.Equal(t, []appsv1beta1.WorkloadCondition{{
 		Type: "PVCTerminating", Status: "True", Reason: "PodsRun", LastTransitionTime: metav1.NewTime(now),
 		Message: "1 pods run on PVCs that are being deleted, such as pod web-1 on PVC data-web-1: save the data, which is gone when the pod is deleted or recreated",
-	}}, got.Conditions)
+	}}, failures(got))
 	s.set.Status = got
 	again, events := status(s.observed, plan(s.observed, now), applied{}, now.Add(time.Hour))
 	require.Empty(t, events)
@@ -187,13 +194,14 @@ func TestAPVCThatIsTerminatingForTooLongIsReported(t *testing.T) {
 			got, events := status(tc.stage.observed, p, applied{}, now)
 			require.Equal(t, tc.recheck, p.Recheck)
 			if tc.want == "" {
-				require.Empty(t, got.Conditions)
+				require.Empty(t, failures(got))
 				return
 			}
-			require.Len(t, got.Conditions, 1)
-			require.Equal(t, appsv1beta1.WorkloadFailedCreatePod, got.Conditions[0].Type)
-			require.Equal(t, "PVC", got.Conditions[0].Reason)
-			require.Equal(t, tc.want, got.Conditions[0].Message)
+			failed := failures(got)
+			require.Len(t, failed, 1)
+			require.Equal(t, appsv1beta1.WorkloadFailedCreatePod, failed[0].Type)
+			require.Equal(t, "PVC", failed[0].Reason)
+			require.Equal(t, tc.want, failed[0].Message)
 			require.Equal(t, []string{"FailedScale"}, testkit.Reasons(events))
 		})
 	}

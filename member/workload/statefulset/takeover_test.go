@@ -14,7 +14,7 @@ import (
 )
 
 // TestPlanOfATakeOver: a set that was updated in place, with a reserved ordinal, is taken over from OpenKruise. Nothing is
-// written to it or its pods, and the counts are those of the former controller.
+// written to its pods, and the counts are those of the former controller.
 func TestPlanOfATakeOver(t *testing.T) {
 	t.Parallel()
 	set := &appsv1beta1.StatefulSet{}
@@ -31,5 +31,7 @@ func TestPlanOfATakeOver(t *testing.T) {
 	require.Equal(t, "  nothing\n", text(p))
 	got, events := status(o, p, applied{}, now)
 	require.Empty(t, events)
-	require.Empty(t, cmp.Diff(set.Status, got), "not even the status is written")
+	require.Empty(t, failures(got))
+	got.Conditions = nil
+	require.Empty(t, cmp.Diff(set.Status, got), "the status differs in nothing but its readiness")
 }

@@ -15,6 +15,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
@@ -54,6 +55,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.United
 	}
 	failure := failureOf(p, a)
 	conditions(&s, p, a, failure, now)
+	s.Conditions = report.PutReadiness(s.Conditions, united.Form(), readiness(&s, p, a), now)
 	return s, eventsOf(o, p, a, failure)
 }
 
@@ -222,6 +224,23 @@ func conditions(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied, fai
 	failed := errors.Join(a.revision, a.write, a.render)
 	progress(appsv1beta1.SubsetUpdated, behind(p, a), failed, "subsets at another revision")
 	s.Conditions = united.SetCondition(s.Conditions, united.Updated(s), now)
+}
+
+// readiness returns whether the pods of all subsets are as the spec wants. Numbers of subsets that have no effect are no obstacle: all
+// replicas are in some subset.
+func readiness(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) report.Readiness {
+	switch {
+	case p.fault != nil:
+		return report.Stalled(report.Failure{Reason: p.fault.reason, Message: p.fault.message})
+	case a.any() != nil:
+		return report.Retrying(report.Failure{Reason: reasonError, Message: oneLine(a.any())})
+	case p.division.Unallocated > 0:
+		return report.Stalled(report.Failure{Reason: reasonUnallocated, Message: p.division.Why})
+	case a.late || len(missing(p, a)) > 0 || len(behind(p, a)) > 0,
+		s.UpdatedReadyReplicas < updates(p) || s.AvailableReplicas < p.wanted || s.Replicas != p.wanted:
+		return report.Reconciling(report.ReasonProgressing, "workloads or pods of subsets are created, updated or deleted, or are not available yet")
+	}
+	return report.Ready("the pods of all subsets are available, and as the spec wants")
 }
 
 // eventsOf returns the events of a reconcile: one for each class of writes. A failure that only a new spec can fix is reported

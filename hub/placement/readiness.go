@@ -1,0 +1,29 @@
+package placement
+
+import "github.com/flotilla-io/flotilla/pkg/report"
+
+// Readiness returns the readiness of an object whose writes have failed or that has problems; false if it has neither. A problem that ends
+// when a cluster answers, or has replicas moved away, is none that needs a user: the object is reconciling, with the problem's reason.
+func Readiness(err error, problems []Problem) (report.Readiness, bool) {
+	if err != nil {
+		return report.Retrying(report.WriteFailure(err)), true
+	}
+	for i, p := range problems {
+		if !passes(p.Reason) {
+			return report.Stalled(report.Failure{Reason: p.Reason, Message: Describe(problems[i:])}), true
+		}
+	}
+	if len(problems) > 0 {
+		return report.Reconciling(problems[0].Reason, Describe(problems)), true
+	}
+	return report.Readiness{}, false
+}
+
+// passes reports whether what a problem is about ends by itself.
+func passes(reason string) bool {
+	switch reason {
+	case ReasonNotJoined, ReasonUnreachable, ReasonUnsteady, ReasonTainted, ReasonLeaving:
+		return true
+	}
+	return false
+}

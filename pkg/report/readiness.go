@@ -1,0 +1,149 @@
+package report
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+// Reasons of the conditions Ready, Reconciling and Stalled. A stalled object has the reason of what it is stalled by.
+const (
+	// ReasonReady: the object is as its spec wants.
+	ReasonReady = "Ready"
+	// ReasonProgressing: the controller, or what it waits for, is on the way to the spec.
+	ReasonProgressing = "Progressing"
+	// ReasonPaused: the spec stops what is left to do.
+	ReasonPaused = "Paused"
+)
+
+// Readiness is whether an object is as its spec wants, is on the way there, or is stalled. Make one with Ready, Reconciling or Stalled.
+type Readiness struct {
+	// conditionType is that of the condition that is True.
+	conditionType string
+	Failure
+}
+
+// Ready is the readiness of an object that is as its spec wants.
+func Ready(message string) Readiness {
+	return Readiness{keys.ConditionReady, Failure{Reason: ReasonReady, Message: message}}
+}
+
+// Reconciling is the readiness of an object that is on the way to its spec.
+func Reconciling(reason, message string) Readiness {
+	return Readiness{keys.ConditionReconciling, Failure{Reason: reason, Message: message}}
+}
+
+// Stalled is the readiness of an object that does not get closer to its spec. The condition keeps its message as that of the failure
+// does.
+func Stalled(f Failure) Readiness { return Readiness{keys.ConditionStalled, f} }
+
+// Retrying is the readiness of an object whose writes fail and are tried again.
+func Retrying(f Failure) Readiness { return Readiness{keys.ConditionReconciling, f} }
+
+// Form is how a kind represents conditions.
+type Form[C any] struct {
+	// Type and Entry read a condition, New returns one.
+	Type  func(C) string
+	Entry func(C) ConditionEntry
+	New   func(conditionType string, e ConditionEntry) C
+}
+
+// PutReadiness returns list with the conditions Ready, Reconciling and Stalled: Ready is always there, the others while they are True.
+// list is not changed.
+func PutReadiness[C any](list []C, form Form[C], r Readiness, now time.Time) []C {
+	for _, kind := range []string{keys.ConditionReady, keys.ConditionReconciling, keys.ConditionStalled} {
+		matches := func(c C) bool { return form.Type(c) == kind }
+		if kind != r.conditionType && kind != keys.ConditionReady {
+			list = PutCondition(list, matches, nil)
+			continue
+		}
+		status := corev1.ConditionTrue
+		if kind != r.conditionType {
+			status = corev1.ConditionFalse
+		}
+		var old *ConditionEntry
+		for _, c := range list {
+			if matches(c) {
+				old = new(form.Entry(c))
+			}
+		}
+		list = PutCondition(list, matches, new(form.New(kind, *r.entry(status, old, now))))
+	}
+	return list
+}
+
+// OnlyReadiness returns the conditions of list that PutReadiness sets, for a kind that makes its others anew each time.
+func OnlyReadiness[C any](list []C, form Form[C]) []C {
+	return slices.DeleteFunc(slices.Clone(list), func(c C) bool { return !form.isReadiness(c) })
+}
+
+// ButReadiness returns the other conditions of list; nil if there is none.
+func ButReadiness[C any](list []C, form Form[C]) []C {
+	var out []C
+	for _, c := range list {
+		if !form.isReadiness(c) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func (f Form[C]) isReadiness(c C) bool {
+	switch f.Type(c) {
+	case keys.ConditionReady, keys.ConditionReconciling, keys.ConditionStalled:
+		return true
+	}
+	return false
+}
+
+// EqualButReadiness reports whether two lists of conditions differ at most in readiness, without a stall that begins or ends: the readiness
+// of a workload changes with its counts, and may be written as late as these.
+func EqualButReadiness[C any](form Form[C], was, is []C) bool {
+	stalled := func(c C) bool { return form.Type(c) == keys.ConditionStalled }
+	return slices.ContainsFunc(was, stalled) == slices.ContainsFunc(is, stalled) &&
+		apiequality.Semantic.DeepEqual(ButReadiness(was, form), ButReadiness(is, form))
+}
+
+// SetReadiness is PutReadiness for conditions of the type that most kinds have.
+func SetReadiness(list []metav1.Condition, r Readiness, generation int64, now time.Time) []metav1.Condition {
+	return PutReadiness(list, ConditionForm(generation), r, now)
+}
+
+// ConditionForm is how most kinds represent conditions; a new one is about that generation.
+func ConditionForm(generation int64) Form[metav1.Condition] {
+	return Form[metav1.Condition]{
+		Type: func(c metav1.Condition) string { return c.Type },
+		Entry: func(c metav1.Condition) ConditionEntry {
+			return ConditionEntry{Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message, Turned: c.LastTransitionTime}
+		},
+		New: func(t string, e ConditionEntry) metav1.Condition {
+			return metav1.Condition{
+				Type: t, Status: metav1.ConditionStatus(e.Status), Reason: e.Reason, Message: e.Message,
+				LastTransitionTime: e.Turned, ObservedGeneration: generation,
+			}
+		},
+	}
+}
+
+// DistributionForm is how a ResourceDistribution represents conditions.
+func DistributionForm() Form[appsv1beta1.ResourceDistributionCondition] {
+	type condition = appsv1beta1.ResourceDistributionCondition
+	return Form[condition]{
+		Type: func(c condition) string { return string(c.Type) },
+		Entry: func(c condition) ConditionEntry {
+			return ConditionEntry{Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message, Turned: c.LastTransitionTime}
+		},
+		New: func(t string, e ConditionEntry) condition {
+			return condition{
+				Type: appsv1beta1.ResourceDistributionConditionType(t), Status: metav1.ConditionStatus(e.Status), Reason: e.Reason, Message: e.Message,
+				LastTransitionTime: e.Turned,
+			}
+		},
+	}
+}
