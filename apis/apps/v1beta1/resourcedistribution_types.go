@@ -141,7 +141,7 @@ type ResourceDistributionStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are six, always in the same order; on a hub, of an object with clusters, PlacementFailed and CopyFailed, and Withdrawing
+	// conditions are six, always in the same order, and Ready, Reconciling and Stalled; on a hub, of an object with clusters, PlacementFailed and CopyFailed, and Withdrawing
 	// while it is being deleted.
 	// +optional
 	// +listType=atomic

@@ -8,7 +8,7 @@ import (
 // WorkloadConditionType is the type of a condition of a StatefulSet or DaemonSet.
 type WorkloadConditionType string
 
-// Conditions of a StatefulSet or DaemonSet. Each is there while it is True.
+// Conditions of a StatefulSet or DaemonSet, besides Ready, Reconciling and Stalled. Each is there while it is True.
 const (
 	// WorkloadFailedCreatePod: pods or their PVCs could not be created or deleted, or have waited for it for too long.
 	WorkloadFailedCreatePod WorkloadConditionType = "FailedCreatePod"

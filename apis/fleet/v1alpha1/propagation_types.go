@@ -292,7 +292,7 @@ type PropagationStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Placed and Healthy, and Withdrawing while the object is being deleted.
+	// conditions are Placed and Healthy, Ready, Reconciling and Stalled, and Withdrawing while the object is being deleted.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
