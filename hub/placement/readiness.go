@@ -22,7 +22,7 @@ func Readiness(err error, problems []Problem) (report.Readiness, bool) {
 // passes reports whether what a problem is about ends by itself.
 func passes(reason string) bool {
 	switch reason {
-	case ReasonNotJoined, ReasonUnreachable, ReasonUnsteady, ReasonTainted, ReasonLeaving:
+	case ReasonNotJoined, ReasonUnreachable, ReasonUnsteady, ReasonTainted, ReasonLeaving, ReasonPaced:
 		return true
 	}
 	return false

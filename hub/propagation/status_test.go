@@ -79,6 +79,11 @@ func TestStatus(t *testing.T) {
 		{name: "Withdrawals are paused.", result: placement.Result{Problems: []placement.Problem{
 			{Cluster: "west", Reason: placement.ReasonPaused, Message: "x"}, {Cluster: "west", Reason: placement.ReasonPaused, Message: "x"},
 		}}, conditions: "Healthy=True:Healthy Placed=False:WithdrawalsPaused Ready=False:WithdrawalsPaused Stalled=True:WithdrawalsPaused", counts: [4]int32{4, 4, 4}, problems: "west//:WithdrawalsPaused", observed: true},
+		{
+			name: "Withdrawals are paced, which ends by itself.", result: placement.Result{Problems: []placement.Problem{{Cluster: "west", Reason: placement.ReasonPaced, Message: "x"}}},
+			conditions: "Healthy=True:Healthy Placed=False:WithdrawalsPaced Ready=False:WithdrawalsPaced Reconciling=True:WithdrawalsPaced",
+			counts:     [4]int32{4, 4, 4}, problems: "west//:WithdrawalsPaced", observed: true,
+		},
 		{name: "What can't be read counts as it was.", change: func(w *world) {
 			why := problem{Kind: "ConfigMap", Reason: fleetv1alpha1.ReasonKindNotServed}
 			w.unselect("a", fate{wait: why})
