@@ -16,7 +16,9 @@
 //	unavailable updated pods + pods chosen now <= MaxUnavailable + pods above Replicas
 //	pods <= Replicas + surge, surge <= MaxSurge
 //
-// The first stops an update after its first batch if the revision never becomes available. Surge is used only where a
+// Of pods that other objects own (Foreign) only the second one holds, and for those that serve.
+//
+// The first of the two stops an update after its first batch if the revision never becomes available. Surge is used only where a
 // pod must be re-created, or where MaxUnavailable is 0 and the update could not proceed otherwise.
 //
 // An in-place update takes three steps on a pod: MarkUnready (the readiness gate becomes False), UpdateInPlace (write
@@ -34,7 +36,7 @@
 //	             OrderedReady; Partition instead of Old for an update by priority
 //	DaemonSet    Slots are the nodes that fit, those that are not to be updated Old; MaxSurge is how many of them may hold two
 //	             pods; CreateUpdated
-//	SidecarSet   Replicas is the number of matched pods and the mode is InPlaceOnly, so nothing is created or deleted
+//	SidecarSet   Replicas is the number of matched pods, Foreign, and the mode is InPlaceOnly, so nothing is created or deleted
 //
 // With Slots the budget counts slots that have an available pod. A pod in no wanted slot, and a second pod in a slot,
 // don't count and are deleted at once; so are pods that have ended, because a slot is free only when its pod is gone.

@@ -462,7 +462,7 @@ func TestDaemonSetScenarios(t *testing.T) {
 func TestSidecarSetScenarios(t *testing.T) {
 	t.Parallel()
 	goal := func(want, partition, unavailable int) Goal {
-		return Goal{Replicas: want, Partition: partition, MaxUnavailable: unavailable, Mode: InPlaceOnly}
+		return Goal{Replicas: want, Partition: partition, MaxUnavailable: unavailable, Mode: InPlaceOnly, Foreign: true}
 	}
 	for _, tc := range []struct {
 		name string
@@ -493,6 +493,63 @@ func TestSidecarSetScenarios(t *testing.T) {
 			goal: goal(1, 0, 1),
 			pods: []Pod{pod("a", old, inactive), pod("b", old, ungated)},
 			want: []string{"UpdateInPlace b InPlace"},
+		},
+		{
+			name: "pods that are out of service are all updated at once",
+			goal: goal(6, 0, 1),
+			pods: append(many(5, "a", old, ungated, unready), pod("b", old, ungated)),
+			want: []string{
+				"UpdateInPlace a00 InPlace", "UpdateInPlace a01 InPlace", "UpdateInPlace a02 InPlace", "UpdateInPlace a03 InPlace",
+				"UpdateInPlace a04 InPlace", "hold InFlight 1",
+			},
+		},
+		{
+			name: "also those that come after pods that wait",
+			goal: goal(3, 0, 1),
+			pods: []Pod{pod("a", old, ungated, order(1)), pod("b", old, ungated, order(2)), pod("c", old, ungated, unready, order(3))},
+			want: []string{"UpdateInPlace c InPlace", "hold InFlight 2"},
+		},
+		{
+			name: "but not below the partition",
+			goal: goal(3, 2, 1),
+			pods: many(3, "a", old, ungated, unready),
+			want: []string{"UpdateInPlace a00 InPlace"},
+		},
+		{
+			name: "one that can't be updated and is out of service uses no budget",
+			goal: goal(3, 0, 1),
+			pods: []Pod{pod("a", old, notInPlace, unready), pod("b", old, ungated), pod("c", old, ungated)},
+			want: []string{"UpdateInPlace b InPlace", "hold InFlight 1"},
+		},
+		{
+			name: "nor does one that the partition keeps",
+			goal: goal(3, 2, 1),
+			pods: []Pod{pod("a", old, ungated, order(1)), pod("b", old, ungated, order(2)), pod("c", old, ungated, unready, order(3))},
+			want: []string{"UpdateInPlace a InPlace"},
+		},
+		{
+			name: "an updated one that is not available does",
+			goal: goal(3, 0, 1),
+			pods: []Pod{pod("a", unready), pod("b", old, ungated), pod("c", old, ungated)},
+			want: []string{"hold InFlight 2"},
+		},
+		{
+			name: "and one that is about to restart for an update before",
+			goal: goal(3, 0, 1),
+			pods: []Pod{pod("a", old, notInPlace, updating), pod("b", old, ungated), pod("c", old, ungated)},
+			want: []string{"hold InFlight 2"},
+		},
+		{
+			name: "without a budget what is out of service is updated",
+			goal: goal(2, 0, 0),
+			pods: []Pod{pod("a", old, ungated, unready), pod("b", old, ungated)},
+			want: []string{"UpdateInPlace a InPlace", "hold Budget 1"},
+		},
+		{
+			name: "none while paused",
+			goal: Goal{Replicas: 1, MaxUnavailable: 1, Mode: InPlaceOnly, Foreign: true, Paused: true},
+			pods: []Pod{pod("a", old, ungated, unready)},
+			want: []string{"hold Paused 1"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

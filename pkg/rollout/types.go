@@ -47,6 +47,10 @@ type Goal struct {
 	ScaleMaxUnavailable *int
 	// ExcludePreparingDelete does not count pods that wait for their deletion, so that they are replaced before they are gone.
 	ExcludePreparingDelete bool
+	// Foreign: other objects own the pods. What is out of service there was not made so by the update and may stay so, so it doesn't use
+	// MaxUnavailable, and is updated at once. What counts are updated pods that are not available, and pods whose update has begun. With
+	// InPlaceOnly and without Slots.
+	Foreign bool
 	// PreparingUpdateAsUpdated lets scaling count old pods that are prepared for an update as new ones.
 	PreparingUpdateAsUpdated bool
 }
@@ -277,4 +281,8 @@ const (
 	ReasonRefused Reason = "Refused"
 	// ReasonNotInPlace (Hold): the pod can't be updated in place and nothing else is allowed.
 	ReasonNotInPlace Reason = "NotInPlace"
+	// ReasonPVC (Hold): a new pod waits for PVCs that a pod, or their deletion, still holds. Next doesn't know PVCs; kinds do.
+	ReasonPVC Reason = "PVC"
+	// ReasonPVCResize (Hold): the update of a pod waits for its PVCs to be resized. It is found by kinds, too.
+	ReasonPVCResize Reason = "PVCResize"
 )

@@ -17,6 +17,10 @@ func (d *decider) update() {
 		}
 		return
 	}
+	if d.goal.Foreign {
+		d.updateForeign(t)
+		return
+	}
 	inFlight := d.continueRecreates(t)
 	if d.slots != nil {
 		maxInFlight = math.MaxInt // missing pods count against the budget already
@@ -75,6 +79,52 @@ func (d *decider) update() {
 	}
 }
 
+// updateForeign is update of pods that other objects own. Those that are out of service come first, whatever the order, so that a pod
+// that serves is not taken beside them.
+func (d *decider) updateForeign(t updateSet) {
+	var serving []*podState
+	inFlight, refused, refusal := 0, 0, ""
+	for _, p := range t.to {
+		if !p.Available {
+			inFlight++
+		}
+	}
+	n := t.n
+	for _, p := range t.from {
+		switch by := d.method(p); {
+		case n > 0 && by == methodNone:
+			refused, refusal = refused+1, p.NotInPlace
+		case n > 0 && p.Available:
+			n--
+			serving = append(serving, p)
+			continue
+		case n > 0:
+			n--
+			inFlight++
+			d.planUpdate(p, by, t)
+			continue
+		}
+		if p.outOfService() { // It has begun an update, and has to wait with this one.
+			inFlight++
+		}
+	}
+	for i, p := range serving {
+		switch wait := len(serving) - i; {
+		case d.goal.MaxUnavailable <= 0:
+			d.hold(ReasonBudget, wait, "%d old pods wait: 0 may be unavailable", wait)
+			return
+		case inFlight >= d.goal.MaxUnavailable:
+			d.hold(ReasonInFlight, wait, "%d old pods wait: %d updated pods not available >= %d at a time", wait, inFlight, d.goal.MaxUnavailable)
+			return
+		}
+		d.planUpdate(p, d.method(p), t)
+		inFlight++
+	}
+	if n > 0 && refused > 0 {
+		d.hold(ReasonNotInPlace, refused, "%d old pods can't be updated in place: %s", refused, refusal)
+	}
+}
+
 // continueRecreates deletes pods that are preparing delete for their re-creation, and returns how many. They stay
 // chosen unless the partition has grown.
 func (d *decider) continueRecreates(t updateSet) int {
@@ -111,6 +161,8 @@ func (d *decider) planUpdate(p *podState, by updateMethod, t updateSet) {
 		s.Why += "out of service for an update already, so free"
 	case d.nonDisruptive(p):
 		s.Why += "nothing restarts, so free"
+	case p.Available && d.goal.Foreign:
+		s.Why += fmt.Sprintf("fewer than %d updated pods are not available", d.goal.MaxUnavailable)
 	case p.Available:
 		s.Why += fmt.Sprintf("%d available > %d minimum", d.available, d.minAvailable)
 	case p.serves:

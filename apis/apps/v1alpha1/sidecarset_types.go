@@ -50,7 +50,7 @@ type SidecarSetSpec struct {
 	// +listType=atomic
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
-	// revisionHistoryLimit is how many ControllerRevisions that nothing uses are kept. Default 10.
+	// revisionHistoryLimit is how many ControllerRevisions are kept, with the present one and beside those that pods have. Default 10.
 	// +optional
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 

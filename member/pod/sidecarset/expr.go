@@ -61,6 +61,38 @@ func evaluate(e expression, variable resource.Quantity, cpu bool) (resource.Quan
 	return *out, nil
 }
 
+// samples are amounts of a resource in containers, from the smallest to more than a node has, each twice the one before: an expression
+// that gives nothing for any of them has no use.
+func samples(cpu bool) []resource.Quantity {
+	format, scale, n := resource.BinarySI, resource.Scale(0), 48
+	if cpu {
+		format, scale, n = resource.DecimalSI, resource.Milli, 21
+	}
+	out := make([]resource.Quantity, 0, n)
+	for i := range n {
+		q := resource.NewScaledQuantity(1<<i, scale)
+		q.Format = format
+		out = append(out, *q)
+	}
+	return out
+}
+
+// try evaluates an expression with the samples. never is why it has no value with any of them; atZero is why it has none for containers
+// that don't say how much they request.
+func try(e expression, cpu bool) (never, atZero error) {
+	for _, q := range samples(cpu) {
+		_, err := evaluate(e, q, cpu)
+		if err == nil {
+			_, atZero = evaluate(e, resource.Quantity{}, cpu)
+			return nil, atZero
+		}
+		if never == nil {
+			never = fmt.Errorf("no amount gives a value; with %s: %w", q.String(), err)
+		}
+	}
+	return never, nil
+}
+
 // ratOf returns a quantity as a fraction.
 func ratOf(q resource.Quantity) *big.Rat {
 	r, ok := new(big.Rat).SetString(q.AsDec().String())

@@ -13,6 +13,7 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -91,7 +92,7 @@ func inject(pod *corev1.Pod, all []injection, o options) ([]outcome, error) {
 		}
 		containers = append(containers, more...)
 		outcomes[i].faults = append(outcomes[i].faults, b.faults...)
-		addVolumes(pod, a.spec.Volumes, b.volumes)
+		outcomes[i].faults = append(outcomes[i].faults, addVolumes(pod, a.spec.Volumes, b.volumes)...)
 		addSecrets(pod, a.spec.ImagePullSecrets)
 	}
 	byName := func(a, b sidecar) int { return cmp.Compare(a.Name, b.Name) }
@@ -402,14 +403,22 @@ func merge(own []corev1.Container, sidecars []sidecar) []corev1.Container {
 	return slices.Concat(before, own, after)
 }
 
-// addVolumes adds the volumes that are mounted, where the pod has none of the name.
-func addVolumes(pod *corev1.Pod, volumes []corev1.Volume, mounted map[string]bool) {
+// addVolumes adds the volumes that are mounted, where the pod has none of the name, and returns which it could not.
+func addVolumes(pod *corev1.Pod, volumes []corev1.Volume, mounted map[string]bool) []string {
+	var faults []string
 	for i := range volumes {
-		has := slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == volumes[i].Name })
-		if mounted[volumes[i].Name] && !has {
-			pod.Spec.Volumes = append(pod.Spec.Volumes, *volumes[i].DeepCopy())
+		v := &volumes[i]
+		if !mounted[v.Name] {
+			continue
+		}
+		switch at := slices.IndexFunc(pod.Spec.Volumes, func(o corev1.Volume) bool { return o.Name == v.Name }); {
+		case at < 0:
+			pod.Spec.Volumes = append(pod.Spec.Volumes, *v.DeepCopy())
+		case !apiequality.Semantic.DeepEqual(&pod.Spec.Volumes[at], v):
+			faults = append(faults, fmt.Sprintf("volume %s is the pod's own, which differs from that of the SidecarSet: rename one of them", v.Name))
 		}
 	}
+	return faults
 }
 
 func addSecrets(pod *corev1.Pod, secrets []corev1.LocalObjectReference) {
@@ -430,7 +439,7 @@ func patch(pod *corev1.Pod, patches []appsv1beta1.SidecarSetPatchPodMetadata) []
 			switch {
 			case !has || p.PatchPolicy == appsv1beta1.SidecarSetOverwrite:
 			case p.PatchPolicy == appsv1beta1.SidecarSetMergePatchJSON:
-				merged, err := jsonpatch.MergePatch([]byte(was), []byte(value))
+				merged, err := jsonpatch.MergePatch([]byte(cmp.Or(strings.TrimSpace(was), "{}")), []byte(value))
 				if err != nil {
 					faults = append(faults, fmt.Sprintf("annotation %s is not patched: %v", key, err))
 					continue

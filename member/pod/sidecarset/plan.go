@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
@@ -58,12 +59,13 @@ func plan(o observed, now time.Time) planned {
 			reasons[why].count++
 			continue
 		}
-		isReady, isUpdated := ready(o.set, pod), o.saidBy(pod).upgrade.Hash == hash
+		// Until the kubelet acts, a pod is ready with the former containers.
+		isReady, isUpdated := ready(o.set, pod) && o.saidBy(pod).done, o.saidBy(pod).upgrade.Hash == hash
 		matched = append(matched, pod)
 		p.matched++
 		count(&p.updated, isUpdated)
 		count(&p.ready, isReady)
-		count(&p.updatedReady, isUpdated && isReady && o.saidBy(pod).done) // Until the kubelet acts, it is ready with the former ones.
+		count(&p.updatedReady, isUpdated && isReady)
 	}
 	p.updates = o.planUpdates(matched, now)
 	for _, a := range reasons {
@@ -82,12 +84,9 @@ func count(n *int32, is bool) {
 // hash is that of the present sidecars.
 func (o *observed) hash() string { return o.set.Annotations[keys.SidecarSetHash] }
 
-// historyLimit is how many revisions that nothing uses are kept: at least one.
+// historyLimit is how many revisions that nothing uses are kept, beside the present one, which counts.
 func historyLimit(s *appsv1beta1.SidecarSet) int {
-	if s.Spec.RevisionHistoryLimit == nil {
-		return defaultHistoryLimit
-	}
-	return int(max(1, *s.Spec.RevisionHistoryLimit))
+	return max(int(ptr.Deref(s.Spec.RevisionHistoryLimit, defaultHistoryLimit))-1, 0)
 }
 
 // live returns which revisions are used: the present one, those that new pods get, and those that pods have.

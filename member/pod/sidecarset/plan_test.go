@@ -78,7 +78,7 @@ func TestCounts(t *testing.T) {
 			change: func(p *corev1.Pod) { annotate(p, keys.SidecarSetHash, `{"log":{"hash":"older"}}`) },
 		},
 		{
-			name: "one whose kubelet has not restarted the sidecar yet", set: `{}`, want: [4]int32{1, 1, 1, 0},
+			name: "one whose kubelet has not restarted the sidecar yet", set: `{}`, want: [4]int32{1, 1, 0, 0},
 			change: func(p *corev1.Pod) {
 				p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "log", Image: "log:0", ImageID: "sha256:0", Ready: true}}
 				annotate(p, keys.SidecarSetInPlaceState, `{"log":{"lastContainerStatuses":{"log":{"imageID":"sha256:0"}}}}`)
@@ -225,14 +225,14 @@ func TestRevisions(t *testing.T) {
 		{name: "the present one is the newest", set: version("log:5"), change: revision.Keep, surplus: []int64{}},
 		{name: "a new one", set: version("log:6"), change: revision.Create, surplus: []int64{}},
 		{name: "back to a former one", set: version("log:2"), change: revision.Renew, surplus: []int64{}},
-		{name: "no more than wanted are kept", set: limit(version("log:5"), 2), change: revision.Keep, surplus: []int64{1, 2}},
-		{name: "one is always kept", set: limit(version("log:5"), 0), change: revision.Keep, surplus: []int64{1, 2, 3}},
+		{name: "no more than wanted are kept, with the present one", set: limit(version("log:5"), 2), change: revision.Keep, surplus: []int64{1, 2, 3}},
+		{name: "the present one is always kept", set: limit(version("log:5"), 0), change: revision.Keep, surplus: []int64{1, 2, 3, 4}},
 		{
-			name: "those that pods have are kept, and not counted", set: limit(version("log:5"), 1), change: revision.Keep, surplus: []int64{2, 3},
+			name: "those that pods have are kept, and not counted", set: limit(version("log:5"), 1), change: revision.Keep, surplus: []int64{2, 3, 4},
 			pods: []*corev1.Pod{runningPod(t, "web-0", version("log:1"))},
 		},
 		{
-			name: "those that new pods get are kept", change: revision.Keep, surplus: []int64{2, 3},
+			name: "those that new pods get are kept", change: revision.Keep, surplus: []int64{2, 3, 4},
 			set: limit(admitted(t, `{spec: {containers: [{name: log, image: "log:5"}], injectionStrategy: {revision: {revisionName: `+history[0].Name+`}}}}`), 1),
 		},
 		{

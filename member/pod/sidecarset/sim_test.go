@@ -92,13 +92,14 @@ func serves(pod *corev1.Pod) bool {
 	return podpatch.Ready(pod) && podpatch.Active(pod)
 }
 
-// budget is the rule that no more pods are taken out of service than maxUnavailable allows, but for those that HotUpgrade leaves in it.
+// budget is the rule that no more pods that serve are updated than maxUnavailable allows, but for those that HotUpgrade leaves in service.
+// Pods that wait for an update count only if they are about to restart for one before: whatever else is wrong with them is not the update's.
 func budget() sim.AtLeast[*corev1.Pod] {
 	return sim.AtLeast[*corev1.Pod]{
 		Name: "maxUnavailable is kept",
-		Good: func(_ *sim.World, pod *corev1.Pod) bool {
+		Good: func(w *sim.World, pod *corev1.Pod) bool {
 			_, leaving := pod.Labels[keys.SpecifiedDelete]
-			return serves(pod) && !leaving && slices.Contains(injectedIn(pod), key.Name)
+			return !leaving && slices.Contains(injectedIn(pod), key.Name) && (serves(pod) || waits(w, pod))
 		},
 		Least: func(w *sim.World) int {
 			s := sim.Find[*appsv1beta1.SidecarSet](w, key)
@@ -113,11 +114,21 @@ func budget() sim.AtLeast[*corev1.Pod] {
 			}
 			return matched - s.Spec.UpdateStrategy.MaxUnavailable.IntValue()
 		},
-		Free: func(_ *sim.World, c sim.Change) bool { // A container that was replaced is emptied.
+		Free: func(_ *sim.World, c sim.Change) bool { // A container that was replaced is emptied, or a pod is mended.
 			pod, ok := c.Before.(*corev1.Pod)
-			return ok && workingIn(pod) != nil
+			return ok && (workingIn(pod) != nil || !serves(pod))
 		},
 	}
+}
+
+// waits reports whether a pod has older sidecars, and all of them run or none will.
+func waits(w *sim.World, pod *corev1.Pod) bool {
+	s := sim.Find[*appsv1beta1.SidecarSet](w, key)
+	if s == nil {
+		return false
+	}
+	_, restarts := updated(key.Name, pod)
+	return upgradesIn(pod, keys.SidecarSetHash)[key.Name].Hash != s.Annotations[keys.SidecarSetHash] && !restarts
 }
 
 // end is what matters at rest.

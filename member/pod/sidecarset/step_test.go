@@ -164,6 +164,22 @@ spec:
 `,
 		},
 		{
+			name: "a volume of the pod that has the name of one of the SidecarSet is used, and said so", known: []client.Object{setOf(t, spec(`containers: [
+  {name: log, image: "log:1", volumeMounts: [{name: work, mountPath: /work}, {name: same, mountPath: /same}]}],
+  volumes: [{name: work, emptyDir: {medium: Memory}}, {name: same, emptyDir: {}}, {name: unused, emptyDir: {}}]`))},
+			pod: `
+metadata: {name: web-0, namespace: shop, labels: {app: web}}
+spec:
+  containers: [{name: app, image: "app:1", volumeMounts: [{name: work, mountPath: /scratch}]}]
+  volumes: [{name: work, emptyDir: {sizeLimit: 1Gi}}, {name: same, emptyDir: {}}, {name: unused, emptyDir: {sizeLimit: 1Gi}}]
+`,
+		},
+		{
+			name: "a merge into an empty annotation", known: []client.Object{setOf(t, spec(`patchPodMetadata: [
+  {annotations: {config: '{"a":1}'}, patchPolicy: MergePatchJson}]`))},
+			pod: strings.ReplaceAll(basePod, "labels: {app: web}", `labels: {app: web}, annotations: {config: ""}`),
+		},
+		{
 			name: "HotUpgrade makes two containers", known: []client.Object{setOf(t, spec(`containers: [
   {name: proxy, image: "p:1", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "empty:1"}}]`))},
 		},

@@ -42,7 +42,7 @@ type write struct {
 type updates struct {
 	// images give pods new images. resets empty the container that a HotUpgrade has replaced. recreates have workloads re-create pods.
 	images, resets, recreates []write
-	// refused and restored say in a condition that a pod can't be updated in place, or that it can again.
+	// refused and restored say in a condition that a pod can't be updated in place, or that it can (again).
 	refused, restored []write
 	// immutable are the names of the pods that can't be updated in place and are not re-created.
 	immutable []string
@@ -67,15 +67,17 @@ func (o *observed) planUpdates(matched []*corev1.Pod, now time.Time) updates {
 		if waits {
 			out.immutable = append(out.immutable, nameOf(pod))
 		}
+		reset := o.reset(pod)
 		switch w := o.condition(pod, now); {
 		case w == nil, immutable && !waits: // Its condition goes with the pod.
+		case !immutable && reset != nil: // Two writes to one version would conflict; this one can wait.
 		case immutable:
 			out.refused = append(out.refused, *w)
 		default:
 			out.restored = append(out.restored, *w)
 		}
-		if w := o.reset(pod); w != nil {
-			out.resets = append(out.resets, *w)
+		if reset != nil {
+			out.resets = append(out.resets, *reset)
 			// What it frees is known when it is written.
 		}
 		f, changesIn := o.factsOf(pod, now)
@@ -84,7 +86,7 @@ func (o *observed) planUpdates(matched []*corev1.Pod, now time.Time) updates {
 		facts = append(facts, f)
 		metadata = append(metadata, rollout.PodMetadata{Labels: pod.Labels, Annotations: pod.Annotations})
 	}
-	g := rollout.Goal{Replicas: len(matched), Mode: rollout.InPlaceOnly, Paused: u.Paused}
+	g := rollout.Goal{Replicas: len(matched), Mode: rollout.InPlaceOnly, Foreign: true, Paused: u.Paused}
 	var err, more error
 	if u.Selector == nil {
 		g.Partition, err = rollout.ResolvePartition(u.Partition, len(matched))
@@ -142,7 +144,7 @@ func (o *observed) factsOf(pod *corev1.Pod, now time.Time) (f rollout.Pod, chang
 	others := inplace.Progress(pod, now)
 	f.Ready = f.Ready && others.Done && !inplace.Untold(pod)
 	f.Available = f.Ready && is.done
-	if !is.done {
+	if !is.done && (!f.Old || is.serves) { // An older one that is down already may stay so, and restarts nothing.
 		f.Update = rollout.UpdateInProgress
 	}
 	_, leaving := pod.Labels[keys.SpecifiedDelete]
@@ -341,8 +343,8 @@ func changeOf(pod, next *corev1.Pod, images map[string]string) write {
 	return write{pod: pod, body: b}
 }
 
-// condition returns the write that says whether a pod can be updated in place; nil if it says so already. One that always could has no
-// such condition.
+// condition returns the write that says whether a pod can be updated in place; nil if it says so already. Of one that always could it is
+// said when it was updated in place, as OpenKruise does.
 func (o *observed) condition(pod *corev1.Pod, now time.Time) *write {
 	is := podpatch.Find(pod, keys.SidecarSetUpgradable)
 	entries := map[string]bool{}
@@ -351,7 +353,7 @@ func (o *observed) condition(pod *corev1.Pod, now time.Time) *write {
 	}
 	was, known := entries[o.set.Name]
 	can := !o.immutable(pod)
-	if known && was == can || !known && can {
+	if known && was == can || !known && can && !o.updatedInPlace(pod) {
 		return nil
 	}
 	entries[o.set.Name] = can
@@ -365,6 +367,11 @@ func (o *observed) condition(pod *corev1.Pod, now time.Time) *write {
 	b.Observed(pod)
 	b.Set(pod, keys.SidecarSetUpgradable, status, reason, inJSON(entries), now)
 	return &write{pod: pod, subresource: podpatch.Status, body: b}
+}
+
+// updatedInPlace reports whether a pod has got the present images in place, and runs them.
+func (o *observed) updatedInPlace(pod *corev1.Pod) bool {
+	return inplace.SidecarStates(pod)[o.set.Name].Revision == o.hash() && o.saidBy(pod).done
 }
 
 // inJSON writes a map that always can be written.

@@ -98,10 +98,19 @@ func TestAnUpdateOfOneContainer(t *testing.T) {
 	o.pods = []*corev1.Pod{is}
 	p = plan(o, noon)
 	require.Empty(t, p.updates.images)
-	require.Equal(t, [2]int32{1, 1}, [2]int32{p.updated, p.ready})
+	require.Equal(t, [2]int32{1, 0}, [2]int32{p.updated, p.ready})
+	require.Empty(t, p.updates.restored)
 
 	done, _ = updated("log", runs(is))
 	require.True(t, done)
+	p = plan(o, noon)
+	require.Equal(t, [2]int32{1, 1}, [2]int32{p.updated, p.ready})
+	require.Len(t, p.updates.restored, 1, "tools wait for the condition")
+	c := p.updates.restored[0].body.Status.Conditions[0]
+	require.Equal(t, [2]any{corev1.ConditionTrue, ReasonAllUpgradable}, [2]any{c.Status, *c.Reason})
+	require.JSONEq(t, `{"log":true}`, *c.Message)
+	is.Status.Conditions = append(is.Status.Conditions, corev1.PodCondition{Type: keys.SidecarSetUpgradable, Status: corev1.ConditionTrue, Message: *c.Message})
+	require.Empty(t, plan(o, noon).updates.restored)
 	is.Status.ContainerStatuses[1].Image, is.Status.ContainerStatuses[1].ImageID = "docker.io/library/log:2", "sha256:log:1"
 	done, _ = updated("log", is)
 	require.True(t, done, "another name of the same image")
@@ -215,6 +224,7 @@ func TestWhichPodsAreUpdated(t *testing.T) {
 		s.Image, s.ImageID, s.Ready = "log:0", "sha256:log:0", false
 		list[2].Status.Conditions[0].Status = corev1.ConditionFalse
 	}
+	down := func(pod *corev1.Pod) { pod.Status.Conditions[0].Status = corev1.ConditionFalse }
 	// told changes the image of a pod's own container, of which the kubelet reports the former one.
 	told := func(pod *corev1.Pod, seen int64) {
 		containerOf(pod, "app").Image = "app:next"
@@ -238,6 +248,34 @@ func TestWhichPodsAreUpdated(t *testing.T) {
 		{name: "those of priority first", set: strategy(`priorityStrategy: {weightPriority: [{weight: 10, matchSelector: {matchLabels: {first: "true"}}}]}`), change: label(2, "first", "true"), want: "web-2", hold: rollout.ReasonInFlight},
 		{
 			name: "one whose sidecar does not run is no loss", set: `{}`, want: "web-2", hold: rollout.ReasonInFlight, change: failing,
+		},
+		{
+			name: "all whose sidecars do not run, at no cost", set: `{}`, want: "web-0 web-1 web-2",
+			change: func(list []*corev1.Pod) { down(list[0]); down(list[1]); down(list[2]) },
+		},
+		{
+			name: "one beside an older one that is not ready and can't be updated", set: `{}`, want: "web-1", hold: rollout.ReasonInFlight,
+			change: func(list []*corev1.Pod) {
+				annotate(list[0], keys.SidecarSetHashWithoutImage, `{"log":{"hash":"x"}}`)
+				down(list[0])
+			},
+		},
+		{
+			name: "a canary beside one that is not ready and not selected", set: strategy(`selector: {matchLabels: {canary: "true"}}`),
+			change: func(list []*corev1.Pod) { list[2].Labels["canary"] = "true"; down(list[0]) }, want: "web-2", hold: rollout.ReasonNotInPlace,
+		},
+		{
+			name: "none beside one that is about to restart for the update before", set: `{}`, hold: rollout.ReasonInFlight,
+			change: func(list []*corev1.Pod) {
+				annotate(list[0], keys.SidecarSetInPlaceState, `{"log":{"revision":"x","updateTimestamp":null,"lastContainerStatuses":{"log":{"imageID":"sha256:log:0"}}}}`)
+				i := slices.IndexFunc(list[0].Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == "log" })
+				list[0].Status.ContainerStatuses[i].Image, list[0].Status.ContainerStatuses[i].ImageID = "log:0", "sha256:log:0"
+			},
+		},
+		{
+			name: "one beside one whose sidecar does not run and that the partition keeps", set: strategy(
+				`partition: 2, priorityStrategy: {weightPriority: [{weight: 10, matchSelector: {matchLabels: {first: "true"}}}]}`), want: "web-0",
+			change: func(list []*corev1.Pod) { list[0].Labels["first"] = "true"; failing(list) },
 		},
 		{
 			name: "none while one that was updated is not available", set: `{}`, hold: rollout.ReasonInFlight,

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
@@ -131,9 +133,6 @@ func validateContainer(c *appsv1beta1.SidecarContainer, path *field.Path) field.
 	}
 	up := path.Child("upgradeStrategy")
 	faults = append(faults, oneOf(c.UpgradeStrategy.UpgradeType, up.Child("upgradeType"), appsv1beta1.SidecarContainerColdUpgrade, appsv1beta1.SidecarContainerHotUpgrade)...)
-	if isHot(c) && c.UpgradeStrategy.HotUpgradeEmptyImage == "" {
-		faults = append(faults, field.Required(up.Child("hotUpgradeEmptyImage"), "HotUpgrade needs an image for the container that does not work: one that does nothing"))
-	}
 	for i := range c.TransferEnv {
 		faults = append(faults, validateTransfer(&c.TransferEnv[i], path.Child("transferEnv").Index(i))...)
 	}
@@ -141,6 +140,63 @@ func validateContainer(c *appsv1beta1.SidecarContainer, path *field.Path) field.
 		faults = append(faults, validateResources(c, path)...)
 	}
 	return faults
+}
+
+// dubious are warnings about what is admitted, since manifests that OpenKruise stores have it, and does less than one may expect.
+func dubious(s *appsv1beta1.SidecarSetSpec) admission.Warnings {
+	var out admission.Warnings
+	warn := func(path *field.Path, format string, args ...any) { out = append(out, path.String()+": "+fmt.Sprintf(format, args...)) }
+	for list, containers := range containerLists(s) {
+		for i := range containers {
+			c, path := &containers[i], field.NewPath("spec", list).Index(i)
+			if isHot(c) && c.UpgradeStrategy.HotUpgradeEmptyImage == "" {
+				warn(path.Child("upgradeStrategy", "hotUpgradeEmptyImage"),
+					"HotUpgrade needs an image for the container that does not work, one that does nothing: pods that get this sidecar are refused")
+			}
+			for j := range c.TransferEnv {
+				if t := &c.TransferEnv[j]; t.EnvName == "" && len(t.EnvNames) == 0 {
+					warn(path.Child("transferEnv").Index(j), "it names no env variable, and transfers none: set envName or envNames")
+				}
+			}
+			for _, e := range expressions(c.ResourcesPolicy) {
+				if e.of != "requests" {
+					continue // Where a container has no limit, the sidecar gets none.
+				}
+				parsed, err := parseExpression(e.text, e.variable)
+				if err != nil {
+					continue
+				}
+				if never, atZero := try(parsed, e.variable == string(corev1.ResourceCPU)); never == nil && atZero != nil {
+					warn(path.Child("resourcesPolicy", "resourcesExpr", e.of, e.variable),
+						"%q: pods whose containers request no %s are refused: %v. Use max(..., 0), or don't divide by what may be 0", e.text, e.variable, atZero)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// resourceExpression is one expression of a resourcesPolicy.
+type resourceExpression struct{ of, variable, text string }
+
+// expressions returns those that are set.
+func expressions(p *appsv1beta1.SidecarResourcesPolicy) []resourceExpression {
+	if p == nil {
+		return nil
+	}
+	var out []resourceExpression
+	for _, of := range []struct {
+		name string
+		expr *appsv1beta1.SidecarResourceExpr
+	}{{"limits", p.ResourcesExpr.Limits}, {"requests", p.ResourcesExpr.Requests}} {
+		e := ptr.Deref(of.expr, appsv1beta1.SidecarResourceExpr{})
+		for _, expr := range []resourceExpression{{of.name, "cpu", e.CPU}, {of.name, "memory", e.Memory}} {
+			if expr.text != "" {
+				out = append(out, expr)
+			}
+		}
+	}
+	return out
 }
 
 func oneOf[T ~string](value T, path *field.Path, known ...T) field.ErrorList {
@@ -161,9 +217,6 @@ func validateTransfer(t *appsv1beta1.TransferEnvVar, path *field.Path) field.Err
 		faults = append(faults, field.Required(path.Child("sourceContainerNameFrom", "fieldRef"), "say where in the pod the container's name is"))
 	case from != nil:
 		faults = append(faults, validateFieldPath(from.FieldRef.FieldPath, path.Child("sourceContainerNameFrom", "fieldRef", "fieldPath"))...)
-	}
-	if t.EnvName == "" && len(t.EnvNames) == 0 {
-		faults = append(faults, field.Required(path.Child("envName"), "name at least one env variable, here or in envNames"))
 	}
 	for i, name := range t.EnvNames {
 		if name == "" {
@@ -202,23 +255,17 @@ func validateResources(c *appsv1beta1.SidecarContainer, path *field.Path) field.
 	}
 	faults = append(faults, oneOf(p.TargetContainersMode, at.Child("targetContainersMode"), appsv1beta1.SidecarTargetSum, appsv1beta1.SidecarTargetMax)...)
 	at = at.Child("resourcesExpr")
-	some := false
-	for _, of := range []struct {
-		name string
-		expr *appsv1beta1.SidecarResourceExpr
-	}{{"limits", p.ResourcesExpr.Limits}, {"requests", p.ResourcesExpr.Requests}} {
-		e := ptr.Deref(of.expr, appsv1beta1.SidecarResourceExpr{})
-		for _, expr := range []struct{ variable, text string }{{"cpu", e.CPU}, {"memory", e.Memory}} {
-			if expr.text == "" {
-				continue
-			}
-			some = true
-			if _, err := parseExpression(expr.text, expr.variable); err != nil {
-				faults = append(faults, field.Invalid(at.Child(of.name, expr.variable), expr.text, err.Error()))
-			}
+	all := expressions(p)
+	for _, e := range all {
+		parsed, err := parseExpression(e.text, e.variable)
+		if err == nil {
+			err, _ = try(parsed, e.variable == string(corev1.ResourceCPU))
+		}
+		if err != nil {
+			faults = append(faults, field.Invalid(at.Child(e.of, e.variable), e.text, err.Error()))
 		}
 	}
-	if !some {
+	if len(all) == 0 {
 		faults = append(faults, field.Required(at, "give at least one expression, in limits or in requests"))
 	}
 	return faults

@@ -25,7 +25,7 @@ type Webhook struct {
 	Client client.Client
 	// Namespace is the manager's own, which has the white list and the revisions.
 	Namespace string
-	// AnyPatch allows each annotation to be patched, without a white list.
+	// AnyPatch allows SidecarSets that no rule of the white list selects to patch any annotation.
 	AnyPatch bool
 	// Exempt are the namespaces whose pods are not sent to the pod webhook.
 	Exempt []string
@@ -46,7 +46,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, s *appsv1beta1.SidecarSet)
 	if err != nil {
 		return nil, err
 	}
-	return w.warnings(s), admit.Invalid(gvk(), s.Name, faults)
+	return append(w.warnings(s), dubious(&s.Spec)...), admit.Invalid(gvk(), s.Name, faults)
 }
 
 // ValidateUpdate validates a change. What the object had before is a warning: it may be older than the rule.
@@ -65,6 +65,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, s *appsv1beta1.Sideca
 		}
 	}
 	fresh, warnings := admit.Ratchet(faults, before)
+	warnings = append(warnings, admit.NewWarnings(dubious(&s.Spec), dubious(&old.Spec))...)
 	return warnings, admit.Invalid(gvk(), s.Name, append(fresh, validateChange(old, s)...))
 }
 
@@ -109,11 +110,14 @@ func (w *Webhook) validate(ctx context.Context, s *appsv1beta1.SidecarSet) (fiel
 }
 
 func (w *Webhook) validatePatches(ctx context.Context, s *appsv1beta1.SidecarSet) (field.ErrorList, error) {
-	if w.AnyPatch || len(s.Spec.PatchPodMetadata) == 0 {
+	if len(s.Spec.PatchPodMetadata) == 0 {
 		return nil, nil
 	}
 	rules, err := whiteList(ctx, w.Client, w.Namespace)
-	return validateAllowed(s, rules), err
+	if err != nil || w.AnyPatch && !slices.ContainsFunc(rules, func(r rule) bool { return r.selects(s) }) {
+		return nil, err
+	}
+	return validateAllowed(s, rules), nil
 }
 
 // validateRevision validates that the revision that new pods are to get exists.
@@ -163,7 +167,11 @@ func (w *Webhook) validatePod(ctx context.Context, s *appsv1beta1.SidecarSet) (f
 	spec := s.Spec.DeepCopy()
 	for _, list := range containerLists(spec) {
 		for i := range list {
-			list[i].ResourcesPolicy = nil // They depend on the pod.
+			c := &list[i]
+			c.ResourcesPolicy = nil // They depend on the pod.
+			if up := &c.UpgradeStrategy; isHot(c) && up.HotUpgradeEmptyImage == "" {
+				up.HotUpgradeEmptyImage = c.Image // It is warned about.
+			}
 		}
 	}
 	pod := &corev1.Pod{

@@ -244,7 +244,7 @@ func TestValidateCreate(t *testing.T) {
 		{name: "an unknown device policy", change: container(`shareVolumeDevicePolicy: {type: "on"}`), want: "spec.containers[0].shareVolumeDevicePolicy.type: Unsupported value"},
 		{name: "an unknown upgrade", change: container(`upgradeStrategy: {upgradeType: WarmUpgrade}`), want: "spec.containers[0].upgradeStrategy.upgradeType: Unsupported value"},
 		{name: "HotUpgrade", change: container(`upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}`)},
-		{name: "HotUpgrade without an empty image", change: container(`upgradeStrategy: {upgradeType: HotUpgrade}`), want: "spec.containers[0].upgradeStrategy.hotUpgradeEmptyImage: Required value"},
+		{name: "HotUpgrade without an empty image", change: container(`upgradeStrategy: {upgradeType: HotUpgrade}`)},
 		{name: "HotUpgrade of an init container", change: initContainer(`upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}`), want: "spec.initContainers[0].upgradeStrategy.upgradeType: Forbidden"},
 		{name: "HotUpgrade of a native sidecar", change: initContainer(`restartPolicy: Always, upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "e:1"}`)},
 		{name: "a native sidecar that is updated", change: `{spec: {initContainers: [{name: proxy, image: "p:1", restartPolicy: Always}]}}`},
@@ -257,7 +257,7 @@ func TestValidateCreate(t *testing.T) {
 		{name: "env from no field", change: container(`transferEnv: [{sourceContainerNameFrom: {}, envName: A}]`), want: "transferEnv[0].sourceContainerNameFrom.fieldRef: Required value"},
 		{name: "env from another field", change: container(`transferEnv: [{sourceContainerNameFrom: {fieldRef: {fieldPath: spec.nodeName}}, envName: A}]`), want: "fieldRef.fieldPath: Invalid value: \"spec.nodeName\": want metadata.labels['KEY']"},
 		{name: "env from a key that is none", change: container(`transferEnv: [{sourceContainerNameFrom: {fieldRef: {fieldPath: "metadata.labels['a b']"}}, envName: A}]`), want: "fieldRef.fieldPath: Invalid value"},
-		{name: "no env", change: container(`transferEnv: [{sourceContainerName: main}]`), want: "transferEnv[0].envName: Required value"},
+		{name: "no env", change: container(`transferEnv: [{sourceContainerName: main}]`)},
 		{name: "env without a name", change: container(`transferEnv: [{sourceContainerName: main, envNames: [A, ""]}]`), want: "transferEnv[0].envNames[1]: Required value"},
 
 		{name: "computed resources", change: resources(`resourcesExpr: {limits: {cpu: "max(cpu*50%, 50m)", memory: 200Mi}, requests: {cpu: cpu/2}}`)},
@@ -267,6 +267,10 @@ func TestValidateCreate(t *testing.T) {
 		{name: "an empty regular expression", change: container(`resourcesPolicy: {targetContainersMode: sum, resourcesExpr: {limits: {cpu: cpu}}}`), want: "resourcesPolicy.targetContainersNameRegex: Required value"},
 		{name: "no expression", change: resources(`resourcesExpr: {limits: {}}`), want: "resourcesPolicy.resourcesExpr: Required value"},
 		{name: "a wrong expression", change: resources(`resourcesExpr: {requests: {memory: cpu}}`), want: "resourcesPolicy.resourcesExpr.requests.memory: Invalid value: \"cpu\": want a number"},
+		{name: "a division by 0", change: resources(`resourcesExpr: {limits: {cpu: cpu/0}}`), want: "resourcesExpr.limits.cpu: Invalid value: \"cpu/0\": no amount gives a value; with 1m: it divides by 0"},
+		{name: "an expression that is always negative", change: resources(`resourcesExpr: {requests: {cpu: "-cpu"}}`), want: "resourcesExpr.requests.cpu: Invalid value: \"-cpu\": no amount gives a value; with 1m: it is negative"},
+		{name: "an expression that is always too large", change: resources(`resourcesExpr: {requests: {memory: memory*1e30}}`), want: "it is too large"},
+		{name: "an expression for large containers", change: resources(`resourcesExpr: {requests: {cpu: cpu - 8, memory: memory*10% - 20Mi}}`)},
 		{name: "computed resources of an init container", change: initContainer(`resourcesPolicy: {targetContainersMode: sum, targetContainersNameRegex: a, resourcesExpr: {limits: {cpu: cpu}}}`), want: "spec.initContainers[0].resourcesPolicy: Forbidden"},
 		{name: "computed resources of a native sidecar", change: initContainer(`restartPolicy: Always, resourcesPolicy: {targetContainersMode: sum, targetContainersNameRegex: a, resourcesExpr: {limits: {cpu: cpu}}}`)},
 
@@ -418,4 +422,57 @@ func TestWarnings(t *testing.T) {
 	setDefaults(&patched.Spec)
 	_, err = h.ValidateCreate(requested(t, nil), patched)
 	require.NoError(t, err, "the gate allows it without a white list")
+	h.Client = cluster(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "kruise-configuration"}, Data: map[string]string{
+		"SidecarSet_PatchPodMetadata_WhiteList": `{"rules":[{"selector":{"matchLabels":{"team":"b"}},"allowedAnnotationKeyExprs":["^c$"]}]}`,
+	}})
+	_, err = h.ValidateCreate(requested(t, nil), patched)
+	require.NoError(t, err, "and where the rules are about others")
+	patched.Labels = map[string]string{"team": "b"}
+	_, err = h.ValidateCreate(requested(t, nil), patched)
+	require.ErrorContains(t, err, "no rule allows it", "a rule that selects the SidecarSet holds all the same")
+}
+
+// What OpenKruise stores is admitted, and said to do less than one may expect.
+func TestWarningsAboutWhatIsDubious(t *testing.T) {
+	t.Parallel()
+	computed := func(requests string) string {
+		return `{spec: {containers: [{name: log, image: "log:1", resourcesPolicy: {targetContainersMode: sum, targetContainersNameRegex: ".*", resourcesExpr: {` +
+			`limits: {cpu: 100/cpu}, requests: {` + requests + `}}}}]}}`
+	}
+	for _, tc := range []struct{ name, set, want string }{
+		{
+			name: "HotUpgrade without an empty image", set: `{spec: {containers: [{name: log, image: "log:1", upgradeStrategy: {upgradeType: HotUpgrade}}]}}`,
+			want: "spec.containers[0].upgradeStrategy.hotUpgradeEmptyImage: HotUpgrade needs an image for the container that does not work, one that does nothing: " +
+				"pods that get this sidecar are refused",
+		},
+		{
+			name: "a transfer of nothing", set: `{spec: {containers: [{name: log, image: "log:1", transferEnv: [{sourceContainerName: app}]}]}}`,
+			want: "spec.containers[0].transferEnv[0]: it names no env variable, and transfers none: set envName or envNames",
+		},
+		{
+			name: "an expression without a value for containers that request nothing", set: computed(`cpu: "cpu - 100m"`),
+			want: "spec.containers[0].resourcesPolicy.resourcesExpr.requests.cpu: \"cpu - 100m\": pods whose containers request no cpu are refused: " +
+				"it is negative: -0.100. Use max(..., 0), or don't divide by what may be 0",
+		},
+		{name: "one with a value for these", set: computed(`cpu: "max(cpu - 100m, 0)", memory: memory/2`)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := setOf(t, tc.set)
+			setDefaults(&s.Spec)
+			h := hook(cluster(t))
+			warnings, err := h.ValidateCreate(requested(t, nil), s)
+			require.NoError(t, err)
+			more := s.DeepCopy()
+			more.Spec.CustomVersion = "v2"
+			again, err := h.ValidateUpdate(requested(t, s), s, more)
+			require.NoError(t, err)
+			require.Empty(t, again, "it is said once")
+			if tc.want == "" {
+				require.Empty(t, warnings)
+				return
+			}
+			require.Equal(t, []string{tc.want}, []string(warnings))
+		})
+	}
 }

@@ -59,7 +59,8 @@ func validateAllowed(s *appsv1beta1.SidecarSet, rules []rule) field.ErrorList {
 		for _, key := range slices.Sorted(maps.Keys(p.Annotations)) {
 			if !slices.ContainsFunc(rules, func(r rule) bool { return r.allows(s, key) }) {
 				faults = append(faults, field.Forbidden(field.NewPath("spec", "patchPodMetadata").Index(i).Child("annotations").Key(key), fmt.Sprintf(
-					"no rule allows it: add one in ConfigMap %s, key %s, or switch on feature gate SidecarSetPatchPodMetadataDefaultsAllowed",
+					"no rule allows it: add one in ConfigMap %s, key %s, or switch on feature gate SidecarSetPatchPodMetadataDefaultsAllowed, with which "+
+						"SidecarSets that no rule selects may patch any",
 					scaletarget.ConfigMap, whiteListKey)))
 			}
 		}
@@ -67,11 +68,13 @@ func validateAllowed(s *appsv1beta1.SidecarSet, rules []rule) field.ErrorList {
 	return faults
 }
 
+// selects reports whether the rule is about a SidecarSet.
+func (r rule) selects(s *appsv1beta1.SidecarSet) bool {
+	return r.Selector == nil || ownership.Selects(r.Selector, s)
+}
+
 func (r rule) allows(s *appsv1beta1.SidecarSet, key string) bool {
-	if r.Selector != nil && !ownership.Selects(r.Selector, s) {
-		return false
-	}
-	return slices.ContainsFunc(r.AllowedAnnotationKeyExprs, func(expr string) bool {
+	return r.selects(s) && slices.ContainsFunc(r.AllowedAnnotationKeyExprs, func(expr string) bool {
 		by, err := regexp.Compile(expr)
 		return err == nil && by.MatchString(key)
 	})
