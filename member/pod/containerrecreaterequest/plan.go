@@ -112,6 +112,31 @@ func snapshot(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) []appsv1
 	return out
 }
 
+// lastReport reports the containers that a complete request has restarted: the daemon reads them from the pod, and so may complete the
+// request before they were reported. Those that were started later are not the request's.
+func lastReport(o observed) planned {
+	r := o.request
+	if o.pod == nil || r.Status.CompletionTime == nil {
+		return planned{}
+	}
+	s := *r.Status.DeepCopy()
+	for _, is := range snapshot(r, o.pod) {
+		of := func(was appsv1beta1.ContainerStatusSnapshot) bool { return was.Name == is.Name }
+		at := slices.IndexFunc(s.ContainerStatusSnapshot, of)
+		switch {
+		case r.Status.CompletionTime.Before(&inplace.Status(o.pod, is.Name).State.Running.StartedAt):
+		case at < 0:
+			s.ContainerStatusSnapshot = append(s.ContainerStatusSnapshot, is)
+		case s.ContainerStatusSnapshot[at].ContainerID != is.ContainerID:
+			s.ContainerStatusSnapshot[at] = is
+		}
+	}
+	if apiequality.Semantic.DeepEqual(s, r.Status) {
+		return planned{}
+	}
+	return planned{step: stepReport, reason: reasonSnapshot, why: "the pod reports its containers", status: s}
+}
+
 // complete ends a request that the daemon has not ended.
 func complete(r *appsv1beta1.ContainerRecreateRequest, reason, why string, now time.Time) planned {
 	s := *r.Status.DeepCopy()
@@ -122,6 +147,9 @@ func complete(r *appsv1beta1.ContainerRecreateRequest, reason, why string, now t
 // finished releases what a complete request holds, and removes it after its TTL.
 func finished(o observed, now time.Time) planned {
 	r := o.request
+	if p := lastReport(o); p.step != "" {
+		return p
+	}
 	if p := release(o, reasonOver, "the request is complete"); p.step != "" {
 		return p
 	}

@@ -83,6 +83,24 @@ func TestPlan(t *testing.T) {
 		{name: "what was started since is reported", change: under, step: stepReport, reason: reasonSnapshot, pod: func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(noon)
 		}},
+		{name: "also when the daemon has completed it first", age: time.Hour, change: done, step: stepReport, reason: reasonSnapshot, pod: func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(noon.Add(-59 * time.Second))
+		}},
+		{name: "of a container that was restarted once more since it was reported", age: time.Hour, step: stepReport, reason: reasonSnapshot, change: func(r *request) {
+			done(r)
+			r.Status.ContainerStatusSnapshot = []appsv1beta1.ContainerStatusSnapshot{{Name: "app", ContainerID: "containerd://app-before"}}
+		}, pod: func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(noon.Add(-59 * time.Second))
+		}},
+		{name: "but not whether it is ready any more", age: time.Hour, step: stepRelease, reason: reasonOver, change: func(r *request) {
+			done(r)
+			r.Status.ContainerStatusSnapshot = []appsv1beta1.ContainerStatusSnapshot{{Name: "app", ContainerID: "containerd://app-0"}}
+		}, pod: func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(noon.Add(-59 * time.Second))
+		}},
+		{name: "what was started after its completion is not the request's", age: time.Hour, change: done, step: stepRelease, reason: reasonOver, pod: func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(noon.Add(-58 * time.Second))
+		}},
 		{name: "when it is complete the pod is ready first", change: done, pod: blocked, step: stepReady, reason: reasonOver},
 		{name: "then the label goes", change: done, step: stepRelease, reason: reasonOver},
 		{name: "then its TTL runs", change: released, recheck: time.Second},
@@ -115,7 +133,7 @@ func TestPlan(t *testing.T) {
 			require.Equal(t, []string{tc.step, tc.reason}, []string{p.step, p.reason})
 			require.Equal(t, tc.recheck, p.recheck)
 			require.Equal(t, tc.message, p.status.Message)
-			require.Equal(t, tc.step == stepComplete, p.status.CompletionTime != nil)
+			require.Equal(t, tc.step == stepComplete || tc.step == stepReport && recreate.Done(o.request), p.status.CompletionTime != nil)
 		})
 	}
 }
