@@ -23,6 +23,11 @@ const (
 	// empty where there are no volume claim templates.
 	VolumeClaimTemplateHash = "kruise.io/cloneset-volumeclaimtemplate-hash"
 
+	// VolumeClaimTemplates is an annotation on the ControllerRevisions of CloneSets and StatefulSets: the volumeClaimTemplates that the spec had
+	// when the revision was last that of the spec. Written and read by their controllers, to create pods at a former revision. Form: JSON, a list of
+	// metadata and spec; empty where there are none, absent where that is not known.
+	VolumeClaimTemplates = "fleet.kruise.io/volume-claim-templates"
+
 	// RevisionHash is a label on ControllerRevisions: the hash part of their name. Written at creation; read by users. As
 	// in kube 1.36 StatefulSet. Those of a DaemonSet have it as label ControllerRevisionHash, as in kube 1.36 DaemonSet.
 	RevisionHash = "controller.kubernetes.io/hash"

@@ -28,6 +28,8 @@ const ReasonPodsOfOthers = "PodsOfOthers"
 // if they are newer than the workload.
 type Overlap struct {
 	Count int
+	// Loose: none of them has a controller, as after a deletion of their workload with --cascade=orphan.
+	Loose bool
 	// First is the name of the first of them, in order, with its controller.
 	First string
 	// Orphans are pods that the workload adopts, and that do not count. They are the cache's own objects, as of the
@@ -40,6 +42,12 @@ func (f Overlap) Failure(kind string) report.Failure {
 	if f.Count == 0 {
 		return report.Failure{}
 	}
+	if f.Loose {
+		return report.StalledFailure(ReasonPodsOfOthers,
+			fmt.Sprintf("the selector matches pods without a controller, and they are not adopted, as nothing says that they are of this %s: "+
+				"delete them when its own pods are available, or create a new %s with a narrower selector", kind, kind),
+			fmt.Sprintf("%d pods, such as %s", f.Count, f.First))
+	}
 	return report.StalledFailure(ReasonPodsOfOthers,
 		fmt.Sprintf("the selector matches pods that have another controller or none, and that are left alone: "+
 			"create a new %s with a narrower one", kind),
@@ -49,7 +57,7 @@ func (f Overlap) Failure(kind string) report.Failure {
 // overlapOf returns the overlap of pods that the selector matches. Pods of a former workload of the same name do not
 // count: they are garbage collected with it.
 func (s *OverlapScanner) overlapOf(owner metav1.Object, kind schema.GroupVersionKind, pods []corev1.Pod) Overlap {
-	var out Overlap
+	out := Overlap{Loose: true}
 	name := ""
 	for i := range pods {
 		pod := &pods[i]
@@ -63,6 +71,7 @@ func (s *OverlapScanner) overlapOf(owner metav1.Object, kind schema.GroupVersion
 			continue
 		}
 		out.Count++
+		out.Loose = out.Loose && ref == nil
 		if name != "" && name < pod.Name {
 			continue
 		}
@@ -71,6 +80,7 @@ func (s *OverlapScanner) overlapOf(owner metav1.Object, kind schema.GroupVersion
 			out.First = fmt.Sprintf("%s of %s %s", pod.Name, ref.Kind, ref.Name)
 		}
 	}
+	out.Loose = out.Loose && out.Count > 0
 	return out
 }
 

@@ -52,7 +52,11 @@ func TestOverlap(t *testing.T) {
 			Overlap{Count: 2, First: "shop-1 of ReplicaSet shop"},
 		},
 		{"so are those of another CloneSet", []corev1.Pod{podOf("api-a", "apps.kruise.io/v1beta1", "CloneSet", "api")}, Overlap{Count: 1, First: "api-a of CloneSet api"}},
-		{"and pods without controller", []corev1.Pod{podOf("bare", "", "", "")}, Overlap{Count: 1, First: "bare without controller"}},
+		{"and pods without controller", []corev1.Pod{podOf("bare", "", "", "")}, Overlap{Count: 1, Loose: true, First: "bare without controller"}},
+		{
+			"of which not all are loose", []corev1.Pod{podOf("bare", "", "", ""), podOf("api-a", "apps.kruise.io/v1beta1", "CloneSet", "api")},
+			Overlap{Count: 2, First: "api-a of CloneSet api"},
+		},
 		{"a kind of the same name in another group is another", []corev1.Pod{podOf("x", "example.com/v1", "CloneSet", "web")}, Overlap{Count: 1, First: "x of CloneSet web"}},
 		{"pods that go or have ended are none", []corev1.Pod{going, ended}, Overlap{}},
 	}
@@ -62,6 +66,14 @@ func TestOverlap(t *testing.T) {
 			require.Equal(t, tt.want, (&OverlapScanner{}).overlapOf(set, kind, tt.pods))
 		})
 	}
+}
+
+// As kubectl delete --cascade=orphan leaves them.
+func TestLoosePodsAreSaidNotToBeAdopted(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "the selector matches pods without a controller, and they are not adopted, as nothing says that they are of this CloneSet: "+
+		"delete them when its own pods are available, or create a new CloneSet with a narrower selector: 2 pods, such as web-a without controller",
+		Overlap{Count: 2, Loose: true, First: "web-a without controller"}.Failure("CloneSet").Message)
 }
 
 func TestOverlapScannerListsPodsAtMostTwiceAMinute(t *testing.T) {

@@ -30,6 +30,8 @@ type History struct {
 	// Origins are annotations of a revision that say from what else than the template its pods were made. Such an annotation is
 	// added where it is missing, and changed only while no pod is at the revision.
 	Origins []string
+	// Fresh are annotations that the update revision always has as Wanted has them.
+	Fresh []string
 }
 
 // NewPlan returns a Plan with the update revision and the current revision: that of the status, or if the status is
@@ -45,6 +47,11 @@ func NewPlan(h History) Plan {
 // next returns the step that makes the update revision the newest.
 func (h *History) next() revision.Step {
 	step := revision.Next(h.All, h.Wanted)
+	fresh := slices.DeleteFunc(slices.Clone(h.Fresh), func(key string) bool {
+		_, wanted := h.Wanted.Annotations[key]
+		_, has := step.Revision.Annotations[key]
+		return !wanted && !has
+	})
 	used := func() bool {
 		return slices.ContainsFunc(h.Pods, func(pod *corev1.Pod) bool { return h.at(pod) == revision.Short(step.Revision.Name) })
 	}
@@ -52,10 +59,10 @@ func (h *History) next() revision.Step {
 		was, has := step.Revision.Annotations[key]
 		return has && (was == h.Wanted.Annotations[key] || used())
 	})
-	if len(stale) == 0 {
+	if len(stale)+len(fresh) == 0 {
 		return step
 	}
-	return revision.Next(h.All, h.Wanted, stale...)
+	return revision.Next(h.All, h.Wanted, append(stale, fresh...)...)
 }
 
 func (h *History) current() *appsv1.ControllerRevision {

@@ -33,6 +33,9 @@ type Stall struct {
 // become true. It relies on timestamps in the pods only, so a restart of the manager loses nothing. A workload with
 // steps to do is not stalled.
 func (p *Plan) DetectStall(deadline time.Duration, now time.Time) {
+	if p.Stalled.Reason != "" {
+		return // It is known already, whatever the time.
+	}
 	late := func(since time.Time) bool {
 		left := since.Add(deadline).Sub(now)
 		if left > 0 {
@@ -61,19 +64,24 @@ func (p *Plan) DetectStall(deadline time.Duration, now time.Time) {
 		return
 	}
 	if i < 0 {
-		p.detectStalledHook(late)
+		if p.detectStalledHook(late); p.Stalled.Reason != "" {
+			return
+		}
+		i = p.held(rollout.ReasonPVC)
+	}
+	if i < 0 {
 		return
 	}
 	what := "the numbers of the spec let no pod be replaced"
-	inOrder := p.Holds[i].Reason == rollout.ReasonInOrder
-	if since, never, soon := p.unavailableSince(); soon || !never && !late(since) || never && (inOrder || p.CreatesDeferred) {
+	creates := p.Holds[i].Reason == rollout.ReasonInOrder || p.Holds[i].Reason == rollout.ReasonPVC
+	if since, never, soon := p.unavailableSince(); soon || !never && !late(since) || never && (creates || p.CreatesDeferred) {
 		return // A pod is still to be created.
 	} else if !never {
 		what = "no pod became available since " + since.UTC().Format(time.RFC3339)
 	}
 	p.Stalled = Stall{
 		Failure: report.StalledFailure(string(p.Holds[i].Reason), what, p.Holds[i].Why),
-		Scale:   inOrder || p.Holds[i].Reason == rollout.ReasonScaleLimit || !slices.ContainsFunc(p.Pods, func(pod Pod) bool { return pod.Old && !pod.Inactive }),
+		Scale:   creates || p.Holds[i].Reason == rollout.ReasonScaleLimit || !slices.ContainsFunc(p.Pods, func(pod Pod) bool { return pod.Old && !pod.Inactive }),
 	}
 }
 

@@ -6,7 +6,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
+
+// ClaimTemplates validates what the apiserver requires of each PVC, and would refuse only when pods are created.
+func ClaimTemplates(pvcs []corev1.PersistentVolumeClaim, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	for i := range pvcs {
+		spec, at := &pvcs[i].Spec, path.Index(i).Child("spec")
+		if len(spec.AccessModes) == 0 {
+			faults = append(faults, field.Required(at.Child("accessModes"), "a PVC needs at least one, such as ReadWriteOnce"))
+		}
+		if spec.Resources.Requests.Storage().Sign() <= 0 {
+			faults = append(faults, field.Required(at.Child("resources", "requests").Key(string(corev1.ResourceStorage)), "a PVC needs a size, such as 1Gi"))
+		}
+	}
+	return faults
+}
 
 // defaultPVCs returns PVC templates with their defaults: volumeMode Filesystem.
 func defaultPVCs(pvcs []corev1.PersistentVolumeClaim) []corev1.PersistentVolumeClaim {

@@ -60,7 +60,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	a.deletedPVCs = applier.Writer.Delete(ctx, o.set.UID, podcontrol.Objects(p.pvcsAfter(o, a))).Err
 	now := r.Clock.Now()
 	applier.Patch(ctx, &p.Plan, now, &a.Results)
-	applier.Create(ctx, &p.Plan, &o.set.Spec.Template, now, &a.Results, r.podCreates(o, now))
+	applier.Create(ctx, &p.Plan, &o.set.Spec.Template, now, &a.Results, r.podCreates(o, &p.Plan, now))
 	var err error
 	a.set, err = r.truncate(ctx, o, p)
 	a.deletedPVCs = errors.Join(a.deletedPVCs, applier.Writer.Delete(ctx, o.set.UID, podcontrol.Objects(p.deletePVCs)).Err)
@@ -122,7 +122,7 @@ func (p planned) pvcsAfter(o observed, a applied) []*corev1.PersistentVolumeClai
 
 // podCreates builds pods with their PVCs.
 func (r *Reconciler) podCreates(
-	o observed, now time.Time,
+	o observed, p *podset.Plan, now time.Time,
 ) func(podset.Step, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
 	ids := usedIDs(o)
 	return func(s podset.Step, rev string, template *corev1.PodTemplateSpec) podcontrol.PodCreate {
@@ -130,8 +130,9 @@ func (r *Reconciler) podCreates(
 		if id == "" {
 			id = r.newID(ids)
 		}
-		create := podcontrol.PodCreate{Pod: newPod(o.set, o.gates, rev, template, id, now)}
-		for _, pvc := range newPVCs(o.set, id) {
+		set := at(o.set, p, rev)
+		create := podcontrol.PodCreate{Pod: newPod(set, o.gates, rev, template, id, now)}
+		for _, pvc := range newPVCs(set, id) {
 			if !ids[pvc.Name] {
 				create.PVCs = append(create.PVCs, pvc)
 			}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -107,6 +108,7 @@ func TestInCluster(t *testing.T) {
 		"pods in podsToDelete are replaced and the list is truncated": testPodsToDelete,
 		"a PVC is reused by the pod that replaces a lost one":         testReuse,
 		"without reuse a PVC is deleted with its pod":                 testNoReuse,
+		"pods at the old revision have its claims":                    testClaimsOfARevision,
 		"a pod that lost its labels is released":                      testRelease,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -325,6 +327,29 @@ func testNoReuse(t *testing.T, g *fixture) {
 		after := g.pvcs(t)
 		return len(after) == 2 && !slices.Contains(after, "data-"+lost.Name) && slices.Contains(before, "data-"+lost.Name)
 	}, testenv.Long, testenv.Poll)
+}
+
+// kruise#1872: a claim template and its mount are removed, and more pods are wanted, all of the old revision.
+func testClaimsOfARevision(t *testing.T, g *fixture) {
+	t.Helper()
+	g.volumes(t, 8)
+	both := g.withPVCs(web(2).Rolling("0", "1", "0").Spec(mounts("data", "logs"))).Spec(func(s *appsv1beta1.CloneSetSpec) {
+		logs := s.VolumeClaimTemplates[0].DeepCopy()
+		logs.Name = "logs"
+		s.VolumeClaimTemplates = append(s.VolumeClaimTemplates, *logs)
+	})
+	g.make(t, both)
+	g.change(t, func(s *appsv1beta1.CloneSetSpec) {
+		s.Replicas, s.UpdateStrategy.RollingUpdate.Partition = ptr.To[int32](4), new(intstr.FromInt32(4))
+		s.Template.Spec.Containers[0].Image = "app:2"
+		s.Template.Spec.Containers[0].VolumeMounts = s.Template.Spec.Containers[0].VolumeMounts[:1]
+		s.VolumeClaimTemplates = s.VolumeClaimTemplates[:1]
+	})
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return s.Status.AvailableReplicas == 4 && s.Status.UpdatedReplicas == 0 })
+	for name, p := range g.Pods(t) {
+		require.Contains(t, g.pvcs(t), "logs-"+name)
+		require.Equal(t, "app:1", p.Spec.Containers[0].Image)
+	}
 }
 
 func testRelease(t *testing.T, g *fixture) {

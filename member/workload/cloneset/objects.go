@@ -31,9 +31,13 @@ func wantedRevision(set *appsv1beta1.CloneSet) (*appsv1.ControllerRevision, erro
 	if err != nil {
 		return nil, err
 	}
+	annotations := map[string]string{keys.VolumeClaimTemplateHash: pvcs}
+	if err := podset.StoreClaims(annotations, set.Spec.VolumeClaimTemplates); err != nil {
+		return nil, err
+	}
 	return revision.New(revision.Spec{
 		Owner: set, Kind: Kind(), Template: &set.Spec.Template, Labels: set.Spec.Template.Labels,
-		Annotations: map[string]string{keys.VolumeClaimTemplateHash: pvcs}, Collisions: set.Status.CollisionCount,
+		Annotations: annotations, Collisions: set.Status.CollisionCount,
 	})
 }
 
@@ -69,6 +73,13 @@ func podBuilder(set *appsv1beta1.CloneSet, g Gates) podset.PodBuilder {
 // revisionLabels are the labels that name a pod's revision.
 func revisionLabels(g Gates) podset.RevisionLabels {
 	return podset.RevisionLabels{Short: g.ShortHash, TemplateHash: true}
+}
+
+// at returns the set as it was for pods at a revision: with the volume claim templates of then.
+func at(set *appsv1beta1.CloneSet, p *podset.Plan, rev string) *appsv1beta1.CloneSet {
+	out := *set
+	out.Spec.VolumeClaimTemplates = p.Claims(rev, set.Spec.VolumeClaimTemplates)
+	return &out
 }
 
 // newPod returns the pod of an instance id at a revision.

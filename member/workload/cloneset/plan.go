@@ -20,9 +20,6 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
-// reasonPVC (Hold): a new pod waits for the PVCs of a pod that is terminating or is to be deleted.
-const reasonPVC rollout.Reason = "PVC"
-
 // planned is what to do now: the plan for the pods, which all kinds have, and what only a CloneSet does. It is read-only, because
 // it shares objects with observed.
 type planned struct {
@@ -42,7 +39,7 @@ type planned struct {
 func plan(o observed, now time.Time) planned {
 	history := podset.History{
 		All: o.history, Wanted: o.wanted, Current: o.set.Status.CurrentRevision, Pods: o.pods,
-		Origins: []string{keys.VolumeClaimTemplateHash},
+		Origins: []string{keys.VolumeClaimTemplateHash}, Fresh: []string{keys.VolumeClaimTemplates},
 	}
 	p := planned{Plan: podset.NewPlan(history)}
 	goal, err := goalOf(&o.set.Spec)
@@ -63,6 +60,7 @@ func plan(o observed, now time.Time) planned {
 	}
 	p.Recheck = progressDeadlineIn(o.set, now)
 	p.Next(goal, now)
+	p.HoldLostClaims(o.set.Spec.VolumeClaimTemplates)
 	p.planPVCs(o)
 	if o.overlap.Count > 0 {
 		p.Recheck = report.Sooner(p.Recheck, ownership.OverlapScanInterval)

@@ -387,7 +387,7 @@ func TestPlanOfPVCs(t *testing.T) {
 		},
 		{
 			"with reuse, a new pod waits until the terminating one is gone", true, pod("a").Serving(start).Terminating(now),
-			"  hold 1: PVC: 1 new pods wait for PVCs of pods that are terminating or have ended\n",
+			"  hold 1: PVC: 1 new pods wait for PVCs of pods that are terminating or have ended: web-a\n  recheck after 10m0s\n",
 		},
 		{
 			"without reuse, a PVC is deleted with its terminating pod", false, pod("a").Serving(start).Terminating(now),
@@ -396,7 +396,7 @@ func TestPlanOfPVCs(t *testing.T) {
 		{
 			"with reuse, a failed pod is deleted to free its name", true, pod("a").Phase(corev1.PodFailed),
 			"  Delete web-a: Ended: phase Failed; 1 PVCs are for the pod that replaces it\n" +
-				"  hold 1: PVC: 1 new pods wait for PVCs of pods that are terminating or have ended\n",
+				"  hold 1: PVC: 1 new pods wait for PVCs of pods that are terminating or have ended: web-a\n",
 		},
 		{
 			"without reuse, a PVC is deleted with its failed pod", false, pod("a").Phase(corev1.PodFailed),

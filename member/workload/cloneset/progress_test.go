@@ -371,6 +371,28 @@ func TestAStalledBudgetIsReportedWithItsTime(t *testing.T) {
 			want:  "no pod became available since 2026-11-21T09:00:00Z: 1 new pods wait: 1 unavailable and 0 made now, of 1",
 		},
 		{
+			name: "a new pod that waits for the PVCs of a terminating one is a FailedScale",
+			set:  web(2).PVCs("data").Reuse(),
+			change: func(o *observed, names []string) {
+				o.set.Status.ObservedGeneration = o.set.Generation
+				o.with(names[0], "a")
+				o.pods = append(o.pods, pod("b").Rev(names[0]).Serving(start).Terminating(long).Obj())
+				o.pvcs = []*corev1.PersistentVolumeClaim{pvc(o.set, "a"), pvc(o.set, "b")}
+			},
+			scale: true,
+			want: "no pod became available since 2026-11-21T09:00:00Z: 1 new pods wait for PVCs of pods that are terminating or have ended: web-b",
+		},
+		{
+			name: "but not one that has just begun to wait",
+			set:  web(2).PVCs("data").Reuse(),
+			change: func(o *observed, names []string) {
+				o.with(names[0], "a")
+				o.pods = append(o.pods, pod("b").Rev(names[0]).Serving(start).Terminating(short).Obj())
+				o.pvcs = []*corev1.PersistentVolumeClaim{pvc(o.set, "a"), pvc(o.set, "b")}
+			},
+			recheck: 6 * time.Minute,
+		},
+		{
 			name: "a pod within minReadySeconds is rechecked",
 			set:  web(3).Image("app:2").Rolling("0", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) { s.MinReadySeconds = 7200 }),
 			change: func(o *observed, names []string) {

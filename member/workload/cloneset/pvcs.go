@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
@@ -39,7 +40,7 @@ type instance struct {
 func (p *planned) planPVCs(o observed) {
 	left := p.leftIDs(o)
 	if len(o.pvcs) == 0 { // Most sets have none, and what follows visits each pod.
-		p.assignIDs(nil, 0, left)
+		p.assignIDs(nil, nil, left)
 		return
 	}
 	instances := map[string]*instance{}
@@ -69,7 +70,7 @@ func (p *planned) planPVCs(o observed) {
 		}
 	}
 	var free []string // ids with PVCs and without a pod
-	var releasing int // inactive pods whose PVCs are to be reused
+	var releasing []string // inactive pods whose PVCs are to be reused
 	for _, id := range slices.Sorted(maps.Keys(instances)) {
 		in := instances[id]
 		switch {
@@ -80,7 +81,7 @@ func (p *planned) planPVCs(o observed) {
 		case in.pod == nil:
 			free = append(free, id)
 		default:
-			releasing++
+			releasing = append(releasing, in.pod.Key)
 			if in.pod.Object.DeletionTimestamp == nil {
 				p.Steps = append(p.Steps, podset.Step{Kind: rollout.StepDelete, Pod: in.pod, Reason: rollout.ReasonEnded, Why: fmt.Sprintf(
 					"phase %s; %d PVCs are for the pod that replaces it", in.pod.Object.Status.Phase, len(in.pvcs))})
@@ -144,8 +145,8 @@ func (p *planned) transfer(pvcs []*corev1.PersistentVolumeClaim, pod *corev1.Pod
 
 // assignIDs assigns ids to new pods: first those whose PVCs are free. As many more new pods as there are releasing pods wait for their
 // ids. The rest get the ids that are left of the last attempt, or random ones when they are created.
-func (p *planned) assignIDs(free []string, releasing int, left []string) {
-	if len(free)+releasing+len(left) == 0 {
+func (p *planned) assignIDs(free, releasing, left []string) {
+	if len(free)+len(releasing)+len(left) == 0 {
 		return
 	}
 	held := 0
@@ -156,7 +157,7 @@ func (p *planned) assignIDs(free []string, releasing int, left []string) {
 		case len(free) > 0:
 			s.Slot, free = free[0], free[1:]
 			s.Why += "; reuses the PVCs of " + s.Slot
-		case held < releasing:
+		case held < len(releasing):
 			held++
 			continue
 		case len(left) > 0:
@@ -166,8 +167,8 @@ func (p *planned) assignIDs(free []string, releasing int, left []string) {
 	}
 	p.Steps = steps
 	if held > 0 {
-		p.Holds = append(p.Holds, rollout.Hold{Reason: reasonPVC, Pods: held, Why: fmt.Sprintf(
-			"%d new pods wait for PVCs of pods that are terminating or have ended", held)})
+		p.Holds = append(p.Holds, rollout.Hold{Reason: rollout.ReasonPVC, Pods: held, Why: fmt.Sprintf(
+			"%d new pods wait for PVCs of pods that are terminating or have ended: %s", held, event.Names(releasing))})
 	}
 }
 

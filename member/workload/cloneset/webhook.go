@@ -214,6 +214,7 @@ func validateSpec(set *appsv1beta1.CloneSet) field.ErrorList {
 				"is listed already: list it once"))
 		}
 	}
+	faults = append(faults, workloadspec.ClaimTemplates(spec.VolumeClaimTemplates, path.Child("volumeClaimTemplates"))...)
 	return append(faults, validateStrategy(spec, path)...)
 }
 
@@ -223,6 +224,7 @@ func ValidateSpec(s *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList
 	spec := s.DeepCopy()
 	setDefaults(spec)
 	faults := workloadspec.PodSpec(&spec.Template.Spec, Kind().Kind, path.Child("template", "spec"))
+	faults = append(faults, workloadspec.ClaimTemplates(spec.VolumeClaimTemplates, path.Child("volumeClaimTemplates"))...)
 	return append(faults, validateStrategy(spec, path)...)
 }
 

@@ -225,6 +225,10 @@ func TestValidate(t *testing.T) {
 			"spec.template.spec.activeDeadlineSeconds: Forbidden",
 		},
 		{"a template that the apiserver refuses is refused", web(4).Image("bad"), "spec.template.spec.containers[0].image: Invalid value"},
+		{
+			"a claim template without accessModes is refused", web(4).PVCs("data").Spec(func(s *Spec) { s.VolumeClaimTemplates[0].Spec.AccessModes = nil }),
+			"spec.volumeClaimTemplates[0].spec.accessModes: Required value",
+		},
 		{"a name twice in podsToDelete is refused", web(4).PodsToDelete("a", "b", "a"), `spec.scaleStrategy.podsToDelete[2]: Invalid value: "a": is listed already`},
 
 		{"a partition that is no percentage is refused", rolling(func(r *Rolling) { r.Partition = new(intstr.FromString("5")) }), at + `partition: Invalid value: "5"`},

@@ -63,7 +63,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	now := r.Clock.Now()
 	a.resized = resizePVCs(ctx, applier, o, p, now)
 	applier.Patch(ctx, &p.Plan, now, &a.Results)
-	applier.Create(ctx, &p.Plan, &o.set.Spec.Template, now, &a.Results, podCreates(o, now))
+	applier.Create(ctx, &p.Plan, &o.set.Spec.Template, now, &a.Results, podCreates(o, &p.Plan, now))
 	a.relabelled = relabel(ctx, applier, o, p)
 	applier.DeleteRevisions(ctx, &p.Plan, &a.Results)
 	a.Add(a.transferred)
@@ -152,8 +152,9 @@ func relabel(ctx context.Context, applier podcontrol.Applier, o observed, p plan
 }
 
 // podCreates builds pods with their PVCs.
-func podCreates(o observed, now time.Time) func(podset.Step, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
+func podCreates(o observed, p *podset.Plan, now time.Time) func(podset.Step, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
 	return func(s podset.Step, rev string, template *corev1.PodTemplateSpec) podcontrol.PodCreate {
-		return podcontrol.PodCreate{Pod: newPod(o.set, rev, template, s.Slot, now), PVCs: o.missing(s.Slot)}
+		set := at(o.set, p, rev)
+		return podcontrol.PodCreate{Pod: newPod(set, rev, template, s.Slot, now), PVCs: o.missing(set, s.Slot)}
 	}
 }

@@ -23,10 +23,21 @@ func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind("
 
 // wantedRevision is the revision of the set's template.
 func wantedRevision(set *appsv1beta1.StatefulSet) (*appsv1.ControllerRevision, error) {
+	annotations := map[string]string{}
+	if err := podset.StoreClaims(annotations, set.Spec.VolumeClaimTemplates); err != nil {
+		return nil, err
+	}
 	return revision.New(revision.Spec{
 		Owner: set, Kind: Kind(), Template: &set.Spec.Template, Labels: set.Spec.Template.Labels,
-		Collisions: set.Status.CollisionCount,
+		Annotations: annotations, Collisions: set.Status.CollisionCount,
 	})
+}
+
+// at returns the set as it was for pods at a revision: with the volume claim templates of then.
+func at(set *appsv1beta1.StatefulSet, p *podset.Plan, rev string) *appsv1beta1.StatefulSet {
+	out := *set
+	out.Spec.VolumeClaimTemplates = p.Claims(rev, set.Spec.VolumeClaimTemplates)
+	return &out
 }
 
 // newPod returns the pod of an ordinal at a revision.

@@ -49,6 +49,7 @@ func plan(o observed, now time.Time) planned {
 	orphans := o.orphans()
 	history := podset.History{
 		All: o.history, Wanted: o.wanted, Current: o.set.Status.CurrentRevision, Pods: slices.Concat(o.pods, orphans),
+		Fresh: []string{keys.VolumeClaimTemplates},
 	}
 	p := planned{Plan: podset.NewPlan(history), adopt: orphans}
 	goal, fault := goalOf(o)
@@ -60,6 +61,7 @@ func plan(o observed, now time.Time) planned {
 	p.compareVolumes(o)
 	p.relabel = unlabelled(p.Pods)
 	p.Next(goal, now)
+	p.HoldLostClaims(o.set.Spec.VolumeClaimTemplates)
 	p.planPVCs(o, goal, now)
 	if o.overlap.Count > 0 {
 		p.Recheck = report.Sooner(p.Recheck, ownership.OverlapScanInterval)

@@ -66,7 +66,7 @@ func (s *stage) pod(rev int, ordinal string, changes ...func(*corev1.Pod)) *stag
 		change(pod)
 	}
 	s.pods = append(s.pods, pod)
-	for _, c := range s.missing(ordinal) {
+	for _, c := range s.missing(s.set, ordinal) {
 		c.OwnerReferences, c.UID = nil, "uid-pvc"
 		c.Status.Phase, c.Status.Capacity = corev1.ClaimBound, c.Spec.Resources.Requests
 		s.pvcs[c.Name] = c

@@ -21,15 +21,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// Reasons of holds and failures.
-const (
-	// reasonPVC (Hold): a new pod waits for a PVC that is being deleted.
-	reasonPVC rollout.Reason = "PVC"
-	// reasonPVCResize (Hold): the update of a pod waits for its PVCs to be resized.
-	reasonPVCResize rollout.Reason = "PVCResize"
-	// reasonFailedUpdatePVC (condition, event): a PVC can't follow its template.
-	reasonFailedUpdatePVC = "FailedUpdatePVC"
-)
+// reasonFailedUpdatePVC (condition, event): a PVC can't follow its template.
+const reasonFailedUpdatePVC = "FailedUpdatePVC"
 
 // storageClassRecheck is how often to look at a storage class that does not allow resizing: storage classes are not watched.
 const storageClassRecheck = time.Minute
@@ -49,7 +42,7 @@ type resize struct{ pvc, template *corev1.PersistentVolumeClaim }
 // planPVCs plans for PVCs. They outlive their pods, and the controller never deletes them.
 func (p *planned) planPVCs(o observed, g rollout.Goal, now time.Time) {
 	waiting := p.holdCreates(o)
-	if len(o.set.Spec.VolumeClaimTemplates) == 0 {
+	if len(o.set.Spec.VolumeClaimTemplates)+len(p.Claims(p.Current.Name, nil)) == 0 {
 		return
 	}
 	wanted := make(map[string]bool, len(g.Slots))
@@ -59,7 +52,7 @@ func (p *planned) planPVCs(o observed, g rollout.Goal, now time.Time) {
 	for i := range p.Pods {
 		// A pod that has a node and has not started would wait for ever. One in an unwanted slot would leave the new PVC behind.
 		if m := &p.Pods[i]; wanted[m.Slot] && !m.Inactive && m.Rank.Phase == corev1.PodPending {
-			p.createPVCs = append(p.createPVCs, o.missing(m.Slot)...)
+			p.createPVCs = append(p.createPVCs, o.missing(at(o.set, &p.Plan, m.Revision), m.Slot)...)
 			if m.Object.Spec.NodeName == "" {
 				waiting = append(waiting, m.Key)
 			}
@@ -72,9 +65,9 @@ func (p *planned) planPVCs(o observed, g rollout.Goal, now time.Time) {
 	}
 }
 
-// missing returns the PVCs of an ordinal that do not exist.
-func (o *observed) missing(ordinal string) []*corev1.PersistentVolumeClaim {
-	return slices.DeleteFunc(newPVCs(o.set, o.gates, ordinal), func(c *corev1.PersistentVolumeClaim) bool {
+// missing returns the PVCs of an ordinal that do not exist, of a set as it was for the pod.
+func (o *observed) missing(set *appsv1beta1.StatefulSet, ordinal string) []*corev1.PersistentVolumeClaim {
+	return slices.DeleteFunc(newPVCs(set, o.gates, ordinal), func(c *corev1.PersistentVolumeClaim) bool {
 		return o.pvcs[c.Name] != nil
 	})
 }
@@ -92,8 +85,12 @@ func (p *planned) holdCreates(o observed) (held []string) {
 		if slices.ContainsFunc(p.adopt, func(p *corev1.Pod) bool { return p.Name == pod }) {
 			return true
 		}
-		for i := range o.set.Spec.VolumeClaimTemplates {
-			pvc := o.pvcs[pvcNames(pod)(o.set.Spec.VolumeClaimTemplates[i].Name)]
+		rev := p.Revision.Revision.Name
+		if s.Old {
+			rev = p.Current.Name
+		}
+		for _, t := range p.Claims(rev, o.set.Spec.VolumeClaimTemplates) {
+			pvc := o.pvcs[pvcNames(pod)(t.Name)]
 			if pvc != nil && (pvc.DeletionTimestamp != nil || slices.ContainsFunc(pvc.OwnerReferences, func(ref metav1.OwnerReference) bool {
 				return ref.Kind == "Pod" && ref.Name == pod || ref.Kind == Kind().Kind && ref.Name == o.set.Name && ref.UID != o.set.UID
 			})) {
@@ -103,9 +100,9 @@ func (p *planned) holdCreates(o observed) (held []string) {
 		}
 		return false
 	})
-	p.CreatesDeferred = len(p.Steps) < before
+	p.CreatesDeferred = p.CreatesDeferred || len(p.Steps) < before
 	if len(held) > 0 {
-		p.Holds = append(p.Holds, rollout.Hold{Reason: reasonPVC, Pods: len(held), Why: fmt.Sprintf(
+		p.Holds = append(p.Holds, rollout.Hold{Reason: rollout.ReasonPVC, Pods: len(held), Why: fmt.Sprintf(
 			"%d new pods wait for PVCs that are being deleted", len(held))})
 	}
 	return held
@@ -116,8 +113,8 @@ func (p *planned) holdCreates(o observed) (held []string) {
 func (p *planned) detectStalledPVC(o observed, pods []string, now time.Time) {
 	var first *corev1.PersistentVolumeClaim
 	for _, pod := range pods {
-		for name := range o.pvcsOf(pod) {
-			c := o.pvcs[name]
+		for _, t := range slices.Concat(o.set.Spec.VolumeClaimTemplates, p.Claims(p.Current.Name, nil)) {
+			c := o.pvcs[pvcNames(pod)(t.Name)]
 			if c != nil && c.DeletionTimestamp != nil && (first == nil || c.DeletionTimestamp.Before(first.DeletionTimestamp)) {
 				first = c
 			}
@@ -131,7 +128,7 @@ func (p *planned) detectStalledPVC(o observed, pods []string, now time.Time) {
 		p.Recheck = report.Sooner(p.Recheck, left)
 		return
 	}
-	p.stalledPVC = report.StalledFailure(string(reasonPVC),
+	p.stalledPVC = report.StalledFailure(string(rollout.ReasonPVC),
 		fmt.Sprintf("pod %s waits for PVC %s to be deleted, which is terminating since %s", podOfPVC(o.set, first.Name), first.Name, since.Format(time.RFC3339)),
 		"held by "+strings.Join(first.Finalizers, ", "))
 }
@@ -323,7 +320,7 @@ func (p *planned) planResizes(o observed, g rollout.Goal, now time.Time) {
 		room--
 	}
 	if waits > 0 {
-		p.Holds = append(p.Holds, rollout.Hold{Reason: reasonPVCResize, Pods: waits, Why: fmt.Sprintf(
+		p.Holds = append(p.Holds, rollout.Hold{Reason: rollout.ReasonPVCResize, Pods: waits, Why: fmt.Sprintf(
 			"%d pods wait for their PVCs to be resized", waits)})
 	}
 }

@@ -244,6 +244,7 @@ func validateRest(spec *appsv1beta1.StatefulSetSpec, path *field.Path) field.Err
 			faults = append(faults, field.Invalid(at, name, "is listed already: use a different name for each template"))
 		}
 	}
+	faults = append(faults, workloadspec.ClaimTemplates(spec.VolumeClaimTemplates, path.Child("volumeClaimTemplates"))...)
 	r := spec.UpdateStrategy.RollingUpdate
 	if r == nil {
 		return faults

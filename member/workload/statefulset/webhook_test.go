@@ -256,6 +256,10 @@ func TestValidate(t *testing.T) {
 		want string // empty: accepted
 	}{
 		{"a plain set is fine", db(), ""},
+		{
+			"a claim template without accessModes is refused", db(pvcs(pvc("data", "1Gi", "")), func(s *Spec) { s.VolumeClaimTemplates[0].Spec.AccessModes = nil }),
+			"spec.volumeClaimTemplates[0].spec.accessModes: Required value",
+		},
 		{"OnDelete is fine", db(func(s *Spec) {
 			s.UpdateStrategy = appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
 		}), ""},

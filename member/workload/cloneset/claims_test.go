@@ -1,0 +1,118 @@
+package cloneset
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/testkit"
+)
+
+// mounts has the only container mount volumes.
+func mounts(names ...string) func(*appsv1beta1.CloneSetSpec) {
+	return func(s *appsv1beta1.CloneSetSpec) {
+		for _, name := range names {
+			c := &s.Template.Spec.Containers[0]
+			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/" + name})
+		}
+	}
+}
+
+// kruise#1872: a claim template and its mount are removed, and pods are still made at the old revision.
+func TestPodsAtTheOldRevisionHaveItsClaims(t *testing.T) {
+	t.Parallel()
+	was := web(2).PVCs("data", "logs").Spec(mounts("data", "logs"))
+	is := func() *testkit.CloneSetBuilder {
+		return web(4).Image("app:2").PVCs("data").Spec(mounts("data")).Rolling("4", "1", "0")
+	}
+	for _, tc := range []struct {
+		name string
+		// change is made to the old revision.
+		change func(map[string]string)
+		set    *testkit.CloneSetBuilder
+		// volumes and pvcs are those of a new pod; none if it waits.
+		volumes, pvcs []string
+	}{
+		{name: "as they were", set: is(), volumes: []string{"data", "logs"}, pvcs: []string{"data-web-n", "logs-web-n"}},
+		{
+			name: "of a revision that doesn't say, those of the spec", set: is().PVCs("logs"), volumes: []string{"data", "logs"}, pvcs: []string{"data-web-n", "logs-web-n"},
+			change: func(annotations map[string]string) { delete(annotations, keys.VolumeClaimTemplates) },
+		},
+		{
+			name: "one that neither has holds the pod", set: is(),
+			change: func(annotations map[string]string) { delete(annotations, keys.VolumeClaimTemplates) },
+		},
+		{name: "none where there were none", set: is(), change: func(annotations map[string]string) { annotations[keys.VolumeClaimTemplates] = "" }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			o, names := observedOf(t, tc.set, was)
+			require.Equal(t, revisionOf(t, was.Obj(), 0).Name, names[0])
+			if tc.change != nil {
+				tc.change(o.history[0].Annotations)
+			}
+			o.with(names[0], "a", "b")
+			p := plan(o, now)
+			if tc.volumes == nil {
+				require.Empty(t, createsOf(p))
+				s, events := status(o, p, applied{}, now)
+				c := find(s.Conditions, appsv1beta1.CloneSetFailedScale)
+				require.NotNil(t, c)
+				require.Equal(t, podset.ReasonClaimTemplateGone, c.Reason)
+				require.Contains(t, c.Message, "mount volumes that neither their template nor spec.volumeClaimTemplates has:")
+				require.Contains(t, c.Message, "logs. ")
+				require.Len(t, events, 1)
+				return
+			}
+			require.Len(t, createsOf(p), 2)
+			step := createsOf(p)[0]
+			step.Slot = "n"
+			template, err := revision.PodTemplate(p.Current)
+			require.NoError(t, err)
+			r := &Reconciler{}
+			made := r.podCreates(o, &p.Plan, now)(step, p.Current.Name, template)
+			var volumes, pvcs []string
+			for _, v := range made.Pod.Spec.Volumes {
+				volumes = append(volumes, v.Name)
+			}
+			for _, c := range made.PVCs {
+				pvcs = append(pvcs, c.Name)
+				require.Equal(t, o.set.Name, c.OwnerReferences[0].Name)
+			}
+			require.Equal(t, tc.volumes, volumes)
+			require.Equal(t, tc.pvcs, pvcs)
+			require.Len(t, o.set.Spec.VolumeClaimTemplates, len(tc.set.Obj().Spec.VolumeClaimTemplates), "the cache's own object stays")
+		})
+	}
+}
+
+// The names of revisions are those of OpenKruise, and a change of claim templates alone, or an upgrade of the manager, rolls nothing out.
+func TestClaimTemplatesAreKeptBesideTheRevision(t *testing.T) {
+	t.Parallel()
+	o, names := observedOf(t, web(2).PVCs("data", "logs"))
+	require.Equal(t, names[0], revisionOf(t, web(2).Obj(), 1).Name)
+	o.with(names[0], "a", "b")
+	require.Equal(t, revision.Keep, plan(o, now).Revision.Change)
+
+	delete(o.history[0].Annotations, keys.VolumeClaimTemplates) // It was made by OpenKruise.
+	p := plan(o, now)
+	require.Equal(t, revision.Renew, p.Revision.Change)
+	require.Equal(t, o.history[0].Revision, p.Revision.Revision.Revision)
+	require.Equal(t, o.history[0].Data, p.Revision.Revision.Data)
+	require.Empty(t, p.Steps)
+	require.Equal(t, o.wanted.Annotations[keys.VolumeClaimTemplates], p.Revision.Revision.Annotations[keys.VolumeClaimTemplates])
+
+	o, names = observedOf(t, web(2))
+	o.with(names[0], "a", "b")
+	require.Equal(t, revision.Keep, plan(o, now).Revision.Change, "without claims nothing is written")
+	o.history[0].Annotations[keys.VolumeClaimTemplates] = `[{"metadata":{"name":"data"},"spec":{}}]`
+	p = plan(o, now)
+	require.Equal(t, revision.Renew, p.Revision.Change)
+	require.Empty(t, p.Revision.Revision.Annotations[keys.VolumeClaimTemplates], "they are gone")
+	require.Empty(t, p.Steps)
+}
