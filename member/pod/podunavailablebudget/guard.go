@@ -17,6 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/groupwrite"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
 
 // guard returns what budgets ask of requests.
@@ -40,6 +41,7 @@ func guard(clk clock.PassiveClock) podguard.Guard {
 // Guard grants and refuses requests by budgets. It is safe for concurrent use, in several replicas at once.
 type Guard struct {
 	cache  client.Reader
+	live   client.Reader
 	clock  clock.PassiveClock
 	events event.Recorder
 	ledger *groupwrite.Writer[policyv1beta1.PodUnavailableBudget, *policyv1beta1.PodUnavailableBudget]
@@ -49,13 +51,16 @@ var _ podguard.Judge = &Guard{}
 
 // NewGuard returns a Guard. cached reads from the cache and writes; live reads from the apiserver.
 func NewGuard(cached client.Client, live client.Reader, clk clock.PassiveClock, events event.Recorder) *Guard {
-	return &Guard{cache: cached, clock: clk, events: events, ledger: groupwrite.New[policyv1beta1.PodUnavailableBudget](cached, live)}
+	return &Guard{cache: cached, live: live, clock: clk, events: events, ledger: groupwrite.New[policyv1beta1.PodUnavailableBudget](cached, live)}
 }
 
 // Check implements podguard.Judge.
 func (g *Guard) Check(ctx context.Context, r podguard.Request) (*podguard.Refusal, error) {
 	b, err := budgetOf(ctx, g.cache, r.Old)
 	if err != nil || b == nil || !concerns(b, r) {
+		return nil, err
+	}
+	if leaves, err := g.leaves(ctx, r); err != nil || leaves {
 		return nil, err
 	}
 	var v verdict
@@ -79,6 +84,21 @@ func (g *Guard) Check(ctx context.Context, r podguard.Request) (*podguard.Refusa
 	return v.refusal, nil
 }
 
+// leaves reports whether a request deletes a pod with its workload: that is gone or being deleted, so nobody replaces the pod, and the
+// garbage collector would ask for it again and again. A cache that is behind does not prove that.
+func (g *Guard) leaves(ctx context.Context, r podguard.Request) (bool, error) {
+	ref, ok := scaletarget.Controller(r.Old)
+	if r.Operation != podguard.Delete || !ok || !cached(ref.Kind) {
+		return false, nil
+	}
+	for _, from := range []client.Reader{g.cache, g.live} {
+		if w, err := scaletarget.Get(ctx, from, ref); err != nil || !goes(w) {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // Forecast implements podguard.Judge.
 func (g *Guard) Forecast(ctx context.Context, requests []podguard.Request) ([]*podguard.Refusal, error) {
 	out := make([]*podguard.Refusal, len(requests))
@@ -90,6 +110,13 @@ func (g *Guard) Forecast(ctx context.Context, requests []podguard.Request) ([]*p
 			return nil, err
 		}
 		if b == nil {
+			continue
+		}
+		leaves, err := g.leaves(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		if leaves {
 			continue
 		}
 		key := b.Namespace + "/" + b.Name

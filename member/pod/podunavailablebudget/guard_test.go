@@ -170,6 +170,60 @@ func TestWithoutAnAnswerNothingGoesAhead(t *testing.T) {
 	require.Nil(t, refusal, "a budget that is deleted meanwhile protects nothing")
 }
 
+// The garbage collector deletes the pods of a workload that is gone, and nobody replaces them.
+func TestPodsThatGoWithTheirWorkloadAreLetGo(t *testing.T) {
+	t.Parallel()
+	set := func(change ...func(*appsv1.ReplicaSet)) *appsv1.ReplicaSet {
+		s := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace, Name: "web-1", UID: "uid-web-1"}}
+		for _, c := range change {
+			c(s)
+		}
+		return s
+	}
+	deleted := func(how string) func(*appsv1.ReplicaSet) {
+		return func(s *appsv1.ReplicaSet) {
+			s.DeletionTimestamp, s.Finalizers = new(metav1.NewTime(noon)), []string{how}
+		}
+	}
+	for _, tc := range []struct {
+		name         string
+		cached, live []client.Object
+		kind         schema.GroupVersionKind
+		operation    podguard.Operation
+		refused      bool
+	}{
+		{name: "the workload is there", cached: []client.Object{set()}, live: []client.Object{set()}, refused: true},
+		{name: "it is gone"},
+		{name: "another one has its name", cached: []client.Object{set(func(s *appsv1.ReplicaSet) { s.UID = "other" })}},
+		{name: "it is being deleted with its pods", cached: []client.Object{set(deleted(metav1.FinalizerDeleteDependents))}, live: []client.Object{set(deleted(metav1.FinalizerDeleteDependents))}},
+		{
+			name: "it is being deleted without them", refused: true,
+			cached: []client.Object{set(deleted(metav1.FinalizerOrphanDependents))}, live: []client.Object{set(deleted(metav1.FinalizerOrphanDependents))},
+		},
+		{name: "the cache does not have it yet", live: []client.Object{set()}, refused: true},
+		{name: "an eviction", operation: podguard.Evict, refused: true},
+		{name: "a kind that is not cached", kind: job, refused: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			if tc.kind.Empty() {
+				tc.kind = replicaSet
+			}
+			if tc.operation == "" {
+				tc.operation = podguard.Delete
+			}
+			g := guardOf(apiserver(t, append(tc.cached, budget(0))...), apiserver(t, append(tc.live, budget(0))...), &testkit.Events{})
+			r := podguard.Request{Operation: tc.operation, Old: pod("web-0", controlledBy(tc.kind, "web-1"))}
+			refusal, err := g.Check(t.Context(), r)
+			require.NoError(t, err)
+			require.Equal(t, tc.refused, refusal != nil)
+			all, err := g.Forecast(t.Context(), []podguard.Request{r})
+			require.NoError(t, err)
+			require.Equal(t, tc.refused, all[0] != nil)
+		})
+	}
+}
+
 func TestForecast(t *testing.T) {
 	t.Parallel()
 	c := apiserver(t, budget(2))
