@@ -227,7 +227,7 @@ func TestIntegrationLabelledObjectsAreProtected(t *testing.T) {
 						require.NoError(t, got)
 						continue
 					}
-					require.ErrorContains(t, got, want)
+					require.ErrorContains(t, got, protect.Forbidden+want)
 					require.Equal(t, int32(http.StatusForbidden), got.(apierrors.APIStatus).Status().Code)
 					if !k.cluster {
 						err := c.DeleteAllOf(t.Context(), k.object("", ""), client.InNamespace("shop"), client.DryRunAll,

@@ -51,7 +51,7 @@ func TestCloneSetAndItsNamespaceAreProtectedFromDeletionByLabel(t *testing.T) {
 	set := s.cloneSet("protected", 2)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
 	s.protected(ns, new("Cascading"))
-	refused(set, "label policy.kruise.io/delete-protection=Cascading protects CloneSet "+s.namespace+"/protected: spec.replicas is 2")
+	refused(set, "forbidden by ResourcesProtectionDeletion: label policy.kruise.io/delete-protection=Cascading protects CloneSet "+s.namespace+"/protected: spec.replicas is 2")
 	refused(ns, "there is a pod in it, "+s.namespace+"/protected-")
 
 	s.protected(set, nil)

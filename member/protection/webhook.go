@@ -64,7 +64,7 @@ func (w *validator) Handle(ctx context.Context, req admission.Request) admission
 	}
 	why := protect.Sentence(o, is, instead)
 	w.report.refused(ctx, req, o, why)
-	return admission.Denied(why)
+	return admission.Denied(protect.Forbidden + why)
 }
 
 // inNamespace returns what a namespace holds that protects it: a pod that is neither finished nor being deleted, or a bound PVC that

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -219,7 +220,9 @@ func TestNamespacesAndCRDsAreProtectedWhileTheyHoldSomething(t *testing.T) {
 				return
 			}
 			require.Equal(t, int32(http.StatusForbidden), got.Result.Code)
-			require.Equal(t, recorded{event.Warning(ReasonProtected, "Delete", "Refused the deletion by ann: %s", got.Result.Message)}, *events)
+			why, found := strings.CutPrefix(got.Result.Message, "forbidden by ResourcesProtectionDeletion: ")
+			require.True(t, found, got.Result.Message)
+			require.Equal(t, recorded{event.Warning(ReasonProtected, "Delete", "Refused the deletion by ann: %s", why)}, *events)
 		})
 	}
 }

@@ -18,6 +18,9 @@ const (
 	Cascading = "Cascading"
 )
 
+// Forbidden begins the answer to a delete that is refused, as in OpenKruise, by which scripts know it.
+const Forbidden = "forbidden by ResourcesProtectionDeletion: "
+
 // Why returns why o must not be deleted now and what to do about it, in a sentence; "" if it may be. An object that is being deleted
 // may be, whatever its label says. Of namespaces and CRDs with Cascading it knows nothing, and returns "".
 func Why(o *unstructured.Unstructured) string {
