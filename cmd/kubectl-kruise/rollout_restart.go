@@ -86,8 +86,8 @@ func restart(now time.Time, containers bool) edit {
 			case added > 0 && f.policy == appsv1beta1.PodInPlaceOnly:
 				return "", nil, noRestart(set, f)
 			case added > 0:
-				notes = append(notes, fmt.Sprintf("%d containers of %s got the variable %s, without which an in-place update restarts nothing",
-					added, set.id(), restartedAtEnv))
+				notes = append(notes, fmt.Sprintf("%d containers of %s got the variable %s, without which an in-place update restarts nothing: "+
+					"this time its pods are recreated; to restart containers in running pods, use --containers", added, set.id(), restartedAtEnv))
 			}
 		}
 		return "restarted", notes, set.annotateTemplate(annotation, at)

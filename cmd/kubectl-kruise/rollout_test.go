@@ -100,7 +100,7 @@ func TestRestart(t *testing.T) {
 		{"ReCreate needs the annotation alone", demo(), "", 0, ""},
 		{
 			"InPlaceIfPossible would only change the annotation, so containers are made to read it",
-			demo(policy(appsv1beta1.PodInPlaceIfPossible)), "2 containers of cloneset/demo got the variable KRUISE_RESTARTED_AT", 2, "",
+			demo(policy(appsv1beta1.PodInPlaceIfPossible)), "2 containers of cloneset/demo got the variable KRUISE_RESTARTED_AT, without which an in-place update restarts nothing: this time its pods are recreated", 2, "",
 		},
 		{"InPlaceIfPossible whose containers read it needs no more", demo(policy(appsv1beta1.PodInPlaceIfPossible), readers), "", 0, ""},
 		{"InPlaceOnly whose containers read it is restarted in place", demo(policy(appsv1beta1.PodInPlaceOnly), readers), "", 0, ""},
