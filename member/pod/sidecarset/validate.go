@@ -145,7 +145,9 @@ func validateContainer(c *appsv1beta1.SidecarContainer, path *field.Path) field.
 // dubious are warnings about what is admitted, since manifests that OpenKruise stores have it, and does less than one may expect.
 func dubious(s *appsv1beta1.SidecarSetSpec) admission.Warnings {
 	var out admission.Warnings
-	warn := func(path *field.Path, format string, args ...any) { out = append(out, path.String()+": "+fmt.Sprintf(format, args...)) }
+	warn := func(path *field.Path, format string, args ...any) {
+		out = append(out, path.String()+": "+fmt.Sprintf(format, args...))
+	}
 	for list, containers := range containerLists(s) {
 		for i := range containers {
 			c, path := &containers[i], field.NewPath("spec", list).Index(i)

@@ -345,7 +345,9 @@ func testClaimsOfARevision(t *testing.T, g *fixture) {
 		s.Template.Spec.Containers[0].VolumeMounts = s.Template.Spec.Containers[0].VolumeMounts[:1]
 		s.VolumeClaimTemplates = s.VolumeClaimTemplates[:1]
 	})
-	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return s.Status.AvailableReplicas == 4 && s.Status.UpdatedReplicas == 0 })
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
+		return s.Status.AvailableReplicas == 4 && s.Status.UpdatedReplicas == 0
+	})
 	for name, p := range g.Pods(t) {
 		require.Contains(t, g.pvcs(t), "logs-"+name)
 		require.Equal(t, "app:1", p.Spec.Containers[0].Image)

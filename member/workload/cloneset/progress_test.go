@@ -380,7 +380,7 @@ func TestAStalledBudgetIsReportedWithItsTime(t *testing.T) {
 				o.pvcs = []*corev1.PersistentVolumeClaim{pvc(o.set, "a"), pvc(o.set, "b")}
 			},
 			scale: true,
-			want: "no pod became available since 2026-11-21T09:00:00Z: 1 new pods wait for PVCs of pods that are terminating or have ended: web-b",
+			want:  "no pod became available since 2026-11-21T09:00:00Z: 1 new pods wait for PVCs of pods that are terminating or have ended: web-b",
 		},
 		{
 			name: "but not one that has just begun to wait",

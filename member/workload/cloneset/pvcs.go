@@ -69,7 +69,7 @@ func (p *planned) planPVCs(o observed) {
 			in.pvcs = nil
 		}
 	}
-	var free []string // ids with PVCs and without a pod
+	var free []string      // ids with PVCs and without a pod
 	var releasing []string // inactive pods whose PVCs are to be reused
 	for _, id := range slices.Sorted(maps.Keys(instances)) {
 		in := instances[id]
