@@ -49,7 +49,7 @@ func Register[T client.Object](mgr ctrl.Manager, r Registration[T]) error {
 	server := mgr.GetWebhookServer()
 	if r.Defaulter != nil {
 		w := admission.WithDefaulter(mgr.GetScheme(), r.Defaulter)
-		w.Handler = typed{w.Handler, r.Object, admission.NewDecoder(mgr.GetScheme())}
+		w.Handler = typed{w.Handler, r.Object, admission.NewDecoder(mgr.GetScheme()), r.Validator != nil}
 		err = errors.Join(err, handle(server, MutatePath(gvk), w))
 	}
 	if r.Validator != nil {
@@ -140,10 +140,17 @@ type typed struct {
 
 	empty   runtime.Object
 	decoder admission.Decoder
+	// validated: there is also a webhook for validation.
+	validated bool
 }
 
 // Handle implements admission.Handler.
 func (t typed) Handle(ctx context.Context, req admission.Request) admission.Response {
+	if t.validated && req.Operation != admissionv1.Delete && t.decoder.Decode(req, t.empty.DeepCopyObject()) != nil {
+		// The schema is asked next, and names the field whose type is wrong, which an error of decoding a quantity, a time or an int-or-string
+		// doesn't. What the schema lets pass is refused by the validation.
+		return admission.Allowed("it can't be read, which the schema says better")
+	}
 	resp := t.Handler.Handle(ctx, req)
 	if !resp.Allowed || len(resp.Patches) > 0 || req.Operation == admissionv1.Delete {
 		return resp

@@ -186,6 +186,20 @@ func TestAnObjectIsAlwaysStoredAsItsTypeWritesIt(t *testing.T) {
 	}
 }
 
+// An error of decoding an int-or-string or a quantity names no field; the schema does, and is asked after the defaults.
+func TestAWrongTypeIsLeftToTheSchema(t *testing.T) {
+	t.Parallel()
+	wrong := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"Pod","spec":{"overhead":{"cpu":"much"}}}`)},
+	}}
+	for _, validated := range []bool{true, false} {
+		h := typed{admission.WithDefaulter(scheme.Scheme, nothing{}).Handler, &corev1.Pod{}, admission.NewDecoder(scheme.Scheme), validated}
+		got := h.Handle(t.Context(), wrong)
+		require.Equal(t, validated, got.Allowed, "without a validation it would be stored if the schema lets it pass")
+		require.Empty(t, got.Patches)
+	}
+}
+
 func TestRegisterRejects(t *testing.T) {
 	t.Parallel()
 	m := newManager()

@@ -11,8 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/clock"
@@ -105,6 +107,7 @@ func TestInCluster(t *testing.T) {
 		"a ReCreate stays within budget and surge":                    testReCreate,
 		"a bad image exhausts the budget and blocks no rollback":      testBadImage,
 		"a minimal object is defaulted and an invalid one refused":    testWebhook,
+		"a wrong type is refused by the name of its field":            testWrongType,
 		"pods in podsToDelete are replaced and the list is truncated": testPodsToDelete,
 		"a PVC is reused by the pod that replaces a lost one":         testReuse,
 		"without reuse a PVC is deleted with its pod":                 testNoReuse,
@@ -217,6 +220,8 @@ func testWebhook(t *testing.T, g *fixture) {
 	err := g.Create(t.Context(), set.DeepCopy())
 	require.ErrorContains(t, err, `spec.template.spec.containers[0].volumeMounts[0].name: Not found: "data"`)
 	set.Spec.VolumeClaimTemplates = testkit.CloneSet("web").PVCs("data").Obj().Spec.VolumeClaimTemplates
+	require.ErrorContains(t, g.Create(t.Context(), set.DeepCopy()), "spec.volumeClaimTemplates[0].spec.resources.requests[storage]: Required value")
+	set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	bad := set.DeepCopy()
 	bad.Spec.MinReadySeconds, bad.Spec.ProgressDeadlineSeconds = 60, ptr.To[int32](60)
 	require.ErrorContains(t, g.Create(t.Context(), bad), "spec.progressDeadlineSeconds: Invalid value: 60: must be above minReadySeconds (60)")
@@ -327,6 +332,28 @@ func testNoReuse(t *testing.T, g *fixture) {
 		after := g.pvcs(t)
 		return len(after) == 2 && !slices.Contains(after, "data-"+lost.Name) && slices.Contains(before, "data-"+lost.Name)
 	}, testenv.Long, testenv.Poll)
+}
+
+func testWrongType(t *testing.T, g *fixture) {
+	t.Helper()
+	for field, value := range map[string]any{
+		"replicas": "three", "scaleStrategy": map[string]any{"maxUnavailable": true}, "updateStrategy": "RollingUpdate",
+	} {
+		o := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "metadata": map[string]any{"name": "wrong", "namespace": g.Namespace},
+			"spec": map[string]any{
+				"selector": map[string]any{"matchLabels": map[string]any{"app": "web"}},
+				"template": map[string]any{
+					"metadata": map[string]any{"labels": map[string]any{"app": "web"}},
+					"spec":     map[string]any{"containers": []any{map[string]any{"name": "app", "image": "app:1"}}},
+				},
+				field: value,
+			},
+		}}
+		err := g.Create(t.Context(), o)
+		require.True(t, apierrors.IsInvalid(err), "%v", err)
+		require.ErrorContains(t, err, "spec."+field)
+	}
 }
 
 // kruise#1872: a claim template and its mount are removed, and more pods are wanted, all of the old revision.
