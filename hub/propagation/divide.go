@@ -74,8 +74,11 @@ func refusesDivision(kind schema.GroupKind) string {
 	return ""
 }
 
-// partitionPath is where the kinds that have one have their partition.
-func partitionPath() []string {
+// partitionPath returns where objects of a kind that is divided have their partition, if they have one.
+func partitionPath(gvk schema.GroupVersionKind) []string {
+	if gvk.GroupKind() == (schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}) && gvk.Version == "v1alpha1" {
+		return []string{"spec", "updateStrategy", "partition"}
+	}
 	return []string{"spec", "updateStrategy", "rollingUpdate", "partition"}
 }
 
@@ -94,10 +97,11 @@ func (m content) split() (content, whole, error) {
 		all.replicas = clamp(n)
 	}
 	unstructured.RemoveNestedField(is.object.Object, "spec", "replicas")
-	if n, has, _ := unstructured.NestedInt64(is.object.Object, partitionPath()...); has {
+	path := partitionPath(is.object.GroupVersionKind())
+	if n, has, _ := unstructured.NestedInt64(is.object.Object, path...); has {
 		all.partition = new(clamp(n))
 		is.partitioned = true
-		unstructured.RemoveNestedField(is.object.Object, partitionPath()...)
+		unstructured.RemoveNestedField(is.object.Object, path...)
 	}
 	var err error
 	if is.raw, err = json.Marshal(is.object.Object); err != nil {

@@ -2,16 +2,22 @@ package propagation
 
 import (
 	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
@@ -373,6 +379,72 @@ func TestWhatDiffersBetweenClustersIsBesideTheSharedManifest(t *testing.T) {
 	partition("50%")
 	require.Equal(t, []string{`{"spec":{"replicas":4}}`, `{"spec":{"replicas":2}}`}, patches(), "a percentage holds in each cluster")
 	require.Zero(t, plan(w.observed).Wants[0].Grant.Subsets[0].Partition)
+}
+
+// TestAPartitionIsDividedInEachServedVersion takes the path of the partition from the schema: a version that has it elsewhere would keep the
+// whole partition in each cluster.
+func TestAPartitionIsDividedInEachServedVersion(t *testing.T) {
+	t.Parallel()
+	versions := map[schema.GroupVersionKind][]string{
+		{Group: "apps", Version: "v1", Kind: "Deployment"}:  nil,
+		{Group: "apps", Version: "v1", Kind: "StatefulSet"}: {"spec", "updateStrategy", "rollingUpdate", "partition"},
+	}
+	for _, resource := range []string{"clonesets", "statefulsets"} {
+		raw, err := os.ReadFile(filepath.Join("..", "..", "charts", "member", "files", "crds", "apps.kruise.io_"+resource+".yaml"))
+		require.NoError(t, err)
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		require.NoError(t, yaml.Unmarshal(raw, crd))
+		for _, v := range crd.Spec.Versions {
+			require.True(t, v.Served)
+			path := partitionIn(v.Schema.OpenAPIV3Schema.Properties["spec"].Properties["updateStrategy"], "spec", "updateStrategy")
+			require.NotNil(t, path)
+			versions[schema.GroupVersionKind{Group: crd.Spec.Group, Version: v.Name, Kind: crd.Spec.Names.Kind}] = path
+		}
+	}
+	for _, kind := range dividedKinds() {
+		require.True(t, slices.ContainsFunc(slices.Collect(maps.Keys(versions)), func(v schema.GroupVersionKind) bool { return v.GroupKind() == kind }), kind)
+	}
+	for gvk, path := range versions {
+		t.Run(gvk.String(), func(t *testing.T) {
+			t.Parallel()
+			w := dividing(t, 6, dividedBy(fleetv1alpha1.DivisionWeighted, "east*2", "west*1"), "east", "west")
+			one := &w.objects[0]
+			one.APIVersion, one.Kind = gvk.ToAPIVersionAndKind()
+			one.live.SetGroupVersionKind(gvk)
+			one.live.Object["spec"] = map[string]any{"replicas": int64(6)}
+			want := []int64{0, 0}
+			if path != nil {
+				require.NoError(t, unstructured.SetNestedField(one.live.Object, int64(3), path...))
+				want = []int64{2, 1}
+			}
+			for i, n := range want {
+				is := plan(w.observed).Wants[i]
+				raw, err := row.Merge(is.Manifest, is.Patch)
+				require.NoError(t, err)
+				sent := &unstructured.Unstructured{}
+				require.NoError(t, sent.UnmarshalJSON(raw))
+				got, _, err := unstructured.NestedInt64(sent.Object, path...)
+				if path != nil {
+					require.NoError(t, err)
+				}
+				require.Equal(t, n, got, string(raw))
+				require.EqualValues(t, n, is.Grant.Subsets[0].Partition)
+			}
+		})
+	}
+}
+
+// partitionIn returns the path of a field partition in a schema, or nil.
+func partitionIn(s apiextensionsv1.JSONSchemaProps, at ...string) []string {
+	if _, has := s.Properties["partition"]; has {
+		return append(at, "partition")
+	}
+	for name, below := range s.Properties {
+		if path := partitionIn(below, append(slices.Clone(at), name)...); path != nil {
+			return path
+		}
+	}
+	return nil
 }
 
 func TestRowsWithoutAGrantAskForWhatTheirManifestSays(t *testing.T) {

@@ -259,7 +259,7 @@ func (m content) withPartition(v variant) (*unstructured.Unstructured, error) {
 	if !m.partitioned {
 		return is, nil
 	}
-	if err := unstructured.SetNestedField(is.Object, int64(v.partition), partitionPath()...); err != nil {
+	if err := unstructured.SetNestedField(is.Object, int64(v.partition), partitionPath(is.GroupVersionKind())...); err != nil {
 		return nil, fmt.Errorf("set the partition: %w", err)
 	}
 	return is, nil

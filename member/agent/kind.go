@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/overlay"
@@ -37,35 +36,54 @@ type targets struct {
 	everywhere bool
 }
 
-// kindOf returns the entry of a kind. A kind without one is measured by kstatus, and by the fields for replicas that most
-// workloads share. To add a kind, write its functions in a file of its own and name them here.
+// kindOf returns the entry of a kind, which is for all its versions: a row has that which its author wrote, and the functions read each. A
+// kind without an entry is measured by kstatus, and by the fields for replicas that most workloads share. To add a kind, write its functions
+// in a file of its own and name them here.
 func kindOf(gvk schema.GroupVersionKind) kind {
-	switch gvk {
-	case appsv1beta1.GroupVersion.WithKind("UnitedDeployment"):
+	if gvk.Group == appsv1beta1.GroupVersion.Group {
+		if k, ok := kruiseKind(gvk.Kind); ok {
+			return k
+		}
+	}
+	k := kind{observed: observedGeneration, measure: measureGeneric, shrinks: shrinksReplicas, lowers: lowersReplicas}
+	if gvk.Group == appsv1.GroupName {
+		switch gvk.Kind {
+		case "Deployment":
+			k.observed = observedWritten
+		case "StatefulSet":
+			k.lowers = lowersPartitioned
+		}
+	}
+	return k
+}
+
+// kruiseKind returns the entry of a kind of apps.kruise.io, if it has one.
+func kruiseKind(name string) (kind, bool) {
+	switch name {
+	case "UnitedDeployment":
 		return kind{
 			observed: observedWritten, measure: measureUnitedDeployment,
 			shrinks: shrinksUnitedDeployment, lowers: lowersUnitedDeployment,
-		}
-	case appsv1beta1.GroupVersion.WithKind("WorkloadSpread"):
-		return kind{observed: observedWritten, measure: measureWorkloadSpread, shrinks: shrinksReplicas, lowers: lowersReplicas}
-	case appsv1beta1.GroupVersion.WithKind("AdvancedCronJob"), appsv1alpha1.GroupVersion.WithKind("AdvancedCronJob"):
-		return kind{observed: observedWritten, measure: measureAdvancedCronJob, shrinks: shrinksReplicas, lowers: lowersNothing}
-	case appsv1beta1.GroupVersion.WithKind("BroadcastJob"), appsv1alpha1.GroupVersion.WithKind("BroadcastJob"):
-		return kind{observed: observedGeneration, measure: measureBroadcastJob, shrinks: shrinksReplicas, lowers: lowersNothing}
-	case appsv1alpha1.GroupVersion.WithKind("EphemeralJob"):
-		return kind{observed: observedGeneration, measure: measureEphemeralJob, shrinks: shrinksNothing, lowers: lowersNothing}
-	case appsv1beta1.GroupVersion.WithKind("CloneSet"):
-		return kind{observed: observedWritten, measure: measureCloneSet, shrinks: shrinksReplicas, lowers: lowersCloneSet}
-	case appsv1.SchemeGroupVersion.WithKind("Deployment"):
-		return kind{observed: observedWritten, measure: measureGeneric, shrinks: shrinksReplicas, lowers: lowersReplicas}
-	case appsv1beta1.GroupVersion.WithKind("ResourceDistribution"):
+		}, true
+	case "WorkloadSpread":
+		return kind{observed: observedWritten, measure: measureWorkloadSpread, shrinks: shrinksReplicas, lowers: lowersReplicas}, true
+	case "AdvancedCronJob":
+		return kind{observed: observedWritten, measure: measureAdvancedCronJob, shrinks: shrinksReplicas, lowers: lowersNothing}, true
+	case "BroadcastJob":
+		return kind{observed: observedGeneration, measure: measureBroadcastJob, shrinks: shrinksReplicas, lowers: lowersNothing}, true
+	case "EphemeralJob":
+		return kind{observed: observedGeneration, measure: measureEphemeralJob, shrinks: shrinksNothing, lowers: lowersNothing}, true
+	case "CloneSet":
+		return kind{observed: observedWritten, measure: measureCloneSet, shrinks: shrinksReplicas, lowers: lowersPartitioned}, true
+	case "StatefulSet":
+		return kind{observed: observedGeneration, measure: measureGeneric, shrinks: shrinksReplicas, lowers: lowersPartitioned}, true
+	case "ResourceDistribution":
 		return kind{
 			observed: observedWritten, measure: measureResourceDistribution, shrinks: shrinksResourceDistribution,
 			lowers: lowersNothing, targets: targetsOfResourceDistribution,
-		}
-	default:
-		return kind{observed: observedGeneration, measure: measureGeneric, shrinks: shrinksReplicas, lowers: lowersReplicas}
+		}, true
 	}
+	return kind{}, false
 }
 
 // The kinds that the agent may write: each one that the hub sends needs a line. Without it a row is Blocked as Forbidden.
@@ -146,6 +164,23 @@ func shrinksReplicas(want, live *unstructured.Unstructured) string {
 func lowersReplicas(want, live *unstructured.Unstructured) bool {
 	for _, path := range overlay.Paths(live.Object, want.Object) {
 		if path != "spec.replicas" || shrinksReplicas(want, live) == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// lowersPartitioned allows another partition too: with the template as it is it begins no update.
+func lowersPartitioned(want, live *unstructured.Unstructured) bool {
+	for _, path := range overlay.Paths(live.Object, want.Object) {
+		switch path {
+		case "spec.replicas":
+			if shrinksReplicas(want, live) == "" {
+				return false
+			}
+		case "spec.updateStrategy.rollingUpdate.partition":
+		case "spec.updateStrategy.partition": // That of a CloneSet of v1alpha1.
+		default:
 			return false
 		}
 	}

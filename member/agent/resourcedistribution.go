@@ -42,17 +42,24 @@ func measureResourceDistribution(s *fleetv1alpha1.MemberWorkStatus, live *unstru
 	}
 }
 
-// targetsIn reads the targets of a ResourceDistribution.
+// targetsIn reads the targets of a ResourceDistribution. In v1alpha1 the selector has another name.
 func targetsIn(o *unstructured.Unstructured) (appsv1beta1.ResourceDistributionTargets, error) {
-	var t appsv1beta1.ResourceDistributionTargets
+	var t struct {
+		appsv1beta1.ResourceDistributionTargets `json:",inline"`
+
+		NamespaceLabelSelector metav1.LabelSelector `json:"namespaceLabelSelector"`
+	}
 	fields, _, err := unstructured.NestedMap(o.Object, "spec", "targets")
 	if err == nil {
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &t)
 	}
 	if err != nil {
-		return t, fmt.Errorf("read spec.targets of %s: %w", describe(o), err)
+		return t.ResourceDistributionTargets, fmt.Errorf("read spec.targets of %s: %w", describe(o), err)
 	}
-	return t, nil
+	if o.GroupVersionKind().Version == "v1alpha1" {
+		t.NamespaceSelector = t.NamespaceLabelSelector
+	}
+	return t.ResourceDistributionTargets, nil
 }
 
 // targetsOfResourceDistribution returns the namespaces that get copies.

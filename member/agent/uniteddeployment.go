@@ -22,7 +22,9 @@ func measureUnitedDeployment(s *fleetv1alpha1.MemberWorkStatus, live *unstructur
 		return
 	}
 	u := ud.Status
-	s.Revision = u.UpdatedRevision
+	if s.Revision = u.UpdatedRevision; s.Revision == "" { // Where v1alpha1 has it.
+		s.Revision, _, _ = unstructured.NestedString(live.Object, "status", "updateStatus", "updatedRevision")
+	}
 	s.Counts = fleetv1alpha1.WorkCounts{
 		Replicas: u.Replicas, Ready: u.ReadyReplicas, Available: u.AvailableReplicas,
 		Updated: u.UpdatedReplicas, UpdatedReady: u.UpdatedReadyReplicas,

@@ -1,15 +1,12 @@
 package agent
 
 import (
-	"strings"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/overlay"
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
@@ -52,17 +49,4 @@ func measureCloneSet(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.Unstr
 	if s.Phase == fleetv1alpha1.WorkHealthy && (c.Replicas != c.Desired || c.Updated < count(live, "status", "expectedUpdatedReplicas")) {
 		s.Phase = fleetv1alpha1.WorkProgressing
 	}
-}
-
-// lowersCloneSet allows another partition too: with the template as it is it begins no update.
-func lowersCloneSet(want, live *unstructured.Unstructured) bool {
-	for _, path := range overlay.Paths(live.Object, want.Object) {
-		switch {
-		case path == "spec.replicas" && shrinksReplicas(want, live) != "":
-		case strings.HasSuffix(path, "rollingUpdate.partition"):
-		default:
-			return false
-		}
-	}
-	return true
 }
