@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/hashicorp/go-multierror"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,9 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
+
+// recheckTaken is after how long a row is tried again whose name another one has: its end is no event of this object.
+const recheckTaken = time.Minute
 
 // Client reads and writes the rows of the objects of one kind. It may be used concurrently. Its cache needs the index of
 // row.IndexBySource.
@@ -62,10 +66,22 @@ func (c Client) Fleet(ctx context.Context, key client.ObjectKey, object client.O
 	}
 	for i := range rows.Items {
 		if r := &rows.Items[i]; ours(r) {
-			f.Rows[row.Place(r)] = r
+			f.add(r)
 		}
 	}
 	return f, nil
+}
+
+// add adds a row: of two in one place the older one is in force, as the member has applied that.
+func (f *Fleet) add(r *fleetv1alpha1.MemberWork) {
+	place := row.Place(r)
+	if other := f.Rows[place]; other != nil {
+		if before := other.CreationTimestamp; before.Before(&r.CreationTimestamp) || before.Equal(&r.CreationTimestamp) && other.Name < r.Name {
+			other, r = r, other
+		}
+		f.Doubles = append(f.Doubles, other)
+	}
+	f.Rows[place] = r
 }
 
 // ours reports whether a row is in the namespace of its cluster, where users write none.
@@ -135,10 +151,23 @@ func (c Client) Apply(ctx context.Context, object client.Object, f Fleet, p Plan
 			return out, err
 		}
 	}
+	for _, double := range f.Doubles {
+		out.Problems = append(out.Problems, doubled(double))
+	}
 	var failures *multierror.Error
 	for _, want := range p.Wants {
 		live := f.Rows[want.Place()]
 		now, wrote, err := c.Rows.Put(ctx, want, live)
+		if apierrors.IsAlreadyExists(err) {
+			taken, unread := c.taken(ctx, want)
+			if unread != nil {
+				err = unread
+			}
+			if taken.Reason != "" {
+				out.Problems = append(out.Problems, taken)
+				out.Recheck = report.Sooner(out.Recheck, recheckTaken)
+			}
+		}
 		if err != nil {
 			failures = multierror.Append(failures, err)
 			continue
@@ -181,6 +210,36 @@ func (c Client) Apply(ctx context.Context, object client.Object, f Fleet, p Plan
 	return out, out.Err
 }
 
+// taken returns the problem of a new row whose name a row of another source or object has. Its own row, which the cache doesn't show yet,
+// is none.
+func (c Client) taken(ctx context.Context, want row.Want) (Problem, error) {
+	live := &fleetv1alpha1.MemberWork{}
+	key := client.ObjectKey{Namespace: fleetv1alpha1.Namespace(want.Cluster), Name: want.Name()}
+	if err := c.Live.Get(ctx, key, live); err != nil {
+		if apierrors.IsNotFound(err) {
+			return Problem{}, nil
+		}
+		return Problem{}, fmt.Errorf("get row %s: %w", key, err)
+	}
+	if live.Labels[keys.FleetSourceUID] == want.Source.UID && row.Place(live) == want.Place() {
+		return Problem{}, nil
+	}
+	return Problem{
+		Cluster: want.Cluster, Reason: ReasonRowTaken,
+		Message: fmt.Sprintf("row %s of namespace %s is of another object: it is placed when that row is gone; kubectl get memberwork -n %s %s "+
+			"shows whose it is", key.Name, key.Namespace, key.Namespace, key.Name),
+	}, nil
+}
+
+// doubled returns the problem of a row in whose place there is an older one.
+func doubled(r *fleetv1alpha1.MemberWork) Problem {
+	return Problem{
+		Cluster: r.Labels[keys.FleetCluster], Reason: ReasonRowDoubled,
+		Message: fmt.Sprintf("row %s of namespace %s is a second one of the same object, and has no effect: delete it with kubectl delete "+
+			"memberwork -n %s %s", r.Name, r.Namespace, r.Namespace, r.Name),
+	}
+}
+
 // left asks the apiserver whether an object has rows.
 func (c Client) left(ctx context.Context, object client.Object) (bool, error) {
 	rows := &fleetv1alpha1.MemberWorkList{}
@@ -205,7 +264,7 @@ func (c Client) finalizer(ctx context.Context, object client.Object, change func
 }
 
 // withoutConflicts drops conflicts. They mean that the cache is stale, and the watch delivers the newer row: they are neither
-// reported in a status nor retried.
+// reported in a status nor retried. A row of another object is reported by taken.
 func withoutConflicts(all *multierror.Error) error {
 	if all == nil {
 		return nil

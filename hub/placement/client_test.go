@@ -204,6 +204,94 @@ func TestApplyContinuesAfterAFailureInOneCluster(t *testing.T) {
 	require.Equal(t, map[string]bool{"east": true, "north": true}, result.Missed)
 }
 
+func TestAttack29ARowOfAnotherObjectIsReportedWhereItIsInTheWay(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		change func(r *fleetv1alpha1.MemberWork)
+		reason string
+	}{
+		"Another source has it.": {func(r *fleetv1alpha1.MemberWork) { r.Labels[keys.FleetSourceUID] = "other-uid" }, ReasonRowTaken},
+		"Another object has it.": {func(r *fleetv1alpha1.MemberWork) {
+			r.Spec.Object = &fleetv1alpha1.WorkObject{APIVersion: "v1", Kind: "ConfigMap", Name: "other"}
+		}, ReasonRowTaken},
+		"It is its own, which the cache does not show yet.": {func(*fleetv1alpha1.MemberWork) {}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := want("east")
+			w.Object = &fleetv1alpha1.WorkObject{APIVersion: "v1", Kind: "ConfigMap", Name: "a"}
+			there := held("east")
+			there.Name, there.Spec.Object, there.Spec.Source = w.Name(), w.Object, w.Source
+			tt.change(there)
+			h := newHub(t, source(), member("east"), there)
+			result, err := h.Apply(t.Context(), source(), fleet(), Plan{Wants: []row.Want{w}})
+			require.NoError(t, err)
+			require.True(t, result.Missed[w.Place()])
+			if tt.reason == "" {
+				require.Empty(t, result.Problems)
+				require.Zero(t, result.Recheck)
+				return
+			}
+			require.Len(t, result.Problems, 1)
+			require.Equal(t, tt.reason, result.Problems[0].Reason)
+			require.Equal(t, "east", result.Problems[0].Cluster)
+			require.Contains(t, result.Problems[0].Message, "kubectl get memberwork -n fleet-east "+w.Name())
+			require.NotZero(t, result.Recheck, "no event tells when the other row is gone")
+		})
+	}
+}
+
+func TestAttack29TwoRowsOfOneObjectAreReported(t *testing.T) {
+	t.Parallel()
+	older, newer := held("east"), held("east")
+	older.CreationTimestamp, newer.CreationTimestamp = metav1.NewTime(time.Unix(1, 0)), metav1.NewTime(time.Unix(2, 0))
+	older.Name, newer.Name = "kind-b", "kind-a"
+	h := newHub(t, source(), member("east"), older, newer)
+	f, err := h.fleet(t, source())
+	require.NoError(t, err)
+	require.Equal(t, "kind-b", f.Rows["east"].Name, "the older one, which the member has applied")
+	result, err := h.Apply(t.Context(), source(), f, Plan{})
+	require.NoError(t, err)
+	require.Len(t, result.Problems, 1)
+	require.Equal(t, ReasonRowDoubled, result.Problems[0].Reason)
+	require.Contains(t, result.Problems[0].Message, "kubectl delete memberwork -n fleet-east kind-a")
+}
+
+// TestAttack29RowsOfOlderHubsStay: names of rows had 48 bits. Nothing is withdrawn or made anew by an upgrade.
+func TestAttack29RowsOfOlderHubsStay(t *testing.T) {
+	t.Parallel()
+	for name, object := range map[string]*fleetv1alpha1.WorkObject{
+		"a source with one object": nil,
+		"one object of several":    {APIVersion: "v1", Kind: "ConfigMap", Name: "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := want("east")
+			w.Object, w.DeletionPolicy = object, fleetv1alpha1.LeaveDelete
+			require.Regexp(t, "^[a-z]+-[0-9a-f]{32}$", w.Name())
+			old := held("east")
+			old.Name = w.Name()[:len(w.Name())-20]
+			old.Spec.Object, old.Spec.Source = object, w.Source
+			h := newHub(t, source(), member("east"), old)
+			seen := source()
+			f, err := h.fleet(t, seen)
+			require.NoError(t, err)
+			require.Equal(t, old.Name, f.Rows[w.Place()].Name)
+			result, err := h.Apply(t.Context(), seen, f, Plan{Wants: []row.Want{w}})
+			require.NoError(t, err)
+			require.Equal(t, []string{"create", "update"}, h.Verbs, "the content, and the row as it is")
+			require.Empty(t, result.Problems)
+			f, err = h.fleet(t, seen)
+			require.NoError(t, err)
+			require.Len(t, f.Rows, 1)
+			require.Equal(t, old.Name, f.Rows[w.Place()].Name)
+			_, err = h.Apply(t.Context(), seen, f, Plan{Wants: []row.Want{w}})
+			require.NoError(t, err)
+			require.Len(t, h.Verbs, 2)
+		})
+	}
+}
+
 func TestFleetWaitsForOurOwnWritesAndThenAsksTheApiserver(t *testing.T) {
 	t.Parallel()
 	h := newHub(t, source(), member("east"))

@@ -22,6 +22,8 @@ type Fleet struct {
 	Clusters map[string]*fleetv1alpha1.MemberCluster
 	// Rows are the object's rows by cluster; those of a source with several objects by Place.
 	Rows map[string]*fleetv1alpha1.MemberWork
+	// Doubles are the rows beside those, each of an object and cluster that an older row is of. Nothing is planned for them.
+	Doubles []*fleetv1alpha1.MemberWork
 	// Tolerations are those of the object; without any it tolerates no taint. Now is the time that their tolerationSeconds are
 	// compared with; it is not needed where none has some.
 	Tolerations []fleetv1alpha1.ClusterToleration

@@ -20,6 +20,9 @@ const (
 	ReasonPaused = "WithdrawalsPaused"
 	// ReasonPaced: objects that a user has deleted are withdrawn, so many a minute.
 	ReasonPaced = "WithdrawalsPaced"
+	// ReasonRowTaken: the name of a new row is that of a row of another object. ReasonRowDoubled: there are two rows of the object.
+	ReasonRowTaken   = "RowTaken"
+	ReasonRowDoubled = "RowDoubled"
 )
 
 // Problem is why a part of an object is not as desired. Subset and Cluster may be empty.

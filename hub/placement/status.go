@@ -19,9 +19,9 @@ type Result struct {
 	// Missed are the keys of the rows that could not be written as planned; Written are the clusters of those that were.
 	Missed  map[string]bool
 	Written []string
-	// Recheck is after how long withdrawals that are paced go on; 0 if none are.
+	// Recheck is after how long what a problem holds up is tried again; 0 if nothing is.
 	Recheck time.Duration
-	// Problems are the withdrawals that are paused or paced.
+	// Problems are the withdrawals that are paused or paced, and the rows that are in the way of others.
 	Problems []Problem
 	// Err holds the failures for the status, without conflicts.
 	Err error

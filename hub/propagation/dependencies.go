@@ -327,8 +327,8 @@ func (o *observed) observeDependencies(ctx context.Context, w objects, namespace
 	for _, one := range o.objects {
 		known[one.row] = true
 	}
-	for _, r := range o.Rows {
-		placed[r.Name] = true
+	for place := range o.Rows {
+		placed[row.NameIn(place)] = true
 	}
 	for _, kind := range dependencyKinds() {
 		found, err := o.readDependencies(ctx, w, namespace, kind)
@@ -480,10 +480,8 @@ func (o *observed) fateOfDependency(
 // confirmUnused asks the apiserver whether the pod templates, which may be older in the cache, need what seems to be unused. It does so
 // only when something can be withdrawn. live are the objects that were read, by the names of their rows.
 func (o *observed) confirmUnused(ctx context.Context, c placement.Client, live map[string]*unstructured.Unstructured) error {
-	due := func(r *fleetv1alpha1.MemberWork) bool {
-		return o.lost[r.Name].unused && o.rest(row.ClusterOf(row.Place(r)))
-	}
-	if !slices.ContainsFunc(slices.Collect(maps.Values(o.Rows)), due) {
+	due := func(place string) bool { return o.lost[row.NameIn(place)].unused && o.rest(row.ClusterOf(place)) }
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(o.Rows)), due) {
 		return nil
 	}
 	var is needs
@@ -511,10 +509,10 @@ func (o *observed) confirmUnused(ctx context.Context, c placement.Client, live m
 			is.add(rendered)
 		}
 	}
-	for _, r := range o.Rows {
-		f := o.lost[r.Name]
-		if kind, ok := rowKind(r); ok && f.unused && is.uses(kind, r.Spec.Object.Name, live[r.Name]) {
-			o.lost[r.Name] = fate{behind: true}
+	for place, r := range o.Rows {
+		name := row.NameIn(place)
+		if kind, ok := rowKind(r); ok && o.lost[name].unused && is.uses(kind, r.Spec.Object.Name, live[name]) {
+			o.lost[name] = fate{behind: true}
 		}
 	}
 	return nil

@@ -66,7 +66,7 @@ type problem = fleetv1alpha1.PropagationProblem
 // object is a selected object.
 type object struct {
 	fleetv1alpha1.WorkObject
-	// row is the name of its rows.
+	// row is the name of a new row of it, by which those that it has are known.
 	row  string
 	live *unstructured.Unstructured
 	// dependency: no selector selects it, but a pod template needs it.
@@ -223,8 +223,8 @@ func (o *observed) observeUngranted(ctx context.Context, c placement.Client) err
 // selectObjects takes at most mostObjects: those that have rows before others, so that more objects do not push out what is placed.
 func (o *observed) selectObjects(found map[string]object) {
 	placed := map[string]bool{}
-	for _, r := range o.Rows {
-		placed[r.Name] = true
+	for place := range o.Rows {
+		placed[row.NameIn(place)] = true
 	}
 	for _, one := range found {
 		o.objects = append(o.objects, one)
@@ -277,7 +277,7 @@ func (o *observed) observeReplaced(ctx context.Context, c placement.Client) erro
 	byRow := map[string][]string{}
 	for place, r := range o.Rows {
 		if r.Spec.Object != nil && r.Spec.Object.UID != "" && r.DeletionTimestamp.IsZero() {
-			byRow[r.Name] = append(byRow[r.Name], place)
+			byRow[row.NameIn(place)] = append(byRow[row.NameIn(place)], place)
 		}
 	}
 	var known []object
@@ -314,18 +314,19 @@ func (o *observed) observeLost(ctx context.Context, c placement.Client, namespac
 		selected[one.row] = true
 	}
 	served, anyGone, unused := map[schema.GroupVersionKind]*problem{}, false, map[string]*unstructured.Unstructured{}
-	for _, r := range o.Rows {
-		if _, known := o.lost[r.Name]; known || selected[r.Name] || r.Spec.Object == nil || !r.DeletionTimestamp.IsZero() {
+	for place, r := range o.Rows {
+		name := row.NameIn(place)
+		if _, known := o.lost[name]; known || selected[name] || r.Spec.Object == nil || !r.DeletionTimestamp.IsZero() {
 			continue
 		}
 		f, err := o.fateOf(ctx, c, *r.Spec.Object, served)
 		if err != nil {
 			return err
 		}
-		if f, unused[r.Name], err = o.fateOfDependency(ctx, c, *r.Spec.Object, f, served); err != nil {
+		if f, unused[name], err = o.fateOfDependency(ctx, c, *r.Spec.Object, f, served); err != nil {
 			return err
 		}
-		o.lost[r.Name] = f
+		o.lost[name] = f
 		anyGone = anyGone || f.gone
 	}
 	if err := o.confirmUnused(ctx, c, unused); err != nil {

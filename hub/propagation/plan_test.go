@@ -347,3 +347,25 @@ func TestTheFinalizerComesFirstAndGoesLast(t *testing.T) {
 	w.row("east", "a")
 	require.False(t, plan(w.observed).RemoveFinalizer)
 }
+
+// TestAttack29ObjectsKeepTheirRowsOfOlderHubs: names of rows had 48 bits. At the upgrade none is withdrawn, and no object gets a second one.
+func TestAttack29ObjectsKeepTheirRowsOfOlderHubs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "east", "west")
+	w.row("east", "a", "b")
+	w.row("west", "a", "gone")
+	for _, r := range w.Rows {
+		r.Name = r.Name[:len(r.Name)-20]
+	}
+	w.lost[rowName("gone")] = fate{gone: true}
+	p := plan(w.observed)
+	require.Equal(t, "+a@east +a@west +b@east +b@west -gone@west(Delete)", outcome(p))
+	for _, want := range p.Wants {
+		require.Equal(t, want.Object.Name+"@"+want.Cluster != "b@west", w.Rows[want.Place()] != nil)
+	}
+	was := w.objects
+	w.selectObjects(map[string]object{"a": was[0], "b": was[1]})
+	require.NoError(t, w.observeReplaced(t.Context(), placement.Client{}))
+	require.NoError(t, w.observeLost(t.Context(), placement.Client{}, false))
+	require.Len(t, w.lost, 1, "what has a row with a shorter name is selected")
+}

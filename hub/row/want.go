@@ -52,8 +52,8 @@ func (w Want) Name() string {
 	return fleetv1alpha1.RowName(w.Source.Kind, w.Source.Namespace, w.Source.Name, w.Source.UID)
 }
 
-// Place is the key of the row among those of its source: the cluster's name, and for a row of one object of several, the row's name after
-// a slash.
+// Place is the key of the row among those of its source: the cluster's name, and for a row of one object of several, the name of a new row
+// of that object after a slash.
 func (w Want) Place() string {
 	if w.Object == nil {
 		return w.Cluster
@@ -61,19 +61,25 @@ func (w Want) Place() string {
 	return PlaceOf(w.Cluster, w.Name())
 }
 
-// Place is the Place of a row that exists.
+// Place is the Place of a row that exists. It is made of the object and not of the row's name, which is shorter in rows of older hubs.
 func Place(r *fleetv1alpha1.MemberWork) string {
 	cluster := r.Labels[keys.FleetCluster]
 	if r.Spec.Object == nil {
 		return cluster
 	}
-	return PlaceOf(cluster, r.Name)
+	return PlaceOf(cluster, fleetv1alpha1.ObjectRowName(*r.Spec.Object, r.Spec.Source.Namespace))
 }
 
 // ClusterOf returns the cluster of a Place.
 func ClusterOf(place string) string {
 	cluster, _, _ := strings.Cut(place, "/")
 	return cluster
+}
+
+// NameIn returns what a Place has after the cluster; "" for a source with one object.
+func NameIn(place string) string {
+	_, name, _ := strings.Cut(place, "/")
+	return name
 }
 
 // PlaceOf is the Place of a row of one object of several.

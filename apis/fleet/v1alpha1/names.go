@@ -67,11 +67,12 @@ func BootstrapAccount(cluster string) string { return "bootstrap-" + cluster }
 // TombstoneName is the name of the ConfigMap in SystemNamespace for a member that was away while it left.
 func TombstoneName(clusterUID string) string { return "left-" + clusterUID }
 
-// RowName is the name of the row, and of the line in the ledger, of an object of the hub: the kind, for readability, and
-// 12 hexadecimal digits of the SHA-256 of what identifies the object.
+// RowName is the name of a new row, and of its line in the ledger, of an object of the hub: the kind, for readability, and 128 bits of the
+// SHA-256 of what identifies the object, so that nobody finds another object of his own whose row has that name. A row that was created
+// when the names had 48 bits keeps its name.
 func RowName(kind, namespace, name, uid string) string {
 	sum := sha256.Sum256([]byte(namespace + "/" + name + "/" + uid))
-	return strings.ToLower(kind) + "-" + hex.EncodeToString(sum[:6])
+	return strings.ToLower(kind) + "-" + hex.EncodeToString(sum[:16])
 }
 
 // ObjectRowName is the name of the row of one object of a source with several: RowName of the object and not of the source, so that
