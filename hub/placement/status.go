@@ -86,6 +86,17 @@ func (r Result) Holders(problems []Problem) string {
 	}
 }
 
+// Lagging says how many clusters have not applied their part of an object yet; "" if all have.
+func Lagging(clusters int) string {
+	switch clusters {
+	case 0:
+		return ""
+	case 1:
+		return "1 cluster has not applied its part yet"
+	}
+	return fmt.Sprintf("%d clusters have not applied their part yet", clusters)
+}
+
 // LineLimit is how many lines about subsets a status has, so that it stays under 64 KiB with thousands of clusters.
 const LineLimit = 200
 

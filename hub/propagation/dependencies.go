@@ -558,7 +558,7 @@ func (p *planned) dependencies(o *observed) {
 			p.Recheck = recheckKinds
 		}
 	}
-	p.secrets = o.deps.secrets
+	p.notes = o.deps.secrets
 }
 
 // withdrawUnused plans for the rows of an object that nothing needs any more: it stays until the pods of the old templates are gone.

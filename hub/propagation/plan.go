@@ -28,8 +28,9 @@ const (
 	// reasonTooMany: more objects are selected than can be placed; reasonTooLarge: an object is longer than a manifest may be.
 	reasonTooMany  = "TooMany"
 	reasonTooLarge = "TooLarge"
-	// reasonOverride: an override can't be applied to the object.
+	// reasonOverride: an override can't be applied to the object; reasonUnused: it is for nothing that is selected.
 	reasonOverride = "OverrideFailed"
+	reasonUnused   = "OverrideUnused"
 	// reasonDeleting: the object on the hub, or the source itself, is being deleted.
 	reasonDeleting = "Deleting"
 	// reasonError: a write failed.
@@ -56,8 +57,8 @@ type planned struct {
 	// problems are those that keep objects away; known are the same.
 	problems []problem
 	known    map[problem]bool
-	// secrets are those that pod templates need: they keep nothing away.
-	secrets []problem
+	// notes keep nothing away: Secrets that pod templates need, and overrides that change nothing.
+	notes []problem
 	// kept are the places that nothing needs any more but pods that are still there; settledIn is where all pods are new, as far as asked.
 	kept, settledIn map[string]bool
 	// parts are the clusters of the objects whose replicas are divided. moves say which replicas move, and what they wait for. emptying are
@@ -92,6 +93,7 @@ func plan(o *observed) planned {
 	}
 	p.unread(o)
 	p.dependencies(o)
+	p.unused(o)
 	reach, claims, fleets := o.reach(), claimsOf(o), o.Objects()
 	for _, one := range o.inOrder() {
 		fleet, known := fleets[one.row]
@@ -274,9 +276,11 @@ func (p *planned) spots(o *observed, one object, fleet placement.Fleet, reach []
 		}
 		p.clusters[cluster] = true
 		place := row.PlaceOf(cluster, one.row)
-		p.places[place] = true
 		at.leaving = leaving[place]
 		at.available, at.keep, at.gets = p.place(o, one, fleet, cluster)
+		if at.live == nil || at.available.Reason != placement.ReasonTainted || at.keep { // An eviction has the place empty.
+			p.places[place] = true
+		}
 		out = append(out, at)
 	}
 	return out

@@ -25,6 +25,7 @@ const (
 	reasonWaiting     = "Waiting"
 	reasonHealthy     = "Healthy"
 	reasonProgressing = "Progressing"
+	reasonSuspended   = "Suspended"
 )
 
 // Bounds of a status.
@@ -39,6 +40,8 @@ const (
 // counts are the numbers of places.
 type counts struct {
 	desired, placed, applied, healthy int
+	// suspended are the clusters that change nothing and have places that are not healthy, unless others have some too.
+	suspended []string
 	// stale are the clusters that hold a row and do not answer.
 	stale map[string]bool
 }
@@ -59,8 +62,8 @@ func status(o *observed, p planned, a placement.Result, now time.Time) fleetv1al
 	s.Applied, s.Healthy = number(c.applied), number(c.healthy)
 	s.Divided = lines(p.parts)
 	s.Problems = first(slices.Concat(placing, failing))
-	secrets := first(p.secrets)
-	s.Problems = append(s.Problems, secrets[:min(len(secrets), shown-len(s.Problems))]...)
+	notes := first(p.notes)
+	s.Problems = append(s.Problems, notes[:min(len(notes), shown-len(s.Problems))]...)
 	set := func(kind string, is bool, reason, message string) {
 		s.Conditions = report.SetCondition(s.Conditions, metav1.Condition{
 			Type: kind, Status: report.ConditionStatus(is), Reason: reason, Message: message, ObservedGeneration: o.source.GetGeneration(),
@@ -80,7 +83,7 @@ func status(o *observed, p planned, a placement.Result, now time.Time) fleetv1al
 	case len(p.moves) > 0:
 		set(fleetv1alpha1.PropagationPlaced, false, reasonDividing, describe(p.moves))
 	default:
-		set(fleetv1alpha1.PropagationPlaced, true, reasonPlaced, describe(p.secrets))
+		set(fleetv1alpha1.PropagationPlaced, true, reasonPlaced, describe(p.notes))
 	}
 	switch {
 	case p.Deleting != "":
@@ -91,8 +94,11 @@ func status(o *observed, p planned, a placement.Result, now time.Time) fleetv1al
 		cluster := slices.Min(slices.Collect(maps.Keys(c.stale)))
 		reason, message := o.Silent(cluster)
 		set(fleetv1alpha1.PropagationHealthy, false, reason, cluster+": "+message)
-	case len(p.moves) > 0 && c.healthy == c.desired:
-		set(fleetv1alpha1.PropagationHealthy, false, reasonProgressing, "replicas move between clusters")
+	case len(c.suspended) > 0:
+		set(fleetv1alpha1.PropagationHealthy, false, reasonSuspended, fmt.Sprintf("%d of %d places are healthy, and nothing is changed in the others: "+
+			"spec.suspend has %s", c.healthy, c.desired, event.Names(c.suspended)))
+	case c.healthy == c.desired && missing(p.parts) > 0:
+		set(fleetv1alpha1.PropagationHealthy, false, reasonProgressing, fmt.Sprintf("%d replicas are not available yet", missing(p.parts)))
 	case c.healthy < c.desired || c.desired == 0 && len(o.united) == 0:
 		set(fleetv1alpha1.PropagationHealthy, false, reasonProgressing, fmt.Sprintf("%d of %d places are healthy", c.healthy, c.desired))
 	default:
@@ -125,6 +131,19 @@ func readiness(s *fleetv1alpha1.PropagationStatus, p planned, a placement.Result
 	return report.Ready("all objects are in all clusters, and healthy")
 }
 
+// missing returns how many of the replicas that are to run in all clusters together are not available.
+func missing(parts []fleetv1alpha1.PropagationPart) int {
+	short := map[[2]string]int{}
+	for _, is := range parts {
+		short[[2]string{is.Kind, is.Name}] += int(is.Desired) - int(is.Available)
+	}
+	sum := 0
+	for _, n := range short {
+		sum += max(n, 0)
+	}
+	return sum
+}
+
 // lines returns the lines of a status about replicas, by kind, name and cluster; of too many those that are not as desired.
 func lines(parts []fleetv1alpha1.PropagationPart) []fleetv1alpha1.PropagationPart {
 	all := slices.Clone(parts)
@@ -151,19 +170,24 @@ func count(o *observed, p planned, a placement.Result) counts {
 		c.stale[row.ClusterOf(place)] = true
 	}
 	applied := a.Applied(p.Plan)
+	behind := map[string]bool{}
 	for place := range p.places {
-		live := a.Rows[place]
-		if live == nil || !live.DeletionTimestamp.IsZero() {
-			continue
+		cluster, live := row.ClusterOf(place), a.Rows[place]
+		if live != nil && live.DeletionTimestamp.IsZero() {
+			c.placed++
+			if applied[place] && live.Status.Phase != fleetv1alpha1.WorkBlocked {
+				c.applied++
+				// What a cluster has reported before it could not be reached proves nothing.
+				if !c.stale[cluster] && (live.Status.Phase == fleetv1alpha1.WorkHealthy || live.Status.Phase == fleetv1alpha1.WorkApplied) {
+					c.healthy++
+					continue
+				}
+			}
 		}
-		c.placed++
-		if !applied[place] || live.Status.Phase == fleetv1alpha1.WorkBlocked {
-			continue
-		}
-		c.applied++
-		if live.Status.Phase == fleetv1alpha1.WorkHealthy || live.Status.Phase == fleetv1alpha1.WorkApplied {
-			c.healthy++
-		}
+		behind[cluster] = true
+	}
+	if c.suspended = slices.Sorted(maps.Keys(behind)); slices.ContainsFunc(c.suspended, func(name string) bool { return !o.suspended(name) }) {
+		c.suspended = nil
 	}
 	return c
 }

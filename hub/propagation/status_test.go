@@ -65,8 +65,53 @@ func TestStatus(t *testing.T) {
 			name: "A cluster does not answer.", change: func(w *world) {
 				w.Clusters["west"].Status.Conditions[0].Status = metav1.ConditionFalse
 				w.Rows["west/"+rowName("b")].Generation = 2
-			}, conditions: "Healthy=False:ClusterUnreachable Placed=False:ClusterUnreachable Ready=False:ClusterUnreachable Reconciling=True:ClusterUnreachable", counts: [4]int32{4, 3, 3, 1},
+			}, conditions: "Healthy=False:ClusterUnreachable Placed=False:ClusterUnreachable Ready=False:ClusterUnreachable Reconciling=True:ClusterUnreachable", counts: [4]int32{4, 3, 2, 1},
 			problems: "west//:ClusterUnreachable", observed: true,
+		},
+		{
+			name: "All clusters are suspended.", change: func(w *world) {
+				w.spec.Suspend = &fleetv1alpha1.PropagationSuspend{All: true}
+				w.Rows["west/"+rowName("b")].Status.Phase = fleetv1alpha1.WorkProgressing
+			}, conditions: "Healthy=False:Suspended Placed=True:Placed", counts: [4]int32{4, 4, 3}, observed: true,
+		},
+		{
+			name: "One that is suspended is behind.", change: func(w *world) {
+				w.spec.Suspend = &fleetv1alpha1.PropagationSuspend{Clusters: []string{"west"}}
+				w.Rows["west/"+rowName("b")].Generation = 2
+			}, conditions: "Healthy=False:Suspended Placed=True:Placed", counts: [4]int32{4, 3, 3},
+		},
+		{
+			name: "One is suspended, and another one is behind.", change: func(w *world) {
+				w.spec.Suspend = &fleetv1alpha1.PropagationSuspend{Clusters: []string{"west"}}
+				w.Rows["west/"+rowName("b")].Generation = 2
+				w.Rows["east/"+rowName("b")].Generation = 2
+			}, conditions: "Healthy=False:Progressing Placed=True:Placed", counts: [4]int32{4, 2, 2},
+		},
+		{
+			name: "A suspended one is healthy.", change: func(w *world) {
+				w.spec.Suspend = &fleetv1alpha1.PropagationSuspend{Clusters: []string{"west"}}
+			}, conditions: "Healthy=True:Healthy Placed=True:Placed", counts: [4]int32{4, 4, 4}, observed: true,
+		},
+		{
+			name: "A cluster is evicted, and all is healthy in the others.", change: func(w *world) { w.taint(fleetv1alpha1.Evict) },
+			conditions: "Healthy=True:Healthy Placed=False:ClusterTainted", counts: [4]int32{2, 2, 2}, problems: "west//:ClusterTainted", observed: true,
+		},
+		{
+			name: "An override names what is not selected.", change: func(w *world) {
+				w.spec.Overrides = []fleetv1alpha1.PropagationOverride{
+					{Clusters: []string{"east"}, Kind: "ConfigMap", Name: "a"}, {Clusters: []string{"east"}, Kind: "ConfigMap", Name: "aa"},
+					{Clusters: []string{"east", "esat"}, Kind: "ConfigMap"}, {Clusters: []string{"east"}, Kind: "Service"},
+					{ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "web"}}},
+					{ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "wbe"}}},
+				}
+			}, conditions: "Healthy=True:Healthy Placed=True:Placed", counts: [4]int32{4, 4, 4}, observed: true,
+			problems: "//:OverrideUnused /ConfigMap/aa:OverrideUnused /Service/:OverrideUnused esat/ConfigMap/:OverrideUnused",
+		},
+		{
+			name: "What can't be read may be what an override is for.", change: func(w *world) {
+				w.spec.Overrides = []fleetv1alpha1.PropagationOverride{{Clusters: []string{"east"}, Kind: "Service", Name: "web"}}
+				w.unread = []problem{{Kind: "Service", Reason: fleetv1alpha1.ReasonKindNotServed}}
+			}, conditions: "Healthy=True:Healthy Placed=False:KindNotServed", counts: [4]int32{4, 4, 4}, observed: true, problems: "/Service/:KindNotServed",
 		},
 		{
 			name: "A row is missing without a reason.", change: func(w *world) { delete(w.Rows, "west/"+rowName("b")) },
@@ -114,6 +159,25 @@ func TestStatus(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestReplicasThatMoveAreHealthyWhileNoneIsMissing(t *testing.T) {
+	t.Parallel()
+	w := dividing(t, 6, dividedBy(fleetv1alpha1.DivisionWeighted, "east*2", "west*1"), "east", "west")
+	w.runs("east", 4, 4)
+	w.runs("west", 2, 2)
+	w.taint(fleetv1alpha1.Evict)
+	_, conditions := w.report(placement.Result{})
+	require.Equal(t, "Healthy=True:Healthy Placed=False:ClusterTainted", conditions, "an eviction, before it begins")
+	w.runs("east", 6, 5).Status.Phase = fleetv1alpha1.WorkProgressing
+	_, conditions = w.report(placement.Result{})
+	require.Equal(t, "Healthy=False:Progressing Placed=False:ClusterTainted", conditions, "east is at it")
+
+	w = dividing(t, 10, dividedBy(fleetv1alpha1.DivisionWeighted, "east*2", "west*1"), "east", "west")
+	w.runs("east", 4, 4)
+	w.runs("west", 2, 2)
+	_, conditions = w.report(placement.Result{})
+	require.Equal(t, "Healthy=False:Progressing Placed=False:Dividing", conditions, "four more are wanted")
 }
 
 func TestAStatusHasTheFirstProblems(t *testing.T) {

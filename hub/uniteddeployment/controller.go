@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -50,8 +51,10 @@ func Kind(options placement.Options) placement.Kind[*observed, planned, appsv1be
 		Gone: func(ctx context.Context, c placement.Client, key client.ObjectKey) error {
 			return dependencies{c}.withdraw(ctx, key)
 		},
-		Watch:  watchDependencies,
-		Events: func(_ *observed, was, is appsv1beta1.UnitedDeploymentStatus) []event.Event { return eventsFor(was, is) },
+		Watch: watchDependencies,
+		Events: func(o *observed, was, is appsv1beta1.UnitedDeploymentStatus) []event.Event {
+			return eventsFor(ptr.Deref(o.ud.Spec.Replicas, 1), was, is)
+		},
 	}
 }
 

@@ -330,7 +330,7 @@ func TestI28AGenerationIsNotObservedWhereARowWasNotWritten(t *testing.T) {
 			require.Equal(t, before, ud.Status.ObservedGeneration)
 			require.NotEqual(t, ud.Generation, ud.Status.SubsetStatuses[0].ObservedGeneration)
 			require.Equal(t, corev1.ConditionFalse, find(ud.Status.Conditions, appsv1beta1.SubsetProvisioned).Status)
-			require.Equal(t, "1 clusters have not applied their part yet", find(ud.Status.Conditions, appsv1beta1.SubsetProvisioned).Message)
+			require.Equal(t, "1 cluster has not applied its part yet", find(ud.Status.Conditions, appsv1beta1.SubsetProvisioned).Message)
 
 			b.Fail = nil
 			for range 3 {

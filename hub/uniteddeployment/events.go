@@ -19,8 +19,9 @@ const (
 	EventWithdrawing = "WithdrawingSlices"
 )
 
-// eventsFor returns the events of a change of status: one for each condition whose status or reason changed.
-func eventsFor(before, after appsv1beta1.UnitedDeploymentStatus) []event.Event {
+// eventsFor returns the events of a change of status: one for each condition whose status or reason changed. replicas
+// are those of the spec.
+func eventsFor(replicas int32, before, after appsv1beta1.UnitedDeploymentStatus) []event.Event {
 	var out []event.Event
 	changed := func(t appsv1beta1.UnitedDeploymentConditionType) (*appsv1beta1.UnitedDeploymentCondition, bool) {
 		is, was := find(after.Conditions, t), find(before.Conditions, t)
@@ -32,7 +33,7 @@ func eventsFor(before, after appsv1beta1.UnitedDeploymentStatus) []event.Event {
 	if c, ok := changed(appsv1beta1.UnitedDeploymentPlaced); ok {
 		switch {
 		case c.Status == corev1.ConditionTrue:
-			out = append(out, event.Normal(EventPlaced, "Place", "%d replicas are placed", after.Replicas))
+			out = append(out, event.Normal(EventPlaced, "Place", "all of %d replicas are placed", replicas))
 		case c.Reason == reasonDeleting:
 			out = append(out, event.Normal(EventWithdrawing, "Withdraw", "%s", c.Message))
 		default:

@@ -2,6 +2,7 @@ package uniteddeployment
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -973,5 +974,22 @@ func TestAPatchHasTheFormInWhichTheApiserverKeepsIt(t *testing.T) {
 // reported returns the new status, and the events of the change.
 func reported(o *observed, p planned, a placement.Result, now time.Time) (appsv1beta1.UnitedDeploymentStatus, []event.Event) {
 	s := status(o, p, a, now)
-	return s, eventsFor(o.ud.Status, s)
+	return s, eventsFor(*o.ud.Spec.Replicas, o.ud.Status, s)
+}
+
+func TestTextsOfAStatusSayWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(10, in("a", "east", "60%"), in("b", "west", "40%"))
+	w.cluster("east", nil)
+	w.cluster("west", nil)
+	w.settle(t)
+	p, now := plan(w.o), time.Unix(1000, 0)
+	s, events := reported(w.o, p, placement.Result{Rows: w.o.Rows}, now)
+	require.Contains(t, events, event.Normal(EventPlaced, "Place", "all of %d replicas are placed", int32(10)))
+	require.Equal(t, corev1.ConditionTrue, find(s.Conditions, appsv1beta1.SubsetProvisioned).Status)
+	why := placement.Problem{Cluster: "east", Reason: placement.ReasonPaused, Message: "too many"}
+	s, _ = reported(w.o, p, placement.Result{Rows: w.o.Rows, Problems: []placement.Problem{why}}, now)
+	require.Equal(t, "east: too many", find(s.Conditions, appsv1beta1.SubsetProvisioned).Message, "all clusters have applied their part")
+	s, _ = reported(w.o, p, placement.Result{Rows: w.o.Rows, Err: errors.New("disk full")}, now)
+	require.Equal(t, "disk full", find(s.Conditions, appsv1beta1.SubsetProvisioned).Message)
 }

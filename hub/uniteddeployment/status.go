@@ -300,9 +300,16 @@ func conditions(p planned, a placement.Result, problems []placement.Problem, lag
 		set(appsv1beta1.UnitedDeploymentPlaced, false, reasonDeleting, p.Deleting+": "+a.Holders(problems))
 		return
 	}
-	provisioned := lagging == 0 && a.Err == nil && len(problems) == 0
-	set(appsv1beta1.SubsetProvisioned, provisioned, reasonIf(provisioned, "AllClusters", "Waiting"),
-		messageIf(!provisioned, fmt.Sprintf("%d clusters have not applied their part yet", lagging)))
+	switch {
+	case lagging > 0:
+		set(appsv1beta1.SubsetProvisioned, false, "Waiting", placement.Lagging(lagging))
+	case a.Err != nil:
+		set(appsv1beta1.SubsetProvisioned, false, "Waiting", a.Err.Error())
+	case len(problems) > 0:
+		set(appsv1beta1.SubsetProvisioned, false, "Waiting", placement.Describe(problems))
+	default:
+		set(appsv1beta1.SubsetProvisioned, true, "AllClusters", "")
+	}
 	updated := s.UpdatedReplicas >= expectedUpdated(p) && s.UpdatedRevision != "" && lagging == 0
 	set(appsv1beta1.SubsetUpdated, updated, reasonIf(updated, "AllSubsets", "Updating"),
 		messageIf(!updated, fmt.Sprintf("%d of %d replicas are at the new revision", s.UpdatedReplicas, expectedUpdated(p))))

@@ -97,7 +97,7 @@ func (p planned) placed(set func(kind string, ok bool, reason, message string), 
 	case len(p.parts) == 0:
 		set(kind, false, reasonNoCluster, "no subset has a cluster to run in")
 	case lagging > 0:
-		set(kind, false, "Waiting", fmt.Sprintf("%d clusters have not applied their part yet", lagging))
+		set(kind, false, "Waiting", placement.Lagging(lagging))
 	default:
 		set(kind, true, "AllPlaced", "")
 	}

@@ -84,6 +84,8 @@ type kind struct {
 	make func(*appsv1beta1.SubsetTemplate) (workload, parts)
 	// number restricts a workload to a subset's ordinals; nil for one whose pods have none.
 	number func(workload, *appsv1beta1.SubsetOrdinals)
+	// hosts: the host names of its pods are its name and an ordinal.
+	hosts bool
 	// view reads replicas, the generation observed and counts.
 	view func(workload, *child)
 	// kept is the path of a field of other writers, empty if there is none.
@@ -200,6 +202,7 @@ func deployments() kind {
 func statefulSets() kind {
 	return kind{
 		GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
+		hosts:            true,
 		list:             func() workloads { return &appsv1.StatefulSetList{} },
 		make: func(t *appsv1beta1.SubsetTemplate) (workload, parts) {
 			if t.StatefulSetTemplate == nil {
@@ -226,6 +229,7 @@ func statefulSets() kind {
 func advancedSets() kind {
 	return kind{
 		GroupVersionKind: appsv1beta1.GroupVersion.WithKind("StatefulSet"),
+		hosts:            true,
 		list:             func() workloads { return &appsv1beta1.StatefulSetList{} },
 		number: func(w workload, own *appsv1beta1.SubsetOrdinals) {
 			spec := &w.(*appsv1beta1.StatefulSet).Spec

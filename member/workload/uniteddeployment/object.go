@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -89,13 +90,21 @@ func revisionLabel(name string) string {
 	return name
 }
 
-// prefix is the generateName of a subset's workload.
-func prefix(ud *appsv1beta1.UnitedDeployment, subset string) string {
+// longestHost is the longest prefix of a workload whose pods have its name and an ordinal of 10 digits as their host name, which also holds
+// for its revisions: their hash has as many. The apiserver adds 5 characters to the prefix.
+const longestHost = validation.DNS1123LabelMaxLength - 5 - len("-1234567890")
+
+// prefix is the generateName of a subset's workload. One whose name is part of host names is cut, and has no dots.
+func (k kind) prefix(ud *appsv1beta1.UnitedDeployment, subset string) string {
 	full := ud.Name + "-" + subset + "-"
 	if len(apivalidation.NameIsDNSSubdomain(full, true)) > 0 {
-		return ud.Name + "-"
+		full = ud.Name + "-"
 	}
-	return full
+	if !k.hosts {
+		return full
+	}
+	host := strings.ReplaceAll(full, ".", "-")
+	return strings.TrimRight(host[:min(len(host), longestHost)-1], "-") + "-"
 }
 
 // render returns the wanted workload of a subset. An error says why the subset's patch can't be applied to the template.
@@ -121,7 +130,7 @@ func (k kind) render(
 	metav1.AddLabelToSelector(selector, keys.SubsetName, subset.Name)
 	*p.selector = selector
 
-	w.SetGenerateName(prefix(ud, subset.Name))
+	w.SetGenerateName(k.prefix(ud, subset.Name))
 	w.SetNamespace(ud.Namespace)
 	w.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(ud, Kind())})
 	w.SetLabels(union(t.Metadata.Labels, ud.Spec.Selector.MatchLabels, own))

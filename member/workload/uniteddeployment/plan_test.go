@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
@@ -522,9 +523,19 @@ func TestChildrenGolden(t *testing.T) {
 func TestNamesOfWorkloads(t *testing.T) {
 	t.Parallel()
 	ud := web()
-	require.Equal(t, "web-a-", prefix(ud, "a"))
+	require.Equal(t, "web-a-", cloneSets().prefix(ud, "a"))
 	ud.Name = strings.Repeat("w", 245)
-	require.Equal(t, ud.Name+"-", prefix(ud, "zone-a-b"), "a prefix that is too long is cut to the object's name")
+	require.Equal(t, ud.Name+"-", cloneSets().prefix(ud, "zone-a-b"), "a prefix that is too long is cut to the object's name")
+	for _, name := range []string{"web", "shop.web", strings.Repeat("w", 63), strings.Repeat("w-", 40) + "w", strings.Repeat("w.", 100) + "w"} {
+		ud.Name = name
+		for _, k := range []kind{statefulSets(), advancedSets()} {
+			made := k.prefix(ud, "primary-subset-of-east") + "x7kqp" // As the apiserver completes it.
+			require.Empty(t, validation.IsDNS1123Label(made+"-2147483647"), "a pod's host name, and the label with its name")
+			require.Empty(t, validation.IsValidLabelValue(made+"-5d4f8c7b9d"), "the name of a revision, which is a label of pods of apps/v1")
+		}
+	}
+	ud.Name = "web"
+	require.Equal(t, "web-a-", statefulSets().prefix(ud, "a"))
 
 	require.Equal(t, "web-12345", revisionLabel("web-12345"))
 	require.Equal(t, "12345", revisionLabel(strings.Repeat("w", 60)+"-12345"), "a name that is no label is shortened to its hash")
