@@ -3,7 +3,9 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -105,7 +107,7 @@ func (v *validator) ValidateUpdate(ctx context.Context, old, mc *fleetv1alpha1.M
 	return nil, invalidCluster(mc, faults)
 }
 
-// ValidateDelete allows it; the cluster then leaves. It warns of pods that are deleted with it.
+// ValidateDelete allows it; the cluster then leaves. It warns of what is deleted with it.
 func (v *validator) ValidateDelete(ctx context.Context, mc *fleetv1alpha1.MemberCluster) (admission.Warnings, error) {
 	if mc.Spec.Leave.Policy != fleetv1alpha1.LeaveDelete || !mc.DeletionTimestamp.IsZero() {
 		return nil, nil
@@ -114,18 +116,63 @@ func (v *validator) ValidateDelete(ctx context.Context, mc *fleetv1alpha1.Member
 	if err := v.reader.List(ctx, rows, client.InNamespace(fleetv1alpha1.Namespace(mc.Name))); err != nil {
 		return nil, fmt.Errorf("list rows of %s: %w", mc.Name, err)
 	}
-	objects, replicas := 0, int64(0)
-	for i := range rows.Items {
-		if granted := rows.Items[i].Spec.Grant.Replicas; granted > 0 && rows.Items[i].DeletionTimestamp.IsZero() {
-			objects++
-			replicas += int64(granted)
-		}
-	}
+	objects, what := losses(rows.Items)
 	if objects == 0 {
 		return nil, nil
 	}
-	return admission.Warnings{fmt.Sprintf("spec.leave.policy Delete deletes %d replicas of %d objects in member cluster %s at once; "+
-		"to move replicas gradually, remove the cluster from the subsets and wait before it leaves", replicas, objects, mc.Name)}, nil
+	return admission.Warnings{fmt.Sprintf("spec.leave.policy Delete deletes %d objects in member cluster %s at once: %s. To lose none that may run "+
+		"elsewhere, run kubectl kruise cluster taint %s leave:Evict first, wait until kubectl get memberworks -n %s lists nothing, and delete it then",
+		objects, mc.Name, what, mc.Name, fleetv1alpha1.Namespace(mc.Name))}, nil
+}
+
+// loss is what of one kind is deleted with a cluster.
+type loss struct {
+	objects          int
+	replicas, copies int64
+}
+
+// losses returns how many objects are deleted with their rows, and a few words for each kind. An object whose replicas have moved away is
+// none.
+func losses(rows []fleetv1alpha1.MemberWork) (objects int, what string) {
+	by := map[string]*loss{}
+	for i := range rows {
+		r := &rows[i]
+		if !r.DeletionTimestamp.IsZero() || len(r.Spec.Grant.Subsets) > 0 && r.Spec.Grant.Replicas == 0 {
+			continue
+		}
+		kind := r.Spec.Source.Kind
+		if r.Spec.Object != nil {
+			kind = r.Spec.Object.Kind
+		}
+		is := by[kind]
+		if is == nil {
+			is = &loss{}
+			by[kind] = is
+		}
+		objects++
+		is.objects++
+		switch counts := r.Status.Counts; {
+		case len(r.Spec.Grant.Subsets) > 0:
+			is.replicas += int64(r.Spec.Grant.Replicas)
+		case kind == "ResourceDistribution":
+			is.copies += int64(max(counts.Available, 0))
+		default: // It is not divided, so that only the member knows how many it has.
+			is.replicas += int64(max(counts.Desired, 0))
+		}
+	}
+	parts := make([]string, 0, len(by))
+	for _, kind := range slices.Sorted(maps.Keys(by)) {
+		is := by[kind]
+		part := fmt.Sprintf("%d of kind %s", is.objects, kind)
+		switch {
+		case is.replicas > 0:
+			part += fmt.Sprintf(" with %d replicas", is.replicas)
+		case is.copies > 0:
+			part += fmt.Sprintf(" with %d copies", is.copies)
+		}
+		parts = append(parts, part)
+	}
+	return objects, strings.Join(parts, ", ")
 }
 
 func (v *validator) check(mc *fleetv1alpha1.MemberCluster) field.ErrorList {

@@ -18,13 +18,25 @@ func TestDeletingAClusterWithItsPodsWarns(t *testing.T) {
 	row := func(namespace, name string, replicas int32, deleting bool) client.Object {
 		w := &fleetv1alpha1.MemberWork{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Finalizers: []string{keys.FleetRow}},
-			Spec:       fleetv1alpha1.MemberWorkSpec{Grant: fleetv1alpha1.WorkGrant{Replicas: replicas}},
+			Spec: fleetv1alpha1.MemberWorkSpec{
+				Source: fleetv1alpha1.WorkSource{Kind: "UnitedDeployment"},
+				Grant:  fleetv1alpha1.WorkGrant{Replicas: replicas, Subsets: []fleetv1alpha1.SubsetGrant{{Name: "a", Replicas: replicas}}},
+			},
 		}
 		if deleting {
 			w.DeletionTimestamp = &metav1.Time{Time: noon}
 		}
 		return w
 	}
+	object := func(name, kind string, counts fleetv1alpha1.WorkCounts) client.Object {
+		w := row("fleet-east", name, 0, false).(*fleetv1alpha1.MemberWork)
+		w.Spec.Grant, w.Status.Counts = fleetv1alpha1.WorkGrant{}, counts
+		w.Spec.Source, w.Spec.Object = fleetv1alpha1.WorkSource{Kind: "Propagation"}, &fleetv1alpha1.WorkObject{Kind: kind, Name: name}
+		return w
+	}
+	copies := row("fleet-east", "copies", 0, false).(*fleetv1alpha1.MemberWork)
+	copies.Spec.Grant, copies.Spec.Source.Kind = fleetv1alpha1.WorkGrant{}, "ResourceDistribution"
+	copies.Status.Counts = fleetv1alpha1.WorkCounts{Desired: 21, Available: 20}
 	for _, c := range []struct {
 		name   string
 		policy fleetv1alpha1.LeavePolicy
@@ -37,7 +49,21 @@ func TestDeletingAClusterWithItsPodsWarns(t *testing.T) {
 				row("fleet-east", "a", 3, false), row("fleet-east", "b", 4, false), row("fleet-east", "empty", 0, false),
 				row("fleet-east", "going", 5, true), row("fleet-west", "c", 6, false),
 			},
-			"deletes 7 replicas of 2 objects in member cluster east at once",
+			"deletes 2 objects in member cluster east at once: 2 of kind UnitedDeployment with 7 replicas",
+		},
+		{
+			"objects that are not divided, those without replicas, and copies count too", fleetv1alpha1.LeaveDelete,
+			[]client.Object{
+				row("fleet-east", "a", 3, false), copies, object("b", "Deployment", fleetv1alpha1.WorkCounts{Desired: 10, Replicas: 12}),
+				object("c", "Service", fleetv1alpha1.WorkCounts{}), object("d", "Service", fleetv1alpha1.WorkCounts{}),
+				object("e", "Deployment", fleetv1alpha1.WorkCounts{Desired: 4}),
+			},
+			"deletes 6 objects in member cluster east at once: 2 of kind Deployment with 14 replicas, 1 of kind ResourceDistribution with 20 copies, " +
+				"2 of kind Service, 1 of kind UnitedDeployment with 3 replicas",
+		},
+		{
+			"it names the way without a loss", fleetv1alpha1.LeaveDelete, []client.Object{row("fleet-east", "a", 3, false)},
+			"run kubectl kruise cluster taint east leave:Evict first, wait until kubectl get memberworks -n fleet-east lists nothing, and delete it then",
 		},
 		{"with Delete, there is no warning for a drained cluster", fleetv1alpha1.LeaveDelete, []client.Object{row("fleet-east", "a", 0, false)}, ""},
 		{"with Orphan, nothing is deleted", fleetv1alpha1.LeaveOrphan, []client.Object{row("fleet-east", "a", 3, false)}, ""},
