@@ -34,6 +34,11 @@ const (
 	// administrator to confirm. Form: names of namespaces on the hub, separated by commas, and _cluster-scoped for objects in none.
 	FleetWithdrawalsPaused = "fleet.kruise.io/withdrawals-paused"
 
+	// FleetSourceNamespace is a label on a WorkContent. Written by the hub: the namespace of the object that it was created for, whose budget
+	// of bytes it uses. FleetContentBytes is an annotation beside it: how many bytes the manifest has, which is not in the metadata.
+	FleetSourceNamespace = "fleet.kruise.io/source-namespace"
+	FleetContentBytes    = "fleet.kruise.io/content-bytes"
+
 	// FleetTemplate is a label on a Deployment or CloneSet on a hub that a WorkloadSpread places in clusters. Written by the user when
 	// the object is created, and not changed since: no controller of the hub's own cluster makes pods of it. Form: "true".
 	FleetTemplate = "fleet.kruise.io/template"

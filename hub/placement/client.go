@@ -23,7 +23,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// recheckTaken is after how long a row is tried again whose name another one has: its end is no event of this object.
+// recheckTaken is after how long a row is tried again whose name another one has, or that has no bytes left: the end of that is no event of
+// this object.
 const recheckTaken = time.Minute
 
 // Client reads and writes the rows of the objects of one kind. It may be used concurrently. Its cache needs the index of
@@ -107,15 +108,13 @@ func objects(source client.Object, rows *fleetv1alpha1.MemberWorkList) iter.Seq[
 func (c Client) Manifest(ctx context.Context, r *fleetv1alpha1.MemberWork) ([]byte, error) {
 	text := r.Spec.Content.Inline
 	if text == "" {
-		content := &fleetv1alpha1.WorkContent{}
-		err := c.Get(ctx, client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: r.Spec.Content.Name()}, content)
-		if apierrors.IsNotFound(err) {
+		var err error
+		if text, err = c.Rows.Manifest(ctx, c.Live, r.Spec.Content.Name()); err != nil {
+			return nil, fmt.Errorf("read row %s/%s: %w", r.Namespace, r.Name, err)
+		}
+		if text == "" {
 			return nil, nil
 		}
-		if err != nil {
-			return nil, fmt.Errorf("get content of row %s/%s: %w", r.Namespace, r.Name, err)
-		}
-		text = content.Manifest
 	}
 	manifest, err := row.Merge([]byte(text), r.Spec.Patch.Raw)
 	if err != nil {
@@ -167,6 +166,12 @@ func (c Client) Apply(ctx context.Context, object client.Object, f Fleet, p Plan
 				out.Problems = append(out.Problems, taken)
 				out.Recheck = report.Sooner(out.Recheck, recheckTaken)
 			}
+		}
+		if full := (row.BudgetError{}); errors.As(err, &full) {
+			if out.Recheck = report.Sooner(out.Recheck, recheckTaken); !slices.ContainsFunc(out.Problems, func(p Problem) bool { return p.Reason == ReasonBytes }) {
+				out.Problems = append(out.Problems, Problem{Reason: ReasonBytes, Message: full.Error()})
+			}
+			continue
 		}
 		if err != nil {
 			failures = multierror.Append(failures, err)

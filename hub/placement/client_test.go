@@ -2,6 +2,7 @@ package placement
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -202,6 +203,24 @@ func TestApplyContinuesAfterAFailureInOneCluster(t *testing.T) {
 	require.NotContains(t, err.Error(), "exists", "a conflict means that the cache is stale, which is no failure")
 	require.Equal(t, []string{"west"}, result.Written)
 	require.Equal(t, map[string]bool{"east": true, "north": true}, result.Missed)
+}
+
+func TestAttack23ANamespaceWithoutBytesLeftIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	h := newHub(t, source(), member("east"), member("west"))
+	for i := range 64 {
+		content := &fleetv1alpha1.WorkContent{ObjectMeta: metav1.ObjectMeta{
+			Namespace: fleetv1alpha1.SystemNamespace, Name: fmt.Sprint("c-", i), Labels: map[string]string{keys.FleetSourceNamespace: "shop"},
+			Annotations: map[string]string{keys.FleetContentBytes: "1048576"},
+		}}
+		require.NoError(t, h.Create(t.Context(), content))
+	}
+	result, err := h.Apply(t.Context(), source(), fleet(), Plan{Wants: []row.Want{want("east"), want("west")}})
+	require.NoError(t, err, "it is none that is tried again at once")
+	require.Len(t, result.Problems, 1)
+	require.Equal(t, ReasonBytes, result.Problems[0].Reason)
+	require.Equal(t, map[string]bool{"east": true, "west": true}, result.Missed)
+	require.NotZero(t, result.Recheck)
 }
 
 func TestAttack29ARowOfAnotherObjectIsReportedWhereItIsInTheWay(t *testing.T) {

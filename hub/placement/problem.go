@@ -20,6 +20,8 @@ const (
 	ReasonPaused = "WithdrawalsPaused"
 	// ReasonPaced: objects that a user has deleted are withdrawn, so many a minute.
 	ReasonPaced = "WithdrawalsPaced"
+	// ReasonBytes: the manifests of the object's namespace are too large together.
+	ReasonBytes = "TooManyBytes"
 	// ReasonRowTaken: the name of a new row is that of a row of another object. ReasonRowDoubled: there are two rows of the object.
 	ReasonRowTaken   = "RowTaken"
 	ReasonRowDoubled = "RowDoubled"

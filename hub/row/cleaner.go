@@ -10,8 +10,10 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -61,7 +63,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	collector := &collector{Client: mgr.GetClient(), reader: mgr.GetAPIReader(), clock: o.Clock, unused: map[string]unused{}}
 	err = ctrl.NewControllerManagedBy(mgr).Named("workcontent").
-		For(&fleetv1alpha1.WorkContent{}).
+		For(&fleetv1alpha1.WorkContent{}, builder.OnlyMetadata).
 		Watches(&fleetv1alpha1.MemberWork{}, handler.EnqueueRequestsFromMapFunc(contentOf)).
 		Complete(collector)
 	if err != nil {
@@ -123,7 +125,7 @@ type unused struct {
 }
 
 func (c *collector) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	content := &fleetv1alpha1.WorkContent{}
+	content := contentMetadata()
 	if err := c.Get(ctx, req.NamespacedName, content); err != nil {
 		c.forget(req.Name)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -152,7 +154,7 @@ func (c *collector) collect(ctx context.Context, names []string) error {
 		return fmt.Errorf("list rows before contents are deleted: %w", err)
 	}
 	for _, name := range names {
-		content := &fleetv1alpha1.WorkContent{}
+		content := contentMetadata()
 		err := c.Get(ctx, client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: name}, content)
 		if err == nil && !used[name] {
 			err = c.Delete(ctx, content, client.Preconditions{UID: &content.UID, ResourceVersion: &content.ResourceVersion})
@@ -206,13 +208,13 @@ func (c *collector) usedOfAll(ctx context.Context) (map[string]bool, error) {
 
 // due notes that a content is unused. It returns the unused contents that are to be deleted now, and after how long the next one
 // will be.
-func (c *collector) due(content *fleetv1alpha1.WorkContent) (names []string, next time.Duration) {
+func (c *collector) due(content *metav1.PartialObjectMetadata) (names []string, next time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.clock.Now()
 	if _, known := c.unused[content.Name]; !known {
 		c.unused[content.Name] = unused{
-			since: now, created: content.CreationTimestamp.Time, source: content.Labels[keys.FleetSourceUID], bytes: len(content.Manifest),
+			since: now, created: content.CreationTimestamp.Time, source: content.Labels[keys.FleetSourceUID], bytes: sizeOf(content),
 		}
 	}
 	newestFirst := slices.SortedFunc(maps.Keys(c.unused), func(a, b string) int {

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,7 +39,10 @@ type Store struct {
 	client  client.Client
 	key     []byte
 	breaker *breaker
-	last    atomic.Pointer[named]
+	usage   *usage
+	// names are those of contents by manifest, manifests the other way round. last is the name that was asked for last.
+	names, manifests *lru.Cache
+	last             atomic.Pointer[named]
 }
 
 // named is a manifest and the name of its content.
@@ -47,7 +51,7 @@ type named struct{ manifest, name string }
 // NewStore returns a Store that names contents with key. The key must not change: with another one each content would be written
 // again.
 func NewStore(c client.Client, key []byte, clk clock.PassiveClock) *Store {
-	return &Store{client: c, key: key, breaker: newBreaker(clk)}
+	return &Store{client: c, key: key, breaker: newBreaker(clk), usage: newUsage(clk), names: newManifests(), manifests: newManifests()}
 }
 
 // Put creates or updates a member's row. live is the row that the decision was made on, or nil. It returns the row as it is now,
@@ -94,36 +98,38 @@ func (s *Store) Current(want Want, live *fleetv1alpha1.MemberWork) bool {
 	return err == nil && same(live.Spec, want.spec(s.contentName(want)))
 }
 
-// contentName returns the name of a manifest's content. It remembers the last one: the rows of an object are written one after
-// another and share a manifest, and to compare it takes much less time than to hash it for each of a thousand clusters.
+// contentName returns the name of a manifest's content. It remembers the last ones: the rows of an object are written one after
+// another and share few manifests, and to compare one takes much less time than to hash it for each of a thousand clusters.
 func (s *Store) contentName(want Want) string {
 	if want.Inline {
 		return fleetv1alpha1.InlineContent
 	}
-	if last := s.last.Load(); last != nil && last.manifest == string(want.Manifest) {
+	if last := s.last.Load(); last != nil && last.manifest == string(want.Manifest) { // Without a copy.
 		return last.name
 	}
-	name := fleetv1alpha1.ContentName(s.key, want.Manifest)
-	s.last.Store(&named{string(want.Manifest), name})
-	return name
+	is := &named{manifest: string(want.Manifest)}
+	if name, known := s.names.Get(is.manifest); known {
+		is.name = name.(string)
+	} else {
+		is.name = fleetv1alpha1.ContentName(s.key, want.Manifest)
+		s.names.Add(is.manifest, is.name)
+	}
+	s.last.Store(is)
+	return is.name
 }
 
 // putContent creates the content unless it exists. Contents are immutable, so an existing one is right.
 func (s *Store) putContent(ctx context.Context, name string, want Want) error {
-	content := &fleetv1alpha1.WorkContent{}
-	key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: name}
-	err := s.client.Get(ctx, key, content)
+	err := s.client.Get(ctx, client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: name}, contentMetadata())
 	if err == nil {
 		return nil
 	}
 	if !apierrors.IsNotFound(err) {
 		return fmt.Errorf("get content %s: %w", name, err)
 	}
-	content = &fleetv1alpha1.WorkContent{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: key.Namespace, Labels: map[string]string{keys.FleetSourceUID: want.Source.UID},
-		},
-		Manifest: string(want.Manifest),
+	content := newContent(name, want)
+	if err := s.usage.take(ctx, s.client, content); err != nil {
+		return err
 	}
 	if err := s.client.Create(ctx, content); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create content %s: %w", name, err)

@@ -214,7 +214,8 @@ func TestContentsAreReadOnlyForRowsWithoutAPatch(t *testing.T) {
 		b.reconcile(t, ud)
 	}
 	read := 0
-	b.Client.Client = interceptor.NewClient(b.Client.Client.(client.WithWatch), interceptor.Funcs{
+	b.Rows = row.NewStore(b.Client.Client, []byte("key"), b.clock) // It remembers what it has read.
+	b.Live = interceptor.NewClient(b.Client.Client.(client.WithWatch), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			if _, content := o.(*fleetv1alpha1.WorkContent); content {
 				read++
