@@ -120,7 +120,9 @@ func root(open connect) *cobra.Command {
 	cmd.SetHelpCommandGroupID(byUs)
 	cmd.SetCompletionCommandGroupID(byUs)
 	cmd.InitDefaultCompletionCmd()
+	cmd.InitDefaultHelpCmd()
 	refuseUnknown(cmd)
+	refuseUnknownTopics(cmd)
 	return cmd
 }
 
@@ -145,6 +147,27 @@ func refuseUnknown(cmd *cobra.Command) {
 			}
 			return err
 		})
+	}
+}
+
+// refuseUnknownTopics has the help command fail if there is no such command. By default cobra says so, and the exit code is 0.
+func refuseUnknownTopics(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		if c.Name() != "help" {
+			continue
+		}
+		c.Run, c.RunE = nil, func(_ *cobra.Command, args []string) error {
+			of, rest, err := root.Find(args)
+			if of.HasSubCommands() && len(rest) > 0 {
+				return unknown(of, rest[0])
+			}
+			if err != nil {
+				return err
+			}
+			of.InitDefaultHelpFlag()
+			of.InitDefaultVersionFlag()
+			return of.Help()
+		}
 	}
 }
 

@@ -125,6 +125,9 @@ func TestUnknownCommandsFail(t *testing.T) {
 		"migrate chek":               "name the kind to migrate to: CloneSet; kubectl kruise migrate check looks at the cluster",
 		"clusters list":              `unknown command "clusters" for "kubectl kruise"`,
 		"rollout status --force":     "unknown flag: --force",
+		"help nonsense":              `unknown command "nonsense" for "kubectl kruise"; there are`,
+		"help clustr":                `unknown command "clustr" for "kubectl kruise": did you mean cluster; there are`,
+		"help cluster drain":         `unknown command "drain" for "kubectl kruise cluster"; there are accept, list, taint, token`,
 	} {
 		_, err := run(t, hub(t), strings.Fields(typed)...)
 		require.ErrorContains(t, err, says, typed)
@@ -133,6 +136,11 @@ func TestUnknownCommandsFail(t *testing.T) {
 		out, err := run(t, hub(t), group)
 		require.NoError(t, err)
 		require.Contains(t, out, "Usage:\n  kubectl kruise "+group+"\n")
+		help, err := run(t, hub(t), "help", group)
+		require.NoError(t, err)
+		asked, err := run(t, hub(t), group, "--help")
+		require.NoError(t, err)
+		require.Equal(t, asked, help)
 	}
 }
 
