@@ -194,6 +194,6 @@ func (c *Controller) Report(ctx context.Context, m metric.Planning, r *Results, 
 		}
 	}
 	w := report.Writer{Client: c.Client, Expect: c.Expect, Events: c.Events}
-	later, err := c.throttle.Write(ctx, w, o.Object, o.Was, o.Is, o.CountsOnly, c.Clock.Now(), o.Events)
+	later, err := c.throttle.Write(ctx, w, o.Object, o.Was, o.Is, o.CountsOnly || report.Reworded(o.Was, o.Is, o.Err), c.Clock.Now(), o.Events)
 	return w.Result(o.Object, report.Sooner(o.Recheck, r.Recheck(), later), errors.Join(o.Err, err))
 }

@@ -34,6 +34,32 @@ type writes struct {
 	due  time.Time // when a change that waits was collected for long enough; zero if none waits
 }
 
+// Reworded reports whether the statuses of a reconcile that ended with an error differ in nothing but the messages of conditions. A write
+// that a webhook refuses may have another message each time, with a time or the name of a request in it. If the status were written each
+// time, the watch would start the next attempt at once, and none would wait for the back-off of the queue.
+func Reworded(old, is any, err error) bool {
+	if err == nil || apiequality.Semantic.DeepEqual(old, is) {
+		return false
+	}
+	was, now := map[string]any{}, map[string]any{}
+	if into(was, old) != nil || into(now, is) != nil {
+		return false
+	}
+	unworded(was)
+	unworded(now)
+	return apiequality.Semantic.DeepEqual(was, now)
+}
+
+// unworded removes the messages of the conditions in a status.
+func unworded(status map[string]any) {
+	conditions, _ := status["conditions"].([]any)
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok {
+			delete(c, "message")
+		}
+	}
+}
+
 // Due returns whether to write a status now. changed: it differs from the one that was written. mayWait: it is to be written once
 // Collect has passed since the first call with this change, and Interval since the last write; later is how long that takes, and 0
 // if nothing waits.

@@ -1,10 +1,13 @@
 package report_test
 
 import (
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flotilla-io/flotilla/pkg/report"
@@ -84,4 +87,36 @@ func TestThrottle(t *testing.T) {
 		require.True(t, write)
 		require.Zero(t, later)
 	})
+}
+
+func TestReworded(t *testing.T) {
+	t.Parallel()
+	type status struct {
+		Replicas   int32              `json:"replicas"`
+		Conditions []metav1.Condition `json:"conditions,omitempty"`
+	}
+	was := status{Replicas: 1, Conditions: []metav1.Condition{{Type: "Failed", Reason: "Refused", Message: "by request 1"}}}
+	refused := errors.New("refused")
+	for name, tt := range map[string]struct {
+		change func(*status)
+		err    error
+		want   bool
+	}{
+		"another message":               {func(s *status) { s.Conditions[0].Message = "by request 2" }, refused, true},
+		"another message, and no error": {func(s *status) { s.Conditions[0].Message = "by request 2" }, nil, false},
+		"the same":                      {func(*status) {}, refused, false},
+		"another reason":                {func(s *status) { s.Conditions[0].Reason = "Quota" }, refused, false},
+		"another number":                {func(s *status) { s.Replicas = 2 }, refused, false},
+		"another message and number":    {func(s *status) { s.Replicas, s.Conditions[0].Message = 2, "" }, refused, false},
+		"a further condition":           {func(s *status) { s.Conditions = append(s.Conditions, metav1.Condition{Type: "Other"}) }, refused, false},
+		"no condition any more":         {func(s *status) { s.Conditions = nil }, refused, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := was
+			is.Conditions = slices.Clone(was.Conditions)
+			tt.change(&is)
+			require.Equal(t, tt.want, report.Reworded(was, is, tt.err))
+		})
+	}
 }

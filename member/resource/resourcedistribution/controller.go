@@ -68,6 +68,8 @@ type Reconciler struct {
 	Secrets []string
 	// Parallel is how many writes run at once, at least 1.
 	Parallel int
+
+	throttle report.Throttle
 }
 
 // Setup adds the controller to mgr. Its watches end with ctx.
@@ -113,6 +115,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	o, err := r.observe(ctx, req.NamespacedName)
 	if err != nil {
 		if errors.Is(err, expect.ErrGone) {
+			r.throttle.Forget(req.NamespacedName)
 			err = errors.Join(err, r.forget(ctx))
 		}
 		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
@@ -128,8 +131,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	a := r.apply(ctx, o, p)
 	s, events := status(o, p, a, now)
 	w := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}
-	_, err = w.Write(ctx, o.rd, o.rd.Status, s, events)
-	return w.Result(o.rd, 0, errors.Join(a.err(), err))
+	later, err := r.throttle.Write(ctx, w, o.rd, o.rd.Status, s, report.Reworded(o.rd.Status, s, a.err()), now, events)
+	return w.Result(o.rd, later, errors.Join(a.err(), err))
 }
 
 // forget ends the watches of what is not distributed any more.

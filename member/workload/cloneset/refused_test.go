@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -109,6 +110,49 @@ func TestRefusedPodIsTriedAgainUnderItsName(t *testing.T) {
 			require.Len(t, claims.Items, len(object.Spec.VolumeClaimTemplates)*4, "a PVC for each pod and none besides")
 		})
 	}
+}
+
+// A webhook may refuse a pod with another text each time, as with a time in it. If each text were written, the write would start the next
+// attempt at once.
+func TestARefusalWithAnotherTextEachTimeIsWrittenOnceInAWhile(t *testing.T) {
+	t.Parallel()
+	attempts, statuses := 0, 0
+	s := newStage(t, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if _, ok := o.(*corev1.Pod); !ok {
+				return c.Create(ctx, o, opts...)
+			}
+			attempts++
+			return apierrors.NewForbidden(corev1.Resource("pods"), o.GetName(), fmt.Errorf("refused by request %d", attempts))
+		},
+		SubResourcePatch: func(
+			ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption,
+		) error {
+			statuses++
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	}, web(4).Obj())
+	says := func() string {
+		for _, c := range s.get(t).Status.Conditions {
+			if c.Type == appsv1beta1.CloneSetFailedScale {
+				return c.Message
+			}
+		}
+		return ""
+	}
+	for range 5 {
+		_, err := s.reconcile(t)
+		require.ErrorContains(t, err, "refused by request")
+	}
+	require.Equal(t, 5, attempts)
+	require.Equal(t, 1, statuses, "that it fails is written, and not each text")
+	require.Contains(t, says(), "refused by request 1")
+
+	s.clock.SetTime(now.Add(time.Minute))
+	_, err := s.reconcile(t)
+	require.Error(t, err)
+	require.Contains(t, says(), "refused by request 6", "the cause may be another one meanwhile")
+	require.Equal(t, 2, statuses)
 }
 
 // The PVCs of a refused pod go when it isn't wanted any more.
