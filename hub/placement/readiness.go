@@ -3,7 +3,7 @@ package placement
 import "github.com/flotilla-io/flotilla/pkg/report"
 
 // Readiness returns the readiness of an object whose writes have failed or that has problems; false if it has neither. A problem that ends
-// when a cluster answers, or has replicas moved away, is none that needs a user: the object is reconciling, with the problem's reason.
+// when a cluster answers, or has replicas moved away, needs no user: the object is reconciling, with the problem's reason.
 func Readiness(err error, problems []Problem) (report.Readiness, bool) {
 	if err != nil {
 		return report.Retrying(report.WriteFailure(err)), true
