@@ -79,6 +79,12 @@ func TestIntegrationAttack08ManagersAddEntriesForPodsOnly(t *testing.T) {
 		want    string // expected in the refusal; empty: allowed
 	}{
 		{"an entry for pods", []admissionv1.MutatingWebhook{entry()}, ""},
+		{"an entry with exclusions of others", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
+			w.NamespaceSelector.MatchExpressions = append(excluded(), w.NamespaceSelector.MatchExpressions...)
+		})}, ""},
+		{"an entry with exclusions of others only", []admissionv1.MutatingWebhook{entry(func(w *admissionv1.MutatingWebhook) {
+			w.NamespaceSelector.MatchExpressions = excluded()
+		})}, "is never called for pods of kube-system, ships"},
 		{"both entries", []admissionv1.MutatingWebhook{entry(), entry(ignoring)}, ""},
 		{"none any more", nil, ""},
 		{"an entry of another name", []admissionv1.MutatingWebhook{another}, "only clientConfig"},

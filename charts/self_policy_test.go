@@ -105,6 +105,21 @@ func TestIntegrationAttack08ManagersChangeOnlyTheirCallee(t *testing.T) {
 				{"another selector", webhooks(func(w *admissionv1.ValidatingWebhook) {
 					w.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 				}), "only clientConfig"},
+				{"an exclusion that another writer adds", webhooks(func(w *admissionv1.ValidatingWebhook) {
+					if w.NamespaceSelector == nil {
+						w.NamespaceSelector = &metav1.LabelSelector{}
+					}
+					w.NamespaceSelector.MatchExpressions = append(w.NamespaceSelector.MatchExpressions, excluded()...)
+				}), ""},
+				{"a term that selects some namespaces", webhooks(func(w *admissionv1.ValidatingWebhook) {
+					w.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: metav1.LabelSelectorOpExists}}}
+				}), "only clientConfig"},
+				{"an exclusion instead of others", webhooks(func(w *admissionv1.ValidatingWebhook) {
+					w.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: excluded()}
+				}), "only clientConfig"},
+				{"an exclusion of pods", webhooks(func(w *admissionv1.ValidatingWebhook) {
+					w.ObjectSelector = &metav1.LabelSelector{MatchExpressions: excluded()}
+				}), "only clientConfig"},
 				{"another failure policy", webhooks(func(w *admissionv1.ValidatingWebhook) { w.FailurePolicy = new(admissionv1.Fail) }), "only clientConfig"},
 				{"another name", webhooks(func(w *admissionv1.ValidatingWebhook) { w.Name = "x.kb.io" }), "only clientConfig"},
 				{"an address of its own choice", webhooks(func(w *admissionv1.ValidatingWebhook) {
@@ -133,6 +148,14 @@ func TestIntegrationAttack08ManagersChangeOnlyTheirCallee(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// excluded are the terms that the Admissions Enforcer of AKS adds.
+func excluded() []metav1.LabelSelectorRequirement {
+	return []metav1.LabelSelectorRequirement{
+		{Key: "control-plane", Operator: metav1.LabelSelectorOpDoesNotExist},
+		{Key: "kubernetes.azure.com/managedby", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"aks"}},
 	}
 }
 

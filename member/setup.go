@@ -201,7 +201,7 @@ func pods(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 	}
 	entries := &admission.Entries{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Configuration: o.Name, Steps: steps, Guards: o.Guards,
-		Exempt: o.PodWebhook.Exempt, Ignore: o.PodWebhook.Ignore,
+		Exempt: o.PodWebhook.Exempt, Ignore: o.PodWebhook.Ignore, Namespace: o.Namespace, Clock: o.Clock,
 	}
 	o.Opening = entries
 	return entries.Setup(mgr)

@@ -33,7 +33,7 @@ func TestIntegrationAttack26PreemptionNeedsNoReplica(t *testing.T) {
 	t.Parallel()
 	env := testenv.Start(t, testenv.Config{})
 	namespace := env.Namespace(t)
-	shape := guarded(podguard.Guards{active(allOperations(), nil)}, nil)
+	shape := guarded(podguard.Guards{active(allOperations(), nil)}, nil, "")
 	config := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "guard-" + namespace}}
 	setWebhooks(config, silent(namespace, admissionv1.MutatingWebhook{Name: "v.kb.io", Rules: shape.rules, MatchConditions: shape.conditions}))
 	require.NoError(t, env.Create(t.Context(), config))
@@ -62,7 +62,7 @@ func TestIntegrationAttack27NodesComeBackWithoutAReplica(t *testing.T) {
 	t.Parallel()
 	env := testenv.Start(t, testenv.Config{})
 	namespace := env.Namespace(t)
-	shape := creations(nil)
+	shape := creations(nil, "")
 	shape.wanted = []string{
 		podstep.WantsSelected(&metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}, MatchExpressions: []metav1.LabelSelectorRequirement{
 			{Key: "tier", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"test", "demo"}}, {Key: "example.com/out", Operator: metav1.LabelSelectorOpDoesNotExist},

@@ -2,11 +2,13 @@ package admission
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,6 +28,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/pkg/podguard"
 	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/writeback"
 )
 
 // Entries maintains the entries of both webhooks of pods in the manager's MutatingWebhookConfiguration and
@@ -41,12 +45,20 @@ type Entries struct {
 	Guards podguard.Guards
 	// Exempt are namespaces that are never sent, Ignore the features whose failurePolicy is Ignore.
 	Exempt, Ignore []string
+	// Namespace is the manager's own, which is one of Exempt.
+	Namespace string
+	// Clock paces what is written back to configurations that others change; nil is the real one.
+	Clock clock.PassiveClock
 
 	// mu is held while entries change: who asks meanwhile waits for what comes of it. A namespace that is closed because its last
 	// object is gone is thus closed before or after an object that comes asks, and never between its question and what it does then.
 	mu sync.Mutex
 	// now are the namespaces whose new pods are sent; nil before the first look.
 	now needs
+	// kept are those that other writers keep from the entries by name.
+	kept []string
+	// pace is how often the same entries are written back.
+	pace writeback.Pace
 	// told are the channels of Changes.
 	told []chan event.GenericEvent
 }
@@ -60,8 +72,8 @@ type side struct {
 	sources []source
 	// open counts the namespaces that are sent.
 	open prometheus.Gauge
-	// show tells who asks of which namespaces pods are sent.
-	show func(needs)
+	// show tells who asks of which namespaces pods are sent, and which of them other writers keep from us.
+	show func(now needs, kept []string)
 }
 
 // source are the objects of a feature.
@@ -77,7 +89,7 @@ type source struct {
 
 func (e *Entries) sides() []side {
 	steps, guards := make([]source, 0, len(e.Steps)), make([]source, 0, len(e.Guards))
-	creating := creations(e.Exempt)
+	creating := creations(e.Exempt, e.Namespace)
 	creating.asked = &askers{policy: admissionv1.Ignore}
 	for _, s := range e.Steps {
 		if s.Asks == "" {
@@ -95,8 +107,8 @@ func (e *Entries) sides() []side {
 	return []side{
 		{shape: creating, config: &admissionv1.MutatingWebhookConfiguration{}, sources: steps, open: open, show: e.show},
 		{
-			shape: guarded(e.Guards, e.Exempt), config: &admissionv1.ValidatingWebhookConfiguration{}, sources: guards, open: openGuarded,
-			show: func(needs) {}, // Nobody asks: an object that guards pods has nothing to wait for.
+			shape: guarded(e.Guards, e.Exempt, e.Namespace), config: &admissionv1.ValidatingWebhookConfiguration{}, sources: guards, open: openGuarded,
+			show: func(needs, []string) {}, // Nobody asks: an object that guards pods has nothing to wait for.
 		},
 	}
 }
@@ -110,6 +122,9 @@ func (e *Entries) Sent(namespace string) (bool, string) {
 	_, open := e.now[namespace]
 	_, all := e.now[podstep.AllNamespaces]
 	switch exempt := slices.Contains(e.Exempt, namespace); {
+	case (open || all && !exempt) && slices.Contains(e.kept, namespace):
+		return false, fmt.Sprintf("namespaceSelector of the entry for pods in MutatingWebhookConfiguration %s has a term, not ours, that excludes "+
+			"namespace %s: remove it, or let the policy that adds it leave out this configuration", e.Configuration, namespace)
 	case open || all && !exempt:
 		return true, ""
 	case exempt:
@@ -164,54 +179,89 @@ func (e *Entries) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var errs error
+	var result ctrl.Result
 	for _, s := range e.sides() {
-		errs = errors.Join(errs, e.maintain(ctx, s))
+		wait, err := e.maintain(ctx, s)
+		errs = errors.Join(errs, err)
+		if wait > 0 && (result.RequeueAfter == 0 || wait < result.RequeueAfter) {
+			result.RequeueAfter = wait
+		}
 	}
-	return ctrl.Result{}, errs
+	if errs != nil {
+		return ctrl.Result{}, errs
+	}
+	return result, nil
 }
 
-// maintain brings the entries of one webhook in accordance with the objects.
-func (e *Entries) maintain(ctx context.Context, s side) error {
+// maintain brings the entries of one webhook in accordance with the objects. It returns when to look again without an event; 0 for never.
+func (e *Entries) maintain(ctx context.Context, s side) (time.Duration, error) {
+	var kept []string
 	show := func(now needs) {
 		s.open.Set(float64(len(now)))
-		s.show(now)
+		s.show(now, kept)
 	}
 	config := s.config
 	switch err := e.Live.Get(ctx, client.ObjectKey{Name: e.Configuration}, config); {
 	case apierrors.IsNotFound(err):
 		show(needs{}) // Nobody calls us any more.
-		return nil
+		return 0, nil
 	case err != nil:
-		return fmt.Errorf("get %T %s: %w", config, e.Configuration, err)
+		return 0, fmt.Errorf("get %T %s: %w", config, e.Configuration, err)
 	}
 	webhooks := webhooksOf(config)
 	was := s.sent(webhooks)
+	kept = s.kept(webhooks)
 	needed, planned, err := e.plan(ctx, e.Client, s, webhooks, was)
 	if _, all := needed[podstep.AllNamespaces]; err == nil && all && planned != nil && !equality.Semantic.DeepEqual(planned, webhooks) {
 		// What is sent of all namespaces changes: a cache that lacks an object would keep away its pods.
 		needed, planned, err = e.plan(ctx, e.Live, s, webhooks, was)
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if planned == nil {
 		show(was)
-		return nil // The CA bundle comes with an event.
+		return 0, nil // The CA bundle comes with an event.
 	}
 	next, _ := config.DeepCopyObject().(client.Object)
 	setWebhooks(next, planned)
-	if !equality.Semantic.DeepEqual(config, next) {
-		if err := e.Client.Patch(ctx, next, client.MergeFromWithOptions(config, client.MergeFromWithOptimisticLock{})); err != nil {
-			show(both(was, needed)) // It may have succeeded.
-			if apierrors.IsConflict(err) {
-				return nil // The other writer's event is on its way.
-			}
-			return fmt.Errorf("write the entries for pods into %T %s: %w", config, e.Configuration, err)
-		}
-		ctrl.LoggerFrom(ctx).Info("Changed of which namespaces pods are sent to the webhook", "webhook", s.path, "count", len(needed))
+	if equality.Semantic.DeepEqual(config, next) {
+		show(needed)
+		return 0, nil
 	}
-	show(needed)
-	return nil
+	content, err := json.Marshal(planned)
+	if err != nil {
+		return 0, fmt.Errorf("encode the entries for pods of %T %s: %w", config, e.Configuration, err)
+	}
+	if wait := e.pace.Wait(s.path, string(content), e.clock().Now()); wait > 0 {
+		show(both(was, needed))
+		return wait, nil
+	}
+	if err := e.Client.Patch(ctx, next, client.MergeFromWithOptions(config, client.MergeFromWithOptimisticLock{})); err != nil {
+		show(both(was, needed)) // It may have succeeded.
+		if apierrors.IsConflict(err) {
+			return 0, nil // The other writer's event is on its way.
+		}
+		return 0, fmt.Errorf("write the entries for pods into %T %s: %w", config, e.Configuration, err)
+	}
+	log := ctrl.LoggerFrom(ctx).WithValues("webhook", s.path, "count", len(needed))
+	wait := e.pace.Wrote(s.path, string(content), e.clock().Now())
+	if wait > 0 {
+		log.Info("Wrote the entries for pods back, which another writer changes", "configuration", e.Configuration, "next", wait)
+	} else {
+		log.Info("Changed of which namespaces pods are sent to the webhook")
+	}
+	stored := webhooksOf(next) // Another webhook may have changed what we wrote.
+	kept = s.kept(stored)
+	show(both(s.sent(stored), needed))
+	return wait, nil
+}
+
+func (e *Entries) clock() clock.PassiveClock {
+	if e.Clock == nil {
+		return clock.RealClock{}
+	}
+	return e.Clock
 }
 
 // webhooksOf returns the webhooks of a configuration. Those of both kinds have the same fields, but for one that the validating ones lack.
@@ -262,11 +312,11 @@ func both(a, b needs) needs {
 }
 
 // show changes what Sent answers, and tells it.
-func (e *Entries) show(now needs) {
-	if e.now != nil && maps.Equal(e.now, now) {
+func (e *Entries) show(now needs, kept []string) {
+	if e.now != nil && maps.Equal(e.now, now) && slices.Equal(e.kept, kept) {
 		return
 	}
-	e.now = now
+	e.now, e.kept = now, kept
 	for _, c := range e.told {
 		select {
 		case c <- event.GenericEvent{Object: &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: e.Configuration}}}:

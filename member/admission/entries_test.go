@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -15,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -53,10 +55,13 @@ type world struct {
 	writes  int
 	answer  func() error
 	hidden  bool
+	clock   *clocktesting.FakePassiveClock
+	// mutate is a webhook of others for configurations.
+	mutate func(*admissionv1.MutatingWebhookConfiguration)
 }
 
 func newWorld(objects ...client.Object) *world {
-	w := &world{}
+	w := &world{clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0))}
 	inner := fake.NewClientBuilder().WithObjects(objects...).Build()
 	w.WithWatch = interceptor.NewClient(inner, interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
@@ -66,7 +71,12 @@ func newWorld(objects ...client.Object) *world {
 					return err
 				}
 			}
-			return c.Patch(ctx, o, p, opts...)
+			if err := c.Patch(ctx, o, p, opts...); err != nil || w.mutate == nil {
+				return err
+			}
+			config, _ := o.(*admissionv1.MutatingWebhookConfiguration)
+			w.mutate(config)
+			return c.Update(ctx, config)
 		},
 	})
 	cache := interceptor.NewClient(w.WithWatch, interceptor.Funcs{
@@ -82,6 +92,7 @@ func newWorld(objects ...client.Object) *world {
 	w.entries = &Entries{
 		Client: cache, Live: w.WithWatch, Configuration: "flotilla-member", Steps: []podstep.Step{step("Needed", nil), ignored},
 		Exempt: []string{"kube-system", "flotilla-system"}, Ignore: []string{"Optional"},
+		Namespace: "flotilla-system", Clock: w.clock,
 	}
 	return w
 }
@@ -375,7 +386,7 @@ func TestAnEntryCallsWhoTheOthersCall(t *testing.T) {
 	require.Equal(t, []string{"pods"}, e.Rules[0].Resources)
 	require.Equal(t, "/mutate-apps-kruise-io-cloneset", *w.config(t).Webhooks[0].ClientConfig.Service.Path)
 	outside := admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:9443/mutate-apps-kruise-io-cloneset"), CABundle: []byte("CA")}
-	require.Equal(t, "https://127.0.0.1:9443/mutate-pod", *creations(nil).address(outside).URL)
+	require.Equal(t, "https://127.0.0.1:9443/mutate-pod", *creations(nil, "").address(outside).URL)
 }
 
 func TestWithoutACABundleNothingIsOpened(t *testing.T) {
@@ -409,6 +420,134 @@ func TestWhatRemovesAnEntryIsRepaired(t *testing.T) {
 	require.NoError(t, w.Update(t.Context(), c))
 	require.NoError(t, w.reconcile(t))
 	require.Equal(t, map[string][]string{EntryFail: {"shop"}}, w.open(t))
+}
+
+// Exclusions that others add, as the Admissions Enforcer of AKS, GKE Autopilot and policy engines do, stay.
+func TestExclusionsOfOthersStay(t *testing.T) {
+	t.Parallel()
+	aks := []metav1.LabelSelectorRequirement{
+		{Key: "control-plane", Operator: metav1.LabelSelectorOpDoesNotExist},
+		{Key: "kubernetes.azure.com/managedby", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"aks"}},
+	}
+	gke := []metav1.LabelSelectorRequirement{{Key: metadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"gke-managed-system", "kube-system"}}}
+	shop := metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpIn, Values: []string{"shop"}}
+	for _, tc := range []struct {
+		name    string
+		add     func(*admissionv1.MutatingWebhook)
+		want    []metav1.LabelSelectorRequirement
+		written int // how often the entry is written back
+		blind   string
+	}{
+		{name: "after ours", add: terms(func(has []metav1.LabelSelectorRequirement) []metav1.LabelSelectorRequirement {
+			return append(has, aks...)
+		}), want: append([]metav1.LabelSelectorRequirement{shop}, aks...)},
+		{name: "before ours", add: terms(func(has []metav1.LabelSelectorRequirement) []metav1.LabelSelectorRequirement {
+			return append(slices.Clone(gke), has...)
+		}), want: append(slices.Clone(gke), shop)},
+		{name: "of a namespace that is sent", add: terms(func(has []metav1.LabelSelectorRequirement) []metav1.LabelSelectorRequirement {
+			return append(has, metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"shop"}})
+		}), want: []metav1.LabelSelectorRequirement{shop, {Key: metadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"shop"}}}, blind: "excludes namespace shop"},
+		{name: "and what selects some only does not", add: terms(func(has []metav1.LabelSelectorRequirement) []metav1.LabelSelectorRequirement {
+			return append(has, append(aks, metav1.LabelSelectorRequirement{Key: "team", Operator: metav1.LabelSelectorOpExists})...)
+		}), want: append([]metav1.LabelSelectorRequirement{shop}, aks...), written: 1},
+		{name: "nor a second term of names", add: terms(func(has []metav1.LabelSelectorRequirement) []metav1.LabelSelectorRequirement {
+			return append(has, metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpIn, Values: []string{"bank"}})
+		}), want: []metav1.LabelSelectorRequirement{shop}, written: 1},
+		{name: "nor one that has no names", add: terms(func(has []metav1.LabelSelectorRequirement) []metav1.LabelSelectorRequirement {
+			return append(has, metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpDoesNotExist})
+		}), want: []metav1.LabelSelectorRequirement{shop}, written: 1},
+		{name: "nor labels", add: func(w *admissionv1.MutatingWebhook) { w.NamespaceSelector.MatchLabels = map[string]string{"a": "b"} }, want: []metav1.LabelSelectorRequirement{shop}, written: 1},
+		{name: "nor labels of pods", add: func(w *admissionv1.MutatingWebhook) {
+			w.ObjectSelector = &metav1.LabelSelector{MatchExpressions: aks}
+		}, want: []metav1.LabelSelectorRequirement{shop}, written: 1},
+		{name: "nor another failurePolicy", add: func(w *admissionv1.MutatingWebhook) { w.FailurePolicy = new(admissionv1.Ignore) }, want: []metav1.LabelSelectorRequirement{shop}, written: 1},
+		{name: "nor all namespaces", add: func(w *admissionv1.MutatingWebhook) { w.NamespaceSelector = nil }, want: []metav1.LabelSelectorRequirement{shop}, written: 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(object("shop", "a"), configured("CA"))
+			require.NoError(t, w.reconcile(t))
+			c := w.config(t)
+			tc.add(&c.Webhooks[1])
+			require.NoError(t, w.Update(t.Context(), c))
+			for range 3 {
+				require.NoError(t, w.reconcile(t))
+			}
+			require.Equal(t, 1+tc.written, w.writes)
+			is := w.config(t).Webhooks[1]
+			require.Equal(t, tc.want, is.NamespaceSelector.MatchExpressions)
+			require.Empty(t, is.NamespaceSelector.MatchLabels)
+			require.Equal(t, &metav1.LabelSelector{}, is.ObjectSelector)
+			require.Equal(t, admissionv1.Fail, *is.FailurePolicy)
+			sent, why := w.entries.Sent("shop")
+			require.Equal(t, tc.blind == "", sent)
+			require.Contains(t, why, tc.blind)
+
+			// What is sent changes with the objects, and what others exclude does not.
+			require.NoError(t, w.Create(t.Context(), object("bank", "a")))
+			require.NoError(t, w.reconcile(t))
+			require.Len(t, w.config(t).Webhooks[1].NamespaceSelector.MatchExpressions, len(tc.want))
+			require.True(t, w.sent("bank"))
+			all := newWorld(w.config(t), wide("*"))
+			s := step("Wide", nil)
+			s.Object, s.List = &corev1.Node{}, &corev1.NodeList{}
+			s.Namespaces = func(o client.Object) []string { return []string{o.GetAnnotations()["for"]} }
+			all.entries.Steps = append(all.entries.Steps, s)
+			require.NoError(t, all.reconcile(t))
+			require.Len(t, all.config(t).Webhooks[1].NamespaceSelector.MatchExpressions, len(tc.want))
+			require.NoError(t, all.Delete(t.Context(), wide("*")))
+			require.NoError(t, all.Create(t.Context(), object("shop", "a")))
+			require.NoError(t, all.reconcile(t))
+			require.Equal(t, tc.want, all.config(t).Webhooks[1].NamespaceSelector.MatchExpressions, "and back")
+		})
+	}
+}
+
+func terms(change func([]metav1.LabelSelectorRequirement) []metav1.LabelSelectorRequirement) func(*admissionv1.MutatingWebhook) {
+	return func(w *admissionv1.MutatingWebhook) {
+		w.NamespaceSelector.MatchExpressions = change(w.NamespaceSelector.MatchExpressions)
+	}
+}
+
+// A writer who does not agree is written back at once, and then less and less often; what the objects ask for is not held up by it.
+func TestAWriterWhoDoesNotAgreeIsWrittenBackLessAndLess(t *testing.T) {
+	t.Parallel()
+	w := newWorld(object("shop", "a"), configured("CA"))
+	require.NoError(t, w.reconcile(t))
+	remove := func() {
+		c := w.config(t)
+		c.Webhooks = c.Webhooks[:1]
+		require.NoError(t, w.Update(t.Context(), c))
+	}
+	for range 10 * 60 { // Ten minutes with an event each second.
+		remove()
+		require.NoError(t, w.reconcile(t))
+		w.clock.SetTime(w.clock.Now().Add(time.Second))
+	}
+	require.LessOrEqual(t, w.writes, 18)
+	remove()
+	result, err := w.entries.Reconcile(t.Context(), ctrl.Request{})
+	require.NoError(t, err)
+	require.Positive(t, result.RequeueAfter, "no event is needed")
+	require.False(t, w.sent("shop"), "it is not said that pods are sent")
+	written := w.writes
+	require.NoError(t, w.Create(t.Context(), object("bank", "a")))
+	require.NoError(t, w.reconcile(t))
+	require.Equal(t, written+1, w.writes)
+	require.Equal(t, map[string][]string{EntryFail: {"bank", "shop"}}, w.open(t))
+}
+
+// A webhook of others that changes what is written, as a policy engine does, makes no loop, and what it keeps away is not said to be sent.
+func TestAPolicyThatChangesEachWriteIsWrittenToLessAndLess(t *testing.T) {
+	t.Parallel()
+	w := newWorld(object("shop", "a"), configured("CA"))
+	w.mutate = func(c *admissionv1.MutatingWebhookConfiguration) { c.Webhooks = c.Webhooks[:1] }
+	for range 10 * 60 {
+		require.NoError(t, w.reconcile(t))
+		require.False(t, w.sent("shop"))
+		w.clock.SetTime(w.clock.Now().Add(time.Second))
+	}
+	require.LessOrEqual(t, w.writes, 18)
 }
 
 // A second replica that becomes the leader finds the entries as the first one left them, and a crash before or after a write is made

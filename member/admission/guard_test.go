@@ -283,7 +283,7 @@ func TestRequestsAreSentThatSomeGuardJudges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var got []string
-			for _, r := range guarded(podguard.Guards{active(tc.gates, nil)}, nil).rules {
+			for _, r := range guarded(podguard.Guards{active(tc.gates, nil)}, nil, "").rules {
 				got = append(got, strings.Trim(fmt.Sprint(r.Operations), "[]")+" "+r.Resources[0])
 			}
 			require.Equal(t, tc.want, got)

@@ -23,7 +23,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -86,12 +88,14 @@ type site struct {
 
 	namespace, configuration string
 	judge                    *recording
+	// clock paces what is written back.
+	clock *clocktesting.FakePassiveClock
 }
 
 func start(t *testing.T) *site {
 	t.Helper()
 	kind := policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget")
-	s := &site{Env: testenv.Start(t, testenv.Config{}), judge: &recording{}}
+	s := &site{Env: testenv.Start(t, testenv.Config{}), judge: &recording{}, clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0))}
 	s.namespace = s.Namespace(t)
 	prefix, _, _ := strings.Cut(s.namespace, "-")
 	s.configuration = "validate-poddisruptionbudget-" + prefix
@@ -99,7 +103,9 @@ func start(t *testing.T) *site {
 		guards := podguard.Guards{{Guard: podguard.Guard{
 			Feature: "Budget", Gates: allOperations(), Object: &policyv1.PodDisruptionBudget{}, List: &policyv1.PodDisruptionBudgetList{},
 		}, Judge: s.judge}}
-		entries := &Entries{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Configuration: s.configuration, Guards: guards}
+		entries := &Entries{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Configuration: s.configuration, Guards: guards, Namespace: "flotilla-system", Clock: s.clock,
+		}
 		require.NoError(t, entries.Setup(mgr))
 		require.NoError(t, admit.Handle(mgr, GuardPath, &Guard{
 			Live: mgr.GetAPIReader(), Guards: guards, Decoder: admission.NewDecoder(mgr.GetScheme()), Clock: clock.RealClock{},
@@ -295,4 +301,50 @@ func TestIntegrationGuard(t *testing.T) {
 	now := len(s.judge.of(s.namespace, "early"))
 	require.NoError(t, s.Delete(t.Context(), early))
 	require.Len(t, s.judge.of(s.namespace, "early"), now)
+}
+
+// TestIntegrationOtherWritersOfTheConfiguration lets a second writer change the entry: exclusions that it adds stay, and what it takes away
+// is written back, at once and then less and less often.
+func TestIntegrationOtherWritersOfTheConfiguration(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.guard(t)
+	// entry changes the entry, and returns it as it is then.
+	entry := func(change func(*admissionv1.ValidatingWebhook)) (out admissionv1.ValidatingWebhook) {
+		require.NoError(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			var c admissionv1.ValidatingWebhookConfiguration
+			if err := s.Get(t.Context(), client.ObjectKey{Name: s.configuration}, &c); err != nil {
+				return err
+			}
+			i := slices.IndexFunc(c.Webhooks, func(w admissionv1.ValidatingWebhook) bool { return w.Name == GuardFail })
+			require.GreaterOrEqual(t, i, 0)
+			out = c.Webhooks[i]
+			if change == nil {
+				return nil
+			}
+			change(&c.Webhooks[i])
+			return s.Update(t.Context(), &c)
+		}))
+		return out
+	}
+	loosen := func(w *admissionv1.ValidatingWebhook) { w.FailurePolicy = new(admissionv1.Ignore) }
+	strict := func() bool { return *entry(nil).FailurePolicy == admissionv1.Fail }
+	excluded := []metav1.LabelSelectorRequirement{
+		{Key: "control-plane", Operator: metav1.LabelSelectorOpDoesNotExist},
+		{Key: metadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"gke-managed-system", "kube-system"}},
+	}
+	entry(func(w *admissionv1.ValidatingWebhook) {
+		w.NamespaceSelector.MatchExpressions = append(w.NamespaceSelector.MatchExpressions, excluded...)
+		loosen(w)
+	})
+	require.Eventually(t, strict, testenv.Long, testenv.Poll, "what may not be is written back")
+	require.Equal(t, excluded, entry(nil).NamespaceSelector.MatchExpressions[1:], "what only excludes stays")
+
+	entry(loosen)
+	require.Eventually(t, strict, testenv.Long, testenv.Poll, "the first time at once")
+	entry(loosen)
+	require.Never(t, strict, 2*time.Second, testenv.Poll, "and then later: nobody's clock goes on")
+	s.clock.SetTime(s.clock.Now().Add(time.Second))
+	require.Eventually(t, strict, testenv.Long, testenv.Poll)
+	require.Equal(t, excluded, entry(nil).NamespaceSelector.MatchExpressions[1:])
 }

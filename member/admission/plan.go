@@ -49,8 +49,12 @@ type shape struct {
 	conditions []admissionv1.MatchCondition
 	// exempt are the namespaces that are never sent: at least the manager's own.
 	exempt []string
+	// own is the manager's own namespace, which is one of exempt.
+	own string
 	// wanted are expressions of the pods that objects ask for in all namespaces, of which one has to be true; empty for all pods.
 	wanted []string
+	// has are the namespaceSelectors that entries have, by their names.
+	has map[string]*metav1.LabelSelector
 	// asked is the entry of pods that ask for a step themselves, in namespaces that are not sent; nil for none.
 	asked *askers
 }
@@ -63,21 +67,21 @@ type askers struct {
 }
 
 // creations are the creations of pods.
-func creations(exempt []string) shape {
+func creations(exempt []string, own string) shape {
 	return shape{
-		fail: EntryFail, ignore: EntryIgnore, path: Path, exempt: exempt,
+		fail: EntryFail, ignore: EntryIgnore, path: Path, exempt: exempt, own: own,
 		rules: []admissionv1.RuleWithOperations{rule("pods", admissionv1.Create)},
 	}
 }
 
 // guarded are the requests that some guard judges.
-func guarded(guards podguard.Guards, exempt []string) shape {
+func guarded(guards podguard.Guards, exempt []string, own string) shape {
 	judged := func(o podguard.Operation) bool {
 		return slices.ContainsFunc(guards, func(g podguard.Active) bool { return g.Judges(o) })
 	}
 	s := shape{
 		fail: GuardFail, ignore: GuardIgnore, path: GuardPath,
-		conditions: conditions(), exempt: exempt,
+		conditions: conditions(), exempt: exempt, own: own,
 	}
 	var of []admissionv1.OperationType
 	if judged(podguard.Delete) {
@@ -133,20 +137,103 @@ func (s shape) sent(webhooks []admissionv1.MutatingWebhook) needs {
 	out := needs{}
 	for i := range webhooks {
 		w := &webhooks[i]
-		if !s.owns(w) || w.Name == EntryAsked || w.NamespaceSelector == nil {
+		if !s.owns(w) || w.Name == EntryAsked {
+			continue
+		}
+		switch which := s.names(w); {
+		case which == nil:
+		case which.Operator == metav1.LabelSelectorOpNotIn:
+			out.add(podstep.AllNamespaces, policyOf(w))
+		default:
+			for _, namespace := range which.Values {
+				out.add(namespace, policyOf(w))
+			}
+		}
+	}
+	return out
+}
+
+// kept returns the namespaces of the entries that other writers keep from us by name.
+func (s shape) kept(webhooks []admissionv1.MutatingWebhook) []string {
+	var out []string
+	for i := range webhooks {
+		w := &webhooks[i]
+		if !s.owns(w) || w.Name == EntryAsked {
+			continue
+		}
+		which := s.names(w)
+		if which == nil {
 			continue
 		}
 		for _, e := range w.NamespaceSelector.MatchExpressions {
-			switch {
-			case e.Key != metadataName:
-			case e.Operator == metav1.LabelSelectorOpNotIn:
-				out.add(podstep.AllNamespaces, policyOf(w))
-			case e.Operator == metav1.LabelSelectorOpIn:
-				for _, namespace := range e.Values {
-					out.add(namespace, policyOf(w))
+			if e.Key != metadataName || !s.others(e) {
+				continue
+			}
+			for _, namespace := range e.Values {
+				if slices.Contains(which.Values, namespace) == (which.Operator == metav1.LabelSelectorOpIn) {
+					out = append(out, namespace)
 				}
 			}
 		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// names returns the term of an entry that says which namespaces we want it for; nil if it has none.
+func (s shape) names(w *admissionv1.MutatingWebhook) *metav1.LabelSelectorRequirement {
+	if w.NamespaceSelector == nil {
+		return nil
+	}
+	for i := range w.NamespaceSelector.MatchExpressions {
+		if e := &w.NamespaceSelector.MatchExpressions[i]; s.ours(*e) {
+			return e
+		}
+	}
+	return nil
+}
+
+// ours reports whether a term of a namespaceSelector is one that this manager or one before it has written: of names, and never for the
+// manager's own namespace.
+func (s shape) ours(e metav1.LabelSelectorRequirement) bool {
+	if e.Key != metadataName {
+		return false
+	}
+	return e.Operator == metav1.LabelSelectorOpIn ||
+		e.Operator == metav1.LabelSelectorOpNotIn && (s.own == "" || slices.Contains(e.Values, s.own))
+}
+
+// others reports whether a term is an exclusion that another writer has added, as those of providers of clusters do for the namespaces that
+// they run themselves. It stays: it only takes namespaces away, by labels that are not their tenants' to set. What selects some namespaces
+// only does not stay, and neither does any term about pods, whose labels are.
+func (s shape) others(e metav1.LabelSelectorRequirement) bool {
+	switch e.Operator {
+	case metav1.LabelSelectorOpNotIn:
+		return !s.ours(e)
+	case metav1.LabelSelectorOpDoesNotExist:
+		return e.Key != metadataName // Each namespace has it.
+	case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpExists:
+	}
+	return false
+}
+
+// selector returns the namespaceSelector of an entry for which namespaces, with what others have added to the one that it has.
+func (s shape) selector(has *metav1.LabelSelector, which metav1.LabelSelectorRequirement) *metav1.LabelSelector {
+	out := &metav1.LabelSelector{}
+	placed := false
+	if has != nil {
+		for _, e := range has.MatchExpressions { // In their order, so that an entry that is right is the same.
+			switch {
+			case s.others(e):
+				out.MatchExpressions = append(out.MatchExpressions, e)
+			case !placed && s.ours(e):
+				out.MatchExpressions = append(out.MatchExpressions, which)
+				placed = true
+			}
+		}
+	}
+	if !placed {
+		out.MatchExpressions = append([]metav1.LabelSelectorRequirement{which}, out.MatchExpressions...)
 	}
 	return out
 }
@@ -166,8 +253,12 @@ const metadataName = "kubernetes.io/metadata.name"
 func (s shape) plan(webhooks []admissionv1.MutatingWebhook, needed needs) []admissionv1.MutatingWebhook {
 	var sibling *admissionv1.MutatingWebhook
 	out := make([]admissionv1.MutatingWebhook, 0, len(webhooks)+2)
+	s.has = map[string]*metav1.LabelSelector{}
 	for i := range webhooks {
-		if w := &webhooks[i]; !s.owns(w) {
+		w := &webhooks[i]
+		if s.owns(w) {
+			s.has[w.Name] = w.NamespaceSelector
+		} else {
 			out = append(out, *w)
 			if sibling == nil && len(w.ClientConfig.CABundle) > 0 {
 				sibling = w
@@ -271,7 +362,7 @@ func (s shape) entry(
 		Rules:                   s.rules,
 		FailurePolicy:           &policy,
 		MatchPolicy:             new(admissionv1.Equivalent),
-		NamespaceSelector:       &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{which}},
+		NamespaceSelector:       s.selector(s.has[name], which),
 		ObjectSelector:          &metav1.LabelSelector{},
 		SideEffects:             new(admissionv1.SideEffectClassNoneOnDryRun),
 		TimeoutSeconds:          sibling.TimeoutSeconds,

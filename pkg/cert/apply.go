@@ -29,7 +29,11 @@ func (k *Keeper) reconcile(ctx context.Context) (time.Duration, error) {
 	o, err := k.observe(ctx)
 	now := k.options.Clock.Now()
 	stale := k.stale(o.targets, o.state.Bundle())
+	due, wait := k.due(stale, o.state.Bundle(), now)
 	k.hold(o, len(stale) == 0 && err == nil, now)
+	if err == nil && len(stale) > 0 && len(due) == 0 {
+		k.goOn()
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -45,13 +49,30 @@ func (k *Keeper) reconcile(ctx context.Context) (time.Duration, error) {
 	if step.Act != Keep {
 		return again, ignoreConflict(k.take(ctx, step, o, now))
 	}
-	for _, s := range stale {
-		err = errors.Join(err, ignoreConflict(k.patch(ctx, s)))
+	for _, s := range due {
+		err = errors.Join(err, ignoreConflict(k.patch(ctx, s, o.state.Bundle(), now)))
 	}
-	if len(stale) > 0 {
+	switch {
+	case len(due) > 0:
 		return again, err
+	case wait > 0 && (step.Recheck == 0 || wait < step.Recheck):
+		return wait, nil
 	}
 	return step.Recheck, nil
+}
+
+// due returns the changes that are not held back because another writer has undone them, and how long until the first of the others.
+func (k *Keeper) due(stale []change, bundle []byte, now time.Time) (due []change, wait time.Duration) {
+	for _, c := range stale {
+		held := k.pace.Wait(describe(c.live), string(bundle), now)
+		switch {
+		case held == 0:
+			due = append(due, c)
+		case wait == 0 || held < wait:
+			wait = held
+		}
+	}
+	return due, wait
 }
 
 // hold remembers what was observed: what to serve, whether we can be called, since when the bundle is in force.
@@ -81,6 +102,16 @@ func (k *Keeper) hold(o observed, inForce bool, now time.Time) {
 	case !inForce:
 		k.ready = errors.New("the CA bundle is not in every webhook configuration yet")
 	default:
+		k.ready = nil
+	}
+}
+
+// goOn makes a replica ready although another writer has taken the bundle out of something that is written back later: what still calls us
+// must find somebody.
+func (k *Keeper) goOn() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.serving != nil {
 		k.ready = nil
 	}
 }
@@ -196,12 +227,17 @@ func (k *Keeper) convert(crd *apiextensionsv1.CustomResourceDefinition, bundle [
 }
 
 // patch writes one target, if it is still at the observed version.
-func (k *Keeper) patch(ctx context.Context, c change) error {
+func (k *Keeper) patch(ctx context.Context, c change, bundle []byte, now time.Time) error {
 	from := client.MergeFromWithOptions(c.live, client.MergeFromWithOptimisticLock{})
 	if err := k.client.Patch(ctx, c.want, from); err != nil {
 		return fmt.Errorf("write CA bundle into %s: %w", describe(c.live), err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Wrote the CA bundle", "kind", describe(c.live))
+	log := ctrl.LoggerFrom(ctx).WithValues("kind", describe(c.live))
+	if next := k.pace.Wrote(describe(c.live), string(bundle), now); next > 0 {
+		log.Info("Wrote the CA bundle back, which another writer changes", "next", next)
+	} else {
+		log.Info("Wrote the CA bundle")
+	}
 	return nil
 }
 

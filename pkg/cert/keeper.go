@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/flotilla-io/flotilla/pkg/writeback"
 )
 
 // Defaults of Options.
@@ -70,6 +72,8 @@ type Keeper struct {
 	options Options
 	policy  Policy
 	wake    chan struct{}
+	// pace is how often the bundle is written back to what another writer changes.
+	pace writeback.Pace
 
 	mu      sync.RWMutex
 	serving *tls.Certificate

@@ -26,6 +26,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -271,6 +272,50 @@ func TestCertificatesOfOthersAreServedAndNotWritten(t *testing.T) {
 			require.Equal(t, tc.data, secret.Data)
 		})
 	}
+}
+
+// Another writer takes the bundle away each time, as a GitOps tool does that does not know of it.
+func TestAWriterWhoTakesTheBundleAwayIsWrittenBackLessAndLess(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakeClock(noon)
+	k := keeper(t, func(o *Options) { o.Validating, o.CRDs, o.Clock = nil, nil, clock })
+	hooks := &admissionv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "hooks"}, Webhooks: []admissionv1.MutatingWebhook{{Name: "hook"}},
+	}
+	writes := 0
+	k.client = interceptor.NewClient(fake.NewClientBuilder().WithObjects(hooks).Build(), interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			writes++
+			return c.Patch(ctx, o, p, opts...)
+		},
+	})
+	read := func() *admissionv1.MutatingWebhookConfiguration {
+		require.NoError(t, k.client.Get(t.Context(), client.ObjectKeyFromObject(hooks), hooks))
+		return hooks
+	}
+	for range 10 * 60 { // Ten minutes with an event each second.
+		_, err := k.reconcile(t.Context())
+		require.NoError(t, err)
+		c := read()
+		c.Webhooks[0].ClientConfig.CABundle = nil
+		require.NoError(t, k.client.Update(t.Context(), c))
+		clock.Step(time.Second)
+	}
+	require.LessOrEqual(t, writes, 18)
+	wait, err := k.reconcile(t.Context())
+	require.NoError(t, err)
+	require.Positive(t, wait, "no event is needed")
+	require.NoError(t, k.Ready(nil), "others still call us")
+
+	c := read()
+	c.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "control-plane", Operator: metav1.LabelSelectorOpDoesNotExist}}}
+	require.NoError(t, k.client.Update(t.Context(), c))
+	clock.Step(time.Hour)
+	_, err = k.reconcile(t.Context())
+	require.NoError(t, err)
+	c = read()
+	require.NotEmpty(t, c.Webhooks[0].ClientConfig.CABundle)
+	require.Len(t, c.Webhooks[0].NamespaceSelector.MatchExpressions, 1, "what others exclude stays")
 }
 
 // foreign is the data of a Secret that is not ours.
