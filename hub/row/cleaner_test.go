@@ -136,7 +136,7 @@ func TestAttack10UnusedContentsAreBounded(t *testing.T) {
 				build = build.WithObjects(&fleetv1alpha1.WorkContent{
 					ObjectMeta: metav1.ObjectMeta{
 						Namespace: fleetv1alpha1.SystemNamespace, Name: o.name, Labels: map[string]string{keys.FleetSourceUID: o.source},
-						Annotations: map[string]string{keys.FleetContentBytes: strconv.Itoa(o.bytes)},
+						Annotations:       map[string]string{keys.FleetContentBytes: strconv.Itoa(o.bytes)},
 						CreationTimestamp: metav1.Unix(int64(i), 0),
 					},
 					Manifest: strings.Repeat("x", o.bytes),
