@@ -15,7 +15,7 @@ type RowMetrics struct {
 	// Waits counts reconciles that ended early because they have to wait for something, by reason.
 	Waits *prometheus.CounterVec
 
-	writes *prometheus.CounterVec
+	writes *metric.Bounded
 }
 
 // NewRowMetrics returns the metrics of a package that places objects of a kind, as in
@@ -27,10 +27,10 @@ func NewRowMetrics(subsystem, kind string) RowMetrics {
 			Help:    fmt.Sprintf("Time that the hub took to plan the next step of a %s.", kind),
 			Buckets: metric.PlanBuckets(),
 		}),
-		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
+		writes: metric.NewBounded(prometheus.CounterOpts{
 			Namespace: metric.Namespace, Subsystem: subsystem, Name: "row_writes_total",
 			Help: fmt.Sprintf("Rows that the hub wrote for %ss, by cluster.", kind),
-		}, []string{metric.LabelCluster}),
+		}, metric.MostClusters, metric.LabelCluster),
 		Waits: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: metric.Namespace, Subsystem: subsystem, Name: "waits_total",
 			Help: "Reconciles that ended early because they have to wait for something, by reason.",

@@ -72,7 +72,11 @@ func countPhase(cluster string, from, to fleetv1alpha1.WorkPhase) {
 
 // forgetMetrics drops what was measured of a cluster, when its agent ends.
 func forgetMetrics(cluster string) {
-	rowsByPhase.DeletePartialMatch(prometheus.Labels{metric.LabelCluster: cluster})
-	heartbeatAt.DeletePartialMatch(prometheus.Labels{metric.LabelCluster: cluster})
-	unclaimedObjects.DeletePartialMatch(prometheus.Labels{metric.LabelCluster: cluster})
+	of := prometheus.Labels{metric.LabelCluster: cluster}
+	for _, vec := range []*prometheus.MetricVec{
+		rowsByPhase.MetricVec, applies.MetricVec, drifts.MetricVec, reports.MetricVec, heartbeatAt.MetricVec, certificateEnds.MetricVec,
+		unclaimedObjects.MetricVec, connectFailures.MetricVec,
+	} {
+		vec.DeletePartialMatch(of)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -324,4 +325,38 @@ func TestReportsThatMayWait(t *testing.T) {
 	require.Zero(t, wait(one, two, 2*time.Second+reportEvery))
 	r.throttle.Wrote(key, start.Add(2*time.Second+reportEvery))
 	require.Equal(t, begunDelay, wait(rest, applied, time.Hour), "it waits, however long the row was at rest")
+}
+
+func TestAttack31AClusterThatIsGoneHasNoSeries(t *testing.T) {
+	t.Parallel()
+	const cluster = "series"
+	countPhase(cluster, "", fleetv1alpha1.WorkHealthy)
+	for _, vec := range []*prometheus.CounterVec{applies, drifts} {
+		vec.WithLabelValues(cluster, "Deployment").Inc()
+	}
+	connectFailures.WithLabelValues(cluster, "Refused").Inc()
+	reports.WithLabelValues(cluster).Inc()
+	for _, vec := range []*prometheus.GaugeVec{heartbeatAt, certificateEnds, unclaimedObjects} {
+		vec.WithLabelValues(cluster).Set(1)
+	}
+	all := []prometheus.Collector{rowsByPhase, applies, drifts, reports, heartbeatAt, certificateEnds, unclaimedObjects, connectFailures}
+	r := prometheus.NewRegistry()
+	r.MustRegister(all...)
+	count := func() (n int) {
+		families, err := r.Gather()
+		require.NoError(t, err)
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				for _, l := range m.GetLabel() {
+					if l.GetValue() == cluster {
+						n++
+					}
+				}
+			}
+		}
+		return n
+	}
+	require.Equal(t, len(all), count())
+	forgetMetrics(cluster)
+	require.Zero(t, count())
 }

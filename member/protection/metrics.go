@@ -6,18 +6,17 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/metric"
 )
 
-// These have the names and labels of OpenKruise, for its dashboards. A series is made by a refusal of an object that somebody has
-// labelled, so there are few.
+// These have the names and labels of OpenKruise, for its dashboards, and the latest series: tenants label objects, and delete them.
 var (
-	namespaces = prometheus.NewCounterVec(prometheus.CounterOpts{ //nolint:promlinter // OpenKruise's name.
+	namespaces = metric.NewBounded(prometheus.CounterOpts{ //nolint:promlinter // OpenKruise's name.
 		Name: "namespace_deletion_protection", Help: "Refused deletions of namespaces.",
-	}, []string{"name", "username"})
-	crds = prometheus.NewCounterVec(prometheus.CounterOpts{ //nolint:promlinter // OpenKruise's name.
+	}, metric.MostNamed, "name", "username")
+	crds = metric.NewBounded(prometheus.CounterOpts{ //nolint:promlinter // OpenKruise's name.
 		Name: "crd_deletion_protection", Help: "Refused deletions of CRDs.",
-	}, []string{"name", "username"})
-	workloads = prometheus.NewCounterVec(prometheus.CounterOpts{ //nolint:promlinter // OpenKruise's name.
+	}, metric.MostNamed, "name", "username")
+	workloads = metric.NewBounded(prometheus.CounterOpts{ //nolint:promlinter // OpenKruise's name.
 		Name: "workload_deletion_protection", Help: "Refused deletions of other objects, as Kind_namespace_name.",
-	}, []string{"kind_namespace_name", "username"})
+	}, metric.MostNamed, "kind_namespace_name", "username")
 )
 
 // Register adds the metrics of this package to r.

@@ -86,7 +86,7 @@ func (s source) word(pkg string, e ast.Expr) string {
 	return s.words[name]
 }
 
-// metrics records the calls prometheus.NewX(XOpts{...}, labels), NewPlanning(subsystem, kind) and NewRowMetrics(subsystem, kind). Only
+// metrics records the calls prometheus.NewX(XOpts{...}, labels), NewBounded(XOpts{...}, most, labels), NewPlanning(subsystem, kind) and NewRowMetrics(subsystem, kind). Only
 // the last two themselves get their names from parameters.
 func (s source) metrics(pkg string) func(ast.Node) bool {
 	return func(n ast.Node) bool {
@@ -110,6 +110,10 @@ func (s source) metrics(pkg string) func(ast.Node) bool {
 			} else {
 				s.found[prefix+"_row_writes_total"] = "`cluster`"
 			}
+			return true
+		}
+		if f.Sel.Name == "NewBounded" {
+			s.found[s.name(pkg, call.Args[0].(*ast.CompositeLit))] = s.labels(pkg, []ast.Expr{&ast.CompositeLit{Elts: call.Args[2:]}})
 			return true
 		}
 		if of, ok := f.X.(*ast.Ident); !ok || of.Name != "prometheus" || len(call.Args) == 0 {

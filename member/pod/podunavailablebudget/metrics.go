@@ -20,10 +20,10 @@ const (
 
 var (
 	measure = metric.NewPlanning("podunavailablebudget", kind)
-	// refusals has the name and the labels of OpenKruise, for its dashboards.
-	refusals = prometheus.NewCounterVec(prometheus.CounterOpts{ //nolint:promlinter // OpenKruise's name.
+	// refusals has the name and the labels of OpenKruise, for its dashboards, and the latest series.
+	refusals = metric.NewBounded(prometheus.CounterOpts{ //nolint:promlinter // OpenKruise's name.
 		Name: "pod_unavailable_budget", Help: "Refused requests for pods, by PodUnavailableBudget_namespace_name of the budget.",
-	}, []string{"kind_namespace_name", "username"})
+	}, metric.MostNamed, "kind_namespace_name", "username")
 )
 
 // Register adds the metrics of the controller and of package expect to r.

@@ -9,13 +9,13 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/metric"
 )
 
-// leakage has the name and the labels that it has in OpenKruise, where a CloneSet does not scale from then on.
-var leakage = prometheus.NewCounterVec(prometheus.CounterOpts{ //nolint:promlinter // The name is OpenKruise's.
+// leakage has the name and the labels that it has in OpenKruise, where a CloneSet does not scale from then on, and the latest series.
+var leakage = metric.NewBounded(prometheus.CounterOpts{ //nolint:promlinter // The name is OpenKruise's.
 	Namespace: "cloneset",
 	Subsystem: "scale",
 	Name:      "expectation_leakage",
 	Help:      "How often a CloneSet was read from the apiserver because the cache did not show its last writes in time.",
-}, []string{"namespace", "name"})
+}, metric.MostNamed, "namespace", "name")
 
 var measure = metric.NewPlanning("cloneset", Kind().Kind)
 
