@@ -16,55 +16,92 @@ import (
 // notAwaited are CRDs of which nobody waits for a new object, or of which a new object is as good as an observed one.
 func notAwaited() map[string]string {
 	return map[string]string{
-		"hub/clonesets.apps.kruise.io":                    "it may be a template, which no controller observes",
-		"hub/memberworks.fleet.kruise.io":                 "only the hub writes rows",
-		"hub/workcontents.fleet.kruise.io":                "it has no status",
-		"member/appliedworks.fleet.kruise.io":             "only the agent writes its ledger",
-		"member/memberships.fleet.kruise.io":              "only the agent writes it",
-		"member/nodeimages.apps.kruise.io":                "only the manager writes it",
-		"member/nodepodprobes.apps.kruise.io":             "only the manager writes it",
-		"member/containerrecreaterequests.apps.kruise.io": "its phase says how far it is, and it has no observedGeneration",
-		"member/ephemeraljobs.apps.kruise.io":             "its phase says how far it is, and it has no observedGeneration",
-		"member/imagepulljobs.apps.kruise.io":             "its completionTime says that it is done, and it has no observedGeneration",
-		"member/imagelistpulljobs.apps.kruise.io":         "its completionTime says that it is done, and it has no observedGeneration",
+		"hub/clonesets.apps.kruise.io":        "it may be a template, which no controller observes",
+		"hub/memberworks.fleet.kruise.io":     "only the hub writes rows",
+		"hub/workcontents.fleet.kruise.io":    "it has no status",
+		"member/appliedworks.fleet.kruise.io": "only the agent writes its ledger",
+		"member/memberships.fleet.kruise.io":  "only the agent writes it",
+		"member/nodeimages.apps.kruise.io":    "only the manager writes it",
+		"member/nodepodprobes.apps.kruise.io": "only the manager writes it",
 	}
 }
 
-// A new object, which no controller has seen, is not current for those who wait by the rules of kstatus; one that is deleted is terminating.
-func TestANewObjectOfAnyKindIsNotCurrent(t *testing.T) {
-	t.Parallel()
+// version is a version of a CRD of a chart.
+type version struct {
+	chart, crd, group, kind, version string
+	// pending is the status that the apiserver gives a new object; nil if it has none.
+	pending map[string]any
+	// conditions: the status has conditions.
+	conditions bool
+}
+
+// object returns an object of that generation and status.
+func (v version) object(generation int64, status map[string]any) map[string]any {
+	out := map[string]any{
+		"apiVersion": v.group + "/" + v.version, "kind": v.kind, "metadata": map[string]any{"name": "new", "generation": generation},
+	}
+	if status != nil {
+		out["status"] = status
+	}
+	return out
+}
+
+// all are the versions of all CRDs.
+func all(tb testing.TB) []version {
+	tb.Helper()
+	var out []version
 	for _, chart := range []string{"hub", "member"} {
 		files, err := filepath.Glob(filepath.Join(chart, "files", "crds", "*.yaml"))
-		require.NoError(t, err)
-		require.NotEmpty(t, files)
+		require.NoError(tb, err)
+		require.NotEmpty(tb, files)
 		for _, file := range files {
 			raw, err := os.ReadFile(file)
-			require.NoError(t, err)
+			require.NoError(tb, err)
 			crd := &apiextensionsv1.CustomResourceDefinition{}
-			require.NoError(t, yaml.UnmarshalStrict(raw, crd))
+			require.NoError(tb, yaml.UnmarshalStrict(raw, crd))
 			for i := range crd.Spec.Versions {
-				version := &crd.Spec.Versions[i]
-				object := map[string]any{
-					"apiVersion": crd.Spec.Group + "/" + version.Name, "kind": crd.Spec.Names.Kind,
-					"metadata": map[string]any{"name": "new", "generation": int64(1)},
+				v := version{chart: chart, crd: crd.Name, group: crd.Spec.Group, kind: crd.Spec.Names.Kind, version: crd.Spec.Versions[i].Name}
+				schema := crd.Spec.Versions[i].Schema.OpenAPIV3Schema.Properties["status"]
+				if schema.Default != nil {
+					require.NoError(tb, json.Unmarshal(schema.Default.Raw, &v.pending))
 				}
-				if pending := version.Schema.OpenAPIV3Schema.Properties["status"].Default; pending != nil { // As the apiserver fills in.
-					var is map[string]any
-					require.NoError(t, json.Unmarshal(pending.Raw, &is))
-					object["status"] = is
-				}
-				want := status.InProgressStatus
-				if notAwaited()[chart+"/"+crd.Name] != "" {
-					want = status.CurrentStatus
-				}
-				is, err := status.Compute(&unstructured.Unstructured{Object: object})
-				require.NoError(t, err)
-				require.Equal(t, want, is.Status, "%s %s %s", chart, crd.Name, version.Name)
-				object["metadata"].(map[string]any)["deletionTimestamp"] = "2026-11-21T10:00:00Z"
-				is, err = status.Compute(&unstructured.Unstructured{Object: object})
-				require.NoError(t, err)
-				require.Equal(t, status.TerminatingStatus, is.Status, "%s %s %s", chart, crd.Name, version.Name)
+				_, v.conditions = schema.Properties["conditions"]
+				out = append(out, v)
 			}
 		}
+	}
+	return out
+}
+
+// awaited are those of kinds that somebody may wait for.
+func awaited(tb testing.TB) []version {
+	tb.Helper()
+	var out []version
+	for _, v := range all(tb) {
+		if notAwaited()[v.chart+"/"+v.crd] == "" {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// A new object, which no controller has seen, is not current for those who wait by the rules of kstatus; one that is deleted is terminating.
+// How far others are is in tests of their controllers, TestKstatusTells.
+func TestANewObjectOfAnyKindIsNotCurrent(t *testing.T) {
+	t.Parallel()
+	for _, v := range all(t) {
+		object, want := v.object(1, v.pending), status.InProgressStatus
+		if notAwaited()[v.chart+"/"+v.crd] != "" {
+			want = status.CurrentStatus
+		} else {
+			require.True(t, v.conditions, "%s %s %s has conditions", v.chart, v.crd, v.version)
+		}
+		is, err := status.Compute(&unstructured.Unstructured{Object: object})
+		require.NoError(t, err)
+		require.Equal(t, want, is.Status, "%s %s %s", v.chart, v.crd, v.version)
+		object["metadata"].(map[string]any)["deletionTimestamp"] = "2026-11-21T10:00:00Z"
+		is, err = status.Compute(&unstructured.Unstructured{Object: object})
+		require.NoError(t, err)
+		require.Equal(t, status.TerminatingStatus, is.Status, "%s %s %s", v.chart, v.crd, v.version)
 	}
 }

@@ -80,6 +80,8 @@ func readiness(o *observed, p planned, a applied, problems []placement.Problem, 
 	switch {
 	case placed == nil || placed.Status == metav1.ConditionTrue:
 		return report.Ready("the replicas are where the subsets want them")
+	case p.inactive != nil && p.inactive.Reason == reasonTargetGone: // It may come after its WorkloadSpread.
+		return report.Reconciling(placed.Reason, placed.Message)
 	case p.inactive != nil, p.allocation.Why != "", placed.Reason == reasonNoCluster:
 		return report.Stalled(report.Failure{Reason: placed.Reason, Message: placed.Message})
 	}

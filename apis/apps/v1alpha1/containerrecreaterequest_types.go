@@ -9,9 +9,13 @@ import (
 // ContainerRecreateRequestStatus is the most recently observed state of a ContainerRecreateRequest. What the pod reports about containers,
 // and since when it is not ready, are annotations in this version.
 type ContainerRecreateRequestStatus struct {
-	// phase is Pending, Recreating or Completed.
-	// +required
-	Phase appsv1beta1.ContainerRecreateRequestPhase `json:"phase"`
+	// observedGeneration is the generation of the spec that the rest of the status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// phase is Pending, Recreating or Completed. It is absent until the node daemon has answered.
+	// +optional
+	Phase appsv1beta1.ContainerRecreateRequestPhase `json:"phase,omitempty"`
 
 	// completionTime is when the request was complete.
 	// +optional
@@ -25,6 +29,12 @@ type ContainerRecreateRequestStatus struct {
 	// +optional
 	// +listType=atomic
 	ContainerRecreateStates []appsv1beta1.ContainerRecreateRequestState `json:"containerRecreateStates,omitempty"`
+
+	// conditions are those of v1beta1 but PreRecreateGrace while it is True.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // ContainerRecreateRequest restarts containers of a pod once. The pod stays, and so do its other containers.

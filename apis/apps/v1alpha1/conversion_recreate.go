@@ -12,6 +12,7 @@ import (
 )
 
 // The snapshot of containers and the time since when the pod is not ready are annotations in v1alpha1 and part of the status in v1beta1.
+// The other conditions are in the status of both.
 
 // partRecreate is what the two versions of ContainerRecreateRequest have in different places.
 const partRecreate = "recreate"
@@ -22,6 +23,12 @@ type recreateHub struct {
 	Conditions []metav1.Condition                    `json:"conditions,omitempty"`
 	// Annotations are those of v1alpha1, which v1beta1 has as well if they can't be read.
 	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// recreateOld is that part in v1alpha1.
+type recreateOld struct {
+	Annotations map[string]string  `json:"annotations,omitempty"`
+	Conditions  []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // recreateAnnotations moves the annotations that only v1alpha1 gives a meaning out of the metadata; nil if there is none.
@@ -47,14 +54,16 @@ func annotate(meta *metav1.ObjectMeta, annotations map[string]string) {
 func ContainerRecreateRequestToHub(_ context.Context, src *ContainerRecreateRequest, dst *appsv1beta1.ContainerRecreateRequest) error {
 	in := src.DeepCopy()
 	t := begin(&in.ObjectMeta, wordsV1alpha1, wordsV1beta1)
-	part, err := convert(t, partRecreate, recreateAnnotations(&in.ObjectMeta), recreateToHub, recreateFromHub)
+	part, err := convert(t, partRecreate, recreateOld{Annotations: recreateAnnotations(&in.ObjectMeta), Conditions: in.Status.Conditions},
+		recreateToHub, recreateFromHub)
 	if err != nil {
 		return err
 	}
 	dst.ObjectMeta, dst.Spec = in.ObjectMeta, in.Spec
 	annotate(&dst.ObjectMeta, part.Annotations)
 	dst.Status = appsv1beta1.ContainerRecreateRequestStatus{
-		Phase: in.Status.Phase, CompletionTime: in.Status.CompletionTime, Message: in.Status.Message,
+		ObservedGeneration: in.Status.ObservedGeneration,
+		Phase:              in.Status.Phase, CompletionTime: in.Status.CompletionTime, Message: in.Status.Message,
 		ContainerRecreateStates: in.Status.ContainerRecreateStates, ContainerStatusSnapshot: part.Snapshot, Conditions: part.Conditions,
 	}
 	return t.end(&dst.ObjectMeta)
@@ -64,25 +73,26 @@ func ContainerRecreateRequestToHub(_ context.Context, src *ContainerRecreateRequ
 func ContainerRecreateRequestFromHub(_ context.Context, src *appsv1beta1.ContainerRecreateRequest, dst *ContainerRecreateRequest) error {
 	in := src.DeepCopy()
 	t := begin(&in.ObjectMeta, wordsV1beta1, wordsV1alpha1)
-	annotations, err := convert(t, partRecreate, recreateHub{
+	part, err := convert(t, partRecreate, recreateHub{
 		Snapshot: in.Status.ContainerStatusSnapshot, Conditions: in.Status.Conditions, Annotations: recreateAnnotations(&in.ObjectMeta),
 	}, recreateFromHub, recreateToHub)
 	if err != nil {
 		return err
 	}
 	dst.ObjectMeta, dst.Spec = in.ObjectMeta, in.Spec
-	annotate(&dst.ObjectMeta, annotations)
+	annotate(&dst.ObjectMeta, part.Annotations)
 	dst.Status = ContainerRecreateRequestStatus{
-		Phase: in.Status.Phase, CompletionTime: in.Status.CompletionTime, Message: in.Status.Message,
-		ContainerRecreateStates: in.Status.ContainerRecreateStates,
+		ObservedGeneration: in.Status.ObservedGeneration,
+		Phase:              in.Status.Phase, CompletionTime: in.Status.CompletionTime, Message: in.Status.Message,
+		ContainerRecreateStates: in.Status.ContainerRecreateStates, Conditions: part.Conditions,
 	}
 	return t.end(&dst.ObjectMeta)
 }
 
 // recreateToHub reads the annotations. One that can't be read stays.
-func recreateToHub(annotations map[string]string) recreateHub {
+func recreateToHub(in recreateOld) recreateHub {
 	var out recreateHub
-	for key, value := range annotations {
+	for key, value := range in.Annotations {
 		at, err := time.Parse(time.RFC3339, value)
 		switch {
 		case key == keys.RecreateUnready && err == nil:
@@ -98,19 +108,22 @@ func recreateToHub(annotations map[string]string) recreateHub {
 		}
 		out.Annotations = with(out.Annotations, key, value)
 	}
+	out.Conditions = append(out.Conditions, in.Conditions...)
 	return out
 }
 
 // recreateFromHub writes the annotations.
-func recreateFromHub(in recreateHub) map[string]string {
-	out := in.Annotations
+func recreateFromHub(in recreateHub) recreateOld {
+	out := recreateOld{Annotations: in.Annotations}
 	if len(in.Snapshot) > 0 {
 		text, _ := json.Marshal(in.Snapshot) // Strings, bools and numbers always marshal.
-		out = with(out, keys.RecreateStatuses, string(text))
+		out.Annotations = with(out.Annotations, keys.RecreateStatuses, string(text))
 	}
 	for i := range in.Conditions {
 		if c := &in.Conditions[i]; c.Type == appsv1beta1.RecreatePreGrace && c.Status == metav1.ConditionTrue {
-			out = with(out, keys.RecreateUnready, c.LastTransitionTime.UTC().Format(time.RFC3339))
+			out.Annotations = with(out.Annotations, keys.RecreateUnready, c.LastTransitionTime.UTC().Format(time.RFC3339))
+		} else {
+			out.Conditions = append(out.Conditions, *c)
 		}
 	}
 	return out

@@ -116,7 +116,11 @@ type EphemeralJobCondition struct {
 
 // EphemeralJobStatus is the most recently observed state of an EphemeralJob.
 type EphemeralJobStatus struct {
-	// conditions are those that are True.
+	// observedGeneration is the generation of the spec that the rest of the status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions are those of the job that are True, and Ready, Reconciling and Stalled.
 	// +optional
 	// +listType=atomic
 	Conditions []EphemeralJobCondition `json:"conditions,omitempty"`

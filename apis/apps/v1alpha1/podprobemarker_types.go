@@ -84,6 +84,12 @@ type PodProbeMarkerStatus struct {
 	// matchedPods is how many pods are selected that are scheduled, have been initialized and have not ended.
 	// +optional
 	MatchedPods int64 `json:"matchedPods,omitempty"`
+
+	// conditions are Ready, Reconciling and Stalled.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // PodProbeMarker has containers of pods probed, and writes the results to the pods: as a condition, labels and annotations.

@@ -170,9 +170,13 @@ const RecreatePreGrace = "PreRecreateGrace"
 
 // ContainerRecreateRequestStatus is the most recently observed state of a ContainerRecreateRequest.
 type ContainerRecreateRequestStatus struct {
-	// phase is Pending, Recreating or Completed.
-	// +required
-	Phase ContainerRecreateRequestPhase `json:"phase"`
+	// observedGeneration is the generation of the spec that the rest of the status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// phase is Pending, Recreating or Completed. It is absent until the node daemon has answered.
+	// +optional
+	Phase ContainerRecreateRequestPhase `json:"phase,omitempty"`
 
 	// completionTime is when the request was complete.
 	// +optional
@@ -192,7 +196,7 @@ type ContainerRecreateRequestStatus struct {
 	// +listType=atomic
 	ContainerStatusSnapshot []ContainerStatusSnapshot `json:"containerStatusSnapshot,omitempty"`
 
-	// conditions are the conditions of the request: PreRecreateGrace.
+	// conditions are the conditions of the request: PreRecreateGrace, Recreating, Ready, Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -21,6 +21,10 @@ type ImageListPullJobSpec struct {
 
 // ImageListPullJobStatus is the most recently observed state of an ImageListPullJob.
 type ImageListPullJobStatus struct {
+	// observedGeneration is the generation of the spec that the rest of the status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// startTime is when the job was first seen.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
@@ -49,6 +53,12 @@ type ImageListPullJobStatus struct {
 	// +optional
 	// +listType=atomic
 	FailedImageStatuses []FailedImageStatus `json:"failedImageStatuses,omitempty"`
+
+	// conditions are Ready, Reconciling and Stalled.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // FailedImageStatus is an image that was not pulled on some nodes.

@@ -135,6 +135,10 @@ type SandboxConfig struct {
 
 // ImagePullJobStatus is the most recently observed state of an ImagePullJob.
 type ImagePullJobStatus struct {
+	// observedGeneration is the generation of the spec that the rest of the status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// startTime is when the job was first seen.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
@@ -167,6 +171,12 @@ type ImagePullJobStatus struct {
 	// +optional
 	// +listType=atomic
 	FailedNodes []string `json:"failedNodes,omitempty"`
+
+	// conditions are Ready, Reconciling and Stalled.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // ImagePullJob pulls an image on many nodes before pods need it.

@@ -104,7 +104,7 @@ type PersistentPodStateStatus struct {
 	// +optional
 	PodStates map[string]PodState `json:"podStates,omitempty"`
 
-	// conditions are observations of the state: Active.
+	// conditions are observations of the state: Active, Ready, Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -385,7 +385,7 @@ type SidecarSetStatus struct {
 	// +optional
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
 
-	// conditions are observations of the SidecarSet: Injected and Upgradable.
+	// conditions are observations of the SidecarSet: Injected, Upgradable, Ready, Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -181,7 +181,7 @@ type WorkloadSpreadStatus struct {
 	// +optional
 	VersionedSubsetStatuses map[string]WorkloadSpreadSubsetStatuses `json:"versionedSubsetStatuses,omitempty"`
 
-	// conditions are observations of the WorkloadSpread: Active, and on a hub Placed, SubsetFailure, Ready, Reconciling and Stalled.
+	// conditions are observations of the WorkloadSpread: Active, Ready, Reconciling and Stalled, and on a hub Placed and SubsetFailure.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

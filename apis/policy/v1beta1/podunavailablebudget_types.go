@@ -114,6 +114,12 @@ type PodUnavailableBudgetStatus struct {
 	// totalReplicas is the total that percentages are of.
 	// +required
 	TotalReplicas int32 `json:"totalReplicas"`
+
+	// conditions are Ready, Reconciling and Stalled.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // PodUnavailableBudget protects pods: it limits how many of them may be unavailable because of deletions, evictions, updates and

@@ -89,6 +89,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	a := r.apply(ctx, o, p)
 	w := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}
-	_, err = w.Write(ctx, o.list, o.list.Status, status(o, p, now), a.events)
+	_, err = w.Write(ctx, o.list, o.list.Status, status(o, p, a, now), a.events)
 	return w.Result(o.list, p.recheck, errors.Join(a.err, err))
 }

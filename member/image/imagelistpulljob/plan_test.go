@@ -89,7 +89,7 @@ status: {active: 1, desired: 3, failed: 0, startTime: '2026-11-22T16:44:05Z', su
 	require.Empty(t, p.change)
 	require.Empty(t, p.drop)
 	require.Equal(t, "fb69b545f", job.Labels[keys.ControllerRevisionHash])
-	s := status(observed{list: l}, p, noon)
+	s := status(observed{list: l}, p, applied{}, noon)
 	require.Equal(t, int32(1), s.Active)
 	require.Zero(t, s.Completed)
 }
@@ -134,9 +134,9 @@ func TestNodesThatDoNotExistAreSeen(t *testing.T) {
 	l.Spec.Selector = &appsv1beta1.ImagePullJobNodeSelector{Names: []string{"node-1", "typo", "typo"}}
 	job := wanted(l, l.Spec.Images[0])
 	job.Status = appsv1beta1.ImagePullJobStatus{StartTime: new(metav1.NewTime(noon)), CompletionTime: new(metav1.NewTime(noon)), Desired: 1, Succeeded: 1}
-	s := status(observed{list: l}, planned{kept: map[string]*appsv1beta1.ImagePullJob{l.Spec.Images[0]: job}}, noon)
+	s := status(observed{list: l}, planned{kept: map[string]*appsv1beta1.ImagePullJob{l.Spec.Images[0]: job}}, applied{}, noon)
 	require.Len(t, s.FailedImageStatuses, 1)
 	require.Contains(t, s.FailedImageStatuses[0].Message, "1 nodes that selector.names has don't exist")
 	job.Status.Desired = 2
-	require.Empty(t, status(observed{list: l}, planned{kept: map[string]*appsv1beta1.ImagePullJob{l.Spec.Images[0]: job}}, noon).FailedImageStatuses)
+	require.Empty(t, status(observed{list: l}, planned{kept: map[string]*appsv1beta1.ImagePullJob{l.Spec.Images[0]: job}}, applied{}, noon).FailedImageStatuses)
 }

@@ -9,7 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // Reasons and action of events.
@@ -23,6 +25,9 @@ const (
 	// ReasonFailedDelete: the deletion of an ImagePullJob was refused. It is tried again.
 	ReasonFailedDelete = "FailedDelete"
 
+	// reasonFailedImages: there are nodes without an image. Of the condition Stalled.
+	reasonFailedImages = "ImagesFailed"
+
 	actionPull = "PullImages"
 )
 
@@ -35,12 +40,41 @@ func named(s *appsv1beta1.ImageListPullJobSpec) int {
 }
 
 // status returns the new status.
-func status(o observed, p planned, now time.Time) appsv1beta1.ImageListPullJobStatus {
-	old := &o.list.Status
-	if old.CompletionTime != nil {
+func status(o observed, p planned, a applied, now time.Time) appsv1beta1.ImageListPullJobStatus {
+	if old := &o.list.Status; old.CompletionTime != nil && report.GetCondition(old.Conditions, keys.ConditionReady) != nil {
 		return *old
 	}
-	s := appsv1beta1.ImageListPullJobStatus{StartTime: old.StartTime, Desired: int32(len(o.list.Spec.Images))} //nolint:gosec // At most 255.
+	s := counted(o, p, now)
+	s.ObservedGeneration = o.list.Generation
+	s.Conditions = report.SetReadiness(s.Conditions, readiness(&s, a), o.list.Generation, now)
+	return s
+}
+
+// readiness returns whether all nodes have all images. A node that has failed is not tried again.
+func readiness(s *appsv1beta1.ImageListPullJobStatus, a applied) report.Readiness {
+	switch {
+	case len(s.FailedImageStatuses) > 0:
+		return report.Stalled(report.Failure{Reason: reasonFailedImages, Message: "nodes have not all images: status.failedImageStatuses lists them"})
+	case s.CompletionTime != nil:
+		return report.Ready("all nodes have all images")
+	case a.err != nil:
+		return report.Retrying(report.WriteFailure(a.err))
+	case s.Succeeded == s.Desired: // It goes on for ever.
+		return report.Ready("all nodes have all images; new nodes get them")
+	}
+	return report.Reconciling(report.ReasonProgressing, "nodes are still to pull images")
+}
+
+// counted returns the status but for the readiness.
+func counted(o observed, p planned, now time.Time) appsv1beta1.ImageListPullJobStatus {
+	old := &o.list.Status
+	if old.CompletionTime != nil {
+		return *old.DeepCopy()
+	}
+	s := appsv1beta1.ImageListPullJobStatus{
+		StartTime: old.StartTime, Desired: int32(len(o.list.Spec.Images)), //nolint:gosec // At most 255.
+		Conditions: old.Conditions,
+	}
 	if s.StartTime == nil {
 		s.StartTime = new(metav1.NewTime(now).Rfc3339Copy())
 	}

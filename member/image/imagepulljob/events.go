@@ -20,3 +20,11 @@ const notReadable = "list its name in imagePullJob.secrets of the chart"
 
 // actionPull is the action of events.
 const actionPull = "PullImage"
+
+// Reasons of the condition Stalled.
+const (
+	// reasonFailedNodes: nodes could not pull the image, or not until the deadline.
+	reasonFailedNodes = "NodesFailed"
+	// reasonAbsentNodes: the selector names nodes that don't exist.
+	reasonAbsentNodes = "NodesAbsent"
+)

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/imagepull"
 	"github.com/flotilla-io/flotilla/pkg/report"
@@ -15,8 +16,39 @@ import (
 // status returns the new status, and the events.
 func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.ImagePullJobStatus, []event.Event) {
 	old := &o.job.Status
-	if old.CompletionTime != nil || o.job.DeletionTimestamp != nil {
+	if o.job.DeletionTimestamp != nil || old.CompletionTime != nil && report.GetCondition(old.Conditions, keys.ConditionReady) != nil {
 		return *old, nil
+	}
+	s, events := counted(o, p, a, now)
+	s.ObservedGeneration = o.job.Generation
+	s.Conditions = report.SetReadiness(s.Conditions, readiness(&s, p, a), o.job.Generation, now)
+	return s, events
+}
+
+// readiness returns whether all nodes have the image. A node that has failed is not tried again.
+func readiness(s *appsv1beta1.ImagePullJobStatus, p planned, a applied) report.Readiness {
+	switch {
+	case p.invalid != "":
+		return report.Stalled(report.Failure{Reason: ReasonInvalid, Message: p.invalid})
+	case s.Failed > 0:
+		return report.Stalled(report.Failure{Reason: reasonFailedNodes, Message: "nodes have no image: status.failedNodes lists them"})
+	case len(p.unknown) > 0:
+		return report.Stalled(report.Failure{Reason: reasonAbsentNodes, Message: fmt.Sprintf("%s: %s", imagepull.Absent(len(p.unknown)), event.Names(p.unknown))})
+	case s.CompletionTime != nil:
+		return report.Ready("all nodes have the image")
+	case a.err != nil:
+		return report.Retrying(report.WriteFailure(a.err))
+	case s.Succeeded == s.Desired && s.Active == 0: // It goes on for ever.
+		return report.Ready("all nodes have the image; new nodes get it")
+	}
+	return report.Reconciling(report.ReasonProgressing, "nodes are still to pull the image")
+}
+
+// counted returns the status but for the readiness.
+func counted(o observed, p planned, a applied, now time.Time) (appsv1beta1.ImagePullJobStatus, []event.Event) {
+	old := &o.job.Status
+	if old.CompletionTime != nil {
+		return *old.DeepCopy(), nil
 	}
 	s := *old.DeepCopy()
 	if s.StartTime == nil {

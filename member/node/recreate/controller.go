@@ -195,6 +195,7 @@ func (r *Reconciler) runs(ctx context.Context, pod *corev1.Pod, c stop.Container
 func (r *Reconciler) write(ctx context.Context, of *request, s appsv1beta1.ContainerRecreateRequestStatus) error {
 	next := of.DeepCopy()
 	next.Status = s
+	recreate.Observe(next, r.Stopper.Clock.Now())
 	err := r.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(of, client.MergeFromWithOptimisticLock{}), fieldOwner)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):

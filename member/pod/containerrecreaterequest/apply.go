@@ -30,7 +30,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned, now time.
 	case stepHold, stepRelease:
 		err = r.hold(ctx, o.request, p.step == stepHold)
 	case stepReport, stepComplete:
-		err = r.write(ctx, o.request, p)
+		err = r.write(ctx, o.request, p, now)
 	case stepRemove:
 		err = r.Client.Delete(ctx, o.request, client.Preconditions{UID: &o.request.UID, ResourceVersion: &o.request.ResourceVersion})
 	}
@@ -84,9 +84,10 @@ func (r *Reconciler) hold(ctx context.Context, request *appsv1beta1.ContainerRec
 }
 
 // write writes the status.
-func (r *Reconciler) write(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, p planned) error {
+func (r *Reconciler) write(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, p planned, now time.Time) error {
 	next := request.DeepCopy()
 	next.Status = p.status
+	recreate.Observe(next, now)
 	err := r.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(request, client.MergeFromWithOptimisticLock{}), fieldOwner)
 	if err != nil {
 		return fmt.Errorf("patch status: %w", err)

@@ -13,6 +13,7 @@ import (
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -172,12 +173,14 @@ func TestStatus(t *testing.T) {
 	s, events := status(o, p, applied{added: []string{"a"}}, noon)
 	require.Equal(t, []string{ReasonContainersAdded}, testkit.Reasons(events))
 	at := metav1.NewTime(noon)
+	bare := s
+	bare.Conditions = report.ButReadiness(s.Conditions, conditionForm())
 	require.Equal(t, appsv1alpha1.EphemeralJobStatus{
-		Phase: appsv1alpha1.EphemeralJobRunning, StartTime: &at, Matches: 2, Failed: 1, Waiting: 1,
+		ObservedGeneration: o.job.Generation, Phase: appsv1alpha1.EphemeralJobRunning, StartTime: &at, Matches: 2, Failed: 1, Waiting: 1,
 		Conditions: []appsv1alpha1.EphemeralJobCondition{{
 			Type: appsv1alpha1.EphemeralJobInitialized, Status: corev1.ConditionTrue, Reason: "Initialized", LastProbeTime: at, LastTransitionTime: at,
 		}},
-	}, s)
+	}, bare)
 
 	// The pods are gone; then one is refused, then all have ended.
 	o.job.Status, o.pods = s, nil

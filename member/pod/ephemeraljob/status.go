@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
@@ -28,6 +29,10 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1alpha1.Ephem
 		if s.CompletionTime == nil {
 			s.CompletionTime = &at
 		}
+		if find(s.Conditions, keys.ConditionReady) == nil { // OpenKruise has ended it.
+			s.ObservedGeneration = o.job.Generation
+			s.Conditions = report.PutReadiness(s.Conditions, conditionForm(), ended(&s), now)
+		}
 		return s, nil
 	}
 	s.Phase = p.phase
@@ -35,6 +40,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1alpha1.Ephem
 	if s.StartTime == nil {
 		s.StartTime = &at
 	}
+	s.ObservedGeneration = o.job.Generation
 	var events []event.Event
 	if len(a.added) > 0 {
 		events = append(events, event.Normal(ReasonContainersAdded, actionRun, "added the containers to %d pods: %s", len(a.added), event.Names(a.added)))
@@ -60,7 +66,56 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1alpha1.Ephem
 		}
 		events = append(events, of(e.reason, actionRun, "%s", e.why))
 	}
+	s.Conditions = report.PutReadiness(s.Conditions, conditionForm(), readiness(&p, &a), now)
 	return s, events
+}
+
+// readiness returns whether a job has done what it is to do. Pods that refuse the containers are left out; what is refused for another
+// reason is tried again.
+func readiness(p *planned, a *applied) report.Readiness {
+	switch {
+	case p.invalidSpec != "":
+		return report.Stalled(report.Failure{Reason: ReasonInvalidSpec, Message: p.invalidSpec})
+	case p.ending != nil && p.ending.phase == appsv1alpha1.EphemeralJobFailed:
+		return report.Stalled(report.Failure{Reason: p.ending.reason, Message: p.ending.why})
+	case p.ending != nil:
+		return report.Ready(p.ending.why)
+	case a.Err() != nil:
+		return report.Retrying(report.WriteFailure(a.Err()))
+	case p.phase == appsv1alpha1.EphemeralJobPause:
+		return report.Reconciling(report.ReasonPaused, "no pods get containers until the job isn't paused any more")
+	case p.empty != "":
+		return report.Reconciling(matchEmpty, p.empty)
+	}
+	return report.Reconciling(report.ReasonProgressing, "containers run, or are still to be added to pods")
+}
+
+// ended returns the readiness of a job that has ended.
+func ended(s *appsv1alpha1.EphemeralJobStatus) report.Readiness {
+	if s.Phase != appsv1alpha1.EphemeralJobFailed {
+		return report.Ready("the containers have ended in all pods")
+	}
+	if c := find(s.Conditions, appsv1alpha1.EphemeralJobConditionFailed); c != nil && c.Reason != "" {
+		return report.Stalled(report.Failure{Reason: c.Reason, Message: c.Message})
+	}
+	return report.Stalled(report.Failure{Reason: ReasonContainersFailed, Message: "containers have failed"})
+}
+
+// conditionForm converts the conditions of an EphemeralJob.
+func conditionForm() report.Form[appsv1alpha1.EphemeralJobCondition] {
+	type condition = appsv1alpha1.EphemeralJobCondition
+	return report.Form[condition]{
+		Type: func(c condition) string { return string(c.Type) },
+		Entry: func(c condition) report.ConditionEntry {
+			return report.ConditionEntry{Status: c.Status, Reason: c.Reason, Message: c.Message, Updated: c.LastProbeTime, Turned: c.LastTransitionTime}
+		},
+		New: func(t string, e report.ConditionEntry) condition {
+			return condition{
+				Type: conditionType(t), Status: e.Status, Reason: e.Reason, Message: e.Message,
+				LastProbeTime: e.Updated, LastTransitionTime: e.Turned,
+			}
+		},
+	}
 }
 
 // faultOf returns reason and message of what is wrong with a job; "" if nothing is.

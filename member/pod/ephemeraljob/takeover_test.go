@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // leftBehind is a job of OpenKruise that has added its container to a pod, which the kubelet has not reported yet.
@@ -41,6 +42,8 @@ func TestAJobOfOpenKruiseGoesOn(t *testing.T) {
 	require.Empty(t, events)
 	want := o.job.Status.DeepCopy()
 	want.Phase, want.Waiting = appsv1alpha1.EphemeralJobWaiting, 1
+	want.ObservedGeneration = o.job.Generation
+	s.Conditions = report.ButReadiness(s.Conditions, conditionForm())
 	require.Equal(t, *want, s, "its start and its conditions stay")
 
 	// The container ends, and with it the job; that is deleted with its finalizer.

@@ -23,6 +23,7 @@ func status(o observed, p planned, now time.Time) (appsv1beta1.PersistentPodStat
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, p.inactive.reason, p.inactive.message
 	}
 	s.Conditions = report.SetCondition(s.Conditions, c, now)
+	s.Conditions = report.SetReadiness(s.Conditions, readiness(p), o.pps.Generation, now)
 	var events []event.Event
 	if len(p.forgotten) > 0 {
 		events = append(events, event.Normal(ReasonForgotten, actionRecord, "forgot %d pods, as %s: %s",
@@ -33,6 +34,19 @@ func status(o observed, p planned, now time.Time) (appsv1beta1.PersistentPodStat
 		events = append(events, event.Warning(c.Reason, actionRecord, "%s", c.Message))
 	}
 	return s, events
+}
+
+// readiness returns whether pods are recorded and brought back. A target may come after its PersistentPodState, and the webhook may still
+// be on its way.
+func readiness(p planned) report.Readiness {
+	if p.inactive == nil {
+		return report.Ready("ready pods are recorded, and new ones brought back")
+	}
+	switch p.inactive.reason {
+	case ReasonNotAllowed, ReasonTargetTaken, ReasonTargetDenied:
+		return report.Stalled(report.Failure{Reason: p.inactive.reason, Message: p.inactive.message})
+	}
+	return report.Reconciling(p.inactive.reason, p.inactive.message)
 }
 
 // generated returns the events about a workload for which a PersistentPodState is generated.

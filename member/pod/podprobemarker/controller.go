@@ -99,7 +99,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
 	}
 	start := r.Clock.Now()
-	p := plan(o)
+	p := plan(o, start)
 	now := r.Clock.Now()
 	measure.PlanSeconds.Observe(now.Sub(start).Seconds())
 	r.pending.Took(req.NamespacedName, now.Sub(began), now)

@@ -2,10 +2,12 @@ package podprobemarker
 
 import (
 	"slices"
+	"time"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/podprobe"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // planned is the next write.
@@ -17,11 +19,15 @@ type planned struct {
 }
 
 // plan is a pure function of what was observed.
-func plan(o observed) planned {
+func plan(o observed, now time.Time) planned {
 	if o.marker.DeletionTimestamp != nil {
 		return planned{release: slices.Contains(o.marker.Finalizers, keys.NodePodProbeCleanup), status: o.marker.Status}
 	}
-	p := planned{status: appsv1alpha1.PodProbeMarkerStatus{ObservedGeneration: o.marker.Generation}}
+	p := planned{status: appsv1alpha1.PodProbeMarkerStatus{
+		ObservedGeneration: o.marker.Generation,
+		// What a probe finds, and whether its node has room for it, is of each pod.
+		Conditions: report.SetReadiness(o.marker.Status.Conditions, report.Ready("the probes are given to the nodes of the pods"), o.marker.Generation, now),
+	}}
 	for _, pod := range o.pods {
 		if podprobe.Due(pod) {
 			p.status.MatchedPods++

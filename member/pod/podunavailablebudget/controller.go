@@ -146,7 +146,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	measure.PlanSeconds.Observe(planned.Sub(began).Seconds())
 	r.pending.Took(req.NamespacedName, planned.Sub(now), planned)
 	count(p)
-	s, events := status(o, p)
+	s, events := status(o, p, planned)
 	w := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}
 	mayWait := len(events) == 0 && judgesAlike(&o.budget.Status, &s)
 	later, err := r.throttle.Write(ctx, w, o.budget, o.budget.Status, s, mayWait, planned, events)

@@ -142,7 +142,7 @@ func TestPlan(t *testing.T) {
 			require.Equal(t, tc.notDeleted, p.notDeleted)
 			require.Equal(t, tc.recheck, p.recheck)
 			require.Empty(t, p.unnamed)
-			s, events := status(o, p)
+			s, events := status(o, p, noon)
 			require.Equal(t, tc.budget.Generation, s.ObservedGeneration)
 			var reasons []string
 			for _, e := range events {

@@ -1,18 +1,27 @@
 package podunavailablebudget
 
 import (
+	"fmt"
+	"time"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // status returns the new status, and the events about the budget.
-func status(o observed, p planned) (policyv1beta1.PodUnavailableBudgetStatus, []event.Event) {
+func status(o observed, p planned, now time.Time) (policyv1beta1.PodUnavailableBudgetStatus, []event.Event) {
 	s := policyv1beta1.PodUnavailableBudgetStatus{
 		ObservedGeneration: o.budget.Generation, DisruptedPods: p.disrupted, UnavailablePods: p.unavailable,
 		UnavailableAllowed: p.allowed, CurrentAvailable: p.current, DesiredAvailable: p.desired, TotalReplicas: p.total,
 	}
+	ready := report.Ready("pods are counted, and as many stay available as the spec wants, as far as requests for pods decide it")
+	if p.fault != nil {
+		ready = report.Stalled(report.Failure{Reason: ReasonNotCounted, Message: fmt.Sprintf("how many pods there should be is not known: %v", p.fault)})
+	}
+	s.Conditions = report.SetReadiness(o.budget.Status.Conditions, ready, o.budget.Generation, now)
 	var events []event.Event
 	if was := o.budget.Status; len(o.pods) == 0 && (was.ObservedGeneration != s.ObservedGeneration || was.CurrentAvailable > 0) {
 		events = append(events, event.Normal(ReasonNoPods, actionCount, "there are no pods to protect"))

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -171,7 +172,7 @@ func TestConditionOfPodsWithoutSidecars(t *testing.T) {
 	is, events := status(o, p, applied{revised: true}, noon)
 	require.Equal(t, int32(1), is.MatchedPods)
 	require.Equal(t, p.revision.Revision.Name, is.LatestRevision)
-	require.Len(t, is.Conditions, 1)
+	require.Len(t, report.ButReadiness(is.Conditions, report.ConditionForm(0)), 1)
 	want := "3 pods that it selects have none of its sidecars; shop/web-1 and 1 more: it got none when it was created: " +
 		"kubectl kruise explain pod tells what it would get now; shop/web-3: container log of the SidecarSet is not there"
 	require.Equal(t, want, is.Conditions[0].Message)

@@ -2,6 +2,7 @@ package sidecarset
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
 // shownReasons is how many reasons the condition names.
@@ -40,6 +42,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Sideca
 	began := c.Status == metav1.ConditionFalse && (was == nil || was.Status != c.Status)
 	s.Conditions = report.SetCondition(s.Conditions, c, now)
 	s.Conditions = upgradable(s.Conditions, o.set, p.updates.immutable, now)
+	s.Conditions = report.SetReadiness(s.Conditions, readiness(&p, a), o.set.Generation, now)
 	var events []event.Event
 	if began {
 		events = append(events, event.Normal(ReasonNotInjected, actionInject, "%s", c.Message))
@@ -53,6 +56,26 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Sideca
 			"asked the workloads of %d pods to re-create them, as more than images has changed: %s", n, event.Names(a.recreated)))
 	}
 	return s, events
+}
+
+// readiness returns whether the pods that have sidecars have those that the spec wants. Pods that the partition leaves at a former revision
+// are as the spec wants, and so are pods without any, of which condition Injected tells: they get them when they are created again.
+func readiness(p *planned, a applied) report.Readiness {
+	u := &p.updates
+	open := func(h rollout.Hold) bool { return h.Reason != rollout.ReasonPaused }
+	switch {
+	case a.err != nil:
+		return report.Retrying(report.WriteFailure(a.err))
+	case len(u.immutable) > 0:
+		return report.Stalled(report.Failure{
+			Reason: ReasonImmutable, Message: "pods need more than other images: restart their workloads, by kubectl kruise rollout restart",
+		})
+	case !a.revised, len(a.refused) > 0, len(u.images)+len(u.resets)+len(u.recreates) > 0, slices.ContainsFunc(u.holds, open), p.updatedReady < p.updated:
+		return report.Reconciling(report.ReasonProgressing, "pods are updated, or are not ready yet with the sidecars")
+	case len(u.holds) > 0:
+		return report.Reconciling(report.ReasonPaused, "pods wait until spec.updateStrategy isn't paused any more")
+	}
+	return report.Ready("the pods that have sidecars have those that the spec wants")
 }
 
 // upgradable sets the condition that says whether pods wait for more than other images.

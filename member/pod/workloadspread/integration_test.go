@@ -129,7 +129,7 @@ func (g *fixture) spread(t *testing.T, ws *appsv1beta1.WorkloadSpread) {
 	ws.UID, ws.Generation, ws.Namespace, ws.Name, ws.Spec.TargetRef.Name = "", 0, g.Namespace, testenv.Name, testenv.Name
 	require.NoError(t, g.Create(t.Context(), ws))
 	g.Await(t, func(ws *appsv1beta1.WorkloadSpread) bool {
-		return len(ws.Status.Conditions) == 1 && ws.Status.Conditions[0].Status == metav1.ConditionTrue
+		return len(ws.Status.Conditions) > 0 && ws.Status.Conditions[0].Status == metav1.ConditionTrue
 	})
 }
 
@@ -271,7 +271,7 @@ func (g *fixture) spreadLater(t *testing.T, ws *appsv1beta1.WorkloadSpread) {
 	ws.UID, ws.Generation, ws.Namespace, ws.Name, ws.Spec.TargetRef.Name = "", 0, g.Namespace, testenv.Name, testenv.Name
 	require.NoError(t, g.Create(t.Context(), ws))
 	g.Await(t, func(ws *appsv1beta1.WorkloadSpread) bool {
-		return len(ws.Status.Conditions) == 1 && ws.Status.Conditions[0].Reason == ReasonTargetGone
+		return len(ws.Status.Conditions) > 0 && ws.Status.Conditions[0].Reason == ReasonTargetGone
 	})
 	var config admissionv1.MutatingWebhookConfiguration
 	require.Eventually(t, func() bool {

@@ -28,6 +28,7 @@ func status(o observed, p planned, now time.Time) (appsv1beta1.WorkloadSpreadSta
 		}
 	}
 	s.Conditions = report.SetCondition(s.Conditions, c, now)
+	s.Conditions = report.SetReadiness(s.Conditions, readiness(p), o.ws.Generation, now)
 	s.ObservedGeneration = o.ws.Generation
 	if p.inactive != nil { // What is known stays: pods that are admitted meanwhile are counted by it.
 		return s, events
@@ -61,6 +62,19 @@ func status(o observed, p planned, now time.Time) (appsv1beta1.WorkloadSpreadSta
 		events = append(events, event.Normal(ReasonRecovered, actionSchedule, "subset %s gets new pods again after %s", name, recovery))
 	}
 	return s, events
+}
+
+// readiness returns whether new pods are assigned to subsets; whether they are available is in the workload's status. A target may come
+// after its WorkloadSpread, and the webhook may still be on its way.
+func readiness(p planned) report.Readiness {
+	if p.inactive == nil {
+		return report.Ready("new pods are assigned to subsets")
+	}
+	switch p.inactive.reason {
+	case ReasonNotAllowed, ReasonTargetTaken, ReasonTargetDenied:
+		return report.Stalled(report.Failure{Reason: p.inactive.reason, Message: p.inactive.message})
+	}
+	return report.Reconciling(p.inactive.reason, p.inactive.message)
 }
 
 // whole returns the status of a subset with the pods of all versions, which together decide how many are missing.

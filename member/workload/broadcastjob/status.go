@@ -26,8 +26,12 @@ func status(o observed, p planned, a applied, crowded bool, now time.Time) (apps
 	events := a.Events(&p.Plan, false, nil, nil)
 	if finished(o.job) {
 		// Pods may be deleted that were counted, and those of OpenKruise were before their nodes were remembered.
-		s.Succeeded = max(s.Succeeded, int32(len(p.succeeded))) //nolint:gosec // Likewise.
-		s.Failed = max(s.Failed, int32(p.failed))               //nolint:gosec // Likewise.
+		s.Succeeded = max(s.Succeeded, int32(len(p.succeeded)))            //nolint:gosec // Likewise.
+		s.Failed = max(s.Failed, int32(p.failed))                          //nolint:gosec // Likewise.
+		if len(report.OnlyReadiness(s.Conditions, conditionForm())) == 0 { // OpenKruise has ended it.
+			s.ObservedGeneration = o.job.Generation
+			s.Conditions = report.PutReadiness(s.Conditions, conditionForm(), ended(&s), now)
+		}
 		return s, events
 	}
 	s.ObservedGeneration = o.job.Generation
@@ -92,6 +96,19 @@ func readiness(job *appsv1beta1.BroadcastJob, p *planned) report.Readiness {
 		return report.Ready("the pods of all nodes have succeeded; new nodes get one")
 	}
 	return report.Reconciling(report.ReasonProgressing, "pods run, or are still to be created")
+}
+
+// ended returns the readiness of a job that has ended.
+func ended(s *appsv1beta1.BroadcastJobStatus) report.Readiness {
+	if s.Phase != appsv1beta1.BroadcastJobFailed {
+		return report.Ready("the job is complete")
+	}
+	for _, c := range s.Conditions {
+		if c.Type == appsv1beta1.BroadcastJobConditionFailed && c.Reason != "" {
+			return report.Stalled(report.Failure{Reason: c.Reason, Message: c.Message})
+		}
+	}
+	return report.Stalled(report.Failure{Reason: ReasonFailedPod, Message: "the job has failed"})
 }
 
 // conditionForm converts the conditions of a BroadcastJob.

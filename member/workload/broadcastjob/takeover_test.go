@@ -4,10 +4,12 @@ import (
 	"testing"
 	"time"
 
+	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
@@ -42,7 +44,10 @@ func TestAJobThatOpenKruiseHasCompletedStaysAsItIs(t *testing.T) {
 	s, events := status(o, p, applied{job: o.job}, false, at)
 	require.Empty(t, events)
 	require.Equal(t, []string{"kwok-2"}, s.SucceededNodes)
-	s.SucceededNodes = nil
+	job := o.job.DeepCopy()
+	job.Status = s
+	require.Equal(t, kstatus.CurrentStatus, testkit.Kstatus(t, job))
+	s.SucceededNodes, s.ObservedGeneration, s.Conditions = nil, 0, report.ButReadiness(s.Conditions, conditionForm())
 	require.Equal(t, o.job.Status, s, "all counts stay, though two pods are gone")
 	require.True(t, plan(o, at.Add(time.Hour)).remove)
 }

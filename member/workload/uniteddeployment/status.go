@@ -232,6 +232,8 @@ func readiness(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) repo
 	switch {
 	case p.fault != nil:
 		return report.Stalled(report.Failure{Reason: p.fault.reason, Message: p.fault.message})
+	case a.render != nil: // No retry fixes it.
+		return report.Stalled(report.Failure{Reason: reasonError, Message: oneLine(a.render)})
 	case a.any() != nil:
 		return report.Retrying(report.Failure{Reason: reasonError, Message: oneLine(a.any())})
 	case p.division.Unallocated > 0:
