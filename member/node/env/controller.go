@@ -54,12 +54,10 @@ func Setup(mgr ctrl.Manager, s *stop.Stopper) error {
 		// The old object counts too, so that memory of a pod is dropped when it ceases to matter. Deletions are always reconciled.
 		UpdateFunc: func(e ctrlevent.UpdateEvent) bool { return is(e.ObjectOld) || is(e.ObjectNew) },
 	}
-	err := ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named("env").
-		For(&corev1.Pod{}, builder.WithPredicates(concerned)).
-		WithOptions(stop.Queue()).
-		Complete(r)
-	if err != nil {
+		For(&corev1.Pod{}, builder.WithPredicates(concerned))
+	if err := stop.Complete(b, r, s.Clock); err != nil {
 		return fmt.Errorf("set up the controller of container env: %w", err)
 	}
 	return nil

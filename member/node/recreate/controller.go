@@ -59,13 +59,11 @@ func Setup(mgr ctrl.Manager, node string, s *stop.Stopper) error {
 		return fmt.Errorf("register metrics of container recreation: %w", err)
 	}
 	r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: node, Stopper: s}
-	err := ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named("recreate").
 		For(&corev1.Pod{}).
-		Watches(&appsv1beta1.ContainerRecreateRequest{}, handler.EnqueueRequestsFromMapFunc(podOf)).
-		WithOptions(stop.Queue()).
-		Complete(r)
-	if err != nil {
+		Watches(&appsv1beta1.ContainerRecreateRequest{}, handler.EnqueueRequestsFromMapFunc(podOf))
+	if err := stop.Complete(b, r, s.Clock); err != nil {
 		return fmt.Errorf("set up the controller of container recreation: %w", err)
 	}
 	return nil

@@ -15,15 +15,14 @@ const (
 	// A failed reconcile is retried after firstRetry, doubling up to lastRetry: a pod may be out of service meanwhile, or a Job waits.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = time.Minute
-	// workers is the number of concurrent reconciles. One may last as long as a grace period and is idle meanwhile, so there are
-	// about as many as a node has pods.
-	workers = 100
+	// workers is how many reconciles begin at once. What lasts goes on beside them.
+	workers = 20
 )
 
-// Queue is that of a controller whose reconciles stop containers of the pods of one node.
-func Queue() controller.Options {
-	return controller.Options{
-		MaxConcurrentReconciles: workers,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry),
-	}
+func queue() controller.Options {
+	return controller.Options{MaxConcurrentReconciles: workers, RateLimiter: limiter()}
+}
+
+func limiter() workqueue.TypedRateLimiter[ctrl.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry)
 }

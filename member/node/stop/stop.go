@@ -94,7 +94,14 @@ func (s *Stopper) Stop(ctx context.Context, pod *corev1.Pod, c Container) (began
 	s.Events.Record(pod, event.Normal(ReasonKilling, action, "stopping container %s: %s", c.Name, c.Why))
 	start, left := s.Clock.Now(), c.Grace
 	if c.Hook != nil && c.Grace > 0 {
-		if err := s.run(ctx, pod, c, runtime, id); err != nil && ctx.Err() == nil {
+		runs, end := s.whileRuns(ctx, runtime, id)
+		err := s.run(runs, pod, c, runtime, id)
+		gone := errors.Is(context.Cause(runs), errEnded)
+		end()
+		switch {
+		case gone:
+			return true, nil
+		case err != nil && ctx.Err() == nil:
 			// The kubelet ignores a failed hook as well.
 			s.Events.Record(pod, event.Warning(ReasonFailedPreStopHook, action, "container %s: %v", c.Name, err))
 		}
@@ -108,4 +115,33 @@ func (s *Stopper) Stop(ctx context.Context, pod *corev1.Pod, c Container) (began
 		s.Events.Record(pod, event.Warning(ReasonFailedKill, action, "container %s: %v", c.Name, err))
 	}
 	return true, err
+}
+
+// errEnded means that a container has ended during its preStop hook.
+var errEnded = errors.New("the container has ended")
+
+// whileRuns returns a context that ends with the container, and what frees it. A hook that asks a server, or sleeps, would last for its
+// grace period, which may be years, even if the pod is gone.
+func (s *Stopper) whileRuns(ctx context.Context, runtime *cri.Runtime, id string) (context.Context, func()) {
+	runs, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			timer := s.Clock.NewTimer(RecheckInterval)
+			select {
+			case <-runs.Done():
+				timer.Stop()
+				return
+			case <-timer.C():
+			}
+			if is, err := runtime.Container(runs, id, nil); errors.Is(err, cri.ErrNotFound) || err == nil && !is.Running {
+				cancel(errEnded)
+			}
+		}
+	}()
+	return runs, func() {
+		cancel(nil)
+		<-done
+	}
 }

@@ -39,15 +39,13 @@ func Setup(mgr ctrl.Manager, s *stop.Stopper) error {
 		return fmt.Errorf("register metrics of the sidecar terminator: %w", err)
 	}
 	r := &Reconciler{Client: mgr.GetClient(), Stopper: s}
-	err := ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named("sidecarterminator").
 		For(&corev1.Pod{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
 			pod, ok := o.(*corev1.Pod)
 			return ok && jobsidecar.Concerns(pod) && len(plan(pod)) > 0
-		}))).
-		WithOptions(stop.Queue()).
-		Complete(r)
-	if err != nil {
+		})))
+	if err := stop.Complete(b, r, s.Clock); err != nil {
 		return fmt.Errorf("set up the sidecar terminator: %w", err)
 	}
 	return nil

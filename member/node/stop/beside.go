@@ -1,0 +1,133 @@
+package stop
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// patience is how long a worker waits for a reconcile. What takes longer is mostly a preStop hook or a grace period.
+const patience = 250 * time.Millisecond
+
+// Complete adds a controller whose reconciles stop containers of the pods of one node. One that lasts goes on beside the workers, so that pods
+// whose containers take long to stop, however many, keep nobody else's waiting.
+func Complete(b *ctrl.Builder, r reconcile.Reconciler, c clock.Clock) error {
+	all := newBeside(r, c)
+	return b.WithOptions(queue()).WatchesRawSource(all.source()).Complete(all) //nolint:wrapcheck // The caller says which controller.
+}
+
+// beside runs the reconciles of a controller. There is one at a time of each pod, and each ends with the container that it stops, so that
+// there are as many at most as pods run on the node.
+type beside struct {
+	inner   reconcile.Reconciler
+	clock   clock.Clock
+	limiter workqueue.TypedRateLimiter[ctrl.Request]
+
+	mu      sync.Mutex
+	queue   workqueue.TypedRateLimitingInterface[ctrl.Request]
+	running map[ctrl.Request]*lasting
+}
+
+// lasting is a reconcile that has begun.
+type lasting struct {
+	result ctrl.Result
+	err    error
+	// done is closed when it has ended. left: the worker did not wait for that. again: there was an event meanwhile.
+	done        chan struct{}
+	left, again bool
+}
+
+func newBeside(r reconcile.Reconciler, c clock.Clock) *beside {
+	return &beside{inner: r, clock: c, limiter: limiter(), running: map[ctrl.Request]*lasting{}}
+}
+
+// source has no events. By it the queue is known.
+func (b *beside) source() source.Source {
+	return source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.queue = q
+		return nil
+	})
+}
+
+// Reconcile begins a reconcile, and returns its result if it ends soon.
+func (b *beside) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	b.mu.Lock()
+	if is := b.running[req]; is != nil {
+		is.again = true
+		b.mu.Unlock()
+		return ctrl.Result{}, nil
+	}
+	is := &lasting{done: make(chan struct{})}
+	b.running[req] = is
+	b.mu.Unlock()
+	go b.run(ctx, req, is) // ctx is that of the controller: there is no timeout for a reconcile.
+	timer := b.clock.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-is.done:
+	case <-timer.C():
+		if b.leave(is) {
+			return ctrl.Result{}, nil
+		}
+	}
+	if is.err == nil {
+		b.limiter.Forget(req)
+	}
+	return is.result, is.err
+}
+
+// leave leaves a reconcile to itself, unless it has ended.
+func (b *beside) leave(is *lasting) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case <-is.done:
+		return false
+	default:
+		is.left = true
+		return true
+	}
+}
+
+func (b *beside) run(ctx context.Context, req ctrl.Request, is *lasting) {
+	is.result, is.err = b.safely(ctx, req)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.running, req)
+	close(is.done)
+	if !is.left || ctx.Err() != nil {
+		return
+	}
+	switch {
+	case is.err != nil:
+		ctrl.LoggerFrom(ctx).Error(is.err, "Reconciler error")
+		b.queue.AddAfter(req, b.limiter.When(req))
+	case is.result.RequeueAfter > 0:
+		b.limiter.Forget(req)
+		b.queue.AddAfter(req, is.result.RequeueAfter)
+	default:
+		b.limiter.Forget(req)
+	}
+	if is.again {
+		b.queue.Add(req)
+	}
+}
+
+// safely returns a panic as an error, as a controller does.
+func (b *beside) safely(ctx context.Context, req ctrl.Request) (_ ctrl.Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v [recovered]", p)
+		}
+	}()
+	return b.inner.Reconcile(ctx, req) //nolint:wrapcheck // It is the reconciler's own.
+}
