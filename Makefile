@@ -81,7 +81,7 @@ images: ## images for amd64 and arm64, as a layout in bin/images with SBOMs and 
 ##@ Test
 
 # One stage at a time: compiling keeps both cores busy, and tests of clusters would time out meanwhile.
-STAGES := unit bench-compare simulate lab-build lab-test integration e2e e2e-real $(if $(ALL),vulncheck fuzz soak)
+STAGES := unit bench-compare simulate lab-build lab-test integration e2e e2e-real $(if $(ALL),mutants vulncheck fuzz soak)
 
 .PHONY: test
 test: ## what CI runs, after make verify; then the time of each stage, kind and package, what was skipped, and which tests are flaky
@@ -145,6 +145,10 @@ fuzz: ## each fuzz target FUZZTIME (20000x) times
 	    found=$$(go test -vet=off -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./$$(dirname $$file)) \
 	      || { echo "$$found"; exit 1; }; \
 	    tail -n 1 <<< "$$found"; done; done
+
+.PHONY: mutants
+mutants: ## break each rule of docs/internals/invariants.md by one line, and name those whose tests pass (MUTANTS=I05: of one rule)
+	@go run ./e2e/mutants $(if $(MUTANTS),-only '$(MUTANTS)')
 
 # Where a fleet whose tests fail leaves its logs: the next run removes the fleet.
 KEEP_LOGS := FLOTILLA_E2E_LOGS=$(CURDIR)/$(RESULTS)/logs

@@ -301,6 +301,7 @@ func TestTransferProperties(t *testing.T) {
 			require.True(t, 0 <= s.Lower && s.Lower <= s.Replicas && s.Replicas <= s.Upper, "bounds hold the number: %+v", s)
 			require.True(t, s.Lower <= lower && s.Upper >= upper, "bounds widen until the member acknowledges: %+v", s)
 			require.True(t, min(n, max(h.Target, 0)) <= s.Replicas && s.Replicas <= max(n, h.Target), "a step goes towards its target")
+			require.Equal(t, s.Replicas != n, s.Changed, "I8: the same number is not written again")
 			require.False(t, h.Dark && s.Changed, "I6: a dark cluster keeps its grant")
 			require.False(t, owed > 0 && !place && s.Replicas < n, "I5: without a destination nothing shrinks but what is barred")
 			require.Equal(t, s.Changed || s.Replicas != max(h.Target, 0), s.Why != "", "what moves or waits has a reason")

@@ -80,12 +80,14 @@ func TestAttack07PushMemberSendsObjectsForEver(t *testing.T) {
 		}
 	})
 	var seen int
-	for ended() == nil { // A watch that ends is begun again.
+	for ended() == nil && seen < 20_000 { // A watch that ends is begun again.
 		w, err := member.CoreV1().Namespaces().Watch(t.Context(), metav1.ListOptions{})
 		require.NoError(t, err)
 		for e := range w.ResultChan() {
 			if _, ok := e.Object.(*corev1.Namespace); ok {
-				seen++
+				if seen++; seen == 20_000 {
+					w.Stop()
+				}
 			}
 		}
 	}

@@ -176,6 +176,21 @@ func TestI16NoFlapping(t *testing.T) {
 	})
 }
 
+// I16: one that comes and goes is not fresh in between: not before it has renewed for recoverAfterSeconds without a gap.
+func TestI16AMemberThatComesAndGoesStaysStale(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		f, h := newFleet(1), heartbeat()
+		f.play(time.Duration(h.FailAfterSeconds+h.LeaseSeconds)*time.Second, all, false)
+		for range rapid.IntRange(1, 5).Draw(t, "times") {
+			f.play(time.Duration(rapid.Int32Range(1, h.RecoverAfterSeconds-2*h.LeaseSeconds).Draw(t, "seconds on"))*time.Second, nil, false)
+			f.play(time.Duration(rapid.Int32Range(2*h.LeaseSeconds, 300).Draw(t, "seconds off"))*time.Second, all, false)
+		}
+		require.Equal(t, 1, f.changes[name(0)])
+		require.Equal(t, LivenessStale, f.states[name(0)])
+	})
+}
+
 // I18: while the hub sees no renewal, not even its own, no member becomes stale; neither does one afterwards.
 func TestI18FaultOfTheHubMakesNoMemberStale(t *testing.T) {
 	t.Parallel()

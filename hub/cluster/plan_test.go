@@ -570,6 +570,18 @@ func TestI17ManyUnreachableMembersAreOnlyFrozen(t *testing.T) {
 	})
 }
 
+// I18: the heartbeat of a push member to which the hub itself can't connect says so, and not that the member is lost.
+func TestI18WhatTheHubCanNotConnectToIsNotLost(t *testing.T) {
+	t.Parallel()
+	w := settled()
+	w.mc.Spec.Mode, w.heartbeat = fleetv1alpha1.ModePush, LivenessStale
+	w.push = pushState{checked: true, refused: &refusal{reason: ReasonSecretNotFound, message: "the Secret is gone"}}
+	got, _ := status(w.observed, plan(w.observed, noon), applied{}, noon)
+	c := report.GetCondition(got.Conditions, fleetv1alpha1.ConditionHeartbeatFresh)
+	require.Equal(t, metav1.ConditionUnknown, c.Status)
+	require.Equal(t, ReasonHubSideFault, c.Reason)
+}
+
 func TestVersionsAreComparedOnceBothAreKnown(t *testing.T) {
 	t.Parallel()
 	w := settled()

@@ -1,0 +1,153 @@
+package main
+
+// table returns the mutants, by rule. A line that was changed is named as it is now: TestEachRuleHasAMutant finds it.
+func table() []mutant {
+	const (
+		allocate   = "hub/allot/allot.go"
+		transfer   = "hub/allot/transfer.go"
+		plan       = "member/agent/plan.go"
+		liveness   = "hub/cluster/liveness.go"
+		request    = "hub/cluster/request.go"
+		properties = "hub/allot.TestAllocateProperties"
+		moves      = "hub/allot.TestTransferProperties"
+		agentPlan  = "member/agent.TestPlan"
+		decide     = "hub/cluster.TestDecide"
+	)
+	return []mutant{
+		{"I01", allocate, `max(total-sum, 0), max(sum-total, 0)`, `0, max(sum-total, 0)`, []string{"hub/allot.TestI01TargetsAddUp"}},
+		{"I02", allocate, `func(a, b Member) int { return cmp.Compare(a.Cluster, b.Cluster) }`, `func(Member, Member) int { return 0 }`, []string{properties}},
+		{"I02", allocate, `members[j].Current = max(members[j].Current, 0)`, `members[j].Current = min(members[j].Current, 0)`, []string{properties}},
+		{"I03", transfer, `next := min(h.Target, t.most-others)`, `next := h.Target`, []string{moves}},
+		{"I03", transfer, `Upper: max(h.Grant.Upper, n), Lower: max(min(h.Grant.Lower, n), 0)}`, `Upper: n, Lower: max(min(h.Grant.Lower, n), 0)}`, []string{moves}},
+		{"I04", transfer, `spare := max(t.serving-t.least, 0)`, `spare := max(t.serving, 0)`, []string{moves}},
+		{"I04", transfer, `t.available[i] = max(min(h.Available, t.steps[i].Lower), 0)`, `t.available[i] = max(h.Available, 0)`, []string{moves}},
+		{"I05", transfer, `if h.Dark || h.Target >= s.Replicas || t.homeless {`, `if h.Dark || h.Target >= s.Replicas {`, []string{"hub/allot.TestTransfer"}},
+		{"I06", transfer, `if h.Dark || h.Target >= s.Replicas || t.homeless {`, `if h.Target >= s.Replicas || t.homeless {`, []string{"hub/allot.TestI06ADarkClusterNeitherGrowsNorShrinks"}},
+		{"I06", transfer, `if h.Dark || next <= s.Replicas {`, `if next <= s.Replicas {`, []string{"hub/allot.TestI06ADarkClusterNeitherGrowsNorShrinks"}},
+		{"I06", allocate, `spread.Bounds{Min: m.Current, Max: m.Current}`, `spread.Bounds{Max: m.Current}`, []string{properties}},
+		{"I06", "hub/placement/fleet.go", `return Availability{State: allot.Frozen, Reason: reason`, `return Availability{State: allot.Ready, Reason: reason`, []string{"hub/uniteddeployment.TestPlan", "hub/workloadspread.TestI06ADarkClusterKeepsItsNumber"}},
+		{"I07", allocate, `return cmp.Or(cmp.Compare(s.Members[b].Current, s.Members[a].Current), cmp.Compare(a, b))`, `return cmp.Or(cmp.Compare(s.Members[a].Current, s.Members[b].Current), cmp.Compare(a, b))`, []string{properties}},
+		{"I08", transfer, `if next >= s.Replicas {`, `if next > s.Replicas {`, []string{moves}},
+		{"I10", plan, `case o.live == nil && o.line.Spec.Object.UID == "" && o.underWay > 0:`, `case false:`, []string{agentPlan}},
+		{"I10", plan, `case o.refused != nil:`, `case false:`, []string{agentPlan}},
+		{"I11", plan, `case !ours(o.line, o.live):`, `case false:`, []string{agentPlan}},
+		{"I11", plan, `return line.Spec.Object.UID == string(live.GetUID())`, `return true`, []string{agentPlan}},
+		{"I12", "member/agent/leave.go", `if data[link.TombstoneCluster] != cluster {`, `if false {`, []string{"member/agent.TestReadTombstone"}},
+		{"I12", "member/agent/leave.go", `if membership != nil && membership.Spec.Hub.UID != data[link.TombstoneHubUID] {`, `if false {`, []string{"member/agent.TestReadTombstone"}},
+		{"I13", "hub/row/breaker.go", `if len(counted) < most {`, `if len(counted) >= 0 {`, []string{"hub/row.TestI13MassWithdrawalsPauseAndAsk"}},
+		{"I13", "hub/row/breaker.go", `w.paced = why.source`, `w.paced = ""`, []string{"hub/row.TestI13ADeletionOfOneSourceIsPaced"}},
+		{"I13", "hub/row/breaker.go", `const noNamespace = "_cluster-scoped"`, `const noNamespace = ""`, []string{"hub/row.TestI13ObjectsWithoutANamespaceHaveALimitOfTheirOwn"}},
+		{"I13", "hub/resourcedistribution/plan.go", `!is && !leaving[cluster] && o.TakesRows(cluster) {`, `!is && !leaving[cluster] {`, []string{"hub/resourcedistribution.TestWhichClustersGetKeepAndLoseTheirPart"}},
+		{"I14", "hub/placement/plan.go", `policy = fleetv1alpha1.LeaveOrphan`, `policy = fleetv1alpha1.LeaveDelete`, []string{"hub/placement.TestWithdraw"}},
+		{"I14", "hub/placement/sweep.go", `policy = fleetv1alpha1.LeaveOrphan`, `policy = fleetv1alpha1.LeaveDelete`, []string{"hub/placement.TestAttack11RowsWithoutTheirObjectAreWithdrawn"}},
+		{"I15", liveness, `case m.liveness == LivenessFresh && silence >= m.fail:`, `case m.liveness == LivenessFresh && silence >= m.fail/2:`, []string{"hub/cluster.TestI15ShortOutageChangesNothing"}},
+		{"I16", liveness, `case m.liveness == LivenessStale && m.renewing && watched-m.run >= m.recover:`, `case m.liveness == LivenessStale && m.renewing:`, []string{"hub/cluster.TestI16AMemberThatComesAndGoesStaysStale"}},
+		{"I16", liveness, `case m.liveness == LivenessStale && silence > m.lease:`, `case false:`, []string{"hub/cluster.TestI16AMemberThatComesAndGoesStaysStale"}},
+		{"I17", "hub/cluster/plan.go", `p.drop, p.ensure = changes(o, want)`, `p.drop, p.ensure = changes(o, want[:len(want)*map[bool]int{false: 1}[o.heartbeat == LivenessStale]])`, []string{"hub/cluster.TestI17ManyUnreachableMembersAreOnlyFrozen"}},
+		{"I18", liveness, `if gap := now.Sub(t.own); !t.own.IsZero() && gap <= t.tolerance {`, `if gap := now.Sub(t.own); !t.own.IsZero() {`, []string{"hub/cluster.TestI18FaultOfTheHubMakesNoMemberStale"}},
+		{"I18", "hub/cluster/status.go", `if o.heartbeat != LivenessFresh && hubSide(o) {`, `if false {`, []string{"hub/cluster.TestI18WhatTheHubCanNotConnectToIsNotLost"}},
+		{"I20", plan, `case o.permission.regressed(o.row.Spec.Grant.Epoch):`, `case false:`, []string{agentPlan}},
+		{"I20", plan, `return granted < p.epoch`, `return granted < p.epoch-1`, []string{agentPlan}},
+		{"I20", "hub/row/store.go", `epoch = cluster.Status.Hub.Epoch`, `_ = cluster.Status.Hub.Epoch`, []string{"hub/row.TestI20AWithdrawalCarriesTheHubsEpoch"}},
+		{"I20", "hub/cluster/plan.go", `row.Spec.DeletionPolicy != mc.Spec.Leave.Policy || granted != 0 && granted != o.hub.Epoch {`, `row.Spec.DeletionPolicy != mc.Spec.Leave.Policy || granted < 0 {`, []string{"hub/cluster.TestI20ALeavingClustersRowsCarryTheHubsEpoch"}},
+		{"I20", "member/agent/heartbeat.go", `err == nil && order < 0 { // An error`, `err == nil && order < -1 { // An error`, []string{"member/agent.TestI20RevisionOfTheHubThatGoesBackEndsTheConnection"}},
+		{"I21", "member/agent/binding.go", `bound.UID != hub.UID || bound.Cluster != mc.Name {`, `bound.Cluster != mc.Name {`, []string{"member/agent.TestBindingState"}},
+		{"I22", "hub/allot/partition.go", `for _, i := range members[:left] {`, `for _, i := range members[:min(left, 0)] {`, []string{"hub/allot.TestPartitionsProperties"}},
+		{"I23", "member/agent/status.go", `if upToDate(a.line, o.want, a.live) && kind.observed(a.live) {`, `if upToDate(a.line, o.want, a.live) {`, []string{"member/agent.TestStatus"}},
+		{"I26", "member/agent/status.go", `for size(s) > statusLimit && len(s.Subsets) > 0 {`, `for size(s) < 0 && len(s.Subsets) > 0 {`, []string{"member/agent.TestStatusStaysWithinItsLimit"}},
+		{"I26", "member/agent/status.go", `statusLimit = 4096`, `statusLimit = 8192`, []string{"member/agent.TestStatusStaysWithinItsLimit"}},
+		{"I26", "hub/resourcedistribution/status.go", `return lines[:min(len(lines), shown)]`, `return lines`, []string{"hub/resourcedistribution.TestStatus"}},
+		{"I26", "hub/uniteddeployment/status.go", `s.SubsetStatuses = placement.Worst(subsets, attention)`, `s.SubsetStatuses = subsets`, []string{"hub/uniteddeployment.TestStatus"}},
+		{"I28", "hub/uniteddeployment/status.go", `if lagging == 0 && a.Err == nil && (len(p.Wants) > 0 || len(stale) == 0) {`, `if a.Err == nil && (len(p.Wants) > 0 || len(stale) == 0) {`, []string{"hub/uniteddeployment.TestStatus"}},
+		{"I28", "hub/uniteddeployment/status.go", `if lagging == 0 && a.Err == nil && (len(p.Wants) > 0 || len(stale) == 0) {`, `if lagging == 0 && (len(p.Wants) > 0 || len(stale) == 0) {`, []string{"hub/uniteddeployment.TestI28AGenerationIsNotObservedWhereARowWasNotWritten"}},
+		{"I28", "hub/resourcedistribution/status.go", `if lagging == 0 && a.Err == nil && (len(p.Wants) > 0 || len(stale) == 0) {`, `if a.Err == nil && (len(p.Wants) > 0 || len(stale) == 0) {`, []string{"hub/resourcedistribution.TestStatus"}},
+		{"I30", request, `slices.Equal(names, []string{user}) && slices.Equal(orgs, []string{user, fleetv1alpha1.Group})`, `slices.Equal(names, []string{user})`, []string{decide}},
+		{"I30", request, `if csr.Name != fleetv1alpha1.RequestName(cluster) {`, `if false {`, []string{decide}},
+		{"I30", request, `if sans > 0 || len(r.Extensions) > 0 {`, `if sans > 0 {`, []string{decide}},
+		{"I30", request, `if asked == nil || *asked < shortestCertTTL || *asked > longest {`, `if asked == nil || *asked < shortestCertTTL || longest < 0 {`, []string{decide}},
+		{"I32", "hub/uniteddeployment/status.go", `reported.Cut(part.counts.Ready),`, `part.counts.Ready,`, []string{"hub/uniteddeployment.TestStatus"}},
+		{"I32", "hub/resourcedistribution/status.go", `l.Desired = max(min(desired, most), 0)`, `l.Desired = max(min(desired, desired+most), 0)`, []string{"hub/resourcedistribution.TestStatus"}},
+		{"I32", "hub/placement/status.go", `possible := max(min(n, p.most), 0)`, `possible := max(n, 0)`, []string{"hub/uniteddeployment.TestStatus", "hub/workloadspread.TestI32NonsenseIsCut"}},
+		{"I33", request, `if used(k.account, k.lease) {`, `if false {`, []string{decide}},
+		{"I33", request, `if k.account == nil || csr.Spec.UID != string(k.account.UID) {`, `if k.account == nil {`, []string{decide}},
+		{"I34", "hub/placement/admit.go", `if err != nil || allowed {`, `if err != nil || allowed || user != "" {`, []string{"hub/uniteddeployment.TestAttack03TenantUsesOnlyClustersThatItMayUse", "hub/workloadspread.TestI34AUserNeedsTheRightToUseAllItsClusters"}},
+		{"I34", "hub/placement/admit.go", `all := sync.OnceValues(func() (string, error) { return r.refuses(ctx, namespace, "") })`, `all := sync.OnceValues(func() (string, error) { return "", nil })`, []string{"hub/workloadspread.TestI34AUserNeedsTheRightToUseAllItsClusters"}},
+		{"I34", plan, `if len(o.permission.namespaces) > 0 && !slices.Contains(o.permission.namespaces, ns) {`, `if false {`, []string{agentPlan}},
+		{"I34", plan, `if why := o.limits.Refuses(ns); why != "" {`, `if why := o.limits.Refuses(ns); why != "" && ns == "" {`, []string{agentPlan}},
+		{"I34", "hub/placement/fleet.go", `if len(limits.AllowedNamespaces) == 0 || slices.Contains(limits.AllowedNamespaces, namespace) {`, `if namespace != "" {`, []string{"hub/placement.TestAvailabilityOfAClusterAndWhatItsRowsDo"}},
+		{"I34", "hub/propagation/webhook.go", `for _, what := range []authorizationv1.ResourceAttributes{read, create} {`, `for _, what := range []authorizationv1.ResourceAttributes{create} {`, []string{"hub/propagation.TestI34WhoMayPlaceWhatWhere"}},
+		{"I35", "hub/resourcedistribution/status.go", `"the cluster reports impossible numbers of namespaces: they were cut to %d of %d", l.Succeeded, l.Desired),`, `"the cluster reports impossible numbers of namespaces: %d of %d: %s", l.Succeeded, l.Desired, o.rd.Spec.Resource.Raw),`, []string{"hub/resourcedistribution.TestI35NeitherStatusNorEventsRepeatASecret"}},
+		{"I39", "member/agent/binding.go", `case !skew.Supported:`, `case false:`, []string{"member/agent.TestBindingState"}},
+		{"I39", "hub/row/want.go", `source.Ref = fleetv1alpha1.ApplyContent + content`, `source.Ref = content`, []string{"hub/row.TestPut"}},
+		{"I40", "member/agent/field.go", `carried = true`, `carried = false`, []string{"member/agent.TestI40AFieldThatIsIgnoredLaterKeepsItsValue"}},
+		{"I41", plan, `if wait := o.contention.wait(o.want.hash, now); wait > 0 {`, `if wait := o.contention.wait(o.want.hash, now); wait < 0 {`, []string{agentPlan}},
+		{"I41", plan, `wait := min(firstWait<<min(c.count-freeApplies, 10), longestWait)`, `wait := firstWait`, []string{"member/agent.TestContentionWaitsLongerEachTimeAndForgetsAfterAQuietWhile"}},
+		{"I42", "member/agent/credential.go", `wait, at = firstRenewWait, c.renewAt(rand.Float64()) //nolint`, `wait, at = firstRenewWait, c.renewAt(-20) //nolint`, []string{"member/agent.TestRotationReplacesCertificateAndConnections"}},
+		{"I42", "member/agent/credential.go", `at, wait = now.Add(wait), min(2*wait, longestRenewWait)`, `return err`, []string{"member/agent.TestAFailedRenewalIsRetriedUntilExpiry"}},
+		{"I44", plan, `case how == fleetv1alpha1.AdoptNever:`, `case false:`, []string{agentPlan}},
+		{"I44", plan, `case how == fleetv1alpha1.AdoptIfEqual && len(o.differs) > 0:`, `case false:`, []string{agentPlan}},
+		{"I44", "member/agent/field.go", `if name == keys.FleetRowUID { // Always ours.`, `if name == "" {`, []string{"member/agent.TestI44FieldsThatOthersOwnAreLeftToThem"}},
+
+		{"A01", "member/agent/leave.go", `if membership != nil && membership.Spec.Hub.MemberClusterUID != data[link.TombstoneUID] {`, `if false {`, []string{"member/agent.TestAttack01TombstoneOfAnEarlierMembershipIsIgnored"}},
+		{"A02", plan, `older := o.row.Generation < applied.RowGeneration`, `older := false`, []string{"member/agent.TestAttack02HubThatWasRestoredIsNotTrusted"}},
+		{"A03", "hub/placement/admit.go", `if err != nil || allowed {`, `if err != nil || allowed || user != "" {`, []string{"hub/uniteddeployment.TestAttack03TenantUsesOnlyClustersThatItMayUse"}},
+		{"A03", plan, `if why == "" || lowers() {`, `if why != "" || lowers() {`, []string{agentPlan}},
+		{"A04", "hub/cluster/approver.go", `if l.AllowN(now, 1) {`, `if l.AllowN(now, 0) {`, []string{"hub/cluster.TestAttack04RateLimitComesFirst"}},
+		{"A04", request, `if relevant(csr) {`, `if csr != nil {`, []string{"hub/cluster.TestAttack04RequestsOfOthersTakeNoMemory"}},
+		{"A05", "hub/cluster/memory.go", `r.held = now.Add(unsteadyWindow)`, `r.held = now`, []string{"hub/cluster.TestAttack05MemberThatChangesItsMindIsNotBelieved"}},
+		{"A06", "member/agent/kind.go", `if path != "spec.replicas" || shrinksReplicas(want, live) == "" {`, `if path != "spec.replicas" {`, []string{"member/agent.TestAttack06WhatOnlyLowersReplicas"}},
+		{"A07", "hub/cluster/limits.go", `answer.StatusCode >= 300 && answer.StatusCode < 400 {`, `answer.StatusCode < 0 {`, []string{"hub/cluster.TestAttack07PushMemberRedirects"}},
+		{"A07", "hub/cluster/limits.go", `case b.left < 0:`, `case false:`, []string{"hub/cluster.TestAttack07PushMemberSendsAnEndlessList"}},
+		{"A07", "hub/cluster/limits.go", `case l.read.Add(int64(n)) > l.session:`, `case false:`, []string{"hub/cluster.TestAttack07PushMemberSendsObjectsForEver"}},
+		{"A09", "hub/row/breaker.go", `return tenancy{cluster: cluster, namespace: cmp.Or(row.Spec.Source.Namespace, noNamespace)}`, `return tenancy{cluster: cluster, namespace: cmp.Or("", noNamespace)}`, []string{"hub/row.TestAttack09OneTenantDoesNotUseUpTheBreakerOfAnother"}},
+		{"A09", "member/agent/breaker.go", `if len(b.held) > 0 || len(b.passed) >= max(breakerFloor, ledger/breakerShare) {`, `if len(b.held) > 0 {`, []string{"member/agent.TestAttack09RowsThatTheHubDidNotWithdrawMeetABreaker"}},
+		{"A10", "hub/row/cleaner.go", `if of[u.source] >= unusedPerSource || bytes > unusedBytes {`, `if bytes > unusedBytes {`, []string{"hub/row.TestAttack10UnusedContentsAreBounded"}},
+		{"A10", "hub/row/cleaner.go", `if of[u.source] >= unusedPerSource || bytes > unusedBytes {`, `if of[u.source] >= unusedPerSource {`, []string{"hub/row.TestAttack10UnusedContentsAreBounded"}},
+		{"A11", "hub/placement/sweep.go", `if err == nil && string(o.GetUID()) == source.UID {`, `if err == nil {`, []string{"hub/placement.TestAttack11RowsWithoutTheirObjectAreWithdrawn"}},
+		{"A12", "hub/placement/fresh.go", `} else if order < 0 {`, `} else if order < -1 {`, []string{"hub/placement.TestAttack12NewLeaderWaitsForItsCache"}},
+		{"A13", request, `case r.Subject.CommonName != fleetv1alpha1.User(cluster, mc.UID):`, `case false:`, []string{decide}},
+		{"A13", "hub/cluster/memory.go", `return at >= 0`, `return at > len(r.serials)`, []string{"hub/cluster.TestAttack13TwoCertificatesInUseAreNoticed"}},
+		{"A14", "hub/cluster/observe.go", `namespace.Annotations[keys.FleetClusterUID] == string(mc.UID)`, `mc != nil`, []string{"hub/cluster.TestAttack14NamespaceOfOthersIsNotUsed"}},
+		{"A16", "pkg/cert/drain.go", `const bodyLimit = 64 << 20`, `const bodyLimit = 64 << 30`, []string{"pkg/cert.TestAttack16BodiesAreBounded"}},
+		{"A18", "hub/cluster/plan.go", `drop = planNotAccepted(o).drop // Rights`, `drop = nil // Rights`, []string{"hub/cluster.TestAttack18HubThatLostItsEpochRevokesRights"}},
+		{"A19", "hub/cluster/memory.go", `r.leaving = now`, `r.leaving = mc.DeletionTimestamp.Time`, []string{"hub/cluster.TestAttack19LeaveIsTimedByTheHub"}},
+		{"A20", "hub/uniteddeployment/status.go", `cmp.Compare(reported[a], reported[b]), cmp.Compare(b, a))`, `cmp.Compare(b, a))`, []string{"hub/uniteddeployment.TestAttack20OneMemberDoesNotNameTheRevision"}},
+		{"A22", plan, `why := link.NeverPlaced(o.want.object.GroupVersionKind().GroupKind())`, `why := ""`, []string{agentPlan}},
+		{"A22", plan, `why = o.resources.Refuses(o.resource)`, `why = ""`, []string{agentPlan}},
+		{"A24", "member/pod/nodepodprobe/limit.go", `if ofNamespace[c.pod.Namespace]+sizes[i] > most {`, `if most < 0 {`, []string{"member/pod/nodepodprobe.TestAttack24ProbesOfOneTenantLeaveRoomForThoseOfOthers"}},
+		{"A24", "member/node/probe/slots.go", `if err := own.Acquire(ctx, 1); err != nil {`, `if err := own.Acquire(ctx, 0); err != nil {`, []string{"member/node/probe.TestAttack24CommandsOfOneNamespaceLeaveRoomForThoseOfOthers"}},
+		{"A24", "member/pod/podprobemarker/webhook.go", `if n := p.Size(); n > podprobe.MaxProbe {`, `if n := p.Size(); n < 0 {`, []string{"member/pod/podprobemarker.TestAttack24ProbesAreBounded"}},
+		{"A25", "member/pod/podprobemarker/webhook.go", `if keys.Own(key) {`, `if keys.Own(key) && key == "" {`, []string{"member/pod/podprobemarker.TestAttack25MarkersWriteNoKeyThatControllersActOn"}},
+		{"A27", "member/admission/plan.go", `wanted := podstep.NotOfTheNode`, `wanted := "true"`, []string{"member/admission.TestAttack27OnlyWantedPodsAreSentFromAllNamespaces"}},
+		{"A32", "member/node/stop/beside.go", `const patience = 250 * time.Millisecond`, `const patience = 250 * time.Hour`, []string{"member/node/stop.TestAttack32PodsThatTakeLongToStopKeepNoOthersWaiting"}},
+		{"A32", "member/node/stop/stop.go", `cancel(errEnded)`, `_ = errEnded`, []string{"member/node/stop.TestAttack32AHookEndsWithItsContainer"}},
+		{"A34", "pkg/option/ready.go", `if c.synced.Load() || c.clock.Since(c.began) >= syncPatience {`, `if c.clock.Since(c.began) >= 0 {`, []string{"pkg/option.TestAttack34ReplicaIsNotReadyBeforeItsCachesAreSynced"}},
+		{"A35", "testkit/lab/process.go", `unix.CloseRange(3, math.MaxInt32,`, `unix.CloseRange(1<<20, math.MaxInt32,`, []string{"testkit/lab.TestAProcessInheritsNoDescriptors"}},
+		{"A33", "hub/propagation/webhook.go", `other := widens(was, spec) || !apiequality`, `other := !apiequality`, []string{"hub/propagation.TestAttack33MoreClustersNeedTheRightToReadWhatGoesThere"}},
+	}
+}
+
+// withoutMutant says of rules why no line can be broken such that a test notices within seconds.
+func withoutMutant() map[string]string {
+	const (
+		writes = "writes are counted on a fleet by e2e"
+		roles  = "RBAC and policies of the charts hold it, which are no Go code; a real apiserver enforces them in integration"
+	)
+	return map[string]string{
+		"I09": "managers are killed in e2e, and at each write in simulations",
+		"I27": writes,
+		"I29": roles,
+		"I31": roles,
+		"I36": roles,
+		"I37": "an object behaves as without a hub because no code looks at the fields of the fleet",
+		"I38": "TestRoundTrips tests every field of both versions; the conversions are one function for each kind",
+		"I43": writes,
+		"A08": roles,
+		"A15": "objects without a row are counted on a fleet by e2e",
+		"A17": roles,
+		"A21": "its test reads the sources, and an overlay doesn't change what a test reads",
+		"A23": "an allocation that is not shared is no line that can be broken; its benchmark is recorded",
+		"A26": "the apiserver evaluates the match conditions of the entries; a real one does in integration",
+		"A36": roles,
+	}
+}
