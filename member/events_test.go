@@ -1,6 +1,7 @@
 package member
 
 import (
+	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -33,7 +34,7 @@ func TestThePageOfEventsHasEveryReason(t *testing.T) {
 			if word, ok := spec.Values[0].(*ast.BasicLit); ok {
 				reason, err := strconv.Unquote(word.Value)
 				require.NoError(t, err)
-				require.Contains(t, string(text), "`"+reason+"`", file)
+				require.True(t, bytes.Contains(text, []byte("`"+reason+"`")), "the page lacks reason %s of %s", reason, file)
 			}
 			return false
 		})

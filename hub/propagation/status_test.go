@@ -72,29 +72,29 @@ func TestStatus(t *testing.T) {
 			name: "All clusters are suspended.", change: func(w *world) {
 				w.spec.Suspend = &fleetv1alpha1.PropagationSuspend{All: true}
 				w.Rows["west/"+rowName("b")].Status.Phase = fleetv1alpha1.WorkProgressing
-			}, conditions: "Healthy=False:Suspended Placed=True:Placed", counts: [4]int32{4, 4, 3}, observed: true,
+			}, conditions: "Healthy=False:Suspended Placed=True:Placed Ready=False:Suspended Reconciling=True:Suspended", counts: [4]int32{4, 4, 3}, observed: true,
 		},
 		{
 			name: "One that is suspended is behind.", change: func(w *world) {
 				w.spec.Suspend = &fleetv1alpha1.PropagationSuspend{Clusters: []string{"west"}}
 				w.Rows["west/"+rowName("b")].Generation = 2
-			}, conditions: "Healthy=False:Suspended Placed=True:Placed", counts: [4]int32{4, 3, 3},
+			}, conditions: "Healthy=False:Suspended Placed=True:Placed Ready=False:Suspended Reconciling=True:Suspended", counts: [4]int32{4, 3, 3},
 		},
 		{
 			name: "One is suspended, and another one is behind.", change: func(w *world) {
 				w.spec.Suspend = &fleetv1alpha1.PropagationSuspend{Clusters: []string{"west"}}
 				w.Rows["west/"+rowName("b")].Generation = 2
 				w.Rows["east/"+rowName("b")].Generation = 2
-			}, conditions: "Healthy=False:Progressing Placed=True:Placed", counts: [4]int32{4, 2, 2},
+			}, conditions: "Healthy=False:Progressing Placed=True:Placed Ready=False:Progressing Reconciling=True:Progressing", counts: [4]int32{4, 2, 2},
 		},
 		{
 			name: "A suspended one is healthy.", change: func(w *world) {
 				w.spec.Suspend = &fleetv1alpha1.PropagationSuspend{Clusters: []string{"west"}}
-			}, conditions: "Healthy=True:Healthy Placed=True:Placed", counts: [4]int32{4, 4, 4}, observed: true,
+			}, conditions: "Healthy=True:Healthy Placed=True:Placed Ready=True:Ready", counts: [4]int32{4, 4, 4}, observed: true,
 		},
 		{
 			name: "A cluster is evicted, and all is healthy in the others.", change: func(w *world) { w.taint(fleetv1alpha1.Evict) },
-			conditions: "Healthy=True:Healthy Placed=False:ClusterTainted", counts: [4]int32{2, 2, 2}, problems: "west//:ClusterTainted", observed: true,
+			conditions: "Healthy=True:Healthy Placed=False:ClusterTainted Ready=False:ClusterTainted Reconciling=True:ClusterTainted", counts: [4]int32{2, 2, 2}, problems: "west//:ClusterTainted", observed: true,
 		},
 		{
 			name: "An override names what is not selected.", change: func(w *world) {
@@ -104,14 +104,14 @@ func TestStatus(t *testing.T) {
 					{ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "web"}}},
 					{ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "wbe"}}},
 				}
-			}, conditions: "Healthy=True:Healthy Placed=True:Placed", counts: [4]int32{4, 4, 4}, observed: true,
+			}, conditions: "Healthy=True:Healthy Placed=True:Placed Ready=True:Ready", counts: [4]int32{4, 4, 4}, observed: true,
 			problems: "//:OverrideUnused /ConfigMap/aa:OverrideUnused /Service/:OverrideUnused esat/ConfigMap/:OverrideUnused",
 		},
 		{
 			name: "What can't be read may be what an override is for.", change: func(w *world) {
 				w.spec.Overrides = []fleetv1alpha1.PropagationOverride{{Clusters: []string{"east"}, Kind: "Service", Name: "web"}}
 				w.unread = []problem{{Kind: "Service", Reason: fleetv1alpha1.ReasonKindNotServed}}
-			}, conditions: "Healthy=True:Healthy Placed=False:KindNotServed", counts: [4]int32{4, 4, 4}, observed: true, problems: "/Service/:KindNotServed",
+			}, conditions: "Healthy=True:Healthy Placed=False:KindNotServed Ready=False:KindNotServed Stalled=True:KindNotServed", counts: [4]int32{4, 4, 4}, observed: true, problems: "/Service/:KindNotServed",
 		},
 		{
 			name: "A row is missing without a reason.", change: func(w *world) { delete(w.Rows, "west/"+rowName("b")) },
@@ -168,16 +168,16 @@ func TestReplicasThatMoveAreHealthyWhileNoneIsMissing(t *testing.T) {
 	w.runs("west", 2, 2)
 	w.taint(fleetv1alpha1.Evict)
 	_, conditions := w.report(placement.Result{})
-	require.Equal(t, "Healthy=True:Healthy Placed=False:ClusterTainted", conditions, "an eviction, before it begins")
+	require.Equal(t, "Healthy=True:Healthy Placed=False:ClusterTainted Ready=False:ClusterTainted Reconciling=True:ClusterTainted", conditions, "an eviction, before it begins")
 	w.runs("east", 6, 5).Status.Phase = fleetv1alpha1.WorkProgressing
 	_, conditions = w.report(placement.Result{})
-	require.Equal(t, "Healthy=False:Progressing Placed=False:ClusterTainted", conditions, "east is at it")
+	require.Equal(t, "Healthy=False:Progressing Placed=False:ClusterTainted Ready=False:ClusterTainted Reconciling=True:ClusterTainted", conditions, "east is at it")
 
 	w = dividing(t, 10, dividedBy(fleetv1alpha1.DivisionWeighted, "east*2", "west*1"), "east", "west")
 	w.runs("east", 4, 4)
 	w.runs("west", 2, 2)
 	_, conditions = w.report(placement.Result{})
-	require.Equal(t, "Healthy=False:Progressing Placed=False:Dividing", conditions, "four more are wanted")
+	require.Equal(t, "Healthy=False:Progressing Placed=False:Dividing Ready=False:Dividing Reconciling=True:Dividing", conditions, "four more are wanted")
 }
 
 func TestAStatusHasTheFirstProblems(t *testing.T) {

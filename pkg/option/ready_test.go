@@ -13,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
 // unsynced is a cache that syncs when it is told to.
@@ -48,7 +50,7 @@ func TestAttack34ReplicaIsNotReadyBeforeItsCachesAreSynced(t *testing.T) {
 	clk.Step(syncPatience - time.Millisecond)
 	require.ErrorIs(t, check.check(&http.Request{}), errNotSynced)
 	close(u.syncs)
-	require.Eventually(t, func() bool { return check.check(&http.Request{}) == nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return check.check(&http.Request{}) == nil }, testtimeout.Scale(time.Minute), time.Millisecond)
 	cancel()
 	require.NoError(t, <-ended)
 }

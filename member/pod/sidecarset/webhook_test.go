@@ -459,6 +459,7 @@ func TestWarningsAboutWhatIsDubious(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			s := setOf(t, tc.set)
+			s.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "shop"}}
 			setDefaults(&s.Spec)
 			h := hook(cluster(t))
 			warnings, err := h.ValidateCreate(requested(t, nil), s)
