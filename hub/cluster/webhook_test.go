@@ -62,7 +62,8 @@ func TestDeletingAClusterWithItsPodsWarns(t *testing.T) {
 				"2 of kind Service, 1 of kind UnitedDeployment with 3 replicas",
 		},
 		{
-			"it names the way without a loss", fleetv1alpha1.LeaveDelete, []client.Object{row("fleet-east", "a", 3, false)},
+			"it names the way without a loss", fleetv1alpha1.LeaveDelete,
+			[]client.Object{row("fleet-east", "a", 3, false)},
 			"run kubectl kruise cluster taint east leave:Evict first, wait until kubectl get memberworks -n fleet-east lists nothing, and delete it then",
 		},
 		{"with Delete, there is no warning for a drained cluster", fleetv1alpha1.LeaveDelete, []client.Object{row("fleet-east", "a", 0, false)}, ""},

@@ -99,8 +99,10 @@ func TestStatus(t *testing.T) {
 		{
 			name: "An override names what is not selected.", change: func(w *world) {
 				w.spec.Overrides = []fleetv1alpha1.PropagationOverride{
-					{Clusters: []string{"east"}, Kind: "ConfigMap", Name: "a"}, {Clusters: []string{"east"}, Kind: "ConfigMap", Name: "aa"},
-					{Clusters: []string{"east", "esat"}, Kind: "ConfigMap"}, {Clusters: []string{"east"}, Kind: "Service"},
+					{Clusters: []string{"east"}, Kind: "ConfigMap", Name: "a"},
+					{Clusters: []string{"east"}, Kind: "ConfigMap", Name: "aa"},
+					{Clusters: []string{"east", "esat"}, Kind: "ConfigMap"},
+					{Clusters: []string{"east"}, Kind: "Service"},
 					{ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "web"}}},
 					{ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "wbe"}}},
 				}

@@ -55,7 +55,8 @@ func TestKstatusTellsHowFarAUnitedDeploymentOfAHubIs(t *testing.T) {
 				is = corev1.ConditionFalse
 			}
 			s.Conditions = []appsv1beta1.UnitedDeploymentCondition{
-				{Type: appsv1beta1.SubsetProvisioned, Status: corev1.ConditionTrue}, {Type: appsv1beta1.SubsetUpdated, Status: corev1.ConditionTrue},
+				{Type: appsv1beta1.SubsetProvisioned, Status: corev1.ConditionTrue},
+				{Type: appsv1beta1.SubsetUpdated, Status: corev1.ConditionTrue},
 				{Type: appsv1beta1.UnitedDeploymentPlaced, Status: is, Reason: tt.placed, Message: "no"},
 			}
 			if tt.deleted {

@@ -54,7 +54,8 @@ func TestOverlap(t *testing.T) {
 		{"so are those of another CloneSet", []corev1.Pod{podOf("api-a", "apps.kruise.io/v1beta1", "CloneSet", "api")}, Overlap{Count: 1, First: "api-a of CloneSet api"}},
 		{"and pods without controller", []corev1.Pod{podOf("bare", "", "", "")}, Overlap{Count: 1, Loose: true, First: "bare without controller"}},
 		{
-			"of which not all are loose", []corev1.Pod{podOf("bare", "", "", ""), podOf("api-a", "apps.kruise.io/v1beta1", "CloneSet", "api")},
+			"of which not all are loose",
+			[]corev1.Pod{podOf("bare", "", "", ""), podOf("api-a", "apps.kruise.io/v1beta1", "CloneSet", "api")},
 			Overlap{Count: 2, First: "api-a of CloneSet api"},
 		},
 		{"a kind of the same name in another group is another", []corev1.Pod{podOf("x", "example.com/v1", "CloneSet", "web")}, Overlap{Count: 1, First: "x of CloneSet web"}},

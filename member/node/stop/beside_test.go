@@ -31,8 +31,8 @@ func podNamed(name string) ctrl.Request {
 	return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: name}}
 }
 
-// started starts a controller as Complete does, and returns its queue.
-func started(t *testing.T, r reconcile.Reconciler) workqueue.TypedRateLimitingInterface[ctrl.Request] {
+// started starts a controller as Complete does, and returns it with its queue.
+func started(t *testing.T, r reconcile.Reconciler) (*beside, workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 	t.Helper()
 	all, options := newBeside(r, clock.RealClock{}), queue()
 	options.Reconciler, options.SkipNameValidation, options.CacheSyncTimeout = all, new(true), testtimeout.Scale(time.Minute)
@@ -57,13 +57,21 @@ func started(t *testing.T, r reconcile.Reconciler) workqueue.TypedRateLimitingIn
 			return len(all.running) == 0
 		}, testtimeout.Scale(time.Minute), time.Millisecond)
 	})
-	return <-queues
+	return all, <-queues
+}
+
+// lasts reports whether a reconcile of a pod goes on beside the workers, with an event meanwhile or without.
+func (b *beside) lasts(req ctrl.Request, again bool) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	is := b.running[req]
+	return is != nil && is.left && is.again == again
 }
 
 func TestAttack32PodsThatTakeLongToStopKeepNoOthersWaiting(t *testing.T) {
 	t.Parallel()
 	stopped := make(chan string, 1)
-	q := started(t, reconcile.Func(func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	_, q := started(t, reconcile.Func(func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 		if req.Name != "victim" {
 			<-ctx.Done() // A preStop hook that takes years.
 			return ctrl.Result{}, ctx.Err()
@@ -75,11 +83,8 @@ func TestAttack32PodsThatTakeLongToStopKeepNoOthersWaiting(t *testing.T) {
 		q.Add(podNamed(fmt.Sprint("slow-", i)))
 	}
 	q.Add(podNamed("victim"))
-	select {
-	case <-stopped:
-	case <-time.After(testtimeout.Scale(10 * time.Second)):
-		require.FailNow(t, "a pod of somebody else was not stopped")
-	}
+	require.Eventually(t, func() bool { return len(stopped) == 1 }, testtimeout.Scale(10*time.Second), time.Millisecond,
+		"a pod of somebody else was not stopped")
 }
 
 // What lasts is reconciled once at a time, and again as its result says.
@@ -100,7 +105,7 @@ func TestAReconcileThatLastsIsFollowedByItsResult(t *testing.T) {
 			var mu sync.Mutex
 			running, n := 0, 0
 			begun, release := make(chan int, 100), make(chan struct{})
-			q := started(t, reconcile.Func(func(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+			all, q := started(t, reconcile.Func(func(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 				mu.Lock()
 				running++
 				n++
@@ -121,15 +126,16 @@ func TestAReconcileThatLastsIsFollowedByItsResult(t *testing.T) {
 				}
 				return tt.ends(at)
 			}))
-			q.Add(podNamed("web"))
-			require.Equal(t, 1, <-begun)
-			for range tt.events {
-				require.Eventually(t, func() bool { return q.Len() == 0 }, testtimeout.Scale(time.Minute), time.Millisecond)
-				time.Sleep(2 * patience)
-				q.Add(podNamed("web"))
+			web := podNamed("web")
+			lasts := func(again bool) {
+				require.Eventually(t, func() bool { return q.Len() == 0 && all.lasts(web, again) }, testtimeout.Scale(time.Minute), time.Millisecond)
 			}
-			if tt.events == 0 {
-				time.Sleep(2 * patience)
+			q.Add(web)
+			require.Equal(t, 1, <-begun)
+			lasts(false)
+			for range tt.events {
+				q.Add(web)
+				lasts(true)
 			}
 			close(release)
 			require.Equal(t, 1, <-begun, "never two at a time")
@@ -171,19 +177,13 @@ func TestAttack32AHookEndsWithItsContainer(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool { return clk.Waiters() == 2 }, testtimeout.Scale(time.Minute), time.Millisecond, "the hook and the look at the container")
 	clk.Step(RecheckInterval)
-	select {
-	case err := <-ended:
-		require.FailNow(t, "the container runs, and its hook ended", "%v", err)
-	case <-time.After(100 * time.Millisecond):
-	}
+	require.Eventually(t, func() bool { return clk.Waiters() == 2 }, testtimeout.Scale(time.Minute), time.Millisecond, "the container runs, and so does its hook")
+	require.Empty(t, ended)
 	server.End("app-1")
 	clk.Step(RecheckInterval)
-	select {
-	case err := <-ended:
-		require.NoError(t, err)
-	case <-time.After(testtimeout.Scale(10 * time.Second)):
-		require.FailNow(t, "the container has ended, and its hook has not")
-	}
+	require.Eventually(t, func() bool { return len(ended) == 1 }, testtimeout.Scale(10*time.Second), time.Millisecond,
+		"the container has ended, and its hook has not")
+	require.NoError(t, <-ended)
 	require.Empty(t, server.Calls())
 	require.Equal(t, []string{ReasonKilling}, sent.Reasons())
 }
