@@ -26,6 +26,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/pkg/feature"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/setup"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
@@ -100,7 +101,7 @@ func (d *distributing) status(want string) {
 		require.NoError(d, d.Get(d.Context(), client.ObjectKeyFromObject(d.rd), d.rd))
 		s := d.rd.Status
 		parts := []string{fmt.Sprintf("%d of %d in %d clusters", s.Succeeded, s.Desired, s.SelectedClusters), fmt.Sprintf("observed=%t", s.ObservedGeneration == d.rd.Generation)}
-		for _, c := range s.Conditions {
+		for _, c := range report.ButReadiness(s.Conditions, report.DistributionForm()) {
 			if c.Status == metav1.ConditionTrue {
 				parts = append(parts, fmt.Sprintf("%s %s", c.Type, c.Reason))
 			}
