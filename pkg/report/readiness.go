@@ -55,7 +55,7 @@ type Form[C any] struct {
 }
 
 // PutReadiness returns list with the conditions Ready, Reconciling and Stalled: Ready is always there, the others while they are True.
-// list is not changed.
+// They are the last, as scripts read the first condition of a job. list is not changed.
 func PutReadiness[C any](list []C, form Form[C], r Readiness, now time.Time) []C {
 	for _, kind := range []string{keys.ConditionReady, keys.ConditionReconciling, keys.ConditionStalled} {
 		matches := func(c C) bool { return form.Type(c) == kind }
@@ -75,7 +75,7 @@ func PutReadiness[C any](list []C, form Form[C], r Readiness, now time.Time) []C
 		}
 		list = PutCondition(list, matches, new(form.New(kind, *r.entry(status, old, now))))
 	}
-	return list
+	return append(ButReadiness(list, form), OnlyReadiness(list, form)...)
 }
 
 // OnlyReadiness returns the conditions of list that PutReadiness sets, for a kind that makes its others anew each time.

@@ -74,8 +74,6 @@ func status(o observed, p planned, a applied, crowded bool, now time.Time) (apps
 			"%d pods are active, and parallelism is %d: no pod is created until enough have ended", p.active, p.limit))
 	}
 	s.Conditions = report.PutReadiness(s.Conditions, conditionForm(), readiness(o.job, &p), now)
-	// Complete and Failed stay the first, as scripts read them.
-	s.Conditions = append(report.ButReadiness(s.Conditions, conditionForm()), report.OnlyReadiness(s.Conditions, conditionForm())...)
 	return s, events
 }
 
