@@ -47,10 +47,11 @@ func TestTakeOverInCluster(t *testing.T) {
 	began := clock.RealClock{}.Now()
 	manage(t, s)
 
-	// Both managers have reconciled: the condition of a former conflict is removed, and the new counts are there.
+	// Both managers have reconciled: the condition of a former conflict is replaced by Ready, and the new counts are there.
 	g.until(t, "reconcile the sets", func() bool {
 		for _, set := range g.cloneSets(t) {
-			if len(set.(*appsv1beta1.CloneSet).Status.Conditions) > 0 {
+			is := set.(*appsv1beta1.CloneSet).Status.Conditions
+			if len(is) != 1 || string(is[0].Type) != keys.ConditionReady {
 				return false
 			}
 		}
