@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -32,7 +33,11 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.MainWithoutLeaks(m) }
+func TestMain(m *testing.M) {
+	testenv.MainWithoutLeaks(m,
+		// It has an event for a watch of metadata that has ended, and client-go doesn't end it.
+		goleak.IgnoreTopFunction("k8s.io/apimachinery/pkg/watch.(*filteredWatch).loop"))
+}
 
 // unserved is a webhook server without a listener.
 type unserved struct{ webhook.Server }
