@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -47,6 +48,8 @@ func BenchmarkReconcileOfAThousandNodes(b *testing.B) {
 	}
 	s.job.Status.Desired, s.job.Status.Active, s.job.Status.Succeeded = 1000, 2, 998
 	s.job.Status.Message = "job is running, progress 99.8%"
+	s.job.Status.ObservedGeneration = s.job.Generation
+	s.job.Status.Conditions = report.SetReadiness(nil, readiness(&s.job.Status, planned{}, applied{}), s.job.Generation, noon)
 	r := reconciler(s, s, clocktesting.NewFakePassiveClock(noon), &testkit.Events{})
 	b.ReportAllocs()
 	for b.Loop() {
