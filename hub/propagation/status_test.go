@@ -116,6 +116,14 @@ func TestStatus(t *testing.T) {
 			}, conditions: "Healthy=True:Healthy Placed=False:KindNotServed Ready=False:KindNotServed Stalled=True:KindNotServed", counts: [4]int32{4, 4, 4}, observed: true, problems: "/Service/:KindNotServed",
 		},
 		{
+			name: "What is missing may be what an override is for.", change: func(w *world) {
+				w.spec.Overrides = []fleetv1alpha1.PropagationOverride{{Clusters: []string{"east"}, Kind: "ServiceAccount"}, {Clusters: []string{"east"}, Kind: "Service"}}
+				w.deps.problems = []problem{{Kind: "ServiceAccount", Name: "web", Reason: reasonNoDependency}}
+			},
+			conditions: "Healthy=True:Healthy Placed=False:DependencyNotFound Ready=False:DependencyNotFound Stalled=True:DependencyNotFound",
+			counts:     [4]int32{4, 4, 4}, observed: true, problems: "/ServiceAccount/web:DependencyNotFound /Service/:OverrideUnused",
+		},
+		{
 			name: "A row is missing without a reason.", change: func(w *world) { delete(w.Rows, "west/"+rowName("b")) },
 			conditions: "Healthy=False:Progressing Placed=False:Waiting Ready=False:Waiting Reconciling=True:Waiting", counts: [4]int32{4, 3, 3},
 		},

@@ -44,9 +44,15 @@ func (p *planned) unused(o *observed) {
 	}
 }
 
-// overridesNothing reports whether an override is for no selected object. Of a kind that can't be read that is not known.
+// overridesNothing reports whether an override is for no selected object. Of a kind that can't be read that is not known, and one for a
+// dependency may be there before it.
 func (o *observed) overridesNothing(is fleetv1alpha1.PropagationOverride) bool {
 	if slices.ContainsFunc(o.unread, func(why problem) bool { return why.Kind == is.Kind || is.Kind == "" }) {
+		return false
+	}
+	if slices.ContainsFunc(o.deps.problems, func(why problem) bool {
+		return (is.Kind == "" || is.Kind == why.Kind) && (is.Name == "" || is.Name == why.Name)
+	}) {
 		return false
 	}
 	return !slices.ContainsFunc(o.objects, func(one object) bool {
