@@ -73,7 +73,7 @@ func all(tb testing.TB) []version {
 	return out
 }
 
-// awaited are those of kinds that somebody may wait for.
+// awaited returns the versions of CRDs whose objects people wait for.
 func awaited(tb testing.TB) []version {
 	tb.Helper()
 	var out []version

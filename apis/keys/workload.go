@@ -23,9 +23,9 @@ const (
 	// empty where there are no volume claim templates.
 	VolumeClaimTemplateHash = "kruise.io/cloneset-volumeclaimtemplate-hash"
 
-	// VolumeClaimTemplates is an annotation on the ControllerRevisions of CloneSets and StatefulSets: the volumeClaimTemplates that the spec had
-	// when the revision was last that of the spec. Written and read by their controllers, to create pods at a former revision. Form: JSON, a list of
-	// metadata and spec; empty where there are none, absent where that is not known.
+	// VolumeClaimTemplates is an annotation on the ControllerRevisions of CloneSets and StatefulSets: the volumeClaimTemplates of the spec at the
+	// time when the spec last had this revision. Their controllers write and read it, to create pods at an old revision. Form: JSON, a list of
+	// objects with metadata and spec; empty if the spec had no templates, absent if nothing recorded them.
 	VolumeClaimTemplates = "fleet.kruise.io/volume-claim-templates"
 
 	// RevisionHash is a label on ControllerRevisions: the hash part of their name. Written at creation; read by users. As

@@ -113,7 +113,7 @@ func install(dir, root string) error {
 }
 
 // awaited reports whether a chart has a controller that observes every object of a CRD. On a hub a CloneSet may be a template that nobody
-// observes; rows and what a node daemon works from are written by programs, which don't wait.
+// observes. Programs write rows and what a node daemon works from, and they don't wait.
 func awaited(root, into, name string) bool {
 	switch name {
 	case fileOf("clonesets.apps.kruise.io"):

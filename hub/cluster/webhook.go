@@ -131,8 +131,8 @@ type loss struct {
 	replicas, copies int64
 }
 
-// losses returns how many objects are deleted with their rows, and a few words for each kind. An object whose replicas have moved away is
-// none.
+// losses returns how many objects are deleted with their rows, and a few words for each kind. It leaves out objects whose replicas have
+// moved away.
 func losses(rows []fleetv1alpha1.MemberWork) (objects int, what string) {
 	by := map[string]*loss{}
 	for i := range rows {

@@ -215,8 +215,8 @@ func (c Client) Apply(ctx context.Context, object client.Object, f Fleet, p Plan
 	return out, out.Err
 }
 
-// taken returns the problem of a new row whose name a row of another source or object has. Its own row, which the cache doesn't show yet,
-// is none.
+// taken returns the problem of a new row whose name a row of another source or object has. The object's own row, which the cache doesn't
+// show yet, is no problem.
 func (c Client) taken(ctx context.Context, want row.Want) (Problem, error) {
 	live := &fleetv1alpha1.MemberWork{}
 	key := client.ObjectKey{Namespace: fleetv1alpha1.Namespace(want.Cluster), Name: want.Name()}

@@ -16,7 +16,7 @@
 //	unavailable updated pods + pods chosen now <= MaxUnavailable + pods above Replicas
 //	pods <= Replicas + surge, surge <= MaxSurge
 //
-// Of pods that other objects own (Foreign) only the second one holds, and for those that serve.
+// For pods that other objects own (Foreign), only the rule about unavailable updated pods holds, and it limits only pods that serve.
 //
 // The first of the two stops an update after its first batch if the revision never becomes available. Surge is used only where a
 // pod must be re-created, or where MaxUnavailable is 0 and the update could not proceed otherwise.

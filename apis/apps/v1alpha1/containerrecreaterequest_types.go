@@ -30,7 +30,7 @@ type ContainerRecreateRequestStatus struct {
 	// +listType=atomic
 	ContainerRecreateStates []appsv1beta1.ContainerRecreateRequestState `json:"containerRecreateStates,omitempty"`
 
-	// conditions are those of v1beta1 but PreRecreateGrace while it is True.
+	// conditions are the conditions of v1beta1. PreRecreateGrace is missing while it is True, when an annotation says so.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -120,7 +120,7 @@ type EphemeralJobStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are those of the job that are True, and Ready, Reconciling and Stalled.
+	// conditions are the observations of the job that are True, and Ready, Reconciling and Stalled.
 	// +optional
 	// +listType=atomic
 	Conditions []EphemeralJobCondition `json:"conditions,omitempty"`
