@@ -95,7 +95,7 @@ func table() []mutant {
 		{"A04", "hub/cluster/approver.go", `if l.AllowN(now, 1) {`, `if l.AllowN(now, 0) {`, []string{"hub/cluster.TestAttack04RateLimitComesFirst"}},
 		{"A04", request, `if relevant(csr) {`, `if csr != nil {`, []string{"hub/cluster.TestAttack04RequestsOfOthersTakeNoMemory"}},
 		{"A05", "hub/cluster/memory.go", `r.held = now.Add(unsteadyWindow)`, `r.held = now`, []string{"hub/cluster.TestAttack05MemberThatChangesItsMindIsNotBelieved"}},
-		{"A06", "member/agent/kind.go", `if path != "spec.replicas" || shrinksReplicas(want, live) == "" {`, `if path != "spec.replicas" {`, []string{"member/agent.TestAttack06WhatOnlyLowersReplicas"}},
+		{"A06", "member/agent/kind.go", `(path != "spec.replicas" || shrinksReplicas(want, live) == "")`, `path != "spec.replicas"`, []string{"member/agent.TestAttack06WhatOnlyLowersReplicas"}},
 		{"A07", "hub/cluster/limits.go", `answer.StatusCode >= 300 && answer.StatusCode < 400 {`, `answer.StatusCode < 0 {`, []string{"hub/cluster.TestAttack07PushMemberRedirects"}},
 		{"A07", "hub/cluster/limits.go", `case b.left < 0:`, `case false:`, []string{"hub/cluster.TestAttack07PushMemberSendsAnEndlessList"}},
 		{"A07", "hub/cluster/limits.go", `case l.read.Add(int64(n)) > l.session:`, `case false:`, []string{"hub/cluster.TestAttack07PushMemberSendsObjectsForEver"}},

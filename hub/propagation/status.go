@@ -173,18 +173,22 @@ func count(o *observed, p planned, a placement.Result) counts {
 	behind := map[string]bool{}
 	for place := range p.places {
 		cluster, live := row.ClusterOf(place), a.Rows[place]
-		if live != nil && live.DeletionTimestamp.IsZero() {
+		isPlaced := live != nil && live.DeletionTimestamp.IsZero()
+		isApplied := isPlaced && applied[place] && live.Status.Phase != fleetv1alpha1.WorkBlocked
+		// What a cluster has reported before it could not be reached proves nothing.
+		isHealthy := isApplied && !c.stale[cluster] &&
+			(live.Status.Phase == fleetv1alpha1.WorkHealthy || live.Status.Phase == fleetv1alpha1.WorkApplied)
+		if isPlaced {
 			c.placed++
-			if applied[place] && live.Status.Phase != fleetv1alpha1.WorkBlocked {
-				c.applied++
-				// What a cluster has reported before it could not be reached proves nothing.
-				if !c.stale[cluster] && (live.Status.Phase == fleetv1alpha1.WorkHealthy || live.Status.Phase == fleetv1alpha1.WorkApplied) {
-					c.healthy++
-					continue
-				}
-			}
 		}
-		behind[cluster] = true
+		if isApplied {
+			c.applied++
+		}
+		if isHealthy {
+			c.healthy++
+		} else {
+			behind[cluster] = true
+		}
 	}
 	if c.suspended = slices.Sorted(maps.Keys(behind)); slices.ContainsFunc(c.suspended, func(name string) bool { return !o.suspended(name) }) {
 		c.suspended = nil

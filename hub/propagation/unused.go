@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/propagation/override"
 )
 
 // unused notes what the overrides name and nothing that is selected is: most likely it is mistyped. It may be meant for an object or a
@@ -51,13 +52,11 @@ func (o *observed) overridesNothing(is fleetv1alpha1.PropagationOverride) bool {
 		return false
 	}
 	if slices.ContainsFunc(o.deps.problems, func(why problem) bool {
-		return (is.Kind == "" || is.Kind == why.Kind) && (is.Name == "" || is.Name == why.Name)
+		return override.Concerns(&is, why.Kind, why.Name)
 	}) {
 		return false
 	}
-	return !slices.ContainsFunc(o.objects, func(one object) bool {
-		return (is.Kind == "" || is.Kind == one.Kind) && (is.Name == "" || is.Name == one.Name)
-	})
+	return !slices.ContainsFunc(o.objects, func(one object) bool { return override.Concerns(&is, one.Kind, one.Name) })
 }
 
 // overridesSome reports whether the selector of an override matches one of the clusters.

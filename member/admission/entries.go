@@ -28,6 +28,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/pkg/podguard"
 	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/writeback"
 )
 
@@ -183,9 +184,7 @@ func (e *Entries) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	for _, s := range e.sides() {
 		wait, err := e.maintain(ctx, s)
 		errs = errors.Join(errs, err)
-		if wait > 0 && (result.RequeueAfter == 0 || wait < result.RequeueAfter) {
-			result.RequeueAfter = wait
-		}
+		result.RequeueAfter = report.Sooner(result.RequeueAfter, wait)
 	}
 	if errs != nil {
 		return ctrl.Result{}, errs
@@ -327,58 +326,44 @@ func (e *Entries) show(now needs, kept []string) {
 
 // plan returns what is needed by the objects that a reader has, and the webhooks of a configuration for that.
 func (e *Entries) plan(ctx context.Context, r client.Reader, s side, webhooks []admissionv1.MutatingWebhook, now needs) (needs, []admissionv1.MutatingWebhook, error) {
-	needed, err := e.needed(ctx, r, s.sources, now)
+	needed, wanted, err := e.needed(ctx, r, s.sources, now)
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, all := needed[podstep.AllNamespaces]; all {
-		if s.wanted, err = wanted(ctx, r, s.sources); err != nil {
-			return nil, nil, err
-		}
-	}
+	s.wanted = wanted
 	return needed, s.plan(webhooks, needed), nil
 }
 
-// wanted returns expressions of the pods that objects want of all namespaces, sorted; none if one wants all.
-func wanted(ctx context.Context, r client.Reader, sources []source) ([]string, error) {
-	var out []string
+// needed returns the namespaces that have objects, by a reader. One that is open and seems to have none any more stays open unless
+// the apiserver confirms it. wanted are expressions of the pods that objects want of all namespaces, sorted; none if one wants all.
+func (e *Entries) needed(ctx context.Context, r client.Reader, sources []source, now needs) (out needs, wanted []string, err error) {
+	out = needs{}
+	wantsAll := false
 	for _, s := range sources {
-		if s.namespaces == nil {
-			continue
-		}
-		all, err := objects(ctx, r, s)
+		all, err := objects(ctx, r, s, client.UnsafeDisableDeepCopy)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, o := range all {
-			if !slices.Contains(s.namespaces(o), podstep.AllNamespaces) {
-				continue
-			}
-			if s.wants == nil {
-				return nil, nil
-			}
-			out = append(out, s.wants(o))
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out), nil
-}
-
-// needed returns the namespaces that have objects, by the cache. One that is open and seems to have none any more stays open unless
-// the apiserver confirms it.
-func (e *Entries) needed(ctx context.Context, r client.Reader, sources []source, now needs) (needs, error) {
-	out := needs{}
-	for _, s := range sources {
-		namespaces, err := namespaces(ctx, r, s, client.UnsafeDisableDeepCopy)
-		if err != nil {
-			return nil, err
-		}
-		for _, namespace := range namespaces {
-			if !slices.Contains(e.Exempt, namespace) {
-				out.add(namespace, e.policy(s.feature))
+			for _, namespace := range s.asks(o) {
+				if !slices.Contains(e.Exempt, namespace) {
+					out.add(namespace, e.policy(s.feature))
+				}
+				switch {
+				case namespace != podstep.AllNamespaces:
+				case s.wants == nil:
+					wantsAll = true
+				default:
+					wanted = append(wanted, s.wants(o))
+				}
 			}
 		}
 	}
+	if wantsAll {
+		wanted = nil
+	}
+	slices.Sort(wanted)
+	wanted = slices.Compact(wanted)
 	for namespace := range now {
 		if _, still := out[namespace]; still || slices.Contains(e.Exempt, namespace) {
 			continue
@@ -391,16 +376,16 @@ func (e *Entries) needed(ctx context.Context, r client.Reader, sources []source,
 				}
 				only = []client.ListOption{client.InNamespace(namespace), client.Limit(1)}
 			}
-			live, err := namespaces(ctx, e.Live, s, only...)
+			live, err := objects(ctx, e.Live, s, only...)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-			if slices.Contains(live, namespace) {
+			if slices.ContainsFunc(live, func(o client.Object) bool { return slices.Contains(s.asks(o), namespace) }) {
 				out.add(namespace, e.policy(s.feature))
 			}
 		}
 	}
-	return out, nil
+	return out, wanted, nil
 }
 
 func (e *Entries) policy(feature string) admissionv1.FailurePolicyType {
@@ -410,18 +395,12 @@ func (e *Entries) policy(feature string) admissionv1.FailurePolicyType {
 	return admissionv1.Fail
 }
 
-// namespaces returns those of the objects of a feature.
-func namespaces(ctx context.Context, r client.Reader, s source, opts ...client.ListOption) ([]string, error) {
-	all, err := objects(ctx, r, s, opts...)
-	var out []string
-	for _, o := range all {
-		if s.namespaces != nil {
-			out = append(out, s.namespaces(o)...)
-		} else {
-			out = append(out, o.GetNamespace())
-		}
+// asks returns the namespaces that an object asks for.
+func (s source) asks(o client.Object) []string {
+	if s.namespaces != nil {
+		return s.namespaces(o)
 	}
-	return out, err
+	return []string{o.GetNamespace()}
 }
 
 // objects lists those of a source.

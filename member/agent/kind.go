@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 
 	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	appsv1 "k8s.io/api/apps/v1"
@@ -161,26 +162,18 @@ func shrinksReplicas(want, live *unstructured.Unstructured) string {
 }
 
 // lowersReplicas is for kinds whose only number is spec.replicas.
-func lowersReplicas(want, live *unstructured.Unstructured) bool {
-	for _, path := range overlay.Paths(live.Object, want.Object) {
-		if path != "spec.replicas" || shrinksReplicas(want, live) == "" {
-			return false
-		}
-	}
-	return true
-}
+func lowersReplicas(want, live *unstructured.Unstructured) bool { return lowersBut(want, live) }
 
 // lowersPartitioned allows another partition too: with the template as it is it begins no update.
 func lowersPartitioned(want, live *unstructured.Unstructured) bool {
+	// The latter is that of a CloneSet of v1alpha1.
+	return lowersBut(want, live, "spec.updateStrategy.rollingUpdate.partition", "spec.updateStrategy.partition")
+}
+
+// lowersBut reports whether want lowers spec.replicas and changes nothing else but these fields.
+func lowersBut(want, live *unstructured.Unstructured, fields ...string) bool {
 	for _, path := range overlay.Paths(live.Object, want.Object) {
-		switch path {
-		case "spec.replicas":
-			if shrinksReplicas(want, live) == "" {
-				return false
-			}
-		case "spec.updateStrategy.rollingUpdate.partition":
-		case "spec.updateStrategy.partition": // That of a CloneSet of v1alpha1.
-		default:
+		if !slices.Contains(fields, path) && (path != "spec.replicas" || shrinksReplicas(want, live) == "") {
 			return false
 		}
 	}

@@ -404,6 +404,8 @@ func TestAttack06WhatOnlyLowersReplicas(t *testing.T) {
 	three, two := parse(t, `{kind: Deployment, apiVersion: apps/v1, spec: {replicas: 3, paused: true}}`), parse(t, `{kind: Deployment, apiVersion: apps/v1, spec: {replicas: 2}}`)
 	require.True(t, lowersReplicas(two, three))
 	require.False(t, lowersReplicas(three, two))
+	four := parse(t, `{kind: Deployment, apiVersion: apps/v1, spec: {replicas: 4}}`)
+	require.False(t, lowersReplicas(four, two), "more replicas, and nothing else")
 }
 
 func TestAnEphemeralJobReportsItsPods(t *testing.T) {

@@ -8,13 +8,13 @@ import (
 
 // These have the names and labels of OpenKruise, for its dashboards, and the latest series: tenants label objects, and delete them.
 var (
-	namespaces = metric.NewBounded(prometheus.CounterOpts{ // OpenKruise's name.
+	namespaces = metric.NewBounded(prometheus.CounterOpts{
 		Name: "namespace_deletion_protection", Help: "Refused deletions of namespaces.",
 	}, metric.MostNamed, "name", "username")
-	crds = metric.NewBounded(prometheus.CounterOpts{ // OpenKruise's name.
+	crds = metric.NewBounded(prometheus.CounterOpts{
 		Name: "crd_deletion_protection", Help: "Refused deletions of CRDs.",
 	}, metric.MostNamed, "name", "username")
-	workloads = metric.NewBounded(prometheus.CounterOpts{ // OpenKruise's name.
+	workloads = metric.NewBounded(prometheus.CounterOpts{
 		Name: "workload_deletion_protection", Help: "Refused deletions of other objects, as Kind_namespace_name.",
 	}, metric.MostNamed, "kind_namespace_name", "username")
 )

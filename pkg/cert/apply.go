@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // convertPath is the path of the conversion webhook.
@@ -52,25 +54,20 @@ func (k *Keeper) reconcile(ctx context.Context) (time.Duration, error) {
 	for _, s := range due {
 		err = errors.Join(err, ignoreConflict(k.patch(ctx, s, o.state.Bundle(), now)))
 	}
-	switch {
-	case len(due) > 0:
+	if len(due) > 0 {
 		return again, err
-	case wait > 0 && (step.Recheck == 0 || wait < step.Recheck):
-		return wait, nil
 	}
-	return step.Recheck, nil
+	return report.Sooner(step.Recheck, wait), nil
 }
 
 // due returns the changes that are not held back because another writer has undone them, and how long until the first of the others.
 func (k *Keeper) due(stale []change, bundle []byte, now time.Time) (due []change, wait time.Duration) {
 	for _, c := range stale {
 		held := k.pace.Wait(describe(c.live), string(bundle), now)
-		switch {
-		case held == 0:
+		if held == 0 {
 			due = append(due, c)
-		case wait == 0 || held < wait:
-			wait = held
 		}
+		wait = report.Sooner(wait, held)
 	}
 	return due, wait
 }

@@ -43,6 +43,16 @@ func Reconciling(reason, message string) Readiness {
 // does.
 func Stalled(f Failure) Readiness { return Readiness{keys.ConditionStalled, f} }
 
+// StalledAs is the readiness of an object whose condition of a type says why it has failed; otherwise is for one without a reason.
+func StalledAs[C any](list []C, form Form[C], conditionType string, otherwise Failure) Readiness {
+	for _, c := range list {
+		if e := form.Entry(c); form.Type(c) == conditionType && e.Reason != "" {
+			return Stalled(Failure{Reason: e.Reason, Message: e.Message})
+		}
+	}
+	return Stalled(otherwise)
+}
+
 // Retrying is the readiness of an object whose writes fail and are tried again.
 func Retrying(f Failure) Readiness { return Readiness{keys.ConditionReconciling, f} }
 

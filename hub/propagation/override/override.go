@@ -61,12 +61,17 @@ func New(all []fleetv1alpha1.PropagationOverride) *Overrides {
 // same.
 type Set string
 
+// Concerns reports whether an override is for objects of that kind and name, in whatever cluster.
+func Concerns(o *fleetv1alpha1.PropagationOverride, kind, name string) bool {
+	return (o.Kind == "" || o.Kind == kind) && (o.Name == "" || o.Name == name)
+}
+
 // For returns the overrides for an object of that kind and name in a cluster.
 func (o *Overrides) For(cluster string, with map[string]string, kind, name string) Set {
 	var set []rune
 	for i := range o.all {
 		is := &o.all[i]
-		if is.Kind != "" && is.Kind != kind || is.Name != "" && is.Name != name {
+		if !Concerns(is, kind, name) {
 			continue
 		}
 		if o.faults[i] != nil || o.clusters[i].Has(cluster) || o.selectors[i] != nil && o.selectors[i].Matches(labels.Set(with)) {

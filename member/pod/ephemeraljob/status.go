@@ -95,10 +95,8 @@ func ended(s *appsv1alpha1.EphemeralJobStatus) report.Readiness {
 	if s.Phase != appsv1alpha1.EphemeralJobFailed {
 		return report.Ready("the containers have ended in all pods")
 	}
-	if c := find(s.Conditions, appsv1alpha1.EphemeralJobConditionFailed); c != nil && c.Reason != "" {
-		return report.Stalled(report.Failure{Reason: c.Reason, Message: c.Message})
-	}
-	return report.Stalled(report.Failure{Reason: ReasonContainersFailed, Message: "containers have failed"})
+	return report.StalledAs(s.Conditions, conditionForm(), string(appsv1alpha1.EphemeralJobConditionFailed),
+		report.Failure{Reason: ReasonContainersFailed, Message: "containers have failed"})
 }
 
 // conditionForm converts the conditions of an EphemeralJob.

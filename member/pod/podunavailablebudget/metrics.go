@@ -21,7 +21,7 @@ const (
 var (
 	measure = metric.NewPlanning("podunavailablebudget", kind)
 	// refusals has the name and the labels of OpenKruise, for its dashboards, and the latest series.
-	refusals = metric.NewBounded(prometheus.CounterOpts{ // OpenKruise's name.
+	refusals = metric.NewBounded(prometheus.CounterOpts{
 		Name: "pod_unavailable_budget", Help: "Refused requests for pods, by PodUnavailableBudget_namespace_name of the budget.",
 	}, metric.MostNamed, "kind_namespace_name", "username")
 )

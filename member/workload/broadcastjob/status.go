@@ -101,12 +101,8 @@ func ended(s *appsv1beta1.BroadcastJobStatus) report.Readiness {
 	if s.Phase != appsv1beta1.BroadcastJobFailed {
 		return report.Ready("the job is complete")
 	}
-	for _, c := range s.Conditions {
-		if c.Type == appsv1beta1.BroadcastJobConditionFailed && c.Reason != "" {
-			return report.Stalled(report.Failure{Reason: c.Reason, Message: c.Message})
-		}
-	}
-	return report.Stalled(report.Failure{Reason: ReasonFailedPod, Message: "the job has failed"})
+	return report.StalledAs(s.Conditions, conditionForm(), string(appsv1beta1.BroadcastJobConditionFailed),
+		report.Failure{Reason: ReasonFailedPod, Message: "the job has failed"})
 }
 
 // conditionForm converts the conditions of a BroadcastJob.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -125,12 +126,16 @@ func (r *Reconciler) podCreates(
 	o observed, p *podset.Plan, now time.Time,
 ) func(podset.Step, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
 	ids := usedIDs(o)
+	current := sync.OnceValue(func() *appsv1beta1.CloneSet { return at(o.set, p, p.Current.Name) })
 	return func(s podset.Step, rev string, template *corev1.PodTemplateSpec) podcontrol.PodCreate {
 		id := s.Slot
 		if id == "" {
 			id = r.newID(ids)
 		}
-		set := at(o.set, p, rev)
+		set := o.set
+		if s.Old {
+			set = current()
+		}
 		create := podcontrol.PodCreate{Pod: newPod(set, o.gates, rev, template, id, now)}
 		for _, pvc := range newPVCs(set, id) {
 			if !ids[pvc.Name] {

@@ -10,7 +10,7 @@ import (
 )
 
 // leakage has the name and the labels that it has in OpenKruise, where a CloneSet does not scale from then on, and the latest series.
-var leakage = metric.NewBounded(prometheus.CounterOpts{ // The name is OpenKruise's.
+var leakage = metric.NewBounded(prometheus.CounterOpts{
 	Namespace: "cloneset",
 	Subsystem: "scale",
 	Name:      "expectation_leakage",

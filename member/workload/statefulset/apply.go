@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
@@ -153,8 +155,12 @@ func relabel(ctx context.Context, applier podcontrol.Applier, o observed, p plan
 
 // podCreates builds pods with their PVCs.
 func podCreates(o observed, p *podset.Plan, now time.Time) func(podset.Step, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
+	current := sync.OnceValue(func() *appsv1beta1.StatefulSet { return at(o.set, p, p.Current.Name) })
 	return func(s podset.Step, rev string, template *corev1.PodTemplateSpec) podcontrol.PodCreate {
-		set := at(o.set, p, rev)
+		set := o.set
+		if s.Old {
+			set = current()
+		}
 		return podcontrol.PodCreate{Pod: newPod(set, rev, template, s.Slot, now), PVCs: o.missing(set, s.Slot)}
 	}
 }

@@ -77,6 +77,7 @@ func (o *observed) missing(set *appsv1beta1.StatefulSet, ordinal string) []*core
 // has yet to delete it. It returns the names of the pods that wait for PVCs.
 func (p *planned) holdCreates(o observed) (held []string) {
 	before := len(p.Steps)
+	current := p.Claims(p.Current.Name, o.set.Spec.VolumeClaimTemplates)
 	p.Steps = slices.DeleteFunc(p.Steps, func(s podset.Step) bool {
 		if s.Kind != rollout.StepCreate {
 			return false
@@ -85,11 +86,11 @@ func (p *planned) holdCreates(o observed) (held []string) {
 		if slices.ContainsFunc(p.adopt, func(p *corev1.Pod) bool { return p.Name == pod }) {
 			return true
 		}
-		rev := p.Revision.Revision.Name
+		claims := o.set.Spec.VolumeClaimTemplates
 		if s.Old {
-			rev = p.Current.Name
+			claims = current
 		}
-		for _, t := range p.Claims(rev, o.set.Spec.VolumeClaimTemplates) {
+		for _, t := range claims {
 			pvc := o.pvcs[pvcNames(pod)(t.Name)]
 			if pvc != nil && (pvc.DeletionTimestamp != nil || slices.ContainsFunc(pvc.OwnerReferences, func(ref metav1.OwnerReference) bool {
 				return ref.Kind == "Pod" && ref.Name == pod || ref.Kind == Kind().Kind && ref.Name == o.set.Name && ref.UID != o.set.UID
@@ -111,9 +112,13 @@ func (p *planned) holdCreates(o observed) (held []string) {
 // detectStalledPVC finds the PVC of these pods that has been terminating for the longest time, if that is longer than the
 // deadline: another controller's finalizer may hold it.
 func (p *planned) detectStalledPVC(o observed, pods []string, now time.Time) {
+	if len(pods) == 0 {
+		return
+	}
 	var first *corev1.PersistentVolumeClaim
+	claims := slices.Concat(o.set.Spec.VolumeClaimTemplates, p.Claims(p.Current.Name, nil))
 	for _, pod := range pods {
-		for _, t := range slices.Concat(o.set.Spec.VolumeClaimTemplates, p.Claims(p.Current.Name, nil)) {
+		for _, t := range claims {
 			c := o.pvcs[pvcNames(pod)(t.Name)]
 			if c != nil && c.DeletionTimestamp != nil && (first == nil || c.DeletionTimestamp.Before(first.DeletionTimestamp)) {
 				first = c
