@@ -93,13 +93,9 @@ func (c *Cluster) UID(ctx context.Context) (types.UID, error) {
 // ApplyFile applies the objects of a manifest by server-side apply, each after edit (which may be nil), and returns them
 // as the apiserver answered.
 func (c *Cluster) ApplyFile(ctx context.Context, file string, edit func(*unstructured.Unstructured)) ([]*unstructured.Unstructured, error) {
-	data, err := os.ReadFile(file)
+	objects, err := DecodeFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("read manifest: %w", err)
-	}
-	objects, err := Decode(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, err
 	}
 	for _, o := range objects {
 		if edit != nil {
@@ -119,6 +115,19 @@ func (c *Cluster) Apply(ctx context.Context, o *unstructured.Unstructured) error
 		return fmt.Errorf("%s: apply %s %s: %w", c.Name, o.GetKind(), client.ObjectKeyFromObject(o), err)
 	}
 	return nil
+}
+
+// DecodeFile reads the objects of a file, as Decode does.
+func DecodeFile(file string) ([]*unstructured.Unstructured, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read manifest: %w", err)
+	}
+	objects, err := Decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return objects, nil
 }
 
 // Decode reads the objects of a manifest; documents without content are left out.

@@ -34,15 +34,16 @@ func TestMain(m *testing.M) {
 		},
 		MemberKinds: []string{
 			"widgets.example.com", "gadgets.example.com", "configmaps", "services", "advancedcronjobs.apps.kruise.io", "broadcastjobs.apps.kruise.io",
-			"ephemeraljobs.apps.kruise.io", "sidecarsets.apps.kruise.io",
+			"ephemeraljobs.apps.kruise.io", "sidecarsets.apps.kruise.io", "jobs.batch",
 		},
-		HubFlags: []string{"--propagation-kinds=configmaps,services,advancedcronjobs.apps.kruise.io,broadcastjobs.apps.kruise.io,ephemeraljobs.apps.kruise.io,sidecarsets.apps.kruise.io,deployments.apps,gadgets.example.com,priorityclasses.scheduling.k8s.io"},
+		HubFlags: []string{"--propagation-kinds=configmaps,services,advancedcronjobs.apps.kruise.io,broadcastjobs.apps.kruise.io,ephemeraljobs.apps.kruise.io,sidecarsets.apps.kruise.io,deployments.apps,jobs.batch,gadgets.example.com,priorityclasses.scheduling.k8s.io"},
 		HubValues: []string{
 			"--set", "propagation.kinds[0].resources={configmaps,services}", "--set", "propagation.kinds[1].group=apps",
 			"--set", "propagation.kinds[1].resources={deployments}", "--set", "propagation.kinds[2].group=example.com",
 			"--set", "propagation.kinds[2].resources={gadgets}", "--set", "propagation.kinds[3].group=scheduling.k8s.io",
 			"--set", "propagation.kinds[3].resources={priorityclasses}", "--set", "propagation.kinds[4].group=apps.kruise.io",
 			"--set", "propagation.kinds[4].resources={advancedcronjobs,broadcastjobs,ephemeraljobs,sidecarsets}",
+			"--set", "propagation.kinds[5].group=batch", "--set", "propagation.kinds[5].resources={jobs}",
 		},
 	}
 	os.Exit(fleet.Main(m, o, func(f *fleet.Fleet) { env = f })) //nolint:forbidigo // A TestMain ends its program.

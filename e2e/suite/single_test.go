@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -77,17 +76,7 @@ func TestUnitedDeploymentInOneClusterSpreadsOverZones(t *testing.T) {
 		}
 		return ""
 	})
-	nodes := &corev1.NodeList{}
-	require.NoError(t, env.East.Client.List(t.Context(), nodes))
-	zone := map[string]string{}
-	for _, n := range nodes.Items {
-		zone[n.Name] = n.Labels[corev1.LabelTopologyZone]
-	}
-	got := shares{}
-	for _, p := range s.pods(env.East, "zoned") {
-		got[zone[p.Spec.NodeName]]++
-	}
-	require.Equal(t, shares{"zone-a": 3, "zone-b": 2, "zone-c": 2}, got)
+	require.Equal(t, shares{"zone-a": 3, "zone-b": 2, "zone-c": 2}, s.zones("zoned"))
 	deployments := &appsv1.DeploymentList{}
 	require.NoError(t, env.East.Client.List(t.Context(), deployments, client.InNamespace(s.namespace)))
 	require.Len(t, deployments.Items, 3)

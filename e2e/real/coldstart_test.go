@@ -1,0 +1,159 @@
+//go:build e2e
+
+package real
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	policyv1alpha1 "github.com/flotilla-io/flotilla/apis/policy/v1alpha1"
+	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/testkit/lab"
+)
+
+// TestAttack26And27AClusterWhoseNodesWereAllKilledComesBackByItself kills all nodes at once, and the manager with them. The nodes then
+// need pods that a SidecarSet for all namespaces selects, and have no room for the manager but that of pods that a budget protects: while
+// no replica answers, neither their creation nor their preemption may wait for one.
+func TestAttack26And27AClusterWhoseNodesWereAllKilledComesBackByItself(t *testing.T) {
+	lab.Full(t) // What each webhook gets is tested with an apiserver alone, too.
+	s, c := newScene(t), env.East
+	s.whole()
+	network := s.namespace[:40] + "-net"
+	require.NoError(t, env.Namespace(t.Context(), network, nil))
+	t.Cleanup(func() {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: network}}
+		for _, c := range env.Clusters() {
+			require.NoError(t, client.IgnoreNotFound(c.Client.Delete(context.WithoutCancel(t.Context()), ns.DeepCopy())))
+		}
+	})
+	s.sidecar(c, app("proxy", port+1), func(set *appsv1beta1.SidecarSet) {
+		set.Spec.NamespaceSelector = nil
+		set.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: []string{"web", "network"}},
+		}}
+	})
+	budget := &policyv1alpha1.PodUnavailableBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "filler"},
+		Spec: policyv1alpha1.PodUnavailableBudgetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "filler"}}, MaxUnavailable: new(intstr.FromInt32(0)),
+		},
+	}
+	s.create(c, budget)
+	s.create(c, webs(2))
+	s.rolledOut(c, "web", 2, 2)
+	plugin := networkPlugin(network)
+	require.NoError(t, c.Client.Create(t.Context(), plugin))
+	s.until(func(ctx context.Context) string { return pluginRuns(ctx, c, plugin) })
+
+	require.NoError(t, c.Manager.Stop(t.Context()))
+	t.Cleanup(func() { require.NoError(t, c.Mend(context.WithoutCancel(t.Context()))) })
+	fillers := s.fill(c)
+
+	var wg sync.WaitGroup
+	errs := make([]error, len(c.Lab.RealNodes()))
+	for i, node := range c.Lab.RealNodes() {
+		wg.Go(func() { errs[i] = c.Lab.KillNode(t.Context(), node) })
+	}
+	wg.Wait()
+	require.NoError(t, errors.Join(errs...))
+	former := s.pluginPods(c, plugin)
+	for i := range former {
+		require.NoError(t, c.Client.Delete(t.Context(), &former[i], client.GracePeriodSeconds(0)))
+	}
+	s.until(func(context.Context) string { // Before any replica answers.
+		pods := s.pluginPods(c, plugin)
+		if len(pods) != len(former) {
+			return fmt.Sprintf("%d pods of the network plugin", len(pods))
+		}
+		return ""
+	})
+	missing, err := c.Manager.Ready(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, missing, "the manager has no replica")
+
+	require.NoError(t, c.Mend(t.Context())) // The nodes start, and the Deployment has its replicas; nobody else helps.
+	s.whole()
+	s.until(func(ctx context.Context) string { return pluginRuns(ctx, c, plugin) })
+	s.rolledOut(c, "web", 2, 2)
+	for name, p := range s.pods(c, "web") {
+		require.True(t, ready(&p), name)
+		require.Len(t, p.Spec.Containers, 2, name)
+	}
+	require.Less(t, len(s.pods(c, "filler")), fillers, "the manager has preempted a protected pod")
+}
+
+// networkPlugin is a DaemonSet as that of a network plugin: its pods are on the network of their node and tolerate everything.
+func networkPlugin(namespace string) *appsv1.DaemonSet {
+	of := template("network", corev1.Container{Name: "plugin", Image: imageEmpty, ImagePullPolicy: corev1.PullIfNotPresent})
+	of.Spec.HostNetwork = true
+	of.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	return &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "network"},
+		Spec:       appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: of.Labels}, Template: of},
+	}
+}
+
+func pluginRuns(ctx context.Context, c *fleet.Cluster, d *appsv1.DaemonSet) string {
+	is := &appsv1.DaemonSet{}
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(d), is); err != nil {
+		return err.Error()
+	}
+	if st := is.Status; st.ObservedGeneration != is.Generation || int(st.NumberReady) != len(c.Lab.RealNodes()) {
+		return fmt.Sprintf("the network plugin has status %+v", st)
+	}
+	return ""
+}
+
+func (s *scene) pluginPods(c *fleet.Cluster, d *appsv1.DaemonSet) []corev1.Pod {
+	s.Helper()
+	list := &corev1.PodList{}
+	require.NoError(s, c.Client.List(s.ctx, list, client.InNamespace(d.Namespace), client.MatchingLabels(d.Spec.Selector.MatchLabels)))
+	return list.Items
+}
+
+// fill creates a pod on each node that takes all the CPU that is left, and returns how many there are.
+func (s *scene) fill(c *fleet.Cluster) int {
+	s.Helper()
+	all := &corev1.PodList{}
+	require.NoError(s, c.Client.List(s.ctx, all))
+	nodes := c.Lab.RealNodes()
+	for _, name := range nodes {
+		node := &corev1.Node{}
+		require.NoError(s, c.Client.Get(s.ctx, client.ObjectKey{Name: name}, node))
+		left := node.Status.Allocatable.Cpu().MilliValue()
+		for i := range all.Items {
+			p := &all.Items[i]
+			if p.Spec.NodeName != name || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+				continue
+			}
+			for j := range p.Spec.Containers {
+				left -= p.Spec.Containers[j].Resources.Requests.Cpu().MilliValue()
+			}
+		}
+		of := template("filler", app("filler", port))
+		of.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(left, resource.DecimalSI)}
+		of.Spec.NodeSelector = map[string]string{corev1.LabelHostname: name}
+		s.create(c, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "filler-" + name, Labels: of.Labels}, Spec: of.Spec})
+	}
+	s.until(func(context.Context) string {
+		for name, p := range s.pods(c, "filler") {
+			if !ready(&p) {
+				return name + ": " + brief(&p)
+			}
+		}
+		return ""
+	})
+	return len(nodes)
+}
