@@ -106,7 +106,8 @@ func (s *scene) fewerClaims(r reported) {
 // terminatingReuse has a pod that doesn't end, whose PVC the next one is to have.
 func (s *scene) terminatingReuse(r reported) {
 	r.to(s, env.East)
-	s.cloneSet("keeper", 2)
+	set := s.cloneSet("keeper", 2)
+	testkit.Change(s.T, env.East.Client, set, func(set *appsv1beta1.CloneSet) { set.Spec.ProgressDeadlineSeconds = new(int32(5)) })
 	before := s.pvcs(env.East)
 	pod := s.pods(env.East, "keeper")[0]
 	testkit.Change(s.T, env.East.Client, &pod, func(p *corev1.Pod) { p.Finalizers = append(p.Finalizers, "example.com/wait") })
