@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	policyv1alpha1 "github.com/flotilla-io/flotilla/apis/policy/v1alpha1"
+	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
@@ -44,9 +44,9 @@ func TestAttack26And27AClusterWhoseNodesWereAllKilledComesBackByItself(t *testin
 			{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: []string{"web", "network"}},
 		}}
 	})
-	budget := &policyv1alpha1.PodUnavailableBudget{
+	budget := &policyv1beta1.PodUnavailableBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: "filler"},
-		Spec: policyv1alpha1.PodUnavailableBudgetSpec{
+		Spec: policyv1beta1.PodUnavailableBudgetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "filler"}}, MaxUnavailable: new(intstr.FromInt32(0)),
 		},
 	}
