@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/flotilla-io/flotilla/member/node"
+	"github.com/flotilla-io/flotilla/member/node/image"
 	"github.com/flotilla-io/flotilla/pkg/credentialprovider"
 	"github.com/flotilla-io/flotilla/pkg/cri"
 	"github.com/flotilla-io/flotilla/pkg/event"
@@ -40,7 +41,7 @@ type flags struct {
 	enablePprof bool
 	// dir is where the host's /run is mounted; file is the runtime's socket below it.
 	dir, file string
-	// pulls is how many images are pulled at once; 0 and below is any number.
+	// pulls is how many images are pulled at once; 0 and below is any number. Default image.DefaultLimit.
 	pulls int
 	// pluginConfig and pluginDir are the credential provider plugins of the node.
 	pluginConfig, pluginDir string
@@ -92,7 +93,8 @@ func (f *flags) add(s *pflag.FlagSet) {
 	s.BoolVar(&f.enablePprof, "enable-pprof", false, "Serve profiles at --pprof-addr.")
 	s.StringVar(&m.PprofAddr, "pprof-addr", "localhost:10222", "host:port that serves /debug/pprof.")
 	f.addSockets(s)
-	s.IntVar(&f.pulls, "max-workers-for-pull-image", -1, "How many images are pulled at once on the node; 0 or less is any number.")
+	s.IntVar(&f.pulls, "max-workers-for-pull-image", image.DefaultLimit, "How many images are pulled at once on the node, "+
+		"those of one namespace only while as many are left for others; 0 or less is any number.")
 	s.StringVar(&f.pluginConfig, "plugin-config-file", "/kruise/CredentialProviderPlugin.yaml", "CredentialProviderConfig of the kubelet: "+
 		"its plugins say with which credentials images are pulled. There are none if it does not exist.")
 	s.StringVar(&f.pluginDir, "plugin-bin-dir", "/kruise/plugins", "Directory of the programs that --plugin-config-file names.")

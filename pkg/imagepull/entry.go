@@ -71,6 +71,47 @@ func Owners(n *appsv1beta1.NodeImage) []string {
 	return out
 }
 
+const (
+	// Places is how many pairs of an image and an ImagePullJob that wants it a NodeImage has room for: as many as it may have images.
+	Places = 256
+	// Crowded is the number of such pairs from which on a namespace may have to wait for a place.
+	Crowded = Places / 2
+	// MaxSeconds is how long all attempts of a pull may take together, and how long its entry is kept after its end, in seconds, whatever its
+	// job says: a day.
+	MaxSeconds = DefaultTTLSeconds
+)
+
+// Room reports whether one who has own of a number of places, of which used are taken, may take another: if as many are left for others.
+// So the first may have half of them, the next a quarter, and nobody takes the last ones.
+func Room(places, used, own int) bool { return own < places-used }
+
+// Taken returns how many pairs of an image and an ImagePullJob a NodeImage has, and how many of them are of the jobs of a namespace. An
+// image without a job counts as one.
+func Taken(n *appsv1beta1.NodeImage, namespace string) (all, own int) {
+	for _, image := range n.Spec.Images {
+		for i := range image.Tags {
+			owners := image.Tags[i].OwnerReferences
+			all += max(1, len(owners))
+			for j := range owners {
+				if owners[j].Namespace == namespace {
+					own++
+				}
+			}
+		}
+	}
+	return all, own
+}
+
+// Decider returns the namespace of the jobs that have asked for the present version of an entry; empty if it is not known.
+func Decider(entry *appsv1beta1.ImageTagSpec) string {
+	for i := range entry.OwnerReferences {
+		if o := &entry.OwnerReferences[i]; o.Version != nil && *o.Version == entry.Version {
+			return o.Namespace
+		}
+	}
+	return ""
+}
+
 // Count sets the numbers of a status by the entries of a spec. The state of a former version counts for none.
 func Count(spec *appsv1beta1.NodeImageSpec, s *appsv1beta1.NodeImageStatus) {
 	s.Desired, s.Succeeded, s.Failed, s.Pulling, s.Waiting = 0, 0, 0, 0, 0

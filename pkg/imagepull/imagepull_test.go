@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
@@ -122,4 +123,14 @@ func TestTheStateOfAFormerVersionDoesNotCount(t *testing.T) {
 	require.True(t, Owns(entry, "a"))
 	require.False(t, Owns(entry, "c"))
 	require.Equal(t, []string{"a", "b"}, Owners(n))
+}
+
+func TestAttack28SandboxConfigsAreBounded(t *testing.T) {
+	t.Parallel()
+	job := &appsv1beta1.ImagePullJobTemplate{SandboxConfig: &appsv1beta1.SandboxConfig{
+		Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": strings.Repeat("x", MaxSandbox-3)},
+	}}
+	require.Empty(t, Validate(job, nil, field.NewPath("spec")))
+	job.SandboxConfig.Annotations["d"] = ""
+	require.ErrorContains(t, Validate(job, nil, field.NewPath("spec")).ToAggregate(), "spec.sandboxConfig: Too long: may not be more than 4096 bytes")
 }

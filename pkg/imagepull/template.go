@@ -26,6 +26,22 @@ const (
 	defaultParallelism = 1
 )
 
+// MaxSandbox is how many bytes the labels and annotations of a sandbox config have at most, so that a NodeImage has room for those of others.
+const MaxSandbox = 4096
+
+// SandboxSize is how many bytes the labels and annotations of a sandbox config have.
+func SandboxSize(s *appsv1beta1.SandboxConfig) int {
+	n := 0
+	if s != nil {
+		for _, of := range []map[string]string{s.Labels, s.Annotations} {
+			for k, v := range of {
+				n += len(k) + len(v)
+			}
+		}
+	}
+	return n
+}
+
 // Off is why a job is refused while its feature gate is off.
 const Off = "no controller runs for it, so nothing would be pulled: set ImagePullJobGate=true in featureGates of the chart"
 
@@ -89,6 +105,9 @@ func Validate(t *appsv1beta1.ImagePullJobTemplate, secrets []string, path *field
 			faults = append(faults, field.Forbidden(path.Child("pullSecrets").Index(i), fmt.Sprintf("%s: the manager may not read Secrets of "+
 				"this name: list it in imagePullJob.secrets of the chart, or give the credentials to the container runtime of the nodes", name)))
 		}
+	}
+	if n := SandboxSize(t.SandboxConfig); n > MaxSandbox {
+		faults = append(faults, field.TooLong(path.Child("sandboxConfig"), "", MaxSandbox))
 	}
 	if p := t.PullPolicy; p != nil {
 		if p.TimeoutSeconds != nil && *p.TimeoutSeconds <= 0 {

@@ -96,7 +96,7 @@ type ImageCredentials struct {
 	Sealed []byte `json:"sealed,omitempty"`
 }
 
-// ImageTagOwner refers to an ImagePullJob. It has the fields of a core/v1 ObjectReference.
+// ImageTagOwner refers to an ImagePullJob. It has the fields of a core/v1 ObjectReference, and version.
 type ImageTagOwner struct {
 	// kind is the kind.
 	// +optional
@@ -126,6 +126,11 @@ type ImageTagOwner struct {
 	// fieldPath is not used.
 	// +optional
 	FieldPath string `json:"fieldPath,omitempty"`
+
+	// version is the version of the pull that the job asked for last. It has none while it shares a pull that a job of another namespace
+	// asked for. Written by the controller of ImagePullJobs.
+	// +optional
+	Version *int64 `json:"version,omitempty"`
 }
 
 // ImageTagPullPolicy limits the pull of a tag.

@@ -23,6 +23,7 @@ import (
 	notes "github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/gather"
+	"github.com/flotilla-io/flotilla/pkg/imagepull"
 	"github.com/flotilla-io/flotilla/pkg/metric"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
@@ -133,6 +134,18 @@ func placeChanged(was, is client.Object) bool {
 	return !maps.Equal(was.GetLabels(), is.GetLabels()) || (was.GetDeletionTimestamp() == nil) != (is.GetDeletionTimestamp() == nil)
 }
 
+// placeFreed reports whether a NodeImage has room for images of jobs that had to wait for it.
+func placeFreed(was, is client.Object) bool {
+	before, isOne := was.(*appsv1beta1.NodeImage)
+	after, isOther := is.(*appsv1beta1.NodeImage)
+	if !isOne || !isOther {
+		return false
+	}
+	had, _ := imagepull.Taken(before, "")
+	has, _ := imagepull.Taken(after, "")
+	return had >= imagepull.Crowded && has < had
+}
+
 // podChanged reports whether an update of a pod matters.
 func podChanged(was, is client.Object) bool {
 	a, isOne := was.(*corev1.Pod)
@@ -156,7 +169,7 @@ func (r *Reconciler) nodes() handler.Funcs {
 }
 
 // forNode returns the owners of entries of a NodeImage, before or after an event. Only if jobs may select it that did not, or the other
-// way round, those are looked for. was is nil for a new one, is for one that is deleted.
+// way round, or get a place that they waited for, those are looked for. was is nil for a new one, is for one that is deleted.
 func (r *Reconciler) forNode(ctx context.Context, was, is client.Object) []ctrl.Request {
 	of := map[types.NamespacedName]bool{}
 	for _, o := range []client.Object{was, is} {
@@ -173,7 +186,7 @@ func (r *Reconciler) forNode(ctx context.Context, was, is client.Object) []ctrl.
 		}
 	}
 	var out []ctrl.Request
-	if was == nil || is == nil || placeChanged(was, is) {
+	if was == nil || is == nil || placeChanged(was, is) || placeFreed(was, is) {
 		out = ownership.RequestsFor(ctx, r.Client, &appsv1beta1.ImagePullJobList{}, "", func(job *appsv1beta1.ImagePullJob) bool {
 			return job.Status.CompletionTime == nil && !of[client.ObjectKeyFromObject(job)]
 		})

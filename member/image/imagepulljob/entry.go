@@ -45,7 +45,7 @@ func ttlRange(job *appsv1beta1.ImagePullJob, timeout, backoff int32) (spread, *i
 	c := &job.Spec.CompletionPolicy
 	if c.Type == appsv1beta1.ImagePullJobNever {
 		day := int32(imagepull.DefaultTTLSeconds)
-		return spread{day - neverSpread, day + neverSpread}, new(max(neverDeadline, int64(timeout)*(int64(backoff)+1)))
+		return spread{day - neverSpread, day + neverSpread}, new(min(max(neverDeadline, int64(timeout)*(int64(backoff)+1)), imagepull.MaxSeconds))
 	}
 	base := int64(timeout) * int64(backoff)
 	switch {
@@ -54,9 +54,12 @@ func ttlRange(job *appsv1beta1.ImagePullJob, timeout, backoff int32) (spread, *i
 	case c.ActiveDeadlineSeconds != nil:
 		base = *c.ActiveDeadlineSeconds
 	}
-	const longest = 1 << 30                       // 34 years, so that no sum overflows.
-	least := int32(min(base, longest)) + extraTTL //nolint:gosec // It is no more than longest.
-	return spread{least, least + extraSpread}, c.ActiveDeadlineSeconds
+	least := int32(min(base, imagepull.MaxSeconds)) + extraTTL //nolint:gosec // It is no more than a day.
+	deadline := c.ActiveDeadlineSeconds
+	if attempts := int64(timeout) * (int64(backoff) + 1); attempts > imagepull.MaxSeconds || deadline != nil {
+		deadline = new(min(ptr.Deref(deadline, attempts), imagepull.MaxSeconds))
+	}
+	return spread{least, least + extraSpread}, deadline
 }
 
 // newEntry returns the entry of a job for a pull with a version.
@@ -68,15 +71,26 @@ func newEntry(job *appsv1beta1.ImagePullJob, ref imagepull.Reference, node strin
 	return &appsv1beta1.ImageTagSpec{
 		Tag: ref.Tag, Version: version, CreatedAt: new(created.Rfc3339Copy()), ImagePullPolicy: policy, PullPolicy: policyOf(job, node),
 		OwnerReferences: []appsv1beta1.ImageTagOwner{{
-			APIVersion: appsv1beta1.GroupVersion.String(), Kind: kind, Namespace: job.Namespace, Name: job.Name, UID: job.UID,
+			APIVersion: appsv1beta1.GroupVersion.String(), Kind: kind, Namespace: job.Namespace, Name: job.Name, UID: job.UID, Version: &version,
 		}},
 	}
 }
 
+// joined returns what a job applies that shares the pull of another namespace: that it wants the image, and nothing of how.
+func joined(job *appsv1beta1.ImagePullJob, ref imagepull.Reference) *appsv1beta1.ImageTagSpec {
+	return &appsv1beta1.ImageTagSpec{Tag: ref.Tag, OwnerReferences: []appsv1beta1.ImageTagOwner{{
+		APIVersion: appsv1beta1.GroupVersion.String(), Kind: kind, Namespace: job.Namespace, Name: job.Name, UID: job.UID,
+	}}}
+}
+
 // wanted returns the entry of a job for a node. Its credentials are sealed when it is written, with the key that the node has now.
-func wanted(job *appsv1beta1.ImagePullJob, ref imagepull.Reference, n *appsv1beta1.NodeImage, version int64, created metav1.Time) *appsv1beta1.ImageTagSpec {
+// replaced is the entry of another namespace that it takes the place of; nil for none. Then its credentials go even if the job has none.
+func wanted(
+	job *appsv1beta1.ImagePullJob, ref imagepull.Reference, n *appsv1beta1.NodeImage, version int64, created metav1.Time,
+	replaced *appsv1beta1.ImageTagSpec,
+) *appsv1beta1.ImageTagSpec {
 	entry := newEntry(job, ref, n.Name, version, created)
-	if len(job.Spec.PullSecrets) > 0 {
+	if len(job.Spec.PullSecrets) > 0 || replaced != nil && replaced.Credentials != nil {
 		entry.Credentials = &appsv1beta1.ImageCredentials{Key: n.Status.CredentialsKey}
 	}
 	return entry
@@ -98,7 +112,7 @@ const (
 // never completes: entries that OpenKruise has written stay as they are. sandbox says that the job decides about the sandbox config, which
 // all tags of an image have in common.
 func compare(job *appsv1beta1.ImagePullJob, n *appsv1beta1.NodeImage, ref imagepull.Reference, entry *appsv1beta1.ImageTagSpec, sandbox bool) change {
-	want := wanted(job, ref, n, 0, metav1.Time{})
+	want := wanted(job, ref, n, 0, metav1.Time{}, nil)
 	is := ptr.Deref(entry.PullPolicy, appsv1beta1.ImageTagPullPolicy{})
 	never := job.Spec.CompletionPolicy.Type == appsv1beta1.ImagePullJobNever
 	if !ptr.Equal(is.TimeoutSeconds, want.PullPolicy.TimeoutSeconds) || !ptr.Equal(is.BackoffLimit, want.PullPolicy.BackoffLimit) ||
@@ -106,7 +120,8 @@ func compare(job *appsv1beta1.ImagePullJob, n *appsv1beta1.NodeImage, ref imagep
 		return limits
 	}
 	ttl, _ := ttlRange(job, *want.PullPolicy.TimeoutSeconds, *want.PullPolicy.BackoffLimit)
-	if asks := want.Credentials != nil; asks != (entry.Credentials != nil) || asks && entry.Credentials.Key != want.Credentials.Key {
+	switch has := ptr.Deref(entry.Credentials, appsv1beta1.ImageCredentials{}); {
+	case want.Credentials == nil && len(has.Sealed) > 0, want.Credentials != nil && (entry.Credentials == nil || has.Key != want.Credentials.Key):
 		return rest
 	}
 	kept := is.TTLSecondsAfterFinished != nil && *is.TTLSecondsAfterFinished >= ttl.least && *is.TTLSecondsAfterFinished <= ttl.most

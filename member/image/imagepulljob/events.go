@@ -11,6 +11,8 @@ const (
 	ReasonDeadlineExceeded = "DeadlineExceeded"
 	// ReasonInvalid: the spec can't be read.
 	ReasonInvalid = "Invalid"
+	// ReasonNoPlace: NodeImages have no place for another image of the namespace. Also a reason of the condition Reconciling.
+	ReasonNoPlace = "NoPlaceInNodeImage"
 	// ReasonPullSecret: a Secret that the job names can't be used. Source: a kubelet.
 	ReasonPullSecret = "FailedToRetrieveImagePullSecret"
 )

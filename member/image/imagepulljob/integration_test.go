@@ -21,6 +21,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/imagepull"
+	"github.com/flotilla-io/flotilla/pkg/pullsecret"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
@@ -132,6 +133,49 @@ func TestInCluster(t *testing.T) {
 		require.True(t, r.write(t.Context(), job, step{node: n, ref: other, entry: newEntry(job, other, n.Name, 0, now)}).done)
 		require.Nil(t, imagepull.Find(read(), ref))
 		require.NotNil(t, imagepull.Find(read(), other))
+	})
+	t.Run("a job of another namespace shares a pull, and replaces one that failed with its credentials", func(t *testing.T) {
+		key, err := pullsecret.NewKey()
+		require.NoError(t, err)
+		to := pullsecret.For{Node: n.Name, Image: "private.example/shop:1"}
+		theirs := pulling(func(job *appsv1beta1.ImagePullJob) {
+			job.UID, job.Namespace, job.Spec.PullSecrets = "00000000-0000-4000-8000-0000000000aa", "rival", []string{"login"}
+			job.Spec.PullPolicy.TimeoutSeconds = new(int32(7))
+		})
+		shop := imagepull.Reference{Name: "private.example/shop", Tag: "1"}
+		with := n.DeepCopy()
+		with.Status.CredentialsKey = key.Public()
+		write := func(job *appsv1beta1.ImagePullJob, entry *appsv1beta1.ImageTagSpec, logins ...pullsecret.Login) *appsv1beta1.ImageTagSpec {
+			out := r.write(t.Context(), job, sealed(t.Context(), step{node: with, ref: shop, entry: entry}, logins))
+			require.NoError(t, out.err)
+			return imagepull.Find(read(), shop)
+		}
+		first := write(theirs, wanted(theirs, shop, with, 3, now, nil), pullsecret.Login{Registry: "private.example", Username: "ann"})
+		require.Equal(t, "rival", imagepull.Decider(first))
+
+		shared := write(job, joined(job, shop))
+		require.Len(t, shared.OwnerReferences, 2)
+		require.Equal(t, "rival", imagepull.Decider(shared))
+		first.OwnerReferences = shared.OwnerReferences
+		require.Equal(t, first, shared, "all else is as it was")
+
+		turn := write(job, wanted(job, shop, with, 4, now, shared))
+		require.Equal(t, job.Namespace, imagepull.Decider(turn))
+		require.Equal(t, int32(600), *turn.PullPolicy.TimeoutSeconds)
+		logins, err := key.Open(turn.Credentials.Sealed, to)
+		require.NoError(t, err)
+		require.Empty(t, logins)
+
+		// The other way round: what only shares the pull keeps its place, and nothing of the job that goes.
+		again := write(theirs, wanted(theirs, shop, with, 5, now, turn), pullsecret.Login{Registry: "private.example", Username: "ann"})
+		require.Equal(t, "rival", imagepull.Decider(again))
+		write(job, joined(job, shop))
+		rest := write(theirs, nil)
+		require.Len(t, rest.OwnerReferences, 1)
+		require.Empty(t, imagepull.Decider(rest))
+		require.Nil(t, rest.Credentials)
+		require.Nil(t, rest.PullPolicy)
+		require.Nil(t, write(job, nil))
 	})
 	t.Run("a node that was made again is not written", func(t *testing.T) {
 		former := n.DeepCopy()

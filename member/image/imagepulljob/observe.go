@@ -13,6 +13,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/imagepull"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
@@ -24,7 +25,7 @@ type observed struct {
 	nodes []*appsv1beta1.NodeImage
 	// used are the nodes on which selected pods run; nil if the job does not select pods.
 	used map[string]bool
-	// others are the jobs that share an entry with this one, by UID: those that exist and are not complete.
+	// others are the jobs that share an image with this one, or would, by UID: those that exist and are not complete.
 	others map[types.UID]*appsv1beta1.ImagePullJob
 	// dark are the nodes without a live daemon that pulls images.
 	dark map[string]bool
@@ -60,10 +61,11 @@ func children(ctx context.Context, from client.Reader, o *observed) error {
 	}
 	o.nodes = make([]*appsv1beta1.NodeImage, 0, len(list.Items))
 	asked := map[types.UID]bool{o.job.UID: true}
+	ref, _ := imagepull.Parse(o.job.Spec.Image) // Admission refuses what can't be read, and the plan says so.
 	for i := range list.Items {
 		n := &list.Items[i]
 		o.nodes = append(o.nodes, n)
-		for _, owner := range sharers(n, o.job.UID) {
+		for _, owner := range sharers(n, o.job.UID, ref.Name) {
 			if asked[owner.UID] {
 				continue
 			}
@@ -100,11 +102,11 @@ func children(ctx context.Context, from client.Reader, o *observed) error {
 	return nil
 }
 
-// sharers returns the other owners of images of which a job owns an entry.
-func sharers(n *appsv1beta1.NodeImage, job types.UID) []appsv1beta1.ImageTagOwner {
+// sharers returns the other owners of images of which a job owns an entry, and of the image that it wants.
+func sharers(n *appsv1beta1.NodeImage, job types.UID, wants string) []appsv1beta1.ImageTagOwner {
 	var out []appsv1beta1.ImageTagOwner
-	for _, image := range n.Spec.Images {
-		mine := false
+	for name, image := range n.Spec.Images {
+		mine := name == wants
 		for i := range image.Tags {
 			mine = mine || owns(&image.Tags[i], job)
 		}

@@ -29,6 +29,8 @@ type planned struct {
 	unknown []string
 	// dark are the names of the nodes that are active without a live daemon that pulls images.
 	dark []string
+	// full are the names of the nodes whose NodeImage has no place left for the namespace of the job. They are pending.
+	full []string
 	// complete: the job completes now, with late nodes that were not done at the deadline.
 	complete bool
 	late     []string
@@ -104,7 +106,7 @@ func plan(o observed, now time.Time) planned {
 	}
 	slices.Sort(p.dark)
 	p.active += room
-	p.pending = len(pending) - room
+	p.pending = len(pending) - room + len(p.full)
 	slices.SortFunc(p.steps, func(a, b step) int { return strings.Compare(a.node.Name, b.node.Name) })
 	p.complete = job.Spec.CompletionPolicy.Type != appsv1beta1.ImagePullJobNever && p.succeeded+len(p.failed) == p.desired
 	return p
@@ -136,7 +138,11 @@ func (p *planned) sort(o observed, ref imagepull.Reference, selects func(*appsv1
 		}
 		p.desired++
 		if !mine {
-			pending = append(pending, begin(job, n, ref, entry, now, ReasonSelected, "the node is selected"))
+			if all, own := imagepull.Taken(n, job.Namespace); !imagepull.Room(imagepull.Places, all, own) {
+				p.full = append(p.full, n.Name)
+				continue
+			}
+			pending = append(pending, begin(o, n, ref, entry, now, ReasonSelected, "the node is selected"))
 			continue
 		}
 		phase := imagepull.Phase(n, ref, entry)
@@ -145,12 +151,18 @@ func (p *planned) sort(o observed, ref imagepull.Reference, selects func(*appsv1
 			continue
 		}
 		differs := same
-		if leads(o, *entry) {
-			differs = compare(job, n, ref, entry, leads(o, n.Spec.Images[ref.Name].Tags...))
+		decides := leads(o, *entry) && decider(o, *entry) == job.Namespace
+		switch {
+		case decides && ours(o, entry):
+			differs = compare(job, n, ref, entry, sandbox(o, n, ref))
+		case decides:
+			differs = limits
 		}
 		switch {
-		case phase == appsv1beta1.ImagePhaseFailed && differs == limits:
-			pending = append(pending, begin(job, n, ref, entry, now, ReasonRetried, "the limits of the pull that failed have changed"))
+		case phase == appsv1beta1.ImagePhaseFailed && !ours(o, entry) && !asked(entry, job.UID):
+			pending = append(pending, begin(o, n, ref, entry, now, ReasonRetried, "the pull of another namespace has failed"))
+		case phase == appsv1beta1.ImagePhaseFailed && differs == limits && ours(o, entry):
+			pending = append(pending, begin(o, n, ref, entry, now, ReasonRetried, "the limits of the pull that failed have changed"))
 		case phase == appsv1beta1.ImagePhaseFailed:
 			p.failed = append(p.failed, n.Name)
 		default:
@@ -160,11 +172,12 @@ func (p *planned) sort(o observed, ref imagepull.Reference, selects func(*appsv1
 				p.dark = append(p.dark, n.Name)
 			}
 			if differs != same {
-				p.steps = append(p.steps, changed(job, n, ref, entry, now, differs))
+				p.steps = append(p.steps, changed(o, n, ref, entry, now, differs))
 			}
 		}
 	}
 	slices.Sort(p.failed)
+	slices.Sort(p.full)
 	return pending, busy
 }
 
@@ -174,7 +187,8 @@ func (p *planned) expire(o observed, pending []step) {
 	for _, s := range pending {
 		p.late = append(p.late, s.node.Name)
 	}
-	p.steps = nil
+	p.late = append(p.late, p.full...)
+	p.steps, p.full = nil, nil
 	for _, n := range o.nodes {
 		if n.DeletionTimestamp == nil && unfinished(n, o.job.UID) {
 			p.late = append(p.late, n.Name)
@@ -201,39 +215,63 @@ func (p *planned) finished(o observed, now time.Time) {
 	p.recheck, p.remove = report.Sooner(p.recheck, in), due && len(p.steps) == 0
 }
 
-// begin starts a pull. A pull of the same image that has not ended is joined; one that has is repeated, by another version.
+// begin starts a pull. A pull of the same image that has not ended is joined; one that has is repeated, by another version. While jobs of
+// another namespace decide about the pull, it is shared as it is, and repeated only if it has failed.
 func begin(
-	job *appsv1beta1.ImagePullJob, n *appsv1beta1.NodeImage, ref imagepull.Reference, entry *appsv1beta1.ImageTagSpec, now time.Time,
-	reason, why string,
+	o observed, n *appsv1beta1.NodeImage, ref imagepull.Reference, entry *appsv1beta1.ImageTagSpec, now time.Time, reason, why string,
 ) step {
-	version, created := int64(0), metav1.NewTime(now)
+	s := step{node: n, ref: ref, begins: true, reason: reason, why: why}
+	version, created := next(n, ref, entry), metav1.NewTime(now)
+	var replaced *appsv1beta1.ImageTagSpec
+	if entry != nil {
+		phase := imagepull.Phase(n, ref, entry)
+		switch own := ours(o, entry); {
+		case decider(o, *entry) != o.job.Namespace && phase != appsv1beta1.ImagePhaseFailed:
+			s.entry = joined(o.job, ref)
+			return s
+		case !own:
+			replaced = entry
+		case !imagepull.Done(phase):
+			version, created = entry.Version, createdAt(entry, now)
+		}
+	}
+	s.entry = wanted(o.job, ref, n, version, created, replaced)
+	if sandbox(o, n, ref) {
+		s.sandbox = o.job.Spec.SandboxConfig
+	}
+	return s
+}
+
+// next returns the version of a pull that begins anew.
+func next(n *appsv1beta1.NodeImage, ref imagepull.Reference, entry *appsv1beta1.ImageTagSpec) int64 {
+	version := int64(0)
 	if s := imagepull.State(n, ref); s != nil {
 		version = s.Version + 1
 	}
 	if entry != nil {
 		version = max(version, entry.Version+1)
-		if !imagepull.Done(imagepull.Phase(n, ref, entry)) {
-			version, created = entry.Version, createdAt(entry, now)
-		}
 	}
-	return step{
-		node: n, ref: ref, entry: wanted(job, ref, n, version, created), sandbox: job.Spec.SandboxConfig, begins: true,
-		reason: reason, why: why,
-	}
+	return version
 }
 
 // changed changes an entry that is not done. With other limits it is another pull: the node may have failed by the former ones already.
 func changed(
-	job *appsv1beta1.ImagePullJob, n *appsv1beta1.NodeImage, ref imagepull.Reference, entry *appsv1beta1.ImageTagSpec, now time.Time, how change,
+	o observed, n *appsv1beta1.NodeImage, ref imagepull.Reference, entry *appsv1beta1.ImageTagSpec, now time.Time, how change,
 ) step {
 	version, created := entry.Version, createdAt(entry, now)
 	if how == limits {
-		version, created = version+1, metav1.NewTime(now)
+		version, created = next(n, ref, entry), metav1.NewTime(now)
 	}
-	return step{
-		node: n, ref: ref, entry: wanted(job, ref, n, version, created), sandbox: job.Spec.SandboxConfig,
-		reason: ReasonChanged, why: "the job wants it pulled in another way",
+	s := step{node: n, ref: ref, reason: ReasonChanged, why: "the job wants it pulled in another way"}
+	var replaced *appsv1beta1.ImageTagSpec
+	if !ours(o, entry) {
+		replaced = entry
 	}
+	s.entry = wanted(o.job, ref, n, version, created, replaced)
+	if sandbox(o, n, ref) {
+		s.sandbox = o.job.Spec.SandboxConfig
+	}
+	return s
 }
 
 func withdraw(n *appsv1beta1.NodeImage, reason, why string) step {
@@ -247,21 +285,69 @@ func createdAt(entry *appsv1beta1.ImageTagSpec, now time.Time) metav1.Time {
 	return *entry.CreatedAt
 }
 
-// leads reports whether a job decides about entries that several want: the one that was created last does.
+// leads reports whether a job comes before the others of its namespace that want the entries: the one that was created last does.
 func leads(o observed, tags ...appsv1beta1.ImageTagSpec) bool {
 	for i := range tags {
 		for _, owner := range tags[i].OwnerReferences {
-			other := o.others[owner.UID]
-			if other == nil {
-				continue
-			}
-			was, is := other.CreationTimestamp.Time, o.job.CreationTimestamp.Time
-			if was.After(is) || was.Equal(is) && other.UID > o.job.UID {
+			if other := o.others[owner.UID]; other != nil && other.Namespace == o.job.Namespace && before(o.job, other) {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// before reports whether a job was created before another.
+func before(job, other *appsv1beta1.ImagePullJob) bool {
+	was, is := job.CreationTimestamp.Time, other.CreationTimestamp.Time
+	return was.Before(is) || was.Equal(is) && job.UID < other.UID
+}
+
+// decider returns the namespace whose jobs decide how entries are pulled: the one that has asked for the present pull, as long as one of its
+// jobs wants it, and then that of the oldest job. Without jobs it is that of the observed one.
+func decider(o observed, tags ...appsv1beta1.ImageTagSpec) string {
+	var oldest *appsv1beta1.ImagePullJob
+	for i := range tags {
+		asked := imagepull.Decider(&tags[i])
+		for _, owner := range tags[i].OwnerReferences {
+			job := o.others[owner.UID]
+			if owner.UID == o.job.UID {
+				job = o.job
+			}
+			switch {
+			case job == nil: // It is gone, or complete.
+			case job.Namespace == asked && len(tags) == 1:
+				return asked
+			case oldest == nil || before(job, oldest):
+				oldest = job
+			}
+		}
+	}
+	if oldest == nil {
+		return o.job.Namespace
+	}
+	return oldest.Namespace
+}
+
+// sandbox reports whether a job decides about the sandbox config, which all tags of an image have in common.
+func sandbox(o observed, n *appsv1beta1.NodeImage, ref imagepull.Reference) bool {
+	tags := n.Spec.Images[ref.Name].Tags
+	return leads(o, tags...) && decider(o, tags...) == o.job.Namespace
+}
+
+// ours reports whether an entry is as a job of the observed one's namespace has asked for. One of OpenKruise does not say so: it counts as
+// that of the namespace that decides.
+func ours(o observed, entry *appsv1beta1.ImageTagSpec) bool {
+	if by := imagepull.Decider(entry); by != "" {
+		return by == o.job.Namespace
+	}
+	says := slices.ContainsFunc(entry.OwnerReferences, func(owner appsv1beta1.ImageTagOwner) bool { return owner.Version != nil })
+	return !says && entry.Credentials == nil && entry.ImagePullPolicy != "" && decider(o, *entry) == o.job.Namespace
+}
+
+// asked reports whether a job has asked for a pull of an entry, and does not only share it.
+func asked(entry *appsv1beta1.ImageTagSpec, job types.UID) bool {
+	return slices.ContainsFunc(entry.OwnerReferences, func(o appsv1beta1.ImageTagOwner) bool { return o.UID == job && o.Version != nil })
 }
 
 // unknown returns the names in the selector that are of no NodeImage.

@@ -40,7 +40,27 @@ func (r *Reconciler) logins(ctx context.Context, o observed, p planned) ([]pulls
 		}
 		all = append(all, logins...)
 	}
-	return pullsecret.Matching(p.steps[i].ref.Name, all), nil
+	matching := pullsecret.Matching(p.steps[i].ref.Name, all)
+	fits, left := bounded(matching)
+	if left > 0 {
+		r.Events.Record(o.job, event.Warning(ReasonPullSecret, actionPull,
+			"%d logins for the registry are not used: all that are used have at most %d bytes", left, maxLogins))
+	}
+	return fits, nil
+}
+
+// maxLogins is how many bytes the logins of one entry have at most, so that a NodeImage has room for those of others.
+const maxLogins = 4096
+
+// bounded returns the first logins, as many as an entry may have, and how many are left out.
+func bounded(all []pullsecret.Login) (fits []pullsecret.Login, left int) {
+	size := 0
+	for i, l := range all {
+		if size += len(l.Registry) + len(l.Username) + len(l.Password) + len(l.IdentityToken) + len(l.RegistryToken); size > maxLogins {
+			return all[:i], len(all) - i
+		}
+	}
+	return all, 0
 }
 
 // seals reports whether credentials are sealed with a step.

@@ -99,7 +99,9 @@ func apply(n *appsv1beta1.NodeImage, want map[string]appsv1beta1.ImageSpec, mana
 	}
 	for name, image := range want {
 		is := n.Spec.Images[name]
-		is.SandboxConfig = image.SandboxConfig
+		if image.SandboxConfig != nil {
+			is.SandboxConfig = image.SandboxConfig
+		}
 		for _, tag := range image.Tags {
 			now = append(now, name+" "+tag.Tag)
 			i := slices.IndexFunc(is.Tags, func(t appsv1beta1.ImageTagSpec) bool { return t.Tag == tag.Tag })
@@ -107,11 +109,14 @@ func apply(n *appsv1beta1.NodeImage, want map[string]appsv1beta1.ImageSpec, mana
 				is.Tags = append(is.Tags, tag)
 				continue
 			}
-			owners := is.Tags[i].OwnerReferences
-			if !owns(&is.Tags[i], tag.OwnerReferences[0].UID) {
-				owners = append(owners, tag.OwnerReferences...)
+			owners := slices.DeleteFunc(slices.Clone(is.Tags[i].OwnerReferences), func(o appsv1beta1.ImageTagOwner) bool {
+				return o.UID == tag.OwnerReferences[0].UID
+			})
+			if tag.CreatedAt == nil { // It has the owner alone.
+				is.Tags[i].OwnerReferences = append(owners, tag.OwnerReferences...)
+				continue
 			}
-			tag.OwnerReferences = owners
+			tag.OwnerReferences = append(owners, tag.OwnerReferences...)
 			is.Tags[i] = tag
 		}
 		n.Spec.Images[name] = is
@@ -126,11 +131,20 @@ func apply(n *appsv1beta1.NodeImage, want map[string]appsv1beta1.ImageSpec, mana
 		is := n.Spec.Images[name]
 		is.Tags = slices.DeleteFunc(is.Tags, func(t appsv1beta1.ImageTagSpec) bool { return t.Tag == tag && !others })
 		for i := range is.Tags {
-			if is.Tags[i].Tag == tag {
-				is.Tags[i].OwnerReferences = slices.DeleteFunc(is.Tags[i].OwnerReferences, func(o appsv1beta1.ImageTagOwner) bool {
-					return strings.HasSuffix(manager, string(o.UID))
-				})
+			t := &is.Tags[i]
+			if t.Tag != tag {
+				continue
 			}
+			t.OwnerReferences = slices.DeleteFunc(slices.Clone(t.OwnerReferences), func(o appsv1beta1.ImageTagOwner) bool {
+				return strings.HasSuffix(manager, string(o.UID))
+			})
+			if imagepull.Decider(t) != "" || owns(t, "somebody") {
+				continue
+			}
+			// All else was the manager's. Admission sets defaults.
+			*t = appsv1beta1.ImageTagSpec{Tag: tag, OwnerReferences: t.OwnerReferences, CreatedAt: t.CreatedAt, PullPolicy: &appsv1beta1.ImageTagPullPolicy{
+				TimeoutSeconds: new(int32(600)), BackoffLimit: new(int32(3)), TTLSecondsAfterFinished: new(int32(60)),
+			}}
 		}
 		if n.Spec.Images[name] = is; len(is.Tags) == 0 {
 			delete(n.Spec.Images, name)
@@ -207,6 +221,7 @@ func simulated(tb testing.TB) sim.Kind {
 			{Name: "no more nodes pull than may", Write: withinParallelism},
 			{Name: "entries of others stay", Write: leavesOthers},
 			{Name: "a complete job pulls nothing", Write: pullsNothingLate},
+			{Name: "a pull is not changed by another namespace", Write: leavesPullsOfOtherNamespaces},
 		},
 		Summary: end,
 	}
@@ -296,7 +311,7 @@ func writtenFor(n *appsv1beta1.NodeImage, job *appsv1beta1.ImagePullJob) bool {
 	return n.Annotations[lastWriter] == string(ownerOf(job))
 }
 
-// collector removes entries whose job is gone, as the controller of NodeImages does.
+// collector removes owners that are gone, and entries without any, as the controller of NodeImages does.
 type collector struct{}
 
 func (collector) Steps(w *sim.World) []sim.Step {
@@ -304,10 +319,14 @@ func (collector) Steps(w *sim.World) []sim.Step {
 	for _, n := range sim.All[*appsv1beta1.NodeImage](w) {
 		is := n.DeepCopy()
 		for name, image := range is.Spec.Images {
-			image.Tags = slices.DeleteFunc(image.Tags, func(t appsv1beta1.ImageTagSpec) bool {
-				return !slices.ContainsFunc(sim.All[*appsv1beta1.ImagePullJob](w), func(job *appsv1beta1.ImagePullJob) bool { return owns(&t, job.UID) }) &&
-					!owns(&t, "somebody")
-			})
+			for i := range image.Tags {
+				image.Tags[i].OwnerReferences = slices.DeleteFunc(image.Tags[i].OwnerReferences, func(o appsv1beta1.ImageTagOwner) bool {
+					return o.UID != "somebody" && !slices.ContainsFunc(sim.All[*appsv1beta1.ImagePullJob](w), func(job *appsv1beta1.ImagePullJob) bool {
+						return job.UID == o.UID
+					})
+				})
+			}
+			image.Tags = slices.DeleteFunc(image.Tags, func(t appsv1beta1.ImageTagSpec) bool { return len(t.OwnerReferences) == 0 })
 			if is.Spec.Images[name] = image; len(image.Tags) == 0 {
 				delete(is.Spec.Images, name)
 			}
@@ -368,6 +387,40 @@ func leavesOthers(_ *sim.World, c sim.Change) error {
 		if len(now.OwnerReferences) == 1 && *now.PullPolicy.TimeoutSeconds != *entry.PullPolicy.TimeoutSeconds &&
 			len(entry.OwnerReferences) == 1 {
 			return fmt.Errorf("%s: the limits of somebody's entry for %s have changed", c.Request, ref)
+		}
+	}
+	return nil
+}
+
+// leavesPullsOfOtherNamespaces: a write for a job leaves a pull as it is that a job of another namespace has asked for and still wants, and
+// that has not failed, as far as the cache shows that.
+func leavesPullsOfOtherNamespaces(w *sim.World, c sim.Change) error {
+	is, ok := c.After.(*appsv1beta1.NodeImage)
+	was, _ := c.Before.(*appsv1beta1.NodeImage)
+	if !ok || !c.ByController() || c.Late || was == nil {
+		return nil
+	}
+	var writer *appsv1beta1.ImagePullJob
+	for _, job := range sim.All[*appsv1beta1.ImagePullJob](w) {
+		if writtenFor(is, job) {
+			writer = job
+		}
+	}
+	for _, cached := range sim.Cached[*appsv1beta1.NodeImage](w) {
+		if cached.UID != was.UID || writer == nil {
+			continue
+		}
+		for _, job := range sim.Cached[*appsv1beta1.ImagePullJob](w) {
+			for ref, entry := range entries(cached, job.UID) {
+				before, now := imagepull.Find(was, ref), imagepull.Find(is, ref)
+				if job.Namespace == writer.Namespace || job.Status.CompletionTime != nil || imagepull.Decider(entry) != job.Namespace ||
+					imagepull.Phase(cached, ref, entry) == appsv1beta1.ImagePhaseFailed || before == nil || before.Version != entry.Version {
+					continue
+				}
+				if now == nil || now.Version != before.Version || *now.PullPolicy.TimeoutSeconds != *before.PullPolicy.TimeoutSeconds {
+					return fmt.Errorf("%s: the pull of %s that %s/%s has asked for has changed", c.Request, ref, job.Namespace, job.Name)
+				}
+			}
 		}
 	}
 	return nil
@@ -458,6 +511,15 @@ func of(image string) func(*appsv1beta1.ImagePullJob) {
 	return func(job *appsv1beta1.ImagePullJob) { job.Spec.Image = image }
 }
 
+// loginSecret is a Secret with a login for a private registry.
+func loginSecret(name, password string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: name}, Type: corev1.SecretTypeDockerConfigJson,
+		Data: map[string][]byte{corev1.DockerConfigJsonKey: fmt.Appendf(nil,
+			`{"auths": {"private.example": {"username": "ann", "password": %q}, "other.example": {"username": "x"}}}`, password)},
+	}
+}
+
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: 15 * time.Second}, stories()...)
@@ -507,13 +569,6 @@ func stories() []sim.Scenario {
 			job.Spec.Image, job.Spec.PullSecrets = "private.example/shop:1", []string{secret}
 		}
 	}
-	login := func(name, password string) *corev1.Secret {
-		return &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: name}, Type: corev1.SecretTypeDockerConfigJson,
-			Data: map[string][]byte{corev1.DockerConfigJsonKey: fmt.Appendf(nil,
-				`{"auths": {"private.example": {"username": "ann", "password": %q}, "other.example": {"username": "x"}}}`, password)},
-		}
-	}
 	restart := func(name string) sim.Edit {
 		return sim.Edit{Name: "the daemon of " + name + " is restarted", Do: func(ctx context.Context, w *sim.World) error {
 			return sim.Set(ctx, w, types.NamespacedName{Name: name}, func(n *appsv1beta1.NodeImage) {
@@ -554,10 +609,17 @@ func stories() []sim.Scenario {
 		{Name: "the nodes of pods", Objects: four(pulling(never, web), pod("web-1", "a")), Edits: []sim.Edit{
 			create(pod("web-2", "b")), remove(pod("web-1", "a")),
 		}},
-		{Name: "a private registry", Objects: four(pulling(private("login")), login("login", "secret"))},
+		{Name: "a private registry", Objects: four(pulling(private("login")), loginSecret("login", "secret"))},
 		{Name: "a private registry, and a Secret that does not exist", Objects: four(pulling(private("missing")))},
-		{Name: "daemons are restarted", Objects: four(pulling(never, private("login")), login("login", "secret")), Edits: []sim.Edit{
+		{Name: "daemons are restarted", Objects: four(pulling(never, private("login")), loginSecret("login", "secret")), Edits: []sim.Edit{
 			restart("a"), restart("b"),
+		}},
+		{Name: "a job of another namespace wants the image too", Objects: four(pulling(never)), Edits: []sim.Edit{create(rival(never))}},
+		{Name: "a job of another namespace wants the image first, and goes", Objects: four(rival(never, of("slow:2"))), Edits: []sim.Edit{
+			create(pulling(never, of("slow:2"))), remove(rival()),
+		}},
+		{Name: "a job of another namespace fails first", Objects: four(rival(never, of("bad:1"))), Edits: []sim.Edit{
+			create(pulling(never, of("bad:1"), func(job *appsv1beta1.ImagePullJob) { job.Spec.PullPolicy.TimeoutSeconds = new(int32(900)) })),
 		}},
 		{Name: "one of OpenKruise is deleted", Objects: four(pulling(never, kept)), Edits: []sim.Edit{remove(pulling())}},
 	}

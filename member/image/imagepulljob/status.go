@@ -41,7 +41,16 @@ func readiness(s *appsv1beta1.ImagePullJobStatus, p planned, a applied) report.R
 	case s.Succeeded == s.Desired && s.Active == 0: // It goes on for ever.
 		return report.Ready("all nodes have the image; new nodes get it")
 	}
+	if len(p.full) > 0 {
+		return report.Reconciling(ReasonNoPlace, full(p))
+	}
 	return report.Reconciling(report.ReasonProgressing, "nodes are still to pull the image")
+}
+
+// full tells of nodes whose NodeImage has no place for another image of the namespace.
+func full(p planned) string {
+	return fmt.Sprintf("%d nodes have no place for another image of this namespace, until one of its jobs is deleted or complete: %s",
+		len(p.full), event.Names(p.full))
 }
 
 // counted returns the status but for the readiness.
@@ -72,7 +81,14 @@ func counted(o observed, p planned, a applied, now time.Time) (appsv1beta1.Image
 			s.Message += fmt.Sprintf("; %d nodes have no live node daemon that pulls images: %s", len(p.dark), event.Names(p.dark))
 		}
 		s.Message += absent(p)
-		return s, nil
+		if len(p.full) == 0 {
+			return s, nil
+		}
+		s.Message += "; " + full(p)
+		if is := report.GetCondition(old.Conditions, keys.ConditionReconciling); is != nil && is.Reason == ReasonNoPlace {
+			return s, nil
+		}
+		return s, []event.Event{event.Warning(ReasonNoPlace, actionPull, "%s", full(p))}
 	}
 	s.CompletionTime, s.Message = new(metav1.NewTime(now).Rfc3339Copy()), "job has completed"+absent(p)
 	switch {

@@ -132,12 +132,30 @@ func (p *planned) ends(o observed, ref imagepull.Reference, t *appsv1beta1.Image
 		t.PullPolicy.TTLSecondsAfterFinished == nil {
 		return false
 	}
-	at := s.CompletionTime.Add(time.Duration(*t.PullPolicy.TTLSecondsAfterFinished) * time.Second)
+	ttl := *t.PullPolicy.TTLSecondsAfterFinished
+	if len(t.OwnerReferences) > 0 { // What no job owns, an administrator has written.
+		ttl = min(ttl, imagepull.MaxSeconds+longestExtra)
+		if all, _ := imagepull.Taken(o.image, ""); all >= imagepull.Crowded && allComplete(o, t) {
+			ttl = 0 // Its result is in the status of its jobs, and others need the place.
+		}
+	}
+	at := s.CompletionTime.Add(time.Duration(ttl) * time.Second)
 	if now.Before(at) {
 		p.recheck = report.Sooner(p.recheck, at.Sub(now))
 		return false
 	}
 	return true
+}
+
+// longestExtra is what a job adds to the TTL of an entry at most, in seconds.
+const longestExtra = 600
+
+// allComplete reports whether all jobs of an entry are complete. Those of type Never are not: they would want it again.
+func allComplete(o observed, t *appsv1beta1.ImageTagSpec) bool {
+	return !slices.ContainsFunc(t.OwnerReferences, func(owner appsv1beta1.ImageTagOwner) bool {
+		job := o.jobs[owner.UID]
+		return job != nil && job.Status.CompletionTime == nil
+	})
 }
 
 // answer notes that a pull has failed to which its node does not answer.

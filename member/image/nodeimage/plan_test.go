@@ -1,6 +1,7 @@
 package nodeimage
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -128,4 +129,42 @@ func TestTheNodeImageOfANodeThatIsGone(t *testing.T) {
 	require.True(t, plan(observed{image: n}, noon, DefaultDelay).remove)
 	n.Labels = map[string]string{keys.FakeNodeImage: ""}
 	require.False(t, plan(observed{image: n}, noon, DefaultDelay).remove)
+}
+
+func TestAttack28PlacesAreFreed(t *testing.T) {
+	t.Parallel()
+	ended := metav1.NewTime(noon.Add(-time.Hour))
+	// ends reports whether the first of some entries ends whose jobs have done what change says, an hour after it was pulled.
+	ends := func(ttl int32, entries int, change func(*appsv1beta1.ImagePullJob)) bool {
+		n := &appsv1beta1.NodeImage{Spec: appsv1beta1.NodeImageSpec{Images: map[string]appsv1beta1.ImageSpec{}}}
+		n.Status.ImageStatuses = map[string]appsv1beta1.ImageStatus{"nginx": {}}
+		o := observed{node: &corev1.Node{}, image: n, jobs: map[types.UID]*appsv1beta1.ImagePullJob{}}
+		image, state := appsv1beta1.ImageSpec{}, appsv1beta1.ImageStatus{}
+		for i := range entries {
+			e := entry(fmt.Sprint(i), i)
+			e.CreatedAt, e.PullPolicy.TTLSecondsAfterFinished = &ended, &ttl
+			image.Tags = append(image.Tags, e)
+			state.Tags = append(state.Tags, appsv1beta1.ImageTagStatus{
+				Tag: e.Tag, Version: e.Version, Phase: appsv1beta1.ImagePhaseSucceeded, CompletionTime: &ended,
+			})
+			j := job(i, func(*appsv1beta1.ImagePullJob) {})
+			change(j)
+			o.jobs[uid(i)] = j
+		}
+		n.Spec.Images["nginx"], n.Status.ImageStatuses["nginx"] = image, state
+		return plan(o, noon, DefaultDelay).changed
+	}
+	complete := func(j *appsv1beta1.ImagePullJob) { j.Status.CompletionTime = &ended }
+	never := func(j *appsv1beta1.ImagePullJob) { j.Spec.CompletionPolicy.Type = appsv1beta1.ImagePullJobNever }
+	const hours = 7200
+	require.False(t, ends(hours, imagepull.Crowded-1, complete), "while there is room, entries stay for their TTL")
+	require.True(t, ends(hours, imagepull.Crowded, complete), "then those of complete jobs make room")
+	require.False(t, ends(hours, imagepull.Crowded, never), "a job that never completes would want it again")
+	require.False(t, ends(hours, imagepull.Crowded, func(*appsv1beta1.ImagePullJob) {}), "the result is still to be counted")
+
+	// Whatever TTL is stored, a day is the longest.
+	ended = metav1.NewTime(noon.Add(-25 * time.Hour))
+	require.True(t, ends(1<<30, 1, complete))
+	ended = metav1.NewTime(noon.Add(-23 * time.Hour))
+	require.False(t, ends(1<<30, 1, complete))
 }

@@ -167,8 +167,9 @@ func (o *observed) job(update string, template *corev1.PodTemplateSpec, c *corev
 			spec.PullSecrets = append(spec.PullSecrets, s.Name)
 		}
 	}
-	if len(template.Labels)+len(template.Annotations) > 0 {
-		spec.SandboxConfig = &appsv1beta1.SandboxConfig{Labels: template.Labels, Annotations: template.Annotations}
+	sandbox := &appsv1beta1.SandboxConfig{Labels: template.Labels, Annotations: template.Annotations}
+	if size := imagepull.SandboxSize(sandbox); size > 0 && size <= imagepull.MaxSandbox { // A job with more is refused.
+		spec.SandboxConfig = sandbox
 	}
 	return &appsv1beta1.ImagePullJob{
 		ObjectMeta: metav1.ObjectMeta{

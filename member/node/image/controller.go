@@ -48,6 +48,9 @@ const (
 // fieldOwner is the name under which the daemon writes.
 const fieldOwner = client.FieldOwner("flotilla-noded")
 
+// DefaultLimit is how many images are pulled at once on a node, where nothing else is said.
+const DefaultLimit = 8
+
 // Options are what Setup needs. All but Limit and Providers are required.
 type Options struct {
 	// Node is the name of the node.

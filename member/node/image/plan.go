@@ -34,6 +34,8 @@ type progress struct {
 type order struct {
 	task
 
+	// namespace is that of the jobs that have asked for the pull; empty if it is not known.
+	namespace string
 	// began is when the pull began, perhaps in a former process. since is when the entry was made.
 	began, since time.Time
 	// present: an image that the node has is not pulled.
@@ -64,12 +66,12 @@ const messageSealed = "waiting for the manager to seal the credentials with the 
 // longest is the largest number of seconds that a pull may take, so that no time overflows.
 const longest = 1 << 31
 
-// plan is a pure function of a NodeImage, of the pulls of this process, and of the time. At most limit pulls are under way; 0 means any
-// number. An entry whose credentials are sealed with another key than this waits, and has the key published.
+// plan is a pure function of a NodeImage, of the pulls of this process, and of the time. At most limit pulls are under way, and of one
+// namespace only while as many are left for others; 0 means any number. An entry whose credentials are sealed with another key than this waits, and has the key published.
 func plan(n *appsv1beta1.NodeImage, pulls map[task]progress, limit int, key string, now time.Time) planned {
 	p := planned{status: appsv1beta1.NodeImageStatus{FirstSyncStatus: n.Status.FirstSyncStatus, CredentialsKey: n.Status.CredentialsKey}}
 	wanted := map[task]bool{}
-	running := 0
+	running, byNamespace := 0, map[string]int{}
 	var next []order
 	for _, name := range slices.Sorted(maps.Keys(n.Spec.Images)) {
 		image := n.Spec.Images[name]
@@ -92,6 +94,7 @@ func plan(n *appsv1beta1.NodeImage, pulls map[task]progress, limit int, key stri
 			case is:
 				if pull.ended.IsZero() {
 					running++
+					byNamespace[namespaceOf(t)]++
 				}
 				p.state(name, pull.state(of))
 			case t.Credentials != nil && t.Credentials.Key != key:
@@ -119,11 +122,12 @@ func plan(n *appsv1beta1.NodeImage, pulls map[task]progress, limit int, key stri
 	// What has begun before comes first, then what has waited longest.
 	slices.SortStableFunc(next, func(a, b order) int { return cmp.Or(a.began.Compare(b.began), a.since.Compare(b.since)) })
 	for _, o := range next {
-		if limit > 0 && running >= limit {
+		if limit > 0 && !imagepull.Room(limit, running, byNamespace[o.namespace]) {
 			p.state(o.ref.Name, waiting(n, o.task, ""))
 			continue
 		}
 		running++
+		byNamespace[o.namespace]++
 		p.begin = append(p.begin, o)
 		p.state(o.ref.Name, progress{began: o.began}.state(o.task))
 	}
@@ -140,10 +144,18 @@ func waiting(n *appsv1beta1.NodeImage, of task, message string) appsv1beta1.Imag
 	return is
 }
 
+// namespaceOf returns the namespace that a pull counts for: that of the jobs that have asked for it, or else that of the first job.
+func namespaceOf(t *appsv1beta1.ImageTagSpec) string {
+	if by := imagepull.Decider(t); by != "" || len(t.OwnerReferences) == 0 {
+		return by
+	}
+	return t.OwnerReferences[0].Namespace
+}
+
 // orderOf returns the order of an entry that begins now.
 func orderOf(of task, t *appsv1beta1.ImageTagSpec, sandbox *appsv1beta1.SandboxConfig, now time.Time) order {
 	o := order{
-		task: of, since: t.CreatedAt.Time, present: t.ImagePullPolicy == appsv1beta1.PullIfNotPresent, sandbox: sandbox,
+		task: of, namespace: namespaceOf(t), since: t.CreatedAt.Time, present: t.ImagePullPolicy == appsv1beta1.PullIfNotPresent, sandbox: sandbox,
 		timeout: imagepull.DefaultTimeoutSeconds * time.Second, attempts: 1 + imagepull.DefaultBackoffLimit,
 	}
 	if t.PullPolicy != nil && t.PullPolicy.TimeoutSeconds != nil && *t.PullPolicy.TimeoutSeconds > 0 {

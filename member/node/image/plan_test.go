@@ -1,6 +1,7 @@
 package image
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -191,4 +192,30 @@ func TestTheFirstSyncIsToldOnce(t *testing.T) {
 	later := plan(n, map[task]progress{of("1", 1): {began: noon, ended: noon, id: "sha256:1"}}, 0, "key", noon.Add(time.Hour)).status
 	require.Equal(t, failed.FirstSyncStatus, later.FirstSyncStatus)
 	require.Equal(t, "app@sha256:1", later.ImageStatuses["app"].Tags[0].ImageID)
+}
+
+func TestAttack28PullsOfANamespaceLeaveRoomForOthers(t *testing.T) {
+	t.Parallel()
+	entry := func(namespace, tag string) appsv1beta1.ImageTagSpec {
+		return appsv1beta1.ImageTagSpec{Tag: tag, OwnerReferences: []appsv1beta1.ImageTagOwner{
+			{Namespace: "first", UID: "1"}, {Namespace: namespace, UID: "2", Version: new(int64(0))},
+		}}
+	}
+	var tags []appsv1beta1.ImageTagSpec
+	for i := range 10 {
+		tags = append(tags, entry("greedy", fmt.Sprintf("greedy-%d", i)))
+	}
+	n := nodeImage(append(tags, entry("victim", "victim"))...)
+	p := plan(n, nil, 8, "key", noon)
+	require.Equal(t, []task{of("greedy-0", 0), of("greedy-1", 0), of("greedy-2", 0), of("greedy-3", 0), of("victim", 0)}, tasks(p.begin))
+
+	// Those that are under way count.
+	pulls := map[task]progress{}
+	for _, o := range p.begin {
+		pulls[o.task] = progress{began: noon}
+	}
+	require.Empty(t, plan(n, pulls, 8, "key", noon).begin)
+	delete(pulls, of("victim", 0))
+	require.Equal(t, []task{of("victim", 0)}, tasks(plan(n, pulls, 8, "key", noon).begin))
+	require.Len(t, plan(n, nil, 0, "key", noon).begin, 11, "0 is any number")
 }
