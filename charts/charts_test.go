@@ -97,6 +97,7 @@ var adapted = []string{
 	"--set=manager.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight=1",
 	"--set=manager.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].key=pool",
 	"--set=manager.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].operator=Exists",
+	"--set=tenantRoles.enabled=true", "--set=tenantRoles.aggregateTo={edit,view}",
 	"--set=externalCerts.secretName=webhook-cert", "--set=webhookConfiguration.aksIntegration=true",
 }
 

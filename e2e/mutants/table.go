@@ -158,6 +158,7 @@ func withoutMutant() map[string]string {
 		"A17": roles,
 		"A21": "its test reads the sources, and an overlay doesn't change what a test reads",
 		"A26": "the apiserver evaluates the match conditions of the entries; a real one does in integration",
+		"A30": roles,
 		"A36": roles,
 	}
 }
