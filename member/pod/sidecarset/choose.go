@@ -98,16 +98,18 @@ func match(all []*appsv1beta1.SidecarSet, pod *corev1.Pod, of map[string]string)
 	return matched, not
 }
 
-// choose returns what a new pod gets of a SidecarSet: its present sidecars, or those of a revision that injectionStrategy names. draw
-// is a number from 0 to below 1, drawn for the pod.
+// choose returns what a new pod gets of a SidecarSet: its present sidecars, or those of a revision that injectionStrategy names. If there
+// is no such revision, it is the present ones, with a fault that says so: no pod is kept from being created. draw is a number from 0 to
+// below 1, drawn for the pod.
 func choose(s *appsv1beta1.SidecarSet, history []*appsv1.ControllerRevision, pod *corev1.Pod, draw float64) (injection, error) {
 	if !wantsFormer(s, pod, draw) {
 		return current(s)
 	}
 	r := find(history, s.Spec.InjectionStrategy.Revision)
 	if r == nil {
-		return injection{}, fmt.Errorf("SidecarSet %s: %s does not exist any more: name another in spec.injectionStrategy.revision, or remove it",
-			s.Name, revisionName(s.Spec.InjectionStrategy.Revision))
+		in, err := current(s)
+		in.fault = revisionName(s.Spec.InjectionStrategy.Revision) + " does not exist (spec.injectionStrategy.revision), so the sidecars are the present ones"
+		return in, err
 	}
 	return former(s, r)
 }

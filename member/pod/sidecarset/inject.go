@@ -27,6 +27,8 @@ type injection struct {
 	spec     *appsv1beta1.SidecarSetSpec
 	hashes   hashes
 	revision string
+	// fault is why these are not the sidecars that injectionStrategy asks for, a clause; empty if they are.
+	fault string
 }
 
 // injected is what a pod has got of one SidecarSet.
@@ -80,7 +82,10 @@ func inject(pod *corev1.Pod, all []injection, o options) ([]outcome, error) {
 	var containers, initContainers []sidecar
 	for _, a := range added {
 		i := slices.IndexFunc(outcomes, func(o outcome) bool { return o.set == a.set })
-		outcomes[i].faults = patch(pod, a.spec.PatchPodMetadata)
+		if a.fault != "" {
+			outcomes[i].faults = append(outcomes[i].faults, a.fault)
+		}
+		outcomes[i].faults = append(outcomes[i].faults, patch(pod, a.spec.PatchPodMetadata)...)
 		b := maker{pod: was, volumes: map[string]bool{}}
 		more, err := b.build(a.spec.InitContainers)
 		if err != nil {

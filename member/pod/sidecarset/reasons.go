@@ -8,7 +8,7 @@ const (
 	ReasonNotInjected = "PodsNotInjected"
 	// ReasonSkipped: a new pod got no sidecars, because a name is taken.
 	ReasonSkipped = "SidecarsSkipped"
-	// ReasonIncomplete: a new pod got sidecars, but not all that belongs to them.
+	// ReasonIncomplete: a new pod got sidecars, but not all that belongs to them, or not those of the revision that it was to get.
 	ReasonIncomplete = "SidecarsIncomplete"
 )
 

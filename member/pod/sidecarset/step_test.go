@@ -300,12 +300,24 @@ func TestPodsThatCantBeCreated(t *testing.T) {
 	}
 }
 
-func TestARevisionThatIsGoneIsNoReasonToGuess(t *testing.T) {
+// A revision may be missing after a move from OpenKruise, whose namespace is deleted with its release. Pods are created all the same.
+func TestARevisionThatIsMissingDoesNotKeepPodsFromBeingCreated(t *testing.T) {
 	t.Parallel()
-	i, _ := injector(0)
-	s := setOf(t, `{spec: {injectionStrategy: {revision: {revisionName: log-x, policy: Always}}}}`)
-	_, err := i.Step().Observe(t.Context(), cluster(t, s), podOf(t, basePod))
-	require.ErrorContains(t, err, "SidecarSet log: revision log-x does not exist any more")
+	for _, revision := range []string{"revisionName: log-x", "customVersion: v1"} {
+		i, said := injector(0)
+		s := setOf(t, `{spec: {containers: [{name: log, image: "log:2"}], injectionStrategy: {revision: {policy: Always, `+revision+`}}}}`)
+		pod := podOf(t, basePod)
+		f, err := i.Step().Observe(t.Context(), cluster(t, s), pod)
+		require.NoError(t, err)
+		require.NoError(t, f.(podstep.Reserver).Reserve(t.Context(), pod))
+		why := f.Change(pod)
+		require.Equal(t, "log:2", pod.Spec.Containers[0].Image, "it gets the present sidecars")
+		require.Len(t, said.notes, 1)
+		require.Contains(t, said.notes[0], "log: SidecarsIncomplete: pod shop/web-*: ")
+		for _, text := range []string{why, said.notes[0]} {
+			require.Contains(t, text, "does not exist (spec.injectionStrategy.revision), so the sidecars are the present ones")
+		}
+	}
 }
 
 func TestAttack27PodsOfNodesGetNoSidecarsForAllNamespaces(t *testing.T) {
