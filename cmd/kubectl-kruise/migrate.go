@@ -44,6 +44,7 @@ func migrateCommand(open func() (conn, error)) *cobra.Command {
 		Example: "  kubectl kruise migrate CloneSet --from Deployment --src-name demo --create\n" +
 			"  kubectl kruise migrate CloneSet --from Deployment --src-name demo --dst-name demo --max-surge 2\n" +
 			"  kubectl kruise migrate check\n" +
+			"  kubectl kruise migrate copy\n" +
 			"  helm get values kruise -o yaml | kubectl kruise migrate values > values.yaml",
 	}
 	f := &migrateFlags{}
@@ -69,7 +70,7 @@ func migrateCommand(open func() (conn, error)) *cobra.Command {
 		}
 		return f.move(cmd, c)
 	}
-	cmd.AddCommand(migrateCheckCommand(open), migrateValuesCommand())
+	cmd.AddCommand(migrateCheckCommand(open), migrateValuesCommand(), migrateCopyCommand(open))
 	return cmd
 }
 

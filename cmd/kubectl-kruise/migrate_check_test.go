@@ -168,11 +168,15 @@ func lease(renewed time.Duration) client.Object {
 	}
 }
 
-// helmSecret is a release as helm stores it.
-func helmSecret(t *testing.T, chart, name, namespace string, revision int, status, manifest string) client.Object {
+// helmSecret is a release as helm stores it. config is the values that its user has set, if any.
+func helmSecret(t *testing.T, chart, name, namespace string, revision int, status, manifest string, config ...map[string]any) client.Object {
 	t.Helper()
+	values := map[string]any{}
+	for _, of := range config {
+		values = of
+	}
 	body, err := json.Marshal(map[string]any{
-		"name": name, "version": revision, "manifest": manifest,
+		"name": name, "version": revision, "manifest": manifest, "config": values,
 		"chart": map[string]any{"metadata": map[string]any{"name": chart, "version": "1.9.0"}},
 		"hooks": []map[string]any{{"kind": "Job", "events": []string{"pre-delete"}}, {"kind": "ClusterRole", "events": []string{"pre-delete"}}},
 	})

@@ -35,6 +35,7 @@ import (
 // Names that OpenKruise's manifests and ours give, in whatever namespace they are installed.
 const (
 	oldManager, ourManager = "kruise-controller-manager", "flotilla-member"
+	oldChart               = "kruise"
 	oldDaemon, ourDaemon   = "kruise-daemon", "flotilla-noded"
 	oldLease               = "kruise-manager"
 	oldWebhooks            = "kruise-webhook-service"
@@ -63,7 +64,11 @@ type installation struct {
 	// leader is who holds the lock of OpenKruise's managers, empty if nobody has renewed it in time.
 	leader   string
 	releases []release
-	uses     []use
+	// member is the release of our chart, nil if none was found. gates are the feature gates that both charts set.
+	member *release
+	gates  string
+	uses   []use
+	needs  needs
 	// unread are what could not be read, each with the error.
 	unread []string
 }
@@ -125,6 +130,8 @@ type release struct {
 	deletes, keeps []string
 	// hook is true if it has a job that runs before the release is deleted.
 	hook bool
+	// config is the values that its user has set.
+	config map[string]any
 }
 
 // use is how often a feature is used.
@@ -137,7 +144,7 @@ type use struct {
 
 // observe reads the cluster. What the user may not read is recorded, and the rest is checked.
 func observe(ctx context.Context, c client.Reader, now time.Time) (*installation, error) {
-	in := &installation{}
+	in := &installation{needs: newNeeds()}
 	at := &observer{Reader: c, in: in, faults: map[types.NamespacedName]*fault{}}
 	if err := at.definitions(ctx); err != nil { // Without them nothing is known.
 		return nil, err
@@ -146,6 +153,7 @@ func observe(ctx context.Context, c client.Reader, now time.Time) (*installation
 	at.part("managers and node daemons", at.programs(ctx))
 	at.part("the leader of OpenKruise's managers", at.leader(ctx, now))
 	at.part("Secrets in which helm stores releases", at.releases(ctx))
+	at.part("what the managers keep in their namespaces", at.kept(ctx))
 	at.uses(ctx)
 	return in, nil
 }
@@ -188,6 +196,7 @@ func (o *observer) definitions(ctx context.Context) error {
 	}
 	for i := range all.Items {
 		crd := &all.Items[i]
+		o.in.needs.crd(crd)
 		if !slices.Contains(groups(), crd.Spec.Group) {
 			continue
 		}
@@ -465,6 +474,13 @@ func (o *observer) releases(ctx context.Context) error {
 		if len(r.deletes)+len(r.keeps) > 0 {
 			o.in.releases = append(o.in.releases, r)
 		}
+		if r.chart == ourManager {
+			o.in.member = &r
+		}
+		if r.chart == ourManager || r.chart == oldChart {
+			gates, _, _ := unstructured.NestedString(r.config, "featureGates")
+			o.in.gates += "," + gates
+		}
 	}
 	slices.SortFunc(o.in.releases, func(a, b release) int { return strings.Compare(a.String(), b.String()) })
 	return nil
@@ -488,7 +504,8 @@ func decodeRelease(stored []byte) (r release, revision int, err error) {
 			Kind   string   `json:"kind"`
 			Events []string `json:"events"`
 		} `json:"hooks"`
-		Chart struct {
+		Config map[string]any `json:"config"`
+		Chart  struct {
 			Metadata struct {
 				Name    string `json:"name"`
 				Version string `json:"version"`
@@ -500,6 +517,7 @@ func decodeRelease(stored []byte) (r release, revision int, err error) {
 	}
 	r = release{
 		NamespacedName: types.NamespacedName{Name: body.Name}, chart: body.Chart.Metadata.Name, version: body.Chart.Metadata.Version,
+		config: body.Config,
 	}
 	for _, h := range body.Hooks {
 		r.hook = r.hook || h.Kind == "Job" && slices.Contains(h.Events, "pre-delete")
@@ -541,6 +559,7 @@ func (o *observer) uses(ctx context.Context) {
 		err := o.each(ctx, list, func() error {
 			for i := range list.Items {
 				o.use(counts, &list.Items[i])
+				o.in.needs.object(&list.Items[i], o.in.pulled())
 			}
 			return nil
 		})

@@ -37,7 +37,7 @@ type finding struct {
 // judge turns what there is into findings, the worst first.
 func (in *installation) judge() []finding {
 	out := slices.Concat(in.conversions(), in.unreachable(), in.owners(), in.adoption(), in.running(),
-		in.kinds(), in.features(), in.versions())
+		in.copies(), in.values(), in.kinds(), in.features(), in.versions())
 	for _, what := range in.unread {
 		out = append(out, finding{
 			Level: warn, Reason: "NotChecked", Object: "cluster", Message: "could not be read, so what depends on it was not checked: " + what,
@@ -124,7 +124,7 @@ func (in *installation) owners() []finding {
 				Level: info, Reason: "ReleaseKeepsCRDs", Object: "release " + r.String(),
 				Message: fmt.Sprintf("%s, has %d CRDs and keeps them when it is deleted", chart, len(r.keeps)),
 			})
-		case r.chart != "kruise":
+		case r.chart != oldChart:
 			out = append(out, finding{
 				Level: warn, Reason: "ReleaseDeletesCRDs", Object: "release " + r.String(),
 				Message: fmt.Sprintf("%s: deleting it deletes its CRDs, with all %d objects and their pods: %s", chart, objects,

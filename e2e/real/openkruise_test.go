@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,11 +22,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
@@ -38,14 +41,22 @@ const openKruise = "e2e/real/testdata/kruise-like"
 func TestMoveFromOpenKruiseAndBack(t *testing.T) {
 	lab.Full(t)
 	t.Parallel()
+	for _, release := range []string{"1.8", "1.9"} {
+		t.Run("from-"+strings.ReplaceAll(release, ".", "-"), func(t *testing.T) { moveAndBack(t, release) })
+	}
+}
+
+// moveAndBack moves a cluster of its own from a release of OpenKruise and back to it.
+func moveAndBack(t *testing.T, release string) {
 	s := newScene(t)
-	c, err := env.Bring(t.Context(), "former", "real:1")
+	c, err := env.Bring(t.Context(), "former-"+strings.ReplaceAll(release, ".", "-"), "real:1")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Lab.Down(context.WithoutCancel(t.Context()))) })
-	m := newMove(s, c)
+	m := newMove(s, c, release)
 
-	_, err = c.Helm(t.Context(), "install", "kruise", openKruise)
+	_, err = c.Helm(t.Context(), "install", "kruise", openKruise, "--set-string", "release="+release)
 	require.NoError(t, err)
+	m.store()
 	m.retry(func(ctx context.Context) error { // The CRDs are new.
 		_, err := c.Shell(ctx, "kubectl apply -n "+m.namespace+" -f "+m.written)
 		return err
@@ -87,8 +98,10 @@ func TestMoveFromOpenKruiseAndBack(t *testing.T) {
 	require.Len(t, after, len(before)+1)
 	m.untouched(before, mark)
 
-	for i, command := range m.guide("Back") {
-		if i == 1 { // As the guide says: from here on nothing checks objects.
+	m.stored(fleet.Namespace)
+
+	for _, command := range m.guide("Back") {
+		if strings.Contains(command, "helm uninstall") { // As the guide says: from here on nothing checks objects.
 			m.answered(asked)
 			m.until(func(ctx context.Context) string {
 				for _, name := range []string{"kruise-system", "kruise-daemon-config"} {
@@ -103,14 +116,28 @@ func TestMoveFromOpenKruiseAndBack(t *testing.T) {
 		m.run(command)
 		require.Equal(t, after, m.census(), "after: %s", command)
 	}
-	for _, name := range []string{
-		"clonesets.apps", "daemonsets.apps", "persistentpodstates.apps", "resourcedistributions.apps", "uniteddeployments.apps",
+	m.stored("kruise-system")
+	later := []string{
+		"advancedcronjobs.apps", "broadcastjobs.apps", "daemonsets.apps", "imagelistpulljobs.apps", "imagepulljobs.apps", "nodeimages.apps",
+		"sidecarsets.apps",
+	}
+	for _, name := range slices.Concat(later, []string{
+		"clonesets.apps", "containerrecreaterequests.apps", "persistentpodstates.apps", "resourcedistributions.apps", "uniteddeployments.apps",
 		"workloadspreads.apps", "podunavailablebudgets.policy",
-	} {
+	}) {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: name + ".kruise.io"}, crd))
-		require.Equal(t, []string{"v1alpha1"}, crd.Status.StoredVersions)
-		require.Equal(t, "kruise", crd.Annotations["meta.helm.sh/release-name"])
+		require.Equal(t, "kruise", crd.Annotations["meta.helm.sh/release-name"], name)
+		stored, conversion := "v1alpha1", apiextensionsv1.NoneConverter
+		if slices.Contains(later, name) && release != "1.8" {
+			stored = "v1beta1"
+		}
+		if stored == "v1beta1" && (name == "daemonsets.apps" || name == "sidecarsets.apps") {
+			conversion = apiextensionsv1.WebhookConverter
+			require.Equal(t, "kruise-system", crd.Spec.Conversion.Webhook.ClientConfig.Service.Namespace)
+		}
+		require.Equal(t, conversion, crd.Spec.Conversion.Strategy, name)
+		require.Equal(t, []string{stored}, crd.Status.StoredVersions, name)
 	}
 	require.NoError(t, m.ask(t.Context()))
 }
@@ -120,6 +147,10 @@ type move struct {
 	*scene
 
 	cluster *fleet.Cluster
+	// release is that of OpenKruise.
+	release string
+	// variables are the commands of the guide that set variables of the shell.
+	variables string
 	// released is the namespace of a release by helm; in the scene's own, kubectl applied the same manifests.
 	released string
 	// written is a folder with what users applied, and rewritten one with the same in the other version of each kind. chart
@@ -131,15 +162,22 @@ type move struct {
 	left []*unstructured.Unstructured
 }
 
-// newMove reads testdata/openkruise and creates the namespaces of users.
-func newMove(s *scene, c *fleet.Cluster) *move {
+// newMove reads testdata/openkruise, which is of 1.8, and creates the namespaces of users.
+func newMove(s *scene, c *fleet.Cluster, release string) *move {
 	s.Helper()
-	m := &move{scene: s, cluster: c, released: "released", written: s.TempDir(), rewritten: s.TempDir(), chart: s.TempDir()}
+	m := &move{scene: s, cluster: c, release: release, released: "released", written: s.TempDir(), rewritten: s.TempDir(), chart: s.TempDir()}
 	for _, kind := range []string{"cloneset", "statefulset", "daemonset", "uniteddeployment"} {
 		text, err := os.ReadFile(filepath.Join("testdata", "openkruise", kind+".yaml"))
 		require.NoError(s, err)
 		docs, err := fleet.Decode(text)
 		require.NoError(s, err)
+		if kind == "daemonset" && release != "1.8" { // It is applied and stored in v1beta1: nothing converts it in this cluster.
+			docs[0], docs[1] = docs[1], docs[0]
+			docs[2].SetAPIVersion(appsv1beta1.GroupVersion.String())
+			status, _ := docs[2].Object["status"].(map[string]any)
+			status["updateRevision"] = status["daemonSetHash"]
+			delete(status, "daemonSetHash")
+		}
 		for i, folder := range []string{m.written, m.rewritten} {
 			text, err := json.Marshal(docs[i])
 			require.NoError(s, err)
@@ -243,14 +281,42 @@ func (m *move) guide(section string) []string {
 	return out
 }
 
-// run runs a command of the guide with our addresses and returns its output.
+// run runs a command of the guide with our addresses and returns its output. One that sets a variable is run with those that follow.
 func (m *move) run(command string) string {
 	m.Helper()
+	if strings.HasPrefix(command, "kinds=") {
+		if m.variables == "" || m.release == "1.8" { // The second is for 1.8.
+			m.variables += command + "\n"
+		}
+		return ""
+	}
 	chart := "charts/member '" + strings.Join(env.Values("flotilla-member"), "' '") + "' "
-	command = strings.NewReplacer("openkruise/kruise --version 1.9.0", openKruise, "charts/member ", chart).Replace(command)
-	out, err := m.cluster.Shell(m.ctx, command)
+	command = strings.NewReplacer("openkruise/kruise --version 1.9.0", openKruise+" --set-string release="+m.release, "charts/member ", chart).Replace(command)
+	out, err := m.cluster.Shell(m.ctx, m.variables+command)
 	require.NoError(m, err, command)
 	return out
+}
+
+// store creates what OpenKruise keeps in its own namespace.
+func (m *move) store() {
+	m.Helper()
+	meta := metav1.ObjectMeta{Namespace: "kruise-system", Name: "log-5b8c", Labels: map[string]string{keys.SidecarSetName: "log"}}
+	require.NoError(m, m.cluster.Client.Create(m.ctx, &appsv1.ControllerRevision{
+		ObjectMeta: meta, Revision: 1, Data: runtime.RawExtension{Raw: []byte(`{"spec":{"containers":[]}}`)},
+	}))
+	meta = metav1.ObjectMeta{Namespace: "kruise-system", Name: "kruise-configuration"}
+	lists := map[string]string{"PPS_Watch_Custom_Workload_WhiteList": `{"workloads":[]}`}
+	require.NoError(m, m.cluster.Client.Create(m.ctx, &corev1.ConfigMap{ObjectMeta: meta, Data: lists}))
+}
+
+// stored checks that a namespace has what OpenKruise kept in its own.
+func (m *move) stored(namespace string) {
+	m.Helper()
+	revision, config := &appsv1.ControllerRevision{}, &corev1.ConfigMap{}
+	require.NoError(m, m.cluster.Client.Get(m.ctx, client.ObjectKey{Namespace: namespace, Name: "log-5b8c"}, revision))
+	require.JSONEq(m, `{"spec":{"containers":[]}}`, string(revision.Data.Raw))
+	require.NoError(m, m.cluster.Client.Get(m.ctx, client.ObjectKey{Namespace: namespace, Name: "kruise-configuration"}, config))
+	require.Contains(m, config.Data, "PPS_Watch_Custom_Workload_WhiteList")
 }
 
 // leave creates what OpenKruise leaves of the manifests that were applied in a namespace: the objects as stored, with their

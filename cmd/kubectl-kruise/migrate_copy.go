@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+// The namespaces of both managers, unless they were installed elsewhere.
+const oldNamespace, ourNamespace = "kruise-system", "flotilla-system"
+
+// whiteLists is the ConfigMap in a manager's namespace by which its administrator lists what objects may name. Its keys are whiteListKeys.
+const whiteLists = "kruise-configuration"
+
+func whiteListKeys() []string {
+	return []string{"SidecarSet_PatchPodMetadata_WhiteList", "PPS_Watch_Custom_Workload_WhiteList", "WorkloadSpread_Watch_Custom_Workload_WhiteList"}
+}
+
+func migrateCopyCommand(open func() (conn, error)) *cobra.Command {
+	from, to := oldNamespace, ourNamespace
+	cmd := &cobra.Command{
+		Use:   "copy",
+		Short: "Copy what OpenKruise keeps in its own namespace",
+		Long: "Copy what OpenKruise keeps in its own namespace, which is deleted with its release, to that of Flotilla: the revisions of\n" +
+			"SidecarSets, of which new pods may get one, and the white lists in ConfigMap " + whiteLists + ".\n\n" +
+			"What is there already is left as it is, so the command can be repeated. It needs the rights to read these objects in one\n" +
+			"namespace and to create them in the other; Flotilla's manager has no rights in that of OpenKruise.",
+		Example: "  kubectl kruise migrate copy\n" +
+			"  kubectl kruise migrate copy --from kruise-system --to flotilla-system --dry-run=server",
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&from, "from", from, "the namespace of OpenKruise's manager")
+	cmd.Flags().StringVar(&to, "to", to, "the namespace of Flotilla's manager")
+	cmdutil.AddDryRunFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		dry, err := cmdutil.GetDryRunStrategy(cmd)
+		if err != nil {
+			return err
+		}
+		if from == to {
+			return fmt.Errorf("--to=%s: name another namespace than --from", to)
+		}
+		c, err := open()
+		if err != nil {
+			return err
+		}
+		had, err := keptIn(cmd.Context(), c.client, from)
+		if err != nil {
+			return err
+		}
+		have, err := keptIn(cmd.Context(), c.client, to)
+		if err != nil {
+			return err
+		}
+		return copyKept(cmd, c.client, dry, had, have)
+	}
+	return cmd
+}
+
+// kept is what a manager keeps in its namespace, and can't make anew.
+type kept struct {
+	namespace string
+	// revisions are those of SidecarSets, and lists the white lists by key.
+	revisions []appsv1.ControllerRevision
+	lists     map[string]string
+	// config is true if there is the ConfigMap of the white lists.
+	config bool
+}
+
+// keptIn reads what is kept in a namespace, nothing if there is no such namespace.
+func keptIn(ctx context.Context, c client.Reader, namespace string) (kept, error) {
+	out := kept{namespace: namespace, lists: map[string]string{}}
+	var all appsv1.ControllerRevisionList
+	if err := c.List(ctx, &all, client.InNamespace(namespace), client.HasLabels{keys.SidecarSetName}); err != nil {
+		return kept{}, fmt.Errorf("list revisions of SidecarSets in namespace %s: %w", namespace, err)
+	}
+	out.revisions = all.Items
+	var config corev1.ConfigMap
+	err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: whiteLists}, &config)
+	if apierrors.IsNotFound(err) {
+		return out, nil
+	}
+	if err != nil {
+		return kept{}, fmt.Errorf("get ConfigMap %s/%s: %w", namespace, whiteLists, err)
+	}
+	out.config = true
+	for _, key := range whiteListKeys() {
+		if text, ok := config.Data[key]; ok {
+			out.lists[key] = text
+		}
+	}
+	return out, nil
+}
+
+// revision returns the revision of that name, nil if there is none.
+func (k kept) revision(name string) *appsv1.ControllerRevision {
+	i := slices.IndexFunc(k.revisions, func(r appsv1.ControllerRevision) bool { return r.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &k.revisions[i]
+}
+
+// lacks returns the names of the revisions and the keys of the white lists that another has and this one has not.
+func (k kept) lacks(other kept) (revisions, lists []string) {
+	for i := range other.revisions {
+		if name := other.revisions[i].Name; k.revision(name) == nil {
+			revisions = append(revisions, name)
+		}
+	}
+	for key := range other.lists {
+		if _, ok := k.lists[key]; !ok {
+			lists = append(lists, key)
+		}
+	}
+	slices.Sort(revisions)
+	slices.Sort(lists)
+	return revisions, lists
+}
+
+// copyKept creates what had has and have has not, and says what it did.
+func copyKept(cmd *cobra.Command, c client.Client, dry cmdutil.DryRunStrategy, had, have kept) error {
+	var create []client.CreateOption
+	var patch []client.PatchOption
+	note := ""
+	switch dry {
+	case cmdutil.DryRunServer:
+		create, patch, note = append(create, client.DryRunAll), append(patch, client.DryRunAll), " (server dry run)"
+	case cmdutil.DryRunClient:
+		note = " (dry run)"
+	case cmdutil.DryRunNone:
+	}
+	say := func(format string, args ...any) error {
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), format+note+"\n", args...)
+		return err
+	}
+	for i := range had.revisions {
+		r := &had.revisions[i]
+		if there := have.revision(r.Name); there != nil {
+			if !apiequality.Semantic.DeepEqual(there.Data.Raw, r.Data.Raw) {
+				if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "Warning: controllerrevision %s is in namespace %s with other content, and stays as it is\n",
+					r.Name, have.namespace); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		if dry != cmdutil.DryRunClient {
+			err := c.Create(cmd.Context(), copied(r, have.namespace), create...)
+			if err != nil && !apierrors.IsAlreadyExists(err) { // Our manager may have made it meanwhile.
+				return fmt.Errorf("create ControllerRevision %s/%s: %w", have.namespace, r.Name, err)
+			}
+		}
+		if err := say("controllerrevision.apps/%s copied", r.Name); err != nil {
+			return err
+		}
+	}
+	_, missing := have.lacks(had)
+	if len(missing) > 0 && dry != cmdutil.DryRunClient {
+		if err := writeLists(cmd.Context(), c, had, have, missing, create, patch); err != nil {
+			return err
+		}
+	}
+	for _, key := range missing {
+		if err := say("configmap/%s: %s copied", whiteLists, key); err != nil {
+			return err
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(had.lists)) {
+		if text, ok := have.lists[key]; ok && text != had.lists[key] {
+			if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "Warning: %s of configmap %s differs in namespace %s, and stays as it is\n", key, whiteLists,
+				have.namespace); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// copied is a revision in another namespace: owned by its SidecarSet, which has no namespace, as before.
+func copied(r *appsv1.ControllerRevision, namespace string) *appsv1.ControllerRevision {
+	out := r.DeepCopy()
+	out.ObjectMeta = metav1.ObjectMeta{
+		Name: r.Name, Namespace: namespace, Labels: r.Labels, Annotations: r.Annotations, OwnerReferences: r.OwnerReferences,
+	}
+	return out
+}
+
+// writeLists writes the white lists that are missing.
+func writeLists(
+	ctx context.Context, c client.Client, had, have kept, missing []string, create []client.CreateOption, patch []client.PatchOption,
+) error {
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: have.namespace, Name: whiteLists}}
+	was := config.DeepCopy()
+	config.Data = map[string]string{}
+	for _, key := range missing {
+		config.Data[key] = had.lists[key]
+	}
+	var err error
+	if have.config {
+		err = c.Patch(ctx, config, client.MergeFrom(was), patch...)
+	} else {
+		err = c.Create(ctx, config, create...)
+	}
+	if err != nil {
+		return fmt.Errorf("write ConfigMap %s/%s: %w", have.namespace, whiteLists, err)
+	}
+	return nil
+}
