@@ -101,7 +101,7 @@ func TestHelp(t *testing.T) {
 		"", "cluster", "cluster accept", "cluster list", "cluster taint", "cluster token",
 		"rollout", "rollout status", "rollout history", "rollout undo", "rollout pause", "rollout resume", "rollout restart",
 		"set", "set image", "set env", "set resources", "set serviceaccount", "scale",
-		"scaledown", "explain", "expose", "migrate", "migrate check", "migrate values",
+		"scaledown", "explain", "expose", "migrate", "migrate check", "migrate values", "migrate copy",
 	} {
 		t.Run("kubectl kruise "+args, func(t *testing.T) {
 			t.Parallel()
