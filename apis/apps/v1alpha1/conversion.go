@@ -75,10 +75,14 @@ func UnitedDeploymentToHub(_ context.Context, src *UnitedDeployment, dst *appsv1
 			AdvancedStatefulSetTemplate: in.Spec.Template.AdvancedStatefulSetTemplate,
 			DeploymentTemplate:          in.Spec.Template.DeploymentTemplate,
 		},
-		Topology:             in.Spec.Topology,
 		UpdateStrategy:       in.Spec.UpdateStrategy,
 		RevisionHistoryLimit: in.Spec.RevisionHistoryLimit,
 	}
+	topology, err := topologyToV1beta1(t, &in.Spec.Topology)
+	if err != nil {
+		return fmt.Errorf("convert UnitedDeployment %s/%s to v1beta1: %w", src.Namespace, src.Name, err)
+	}
+	dst.Spec.Topology = topology
 	if c := in.Spec.Template.CloneSetTemplate; c != nil {
 		out := &appsv1beta1.CloneSetTemplateSpec{ObjectMeta: c.ObjectMeta}
 		spec, err := cloneSetToV1beta1(t, cloneSetTemplate, &out.ObjectMeta, c.Spec)
@@ -107,10 +111,14 @@ func UnitedDeploymentFromHub(_ context.Context, src *appsv1beta1.UnitedDeploymen
 			AdvancedStatefulSetTemplate: in.Spec.Template.AdvancedStatefulSetTemplate,
 			DeploymentTemplate:          in.Spec.Template.DeploymentTemplate,
 		},
-		Topology:             in.Spec.Topology,
 		UpdateStrategy:       in.Spec.UpdateStrategy,
 		RevisionHistoryLimit: in.Spec.RevisionHistoryLimit,
 	}
+	topology, err := topologyToV1alpha1(t, &in.Spec.Topology)
+	if err != nil {
+		return fmt.Errorf("convert UnitedDeployment %s/%s to v1alpha1: %w", src.Namespace, src.Name, err)
+	}
+	dst.Spec.Topology = topology
 	if c := in.Spec.Template.CloneSetTemplate; c != nil {
 		out := &CloneSetTemplateSpec{ObjectMeta: c.ObjectMeta}
 		spec, err := cloneSetToV1alpha1(t, cloneSetTemplate, &out.ObjectMeta, c.Spec)

@@ -507,9 +507,17 @@ func unitedDeploymentFromHubAndBack(t *rapid.T) {
 }
 
 func unitedDeploymentToHubAndBack(t *rapid.T) {
+	of := drawTopology(t)
+	topology := Topology{Subsets: of.Subsets, Placement: of.Placement, ScheduleStrategy: ScheduleStrategy{Type: of.ScheduleStrategy.Type}}
+	if a := of.ScheduleStrategy.Adaptive; a != nil {
+		topology.ScheduleStrategy.Adaptive = &AdaptiveScheduleStrategy{
+			RescheduleCriticalSeconds: a.RescheduleCriticalSeconds, UnschedulableDuration: a.UnschedulableDuration,
+			UnschedulableLastSeconds: drawPtr(t, rapid.Int32(), "last"), ReserveUnschedulablePods: a.ReserveUnschedulablePods,
+		}
+	}
 	in := &UnitedDeployment{ObjectMeta: drawMeta(t), Spec: UnitedDeploymentSpec{
 		Selector: selector(),
-		Topology: drawTopology(t),
+		Topology: topology,
 		Template: SubsetTemplate{CloneSetTemplate: &CloneSetTemplateSpec{
 			ObjectMeta: drawMeta(t), Spec: drawCloneSetV1alpha1(t),
 		}},
@@ -754,6 +762,15 @@ func drawTopology(t *rapid.T) appsv1beta1.Topology {
 		}
 	})
 	return appsv1beta1.Topology{
+		ScheduleStrategy: appsv1beta1.UnitedDeploymentScheduleStrategy{
+			Type: appsv1beta1.UnitedDeploymentScheduleStrategyType(word().Draw(t, "strategy")),
+			Adaptive: drawPtr(t, rapid.Custom(func(t *rapid.T) appsv1beta1.AdaptiveScheduleStrategy {
+				return appsv1beta1.AdaptiveScheduleStrategy{
+					RescheduleCriticalSeconds: drawPtr(t, rapid.Int32(), "critical"), UnschedulableDuration: drawPtr(t, rapid.Int32(), "duration"),
+					ReserveUnschedulablePods: rapid.Bool().Draw(t, "reserve"),
+				}
+			}), "adaptive"),
+		},
 		Subsets: rapid.SliceOfN(subset, 0, 3).Draw(t, "subsets"),
 		Placement: drawPtr(t, rapid.Just(pods.Placement{
 			Tolerations: []fleetv1alpha1.ClusterToleration{

@@ -445,6 +445,27 @@ func TestStoredTemplateKeepsItsBytes(t *testing.T) {
 	require.Equal(t, string(want), string(got))
 }
 
+// TestUnschedulableLastSeconds: OpenKruise 1.8 has this field, and stores it.
+func TestUnschedulableLastSeconds(t *testing.T) {
+	t.Parallel()
+	adaptive := func(fields string) *UnitedDeployment {
+		return parse[UnitedDeployment](t, `{"spec":{"topology":{"scheduleStrategy":{"type":"Adaptive","adaptive":{`+fields+`}}}}}`)
+	}
+	old := adaptive(`"rescheduleCriticalSeconds":10,"unschedulableLastSeconds":3600`)
+	ud := udToHub(t, old)
+	require.Equal(t, &appsv1beta1.AdaptiveScheduleStrategy{RescheduleCriticalSeconds: new(int32(10)), UnschedulableDuration: new(int32(3600))},
+		ud.Spec.Topology.ScheduleStrategy.Adaptive)
+	require.Empty(t, cmp.Diff(old, udFromHub(t, ud)), "OpenKruise 1.8 reads it after the way back")
+
+	ud.Spec.Topology.ScheduleStrategy.Adaptive.UnschedulableDuration = new(int32(60))
+	back := udFromHub(t, ud).Spec.Topology.ScheduleStrategy.Adaptive
+	require.Equal(t, new(int32(60)), back.UnschedulableDuration, "an edit in v1beta1 is not undone")
+	require.Nil(t, back.UnschedulableLastSeconds)
+
+	both := udToHub(t, adaptive(`"unschedulableDuration":60,"unschedulableLastSeconds":3600`))
+	require.Equal(t, new(int32(60)), both.Spec.Topology.ScheduleStrategy.Adaptive.UnschedulableDuration, "as in OpenKruise 1.9")
+}
+
 // TestUnitedDeploymentStatus covers the fields that v1alpha1 computes.
 func TestUnitedDeploymentStatus(t *testing.T) {
 	t.Parallel()

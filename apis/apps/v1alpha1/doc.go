@@ -3,7 +3,7 @@
 // NodePodProbe have no other version, and are stored.
 //
 // What is the same in both versions has one Go type, in v1beta1 or apis/pods. This package has the rest: CloneSet's flat
-// updateStrategy and its disablePVCReuse, UnitedDeployment's template and status, DaemonSet's annotation and hash, a
+// updateStrategy and its disablePVCReuse, UnitedDeployment's template, topology and status, DaemonSet's annotation and hash, a
 // StatefulSet that has fewer fields, and a PersistentPodState, a ResourceDistribution and a WorkloadSpread with other names for some
 // fields.
 //

@@ -27,7 +27,7 @@ type UnitedDeploymentSpec struct {
 
 	// topology is the list of subsets and how replicas are divided over them.
 	// +optional
-	Topology appsv1beta1.Topology `json:"topology,omitempty"`
+	Topology Topology `json:"topology,omitempty"`
 
 	// updateStrategy is how the subsets are updated to a new revision of template.
 	// +optional
@@ -37,6 +37,68 @@ type UnitedDeploymentSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
+}
+
+// Topology is the list of subsets and how replicas are divided over them.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.subsets) || self.subsets.all(s, has(s.cluster) || has(s.clusterSelector)) || !self.subsets.exists(s, has(s.cluster) || has(s.clusterSelector))",message="either every subset names a cluster or none does: give each subset cluster or clusterSelector, or take them off all"
+// +kubebuilder:validation:XValidation:rule="!has(self.subsets) || !self.subsets.exists(s, has(s.replicas)) || !self.subsets.exists(s, has(s.minReplicas) || has(s.maxReplicas))",message="subsets say either replicas or minReplicas and maxReplicas: use one of the two forms in all subsets"
+// +kubebuilder:validation:XValidation:rule="!has(self.subsets) || !has(self.scheduleStrategy) || !has(self.scheduleStrategy.type) || self.scheduleStrategy.type != 'Adaptive' || !self.subsets.exists(s, has(s.replicas))",message="subsets can't say replicas with scheduleStrategy.type Adaptive: use minReplicas and maxReplicas"
+// +kubebuilder:validation:XValidation:rule="!has(self.subsets) || self.subsets.size() == 0 || self.subsets.exists(s, !has(s.maxReplicas) || has(s.cluster) || has(s.clusterSelector))",message="every subset has maxReplicas, so not every number of replicas fits: remove it from one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.placement) || (has(self.subsets) && self.subsets.exists(s, has(s.cluster) || has(s.clusterSelector)))",message="placement is about clusters: give each subset cluster or clusterSelector, or remove placement"
+// +kubebuilder:validation:XValidation:rule="!has(self.dependencies) || self.dependencies == 'Off' || (has(self.subsets) && self.subsets.exists(s, has(s.cluster) || has(s.clusterSelector)))",fieldPath=".dependencies",message="dependencies are placed in clusters: give each subset cluster or clusterSelector, or remove dependencies"
+type Topology struct {
+	// subsets are the parts that replicas are divided over. Their order counts where minReplicas and maxReplicas are used:
+	// the first are filled first.
+	// +optional
+	// +listType=atomic
+	Subsets []appsv1beta1.Subset `json:"subsets,omitempty"`
+
+	// scheduleStrategy is how replicas are divided when pods of a subset can't be scheduled.
+	// +optional
+	ScheduleStrategy ScheduleStrategy `json:"scheduleStrategy,omitempty"`
+
+	// placement is how a hub moves replicas between clusters. Only with subsets that name a cluster.
+	// +optional
+	Placement *pods.Placement `json:"placement,omitempty"`
+
+	// dependencies is whether a hub places what the pods need in their namespace in the same clusters, by a Propagation that the object
+	// owns: Off (default) or Auto. Only with subsets that name a cluster.
+	// +optional
+	Dependencies appsv1beta1.SubsetDependencies `json:"dependencies,omitempty"`
+}
+
+// ScheduleStrategy is whether the division of replicas follows what can be scheduled.
+type ScheduleStrategy struct {
+	// type is Fixed (default) or Adaptive.
+	// +optional
+	Type appsv1beta1.UnitedDeploymentScheduleStrategyType `json:"type,omitempty"`
+
+	// adaptive tunes the type Adaptive.
+	// +optional
+	Adaptive *AdaptiveScheduleStrategy `json:"adaptive,omitempty"`
+}
+
+// AdaptiveScheduleStrategy tunes how replicas leave a subset whose pods can't be scheduled.
+type AdaptiveScheduleStrategy struct {
+	// rescheduleCriticalSeconds is for how long a pod may be pending before its subset counts as unschedulable.
+	// Default 30.
+	// +optional
+	RescheduleCriticalSeconds *int32 `json:"rescheduleCriticalSeconds,omitempty"`
+
+	// unschedulableDuration is for how many seconds a subset then counts as unschedulable, and with reserveUnschedulablePods for
+	// how many seconds a reserved pod has to be ready until its replacement goes. Default 300.
+	// +optional
+	UnschedulableDuration *int32 `json:"unschedulableDuration,omitempty"`
+
+	// unschedulableLastSeconds is the name of unschedulableDuration in OpenKruise up to 1.8. It has no effect beside unschedulableDuration.
+	// +optional
+	UnschedulableLastSeconds *int32 `json:"unschedulableLastSeconds,omitempty"`
+
+	// reserveUnschedulablePods keeps pending pods and starts replacements elsewhere until they run, instead of moving
+	// them. Only with CloneSet and Deployment templates. Default false.
+	// +optional
+	ReserveUnschedulablePods bool `json:"reserveUnschedulablePods,omitempty"`
 }
 
 // SubsetTemplate is the workload of each subset: exactly one member is set. Its replicas and partition are set for each
