@@ -66,6 +66,9 @@ func TestCheckKnowsEveryKindOfTheMemberChart(t *testing.T) {
 		require.NoError(t, yaml.Unmarshal(text, &of))
 		d := definition{group: of.Spec.Group, kind: of.Spec.Names.Kind}
 		require.Equal(t, slices.Contains(groups(), d.group), d.served(), "%s of %s", d.kind, d.group)
+		if d.served() {
+			require.Equal(t, len(of.Spec.Versions) == 1, d.single(), d.kind)
+		}
 	}
 }
 
@@ -83,6 +86,10 @@ func byHelm(name, namespace string) func(*apiextensionsv1.CustomResourceDefiniti
 		d.Labels = map[string]string{helmManagedBy: "Helm"}
 		if name == "flotilla-member" {
 			d.Labels["app.kubernetes.io/part-of"] = "flotilla"
+			d.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
+				Strategy: apiextensionsv1.WebhookConverter,
+				Webhook:  &apiextensionsv1.WebhookConversion{ClientConfig: &apiextensionsv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/convert")}},
+			}
 		}
 		d.Annotations = map[string]string{helmRelease: name, helmNamespace: namespace}
 	}
@@ -543,6 +550,30 @@ func TestMigrateCheckAgreesWithTheChart(t *testing.T) {
 	require.Contains(t, string(template), takeOver)
 	_, err = os.Stat(filepath.Join("..", "..", filepath.FromSlash(guide)))
 	require.NoError(t, err)
+}
+
+// After the way back, helm has left our label on the CRDs: it removes none that OpenKruise's chart does not have. The chart goes by what
+// converts them, and helm by the release.
+func TestMigrateCheckAgreesWithTheChartAfterTheWayBack(t *testing.T) {
+	t.Parallel()
+	back := func(d *apiextensionsv1.CustomResourceDefinition) {
+		d.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
+		d.Annotations = map[string]string{helmRelease: "kruise", helmNamespace: "default"}
+	}
+	ours := byHelm("flotilla-member", "flotilla-system")
+	single := func(d *apiextensionsv1.CustomResourceDefinition) {
+		d.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1alpha1", Served: true, Storage: true}}
+	}
+	kruise := helmSecret(t, "kruise", "kruise", "default", 1, "deployed", manifest("clonesets.apps.kruise.io", "ephemeraljobs.apps.kruise.io"))
+	out, _ := run(t, clusterBuilder(t, kruise, crd("CloneSet", "clonesets", ours, back, single), crd("EphemeralJob", "ephemeraljobs", ours, back, single)).Build(),
+		"migrate", "check")
+	require.Contains(t, out, "clonesets.apps.kruise.io, ephemeraljobs.apps.kruise.io belong to release default/kruise: helm refuses")
+
+	unconverted := func(d *apiextensionsv1.CustomResourceDefinition) { d.Spec.Conversion = nil }
+	out, _ = run(t, clusterBuilder(t, crd("CloneSet", "clonesets", ours, unconverted)).Build(), "migrate", "check")
+	require.Contains(t, out, "NotInRelease", "its webhook was removed: the chart refuses")
+	out, _ = run(t, clusterBuilder(t, crd("EphemeralJob", "ephemeraljobs", ours, single, unconverted)).Build(), "migrate", "check")
+	require.NotContains(t, out, "NotInRelease", "a kind with one version is not converted")
 }
 
 func TestMigrateCheckPrints(t *testing.T) {

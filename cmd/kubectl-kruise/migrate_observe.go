@@ -84,9 +84,12 @@ type definition struct {
 	// objects is their number, -1 if they could not be listed in any version; listed is the version that they were listed in.
 	objects int
 	listed  string
-	// release is the one that the annotations name, empty without; ours is true if it is of the member's chart.
-	release types.NamespacedName
-	ours    bool
+	// release is the one that the annotations name, empty without; labelled is true if the CRD has the label of the member's chart, which
+	// helm leaves there when another release takes the CRD over.
+	release  types.NamespacedName
+	labelled bool
+	// calls is true if Flotilla's webhook converts its objects.
+	calls bool
 }
 
 // served is true if Flotilla serves the kind.
@@ -96,6 +99,20 @@ func (d definition) served() bool {
 		"NodeImage", "NodePodProbe", "PersistentPodState", "PodProbeMarker", "ResourceDistribution", "SidecarSet", "StatefulSet",
 		"UnitedDeployment", "WorkloadSpread",
 	}, d.kind) || d.group == policyGroup && d.kind == "PodUnavailableBudget"
+}
+
+// callsUs reports whether a conversion is ours, as the member's chart does: a webhook outside the cluster, or a Service of ours.
+func callsUs(c *apiextensionsv1.CustomResourceConversion) bool {
+	if c == nil || c.Webhook == nil || c.Webhook.ClientConfig == nil {
+		return false
+	}
+	by := c.Webhook.ClientConfig
+	return by.URL != nil || by.Service != nil && strings.HasPrefix(by.Service.Name, "flotilla-")
+}
+
+// single is true if the kind has one version in the member's chart, so that nothing converts it.
+func (d definition) single() bool {
+	return slices.Contains([]string{"EphemeralJob", "NodePodProbe", "PodProbeMarker"}, d.kind)
 }
 
 // fault is why the apiserver can't reach a webhook.
@@ -202,7 +219,7 @@ func (o *observer) definitions(ctx context.Context) error {
 		}
 		d := definition{
 			name: crd.Name, group: crd.Spec.Group, kind: crd.Spec.Names.Kind, stored: crd.Status.StoredVersions,
-			ours: crd.Labels["app.kubernetes.io/part-of"] == "flotilla",
+			labelled: crd.Labels["app.kubernetes.io/part-of"] == "flotilla", calls: callsUs(crd.Spec.Conversion),
 		}
 		if crd.Labels[helmManagedBy] == "Helm" {
 			d.release = types.NamespacedName{Namespace: crd.Annotations[helmNamespace], Name: crd.Annotations[helmRelease]}

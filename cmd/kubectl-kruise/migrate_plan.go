@@ -170,7 +170,7 @@ func (in *installation) adoption() []finding {
 	var names []string
 	owner := ""
 	for _, d := range in.crds {
-		if !d.served() || d.ours && d.release.Name != "" {
+		if !d.served() || in.owns(d) && (d.single() || d.calls) {
 			continue
 		}
 		names = append(names, d.name)
@@ -187,6 +187,16 @@ func (in *installation) adoption() []finding {
 			"the chart refuses while our webhooks do not convert their objects", strings.Join(names, ", "), cmp.Or(owner, "no release")),
 		Do: []string{"# take them over as " + takeOver + ", then with crds.managed=true and --take-ownership (helm 3.17 or newer)"},
 	}}
+}
+
+// owns reports whether a CRD is of a release of our chart. The annotations of the CRD say which release it is; one whose chart is not known
+// is ours by the label.
+func (in *installation) owns(d definition) bool {
+	if !d.labelled || d.release.Name == "" {
+		return false
+	}
+	i := slices.IndexFunc(in.releases, func(r release) bool { return r.NamespacedName == d.release })
+	return i < 0 || in.releases[i].chart != oldChart
 }
 
 // running are the managers and node daemons.
