@@ -193,6 +193,11 @@ func validateTemplate(t *appsv1beta1.SubsetTemplate, selector labels.Selector, p
 		spec.Replicas = nil // set by the controller: validated as the numbers of the subsets
 		faults = append(faults, o.CloneSet(spec, at.Child("spec"))...)
 	}
+	if s := t.StatefulSetTemplate; s != nil { // Kubernetes refuses no claim template before pods are created.
+		claims := at.Child("spec", "volumeClaimTemplates")
+		faults = append(faults, workloadspec.ClaimNames(s.Spec.VolumeClaimTemplates, claims)...)
+		faults = append(faults, workloadspec.ClaimTemplates(s.Spec.VolumeClaimTemplates, claims)...)
+	}
 	if s := t.AdvancedStatefulSetTemplate; s != nil && o.StatefulSet != nil {
 		faults = append(faults, o.StatefulSet(&s.Spec, at.Child("spec"))...)
 	}

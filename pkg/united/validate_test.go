@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -187,6 +188,25 @@ func TestInvalidObjects(t *testing.T) {
 		{
 			"replicas in a StatefulSet's template", stateful, func(ud *object) { ud.Spec.Template.StatefulSetTemplate.Spec.Replicas = ptr.To[int32](1) },
 			"spec.template.statefulSetTemplate.spec.replicas", "leave it out",
+		},
+		{
+			"a claim template without a size in a StatefulSet's template", stateful, func(ud *object) {
+				ud.Spec.Template.StatefulSetTemplate.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{
+					ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{"ReadWriteOnce"}},
+				}}
+			},
+			"spec.template.statefulSetTemplate.spec.volumeClaimTemplates[0].spec.resources.requests[storage]", "a PVC needs a size",
+		},
+		{
+			"a claim template without a valid name in a StatefulSet's template", stateful, func(ud *object) {
+				ud.Spec.Template.StatefulSetTemplate.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{
+					ObjectMeta: metav1.ObjectMeta{Name: "Data"}, Spec: corev1.PersistentVolumeClaimSpec{
+						AccessModes: []corev1.PersistentVolumeAccessMode{"ReadWriteOnce"},
+						Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
+					},
+				}}
+			},
+			"spec.template.statefulSetTemplate.spec.volumeClaimTemplates[0].metadata.name", "must consist of lower case",
 		},
 		{"a partition in a StatefulSet's template", stateful, func(ud *object) {
 			ud.Spec.Template.StatefulSetTemplate.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](2)}

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -19,6 +20,21 @@ func ClaimTemplates(pvcs []corev1.PersistentVolumeClaim, path *field.Path) field
 		}
 		if spec.Resources.Requests.Storage().Sign() <= 0 {
 			faults = append(faults, field.Required(at.Child("resources", "requests").Key(string(corev1.ResourceStorage)), "a PVC needs a size, such as 1Gi"))
+		}
+	}
+	return faults
+}
+
+// ClaimNames validates the names of templates of a StatefulSet's PVCs, of which the names of PVCs and volumes are made.
+func ClaimNames(pvcs []corev1.PersistentVolumeClaim, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	for i := range pvcs {
+		name, at := pvcs[i].Name, path.Index(i).Child("metadata", "name")
+		for _, why := range validation.IsDNS1123Label(name) {
+			faults = append(faults, field.Invalid(at, name, why))
+		}
+		if slices.ContainsFunc(pvcs[:i], func(c corev1.PersistentVolumeClaim) bool { return c.Name == name }) {
+			faults = append(faults, field.Invalid(at, name, "is listed already: use a different name for each template"))
 		}
 	}
 	return faults

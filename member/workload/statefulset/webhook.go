@@ -235,15 +235,7 @@ func validateRest(spec *appsv1beta1.StatefulSetSpec, path *field.Path) field.Err
 				"it is the subdomain of the pods, and the name of a Service: "+why))
 		}
 	}
-	for i := range spec.VolumeClaimTemplates {
-		name, at := spec.VolumeClaimTemplates[i].Name, path.Child("volumeClaimTemplates").Index(i).Child("metadata", "name")
-		for _, why := range validation.IsDNS1123Label(name) {
-			faults = append(faults, field.Invalid(at, name, why))
-		}
-		if slices.ContainsFunc(spec.VolumeClaimTemplates[:i], func(c corev1.PersistentVolumeClaim) bool { return c.Name == name }) {
-			faults = append(faults, field.Invalid(at, name, "is listed already: use a different name for each template"))
-		}
-	}
+	faults = append(faults, workloadspec.ClaimNames(spec.VolumeClaimTemplates, path.Child("volumeClaimTemplates"))...)
 	faults = append(faults, workloadspec.ClaimTemplates(spec.VolumeClaimTemplates, path.Child("volumeClaimTemplates"))...)
 	r := spec.UpdateStrategy.RollingUpdate
 	if r == nil {
