@@ -104,7 +104,7 @@ func convert(mgr ctrl.Manager, kind schema.GroupKind, build func(*runtime.Scheme
 	}
 	// One handler is for all kinds. It recovers from panics itself.
 	if server := mgr.GetWebhookServer(); !taken(server, ConvertPath) {
-		server.Register(ConvertPath, conversion.NewWebhookHandler(mgr.GetScheme(), registry))
+		server.Register(ConvertPath, fielded{conversion.NewWebhookHandler(mgr.GetScheme(), registry), conversion.NewDecoder(mgr.GetScheme())})
 	}
 	return nil
 }

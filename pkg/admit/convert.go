@@ -1,0 +1,126 @@
+package admit
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
+)
+
+// refusals are answers of this size at most: one that has objects may be large, and is not looked at.
+const refusals = 1 << 16
+
+// fielded has the error about an object that can't be read name the field. An object in another version than the stored one is converted
+// before the schema is asked, and an error of decoding a quantity, a time or an int-or-string names no field.
+type fielded struct {
+	http.Handler
+
+	decoder *conversion.Decoder
+}
+
+// ServeHTTP implements http.Handler.
+func (f fielded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, "read the request: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	f.Handler.ServeHTTP(&refusal{ResponseWriter: w, of: f, body: body}, r)
+}
+
+// refusal writes an answer, of which the handler writes all at once.
+type refusal struct {
+	http.ResponseWriter
+
+	of   fielded
+	body []byte
+}
+
+// Write implements io.Writer.
+func (w *refusal) Write(answer []byte) (int, error) {
+	if len(answer) <= refusals {
+		if better := w.of.name(w.body, answer); better != nil {
+			if _, err := w.ResponseWriter.Write(better); err != nil {
+				return 0, err
+			}
+			return len(answer), nil
+		}
+	}
+	return w.ResponseWriter.Write(answer)
+}
+
+// name returns an answer that names a field; nil if this one is as good.
+func (f fielded) name(request, answer []byte) []byte {
+	var asked, review apiextensionsv1.ConversionReview
+	if json.Unmarshal(answer, &review) != nil || review.Response == nil || review.Response.Result.Status != metav1.StatusFailure ||
+		json.Unmarshal(request, &asked) != nil || asked.Request == nil {
+		return nil
+	}
+	for _, o := range asked.Request.Objects {
+		path, err := f.wrong(o)
+		if err == nil {
+			continue
+		}
+		review.Response.Result.Message = fmt.Sprintf("%s: %v", path, err)
+		better, err := json.Marshal(review)
+		if err != nil {
+			return nil
+		}
+		return better
+	}
+	return nil
+}
+
+// wrong returns the first field of an object that can't be read, and why; nil if all can.
+func (f fielded) wrong(o runtime.RawExtension) (*field.Path, error) {
+	var whole map[string]any
+	if err := json.Unmarshal(o.Raw, &whole); err != nil {
+		return nil, err
+	}
+	// Each field is read without those beside it: nothing is missed by the types.
+	alone := func(key string, value any) error {
+		raw, err := json.Marshal(map[string]any{"apiVersion": whole["apiVersion"], "kind": whole["kind"], key: value})
+		if err == nil {
+			_, _, err = f.decoder.Decode(raw)
+		}
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(whole)) {
+		if err := alone(key, whole[key]); err != nil && key != "apiVersion" && key != "kind" {
+			path, err := narrow(field.NewPath(key), whole[key], err, func(value any) error { return alone(key, value) })
+			return path, err
+		}
+	}
+	return nil, nil
+}
+
+// narrow returns the field within a value that can't be read, by reading each of its fields alone, and the error.
+func narrow(path *field.Path, value any, failed error, read func(any) error) (*field.Path, error) {
+	switch of := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(of)) {
+			within := func(value any) error { return read(map[string]any{key: value}) }
+			if err := within(of[key]); err != nil {
+				return narrow(path.Child(key), of[key], err, within)
+			}
+		}
+	case []any:
+		for i := range of {
+			within := func(value any) error { return read([]any{value}) }
+			if err := within(of[i]); err != nil {
+				return narrow(path.Index(i), of[i], err, within)
+			}
+		}
+	}
+	return path, failed
+}
