@@ -3,10 +3,13 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
 // standing is the progress of a rollout.
@@ -50,6 +53,8 @@ func standingOf(set workload, f facts, goal int32) (standing, error) {
 	}
 	if c := failing(f.conditions); c != nil {
 		out.waits += "; " + c.Message
+	} else if c := condition(f.conditions, keys.ConditionReconciling); c != nil && c.Reason == string(rollout.ReasonRefused) {
+		out.waits += "; " + c.Message
 	}
 	return out, nil
 }
@@ -79,7 +84,13 @@ func stuck(conditions []appsv1beta1.WorkloadCondition) string {
 		failed := c.Type == appsv1beta1.WorkloadFailedUpdatePod && c.Status == corev1.ConditionTrue
 		switch {
 		case late && c.Reason == appsv1beta1.CloneSetReasonDeadlineExceeded:
-			return "exceeded its progress deadline"
+			why := "exceeded its progress deadline"
+			if s := condition(conditions, keys.ConditionStalled); s != nil { // It goes on with what refuses the next step.
+				if refused, is := strings.CutPrefix(s.Message, c.Message+"; "); is {
+					why += "; " + refused
+				}
+			}
+			return why
 		case failed && slices.Contains(lasting(), c.Reason):
 			return c.Reason + ": " + c.Message
 		}
@@ -98,14 +109,22 @@ func lasting() []string {
 // failing is the failure to report; that of an update takes precedence.
 func failing(conditions []appsv1beta1.WorkloadCondition) *appsv1beta1.WorkloadCondition {
 	for _, t := range []appsv1beta1.WorkloadConditionType{appsv1beta1.WorkloadFailedUpdatePod, appsv1beta1.WorkloadFailedCreatePod} {
-		i := slices.IndexFunc(conditions, func(c appsv1beta1.WorkloadCondition) bool {
-			return c.Type == t && c.Status == corev1.ConditionTrue && c.Message != ""
-		})
-		if i >= 0 {
-			return &conditions[i]
+		if c := condition(conditions, string(t)); c != nil {
+			return c
 		}
 	}
 	return nil
+}
+
+// condition returns the condition of a type that is True and has a message; nil if there is none.
+func condition(conditions []appsv1beta1.WorkloadCondition, kind string) *appsv1beta1.WorkloadCondition {
+	i := slices.IndexFunc(conditions, func(c appsv1beta1.WorkloadCondition) bool {
+		return string(c.Type) == kind && c.Status == corev1.ConditionTrue && c.Message != ""
+	})
+	if i < 0 {
+		return nil
+	}
+	return &conditions[i]
 }
 
 // end is the last line of a complete rollout.

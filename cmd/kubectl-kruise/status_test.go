@@ -57,6 +57,24 @@ func TestStatusOnce(t *testing.T) {
 			"3 of 5 new pods have been updated; exceeded quota...", "",
 		},
 		{
+			"a budget that refuses the next pod is named",
+			demo(behind, says("Reconciling", "True", "Refused", "pods wait for PodUnavailableBudget web, which lets no more of them become unavailable now")),
+			"3 of 5 new pods have been updated; pods wait for PodUnavailableBudget web, which lets no more of them become unavailable now...", "",
+		},
+		{
+			"what is under way anyway is not", demo(behind, says("Reconciling", "True", "Progressing", "pods are created")),
+			"3 of 5 new pods have been updated...", "",
+		},
+		{
+			"a deadline that is over since a budget refuses fails", demo(behind, func(set *appsv1beta1.CloneSet) {
+				set.Status.Conditions = []appsv1beta1.CloneSetCondition{
+					{Type: "Progressing", Status: "False", Reason: "ProgressDeadlineExceeded", Message: "CloneSet revision demo-1 has timed out progressing"},
+					{Type: "Stalled", Status: "True", Reason: "ProgressDeadlineExceeded", Message: "CloneSet revision demo-1 has timed out progressing; pods wait for PodUnavailableBudget web"},
+				}
+			}),
+			"", "3 of 5 new pods have been updated: exceeded its progress deadline; pods wait for PodUnavailableBudget web",
+		},
+		{
 			"a deadline that is over fails",
 			demo(behind, says(appsv1beta1.CloneSetProgressing, "False", "ProgressDeadlineExceeded", "CloneSet revision demo-1 has timed out progressing")),
 			"", "3 of 5 new pods have been updated: exceeded its progress deadline",

@@ -73,15 +73,15 @@ func Conditions[C any](
 }
 
 // Readiness returns whether the pods are as the spec wants, after a reconcile with these failures. What needs a user, or has lasted
-// longer than the deadline, is stalled; a write that failed is tried again. Pods that a partition or OnDelete leaves at an old revision
-// are as the spec wants.
-func Readiness(p *podset.Plan, scale, update report.Failure) report.Readiness {
+// longer than the deadline, is stalled; a write that failed, and one that something refuses (Results.Waits), is tried again. Pods that a
+// partition or OnDelete leaves at an old revision are as the spec wants.
+func Readiness(p *podset.Plan, scale, update, waits report.Failure) report.Readiness {
 	for _, f := range []report.Failure{scale, update} {
 		if f.Reason != "" && f.Reason != report.ReasonWriteFailed {
 			return report.Stalled(f)
 		}
 	}
-	for _, f := range []report.Failure{scale, update} {
+	for _, f := range []report.Failure{scale, update, waits} {
 		if f.Reason != "" {
 			return report.Retrying(f)
 		}

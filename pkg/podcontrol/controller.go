@@ -149,7 +149,7 @@ func (c *Controller) NotPlanned(
 		c.Overlaps.Forget(req.NamespacedName)
 		c.pending.Forget(req.NamespacedName)
 		c.memories.Delete(req.NamespacedName)
-		c.held.set(req.NamespacedName, false)
+		c.held.set(req.NamespacedName, false, time.Time{})
 	} else {
 		c.took(req, began)
 	}
@@ -166,6 +166,14 @@ func (c *Controller) Planned(m metric.Planning, req ctrl.Request, p *podset.Plan
 func (c *Controller) took(req ctrl.Request, began time.Time) {
 	now := c.Clock.Now()
 	c.pending.Took(req.NamespacedName, now.Sub(began), now)
+}
+
+// Waits sets r.Waits if the steps of an object have been refused since RefusedRecheck or longer. A budget that is recounted after each
+// pod refuses for a moment what it allows then: the status does not tell of that.
+func (c *Controller) Waits(key types.NamespacedName, r *Results, now time.Time) {
+	if since, waits := c.held.since(key); waits && now.Sub(since) >= RefusedRecheck {
+		r.Waits = WaitsFor(r.refused)
+	}
 }
 
 // Outcome is the result of a reconcile.
@@ -188,7 +196,7 @@ type Outcome struct {
 func (c *Controller) Report(ctx context.Context, m metric.Planning, r *Results, o Outcome) (ctrl.Result, error) {
 	refused := r.Holds()
 	CountHolds(m, refused)
-	if waited := c.held.set(client.ObjectKeyFromObject(o.Object), len(refused) > 0); !waited {
+	if waited := c.held.set(client.ObjectKeyFromObject(o.Object), len(refused) > 0, c.Clock.Now()); !waited {
 		for _, h := range refused {
 			o.Events = append(o.Events, event.Warning(string(h.Reason), ActionUpdate, "%s", h.Why))
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,24 +76,34 @@ func (a Applier) ask(s *podset.Step) func(context.Context) error {
 
 // held are the objects that wait for guards, or for a budget of Kubernetes.
 type held struct {
-	mu   sync.Mutex
-	keys map[types.NamespacedName]bool
+	mu sync.Mutex
+	// keys are the objects that wait, with the time since when.
+	keys map[types.NamespacedName]time.Time
 }
 
-// set notes whether an object waits, and reports whether it did before.
-func (h *held) set(key types.NamespacedName, waits bool) (before bool) {
+// set notes whether an object waits now, and reports whether it did before.
+func (h *held) set(key types.NamespacedName, waits bool, now time.Time) (before bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	before = h.keys[key]
+	_, before = h.keys[key]
 	switch {
 	case !waits:
 		delete(h.keys, key)
+	case before:
 	case h.keys == nil:
-		h.keys = map[types.NamespacedName]bool{key: true}
+		h.keys = map[types.NamespacedName]time.Time{key: now}
 	default:
-		h.keys[key] = true
+		h.keys[key] = now
 	}
 	return before
+}
+
+// since returns since when an object waits; false if it does not.
+func (h *held) since(key types.NamespacedName) (time.Time, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at, waits := h.keys[key]
+	return at, waits
 }
 
 // wake reconciles the objects that wait in the namespace of a guard's object when that changes.

@@ -197,3 +197,39 @@ func TestHeldPodsAreToldOnceAndWoken(t *testing.T) {
 	report(true)
 	require.Len(t, events.Reasons(), 2)
 }
+
+// What a budget refuses is in the condition once that has lasted, and in the same words at each attempt.
+func TestARefusalThatLastsIsToldInTheCondition(t *testing.T) {
+	t.Parallel()
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: owner, ResourceVersion: "1"}}
+	clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	c := &Controller{Client: fake.NewClientBuilder().WithObjects(set.DeepCopy()).Build(), Clock: clock, Expect: expect.New("Test", clock, 0), Events: &testkit.Events{}}
+	measure := metric.NewPlanning("test", "Told")
+	told := func(at int64, refused ...string) string {
+		clock.SetTime(time.Unix(1000+at, 0))
+		r := Results{refused: refused}
+		c.Waits(client.ObjectKeyFromObject(set), &r, clock.Now())
+		_, err := c.Report(t.Context(), measure, &r, Outcome{Object: set, Was: set.Status, Is: set.Status})
+		require.NoError(t, err)
+		if r.Waits.Reason != "" {
+			require.Equal(t, "Refused", r.Waits.Reason)
+		}
+		return r.Waits.Message
+	}
+	budget := func(name, pod string) string {
+		return `delete ` + pod + `: admission webhook "vpod.kb.io" denied the request: ` + podguard.BudgetMessage(name, "2 of 3 are available")
+	}
+	require.Empty(t, told(0, budget("web", "p00")))
+	require.Empty(t, told(9, budget("web", "p00")))
+	one := "pods wait for PodUnavailableBudget web, which lets no more of them become unavailable now"
+	require.Equal(t, one, told(10, budget("web", "p00")))
+	require.Equal(t, one, told(20, budget("web", "p01"), budget("web", "p02")), "whichever pods wait")
+	require.Equal(t, "pods wait for PodUnavailableBudgets that let no more of them become unavailable now: api, web", told(30, budget("web", "p01"), budget("api", "p02")))
+	require.Empty(t, told(40), "nothing waits any more")
+	require.Empty(t, told(50, budget("web", "p00")), "it begins anew")
+
+	other := WaitsFor([]string{"p00: no, said at 10:00"})
+	was := other.After(nil, clock.Now())
+	require.Equal(t, "pods wait, as their change is refused for now: p00: no, said at 10:00", was.Message)
+	require.Equal(t, was, WaitsFor([]string{"p01: no, said at 10:01"}).After(was, clock.Now().Add(time.Minute)), "what others say may differ each time")
+}

@@ -31,6 +31,7 @@ func TestKstatusTellsHowFarAWorkloadIs(t *testing.T) {
 		name          string
 		plan          podset.Plan
 		scale, update report.Failure
+		refused       []string
 		deleted       bool
 		want          kstatus.Status
 	}{
@@ -46,6 +47,10 @@ func TestKstatusTellsHowFarAWorkloadIs(t *testing.T) {
 			name: "what is refused hides no stall", scale: report.Failure{Reason: report.ReasonWriteFailed, Message: "quota"},
 			update: report.Failure{Reason: podset.ReasonStalled, Message: "image"}, want: kstatus.FailedStatus,
 		},
+		{
+			name: "a budget refuses a step, and it is tried again", plan: podset.Plan{Pods: pods(true), Steps: []podset.Step{{}}},
+			refused: []string{"p00: PodUnavailableBudget web: none"}, want: kstatus.InProgressStatus,
+		},
 		{name: "it is being deleted", plan: podset.Plan{Pods: pods(true)}, deleted: true, want: kstatus.TerminatingStatus},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -58,7 +63,7 @@ func TestKstatusTellsHowFarAWorkloadIs(t *testing.T) {
 				if tt.deleted {
 					o.meta.DeletionTimestamp = &metav1.Time{Time: time.Unix(1000, 0)}
 				}
-				require.Equal(t, tt.want, o.put(podcontrol.Readiness(&tt.plan, tt.scale, tt.update)))
+				require.Equal(t, tt.want, o.put(podcontrol.Readiness(&tt.plan, tt.scale, tt.update, podcontrol.WaitsFor(tt.refused))))
 			}
 		})
 	}

@@ -4,12 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
@@ -52,6 +56,35 @@ func (r *Results) Holds() []rollout.Hold {
 	}
 	n := len(r.refused)
 	return []rollout.Hold{{Reason: rollout.ReasonRefused, Pods: n, Why: fmt.Sprintf("%d pods wait: %s", n, r.refused[0])}}
+}
+
+// WaitsFor returns what refusals say of a workload, as the content of a condition; none without refusals. It names the budgets, without
+// their numbers, so that it stays the same at each attempt.
+func WaitsFor(refusals []string) report.Failure {
+	if len(refusals) == 0 {
+		return report.Failure{}
+	}
+	var budgets []string
+	for _, refusal := range refusals {
+		if name := podguard.BudgetOf(refusal); name != "" {
+			budgets = append(budgets, name)
+		}
+	}
+	slices.Sort(budgets)
+	switch budgets = slices.Compact(budgets); len(budgets) {
+	case 0:
+		const what = "pods wait, as their change is refused for now"
+		return report.Failure{Reason: string(rollout.ReasonRefused), Message: what + ": " + refusals[0], Stable: what + ":"}
+	case 1:
+		return report.Failure{
+			Reason:  string(rollout.ReasonRefused),
+			Message: fmt.Sprintf("pods wait for PodUnavailableBudget %s, which lets no more of them become unavailable now", budgets[0]),
+		}
+	}
+	return report.Failure{
+		Reason:  string(rollout.ReasonRefused),
+		Message: fmt.Sprintf("pods wait for PodUnavailableBudgets that let no more of them become unavailable now: %s", event.Names(budgets)),
+	}
 }
 
 // Recheck is when to try refused steps again; 0 if there are none.

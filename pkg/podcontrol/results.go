@@ -21,6 +21,9 @@ type Results struct {
 	Steps map[Class]Result
 	// Rest joins the errors of all other writes.
 	Rest error
+	// Waits says what has refused steps for a while, as the content of a condition; the zero value if nothing has. Controller.Waits
+	// sets it.
+	Waits report.Failure
 
 	// refused are the messages of writes that were refused for now.
 	refused []string

@@ -9,6 +9,7 @@ package podguard
 
 import (
 	"context"
+	"regexp"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -58,6 +59,20 @@ type Refusal struct {
 	// RetryAfter is after how long an eviction is tried again; 0 is not before somebody does so. It is rounded up to seconds. Clients
 	// like kubectl wait that long by themselves, up to ten times, before they report it.
 	RetryAfter time.Duration
+}
+
+// BudgetMessage is the message of a refusal by the PodUnavailableBudget of a name, or namespace/name. BudgetOf finds that name in it.
+func BudgetMessage(name, why string) string { return "PodUnavailableBudget " + name + ": " + why }
+
+var budgetMessage = regexp.MustCompile(`\bPodUnavailableBudget ([a-z0-9][a-z0-9./-]*): `)
+
+// BudgetOf returns the name of the PodUnavailableBudget that has refused a request, from its message or from the apiserver's error that
+// contains it; "" if it is not the refusal of one.
+func BudgetOf(message string) string {
+	if found := budgetMessage.FindStringSubmatch(message); found != nil {
+		return found[1]
+	}
+	return ""
 }
 
 // Gates are operations with the feature gate of each.

@@ -84,7 +84,7 @@ func judge(b *policyv1beta1.PodUnavailableBudget, r podguard.Request, now time.T
 }
 
 func refuse(b *policyv1beta1.PodUnavailableBudget, after time.Duration, why, cause string) verdict {
-	return verdict{refusal: &podguard.Refusal{Message: fmt.Sprintf("PodUnavailableBudget %s: %s", b.Name, why), Cause: cause, RetryAfter: after}}
+	return verdict{refusal: &podguard.Refusal{Message: podguard.BudgetMessage(b.Name, why), Cause: cause, RetryAfter: after}}
 }
 
 // numbers are what is lacking, in the words of a PodDisruptionBudget.

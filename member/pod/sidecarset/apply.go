@@ -15,6 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
@@ -32,6 +33,24 @@ type applied struct {
 	recreated []string
 	// refused are the namespaces of pods whose updates a budget has refused.
 	refused sets.Set[string]
+	// refusals are their messages; of budgets with the namespace. waits is the readiness that they make, once they have lasted.
+	refusals []string
+	waits    report.Failure
+}
+
+// refuse notes refusals of updates of pods. One that is not of a budget, or of which several namespaces may be meant, stays as it is.
+func (a *applied) refuse(messages []string, pods ...write) {
+	namespaces := sets.New[string]()
+	for _, w := range pods {
+		namespaces.Insert(w.pod.Namespace)
+	}
+	a.refused = a.refused.Union(namespaces)
+	for _, message := range messages {
+		if budget := podguard.BudgetOf(message); budget != "" && len(namespaces) == 1 {
+			message = podguard.BudgetMessage(namespaces.UnsortedList()[0]+"/"+budget, message)
+		}
+		a.refusals = append(a.refusals, message)
+	}
 }
 
 // apply applies the plan. It is idempotent.
@@ -74,9 +93,7 @@ func (r *Reconciler) update(ctx context.Context, applier podcontrol.Applier, u u
 		result := applier.Writer.Patch(ctx, applier.Owner, patches)
 		a.err = errors.Join(a.err, result.Err)
 		if len(result.Refused) > 0 {
-			for _, w := range list {
-				a.refused.Insert(w.pod.Namespace)
-			}
+			a.refuse(result.Refused, list...)
 		}
 		return result
 	}
@@ -104,7 +121,7 @@ func (r *Reconciler) allowed(ctx context.Context, list []write, a *applied) []wr
 		if refusal == nil {
 			out = append(out, list[i])
 		} else {
-			a.refused.Insert(list[i].pod.Namespace)
+			a.refuse([]string{refusal.Message}, list[i])
 		}
 	}
 	return out

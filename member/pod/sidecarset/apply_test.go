@@ -2,13 +2,16 @@ package sidecarset
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -17,8 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -31,7 +36,7 @@ func (n allows) Forecast(_ context.Context, requests []podguard.Request) ([]*pod
 	out := make([]*podguard.Refusal, len(requests))
 	for i := range requests {
 		if i >= int(n) {
-			out[i] = &podguard.Refusal{Message: "no more"}
+			out[i] = &podguard.Refusal{Message: podguard.BudgetMessage("web", fmt.Sprintf("%d refused", len(requests)-int(n)))}
 		}
 	}
 	return out, nil
@@ -47,10 +52,16 @@ func TestUpdatesThatABudgetWouldRefuseAreNotSent(t *testing.T) {
 	require.NoError(t, appsv1beta1.AddToScheme(scheme))
 	objects := []client.Object{s}
 	for _, name := range []string{"web-0", "web-1", "web-2"} {
-		objects = append(objects, runs(runningPod(t, name, was)))
+		pod := runs(runningPod(t, name, was))
+		pod.UID = types.UID(name) // Without one the cache never shows a write, and nothing is planned after it.
+		objects = append(objects, pod)
 	}
 	writes := 0
 	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(s).Build(), interceptor.Funcs{
+		Create: func(ctx context.Context, w client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			o.SetUID(types.UID(o.GetName()))
+			return w.Create(ctx, o, opts...)
+		},
 		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			if strings.HasPrefix(o.GetName(), "web-") {
 				writes++
@@ -78,4 +89,40 @@ func TestUpdatesThatABudgetWouldRefuseAreNotSent(t *testing.T) {
 	}
 	require.Equal(t, []ctrl.Request{request}, r.refused(t.Context(), guarding("shop")), "it waits for a change of the budget")
 	require.Empty(t, r.refused(t.Context(), guarding("other")), "and of no other")
+
+	told := func() string {
+		is := &appsv1beta1.SidecarSet{}
+		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(s), is))
+		if got := report.GetCondition(is.Status.Conditions, keys.ConditionReconciling); got != nil {
+			return got.Reason + ": " + got.Message
+		}
+		return ""
+	}
+	require.Equal(t, "Progressing: pods are updated, or are not ready yet with the sidecars", told(), "not at once, as the budget may be recounted")
+	clk.SetTime(noon.Add(9 * time.Second))
+	result, err := r.Reconcile(t.Context(), request)
+	require.NoError(t, err)
+	require.Equal(t, time.Second, result.RequeueAfter)
+	clk.SetTime(noon.Add(10 * time.Second))
+	_, err = r.Reconcile(t.Context(), request)
+	require.NoError(t, err)
+	require.Equal(t, "Refused: pods wait for PodUnavailableBudget shop/web, which lets no more of them become unavailable now", told())
+	version := func() string {
+		is := &appsv1beta1.SidecarSet{}
+		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(s), is))
+		return is.ResourceVersion
+	}
+	written := version()
+	for i := range 3 {
+		clk.SetTime(noon.Add(time.Duration(11+i) * time.Second))
+		_, err = r.Reconcile(t.Context(), request)
+		require.NoError(t, err)
+	}
+	require.Equal(t, written, version(), "it is written once")
+	r.Guards[0].Judge = allows(9)
+	clk.SetTime(noon.Add(20 * time.Second))
+	_, err = r.Reconcile(t.Context(), request)
+	require.NoError(t, err)
+	require.Equal(t, 3, writes)
+	require.NotContains(t, told(), "Refused")
 }

@@ -82,8 +82,14 @@ type Reconciler struct {
 
 	pending  gather.Events
 	throttle report.Throttle
-	// held are the namespaces of the pods whose updates were refused, by the key of the SidecarSet.
+	// held are the refusals of each SidecarSet that waits for one, by its key.
 	held sync.Map
+}
+
+// refusals are the namespaces of the pods whose updates were refused, and since when some have been.
+type refusals struct {
+	namespaces sets.Set[string]
+	since      time.Time
 }
 
 // Setup adds the controller to mgr.
@@ -134,15 +140,30 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	countSteps(p.updates)
 	r.pending.Took(req.NamespacedName, now.Sub(began), now)
 	a := r.apply(ctx, o, p)
-	if len(a.refused) > 0 {
-		r.held.Store(req.NamespacedName, a.refused)
-	} else {
-		r.held.Delete(req.NamespacedName)
-	}
+	told := r.hold(req.NamespacedName, &a, now)
 	s, events := status(o, p, a, now)
 	w := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}
 	later, err := r.throttle.Write(ctx, w, o.set, o.set.Status, s, mayWait(&o.set.Status, &s, events), now, events)
-	return w.Result(o.set, report.Sooner(p.updates.recheck, later), errors.Join(a.err, err))
+	return w.Result(o.set, report.Sooner(p.updates.recheck, later, told), errors.Join(a.err, err))
+}
+
+// hold notes which updates were refused, and has the status tell of it once they have been for as long as the kinds that own pods wait
+// before they try again: a budget that is recounted refuses for a moment what it allows then. It returns after how long that is; 0 if never.
+func (r *Reconciler) hold(key types.NamespacedName, a *applied, now time.Time) time.Duration {
+	if len(a.refused) == 0 {
+		r.held.Delete(key)
+		return 0
+	}
+	is := refusals{namespaces: a.refused, since: now}
+	if was, waited := r.held.Load(key); waited {
+		is.since = was.(refusals).since
+	}
+	r.held.Store(key, is)
+	left := is.since.Add(podcontrol.RefusedRecheck).Sub(now)
+	if left <= 0 {
+		a.waits = podcontrol.WaitsFor(a.refusals)
+	}
+	return max(left, 0)
 }
 
 // mayWait reports whether nothing of a status has changed but counts of pods and who they are.
@@ -180,7 +201,7 @@ func (r *Reconciler) forNamespace(ctx context.Context, _ client.Object) []ctrl.R
 func (r *Reconciler) refused(_ context.Context, o client.Object) []ctrl.Request {
 	var out []ctrl.Request
 	r.held.Range(func(key, in any) bool {
-		if in.(sets.Set[string]).Has(o.GetNamespace()) {
+		if in.(refusals).namespaces.Has(o.GetNamespace()) {
 			out = append(out, ctrl.Request{NamespacedName: key.(types.NamespacedName)})
 		}
 		return true

@@ -70,6 +70,8 @@ func readiness(p *planned, a applied) report.Readiness {
 		return report.Stalled(report.Failure{
 			Reason: ReasonImmutable, Message: "pods need more than other images: restart their workloads, by kubectl kruise rollout restart",
 		})
+	case a.waits.Reason != "":
+		return report.Retrying(a.waits)
 	case !a.revised, len(a.refused) > 0, len(u.images)+len(u.resets)+len(u.recreates) > 0, slices.ContainsFunc(u.holds, open), p.updatedReady < p.updated:
 		return report.Reconciling(report.ReasonProgressing, "pods are updated, or are not ready yet with the sidecars")
 	case len(u.holds) > 0:

@@ -70,6 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	p := plan(o, now)
 	r.Planned(measure, req, &p.Plan, began, now)
 	a := r.apply(ctx, o, p)
+	r.Waits(req.NamespacedName, &a.Results, now)
 	s, events := status(o, p, a, now)
 	set := o.set
 	if a.set != nil {

@@ -1,15 +1,22 @@
 package cloneset
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 
 	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/testkit"
 )
@@ -59,4 +66,90 @@ func TestKstatusTellsHowFarASetIs(t *testing.T) {
 			require.Equal(t, tt.want, testkit.Kstatus(t, o.set))
 		})
 	}
+}
+
+// A budget that refuses the next step is named, also after the deadline of the rollout.
+func TestReadinessNamesTheBudgetThatRefuses(t *testing.T) {
+	t.Parallel()
+	told := func(set *testkit.CloneSetBuilder, progressing *appsv1beta1.CloneSetCondition, was map[string]string) map[string]string {
+		o, names := observedOf(t, set, web(2))
+		o.with(names[0], "a", "b")
+		if progressing != nil {
+			o.set.Status.Conditions = []appsv1beta1.CloneSetCondition{*progressing}
+			o.set.Status.UpdateRevision, o.set.Status.Replicas, o.set.Status.AvailableReplicas, o.set.Status.ExpectedUpdatedReplicas = names[1], 2, 2, 2
+		}
+		a := applied{}
+		a.Waits = podcontrol.WaitsFor([]string{podguard.BudgetMessage("web", "no")})
+		s, _ := status(o, plan(o, now), a, now)
+		for _, c := range report.OnlyReadiness(s.Conditions, conditionForm().Form) {
+			was[string(c.Type)] = c.Reason + ": " + c.Message
+		}
+		return was
+	}
+	waits := "pods wait for PodUnavailableBudget web, which lets no more of them become unavailable now"
+	require.Equal(t, map[string]string{"Ready": "Refused: " + waits, "Reconciling": "Refused: " + waits}, told(web(2).Image("app:2"), nil, map[string]string{}))
+	late := web(2).Image("app:2").Spec(func(s *appsv1beta1.CloneSetSpec) { s.ProgressDeadlineSeconds = new(int32(60)) })
+	got := told(late, &appsv1beta1.CloneSetCondition{
+		Type: appsv1beta1.CloneSetProgressing, Status: "True", Reason: appsv1beta1.CloneSetReasonUpdated, LastUpdateTime: metav1.NewTime(now.Add(-time.Hour)),
+	}, map[string]string{})
+	require.Contains(t, got["Stalled"], "ProgressDeadlineExceeded: CloneSet revision ")
+	require.Contains(t, got["Stalled"], "has timed out progressing; "+waits)
+}
+
+// none refuses everything.
+type none struct{}
+
+func (none) refusal() *podguard.Refusal {
+	return &podguard.Refusal{Message: podguard.BudgetMessage("web", "none")}
+}
+
+func (n none) Check(context.Context, podguard.Request) (*podguard.Refusal, error) {
+	return n.refusal(), nil
+}
+
+func (n none) Forecast(_ context.Context, requests []podguard.Request) ([]*podguard.Refusal, error) {
+	out := make([]*podguard.Refusal, len(requests))
+	for i := range out {
+		out[i] = n.refusal()
+	}
+	return out, nil
+}
+
+func TestAnUpdateThatABudgetRefusesIsToldOnce(t *testing.T) {
+	t.Parallel()
+	writes := 0
+	s := newStage(t, interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			if _, ok := o.(*appsv1beta1.CloneSet); ok {
+				writes++
+			}
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	}, web(2).Obj())
+	next := func(after time.Duration) string {
+		s.clock.SetTime(now.Add(after))
+		_, err := s.reconcile(t)
+		require.NoError(t, err)
+		return find(s.get(t).Status.Conditions, appsv1beta1.CloneSetConditionType(keys.ConditionReady)).Reason
+	}
+	next(0)
+	for _, pod := range s.pods(t) {
+		ready := testkit.Pod(pod.Name).Running().Obj()
+		pod.Status = ready.Status
+		require.NoError(t, s.api.Status().Update(t.Context(), &pod))
+	}
+	s.Guards = podguard.Guards{{Guard: podguard.Guard{Gates: podguard.Gates{podguard.Delete: ""}}, Judge: none{}}}
+	set := s.get(t)
+	set.Spec.Replicas = new(int32(1))
+	require.NoError(t, s.api.Update(t.Context(), set))
+	next(2 * time.Second)
+	next(5 * time.Second)
+	require.Equal(t, "Refused", next(13*time.Second))
+	was := writes
+	require.Equal(t, "Refused", next(23*time.Second))
+	require.Equal(t, "Refused", next(33*time.Second))
+	require.Equal(t, was, writes, "an attempt writes no status")
+	s.Guards = nil
+	next(43 * time.Second)
+	require.NotEqual(t, "Refused", next(45*time.Second))
 }

@@ -45,17 +45,21 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.CloneS
 	var begun []event.Event
 	s.Conditions, begun = podcontrol.Conditions(was.Conditions, conditionForm(), scale, update, o.overlap.Failure(Kind().Kind), p.TerminatingPVCs(), now)
 	s.Conditions = report.PutCondition(s.Conditions, ofType(appsv1beta1.CloneSetProgressing), progress(o.set, &s, now))
-	s.Conditions = report.PutReadiness(s.Conditions, conditionForm().Form, readiness(&p.Plan, scale, update, &s), now)
+	s.Conditions = report.PutReadiness(s.Conditions, conditionForm().Form, readiness(&p.Plan, scale, update, a.Waits, &s), now)
 	events := a.Events(&p.Plan, o.set.Generation != was.ObservedGeneration, []error{a.deletedPVCs}, []error{a.transferred})
 	return s, append(events, begun...)
 }
 
 // readiness returns whether the pods are as the spec wants. A rollout past progressDeadlineSeconds is stalled.
-func readiness(p *podset.Plan, scale, update report.Failure, s *appsv1beta1.CloneSetStatus) report.Readiness {
+func readiness(p *podset.Plan, scale, update, waits report.Failure, s *appsv1beta1.CloneSetStatus) report.Readiness {
 	if c := find(s.Conditions, appsv1beta1.CloneSetProgressing); c != nil && c.Reason == appsv1beta1.CloneSetReasonDeadlineExceeded {
-		return report.Stalled(report.Failure{Reason: c.Reason, Message: c.Message})
+		message := c.Message
+		if waits.Reason != "" {
+			message += "; " + waits.Message
+		}
+		return report.Stalled(report.Failure{Reason: c.Reason, Message: message})
 	}
-	return podcontrol.Readiness(p, scale, update)
+	return podcontrol.Readiness(p, scale, update, waits)
 }
 
 // conditionForm converts the conditions of a CloneSet.

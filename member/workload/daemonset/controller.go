@@ -74,6 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	p := plan(o, now)
 	r.Planned(measure, req, &p.Plan, began, now)
 	a := r.apply(ctx, o, p)
+	r.Waits(req.NamespacedName, &a, now)
 	s, events := status(o, p, a, now)
 	return r.Report(ctx, measure, &a, podcontrol.Outcome{
 		Object: o.set, Was: o.set.Status, Is: s, CountsOnly: countsOnly(o.set.Status, s), Events: events,

@@ -34,7 +34,7 @@ func status(o observed, p planned, a podcontrol.Results, now time.Time) (appsv1b
 		s.UpdateRevision = was.UpdateRevision // The new revision may not exist.
 	}
 	scale, update := a.Failures(&p.Plan)
-	ready := podcontrol.Readiness(&p.Plan, scale, update) // A pod that can't be scheduled yet is no stall: a node may be added.
+	ready := podcontrol.Readiness(&p.Plan, scale, update, a.Waits) // A pod that can't be scheduled yet is no stall: a node may be added.
 	if scale.Reason == "" {
 		scale = p.unschedulable()
 	}

@@ -43,7 +43,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Statef
 	var begun []event.Event
 	s.Conditions, begun = podcontrol.Conditions(was.Conditions, podcontrol.WorkloadConditions(), scale, update,
 		o.overlap.Failure(Kind().Kind), p.TerminatingPVCs(), now)
-	s.Conditions = report.PutReadiness(s.Conditions, podcontrol.WorkloadConditions().Form, podcontrol.Readiness(&p.Plan, scale, update), now)
+	s.Conditions = report.PutReadiness(s.Conditions, podcontrol.WorkloadConditions().Form, podcontrol.Readiness(&p.Plan, scale, update, a.Waits), now)
 	for i := range begun {
 		if begun[i].Reason == podcontrol.ReasonFailedUpdate && update.Reason == reasonFailedUpdatePVC {
 			begun[i].Reason = reasonFailedUpdatePVC
