@@ -1,15 +1,20 @@
 package placement
 
-import "github.com/flotilla-io/flotilla/pkg/report"
+import (
+	"slices"
+
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
 
 // Readiness returns the readiness of an object whose writes have failed or that has problems; false if it has neither. A problem that ends
 // when a cluster answers, or has replicas moved away, needs no user: the object is reconciling, with the problem's reason.
-func Readiness(err error, problems []Problem) (report.Readiness, bool) {
+// So does one with a reason in ends, which are a kind's own.
+func Readiness(err error, problems []Problem, ends ...string) (report.Readiness, bool) {
 	if err != nil {
 		return report.Retrying(report.WriteFailure(err)), true
 	}
 	for i, p := range problems {
-		if !passes(p.Reason) {
+		if !passes(p.Reason) && !slices.Contains(ends, p.Reason) {
 			return report.Stalled(report.Failure{Reason: p.Reason, Message: Describe(problems[i:])}), true
 		}
 	}

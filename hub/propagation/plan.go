@@ -15,6 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub/allot"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
@@ -43,6 +44,8 @@ const (
 	// recheckKinds is how often a kind that can't be read is tried again, recheckLost how soon the cache that is behind.
 	recheckKinds = 30 * time.Second
 	recheckLost  = time.Second
+	// patience is how long objects may be missing on the hub until the Propagation is stalled: tools apply objects in any order.
+	patience = 10 * time.Minute
 )
 
 // planned is the next step for one Propagation.
@@ -114,8 +117,14 @@ func plan(o *observed) planned {
 	case len(p.clusters) == 0 && p.objects > 0:
 		p.problem("", "", "", reasonNoCluster, "no member cluster is selected")
 	}
+	if slices.ContainsFunc(p.problems, func(is problem) bool { return slices.Contains(awaited(), is.Reason) }) && !stalledBy(o.was.Conditions, awaited()) {
+		p.Recheck = report.Sooner(p.Recheck, patience)
+	}
 	return p
 }
+
+// awaited are the reasons of problems that end by themselves when somebody creates an object on the hub.
+func awaited() []string { return []string{reasonNoObject, reasonNoDependency} }
 
 // inOrder returns the objects, those first whose replicas are divided: where these still are, the others stay.
 func (o *observed) inOrder() []object {

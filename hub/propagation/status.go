@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/pkg/event"
@@ -108,19 +109,25 @@ func status(o *observed, p planned, a placement.Result, now time.Time) fleetv1al
 	for _, is := range slices.Concat(placing, failing) {
 		problems = append(problems, placement.Problem{Cluster: is.Cluster, Reason: is.Reason, Message: is.Message})
 	}
-	s.Conditions = report.SetReadiness(s.Conditions, readiness(&s, p, a, problems), o.source.GetGeneration(), now)
+	s.Conditions = report.SetReadiness(s.Conditions, readiness(&s, p, a, problems, now), o.source.GetGeneration(), now)
 	if p.Deleting != "" {
 		set(fleetv1alpha1.PropagationWithdrawing, true, reasonDeleting, p.Deleting+": "+a.Holders(problems))
 	}
 	return s
 }
 
-// readiness returns whether all objects are in all clusters, and healthy.
-func readiness(s *fleetv1alpha1.PropagationStatus, p planned, a placement.Result, problems []placement.Problem) report.Readiness {
+// readiness returns whether all objects are in all clusters, and healthy. s has the conditions from before.
+func readiness(
+	s *fleetv1alpha1.PropagationStatus, p planned, a placement.Result, problems []placement.Problem, now time.Time,
+) report.Readiness {
 	if p.Deleting != "" {
 		return report.Reconciling(reasonDeleting, p.Deleting)
 	}
-	if r, is := placement.Readiness(a.Err, problems); is {
+	var ends []string
+	if !outlasted(s.Conditions, now) {
+		ends = awaited()
+	}
+	if r, is := placement.Readiness(a.Err, problems, ends...); is {
 		return r
 	}
 	for _, kind := range []string{fleetv1alpha1.PropagationPlaced, fleetv1alpha1.PropagationHealthy} {
@@ -129,6 +136,22 @@ func readiness(s *fleetv1alpha1.PropagationStatus, p planned, a placement.Result
 		}
 	}
 	return report.Ready("all objects are in all clusters, and healthy")
+}
+
+// outlasted reports, by the conditions from before, whether an object has been reconciling for longer than patience, or is stalled already
+// since objects are missing on the hub.
+func outlasted(conditions []metav1.Condition, now time.Time) bool {
+	if stalledBy(conditions, awaited()) {
+		return true
+	}
+	c := report.GetCondition(conditions, keys.ConditionReconciling)
+	return c != nil && c.Status == metav1.ConditionTrue && slices.Contains(awaited(), c.Reason) && !now.Before(c.LastTransitionTime.Add(patience))
+}
+
+// stalledBy reports whether an object is stalled for one of these reasons.
+func stalledBy(conditions []metav1.Condition, reasons []string) bool {
+	c := report.GetCondition(conditions, keys.ConditionStalled)
+	return c != nil && c.Status == metav1.ConditionTrue && slices.Contains(reasons, c.Reason)
 }
 
 // missing returns how many of the replicas that are to run in all clusters together are not available.

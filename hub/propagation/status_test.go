@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
@@ -120,7 +121,7 @@ func TestStatus(t *testing.T) {
 				w.spec.Overrides = []fleetv1alpha1.PropagationOverride{{Clusters: []string{"east"}, Kind: "ServiceAccount"}, {Clusters: []string{"east"}, Kind: "Service"}}
 				w.deps.problems = []problem{{Kind: "ServiceAccount", Name: "web", Reason: reasonNoDependency}}
 			},
-			conditions: "Healthy=True:Healthy Placed=False:DependencyNotFound Ready=False:DependencyNotFound Stalled=True:DependencyNotFound",
+			conditions: "Healthy=True:Healthy Placed=False:DependencyNotFound Ready=False:DependencyNotFound Reconciling=True:DependencyNotFound",
 			counts:     [4]int32{4, 4, 4}, observed: true, problems: "/ServiceAccount/web:DependencyNotFound /Service/:OverrideUnused",
 		},
 		{
@@ -167,6 +168,54 @@ func TestStatus(t *testing.T) {
 			for _, p := range s.Problems {
 				require.LessOrEqual(t, len(p.Message), 256)
 			}
+		})
+	}
+}
+
+// A tool that applies a Propagation before what it selects, or needs, must not see it fail at once.
+func TestWhatIsMissingOnTheHubStallsWhenItLasts(t *testing.T) {
+	t.Parallel()
+	for name, miss := range map[string]func(w *world){
+		"NoObject": func(w *world) { w.objects = nil },
+		"DependencyNotFound": func(w *world) {
+			w.deps.problems = []problem{{Kind: "ServiceAccount", Name: "web", Reason: reasonNoDependency}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "east")
+			if miss(w); name != "NoObject" {
+				w.row("east", "a", "b")
+			}
+			at := func(seconds int64) (string, time.Duration) {
+				p := plan(w.observed)
+				w.p.Status = status(w.observed, p, placement.Result{Rows: w.Rows}, time.Unix(seconds, 0))
+				for _, kind := range []string{keys.ConditionReconciling, keys.ConditionStalled, keys.ConditionReady} {
+					if c := report.GetCondition(w.p.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
+						return kind + ":" + c.Reason, p.Recheck
+					}
+				}
+				return "", p.Recheck
+			}
+			tells := func(seconds int64, want string, recheck time.Duration) {
+				t.Helper()
+				got, in := at(seconds)
+				require.Equal(t, want, got)
+				require.Equal(t, recheck, in)
+			}
+			tells(1000, "Reconciling:"+name, patience)
+			tells(1599, "Reconciling:"+name, patience)
+			tells(1600, "Stalled:"+name, patience)
+			tells(1700, "Stalled:"+name, 0)
+			w.deps.problems = nil
+			if name == "NoObject" {
+				return
+			}
+			tells(1800, "Ready:Ready", 0)
+			miss(w)
+			tells(1900, "Reconciling:"+name, patience)
+			w.deps.problems = append(w.deps.problems, problem{Kind: "ConfigMap", Reason: fleetv1alpha1.ReasonKindNotServed})
+			tells(1950, "Stalled:KindNotServed", recheckKinds)
 		})
 	}
 }
