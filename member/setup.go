@@ -203,8 +203,8 @@ func pods(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Configuration: o.Name, Steps: steps, Guards: o.Guards,
 		Exempt: o.PodWebhook.Exempt, Ignore: o.PodWebhook.Ignore, Namespace: o.Namespace, Clock: o.Clock,
 	}
-	o.Opening = entries
-	return entries.Setup(mgr)
+	o.Opening, o.Awaiting, o.Admitted = entries, entries, entries.Ask
+	return entries.Setup(ctx, mgr)
 }
 
 // inPlace returns what can be updated in place: by the gates, and by what the apiserver serves.

@@ -112,6 +112,12 @@ const (
 	// without a dry run. Form: only its presence counts.
 	ExplainSteps = "kruise.io/explain-steps"
 
+	// PodsAskedFor is an annotation on the member manager's MutatingWebhookConfiguration and ValidatingWebhookConfiguration: objects whose
+	// admission was answered, and which may be stored next, so that pods are sent for them already. Written by each replica of the manager;
+	// read by its leader, and removed when the objects exist or were not stored within a minute. Form: the JSON of a list of
+	// {"feature","namespace","wants","uid","until"}.
+	PodsAskedFor = "fleet.kruise.io/pods-asked-for"
+
 	// SidecarSetHash is an annotation on a SidecarSet: the hash of its containers; and on pods with sidecars: the hashes that their
 	// SidecarSets had when the pod got the sidecars. Written by SidecarSet's webhook, and by the pod webhook and SidecarSet's controller;
 	// read by the controller to find old pods. Form: 64 characters; on pods the JSON of an object by name of the SidecarSet of

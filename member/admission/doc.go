@@ -6,6 +6,9 @@
 //	guard.go     a request that may be refused, and its answer
 //	entries.go   which namespaces' pods are sent to them
 //	plan.go      the webhooks' entries in both webhook configurations
+//	ask.go       an object that is admitted, and needs its namespace in the entries before it is stored
+//	mark.go      how such objects are announced to the leader
+//	await.go     why workloads of this manager create no pods yet
 //
 // The chart has no entry for pods. The leader adds one while an object needs it, for the namespaces that have such objects, and removes
 // it afterwards: a cluster without any creates and deletes its pods as if nothing were installed, also while no replica answers. helm and

@@ -33,8 +33,9 @@ import (
 )
 
 // Entries maintains the entries of both webhooks of pods in the manager's MutatingWebhookConfiguration and
-// ValidatingWebhookConfiguration. It runs in the leader, which is also where the controllers run that ask for it: so an object has no
-// effect before the pods of its namespace are sent.
+// ValidatingWebhookConfiguration. Its controller runs in the leader, which is also where the controllers run that ask for it: so an object has
+// no effect before the pods of its namespace are sent. Each replica adds to the entries for an object that it admits (Ask); only the leader
+// takes away.
 type Entries struct {
 	// Client reads objects from the cache and writes. Live reads from the apiserver.
 	Client client.Client
@@ -54,14 +55,25 @@ type Entries struct {
 	// mu is held while entries change: who asks meanwhile waits for what comes of it. A namespace that is closed because its last
 	// object is gone is thus closed before or after an object that comes asks, and never between its question and what it does then.
 	mu sync.Mutex
+	// pace is how often the same entries are written back.
+	pace writeback.Pace
+
+	// state guards what follows. It is never held during a request.
+	state sync.Mutex
 	// now are the namespaces whose new pods are sent; nil before the first look.
 	now needs
 	// kept are those that other writers keep from the entries by name.
 	kept []string
-	// pace is how often the same entries are written back.
-	pace writeback.Pace
+	// absent: there is no configuration, so no pod is ever sent.
+	absent bool
 	// told are the channels of Changes.
 	told []chan event.GenericEvent
+	// awaited is since when pods of a namespace wait for it to be sent.
+	awaited map[string]time.Time
+
+	// turn passes with each event of a configuration in the cache; one admits who writes for an object that is being admitted.
+	turn turn
+	one  one
 }
 
 // side is one of the two webhooks.
@@ -75,6 +87,8 @@ type side struct {
 	open prometheus.Gauge
 	// show tells who asks of which namespaces pods are sent, and which of them other writers keep from us.
 	show func(now needs, kept []string)
+	// late warns that pods of namespaces, for which it has a verb of fmt, are not sent yet.
+	late string
 }
 
 // source are the objects of a feature.
@@ -106,13 +120,21 @@ func (e *Entries) sides() []side {
 		guards = append(guards, source{g.Feature, g.Object, g.List, nil, nil})
 	}
 	return []side{
-		{shape: creating, config: &admissionv1.MutatingWebhookConfiguration{}, sources: steps, open: open, show: e.show},
+		{shape: creating, config: &admissionv1.MutatingWebhookConfiguration{}, sources: steps, open: open, show: e.show, late: lateSteps},
 		{
 			shape: guarded(e.Guards, e.Exempt, e.Namespace), config: &admissionv1.ValidatingWebhookConfiguration{}, sources: guards, open: openGuarded,
 			show: func(needs, []string) {}, // Nobody asks: an object that guards pods has nothing to wait for.
+			late: lateGuards,
 		},
 	}
 }
+
+// Warnings of objects that are admitted before pods are sent for them.
+const (
+	lateSteps = "the pod webhook does not get the pods of %s yet: pods that are created within the next moments may miss what this object does for " +
+		"good. Wait until its condition Active is True"
+	lateGuards = "the pod webhook is not asked about the pods of %s yet: it refuses nothing within the next moments"
+)
 
 var _ podstep.Opening = &Entries{}
 
@@ -120,6 +142,8 @@ var _ podstep.Opening = &Entries{}
 func (e *Entries) Sent(namespace string) (bool, string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.state.Lock()
+	defer e.state.Unlock()
 	_, open := e.now[namespace]
 	_, all := e.now[podstep.AllNamespaces]
 	switch exempt := slices.Contains(e.Exempt, namespace); {
@@ -133,20 +157,26 @@ func (e *Entries) Sent(namespace string) (bool, string) {
 	case len(e.Steps) == 0:
 		return false, "the pod webhook is off: set feature gate PodWebhook"
 	}
+	if namespace == podstep.AllNamespaces {
+		return false, "the pod webhook does not get the pods of all namespaces yet"
+	}
 	return false, "the pod webhook does not get the pods of the namespace yet"
 }
 
 // Changes implements podstep.Opening.
 func (e *Entries) Changes() <-chan event.GenericEvent {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.state.Lock()
+	defer e.state.Unlock()
 	c := make(chan event.GenericEvent, 1)
 	e.told = append(e.told, c)
 	return c
 }
 
-// Setup adds the controller to mgr.
-func (e *Entries) Setup(mgr ctrl.Manager) error {
+// Setup adds the controller to mgr, and to the cache of each replica what Ask reads.
+func (e *Entries) Setup(ctx context.Context, mgr ctrl.Manager) error {
+	if err := e.watch(ctx, mgr.GetCache()); err != nil {
+		return err
+	}
 	request := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: e.Configuration}}}
 	})
@@ -192,7 +222,8 @@ func (e *Entries) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	return result, nil
 }
 
-// maintain brings the entries of one webhook in accordance with the objects. It returns when to look again without an event; 0 for never.
+// maintain brings the entries of one webhook in accordance with the objects, and with those that are about to be stored. It returns when
+// to look again without an event; 0 for never.
 func (e *Entries) maintain(ctx context.Context, s side) (time.Duration, error) {
 	var kept []string
 	show := func(now needs) {
@@ -200,7 +231,11 @@ func (e *Entries) maintain(ctx context.Context, s side) (time.Duration, error) {
 		s.show(now, kept)
 	}
 	config := s.config
-	switch err := e.Live.Get(ctx, client.ObjectKey{Name: e.Configuration}, config); {
+	err := e.Live.Get(ctx, client.ObjectKey{Name: e.Configuration}, config)
+	if s.path == Path {
+		e.setAbsent(apierrors.IsNotFound(err))
+	}
+	switch {
 	case apierrors.IsNotFound(err):
 		show(needs{}) // Nobody calls us any more.
 		return 0, nil
@@ -210,50 +245,91 @@ func (e *Entries) maintain(ctx context.Context, s side) (time.Duration, error) {
 	webhooks := webhooksOf(config)
 	was := s.sent(webhooks)
 	kept = s.kept(webhooks)
-	needed, planned, err := e.plan(ctx, e.Client, s, webhooks, was)
-	if _, all := needed[podstep.AllNamespaces]; err == nil && all && planned != nil && !equality.Semantic.DeepEqual(planned, webhooks) {
+	seen, err := e.seen(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	now := e.clock().Now()
+	planned, err := e.plan(ctx, e.Client, s, webhooks, was, marksIn(config, now))
+	if _, all := planned.needed[podstep.AllNamespaces]; err == nil && all && planned.webhooks != nil && !equality.Semantic.DeepEqual(planned.webhooks, webhooks) {
 		// What is sent of all namespaces changes: a cache that lacks an object would keep away its pods.
-		needed, planned, err = e.plan(ctx, e.Live, s, webhooks, was)
+		planned, err = e.plan(ctx, e.Live, s, webhooks, was, marksIn(config, now))
 	}
 	if err != nil {
 		return 0, err
 	}
-	if planned == nil {
-		show(was)
+	if planned.webhooks == nil {
+		show(both(was, seen))
 		return 0, nil // The CA bundle comes with an event.
 	}
 	next, _ := config.DeepCopyObject().(client.Object)
-	setWebhooks(next, planned)
-	if equality.Semantic.DeepEqual(config, next) {
-		show(needed)
-		return 0, nil
+	setWebhooks(next, planned.webhooks)
+	if err := setMarks(next, planned.marks); err != nil {
+		return 0, err
 	}
-	content, err := json.Marshal(planned)
+	expires := planned.marks.expire(now)
+	if equality.Semantic.DeepEqual(config, next) {
+		show(both(planned.needed, seen)) // What the cache does not show yet comes with an event.
+		return expires, nil
+	}
+	content, err := json.Marshal(planned.webhooks)
 	if err != nil {
 		return 0, fmt.Errorf("encode the entries for pods of %T %s: %w", config, e.Configuration, err)
 	}
-	if wait := e.pace.Wait(s.path, string(content), e.clock().Now()); wait > 0 {
-		show(both(was, needed))
+	changed := !equality.Semantic.DeepEqual(webhooks, webhooksOf(next))
+	if wait := e.pace.Wait(s.path, string(content), now); changed && wait > 0 {
+		show(both(both(was, planned.needed), seen))
 		return wait, nil
 	}
+	show(both(both(was, planned.needed), seen)) // What is closed counts as closed from here on.
 	if err := e.Client.Patch(ctx, next, client.MergeFromWithOptions(config, client.MergeFromWithOptimisticLock{})); err != nil {
-		show(both(was, needed)) // It may have succeeded.
 		if apierrors.IsConflict(err) {
 			return 0, nil // The other writer's event is on its way.
 		}
 		return 0, fmt.Errorf("write the entries for pods into %T %s: %w", config, e.Configuration, err)
 	}
-	log := ctrl.LoggerFrom(ctx).WithValues("webhook", s.path, "count", len(needed))
-	wait := e.pace.Wrote(s.path, string(content), e.clock().Now())
-	if wait > 0 {
-		log.Info("Wrote the entries for pods back, which another writer changes", "configuration", e.Configuration, "next", wait)
-	} else {
-		log.Info("Changed of which namespaces pods are sent to the webhook")
+	var wait time.Duration
+	if log := ctrl.LoggerFrom(ctx).WithValues("webhook", s.path, "count", len(planned.needed)); changed {
+		if wait = e.pace.Wrote(s.path, string(content), now); wait > 0 {
+			log.Info("Wrote the entries for pods back, which another writer changes", "configuration", e.Configuration, "next", wait)
+		} else {
+			log.Info("Changed of which namespaces pods are sent to the webhook")
+		}
 	}
-	stored := webhooksOf(next) // Another webhook may have changed what we wrote.
-	kept = s.kept(stored)
-	show(both(s.sent(stored), needed))
-	return wait, nil
+	kept = s.kept(webhooksOf(next)) // Another webhook may have changed what we wrote.
+	if seen, err = e.seen(ctx, s); err != nil {
+		return 0, err
+	}
+	show(both(planned.needed, seen))
+	return report.Sooner(wait, expires), nil
+}
+
+// seen returns what the cache's configuration has sent. The apiserver that sends the cache its events acts on them as it does so, and not
+// when it has answered the write.
+func (e *Entries) seen(ctx context.Context, s side) (needs, error) {
+	config, err := e.cached(ctx, s)
+	if err != nil || config == nil {
+		return needs{}, err
+	}
+	return s.sent(webhooksOf(config)), nil
+}
+
+// cached returns the configuration as the cache has it; nil if there is none.
+func (e *Entries) cached(ctx context.Context, s side) (client.Object, error) {
+	config, _ := s.config.DeepCopyObject().(client.Object)
+	switch err := e.Client.Get(ctx, client.ObjectKey{Name: e.Configuration}, config); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get %T %s from the cache: %w", config, e.Configuration, err)
+	}
+	return config, nil
+}
+
+func (e *Entries) setAbsent(absent bool) {
+	e.state.Lock()
+	defer e.state.Unlock()
+	e.absent = absent
 }
 
 func (e *Entries) clock() clock.PassiveClock {
@@ -312,6 +388,8 @@ func both(a, b needs) needs {
 
 // show changes what Sent answers, and tells it.
 func (e *Entries) show(now needs, kept []string) {
+	e.state.Lock()
+	defer e.state.Unlock()
 	if e.now != nil && maps.Equal(e.now, now) && slices.Equal(e.kept, kept) {
 		return
 	}
@@ -324,38 +402,61 @@ func (e *Entries) show(now needs, kept []string) {
 	}
 }
 
-// plan returns what is needed by the objects that a reader has, and the webhooks of a configuration for that.
-func (e *Entries) plan(ctx context.Context, r client.Reader, s side, webhooks []admissionv1.MutatingWebhook, now needs) (needs, []admissionv1.MutatingWebhook, error) {
-	needed, wanted, err := e.needed(ctx, r, s.sources, now)
-	if err != nil {
-		return nil, nil, err
-	}
-	s.wanted = wanted
-	return needed, s.plan(webhooks, needed), nil
+// plan is what the entries of one webhook should be.
+type plan struct {
+	// needed are the namespaces that are asked for.
+	needed needs
+	// webhooks are those of the configuration for that; nil if they can't be made yet.
+	webhooks []admissionv1.MutatingWebhook
+	// marks are those of objects that have not been seen yet.
+	marks marks
 }
 
-// needed returns the namespaces that have objects, by a reader. One that is open and seems to have none any more stays open unless
-// the apiserver confirms it. wanted are expressions of the pods that objects want of all namespaces, sorted; none if one wants all.
-func (e *Entries) needed(ctx context.Context, r client.Reader, sources []source, now needs) (out needs, wanted []string, err error) {
+// plan returns what is needed by the objects that a reader has, and by those that marks announce.
+func (e *Entries) plan(ctx context.Context, r client.Reader, s side, webhooks []admissionv1.MutatingWebhook, now needs, announced marks) (plan, error) {
+	needed, wanted, left, err := e.needed(ctx, r, s.sources, now, announced)
+	if err != nil {
+		return plan{}, err
+	}
+	s.wanted = wanted
+	return plan{needed: needed, webhooks: s.plan(webhooks, needed), marks: left}, nil
+}
+
+// needed returns the namespaces that have objects, by a reader, or for which one is announced. One that is open and seems to have none any
+// more stays open unless the apiserver confirms it. wanted are expressions of the pods that objects want of all namespaces, sorted; none if
+// one wants all. left are the marks whose objects the reader does not have.
+func (e *Entries) needed(
+	ctx context.Context, r client.Reader, sources []source, now needs, announced marks,
+) (out needs, wanted []string, left marks, err error) {
 	out = needs{}
 	wantsAll := false
+	add := func(m mark) {
+		if !slices.Contains(e.Exempt, m.Namespace) {
+			out.add(m.Namespace, e.policy(m.Feature))
+		}
+		switch {
+		case m.Namespace != podstep.AllNamespaces:
+		case m.Wants == "":
+			wantsAll = true
+		default:
+			wanted = append(wanted, m.Wants)
+		}
+	}
 	for _, s := range sources {
 		all, err := objects(ctx, r, s, client.UnsafeDisableDeepCopy)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		for _, o := range all {
-			for _, namespace := range s.asks(o) {
-				if !slices.Contains(e.Exempt, namespace) {
-					out.add(namespace, e.policy(s.feature))
-				}
-				switch {
-				case namespace != podstep.AllNamespaces:
-				case s.wants == nil:
-					wantsAll = true
-				default:
-					wanted = append(wanted, s.wants(o))
-				}
+			for _, m := range s.asks(o) {
+				add(m)
+				announced = announced.without(m)
+			}
+		}
+		for _, m := range announced {
+			if m.Feature == s.feature && !slices.Contains(e.Exempt, m.Namespace) {
+				add(m)
+				left = append(left, m)
 			}
 		}
 	}
@@ -378,14 +479,14 @@ func (e *Entries) needed(ctx context.Context, r client.Reader, sources []source,
 			}
 			live, err := objects(ctx, e.Live, s, only...)
 			if err != nil {
-				return nil, nil, err
+				return nil, nil, nil, err
 			}
-			if slices.ContainsFunc(live, func(o client.Object) bool { return slices.Contains(s.asks(o), namespace) }) {
+			if slices.ContainsFunc(live, func(o client.Object) bool { return s.asksFor(o, namespace) }) {
 				out.add(namespace, e.policy(s.feature))
 			}
 		}
 	}
-	return out, wanted, nil
+	return out, wanted, left, nil
 }
 
 func (e *Entries) policy(feature string) admissionv1.FailurePolicyType {
@@ -395,12 +496,28 @@ func (e *Entries) policy(feature string) admissionv1.FailurePolicyType {
 	return admissionv1.Fail
 }
 
-// asks returns the namespaces that an object asks for.
-func (s source) asks(o client.Object) []string {
+// asks returns what an object asks for.
+func (s source) asks(o client.Object) []mark {
+	namespaces := []string{o.GetNamespace()}
 	if s.namespaces != nil {
-		return s.namespaces(o)
+		namespaces = s.namespaces(o)
 	}
-	return []string{o.GetNamespace()}
+	out := make([]mark, 0, len(namespaces))
+	for _, namespace := range namespaces {
+		m := mark{Feature: s.feature, Namespace: namespace, UID: o.GetUID()}
+		if namespace == podstep.AllNamespaces && s.wants != nil {
+			if m.Wants = s.wants(o); len(m.Wants) > maxCondition {
+				m.Wants = "" // No condition would have it.
+			}
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// asksFor reports whether an object asks for a namespace.
+func (s source) asksFor(o client.Object, namespace string) bool {
+	return slices.ContainsFunc(s.asks(o), func(m mark) bool { return m.Namespace == namespace })
 }
 
 // objects lists those of a source.

@@ -106,7 +106,7 @@ func start(t *testing.T) *site {
 		entries := &Entries{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Configuration: s.configuration, Guards: guards, Namespace: "flotilla-system", Clock: s.clock,
 		}
-		require.NoError(t, entries.Setup(mgr))
+		require.NoError(t, entries.Setup(t.Context(), mgr))
 		require.NoError(t, admit.Handle(mgr, GuardPath, &Guard{
 			Live: mgr.GetAPIReader(), Guards: guards, Decoder: admission.NewDecoder(mgr.GetScheme()), Clock: clock.RealClock{},
 		}))

@@ -144,6 +144,9 @@ func (s shape) sent(webhooks []admissionv1.MutatingWebhook) needs {
 		case which == nil:
 		case which.Operator == metav1.LabelSelectorOpNotIn:
 			out.add(podstep.AllNamespaces, policyOf(w))
+			for _, namespace := range named(w) {
+				out.add(namespace, policyOf(w))
+			}
 		default:
 			for _, namespace := range which.Values {
 				out.add(namespace, policyOf(w))
@@ -312,9 +315,59 @@ func (s shape) fromAnywhere(needed needs) admissionv1.MatchCondition {
 		}
 	}
 	if slices.Sort(names); len(names) > 0 {
-		or = append([]string{"request.namespace in [" + strings.Join(names, ", ") + "]"}, or...)
+		or = append([]string{namesFrom + strings.Join(names, namesBetween) + namesTo}, or...)
 	}
-	return admissionv1.MatchCondition{Name: "wanted", Expression: strings.Join(or, " || ")}
+	return admissionv1.MatchCondition{Name: wantedCondition, Expression: strings.Join(or, " || ")}
+}
+
+// What fromAnywhere writes around the names of namespaces with objects, which named reads.
+const (
+	wantedCondition = "wanted"
+	namesFrom       = "request.namespace in ["
+	namesBetween    = ", "
+	namesTo         = "]"
+)
+
+// named returns the namespaces with objects that an entry for all namespaces names.
+func named(w *admissionv1.MutatingWebhook) []string {
+	list, some := strings.CutPrefix(wantedBy(w), namesFrom)
+	list, _, ends := strings.Cut(list, namesTo)
+	if !some || !ends {
+		return nil
+	}
+	out := strings.Split(list, namesBetween)
+	for i := range out {
+		out[i] = strings.Trim(out[i], "'")
+	}
+	return out
+}
+
+// wantedBy returns which pods of all namespaces an entry is for, by its match condition.
+func wantedBy(w *admissionv1.MutatingWebhook) string {
+	for _, c := range w.MatchConditions {
+		if c.Name == wantedCondition {
+			return c.Expression
+		}
+	}
+	return ""
+}
+
+// covers reports whether entries send the pods that a mark is for.
+func (s shape) covers(webhooks []admissionv1.MutatingWebhook, m mark) bool {
+	if _, open := s.sent(webhooks)[m.Namespace]; !open || m.Namespace != podstep.AllNamespaces {
+		return open
+	}
+	for i := range webhooks {
+		w := &webhooks[i]
+		if which := s.names(w); !s.owns(w) || w.Name == EntryAsked || which == nil || which.Operator != metav1.LabelSelectorOpNotIn {
+			continue
+		}
+		wanted := wantedBy(w)
+		if strings.Contains(wanted, "("+podstep.NotOfTheNode+")") || m.Wants != "" && strings.Contains(wanted, m.Wants) {
+			return true
+		}
+	}
+	return false
 }
 
 // entryAsked returns the entry of pods that ask for a step themselves. Where all pods are sent, they are no second time.

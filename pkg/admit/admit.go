@@ -33,6 +33,10 @@ type Registration[T client.Object] struct {
 	Defaulter admission.Defaulter[T]
 	// Validator rejects what schema and CEL can't.
 	Validator admission.Validator[T]
+	// Admitted is called for each object that Validator has let pass, when it is created or updated, and not for a dry run. It returns
+	// warnings, and may do what has to be done before the object is stored, which may not happen after all. old is nil for a new object.
+	// Its rules need sideEffects NoneOnDryRun. Nil for nothing.
+	Admitted func(ctx context.Context, old, object client.Object) []string
 	// Converter converts between the versions; from conversion.NewHubSpokeConverter.
 	Converter func(*runtime.Scheme) (conversion.Converter, error)
 }
@@ -53,7 +57,11 @@ func Register[T client.Object](mgr ctrl.Manager, r Registration[T]) error {
 		err = errors.Join(err, handle(server, MutatePath(gvk), w))
 	}
 	if r.Validator != nil {
-		err = errors.Join(err, handle(server, ValidatePath(gvk), admission.WithValidator(mgr.GetScheme(), r.Validator)))
+		w := admission.WithValidator(mgr.GetScheme(), r.Validator)
+		if r.Admitted != nil {
+			w.Handler = admitted{w.Handler, r.Object, admission.NewDecoder(mgr.GetScheme()), r.Admitted}
+		}
+		err = errors.Join(err, handle(server, ValidatePath(gvk), w))
 	}
 	if r.Converter != nil {
 		err = errors.Join(err, convert(mgr, gvk.GroupKind(), r.Converter))
@@ -172,6 +180,36 @@ func (t typed) Handle(ctx context.Context, req admission.Request) admission.Resp
 	if len(resp.Patches) == 0 { // A patch that changes nothing.
 		resp.Patch, resp.PatchType = fmt.Appendf(nil, `[{"op":"test","path":"/kind","value":%q}]`, req.Kind.Kind), new(admissionv1.PatchTypeJSONPatch)
 	}
+	return resp
+}
+
+// admitted tells of objects that are admitted.
+type admitted struct {
+	admission.Handler
+
+	empty   runtime.Object
+	decoder admission.Decoder
+	tell    func(ctx context.Context, old, object client.Object) []string
+}
+
+// Handle implements admission.Handler.
+func (a admitted) Handle(ctx context.Context, req admission.Request) admission.Response {
+	resp := a.Handler.Handle(ctx, req)
+	update := req.Operation == admissionv1.Update
+	if !resp.Allowed || req.DryRun != nil && *req.DryRun || req.SubResource != "" || !update && req.Operation != admissionv1.Create {
+		return resp
+	}
+	var old client.Object
+	object, _ := a.empty.DeepCopyObject().(client.Object)
+	err := a.decoder.DecodeRaw(req.Object, object)
+	if err == nil && update {
+		old, _ = a.empty.DeepCopyObject().(client.Object)
+		err = a.decoder.DecodeRaw(req.OldObject, old)
+	}
+	if err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	resp.Warnings = append(resp.Warnings, a.tell(ctx, old, object)...)
 	return resp
 }
 

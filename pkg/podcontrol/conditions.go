@@ -88,6 +88,8 @@ func Readiness(p *podset.Plan, scale, update, waits report.Failure) report.Readi
 	}
 	paused := func(h rollout.Hold) bool { return h.Reason == rollout.ReasonPaused }
 	switch {
+	case slices.ContainsFunc(p.Holds, func(h rollout.Hold) bool { return h.Reason == rollout.ReasonPodWebhook }):
+		return report.Reconciling(string(rollout.ReasonPodWebhook), "new pods wait until they are sent to the pod webhook")
 	case len(p.Steps) > 0, slices.ContainsFunc(p.Holds, func(h rollout.Hold) bool { return !paused(h) }), slices.ContainsFunc(p.Pods, unavailable):
 		// Without numbers, so that it changes only at the beginning and the end.
 		return report.Reconciling(report.ReasonProgressing, "pods are created, updated or deleted, or are not available yet")

@@ -3,6 +3,7 @@ package podcontrol
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
@@ -25,6 +27,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podguard"
 	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/podstep"
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
@@ -45,6 +48,8 @@ type Options struct {
 	Daemons *nodelease.Tracker
 	// Guards are asked before pods are deleted or updated.
 	Guards podguard.Guards
+	// Awaiting has new pods wait until they are sent to the pod webhook; nil means they never wait.
+	Awaiting podstep.Awaiting
 }
 
 // Controller is what the controllers of all kinds that own pods share. A kind embeds one in its Reconciler and calls
@@ -68,6 +73,8 @@ type Controller struct {
 	Daemons nodelease.Liveness
 	// Guards are asked before pods are deleted or updated.
 	Guards podguard.Guards
+	// Awaiting is as in Options.
+	Awaiting podstep.Awaiting
 	// Overlaps finds pods that a selector matches and that are not controlled by its object.
 	Overlaps ownership.OverlapScanner
 
@@ -75,6 +82,8 @@ type Controller struct {
 	throttle report.Throttle
 	memories sync.Map // *podset.Memory by types.NamespacedName
 	held     held
+	// unsent are the objects whose new pods wait until they are sent to the pod webhook.
+	unsent held
 }
 
 // ControllerName returns the name of a kind's controller: in the metrics of controller-runtime, in the log, and as the reporter
@@ -84,7 +93,7 @@ func ControllerName(kind string) string { return strings.ToLower(kind) + "-contr
 // NewController returns the Controller of a kind.
 func NewController(mgr ctrl.Manager, kind string, o Options) *Controller {
 	c := &Controller{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Parallel: o.Parallel, InPlace: o.InPlace, Guards: o.Guards,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Parallel: o.Parallel, InPlace: o.InPlace, Guards: o.Guards, Awaiting: o.Awaiting,
 		Expect: expect.New(kind, o.Clock, o.ExpectationTimeout),
 		Events: event.New(mgr.GetEventRecorder(ControllerName(kind))),
 	}
@@ -108,6 +117,9 @@ func (c *Controller) Setup(
 		WithOptions(Queue(o.Workers))
 	for _, g := range c.Guards {
 		b.Watches(g.Object, c.held.wake())
+	}
+	if c.Awaiting != nil {
+		b.WatchesRawSource(source.Channel(c.Awaiting.Changes(), c.unsent.wakeAll()))
 	}
 	if c.Daemons == nil {
 		return nil
@@ -139,6 +151,23 @@ func (c *Controller) DaemonNodes(pods []*corev1.Pod) map[string]bool {
 	return nodelease.Nodes(c.Daemons, pods)
 }
 
+// Awaited returns why no pods are created for an object now: they are not sent to the pod webhook yet. The object is reconciled again when
+// that may have changed.
+func (c *Controller) Awaited(ctx context.Context, key types.NamespacedName) (podstep.Wait, error) {
+	if c.Awaiting == nil {
+		return podstep.Wait{}, nil
+	}
+	c.unsent.set(key, true, time.Time{}) // Before the question: a change after it is not missed.
+	wait, err := c.Awaiting.Awaited(ctx, key.Namespace)
+	if err != nil {
+		return podstep.Wait{}, fmt.Errorf("look whether pods of namespace %s are sent to the pod webhook: %w", key.Namespace, err)
+	}
+	if wait.Why == "" {
+		c.unsent.set(key, false, time.Time{})
+	}
+	return wait, nil
+}
+
 // NotPlanned ends a reconcile that could not read what it needs. began is when it started. If the object is gone, its
 // expectations are forgotten.
 func (c *Controller) NotPlanned(
@@ -150,6 +179,7 @@ func (c *Controller) NotPlanned(
 		c.pending.Forget(req.NamespacedName)
 		c.memories.Delete(req.NamespacedName)
 		c.held.set(req.NamespacedName, false, time.Time{})
+		c.unsent.set(req.NamespacedName, false, time.Time{})
 	} else {
 		c.took(req, began)
 	}

@@ -74,7 +74,7 @@ func (a Applier) ask(s *podset.Step) func(context.Context) error {
 	}
 }
 
-// held are the objects that wait for guards, or for a budget of Kubernetes.
+// held are objects that wait: for guards or a budget of Kubernetes, or for the pod webhook.
 type held struct {
 	mu sync.Mutex
 	// keys are the objects that wait, with the time since when.
@@ -116,6 +116,19 @@ func (h *held) wake() handler.EventHandler {
 			if key.Namespace == o.GetNamespace() {
 				out = append(out, reconcile.Request{NamespacedName: key})
 			}
+		}
+		return out
+	})
+}
+
+// wakeAll reconciles all objects that wait.
+func (h *held) wakeAll() handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		out := make([]reconcile.Request, 0, len(h.keys))
+		for key := range h.keys {
+			out = append(out, reconcile.Request{NamespacedName: key})
 		}
 		return out
 	})

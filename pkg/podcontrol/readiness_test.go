@@ -40,6 +40,7 @@ func TestKstatusTellsHowFarAWorkloadIs(t *testing.T) {
 		{name: "a pod can't be scheduled", plan: podset.Plan{Pods: pods(true, false)}, want: kstatus.InProgressStatus},
 		{name: "a pod is created", plan: podset.Plan{Pods: pods(true), Steps: []podset.Step{{}}}, want: kstatus.InProgressStatus},
 		{name: "a pod waits for the budget", plan: podset.Plan{Pods: pods(true), Holds: held(rollout.ReasonBudget)}, want: kstatus.InProgressStatus},
+		{name: "new pods wait for the pod webhook", plan: podset.Plan{Holds: held(rollout.ReasonPodWebhook)}, want: kstatus.InProgressStatus},
 		{name: "the update is paused", plan: podset.Plan{Pods: pods(true), Holds: held(rollout.ReasonPaused)}, want: kstatus.InProgressStatus},
 		{name: "a write is refused, and tried again", scale: report.Failure{Reason: report.ReasonWriteFailed, Message: "quota"}, want: kstatus.InProgressStatus},
 		{name: "an image can't be pulled", update: report.Failure{Reason: podset.ReasonStalled, Message: "image"}, want: kstatus.FailedStatus},

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -156,4 +157,22 @@ type Opening interface {
 	// Changes returns a channel of its own for each caller, which gets an event whenever Sent may answer otherwise. Several changes may
 	// be one event.
 	Changes() <-chan event.GenericEvent
+}
+
+// Awaiting tells controllers that create pods to wait until those of a namespace are sent to the webhook: what misses a step at its creation
+// misses it for good.
+type Awaiting interface {
+	// Awaited returns why pods should not be created in a namespace now: an object asks for them, and they are not sent yet. It is never for
+	// longer than some seconds, nor for a namespace whose pods are not to be sent at all. An error is one of the cache.
+	Awaited(ctx context.Context, namespace string) (Wait, error)
+	// Changes is as in Opening.
+	Changes() <-chan event.GenericEvent
+}
+
+// Wait is a reason not to create pods yet. The zero value is none.
+type Wait struct {
+	// Why is a sentence for people.
+	Why string
+	// Left is how long it holds at most.
+	Left time.Duration
 }

@@ -285,4 +285,6 @@ const (
 	ReasonPVC Reason = "PVC"
 	// ReasonPVCResize (Hold): the update of a pod waits for its PVCs to be resized. It is found by kinds, too.
 	ReasonPVCResize Reason = "PVCResize"
+	// ReasonPodWebhook (Hold): a new pod waits until it is sent to the pod webhook. Next doesn't know that; kinds do.
+	ReasonPodWebhook Reason = "PodWebhook"
 )

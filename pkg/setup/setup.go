@@ -75,6 +75,11 @@ type Options struct {
 	// Setup fills it in.
 	PodWebhook PodWebhook
 	Opening    podstep.Opening
+	// Awaiting has controllers that create pods wait for it; Setup fills it in.
+	Awaiting podstep.Awaiting
+	// Admitted has pods sent to the webhook for an object that is about to be stored, as admit.Registration.Admitted says. Kinds with Pods or
+	// Guards have it called; Setup fills it in. It is nil with WebhooksOnly.
+	Admitted func(ctx context.Context, old, object client.Object) []string
 	// Guards are those of all kinds; Setup fills them in.
 	Guards podguard.Guards
 	// LocalHub: a hub runs in this cluster.
@@ -97,7 +102,7 @@ type PodWebhook struct {
 func (o Options) Pods(kind string) podcontrol.Options {
 	return podcontrol.Options{
 		Workers: o.Workers[kind], Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
-		InPlace: o.InPlace, Daemons: o.Daemons, Guards: o.Guards,
+		InPlace: o.InPlace, Daemons: o.Daemons, Guards: o.Guards, Awaiting: o.Awaiting,
 	}
 }
 

@@ -112,7 +112,7 @@ func TestInCluster(t *testing.T) {
 		entries := &admission.Entries{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Configuration: configuration, Steps: steps, Exempt: []string{own},
 		}
-		require.NoError(t, entries.Setup(mgr))
+		require.NoError(t, entries.Setup(t.Context(), mgr))
 		require.NoError(t, Setup(t.Context(), mgr, Options{Clock: clock.RealClock{}, Namespace: own, Opening: entries}))
 		pods := &admission.Webhook{Cache: mgr.GetClient(), Steps: steps, Decoder: webhook.NewDecoder(mgr.GetScheme()), Clock: clock.RealClock{}}
 		require.NoError(t, admit.Handle(mgr, admission.Path, pods))

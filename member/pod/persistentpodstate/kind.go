@@ -22,7 +22,7 @@ import (
 const kind = "PersistentPodState"
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=persistentpodstates.apps.kruise.io,verbs=get;list;watch;patch
-// +kubebuilder:webhook:path=/validate-apps-kruise-io-persistentpodstate,mutating=false,groups=apps.kruise.io,resources=persistentpodstates,versions=v1beta1,verbs=create;update,name=vpersistentpodstate.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:path=/validate-apps-kruise-io-persistentpodstate,mutating=false,groups=apps.kruise.io,resources=persistentpodstates,versions=v1beta1,verbs=create;update,name=vpersistentpodstate.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=NoneOnDryRun,admissionReviewVersions=v1
 
 // Registration registers PersistentPodState with a member's manager.
 func Registration() setup.Kind {
@@ -40,7 +40,7 @@ func Registration() setup.Kind {
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			w := &Webhook{Client: mgr.GetClient(), Namespace: o.Namespace, Exempt: o.PodWebhook.Exempt}
 			return admit.Register(mgr, admit.Registration[*appsv1beta1.PersistentPodState]{
-				Object: &appsv1beta1.PersistentPodState{}, Validator: w,
+				Object: &appsv1beta1.PersistentPodState{}, Validator: w, Admitted: o.Admitted,
 				Converter: conversion.NewHubSpokeConverter(&appsv1beta1.PersistentPodState{}, conversion.NewSpokeConverter(
 					&appsv1alpha1.PersistentPodState{}, appsv1alpha1.PersistentPodStateFromHub, appsv1alpha1.PersistentPodStateToHub)),
 			})

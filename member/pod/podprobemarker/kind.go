@@ -18,7 +18,7 @@ import (
 // kind is the kind's name.
 const kind = "PodProbeMarker"
 
-// +kubebuilder:webhook:path=/validate-apps-kruise-io-podprobemarker,mutating=false,groups=apps.kruise.io,resources=podprobemarkers,versions=v1alpha1,verbs=create;update,name=vpodprobemarker.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:path=/validate-apps-kruise-io-podprobemarker,mutating=false,groups=apps.kruise.io,resources=podprobemarkers,versions=v1alpha1,verbs=create;update,name=vpodprobemarker.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=NoneOnDryRun,admissionReviewVersions=v1
 
 // Registration registers PodProbeMarker with a member's manager.
 func Registration() setup.Kind {
@@ -34,7 +34,7 @@ func Registration() setup.Kind {
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			w := &Webhook{Client: mgr.GetClient(), Off: !o.Gates.Enabled(feature.PodProbeMarker)}
-			return admit.Register(mgr, admit.Registration[*appsv1alpha1.PodProbeMarker]{Object: &appsv1alpha1.PodProbeMarker{}, Validator: w})
+			return admit.Register(mgr, admit.Registration[*appsv1alpha1.PodProbeMarker]{Object: &appsv1alpha1.PodProbeMarker{}, Validator: w, Admitted: o.Admitted})
 		},
 		WebhookReads: []client.Object{&appsv1alpha1.PodProbeMarker{}},
 		Pods: func(o setup.Options) []podstep.Step {

@@ -69,7 +69,7 @@ func TestInCluster(t *testing.T) {
 		entries := &admission.Entries{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Configuration: "validate-podunavailablebudget-" + own, Guards: guards,
 		}
-		require.NoError(t, entries.Setup(mgr))
+		require.NoError(t, entries.Setup(t.Context(), mgr))
 		require.NoError(t, admit.Handle(mgr, admission.GuardPath, &admission.Guard{
 			Live: mgr.GetAPIReader(), Guards: guards, Decoder: webhook.NewDecoder(mgr.GetScheme()), Clock: clock.RealClock{},
 		}))

@@ -24,7 +24,7 @@ import (
 const kind = "PodUnavailableBudget"
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=podunavailablebudgets.policy.kruise.io,verbs=get;list;watch;patch
-// +kubebuilder:webhook:path=/validate-policy-kruise-io-podunavailablebudget,mutating=false,groups=policy.kruise.io,resources=podunavailablebudgets,versions=v1beta1,verbs=create;update,name=vpodunavailablebudget.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:path=/validate-policy-kruise-io-podunavailablebudget,mutating=false,groups=policy.kruise.io,resources=podunavailablebudgets,versions=v1beta1,verbs=create;update,name=vpodunavailablebudget.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=NoneOnDryRun,admissionReviewVersions=v1
 
 // Registration registers PodUnavailableBudget with a member's manager.
 func Registration() setup.Kind {
@@ -44,7 +44,7 @@ func Registration() setup.Kind {
 				Delete: o.Gates.Enabled(feature.PodUnavailableBudgetDelete), Update: o.Gates.Enabled(feature.PodUnavailableBudgetUpdate),
 			}
 			return admit.Register(mgr, admit.Registration[*policyv1beta1.PodUnavailableBudget]{
-				Object: &policyv1beta1.PodUnavailableBudget{}, Validator: w,
+				Object: &policyv1beta1.PodUnavailableBudget{}, Validator: w, Admitted: o.Admitted,
 				Converter: conversion.NewHubSpokeConverter(&policyv1beta1.PodUnavailableBudget{}, conversion.NewSpokeConverter(
 					&policyv1alpha1.PodUnavailableBudget{}, policyv1alpha1.PodUnavailableBudgetFromHub, policyv1alpha1.PodUnavailableBudgetToHub)),
 			})

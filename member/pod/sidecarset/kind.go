@@ -21,7 +21,7 @@ import (
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=sidecarsets.apps.kruise.io,verbs=get;list;watch;patch
 // +kubebuilder:webhook:path=/mutate-apps-kruise-io-sidecarset,mutating=true,groups=apps.kruise.io,resources=sidecarsets,versions=v1beta1,verbs=create;update,name=msidecarset.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
-// +kubebuilder:webhook:path=/validate-apps-kruise-io-sidecarset,mutating=false,groups=apps.kruise.io,resources=sidecarsets,versions=v1beta1,verbs=create;update,name=vsidecarset.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:path=/validate-apps-kruise-io-sidecarset,mutating=false,groups=apps.kruise.io,resources=sidecarsets,versions=v1beta1,verbs=create;update,name=vsidecarset.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=NoneOnDryRun,admissionReviewVersions=v1
 
 // Registration registers SidecarSet with a member's manager.
 func Registration() setup.Kind {
@@ -42,7 +42,7 @@ func Registration() setup.Kind {
 				Exempt: o.PodWebhook.Exempt, Off: !o.Gates.Enabled(feature.PodWebhook),
 			}
 			return admit.Register(mgr, admit.Registration[*appsv1beta1.SidecarSet]{
-				Object: &appsv1beta1.SidecarSet{}, Defaulter: w, Validator: w,
+				Object: &appsv1beta1.SidecarSet{}, Defaulter: w, Validator: w, Admitted: o.Admitted,
 				Converter: conversion.NewHubSpokeConverter(&appsv1beta1.SidecarSet{}, conversion.NewSpokeConverter(
 					&appsv1alpha1.SidecarSet{}, appsv1alpha1.SidecarSetFromHub, appsv1alpha1.SidecarSetToHub)),
 			})

@@ -78,7 +78,7 @@ func TestInCluster(t *testing.T) {
 		entries := &admission.Entries{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Configuration: "mutate-workloadspread-" + site, Steps: []podstep.Step{one.step()}, Exempt: []string{own},
 		}
-		require.NoError(t, entries.Setup(mgr))
+		require.NoError(t, entries.Setup(t.Context(), mgr))
 		require.NoError(t, one.step().Setup(t.Context(), mgr))
 		require.NoError(t, scaletarget.IndexSpreads(t.Context(), second.GetFieldIndexer()))
 		two.use(second.GetClient(), second.GetAPIReader())

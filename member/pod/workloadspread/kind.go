@@ -24,7 +24,7 @@ import (
 const kind = "WorkloadSpread"
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=workloadspreads.apps.kruise.io,verbs=get;list;watch;patch
-// +kubebuilder:webhook:path=/validate-apps-kruise-io-workloadspread,mutating=false,groups=apps.kruise.io,resources=workloadspreads,versions=v1beta1,verbs=create;update,name=vworkloadspread.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:path=/validate-apps-kruise-io-workloadspread,mutating=false,groups=apps.kruise.io,resources=workloadspreads,versions=v1beta1,verbs=create;update,name=vworkloadspread.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=NoneOnDryRun,admissionReviewVersions=v1
 
 // Registration registers WorkloadSpread with a member's manager. The flags set fields of the value returned.
 func Registration() setup.Kind {
@@ -55,7 +55,7 @@ func Registration() setup.Kind {
 				AllowClusters: o.LocalHub,
 			}
 			return admit.Register(mgr, admit.Registration[*appsv1beta1.WorkloadSpread]{
-				Object: &appsv1beta1.WorkloadSpread{}, Validator: w,
+				Object: &appsv1beta1.WorkloadSpread{}, Validator: w, Admitted: o.Admitted,
 				Converter: conversion.NewHubSpokeConverter(&appsv1beta1.WorkloadSpread{}, conversion.NewSpokeConverter(
 					&appsv1alpha1.WorkloadSpread{}, appsv1alpha1.WorkloadSpreadFromHub, appsv1alpha1.WorkloadSpreadToHub)),
 			})

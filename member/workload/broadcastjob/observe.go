@@ -15,6 +15,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
 // observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
@@ -27,6 +28,8 @@ type observed struct {
 	// succeeded are nodes on which the pod has succeeded, by the status or because this process has seen it. Those that are gone are
 	// left out, unless the job has ended.
 	succeeded map[string]bool
+	// awaited is why new pods wait until they are sent to the pod webhook.
+	awaited podstep.Wait
 }
 
 // observe reads what a reconcile needs: from the cache, or from the apiserver if the cache has not shown our writes for too long.
@@ -42,6 +45,9 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	}
 	var err error
 	if o.nodes, err = ownership.Nodes(ctx, r.Client); err != nil {
+		return o, err
+	}
+	if o.awaited, err = r.Awaited(ctx, key); err != nil {
 		return o, err
 	}
 	return o, r.recall(ctx, key, &o)

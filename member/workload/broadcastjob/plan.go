@@ -116,6 +116,7 @@ func plan(o observed, now time.Time) planned {
 		p.fail(ReasonDeadlineExceeded, ReasonDeadlineExceeded, "Job was active longer than specified deadline")
 	case err == nil:
 		p.run(slots, now)
+		p.HoldUnsent(o.awaited.Why, o.awaited.Left)
 	}
 	if p.ending != nil {
 		p.phase, p.Recheck = p.ending.phase, 0

@@ -16,6 +16,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/podstep"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
@@ -37,6 +38,8 @@ type observed struct {
 	daemons map[string]bool
 	// memory has the facts of pods that have not changed since the last reconcile.
 	memory *podset.Memory
+	// awaited is why new pods wait until they are sent to the pod webhook.
+	awaited podstep.Wait
 	// gates are those of the controller, inPlace what may be updated in place.
 	gates   Gates
 	inPlace inplace.Options
@@ -65,6 +68,9 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		return o, err
 	}
 	o.daemons = r.DaemonNodes(o.pods)
+	if o.awaited, err = r.Awaited(ctx, key); err != nil {
+		return o, err
+	}
 	if o.byTopology() {
 		if o.nodes, err = nodeLabels(ctx, r.Client); err != nil {
 			return o, err

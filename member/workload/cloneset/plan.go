@@ -61,6 +61,7 @@ func plan(o observed, now time.Time) planned {
 	p.Recheck = progressDeadlineIn(o.set, now)
 	p.Next(goal, now)
 	p.HoldLostClaims(o.set.Spec.VolumeClaimTemplates)
+	p.HoldUnsent(o.awaited.Why, o.awaited.Left)
 	p.planPVCs(o)
 	if o.overlap.Count > 0 {
 		p.Recheck = report.Sooner(p.Recheck, ownership.OverlapScanInterval)

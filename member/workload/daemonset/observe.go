@@ -20,6 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/podstep"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
@@ -43,6 +44,8 @@ type observed struct {
 	failures map[string]time.Time
 	// memory has the facts of pods that have not changed since the last reconcile.
 	memory *podset.Memory
+	// awaited is why new pods wait until they are sent to the pod webhook.
+	awaited podstep.Wait
 	// inPlace is what may be updated in place.
 	inPlace inplace.Options
 }
@@ -80,7 +83,8 @@ func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
 	}
 	o.daemons = r.DaemonNodes(o.pods)
 	o.failures = r.failures.until(client.ObjectKeyFromObject(o.set), o.set.Generation, now)
-	return nil
+	o.awaited, err = r.Awaited(ctx, client.ObjectKeyFromObject(o.set))
+	return err
 }
 
 // requestsForOrphan finds the sets that may adopt a pod.

@@ -57,6 +57,7 @@ func plan(o observed, now time.Time) planned {
 	p.Next(goal, now)
 	p.backOff(o.failures, now)
 	p.limitBurst(burst)
+	p.HoldUnsent(o.awaited.Why, o.awaited.Left)
 	if o.overlap.Count > 0 {
 		p.Recheck = report.Sooner(p.Recheck, ownership.OverlapScanInterval)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/podstep"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
@@ -44,6 +45,8 @@ type observed struct {
 	daemons map[string]bool
 	// memory has the facts of pods that have not changed since the last reconcile.
 	memory *podset.Memory
+	// awaited is why new pods wait until they are sent to the pod webhook.
+	awaited podstep.Wait
 	// gates are those of the controller, inPlace what may be updated in place.
 	gates   Gates
 	inPlace inplace.Options
@@ -75,6 +78,9 @@ func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
 		}
 	}
 	o.daemons = r.DaemonNodes(o.pods)
+	if o.awaited, err = r.Awaited(ctx, client.ObjectKeyFromObject(o.set)); err != nil {
+		return err
+	}
 	return o.readClasses(ctx, r.Client)
 }
 

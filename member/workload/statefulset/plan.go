@@ -62,6 +62,7 @@ func plan(o observed, now time.Time) planned {
 	p.relabel = unlabelled(p.Pods)
 	p.Next(goal, now)
 	p.HoldLostClaims(o.set.Spec.VolumeClaimTemplates)
+	p.HoldUnsent(o.awaited.Why, o.awaited.Left)
 	p.planPVCs(o, goal, now)
 	if o.overlap.Count > 0 {
 		p.Recheck = report.Sooner(p.Recheck, ownership.OverlapScanInterval)

@@ -1,0 +1,431 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podguard"
+	"github.com/flotilla-io/flotilla/pkg/podstep"
+)
+
+// admitted is an object as admission sees it: with the UID that it is stored with.
+func admitted(namespace, name string) *corev1.ConfigMap {
+	o := object(namespace, name)
+	o.UID = types.UID(namespace + "-" + name)
+	return o
+}
+
+// marked are the namespaces of the marks in the configuration.
+func (w *world) marked(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for _, m := range marksIn(w.config(t), w.clock.Now()) {
+		out = append(out, m.Namespace)
+	}
+	return out
+}
+
+func (w *world) after(d time.Duration) { w.clock.SetTime(w.clock.Now().Add(d)) }
+
+// leads is a leader that begins: it knows nothing.
+func (w *world) leads() {
+	w.entries = &Entries{
+		Client: w.entries.Client, Live: w.entries.Live, Configuration: w.entries.Configuration, Steps: w.entries.Steps, Guards: w.entries.Guards,
+		Exempt: w.entries.Exempt, Ignore: w.entries.Ignore, Namespace: w.entries.Namespace, Clock: w.clock,
+	}
+}
+
+// withWide adds a step whose objects are cluster-scoped.
+func (w *world) withWide() {
+	s := step("Wide", nil)
+	s.Object, s.List = &corev1.Node{}, &corev1.NodeList{}
+	s.Namespaces = func(o client.Object) []string { return []string{o.GetAnnotations()["for"]} }
+	s.Wants = func(o client.Object) string { return "'" + o.GetName() + "' == 'a'" }
+	w.entries.Steps = append(w.entries.Steps, s)
+}
+
+func TestPodsAreSentBeforeTheirObjectIsStored(t *testing.T) {
+	t.Parallel()
+	w := newWorld(configured("CA"))
+	require.Empty(t, w.entries.Ask(t.Context(), nil, admitted("shop", "a")))
+	require.Equal(t, map[string][]string{EntryFail: {"shop"}}, w.open(t), "any replica writes the entry")
+	require.Equal(t, 1, w.writes)
+
+	w.leads()
+	result, err := w.entries.Reconcile(t.Context(), ctrl.Request{})
+	require.NoError(t, err)
+	require.Equal(t, markLasts, result.RequeueAfter)
+	require.Equal(t, 1, w.writes, "the leader keeps it, without an object")
+	require.True(t, w.sent("shop"))
+
+	require.NoError(t, w.Create(t.Context(), admitted("shop", "a")))
+	require.NoError(t, w.reconcile(t))
+	require.Empty(t, w.marked(t))
+	require.Equal(t, 2, w.writes)
+	require.Equal(t, map[string][]string{EntryFail: {"shop"}}, w.open(t))
+	require.NoError(t, w.Delete(t.Context(), admitted("shop", "a")))
+	require.NoError(t, w.reconcile(t))
+	require.Empty(t, w.open(t), "the mark doesn't outlive its object")
+	require.NotContains(t, w.config(t).Annotations, keys.PodsAskedFor)
+}
+
+func TestAnObjectThatIsNotStoredIsForgotten(t *testing.T) {
+	t.Parallel()
+	for _, leader := range []string{"the same leader", "another leader"} {
+		t.Run(leader, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(configured("CA"))
+			require.Empty(t, w.entries.Ask(t.Context(), nil, admitted("shop", "a")))
+			require.NoError(t, w.reconcile(t))
+			if leader == "another leader" {
+				w.leads()
+			}
+			w.after(markLasts - time.Second)
+			require.NoError(t, w.reconcile(t))
+			require.Equal(t, map[string][]string{EntryFail: {"shop"}}, w.open(t))
+			w.after(time.Second)
+			require.NoError(t, w.reconcile(t))
+			require.Empty(t, w.open(t))
+			require.NotContains(t, w.config(t).Annotations, keys.PodsAskedFor)
+			require.False(t, w.sent("shop"))
+		})
+	}
+}
+
+// An object of the same name that is gone is not the one that is about to be stored.
+func TestAMarkIsForOneObjectAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(configured("CA"), admitted("shop", "a"))
+	require.NoError(t, w.reconcile(t))
+	next := admitted("shop", "a")
+	next.UID = "next"
+	require.NoError(t, w.Delete(t.Context(), admitted("shop", "a")))
+	require.Empty(t, w.entries.Ask(t.Context(), nil, next))
+	require.NoError(t, w.reconcile(t))
+	require.Equal(t, map[string][]string{EntryFail: {"shop"}}, w.open(t))
+}
+
+func TestAskWritesOnlyWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	deleted := admitted("shop", "other")
+	deleted.DeletionTimestamp, deleted.Finalizers = &metav1.Time{Time: time.Unix(0, 0)}, []string{"example.com/wait"}
+	for _, tc := range []struct {
+		name        string
+		objects     []client.Object
+		old, object client.Object
+		writes      int
+		change      func(*world)
+	}{
+		{name: "a first object", object: admitted("shop", "a"), writes: 1},
+		{name: "a second one", objects: []client.Object{admitted("shop", "other")}, object: admitted("shop", "a")},
+		{name: "one beside another that is being deleted", objects: []client.Object{deleted}, object: admitted("shop", "a"), writes: 1},
+		{name: "one that needs pods more than what is there", objects: []client.Object{optional("shop")}, object: admitted("shop", "a"), writes: 1},
+		{name: "one that is being deleted itself", object: deleted},
+		{name: "a change of something else", objects: []client.Object{admitted("shop", "a")}, old: admitted("shop", "a"), object: admitted("shop", "a")},
+		{name: "an exempt namespace", object: admitted("kube-system", "a")},
+		{name: "a kind that asks for nothing", object: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a"}}},
+		{name: "without the webhook", object: admitted("shop", "a"), change: func(w *world) { w.entries.Steps = nil }},
+		{name: "another namespace of a cluster-scoped one", objects: []client.Object{wide("shop")}, old: wide("shop"), object: wide("bank"), writes: 1},
+		{name: "no other namespace of a cluster-scoped one", objects: []client.Object{wide("shop")}, old: wide("shop"), object: wide("shop")},
+		{name: "other pods of all namespaces", objects: []client.Object{wide("*")}, old: wide("*"), object: named2("b"), writes: 1},
+		{name: "a namespace where some pods are sent already", objects: []client.Object{wide("*")}, object: admitted("shop", "a"), writes: 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(append(tc.objects, configured("CA"))...)
+			w.withWide()
+			if tc.change != nil {
+				tc.change(w)
+			}
+			require.NoError(t, w.reconcile(t))
+			written := w.writes
+			require.Empty(t, w.entries.Ask(t.Context(), tc.old, tc.object))
+			require.Equal(t, tc.writes, w.writes-written)
+			require.Len(t, w.marked(t), tc.writes)
+			require.NoError(t, w.reconcile(t))
+			require.Equal(t, tc.writes, w.writes-written, "the leader has nothing to add")
+		})
+	}
+	w := newWorld()
+	require.Empty(t, w.entries.Ask(t.Context(), nil, admitted("shop", "a")), "without a configuration nobody calls us")
+	require.Zero(t, w.writes)
+}
+
+// named2 is a cluster-scoped object for all namespaces with a name of its own, and so with pods of its own.
+func named2(name string) *corev1.Node {
+	n := wide("*")
+	n.Name = name
+	return n
+}
+
+func TestWhatIsWantedOfAllNamespacesIsSentBeforeItsObjectIsStored(t *testing.T) {
+	t.Parallel()
+	w := newWorld(configured("CA"), wide("*"), admitted("shop", "a"))
+	w.withWide()
+	require.NoError(t, w.reconcile(t))
+	condition := func() string { return wantedBy(&w.config(t).Webhooks[1]) }
+	w.hidden = true // The cache of this replica may be behind.
+	require.Empty(t, w.entries.Ask(t.Context(), nil, named2("b")))
+	require.Equal(t, "request.namespace in ['shop'] || ("+podstep.NotOfTheNode+" && ('b' == 'a' || 'n-*' == 'a'))", condition())
+	w.hidden = false
+	require.NoError(t, w.reconcile(t))
+	require.Contains(t, condition(), "'b' == 'a'")
+	require.Empty(t, w.entries.Ask(t.Context(), nil, admitted("bank", "a")))
+	require.Contains(t, condition(), "request.namespace in ['bank', 'shop'] || ")
+	require.Contains(t, condition(), "'b' == 'a'")
+	w.after(markLasts)
+	require.NoError(t, w.reconcile(t))
+	require.Equal(t, "request.namespace in ['shop'] || ("+podstep.NotOfTheNode+" && ('n-*' == 'a'))", condition())
+}
+
+func TestAskRepeatsAWriteThatConflicts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(configured("CA"))
+	n := 0
+	w.answer = func() error {
+		if n++; n < 3 {
+			return apierrors.NewConflict(schema.GroupResource{}, "flotilla-member", errors.New("another writer"))
+		}
+		return nil
+	}
+	require.Empty(t, w.entries.Ask(t.Context(), nil, admitted("shop", "a")))
+	require.Equal(t, map[string][]string{EntryFail: {"shop"}}, w.open(t))
+}
+
+func TestAskWarnsIfPodsAreNotSent(t *testing.T) {
+	t.Parallel()
+	const warning = "does not get the pods of namespace shop yet"
+	excluded := func(c *admissionv1.MutatingWebhookConfiguration) {
+		e := &c.Webhooks[1].NamespaceSelector.MatchExpressions
+		*e = append((*e)[:1:1], metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"shop"}})
+	}
+	full := configured("CA")
+	var all marks
+	for i := range maxMarks {
+		all = append(all, mark{Feature: "Needed", Namespace: fmt.Sprint("n", i), UID: types.UID(fmt.Sprint(i)), Until: metav1.NewTime(time.Unix(60, 0))})
+	}
+	require.NoError(t, setMarks(full, all))
+	for _, tc := range []struct {
+		name   string
+		config client.Object
+		change func(*world)
+	}{
+		{name: "the apiserver refuses the write", config: configured("CA"), change: func(w *world) { w.answer = func() error { return errors.New("no") } }},
+		{name: "another writer excludes the namespace", config: configured("CA"), change: func(w *world) { w.mutate = excluded }},
+		{name: "there is no CA bundle yet", config: configured("")},
+		{name: "too many objects are being admitted", config: full},
+		{name: "the cache does not show it in time", config: configured("CA"), change: func(w *world) {
+			is := w.config(t)
+			inner := w.entries.Client.(client.WithWatch)
+			w.entries.Client = interceptor.NewClient(inner, interceptor.Funcs{
+				Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+					is.DeepCopyInto(o.(*admissionv1.MutatingWebhookConfiguration))
+					return nil
+				},
+			})
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(tc.config)
+			if tc.change != nil {
+				tc.change(w)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			answer := w.answer
+			w.answer = func() error {
+				cancel() // Its patience ends.
+				if answer != nil {
+					return answer()
+				}
+				return nil
+			}
+			warnings := w.entries.Ask(ctx, nil, admitted("shop", "a"))
+			require.Len(t, warnings, 1)
+			require.Contains(t, warnings[0], warning)
+		})
+	}
+}
+
+func TestAskWaitsUntilTheCacheShowsTheEntry(t *testing.T) {
+	t.Parallel()
+	w := newWorld(configured("CA"))
+	var mu sync.Mutex
+	is, looked := w.config(t), make(chan struct{}, 10)
+	inner := w.entries.Client.(client.WithWatch)
+	w.entries.Client = interceptor.NewClient(inner, interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+			mu.Lock()
+			defer mu.Unlock()
+			is.DeepCopyInto(o.(*admissionv1.MutatingWebhookConfiguration))
+			looked <- struct{}{}
+			return nil
+		},
+	})
+	answered := make(chan []string, 1)
+	go func() { answered <- w.entries.Ask(t.Context(), nil, admitted("shop", "a")) }()
+	<-looked // before the write
+	<-looked // and after it
+	w.entries.turn.pass()
+	<-looked // An event of something else.
+	require.Empty(t, answered)
+	mu.Lock()
+	is = w.config(t)
+	mu.Unlock()
+	w.entries.turn.pass()
+	require.Empty(t, <-answered)
+}
+
+// Who has objects refused again and again, or creates many at once, has the configuration written once in half a minute.
+func TestObjectsThatAreRefusedAreOneMark(t *testing.T) {
+	t.Parallel()
+	w := newWorld(configured("CA"))
+	for i := range 100 {
+		require.Empty(t, w.entries.Ask(t.Context(), nil, admitted("shop", fmt.Sprint(i))))
+		require.NoError(t, w.reconcile(t))
+		w.after(time.Second)
+	}
+	require.Equal(t, 4, w.writes)
+	require.Len(t, w.marked(t), 1)
+}
+
+func TestAskIsForGuardsToo(t *testing.T) {
+	t.Parallel()
+	guards := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "flotilla-member"}}
+	setWebhooks(guards, configured("CA").Webhooks)
+	w := newWorld(configured("CA"), guards)
+	w.entries.Steps, w.entries.Guards = nil, podguard.Guards{active(allOperations(), nil)}
+	require.Empty(t, w.entries.Ask(t.Context(), nil, admitted("shop", "a")))
+	require.Equal(t, 1, w.writes)
+	c := &admissionv1.ValidatingWebhookConfiguration{}
+	require.NoError(t, w.Get(t.Context(), client.ObjectKey{Name: "flotilla-member"}, c))
+	require.Equal(t, []string{"shop"}, c.Webhooks[1].NamespaceSelector.MatchExpressions[0].Values)
+	w.answer = func() error { return errors.New("no") }
+	require.Contains(t, w.entries.Ask(t.Context(), nil, admitted("bank", "a"))[0], "is not asked about the pods of namespace bank yet")
+}
+
+// What others wrote into the annotation, and clocks that differ by more than marks last, keep nothing open.
+func TestMarksThatAreNotOursAreRemoved(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"no JSON":           "all of them",
+		"an unknown step":   `[{"feature":"Gone","namespace":"shop","uid":"1","until":"1970-01-01T00:00:30Z"}]`,
+		"an exempt one":     `[{"feature":"Needed","namespace":"kube-system","uid":"1","until":"1970-01-01T00:00:30Z"}]`,
+		"one that lasts":    `[{"feature":"Needed","namespace":"shop","uid":"1","until":"1970-01-01T01:00:00Z"}]`,
+		"one that is over":  `[{"feature":"Needed","namespace":"shop","uid":"1","until":"1970-01-01T00:00:00Z"}]`,
+		"one without an id": `[{"feature":"Needed","namespace":"shop"}]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := configured("CA")
+			c.Annotations = map[string]string{keys.PodsAskedFor: text, "others": "stay"}
+			w := newWorld(c)
+			require.NoError(t, w.reconcile(t))
+			require.Empty(t, w.open(t))
+			require.Equal(t, map[string]string{"others": "stay"}, w.config(t).Annotations)
+		})
+	}
+}
+
+func TestPodsWaitUntilTheirNamespaceIsSent(t *testing.T) {
+	t.Parallel()
+	waits := func(w *world) bool {
+		wait, err := w.entries.Awaited(t.Context(), "shop")
+		require.NoError(t, err)
+		require.Equal(t, wait.Why != "", wait.Left > 0)
+		return wait.Why != ""
+	}
+	t.Run("of a namespace with an object, until the cache shows the entry", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(configured("CA"), object("shop", "a"))
+		changes := w.entries.Changes()
+		require.True(t, waits(w))
+		require.NoError(t, w.reconcile(t))
+		require.False(t, waits(w))
+		require.Len(t, changes, 1, "who waits is told")
+	})
+	t.Run("of one for which an object for all namespaces asks", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(configured("CA"), wide("*"))
+		w.withWide()
+		require.True(t, waits(w))
+		require.NoError(t, w.reconcile(t))
+		require.False(t, waits(w))
+		require.NoError(t, w.Create(t.Context(), object("shop", "a")))
+		require.True(t, waits(w), "some of its pods are sent, and not for this object")
+	})
+	t.Run("that is closed while an object comes", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(configured("CA"), object("shop", "a"))
+		require.NoError(t, w.reconcile(t))
+		require.NoError(t, w.Delete(t.Context(), object("shop", "a")))
+		during := false
+		w.answer = func() error {
+			err := w.Create(t.Context(), object("shop", "b"))
+			during = waits(w)
+			return err
+		}
+		require.NoError(t, w.reconcile(t))
+		require.True(t, during)
+	})
+	t.Run("never without an object, nor where pods are not to be sent", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(configured("CA"))
+		require.False(t, waits(w))
+		require.NoError(t, w.Create(t.Context(), object("shop", "a")))
+		w.entries.Exempt = append(w.entries.Exempt, "shop")
+		require.False(t, waits(w))
+		w = newWorld(configured("CA"), object("shop", "a"))
+		w.entries.Steps = nil
+		require.False(t, waits(w))
+		w = newWorld(object("shop", "a"))
+		require.NoError(t, w.reconcile(t))
+		require.False(t, waits(w), "there is no configuration")
+		w = newWorld(configured("CA"), object("shop", "a"))
+		require.NoError(t, w.reconcile(t))
+		c := w.config(t)
+		terms(func(has []metav1.LabelSelectorRequirement) []metav1.LabelSelectorRequirement {
+			return append(has, metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"shop"}})
+		})(&c.Webhooks[1])
+		require.NoError(t, w.Update(t.Context(), c))
+		require.NoError(t, w.reconcile(t))
+		require.False(t, waits(w), "another writer excludes it")
+	})
+	t.Run("and not for long", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(configured("CA"), object("shop", "a"))
+		w.answer = func() error { return errors.New("no") }
+		for range 10 {
+			require.Error(t, w.reconcile(t))
+			require.True(t, waits(w))
+			w.after(time.Second)
+		}
+		require.False(t, waits(w))
+		require.Error(t, w.reconcile(t))
+		require.False(t, waits(w))
+		w.answer = nil
+		require.NoError(t, w.reconcile(t))
+		require.False(t, waits(w))
+		require.NoError(t, w.Delete(t.Context(), object("shop", "a")))
+		require.NoError(t, w.reconcile(t))
+		require.NoError(t, w.Create(t.Context(), object("shop", "a")))
+		require.True(t, waits(w), "another time")
+	})
+}

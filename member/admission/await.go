@@ -1,0 +1,87 @@
+package admission
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/pkg/podstep"
+)
+
+// maxAwaited is how long pods of a namespace wait for it to be sent. Something is wrong then, which the objects report, and pods without what
+// these objects do are better than none.
+const maxAwaited = 10 * time.Second
+
+var _ podstep.Awaiting = &Entries{}
+
+// Awaited implements podstep.Awaiting.
+func (e *Entries) Awaited(ctx context.Context, namespace string) (podstep.Wait, error) {
+	if all, may := e.mayOpen(namespace); may {
+		feature, err := e.pending(ctx, namespace, all)
+		if err != nil {
+			return podstep.Wait{}, err
+		}
+		if feature != "" {
+			return e.await(namespace, feature), nil
+		}
+	}
+	e.state.Lock()
+	defer e.state.Unlock()
+	delete(e.awaited, namespace)
+	return podstep.Wait{}, nil
+}
+
+// mayOpen reports whether the entries may send more pods of a namespace than they do. all: those that objects for all namespaces want are
+// sent already.
+func (e *Entries) mayOpen(namespace string) (all, may bool) {
+	if len(e.Steps) == 0 || slices.Contains(e.Exempt, namespace) {
+		return false, false
+	}
+	e.state.Lock()
+	defer e.state.Unlock()
+	_, open := e.now[namespace]
+	_, all = e.now[podstep.AllNamespaces]
+	return all, !open && !e.absent && !slices.Contains(e.kept, namespace)
+}
+
+// pending returns which feature an object in the cache asks for, of a namespace that is not sent for objects of its own.
+func (e *Entries) pending(ctx context.Context, namespace string, all bool) (feature string, err error) {
+	for _, s := range e.sides()[0].sources {
+		var only []client.ListOption
+		if s.namespaces == nil {
+			only = append(only, client.InNamespace(namespace))
+		}
+		list, err := objects(ctx, e.Client, s, append(only, client.UnsafeDisableDeepCopy)...)
+		if err != nil {
+			return "", err
+		}
+		if slices.ContainsFunc(list, func(o client.Object) bool {
+			return s.asksFor(o, namespace) || !all && s.asksFor(o, podstep.AllNamespaces)
+		}) {
+			return s.feature, nil
+		}
+	}
+	return "", nil
+}
+
+// await returns how long pods of a namespace still wait.
+func (e *Entries) await(namespace, feature string) podstep.Wait {
+	e.state.Lock()
+	defer e.state.Unlock()
+	now := e.clock().Now()
+	since, waits := e.awaited[namespace]
+	if !waits {
+		if e.awaited == nil {
+			e.awaited = map[string]time.Time{}
+		}
+		since = now
+		e.awaited[namespace] = since
+	}
+	left := since.Add(maxAwaited).Sub(now)
+	if left <= 0 {
+		return podstep.Wait{}
+	}
+	return podstep.Wait{Why: "an object of " + feature + " asks for the pods of the namespace, which are not sent to the pod webhook yet", Left: left}
+}

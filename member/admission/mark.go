@@ -1,0 +1,116 @@
+package admission
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// mark is what one object asks for. In the annotation of a configuration it announces an object whose admission was answered: the apiserver
+// may store it next, and no cache shows it before. The entries are kept as if it existed until it does, or the mark expires.
+type mark struct {
+	// Feature is that of a step or guard.
+	Feature string `json:"feature"`
+	// Namespace is the one whose pods are asked for, or podstep.AllNamespaces; Wants is then which of them, as podstep.Step.Wants says.
+	Namespace string `json:"namespace"`
+	Wants     string `json:"wants,omitempty"`
+	// UID is the object's.
+	UID types.UID `json:"uid"`
+	// Until is when the mark expires: the object was not stored.
+	Until metav1.Time `json:"until"`
+}
+
+// Bounds of marks.
+const (
+	// markLasts is longer than a request may take after its admission.
+	markLasts = time.Minute
+	// maxMarks and maxMarkBytes are how many objects may be announced in a configuration, and the size of the annotation. Beyond that an
+	// object is admitted with a warning.
+	maxMarks     = 50
+	maxMarkBytes = 64 << 10
+)
+
+var errTooManyMarks = errors.New("too many objects are being admitted at once")
+
+// same reports whether two marks ask for the same.
+func (m mark) same(of mark) bool {
+	return m.Feature == of.Feature && m.Namespace == of.Namespace && m.Wants == of.Wants
+}
+
+// marks are those of a configuration.
+type marks []mark
+
+// marksIn returns the marks of a configuration that have not expired. One that can't be read, or lasts longer than any that is written
+// here, is none.
+func marksIn(config client.Object, now time.Time) marks {
+	var all marks
+	if json.Unmarshal([]byte(config.GetAnnotations()[keys.PodsAskedFor]), &all) != nil {
+		return nil
+	}
+	return slices.DeleteFunc(all, func(m mark) bool {
+		return !m.Until.After(now) || m.Until.After(now.Add(2*markLasts)) // Clocks differ.
+	})
+}
+
+// setMarks writes the marks into a configuration.
+func setMarks(config client.Object, all marks) error {
+	annotations := maps.Clone(config.GetAnnotations())
+	if len(all) == 0 {
+		delete(annotations, keys.PodsAskedFor)
+		config.SetAnnotations(annotations)
+		return nil
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return fmt.Errorf("encode the objects that are being admitted: %w", err)
+	}
+	if len(all) > maxMarks || len(text) > maxMarkBytes {
+		return errTooManyMarks
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[keys.PodsAskedFor] = string(text)
+	config.SetAnnotations(annotations)
+	return nil
+}
+
+// without returns the marks without that of an object that exists and asks for the same.
+func (all marks) without(seen mark) marks {
+	is := func(m mark) bool { return m.UID == seen.UID && m.same(seen) }
+	if !slices.ContainsFunc(all, is) {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), is)
+}
+
+// with returns the marks with another one, in place of one that asks for the same: several objects that are created at once, or one that
+// is refused again and again, take the place of one.
+func (all marks) with(m mark) marks {
+	out := slices.DeleteFunc(slices.Clone(all), m.same)
+	return append(out, m)
+}
+
+// last reports whether a mark that asks for the same lasts long enough for another object.
+func (all marks) last(of mark, now time.Time) bool {
+	return slices.ContainsFunc(all, func(m mark) bool { return m.same(of) && m.Until.After(now.Add(markLasts/2)) })
+}
+
+// expire returns in what time the first of them expires; 0 if there are none.
+func (all marks) expire(now time.Time) time.Duration {
+	var in time.Duration
+	for _, m := range all {
+		in = report.Sooner(in, m.Until.Sub(now))
+	}
+	return in
+}

@@ -1,0 +1,27 @@
+package broadcastjob
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/testkit/sim"
+)
+
+func TestNoPodIsCreatedBeforeItIsSentToThePodWebhook(t *testing.T) {
+	t.Parallel()
+	o := observed{job: scan().Obj(), nodes: []*corev1.Node{sim.Node("n1"), sim.Node("n2")}, awaited: podstep.Wait{Why: "not sent", Left: time.Second}}
+	p := plan(o, noon)
+	require.Empty(t, p.Of(rollout.StepCreate))
+	require.Equal(t, []rollout.Hold{{Reason: rollout.ReasonPodWebhook, Pods: 2, Why: "2 pods wait: not sent"}}, p.Holds)
+	require.Positive(t, p.Recheck)
+	require.LessOrEqual(t, p.Recheck, time.Second, "it waits no longer, whatever becomes of it")
+	require.Empty(t, p.Stalled.Reason)
+	o.awaited = podstep.Wait{}
+	p = plan(o, noon)
+	require.Len(t, p.Of(rollout.StepCreate), 2)
+}

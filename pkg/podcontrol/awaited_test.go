@@ -1,0 +1,53 @@
+package podcontrol
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/flotilla-io/flotilla/pkg/podstep"
+)
+
+// unsentTo is a podstep.Awaiting for which pods of these namespaces are not sent yet.
+type unsentTo map[string]bool
+
+func (u unsentTo) Awaited(_ context.Context, namespace string) (podstep.Wait, error) {
+	if namespace == "broken" {
+		return podstep.Wait{}, errors.New("no cache")
+	}
+	if u[namespace] {
+		return podstep.Wait{Why: "not sent", Left: time.Second}, nil
+	}
+	return podstep.Wait{}, nil
+}
+
+func (unsentTo) Changes() <-chan event.GenericEvent { return nil }
+
+func TestWhoWaitsForThePodWebhookIsReconciledWhenItChanges(t *testing.T) {
+	t.Parallel()
+	unsent := unsentTo{"shop": true}
+	c := &Controller{Awaiting: unsent}
+	shop, bank, broken := types.NamespacedName{Namespace: "shop", Name: "web"}, types.NamespacedName{Namespace: "bank", Name: "web"}, types.NamespacedName{Namespace: "broken"}
+	wait, err := c.Awaited(t.Context(), shop)
+	require.NoError(t, err)
+	require.Equal(t, podstep.Wait{Why: "not sent", Left: time.Second}, wait)
+	wait, err = c.Awaited(t.Context(), bank)
+	require.NoError(t, err)
+	require.Empty(t, wait)
+	require.Equal(t, map[types.NamespacedName]time.Time{shop: {}}, c.unsent.keys)
+	_, err = c.Awaited(t.Context(), broken)
+	require.ErrorContains(t, err, "look whether pods of namespace broken are sent to the pod webhook: no cache")
+
+	delete(unsent, "shop")
+	_, err = c.Awaited(t.Context(), shop)
+	require.NoError(t, err)
+	require.NotContains(t, c.unsent.keys, shop)
+	wait, err = (&Controller{}).Awaited(t.Context(), shop)
+	require.NoError(t, err)
+	require.Empty(t, wait, "without the pod webhook")
+}

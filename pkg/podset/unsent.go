@@ -1,0 +1,25 @@
+package podset
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+)
+
+// HoldUnsent drops the steps that create pods while these are not sent to the pod webhook yet: what a pod misses there it misses for good. why
+// is empty if nothing holds, left is how long it holds at most.
+func (p *Plan) HoldUnsent(why string, left time.Duration) {
+	if why == "" {
+		return
+	}
+	n := len(p.Of(rollout.StepCreate))
+	if n == 0 {
+		return
+	}
+	p.Drop(func(s Step) bool { return s.Kind == rollout.StepCreate })
+	p.CreatesDeferred = true
+	p.Holds = append(p.Holds, rollout.Hold{Reason: rollout.ReasonPodWebhook, Pods: n, Why: fmt.Sprintf("%d pods wait: %s", n, why)})
+	p.Recheck = report.Sooner(p.Recheck, left)
+}
