@@ -385,12 +385,16 @@ type SidecarSetStatus struct {
 	// +optional
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
 
-	// conditions are observations of the SidecarSet: Injected, Upgradable, Ready, Reconciling and Stalled.
+	// conditions are observations of the SidecarSet: Active, Injected, Upgradable, Ready, Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
+
+// SidecarSetActive is the condition that the pod webhook gets the pods of all namespaces that the SidecarSet selects, but for those that are
+// exempt: pods that are created then get its sidecars.
+const SidecarSetActive = "Active"
 
 // SidecarSetInjected is the condition that all active pods that the SidecarSet selects have its sidecars.
 const SidecarSetInjected = "Injected"

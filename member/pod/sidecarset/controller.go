@@ -168,7 +168,8 @@ func (r *Reconciler) hold(key types.NamespacedName, a *applied, now time.Time) t
 
 // mayWait reports whether nothing of a status has changed but counts of pods and who they are.
 func mayWait(was, is *appsv1beta1.SidecarSetStatus, events []notes.Event) bool {
-	return len(events) == 0 && was.ObservedGeneration == is.ObservedGeneration && was.LatestRevision == is.LatestRevision &&
+	turned := report.IsConditionTrue(was.Conditions, appsv1beta1.SidecarSetActive) != report.IsConditionTrue(is.Conditions, appsv1beta1.SidecarSetActive)
+	return len(events) == 0 && !turned && was.ObservedGeneration == is.ObservedGeneration && was.LatestRevision == is.LatestRevision &&
 		was.CollisionCount != nil && *was.CollisionCount == *is.CollisionCount
 }
 

@@ -24,6 +24,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
@@ -88,8 +89,8 @@ func TestTheControllerInCluster(t *testing.T) {
 		}
 	}
 	await("pods are counted", counts(2, 2, 2))
-	require.Equal(t, ReasonNotInjected, s.Status.Conditions[0].Reason)
-	require.Contains(t, s.Status.Conditions[0].Message, "shop/web-2")
+	require.Equal(t, ReasonNotInjected, report.GetCondition(s.Status.Conditions, appsv1beta1.SidecarSetInjected).Reason)
+	require.Contains(t, report.GetCondition(s.Status.Conditions, appsv1beta1.SidecarSetInjected).Message, "shop/web-2")
 	latest := &appsv1.ControllerRevision{}
 	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: system, Name: s.Status.LatestRevision}, latest))
 	require.Equal(t, "v1", latest.Labels[keys.SidecarSetCustomVersion])

@@ -17,6 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/podstep"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
@@ -34,6 +35,8 @@ type observed struct {
 	canaries []*appsv1beta1.SidecarSet
 	// notSent is why pods of a namespace are not sent to the pod webhook, for those that are not.
 	notSent map[string]string
+	// inactive is why pods of the namespaces that it selects are not sent; empty if they are.
+	inactive string
 	// read has what annotations of pods say, so that each is read once for a plan.
 	read map[*corev1.Pod]said
 }
@@ -91,6 +94,11 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	if o.canaries, err = r.canaries(ctx, o.set); err != nil {
 		return o, err
 	}
+	namespaces, isFixed := fixed(o.set)
+	if !isFixed {
+		namespaces = podstep.AllNamespaces
+	}
+	_, o.inactive = r.Opening.Sent(namespaces)
 	o.notSent = map[string]string{}
 	for _, pod := range o.pods {
 		if sent, why := r.Opening.Sent(pod.Namespace); !sent {

@@ -161,6 +161,24 @@ func TestWhyPodsHaveNoSidecars(t *testing.T) {
 	}
 }
 
+func TestASidecarSetIsActiveWhenThePodWebhookGetsItsPods(t *testing.T) {
+	t.Parallel()
+	o := seen(t, admitted(t))
+	o.inactive = "the pod webhook does not get the pods of the namespace yet"
+	was, _ := status(o, plan(o, noon), applied{revised: true}, noon)
+	c := report.GetCondition(was.Conditions, appsv1beta1.SidecarSetActive)
+	require.Equal(t, metav1.ConditionFalse, c.Status)
+	require.Equal(t, ReasonNotSent, c.Reason)
+	require.Equal(t, o.inactive, c.Message)
+
+	o.set.Status, o.inactive = was, ""
+	is, events := status(o, plan(o, noon), applied{revised: true}, noon)
+	require.True(t, report.IsConditionTrue(is.Conditions, appsv1beta1.SidecarSetActive))
+	require.False(t, mayWait(&was, &is, events), "people and tools wait for it")
+	again, _ := status(o, plan(o, noon), applied{revised: true}, noon)
+	require.True(t, mayWait(&is, &again, nil))
+}
+
 func TestConditionOfPodsWithoutSidecars(t *testing.T) {
 	t.Parallel()
 	s := admitted(t)
@@ -172,11 +190,12 @@ func TestConditionOfPodsWithoutSidecars(t *testing.T) {
 	is, events := status(o, p, applied{revised: true}, noon)
 	require.Equal(t, int32(1), is.MatchedPods)
 	require.Equal(t, p.revision.Revision.Name, is.LatestRevision)
-	require.Len(t, report.ButReadiness(is.Conditions, report.ConditionForm(0)), 1)
+	require.Len(t, report.ButReadiness(is.Conditions, report.ConditionForm(0)), 2)
 	want := "3 pods that it selects have none of its sidecars; shop/web-1 and 1 more: it got none when it was created: " +
 		"kubectl kruise explain pod tells what it would get now; shop/web-3: container log of the SidecarSet is not there"
-	require.Equal(t, want, is.Conditions[0].Message)
-	require.Equal(t, metav1.ConditionFalse, is.Conditions[0].Status)
+	injected := report.GetCondition(is.Conditions, appsv1beta1.SidecarSetInjected)
+	require.Equal(t, want, injected.Message)
+	require.Equal(t, metav1.ConditionFalse, injected.Status)
 	require.Len(t, events, 1)
 	require.Equal(t, want, events[0].Note)
 
@@ -186,7 +205,7 @@ func TestConditionOfPodsWithoutSidecars(t *testing.T) {
 
 	o.pods = []*corev1.Pod{has}
 	is, events = status(o, plan(o, noon), applied{revised: true}, noon)
-	require.Equal(t, metav1.ConditionTrue, is.Conditions[0].Status)
+	require.True(t, report.IsConditionTrue(is.Conditions, appsv1beta1.SidecarSetInjected))
 	require.Empty(t, events)
 
 	many := planned{not: []absent{{"a", 1, "x/1"}, {"b", 1, "x/2"}, {"c", 1, "x/3"}, {"d", 1, "x/4"}, {"e", 1, "x/5"}}}

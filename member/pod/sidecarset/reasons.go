@@ -1,7 +1,10 @@
 package sidecarset
 
-// Reasons of events and of the conditions Injected and Upgradable.
+// Reasons of events and of the conditions Active, Injected and Upgradable.
 const (
+	// ReasonSent: the pod webhook gets the pods of the namespaces that the SidecarSet selects. ReasonNotSent: it doesn't.
+	ReasonSent    = "PodsSent"
+	ReasonNotSent = "PodsNotSent"
 	// ReasonInjected: all pods that the SidecarSet selects have its sidecars.
 	ReasonInjected = "AllInjected"
 	// ReasonNotInjected: some have none.

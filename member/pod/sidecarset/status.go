@@ -41,6 +41,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Sideca
 	was := report.GetCondition(s.Conditions, c.Type)
 	began := c.Status == metav1.ConditionFalse && (was == nil || was.Status != c.Status)
 	s.Conditions = report.SetCondition(s.Conditions, c, now)
+	s.Conditions = report.SetCondition(s.Conditions, active(o), now)
 	s.Conditions = upgradable(s.Conditions, o.set, p.updates.immutable, now)
 	s.Conditions = report.SetReadiness(s.Conditions, readiness(&p, a), o.set.Generation, now)
 	var events []event.Event
@@ -56,6 +57,18 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Sideca
 			"asked the workloads of %d pods to re-create them, as more than images has changed: %s", n, event.Names(a.recreated)))
 	}
 	return s, events
+}
+
+// active returns the condition that says whether new pods get sidecars.
+func active(o observed) metav1.Condition {
+	c := metav1.Condition{
+		Type: appsv1beta1.SidecarSetActive, Status: metav1.ConditionTrue, Reason: ReasonSent,
+		Message: "new pods of the namespaces that it selects are sent to the pod webhook", ObservedGeneration: o.set.Generation,
+	}
+	if o.inactive != "" {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, ReasonNotSent, o.inactive
+	}
+	return c
 }
 
 // readiness returns whether the pods that have sidecars have those that the spec wants. Pods that the partition leaves at a former revision
