@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -57,9 +58,17 @@ func TestAttack26And27AClusterWhoseNodesWereAllKilledComesBackByItself(t *testin
 	require.NoError(t, c.Client.Create(t.Context(), plugin))
 	s.until(func(ctx context.Context) string { return pluginRuns(ctx, c, plugin) })
 
+	fillers := s.fill(c)
 	require.NoError(t, c.Manager.Stop(t.Context()))
 	t.Cleanup(func() { require.NoError(t, c.Mend(context.WithoutCancel(t.Context()))) })
-	fillers := s.fill(c)
+	s.until(func(context.Context) string {
+		for name, p := range s.pods(c, "filler") {
+			if !ready(&p) {
+				return name + ": " + brief(&p)
+			}
+		}
+		return ""
+	})
 
 	var wg sync.WaitGroup
 	errs := make([]error, len(c.Lab.RealNodes()))
@@ -123,11 +132,16 @@ func (s *scene) pluginPods(c *fleet.Cluster, d *appsv1.DaemonSet) []corev1.Pod {
 	return list.Items
 }
 
-// fill creates a pod on each node that takes all the CPU that is left, and returns how many there are.
+// fill creates a pod for each node that takes all the CPU which is left when the manager has stopped, and returns how many there are.
 func (s *scene) fill(c *fleet.Cluster) int {
 	s.Helper()
 	all := &corev1.PodList{}
 	require.NoError(s, c.Client.List(s.ctx, all))
+	manager, err := c.Manager.Pods(s.ctx)
+	require.NoError(s, err)
+	all.Items = slices.DeleteFunc(all.Items, func(p corev1.Pod) bool {
+		return slices.ContainsFunc(manager, func(m corev1.Pod) bool { return m.UID == p.UID })
+	})
 	nodes := c.Lab.RealNodes()
 	for _, name := range nodes {
 		node := &corev1.Node{}
@@ -147,13 +161,5 @@ func (s *scene) fill(c *fleet.Cluster) int {
 		of.Spec.NodeSelector = map[string]string{corev1.LabelHostname: name}
 		s.create(c, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "filler-" + name, Labels: of.Labels}, Spec: of.Spec})
 	}
-	s.until(func(context.Context) string {
-		for name, p := range s.pods(c, "filler") {
-			if !ready(&p) {
-				return name + ": " + brief(&p)
-			}
-		}
-		return ""
-	})
 	return len(nodes)
 }

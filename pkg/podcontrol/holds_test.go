@@ -62,7 +62,8 @@ func TestEveryHoldIsSeen(t *testing.T) {
 		rollout.ReasonBurst:      reconciling, // Until the pods before are created, whatever becomes of them.
 		rollout.ReasonNotInPlace: failed,
 		rollout.ReasonPVC:        stalled,
-		// Who refuses is in the answers to the writes, and not in the plan.
+		rollout.ReasonPodWebhook: reconciling, // For ten seconds at most.
+		// Who refuses is in the answers to the writes, and not in the plan: TestKstatusTellsHowFarAWorkloadIs.
 		rollout.ReasonRefused: elsewhere,
 		// How long it has lasted is in the PVC, and statefulset.TestPlan has one that has been resizing for too long.
 		rollout.ReasonPVCResize: elsewhere,
@@ -87,7 +88,7 @@ func TestEveryHoldIsSeen(t *testing.T) {
 			p.DetectStall(podset.DefaultProgressDeadline, now)
 			var r podcontrol.Results
 			scale, update := r.Failures(&p)
-			is := podcontrol.Readiness(&p, scale, update)
+			is := podcontrol.Readiness(&p, scale, update, report.Failure{})
 			require.NotEqual(t, report.ReasonReady, is.Reason)
 			if how == reconciling {
 				require.Empty(t, scale)
