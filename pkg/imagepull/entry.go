@@ -102,10 +102,15 @@ func Taken(n *appsv1beta1.NodeImage, namespace string) (all, own int) {
 	return all, own
 }
 
+// Asked reports whether an owner of an entry has asked for its present version.
+func Asked(entry *appsv1beta1.ImageTagSpec, owner *appsv1beta1.ImageTagOwner) bool {
+	return owner.Version != nil && *owner.Version == entry.Version
+}
+
 // Decider returns the namespace of the jobs that have asked for the present version of an entry; empty if it is not known.
 func Decider(entry *appsv1beta1.ImageTagSpec) string {
 	for i := range entry.OwnerReferences {
-		if o := &entry.OwnerReferences[i]; o.Version != nil && *o.Version == entry.Version {
+		if o := &entry.OwnerReferences[i]; Asked(entry, o) {
 			return o.Namespace
 		}
 	}

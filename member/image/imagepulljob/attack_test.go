@@ -83,6 +83,17 @@ func TestAttack28APullIsNotChangedByAnotherNamespace(t *testing.T) {
 		require.Empty(t, p.steps)
 	}
 
+	// Two that did not see each other have asked for one version. The older one decides, with another pull; if theirs has failed before, so
+	// does ours.
+	both := entryOf(theirs)
+	both.OwnerReferences = append(both.OwnerReferences, entryOf(ours).OwnerReferences...)
+	p = plan(seen(ours, theirs, with("a", pulls, both)), noon)
+	require.Empty(t, p.steps)
+	p = plan(seen(theirs, ours, with("a", pulls, both)), noon)
+	require.Equal(t, int64(4), p.steps[0].entry.Version)
+	p = plan(seen(ours, theirs, with("a", failed, both)), noon)
+	require.Equal(t, int64(4), p.steps[0].entry.Version)
+
 	// A job that is gone or complete decides no more.
 	alone := seen(ours, theirs, with("a", pulls, shared()))
 	alone.others = nil
@@ -195,9 +206,12 @@ func TestAttack28LoginsOfAnEntryAreBounded(t *testing.T) {
 
 // rival is a job of another namespace for a private image, without a login and with limits of its own.
 func rival(change ...func(*appsv1beta1.ImagePullJob)) *appsv1beta1.ImagePullJob {
-	job := pulling(change...)
+	job := pulling()
 	job.Namespace, job.Name, job.Spec.Parallelism = "rival", "rival", new(intstr.FromInt32(4))
 	job.Spec.PullPolicy.TimeoutSeconds = new(int32(1))
+	for _, c := range change {
+		c(job)
+	}
 	return job
 }
 

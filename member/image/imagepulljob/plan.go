@@ -159,7 +159,7 @@ func (p *planned) sort(o observed, ref imagepull.Reference, selects func(*appsv1
 			differs = limits
 		}
 		switch {
-		case phase == appsv1beta1.ImagePhaseFailed && !ours(o, entry) && !asked(entry, job.UID):
+		case phase == appsv1beta1.ImagePhaseFailed && !ours(o, entry) && !tried(entry, job.UID):
 			pending = append(pending, begin(o, n, ref, entry, now, ReasonRetried, "the pull of another namespace has failed"))
 		case phase == appsv1beta1.ImagePhaseFailed && differs == limits && ours(o, entry):
 			pending = append(pending, begin(o, n, ref, entry, now, ReasonRetried, "the limits of the pull that failed have changed"))
@@ -303,30 +303,34 @@ func before(job, other *appsv1beta1.ImagePullJob) bool {
 	return was.Before(is) || was.Equal(is) && job.UID < other.UID
 }
 
-// decider returns the namespace whose jobs decide how entries are pulled: the one that has asked for the present pull, as long as one of its
-// jobs wants it, and then that of the oldest job. Without jobs it is that of the observed one.
+// decider returns the namespace whose jobs decide how entries are pulled: that of the oldest job. Of one entry only those count that have asked
+// for the present pull, as long as one of them wants it. Without jobs it is that of the observed one.
 func decider(o observed, tags ...appsv1beta1.ImageTagSpec) string {
-	var oldest *appsv1beta1.ImagePullJob
+	var oldest, asked *appsv1beta1.ImagePullJob
 	for i := range tags {
-		asked := imagepull.Decider(&tags[i])
 		for _, owner := range tags[i].OwnerReferences {
 			job := o.others[owner.UID]
 			if owner.UID == o.job.UID {
 				job = o.job
 			}
-			switch {
-			case job == nil: // It is gone, or complete.
-			case job.Namespace == asked && len(tags) == 1:
-				return asked
-			case oldest == nil || before(job, oldest):
+			if job == nil { // It is gone, or complete.
+				continue
+			}
+			if oldest == nil || before(job, oldest) {
 				oldest = job
+			}
+			if len(tags) == 1 && imagepull.Asked(&tags[i], &owner) && (asked == nil || before(job, asked)) {
+				asked = job
 			}
 		}
 	}
-	if oldest == nil {
-		return o.job.Namespace
+	switch {
+	case asked != nil:
+		return asked.Namespace
+	case oldest != nil:
+		return oldest.Namespace
 	}
-	return oldest.Namespace
+	return o.job.Namespace
 }
 
 // sandbox reports whether a job decides about the sandbox config, which all tags of an image have in common.
@@ -335,19 +339,28 @@ func sandbox(o observed, n *appsv1beta1.NodeImage, ref imagepull.Reference) bool
 	return leads(o, tags...) && decider(o, tags...) == o.job.Namespace
 }
 
-// ours reports whether an entry is as a job of the observed one's namespace has asked for. One of OpenKruise does not say so: it counts as
-// that of the namespace that decides.
+// ours reports whether an entry is as jobs of the observed one's namespace have asked for, and no others: two that did not see each other may
+// have asked at the same time. One of OpenKruise does not say so: it counts as that of the namespace that decides.
 func ours(o observed, entry *appsv1beta1.ImageTagSpec) bool {
-	if by := imagepull.Decider(entry); by != "" {
-		return by == o.job.Namespace
+	known, own := false, false
+	for i := range entry.OwnerReferences {
+		owner := &entry.OwnerReferences[i]
+		known = known || owner.Version != nil
+		if imagepull.Asked(entry, owner) {
+			if owner.Namespace != o.job.Namespace {
+				return false
+			}
+			own = true
+		}
 	}
-	says := slices.ContainsFunc(entry.OwnerReferences, func(owner appsv1beta1.ImageTagOwner) bool { return owner.Version != nil })
-	return !says && entry.Credentials == nil && entry.ImagePullPolicy != "" && decider(o, *entry) == o.job.Namespace
+	return own || !known && entry.Credentials == nil && entry.ImagePullPolicy != "" && decider(o, *entry) == o.job.Namespace
 }
 
-// asked reports whether a job has asked for a pull of an entry, and does not only share it.
-func asked(entry *appsv1beta1.ImageTagSpec, job types.UID) bool {
-	return slices.ContainsFunc(entry.OwnerReferences, func(o appsv1beta1.ImageTagOwner) bool { return o.UID == job && o.Version != nil })
+// tried reports whether a job has asked for a former pull of an entry.
+func tried(entry *appsv1beta1.ImageTagSpec, job types.UID) bool {
+	return slices.ContainsFunc(entry.OwnerReferences, func(o appsv1beta1.ImageTagOwner) bool {
+		return o.UID == job && o.Version != nil && !imagepull.Asked(entry, &o)
+	})
 }
 
 // unknown returns the names in the selector that are of no NodeImage.

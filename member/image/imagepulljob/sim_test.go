@@ -417,7 +417,8 @@ func leavesPullsOfOtherNamespaces(w *sim.World, c sim.Change) error {
 					imagepull.Phase(cached, ref, entry) == appsv1beta1.ImagePhaseFailed || before == nil || before.Version != entry.Version {
 					continue
 				}
-				if now == nil || now.Version != before.Version || *now.PullPolicy.TimeoutSeconds != *before.PullPolicy.TimeoutSeconds {
+				if now == nil || now.Version != before.Version || now.ImagePullPolicy != before.ImagePullPolicy ||
+					*now.PullPolicy.TimeoutSeconds != *before.PullPolicy.TimeoutSeconds {
 					return fmt.Errorf("%s: the pull of %s that %s/%s has asked for has changed", c.Request, ref, job.Namespace, job.Name)
 				}
 			}
@@ -614,7 +615,11 @@ func stories() []sim.Scenario {
 		{Name: "daemons are restarted", Objects: four(pulling(never, private("login")), loginSecret("login", "secret")), Edits: []sim.Edit{
 			restart("a"), restart("b"),
 		}},
-		{Name: "a job of another namespace wants the image too", Objects: four(pulling(never)), Edits: []sim.Edit{create(rival(never))}},
+		{Name: "a job of another namespace wants the image too", Objects: four(pulling(never)), Edits: []sim.Edit{
+			create(rival(never, func(job *appsv1beta1.ImagePullJob) {
+				job.Spec.PullPolicy.TimeoutSeconds, job.Spec.ImagePullPolicy = new(int32(600)), appsv1beta1.PullAlways
+			})),
+		}},
 		{Name: "a job of another namespace wants the image first, and goes", Objects: four(rival(never, of("slow:2"))), Edits: []sim.Edit{
 			create(pulling(never, of("slow:2"))), remove(rival()),
 		}},

@@ -14,6 +14,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/imagepull"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/testkit"
 )
@@ -219,6 +220,9 @@ func TestJob(t *testing.T) {
 	require.EqualValues(t, 1, *s.PullPolicy.BackoffLimit)
 	require.EqualValues(t, 600, *s.CompletionPolicy.TTLSecondsAfterFinished)
 	require.Equal(t, &appsv1beta1.SandboxConfig{Labels: tpl.Labels, Annotations: tpl.Annotations}, s.SandboxConfig)
+	long := template("app:2", "side:1")
+	long.Annotations = map[string]string{"long": strings.Repeat("x", imagepull.MaxSandbox)}
+	require.Nil(t, (&observed{workload: w}).job("web-2", &long, &long.Spec.Containers[0]).Spec.SandboxConfig, "a job with so much is refused")
 	require.Equal(t, &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}, MatchExpressions: []metav1.LabelSelectorRequirement{
 		{Key: keys.ControllerRevisionHash, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"web-2", "2"}},
 	}}, s.PodSelector)
