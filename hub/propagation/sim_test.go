@@ -522,7 +522,7 @@ func stories() []sim.Scenario {
 			}),
 			red("a"),
 		}},
-		{Name: "an object goes over when the older lets go", Objects: world(configMap("a", "blue"), web, again), Edits: []sim.Edit{
+		{Name: "an object goes over when the older lets go", Stall: patience + time.Minute, Objects: world(configMap("a", "blue"), web, again), Edits: []sim.Edit{
 			spec(" selects others", func(s *fleetv1alpha1.PropagationSpec) { s.Selectors = []fleetv1alpha1.PropagationSelector{named("b")} }),
 		}},
 		{Name: "another kind places an object in a cluster", Objects: world(configMap("a", "blue"), web, spread), Edits: []sim.Edit{red("a"), remove(spread)}},
@@ -553,10 +553,10 @@ func stories() []sim.Scenario {
 		{Name: "a template goes back to the former ConfigMap", Objects: world(configMap("a", "blue"), configMap("b", "blue"), deployment(), auto("web")), Edits: []sim.Edit{
 			after(template("b"), placed), template("a"),
 		}},
-		{Name: "what a template needs is created later, and deleted", Objects: world(deployment(), auto("web")), Edits: []sim.Edit{
+		{Name: "what a template needs is created later, and deleted", Stall: patience + time.Minute, Objects: world(deployment(), auto("web")), Edits: []sim.Edit{
 			after(create(configMap("a", "blue")), reports(reasonNoDependency)), after(remove(configMap("a", "")), func(w *sim.World) bool { return len(rowsOf(w, "web")) == 4 }),
 		}},
-		{Name: "a workload is deleted with what it needs", Objects: world(configMap("a", "blue"), deployment(), auto("web")), Edits: []sim.Edit{
+		{Name: "a workload is deleted with what it needs", Stall: patience + time.Minute, Objects: world(configMap("a", "blue"), deployment(), auto("web")), Edits: []sim.Edit{
 			after(remove(configMap("a", "")), placed), remove(deployment()),
 		}},
 		{Name: "two need one ConfigMap, and one of them goes", Objects: world(configMap("a", "blue"), deployment(), another, auto("web"), auto("other")), Edits: []sim.Edit{
@@ -568,7 +568,7 @@ func stories() []sim.Scenario {
 		{Name: "subsets go back to the former ConfigMap", Objects: world(configMap("a", "blue"), configMap("b", "blue"), united, onlyFor), Edits: []sim.Edit{
 			after(subset("b"), placed), subset("a"),
 		}},
-		{Name: "a UnitedDeployment is deleted, and one of its name created", Objects: world(configMap("a", "blue"), united, onlyFor), Edits: []sim.Edit{
+		{Name: "a UnitedDeployment is deleted, and one of its name created", Stall: patience + time.Minute, Objects: world(configMap("a", "blue"), united, onlyFor), Edits: []sim.Edit{
 			after(remove(united), placed), create(united),
 		}},
 		{
@@ -576,7 +576,7 @@ func stories() []sim.Scenario {
 			Edits: []sim.Edit{after(remove(web), placed)},
 		},
 		{
-			Name: "many objects are withdrawn, and an administrator allows it", Objects: world(many...), Actors: []sim.Actor{administrator{}},
+			Name: "many objects are withdrawn, and an administrator allows it", Stall: patience + time.Minute, Objects: world(many...), Actors: []sim.Actor{administrator{}},
 			Edits: []sim.Edit{after(spec(" selects nothing", func(s *fleetv1alpha1.PropagationSpec) {
 				s.Selectors = []fleetv1alpha1.PropagationSelector{labelled("none")}
 			}), placed)},
