@@ -241,6 +241,7 @@ func (t *target) decide(ud *appsv1beta1.UnitedDeployment, s *appsv1beta1.Subset,
 		t.fault = err
 		return
 	case t.child == nil:
+		// It has no reserved pods yet.
 		t.create, t.reason, t.why = want, reasonMissing, fmt.Sprintf("%d replicas", t.replicas)
 		setTemplated(want, 1)
 		return
@@ -248,6 +249,7 @@ func (t *target) decide(ud *appsv1beta1.UnitedDeployment, s *appsv1beta1.Subset,
 		t.reason, t.why = reasonTerminating, t.child.GetName()+" is being deleted"
 		return
 	}
+	exempt(want, t.child.workload, int(t.replicas), int(t.reserved)-t.room.reserved.ready)
 	another := !revision.Same(t.child.revision, revisionName)
 	patched := t.child.patch != united.Patch(s)
 	e, err := t.kind.amend(t.child.workload, want, another || patched)
@@ -284,7 +286,12 @@ func (t *target) decide(ud *appsv1beta1.UnitedDeployment, s *appsv1beta1.Subset,
 
 // scale reports whether a path is set by the numbers of a subset.
 func scale(path string) bool {
-	return path == "spec.replicas" || path == "spec.updateStrategy.rollingUpdate.partition"
+	switch path {
+	case "spec.replicas", "spec.updateStrategy.rollingUpdate.partition",
+		"spec.updateStrategy.rollingUpdate.maxUnavailable", "spec.strategy.rollingUpdate.maxUnavailable": // See exempt.
+		return true
+	}
+	return false
 }
 
 // stuck returns pods that block the rollout of their StatefulSet. It updates one pod after another, the highest ordinal first,

@@ -5,14 +5,18 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/pkg/spread"
+	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
 // With reserveUnschedulablePods the pods that can't be scheduled stay in their subset, where a cluster autoscaler sees them, and as
@@ -27,6 +31,8 @@ import (
 type reservation struct {
 	// count is how many replicas are reserved, and held how many of those by what is stored, which the replicas are divided by.
 	count, held int
+	// ready is how many reserved pods are ready, and so use no part of the workload's maxUnavailable.
+	ready int
 	// mark are pods to label as reserved, release are those that have been ready for long enough. Both count until the cache shows it.
 	mark, release []*corev1.Pod
 	// pods are those that are reserved or marked.
@@ -78,6 +84,9 @@ func reservationOf(ud *appsv1beta1.UnitedDeployment, subset string, c *child, po
 		switch {
 		case reserved(pod):
 			r.pods = append(r.pods, pod)
+			if ready {
+				r.ready++
+			}
 			if due := since.Add(duration); ready && due.After(now) {
 				r.recheck = report.Sooner(r.recheck, due.Sub(now))
 			} else if ready {
@@ -164,4 +173,70 @@ func (r *reservation) exclude(c counts, at func(*corev1.Pod) bool) counts {
 	}
 	c.available = min(c.available, c.ready)
 	return c
+}
+
+// exempt adds reserved pods that are not ready to maxUnavailable of a subset's workload, so that a rollout goes on with the others: that many
+// run elsewhere in their place. Without any, a workload whose number was raised gets back that of the template, or the default. live is
+// the workload as it is.
+func exempt(want, live workload, replicas, reserved int) {
+	reserved = max(min(reserved, replicas), 0)
+	switch w := want.(type) {
+	case *appsv1beta1.CloneSet:
+		has, is := live.(*appsv1beta1.CloneSet)
+		if !is || w.Spec.UpdateStrategy.Type == appsv1beta1.CloneSetOnDelete {
+			return
+		}
+		r := ptr.Deref(w.Spec.UpdateStrategy.RollingUpdate, appsv1beta1.CloneSetRollingUpdateStrategy{})
+		was := ptr.Deref(has.Spec.UpdateStrategy.RollingUpdate, appsv1beta1.CloneSetRollingUpdateStrategy{}).MaxUnavailable
+		surge, err := rollout.Resolve(r.MaxSurge, replicas, rollout.Up)
+		if err != nil {
+			return // Its own controller reports it.
+		}
+		if n := exempted(r.MaxUnavailable, was, workloadspec.CloneSetMaxUnavailable, reserved, func(v *intstr.IntOrString) (int, error) {
+			return rollout.ResolveUnavailable(v, surge, replicas-reserved)
+		}); n != nil {
+			given(&w.Spec.UpdateStrategy.RollingUpdate).MaxUnavailable = n
+		}
+	case *appsv1.Deployment:
+		has, is := live.(*appsv1.Deployment)
+		if !is || w.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
+			return
+		}
+		r := ptr.Deref(w.Spec.Strategy.RollingUpdate, appsv1.RollingUpdateDeployment{})
+		was := ptr.Deref(has.Spec.Strategy.RollingUpdate, appsv1.RollingUpdateDeployment{}).MaxUnavailable
+		surge, err := rollout.Resolve(new(ptr.Deref(r.MaxSurge, intstr.FromString(deploymentDefault))), replicas, rollout.Up)
+		if err != nil {
+			return
+		}
+		if n := exempted(r.MaxUnavailable, was, deploymentDefault, reserved, func(v *intstr.IntOrString) (int, error) {
+			n, err := rollout.Resolve(v, replicas-reserved, rollout.Down)
+			if n == 0 && surge == 0 {
+				n = 1 // As its controller does.
+			}
+			return n, err //nolint:wrapcheck // It is not told.
+		}); n != nil {
+			given(&w.Spec.Strategy.RollingUpdate).MaxUnavailable = n
+		}
+	}
+}
+
+// deploymentDefault is maxUnavailable and maxSurge of a Deployment that has none, as in kube 1.36.
+const deploymentDefault = "25%"
+
+// exempted returns maxUnavailable with reserved pods added; nil if it is to stay as the template has it.
+func exempted(
+	template, was *intstr.IntOrString, standard string, reserved int, resolve func(*intstr.IntOrString) (int, error),
+) *intstr.IntOrString {
+	value := new(ptr.Deref(template, intstr.FromString(standard)))
+	if reserved == 0 {
+		if template == nil && was != nil && was.Type == intstr.Int {
+			return value
+		}
+		return nil
+	}
+	n, err := resolve(value)
+	if err != nil {
+		return nil
+	}
+	return new(intstr.FromInt32(int32(n + reserved))) //nolint:gosec // Both are numbers of pods.
 }

@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -41,7 +43,13 @@ func reservingOf(t *testing.T, waiting int) observed {
 			pod.Labels[keys.SubsetReserved] = "true"
 		}
 	}
+	allowing(o, (10-waiting+4)/5+waiting)
 	return o
+}
+
+// allowing gives the workload of subset a that maxUnavailable.
+func allowing(o observed, n int) {
+	o.children[0].workload.(*appsv1beta1.CloneSet).Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt(n))
 }
 
 func TestAdaptAroundReservedPods(t *testing.T) {
@@ -193,6 +201,7 @@ func TestReservedPodsAreNotInTheSums(t *testing.T) {
 			}
 		}
 	}
+	allowing(o, 5)
 	a, b := &o.children[0], &o.children[1]
 	a.counts = counts{pods: 10, ready: 7, available: 7, updated: 10, updatedReady: 7}
 	b.counts = counts{pods: 4, ready: 4, available: 4, updated: 4, updatedReady: 4}
@@ -313,4 +322,68 @@ func TestAPodIsReservedInTheVersionThatWaits(t *testing.T) {
 	waiting.ResourceVersion = live.ResourceVersion
 	require.NoError(t, r.reserve(t.Context(), p, &applied{}))
 	require.Equal(t, "true", label())
+}
+
+// The pods that serve are updated within the template's own maxUnavailable, however many others wait for a node.
+func TestReservedPodsAreBesideMaxUnavailable(t *testing.T) {
+	t.Parallel()
+	number := func(v string) *intstr.IntOrString {
+		if v == "" {
+			return nil
+		}
+		return new(intstr.Parse(v))
+	}
+	for _, tt := range []struct {
+		name               string
+		template, is       string // maxUnavailable
+		surge              string
+		replicas, reserved int
+		cloneSet, native   string
+	}{
+		{"a number", "2", "2", "", 10, 4, "6", "6"},
+		{"a percentage is of the pods that serve", "50%", "50%", "", 10, 4, "7", "7"},
+		{"the default of a CloneSet rounds up, that of a Deployment down", "", "", "", 10, 4, "6", "5"},
+		{"0 beside a surge", "0", "0", "1", 10, 4, "4", "4"},
+		{"a Deployment never stands still", "0", "0", "0", 10, 4, "4", "5"},
+		{"none is reserved", "20%", "6", "", 10, 0, "20%", "20%"},
+		{"none is any more, and the template has no number", "", "6", "", 10, 0, "20%", "25%"},
+		{"none ever was", "", "30%", "", 10, 0, "", ""},
+		{"all are reserved", "1", "1", "", 4, 4, "5", "5"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			set := func(v string) *appsv1beta1.CloneSet {
+				s := &appsv1beta1.CloneSet{}
+				s.Spec.UpdateStrategy.RollingUpdate = &appsv1beta1.CloneSetRollingUpdateStrategy{MaxUnavailable: number(v), MaxSurge: number(tt.surge)}
+				return s
+			}
+			deployment := func(v string) *appsv1.Deployment {
+				d := &appsv1.Deployment{}
+				d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxUnavailable: number(v), MaxSurge: number(tt.surge)}
+				return d
+			}
+			c, d := set(tt.template), deployment(tt.template)
+			exempt(c, set(tt.is), tt.replicas, tt.reserved)
+			exempt(d, deployment(tt.is), tt.replicas, tt.reserved)
+			require.Equal(t, number(tt.cloneSet), c.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable)
+			require.Equal(t, number(tt.native), d.Spec.Strategy.RollingUpdate.MaxUnavailable)
+		})
+	}
+
+	o := reservingOf(t, 4)
+	allowing(o, 2)
+	raised := func() string {
+		p := plan(o, now)
+		require.NotNil(t, p.subsets[0].update, p.subsets[0].why)
+		require.Equal(t, reasonReplicas, p.subsets[0].reason, "it is no new template")
+		return p.subsets[0].update.next.(*appsv1beta1.CloneSet).Spec.UpdateStrategy.RollingUpdate.MaxUnavailable.String()
+	}
+	require.Equal(t, "6", raised(), "20% of the 6 others, and 4")
+	waiting := o.pods[o.children[0].GetUID()][9]
+	placed := placedPod(waiting.Name)
+	waiting.Spec, waiting.Status = placed.Spec, placed.Status
+	for i := range waiting.Status.Conditions {
+		waiting.Status.Conditions[i].LastTransitionTime = metav1.NewTime(now)
+	}
+	require.Equal(t, "5", raised(), "one that has become ready counts with the others, before it is released")
 }
