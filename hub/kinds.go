@@ -191,7 +191,19 @@ func resourceDistributions(h Options, key []byte) setup.Kind {
 }
 
 func propagations(h Options, key []byte) setup.Kind {
-	return propagationKind(h, key, "propagation", &fleetv1alpha1.Propagation{}, propagation.Setup)
+	k := propagationKind(h, key, "propagation", &fleetv1alpha1.Propagation{}, propagation.Setup)
+	own := k.Webhooks
+	k.Webhooks = func(mgr ctrl.Manager, o setup.Options) error {
+		if err := own(mgr, o); err != nil {
+			return err
+		}
+		if err := admit.Handle(mgr, propagation.TemplatePath, &propagation.TemplateWebhook{Reader: mgr.GetClient(), Labels: true}); err != nil {
+			return err
+		}
+		return admit.Handle(mgr, propagation.UnrunPath, &propagation.TemplateWebhook{Reader: mgr.GetClient()})
+	}
+	k.WebhookReads = append(k.WebhookReads, &fleetv1alpha1.Propagation{}, &fleetv1alpha1.ClusterPropagation{}, &appsv1beta1.WorkloadSpread{})
+	return k
 }
 
 func clusterPropagations(h Options, key []byte) setup.Kind {

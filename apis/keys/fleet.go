@@ -40,7 +40,11 @@ const (
 	FleetContentBytes    = "fleet.kruise.io/content-bytes"
 
 	// FleetTemplate is a label on a Deployment or CloneSet on a hub that a WorkloadSpread places in clusters. Written by the user when
-	// the object is created, and not changed since: no controller of the hub's own cluster makes pods of it. Form: "true".
+	// the object is created, and not changed since: no controller of the hub's own cluster makes pods of it. Form: "true"; "false" is an
+	// exception in a namespace of templates.
+	//
+	// It is also a label on a Namespace of a hub, with which it is created: Deployments and CloneSets in it get the label, and no pods are
+	// created in it.
 	FleetTemplate = "fleet.kruise.io/template"
 
 	// FleetPaused is an annotation on a Deployment with FleetTemplate, whose own spec.paused is always true. Written by the user, or

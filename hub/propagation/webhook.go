@@ -330,6 +330,9 @@ func refusesKind(kind schema.GroupKind) string {
 func (w *Webhook[T]) runsHere(ctx context.Context, namespace string, kind schema.GroupVersionKind, s *fleetv1alpha1.PropagationSelector) string {
 	workloads := []string{"DaemonSet", "StatefulSet", "ReplicaSet", "ReplicationController", "Job", "CronJob", "Pod"}
 	group := kind.GroupKind()
+	if w.inTemplates(ctx, namespace) {
+		return ""
+	}
 	switch {
 	case group == unitedKind(): // It is not placed.
 	case group == schema.GroupKind{Group: "apps", Kind: "Deployment"}, w.LocalMember && group == schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}:
@@ -343,6 +346,17 @@ func (w *Webhook[T]) runsHere(ctx context.Context, namespace string, kind schema
 		return fmt.Sprintf("a %s takes effect in the hub's own cluster too, where its controller runs, and no label prevents that", kind.Kind)
 	}
 	return ""
+}
+
+// inTemplates reports whether a namespace has the label of templates, so that no pods run in it. It is not known if it can't be read.
+func (w *Webhook[T]) inTemplates(ctx context.Context, namespace string) bool {
+	if namespace == "" {
+		return false
+	}
+	ns := &metav1.PartialObjectMetadata{}
+	ns.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
+	err := w.Clusters.Live.Get(ctx, client.ObjectKey{Name: namespace}, ns)
+	return err == nil && ns.Labels[keys.FleetTemplate] == "true"
 }
 
 // templates reports whether all selected objects have the label of a template, also if there is none yet. They are not known if they

@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -81,6 +82,7 @@ func newRules(t *testing.T) (placement.ClusterRules, meta.RESTMapper) {
 	require.NoError(t, fleetv1alpha1.AddToScheme(scheme))
 	require.NoError(t, authorizationv1.AddToScheme(scheme))
 	require.NoError(t, appsv1.AddToScheme(scheme))
+	require.NoError(t, corev1.AddToScheme(scheme))
 	require.NoError(t, appsv1beta1.AddToScheme(scheme))
 	workload := func(name string, labels map[string]string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: "team-a", Name: name, Labels: labels}
@@ -89,6 +91,7 @@ func newRules(t *testing.T) (placement.ClusterRules, meta.RESTMapper) {
 		&appsv1.Deployment{ObjectMeta: workload("plain", map[string]string{"app": "web"})},
 		&appsv1.Deployment{ObjectMeta: workload("template", map[string]string{"app": "template", keys.FleetTemplate: "true"})},
 		&appsv1beta1.CloneSet{ObjectMeta: workload("plain", nil)},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "templates", Labels: map[string]string{keys.FleetTemplate: "true"}}},
 	}
 	east := &fleetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "east"}, Spec: fleetv1alpha1.MemberClusterSpec{Accepted: true},
@@ -427,6 +430,7 @@ func TestI34WhoMayPlaceWhatWhere(t *testing.T) {
 			name: "A workload of Kubernetes runs here too.", user: "admin", namespace: "team-a", spec: places("apps/v1", "StatefulSet", "web", inEast),
 			warned: "spec.selectors[0]: a StatefulSet takes effect in the hub's own cluster too",
 		},
+		{name: "None does in a namespace of templates.", user: "admin", namespace: "templates", spec: places("apps/v1", "StatefulSet", "web", inEast)},
 		{name: "A CloneSet does not.", user: "admin", namespace: "team-a", spec: places("apps.kruise.io/v1beta1", "CloneSet", "web", inEast)},
 		{
 			name: "A Deployment does, if it is no template.", user: "admin", namespace: "team-a", spec: places("apps/v1", "Deployment", "plain", inEast),

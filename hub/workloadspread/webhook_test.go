@@ -135,6 +135,10 @@ func TestADeploymentThatIsATemplateIsPaused(t *testing.T) {
 		{"what the user wants is not changed by an update", deployment("true", "true", true), deployment("true", "true", false), "", true, "true"},
 		{"a label with another value", nil, deployment("yes", "", false), "Unsupported value", false, ""},
 		{"a wish with another value", nil, deployment("true", "maybe", false), "Unsupported value", false, ""},
+		{"one that is none in a namespace of templates", nil, deployment("false", "", false), "", false, ""},
+		{"a label that becomes false", deployment("true", "", true), deployment("false", "", true), "leave the label", false, ""},
+		{"a label that was false", deployment("false", "", false), deployment("", "", false), "", false, ""},
+		{"a label that was false and is added", deployment("false", "", false), deployment("true", "", false), "create it with the label", false, ""},
 		{"a label that is added", deployment("", "", false), deployment("true", "", false), "create it with the label", false, ""},
 		{"a label that is removed", deployment("true", "", true), deployment("", "", true), "leave the label", false, ""},
 	} {

@@ -79,14 +79,15 @@ func Template(o metav1.Object) bool { return o.GetLabels()[keys.FleetTemplate] =
 func ValidateTemplate(old, o metav1.Object, hub bool) field.ErrorList {
 	path := field.NewPath("metadata", "labels").Key(keys.FleetTemplate)
 	value, has := o.GetLabels()[keys.FleetTemplate]
+	is := value == "true"
 	switch {
-	case has && !hub:
+	case has && !is && value != "false": // "false" is for a namespace of templates.
+		return field.ErrorList{field.NotSupported(path, value, []string{"true", "false"})}
+	case is && !hub:
 		return field.ErrorList{field.Forbidden(path, "only a hub has templates, and this cluster has none, so nothing would run it: remove the label")}
-	case has && value != "true":
-		return field.ErrorList{field.NotSupported(path, value, []string{"true"})}
-	case old == nil || Template(old) == has:
+	case old == nil || Template(old) == is:
 		return nil
-	case has:
+	case is:
 		return field.ErrorList{field.Forbidden(path,
 			"this cluster may run pods of it already: create it with the label, under another name or after this one is deleted")}
 	}

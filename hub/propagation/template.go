@@ -1,0 +1,158 @@
+package propagation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
+)
+
+// Paths of the webhooks of TemplateWebhook.
+const (
+	// TemplatePath is for workloads in namespaces with the label keys.FleetTemplate.
+	TemplatePath = "/mutate-template"
+	// UnrunPath is for objects of kinds that only a member stack runs, on a hub without one.
+	UnrunPath = "/validate-unrun"
+)
+
+// TemplateWebhook warns of a new object that nothing runs: the hub's own cluster does not, and nothing places it in clusters.
+// It may be used concurrently.
+type TemplateWebhook struct {
+	// Reader reads Propagations, ClusterPropagations and WorkloadSpreads.
+	Reader client.Reader
+	// Labels also gives Deployments and CloneSets the label keys.FleetTemplate, as all objects are in a namespace with that label. An
+	// object whose own label is "false" keeps it, and its pods get it, without which a policy of the chart refuses them.
+	Labels bool
+}
+
+var _ admission.Handler = &TemplateWebhook{}
+
+// Handle implements admission.Handler.
+func (w *TemplateWebhook) Handle(ctx context.Context, req admission.Request) admission.Response {
+	is, old := &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	if err := json.Unmarshal(req.Object.Raw, &is.Object); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the object: %w", err))
+	}
+	if len(req.OldObject.Raw) > 0 {
+		if err := json.Unmarshal(req.OldObject.Raw, &old.Object); err != nil {
+			return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the old object: %w", err))
+		}
+	}
+	response := admission.Allowed("")
+	if w.Labels {
+		if err := labelTemplate(is, old, schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}); err != nil {
+			return admission.Errored(http.StatusBadRequest, err)
+		}
+		raw, err := json.Marshal(is.Object)
+		if err != nil {
+			return admission.Errored(http.StatusInternalServerError, fmt.Errorf("write the object: %w", err))
+		}
+		response = admission.PatchResponseFromRaw(req.Object.Raw, raw)
+	}
+	if req.Operation != admissionv1.Create || w.Labels && runsHere(is) || metav1.GetControllerOf(is) != nil {
+		return response
+	}
+	placed, err := w.placed(ctx, req, is)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	if !placed {
+		response.Warnings = append(response.Warnings, fmt.Sprintf("nothing on a hub runs this %s: select it in a %s, which places it in member clusters",
+			req.Kind.Kind, sourceOf(req.Namespace)))
+	}
+	return response
+}
+
+// sourceOf is the kind that places objects of a namespace, "" for those in none.
+func sourceOf(namespace string) string {
+	if namespace == "" {
+		return clusterSourceKind
+	}
+	return sourceKind
+}
+
+// runsHere reports whether an object in a namespace of templates is none, by its own label.
+func runsHere(o metav1.Object) bool { return o.GetLabels()[keys.FleetTemplate] == "false" }
+
+// labelTemplate labels an object in a namespace of templates; old is empty for a new one. Only Deployments and CloneSets have the label: it is
+// what their own controllers look at. An object that was there before the namespace's label, or without it, stays as it is.
+func labelTemplate(is, old *unstructured.Unstructured, kind schema.GroupKind) error {
+	if runsHere(is) {
+		for _, path := range [][]string{{"spec", "template"}, {"spec", "jobTemplate"}, {"spec", "jobTemplate", "spec", "template"}} {
+			if _, has, _ := unstructured.NestedMap(is.Object, path...); !has {
+				continue
+			}
+			if err := unstructured.SetNestedField(is.Object, "false", append(path, "metadata", "labels", keys.FleetTemplate)...); err != nil {
+				return fmt.Errorf("label the pods: %w", err)
+			}
+		}
+		return nil
+	}
+	_, has := is.GetLabels()[keys.FleetTemplate]
+	may := kind == schema.GroupKind{Group: "apps", Kind: "Deployment"} || kind == schema.GroupKind{Group: appsv1beta1.GroupVersion.Group, Kind: "CloneSet"}
+	if has || !may || old.Object != nil && !scaletarget.Template(old) {
+		return nil
+	}
+	if err := unstructured.SetNestedField(is.Object, "true", "metadata", "labels", keys.FleetTemplate); err != nil {
+		return fmt.Errorf("label the object: %w", err)
+	}
+	return nil
+}
+
+// placed reports whether something places an object in clusters.
+func (w *TemplateWebhook) placed(ctx context.Context, req admission.Request, o metav1.Object) (bool, error) {
+	kind := schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}
+	f := namespaced()
+	if req.Namespace == "" {
+		f = clusterScoped()
+	}
+	all, err := f.all(ctx, w.Reader, req.Namespace)
+	if err != nil {
+		return false, err
+	}
+	for _, source := range all {
+		spec, _ := f.parts(source)
+		for i := range spec.Selectors {
+			if selected(&spec.Selectors[i], kind, o) {
+				return true, nil
+			}
+		}
+	}
+	if req.Namespace == "" {
+		return false, nil
+	}
+	var spreads appsv1beta1.WorkloadSpreadList
+	if err := w.Reader.List(ctx, &spreads, client.InNamespace(req.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("list WorkloadSpreads: %w", err)
+	}
+	return slices.ContainsFunc(spreads.Items, func(ws appsv1beta1.WorkloadSpread) bool {
+		target := scaletarget.SpreadTarget(&ws)
+		return scaletarget.Federated(&ws) && target.Kind.GroupKind() == kind && target.Name == o.GetName()
+	}), nil
+}
+
+// selected reports whether a selector selects an object of a kind.
+func selected(s *fleetv1alpha1.PropagationSelector, kind schema.GroupKind, o metav1.Object) bool {
+	if schema.FromAPIVersionAndKind(s.APIVersion, s.Kind).GroupKind() != kind {
+		return false
+	}
+	if s.LabelSelector == nil {
+		return s.Name == o.GetName()
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s.LabelSelector)
+	return err == nil && selector.Matches(labels.Set(o.GetLabels()))
+}
