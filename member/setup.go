@@ -189,19 +189,25 @@ func pods(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 	if o.Guards, err = o.Kinds.ActiveGuards(ctx, mgr, o.Options); err != nil {
 		return err
 	}
+	var entries *admission.Entries
+	var catchUp func(context.Context, string) error
+	if !o.WebhooksOnly {
+		entries = &admission.Entries{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Configuration: o.Name, Steps: steps, Guards: o.Guards,
+			Exempt: o.PodWebhook.Exempt, Ignore: o.PodWebhook.Ignore, Namespace: o.Namespace, Clock: o.Clock,
+		}
+		catchUp = entries.CatchUp
+	}
 	decoder := webhook.NewDecoder(mgr.GetScheme())
-	all := admission.Webhook{Cache: mgr.GetClient(), Steps: steps, Ignore: o.PodWebhook.Ignore, Decoder: decoder, Clock: o.Clock}
+	all := admission.Webhook{Cache: mgr.GetClient(), Steps: steps, Ignore: o.PodWebhook.Ignore, Decoder: decoder, Clock: o.Clock, CatchUp: catchUp}
 	asked := all
+	asked.CatchUp = nil // These pods are sent without any object.
 	asked.Steps = slices.DeleteFunc(slices.Clone(steps), func(s podstep.Step) bool { return s.Asks == "" })
 	err = errors.Join(admit.Handle(mgr, admission.Path, &all), admit.Handle(mgr, admission.AskedPath, &asked), admit.Handle(mgr, admission.GuardPath, &admission.Guard{
 		Live: mgr.GetAPIReader(), Guards: o.Guards, Ignore: o.PodWebhook.Ignore, Decoder: decoder, Clock: o.Clock,
 	}))
 	if err != nil || o.WebhooksOnly {
 		return err
-	}
-	entries := &admission.Entries{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Configuration: o.Name, Steps: steps, Guards: o.Guards,
-		Exempt: o.PodWebhook.Exempt, Ignore: o.PodWebhook.Ignore, Namespace: o.Namespace, Clock: o.Clock,
 	}
 	o.Opening, o.Awaiting, o.Admitted = entries, entries, entries.Ask
 	return entries.Setup(ctx, mgr)

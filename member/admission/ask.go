@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,9 +23,10 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
-// patience is how long an object's admission waits until pods are sent for it. It is less than any timeout of a webhook that is not set to
-// the least.
-const patience = 2 * time.Second
+// defaultPatience is less than any timeout of a webhook that is not set to the least.
+const defaultPatience = 2 * time.Second
+
+func (e *Entries) patience() time.Duration { return cmp.Or(e.Patience, defaultPatience) }
 
 var (
 	errNoBundle = errors.New("the configuration has no CA bundle yet")
@@ -32,14 +34,14 @@ var (
 )
 
 // Ask has pods sent for an object that is about to be stored: for what it asks and old, nil for a new object, does not. It returns when the
-// cache shows the entries, so that pods which are created after the object are sent, or with a warning after at most two seconds. Any
+// cache shows the entries, so that pods which are created after the object are sent, or with a warning when its Patience ends. Any
 // replica answers; the leader keeps what it has written. It is not for a dry run. An object of a kind that has no step and no guard asks for
 // nothing.
 func (e *Entries) Ask(ctx context.Context, old, object client.Object) []string {
 	if object.GetDeletionTimestamp() != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, e.patience())
 	defer cancel()
 	var warnings []string
 	for _, s := range e.sides() {
@@ -187,7 +189,7 @@ func (e *Entries) announce(ctx context.Context, s side, asked marks) error {
 	webhooks, was := webhooksOf(config), marksIn(config, now)
 	next := was
 	for _, m := range asked {
-		if m.Until = metav1.NewTime(now.Add(markLasts)); !was.last(m, now) || !s.covers(webhooks, m) {
+		if m.Until = metav1.NewTime(now.Add(markLasts)); !was.fresh(m, now) || !s.covers(webhooks, m) {
 			next = next.with(m)
 		}
 	}
@@ -227,7 +229,7 @@ func (e *Entries) announce(ctx context.Context, s side, asked marks) error {
 	return nil
 }
 
-// watch has the cache of this replica keep what Ask reads, and tell of each event of a configuration.
+// watch has the cache of this replica keep what Ask and CatchUp read, and tell of its events.
 func (e *Entries) watch(ctx context.Context, from cache.Cache) error {
 	pass := func(any) { e.turn.pass() }
 	for _, s := range e.sides() {
@@ -238,7 +240,9 @@ func (e *Entries) watch(ctx context.Context, from cache.Cache) error {
 			})
 		}
 		for i := 0; i < len(s.sources) && err == nil; i++ {
-			_, err = from.GetInformer(ctx, s.sources[i].object)
+			if informer, err = from.GetInformer(ctx, s.sources[i].object); err == nil {
+				_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: pass, UpdateFunc: func(_, is any) { pass(is) }})
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("watch the entries of the pod webhook: %w", err)

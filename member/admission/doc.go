@@ -8,6 +8,7 @@
 //	plan.go      the webhooks' entries in both webhook configurations
 //	ask.go       an object that is admitted, and needs its namespace in the entries before it is stored
 //	mark.go      how such objects are announced to the leader
+//	catchup.go   a pod that comes before the watch event of the object that it is sent for
 //	await.go     why workloads of this manager create no pods yet
 //
 // The chart has no entry for pods. The leader adds one while an object needs it, for the namespaces that have such objects, and removes

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -51,12 +52,17 @@ type Entries struct {
 	Namespace string
 	// Clock paces what is written back to configurations that others change; nil is the real one.
 	Clock clock.PassiveClock
+	// Patience is how long the admission of an object waits until pods are sent for it; 0 is two seconds. It must be less than the timeout of the
+	// webhook.
+	Patience time.Duration
 
 	// mu is held while entries change: who asks meanwhile waits for what comes of it. A namespace that is closed because its last
 	// object is gone is thus closed before or after an object that comes asks, and never between its question and what it does then.
 	mu sync.Mutex
 	// pace is how often the same entries are written back.
 	pace writeback.Pace
+	// met are the marks whose objects this leader has seen, by the webhook's path.
+	met map[string]map[types.UID]bool
 
 	// state guards what follows. It is never held during a request.
 	state sync.Mutex
@@ -71,7 +77,7 @@ type Entries struct {
 	// awaited is since when pods of a namespace wait for it to be sent.
 	awaited map[string]time.Time
 
-	// turn passes with each event of a configuration in the cache; one admits who writes for an object that is being admitted.
+	// turn passes with each event of a configuration or an object in the cache; one admits who writes for an object that is being admitted.
 	turn turn
 	one  one
 }
@@ -250,10 +256,16 @@ func (e *Entries) maintain(ctx context.Context, s side) (time.Duration, error) {
 		return 0, err
 	}
 	now := e.clock().Now()
-	planned, err := e.plan(ctx, e.Client, s, webhooks, was, marksIn(config, now))
+	all, fresh := marksIn(config, now), marks(nil)
+	for _, m := range all {
+		if !e.met[s.path][m.UID] {
+			fresh = append(fresh, m)
+		}
+	}
+	planned, err := e.plan(ctx, e.Client, s, webhooks, was, fresh)
 	if _, all := planned.needed[podstep.AllNamespaces]; err == nil && all && planned.webhooks != nil && !equality.Semantic.DeepEqual(planned.webhooks, webhooks) {
 		// What is sent of all namespaces changes: a cache that lacks an object would keep away its pods.
-		planned, err = e.plan(ctx, e.Live, s, webhooks, was, marksIn(config, now))
+		planned, err = e.plan(ctx, e.Live, s, webhooks, was, fresh)
 	}
 	if err != nil {
 		return 0, err
@@ -264,10 +276,10 @@ func (e *Entries) maintain(ctx context.Context, s side) (time.Duration, error) {
 	}
 	next, _ := config.DeepCopyObject().(client.Object)
 	setWebhooks(next, planned.webhooks)
-	if err := setMarks(next, planned.marks); err != nil {
+	left, expires := e.keep(s, all, planned.marks, now)
+	if err := setMarks(next, left); err != nil {
 		return 0, err
 	}
-	expires := planned.marks.expire(now)
 	if equality.Semantic.DeepEqual(config, next) {
 		show(both(planned.needed, seen)) // What the cache does not show yet comes with an event.
 		return expires, nil
@@ -302,6 +314,27 @@ func (e *Entries) maintain(ctx context.Context, s side) (time.Duration, error) {
 	}
 	show(both(planned.needed, seen))
 	return report.Sooner(wait, expires), nil
+}
+
+// keep returns the marks that stay, and when to look again: those of objects that have not been seen, and for some seconds those of objects that
+// have, because the caches of other replicas may not show them yet.
+func (e *Entries) keep(s side, all, unseen marks, now time.Time) (kept marks, again time.Duration) {
+	met := map[types.UID]bool{}
+	for _, m := range all {
+		left := m.Until.Sub(now)
+		if !slices.Contains(unseen, m) {
+			if left -= markLasts - markStays; left <= 0 {
+				continue
+			}
+			met[m.UID] = true
+		}
+		kept, again = append(kept, m), report.Sooner(again, left)
+	}
+	if e.met == nil {
+		e.met = map[string]map[types.UID]bool{}
+	}
+	e.met[s.path] = met
+	return kept, again
 }
 
 // seen returns what the cache's configuration has sent. The apiserver that sends the cache its events acts on them as it does so, and not

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // mark is what one object asks for. In the annotation of a configuration it announces an object whose admission was answered: the apiserver
@@ -34,6 +33,10 @@ type mark struct {
 const (
 	// markLasts is longer than a request may take after its admission.
 	markLasts = time.Minute
+	// markStays is how long a mark stays although its object has been seen.
+	markStays = 10 * time.Second
+	// markPace is how often a mark that asks for the same is written.
+	markPace = time.Second
 	// maxMarks and maxMarkBytes are how many objects may be announced in a configuration, and the size of the annotation. Beyond that an
 	// object is admitted with a warning.
 	maxMarks     = 50
@@ -101,16 +104,7 @@ func (all marks) with(m mark) marks {
 	return append(out, m)
 }
 
-// last reports whether a mark that asks for the same lasts long enough for another object.
-func (all marks) last(of mark, now time.Time) bool {
-	return slices.ContainsFunc(all, func(m mark) bool { return m.same(of) && m.Until.After(now.Add(markLasts/2)) })
-}
-
-// expire returns in what time the first of them expires; 0 if there are none.
-func (all marks) expire(now time.Time) time.Duration {
-	var in time.Duration
-	for _, m := range all {
-		in = report.Sooner(in, m.Until.Sub(now))
-	}
-	return in
+// fresh reports whether a mark that asks for the same was written just now, which is enough for another object too.
+func (all marks) fresh(of mark, now time.Time) bool {
+	return slices.ContainsFunc(all, func(m mark) bool { return m.same(of) && m.Until.After(now.Add(markLasts-markPace)) })
 }

@@ -40,6 +40,8 @@ type Webhook struct {
 	Decoder admission.Decoder
 	// Clock measures how long an answer takes.
 	Clock clock.PassiveClock
+	// CatchUp waits until Cache has what pods of a namespace are sent for; nil for nothing.
+	CatchUp func(ctx context.Context, namespace string) error
 }
 
 // Handle implements admission.Handler. A pod that no step changes is answered without a patch.
@@ -56,9 +58,14 @@ func (w *Webhook) Handle(ctx context.Context, req admission.Request) admission.R
 	if pod.Namespace == "" { // The apiserver sets it after admission.
 		pod.Namespace = req.Namespace
 	}
+	log := ctrl.LoggerFrom(ctx)
+	if w.CatchUp != nil {
+		if err := w.CatchUp(ctx, pod.Namespace); err != nil {
+			log.Error(err, "Answered for a pod by what the cache has")
+		}
+	}
 	dry := req.DryRun != nil && *req.DryRun
 	next, outcomes := Run(ctx, w.Cache, w.Steps, pod, dry)
-	log := ctrl.LoggerFrom(ctx)
 	for _, o := range outcomes {
 		steps.WithLabelValues(o.Feature, resultOf(o)).Inc()
 		var refused podstep.RefusedError

@@ -1,0 +1,93 @@
+package admission
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/pkg/podstep"
+)
+
+// CatchUp waits until the cache of this replica has the objects for which the pods of a namespace are sent: a pod that is created right after
+// its SidecarSet may come before the watch event of the SidecarSet. What it waits for is in the configuration: the namespace, and the marks of
+// objects that were stored only now. It asks the apiserver only about these, and waits half of Patience at most.
+func (e *Entries) CatchUp(ctx context.Context, namespace string) error {
+	ctx, cancel := context.WithTimeout(ctx, e.patience()/2)
+	defer cancel()
+	s := e.sides()[0]
+	stored := map[types.UID]bool{}
+	for {
+		turned := e.turn.next()
+		behind, err := e.behind(ctx, s, namespace, stored)
+		if err != nil || !behind {
+			return err
+		}
+		select {
+		case <-turned:
+		case <-ctx.Done():
+			ctrl.LoggerFrom(ctx).Info("Answered for a pod before the cache shows what its namespace has", "namespace", namespace)
+			return nil
+		}
+	}
+}
+
+// behind reports whether the cache lacks what the apiserver has: that it sends pods of a namespace, or an object that was announced for it.
+// stored has what the apiserver has answered before.
+func (e *Entries) behind(ctx context.Context, s side, namespace string, stored map[types.UID]bool) (bool, error) {
+	config, err := e.cached(ctx, s)
+	if err != nil || config == nil {
+		return false, err
+	}
+	sent := s.sent(webhooksOf(config))
+	_, open := sent[namespace]
+	if _, all := sent[podstep.AllNamespaces]; !open && !all {
+		return true, nil
+	}
+	for _, m := range marksIn(config, e.clock().Now()) {
+		if m.Namespace != namespace && m.Namespace != podstep.AllNamespaces {
+			continue
+		}
+		has, err := e.has(ctx, e.Client, s, m)
+		if err != nil {
+			return false, err
+		}
+		if has {
+			continue
+		}
+		is, asked := stored[m.UID]
+		if !asked {
+			if is, err = e.has(ctx, e.Live, s, m); err != nil {
+				return false, err
+			}
+			stored[m.UID] = is // One that was stored after this pod came is not the pod's.
+		}
+		if is {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// has reports whether a reader has the object of a mark.
+func (e *Entries) has(ctx context.Context, r client.Reader, s side, m mark) (bool, error) {
+	for _, from := range s.sources {
+		if from.feature != m.Feature {
+			continue
+		}
+		opts := []client.ListOption{client.UnsafeDisableDeepCopy}
+		if from.namespaces == nil {
+			opts = append(opts, client.InNamespace(m.Namespace))
+		}
+		all, err := objects(ctx, r, from, opts...)
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(all, func(o client.Object) bool { return o.GetUID() == m.UID && slices.ContainsFunc(from.asks(o), m.same) }) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
