@@ -76,8 +76,8 @@ type kept struct {
 	// revisions are those of SidecarSets, and lists the white lists by key.
 	revisions []appsv1.ControllerRevision
 	lists     map[string]string
-	// config is true if there is the ConfigMap of the white lists.
-	config bool
+	// config is the ConfigMap of the white lists; nil if there is none.
+	config *corev1.ConfigMap
 }
 
 // keptIn reads what is kept in a namespace, nothing if there is no such namespace.
@@ -96,7 +96,7 @@ func keptIn(ctx context.Context, c client.Reader, namespace string) (kept, error
 	if err != nil {
 		return kept{}, fmt.Errorf("get ConfigMap %s/%s: %w", namespace, whiteLists, err)
 	}
-	out.config = true
+	out.config = &config
 	for _, key := range whiteListKeys() {
 		if text, ok := config.Data[key]; ok {
 			out.lists[key] = text
@@ -204,14 +204,18 @@ func writeLists(
 	ctx context.Context, c client.Client, had, have kept, missing []string, create []client.CreateOption, patch []client.PatchOption,
 ) error {
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: have.namespace, Name: whiteLists}}
-	was := config.DeepCopy()
-	config.Data = map[string]string{}
+	if have.config != nil {
+		config = have.config.DeepCopy()
+	}
+	if config.Data == nil {
+		config.Data = map[string]string{}
+	}
 	for _, key := range missing {
 		config.Data[key] = had.lists[key]
 	}
 	var err error
-	if have.config {
-		err = c.Patch(ctx, config, client.MergeFrom(was), patch...)
+	if have.config != nil { // With a precondition: a key that somebody adds meanwhile stays.
+		err = c.Patch(ctx, config, client.MergeFromWithOptions(have.config, client.MergeFromWithOptimisticLock{}), patch...)
 	} else {
 		err = c.Create(ctx, config, create...)
 	}

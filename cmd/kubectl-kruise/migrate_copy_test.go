@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"testing"
 
@@ -202,14 +203,12 @@ func TestMigrateCheckPrintsTheValuesThatObjectsNeed(t *testing.T) {
 	require.Contains(t, f.Do[0], `--set-json 'imagePullJob.secrets=["more","nightly","registry"]'`, "what the release has stays")
 	require.Contains(t, f.Do[0], `"resources":["gameserversets","parts"]},{"apiGroups":["db.example.com"],"resources":["clusters"]}]'`)
 
-	for name, value := range map[string]any{
+	maps.Copy(config, map[string]any{
 		"deletionProtection":   map[string]any{"customResources": []any{map[string]any{"apiGroups": []any{"game.kruise.io"}, "resources": []any{"gameserversets"}}}},
 		"resourceDistribution": map[string]any{"secrets": []any{"ca", "tls"}},
 		"imagePullJob":         map[string]any{"secrets": []any{"nightly", "registry"}},
 		"customWorkloads":      []any{map[string]any{"apiGroups": []any{"game.kruise.io", "x.io", "db.example.com"}, "resources": []any{"gameserversets", "parts", "clusters"}}},
-	} {
-		config[name] = value
-	}
+	})
 	ours = helmSecret(t, "flotilla-member", "fleet", "flotilla-system", 1, "deployed", manifest(), config)
 	for _, f := range checked(t, append(objects, ours)...) {
 		require.NotEqual(t, "ValuesNeeded", f.Reason, "the release has all of them: %v", f.Do)

@@ -42,13 +42,17 @@ func TestMoveFromOpenKruiseAndBack(t *testing.T) {
 	lab.Full(t)
 	t.Parallel()
 	for _, release := range []string{"1.8", "1.9"} {
-		t.Run("from-"+strings.ReplaceAll(release, ".", "-"), func(t *testing.T) { moveAndBack(t, release) })
+		t.Run("from-"+strings.ReplaceAll(release, ".", "-"), func(t *testing.T) {
+			t.Parallel()
+			newScene(t).moveAndBack(release)
+		})
 	}
 }
 
 // moveAndBack moves a cluster of its own from a release of OpenKruise and back to it.
-func moveAndBack(t *testing.T, release string) {
-	s := newScene(t)
+func (s *scene) moveAndBack(release string) {
+	s.Helper()
+	t := s.TB
 	c, err := env.Bring(t.Context(), "former-"+strings.ReplaceAll(release, ".", "-"), "real:1")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Lab.Down(context.WithoutCancel(t.Context()))) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -293,7 +294,7 @@ func TestAskWarnsIfPodsAreNotSent(t *testing.T) {
 	full := configured("CA")
 	var all marks
 	for i := range maxMarks {
-		all = append(all, mark{Feature: "Needed", Namespace: fmt.Sprint("n", i), UID: types.UID(fmt.Sprint(i)), Until: metav1.NewTime(time.Unix(60, 0))})
+		all = append(all, mark{Feature: "Needed", Namespace: fmt.Sprint("n", i), UID: types.UID(strconv.Itoa(i)), Until: metav1.NewTime(time.Unix(60, 0))})
 	}
 	require.NoError(t, setMarks(full, all))
 	for _, tc := range []struct {
@@ -373,7 +374,7 @@ func TestObjectsThatAreRefusedAreOneMark(t *testing.T) {
 	t.Parallel()
 	w := newWorld(configured("CA"))
 	for i := range 100 {
-		require.Empty(t, w.entries.Ask(t.Context(), nil, admitted("shop", fmt.Sprint(i))))
+		require.Empty(t, w.entries.Ask(t.Context(), nil, admitted("shop", strconv.Itoa(i))))
 		require.NoError(t, w.reconcile(t))
 		w.after(100 * time.Millisecond)
 	}

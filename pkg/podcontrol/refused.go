@@ -83,7 +83,7 @@ func WaitsFor(refusals []string) report.Failure {
 	}
 	return report.Failure{
 		Reason:  string(rollout.ReasonRefused),
-		Message: fmt.Sprintf("pods wait for PodUnavailableBudgets that let no more of them become unavailable now: %s", event.Names(budgets)),
+		Message: "pods wait for PodUnavailableBudgets that let no more of them become unavailable now: " + event.Names(budgets),
 	}
 }
 

@@ -308,7 +308,8 @@ func before(job, other *appsv1beta1.ImagePullJob) bool {
 func decider(o observed, tags ...appsv1beta1.ImageTagSpec) string {
 	var oldest, asked *appsv1beta1.ImagePullJob
 	for i := range tags {
-		for _, owner := range tags[i].OwnerReferences {
+		tag := &tags[i]
+		for _, owner := range tag.OwnerReferences {
 			job := o.others[owner.UID]
 			if owner.UID == o.job.UID {
 				job = o.job
@@ -319,7 +320,7 @@ func decider(o observed, tags ...appsv1beta1.ImageTagSpec) string {
 			if oldest == nil || before(job, oldest) {
 				oldest = job
 			}
-			if len(tags) == 1 && imagepull.Asked(&tags[i], &owner) && (asked == nil || before(job, asked)) {
+			if len(tags) == 1 && imagepull.Asked(tag, &owner) && (asked == nil || before(job, asked)) {
 				asked = job
 			}
 		}

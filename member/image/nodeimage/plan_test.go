@@ -1,7 +1,7 @@
 package nodeimage
 
 import (
-	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -141,7 +141,7 @@ func TestAttack28PlacesAreFreed(t *testing.T) {
 		o := observed{node: &corev1.Node{}, image: n, jobs: map[types.UID]*appsv1beta1.ImagePullJob{}}
 		image, state := appsv1beta1.ImageSpec{}, appsv1beta1.ImageStatus{}
 		for i := range entries {
-			e := entry(fmt.Sprint(i), i)
+			e := entry(strconv.Itoa(i), i)
 			e.CreatedAt, e.PullPolicy.TTLSecondsAfterFinished = &ended, &ttl
 			image.Tags = append(image.Tags, e)
 			state.Tags = append(state.Tags, appsv1beta1.ImageTagStatus{
