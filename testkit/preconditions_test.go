@@ -30,6 +30,7 @@ var writes = map[string]string{
 	"cmd/kubectl-kruise/cluster_taint.go changeTaints: Patch":   byVersion,
 	"cmd/kubectl-kruise/cluster_token.go mint: Delete":          byUID,
 	"cmd/kubectl-kruise/migrate.go resize: Update":              byVersion,
+	"cmd/kubectl-kruise/migrate_copy.go writeLists: Patch":      byVersion,
 	"cmd/kubectl-kruise/scale.go scale: Update":                 byVersion,
 
 	"hub/cluster/apply.go admit: Patch":                 byVersion,
@@ -58,6 +59,7 @@ var writes = map[string]string{
 	"hub/uniteddeployment/dependencies.go follow: Update": byVersion,
 	"hub/uniteddeployment/dependencies.go remove: Delete": byVersion,
 
+	"member/admission/ask.go announce: Patch":     byVersion,
 	"member/admission/entries.go maintain: Patch": byVersion,
 
 	"member/agent/apply.go orphan: Patch":                          byUID,
