@@ -159,6 +159,10 @@ func TestValidExamplesAreAcceptedWithoutAWarning(t *testing.T) {
 					continue
 				}
 				require.NoError(t, err)
+				if filepath.Base(file) == "placed-cloneset.yaml" { // What places it is not stored in a dry run.
+					require.Contains(t, heard.all(), "nothing on a hub runs this CloneSet")
+					continue
+				}
 				require.Empty(t, heard.but(string(text)))
 			}
 		})

@@ -57,6 +57,10 @@ func job() *testkit.BroadcastJobBuilder { return testkit.BroadcastJob(testenv.Na
 // end ends a pod.
 func (g *fixture) end(t *testing.T, pod *corev1.Pod, phase corev1.PodPhase) {
 	t.Helper()
+	require.Eventually(t, func() bool { // Its node would take it back to Running.
+		require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
+		return pod.Status.Phase == corev1.PodRunning
+	}, testenv.Long, testenv.Poll)
 	was := pod.DeepCopy()
 	pod.Status.Phase = phase
 	require.NoError(t, g.Status().Patch(t.Context(), pod, client.MergeFrom(was)))
