@@ -17,17 +17,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
 
 // The namespaces of both managers, unless they were installed elsewhere.
 const oldNamespace, ourNamespace = "kruise-system", "flotilla-system"
 
-// whiteLists is the ConfigMap in a manager's namespace by which its administrator lists what objects may name. Its keys are whiteListKeys.
-const whiteLists = "kruise-configuration"
+// whiteLists is the ConfigMap in a manager's namespace by which its administrator lists what objects may name.
+const whiteLists = scaletarget.ConfigMap
 
-func whiteListKeys() []string {
-	return []string{"SidecarSet_PatchPodMetadata_WhiteList", "PPS_Watch_Custom_Workload_WhiteList", "WorkloadSpread_Watch_Custom_Workload_WhiteList"}
+// workloadKeys are its keys with kinds of workloads, and whiteListKeys all of them.
+func workloadKeys() []string {
+	return []string{scaletarget.KeyPersistentPodState, scaletarget.KeyWorkloadSpread}
 }
+
+func whiteListKeys() []string { return append(workloadKeys(), scaletarget.KeySidecarSet) }
 
 func migrateCopyCommand(open func() (conn, error)) *cobra.Command {
 	from, to := oldNamespace, ourNamespace
@@ -73,10 +77,10 @@ func migrateCopyCommand(open func() (conn, error)) *cobra.Command {
 // kept is what a manager keeps in its namespace, and can't make anew.
 type kept struct {
 	namespace string
-	// revisions are those of SidecarSets, and lists the white lists by key.
+	// revisions has the revisions of SidecarSets, and lists has the white lists by key.
 	revisions []appsv1.ControllerRevision
 	lists     map[string]string
-	// config is the ConfigMap of the white lists; nil if there is none.
+	// config is the ConfigMap of the white lists; nil if it does not exist.
 	config *corev1.ConfigMap
 }
 
@@ -105,7 +109,7 @@ func keptIn(ctx context.Context, c client.Reader, namespace string) (kept, error
 	return out, nil
 }
 
-// revision returns the revision of that name, nil if there is none.
+// revision returns the revision of that name, or nil.
 func (k kept) revision(name string) *appsv1.ControllerRevision {
 	i := slices.IndexFunc(k.revisions, func(r appsv1.ControllerRevision) bool { return r.Name == name })
 	if i < 0 {
@@ -114,7 +118,7 @@ func (k kept) revision(name string) *appsv1.ControllerRevision {
 	return &k.revisions[i]
 }
 
-// lacks returns the names of the revisions and the keys of the white lists that another has and this one has not.
+// lacks returns the names of the revisions and the keys of the white lists that this one lacks and the other has.
 func (k kept) lacks(other kept) (revisions, lists []string) {
 	for i := range other.revisions {
 		if name := other.revisions[i].Name; k.revision(name) == nil {
@@ -131,7 +135,7 @@ func (k kept) lacks(other kept) (revisions, lists []string) {
 	return revisions, lists
 }
 
-// copyKept creates what had has and have has not, and says what it did.
+// copyKept creates what had has and have lacks, and prints what it did.
 func copyKept(cmd *cobra.Command, c client.Client, dry cmdutil.DryRunStrategy, had, have kept) error {
 	var create []client.CreateOption
 	var patch []client.PatchOption

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
 
 // needs are what objects need that the member's chart does not have by itself.
@@ -139,32 +140,19 @@ func (o *observer) kept(ctx context.Context) error {
 	if n.present, err = keptIn(ctx, o, o.in.namespaceOf(ourManager, ourNamespace)); err != nil {
 		return err
 	}
-	for _, key := range whiteListKeys() {
-		var list struct {
-			Workloads []listed `json:"workloads"`
+	for _, key := range workloadKeys() {
+		all, err := scaletarget.ParseWhiteList(cmp.Or(n.present.lists[key], n.former.lists[key]))
+		if err != nil {
+			continue // The manager reports it.
 		}
-		text := cmp.Or(n.present.lists[key], n.former.lists[key])
-		if text == "" || json.Unmarshal([]byte(text), &list) != nil { // The list of annotations has other fields; a broken one the manager reports.
-			continue
-		}
-		for _, kind := range list.Workloads {
-			kind.each(n.workload)
+		for _, l := range all {
+			n.workload(l.Kind)
+			for _, between := range l.Between {
+				n.workload(between)
+			}
 		}
 	}
 	return nil
-}
-
-// listed is a kind in a white list. encoding/json matches names of fields in any case.
-type listed struct {
-	Group, Version, Kind string
-	SubResources         []listed
-}
-
-func (l listed) each(do func(schema.GroupVersionKind)) {
-	do(schema.GroupVersionKind{Group: l.Group, Version: l.Version, Kind: l.Kind})
-	for _, between := range l.SubResources {
-		between.each(do)
-	}
 }
 
 // namespaceOf is where a program runs, by default the one that its chart is installed into.

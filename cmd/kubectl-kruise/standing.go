@@ -116,7 +116,7 @@ func failing(conditions []appsv1beta1.WorkloadCondition) *appsv1beta1.WorkloadCo
 	return nil
 }
 
-// condition returns the condition of a type that is True and has a message; nil if there is none.
+// condition returns the condition of a type that is True and has a message, or nil.
 func condition(conditions []appsv1beta1.WorkloadCondition, kind string) *appsv1beta1.WorkloadCondition {
 	i := slices.IndexFunc(conditions, func(c appsv1beta1.WorkloadCondition) bool {
 		return string(c.Type) == kind && c.Status == corev1.ConditionTrue && c.Message != ""

@@ -23,7 +23,10 @@ const KeyPersistentPodState = "PPS_Watch_Custom_Workload_WhiteList"
 // KeyWorkloadSpread is the key of the kinds that a WorkloadSpread may have as its target.
 const KeyWorkloadSpread = "WorkloadSpread_Watch_Custom_Workload_WhiteList"
 
-// keysOf are all keys: a kind is watched while one of them lists it.
+// KeySidecarSet is the key of the annotations that SidecarSets may patch, which the package of SidecarSet reads.
+const KeySidecarSet = "SidecarSet_PatchPodMetadata_WhiteList"
+
+// keysOf are all keys of kinds: a kind is watched while one of them lists it.
 func keysOf() []string { return []string{KeyPersistentPodState, KeyWorkloadSpread} }
 
 // Listed is a kind of a white list.

@@ -194,7 +194,7 @@ func TestValidateCreate(t *testing.T) {
 	}
 	rules := func(text string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: scaletarget.ConfigMap}, Data: map[string]string{whiteListKey: text},
+			ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: scaletarget.ConfigMap}, Data: map[string]string{scaletarget.KeySidecarSet: text},
 		}
 	}
 	patched := spec(`patchPodMetadata: [{annotations: {log.example.com/level: info}}]`)

@@ -19,9 +19,6 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
 
-// whiteListKey is the key of the ConfigMap scaletarget.ConfigMap that says which annotations SidecarSets may patch.
-const whiteListKey = "SidecarSet_PatchPodMetadata_WhiteList"
-
 // rule allows SidecarSets with these labels, all without a selector, to patch annotations.
 type rule struct {
 	Selector *metav1.LabelSelector `json:"selector"`
@@ -39,7 +36,7 @@ func whiteList(ctx context.Context, r client.Reader, namespace string) ([]rule, 
 	case err != nil:
 		return nil, fmt.Errorf("get ConfigMap %s: %w", key, err)
 	}
-	text := config.Data[whiteListKey]
+	text := config.Data[scaletarget.KeySidecarSet]
 	if text == "" {
 		return nil, nil
 	}
@@ -47,7 +44,7 @@ func whiteList(ctx context.Context, r client.Reader, namespace string) ([]rule, 
 		Rules []rule `json:"rules"`
 	}
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		return nil, fmt.Errorf(`ConfigMap %s, key %s: want {"rules":[{"selector":{},"allowedAnnotationKeyExprs":["..."]}]}: %w`, key, whiteListKey, err)
+		return nil, fmt.Errorf(`ConfigMap %s, key %s: want {"rules":[{"selector":{},"allowedAnnotationKeyExprs":["..."]}]}: %w`, key, scaletarget.KeySidecarSet, err)
 	}
 	return list.Rules, nil
 }
@@ -61,7 +58,7 @@ func validateAllowed(s *appsv1beta1.SidecarSet, rules []rule) field.ErrorList {
 				faults = append(faults, field.Forbidden(field.NewPath("spec", "patchPodMetadata").Index(i).Child("annotations").Key(key), fmt.Sprintf(
 					"no rule allows it: add one in ConfigMap %s, key %s, or switch on feature gate SidecarSetPatchPodMetadataDefaultsAllowed, with which "+
 						"SidecarSets that no rule selects may patch any",
-					scaletarget.ConfigMap, whiteListKey)))
+					scaletarget.ConfigMap, scaletarget.KeySidecarSet)))
 			}
 		}
 	}
