@@ -10,13 +10,11 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
@@ -125,11 +123,8 @@ func (w *TemplateWebhook) placed(ctx context.Context, req admission.Request, o m
 		return false, err
 	}
 	for _, source := range all {
-		spec, _ := f.parts(source)
-		for i := range spec.Selectors {
-			if selected(&spec.Selectors[i], kind, o) {
-				return true, nil
-			}
+		if spec, _ := f.parts(source); selects(spec, kind, o.GetName(), o.GetLabels()) {
+			return true, nil
 		}
 	}
 	if req.Namespace == "" {
@@ -143,16 +138,4 @@ func (w *TemplateWebhook) placed(ctx context.Context, req admission.Request, o m
 		target := scaletarget.SpreadTarget(&ws)
 		return scaletarget.Federated(&ws) && target.Kind.GroupKind() == kind && target.Name == o.GetName()
 	}), nil
-}
-
-// selected reports whether a selector selects an object of a kind.
-func selected(s *fleetv1alpha1.PropagationSelector, kind schema.GroupKind, o metav1.Object) bool {
-	if schema.FromAPIVersionAndKind(s.APIVersion, s.Kind).GroupKind() != kind {
-		return false
-	}
-	if s.LabelSelector == nil {
-		return s.Name == o.GetName()
-	}
-	selector, err := metav1.LabelSelectorAsSelector(s.LabelSelector)
-	return err == nil && selector.Matches(labels.Set(o.GetLabels()))
 }
