@@ -65,7 +65,7 @@ func (e *Entries) asked(s side, old, object client.Object) marks {
 			continue
 		}
 		var before marks
-		if old != nil && !reflect.ValueOf(old).IsNil() {
+		if old != nil {
 			before = from.asks(old)
 		}
 		for _, m := range from.asks(object) {

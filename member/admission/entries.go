@@ -347,10 +347,10 @@ func (e *Entries) seen(ctx context.Context, s side) (needs, error) {
 	return s.sent(webhooksOf(config)), nil
 }
 
-// cached returns the configuration as the cache has it; nil if there is none.
+// cached returns the configuration of the cache, which must not be changed, or nil. It is not copied: each pod that is created asks for it.
 func (e *Entries) cached(ctx context.Context, s side) (client.Object, error) {
 	config, _ := s.config.DeepCopyObject().(client.Object)
-	switch err := e.Client.Get(ctx, client.ObjectKey{Name: e.Configuration}, config); {
+	switch err := e.Client.Get(ctx, client.ObjectKey{Name: e.Configuration}, config, client.UnsafeDisableDeepCopy); {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:

@@ -57,11 +57,11 @@ func Register[T client.Object](mgr ctrl.Manager, r Registration[T]) error {
 		err = errors.Join(err, handle(server, MutatePath(gvk), w))
 	}
 	if r.Validator != nil {
-		w := admission.WithValidator(mgr.GetScheme(), r.Validator)
+		v := r.Validator
 		if r.Admitted != nil {
-			w.Handler = admitted{w.Handler, r.Object, admission.NewDecoder(mgr.GetScheme()), r.Admitted}
+			v = admitted[T]{v, r.Admitted}
 		}
-		err = errors.Join(err, handle(server, ValidatePath(gvk), w))
+		err = errors.Join(err, handle(server, ValidatePath(gvk), admission.WithValidator(mgr.GetScheme(), v)))
 	}
 	if r.Converter != nil {
 		err = errors.Join(err, convert(mgr, gvk.GroupKind(), r.Converter))
@@ -183,34 +183,37 @@ func (t typed) Handle(ctx context.Context, req admission.Request) admission.Resp
 	return resp
 }
 
-// admitted tells of objects that are admitted.
-type admitted struct {
-	admission.Handler
+// admitted is a Validator that tells of the objects that it lets pass.
+type admitted[T client.Object] struct {
+	admission.Validator[T]
 
-	empty   runtime.Object
-	decoder admission.Decoder
-	tell    func(ctx context.Context, old, object client.Object) []string
+	tell func(ctx context.Context, old, object client.Object) []string
 }
 
-// Handle implements admission.Handler.
-func (a admitted) Handle(ctx context.Context, req admission.Request) admission.Response {
-	resp := a.Handler.Handle(ctx, req)
-	update := req.Operation == admissionv1.Update
-	if !resp.Allowed || req.DryRun != nil && *req.DryRun || req.SubResource != "" || !update && req.Operation != admissionv1.Create {
-		return resp
-	}
-	var old client.Object
-	object, _ := a.empty.DeepCopyObject().(client.Object)
-	err := a.decoder.DecodeRaw(req.Object, object)
-	if err == nil && update {
-		old, _ = a.empty.DeepCopyObject().(client.Object)
-		err = a.decoder.DecodeRaw(req.OldObject, old)
-	}
+// ValidateCreate implements admission.Validator.
+func (a admitted[T]) ValidateCreate(ctx context.Context, object T) (admission.Warnings, error) {
+	warnings, err := a.Validator.ValidateCreate(ctx, object)
+	return a.passed(ctx, nil, object, warnings, err)
+}
+
+// ValidateUpdate implements admission.Validator.
+func (a admitted[T]) ValidateUpdate(ctx context.Context, old, object T) (admission.Warnings, error) {
+	warnings, err := a.Validator.ValidateUpdate(ctx, old, object)
+	return a.passed(ctx, old, object, warnings, err)
+}
+
+func (a admitted[T]) passed(ctx context.Context, old, object client.Object, warnings admission.Warnings, err error) (admission.Warnings, error) {
 	if err != nil {
-		return admission.Errored(http.StatusBadRequest, err)
+		return warnings, err
 	}
-	resp.Warnings = append(resp.Warnings, a.tell(ctx, old, object)...)
-	return resp
+	req, err := admission.RequestFromContext(ctx)
+	if err != nil {
+		return warnings, err //nolint:wrapcheck // The handler always sets it.
+	}
+	if req.DryRun != nil && *req.DryRun {
+		return warnings, nil
+	}
+	return append(warnings, a.tell(ctx, old, object)...), nil
 }
 
 // logged logs decisions at V(1).
