@@ -103,7 +103,7 @@ func TestAttack26And27AClusterWhoseNodesWereAllKilledComesBackByItself(t *testin
 	require.Less(t, len(s.pods(c, "filler")), fillers, "the manager has preempted a protected pod")
 }
 
-// networkPlugin is a DaemonSet as that of a network plugin: its pods are on the network of their node and tolerate everything.
+// networkPlugin returns a DaemonSet like the one of a network plugin: its pods use the network of their node and tolerate every taint.
 func networkPlugin(namespace string) *appsv1.DaemonSet {
 	of := template("network", corev1.Container{Name: "plugin", Image: imageEmpty, ImagePullPolicy: corev1.PullIfNotPresent})
 	of.Spec.HostNetwork = true
