@@ -222,7 +222,7 @@ func testEnvOnly(t *testing.T, g *fixture) {
 	require.Contains(t, fmt.Sprint(set.Status.Conditions), "container app reads annotation config by env CONFIG, and its node has no daemon that could restart it")
 	g.same(t, before)
 	g.change(t, reading("one"))
-	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) && len(s.Status.Conditions) == 0 })
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) && len(failures(s.Status.Conditions)) == 0 })
 }
 
 // TestEnvInCluster starts node daemons on nodes whose pods can't be updated in place without them.
@@ -235,7 +235,7 @@ func TestEnvInCluster(t *testing.T) {
 	g.make(t, inPlace(3).Policy(appsv1beta1.PodInPlaceOnly).Spec(reading("one")))
 	before := g.Pods(t)
 	g.change(t, reading("two"))
-	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return len(s.Status.Conditions) > 0 })
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return len(failures(s.Status.Conditions)) > 0 })
 
 	nodes := map[string]bool{}
 	for _, p := range before {
@@ -268,7 +268,7 @@ func TestEnvInCluster(t *testing.T) {
 				p.Annotations[keys.RuntimeContainersMeta] = report
 				require.NoError(t, client.IgnoreNotFound(g.Status().Patch(t.Context(), p, client.MergeFrom(from))))
 			}
-			return rested(set) && len(set.Status.Conditions) == 0
+			return rested(set) && len(failures(set.Status.Conditions)) == 0
 		}
 	}
 	g.Await(t, updated("two"))
