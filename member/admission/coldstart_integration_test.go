@@ -70,9 +70,15 @@ func TestIntegrationAttack27NodesComeBackWithoutAReplica(t *testing.T) {
 		podstep.WantsSelected(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "mesh", Operator: metav1.LabelSelectorOpExists}}}),
 	}
 	shape.asked = &askers{asks: []string{"'asks' in object.metadata.?annotations.orValue({})"}}
+	needed := needs{podstep.AllNamespaces: admissionv1.Fail, "elsewhere": admissionv1.Fail, namespace: admissionv1.Ignore}
 	config := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "cold-start-" + namespace}}
-	conditions := []admissionv1.MatchCondition{shape.fromAnywhere(needs{podstep.AllNamespaces: admissionv1.Fail, "elsewhere": admissionv1.Fail})}
-	setWebhooks(config, silent(namespace, admissionv1.MutatingWebhook{Name: "m.kb.io", Rules: shape.rules, MatchConditions: conditions}))
+	// occupy has pods of the namespace wait that meet a condition.
+	occupy := func(c admissionv1.MatchCondition) {
+		setWebhooks(config, silent(namespace, admissionv1.MutatingWebhook{
+			Name: "m.kb.io", Rules: shape.rules, MatchConditions: []admissionv1.MatchCondition{c},
+		}))
+	}
+	occupy(shape.fromAnywhere(needed, admissionv1.Fail))
 	require.NoError(t, env.Create(t.Context(), config))
 	t.Cleanup(func() {
 		require.NoError(t, client.IgnoreNotFound(env.Delete(context.WithoutCancel(t.Context()), config)))
@@ -82,7 +88,7 @@ func TestIntegrationAttack27NodesComeBackWithoutAReplica(t *testing.T) {
 	}
 	label := func(labels map[string]string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Labels = labels } }
 	require.Eventually(t, func() bool { return apierrors.IsInternalError(create(label(map[string]string{"app": "web"}))) }, testenv.Long, testenv.Poll, "the entry takes effect")
-	for name, tc := range map[string]struct {
+	pods := map[string]struct {
 		change func(*corev1.Pod)
 		waits  bool
 	}{
@@ -95,11 +101,24 @@ func TestIntegrationAttack27NodesComeBackWithoutAReplica(t *testing.T) {
 		"one that asks itself":              {func(p *corev1.Pod) { p.Labels, p.Annotations = nil, map[string]string{"asks": ""} }, true},
 		"selected, on its node's network":   {func(p *corev1.Pod) { p.Spec.HostNetwork = true }, false},
 		"selected, and critical for a node": {func(p *corev1.Pod) { p.Spec.PriorityClassName = "system-node-critical" }, false},
-	} {
+	}
+	for name, tc := range pods {
 		if err := create(tc.change); tc.waits {
 			require.True(t, apierrors.IsInternalError(err), "%s: %v", name, err)
 		} else {
 			require.NoError(t, err, name)
+		}
+	}
+
+	// The other entry, which lets pods go ahead, gets those and no others.
+	occupy(shape.notFromAnywhere())
+	require.NoError(t, env.Update(t.Context(), config))
+	require.Eventually(t, func() bool { return apierrors.IsInternalError(create(label(nil))) }, testenv.Long, testenv.Poll, "the entry takes effect")
+	for name, tc := range pods {
+		if err := create(tc.change); tc.waits {
+			require.NoError(t, err, name)
+		} else {
+			require.True(t, apierrors.IsInternalError(err), "%s: %v", name, err)
 		}
 	}
 }

@@ -192,7 +192,7 @@ func TestEntriesFollowClusterScopedObjects(t *testing.T) {
 		},
 		{
 			name: "one that asks for all stands for the others", objects: []client.Object{wide("*"), wide("shop"), object("bank", "a"), optional("farm")},
-			want: map[string]metav1.LabelSelectorRequirement{EntryFail: not()},
+			want: map[string]metav1.LabelSelectorRequirement{EntryFail: not(), EntryIgnore: in("farm")},
 		},
 		{
 			name: "one that asks for all and may be left out leaves others to those that may not", optional: true,
@@ -238,22 +238,25 @@ func TestEntriesFollowClusterScopedObjects(t *testing.T) {
 // While no replica answers, no pod is created that is sent.
 func TestAttack27OnlyWantedPodsAreSentFromAllNamespaces(t *testing.T) {
 	t.Parallel()
-	w := newWorld(wide("*"), object("shop", "a"), configured("CA"))
+	w := newWorld(wide("*"), object("shop", "a"), optional("farm"), configured("CA"))
 	s := step("Wide", nil)
 	s.Object, s.List = &corev1.Node{}, &corev1.NodeList{}
 	s.Namespaces = func(o client.Object) []string { return []string{o.GetAnnotations()["for"]} }
 	s.Wants = func(o client.Object) string { return "'" + o.GetName() + "' == 'a'" }
 	w.entries.Steps = append(w.entries.Steps, s, podstep.Step{Feature: "Asked", Asks: "asks"})
-	condition := func() string {
+	conditionOf := func(entry string) string {
 		for _, h := range w.config(t).Webhooks {
-			if h.Name == EntryFail {
+			if h.Name == entry {
 				require.Len(t, h.MatchConditions, 1)
 				return h.MatchConditions[0].Expression
 			}
 		}
 		return "there is no entry"
 	}
+	condition := func() string { return conditionOf(EntryFail) }
 	require.NoError(t, w.reconcile(t))
+	require.Equal(t, "!(("+podstep.NotOfTheNode+" && ('n-*' == 'a')) || asks)", conditionOf(EntryIgnore),
+		"pods that may be created without a replica are, and none is sent twice")
 	require.Equal(t, "request.namespace in ['shop'] || ("+podstep.NotOfTheNode+" && ('n-*' == 'a')) || asks", condition())
 	written := w.writes
 	w.hidden = true
@@ -278,7 +281,7 @@ func TestAttack27OnlyWantedPodsAreSentFromAllNamespaces(t *testing.T) {
 	more.Name = strings.Repeat("x", maxCondition)
 	require.NoError(t, w.Delete(t.Context(), more))
 	require.NoError(t, w.reconcile(t))
-	require.Equal(t, map[string][]string{EntryFail: {"shop"}, EntryAsked: {"flotilla-system", "kube-system", "shop"}}, w.open(t))
+	require.Equal(t, map[string][]string{EntryFail: {"shop"}, EntryIgnore: {"farm"}, EntryAsked: {"farm", "flotilla-system", "kube-system", "shop"}}, w.open(t))
 }
 
 // Pods that ask for a step themselves are sent from all other namespaces, and none is sent twice.

@@ -280,8 +280,10 @@ func (s shape) plan(webhooks []admissionv1.MutatingWebhook, needed needs) []admi
 			return nil
 		}
 		from := s
-		if which.Operator == metav1.LabelSelectorOpNotIn {
-			from.conditions = append(slices.Clone(s.conditions), s.fromAnywhere(needed))
+		if all, ok := needed[podstep.AllNamespaces]; ok && all == e.policy {
+			from.conditions = append(slices.Clone(s.conditions), s.fromAnywhere(needed, all))
+		} else if ok && all == admissionv1.Fail {
+			from.conditions = append(slices.Clone(s.conditions), s.notFromAnywhere())
 		}
 		out = append(out, from.entry(e.name, e.policy, sibling, *which))
 	}
@@ -297,9 +299,30 @@ func (s shape) plan(webhooks []admissionv1.MutatingWebhook, needed needs) []admi
 // maxCondition is how long the expression of a match condition may be. Beyond that it does not tell pods by what is wanted of all namespaces.
 const maxCondition = 8 << 10
 
-// fromAnywhere keeps away the pods of namespaces without objects that no object for all namespaces wants, because no such pod can be created
-// while no replica answers. Pods that the nodes themselves or their network need never are wanted: a replica may need the node.
-func (s shape) fromAnywhere(needed needs) admissionv1.MatchCondition {
+// fromAnywhere keeps away the pods of namespaces without objects of the policy that no object for all namespaces wants, because no such pod
+// can be created while no replica answers. Pods that the nodes themselves or their network need never are wanted: a replica may need the node.
+func (s shape) fromAnywhere(needed needs, policy admissionv1.FailurePolicyType) admissionv1.MatchCondition {
+	var names []string
+	for namespace, of := range needed {
+		if namespace != podstep.AllNamespaces && of == policy {
+			names = append(names, "'"+namespace+"'")
+		}
+	}
+	expression := s.wantedAnywhere()
+	if slices.Sort(names); len(names) > 0 {
+		expression = namesFrom + strings.Join(names, namesBetween) + namesTo + " || " + expression
+	}
+	return admissionv1.MatchCondition{Name: wantedCondition, Expression: expression}
+}
+
+// notFromAnywhere keeps away, from the entry of namespaces whose pods may be created without a replica, the pods that fromAnywhere sends from
+// all namespaces.
+func (s shape) notFromAnywhere() admissionv1.MatchCondition {
+	return admissionv1.MatchCondition{Name: "not-" + wantedCondition, Expression: "!(" + s.wantedAnywhere() + ")"}
+}
+
+// wantedAnywhere is an expression of the pods that are sent from any namespace.
+func (s shape) wantedAnywhere() string {
 	wanted := podstep.NotOfTheNode
 	if some := strings.Join(s.wanted, " || "); some != "" && len(some) <= maxCondition {
 		wanted += " && (" + some + ")"
@@ -308,16 +331,7 @@ func (s shape) fromAnywhere(needed needs) admissionv1.MatchCondition {
 	if s.asked != nil {
 		or = append(or, s.asked.asks...)
 	}
-	var names []string
-	for namespace := range needed {
-		if namespace != podstep.AllNamespaces {
-			names = append(names, "'"+namespace+"'")
-		}
-	}
-	if slices.Sort(names); len(names) > 0 {
-		or = append([]string{namesFrom + strings.Join(names, namesBetween) + namesTo}, or...)
-	}
-	return admissionv1.MatchCondition{Name: wantedCondition, Expression: strings.Join(or, " || ")}
+	return strings.Join(or, " || ")
 }
 
 // What fromAnywhere writes around the names of namespaces with objects, which named reads.
@@ -381,12 +395,10 @@ func (s shape) entryAsked(sibling *admissionv1.MutatingWebhook, needed needs) ad
 	})
 }
 
-// which returns the namespaces that an entry of a failurePolicy is for; nil for none. No namespace is in both entries.
+// which returns the namespaces that an entry of a failurePolicy is for; nil for none. A namespace is in both entries only beside an object
+// for all namespaces whose pods must be sent: then their conditions divide its pods.
 func (s shape) which(needed needs, policy admissionv1.FailurePolicyType) *metav1.LabelSelectorRequirement {
 	all, isAll := needed[podstep.AllNamespaces]
-	if isAll && all == admissionv1.Fail && policy == admissionv1.Ignore {
-		return nil // The other entry has them.
-	}
 	out := &metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpIn}
 	if isAll && all == policy {
 		out.Operator, out.Values = metav1.LabelSelectorOpNotIn, slices.Clone(s.exempt)
