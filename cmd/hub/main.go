@@ -88,6 +88,9 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := f.Manager.AwaitCRDs(ctx, hub.Kinds().ConvertedCRDs()...); err != nil {
+		return nil, err
+	}
 	mgr, err := f.Manager.Build(scheme, hub.Restrict, f.certificate())
 	if err != nil {
 		return nil, err

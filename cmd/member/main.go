@@ -181,6 +181,11 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 	if f.openKruise != "" {
 		f.Manager.Yield = types.NamespacedName{Namespace: string(f.openKruise), Name: openKruise}
 	}
+	if !f.webhooksOnly { // OpenKruise's are there, and may lack versions.
+		if err := f.Manager.AwaitCRDs(ctx, f.kinds.ConvertedCRDs()...); err != nil {
+			return nil, err
+		}
+	}
 	mgr, err := f.Manager.Build(scheme, member.Restrict, f.Manager.Certificate(f.kinds.ConvertedCRDs()...))
 	if err != nil {
 		return nil, err
