@@ -86,10 +86,11 @@ func Readiness(p *podset.Plan, scale, update, waits report.Failure) report.Readi
 			return report.Retrying(f)
 		}
 	}
+	if unsent, waits := Unsent(p); waits {
+		return unsent
+	}
 	paused := func(h rollout.Hold) bool { return h.Reason == rollout.ReasonPaused }
 	switch {
-	case slices.ContainsFunc(p.Holds, func(h rollout.Hold) bool { return h.Reason == rollout.ReasonPodWebhook }):
-		return report.Reconciling(string(rollout.ReasonPodWebhook), "new pods wait until they are sent to the pod webhook")
 	case len(p.Steps) > 0, slices.ContainsFunc(p.Holds, func(h rollout.Hold) bool { return !paused(h) }), slices.ContainsFunc(p.Pods, unavailable):
 		// Without numbers, so that it changes only at the beginning and the end.
 		return report.Reconciling(report.ReasonProgressing, "pods are created, updated or deleted, or are not available yet")
@@ -97,6 +98,14 @@ func Readiness(p *podset.Plan, scale, update, waits report.Failure) report.Readi
 		return report.Reconciling(report.ReasonPaused, "pods wait until the spec isn't paused any more")
 	}
 	return report.Ready("all pods are available, and as the spec wants")
+}
+
+// Unsent returns the readiness of an object whose new pods wait until they are sent to the pod webhook, and whether any do.
+func Unsent(p *podset.Plan) (r report.Readiness, waits bool) {
+	if !slices.ContainsFunc(p.Holds, func(h rollout.Hold) bool { return h.Reason == rollout.ReasonPodWebhook }) {
+		return r, false
+	}
+	return report.Reconciling(string(rollout.ReasonPodWebhook), "new pods wait until they are sent to the pod webhook"), true
 }
 
 func unavailable(pod podset.Pod) bool { return !pod.Inactive && !pod.Available }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-io/flotilla/pkg/podstep"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -21,6 +22,7 @@ func TestNoPodIsCreatedBeforeItIsSentToThePodWebhook(t *testing.T) {
 	require.Positive(t, p.Recheck)
 	require.LessOrEqual(t, p.Recheck, time.Second, "it waits no longer, whatever becomes of it")
 	require.Empty(t, p.Stalled.Reason)
+	require.Equal(t, report.Reconciling("PodWebhook", "new pods wait until they are sent to the pod webhook"), readiness(o.job, &p))
 	o.awaited = podstep.Wait{}
 	p = plan(o, noon)
 	require.Len(t, p.Of(rollout.StepCreate), 2)
