@@ -13,6 +13,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podguard"
 	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
@@ -162,6 +163,19 @@ func TestAnUnansweredHookIsReportedWithItsTime(t *testing.T) {
 	require.Equal(t, map[string]string{
 		"FailedUpdatePod": "Hook: p0 waits for its hook in PreparingDelete since 2026-11-21T09:00:00Z: 1 pods wait for their lifecycle hooks",
 	}, conditions(s))
+}
+
+func TestReadinessNamesTheBudgetThatRefuses(t *testing.T) {
+	t.Parallel()
+	o := observedOf(t, web(), sim.Node("n1")).on("n1 old")
+	r := podcontrol.Results{Waits: podcontrol.WaitsFor([]string{podguard.BudgetMessage("web", "no")})}
+	s, _ := status(o, plan(o, now), r, now)
+	ready := report.OnlyReadiness(s.Conditions, podcontrol.WorkloadConditions().Form)
+	require.Len(t, ready, 2)
+	for _, c := range ready {
+		require.Equal(t, "Refused", c.Reason)
+		require.Equal(t, "pods wait for PodUnavailableBudget web, which lets no more of them become unavailable now", c.Message)
+	}
 }
 
 func TestStatusNamesNoRevisionThatWasNotCreated(t *testing.T) {

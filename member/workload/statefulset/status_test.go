@@ -12,6 +12,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podguard"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/testkit"
@@ -67,6 +68,20 @@ func TestARollingUpdateIsCompleteWhenAllPodsAreUpdatedAndReady(t *testing.T) {
 			require.Equal(t, s.revs[tc.current], got.CurrentRevision)
 			require.Equal(t, int32(2*tc.current), got.CurrentReplicas)
 		})
+	}
+}
+
+func TestReadinessNamesTheBudgetThatRefuses(t *testing.T) {
+	t.Parallel()
+	s := observedOf(t, web(1).Image("app:2"), web(1)).pod(0, "0")
+	a := applied{}
+	a.Waits = podcontrol.WaitsFor([]string{podguard.BudgetMessage("web", "no")})
+	got, _ := status(s.observed, plan(s.observed, now), a, now)
+	ready := report.OnlyReadiness(got.Conditions, podcontrol.WorkloadConditions().Form)
+	require.Len(t, ready, 2)
+	for _, c := range ready {
+		require.Equal(t, "Refused", c.Reason)
+		require.Equal(t, "pods wait for PodUnavailableBudget web, which lets no more of them become unavailable now", c.Message)
 	}
 }
 
