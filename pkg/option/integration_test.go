@@ -3,6 +3,7 @@
 package option
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"testing"
@@ -42,8 +43,10 @@ func TestIntegrationAManagerWaitsForItsCRDs(t *testing.T) {
 	m.HealthAddr = free.Addr().String()
 	require.NoError(t, free.Close())
 	ended := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	go func() {
-		ended <- m.AwaitCRDs(t.Context(), "anchors.ships.example.com", "buoys.ships.example.com", "cables.ships.example.com")
+		ended <- m.AwaitCRDs(ctx, "anchors.ships.example.com", "buoys.ships.example.com", "cables.ships.example.com")
 	}()
 	says := func(want string) {
 		t.Helper()
@@ -64,12 +67,7 @@ func TestIntegrationAManagerWaitsForItsCRDs(t *testing.T) {
 	default:
 	}
 	install("cables", "Cable")
-	select {
-	case err := <-ended:
-		require.NoError(t, err)
-	case <-time.After(patience):
-		require.Fail(t, "it waits for a CRD that is there")
-	}
+	require.NoError(t, <-ended)
 	_, _, err = probe(t, "http://"+m.HealthAddr+"/healthz")
 	require.Error(t, err, "the manager listens there next")
 	require.NoError(t, m.AwaitCRDs(t.Context(), "anchors.ships.example.com", "cables.ships.example.com"))
