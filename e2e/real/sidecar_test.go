@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	policyv1beta1 "github.com/flotilla-io/flotilla/apis/policy/v1beta1"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
@@ -236,4 +238,68 @@ func updated(s *scene, pods, most int) {
 			require.EqualValues(s, 1, container(&is, name).RestartCount)
 		}
 	}
+}
+
+// TestPodUnavailableBudgetHoldsASidecarSetWhoseSidecarsAreSlowToStop updates the sidecar of five pods, all at once by its own budget, to an image
+// that can't be pulled. The old container serves for longer than a budget remembers what it has allowed, so what counts is that its
+// kubelet has not caught up.
+func TestPodUnavailableBudgetHoldsASidecarSetWhoseSidecarsAreSlowToStop(t *testing.T) {
+	lab.Full(t)
+	t.Parallel()
+	s, c := newScene(t), env.West
+	const pods, stop = 5, 15 * time.Second
+	side := app("side", port+1)
+	side.Env = append(side.Env, corev1.EnvVar{Name: "TESTAPP_STOP_DELAY", Value: stop.String()})
+	side.ReadinessProbe.FailureThreshold = 20 // As in updated.
+	set := s.sidecar(c, side, func(set *appsv1beta1.SidecarSet) {
+		set.Spec.UpdateStrategy.MaxUnavailable = new(intstr.FromString("100%"))
+	})
+	web := deployed("web", pods, app("app", port))
+	web.Spec.Template.Spec.Containers[0].ReadinessProbe.FailureThreshold = 20
+	web.Spec.Template.Spec.TerminationGracePeriodSeconds = new(int64(2 * stop.Seconds()))
+	s.create(c, web)
+	s.until(func(ctx context.Context) string { return s.sidecars(ctx, c, set, pods) })
+	s.protect(c, "web", policyv1beta1.PodUnavailableBudgetSpec{
+		TargetRef: &policyv1beta1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"},
+	}, 1)
+
+	var mu sync.Mutex
+	serve, least := map[types.UID]bool{}, pods
+	end, err := fleet.Follow(s.ctx, c, &corev1.PodList{}, func(e watch.EventType, p *corev1.Pod) {
+		mu.Lock()
+		defer mu.Unlock()
+		serve[p.UID] = e != watch.Deleted && ready(p)
+		n := 0
+		for _, serves := range serve {
+			if serves {
+				n++
+			}
+		}
+		if len(serve) >= pods {
+			least = min(least, n)
+		}
+	}, client.InNamespace(s.namespace), client.MatchingLabels{"app": "web"})
+	require.NoError(t, err)
+	mark := fleet.Mark()
+	s.setSidecar(c, set, imageMissing)
+	s.budgeted(c, "web", pods-1, 0)
+	require.Never(t, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return least < pods-1
+	}, 3*stop, time.Second, "pods that are ready")
+	refused := 0
+	writes, err := c.Lab.Writes(mark)
+	require.NoError(t, err)
+	for _, w := range writes {
+		if w.Resource == "pods" && w.Namespace == s.namespace && w.Code >= 400 {
+			refused++
+		}
+	}
+	require.LessOrEqual(t, refused, pods, "the budget's status is looked at first")
+
+	s.setSidecar(c, set, imageNew)
+	s.until(func(ctx context.Context) string { return s.sidecars(ctx, c, set, pods) })
+	end()
+	require.Equal(t, pods-1, least, "pods that were ready at the worst moment")
 }
