@@ -817,6 +817,8 @@ func TestStatus(t *testing.T) {
 			require.Equal(t, int64(1), report(w).ObservedGeneration, "it is not empty yet")
 			w.serve()
 		}
+		failed := placement.Result{Rows: w.o.Rows, Err: errors.New("refused")}
+		require.Equal(t, int64(1), status(w.o, plan(w.o), failed, now).ObservedGeneration, "the withdrawal is not written")
 		held := placement.Result{Rows: w.o.Rows, Problems: []placement.Problem{{Cluster: "west", Reason: placement.ReasonPaused, Message: "paused"}}}
 		s := status(w.o, plan(w.o), held, now)
 		require.Equal(t, int64(2), s.ObservedGeneration)
