@@ -19,20 +19,20 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// verbUse is the verb on memberclusters that placing an object there needs, in the object's namespace or in all.
+// verbUse is the verb on memberclusters that a user needs to place an object there, in the object's namespace or in all namespaces.
 const verbUse = "use"
 
-// ClusterRules validates the clusters of an object's subsets. It may be used concurrently.
+// ClusterRules validates the clusters of an object's subsets. It is safe for concurrent use.
 type ClusterRules struct {
-	// Client asks what the user may do.
+	// Client checks what the user may do.
 	Client client.Client
-	// Cache reads MemberClusters. One that it does not have is read from Live, because it may have just been created.
+	// Cache reads MemberClusters. A MemberCluster that is not in the cache is read from Live, because it may have just been created.
 	Cache, Live client.Reader
 }
 
-// Validate refuses clusters that the user may not use, and warns of those that do not exist or are not ready: objects and clusters may
-// be applied in any order. It checks only what the old object does not have. A selector may match any cluster, also one that joins
-// later, so it needs the right to use all of them. The path is that of the list of subsets.
+// Validate refuses clusters that the user may not use, and warns about clusters that don't exist or are not ready, since objects and clusters
+// may be applied in any order. It checks only what the old object doesn't have. A selector may match any cluster, including clusters that
+// join later, so it needs permission to use all of them. path is the path of the list of subsets.
 func (r ClusterRules) Validate(
 	ctx context.Context, namespace string, old, is []Where, path *field.Path,
 ) (faults field.ErrorList, warnings admission.Warnings, err error) {
@@ -47,13 +47,14 @@ func (r ClusterRules) Validate(
 	})
 }
 
-// Words are what ValidateAs says about an object: where its i-th Where is, what a cluster gets when it has joined, and who waits.
+// Words are the parts of ValidateAs's messages about an object: the path of its i-th Where, what a cluster gets once it has joined, and what
+// waits.
 type Words struct {
 	At         func(i int) *field.Path
 	Gets, Wait string
 }
 
-// ValidateAs is Validate for objects without subsets. The namespace of one that is in none is empty.
+// ValidateAs is like Validate, but for objects without subsets. namespace is empty for cluster-scoped objects.
 func (r ClusterRules) ValidateAs(
 	ctx context.Context, namespace string, old, is []Where, words Words,
 ) (faults field.ErrorList, warnings admission.Warnings, err error) {
@@ -78,7 +79,7 @@ func (r ClusterRules) ValidateAs(
 			continue
 		}
 		seen[w.Cluster] = true
-		why, err := all() // Who may use all may use each, so mostly one review is enough.
+		why, err := all() // A user who may use all clusters may use each of them, so one review is usually enough.
 		if err == nil && why != "" {
 			why, err = r.refuses(ctx, namespace, w.Cluster)
 		}
@@ -87,7 +88,7 @@ func (r ClusterRules) ValidateAs(
 		}
 		if why != "" {
 			faults = append(faults, field.Forbidden(at, why))
-			continue // Nor may the user learn whether there is such a cluster.
+			continue // The user must not learn whether the cluster exists either.
 		}
 		mc, err := r.cluster(ctx, w.Cluster)
 		switch {
@@ -107,8 +108,8 @@ func (r ClusterRules) ValidateAs(
 	return faults, warnings, nil
 }
 
-// refuses asks the apiserver whether the user of the request may place objects of a namespace in a cluster, "" for any, and returns
-// why not, or "".
+// refuses asks the apiserver whether the user of the request may place objects of a namespace in a cluster, or in any cluster if cluster is
+// "". It returns why not, or "".
 func (r ClusterRules) refuses(ctx context.Context, namespace, cluster string) (string, error) {
 	user, allowed, err := admit.Access(ctx, r.Client, authorizationv1.ResourceAttributes{
 		Group: fleetv1alpha1.GroupVersion.Group, Resource: "memberclusters", Verb: verbUse, Name: cluster, Namespace: namespace,
@@ -127,7 +128,7 @@ func (r ClusterRules) refuses(ctx context.Context, namespace, cluster string) (s
 		user, which, verbUse, fleetv1alpha1.GroupVersion.Group, where), nil
 }
 
-// cluster reads a MemberCluster, from the apiserver if the cache does not have it.
+// cluster reads a MemberCluster, from the apiserver if it is not in the cache.
 func (r ClusterRules) cluster(ctx context.Context, name string) (*fleetv1alpha1.MemberCluster, error) {
 	mc := &fleetv1alpha1.MemberCluster{}
 	err := r.Cache.Get(ctx, client.ObjectKey{Name: name}, mc)

@@ -23,27 +23,26 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// recheckTaken is after how long a row is tried again whose name another one has, or that has no bytes left: the end of that is no event of
-// this object.
+// recheckTaken is how soon a row is retried if its name is taken, or if its namespace has no bytes left. No event of this object reports when
+// that ends.
 const recheckTaken = time.Minute
 
-// Client reads and writes the rows of the objects of one kind. It may be used concurrently. Its cache needs the index of
-// row.IndexBySource.
+// Client reads and writes the rows of objects of one kind. It is safe for concurrent use. Its cache needs the index of row.IndexBySource.
 type Client struct {
 	// Client writes, and reads from the cache. Live reads from the apiserver.
 	client.Client
 	Live client.Reader
 	// Rows writes rows.
 	Rows *row.Store
-	// Expect holds the writes that the cache does not show yet.
+	// Expect holds the writes that the cache doesn't show yet.
 	Expect *expect.Store
 }
 
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
-// Fleet reads an object, which is empty, its rows and the clusters. The errors are those of expect's Read; an object that is being
-// deleted is not gone.
+// Fleet reads an object into object, which must be empty, along with its rows and the clusters. It returns the errors of expect's Read. An
+// object that is being deleted doesn't count as gone.
 func (c Client) Fleet(ctx context.Context, key client.ObjectKey, object client.Object) (Fleet, error) {
 	f := Fleet{Clusters: map[string]*fleetv1alpha1.MemberCluster{}, Rows: map[string]*fleetv1alpha1.MemberWork{}}
 	var rows *fleetv1alpha1.MemberWorkList
@@ -73,7 +72,7 @@ func (c Client) Fleet(ctx context.Context, key client.ObjectKey, object client.O
 	return f, nil
 }
 
-// add adds a row: of two in one place the older one is in force, as the member has applied that.
+// add adds a row. If two rows have the same place, the older one counts, since the member has applied that.
 func (f *Fleet) add(r *fleetv1alpha1.MemberWork) {
 	place := row.Place(r)
 	if other := f.Rows[place]; other != nil {
@@ -85,7 +84,7 @@ func (f *Fleet) add(r *fleetv1alpha1.MemberWork) {
 	f.Rows[place] = r
 }
 
-// ours reports whether a row is in the namespace of its cluster, where users write none.
+// ours reports whether a row is in the namespace of its cluster. Users create none there.
 func ours(r *fleetv1alpha1.MemberWork) bool {
 	return r.Namespace == fleetv1alpha1.Namespace(r.Labels[keys.FleetCluster])
 }
@@ -103,8 +102,8 @@ func objects(source client.Object, rows *fleetv1alpha1.MemberWorkList) iter.Seq[
 	}
 }
 
-// Manifest returns the object that a row asks for: its content with its patch. It is nil if the content is missing; the row's
-// next write creates that again.
+// Manifest returns the object that a row requests: its content with its patch. It is nil if the content is missing. The next write of the row
+// creates the content again.
 func (c Client) Manifest(ctx context.Context, r *fleetv1alpha1.MemberWork) ([]byte, error) {
 	text := r.Spec.Content.Inline
 	if text == "" {
@@ -123,8 +122,8 @@ func (c Client) Manifest(ctx context.Context, r *fleetv1alpha1.MemberWork) ([]by
 	return manifest, nil
 }
 
-// NamespaceTerminating asks the apiserver whether a namespace is being deleted. Only objects that are being deleted need
-// to know, so there is no watch for it.
+// NamespaceTerminating asks the apiserver whether a namespace is being deleted. Only objects that are being deleted need to know, so there is
+// no watch for it.
 func (c Client) NamespaceTerminating(ctx context.Context, name string) (bool, error) {
 	namespace := &corev1.Namespace{}
 	if err := c.Live.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
@@ -133,9 +132,9 @@ func (c Client) NamespaceTerminating(ctx context.Context, name string) (bool, er
 	return !namespace.DeletionTimestamp.IsZero(), nil
 }
 
-// Apply writes a plan: the finalizer first, so that there is no row without it, then the rows, then the withdrawals. A failure
-// in one cluster does not stop the others. The finalizer is not removed while the apiserver has a row, whose event then follows:
-// a write of a process that has crashed may have arrived late. The error is also in the result.
+// Apply writes a plan: first the finalizer, so that no row exists without it, then the rows, then the withdrawals. A failure in one cluster
+// doesn't stop the others. The finalizer is not removed while the apiserver still has a row, because a write of a process that has crashed
+// may have arrived late. The event of that row triggers the next attempt. The error is also in the result.
 func (c Client) Apply(ctx context.Context, object client.Object, f Fleet, p Plan) (Result, error) {
 	out := Result{Rows: maps.Clone(f.Rows), Missed: make(map[string]bool, len(p.Wants))}
 	for _, want := range p.Wants {
@@ -143,7 +142,7 @@ func (c Client) Apply(ctx context.Context, object client.Object, f Fleet, p Plan
 	}
 	if p.AddFinalizer {
 		err := c.finalizer(ctx, object, controllerutil.AddFinalizer)
-		if apierrors.IsNotFound(err) { // Nobody would withdraw the rows of an object that has been deleted meanwhile.
+		if apierrors.IsNotFound(err) { // Nobody would withdraw the rows of an object that was deleted in the meantime.
 			return out, nil
 		}
 		if err != nil {
@@ -195,7 +194,7 @@ func (c Client) Apply(ctx context.Context, object client.Object, f Fleet, p Plan
 		case errors.As(err, &paced):
 			out.Recheck = report.Sooner(out.Recheck, paced.Wait)
 			out.Problems = append(out.Problems, Problem{Cluster: paced.Cluster, Reason: ReasonPaced, Message: err.Error()})
-		case errors.Is(err, row.ErrPaused): // The watch on MemberClusters enqueues the object when it may continue.
+		case errors.Is(err, row.ErrPaused): // The watch on MemberClusters enqueues the object when withdrawals may continue.
 			out.Problems = append(out.Problems, Problem{Cluster: w.Row.Labels[keys.FleetCluster], Reason: ReasonPaused, Message: err.Error()})
 		case err != nil:
 			failures = multierror.Append(failures, err)
@@ -215,8 +214,8 @@ func (c Client) Apply(ctx context.Context, object client.Object, f Fleet, p Plan
 	return out, out.Err
 }
 
-// taken returns the problem of a new row whose name a row of another source or object has. The object's own row, which the cache doesn't
-// show yet, is no problem.
+// taken returns the problem of a new row whose name is used by a row of another source or object. It is not a problem if that row belongs to
+// the object itself and the cache doesn't show it yet.
 func (c Client) taken(ctx context.Context, want row.Want) (Problem, error) {
 	live := &fleetv1alpha1.MemberWork{}
 	key := client.ObjectKey{Namespace: fleetv1alpha1.Namespace(want.Cluster), Name: want.Name()}
@@ -236,7 +235,7 @@ func (c Client) taken(ctx context.Context, want row.Want) (Problem, error) {
 	}, nil
 }
 
-// doubled returns the problem of a row in whose place there is an older one.
+// doubled returns the problem of a row if an older row has the same place.
 func doubled(r *fleetv1alpha1.MemberWork) Problem {
 	return Problem{
 		Cluster: r.Labels[keys.FleetCluster], Reason: ReasonRowDoubled,
@@ -268,8 +267,8 @@ func (c Client) finalizer(ctx context.Context, object client.Object, change func
 	return nil
 }
 
-// withoutConflicts drops conflicts. They mean that the cache is stale, and the watch delivers the newer row: they are neither
-// reported in a status nor retried. A row of another object is reported by taken.
+// withoutConflicts drops conflicts. They mean that the cache is stale, and the watch delivers the newer row, so they are neither reported in
+// a status nor retried. Rows that belong to another object are reported by taken.
 func withoutConflicts(all *multierror.Error) error {
 	if all == nil {
 		return nil

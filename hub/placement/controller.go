@@ -24,31 +24,31 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// StatusDelay is how long a change of status that may wait is collected with later ones, and the shortest time between two such writes.
+// StatusDelay is how long a status change that may wait is collected with later ones, and the minimum time between two such writes.
 const StatusDelay = 3 * time.Second
 
-// Options are what the controller of a placed kind needs.
+// Options configures the controller of a placed kind.
 type Options struct {
 	// Store writes rows.
 	Store *row.Store
 	// Events records events.
 	Events event.Recorder
-	// Clock is the real clock outside tests.
+	// Clock is the real clock, except in tests.
 	Clock clock.PassiveClock
-	// Workers is how many objects of a kind are reconciled concurrently; at least 1.
+	// Workers is how many objects of a kind are reconciled concurrently. It must be at least 1.
 	Workers int
-	// ExpectationTimeout is how long the cache may lack our own writes; 0 is 5 minutes.
+	// ExpectationTimeout is how long the cache may lack our own writes; 0 means 5 minutes.
 	ExpectationTimeout time.Duration
-	// LocalMember is true if this cluster runs the member stack too, which then reconciles objects without clusters.
+	// LocalMember is true if this cluster also runs the member stack, which then reconciles objects without clusters.
 	LocalMember bool
 }
 
-// NewClient returns the Client of the objects of a kind.
+// NewClient returns the Client for objects of a kind.
 func (o Options) NewClient(kind string, c client.Client, live client.Reader) Client {
 	return Client{Client: c, Live: live, Rows: o.Store, Expect: expect.New(kind, o.Clock, o.ExpectationTimeout)}
 }
 
-// Reporter returns what writes the statuses of those objects.
+// Reporter returns a Reporter that writes the statuses of those objects.
 func (o Options) Reporter(c Client) *Reporter {
 	return &Reporter{
 		Writer:   report.Writer{Client: c, Expect: c.Expect, Events: o.Events, Owner: link.HubManager},
@@ -58,9 +58,9 @@ func (o Options) Reporter(c Client) *Reporter {
 	}
 }
 
-// Reporter writes the statuses of the objects of a kind, those that may wait later. It may be used concurrently.
+// Reporter writes the statuses of the objects of a kind. Changes that may wait are written later. It is safe for concurrent use.
 type Reporter struct {
-	// Writer writes at once.
+	// Writer writes immediately.
 	Writer report.Writer
 
 	events   event.Recorder
@@ -71,9 +71,9 @@ type Reporter struct {
 // Forget drops what is known about an object that is gone.
 func (r *Reporter) Forget(key client.ObjectKey) { r.throttle.Forget(key) }
 
-// Report writes the status of an object if it changed, and then sends the events of the change, which are those between the statuses that
-// were written; events may be nil. collect is how long the change is collected with later ones; 0 is not at all. It returns after how
-// long a status that waits is to be written.
+// Report writes the status of an object if it changed, and then sends the events for the change. These are the events between the two
+// statuses that were written. events may be nil. collect is how long the change is collected with later ones; 0 means not at all. Report
+// returns how soon a status that waits must be written.
 func (r *Reporter) Report(
 	ctx context.Context, object client.Object, was, is any, collect time.Duration, events func() []event.Event,
 ) (time.Duration, error) {
@@ -97,7 +97,7 @@ func (r *Reporter) Report(
 	return 0, nil
 }
 
-// Wait returns how long a change of status is collected with later ones that may wait, or not.
+// Wait returns how long a status change is collected with later ones, given whether it may wait.
 func Wait(may bool) time.Duration {
 	if may {
 		return StatusDelay
@@ -105,56 +105,56 @@ func Wait(may bool) time.Duration {
 	return 0
 }
 
-// Kind is a kind whose objects have one row in each cluster that they are placed in: the functions that its Controller calls, in the
-// order of the calls. O is what a reconcile has read, P what it plans, S the kind's status.
+// Kind is a kind whose objects have one row in each cluster they are placed in. It holds the functions that its Controller calls, in call
+// order. O is what a reconcile has read, P is what it plans, and S is the kind's status.
 type Kind[O Observed, P Planned, S any] struct {
-	// Name is the kind. Object and List return empty ones.
+	// Name is the kind. Object and List return empty objects and lists.
 	Name   string
 	Object func() client.Object
 	List   func() client.ObjectList
 	// Where returns where an object is placed.
 	Where func(client.Object) []Where
-	// Metrics are those of the kind.
+	// Metrics are the metrics of the kind.
 	Metrics RowMetrics
-	// Observe reads what a reconcile needs. It begins with Client.Fleet, and returns its errors.
+	// Observe reads what a reconcile needs. It starts with Client.Fleet, and returns its errors.
 	Observe func(context.Context, Client, client.ObjectKey) (O, error)
-	// Plan and Status are pure. Status returns the status as it was read too.
+	// Plan and Status are pure functions. Status also returns the status as it was read.
 	Plan   func(O) P
 	Status func(O, P, Result, time.Time) (was, is S)
-	// Collect returns how long a change of status is collected with later ones; 0 is not at all.
+	// Collect returns how long a status change is collected with later ones; 0 means not at all.
 	Collect func(was, is S) time.Duration
-	// Events returns the events of a change of status that was written.
+	// Events returns the events for a status change that was written.
 	Events func(o O, was, is S) []event.Event
 	// Indexes adds further indexes. It may be nil.
 	Indexes func(context.Context, client.FieldIndexer) error
-	// Rows is a further handler of all rows, for what the rows of others change. It may be nil.
+	// Rows is another handler for all rows, if rows of other sources matter to the kind. It may be nil.
 	Rows func(client.Reader) handler.EventHandler
 	// Watch adds further watches. It may be nil.
 	Watch func(*builder.Builder) *builder.Builder
-	// Prepare writes what the rows of an object need, before they are written. It may be nil. A problem or an error keeps no row away.
+	// Prepare writes what the rows of an object need, before the rows are written. It may be nil. Its problems and errors don't prevent any row.
 	Prepare func(context.Context, Client, O, P) ([]Problem, error)
-	// Gone is called for an object that the cache does not have. It may be nil.
+	// Gone is called for an object that is not in the cache. It may be nil.
 	Gone func(context.Context, Client, client.ObjectKey) error
 }
 
-// Observed is what a reconcile has read of one object: it embeds a Fleet.
+// Observed is what a reconcile has read for one object. It embeds a Fleet.
 type Observed interface {
-	// Source is the object.
+	// Source returns the object.
 	Source() client.Object
-	// Placement is the Fleet.
+	// Placement returns the Fleet.
 	Placement() Fleet
 }
 
-// Planned is the next step for one object: it embeds a Plan.
+// Planned is the next step for one object. It embeds a Plan.
 type Planned interface {
-	// Step is the Plan.
+	// Step returns the Plan.
 	Step() Plan
 }
 
-// Placement implements Observed for what embeds the Fleet.
+// Placement implements Observed for types that embed Fleet.
 func (f Fleet) Placement() Fleet { return f }
 
-// Step implements Planned for what embeds the Plan.
+// Step implements Planned for types that embed Plan.
 func (p Plan) Step() Plan { return p }
 
 // Controller reconciles the objects of one Kind.
@@ -181,7 +181,7 @@ func (k Kind[O, P, S]) Index(ctx context.Context, i client.FieldIndexer) error {
 	return err
 }
 
-// Placed returns the objects of the kind that are placed in a cluster, from a cache with the index.
+// Placed returns a function that lists the objects of the kind that are placed in a cluster. It reads from a cache with the index.
 func (k Kind[O, P, S]) Placed(cache client.Reader) Placed {
 	return func(ctx context.Context, cluster string, sets ...map[string]string) ([]client.ObjectKey, error) {
 		all, err := In(ctx, cache, k.List, k.Where, cluster, sets...)
@@ -224,7 +224,7 @@ func (k Kind[O, P, S]) Setup(ctx context.Context, mgr ctrl.Manager, o Options) e
 	return o.Sweep(mgr, k.Name, k.Object)
 }
 
-// Sweep starts the sweep of the rows of a kind whose object is gone.
+// Sweep starts the sweep of a kind's rows whose object is gone.
 func (o Options) Sweep(mgr ctrl.Manager, kind string, empty func() client.Object) error {
 	return (&Sweeper{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Rows: o.Store, Events: o.Events, Clock: o.Clock, Kind: kind, New: empty,
@@ -261,7 +261,7 @@ func (r *Controller[O, P, S]) Reconcile(ctx context.Context, req ctrl.Request) (
 	r.kind.Metrics.Wrote(a)
 	err = errors.Join(unprepared, err)
 	a.Err, a.Problems = err, append(a.Problems, problems...)
-	// The object that was read is older than its finalizer, so that its status would be refused. The event of that write follows.
+	// The object that was read is older than its finalizer, so a status write would be refused. The event of the finalizer write follows.
 	if plan.RemoveFinalizer || plan.AddFinalizer && err == nil {
 		return ctrl.Result{}, err
 	}

@@ -16,38 +16,38 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// Fleet is the input of the placement of one object. It points into the cache and must not be changed.
+// Fleet is the input for the placement of one object. It points into the cache and must not be changed.
 type Fleet struct {
 	// Clusters are all MemberClusters by name.
 	Clusters map[string]*fleetv1alpha1.MemberCluster
-	// Rows are the object's rows by cluster; those of a source with several objects by Place.
+	// Rows are the object's rows by cluster, or by Place for a source with several objects.
 	Rows map[string]*fleetv1alpha1.MemberWork
-	// Doubles are the rows beside those, each of an object and cluster that an older row is of. Nothing is planned for them.
+	// Doubles are additional rows for an object and cluster that already have an older row. Nothing is planned for them.
 	Doubles []*fleetv1alpha1.MemberWork
-	// Tolerations are those of the object; without any it tolerates no taint. Now is the time that their tolerationSeconds are
-	// compared with; it is not needed where none has some.
+	// Tolerations are the tolerations of the object. Without any, it tolerates no taint. Now is the time that their tolerationSeconds are
+	// compared with. It is not needed if none of them has tolerationSeconds.
 	Tolerations []fleetv1alpha1.ClusterToleration
 	Now         time.Time
-	// Kinds are the kinds of which the object needs objects in a member.
+	// Kinds are the kinds that the object needs in a member.
 	Kinds []schema.GroupKind
 }
 
-// Availability is what can be placed in a cluster.
+// Availability describes what can be placed in a cluster.
 type Availability struct {
-	// State is whether the cluster can get and lose replicas.
+	// State says whether the cluster can get and lose replicas.
 	State allot.State
-	// Limit is the most replicas of one object that the cluster takes; nil is no limit.
+	// Limit is the maximum number of replicas of one object that the cluster takes; nil means no limit.
 	Limit *int
-	// Unusable is true if the cluster can have no row: it is unknown, which is Awaited too, or is leaving.
+	// Unusable is true if the cluster can have no row: it is unknown, and then also Awaited, or it is leaving.
 	Unusable bool
 	// Reason and Message say why the cluster is not ready. They are empty if it is.
 	Reason, Message string
 }
 
-// AnyNamespace stands for namespaces of a member that are selected in another way than by name.
+// AnyNamespace stands for namespaces of a member that are not selected by name.
 const AnyNamespace = "*"
 
-// Availability returns what of an object that writes in these namespaces can be placed in a cluster.
+// Availability returns what can be placed in a cluster for an object that writes to these namespaces.
 func (f Fleet) Availability(cluster string, namespaces ...string) Availability {
 	mc := f.Clusters[cluster]
 	switch {
@@ -111,8 +111,9 @@ func (f Fleet) Availability(cluster string, namespaces ...string) Availability {
 	return f.taint(mc, a)
 }
 
-// unserved returns a kind that the object needs and that, by its agent, a cluster does not serve; "" if there is none, or it is not
-// known. It keeps new rows away and is no reason to withdraw one: a row whose kind is gone says so itself, and waits.
+// unserved returns a kind that the object needs and that a cluster doesn't serve, according to its agent. It returns "" if there is none or
+// that is unknown. Such a kind prevents new rows but is no reason to withdraw one: an existing row reports the missing kind itself, and
+// waits.
 func (f Fleet) unserved(mc *fleetv1alpha1.MemberCluster) string {
 	served := mc.Status.Kinds
 	if len(served) == 0 || len(served) >= fleetv1alpha1.MaxServedKinds {
@@ -126,12 +127,12 @@ func (f Fleet) unserved(mc *fleetv1alpha1.MemberCluster) string {
 	return ""
 }
 
-// NotAllowed reports whether a reason of Availability is a limit of the cluster, of what it takes at all.
+// NotAllowed reports whether a reason of Availability is a limit on what the cluster accepts.
 func NotAllowed(reason string) bool {
 	return reason == fleetv1alpha1.ReasonNamespaceNotAllowed || reason == fleetv1alpha1.ReasonKindNotAllowed
 }
 
-// awaited returns a with state Awaited if the object has no row in the cluster, so that nothing of it can run there.
+// awaited returns a with state Awaited if the object has no row in the cluster, so that nothing of it can be running there.
 func (f Fleet) awaited(cluster string, a Availability) Availability {
 	if f.Rows[cluster] == nil {
 		a.State = allot.Awaited
@@ -143,13 +144,13 @@ func frozen(reason, format string, args ...any) Availability {
 	return Availability{State: allot.Frozen, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// TakesRows reports whether rows of a cluster may be written: it is accepted and does not leave.
+// TakesRows reports whether rows of a cluster may be written: it is accepted and not leaving.
 func (f Fleet) TakesRows(cluster string) bool {
 	mc := f.Clusters[cluster]
 	return mc != nil && mc.DeletionTimestamp.IsZero() && mc.Spec.Accepted
 }
 
-// Epoch returns the epoch of grants to a cluster. Before the hub has prepared the namespace of its rows there is none.
+// Epoch returns the epoch of grants to a cluster. There is none until the hub has prepared the namespace for its rows.
 func (f Fleet) Epoch(cluster string) (epoch int64, prepared bool) {
 	mc := f.Clusters[cluster]
 	if mc == nil || mc.Status.Hub == nil {
@@ -158,7 +159,7 @@ func (f Fleet) Epoch(cluster string) (epoch int64, prepared bool) {
 	return mc.Status.Hub.Epoch, true
 }
 
-// Silent returns why a cluster does not act on its rows now. The reason is empty where no obstacle is known.
+// Silent returns why a cluster doesn't act on its rows at the moment. The reason is empty if no obstacle is known.
 func (f Fleet) Silent(cluster string) (reason, message string) {
 	mc := f.Clusters[cluster]
 	switch {
@@ -175,7 +176,7 @@ func (f Fleet) Silent(cluster string) (reason, message string) {
 	return "", ""
 }
 
-// Stale returns the clusters that hold a row and do not act on it, so that their status is old.
+// Stale returns the clusters that hold a row and don't act on it, so that their status is out of date.
 func (f Fleet) Stale() map[string]bool {
 	stale := map[string]bool{}
 	for place := range f.Rows {
@@ -187,8 +188,8 @@ func (f Fleet) Stale() map[string]bool {
 	return stale
 }
 
-// Objects returns the Fleet of each object of a source with several, by the names of their rows. All questions about a cluster are to be
-// asked of these.
+// Objects splits the Fleet of a source with several objects into a Fleet for each object, by row name. Use these for all questions about a
+// cluster.
 func (f Fleet) Objects() map[string]Fleet {
 	out := map[string]Fleet{}
 	for place, r := range f.Rows {
@@ -204,7 +205,7 @@ func (f Fleet) Objects() map[string]Fleet {
 	return out
 }
 
-// Matching returns the accepted clusters whose labels match, sorted. One with a taint that the object does not tolerate is left out,
+// Matching returns the accepted clusters whose labels match, sorted. A cluster with a taint that the object doesn't tolerate is left out,
 // unless it has a row of the object.
 func (f Fleet) Matching(selector labels.Selector) []string {
 	var names []string
@@ -217,19 +218,19 @@ func (f Fleet) Matching(selector labels.Selector) []string {
 	return names
 }
 
-// Select returns the clusters of Matching without those that a taint evicts an object in that namespace from now, so that they are
-// emptied and their rows are withdrawn.
+// Select returns the clusters of Matching, without those from which a taint evicts objects in that namespace now. Those clusters are emptied,
+// and their rows are withdrawn.
 func (f Fleet) Select(namespace string, selector labels.Selector) []string {
 	return slices.DeleteFunc(f.Matching(selector), func(name string) bool { return f.evicted(name, namespace) })
 }
 
-// evicted reports whether a taint evicts an object in that namespace from a cluster now. A cluster that can't be reached evicts nothing.
+// evicted reports whether a taint evicts objects in that namespace from a cluster now. A cluster that is unreachable evicts nothing.
 func (f Fleet) evicted(cluster, namespace string) bool {
 	a := f.Availability(cluster, namespace)
 	return a.State == allot.Draining && a.Reason == ReasonTainted
 }
 
-// Missing returns, sorted, the clusters that hold a row and have no MemberCluster. This does not prove that they have left.
+// Missing returns the clusters that hold a row and have no MemberCluster, sorted. This doesn't prove that they have left.
 func (f Fleet) Missing() []string {
 	var names []string
 	for name := range f.Rows {
@@ -271,7 +272,7 @@ func unready(mc *fleetv1alpha1.MemberCluster) (reason, why string) {
 	return ReasonUnreachable, "can't be reached"
 }
 
-// unsteady reports whether the hub does not believe a member for now because its reports change all the time.
+// unsteady reports whether the hub ignores a member's reports for now because they change all the time.
 func unsteady(mc *fleetv1alpha1.MemberCluster) bool {
 	c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
 	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == fleetv1alpha1.ReasonUnsteady

@@ -22,20 +22,20 @@ import (
 const (
 	// freshPage is how many objects one request of Fresh lists.
 	freshPage = 500
-	// freshRetry is how often Fresh looks whether the cache has caught up.
+	// freshRetry is how often Fresh checks whether the cache has caught up.
 	freshRetry = 100 * time.Millisecond
 )
 
-// Fresh is a source without events that holds a controller back until the cache shows everything that the apiserver had when the
-// controller was started. A cache that is synced may still be older than the last writes of a former leader, whose grants would
-// be given a second time (I3). It may be shared by controllers.
+// Fresh is a source without events. It holds a controller back until the cache shows everything that the apiserver had when the controller
+// started. A synced cache may still be older than the last writes of a previous leader, whose grants would be given a second time (I3).
+// Controllers may share it.
 type Fresh struct {
 	// Cache is the manager's client. Live reads from the apiserver.
 	Cache, Live client.Reader
-	// Scheme knows Lists, which are empty lists of the kinds to wait for.
+	// Scheme knows the types in Lists, which are empty lists of the kinds to wait for.
 	Scheme *runtime.Scheme
 	Lists  []client.ObjectList
-	// Options narrow what there is on the apiserver as the cache is narrowed; nil for all.
+	// Options restrict what is read from the apiserver, in the same way as the cache is restricted; nil means everything.
 	Options []client.ListOption
 
 	mu   sync.Mutex
@@ -47,7 +47,7 @@ func (*Fresh) Start(context.Context, workqueue.TypedRateLimitingInterface[reconc
 	return nil
 }
 
-// WaitForSync implements source.SyncingSource: it waits until ctx ends, which is after the controller's CacheSyncTimeout.
+// WaitForSync implements source.SyncingSource. It waits until ctx ends, which happens after the controller's CacheSyncTimeout.
 func (f *Fresh) WaitForSync(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,7 +84,7 @@ func (f *Fresh) wait(ctx context.Context, list client.ObjectList) error {
 	return nil
 }
 
-// versions lists the resource versions of all objects of a kind on the apiserver, and the version of the list itself.
+// versions lists the resource versions of all objects of a kind on the apiserver, and the resource version of the list itself.
 func (f *Fresh) versions(ctx context.Context, list client.ObjectList) (is map[types.UID]string, at string, err error) {
 	gvk, err := apiutil.GVKForObject(list, f.Scheme)
 	if err != nil {
@@ -108,8 +108,8 @@ func (f *Fresh) versions(ctx context.Context, list client.ObjectList) (is map[ty
 	}
 }
 
-// behind returns how many objects the cache shows at an older version than is, or still shows though they are gone. What it does
-// not show at all counts too, unless it is gone since.
+// behind returns how many objects are older than is in the cache, or are still in the cache although they are gone. Objects that are missing
+// from the cache count too, unless they have been deleted since.
 func (f *Fresh) behind(ctx context.Context, list client.ObjectList, is map[types.UID]string, at string) (int, error) {
 	cached := list.DeepCopyObject().(client.ObjectList)
 	if err := f.Cache.List(ctx, cached, client.UnsafeDisableDeepCopy); err != nil {
@@ -125,7 +125,7 @@ func (f *Fresh) behind(ctx context.Context, list client.ObjectList, is map[types
 		if exists {
 			shown++
 		} else {
-			least = at // It is new, or was gone before.
+			least = at // It is new, or was already gone.
 		}
 		if order, err := resourceversion.CompareResourceVersion(o.GetResourceVersion(), least); err != nil {
 			return fmt.Errorf("compare versions of %s: %w", o.GetName(), err)

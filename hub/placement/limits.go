@@ -7,8 +7,8 @@ import (
 	"github.com/flotilla-io/flotilla/hub/allot"
 )
 
-// Limits resolves reallocation for that many replicas, of which maximums exclude some; p may be nil. Admission refuses invalid values;
-// here they count as the default.
+// Limits resolves reallocation for a total number of replicas, of which maximums exclude some (barred). p may be nil. Invalid values, which
+// admission refuses, count as the default.
 func Limits(p *pods.Placement, total, barred int) allot.Limits {
 	l := allot.Limits{Desired: total, Barred: barred, MaxSurge: allot.DefaultSurge(total)}
 	if p != nil && p.Reallocation != nil {
@@ -20,7 +20,7 @@ func Limits(p *pods.Placement, total, barred int) allot.Limits {
 		}
 	}
 	if l.MaxSurge == 0 && l.MaxUnavailable == 0 {
-		l.MaxSurge = 1 // Both can be rounded to 0, and then nothing could ever move.
+		l.MaxSurge = 1 // Both can be rounded down to 0. Then nothing could ever move.
 	}
 	return l
 }

@@ -7,9 +7,8 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// Bookkeeping reports whether an annotation is the bookkeeping of a tool, or ours, about the object on the hub. In a slice it
-// would be wrong (the same tool in the member would believe that it owns the slice), and each change would be written to
-// every member.
+// Bookkeeping reports whether an annotation is bookkeeping about the object on the hub, either a tool's or ours. It would be wrong in a
+// slice, since the same tool in the member would believe that it owns the slice. Also, each change would be written to every member.
 func Bookkeeping(key string) bool {
 	prefix, _, _ := strings.Cut(key, "/")
 	switch {
@@ -25,7 +24,7 @@ func Bookkeeping(key string) bool {
 	}
 }
 
-// WithoutNulls removes what a type writes as null, such as the creationTimestamp of a pod template.
+// WithoutNulls removes values that a type encodes as null, such as the creationTimestamp of a pod template.
 func WithoutNulls(in map[string]any) {
 	for key, value := range in {
 		switch v := value.(type) {

@@ -8,9 +8,9 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/metric"
 )
 
-// RowMetrics are the metrics of a kind that is placed by rows.
+// RowMetrics are the metrics of a kind that is placed with rows.
 type RowMetrics struct {
-	// PlanSeconds is the time of planning.
+	// PlanSeconds is the time that planning takes.
 	PlanSeconds prometheus.Histogram
 	// Waits counts reconciles that ended early because they have to wait for something, by reason.
 	Waits *prometheus.CounterVec
@@ -18,8 +18,8 @@ type RowMetrics struct {
 	writes *metric.Bounded
 }
 
-// NewRowMetrics returns the metrics of a package that places objects of a kind, as in
-// NewRowMetrics("hub_uniteddeployment", "UnitedDeployment").
+// NewRowMetrics returns the metrics for a package that places objects of a kind, as in NewRowMetrics("hub_uniteddeployment",
+// "UnitedDeployment").
 func NewRowMetrics(subsystem, kind string) RowMetrics {
 	return RowMetrics{
 		PlanSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{

@@ -14,7 +14,7 @@ import (
 
 // Plan is what to write for one object.
 type Plan struct {
-	// Idle is true if the object is not the hub's: nothing is done, and no status is written.
+	// Idle is true if the object doesn't belong to the hub: nothing is done, and no status is written.
 	Idle bool
 	// AddFinalizer and RemoveFinalizer change our finalizer on the object.
 	AddFinalizer, RemoveFinalizer bool
@@ -22,26 +22,26 @@ type Plan struct {
 	Wants []row.Want
 	// Withdrawals are the rows to delete.
 	Withdrawals []Withdrawal
-	// Deleting is, while the object is being deleted, what happens to the objects in the members; otherwise it is empty.
+	// Deleting says what happens to the objects in the members while the object is being deleted. Otherwise it is empty.
 	Deleting string
-	// Recheck is after how long to plan again although no watch may tell of a change; 0 is never.
+	// Recheck is when to plan again although no watch may report a change; 0 means never.
 	Recheck time.Duration
 }
 
-// Withdrawal is a row to delete. Policy is what happens to its object; a row that is being deleted keeps its own.
+// Withdrawal is a row to delete. Policy is what happens to its object. A row that is already being deleted keeps its own policy.
 type Withdrawal struct {
 	Row    *fleetv1alpha1.MemberWork
 	Policy fleetv1alpha1.LeavePolicy
-	// Deleted: a user has deleted what the row is of. So it is with all rows of a plan of an object that is being deleted.
+	// Deleted means that a user deleted the object of the row. It is implied for all rows if the source itself is being deleted.
 	Deleted bool
 }
 
 // Held reports whether the object has our finalizer.
 func Held(object metav1.Object) bool { return slices.Contains(object.GetFinalizers(), keys.FleetRow) }
 
-// Withdraw plans for an object that is being deleted: all of its rows are withdrawn with a policy, and our finalizer is removed when none
-// is left. If its namespace is being deleted too, a user deleted that and not the object: then the members keep their objects.
-// A problem names each cluster that does not answer.
+// Withdraw plans for an object that is being deleted. All of its rows are withdrawn with a policy, and our finalizer is removed when no row
+// is left. If its namespace is being deleted too, the user deleted the namespace and not the object, so the members keep their objects. A
+// problem names each cluster that doesn't answer.
 func Withdraw(object metav1.Object, f Fleet, policy fleetv1alpha1.LeavePolicy, namespaceTerminating bool) (Plan, []Problem) {
 	p := Plan{RemoveFinalizer: Held(object) && len(f.Rows) == 0, Deleting: "the object is being deleted"}
 	if namespaceTerminating {
@@ -60,8 +60,8 @@ func Withdraw(object metav1.Object, f Fleet, policy fleetv1alpha1.LeavePolicy, n
 	return p, problems
 }
 
-// Terminating returns withdrawals of the rows that are being deleted, sorted by cluster. Such a row must be gone before its
-// cluster can have another one; until then it is withdrawn again, because the hub's epoch may have been raised.
+// Terminating returns withdrawals for the rows that are being deleted, sorted by cluster. Such a row must be gone before its cluster can have
+// another one. Until then it is withdrawn again, because the hub's epoch may have been raised.
 func Terminating(f Fleet) []Withdrawal {
 	var out []Withdrawal
 	for _, place := range slices.Sorted(maps.Keys(f.Rows)) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Reasons why a cluster does not get, or does not do, what the object requests.
+// Reasons why a cluster doesn't get, or doesn't do, what the object requests.
 const (
 	ReasonUnknownCluster = "UnknownCluster"
 	ReasonNotAccepted    = "ClusterNotAccepted"
@@ -14,23 +14,23 @@ const (
 	ReasonUnreachable    = "ClusterUnreachable"
 	ReasonVersionSkew    = "ClusterVersionSkew"
 	ReasonUnsteady       = "ClusterUnsteady"
-	// ReasonTainted: the cluster has a taint that the object does not tolerate.
+	// ReasonTainted means that the cluster has a taint that the object doesn't tolerate.
 	ReasonTainted = "ClusterTainted"
-	// ReasonPaused: too many rows of the cluster would be withdrawn at once.
+	// ReasonPaused means that too many rows of the cluster would be withdrawn at once.
 	ReasonPaused = "WithdrawalsPaused"
-	// ReasonPaced: objects that a user has deleted are withdrawn, so many a minute.
+	// ReasonPaced means that objects deleted by a user are being withdrawn at a limited rate per minute.
 	ReasonPaced = "WithdrawalsPaced"
-	// ReasonBytes: the manifests of the object's namespace are too large together.
+	// ReasonBytes means that the manifests of the object's namespace are too large in total.
 	ReasonBytes = "TooManyBytes"
-	// ReasonRowTaken: the name of a new row is that of a row of another object. ReasonRowDoubled: there are two rows of the object.
+	// ReasonRowTaken means that a row of another object has the name of a new row. ReasonRowDoubled means that the object has two rows.
 	ReasonRowTaken   = "RowTaken"
 	ReasonRowDoubled = "RowDoubled"
 )
 
-// Problem is why a part of an object is not as desired. Subset and Cluster may be empty.
+// Problem says why a part of an object is not as desired. Subset and Cluster may be empty.
 type Problem struct{ Subset, Cluster, Reason, Message string }
 
-// Describe joins problems into the message of a condition.
+// Describe joins problems into a condition message.
 func Describe(problems []Problem) string {
 	lines := make([]string, 0, len(problems))
 	for _, p := range problems {

@@ -6,9 +6,9 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// Readiness returns the readiness of an object whose writes have failed or that has problems; false if it has neither. A problem that ends
-// when a cluster answers, or has replicas moved away, needs no user: the object is reconciling, with the problem's reason.
-// So does one with a reason in ends, which are a kind's own.
+// Readiness returns the readiness of an object whose writes have failed or that has problems, or false if it has neither. Some problems need
+// no user: they end when a cluster answers, or when replicas have moved away. With such a problem the object is reconciling, with the
+// problem's reason. The same applies to the reasons in ends, which are specific to a kind.
 func Readiness(err error, problems []Problem, ends ...string) (report.Readiness, bool) {
 	if err != nil {
 		return report.Retrying(report.WriteFailure(err)), true
@@ -24,7 +24,7 @@ func Readiness(err error, problems []Problem, ends ...string) (report.Readiness,
 	return report.Readiness{}, false
 }
 
-// passes reports whether what a problem is about ends by itself.
+// passes reports whether a problem with this reason goes away by itself.
 func passes(reason string) bool {
 	switch reason {
 	case ReasonNotJoined, ReasonUnreachable, ReasonUnsteady, ReasonTainted, ReasonLeaving, ReasonPaced:

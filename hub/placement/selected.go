@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Selected are the clusters of an object without subsets: those that one of All, Names and Selector selects, without those of Excluded.
-// The types of such kinds have the same fields, and convert to it.
+// Selected are the clusters of an object without subsets: those that one of All, Names and Selector selects, except those in Excluded. The
+// types of such kinds have the same fields, and can be converted to it.
 type Selected struct {
 	All      bool
 	Names    []string
@@ -20,7 +20,7 @@ type Selected struct {
 	Excluded []string
 }
 
-// Where returns where the object is placed. What is excluded is not left out.
+// Where returns where the object is placed. It includes excluded clusters.
 func (s Selected) Where() []Where {
 	switch {
 	case s.All:
@@ -35,7 +35,7 @@ func (s Selected) Where() []Where {
 	return out
 }
 
-// Clusters returns the names of the clusters, sorted. matching returns those whose labels match.
+// Clusters returns the names of the clusters, sorted. matching returns the clusters whose labels match.
 func (s Selected) Clusters(matching func(labels.Selector) []string) []string {
 	names := slices.Clone(s.Names)
 	switch {
@@ -53,7 +53,7 @@ func (s Selected) Clusters(matching func(labels.Selector) []string) []string {
 	return slices.Compact(names)
 }
 
-// At returns where the i-th Where is in the object, for Words. The path is that of the field with the clusters.
+// At returns a function for Words that returns the path of the i-th Where in the object. path is the path of the field with the clusters.
 func (s Selected) At(path *field.Path) func(i int) *field.Path {
 	return func(i int) *field.Path {
 		switch {
@@ -67,7 +67,7 @@ func (s Selected) At(path *field.Path) func(i int) *field.Path {
 	}
 }
 
-// Validate validates names and labels. The path is that of the field with the clusters.
+// Validate validates names and labels. path is the path of the field with the clusters.
 func (s Selected) Validate(path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	for _, list := range []struct {

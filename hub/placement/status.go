@@ -14,22 +14,22 @@ import (
 
 // Result is the result of applying a Plan.
 type Result struct {
-	// Rows are the object's rows, by cluster or Place as in the Fleet, as the writes left them.
+	// Rows are the object's rows after the writes, by cluster or Place as in the Fleet.
 	Rows map[string]*fleetv1alpha1.MemberWork
-	// Missed are the keys of the rows that could not be written as planned; Written are the clusters of those that were.
+	// Missed are the keys of the rows that could not be written as planned. Written are the clusters of the rows that were written.
 	Missed  map[string]bool
 	Written []string
-	// Recheck is after how long what a problem holds up is tried again; 0 if nothing is.
+	// Recheck is how soon to retry what a problem holds up, or 0 if there is nothing to retry.
 	Recheck time.Duration
-	// Problems are the withdrawals that are paused or paced, and the rows that are in the way of others.
+	// Problems are about withdrawals that are paused or paced, and rows that are in the way of others.
 	Problems []Problem
 	// Err holds the failures for the status, without conflicts.
 	Err error
 }
 
-// Applied returns the clusters, or places, that hold a row or are to have one. The value is true where the row is as planned and the member
-// has acknowledged it: such a cluster has the object's present generation. A row that was emptied and is being withdrawn has
-// nothing more to apply. One that the plan neither writes nor withdraws does not have this generation.
+// Applied returns the clusters, or places, that hold a row or should have one. The value is true if the row is as planned and the member has
+// acknowledged it, so that the cluster has the object's current generation. A row that was emptied and is being withdrawn has nothing more to
+// apply. A row that the plan neither writes nor withdraws doesn't have this generation.
 func (r Result) Applied(p Plan) map[string]bool {
 	out := make(map[string]bool, len(r.Rows))
 	for cluster := range r.Rows {
@@ -56,7 +56,7 @@ func (r Result) Blocked() []Problem {
 	return out
 }
 
-// Holders returns which clusters still hold an object that is being deleted, those with a problem first.
+// Holders describes which clusters still hold an object that is being deleted, starting with those that have a problem.
 func (r Result) Holders(problems []Problem) string {
 	holders, troubled := map[string]bool{}, map[string]string{}
 	for place := range r.Rows {
@@ -86,7 +86,7 @@ func (r Result) Holders(problems []Problem) string {
 	}
 }
 
-// Lagging says how many clusters have not applied their part of an object yet; "" if all have.
+// Lagging says how many clusters have yet to apply their part of an object. It returns "" if all have.
 func Lagging(clusters int) string {
 	switch clusters {
 	case 0:
@@ -97,10 +97,10 @@ func Lagging(clusters int) string {
 	return fmt.Sprintf("%d clusters have not applied their part yet", clusters)
 }
 
-// LineLimit is how many lines about subsets a status has, so that it stays under 64 KiB with thousands of clusters.
+// LineLimit is the maximum number of status lines about subsets. It keeps the status under 64 KiB with thousands of clusters.
 const LineLimit = 200
 
-// Worst returns at most LineLimit lines, in their order: those that rank lowest, and of those that rank alike the first.
+// Worst returns at most LineLimit lines, in their original order: those with the lowest rank, and the first ones if the rank is equal.
 func Worst[T any](lines []T, rank func(T) int) []T {
 	if len(lines) <= LineLimit {
 		return lines
@@ -119,18 +119,17 @@ func Worst[T any](lines []T, rank func(T) int) []T {
 	return out
 }
 
-// Plausible cuts the numbers of pods that a member reports to possible ones.
+// Plausible limits the numbers of pods that a member reports to plausible values.
 type Plausible struct {
 	most int32
-	// Nonsense is true once a number was not possible.
+	// Nonsense becomes true once a number was not plausible.
 	Nonsense bool
 }
 
-// PlausibleFor returns what cuts the numbers of a grant: to twice as many and a hundred, which covers surges, terminating pods and former
-// grants.
+// PlausibleFor returns the limits for a grant: twice as many plus a hundred. This covers surges, terminating pods and earlier grants.
 func PlausibleFor(granted int32) *Plausible { return &Plausible{most: 2*granted + 100} }
 
-// Cut returns the nearest possible number.
+// Cut returns the nearest plausible number.
 func (p *Plausible) Cut(n int32) int32 {
 	possible := max(min(n, p.most), 0)
 	p.Nonsense = p.Nonsense || n != possible

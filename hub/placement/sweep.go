@@ -28,30 +28,30 @@ import (
 const (
 	// sweepAfter is how long a row without a source is kept, so that an administrator can save what runs.
 	sweepAfter = 10 * time.Minute
-	// sweepAgain is how soon a withdrawal is tried again that the breaker has paused. No watch reports that it may continue.
+	// sweepAgain is how soon a withdrawal that the breaker has paused is retried. No watch reports that it may continue.
 	sweepAgain = time.Minute
 )
 
 // EventSourceGone is the reason of the event on a row whose source is gone.
 const EventSourceGone = "SourceGone"
 
-// Sweeper withdraws the rows of objects of one kind that are gone without having withdrawn them, because somebody removed their
-// finalizer: what the rows ask for would run on, and nobody would see it. It reports such a row first, and withdraws it
-// later, through the breaker. Without the object's namespace, what runs in the member is kept, as by Withdraw.
+// Sweeper withdraws rows whose object is gone without having withdrawn them, because somebody removed its finalizer. Otherwise the workloads
+// would run on, and nobody would notice. The Sweeper handles one kind. It reports such a row first, and withdraws it later, subject to the
+// breaker. If the object's namespace is gone too, what runs in the member is kept, as in Withdraw.
 type Sweeper struct {
 	// Client writes, and reads from the cache. Live reads from the apiserver.
 	Client client.Client
 	Live   client.Reader
 	Rows   *row.Store
 	Events event.Recorder
-	// Clock is the real clock outside tests.
+	// Clock is the real clock, except in tests.
 	Clock clock.PassiveClock
 	// Kind is the kind of the objects, and New returns an empty one.
 	Kind string
 	New  func() client.Object
 
 	mu sync.Mutex
-	// gone is since when rows have been without a source. A restart starts over.
+	// gone is the time since when rows have been without a source. A restart starts over.
 	gone map[types.UID]time.Time
 }
 
@@ -119,7 +119,7 @@ func (s *Sweeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	return s.withdraw(ctx, live)
 }
 
-// withdraw withdraws a row by its own policy, or with Orphan if the namespace of its source is gone too.
+// withdraw withdraws a row with its own policy, or with Orphan if the namespace of its source is gone too.
 func (s *Sweeper) withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork) (ctrl.Result, error) {
 	policy := live.Spec.DeletionPolicy
 	if name := live.Spec.Source.Namespace; name != "" {
@@ -145,8 +145,7 @@ func (s *Sweeper) withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork) 
 	}
 }
 
-// sourceGone reports whether the object that a row is a part of does not exist. The cache proves that it does, but not that it
-// does not.
+// sourceGone reports whether the source of a row doesn't exist. The cache can prove that it exists, but not that it doesn't.
 func (s *Sweeper) sourceGone(ctx context.Context, source fleetv1alpha1.WorkSource) (bool, error) {
 	for _, reader := range []client.Reader{s.Client, s.Live} {
 		o := s.New()
@@ -161,7 +160,7 @@ func (s *Sweeper) sourceGone(ctx context.Context, source fleetv1alpha1.WorkSourc
 	return true, nil
 }
 
-// since returns for how much longer a row is kept, and whether it was found just now.
+// since returns how much longer a row is kept, and whether this is the first time it was found.
 func (s *Sweeper) since(uid types.UID) (left time.Duration, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/seconds"
 )
 
-// taint changes what is available in a ready cluster by its taints that the object does not tolerate, the strongest first.
+// taint adjusts the availability of a ready cluster for the strongest of its taints that the object doesn't tolerate.
 func (f Fleet) taint(mc *fleetv1alpha1.MemberCluster, a Availability) Availability {
 	t := f.strongest(mc)
 	if t == nil {
@@ -32,7 +32,7 @@ func (f Fleet) taint(mc *fleetv1alpha1.MemberCluster, a Availability) Availabili
 	return a
 }
 
-// Taint returns the strongest taint of a cluster that the object does not tolerate for ever, or nil.
+// Taint returns the strongest taint of a cluster that the object doesn't tolerate forever, or nil.
 func (f Fleet) Taint(cluster string) *fleetv1alpha1.ClusterTaint {
 	mc := f.Clusters[cluster]
 	if mc == nil {
@@ -41,8 +41,8 @@ func (f Fleet) Taint(cluster string) *fleetv1alpha1.ClusterTaint {
 	return f.strongest(mc)
 }
 
-// strongest returns the taint with the strongest effect that the object does not tolerate for ever, or nil. Of two that evict it is
-// the one that evicts first, otherwise the first in the list.
+// strongest returns the taint with the strongest effect that the object doesn't tolerate forever, or nil. Of several taints that evict, it is
+// the one that evicts first. Otherwise the first in the list wins.
 func (f Fleet) strongest(mc *fleetv1alpha1.MemberCluster) *fleetv1alpha1.ClusterTaint {
 	var found *fleetv1alpha1.ClusterTaint
 	for i := range mc.Spec.Taints {
@@ -57,7 +57,7 @@ func (f Fleet) strongest(mc *fleetv1alpha1.MemberCluster) *fleetv1alpha1.Cluster
 	return found
 }
 
-// tolerates reports whether the object tolerates a taint for ever.
+// tolerates reports whether the object tolerates a taint forever.
 func (f Fleet) tolerates(t *fleetv1alpha1.ClusterTaint) bool {
 	for i := range f.Tolerations {
 		if by := &f.Tolerations[i]; by.TolerationSeconds == nil && tolerates(by, t) {
@@ -67,7 +67,7 @@ func (f Fleet) tolerates(t *fleetv1alpha1.ClusterTaint) bool {
 	return false
 }
 
-// tolerates reports whether a toleration is for a taint, whatever its tolerationSeconds.
+// tolerates reports whether a toleration matches a taint, regardless of its tolerationSeconds.
 func tolerates(by *fleetv1alpha1.ClusterToleration, t *fleetv1alpha1.ClusterTaint) bool {
 	switch {
 	case by.Effect != "" && by.Effect != t.Effect, by.Key != "" && by.Key != t.Key:
@@ -79,7 +79,7 @@ func tolerates(by *fleetv1alpha1.ClusterToleration, t *fleetv1alpha1.ClusterTain
 	}
 }
 
-// stays returns for how much longer replicas stay in spite of a taint that evicts them. A taint whose timeAdded is unknown is old.
+// stays returns how much longer replicas stay despite a taint that evicts them. A taint without timeAdded counts as old.
 func (f Fleet) stays(t *fleetv1alpha1.ClusterTaint) time.Duration {
 	var longest time.Duration
 	for i := range f.Tolerations {
@@ -93,7 +93,7 @@ func (f Fleet) stays(t *fleetv1alpha1.ClusterTaint) time.Duration {
 	return longest
 }
 
-// EvictsIn returns after how long a taint evicts replicas that it does not evict yet; 0 if there is none. No watch reports it.
+// EvictsIn returns how soon a taint will evict replicas that it doesn't evict yet, or 0 if there is none. No watch reports that time.
 func (f Fleet) EvictsIn() time.Duration {
 	var first time.Duration
 	for place := range f.Rows {

@@ -17,18 +17,18 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// gather is for how long status changes of rows are collected before a reconcile, so that a rollout in many members causes
-// few writes of the object's status.
+// gather is how long status changes of rows are collected before a reconcile, so that a rollout in many members causes few writes of the
+// object's status.
 const gather = time.Second
 
-// RowHandler enqueues the objects of that kind that rows come from. What changes a plan is enqueued at once; other changes of
-// a row's status after a second.
+// RowHandler enqueues the objects of a kind that own rows. Changes that affect a plan are enqueued immediately, and other changes to a row's
+// status after a second.
 func RowHandler(kind string) handler.EventHandler {
 	return RowHandlerFor(kind, func(_ context.Context, key client.ObjectKey) (client.ObjectKey, bool) { return key, true })
 }
 
-// RowHandlerFor is RowHandler for a controller whose requests are not the objects that rows come from: request returns what to enqueue
-// for such an object, and whether to do it.
+// RowHandlerFor is like RowHandler, but for a controller whose requests are not the sources of rows. request returns what to enqueue for a
+// source, and whether to enqueue it.
 func RowHandlerFor(kind string, request func(context.Context, client.ObjectKey) (client.ObjectKey, bool)) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	add := func(ctx context.Context, q queue, o client.Object, after time.Duration) {
@@ -56,16 +56,16 @@ func RowHandlerFor(kind string, request func(context.Context, client.ObjectKey) 
 	}
 }
 
-// Placed returns the keys of the objects of a kind that are placed by a cluster's name, or by one of these sets of its labels.
+// Placed returns the keys of the objects of a kind that are placed in a cluster by its name, or by one of these sets of its labels.
 type Placed func(ctx context.Context, cluster string, sets ...map[string]string) ([]client.ObjectKey, error)
 
-// ClusterHandler enqueues the objects of that kind that a change of a MemberCluster concerns: those with a row there, which it reads
-// from cache, and those that are placed there by what the cluster was before the change or is after it. What no plan reads, such as
-// heartbeats and counts, enqueues nothing. Nor do the clusters that exist when the controller starts: it enqueues all of its objects
-// then, and reconciles none before it has all clusters.
+// ClusterHandler enqueues the objects of a kind that a change of a MemberCluster concerns. These are the objects with a row there, which it
+// reads from cache, and the objects that the old or the new state of the cluster selects. Changes that no plan depends on, such as heartbeats
+// and counts, enqueue nothing. Neither do the clusters that exist when the controller starts: it enqueues all of its objects then, and
+// reconciles none before it has all clusters.
 //
-// The caches of objects and rows may be behind that of clusters: an object or a row that they do not show yet is enqueued when they
-// do, by the watch on it, and is then reconciled with the cluster as it is now.
+// The caches of objects and rows may be behind the cache of clusters. An object or a row that they don't show yet is enqueued by its own
+// watch once they do, and is then reconciled with the current state of the cluster.
 func ClusterHandler(kind string, cache client.Reader, placed Placed) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	add := func(ctx context.Context, q queue, cluster string, sets ...map[string]string) {
@@ -111,12 +111,12 @@ func changed(before, after *fleetv1alpha1.MemberCluster) bool {
 		!equality.Semantic.DeepEqual(before.Status.Kinds, after.Status.Kinds)
 }
 
-// facts are what plans, and their withdrawals, read of a MemberCluster besides its limits, taints, labels and kinds.
+// facts are what plans and their withdrawals depend on in a MemberCluster, besides its limits, taints, labels and kinds.
 type facts struct {
 	leaving, accepted, joined, prepared bool
 	// paused are the namespaces whose withdrawals are paused.
 	paused string
-	// unready is why the cluster is not ready; empty if it is.
+	// unready says why the cluster is not ready. It is empty if the cluster is ready.
 	unready string
 	epoch   int64
 }

@@ -14,20 +14,20 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
-// Where is where a subset is placed: in a cluster, or in those that a selector matches.
+// Where is where a subset is placed: in a cluster, or in the clusters that a selector matches.
 type Where struct {
 	Cluster  string
 	Selector *metav1.LabelSelector
 }
 
 const (
-	// clusterIndex is the field index of objects by the clusters that their subsets name; those with a selector are under anyCluster,
-	// which is no cluster's name.
+	// clusterIndex is the field index of objects by the clusters that their subsets name. Objects with a selector are indexed under anyCluster,
+	// which is not a valid cluster name.
 	clusterIndex = "flotilla.cluster"
 	anyCluster   = "*"
 )
 
-// IndexByCluster adds the index that In needs for objects of the kind of o; of returns where the subsets of one are.
+// IndexByCluster adds the index that In needs for objects of the same kind as o. of returns where the subsets of an object are placed.
 func IndexByCluster(ctx context.Context, i client.FieldIndexer, o client.Object, of func(client.Object) []Where) error {
 	return ownership.AddIndex(ctx, i, "objects by cluster", o, clusterIndex, func(o client.Object) []string { return indexed(of(o)) })
 }
@@ -46,8 +46,8 @@ func indexed(all []Where) []string {
 	return names
 }
 
-// In returns the objects that have a subset in a cluster, or a selector that matches one of the sets of labels. It reads them from a
-// cache with the index of IndexByCluster, into what empty returns. They are the cache's own.
+// In returns the objects that have a subset in a cluster, or a selector that matches one of the sets of labels. It reads them into the list
+// that empty returns, from a cache with the index of IndexByCluster. The objects belong to the cache and must not be changed.
 func In(
 	ctx context.Context, r client.Reader, empty func() client.ObjectList, of func(client.Object) []Where, cluster string, sets ...map[string]string,
 ) ([]client.Object, error) {
@@ -72,7 +72,7 @@ func In(
 
 func matchesAny(all []Where, sets []map[string]string) bool {
 	return slices.ContainsFunc(all, func(w Where) bool {
-		selector, err := metav1.LabelSelectorAsSelector(w.Selector) // Nil matches nothing.
+		selector, err := metav1.LabelSelectorAsSelector(w.Selector) // A nil selector matches nothing.
 		return err == nil && slices.ContainsFunc(sets, func(set map[string]string) bool { return selector.Matches(labels.Set(set)) })
 	})
 }

@@ -22,11 +22,11 @@ const (
 	clusterSourceKind = "ClusterPropagation"
 )
 
-// Options are what Setup needs.
+// Options configures Setup and SetupCluster.
 type Options struct {
 	placement.Options
 
-	// Kinds are the resources that may be placed: those that the hub may read. Others are problems in a status.
+	// Kinds are the resources that may be placed, which are those that the hub may read. Other kinds are reported as problems in the status.
 	Kinds []schema.GroupResource
 }
 
@@ -55,15 +55,15 @@ func (f form) setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return f.placed(o, w).Setup(ctx, mgr, o.Options)
 }
 
-// form is what differs between the two kinds.
+// form describes how the two kinds differ.
 type form struct {
 	kind   string
 	object func() client.Object
 	list   func() client.ObjectList
-	// parts returns the parts of an object of the kind, and items the objects of a list.
+	// parts returns the spec and the status of an object, and items the objects in a list.
 	parts func(client.Object) (*fleetv1alpha1.PropagationSpec, *fleetv1alpha1.PropagationStatus)
 	items func(client.ObjectList) []client.Object
-	// namespaced: it selects objects in its namespace, otherwise those that are in none.
+	// namespaced is true if it selects objects in its own namespace. Otherwise it selects cluster-scoped objects.
 	namespaced bool
 	metrics    placement.RowMetrics
 }
@@ -108,7 +108,8 @@ func pointers[T any, P interface {
 	return out
 }
 
-// all returns the objects of the kind in a namespace, "" for those that are in none, from a cache. They are the cache's own.
+// all returns the objects of the kind in a namespace from a cache. Namespace "" stands for cluster-scoped objects. The objects belong to the
+// cache and must not be changed.
 func (f form) all(ctx context.Context, r client.Reader, namespace string) ([]client.Object, error) {
 	list := f.list()
 	if err := r.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -117,12 +118,12 @@ func (f form) all(ctx context.Context, r client.Reader, namespace string) ([]cli
 	return f.items(list), nil
 }
 
-// Kind returns the kind Propagation, whose selected objects are read from a cache that has them all, so that nothing is watched for it.
+// Kind returns the kind Propagation. It reads selected objects from a cache that holds all kinds, so it sets up no watches.
 func Kind(o placement.Options, cache client.Reader) placement.Kind[*observed, planned, fleetv1alpha1.PropagationStatus] {
 	return namespaced().placed(Options{Options: o}, unwatched{cache})
 }
 
-// unwatched reads objects from a cache that has all kinds.
+// unwatched reads objects from a cache that holds all kinds.
 type unwatched struct{ client.Reader }
 
 func (unwatched) follow(client.ObjectKey, []schema.GroupVersionKind) error { return nil }
@@ -135,7 +136,7 @@ func (unwatched) watch(b *builder.Builder) *builder.Builder { return b }
 
 func (unwatched) forget(client.ObjectKey) {}
 
-// placed is the kind as package placement wants it; w reads the selected objects.
+// placed returns the kind in the form that package placement needs. w reads the selected objects.
 func (f form) placed(options Options, w objects) placement.Kind[*observed, planned, fleetv1alpha1.PropagationStatus] {
 	return placement.Kind[*observed, planned, fleetv1alpha1.PropagationStatus]{
 		Name: f.kind, Object: f.object, List: f.list, Metrics: f.metrics,

@@ -23,13 +23,13 @@ import (
 )
 
 const (
-	// reasonNoDependency: a pod template needs an object that does not exist on the hub.
+	// reasonNoDependency means that a pod template needs an object that doesn't exist on the hub.
 	reasonNoDependency = "DependencyNotFound"
-	// reasonSecret: a pod template needs a Secret, which a Propagation does not place.
+	// reasonSecret means that a pod template needs a Secret. Propagations don't place Secrets.
 	reasonSecret = "SecretNotPlaced"
 )
 
-// The kinds of what a pod template names. Each dependency's kind is known by its name alone.
+// The kinds that a pod template can refer to. The kind name alone identifies each of them.
 const (
 	configMapKind = "ConfigMap"
 	secretKind    = "Secret"
@@ -43,7 +43,7 @@ type dependencyKind struct {
 	schema.GroupVersionKind
 
 	resource string
-	// budget: its objects are found by their selectors. Others are named by pod templates.
+	// budget is true if its objects are found by their selectors. Objects of the other kinds are named by pod templates.
 	budget bool
 }
 
@@ -65,7 +65,7 @@ func dependencyKinds() []dependencyKind {
 	}
 }
 
-// dependencyKindOf returns the kind whose objects may be dependencies; false for another kind.
+// dependencyKindOf returns the dependency kind for a kind, or false if its objects can't be dependencies.
 func dependencyKindOf(kind schema.GroupKind) (dependencyKind, bool) {
 	all := dependencyKinds()
 	i := slices.IndexFunc(all, func(k dependencyKind) bool { return k.GroupKind() == kind })
@@ -75,7 +75,7 @@ func dependencyKindOf(kind schema.GroupKind) (dependencyKind, bool) {
 	return all[i], true
 }
 
-// rowKind is dependencyKindOf for the object of a row.
+// rowKind returns the dependency kind of a row's object, like dependencyKindOf.
 func rowKind(r *fleetv1alpha1.MemberWork) (dependencyKind, bool) {
 	if r.Spec.Object == nil {
 		return dependencyKind{}, false
@@ -102,11 +102,12 @@ func mayNeed(spec *fleetv1alpha1.PropagationSpec, kind schema.GroupKind) bool {
 // dependency is an object that a pod template names.
 type dependency struct{ kind, name string }
 
-// needs are what pod templates need in their namespace.
+// needs holds what pod templates need in their namespace.
 type needs struct {
-	// named are the objects that they name, each with the first object that needs it, or the zero value if all can do without it.
+	// named holds the objects that the templates name. The value is the first workload that requires the object, or the zero value if it is
+	// optional for all of them.
 	named map[dependency]workload
-	// labels are those of the pods, workloads the objects with the templates.
+	// labels are the labels of the pods. workloads are the objects with the templates.
 	labels    []labels.Set
 	workloads []workload
 }
@@ -133,7 +134,7 @@ func (n *needs) add(o *unstructured.Unstructured) {
 	name := func(kind, name string, optional bool) {
 		key := dependency{kind, name}
 		switch {
-		case name == "", key == dependency{configMapKind, "kube-root-ca.crt"}, key == dependency{accountKind, "default"}: // Each cluster makes them.
+		case name == "", key == dependency{configMapKind, "kube-root-ca.crt"}, key == dependency{accountKind, "default"}: // Each cluster creates these itself.
 			return
 		case n.named == nil:
 			n.named = map[dependency]workload{}
@@ -156,7 +157,7 @@ func (n *needs) add(o *unstructured.Unstructured) {
 	name(serviceKind, serviceName(kind, o.Object), false)
 }
 
-// uses reports whether an object is named, or is a budget of the pods.
+// uses reports whether a template names the object, or the object is a budget that covers the pods.
 func (n *needs) uses(kind dependencyKind, name string, live *unstructured.Unstructured) bool {
 	if !kind.budget {
 		_, named := n.named[dependency{kind.Kind, name}]
@@ -182,7 +183,7 @@ func (n *needs) uses(kind dependencyKind, name string, live *unstructured.Unstru
 	return slices.ContainsFunc(n.labels, func(pod labels.Set) bool { return selector.Matches(pod) })
 }
 
-// podTemplates returns the pod templates of an object, each with the metadata and the spec of a pod.
+// podTemplates returns the pod templates of an object. Each has a pod's metadata and spec.
 func podTemplates(kind schema.GroupKind, object map[string]any) []map[string]any {
 	switch kind {
 	case schema.GroupKind{Kind: "Pod"}:
@@ -205,7 +206,7 @@ func podTemplates(kind schema.GroupKind, object map[string]any) []map[string]any
 	return out
 }
 
-// walk calls add for each object that the spec of a pod names.
+// walk calls add for each object that a pod spec names.
 func walk(pod map[string]any, add func(kind, name string, optional bool)) {
 	ref := func(kind string, from map[string]any) { add(kind, text(from, "name"), from["optional"] == true) }
 	add(accountKind, cmp.Or(text(pod, "serviceAccountName"), text(pod, "serviceAccount")), false)
@@ -240,7 +241,7 @@ func walk(pod map[string]any, add func(kind, name string, optional bool)) {
 	}
 }
 
-// under returns the map at a path, nil if there is none.
+// under returns the map at a path, or nil if there is none.
 func under(m map[string]any, path ...string) map[string]any {
 	for _, field := range path {
 		m, _ = m[field].(map[string]any)
@@ -262,17 +263,17 @@ func list(m map[string]any, field string) []map[string]any {
 	return out
 }
 
-// dependencies is what was observed of what pod templates need.
+// dependencies is what was observed about the needs of pod templates.
 type dependencies struct {
 	needs
 
-	// unread is why objects of a kind can't be read, by kind.
+	// unread says why objects of a kind can't be read, by kind.
 	unread map[string]problem
-	// problems are the dependencies that are not placed and could be; secrets are those that never are.
+	// problems are about dependencies that could be placed but aren't. secrets are about Secrets, which are never placed.
 	problems, secrets []problem
 }
 
-// followed returns the kinds of dependencies to watch.
+// followed returns the dependency kinds to watch.
 func (o *observed) followed() []schema.GroupVersionKind {
 	if !depends(o.spec) {
 		return nil
@@ -284,8 +285,8 @@ func (o *observed) followed() []schema.GroupVersionKind {
 	return out
 }
 
-// rendered returns an object as it is in the clusters: itself, unless there are overrides. One to which they can't be applied is left
-// out: nothing is sent there.
+// rendered returns the variants of an object that the clusters get, or just the object itself if there are no overrides. A variant whose
+// overrides can't be applied is left out because nothing is sent to its clusters.
 func (o *observed) rendered(live *unstructured.Unstructured) []*unstructured.Unstructured {
 	reach := o.reach()
 	if len(o.spec.Overrides) == 0 || len(reach) == 0 {
@@ -306,7 +307,7 @@ func (o *observed) rendered(live *unstructured.Unstructured) []*unstructured.Uns
 	return out
 }
 
-// observeDependencies adds to the selected objects what their pod templates need.
+// observeDependencies adds the objects that pod templates need to the selected objects.
 func (o *observed) observeDependencies(ctx context.Context, w objects, namespace string) error {
 	if !depends(o.spec) {
 		return nil
@@ -354,7 +355,7 @@ func (o *observed) observeDependencies(ctx context.Context, w objects, namespace
 	return nil
 }
 
-// readDependencies returns the dependencies of a kind, and adds the problems of those that can't be.
+// readDependencies returns the dependencies of a kind, and adds problems for those that are missing or can't be read.
 func (o *observed) readDependencies(ctx context.Context, w objects, namespace string, kind dependencyKind) ([]*unstructured.Unstructured, error) {
 	var names []string
 	for key := range o.deps.named {
@@ -412,7 +413,7 @@ func (o *observed) readDependencies(ctx context.Context, w objects, namespace st
 	return out, nil
 }
 
-// pullSecrets adds the Secrets with which pods of a ServiceAccount pull images.
+// pullSecrets adds the image pull Secrets of a ServiceAccount.
 func (o *observed) pullSecrets(account *unstructured.Unstructured) {
 	for _, secret := range list(account.Object, "imagePullSecrets") {
 		key := dependency{secretKind, text(secret, "name")}
@@ -422,7 +423,7 @@ func (o *observed) pullSecrets(account *unstructured.Unstructured) {
 	}
 }
 
-// secretsNeeded tells of the Secrets that are needed, by name.
+// secretsNeeded adds a problem for each required Secret, sorted by name.
 func (o *observed) secretsNeeded() {
 	for key, who := range o.deps.named {
 		if key.kind == secretKind && who != (workload{}) {
@@ -436,8 +437,8 @@ func (o *observed) secretsNeeded() {
 	sortProblems(o.deps.secrets)
 }
 
-// fateOfDependency finds out what became of an object that may have been a dependency; f is what is known of it as a selected object. It
-// returns the object too, if it was read.
+// fateOfDependency finds out what happened to an object that may have been a dependency. f is what is known about it as a selected object. It
+// also returns the object if it was read.
 func (o *observed) fateOfDependency(
 	ctx context.Context, c placement.Client, ref fleetv1alpha1.WorkObject, f fate, served map[schema.GroupVersionKind]*problem,
 ) (fate, *unstructured.Unstructured, error) {
@@ -477,8 +478,8 @@ func (o *observed) fateOfDependency(
 	return f, live, nil
 }
 
-// confirmUnused asks the apiserver whether the pod templates, which may be older in the cache, need what seems to be unused. It does so
-// only when something can be withdrawn. live are the objects that were read, by the names of their rows.
+// confirmUnused checks the objects that seem unused against pod templates from the apiserver, because the cache may hold older ones. It does
+// so only if something could be withdrawn. live holds the objects that were read, by row name.
 func (o *observed) confirmUnused(ctx context.Context, c placement.Client, live map[string]*unstructured.Unstructured) error {
 	due := func(place string) bool { return o.lost[row.NameIn(place)].unused && o.rest(row.ClusterOf(place)) }
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(o.Rows)), due) {
@@ -518,7 +519,7 @@ func (o *observed) confirmUnused(ctx context.Context, c placement.Client, live m
 	return nil
 }
 
-// rest reports whether nothing that may have pods is changing in a cluster, as far as it reports.
+// rest reports whether no object that may have pods is changing in a cluster, as far as the cluster reports.
 func (o *observed) rest(cluster string) bool {
 	if only(o.spec) && (len(o.unread) > 0 || slices.ContainsFunc(o.united, changing)) {
 		return false
@@ -531,7 +532,7 @@ func (o *observed) rest(cluster string) bool {
 	return true
 }
 
-// finished reports whether a member says that all pods of a row are of its present template.
+// finished reports whether the member says that all pods of a row run its current template.
 func finished(r *fleetv1alpha1.MemberWork) bool {
 	s := r.Status
 	if r.Spec.Object == nil || !r.DeletionTimestamp.IsZero() || r.Spec.Suspend || !placement.Acknowledged(r) ||
@@ -542,7 +543,7 @@ func finished(r *fleetv1alpha1.MemberWork) bool {
 	return !revisions || s.Counts.Updated >= s.Counts.Replicas // With a partition it is healthy while pods of the old template run.
 }
 
-// keepsOld reports whether an object may have pods of an older template for good, which its row does not tell.
+// keepsOld reports whether an object may keep pods of an older template indefinitely. Its row doesn't show that.
 func keepsOld(live *unstructured.Unstructured) bool {
 	if live.GetKind() != "DaemonSet" {
 		return false
@@ -550,7 +551,7 @@ func keepsOld(live *unstructured.Unstructured) bool {
 	return live.GroupVersionKind().Group != "apps" || text(under(live.Object, "spec", "updateStrategy"), "type") == "OnDelete"
 }
 
-// dependencies adds the problems of dependencies that are not placed.
+// dependencies adds the problems for dependencies that are not placed.
 func (p *planned) dependencies(o *observed) {
 	for _, why := range o.deps.problems {
 		p.add(why)
@@ -561,7 +562,7 @@ func (p *planned) dependencies(o *observed) {
 	p.notes = o.deps.secrets
 }
 
-// withdrawUnused plans for the rows of an object that nothing needs any more: it stays until the pods of the old templates are gone.
+// withdrawUnused plans for the rows of an object that nothing needs anymore. The object stays until the pods of the old templates are gone.
 func (p *planned) withdrawUnused(o *observed, f fate, fleet placement.Fleet) {
 	for _, cluster := range slices.Sorted(maps.Keys(fleet.Rows)) {
 		live := fleet.Rows[cluster]
@@ -575,7 +576,7 @@ func (p *planned) withdrawUnused(o *observed, f fate, fleet placement.Fleet) {
 	}
 }
 
-// settled reports whether a cluster has rolled out all objects as they are wanted now. The plan must have all rows that are wanted.
+// settled reports whether a cluster has rolled out all objects in their desired state. The plan must already contain all desired rows.
 func (p *planned) settled(o *observed, cluster string) bool {
 	if is, known := p.settledIn[cluster]; known {
 		return is
@@ -602,7 +603,7 @@ func (p *planned) settled(o *observed, cluster string) bool {
 	return is
 }
 
-// lent reports whether a place of a dependency is left to another Propagation, which places the same object there.
+// lent reports whether an object is a dependency, whose place is then left to the other Propagation that places the same object there.
 func (p *planned) lent(one object, place string) bool {
 	if one.dependency {
 		delete(p.places, place)
@@ -610,7 +611,7 @@ func (p *planned) lent(one object, place string) bool {
 	return one.dependency
 }
 
-// dependencyResources returns the resources of dependencies that a hub places.
+// dependencyResources returns the resources of dependencies that the hub may place.
 func dependencyResources(allowed []schema.GroupResource) []schema.GroupResource {
 	var out []schema.GroupResource
 	for _, kind := range dependencyKinds() {

@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// grantName is the name of the only grant in a row of an object whose replicas are divided.
+	// grantName is the name of the only grant in the row of an object whose replicas are divided.
 	grantName = "replicas"
-	// reasonDividing: replicas move, or wait to; reasonUnallocated: no cluster may take some; reasonNotDivided: an object has replicas
-	// that can't be divided.
+	// reasonDividing means that replicas are moving or waiting to move. reasonUnallocated means that some replicas fit in no cluster.
+	// reasonNotDivided means that the object has replicas that can't be divided.
 	reasonDividing    = "Dividing"
 	reasonUnallocated = "Unallocated"
 	reasonNotDivided  = "NotDivided"
 )
 
-// dividedKinds are the kinds whose replicas are divided. Each has spec.replicas, which is 1 without one.
+// dividedKinds are the kinds whose replicas are divided. All of them have spec.replicas, which defaults to 1.
 func dividedKinds() []schema.GroupKind {
 	return []schema.GroupKind{
 		{Group: "apps", Kind: "Deployment"},
@@ -49,7 +49,7 @@ func divided(spec *fleetv1alpha1.PropagationSpec, kind schema.GroupKind) bool {
 	return divides(spec) && slices.Contains(dividedKinds(), kind)
 }
 
-// undividable returns why an object can't be placed where replicas are divided, or "". Each cluster would run all of them.
+// undividable returns why an object can't be placed while replicas are divided, or "". Each cluster would run all of its replicas.
 func undividable(spec *fleetv1alpha1.PropagationSpec, live *unstructured.Unstructured) string {
 	kind := live.GroupVersionKind().GroupKind()
 	if !divides(spec) || divided(spec, kind) {
@@ -64,7 +64,7 @@ func undividable(spec *fleetv1alpha1.PropagationSpec, live *unstructured.Unstruc
 	return ""
 }
 
-// refusesDivision returns why no object of a kind is selected where replicas are divided, or "".
+// refusesDivision returns why objects of a kind can't be selected while replicas are divided, or "".
 func refusesDivision(kind schema.GroupKind) string {
 	if slices.Contains([]schema.GroupKind{
 		{Group: "batch", Kind: "Job"}, {Group: "batch", Kind: "CronJob"}, {Group: "apps.kruise.io", Kind: "AdvancedCronJob"},
@@ -74,7 +74,7 @@ func refusesDivision(kind schema.GroupKind) string {
 	return ""
 }
 
-// partitionPath returns where objects of a kind that is divided have their partition, if they have one.
+// partitionPath returns the path of the partition in objects of a divided kind, or nil if the kind has none.
 func partitionPath(gvk schema.GroupVersionKind) []string {
 	if gvk.GroupKind() == (schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}) && gvk.Version == "v1alpha1" {
 		return []string{"spec", "updateStrategy", "partition"}
@@ -82,14 +82,15 @@ func partitionPath(gvk schema.GroupVersionKind) []string {
 	return []string{"spec", "updateStrategy", "rollingUpdate", "partition"}
 }
 
-// whole is what an object asks of all clusters together.
+// whole is what an object requests for all clusters together.
 type whole struct {
 	replicas int
-	// partition is how many pods stay at the old revision; nil if that is not a number: a percentage holds in each cluster.
+	// partition is how many pods stay at the old revision. It is nil if there is no partition or it is a percentage, which applies in each
+	// cluster.
 	partition *int
 }
 
-// split takes out of a manifest what differs between clusters.
+// split separates a manifest into what all clusters share, and the numbers that are divided between them.
 func (m content) split() (content, whole, error) {
 	all := whole{replicas: 1}
 	is := content{object: m.object.DeepCopy(), rendered: map[variant]rendering{}}
@@ -110,29 +111,29 @@ func (m content) split() (content, whole, error) {
 	return is, all, nil
 }
 
-// clamp returns a number of pods as one that a grant can have.
+// clamp limits a number of pods to the range of a grant.
 func clamp(n int64) int { return int(max(min(n, 1<<31-1), 0)) }
 
 // site is a cluster that has, or may get, replicas of an object.
 type site struct {
 	cluster string
 	live    *fleetv1alpha1.MemberWork
-	// left: the cluster is not selected any more. stays: it is to have the object, otherwise it is to be emptied. writes: its row may be
-	// written.
+	// left: the cluster is no longer selected. stays: it keeps the object, otherwise it is emptied. writes: its row may be written.
 	left, stays, writes bool
-	// share is the index of its share, that after the last if it is in none; weight and most are those of the cluster.
+	// share is the index of the cluster's share, or the number of shares if it is in none. weight and most are the weight and maximum of the
+	// cluster.
 	share  int
 	weight int
 	most   *int
 	state  allot.State
-	// before is the grant that the row has, grant the one that it is to have; acked: the cluster has acknowledged its row.
+	// before is the grant in the row, and grant is the next one. acked: the cluster has acknowledged its row.
 	before, grant fleetv1alpha1.SubsetGrant
 	acked         bool
 	counts        fleetv1alpha1.WorkCounts
 	target        int
 }
 
-// granted reports whether a row has a grant of replicas, which one from before the division has not.
+// granted returns the grant of replicas in a row. Rows from before the division have none.
 func granted(r *fleetv1alpha1.MemberWork) (fleetv1alpha1.SubsetGrant, bool) {
 	for _, g := range r.Spec.Grant.Subsets {
 		if g.Name == grantName {
@@ -142,7 +143,7 @@ func granted(r *fleetv1alpha1.MemberWork) (fleetv1alpha1.SubsetGrant, bool) {
 	return fleetv1alpha1.SubsetGrant{Name: grantName}, false
 }
 
-// site returns a cluster with what its row is granted. One without a grant runs what its manifest says, as far as it has applied that.
+// site returns a cluster with the grant in its row. Without a grant, the cluster runs what the manifest says, as far as it has applied that.
 func (o *observed) site(one object, cluster string, live *fleetv1alpha1.MemberWork) *site {
 	s := &site{cluster: cluster, live: live, acked: true, grant: fleetv1alpha1.SubsetGrant{Name: grantName}}
 	s.share, s.weight, s.most = o.shareOf(cluster)
@@ -165,8 +166,8 @@ func (o *observed) site(one object, cluster string, live *fleetv1alpha1.MemberWo
 	return s
 }
 
-// replicasIn returns how many replicas the manifest of a row without a grant asks for; if its content is missing, or leaves replicas to
-// others, how many the member reports.
+// replicasIn returns how many replicas the manifest of a row without a grant requests. If the content is missing or ignores replicas, it
+// returns how many the member reports.
 func replicasIn(raw []byte, r *fleetv1alpha1.MemberWork) (int32, error) {
 	reported := max(r.Status.Counts.Desired, 0)
 	if raw == nil || r.Spec.Apply != nil && slices.ContainsFunc(r.Spec.Apply.Ignore, ofReplicas) {
@@ -186,12 +187,12 @@ func replicasIn(raw []byte, r *fleetv1alpha1.MemberWork) (int32, error) {
 	return max(*is.Spec.Replicas, 0), nil
 }
 
-// ofReplicas reports whether a path that is ignored is that of the replicas, or above it.
+// ofReplicas reports whether an ignored path is that of the replicas.
 func ofReplicas(path string) bool {
 	return slices.Contains([]string{"spec.replicas", "spec[replicas]"}, path)
 }
 
-// shareOf returns the share of a cluster, with its weight and maximum. A cluster that is in none gets nothing.
+// shareOf returns the share of a cluster, with its weight and maximum. A cluster that is in no share gets nothing.
 func (o *observed) shareOf(cluster string) (share, weight int, most *int) {
 	shares := o.spec.Replicas.Shares
 	var with labels.Set
@@ -216,8 +217,8 @@ func (o *observed) shareOf(cluster string) (share, weight int, most *int) {
 	return len(shares), 1, nil
 }
 
-// emptied reports whether nothing of the object runs in a cluster any more, by what it has acknowledged. Where it reports that it has
-// never applied the row, nothing has.
+// emptied reports whether nothing of the object runs in a cluster anymore, according to the row that it has acknowledged. A cluster that
+// reports that it never applied the row runs nothing either.
 func (s *site) emptied() bool {
 	if s.live == nil || s.state == allot.Frozen || s.before.Replicas > 0 || s.grant.Replicas > 0 || s.counts.Replicas > 0 {
 		return false
@@ -228,7 +229,7 @@ func (s *site) emptied() bool {
 	return s.acked || s.live.Status.Phase == fleetv1alpha1.WorkBlocked
 }
 
-// division is where the replicas of an object should run.
+// division is how the replicas of an object are divided.
 type division struct {
 	whole
 
@@ -239,16 +240,16 @@ type division struct {
 // spot is a cluster that is selected for an object.
 type spot struct {
 	cluster string
-	// live is its row, if there is one; leaving: it is being deleted.
+	// live is its row, if any. leaving: the row is being deleted.
 	live    *fleetv1alpha1.MemberWork
 	leaving bool
-	// keep: a row that is there stays. gets: the row is written.
+	// keep: an existing row stays. gets: the row is written.
 	keep, gets bool
-	// available is what the cluster takes.
+	// available is what the cluster accepts.
 	available placement.Availability
 }
 
-// divide plans for an object whose replicas are divided over the spots. One without a row counts if it gets one.
+// divide plans for an object whose replicas are divided over the spots. A spot without a row counts only if it gets one.
 func (p *planned) divide(o *observed, one object, fleet placement.Fleet, m content, spots []spot) {
 	m, all, err := m.split()
 	if err != nil {
@@ -286,7 +287,7 @@ func (p *planned) divide(o *observed, one object, fleet placement.Fleet, m conte
 		s.left, s.state, s.writes = true, allot.Draining, true
 		if reason, _ := fleet.Silent(cluster); reason != "" || !s.live.DeletionTimestamp.IsZero() || o.suspended(cluster) ||
 			o.replaced[row.Place(s.live)] {
-			s.state, s.writes = allot.Frozen, false // Of a cluster that is gone or leaves nothing is written.
+			s.state, s.writes = allot.Frozen, false // Nothing is written to a cluster that is gone or leaving.
 		}
 		d.sites = append(d.sites, s)
 	}
@@ -307,7 +308,7 @@ func (p *planned) divide(o *observed, one object, fleet placement.Fleet, m conte
 	p.render(o, one, m, d)
 }
 
-// allocate sets the targets of sites. A cluster that is not selected any more keeps what it has while it does not answer.
+// allocate sets the targets of the sites. A cluster that is no longer selected keeps its replicas while it doesn't answer.
 func (d *division) allocate(how fleetv1alpha1.ReplicaDivision) {
 	members := map[int][]allot.Member{}
 	for _, s := range d.sites {
@@ -324,7 +325,7 @@ func (d *division) allocate(how fleetv1alpha1.ReplicaDivision) {
 	for _, share := range slices.Sorted(maps.Keys(members)) {
 		subset := allot.Subset{Name: strconv.Itoa(share), Members: members[share]}
 		if how == fleetv1alpha1.DivisionOrdered {
-			subset.Min = new(intstr.FromInt32(0)) // With a minimum they are filled in their order.
+			subset.Min = new(intstr.FromInt32(0)) // With a minimum, allot fills them in order.
 		}
 		subsets = append(subsets, subset)
 	}
@@ -338,12 +339,12 @@ func (d *division) allocate(how fleetv1alpha1.ReplicaDivision) {
 	}
 }
 
-// transfer sets the next grants of the sites, and returns a sentence for each that moves or waits; "" for the others.
+// transfer sets the next grants of the sites. For each site it returns a sentence if replicas move or wait there, or "" otherwise.
 func (d *division) transfer() []string {
 	holdings, barred := make([]allot.Holding, len(d.sites)), d.allocation.Barred
 	for i, s := range d.sites {
 		if s.left && s.state != allot.Frozen {
-			barred -= int(s.grant.Replicas) // They have to move, but must not become fewer.
+			barred -= int(s.grant.Replicas) // These replicas have to move, but their number must not shrink.
 		}
 		available, _ := allot.Clamp(int(s.counts.Available))
 		holdings[i] = allot.Holding{
@@ -360,8 +361,8 @@ func (d *division) transfer() []string {
 	return moves
 }
 
-// partitions divides a partition over the clusters in proportion to their targets. Pods of a cluster that is to be emptied are not
-// updated before they are deleted.
+// partitions divides a partition over the clusters in proportion to their targets. Pods in a cluster that is being emptied are not updated
+// before they are deleted.
 func (d *division) partitions() {
 	list := make([]allot.Target, len(d.sites))
 	for i, s := range d.sites {
@@ -379,7 +380,7 @@ func (d *division) partitions() {
 	}
 }
 
-// render adds the rows of an object to the plan: those of clusters that are to be emptied are withdrawn when they are.
+// render adds the rows of an object to the plan. Clusters that are being emptied have their row withdrawn once they are empty.
 func (p *planned) render(o *observed, one object, m content, d division) {
 	for _, s := range d.sites {
 		p.parts = append(p.parts, s.part(one))
@@ -387,7 +388,7 @@ func (p *planned) render(o *observed, one object, m content, d division) {
 			p.emptying[s.cluster] = true
 		}
 		switch {
-		case s.live != nil && !s.live.DeletionTimestamp.IsZero(): // It gets another row when this one is gone.
+		case s.live != nil && !s.live.DeletionTimestamp.IsZero(): // It gets a new row when this one is gone.
 		case !s.stays && s.emptied():
 			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: s.live, Policy: o.leave(false)})
 		case s.writes:
@@ -398,7 +399,7 @@ func (p *planned) render(o *observed, one object, m content, d division) {
 	}
 }
 
-// part is a line of the status. What a member reports is cut to what is possible.
+// part returns a line of the status. Numbers that a member reports are limited to plausible values.
 func (s *site) part(one object) fleetv1alpha1.PropagationPart {
 	return fleetv1alpha1.PropagationPart{
 		Kind: one.Kind, Name: one.Name, Cluster: s.cluster,
@@ -407,7 +408,7 @@ func (s *site) part(one object) fleetv1alpha1.PropagationPart {
 	}
 }
 
-// suspended reports whether a cluster changes nothing.
+// suspended reports whether changes to a cluster are suspended.
 func (o *observed) suspended(cluster string) bool {
 	s := o.spec.Suspend
 	return s != nil && (s.All || slices.Contains(s.Clusters, cluster))

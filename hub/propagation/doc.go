@@ -1,15 +1,15 @@
-// Package propagation places objects of the hub, of any kind, in the clusters of a fleet as they are.
+// Package propagation places hub objects of any kind, as they are, in the clusters of a fleet.
 //
-// A Propagation selects objects of its namespace, a ClusterPropagation objects that are in none. Each object has a row in each cluster,
-// named after the object, so that the apiserver lets only one source have it. Both kinds have the same controller.
+// A Propagation selects objects in its namespace, and a ClusterPropagation selects cluster-scoped objects. Each object has a row in each
+// cluster. The row is named after the object, so the apiserver allows only one source to own it. Both kinds share one controller.
 //
-//	watch.go    the kinds that are selected are watched for as long as they are; whom a change of an object or of a row concerns
-//	observe.go  the selected objects, clusters and rows; what became of objects that have rows and are selected no more; who else
-//	            selects or places the same
-//	plan.go     which object gets, keeps and loses its row in which cluster, and why others do not
-//	render.go   what is sent of an object, and what differs in a cluster
-//	status.go   sums, the first problems, conditions
+//	watch.go    watches the selected kinds for as long as they are selected; finds the sources that a change of an object or row concerns
+//	observe.go  reads the selected objects, clusters and rows; finds out what happened to objects that have rows and are no longer
+//	            selected, and which other sources select or place the same objects
+//	plan.go     decides which object gets, keeps and loses its row in which cluster, and why others don't
+//	render.go   decides what is sent of an object, and what differs in a cluster
+//	status.go   computes sums, the first problems and conditions
 //
-// That an object is missing from the cache is no reason to withdraw it: the apiserver has to say that there is none, and that it serves
-// the kind.
+// An object that is missing from the cache is not withdrawn for that reason alone: the apiserver must confirm that the object doesn't exist,
+// and that it serves the kind.
 package propagation

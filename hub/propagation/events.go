@@ -10,19 +10,20 @@ import (
 
 // Reasons of events on Propagations and ClusterPropagations.
 const (
-	// EventPlaced: every object has its row in every cluster. EventNotPlaced: not so; the note has the reason of condition Placed.
+	// EventPlaced means that every object has its row in every cluster. EventNotPlaced means that some don't. Its note has the reason of
+	// condition Placed.
 	EventPlaced    = "Placed"
 	EventNotPlaced = "NotPlaced"
-	// EventHealthy: all members report that every object is healthy. EventUnhealthy: one of them reports a failure, or is silent.
+	// EventHealthy means that all members report every object as healthy. EventUnhealthy means that a member reports a failure or is silent.
 	EventHealthy   = "Healthy"
 	EventUnhealthy = "Unhealthy"
-	// EventWithdrawing: the object is being deleted; the note names the clusters that hold objects.
+	// EventWithdrawing means that the source is being deleted. The note names the clusters that still hold objects.
 	EventWithdrawing = "WithdrawingObjects"
 )
 
 const actionPlace = "Place"
 
-// eventsFor returns the events of a change of status.
+// eventsFor returns the events for a change of status.
 func eventsFor(before, after fleetv1alpha1.PropagationStatus) []event.Event {
 	var out []event.Event
 	for _, c := range report.ButReadiness(after.Conditions, report.ConditionForm(0)) {

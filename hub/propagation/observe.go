@@ -32,33 +32,33 @@ type observed struct {
 	kind   string
 	spec   *fleetv1alpha1.PropagationSpec
 	was    *fleetv1alpha1.PropagationStatus
-	// objects are those that are selected, sorted; excess is how many more there are.
+	// objects are the selected objects, sorted. excess is how many more are selected.
 	objects []object
 	excess  int
-	// united are the selected UnitedDeployments: only what they need is placed.
+	// united are the selected UnitedDeployments. Only what they need is placed.
 	united []*unstructured.Unstructured
-	// unread are the kinds that can't be read now.
+	// unread holds a problem for each kind that can't be read at the moment.
 	unread []problem
-	// lost is what became of the objects that have rows and are not selected, by the names of the rows.
+	// lost is what happened to objects that have rows and are not selected, by row name.
 	lost map[string]fate
-	// replaced are the places whose row is of an object that is gone, and that there is another one of the same name now.
+	// replaced holds the places whose row belongs to a deleted object, while another object of the same name exists now.
 	replaced map[string]bool
-	// held are the places that a row of another source has, each with who that is.
+	// held holds the places where another source has the row, with a description of that source.
 	held map[string]string
-	// elders are the older objects of the kind that select some of the same.
+	// elders are the older objects of the kind that select some of the same objects.
 	elders []elder
-	// ungranted are the replicas that rows without a grant of them ask for, by place: those from before replicas were divided.
+	// ungranted is how many replicas rows without a grant request, by place. Such rows are older than the division of replicas.
 	ungranted map[string]int32
-	// overrides are those of the spec, once they were used.
+	// overrides are the overrides in the spec. It is nil until they are first used.
 	overrides *override.Overrides
-	// deps is what pod templates need. current reports whether a row is as it is wanted.
+	// deps is what pod templates need. current reports whether a row is in its desired state.
 	deps    dependencies
 	current func(row.Want, *fleetv1alpha1.MemberWork) bool
-	// namespaceTerminating: the namespace is being deleted. It is known only if something is gone.
+	// namespaceTerminating is true if the namespace is being deleted. It is read only if an object is gone.
 	namespaceTerminating bool
 }
 
-// Source is the object.
+// Source returns the Propagation or ClusterPropagation.
 func (o *observed) Source() client.Object { return o.source }
 
 type problem = fleetv1alpha1.PropagationProblem
@@ -66,10 +66,10 @@ type problem = fleetv1alpha1.PropagationProblem
 // object is a selected object.
 type object struct {
 	fleetv1alpha1.WorkObject
-	// row is the name of a new row of it, by which those that it has are known.
+	// row is the name of the object's rows. Existing rows are found by it, and new ones get it.
 	row  string
 	live *unstructured.Unstructured
-	// dependency: no selector selects it, but a pod template needs it.
+	// dependency is true if no selector selects the object, but a pod template needs it.
 	dependency bool
 }
 
@@ -81,28 +81,28 @@ type elder struct {
 	spec *fleetv1alpha1.PropagationSpec
 }
 
-// fate is what became of an object that has rows and is not selected by the cache.
+// fate is what happened to an object that has rows and is not selected in the cache.
 type fate struct {
-	// gone: there is no such object any more. Otherwise it is not selected any more, unless there is a reason to wait.
+	// gone: the object no longer exists. Otherwise it is no longer selected, unless there is a reason to wait.
 	gone bool
-	// wait is why nothing is known, so that nothing is withdrawn; the zero value if that is known.
+	// wait says why the fate is unknown, so nothing is withdrawn. It is the zero value if the fate is known.
 	wait problem
-	// behind: the cache lacks the object, which is selected.
+	// behind: the object is selected, but the cache doesn't have it yet.
 	behind bool
-	// unused: it may have been a dependency, and no pod template needs it any more.
+	// unused: the object may have been a dependency, and no pod template needs it anymore.
 	unused bool
 }
 
 // mostObjects is how many objects a Propagation can place.
 const mostObjects = 500
 
-// objects is where the selected objects are read.
+// objects reads the selected objects.
 type objects interface {
 	client.Reader
-	// follow makes changes of objects of these kinds, as far as they are readable, enqueue who selects them, until it is called again or
+	// follow enqueues who when objects of these kinds change, as far as the kinds can be read. This lasts until the next call for who, or until
 	// who is forgotten.
 	follow(who client.ObjectKey, kinds []schema.GroupVersionKind) error
-	// readable returns why the objects of a kind can't be read, or nil. The error is a NotYetError while it is not known.
+	// readable returns why the objects of a kind can't be read, or nil. It returns a NotYetError while that is unknown.
 	readable(ctx context.Context, kind schema.GroupVersionKind) (*problem, error)
 
 	watcher
@@ -199,7 +199,7 @@ func (o *observed) observeObjects(ctx context.Context, w objects, key client.Obj
 	return nil
 }
 
-// observeUngranted finds out how many replicas rows ask for that have no grant of them, where replicas are divided now.
+// observeUngranted finds out how many replicas are requested by rows without a grant, for objects whose replicas are divided now.
 func (o *observed) observeUngranted(ctx context.Context, c placement.Client) error {
 	o.ungranted = map[string]int32{}
 	for place, r := range o.Rows {
@@ -220,7 +220,7 @@ func (o *observed) observeUngranted(ctx context.Context, c placement.Client) err
 	return nil
 }
 
-// selectObjects takes at most mostObjects: those that have rows before others, so that more objects do not push out what is placed.
+// selectObjects takes at most mostObjects objects. Objects that have rows come first, so that new objects don't push out what is placed.
 func (o *observed) selectObjects(found map[string]object) {
 	placed := map[string]bool{}
 	for place := range o.Rows {
@@ -237,7 +237,7 @@ func (o *observed) selectObjects(found map[string]object) {
 	})
 	most := mostObjects
 	for most < len(o.objects) && placed[o.objects[most].row] {
-		most++ // They were placed when there was no such limit.
+		most++ // They were placed before this limit existed.
 	}
 	if o.excess = max(len(o.objects)-most, 0); o.excess > 0 {
 		o.objects = o.objects[:most]
@@ -245,7 +245,7 @@ func (o *observed) selectObjects(found map[string]object) {
 	slices.SortFunc(o.objects, order)
 }
 
-// read returns the objects that a selector selects in a namespace, from the cache. They are the cache's own.
+// read returns the objects that a selector selects in a namespace. Objects from a cache belong to the cache and must not be changed.
 func read(ctx context.Context, w client.Reader, namespace string, s fleetv1alpha1.PropagationSelector) ([]*unstructured.Unstructured, error) {
 	if s.Name != "" {
 		one := kindwatch.OfKind(kindOf(s))
@@ -271,8 +271,8 @@ func read(ctx context.Context, w client.Reader, namespace string, s fleetv1alpha
 	return out, nil
 }
 
-// observeReplaced finds out which objects have rows of a former object of that name: it was deleted and created again, while no hub was
-// there to see it, or within a moment. The apiserver has to say so, since the cache may have the former one.
+// observeReplaced finds the rows that belong to an earlier object of the same name, which was deleted and created again while no hub was
+// running, or in quick succession. The apiserver must confirm that, since the cache may still have the earlier object.
 func (o *observed) observeReplaced(ctx context.Context, c placement.Client) error {
 	byRow := map[string][]string{}
 	for place, r := range o.Rows {
@@ -306,8 +306,8 @@ func (o *observed) observeReplaced(ctx context.Context, c placement.Client) erro
 	return nil
 }
 
-// observeLost finds out what became of objects that have rows and are not selected by the cache, which proves nothing: it may be behind,
-// and a kind that is not served has no objects.
+// observeLost finds out what happened to objects that have rows and are not selected in the cache. The cache alone proves nothing: it may be
+// behind, and it has no objects of a kind that is not served.
 func (o *observed) observeLost(ctx context.Context, c placement.Client, namespaced bool) error {
 	selected := map[string]bool{}
 	for _, one := range o.objects {
@@ -340,8 +340,8 @@ func (o *observed) observeLost(ctx context.Context, c placement.Client, namespac
 	return err
 }
 
-// fateOf asks the apiserver for an object that may still be selected. served has the kinds that it was asked for, and why their objects
-// can't be read; nil if they can.
+// fateOf asks the apiserver for an object that may still be selected. served holds the result for the kinds that were already probed: why
+// their objects can't be read, or nil if they can.
 func (o *observed) fateOf(
 	ctx context.Context, c placement.Client, ref fleetv1alpha1.WorkObject, served map[schema.GroupVersionKind]*problem,
 ) (fate, error) {
@@ -381,13 +381,13 @@ func (o *observed) fateOf(
 	return fate{}, nil
 }
 
-// unservedError reports whether an error says that a kind is not served, or may not be read.
+// unservedError reports whether an error says that a kind is not served or may not be read.
 func unservedError(err error) bool {
 	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// probe asks the apiserver whether it serves a kind and lets the hub read it: "not found" for an object of a kind that is not served
-// proves nothing. It returns why not, or nil.
+// probe asks the apiserver whether it serves a kind and lets the hub read it. A "not found" error alone doesn't prove that an object is gone,
+// since the kind may not be served. It returns why the kind can't be read, or nil.
 func probe(ctx context.Context, live client.Reader, kind schema.GroupVersionKind, namespace string) (*problem, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(listOf(kind))
@@ -407,7 +407,7 @@ func probe(ctx context.Context, live client.Reader, kind schema.GroupVersionKind
 	return nil, fmt.Errorf("list objects of kind %s: %w", kind.Kind, err)
 }
 
-// observeOthers finds out who else places or selects the same objects.
+// observeOthers finds out which other sources place or select the same objects.
 func (o *observed) observeOthers(ctx context.Context, c placement.Client, f form) error {
 	namespace := o.source.GetNamespace()
 	for _, one := range o.objects {
@@ -435,7 +435,7 @@ func (o *observed) observeOthers(ctx context.Context, c placement.Client, f form
 	return nil
 }
 
-// holder says who placed a row of another source.
+// holder describes the source that placed another source's row.
 func holder(r *fleetv1alpha1.MemberWork) string {
 	if r.Spec.Object == nil {
 		return "another kind, such as a WorkloadSpread"
@@ -449,7 +449,7 @@ func older(a, b client.Object) bool {
 	return a.GetUID() != b.GetUID() && (at.Before(&bt) || at.Equal(&bt) && a.GetUID() < b.GetUID())
 }
 
-// notServed is why the objects of a kind can't be read.
+// notServed returns the problem of a kind whose objects can't be read.
 func notServed(kind schema.GroupVersionKind) *problem {
 	return &problem{
 		Kind: kind.Kind, Reason: fleetv1alpha1.ReasonKindNotServed,
@@ -466,7 +466,7 @@ func listOf(kind schema.GroupVersionKind) schema.GroupVersionKind {
 	return kind
 }
 
-// selectorOf returns a selector. One that admission would refuse matches nothing.
+// selectorOf returns a selector. A selector that admission would refuse matches nothing.
 func selectorOf(s *metav1.LabelSelector) labels.Selector {
 	by, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {

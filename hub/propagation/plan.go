@@ -19,32 +19,34 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// Reasons of problems and conditions. Others are those of placement and of rows.
+// Reasons of problems and conditions. Packages placement and row define others.
 const (
-	// reasonNoCluster and reasonNoObject: nothing is selected.
+	// reasonNoCluster and reasonNoObject mean that no cluster or no object is selected.
 	reasonNoCluster = "NoCluster"
 	reasonNoObject  = "NoObject"
-	// reasonConflict: another source places the object there, or selects it and is older.
+	// reasonConflict means that another source places the object there, or that an older one selects it.
 	reasonConflict = "Conflict"
-	// reasonTooMany: more objects are selected than can be placed; reasonTooLarge: an object is longer than a manifest may be.
+	// reasonTooMany means that more objects are selected than can be placed. reasonTooLarge means that an object exceeds the size limit of a
+	// manifest.
 	reasonTooMany  = "TooMany"
 	reasonTooLarge = "TooLarge"
-	// reasonOverride: an override can't be applied to the object; reasonUnused: it is for nothing that is selected.
+	// reasonOverride means that an override can't be applied to the object. reasonUnused means that an override matches nothing that is
+	// selected.
 	reasonOverride = "OverrideFailed"
 	reasonUnused   = "OverrideUnused"
-	// reasonDeleting: the object on the hub, or the source itself, is being deleted.
+	// reasonDeleting means that the object on the hub, or the source itself, is being deleted.
 	reasonDeleting = "Deleting"
-	// reasonError: a write failed.
+	// reasonError means that a write failed.
 	reasonError = "Error"
 )
 
 const (
-	// mostBytes is the longest manifest, as WorkContents limit it.
+	// mostBytes is the maximum size of a manifest, as in WorkContent.
 	mostBytes = 1 << 20
-	// recheckKinds is how often a kind that can't be read is tried again, recheckLost how soon the cache that is behind.
+	// recheckKinds is how often a kind that can't be read is tried again. recheckLost is how soon a cache that is behind is read again.
 	recheckKinds = 30 * time.Second
 	recheckLost  = time.Second
-	// patience is how long objects may be missing on the hub until the Propagation is stalled: tools apply objects in any order.
+	// patience is how long objects may be missing on the hub before the Propagation is stalled. Tools apply objects in any order.
 	patience = 10 * time.Minute
 )
 
@@ -52,26 +54,26 @@ const (
 type planned struct {
 	placement.Plan
 
-	// places are where an object should be: objects times clusters, by place. clusters are the selected clusters.
-	// What can't be read counts where it has a row.
+	// places are where objects should be (objects times clusters). clusters are the selected clusters. Objects that can't be read count where
+	// they have a row.
 	places   map[string]bool
 	clusters map[string]bool
 	objects  int
-	// problems are those that keep objects away; known are the same.
+	// problems prevent objects from being placed. known is the set of these problems.
 	problems []problem
 	known    map[problem]bool
-	// notes keep nothing away: Secrets that pod templates need, and overrides that change nothing.
+	// notes prevent nothing. They are about Secrets that pod templates need, and overrides that change nothing.
 	notes []problem
-	// kept are the places that nothing needs any more but pods that are still there; settledIn is where all pods are new, as far as asked.
+	// kept are the places that are no longer needed, except by pods that still run there. settledIn caches the clusters where all pods are new.
 	kept, settledIn map[string]bool
-	// parts are the clusters of the objects whose replicas are divided. moves say which replicas move, and what they wait for. emptying are
-	// the clusters that lose the object when their replicas have moved.
+	// parts are the status lines of objects whose replicas are divided, one for each cluster. moves say which replicas move, and what they wait
+	// for. emptying are the clusters that lose the object once their replicas have moved.
 	parts    []fleetv1alpha1.PropagationPart
 	moves    []problem
 	emptying map[string]bool
 }
 
-// plan is a pure function of what was observed.
+// plan computes the next step. It is a pure function of what was observed.
 func plan(o *observed) planned {
 	p := planned{
 		places: map[string]bool{}, clusters: map[string]bool{}, objects: len(o.objects) + o.excess,
@@ -123,10 +125,10 @@ func plan(o *observed) planned {
 	return p
 }
 
-// awaited are the reasons of problems that end by themselves when somebody creates an object on the hub.
+// awaited are the reasons of problems that go away when somebody creates an object on the hub.
 func awaited() []string { return []string{reasonNoObject, reasonNoDependency} }
 
-// inOrder returns the objects, those first whose replicas are divided: where these still are, the others stay.
+// inOrder returns the objects, starting with those whose replicas are divided. While these remain in a cluster, the others stay there too.
 func (o *observed) inOrder() []object {
 	if !divides(o.spec) {
 		return o.objects
@@ -138,7 +140,7 @@ func (o *observed) inOrder() []object {
 	return out
 }
 
-// unread adds the problems of kinds that can't be read, and of objects that are too many.
+// unread adds the problems of kinds that can't be read, and of too many objects.
 func (p *planned) unread(o *observed) {
 	for _, why := range o.unread {
 		p.add(why)
@@ -150,7 +152,7 @@ func (p *planned) unread(o *observed) {
 	}
 }
 
-// withdrawLost plans for the rows of an object that the cache does not select.
+// withdrawLost plans for the rows of an object that is not selected in the cache.
 func (p *planned) withdrawLost(o *observed, f fate, fleet placement.Fleet) {
 	switch {
 	case f.wait.Reason != "":
@@ -172,7 +174,7 @@ func (p *planned) withdrawLost(o *observed, f fate, fleet placement.Fleet) {
 	}
 }
 
-// hold counts the places of an object of which nothing is known: they stay as they are.
+// hold counts the places of an object whose fate is unknown. They stay as they are.
 func (p *planned) hold(fleet placement.Fleet) {
 	p.objects++
 	for cluster, live := range fleet.Rows {
@@ -182,7 +184,8 @@ func (p *planned) hold(fleet placement.Fleet) {
 	}
 }
 
-// leave is what happens to objects that are withdrawn. An object on the hub that is gone with its namespace was not deleted by a user.
+// leave returns what happens to withdrawn objects. An object that is gone from the hub along with its namespace is orphaned, since no user
+// deleted it.
 func (o *observed) leave(gone bool) fleetv1alpha1.LeavePolicy {
 	if gone && o.namespaceTerminating || o.spec.DeletionPolicy == fleetv1alpha1.LeaveOrphan {
 		return fleetv1alpha1.LeaveOrphan
@@ -197,7 +200,7 @@ func (p *planned) object(
 	m, ready := p.content(o, one)
 	spots := p.spots(o, one, fleet, reach, leaving)
 	if ready {
-		for i := range spots { // Whose place it is matters only where it would get a row.
+		for i := range spots { // Conflicts matter only where the object would get a row.
 			at := &spots[i]
 			at.gets = at.gets && (at.leaving || at.live != nil || !p.taken(o, one, at.cluster, claims))
 		}
@@ -214,7 +217,7 @@ func (p *planned) object(
 	for _, at := range spots {
 		selected[at.cluster] = true
 		switch {
-		case at.leaving: // It gets another row when this one is gone.
+		case at.leaving: // It gets a new row when this one is gone.
 		case at.live != nil && !at.keep:
 			p.withdraw(o, at.cluster, at.live)
 		case !at.gets || !ready:
@@ -223,15 +226,16 @@ func (p *planned) object(
 		}
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(fleet.Rows)) {
-		// Of a cluster that is gone or leaves nothing is withdrawn here: the one proves nothing, the other has a policy of its own.
+		// Nothing is withdrawn here from a cluster that is gone or leaving. A cluster that is gone proves nothing, and one that is leaving has a
+		// policy of its own.
 		if live := fleet.Rows[cluster]; !selected[cluster] && !leaving[row.PlaceOf(cluster, one.row)] && fleet.TakesRows(cluster) {
 			p.withdraw(o, cluster, live)
 		}
 	}
 }
 
-// withdraw withdraws a row of a cluster that is not to have the object any more, as soon as no replicas have to move away from there:
-// until then pods may need the object.
+// withdraw withdraws a row from a cluster that should no longer have the object. It waits until no replicas have to move away from there,
+// since pods may need the object until then.
 func (p *planned) withdraw(o *observed, cluster string, live *fleetv1alpha1.MemberWork) {
 	if p.emptying[cluster] {
 		p.kept[row.Place(live)] = true
@@ -240,7 +244,7 @@ func (p *planned) withdraw(o *observed, cluster string, live *fleetv1alpha1.Memb
 	p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: o.leave(false)})
 }
 
-// stay keeps the rows of an object whose replicas are divided and can't be now, also in clusters that are not to have it.
+// stay keeps the rows of an object whose replicas can't be divided at the moment, even in clusters that should not have it.
 func (p *planned) stay(fleet placement.Fleet, spots []spot) {
 	stays := map[string]bool{}
 	for _, at := range spots {
@@ -253,7 +257,7 @@ func (p *planned) stay(fleet placement.Fleet, spots []spot) {
 	}
 }
 
-// content returns what is sent of an object. It is not ready where rows have to stay as they are; the problem says why.
+// content returns what is sent of an object. If it is not ready, the rows have to stay as they are, and a problem says why.
 func (p *planned) content(o *observed, one object) (m content, ready bool) {
 	m, err := manifest(one.live)
 	not := func(reason, why string) (content, bool) {
@@ -265,7 +269,7 @@ func (p *planned) content(o *observed, one object) (m content, ready bool) {
 		return not(fleetv1alpha1.ReasonInvalid, err.Error())
 	case len(m.raw) > mostBytes:
 		return not(reasonTooLarge, fmt.Sprintf("it has %d bytes, and at most %d can be placed", len(m.raw), mostBytes))
-	case len(o.spec.Overrides) == 0 && removesItself(m.object) != "": // Otherwise it is looked at as each cluster gets it.
+	case len(o.spec.Overrides) == 0 && removesItself(m.object) != "": // With overrides, this is checked for each cluster.
 		return not(fleetv1alpha1.ReasonInvalid, removesItself(m.object))
 	case undividable(o.spec, one.live) != "":
 		return not(reasonNotDivided, undividable(o.spec, one.live))
@@ -281,13 +285,13 @@ func (p *planned) spots(o *observed, one object, fleet placement.Fleet, reach []
 	for _, cluster := range reach {
 		at := spot{cluster: cluster, live: fleet.Rows[cluster]}
 		if at.live == nil && len(o.spec.Clusters.Names) == 0 && fleet.Taint(cluster) != nil {
-			continue // As Fleet.Matching does.
+			continue // Like Fleet.Matching.
 		}
 		p.clusters[cluster] = true
 		place := row.PlaceOf(cluster, one.row)
 		at.leaving = leaving[place]
 		at.available, at.keep, at.gets = p.place(o, one, fleet, cluster)
-		if at.live == nil || at.available.Reason != placement.ReasonTainted || at.keep { // An eviction has the place empty.
+		if at.live == nil || at.available.Reason != placement.ReasonTainted || at.keep { // An evicted object leaves its place empty.
 			p.places[place] = true
 		}
 		out = append(out, at)
@@ -295,7 +299,7 @@ func (p *planned) spots(o *observed, one object, fleet placement.Fleet, reach []
 	return out
 }
 
-// reach returns the clusters that the spec selects, sorted, without regard to taints.
+// reach returns the clusters that the spec selects, sorted. It ignores taints.
 func (o *observed) reach() []string {
 	return placement.Selected(o.spec.Clusters).Clusters(func(by labels.Selector) []string {
 		var names []string
@@ -308,12 +312,12 @@ func (o *observed) reach() []string {
 	})
 }
 
-// place decides about a selected cluster: whether it keeps a row that it has, and whether a row is written. It adds the problem if the
-// cluster does not get the object.
+// place decides for a selected cluster whether an existing row is kept, and whether the row is written. It adds a problem if the cluster
+// doesn't get the object.
 func (p *planned) place(o *observed, one object, fleet placement.Fleet, cluster string) (a placement.Availability, keep, gets bool) {
 	namespace := o.source.GetNamespace()
 	if namespace == "" {
-		namespace = placement.AnyNamespace // What is in none concerns all.
+		namespace = placement.AnyNamespace // A cluster-scoped object concerns all namespaces.
 	}
 	a = fleet.Availability(cluster, namespace)
 	placed := fleet.Rows[cluster] != nil
@@ -338,7 +342,7 @@ func (p *planned) place(o *observed, one object, fleet placement.Fleet, cluster 
 		case placed && divided(o.spec, one.groupKind()):
 			p.problem(cluster, "", "", a.Reason, why+": its replicas move to other clusters, and then its objects are withdrawn; tolerate the "+
 				"taint to keep them")
-		case placed && p.emptying[cluster]: // As above.
+		case placed && p.emptying[cluster]: // The case above already adds the problem.
 		case placed:
 			p.problem(cluster, "", "", a.Reason, why+": its objects are withdrawn; tolerate the taint to keep them")
 		default:
@@ -355,13 +359,13 @@ func (p *planned) place(o *observed, one object, fleet placement.Fleet, cluster 
 	return a, true, may
 }
 
-// claim is what an elder selects of clusters.
+// claim is the set of clusters that an elder selects.
 type claim struct {
 	elder
 	clusters map[string]bool
 }
 
-// claimsOf returns the clusters of the elders. That of one with a taint that the elder does not tolerate is none.
+// claimsOf returns the clusters that the elders claim. A cluster with a taint that the elder doesn't tolerate is not claimed.
 func claimsOf(o *observed) map[string]*claim {
 	out := map[string]*claim{}
 	for _, e := range o.elders {
@@ -375,7 +379,7 @@ func claimsOf(o *observed) map[string]*claim {
 	return out
 }
 
-// taken reports whether a place without a row of ours is another's, and adds that problem.
+// taken reports whether a place without a row of ours belongs to another source, and adds that problem.
 func (p *planned) taken(o *observed, one object, cluster string, claims map[string]*claim) bool {
 	place := row.PlaceOf(cluster, one.row)
 	if who := o.held[place]; who != "" {
@@ -402,7 +406,7 @@ func (p *planned) problem(cluster, kind, name, reason, message string) {
 	p.add(problem{Cluster: cluster, Kind: kind, Name: name, Reason: reason, Message: message})
 }
 
-// add adds a problem unless it is known: that of a cluster comes up with each object.
+// add adds a problem unless it is known. The same problem of a cluster comes up for each object.
 func (p *planned) add(is problem) {
 	if p.known == nil {
 		p.known = map[problem]bool{}
@@ -413,7 +417,7 @@ func (p *planned) add(is problem) {
 	}
 }
 
-// fromPlacement returns problems of clusters.
+// fromPlacement converts the problems of clusters.
 func fromPlacement(all []placement.Problem) []problem {
 	out := make([]problem, 0, len(all))
 	for _, is := range all {
@@ -424,7 +428,7 @@ func fromPlacement(all []placement.Problem) []problem {
 	return out
 }
 
-// want adds the row of an object in a cluster to the plan, or why there can't be one: it stays as it was.
+// want adds the row of an object in a cluster to the plan. If there can't be one, it adds a problem, and the row stays as it is.
 func (p *planned) want(o *observed, one object, m content, cluster string, share *fleetv1alpha1.SubsetGrant) {
 	want, err := m.want(o, one, cluster, share)
 	switch again := selfRemovingError(""); {
@@ -437,7 +441,7 @@ func (p *planned) want(o *observed, one object, m content, cluster string, share
 	}
 }
 
-// want returns the row of an object in a cluster, with its share of the replicas if they are divided.
+// want returns the row of an object in a cluster, including its share of the replicas if they are divided.
 func (m content) want(o *observed, one object, cluster string, share *fleetv1alpha1.SubsetGrant) (row.Want, error) {
 	raw, patch, err := m.in(o, cluster, share)
 	if err != nil {

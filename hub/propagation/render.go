@@ -18,17 +18,17 @@ import (
 	"github.com/flotilla-io/flotilla/hub/row"
 )
 
-// content is what is sent of an object to every cluster, as an object and as JSON.
+// content is what every cluster gets of an object, as an object and as JSON.
 type content struct {
 	object *unstructured.Unstructured
 	raw    []byte
-	// partitioned: it has no partition, because each cluster has its own.
+	// partitioned: the partition was removed, because each cluster has its own.
 	partitioned bool
-	// rendered is what was rendered of it.
+	// rendered caches the renderings.
 	rendered map[variant]rendering
 }
 
-// variant is what decides what is sent of an object to a cluster: of a share, that it has one, and its numbers.
+// variant determines what is sent of an object to a cluster. A share counts by its presence and its numbers.
 type variant struct {
 	overrides           override.Set
 	divided             bool
@@ -41,7 +41,7 @@ type rendering struct {
 	err        error
 }
 
-// manifest returns what is sent of an object: what its author wrote, as far as the apiserver's answer tells.
+// manifest returns what is sent of an object: what its author wrote, as far as the apiserver's response shows.
 func manifest(live *unstructured.Unstructured) (content, error) {
 	is := &unstructured.Unstructured{Object: map[string]any{}}
 	for key, value := range live.DeepCopy().Object {
@@ -88,7 +88,7 @@ func without(in map[string]string, drop func(string) bool) map[string]string {
 	return out
 }
 
-// fleetKey reports whether a label or annotation is the fleet's own, about the object on the hub.
+// fleetKey reports whether a label or annotation belongs to the fleet and is about the object on the hub.
 func fleetKey(key string) bool { return strings.HasPrefix(key, "fleet.kruise.io/") }
 
 func claimKind() schema.GroupKind { return schema.GroupKind{Kind: claimKindName} }
@@ -100,8 +100,8 @@ func boundKey(key string) bool {
 		key != "volume.beta.kubernetes.io/storage-class"
 }
 
-// unallocate removes what a cluster has chosen itself from a spec: another one chooses for itself. A Deployment that no controller of the
-// hub runs is paused; what its author wants is beside that.
+// unallocate removes values that a cluster has chosen from a spec, since another cluster chooses its own. A Deployment that is a template is
+// paused so that no controller of the hub runs it. Whether its author wants it paused is in an annotation.
 func unallocate(kind schema.GroupKind, live *unstructured.Unstructured, spec map[string]any) {
 	switch kind {
 	case schema.GroupKind{Kind: "Service"}:
@@ -133,14 +133,14 @@ func unallocate(kind schema.GroupKind, live *unstructured.Unstructured, spec map
 	}
 }
 
-// lifetime is a field after whose time a controller deletes the object, of one kind or of any.
+// lifetime is a field with a time after which a controller deletes the object. of is empty if it applies to all kinds.
 type lifetime struct {
 	of   schema.GroupKind
 	path []string
 }
 
-// lifetimes lists these fields. Jobs have the first one, and with it what is made like them; BroadcastJobs and image pull jobs the second,
-// and training jobs of Kubeflow the third.
+// lifetimes lists these fields. Jobs and kinds modeled on them have the first one, BroadcastJobs and image pull jobs the second, and Kubeflow
+// training jobs the third.
 func lifetimes() []lifetime {
 	const ttl = "ttlSecondsAfterFinished"
 	return []lifetime{
@@ -153,8 +153,8 @@ func lifetimes() []lifetime {
 	}
 }
 
-// removesItself returns why an object can't be placed that is deleted after a time by its controller, or "". It would be created, and run,
-// again and again.
+// removesItself returns why an object can't be placed if its controller deletes it after a time, or "". It would be created and run over and
+// over.
 func removesItself(is *unstructured.Unstructured) string {
 	kind := is.GroupVersionKind().GroupKind()
 	for _, l := range lifetimes() {
@@ -169,14 +169,14 @@ func removesItself(is *unstructured.Unstructured) string {
 	return ""
 }
 
-// selfRemovingError is why an object can't be placed as a cluster would get it, from removesItself.
+// selfRemovingError says why an object can't be placed in the form that a cluster would get. Its text comes from removesItself.
 type selfRemovingError string
 
 func (e selfRemovingError) Error() string { return string(e) }
 
-// in returns what is sent to a cluster: the manifest that all share, and a merge patch of what the overrides and its share of the replicas
-// change. Where none can say that, or the patch is too long for a row, it returns another manifest. Clusters with the same variant share
-// what it returns.
+// in returns what is sent to a cluster: the manifest that all clusters share, and a merge patch for the overrides and the share of replicas.
+// If a merge patch can't express the change, or is too long for a row, it returns another manifest. Clusters with the same variant share the
+// result.
 func (m content) in(o *observed, cluster string, share *fleetv1alpha1.SubsetGrant) (raw, patch []byte, err error) {
 	v := variant{overrides: o.overridesFor(cluster, m.object), divided: share != nil}
 	if share != nil {
@@ -242,7 +242,7 @@ func (m content) render(o *observed, v variant) (raw, patch []byte, err error) {
 	}
 	merged, err := row.Merge(m.raw, patch)
 	switch {
-	case err != nil || !jsonpatch.Equal(merged, text): // A merge patch can't say null.
+	case err != nil || !jsonpatch.Equal(merged, text): // A merge patch can't set null.
 		return text, nil, nil //nolint:nilerr // Likewise.
 	case len(patch) > row.PatchLimit:
 		return merged, nil, nil
@@ -250,7 +250,7 @@ func (m content) render(o *observed, v variant) (raw, patch []byte, err error) {
 	return m.raw, patch, nil
 }
 
-// withPartition returns the object that overrides change: one may have another partition for a cluster.
+// withPartition returns the object that overrides are applied to. It has the partition of the variant.
 func (m content) withPartition(v variant) (*unstructured.Unstructured, error) {
 	if !v.divided {
 		return m.object, nil

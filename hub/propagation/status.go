@@ -29,25 +29,25 @@ const (
 	reasonSuspended   = "Suspended"
 )
 
-// Bounds of a status.
+// Limits of a status.
 const (
 	// shown is how many problems a status lists.
 	shown = 20
-	// reasonLimit and messageLimit are the most bytes of a problem's reason and message, which may be a member's.
+	// reasonLimit and messageLimit limit the bytes of a problem's reason and message, which may come from a member.
 	reasonLimit  = 64
 	messageLimit = 256
 )
 
-// counts are the numbers of places.
+// counts are numbers of places.
 type counts struct {
 	desired, placed, applied, healthy int
-	// suspended are the clusters that change nothing and have places that are not healthy, unless others have some too.
+	// suspended are the suspended clusters that have unhealthy places. It is empty if other clusters have some too.
 	suspended []string
-	// stale are the clusters that hold a row and do not answer.
+	// stale are the clusters that have a row and don't answer.
 	stale map[string]bool
 }
 
-// status returns the new status. What members report is not trusted: phases are compared, and texts are cut.
+// status returns the new status. It doesn't trust what members report: it compares phases and truncates texts.
 func status(o *observed, p planned, a placement.Result, now time.Time) fleetv1alpha1.PropagationStatus {
 	s := *o.was.DeepCopy()
 	c := count(o, p, a)
@@ -116,7 +116,7 @@ func status(o *observed, p planned, a placement.Result, now time.Time) fleetv1al
 	return s
 }
 
-// readiness returns whether all objects are in all clusters, and healthy. s has the conditions from before.
+// readiness returns whether all objects are in all clusters and healthy. s holds the previous conditions.
 func readiness(
 	s *fleetv1alpha1.PropagationStatus, p planned, a placement.Result, problems []placement.Problem, now time.Time,
 ) report.Readiness {
@@ -138,8 +138,8 @@ func readiness(
 	return report.Ready("all objects are in all clusters, and healthy")
 }
 
-// outlasted reports, by the conditions from before, whether an object has been reconciling for longer than patience, or is stalled already
-// since objects are missing on the hub.
+// outlasted reports whether, according to the previous conditions, an object has been reconciling for longer than patience, or is already
+// stalled because objects are missing on the hub.
 func outlasted(conditions []metav1.Condition, now time.Time) bool {
 	if stalledBy(conditions, awaited()) {
 		return true
@@ -154,7 +154,7 @@ func stalledBy(conditions []metav1.Condition, reasons []string) bool {
 	return c != nil && c.Status == metav1.ConditionTrue && slices.Contains(reasons, c.Reason)
 }
 
-// missing returns how many of the replicas that are to run in all clusters together are not available.
+// missing returns how many replicas are not available, out of all that should run in all clusters together.
 func missing(parts []fleetv1alpha1.PropagationPart) int {
 	short := map[[2]string]int{}
 	for _, is := range parts {
@@ -167,7 +167,8 @@ func missing(parts []fleetv1alpha1.PropagationPart) int {
 	return sum
 }
 
-// lines returns the lines of a status about replicas, by kind, name and cluster; of too many those that are not as desired.
+// lines returns the status lines about replicas, sorted by kind, name and cluster. If there are too many, it returns those that are not as
+// desired.
 func lines(parts []fleetv1alpha1.PropagationPart) []fleetv1alpha1.PropagationPart {
 	all := slices.Clone(parts)
 	slices.SortFunc(all, func(a, b fleetv1alpha1.PropagationPart) int {
@@ -198,7 +199,7 @@ func count(o *observed, p planned, a placement.Result) counts {
 		cluster, live := row.ClusterOf(place), a.Rows[place]
 		isPlaced := live != nil && live.DeletionTimestamp.IsZero()
 		isApplied := isPlaced && applied[place] && live.Status.Phase != fleetv1alpha1.WorkBlocked
-		// What a cluster has reported before it could not be reached proves nothing.
+		// What a cluster reported before it became unreachable proves nothing.
 		isHealthy := isApplied && !c.stale[cluster] &&
 			(live.Status.Phase == fleetv1alpha1.WorkHealthy || live.Status.Phase == fleetv1alpha1.WorkApplied)
 		if isPlaced {
@@ -219,7 +220,7 @@ func count(o *observed, p planned, a placement.Result) counts {
 	return c
 }
 
-// lags reports whether a cluster that answers has not done what was asked for yet.
+// lags reports whether a cluster that answers has yet to do what was requested.
 func lags(p planned, a placement.Result, stale map[string]bool) bool {
 	for place, ok := range a.Applied(p.Plan) {
 		if !ok && !stale[row.ClusterOf(place)] && !p.kept[place] {
@@ -229,7 +230,7 @@ func lags(p planned, a placement.Result, stale map[string]bool) bool {
 	return false
 }
 
-// failures are the places of which members that answer report that they are blocked or have failed.
+// failures returns the places that members report as blocked or failed. Members that don't answer are skipped.
 func failures(a placement.Result, stale map[string]bool) []problem {
 	var out []problem
 	for _, place := range slices.Sorted(maps.Keys(a.Rows)) {
@@ -250,7 +251,7 @@ func sortProblems(all []problem) {
 	})
 }
 
-// first returns the first problems, by cluster, kind and name, with messages that are cut.
+// first returns the first problems, sorted by cluster, kind and name, with truncated messages.
 func first(all []problem) []problem {
 	sortProblems(all)
 	all = all[:min(len(all), shown)]
@@ -264,7 +265,7 @@ func first(all []problem) []problem {
 	return out
 }
 
-// describe joins problems into the message of a condition.
+// describe joins problems into a condition message.
 func describe(all []problem) string {
 	lines := make([]string, 0, len(all))
 	for _, is := range all {
@@ -280,8 +281,8 @@ func describe(all []problem) string {
 	return placement.Shorten(lines)
 }
 
-// mayWait reports whether a change of status may be written later: no condition changes but in its message, and the generation was
-// observed before.
+// mayWait reports whether a status change may be written later: conditions change only in their messages, and the generation was already
+// observed.
 func mayWait(before, after fleetv1alpha1.PropagationStatus) bool {
 	plain := func(s fleetv1alpha1.PropagationStatus) map[string]string {
 		out := map[string]string{}

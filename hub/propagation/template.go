@@ -27,13 +27,13 @@ const (
 	UnrunPath = "/validate-unrun"
 )
 
-// TemplateWebhook warns of a new object that nothing runs: the hub's own cluster does not, and nothing places it in clusters.
-// It may be used concurrently.
+// TemplateWebhook warns about new objects that nothing runs: the hub's own cluster doesn't run them, and nothing places them in clusters. It
+// is safe for concurrent use.
 type TemplateWebhook struct {
 	// Reader reads Propagations, ClusterPropagations and WorkloadSpreads.
 	Reader client.Reader
-	// Labels also gives Deployments and CloneSets the label keys.FleetTemplate, as all objects are in a namespace with that label. An
-	// object whose own label is "false" keeps it, and its pods get it, without which a policy of the chart refuses them.
+	// Labels also sets the label keys.FleetTemplate on Deployments and CloneSets, because all objects in a namespace with that label are
+	// templates. An object whose own label is "false" keeps it, and its pods get it too; otherwise a policy of the chart would refuse them.
 	Labels bool
 }
 
@@ -75,7 +75,7 @@ func (w *TemplateWebhook) Handle(ctx context.Context, req admission.Request) adm
 	return response
 }
 
-// sourceOf is the kind that places objects of a namespace, "" for those in none.
+// sourceOf returns the kind that places objects of a namespace, where "" stands for cluster-scoped objects.
 func sourceOf(namespace string) string {
 	if namespace == "" {
 		return clusterSourceKind
@@ -83,11 +83,11 @@ func sourceOf(namespace string) string {
 	return sourceKind
 }
 
-// runsHere reports whether an object in a namespace of templates is none, by its own label.
+// runsHere reports whether an object opts out of being a template by its own label.
 func runsHere(o metav1.Object) bool { return o.GetLabels()[keys.FleetTemplate] == "false" }
 
-// labelTemplate labels an object in a namespace of templates; old is empty for a new one. Only Deployments and CloneSets have the label: it is
-// what their own controllers look at. An object that was there before the namespace's label, or without it, stays as it is.
+// labelTemplate labels an object in a namespace of templates. old is empty for a new object. Only Deployments and CloneSets get the label,
+// because their own controllers check it. An existing object that is not a template yet stays as it is.
 func labelTemplate(is, old *unstructured.Unstructured, kind schema.GroupKind) error {
 	if runsHere(is) {
 		for _, path := range [][]string{{"spec", "template"}, {"spec", "jobTemplate"}, {"spec", "jobTemplate", "spec", "template"}} {

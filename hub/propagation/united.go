@@ -13,13 +13,12 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// unitedKind is the kind whose dependencies are placed without the objects: a Propagation follows the clusters of their subsets.
+// unitedKind is the kind whose dependencies are placed without the objects themselves. Its Propagation follows the clusters of the subsets.
 func unitedKind() schema.GroupKind {
 	return schema.GroupKind{Group: "apps.kruise.io", Kind: "UnitedDeployment"}
 }
 
-// subsetTemplates returns the pod templates of the subsets of a UnitedDeployment: that of its workload, and as the patch of each subset
-// leaves it.
+// subsetTemplates returns the pod templates of a UnitedDeployment: the template of its workload, and the result of each subset's patch.
 func subsetTemplates(object map[string]any) []map[string]any {
 	var out []map[string]any
 	for _, workload := range []string{"statefulSetTemplate", "advancedStatefulSetTemplate", "cloneSetTemplate", "deploymentTemplate"} {
@@ -37,7 +36,7 @@ func subsetTemplates(object map[string]any) []map[string]any {
 	return out
 }
 
-// patched returns a pod template as a subset's patch leaves it. One that does not fit, which admission refuses, changes nothing.
+// patched applies a subset's patch to a pod template. A patch that doesn't fit, which admission refuses, changes nothing.
 func patched(template, by map[string]any) map[string]any {
 	patch, err := json.Marshal(by)
 	if err != nil {
@@ -50,7 +49,7 @@ func patched(template, by map[string]any) map[string]any {
 	return out
 }
 
-// serviceName returns the Service that the pods of an object have their names of, or "".
+// serviceName returns the Service that gives the pods of an object their DNS names, or "".
 func serviceName(kind schema.GroupKind, object map[string]any) string {
 	switch {
 	case kind.Kind == "StatefulSet":
@@ -65,16 +64,15 @@ func serviceName(kind schema.GroupKind, object map[string]any) string {
 	return ""
 }
 
-// changing reports whether pods of a former template of a UnitedDeployment may run in some cluster: what they need must stay. A cluster
-// that does not answer may have any.
+// changing reports whether pods of an earlier template of a UnitedDeployment may still run in some cluster, so that their dependencies must
+// stay. A cluster that doesn't answer may have such pods.
 func changing(live *unstructured.Unstructured) bool {
 	s := under(live.Object, "status")
 	n := func(field string) int64 { value, _ := s[field].(int64); return value }
 	return n("observedGeneration") < live.GetGeneration() || n("updatedReplicas") < n("replicas") || n("staleClusters") > 0
 }
 
-// confirmUnited reads the selected UnitedDeployments again, from the apiserver: that the cache has none, or none that needs something,
-// proves nothing.
+// confirmUnited reads the selected UnitedDeployments again, from the apiserver. The cache doesn't prove that none of them needs something.
 func (o *observed) confirmUnited(ctx context.Context, live client.Reader) error {
 	o.united = nil
 	for _, s := range o.spec.Selectors {
@@ -87,8 +85,8 @@ func (o *observed) confirmUnited(ctx context.Context, live client.Reader) error 
 	return nil
 }
 
-// misplaced returns why a selector selects nothing by this spec, or nil: UnitedDeployments are selected for their dependencies only, and
-// nothing else is. Admission refuses it.
+// misplaced returns why a selector selects nothing with this spec, or nil. UnitedDeployments are selected only for their dependencies, and
+// nothing else is selected with them. Admission refuses such a spec.
 func misplaced(spec *fleetv1alpha1.PropagationSpec, kind schema.GroupVersionKind) *problem {
 	switch united := kind.GroupKind() == unitedKind(); {
 	case united && !only(spec):

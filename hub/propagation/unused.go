@@ -12,15 +12,15 @@ import (
 	"github.com/flotilla-io/flotilla/hub/propagation/override"
 )
 
-// unused notes what the overrides name and nothing that is selected is: most likely it is mistyped. It may be meant for an object or a
-// cluster to come, so that it keeps nothing away.
+// unused adds notes about overrides that name something that is not selected. That is most likely a typo. It may also be meant for a future
+// object or cluster, so it prevents nothing.
 func (p *planned) unused(o *observed) {
 	if len(o.objects) == 0 || o.excess > 0 {
 		return
 	}
 	for _, f := range o.lost {
 		if f.behind || f.wait.Reason != "" {
-			return // It may be what an override is for.
+			return // An override may be for this object.
 		}
 	}
 	reach := o.reach()
@@ -45,8 +45,8 @@ func (p *planned) unused(o *observed) {
 	}
 }
 
-// overridesNothing reports whether an override is for no selected object. Of a kind that can't be read that is not known, and one for a
-// dependency may be there before it.
+// overridesNothing reports whether an override applies to no selected object. It returns false while a kind that it may apply to can't be
+// read, and if it applies to a dependency that is missing: the override may exist before the dependency does.
 func (o *observed) overridesNothing(is fleetv1alpha1.PropagationOverride) bool {
 	if slices.ContainsFunc(o.unread, func(why problem) bool { return why.Kind == is.Kind || is.Kind == "" }) {
 		return false

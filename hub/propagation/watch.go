@@ -24,19 +24,19 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/kindwatch"
 )
 
-// syncing is how often a kind is looked at whose objects are being read for the first time.
+// syncing is how often a kind is checked whose objects are being read for the first time.
 const syncing = 500 * time.Millisecond
 
-// reasonScope: the kind is not for this kind of source.
+// reasonScope means that the scope of the kind doesn't fit this kind of source.
 const reasonScope = "WrongScope"
 
-// watcher adds the watches of a controller, and forgets an object that is gone.
+// watcher adds the watches of a controller, and forgets objects that are gone.
 type watcher interface {
 	watch(b *builder.Builder) *builder.Builder
 	forget(who client.ObjectKey)
 }
 
-// watches implements objects with a cache of its own, in which each kind is for as long as it is selected.
+// watches implements objects with a cache of its own. A kind is in the cache for as long as it is selected.
 type watches struct {
 	client.Reader // the cache
 
@@ -44,12 +44,12 @@ type watches struct {
 	allowed []schema.GroupResource
 	cache   cache.Cache
 	kinds   *kindwatch.Watches
-	// sources reads Propagations from the manager's cache, live reads from the apiserver.
+	// sources reads Propagations from the manager's cache. live reads from the apiserver.
 	sources, live client.Reader
 	mapper        meta.RESTMapper
 
 	mu sync.Mutex
-	// failing are the kinds whose watch was refused, by their names as a reflector has them.
+	// failing are the kinds whose watch was refused, by the type description of the reflector.
 	failing map[string]bool
 }
 
@@ -93,7 +93,7 @@ func (w *watches) follow(who client.ObjectKey, kinds []schema.GroupVersionKind) 
 	return w.kinds.Follow(who, known...) //nolint:wrapcheck // It names the kind.
 }
 
-// scope returns why objects of a kind are nothing to select, or nil.
+// scope returns why objects of a kind can't be selected, or nil.
 func (w *watches) scope(kind schema.GroupVersionKind) (*problem, error) {
 	mapping, err := w.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	switch {
@@ -114,7 +114,7 @@ func (w *watches) scope(kind schema.GroupVersionKind) (*problem, error) {
 	return nil, nil
 }
 
-// readable asks the apiserver about a kind whose objects the cache does not have yet, or whose watch was refused.
+// readable asks the apiserver about a kind whose objects are not in the cache yet, or whose watch was refused.
 func (w *watches) readable(ctx context.Context, kind schema.GroupVersionKind) (*problem, error) {
 	if why, err := w.scope(kind); err != nil || why != nil {
 		return why, err
@@ -142,7 +142,7 @@ func (w *watches) fails(kind schema.GroupVersionKind) bool {
 	return w.failing[kind.String()]
 }
 
-// failed notes that the apiserver refuses a watch, and enqueues those that follow the kind: their objects are what they were before.
+// failed records that the apiserver refused a watch, and enqueues the sources that follow the kind. The cached objects are then out of date.
 func (w *watches) failed(ctx context.Context, r *toolscache.Reflector, err error) {
 	toolscache.DefaultWatchErrorHandler(ctx, r, err)
 	name := r.TypeDescription()
@@ -163,7 +163,7 @@ func (w *watches) failed(ctx context.Context, r *toolscache.Reflector, err error
 	}
 }
 
-// selecting returns the keys of those that select an object as it was or is.
+// selecting returns the keys of the sources that select the old or the new state of an object.
 func (w *watches) selecting(ctx context.Context, was, is client.Object) []client.ObjectKey {
 	var states []client.Object
 	for _, o := range []client.Object{was, is} {
@@ -174,7 +174,7 @@ func (w *watches) selecting(ctx context.Context, was, is client.Object) []client
 	return w.form.selecting(ctx, w.sources, states...)
 }
 
-// selecting returns the keys of the objects of the kind that select one of the states of an object, from a cache.
+// selecting returns the keys of the sources in a cache that select one of the states of an object.
 func (f form) selecting(ctx context.Context, r client.Reader, states ...client.Object) []client.ObjectKey {
 	if len(states) == 0 {
 		return nil
@@ -197,11 +197,11 @@ func (f form) selecting(ctx context.Context, r client.Reader, states ...client.O
 	return out
 }
 
-// peers enqueues all others of the namespace when one begins, changes its spec or ends: it may select the same.
+// peers enqueues all other sources in a namespace when one is created, deleted or changes its spec: they may select the same objects.
 func (f form) peers(r client.Reader) handler.EventHandler {
 	add := func(ctx context.Context, q kindwatch.Queue, o client.Object) {
 		all, err := f.all(ctx, r, o.GetNamespace())
-		if err != nil { // As above.
+		if err != nil { // See selecting.
 			ctrl.LoggerFrom(ctx).Error(err, "Could not enqueue others of the namespace", "kind", f.kind)
 			return
 		}
@@ -226,8 +226,8 @@ func (f form) peers(r client.Reader) handler.EventHandler {
 	}
 }
 
-// released enqueues those that select the object of a row which comes or goes, whoever's row it is: one of them may take it over. The
-// cache of objects may be behind, so that all selectors of the kind count, whatever the labels are.
+// released enqueues the sources that select the object of a row when the row is created or deleted, regardless of its owner: one of them may
+// take it over. The cache of objects may be behind, so all selectors of the kind count, whatever their labels.
 func (f form) released(r client.Reader) handler.EventHandler {
 	add := func(ctx context.Context, q kindwatch.Queue, o client.Object) {
 		live := o.(*fleetv1alpha1.MemberWork)
@@ -236,7 +236,7 @@ func (f form) released(r client.Reader) handler.EventHandler {
 			return
 		}
 		all, err := f.all(ctx, r, namespace)
-		if err != nil { // As above.
+		if err != nil { // See selecting.
 			ctrl.LoggerFrom(ctx).Error(err, "Could not enqueue those that select the object of a row", "kind", f.kind)
 			return
 		}

@@ -28,17 +28,18 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// Webhook validates Propagations or ClusterPropagations, whichever T is. It may be used concurrently.
+// Webhook validates Propagations or ClusterPropagations, depending on T. It is safe for concurrent use.
 type Webhook[T client.Object] struct {
-	// Clusters validates clusters, and its client asks what the user of a request may do.
+	// Clusters validates clusters. Its client checks what the user of a request may do.
 	Clusters placement.ClusterRules
-	// Mapper knows the kinds that the hub serves.
+	// Mapper maps the kinds that the hub serves.
 	Mapper meta.RESTMapper
 	// Kinds are the resources whose objects may be placed.
 	Kinds []schema.GroupResource
 	// LocalMember is true if the member stack runs in this cluster too.
 	LocalMember bool
-	// Self is the user that this hub is. What it writes for a UnitedDeployment, the user of that was asked the rights for.
+	// Self is the username of the hub. When the hub writes a Propagation for a UnitedDeployment, the permissions of the user who wrote the
+	// UnitedDeployment were already checked.
 	Self string
 }
 
@@ -52,7 +53,7 @@ func (w *Webhook[T]) ValidateCreate(ctx context.Context, o T) (admission.Warning
 	return w.validate(ctx, &fleetv1alpha1.PropagationSpec{}, o)
 }
 
-// ValidateUpdate implements admission.Validator. What the old object has too needs no right.
+// ValidateUpdate implements admission.Validator. It requires no permission for what the old object already has.
 func (w *Webhook[T]) ValidateUpdate(ctx context.Context, old, o T) (admission.Warnings, error) {
 	was, _ := webhookSpec(old)
 	is, _ := webhookSpec(o)
@@ -65,7 +66,7 @@ func (w *Webhook[T]) ValidateUpdate(ctx context.Context, old, o T) (admission.Wa
 // ValidateDelete implements admission.Validator.
 func (w *Webhook[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) { return nil, nil }
 
-// webhookSpec returns the spec of an object of either kind, and the kind.
+// webhookSpec returns the spec and the kind of an object of either kind.
 func webhookSpec(o client.Object) (spec *fleetv1alpha1.PropagationSpec, kind string) {
 	if p, ok := o.(*fleetv1alpha1.ClusterPropagation); ok {
 		return &p.Spec, clusterSourceKind
@@ -85,8 +86,8 @@ func (w *Webhook[T]) validate(ctx context.Context, was *fleetv1alpha1.Propagatio
 	var faults field.ErrorList
 	warnings := warnOfShares(spec, root.Child("replicas"))
 	auto := depends(spec)
-	more := auto && was.Dependencies != spec.Dependencies // A further selector has further dependencies too.
-	// Whoever changes what is sent, or sends it to more clusters, does so with all objects.
+	more := auto && was.Dependencies != spec.Dependencies // Another selector may bring more dependencies too.
+	// A change to what is sent, or to more clusters, affects all objects.
 	other := widens(was, spec) || !apiequality.Semantic.DeepEqual(was.Overrides, spec.Overrides) || !apiequality.Semantic.DeepEqual(was.Apply, spec.Apply) ||
 		!apiequality.Semantic.DeepEqual(was.Replicas, spec.Replicas)
 	for i := range spec.Selectors {
@@ -133,7 +134,7 @@ func widens(was, is *fleetv1alpha1.PropagationSpec) bool {
 		now.Selector != nil && !old.All && !apiequality.Semantic.DeepEqual(old.Selector, now.Selector) || !old.All && lacks(old.Names, now.Names)
 }
 
-// writesItself reports whether the hub writes the Propagation of a UnitedDeployment.
+// writesItself reports whether the hub itself writes the Propagation of a UnitedDeployment.
 func (w *Webhook[T]) writesItself(ctx context.Context, o T) (bool, error) {
 	owner := metav1.GetControllerOf(o)
 	if w.Self == "" || owner == nil || schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind() != unitedKind() {
@@ -146,7 +147,7 @@ func (w *Webhook[T]) writesItself(ctx context.Context, o T) (bool, error) {
 	return req.UserInfo.Username == w.Self, nil
 }
 
-// validateSpec validates what needs no apiserver, and what the schema can't.
+// validateSpec validates what the schema can't and what doesn't need the apiserver.
 func validateSpec(spec *fleetv1alpha1.PropagationSpec, root *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	for i, s := range spec.Selectors {
@@ -183,7 +184,7 @@ func validateSpec(spec *fleetv1alpha1.PropagationSpec, root *field.Path) field.E
 	return faults
 }
 
-// validateOnly refuses what is about the selected objects where only their dependencies are placed.
+// validateOnly refuses fields about the selected objects if only their dependencies are placed.
 func validateOnly(spec *fleetv1alpha1.PropagationSpec, root *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	if spec.Replicas != nil {
@@ -198,8 +199,8 @@ func validateOnly(spec *fleetv1alpha1.PropagationSpec, root *field.Path) field.E
 	return faults
 }
 
-// validateSelector refuses kinds that are not placed, and objects that the user may not read and create here. The namespace of a
-// ClusterPropagation is empty.
+// validateSelector refuses kinds that are not placed, and objects that the user may not read and create here. namespace is empty for a
+// ClusterPropagation.
 func (w *Webhook[T]) validateSelector(
 	ctx context.Context, namespace string, s *fleetv1alpha1.PropagationSelector, at *field.Path,
 ) (faults field.ErrorList, warnings admission.Warnings, err error) {
@@ -223,7 +224,7 @@ func (w *Webhook[T]) validateSelector(
 		}
 	} else if kind.GroupKind() == unitedKind() {
 		resources = []schema.GroupResource{{Group: unitedKind().Group, Resource: "uniteddeployments"}}
-	} else { // It may turn out to be any of its group, once it is served.
+	} else { // Once the kind is served, its resource may turn out to be any of its group.
 		for _, r := range w.Kinds {
 			if r.Group == kind.Group {
 				resources = append(resources, r)
@@ -256,7 +257,7 @@ func (w *Webhook[T]) validateSelector(
 	return nil, warnings, nil
 }
 
-// validateDependencies refuses dependencies unless the user may read and create any object that may be one.
+// validateDependencies refuses dependencies unless the user may read and create any object that could be one.
 func (w *Webhook[T]) validateDependencies(ctx context.Context, namespace string, at *field.Path) (field.ErrorList, error) {
 	why, err := RefusesDependencies(ctx, w.Clusters.Client, w.Kinds, namespace)
 	if err != nil || why == "" {
@@ -265,7 +266,7 @@ func (w *Webhook[T]) validateDependencies(ctx context.Context, namespace string,
 	return field.ErrorList{field.Forbidden(at, why+"; without it select single objects, with dependencies: Off")}, nil
 }
 
-// RefusesDependencies asks whether the user of the request may read and create any object in a namespace that may be a dependency, and
+// RefusesDependencies checks whether the user of the request may read and create all objects in a namespace that could be dependencies. It
 // returns why not, or "". placed are the resources that the hub places.
 func RefusesDependencies(ctx context.Context, c client.Client, placed []schema.GroupResource, namespace string) (string, error) {
 	for _, r := range dependencyResources(placed) {
@@ -277,7 +278,7 @@ func RefusesDependencies(ctx context.Context, c client.Client, placed []schema.G
 	return "", nil
 }
 
-// refusesUser asks whether the user of the request may read and create what a selector selects, and returns why not, or "".
+// refusesUser checks whether the user of the request may read and create what a selector selects. It returns why not, or "".
 func refusesUser(
 	ctx context.Context, c client.Client, namespace string, r schema.GroupResource, s *fleetv1alpha1.PropagationSelector,
 ) (string, error) {
@@ -310,7 +311,7 @@ func refusesUser(
 	return "", nil
 }
 
-// refusesKind returns why no object of a kind is placed by Propagations, and which way there is, or "".
+// refusesKind returns why Propagations don't place objects of a kind and what to use instead, or "".
 func refusesKind(kind schema.GroupKind) string {
 	if why := link.NeverPlaced(kind); why != "" {
 		return why
@@ -326,7 +327,7 @@ func refusesKind(kind schema.GroupKind) string {
 	return ""
 }
 
-// runsHere returns a warning of what takes effect in the hub's own cluster too, or "".
+// runsHere returns a warning about objects that take effect in the hub's own cluster too, or "".
 func (w *Webhook[T]) runsHere(ctx context.Context, namespace string, kind schema.GroupVersionKind, s *fleetv1alpha1.PropagationSelector) string {
 	workloads := []string{"DaemonSet", "StatefulSet", "ReplicaSet", "ReplicationController", "Job", "CronJob", "Pod"}
 	group := kind.GroupKind()
@@ -348,7 +349,8 @@ func (w *Webhook[T]) runsHere(ctx context.Context, namespace string, kind schema
 	return ""
 }
 
-// inTemplates reports whether a namespace has the label of templates, so that no pods run in it. It is not known if it can't be read.
+// inTemplates reports whether a namespace has the label for templates, so that no pods run in it. It returns false if the namespace can't be
+// read.
 func (w *Webhook[T]) inTemplates(ctx context.Context, namespace string) bool {
 	if namespace == "" {
 		return false
@@ -359,7 +361,7 @@ func (w *Webhook[T]) inTemplates(ctx context.Context, namespace string) bool {
 	return err == nil && ns.Labels[keys.FleetTemplate] == "true"
 }
 
-// templates reports whether all selected objects have the label of a template, also if there is none yet. They are not known if they
+// templates reports whether all selected objects have the label of a template. It is true if there are no objects yet, and false if they
 // can't be read.
 func (w *Webhook[T]) templates(ctx context.Context, namespace string, kind schema.GroupVersionKind, s *fleetv1alpha1.PropagationSelector) bool {
 	if s.Name != "" {
@@ -382,8 +384,8 @@ func (w *Webhook[T]) templates(ctx context.Context, namespace string, kind schem
 	return err == nil && len(list.Items) == 0
 }
 
-// ParseKinds reads resources such as deployments.apps, as they are in flags. It refuses those that are never placed, wherever the hub's
-// rights come from.
+// ParseKinds parses resources such as deployments.apps, as they appear in flags. It refuses resources that are never placed, wherever the
+// hub's permissions come from.
 func ParseKinds(names []string) ([]schema.GroupResource, error) {
 	kinds, err := link.ParseResources(names)
 	if err != nil {

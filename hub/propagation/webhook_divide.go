@@ -14,7 +14,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// validateDivision validates a division of replicas, and refuses what would take the replicas out of its hands.
+// validateDivision validates a division of replicas, and refuses fields that would interfere with it.
 func validateDivision(spec *fleetv1alpha1.PropagationSpec, root *field.Path) field.ErrorList {
 	faults := validateShares(spec.Replicas, root.Child("replicas", "shares"))
 	for i, s := range spec.Selectors {
@@ -50,7 +50,7 @@ func validateDivision(spec *fleetv1alpha1.PropagationSpec, root *field.Path) fie
 	return faults
 }
 
-// validateShares validates shares. The path is that of the list.
+// validateShares validates shares. at is the path of the list.
 func validateShares(r *fleetv1alpha1.PropagationReplicas, at *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	first, weighs := map[string]int{}, len(r.Shares) == 0
@@ -76,7 +76,7 @@ func validateShares(r *fleetv1alpha1.PropagationReplicas, at *field.Path) field.
 	return faults
 }
 
-// warnOfShares warns of clusters that are selected by name and in no share, and the other way round.
+// warnOfShares warns about clusters that are selected by name and in no share, and about clusters in a share that are not selected.
 func warnOfShares(spec *fleetv1alpha1.PropagationSpec, at *field.Path) admission.Warnings {
 	if !divides(spec) || len(spec.Replicas.Shares) == 0 || len(spec.Clusters.Names) == 0 {
 		return nil

@@ -1,4 +1,4 @@
-// Package override changes objects that a Propagation places, as its overrides for one cluster say.
+// Package override applies the overrides of a Propagation for one cluster to the objects that it places.
 package override
 
 import (
@@ -21,22 +21,22 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// fleetDomain is the domain of the labels and annotations that hub and agent read and write. Overrides leave them alone.
+// fleetDomain is the domain of the labels and annotations that hub and agent read and write. Overrides must not change them.
 const fleetDomain = "fleet.kruise.io"
 
-// operation is one of JSON Patch (RFC 6902).
+// operation is a JSON Patch operation (RFC 6902).
 type operation struct {
 	Op    fleetv1alpha1.PatchOperation `json:"op"`
 	Path  string                       `json:"path"`
 	Value json.RawMessage              `json:"value,omitempty"`
-	// at is where it is in the overrides.
+	// at is the path of the operation in the overrides.
 	at string
 }
 
-// Overrides are those of one Propagation, to be applied to many objects. They are read only.
+// Overrides are the overrides of one Propagation, to be applied to many objects. They are read-only.
 type Overrides struct {
 	all []fleetv1alpha1.PropagationOverride
-	// clusters are the names that each is for; otherwise selectors select its clusters, unless faults says why that can't be read.
+	// clusters holds the cluster names of each override, and selectors its cluster selector. faults says why a selector can't be parsed.
 	clusters  []sets.Set[string]
 	selectors []labels.Selector
 	faults    []error
@@ -57,11 +57,11 @@ func New(all []fleetv1alpha1.PropagationOverride) *Overrides {
 	return o
 }
 
-// Set are the overrides that change one object in one cluster. Sets can be compared: in clusters with the same one, the object is the
-// same.
+// Set identifies the overrides that change one object in one cluster. Sets are comparable: an object is the same in all clusters with the
+// same Set.
 type Set string
 
-// Concerns reports whether an override is for objects of that kind and name, in whatever cluster.
+// Concerns reports whether an override applies to objects of that kind and name, in any cluster.
 func Concerns(o *fleetv1alpha1.PropagationOverride, kind, name string) bool {
 	return (o.Kind == "" || o.Kind == kind) && (o.Name == "" || o.Name == name)
 }
@@ -75,15 +75,15 @@ func (o *Overrides) For(cluster string, with map[string]string, kind, name strin
 			continue
 		}
 		if o.faults[i] != nil || o.clusters[i].Has(cluster) || o.selectors[i] != nil && o.selectors[i].Matches(labels.Set(with)) {
-			set = append(set, rune(i)) // One that can't be read is not left out: Apply fails.
+			set = append(set, rune(i)) // An override with an invalid selector is included, so that Apply fails.
 		}
 	}
 	return Set(set)
 }
 
-// Apply returns the object with these overrides, in their order. The given object is not changed; it is returned itself if there are none.
-// Labels and annotations are created where the object has none; whatever else a path leads through must be there. An error names the
-// override, the patch and the path, and is about this object: others may have the path.
+// Apply applies these overrides to an object, in order. It doesn't change the given object, but returns it as is if the set is empty. Missing
+// labels and annotations maps are created; everything else that a path leads through must exist. An error names the override, the patch and
+// the path. It concerns this object only: the path may be valid in others.
 func (o *Overrides) Apply(set Set, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	var operations []operation
 	for _, i := range set {
@@ -119,7 +119,7 @@ func (o *Overrides) Apply(set Set, object *unstructured.Unstructured) (*unstruct
 	return is, nil
 }
 
-// withMaps returns the content of an object with labels and annotations, if something is to be added to them.
+// withMaps returns the content of an object, with maps of labels and annotations if an operation adds to them.
 func withMaps(object *unstructured.Unstructured, operations []operation) map[string]any {
 	is := object.Object
 	for _, name := range []string{"labels", "annotations"} {
@@ -155,7 +155,7 @@ func patch(document []byte, operations []operation) ([]byte, error) {
 	return decoded.ApplyWithOptions(document, options) //nolint:wrapcheck // The caller says where it is.
 }
 
-// explain returns why the operations can't be applied to the document: it names the first one that fails.
+// explain returns why the operations can't be applied to the document. The error names the first operation that fails.
 func explain(document []byte, operations []operation) error {
 	for i, op := range operations {
 		var err error
@@ -170,7 +170,7 @@ func explain(document []byte, operations []operation) error {
 	return errors.New("the overrides can't be applied together")
 }
 
-// Validate returns what is wrong with overrides, whatever objects they are for. The path is that of the list.
+// Validate returns what is wrong with overrides, regardless of the objects they apply to. path is the path of the list.
 func Validate(overrides []fleetv1alpha1.PropagationOverride, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	for i, o := range overrides {
@@ -238,7 +238,7 @@ func validatePatch(p fleetv1alpha1.PropagationPatch, at *field.Path) field.Error
 	return faults
 }
 
-// refuses returns why no override may have that path, or "".
+// refuses returns why overrides can't have that path, or "".
 func refuses(path string) string {
 	segments := split(path)
 	if segments == nil {
@@ -261,7 +261,8 @@ func refuses(path string) string {
 	return ""
 }
 
-// split returns the parts of a JSON pointer without escapes, or nil if it is none, has empty parts, or is that of the whole object.
+// split returns the unescaped parts of a JSON pointer. It returns nil if the pointer is invalid, has empty parts, or refers to the whole
+// object.
 func split(pointer string) []string {
 	if !strings.HasPrefix(pointer, "/") {
 		return nil
