@@ -11,50 +11,50 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/spread"
 )
 
-// State is how the replicas of a cluster may change.
+// State says how the replicas of a cluster may change.
 type State int
 
 const (
-	// Ready can get and lose replicas.
+	// Ready means that the cluster can get and lose replicas.
 	Ready State = iota
-	// Frozen keeps its number, because it does not answer.
+	// Frozen means that the cluster keeps its number, because it doesn't answer.
 	Frozen
-	// Draining is to be emptied.
+	// Draining means that the cluster is to be emptied.
 	Draining
-	// Closed can lose replicas and gets none beyond Current.
+	// Closed means that the cluster can lose replicas and gets none beyond Current.
 	Closed
-	// Awaited has never had a replica and takes none yet, because it does not exist or has not joined. What its subset's own
-	// Replicas give it is kept for it and is Unallocated meanwhile; without such a number the other subsets take its share.
+	// Awaited means that the cluster has never had a replica and takes none yet, because it doesn't exist or has not joined. If its subset has
+	// its own Replicas, the cluster's share of them is reserved and is Unallocated in the meantime. Otherwise the other subsets take its share.
 	Awaited
 )
 
 // Member is one cluster of a subset.
 type Member struct {
-	// Cluster is the name of the MemberCluster, once in a subset.
+	// Cluster is the name of the MemberCluster. It appears once in a subset.
 	Cluster string
-	// Current is the replicas that the subset is granted there now; 0 when it is new there.
+	// Current is the number of replicas that the subset is granted there now; 0 if it is new there.
 	Current int
-	// Cap is the most replicas that the cluster may run of the whole object, over all of its subsets; nil is no limit.
-	// It limits Ready and Closed clusters: a Frozen one may hold more, but then gets no others.
+	// Cap is the maximum number of replicas of the whole object that the cluster may run, over all of its subsets; nil means no limit. It limits
+	// Ready and Closed clusters. A Frozen cluster may hold more, but then gets no others.
 	Cap *int
-	// Weight is that of the cluster among those of its subset; nil is 1. With 0 the cluster gets nothing.
+	// Weight is the weight of the cluster within its subset; nil means 1. With 0 the cluster gets nothing.
 	Weight *int
 	// State defaults to Ready.
 	State State
 }
 
-// Subset is one entry of the topology, with the clusters that it stands for: one for `cluster`, any number for
-// `clusterSelector`. Its Replicas, Min and Max hold for all of its clusters together.
+// Subset is one entry of the topology, with the clusters that it stands for: one for `cluster`, any number for `clusterSelector`. Its
+// Replicas, Min and Max apply to all of its clusters together.
 type Subset struct {
 	// Name is unique in the object.
 	Name string
-	// Replicas, Min and Max are as in spread.Subset; percentages are of the object's total.
+	// Replicas, Min and Max are as in spread.Subset. Percentages refer to the object's total.
 	Replicas, Min, Max *intstr.IntOrString
-	// Members are the subset's clusters, in any order. A subset without any takes no replicas.
+	// Members are the subset's clusters, in any order. A subset without members takes no replicas.
 	Members []Member
 }
 
-// Key names a subset in a cluster.
+// Key identifies a subset in a cluster.
 type Key struct{ Subset, Cluster string }
 
 // Target is how many replicas of a subset a cluster should run.
@@ -65,34 +65,33 @@ type Target struct {
 
 // Allocation is the result of Allocate.
 type Allocation struct {
-	// Targets has one entry for each cluster of each subset, in the order of subsets and then of cluster names.
+	// Targets has one entry for each cluster of each subset, in the order of the subsets and then of the cluster names.
 	Targets []Target
 	// Unallocated is how many replicas of the total no cluster may take.
 	Unallocated int
-	// Barred is how many of these are excluded by a Max or a Cap, even if every cluster took replicas and every subset had one.
-	// The others are lost because of the state of a cluster, or because there is none.
+	// Barred is how many of the unallocated replicas a Max or a Cap excludes, even if every cluster took replicas and every subset had a
+	// cluster. The others are lost because of the state of a cluster, or because there is none.
 	Barred int
-	// Excess is how many replicas there are beyond the total, because frozen clusters hold them.
+	// Excess is how many replicas exist beyond the total, because frozen clusters hold them.
 	Excess int
-	// Ineffective is true if the subsets' numbers contradict the total or cannot be read, so that Targets repeats
-	// every Current, in whatever state the cluster is.
+	// Ineffective is true if the subsets' numbers contradict the total or can't be parsed. Targets then repeats every Current, whatever the
+	// state of the cluster.
 	Ineffective bool
-	// Why explains with numbers why one of the three above is set; otherwise it is empty.
+	// Why explains with numbers why Unallocated, Excess or Ineffective is set. Otherwise it is empty.
 	Why string
 }
 
 // Allocate returns how many replicas of each subset each cluster should run.
 //
-// Over the subsets it divides as spread.Divide does, so their order counts only where Min or Max are used. Within a subset the
-// clusters share evenly, or in proportion to their weights where some have one; an odd replica stays where most replicas are now, otherwise the order of names decides: 10 over west,
-// east and north is east 4, north 3, west 3, and stays so.
+// Over the subsets it divides like spread.Divide, so their order matters only if Min or Max are used. Within a subset the clusters share
+// evenly, or in proportion to their weights if some have one. An odd replica stays where most replicas are now, and otherwise the order of
+// names decides: 10 over west, east and north is east 4, north 3, west 3, and stays that way.
 //
-// A Frozen cluster counts with what it has, and only the difference is divided over the others: with 10 over east and
-// west, 5 each, and east frozen, 12 gives west 7 and 9 gives west 4. A total below what is frozen leaves nothing for
-// the others and reports the Excess. Where every subset has its own number, the others keep to theirs, and what is
-// missing in the frozen cluster is Unallocated.
+// A Frozen cluster counts with what it has, and only the difference is divided over the others. With 10 over east and west, 5 each, and east
+// frozen, 12 gives west 7 and 9 gives west 4. A total below what is frozen leaves nothing for the others and reports the Excess. If every
+// subset has its own number, the others keep to theirs, and what is missing in the frozen cluster is Unallocated.
 //
-// A negative total counts as 0. Allocate does not change its input.
+// A negative total counts as 0. Allocate doesn't change its input.
 func Allocate(total int, subsets []Subset) Allocation {
 	total = max(total, 0)
 	subsets = inOrder(subsets)
@@ -103,7 +102,7 @@ func Allocate(total int, subsets []Subset) Allocation {
 	return a
 }
 
-// open returns the same subsets in a fleet where every cluster takes replicas and every subset has one.
+// open returns the same subsets as if every cluster took replicas and every subset had a cluster.
 func open(subsets []Subset) []Subset {
 	opened := slices.Clone(subsets)
 	for i, s := range opened {
@@ -170,7 +169,8 @@ func freeRooms(subsets []Subset) [][]spread.Bounds {
 	return rooms
 }
 
-// reserved reports whether the number of a subset is kept for its clusters: it has one of its own, and all of them are awaited.
+// reserved reports whether the replicas of a subset are reserved for its clusters: it has its own number, and all of its clusters are
+// awaited.
 func reserved(s Subset) bool {
 	return s.Replicas != nil && !slices.ContainsFunc(s.Members, func(m Member) bool { return m.State != Awaited })
 }
@@ -203,7 +203,7 @@ func divide(total int, subsets []Subset, rooms [][]spread.Bounds) ([][]int, spre
 	return parts, division
 }
 
-// weightsOf returns the weights of the members of a subset, and what they have now; nil if none has a weight.
+// weightsOf returns the weights and the current replicas of the members of a subset, or nil if none has a weight.
 func weightsOf(s Subset) (weights, current []int) {
 	if !slices.ContainsFunc(s.Members, func(m Member) bool { return m.Weight != nil }) {
 		return nil, nil
@@ -218,7 +218,7 @@ func weightsOf(s Subset) (weights, current []int) {
 	return weights, current
 }
 
-// group sums up a subset: what all of its members have, must keep and can have.
+// group sums up a subset: what all of its members have, must keep and can take.
 func group(s Subset, rooms []spread.Bounds) spread.Subset {
 	g := spread.Subset{Name: s.Name, Replicas: s.Replicas, Min: s.Min, Max: s.Max}
 	ceiling, limited := 0, true
@@ -240,8 +240,8 @@ func group(s Subset, rooms []spread.Bounds) spread.Subset {
 // capped reports whether a Cap limits what a cluster gets.
 func capped(m Member) bool { return m.Cap != nil && (m.State == Ready || m.State == Closed) }
 
-// tighten narrows rooms where subsets together exceed the Cap of a cluster, the first subset being served first, and
-// says whether it did. A cluster is narrowed once: from then on its rooms add up to no more than its Cap.
+// tighten narrows the rooms of clusters whose Cap is exceeded by their subsets together. The first subset is served first. It returns whether
+// it narrowed any. A cluster is narrowed once: from then on its rooms add up to at most its Cap.
 func tighten(subsets []Subset, parts [][]int, rooms [][]spread.Bounds) bool {
 	used := map[string]int{}
 	for i, s := range subsets {
@@ -294,7 +294,7 @@ func answer(total int, subsets []Subset, rooms [][]spread.Bounds, parts [][]int,
 	return a
 }
 
-// limits names what prevents an exact allocation, at most three clusters of it.
+// limits describes what prevents an exact allocation. It names at most three clusters.
 func limits(subsets []Subset, rooms [][]spread.Bounds, parts [][]int) string {
 	var reasons []string
 	for i, s := range subsets {

@@ -7,12 +7,12 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/spread"
 )
 
-// Partitions divides each subset's partition, the replicas that stay at the old revision, over the subset's clusters,
-// and returns a number for each target.
+// Partitions divides each subset's partition (the replicas that stay at the old revision) over the subset's clusters, and returns a number
+// for each target.
 //
-// partitions is by subset name; a subset that it lacks has 0. A partition is capped to its subset's replicas and then
-// divided in proportion to them, the largest remainders first and equal ones by cluster name: 5 over targets of 6, 3
-// and 1 is 3, 2 and 0. So a cluster never keeps more than it has, and clusters without replicas keep none.
+// partitions is keyed by subset name; a missing subset counts as 0. A partition is limited to its subset's replicas and then divided in
+// proportion to them. The largest remainders come first, and ties are broken by cluster name: 5 over targets of 6, 3 and 1 is 3, 2 and 0. So
+// a cluster never keeps more than it has, and clusters without replicas keep none.
 func Partitions(partitions map[string]int, targets []Target) []int {
 	kept := make([]int, len(targets))
 	bySubset := map[string][]int{}
@@ -28,7 +28,7 @@ func Partitions(partitions map[string]int, targets []Target) []int {
 		if partition == 0 {
 			continue
 		}
-		// Division with remainder instead of fractions: exact, and the remainders are to the same base.
+		// Integer division with remainder is exact, and the remainders have the same base.
 		left := partition
 		remainder := make(map[int]int, len(members))
 		for _, i := range members {

@@ -5,13 +5,12 @@ import (
 	"slices"
 )
 
-// Grant is all that the hub stores of a transfer, together with the number that it sends to the member. After a restart it is
-// read back.
+// Grant is all that the hub stores about a transfer, together with the number that it sends to the member. It is read back after a restart.
 type Grant struct {
 	// Replicas is the number that was sent last.
 	Replicas int
-	// Upper and Lower are the greatest and the smallest number that the member may be acting on: it may not have received the
-	// last grants. Both equal Replicas once the last grant is acknowledged.
+	// Upper and Lower are the largest and smallest number that the member may be acting on, since it may not have received the last grants. Both
+	// equal Replicas once the last grant is acknowledged.
 	Upper, Lower int
 }
 
@@ -20,81 +19,80 @@ type Holding struct {
 	Key
 	// Target is what Allocate wants there; 0 for a subset or cluster that is no longer wanted.
 	Target int
-	// Grant is the stored one; the zero value is that of a cluster without a grant.
+	// Grant is the stored grant, or the zero value if the cluster has none.
 	Grant Grant
 	// Acked is true if the member reported the generation of the last grant as observed. Without a grant it is true.
 	Acked bool
-	// Available is the available replicas in the last report, be it old; pass it through Clamp. During a rollout
-	// count only what is available at the new revision, if that is what may take over.
+	// Available is the number of available replicas in the last report, even an old one. Pass it through Clamp first. During a rollout, count
+	// only what is available at the new revision if only that may take over.
 	Available int
-	// Dark is true if the member does not answer. Its grant is not changed.
+	// Dark is true if the member doesn't answer. Its grant is not changed.
 	Dark bool
 }
 
-// Limits bound a transfer. All are absolute numbers of replicas over all clusters.
+// Limits limit a transfer. All of them are absolute numbers of replicas over all clusters.
 type Limits struct {
 	// Desired is the object's total.
 	Desired int
-	// Barred is how many of Desired are kept out by a maximum; see Allocation. Only Desired - Barred are kept available: a
-	// maximum also limits what runs already.
+	// Barred is how many of Desired are excluded by a maximum; see Allocation. Only Desired - Barred are kept available, because a maximum also
+	// limits what is already running.
 	Barred int
 	// MaxSurge is how many replicas more than Desired may run during the transfer; see DefaultSurge.
 	MaxSurge int
-	// MaxUnavailable is how many replicas less than Desired - Barred may be available during the transfer.
+	// MaxUnavailable is how many replicas fewer than Desired - Barred may be available during the transfer.
 	MaxUnavailable int
 }
 
 // Step is the next grant of a Holding.
 type Step struct {
-	// Grant is to be stored and sent when Changed is true. When one row carries several holdings of a cluster and
-	// any of them changed, store the Grant of all of them: the new generation makes every one unacknowledged.
+	// Grant must be stored and sent if Changed is true. If one row carries several holdings of a cluster and any of them changed, store the
+	// Grant of all of them: the new generation makes all of them unacknowledged.
 	Grant
-	// Changed is true if Replicas differs from what was sent last. Nothing needs to be written otherwise.
+	// Changed is true if Replicas differs from what was sent last. Otherwise nothing needs to be written.
 	Changed bool
-	// Why is what changes, or what a target waits for; it is empty for a holding that is at its target.
+	// Why says what changes, or what a target waits for. It is empty for a holding that is at its target.
 	Why string
 }
 
-// maxPlausible is more replicas than one cluster runs: Kubernetes is built for 150,000 pods in a cluster.
+// maxPlausible is more replicas than one cluster can run: Kubernetes is designed for 150,000 pods in a cluster.
 const maxPlausible = 1_000_000
 
-// Clamp limits a count that a member reported: negative ones become 0, absurdly large ones 1,000,000. Plausible is false if it
-// had to; then the cluster should get a condition.
+// Clamp limits a count that a member reported: negative counts become 0, and absurdly large ones 1,000,000. plausible is false if the count
+// was changed. The cluster should then get a condition.
 func Clamp(reported int) (n int, plausible bool) {
 	n = max(min(reported, maxPlausible), 0)
 	return n, n == reported
 }
 
-// DefaultSurge is the default of MaxSurge: a quarter of desired, rounded up, so that every object with replicas can move. The
-// default of MaxUnavailable is 0.
+// DefaultSurge is the default of MaxSurge: a quarter of desired, rounded up, so that every object with replicas can move. MaxUnavailable
+// defaults to 0.
 func DefaultSurge(desired int) int {
 	return (max(desired, 0) + 3) / 4
 }
 
 // Transfer returns the next grants on the way to the targets: one step for each holding, in the same order.
 //
-// It grows clusters while the sum of all Upper stays within Desired + MaxSurge, in the order of the list, and shrinks
-// clusters while the sum of what is surely available stays at Desired - Barred - MaxUnavailable or above. Surely
-// available is the smaller of Lower and the last report. A shrink that takes none of these is always allowed, since a
-// member removes pods that are not available first.
+// It grows clusters, in list order, while the sum of all Upper stays within Desired + MaxSurge. It shrinks clusters while the sum of what is
+// certainly available stays at or above Desired - Barred - MaxUnavailable. What is certainly available is the smaller of Lower and the last
+// report. A shrink that takes none of these is always allowed, since a member first removes pods that are not available.
 //
-// With 10 in east, all available, a surge of 3 and a target of 6 and 4: west is granted 3; when 3 are available there,
-// east shrinks to 7; when east acknowledged that, west is granted 4; and so on.
+// With 10 in east, all available, a surge of 3 and a target of 6 and 4: west is granted 3; when 3 are available there, east shrinks to 7;
+// when east has acknowledged that, west is granted 4; and so on.
 //
-//   - An object without replicas gets its first ones at once: there is room for all of them.
+//   - An object without replicas gets its first ones at once, since there is room for all of them.
 //   - A scale-in without growth is done at once, if enough replicas are available where they remain.
-//   - A maximum that was lowered is reached by shrinking, also if no other cluster can grow. Replicas that are unallocated for
+//   - A maximum that was lowered is reached by shrinking, even if no other cluster can grow. Replicas that are unallocated for
 //     another reason are kept: of 10 with 2 barred, 8 stay available whatever happens to the clusters.
-//   - Where no cluster that answers wants replicas while Desired - Barred is above 0, nothing shrinks. Where the targets
-//     don't add up to that, MaxUnavailable counts as 0: it is for moves, not for losses.
+//   - If no cluster that answers wants replicas while Desired - Barred is above 0, nothing shrinks. If the targets don't add up
+//     to that, MaxUnavailable counts as 0: it is for moves, not for losses.
 //   - What frozen clusters hold beyond Desired adds to the room, so that the others still reach their targets.
 //   - Dark holdings count with what they may be running and what they last reported, and keep their grant.
 //
-// With MaxSurge and MaxUnavailable both 0 no replica can be moved, and Why has what waits for what.
+// With MaxSurge and MaxUnavailable both 0 no replica can be moved, and Why says what is waiting for what.
 //
-// Every step may be done without the others and in any order; a hub that stops in between plans again. The caller must ensure
-// that holdings show the hub's own last writes, since a grant that was sent and forgotten may be in force. Negative numbers count
-// as 0. Transfer does not change its input.
+// Each step may be taken without the others and in any order. A hub that stops in between plans again. The caller must ensure that the
+// holdings show the hub's own last writes, since a grant that was sent and forgotten may be in force. Negative numbers count as 0. Transfer
+// doesn't change its input.
 func Transfer(l Limits, holdings []Holding) []Step {
 	t := begin(l, holdings)
 	t.grow()
@@ -107,7 +105,7 @@ func Transfer(l Limits, holdings []Holding) []Step {
 type transfer struct {
 	holdings  []Holding
 	steps     []Step
-	available []int // surely available, by holding
+	available []int // certainly available, by holding
 
 	most     int  // what may run at most
 	least    int  // what must be available
@@ -145,7 +143,7 @@ func begin(l Limits, holdings []Holding) *transfer {
 	return t
 }
 
-// now returns the stored grant with the bounds that still hold. Bounds that exclude Replicas are ignored.
+// now returns the stored grant with the bounds that still apply. Bounds that exclude Replicas are ignored.
 func (h Holding) now() Grant {
 	n := max(h.Grant.Replicas, 0)
 	if h.Acked {
@@ -163,7 +161,7 @@ func (s *Step) to(n int) {
 func (t *transfer) grow() {
 	for i, h := range t.holdings {
 		s := &t.steps[i]
-		// The surge that others may use up is not free; what this one may be running anyway costs nothing.
+		// Surge that others may use up is not free. What this holding may be running anyway costs nothing.
 		others := t.running - s.Upper
 		next := min(h.Target, t.most-others)
 		if h.Dark || next <= s.Replicas {
@@ -180,7 +178,7 @@ func (t *transfer) shrink() {
 		if h.Dark || h.Target >= s.Replicas || t.homeless {
 			continue
 		}
-		// Shrinking to what is available costs nothing; below that, others must be able to spare replicas.
+		// Shrinking to what is available costs nothing. Below that, others must be able to spare replicas.
 		spare := max(t.serving-t.least, 0)
 		next := max(h.Target, t.available[i]-spare)
 		if next >= s.Replicas {
@@ -219,7 +217,7 @@ func (t *transfer) explain() {
 	}
 }
 
-// holds returns what the replicas that are to leave holding i wait for.
+// holds describes what the replicas that should leave holding i are waiting for.
 func (t *transfer) holds(i int, awaited string) string {
 	h, kept := t.holdings[i], t.steps[i].Replicas-t.holdings[i].Target
 	if t.homeless {
@@ -236,7 +234,7 @@ func (t *transfer) holds(i int, awaited string) string {
 	return fmt.Sprintf("holds %d in %s until %d more %s available in %s", kept, h.Cluster, missing, verb, awaited)
 }
 
-// awaited names the clusters that have fewer available replicas than they should, without sources that are held.
+// awaited names the clusters that have fewer available replicas than they should. Sources that are held are not included.
 func (t *transfer) awaited() string {
 	var clusters []string
 	for i, h := range t.holdings {

@@ -134,7 +134,7 @@ func (n *needs) add(o *unstructured.Unstructured) {
 	name := func(kind, name string, optional bool) {
 		key := dependency{kind, name}
 		switch {
-		case name == "", key == dependency{configMapKind, "kube-root-ca.crt"}, key == dependency{accountKind, "default"}: // Each cluster creates these itself.
+		case name == "", key == dependency{configMapKind, "kube-root-ca.crt"}, key == dependency{accountKind, "default"}: // Clusters create these.
 			return
 		case n.named == nil:
 			n.named = map[dependency]workload{}

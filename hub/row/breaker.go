@@ -19,19 +19,18 @@ import (
 )
 
 const (
-	// breakerWindow is the time over which withdrawals are counted.
+	// breakerWindow is the period over which withdrawals are counted.
 	breakerWindow = time.Minute
-	// breakerFloor and breakerShare limit the withdrawals in a window: the floor, or a 20th (5 %) of the rows of the namespace in
-	// the cluster.
+	// breakerFloor and breakerShare limit the withdrawals in a window: the floor, or a 20th (5 %) of the namespace's rows in the cluster,
+	// whichever is larger.
 	breakerFloor = 10
 	breakerShare = 20
-	// breakerOpen is for how long withdrawals are not limited after an administrator has allowed them.
+	// breakerOpen is how long withdrawals are unlimited after an administrator has allowed them.
 	breakerOpen = 10 * time.Minute
 )
 
-// breaker counts withdrawals by cluster and namespace of the source, so that no tenant can use up another's. That it has tripped
-// is stored in the MemberCluster, so that it survives a restart of the hub; the counts are not, so that a restart may allow another
-// window.
+// breaker counts withdrawals by cluster and by the source's namespace, so that no tenant can use up another tenant's limit. A tripped breaker
+// is recorded in the MemberCluster, so it survives a restart of the hub. The counts don't, so a restart may allow another window.
 type breaker struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
@@ -41,38 +40,39 @@ type breaker struct {
 // tenancy is the part of a cluster that one namespace of the hub uses.
 type tenancy struct{ cluster, namespace string }
 
-// noNamespace stands for objects of the hub that are in no namespace. It is no namespace's name.
+// noNamespace stands for cluster-scoped objects of the hub. It is not a valid namespace name.
 const noNamespace = "_cluster-scoped"
 
 type window struct {
 	withdrawn []withdrawal
-	// paced is the source whose deletion is carried out slowly, so that its withdrawals are not those that trip the breaker.
+	// paced is the source whose deletion is carried out slowly. Its withdrawals don't trip the breaker.
 	paced     string
 	tripped   bool
 	openUntil time.Time
-	// annotated is the version in which the MemberCluster got the annotation; empty once the cache has shown it. An older one says nothing.
+	// annotated is the resource version at which the MemberCluster got the annotation. It is empty once the cache has shown it. An older
+	// MemberCluster says nothing about the annotation.
 	annotated string
 }
 
-// withdrawal is one that was let through.
+// withdrawal is a withdrawal that was let through.
 type withdrawal struct {
 	at time.Time
 	cause
 }
 
-// cause is why a row is withdrawn: the UID of its source, and whether a user has deleted that, or the object that the row is of. Otherwise a
+// cause is why a row is withdrawn: the UID of its source, and whether a user deleted the source or the object of the row. Otherwise a
 // selector, a label or a taint has changed.
 type cause struct {
 	source  string
 	deleted bool
 }
 
-// verdict is what the breaker says of a withdrawal.
+// verdict is the breaker's decision about a withdrawal.
 type verdict string
 
 const (
 	pass verdict = "Pass"
-	// wait: it is one of a deletion that is paced. held: the breaker has tripped. trip: it trips.
+	// wait: the withdrawal belongs to a deletion that is paced. held: the breaker has already tripped. trip: the breaker trips now.
 	wait verdict = "Wait"
 	held verdict = "Held"
 	trip verdict = "Trip"
@@ -80,8 +80,8 @@ const (
 
 func newBreaker(c clock.PassiveClock) *breaker { return &breaker{clock: c, by: map[tenancy]*window{}} }
 
-// take counts a withdrawal of a namespace that has that many rows in the cluster. paused says whether the MemberCluster has the
-// annotation for it in that version. It returns whether the row may be withdrawn, and after how long one that waits may.
+// take counts a withdrawal for a namespace with that many rows in the cluster. paused says whether the MemberCluster has the annotation for
+// the namespace at that resource version. take returns whether the row may be withdrawn, and when to retry if it has to wait.
 func (b *breaker) take(of tenancy, why cause, rows int, paused bool, version string) (verdict, time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -99,9 +99,9 @@ func (b *breaker) take(of tenancy, why cause, rows int, paused bool, version str
 		if order, err := resourceversion.CompareResourceVersion(version, w.annotated); err == nil && order < 0 {
 			return held, 0
 		}
-		w.tripped, w.annotated = true, "" // The annotation came and went.
+		w.tripped, w.annotated = true, "" // The annotation was added and removed.
 	}
-	if w.tripped { // The annotation was removed: there is no limit for a while.
+	if w.tripped { // The annotation was removed, so there is no limit for a while.
 		*w = window{openUntil: now.Add(breakerOpen)}
 	}
 	if now.Before(w.openUntil) {
@@ -110,8 +110,8 @@ func (b *breaker) take(of tenancy, why cause, rows int, paused bool, version str
 	return w.take(why, max(breakerFloor, rows/breakerShare), now)
 }
 
-// take counts a withdrawal if fewer than most were within the window. Beyond that, one for a deletion waits if all of the window are for
-// that too. Of one source at a time deletions may fill the window so, and then they don't count for others.
+// take counts a withdrawal if the window has fewer than most. Beyond that, a withdrawal for a deletion waits if all withdrawals in the window
+// have the same cause. Only one source at a time may fill the window like this. Its deletions then don't count for other sources.
 func (w *window) take(why cause, most int, now time.Time) (verdict, time.Duration) {
 	w.withdrawn = slices.DeleteFunc(w.withdrawn, func(o withdrawal) bool { return now.Sub(o.at) >= breakerWindow })
 	paced := func(o withdrawal) bool { return o.source == w.paced && o.deleted }
@@ -138,7 +138,7 @@ func (w *window) take(why cause, most int, now time.Time) (verdict, time.Duratio
 	return wait, breakerWindow - now.Sub(counted[0].at)
 }
 
-// annotated notes that the MemberCluster has got the annotation, in that version.
+// annotated records the resource version at which the MemberCluster got the annotation.
 func (b *breaker) annotated(of tenancy, version string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -147,7 +147,7 @@ func (b *breaker) annotated(of tenancy, version string) {
 	}
 }
 
-// giveBack undoes the last take: the row was not withdrawn.
+// giveBack undoes the last take, because the row was not withdrawn.
 func (b *breaker) giveBack(of tenancy) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -161,9 +161,9 @@ func tenancyOf(cluster string, row *fleetv1alpha1.MemberWork) tenancy {
 	return tenancy{cluster: cluster, namespace: cmp.Or(row.Spec.Source.Namespace, noNamespace)}
 }
 
-// allow consults the breaker, and annotates the MemberCluster when it trips. A cluster that leaves has no limit: its
-// administrator has decided on all rows. Nor has a row without replicas: nothing runs there any more. counted says whether the breaker has
-// counted the withdrawal.
+// allow consults the breaker, and annotates the MemberCluster when it trips. There is no limit for a cluster that is leaving, since its
+// administrator has decided about all of its rows. The same applies to a row without replicas, where nothing runs anymore. counted says
+// whether the breaker has counted the withdrawal.
 func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster, row *fleetv1alpha1.MemberWork, deleted bool) (counted bool, err error) {
 	cluster, namespace := mc.Name, row.Spec.Source.Namespace
 	of := tenancyOf(cluster, row)
@@ -205,13 +205,13 @@ func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster, row 
 		"kubectl annotate membercluster %s %s-", ErrPaused, which, cluster, cluster, keys.FleetWithdrawalsPaused)
 }
 
-// emptied reports whether a member has acknowledged that it runs no replicas of a row that has a grant of them.
+// emptied reports whether a row has a grant of replicas, and the member has acknowledged that it runs none.
 func emptied(row *fleetv1alpha1.MemberWork) bool {
 	return len(row.Spec.Grant.Subsets) > 0 && row.Status.ObservedGeneration == row.Generation && row.Status.Counts.Replicas == 0 &&
 		!slices.ContainsFunc(row.Spec.Grant.Subsets, func(g fleetv1alpha1.SubsetGrant) bool { return g.Replicas > 0 })
 }
 
-// Paused returns the namespaces on the hub whose rows are not withdrawn from a cluster, and noNamespace for what is in none.
+// Paused returns the hub namespaces whose rows are not withdrawn from a cluster, with noNamespace for cluster-scoped objects.
 func Paused(mc *fleetv1alpha1.MemberCluster) []string {
 	text := mc.Annotations[keys.FleetWithdrawalsPaused]
 	if text == "" {
@@ -220,7 +220,7 @@ func Paused(mc *fleetv1alpha1.MemberCluster) []string {
 	return strings.Split(text, ",")
 }
 
-// pause adds a namespace to the annotation, and returns the version of the MemberCluster that has it.
+// pause adds a namespace to the annotation, and returns the resulting resource version of the MemberCluster.
 func (s *Store) pause(ctx context.Context, mc *fleetv1alpha1.MemberCluster, namespace string) (version string, err error) {
 	marked := mc.DeepCopy()
 	if marked.Annotations == nil {

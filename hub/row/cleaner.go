@@ -24,9 +24,9 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// Contents without a row are kept for contentGrace, so that a rollback finds them again; but for contentLeast only, which is enough
-// for a row that is being written, if their source has more than unusedPerSource newer ones, or newer ones have unusedBytes
-// together. Otherwise who changes a template in a loop would fill the hub.
+// Contents without a row are kept for contentGrace, so that a rollback finds them again. They are kept only for contentLeast, which is long
+// enough for a row that is being written, if their source has more than unusedPerSource newer ones, or the newer ones exceed unusedBytes in
+// total. Otherwise a user who changes a template in a loop would fill the hub.
 const (
 	contentGrace    = 5 * time.Minute
 	contentLeast    = time.Minute
@@ -37,12 +37,12 @@ const (
 // contentIndex is the field index of rows by the content that they refer to. The apiserver selects rows by the same field.
 const contentIndex = "spec.content.ref"
 
-// rowsPage is how many rows one request lists of an apiserver that can't select them by their content.
+// rowsPage is how many rows one request lists from an apiserver that can't select them by their content.
 const rowsPage = 500
 
-// Options are what Setup needs.
+// Options configures Setup.
 type Options struct {
-	// Clock is the real clock outside tests.
+	// Clock is the real clock, except in tests.
 	Clock clock.PassiveClock
 }
 
@@ -50,10 +50,10 @@ type Options struct {
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=workcontents,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters,verbs=get;list;watch;patch
 
-// Setup starts two controllers: one removes the finalizer of withdrawn rows, one deletes unused contents.
+// Setup starts two controllers: one removes the finalizer of withdrawn rows, the other deletes unused contents.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	err := mgr.GetFieldIndexer().IndexField(ctx, &fleetv1alpha1.MemberWork{}, contentIndex, func(o client.Object) []string {
-		return []string{o.(*fleetv1alpha1.MemberWork).Spec.Content.Name()} // That of an inline manifest names no content.
+		return []string{o.(*fleetv1alpha1.MemberWork).Spec.Content.Name()} // For an inline manifest, the name matches no content.
 	})
 	if err != nil {
 		return fmt.Errorf("index rows by content: %w", err)
@@ -93,8 +93,8 @@ func (f *Finisher) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	return ctrl.Result{}, nil
 }
 
-// finished reports whether the member has reported that nothing is left of a row that is being deleted. The report must be of the
-// present generation: the deletion raises it, so that an earlier report does not count.
+// finished reports whether a row is being deleted and the member has reported that nothing is left of it. The report must be for the current
+// generation. The deletion raises the generation, so earlier reports don't count.
 func finished(row *fleetv1alpha1.MemberWork) bool {
 	return !row.DeletionTimestamp.IsZero() &&
 		row.Status.Phase == fleetv1alpha1.WorkWithdrawn &&
@@ -106,8 +106,7 @@ func contentOf(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: ref}}}
 }
 
-// collector deletes contents that no row refers to. Since when is stored in memory, so that a restart keeps each for as
-// long again.
+// collector deletes contents that no row refers to. It stores in memory how long they have been unused, so a restart starts over.
 type collector struct {
 	client.Client
 	reader client.Reader
@@ -147,7 +146,7 @@ func (c *collector) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return ctrl.Result{RequeueAfter: next}, nil
 }
 
-// collect deletes contents that are still unused by the apiserver, since absence from a cache is no proof.
+// collect deletes contents that are unused according to the apiserver, since absence from a cache is no proof.
 func (c *collector) collect(ctx context.Context, names []string) error {
 	used, err := c.used(ctx, names)
 	if err != nil {
@@ -170,14 +169,14 @@ func (c *collector) collect(ctx context.Context, names []string) error {
 	return nil
 }
 
-// used asks the apiserver which of these contents rows refer to.
+// used asks the apiserver which of these contents are referenced by rows.
 func (c *collector) used(ctx context.Context, names []string) (map[string]bool, error) {
 	used := map[string]bool{}
 	for _, name := range names {
 		for _, ref := range []string{name, fleetv1alpha1.ApplyContent + name} {
 			rows := &fleetv1alpha1.MemberWorkList{}
 			switch err := c.reader.List(ctx, rows, client.MatchingFields{contentIndex: ref}, client.Limit(1)); {
-			case apierrors.IsBadRequest(err): // Before Kubernetes 1.31, no field of a custom resource can be selected.
+			case apierrors.IsBadRequest(err): // Before Kubernetes 1.31, custom resources have no selectable fields.
 				return c.usedOfAll(ctx)
 			case err != nil:
 				return nil, err //nolint:wrapcheck // The caller says what for.
@@ -188,7 +187,7 @@ func (c *collector) used(ctx context.Context, names []string) (map[string]bool, 
 	return used, nil
 }
 
-// usedOfAll reads all rows for that.
+// usedOfAll does the same by reading all rows.
 func (c *collector) usedOfAll(ctx context.Context) (map[string]bool, error) {
 	used, page := map[string]bool{}, &fleetv1alpha1.MemberWorkList{}
 	for {
@@ -206,8 +205,7 @@ func (c *collector) usedOfAll(ctx context.Context) (map[string]bool, error) {
 	}
 }
 
-// due notes that a content is unused. It returns the unused contents that are to be deleted now, and after how long the next one
-// will be.
+// due records that a content is unused. It returns the unused contents to delete now, and when the next one is due.
 func (c *collector) due(content *metav1.PartialObjectMetadata) (names []string, next time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

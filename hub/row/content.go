@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// contentBudget is how many bytes the contents of one namespace of the hub have together. They are in a namespace of the hub, where no
-	// quota of the tenant holds.
+	// contentBudget is how many bytes the contents of one hub namespace may have in total. Contents are in a namespace of the hub itself, where
+	// the tenant's quota doesn't apply.
 	contentBudget = 64 << 20
 	// contentsKnown is how many manifests a Store remembers.
 	contentsKnown = 16
-	// usageAge is how old the sums of bytes may be, madeAge for how long the cache may lack a content that was created.
+	// usageAge is how old the sums of bytes may be. madeAge is how long the cache may lack a content that was created.
 	usageAge = 5 * time.Second
 	madeAge  = time.Minute
 )
 
-// BudgetError means that a row needs a content for which its namespace has no bytes left. The row stays as it was.
+// BudgetError means that a row needs a new content for which its namespace has no bytes left. The row stays as it was.
 type BudgetError struct {
 	Namespace string
 	Used      int
@@ -39,14 +39,15 @@ func (e BudgetError) Error() string {
 		"Clusters share a manifest where overrides change at most %d bytes of it; or place fewer objects", e.Namespace, e.Used, contentBudget, PatchLimit)
 }
 
-// contentMetadata returns an empty content without its manifest. The cache has only these: manifests are most of what a hub stores.
+// contentMetadata returns an empty content without its manifest. The cache holds only metadata, because manifests are most of what a hub
+// stores.
 func contentMetadata() *metav1.PartialObjectMetadata {
 	o := &metav1.PartialObjectMetadata{}
 	o.SetGroupVersionKind(fleetv1alpha1.GroupVersion.WithKind("WorkContent"))
 	return o
 }
 
-// sizeOf returns how many bytes the manifest of a content has; 0 if an older hub has created it.
+// sizeOf returns the size of a content's manifest in bytes, or 0 if an older hub created it.
 func sizeOf(content metav1.Object) int {
 	n, err := strconv.Atoi(content.GetAnnotations()[keys.FleetContentBytes])
 	if err != nil {
@@ -70,7 +71,7 @@ func newContent(name string, want Want) *fleetv1alpha1.WorkContent {
 	return content
 }
 
-// usage counts the bytes of contents by namespace. Objects in none are those of administrators, and have no budget.
+// usage counts the bytes of contents by namespace. Cluster-scoped objects belong to administrators, and have no budget.
 type usage struct {
 	clock clock.PassiveClock
 	most  int
@@ -92,7 +93,7 @@ func newUsage(c clock.PassiveClock) *usage {
 	return &usage{clock: c, most: contentBudget, by: map[string]int{}, made: map[string]made{}}
 }
 
-// take counts a content that is to be created, or returns a BudgetError. c reads from a cache.
+// take counts a content that is about to be created, or returns a BudgetError. c reads from a cache.
 func (u *usage) take(ctx context.Context, c client.Reader, content *fleetv1alpha1.WorkContent) error {
 	namespace, bytes := content.Labels[keys.FleetSourceNamespace], len(content.Manifest)
 	if namespace == "" {
@@ -116,7 +117,7 @@ func (u *usage) take(ctx context.Context, c client.Reader, content *fleetv1alpha
 	return nil
 }
 
-// count reads the sums. What was created lately counts also where the cache lacks it.
+// count reads the sums. Recently created contents count even if the cache lacks them.
 func (u *usage) count(ctx context.Context, c client.Reader, now time.Time) error {
 	all := &metav1.PartialObjectMetadataList{}
 	all.SetGroupVersionKind(fleetv1alpha1.GroupVersion.WithKind("WorkContentList"))
@@ -139,8 +140,8 @@ func (u *usage) count(ctx context.Context, c client.Reader, now time.Time) error
 	return nil
 }
 
-// Manifest returns the manifest of a content, "" if it is missing; reader is the apiserver's. A content never changes, so those that were
-// read last are remembered.
+// Manifest returns the manifest of a content, or "" if it is missing. reader must read from the apiserver. Contents never change, so the most
+// recently read ones are cached.
 func (s *Store) Manifest(ctx context.Context, reader client.Reader, name string) (string, error) {
 	if known, ok := s.manifests.Get(name); ok {
 		return known.(string), nil
@@ -157,5 +158,5 @@ func (s *Store) Manifest(ctx context.Context, reader client.Reader, name string)
 	return content.Manifest, nil
 }
 
-// newManifests returns a memory of manifests by name, or of names by manifest.
+// newManifests returns a cache of manifests by name, or of names by manifest.
 func newManifests() *lru.Cache { return lru.New(contentsKnown) }

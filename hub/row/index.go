@@ -13,7 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
-// sourceIndex is the field index of rows by the UID of the object that they are a part of.
+// sourceIndex is the field index of rows by the UID of their source.
 const sourceIndex = "flotilla.sourceUID"
 
 // IndexBySource adds the index that Of needs.
@@ -21,7 +21,7 @@ func IndexBySource(ctx context.Context, i client.FieldIndexer) error {
 	return ownership.AddIndex(ctx, i, "rows by source", &fleetv1alpha1.MemberWork{}, sourceIndex, sourceOf)
 }
 
-// sourceOf reads the label and not the spec, so that the index finds what a list from the apiserver finds.
+// sourceOf reads the label rather than the spec, so that the index matches a list from the apiserver.
 func sourceOf(o client.Object) []string {
 	if uid := o.GetLabels()[keys.FleetSourceUID]; uid != "" {
 		return []string{uid}
@@ -39,7 +39,7 @@ func IndexByObject(ctx context.Context, i client.FieldIndexer) error {
 	})
 }
 
-// ObjectOf returns the object on the hub that a row places: the one of several of its source, or the source itself.
+// ObjectOf returns the hub object that a row places: one of several objects of its source, or the source itself.
 func ObjectOf(r *fleetv1alpha1.MemberWork) (namespace string, object fleetv1alpha1.WorkObject) {
 	source := &r.Spec.Source
 	if r.Spec.Object != nil {
@@ -48,18 +48,18 @@ func ObjectOf(r *fleetv1alpha1.MemberWork) (namespace string, object fleetv1alph
 	return source.Namespace, fleetv1alpha1.WorkObject{APIVersion: source.APIVersion, Kind: source.Kind, Name: source.Name}
 }
 
-// keyOf is the key of an object in the index, whatever its version.
+// keyOf returns the key of an object in the index, regardless of its version.
 func keyOf(namespace string, o fleetv1alpha1.WorkObject) string {
 	return strings.Join([]string{schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).GroupKind().String(), namespace, o.Name}, "/")
 }
 
-// Placing returns the options that list, from a cache and without copies, the rows of all sources that place an object.
+// Placing returns options that list the rows of all sources that place an object, from a cache and without copies.
 func Placing(namespace string, o fleetv1alpha1.WorkObject) []client.ListOption {
 	return []client.ListOption{client.MatchingFields{objectIndex: keyOf(namespace, o)}, client.UnsafeDisableDeepCopy}
 }
 
-// Of returns the options that list the rows of an object: by the index from a cache, without copies, or, if live, by label from the
-// apiserver, which has no index.
+// Of returns options that list the rows of a source. If live, they select by label, since the apiserver has no index. Otherwise they use the
+// index of a cache, without copies.
 func Of(source types.UID, live bool) []client.ListOption {
 	if live {
 		return []client.ListOption{client.MatchingLabels{keys.FleetSourceUID: string(source)}}

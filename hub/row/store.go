@@ -19,11 +19,10 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// ErrPaused means that too many rows of a cluster and namespace were withdrawn within a minute, and that an administrator has to
-// allow more.
+// ErrPaused means that too many rows of a cluster and namespace were withdrawn within a minute, and that an administrator has to allow more.
 var ErrPaused = errors.New("withdrawals are paused")
 
-// PacedError means that a row of an object which a user has deleted is withdrawn later: only so many are within a minute.
+// PacedError means that a row of an object that a user deleted is withdrawn later, because of the limit per minute.
 type PacedError struct {
 	Cluster string
 	Wait    time.Duration
@@ -34,13 +33,13 @@ func (e PacedError) Error() string {
 		e.Cluster, breakerFloor)
 }
 
-// Store writes rows and contents. It may be used concurrently.
+// Store writes rows and contents. It is safe for concurrent use.
 type Store struct {
 	client  client.Client
 	key     []byte
 	breaker *breaker
 	usage   *usage
-	// names are those of contents by manifest, manifests the other way round. last is the name that was asked for last.
+	// names maps manifests to content names, and manifests is the inverse. last is the most recently requested name.
 	names, manifests *lru.Cache
 	last             atomic.Pointer[named]
 }
@@ -48,14 +47,13 @@ type Store struct {
 // named is a manifest and the name of its content.
 type named struct{ manifest, name string }
 
-// NewStore returns a Store that names contents with key. The key must not change: with another one each content would be written
-// again.
+// NewStore returns a Store that names contents with key. The key must not change: with another key each content would be written again.
 func NewStore(c client.Client, key []byte, clk clock.PassiveClock) *Store {
 	return &Store{client: c, key: key, breaker: newBreaker(clk), usage: newUsage(clk), names: newManifests(), manifests: newManifests()}
 }
 
-// Put creates or updates a member's row. live is the row that the decision was made on, or nil. It returns the row as it is now,
-// and whether it was written. After a conflict, or if the row exists meanwhile, the caller has to decide again.
+// Put creates or updates a member's row. live is the row that the decision was based on, or nil. Put returns the current row and whether it
+// was written. After a conflict, or if the row exists in the meantime, the caller has to decide again.
 func (s *Store) Put(ctx context.Context, want Want, live *fleetv1alpha1.MemberWork) (*fleetv1alpha1.MemberWork, bool, error) {
 	want, err := want.fold()
 	if err != nil {
@@ -92,19 +90,19 @@ func (s *Store) Put(ctx context.Context, want Want, live *fleetv1alpha1.MemberWo
 	return next, true, nil
 }
 
-// Current reports whether a row is as it is wanted, so that Put would write nothing but a content that is missing.
+// Current reports whether a row is in its desired state, so that Put would write nothing except a missing content.
 func (s *Store) Current(want Want, live *fleetv1alpha1.MemberWork) bool {
 	want, err := want.fold()
 	return err == nil && same(live.Spec, want.spec(s.contentName(want)))
 }
 
-// contentName returns the name of a manifest's content. It remembers the last ones: the rows of an object are written one after
-// another and share few manifests, and to compare one takes much less time than to hash it for each of a thousand clusters.
+// contentName returns the content name of a manifest. It remembers the most recent ones: the rows of an object are written one after another
+// and share few manifests, and comparing a manifest is much faster than hashing it for each of a thousand clusters.
 func (s *Store) contentName(want Want) string {
 	if want.Inline {
 		return fleetv1alpha1.InlineContent
 	}
-	if last := s.last.Load(); last != nil && last.manifest == string(want.Manifest) { // Without a copy.
+	if last := s.last.Load(); last != nil && last.manifest == string(want.Manifest) { // This comparison doesn't copy.
 		return last.name
 	}
 	is := &named{manifest: string(want.Manifest)}
@@ -118,7 +116,7 @@ func (s *Store) contentName(want Want) string {
 	return is.name
 }
 
-// putContent creates the content unless it exists. Contents are immutable, so an existing one is right.
+// putContent creates the content unless it exists. Contents are immutable, so an existing one is correct.
 func (s *Store) putContent(ctx context.Context, name string, want Want) error {
 	err := s.client.Get(ctx, client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: name}, contentMetadata())
 	if err == nil {
@@ -137,11 +135,10 @@ func (s *Store) putContent(ctx context.Context, name string, want Want) error {
 	return nil
 }
 
-// Withdraw deletes a row, after it has marked it as withdrawn, with the deletion policy and the epoch of the decision: a member
-// does not delete at an epoch lower than it has seen. A row that is being deleted keeps its policy, but gets the present epoch.
-// deleted: a user has deleted the source, or the object that the row is of.
-// Withdraw returns ErrPaused, wrapped with what to do, if too many rows of the cluster and of the source's namespace were withdrawn
-// within a minute, or a PacedError, if they all are those of one source that were deleted.
+// Withdraw deletes a row after marking it as withdrawn, with the deletion policy and the epoch of the decision. A member deletes nothing at a
+// lower epoch than it has seen. A row that is already being deleted keeps its policy, but gets the current epoch. deleted means that a user
+// deleted the source, or the object of the row. Withdraw returns ErrPaused, wrapped with instructions, if too many rows of the cluster and
+// the source's namespace were withdrawn within a minute. It returns a PacedError instead if all of them belong to one deleted source.
 func (s *Store) Withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork, policy fleetv1alpha1.LeavePolicy, deleted bool) error {
 	withdrawn := !live.DeletionTimestamp.IsZero()
 	cluster := &fleetv1alpha1.MemberCluster{}
@@ -166,16 +163,17 @@ func (s *Store) Withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork, po
 	}
 	err := Withdraw(ctx, s.client, live, policy, epoch)
 	if apierrors.IsConflict(err) && counted {
-		s.breaker.giveBack(tenancyOf(cluster.Name, live)) // The decision is made again, with the newer row.
+		s.breaker.giveBack(tenancyOf(cluster.Name, live)) // The decision is made again with the newer row.
 	}
 	return err
 }
 
-// Withdraw is Store.Withdraw for a cluster that leaves: there is no limit, and a row that is being deleted gets the policy too.
+// Withdraw is like Store.Withdraw, but for a cluster that is leaving: there is no limit, and even a row that is already being deleted gets
+// the policy.
 func Withdraw(ctx context.Context, c client.Client, live *fleetv1alpha1.MemberWork, policy fleetv1alpha1.LeavePolicy, epoch int64) error {
 	next := live.DeepCopy()
 	next.Spec.DeletionPolicy, next.Spec.Grant.Epoch = policy, epoch
-	if live.DeletionTimestamp.IsZero() { // Otherwise it may not have been the hub that deleted it.
+	if live.DeletionTimestamp.IsZero() { // Otherwise somebody other than the hub may have deleted it.
 		next.Spec.Withdrawn = true
 	}
 	if !equality.Semantic.DeepEqual(next.Spec, live.Spec) {
@@ -195,9 +193,9 @@ func Withdraw(ctx context.Context, c client.Client, live *fleetv1alpha1.MemberWo
 	return nil
 }
 
-// withoutManagers makes the update of a row the end of its managedFields, which are a third of it: one empty entry means "none", an
-// empty list "unchanged". The apiserver adds none to an object that has none, unless somebody applies it. Nobody reads them: spec and
-// status have one writer each, which sends all of it.
+// withoutManagers makes the update of a row clear its managedFields, which are a third of its size. One empty entry means "none", and an
+// empty list means "unchanged". The apiserver adds none to an object that has none, unless somebody applies it. Nobody reads them: spec and
+// status have one writer each, which always sends everything.
 func withoutManagers(row *fleetv1alpha1.MemberWork) {
 	row.ManagedFields = []metav1.ManagedFieldsEntry{{}}
 }

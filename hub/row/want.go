@@ -17,34 +17,35 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// PatchLimit is the maximal length of a row's patch, in bytes. With a longer one the row gets a content of its own.
+// PatchLimit is the maximum size of a row's patch, in bytes. With a larger patch the row gets a content of its own.
 const PatchLimit = 2048
 
-// Want is a row as the controller of a kind wants it.
+// Want is the desired state of a row.
 type Want struct {
 	// Cluster is the MemberCluster's name.
 	Cluster string
 	// Source is the object on the hub.
 	Source fleetv1alpha1.WorkSource
-	// Object is the one object of the source's several that the row is of; nil for a source with one.
+	// Object is the object of the row, if the source has several; nil for a source with one object.
 	Object *fleetv1alpha1.WorkObject
-	// Manifest is the object to apply, as JSON, without what differs between clusters. Equal bytes share one WorkContent.
+	// Manifest is the object to apply, as JSON, without the differences between clusters. Equal manifests share one WorkContent.
 	Manifest []byte
-	// Patch is a JSON merge patch on Manifest; nil for none.
+	// Patch is a JSON merge patch on Manifest; nil means none.
 	Patch []byte
-	// Inline is true if only that cluster may read the manifest, as one with a Secret: it is in the row, and in no WorkContent.
+	// Inline is true if only that cluster may read the manifest, such as one with a Secret. It is then stored in the row, and not in a
+	// WorkContent.
 	Inline bool
-	// Grant are the numbers that the member may act on.
+	// Grant holds the numbers that the member may act on.
 	Grant fleetv1alpha1.WorkGrant
-	// Apply is how the object is applied; nil for the defaults. Suspend: the agent changes nothing. With either, an agent that is
-	// older than these fields reports the row as blocked.
+	// Apply says how the object is applied; nil means the defaults. Suspend means that the agent changes nothing. With either of them, an agent
+	// that is older than these fields reports the row as blocked.
 	Apply   *fleetv1alpha1.WorkApply
 	Suspend bool
-	// DeletionPolicy is what happens to the object if the row is deleted, and not withdrawn with another policy. Default Delete.
+	// DeletionPolicy says what happens to the object if the row is deleted without being withdrawn with another policy. It defaults to Delete.
 	DeletionPolicy fleetv1alpha1.LeavePolicy
 }
 
-// Name is the row's name.
+// Name returns the name of the row.
 func (w Want) Name() string {
 	if w.Object != nil {
 		return fleetv1alpha1.ObjectRowName(*w.Object, w.Source.Namespace)
@@ -52,8 +53,8 @@ func (w Want) Name() string {
 	return fleetv1alpha1.RowName(w.Source.Kind, w.Source.Namespace, w.Source.Name, w.Source.UID)
 }
 
-// Place is the key of the row among those of its source: the cluster's name, and for a row of one object of several, the name of a new row
-// of that object after a slash.
+// Place returns the key of the row among the rows of its source: the name of the cluster. For one of several objects, it is followed by a
+// slash and the name that a new row of that object gets.
 func (w Want) Place() string {
 	if w.Object == nil {
 		return w.Cluster
@@ -61,7 +62,8 @@ func (w Want) Place() string {
 	return PlaceOf(w.Cluster, w.Name())
 }
 
-// Place is the Place of a row that exists. It is made of the object and not of the row's name, which is shorter in rows of older hubs.
+// Place returns the Place of an existing row. It is derived from the object rather than the row's name, which is shorter in rows of older
+// hubs.
 func Place(r *fleetv1alpha1.MemberWork) string {
 	cluster := r.Labels[keys.FleetCluster]
 	if r.Spec.Object == nil {
@@ -76,16 +78,16 @@ func ClusterOf(place string) string {
 	return cluster
 }
 
-// NameIn returns what a Place has after the cluster; "" for a source with one object.
+// NameIn returns the part of a Place after the cluster, or "" for a source with one object.
 func NameIn(place string) string {
 	_, name, _ := strings.Cut(place, "/")
 	return name
 }
 
-// PlaceOf is the Place of a row of one object of several.
+// PlaceOf returns the Place of a row for one of several objects.
 func PlaceOf(cluster, row string) string { return cluster + "/" + row }
 
-// fold merges a patch that is too long for a row into the manifest.
+// fold merges a patch that is too large for a row into the manifest.
 func (w Want) fold() (Want, error) {
 	if len(w.Patch) <= PatchLimit {
 		return w, nil
@@ -110,7 +112,7 @@ func Merge(manifest, patch []byte) ([]byte, error) {
 	return merged, nil
 }
 
-// spec returns the row's spec, with the content of that name.
+// spec returns the row's spec, which refers to the content with that name.
 func (w Want) spec(content string) fleetv1alpha1.MemberWorkSpec {
 	source := fleetv1alpha1.WorkContentSource{Ref: content}
 	if w.Apply != nil || w.Suspend {
@@ -154,9 +156,9 @@ func (w Want) create(content string) *fleetv1alpha1.MemberWork {
 	}
 }
 
-// same reports whether two specs are equal. Patches are compared as JSON, because the apiserver may format them differently.
-// Bounds are not compared: they say what may be running until the row is acknowledged, and become equal when it is; they are
-// written together with the other numbers.
+// same reports whether two specs are equal. Patches are compared as JSON, because the apiserver may format them differently. Bounds are not
+// compared: they say what may be running until the row is acknowledged, and become equal then. They are written together with the other
+// numbers.
 func same(a, b fleetv1alpha1.MemberWorkSpec) bool {
 	if !sameJSON(a.Patch.Raw, b.Patch.Raw) {
 		return false
