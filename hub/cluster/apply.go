@@ -19,12 +19,12 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// errNamespaceTaken is reported in the status and causes no retry.
+// errNamespaceTaken is reported in the status and doesn't cause a retry.
 var errNamespaceTaken = errors.New("the namespace was not created for this MemberCluster")
 
 // applied is the result of a plan.
 type applied struct {
-	// namespaceTaken: a namespace of that name exists that the hub did not create.
+	// namespaceTaken: a namespace with that name exists that the hub did not create.
 	namespaceTaken bool
 	// released: this reconcile removed the finalizer.
 	released bool
@@ -66,7 +66,7 @@ func (r *reconciler) apply(ctx context.Context, o observed, p planned) (applied,
 			return a, err
 		}
 	}
-	if p.identity == "" { // The reconcile after the one that sets it removes a tombstone first.
+	if p.identity == "" { // After it is set, the next reconcile removes a tombstone first.
 		r.pusher.Set(mc.Name, targetOf(mc, p.connect))
 	}
 	if p.leave {
@@ -78,7 +78,7 @@ func (r *reconciler) apply(ctx context.Context, o observed, p planned) (applied,
 	return a, err
 }
 
-// admit sets the finalizer and the identity in one write, before anything is created that has to be cleaned up.
+// admit sets the finalizer and the identity in one write, before anything is created that needs cleanup.
 func (r *reconciler) admit(ctx context.Context, o observed, p planned) (*fleetv1alpha1.MemberCluster, error) {
 	if !p.addFinalizer && p.identity == "" {
 		return o.mc, nil
@@ -97,7 +97,7 @@ func (r *reconciler) admit(ctx context.Context, o observed, p planned) (*fleetv1
 	return mc, nil
 }
 
-// leave deletes a MemberCluster in the version that was observed; its finalizer lets it leave.
+// leave deletes a MemberCluster at the resource version that was observed. Its finalizer makes it leave.
 func (r *reconciler) leave(ctx context.Context, mc *fleetv1alpha1.MemberCluster) error {
 	err := r.client.Delete(ctx, mc, client.Preconditions{UID: &mc.UID, ResourceVersion: &mc.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
@@ -107,8 +107,8 @@ func (r *reconciler) leave(ctx context.Context, mc *fleetv1alpha1.MemberCluster)
 	return nil
 }
 
-// makeNamespace creates the cluster's namespace. An existing one is not used: somebody else may have roles in it, and it would be
-// deleted when the cluster leaves.
+// makeNamespace creates the cluster's namespace. It doesn't use an existing one: somebody else may have roles in it, and it would be deleted
+// when the cluster leaves.
 func (r *reconciler) makeNamespace(ctx context.Context, mc *fleetv1alpha1.MemberCluster) error {
 	cluster := mc.Name
 	namespace := &corev1.Namespace{ObjectMeta: objectMeta(cluster, "", fleetv1alpha1.Namespace(cluster))}
@@ -149,7 +149,7 @@ func (r *reconciler) ensure(ctx context.Context, cluster string, want object) er
 	return nil
 }
 
-// drop deletes the observed object, and no other one of its name.
+// drop deletes the observed object, but not another object with the same name.
 func (r *reconciler) drop(ctx context.Context, cluster string, have object) error {
 	s, uid := slotOf(have), have.GetUID()
 	err := r.client.Delete(ctx, have, client.Preconditions{UID: &uid})
@@ -163,7 +163,7 @@ func (r *reconciler) drop(ctx context.Context, cluster string, have object) erro
 	return nil
 }
 
-// forget removes the finalizer from a row of a member that will not answer. The row is deleted with its namespace.
+// forget removes the finalizer from a row of a member that will not answer. The row is then deleted with its namespace.
 func (r *reconciler) forget(ctx context.Context, live *fleetv1alpha1.MemberWork) error {
 	next := live.DeepCopy()
 	controllerutil.RemoveFinalizer(next, keys.FleetRow)
@@ -174,7 +174,7 @@ func (r *reconciler) forget(ctx context.Context, live *fleetv1alpha1.MemberWork)
 	return nil
 }
 
-// release deletes the namespace and removes the MemberCluster's finalizer. It returns false if that is gone already.
+// release deletes the namespace and removes the MemberCluster's finalizer. It returns false if the finalizer is already gone.
 func (r *reconciler) release(ctx context.Context, o observed, mc *fleetv1alpha1.MemberCluster) (bool, error) {
 	if ns := o.namespace; ns != nil && ns.DeletionTimestamp.IsZero() {
 		if err := r.client.Delete(ctx, ns, client.Preconditions{UID: &ns.UID}); err != nil && !gone(err) {
@@ -196,5 +196,5 @@ func (r *reconciler) release(ctx context.Context, o observed, mc *fleetv1alpha1.
 	return true, nil
 }
 
-// gone reports whether the object to delete does not exist any more. A conflict means that another object has its name.
+// gone reports whether the object to delete no longer exists. A conflict means that another object has its name.
 func gone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }

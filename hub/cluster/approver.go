@@ -23,18 +23,18 @@ import (
 )
 
 const (
-	// requestsEvery and requestsBurst limit the requests of one requester: a burst, then one per requestsEvery.
+	// requestsEvery and requestsBurst limit the requests of one requester: a burst, and then one per requestsEvery.
 	requestsEvery = 10 * time.Second
 	requestsBurst = 6
-	// annotationSpent is an annotation on a bootstrap ServiceAccount. Written before its first request is approved; read when
-	// another one comes, and to decide when the account is deleted. Form: the resourceVersion that the member's Lease had.
+	// annotationSpent is an annotation on a bootstrap ServiceAccount. It is written before the first request is approved. It is read when
+	// another request arrives, and to decide when to delete the account. Its value is the resourceVersion that the member's Lease had.
 	annotationSpent = "fleet.kruise.io/token-spent"
 )
 
 // approver approves or denies the certificate requests of members.
 type approver struct {
 	client client.Client
-	// reader reads from the apiserver: a request may arrive before the cache shows what it refers to, and a denial is final.
+	// reader reads from the apiserver. A request may arrive before the cache shows the objects it refers to, and a denial is final.
 	reader client.Reader
 	clock  clock.PassiveClock
 	events event.Recorder
@@ -55,7 +55,7 @@ func newApprover(mgr ctrl.Manager, c clock.PassiveClock, events event.Recorder, 
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests/approval,verbs=update
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=signers,resourceNames=kubernetes.io/kube-apiserver-client,verbs=approve
 
-// Reconcile decides on one request. One that is already decided, by this hub or by others, is left alone.
+// Reconcile decides on one request. It ignores a request that is already decided, by this hub or by somebody else.
 func (a *approver) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	csr := &certificatesv1.CertificateSigningRequest{}
 	if err := a.client.Get(ctx, req.NamespacedName, csr); err != nil {
@@ -90,7 +90,7 @@ func (a *approver) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	return ctrl.Result{}, a.answer(ctx, csr, k.cluster, v)
 }
 
-// taken reports whether a request that is not of a member has the name of a member's request.
+// taken reports whether a request that is not from a member uses the name of a member's request.
 func (a *approver) taken(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) (bool, error) {
 	cluster := namesake(csr)
 	if cluster == "" {
@@ -107,8 +107,8 @@ func decided(csr *certificatesv1.CertificateSigningRequest) bool {
 	return len(csr.Status.Conditions) > 0 || len(csr.Status.Certificate) > 0
 }
 
-// wait returns how long a requester has to wait. It counts by user and not by the cluster in the request, so that no requester
-// can use up the limit of another one; all users that are not members share one limit.
+// wait returns how long a requester has to wait. It counts by user, not by the cluster in the request, so that no requester can use up
+// another one's limit. All users that are not members share one limit.
 func (a *approver) wait(user string) time.Duration {
 	if !strings.HasPrefix(user, fleetv1alpha1.UserPrefix) && !strings.HasPrefix(user, "system:serviceaccount:"+requestPrefix) {
 		user = ""
@@ -132,7 +132,7 @@ func (a *approver) wait(user string) time.Duration {
 	return requestsEvery
 }
 
-// facts reads what a decision needs to know about the cluster of a request; nothing for "".
+// facts reads what a decision needs to know about the cluster of a request. It returns nothing for "".
 func (a *approver) facts(ctx context.Context, cluster string) (requestFacts, error) {
 	if cluster == "" {
 		return requestFacts{}, nil
@@ -167,7 +167,7 @@ func (a *approver) facts(ctx context.Context, cluster string) (requestFacts, err
 	return requestFacts{cluster: mc, account: account, lease: lease, holder: func(uid string) string { return holder(others.Items, cluster, uid) }}, nil
 }
 
-// holder returns the name of a MemberCluster other than cluster that has joined with that UID, or "".
+// holder returns the name of a MemberCluster, other than cluster, that has joined with that UID, or "".
 func holder(all []fleetv1alpha1.MemberCluster, cluster, uid string) string {
 	for i := range all {
 		if id := all[i].Spec.Identity; all[i].Name != cluster && id != nil && id.ClusterUID == uid {
@@ -177,8 +177,8 @@ func holder(all []fleetv1alpha1.MemberCluster, cluster, uid string) string {
 	return ""
 }
 
-// bind stores the identity of the cluster and marks the token as used, before a request is approved. Both writes carry the
-// resource version that the decision was made on, so that one of two concurrent requests wins.
+// bind stores the identity of the cluster and marks the token as used, before a request is approved. Both writes carry the resource version
+// that the decision was based on, so that only one of two concurrent requests wins.
 func (a *approver) bind(ctx context.Context, k requestFacts, v outcome) error {
 	locked := client.MergeFromWithOptimisticLock{}
 	if k.cluster.Spec.Identity == nil {

@@ -22,8 +22,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// hubOwner is the value of the cluster label on the hub's own Lease, so that one selector covers it and the members'.
-// No MemberCluster may have that name.
+// hubOwner is the value of the cluster label on the hub's own Lease, so that one selector covers it and the members' Leases. No MemberCluster
+// may have that name.
 const hubOwner = "system"
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -32,7 +32,7 @@ func request(cluster string) reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKey{Name: cluster}}
 }
 
-// beat renews the hub's own Lease. The response does not matter: what counts is that the renewal arrives by the watch.
+// beat renews the hub's own Lease. The response doesn't matter. What counts is that the renewal arrives through the watch.
 type beat struct {
 	client   client.Client
 	clock    clock.WithTicker
@@ -42,7 +42,7 @@ type beat struct {
 	every    time.Duration
 }
 
-// NeedLeaderElection is true: only the leader, which tracks members, renews.
+// NeedLeaderElection returns true: only the leader, which tracks members, renews.
 func (b *beat) NeedLeaderElection() bool { return true }
 
 // Start renews until ctx ends.
@@ -94,14 +94,14 @@ func (b *beat) renew(ctx context.Context) error {
 	return nil
 }
 
-// listener forwards renewals from the watch of Leases to the tracker, and enqueues clusters whose liveness changed or whose Lease
-// is gone. All Leases come through one watch, in order.
+// listener forwards renewals from the watch on Leases to the tracker, and enqueues clusters whose liveness changed or whose Lease is gone.
+// All Leases come through one watch, in order.
 type listener struct {
 	tracker *Tracker
 	clock   clock.PassiveClock
 }
 
-// Create does not count as a renewal: a hub that starts can't know how old the Leases are.
+// Create doesn't count as a renewal, since a hub that starts can't know how old the Leases are.
 func (l *listener) Create(context.Context, event.CreateEvent, queue) {}
 
 // Update forwards a renewal to the tracker.
@@ -121,17 +121,17 @@ func (l *listener) Update(_ context.Context, e event.UpdateEvent, q queue) {
 	}
 }
 
-// Delete enqueues the cluster, which creates the Lease again.
+// Delete enqueues the cluster, whose reconcile creates the Lease again.
 func (l *listener) Delete(_ context.Context, e event.DeleteEvent, q queue) {
 	if cluster, own := ownerOf(e.Object); cluster != "" && !own {
 		q.Add(request(cluster))
 	}
 }
 
-// Generic does not happen.
+// Generic is never called.
 func (l *listener) Generic(context.Context, event.GenericEvent, queue) {}
 
-// ownerOf returns the cluster of a Lease by its namespace: any writer of the Lease can change a label.
+// ownerOf returns the cluster of a Lease. It uses the namespace, because every writer of the Lease can change its labels.
 func ownerOf(lease client.Object) (cluster string, own bool) {
 	if lease.GetNamespace() == fleetv1alpha1.SystemNamespace && lease.GetName() == fleetv1alpha1.HubLease {
 		return "", true
@@ -149,7 +149,7 @@ type trigger struct {
 	queue queue
 }
 
-// Start takes the controller's queue; it makes trigger a source.
+// Start stores the controller's queue. It makes trigger a source.
 func (b *trigger) Start(_ context.Context, q queue) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -157,7 +157,7 @@ func (b *trigger) Start(_ context.Context, q queue) error {
 	return nil
 }
 
-// fire enqueues a request. Before the controller has started it does nothing, because the start enqueues all.
+// fire enqueues a request. Before the controller has started it does nothing, because all clusters are enqueued at the start.
 func (b *trigger) fire(cluster string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

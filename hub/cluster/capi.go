@@ -11,7 +11,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// Reasons of the condition Provisioned, and of CredentialValid while the hub does not connect because of it.
+// Reasons of the condition Provisioned, and of CredentialValid while that prevents the hub from connecting.
 const (
 	ReasonProvisioned         = "Provisioned"
 	ReasonWaitingForCluster   = "ControlPlaneNotInitialized"
@@ -21,7 +21,7 @@ const (
 	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
 )
 
-// clusterOf returns the Cluster of Cluster API that a member is, and false if it is none.
+// clusterOf returns the Cluster API Cluster of a member, or false if it has none.
 func clusterOf(mc *fleetv1alpha1.MemberCluster) (client.ObjectKey, bool) {
 	if mc.Spec.Mode != fleetv1alpha1.ModePush || mc.Spec.Push == nil || mc.Spec.Push.CAPIClusterRef == nil {
 		return client.ObjectKey{}, false
@@ -44,30 +44,30 @@ func secretOf(p *fleetv1alpha1.PushAccess) fleetv1alpha1.SecretKeyRef {
 	}
 }
 
-// hasJoined reports whether the member's agent was in the cluster, and has reported whose it is.
+// hasJoined reports whether the member's agent has run in the cluster, and has reported who owns it.
 func hasJoined(mc *fleetv1alpha1.MemberCluster) bool {
 	return mc.Spec.Identity != nil && report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub) != nil
 }
 
-// mayConnect reports whether there is something to connect to. A member that has joined stays connected, whatever becomes of its
-// Cluster: the absence of an object proves nothing about the cluster.
+// mayConnect reports whether there is something to connect to. A member that has joined stays connected, whatever happens to its Cluster: the
+// absence of an object proves nothing about the cluster.
 func mayConnect(o observed) bool {
 	_, made := clusterOf(o.mc)
 	return !made || hasJoined(o.mc) || o.provision == capi.Provisioned
 }
 
-// doomed reports whether the status says that Cluster API deletes the cluster that has joined. That can't be revoked, so it holds
-// when the Cluster is gone too. Only what was written counts: the hub may restart while the Cluster goes.
+// doomed reports whether the status says that Cluster API is deleting the cluster that has joined. A deletion can't be undone, so this stays
+// true when the Cluster is gone too. Only the written status counts, because the hub may restart while the Cluster goes away.
 func doomed(mc *fleetv1alpha1.MemberCluster) bool {
 	c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionProvisioned)
 	if _, made := clusterOf(mc); !made || c == nil || c.Reason != ReasonClusterDeleting {
 		return false
 	}
-	// Before that, a change of the spec may name another Cluster.
+	// Before the cluster has joined, a change of the spec may refer to another Cluster.
 	return !mc.DeletionTimestamp.IsZero() || hasJoined(mc) && c.ObservedGeneration == mc.Generation
 }
 
-// provision returns what Cluster API says of the member; nothing for other members.
+// provision returns the state of the member according to Cluster API. It returns nothing for other members.
 func provision(o observed) finding {
 	key, made := clusterOf(o.mc)
 	if !made {
@@ -95,15 +95,15 @@ func provision(o observed) finding {
 		return no(ReasonClusterDeleting, fmt.Sprintf("Cluster %s is being deleted", key))
 	case capi.Unread:
 	}
-	// After a restart the former state holds until Clusters are read.
+	// After a restart the previous state stays until Clusters are read.
 	if c := report.GetCondition(o.mc.Status.Conditions, fleetv1alpha1.ConditionProvisioned); c != nil {
 		return finding{c.Status, c.Reason, c.Message}
 	}
 	return unknown(ReasonChecking, "The hub reads Cluster "+key.String())
 }
 
-// readProvision reads what Cluster API says of a member that it made. Whether a Cluster that was being deleted is gone is read from
-// the apiserver.
+// readProvision reads the state of a member that Cluster API created. Whether a Cluster that was being deleted is gone is read from the
+// apiserver.
 func (r *reconciler) readProvision(ctx context.Context, o *observed) (err error) {
 	key, made := clusterOf(o.mc)
 	if !made {
@@ -116,12 +116,12 @@ func (r *reconciler) readProvision(ctx context.Context, o *observed) (err error)
 	return err
 }
 
-// byCluster enqueues the members that a Cluster is, or all that Cluster API made for an empty key.
+// byCluster enqueues the members of a Cluster. For an empty key, it enqueues all members that Cluster API created.
 func (r *reconciler) byCluster(fire func(string)) func(context.Context, client.ObjectKey) {
 	return func(ctx context.Context, key client.ObjectKey) {
 		all := &fleetv1alpha1.MemberClusterList{}
 		if err := r.client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
-			return // The cache has not started, which enqueues all clusters.
+			return // The cache has not started. Its start enqueues all clusters.
 		}
 		for i := range all.Items {
 			if of, made := clusterOf(&all.Items[i]); made && (of == key || key == client.ObjectKey{}) {

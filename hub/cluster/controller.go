@@ -37,28 +37,28 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// Options are what Setup needs. All fields without a default are required.
+// Options configures Setup. All fields without a default are required.
 type Options struct {
-	// Clock is the real clock outside tests.
+	// Clock is the real clock, except in tests.
 	Clock clock.WithTicker
-	// RunAgent runs the member's agent on a link until its context ends; it is implemented in member/agent.
+	// RunAgent runs the member's agent on a link until its context ends. It is implemented in member/agent.
 	RunAgent func(context.Context, link.Link) error
-	// SecretNamespaces are where kubeconfig Secrets may be. They must match the chart's roles.
+	// SecretNamespaces are the namespaces that kubeconfig Secrets may be in. They must match the chart's roles.
 	SecretNamespaces []string
-	// ClusterAPINamespaces are where Clusters of Cluster API and their kubeconfigs may be read; default none. They must match the
+	// ClusterAPINamespaces are the namespaces whose Cluster API Clusters and kubeconfigs may be read. They default to none, and must match the
 	// chart's roles.
 	ClusterAPINamespaces []string
 	// Identity is the name of this process in Leases.
 	Identity string
 	// Version is the version of this program.
 	Version string
-	// Registry takes the metrics; default controller-runtime's.
+	// Registry registers the metrics. It defaults to controller-runtime's registry.
 	Registry prometheus.Registerer
-	// Workers is how many clusters are reconciled concurrently; default 4.
+	// Workers is how many clusters are reconciled concurrently. It defaults to 4.
 	Workers int
-	// Beat is how often the hub renews its own Lease; default 3 s. A gap of more than twice that counts as a fault of the hub.
+	// Beat is how often the hub renews its own Lease. It defaults to 3 s. A gap of more than twice that counts as a fault of the hub.
 	Beat time.Duration
-	// RowsDebounce is for how long changes of rows are collected before they are counted; default 2 s.
+	// RowsDebounce is how long changes of rows are collected before the rows are counted. It defaults to 2 s.
 	RowsDebounce time.Duration
 }
 
@@ -81,7 +81,7 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// countsInterval is the shortest time between a write of a MemberCluster's status and one that changes the counts of rows only.
+// countsInterval is the minimum time between a status write of a MemberCluster and one that changes only the counts of rows.
 const countsInterval = 10 * time.Second
 
 type reconciler struct {
@@ -99,11 +99,11 @@ type reconciler struct {
 	version  string
 }
 
-// CacheByObject limits the manager's cache to what this package reads: objects with the label of a cluster, the requests of one
-// signer, and the ConfigMaps of fleet-system. The manager of Setup must have been created with it.
+// CacheByObject limits the manager's cache to what this package reads: objects with the label of a cluster, the certificate requests for one
+// signer, and the ConfigMaps in fleet-system. The manager that is passed to Setup must have been created with it.
 func CacheByObject() map[client.Object]cache.ByObject {
 	has, err := labels.NewRequirement(keys.FleetCluster, selection.Exists, nil)
-	if err != nil { // The key is a constant, so this does not happen.
+	if err != nil { // This can't happen, since the key is a constant.
 		return nil
 	}
 	ofCluster := cache.ByObject{Label: labels.NewSelector().Add(*has)}
@@ -124,7 +124,7 @@ func CacheByObject() map[client.Object]cache.ByObject {
 	}
 }
 
-// The markers are separate from the function's comment, or controller-gen does not find them.
+// The markers are separate from the function's comment because controller-gen doesn't find them otherwise.
 //
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters/status,verbs=patch
@@ -140,11 +140,11 @@ func CacheByObject() map[client.Object]cache.ByObject {
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 //
-// Kubernetes allows granting only rights that the granter has: these are in the roles of members.
+// Kubernetes allows granting only permissions that the granter has. These are in the roles of members.
 //
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters/status,verbs=get;update
 //
-// The agents of push members run with the hub's own rights: they report on rows, read contents and renew Leases.
+// The agents of push members run with the hub's own permissions: they report on rows, read contents and renew Leases.
 //
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberworks/status,verbs=patch
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=workcontents,verbs=get
@@ -260,8 +260,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: report.Sooner(p.recheck, later)}, nil
 }
 
-// report writes the hub's part of the status if it changed, and then records events. It returns after how long counts that may wait
-// are to be written.
+// report writes the hub's part of the status if it changed, and then records events. It returns how soon counts that may wait must be
+// written.
 func (r *reconciler) report(ctx context.Context, o observed, p planned, a applied, now time.Time) (later time.Duration, err error) {
 	next, happened := status(o, p, a, now)
 	if !a.released {

@@ -6,33 +6,33 @@ import (
 
 // Reasons of events on a MemberCluster.
 const (
-	// EventJoined: the member is ready for the first time, or again after it was not accepted.
+	// EventJoined means that the member is ready for the first time, or again after it was not accepted.
 	EventJoined = "Joined"
-	// EventUnreachable: no renewal of its Lease was seen for failAfterSeconds.
+	// EventUnreachable means that no renewal of its Lease was seen for failAfterSeconds.
 	EventUnreachable = "Unreachable"
-	// EventRecovered: it renews again, for recoverAfterSeconds.
+	// EventRecovered means that the member has been renewing its Lease again for recoverAfterSeconds.
 	EventRecovered = "Recovered"
-	// EventLeaving: the MemberCluster is being deleted and its rows are withdrawn.
+	// EventLeaving means that the MemberCluster is being deleted and its rows are withdrawn.
 	EventLeaving = "Leaving"
-	// EventLeft: the member is released.
+	// EventLeft means that the member is released.
 	EventLeft = "Left"
-	// EventClusterDeleting: Cluster API deletes the cluster that the member is.
+	// EventClusterDeleting means that Cluster API is deleting the member's cluster.
 	EventClusterDeleting = "ClusterDeleting"
-	// EventTombstone: the member did not answer in time; it finds a tombstone when it is back.
+	// EventTombstone means that the member did not answer in time. It finds a tombstone when it is back.
 	EventTombstone = "TombstoneLeft"
-	// EventTombstoneWaits, on the tombstone: why a push member can't follow it yet.
+	// EventTombstoneWaits is recorded on a tombstone. It says why a push member can't follow the tombstone yet.
 	EventTombstoneWaits = "TombstoneWaits"
-	// EventTombstoneObeyed, on the tombstone: a push member has followed it, and it is being deleted.
+	// EventTombstoneObeyed is recorded on a tombstone. It means that a push member has followed the tombstone, which is being deleted.
 	EventTombstoneObeyed = "TombstoneObeyed"
-	// EventHubIncomplete: the hub has lost its epoch and changes nothing.
+	// EventHubIncomplete means that the hub has lost its epoch and changes nothing.
 	EventHubIncomplete = "HubIncomplete"
-	// EventCredential: the kubeconfig can't be used.
+	// EventCredential means that the kubeconfig can't be used.
 	EventCredential = "CredentialRefused" //nolint:gosec // A reason, no credential.
-	// EventTwoCredentials: the member reports a certificate that it had replaced.
+	// EventTwoCredentials means that the member reports a certificate that it had already replaced.
 	EventTwoCredentials = "TwoCredentials"
-	// EventRequestApproved: a certificate request of the member was approved.
+	// EventRequestApproved means that a certificate request of the member was approved.
 	EventRequestApproved = "RequestApproved"
-	// EventRequestDenied: a certificate request in the member's name was denied.
+	// EventRequestDenied means that a certificate request in the member's name was denied.
 	EventRequestDenied = "RequestDenied"
 )
 

@@ -13,26 +13,26 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// Static ClusterRoles of the hub's chart. The hub may bind these, and otherwise only rights that it has itself.
+// Static ClusterRoles of the hub's chart. The hub may bind these. Otherwise it may grant only permissions that it has itself.
 const (
-	// RoleRows lets a member read its rows, report on them and renew its Lease; bound in its own namespace.
+	// RoleRows lets a member read its rows, report on them and renew its Lease. It is bound in the member's own namespace.
 	RoleRows = "flotilla-member-rows"
-	// RoleContent lets a member get a WorkContent whose name it knows; bound in fleet-system.
+	// RoleContent lets a member get a WorkContent whose name it knows. It is bound in fleet-system.
 	RoleContent = "flotilla-member-content"
 )
 
-// memberRole and bootstrapRole are the per-cluster roles and their bindings. The colon avoids a collision of a cluster named
-// "rows" with the static roles.
+// memberRole and bootstrapRole are the names of the per-cluster roles and their bindings. The colon keeps a cluster named "rows" from
+// colliding with the static roles.
 func memberRole(cluster string) string    { return "flotilla:member:" + cluster }
 func bootstrapRole(cluster string) string { return "flotilla:bootstrap:" + cluster }
 
-// object is any API object: controller-runtime's client.Object, which pure code does not import.
+// object is any API object, like controller-runtime's client.Object, which pure code doesn't import.
 type object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// slot names an object that the hub may keep for a cluster.
+// slot identifies an object that the hub may keep for a cluster.
 type slot struct {
 	kind, namespace, name string
 }
@@ -41,7 +41,7 @@ func slotOf(o object) slot {
 	return slot{kind: o.GetObjectKind().GroupVersionKind().Kind, namespace: o.GetNamespace(), name: o.GetName()}
 }
 
-// forMember returns the objects that an accepted member needs. The agent of a push member is the hub itself and needs no rights.
+// forMember returns the objects that an accepted member needs. The agent of a push member is the hub itself and needs no permissions.
 func forMember(mc *fleetv1alpha1.MemberCluster) []object {
 	cluster := mc.Name
 	lease := &coordinationv1.Lease{
@@ -86,8 +86,8 @@ func forBootstrap(cluster string) []object {
 	}
 }
 
-// forTombstone returns the objects for a member that could not be reached while it left, in fleet-system. The role lets the old
-// user read the tombstone and nothing else; a push member has no user, and its tombstone says how the hub connects to it.
+// forTombstone returns the objects in fleet-system for a member that could not be reached while it left. The role lets the old user read the
+// tombstone and nothing else. A push member has no user, so its tombstone says how the hub connects to it.
 func forTombstone(mc *fleetv1alpha1.MemberCluster, hubUID string) []object {
 	name := fleetv1alpha1.TombstoneName(mc.Spec.Identity.ClusterUID)
 	stone := &corev1.ConfigMap{
@@ -117,7 +117,7 @@ func forTombstone(mc *fleetv1alpha1.MemberCluster, hubUID string) []object {
 	return []object{stone, role, bound}
 }
 
-// requestRules let a member request its certificate. RBAC can't limit create by name; the chart's policy and the approver do.
+// requestRules let a member request its certificate. RBAC can't restrict create by name, but the chart's policy and the approver do.
 func requestRules(cluster string) []rbacv1.PolicyRule {
 	group, resource := []string{"certificates.k8s.io"}, []string{"certificatesigningrequests"}
 	return []rbacv1.PolicyRule{
@@ -161,7 +161,7 @@ func objectMeta(cluster, namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{keys.FleetCluster: cluster}}
 }
 
-// same reports whether have has all that want sets. Additions of others do not matter.
+// same reports whether have includes everything that want sets. Additions by others don't matter.
 func same(have, want object) bool {
 	if have.GetLabels()[keys.FleetCluster] != want.GetLabels()[keys.FleetCluster] {
 		return false

@@ -21,12 +21,12 @@ const (
 	ReasonKubeconfigValid   = "KubeconfigValid"
 )
 
-// refusal is why a credential is not used. The message becomes part of a condition and never quotes the credential.
+// refusal says why a credential is not used. The message becomes part of a condition and never quotes the credential.
 type refusal struct{ reason, message string }
 
-// access turns a kubeconfig into a client configuration without opening a file, running a program or connecting. It accepts one
-// cluster, one user and one context, an https address, and certificates and credentials inline; anything else is refused with
-// the field and the remedy. The limits are those of the cluster, or the API's defaults.
+// access turns a kubeconfig into a client configuration without opening a file, running a program or connecting. It accepts one cluster, one
+// user and one context, an https address, and inline certificates and credentials. Anything else is refused with the field and the remedy.
+// The limits are those of the cluster, or the API's defaults.
 func access(kubeconfig []byte, limits *fleetv1alpha1.ClusterLimits) (*rest.Config, *refusal) {
 	parsed, err := clientcmd.Load(kubeconfig)
 	if err != nil || len(kubeconfig) == 0 {
@@ -64,7 +64,7 @@ func access(kubeconfig []byte, limits *fleetv1alpha1.ClusterLimits) (*rest.Confi
 	return cfg, nil
 }
 
-// single returns the only cluster and the only user of a kubeconfig, which its only context names.
+// single returns the only cluster and the only user of a kubeconfig, which its only context refers to.
 func single(c *clientcmdapi.Config) (*clientcmdapi.Cluster, *clientcmdapi.AuthInfo, *refusal) {
 	if len(c.Clusters) != 1 || len(c.AuthInfos) != 1 || len(c.Contexts) != 1 {
 		return nil, nil, invalid("the kubeconfig holds %d clusters, %d users and %d contexts: it must hold one of each, "+

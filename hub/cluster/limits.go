@@ -13,25 +13,25 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// What a push member may send. A member is not trusted, and the hub keeps in its memory what it reads there.
+// Limits for what a push member may send. Members are not trusted, and the hub keeps what it reads there in memory.
 const (
-	// answerBytes bounds one answer that is not a watch, uncompressed.
+	// answerBytes limits one response that is not a watch, uncompressed.
 	answerBytes = 64 << 20
-	// sessionBytes bounds all that a session reads, and with it what its caches can hold. An honest member reaches it after many
-	// thousand changes; the next session begins with empty caches.
+	// sessionBytes limits everything that a session reads, and therefore what its caches can hold. An honest member reaches it after many
+	// thousands of changes. The next session starts with empty caches.
 	sessionBytes = 256 << 20
-	// answerTimeout bounds one answer that is not a watch, to the end of its body.
+	// answerTimeout limits the time until the end of the body of one response that is not a watch.
 	answerTimeout = time.Minute
 )
 
 var (
-	// errRedirect: a redirect could lead to addresses that only the hub reaches.
+	// errRedirect is returned for a redirect, which could lead to addresses that only the hub can reach.
 	errRedirect = errors.New("the member answered with a redirect, which the hub does not follow")
-	// errTooMuch: a member sent more than the hub keeps.
+	// errTooMuch means that a member sent more than the hub keeps.
 	errTooMuch = errors.New("the member sent more than the hub reads")
 )
 
-// readLimits limits what one session reads from a push member. It may be used concurrently.
+// readLimits limits what one session reads from a push member. It is safe for concurrent use.
 type readLimits struct {
 	answer, session int64
 	timeout         time.Duration
@@ -41,7 +41,7 @@ type readLimits struct {
 	read atomic.Int64
 }
 
-// limited returns cfg with a transport that refuses redirects and ends the session with exceeded at its limits.
+// limited returns cfg with a transport that refuses redirects and ends the session with exceeded when it reaches the limits.
 func limited(cfg *rest.Config, exceeded context.CancelCauseFunc) *rest.Config {
 	l := &readLimits{answer: answerBytes, session: sessionBytes, timeout: answerTimeout, exceeded: exceeded}
 	cfg = rest.CopyConfig(cfg)
@@ -74,7 +74,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// limitedBody counts what is read of an answer.
+// limitedBody counts what is read from a response.
 type limitedBody struct {
 	io.ReadCloser
 

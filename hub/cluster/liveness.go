@@ -7,31 +7,31 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// Liveness is whether a member is alive.
+// Liveness says whether a member is alive.
 type Liveness string
 
 // Values of Liveness.
 const (
-	// LivenessUnknown: no renewal was ever seen.
+	// LivenessUnknown means that no renewal was ever seen.
 	LivenessUnknown Liveness = "Unknown"
-	// LivenessFresh: renewals are seen.
+	// LivenessFresh means that renewals are seen.
 	LivenessFresh Liveness = "Fresh"
-	// LivenessStale: none was seen for failAfterSeconds, or not yet for recoverAfterSeconds since.
+	// LivenessStale means that no renewal was seen for failAfterSeconds, or that renewals have not yet been seen for recoverAfterSeconds since.
 	LivenessStale Liveness = "Stale"
 )
 
-// Tracker decides whether members are alive, by when this process saw renewals of their Leases. It never reads the time in a
-// Lease: clocks of other machines don't matter.
+// Tracker decides whether members are alive, based on when this process saw renewals of their Leases. It never reads the time in a Lease, so
+// the clocks of other machines don't matter.
 //
-// The time without renewals is measured in watched time, which advances only while the hub sees its own renewals. The hub's Lease
-// comes through the same watch as the members'; seeing one proves that everything before it was seen as well. So watched time
-// advances from one own renewal to the next, and does not over a gap of more than the tolerance: of time in which the hub was cut
-// off, paused or restarted it knows nothing, so no member becomes stale because of it.
+// The time without renewals is measured in watched time, which advances only while the hub sees its own renewals. The hub's Lease comes
+// through the same watch as the members' Leases, so seeing it proves that everything before it was seen as well. Watched time therefore
+// advances from one own renewal to the next, but not across a gap of more than the tolerance. The hub knows nothing about the time in which
+// it was cut off, paused or restarted, so no member becomes stale because of it.
 //
-// For example, with a tolerance of 6 s and own renewals at 0 s, 3 s, 6 s, 600 s and 603 s, watched time is 0, 3, 6, 6
-// and 9: a member that renewed at 5 s has been without renewal for 4 s at the end, not for 598.
+// For example, with a tolerance of 6 s and own renewals at 0 s, 3 s, 6 s, 600 s and 603 s, watched time is 0, 3, 6, 6 and 9: a member that
+// renewed at 5 s has been without renewal for 4 s at the end, not for 598.
 //
-// Time is an argument and must be monotonic. A Tracker may be used concurrently.
+// Time is an argument and must be monotonic. A Tracker is safe for concurrent use.
 type Tracker struct {
 	tolerance time.Duration
 
@@ -48,20 +48,20 @@ type member struct {
 	lease    time.Duration
 	fail     time.Duration
 	recover  time.Duration
-	// seen is the watched time of the last renewal, or from which the time without renewals counts.
+	// seen is the watched time of the last renewal, or the start of the time without renewals.
 	seen time.Duration
-	// run is the watched time since which a stale member renews without a gap; renewing says whether it does.
+	// run is the watched time since which a stale member has been renewing without a gap. renewing says whether it is.
 	run      time.Duration
 	renewing bool
 }
 
-// NewTracker returns a Tracker that takes a gap of more than tolerance between two own renewals for a fault of the hub.
+// NewTracker returns a Tracker that treats a gap of more than tolerance between two own renewals as a fault of the hub.
 func NewTracker(tolerance time.Duration) *Tracker {
 	return &Tracker{tolerance: tolerance, members: map[string]*member{}}
 }
 
-// Liveness returns the liveness of a cluster by the given times. The first call for a cluster takes former, from an earlier
-// process, so that a restart changes nothing: the time without renewals of a fresh member counts from now.
+// Liveness returns the liveness of a cluster according to the given times. The first call for a cluster takes the previous liveness from an
+// earlier process, so that a restart changes nothing. The time without renewals of a fresh member then counts from now.
 func (t *Tracker) Liveness(cluster string, h fleetv1alpha1.Heartbeat, former Liveness, now time.Time) Liveness {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,8 +79,8 @@ func (t *Tracker) Liveness(cluster string, h fleetv1alpha1.Heartbeat, former Liv
 	return m.liveness
 }
 
-// Renewed is called when a renewal of the cluster's Lease was seen. It returns whether the liveness changed: a member that was
-// never seen before is fresh at once.
+// Renewed is called when a renewal of the cluster's Lease was seen. It returns whether the liveness changed: a member that was never seen
+// before becomes fresh immediately.
 func (t *Tracker) Renewed(cluster string, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,8 +97,8 @@ func (t *Tracker) Renewed(cluster string, now time.Time) bool {
 	return false
 }
 
-// Own is called when a renewal of the hub's own Lease was seen. It returns the clusters whose liveness changed: only then does a
-// member become stale, or fresh again.
+// Own is called when a renewal of the hub's own Lease was seen. It returns the clusters whose liveness changed. Only this makes a member
+// stale, or fresh again.
 func (t *Tracker) Own(now time.Time) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -132,7 +132,7 @@ func (m *member) advance(watched time.Duration) bool {
 	return false
 }
 
-// Blind reports whether the hub has not seen its own renewal for longer than the tolerance, or never. Then nothing changes.
+// Blind reports whether the hub has not seen its own renewal for longer than the tolerance, or never. Nothing changes while that is so.
 func (t *Tracker) Blind(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

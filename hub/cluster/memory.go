@@ -12,28 +12,28 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// A member whose reports have changed more than unsteadyChanges times within unsteadyWindow is not believed until they have stayed
-// the same for unsteadyWindow. Otherwise one member could make the hub plan the whole fleet again and again.
+// A member whose reports have changed more than unsteadyChanges times within unsteadyWindow is ignored until they have stayed the same for
+// unsteadyWindow. Otherwise one member could make the hub plan the whole fleet over and over.
 const (
 	unsteadyChanges = 6
 	unsteadyWindow  = 10 * time.Minute
 )
 
-// serialsKept is how many certificates of a member are remembered. With the shortest lifetime they are those of two hours.
+// serialsKept is how many certificates of a member are remembered. With the shortest lifetime they cover two hours.
 const serialsKept = 16
 
-// history is what follows from earlier observations of a MemberCluster.
+// history is derived from earlier observations of a MemberCluster.
 type history struct {
-	// leavingFor is how long it has been leaving. It is measured by this process: the deletion timestamp is of the apiserver's
-	// clock. So a restart of the hub starts over.
+	// leavingFor is how long the cluster has been leaving. This process measures it, because the deletion timestamp is based on the apiserver's
+	// clock. A restart of the hub therefore starts over.
 	leavingFor time.Duration
-	// unsteadyFor is for how much longer its member is not believed because its reports changed too often; 0 if it is.
+	// unsteadyFor is how much longer its member is ignored because its reports changed too often, or 0 if it is not ignored.
 	unsteadyFor time.Duration
-	// twice: the member reports a certificate that it had replaced by another one.
+	// twice: the member reports a certificate that it had already replaced.
 	twice bool
 }
 
-// memory holds what this process remembers of MemberClusters, by name. It may be used concurrently.
+// memory holds what this process remembers about MemberClusters, by name. It is safe for concurrent use.
 type memory struct {
 	mu sync.Mutex
 	by map[string]*remembered
@@ -44,13 +44,13 @@ type remembered struct {
 	leaving time.Time
 	well    bool
 	changes []time.Time
-	held    time.Time // until when the member is not believed
+	held    time.Time // the member is ignored until then
 	serials []string  // the latest is the last
 }
 
 func newMemory() *memory { return &memory{by: map[string]*remembered{}} }
 
-// observe takes the present state of a MemberCluster, and returns what follows from it and from former ones.
+// observe takes the current state of a MemberCluster, and returns the history that follows from it and from earlier states.
 func (m *memory) observe(mc *fleetv1alpha1.MemberCluster, now time.Time) history {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,8 +93,8 @@ func (r *remembered) changed(now time.Time) {
 	}
 }
 
-// reports takes the serial of the certificate that the member reports, and returns whether it reported that one before, and another
-// one since. An agent that has renewed its certificate uses no older one, so two of them use credentials of the cluster.
+// reports takes the serial of the certificate that the member reports. It returns whether the member reported that one before, and another
+// one since. An agent that has renewed its certificate doesn't use an older one, so two agents must be using credentials of the cluster.
 func (r *remembered) reports(serial string) bool {
 	at := slices.Index(r.serials, serial)
 	if serial == "" || at >= 0 && at == len(r.serials)-1 {
@@ -108,7 +108,7 @@ func (r *remembered) reports(serial string) bool {
 	return at >= 0
 }
 
-// reportsWell reports whether the member itself says that it may be used. The hub's own findings, such as its Lease, have their own
+// reportsWell reports whether the member itself says that it may be used. The hub's own findings, such as the Lease, have their own
 // hysteresis.
 func reportsWell(mc *fleetv1alpha1.MemberCluster) bool {
 	healthy := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionAPIHealthy)

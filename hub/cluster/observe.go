@@ -17,30 +17,30 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// epochKey is the key of the ConfigMap fleet-system/epoch.
+// epochKey is the key in the ConfigMap fleet-system/epoch.
 const epochKey = "epoch"
 
-// observed is what a reconcile starts from. It points into the cache and must not be changed.
+// observed is the input of a reconcile. It points into the cache and must not be changed.
 type observed struct {
 	mc *fleetv1alpha1.MemberCluster
 	// hub is the identity of this hub. Its epoch is 0 if none was ever published and none is stored.
 	hub fleetv1alpha1.HubIdentity
 	// lost is true if the ConfigMap with the epoch is missing.
 	lost bool
-	// namespace is the cluster's namespace that the hub created, or that of an earlier cluster while it is being deleted; or nil.
+	// namespace is the namespace that the hub created for the cluster, or the namespace of an earlier cluster while it is being deleted, or nil.
 	namespace *corev1.Namespace
-	// history is what follows from earlier observations.
+	// history is derived from earlier observations.
 	history
-	// have are the candidates that exist.
+	// have are the existing candidates.
 	have map[slot]object
 	rows []*fleetv1alpha1.MemberWork
-	// heartbeat is the liveness by the tracker.
+	// heartbeat is the liveness according to the tracker.
 	heartbeat Liveness
 	// request is the member's certificate request, or nil.
 	request *certificatesv1.CertificateSigningRequest
 	// push is the state of the connection to a push member.
 	push pushState
-	// provision is what Cluster API says of a member that it made. gone: its Cluster was being deleted and does not exist any more.
+	// provision is the phase that Cluster API reports for a member that it created. gone: its Cluster was being deleted and no longer exists.
 	provision capi.Phase
 	gone      bool
 	// holder is another MemberCluster that has joined with the UID of this push member, or "".
@@ -79,7 +79,7 @@ func formerLiveness(mc *fleetv1alpha1.MemberCluster) Liveness {
 	}
 }
 
-// readHub reads the identity of this hub. If the epoch is lost, the one in the status stays.
+// readHub reads the identity of this hub. If the epoch is lost, the epoch in the status stays.
 func (r *reconciler) readHub(ctx context.Context, o *observed) error {
 	o.hub = fleetv1alpha1.HubIdentity{UID: r.hubUID, Version: r.version}
 	if published := o.mc.Status.Hub; published != nil && published.UID == r.hubUID {
@@ -99,7 +99,7 @@ func (r *reconciler) readHub(ctx context.Context, o *observed) error {
 	return nil
 }
 
-// mine reports whether the hub created a namespace for this MemberCluster, and not for an earlier one of that name.
+// mine reports whether the hub created a namespace for this MemberCluster, rather than for an earlier one with the same name.
 func mine(namespace *corev1.Namespace, mc *fleetv1alpha1.MemberCluster) bool {
 	return namespace.Labels[keys.FleetCluster] == mc.Name && namespace.Annotations[keys.FleetClusterUID] == string(mc.UID)
 }
@@ -128,8 +128,8 @@ func (r *reconciler) readKept(ctx context.Context, o *observed) error {
 	return nil
 }
 
-// readRows lists the cluster's rows. A leaving cluster is done when none is left, so then they are read from the apiserver: an
-// empty cache is no proof.
+// readRows lists the cluster's rows. A leaving cluster is done when no row is left, so its rows are read from the apiserver: an empty cache
+// is no proof.
 func (r *reconciler) readRows(ctx context.Context, o *observed) error {
 	reader, options := client.Reader(r.client), []client.ListOption{client.InNamespace(fleetv1alpha1.Namespace(o.mc.Name))}
 	if o.mc.DeletionTimestamp.IsZero() {

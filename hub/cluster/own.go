@@ -11,8 +11,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/kindwatch"
 )
 
-// ownChanges hands the agents of push members, which share the manager's cache, the changes of their own rows and of their own
-// MemberCluster.
+// ownChanges passes the changes of a push member's own rows and its own MemberCluster to its agent. The agents of push members share the
+// manager's cache.
 type ownChanges struct{ rows, clusters kindwatch.Fanout }
 
 func newOwnChanges(c cache.Cache) *ownChanges {
@@ -44,7 +44,7 @@ func newOwnChanges(c cache.Cache) *ownChanges {
 	}
 }
 
-// of returns what follows the changes of one member, for its Link.
+// of returns the function that follows the changes of one member, for its Link.
 func (c *ownChanges) of(cluster string) func(context.Context, client.Object, kindwatch.Queue, kindwatch.Keys) error {
 	return func(ctx context.Context, object client.Object, q kindwatch.Queue, keys kindwatch.Keys) error {
 		if _, row := object.(*fleetv1alpha1.MemberWork); row {

@@ -13,39 +13,39 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// recheckSpent is how often a cluster that joined is checked for a renewal of its Lease, after which its account is deleted.
+// recheckSpent is how often to check whether a cluster that joined has renewed its Lease. Its account is deleted then.
 const recheckSpent = 10 * time.Second
 
 // planned is the next step for one MemberCluster.
 type planned struct {
-	// identity is the UID to write into the spec, or "".
+	// identity is the UID to write to the spec, or "".
 	addFinalizer bool
 	identity     string
 	// namespace creates the cluster's namespace.
 	namespace bool
-	// drop are objects to delete, by UID, before those of ensure are created or repaired.
+	// drop are objects to delete, by UID. They are deleted before the objects in ensure are created or repaired.
 	drop, ensure []object
 	// connect runs the agent of a push member.
 	connect bool
 	// withdraw are rows that get the leave policy and are deleted.
 	withdraw []*fleetv1alpha1.MemberWork
-	// forget are rows of a member that does not report any more: their finalizer is removed.
+	// forget are rows of a member that no longer reports. Their finalizer is removed.
 	forget []*fleetv1alpha1.MemberWork
 	// tombstone is the name of the tombstone that stays, or "".
 	tombstone string
 	// leave deletes the MemberCluster, which then leaves.
 	leave bool
-	// unanswered is why the member is released without an answer and without a tombstone, or "".
+	// unanswered says why the member is released without an answer and without a tombstone, or "".
 	unanswered string
 	// release deletes the namespace and removes the finalizer.
 	release bool
-	// why is what the step waits for; empty if it waits for nothing.
+	// why is what the step waits for, or empty if it waits for nothing.
 	why string
-	// recheck is when the plan has to be made again though nothing changes; 0 is never.
+	// recheck is how soon to plan again even if nothing changes; 0 means never.
 	recheck time.Duration
 }
 
-// plan returns the next step. It never withdraws a row because a member does not answer or because an object is missing.
+// plan returns the next step. It never withdraws a row because a member doesn't answer or because an object is missing.
 func plan(o observed, now time.Time) planned {
 	switch {
 	case o.lost:
@@ -59,12 +59,12 @@ func plan(o observed, now time.Time) planned {
 	}
 }
 
-// planWithoutEpoch changes nothing but the rights of a cluster that is not accepted, and releases no member: a hub that has lost its epoch can't distinguish its grants from
-// older ones, until an administrator restores it. Connections stay.
+// planWithoutEpoch changes only the permissions of a cluster that is not accepted, and releases no member. A hub that has lost its epoch
+// can't distinguish its grants from older ones until an administrator restores it. Connections stay.
 func planWithoutEpoch(o observed) planned {
 	var drop []object
 	if !o.mc.Spec.Accepted {
-		drop = planNotAccepted(o).drop // Rights can be revoked without an epoch.
+		drop = planNotAccepted(o).drop // Permissions can be revoked without an epoch.
 	}
 	return planned{
 		drop: drop, connect: o.mc.Spec.Accepted && o.mc.Spec.Mode == fleetv1alpha1.ModePush && mayConnect(o),
@@ -74,7 +74,7 @@ func planWithoutEpoch(o observed) planned {
 	}
 }
 
-// planMember is for an accepted cluster.
+// planMember plans for an accepted cluster.
 func planMember(o observed, now time.Time) planned {
 	p := planned{addFinalizer: !slices.Contains(o.mc.Finalizers, keys.FleetLeave), recheck: o.unsteadyFor}
 	if terminating(o) {
@@ -104,7 +104,7 @@ func planMember(o observed, now time.Time) planned {
 	return p
 }
 
-// planNotAccepted removes the rights of a cluster; its namespace, Lease and rows stay as they are.
+// planNotAccepted removes the permissions of a cluster. Its namespace, Lease and rows stay as they are.
 func planNotAccepted(o observed) planned {
 	var p planned
 	for _, candidate := range candidates(o.mc, o.hub.UID) {
@@ -115,10 +115,10 @@ func planNotAccepted(o observed) planned {
 	return p
 }
 
-// planLeaving is for a cluster whose MemberCluster is being deleted.
+// planLeaving plans for a cluster whose MemberCluster is being deleted.
 func planLeaving(o observed) planned {
 	mc := o.mc
-	// The deletion timestamp is of the apiserver's clock.
+	// The deletion timestamp is based on the apiserver's clock.
 	left := time.Duration(mc.Spec.Leave.TimeoutSeconds)*time.Second - o.leavingFor
 	switch {
 	case mc.Spec.Identity == nil:
@@ -143,7 +143,7 @@ func planLeaving(o observed) planned {
 		p.drop, p.ensure = changes(o, forMember(mc))
 	}
 	for _, row := range o.rows {
-		granted := row.Spec.Grant.Epoch // 0 counts as the hub's own
+		granted := row.Spec.Grant.Epoch // 0 counts as the hub's own epoch
 		if row.DeletionTimestamp.IsZero() || row.Spec.DeletionPolicy != mc.Spec.Leave.Policy || granted != 0 && granted != o.hub.Epoch {
 			p.withdraw = append(p.withdraw, row)
 		}
@@ -155,7 +155,7 @@ func planLeaving(o observed) planned {
 	return p
 }
 
-// planRelease deletes everything but stay.
+// planRelease deletes everything except stay.
 func planRelease(o observed, stay []object) planned {
 	p := planned{release: true}
 	p.drop, p.ensure = changes(o, stay)
@@ -167,19 +167,19 @@ func planRelease(o observed, stay []object) planned {
 	return p
 }
 
-// candidates returns all objects that the hub may keep for a cluster, whatever its state.
+// candidates returns all objects that the hub may keep for a cluster, regardless of its state.
 func candidates(mc *fleetv1alpha1.MemberCluster, hubUID string) []object {
 	pull := mc.DeepCopy()
 	pull.Spec.Mode = fleetv1alpha1.ModePull
 	all := append(forMember(pull), forBootstrap(mc.Name)...)
 	if mc.Spec.Identity != nil {
-		// A tombstone of a cluster that has joined again must be deleted: its agent would follow it.
+		// The tombstone of a cluster that has joined again must be deleted. Otherwise its agent would follow it.
 		all = append(all, forTombstone(pull, hubUID)...)
 	}
 	return all
 }
 
-// changes compares the objects that exist with those that are wanted. A binding of another role is in both lists.
+// changes compares the existing objects with the desired ones. A binding of another role is in both lists.
 func changes(o observed, want []object) (drop, ensure []object) {
 	wanted := map[slot]bool{}
 	for _, w := range want {
@@ -200,8 +200,8 @@ func changes(o observed, want []object) (drop, ensure []object) {
 	return drop, ensure
 }
 
-// wantsBootstrap reports whether a join token may be in use: before the first join, and later while there is an account that
-// a user created again. An account is deleted when its token is used and the member has renewed its Lease since.
+// wantsBootstrap reports whether a join token may be in use. That is the case before the first join, and later while an account exists
+// because a user created it again. An account is deleted once its token is used and the member has renewed its Lease since then.
 func wantsBootstrap(o observed) bool {
 	if o.mc.Spec.Mode == fleetv1alpha1.ModePush {
 		return false

@@ -30,42 +30,42 @@ import (
 )
 
 const (
-	// sessionFirst and sessionLongest bound the pause before the next connection to a push member.
+	// sessionFirst and sessionLongest limit the pause before the next connection to a push member.
 	sessionFirst, sessionLongest = time.Second, time.Minute
 	// sessionSettled is how long a session must last for the next pause to be short again.
 	sessionSettled = time.Minute
-	// callTimeout bounds the first request to a member.
+	// callTimeout limits the first request to a member.
 	callTimeout = 10 * time.Second
 )
 
-// pushState is the state of a connection, for the status. The zero value is that of a member that was not checked yet.
+// pushState is the state of a connection, for the status. The zero value means that the member was not checked yet.
 type pushState struct {
-	// checked is true if the Secret was read; refused is why its kubeconfig is not used, or nil.
+	// checked is true if the Secret was read. refused says why its kubeconfig is not used, or is nil.
 	checked bool
 	refused *refusal
-	// clusterUID is the UID of the member's namespace kube-system, as the hub read it.
+	// clusterUID is the UID of the member's namespace kube-system, as read by the hub.
 	clusterUID string
-	// cause is why the identity of the member could not be read, and "" once it was.
+	// cause is why the identity of the member could not be read. It is "" once it was read.
 	cause link.Cause
-	// problem is why the last session ended, in a text that is the same at each attempt; "" if none did. It stays during the
-	// next attempt, so that the status does not change each time.
+	// problem says why the last session ended, in a text that is the same for each attempt, or "" if none did. It is kept during the next
+	// attempt, so that the status doesn't change each time.
 	problem string
 	// left is the tombstone that the member has followed, or "".
 	left types.UID
 }
 
-// target is how to connect to a push member. A changed target restarts the connection.
+// target says how to connect to a push member. A changed target restarts the connection.
 type target struct {
 	// cluster is the member's name on the hub.
 	cluster    string
 	secret     fleetv1alpha1.SecretKeyRef
 	qps, burst int32
 	identity   string
-	// tombstone is the UID of the one that the member is to follow; "" for a member of the fleet.
+	// tombstone is the UID of the tombstone that the member should follow, or "" for a member of the fleet.
 	tombstone types.UID
 }
 
-// targetOf returns how to connect, nil for no connection.
+// targetOf returns how to connect, or nil for no connection.
 func targetOf(mc *fleetv1alpha1.MemberCluster, connect bool) *target {
 	if !connect || mc.Spec.Push == nil {
 		return nil
@@ -80,10 +80,9 @@ func targetOf(mc *fleetv1alpha1.MemberCluster, connect bool) *target {
 	return t
 }
 
-// pusher runs the agents of push members, and of those that have left without being released. Set says which connections are
-// wanted; Start, in the leader only, keeps them until its context ends. For each member it watches the one Secret, checks the
-// kubeconfig, reads the identity of the member, and once that is in spec.identity runs the agent, with a growing pause after each
-// failure.
+// pusher runs the agents of push members, including those that have left without being released. Set says which connections are wanted. Start
+// runs only in the leader and keeps the connections until its context ends. For each member it watches the one Secret, checks the kubeconfig
+// and reads the identity of the member. Once that is in spec.identity, it runs the agent. The pause after each failure grows.
 type pusher struct {
 	hub        cluster.Cluster
 	own        *ownChanges
@@ -102,10 +101,10 @@ type pusher struct {
 	states map[string]pushState
 }
 
-// NeedLeaderElection is true: only the leader connects.
+// NeedLeaderElection returns true: only the leader connects.
 func (p *pusher) NeedLeaderElection() bool { return true }
 
-// Set wants a connection to a cluster, or none for nil. It returns at once.
+// Set requests a connection to a cluster, or none if t is nil. It returns immediately.
 func (p *pusher) Set(cluster string, t *target) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,7 +131,7 @@ func (p *pusher) State(cluster string) pushState {
 	return p.states[cluster]
 }
 
-// note changes the state of a cluster, unless its connection is not wanted any more.
+// note changes the state of a cluster, unless its connection is no longer wanted.
 func (p *pusher) note(cluster string, change func(*pushState)) {
 	p.mu.Lock()
 	_, wanted := p.wanted[cluster]
@@ -154,7 +153,7 @@ func equalState(a, b pushState) bool {
 	return sameRefusal && a == b
 }
 
-// Start keeps the connections until ctx ends, and returns when all have ended.
+// Start keeps the connections until ctx ends, and returns when all of them have ended.
 func (p *pusher) Start(ctx context.Context) error {
 	type running struct {
 		target target
@@ -204,7 +203,7 @@ func (p *pusher) Start(ctx context.Context) error {
 	}
 }
 
-// keep watches the Secret of one member and keeps a session with its kubeconfig.
+// keep watches the Secret of one member and keeps a session running with its kubeconfig.
 func (p *pusher) keep(ctx context.Context, name string, t target) {
 	log := ctrl.LoggerFrom(ctx).WithName("push").WithValues("cluster", t.cluster)
 	ctx = ctrl.LoggerInto(ctx, log)
@@ -242,7 +241,7 @@ func (p *pusher) keep(ctx context.Context, name string, t target) {
 	}
 }
 
-// follow watches one Secret, by name. read returns the kubeconfig in it, or why there is none.
+// follow watches one Secret by name. read returns the kubeconfig in it, or why there is none.
 func (p *pusher) follow(ctx context.Context, ref fleetv1alpha1.SecretKeyRef, touched chan<- struct{}) (
 	read func(context.Context) ([]byte, *refusal), stop func(), err error,
 ) {
@@ -344,11 +343,11 @@ func (p *pusher) sessions(ctx context.Context, name string, t target, cfg *rest.
 	}
 }
 
-// errOtherCluster means that the kubeconfig leads to another cluster than the one that joined.
+// errOtherCluster means that the kubeconfig leads to a different cluster than the one that joined.
 var errOtherCluster = errors.New("the kubeconfig leads to another cluster than the one that joined")
 
-// session opens a connection and runs the agent on it. Without an identity to compare with, it only reads that of the member and
-// returns nil.
+// session opens a connection and runs the agent on it. Without an identity to compare with, it only reads the member's identity and returns
+// nil.
 func (p *pusher) session(ctx context.Context, name string, t target, cfg *rest.Config) error {
 	ctx, exceeded := context.WithCancelCause(ctx)
 	defer exceeded(nil)
@@ -405,7 +404,7 @@ func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 	return link.ClusterUID(ctx, reader)
 }
 
-// problem describes an error without addresses, times and credentials, so that the status does not change at each attempt.
+// problem describes an error without addresses, times and credentials, so that the status doesn't change with each attempt.
 func problem(err error) string {
 	peer := link.Peer{ //nolint:gosec // Text about credentials, without any.
 		Name: "the member", Address: "the address in the kubeconfig", Authority: "certificate-authority-data",

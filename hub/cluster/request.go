@@ -27,9 +27,9 @@ type Decision string
 
 // Decisions.
 const (
-	// DecisionApprove: it is exactly what a member may request.
+	// DecisionApprove means that the request is exactly what a member may request.
 	DecisionApprove Decision = "Approve"
-	// DecisionDeny: it uses our names, but is not exactly that.
+	// DecisionDeny means that the request uses our names, but is not exactly that.
 	DecisionDeny Decision = "Deny"
 )
 
@@ -55,9 +55,9 @@ const (
 )
 
 const (
-	// defaultCertTTL is the default of pull.certTTLSeconds; shortestCertTTL the least that Kubernetes signs.
+	// defaultCertTTL is the default of pull.certTTLSeconds. shortestCertTTL is the minimum that Kubernetes signs.
 	defaultCertTTL, shortestCertTTL = int32(86400), int32(600)
-	// requestPrefix begins the names of members' requests; reservedPrefix in a subject marks a request that we decide on.
+	// requestPrefix is the prefix of the names of members' requests. reservedPrefix in a subject marks a request that we decide on.
 	requestPrefix, reservedPrefix = "fleet-", "kruise:"
 
 	requestBlock = "CERTIFICATE REQUEST"
@@ -70,13 +70,13 @@ type outcome struct {
 	message  string
 	// clusterUID is the member's identity, which an approval binds.
 	clusterUID string
-	// bootstrap is true if the request was made with a join token, not with a certificate.
+	// bootstrap is true if the request was made with a join token rather than a certificate.
 	bootstrap bool
 }
 
 // requestFacts are what the hub knows about the cluster of a request.
 type requestFacts struct {
-	// cluster is nil if there is none of that name.
+	// cluster is nil if there is none with that name.
 	cluster *fleetv1alpha1.MemberCluster
 	// account is its bootstrap ServiceAccount, or nil.
 	account *corev1.ServiceAccount
@@ -86,8 +86,8 @@ type requestFacts struct {
 	holder func(clusterUID string) string
 }
 
-// ours reports whether we decide on a request, and which cluster it is for, "" if that is unclear. Requests of other signers, and
-// those whose subject uses none of our names in any spelling, are ignored.
+// ours reports whether we decide on a request, and which cluster it is for, or "" if that is unclear. Requests for other signers, and
+// requests whose subject doesn't use our names in any spelling, are ignored.
 func ours(csr *certificatesv1.CertificateSigningRequest) (cluster string, yes bool) {
 	if csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
 		return "", false
@@ -106,8 +106,8 @@ func ours(csr *certificatesv1.CertificateSigningRequest) (cluster string, yes bo
 	return cluster, yes
 }
 
-// namesake returns the cluster whose member uses the name of this request, or "". If there is such a cluster, the request blocks
-// that of its member, whatever its subject is.
+// namesake returns the cluster whose member uses the name of this request, or "". If there is such a cluster, this request blocks its
+// member's request, whatever its subject is.
 func namesake(csr *certificatesv1.CertificateSigningRequest) string {
 	cluster, found := strings.CutPrefix(csr.Name, requestPrefix)
 	if !found || csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
@@ -122,12 +122,12 @@ func relevant(csr *certificatesv1.CertificateSigningRequest) bool {
 	return yes || namesake(csr) != ""
 }
 
-// stripRequest is a transform of the cache: anyone who may create requests would fill the hub's memory with those that are not
-// relevant, so it keeps only their names.
+// stripRequest is a cache transform. It reduces requests that are not relevant to their names. Otherwise anyone who may create requests could
+// fill the hub's memory.
 func stripRequest(o any) (any, error) {
 	csr, ok := o.(*certificatesv1.CertificateSigningRequest)
 	if !ok {
-		return o, nil // A tombstone of the informer.
+		return o, nil // This is a tombstone of the informer.
 	}
 	csr.ManagedFields = nil
 	if relevant(csr) {
@@ -143,8 +143,8 @@ func firstRunes(s string, n int) string {
 	return string(r[:min(n, len(r))])
 }
 
-// decide decides on a request for the cluster that ours returned. A request that differs in anything from what the agent of that
-// cluster sends is denied, because it is not checked again later.
+// decide decides on a request for the cluster that ours returned. A request that differs in any way from what the agent of that cluster sends
+// is denied, because it is not checked again later.
 func decide(csr *certificatesv1.CertificateSigningRequest, cluster string, k requestFacts) outcome {
 	request, err := parse(csr.Spec.Request)
 	if err != nil {
@@ -195,8 +195,8 @@ func parse(request []byte) (*x509.CertificateRequest, error) {
 	return parsed, parsed.CheckSignature()
 }
 
-// exactSubject reports whether the subject is one CN and the two Os, byte for byte. It checks the attributes one by one,
-// since pkix.Name keeps only the last of several CNs and no attributes of other types.
+// exactSubject reports whether the subject is one CN and the two Os, byte for byte. It checks the attributes one by one, since pkix.Name
+// keeps only the last of several CNs and drops attributes of other types.
 func exactSubject(r *x509.CertificateRequest) bool {
 	commonName, organization := asn1.ObjectIdentifier{2, 5, 4, 3}, asn1.ObjectIdentifier{2, 5, 4, 10}
 	var names, orgs []string
@@ -218,7 +218,7 @@ func exactSubject(r *x509.CertificateRequest) bool {
 	return slices.Equal(names, []string{user}) && slices.Equal(orgs, []string{user, fleetv1alpha1.Group})
 }
 
-// checkRequest checks what does not depend on the cluster.
+// checkRequest checks everything that doesn't depend on the cluster.
 func checkRequest(csr *certificatesv1.CertificateSigningRequest, r *x509.CertificateRequest, cluster string) *outcome {
 	if csr.Name != fleetv1alpha1.RequestName(cluster) {
 		return denied(ReasonWrongName, "the request must be named %s", fleetv1alpha1.RequestName(cluster))
@@ -295,9 +295,9 @@ func checkRequester(csr *certificatesv1.CertificateSigningRequest, cluster strin
 	return true, nil
 }
 
-// used reports whether a join token is used up: a request with it was approved, and the member has renewed its Lease since, so it
-// has stored the certificate. Until then the same cluster may request again, since an agent may crash in between and lose the
-// key. An annotation that can't be read counts as used.
+// used reports whether a join token is used up: a request with it was approved, and the member has renewed its Lease since then, so it has
+// stored the certificate. Until then the same cluster may request again, since an agent may crash in between and lose the key. An annotation
+// that can't be parsed counts as used.
 func used(account *corev1.ServiceAccount, lease *coordinationv1.Lease) bool {
 	spent := account.Annotations[annotationSpent]
 	if spent == "" || lease == nil || lease.Spec.RenewTime == nil {
@@ -307,7 +307,7 @@ func used(account *corev1.ServiceAccount, lease *coordinationv1.Lease) bool {
 	return err != nil || order > 0
 }
 
-// checkIdentity compares the UID in the request with the one that the cluster joined with.
+// checkIdentity compares the UID in the request with the UID that the cluster joined with.
 func checkIdentity(uid string, bootstrap bool, k requestFacts) *outcome {
 	name := k.cluster.Name
 	if !validUID(uid) {
@@ -326,7 +326,7 @@ func checkIdentity(uid string, bootstrap bool, k requestFacts) *outcome {
 	return nil
 }
 
-// validUID reports whether a cluster UID can be part of names, as the UIDs that Kubernetes makes can.
+// validUID reports whether a cluster UID can be part of names, like the UIDs that Kubernetes generates.
 func validUID(uid string) bool { return len(validation.IsDNS1123Label(uid)) == 0 }
 
 func deny(reason, format string, args ...any) outcome {

@@ -36,11 +36,11 @@ func byRequest(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{request(cluster)}
 }
 
-// byEpoch maps the epoch to all clusters: the status of each has it.
+// byEpoch maps the epoch to all clusters, because the status of each cluster contains it.
 func (r *reconciler) byEpoch(ctx context.Context, _ client.Object) []reconcile.Request {
 	all := &fleetv1alpha1.MemberClusterList{}
 	if err := r.client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // This happens only before the cache has started, which enqueues all clusters.
+		return nil // This happens only before the cache has started. Its start enqueues all clusters.
 	}
 	requests := make([]reconcile.Request, 0, len(all.Items))
 	for i := range all.Items {
@@ -49,19 +49,19 @@ func (r *reconciler) byEpoch(ctx context.Context, _ client.Object) []reconcile.R
 	return requests
 }
 
-// gathered enqueues a cluster some time after a change of a row, once for all changes in between.
+// gathered enqueues a cluster some time after a row changed, once for all changes in between.
 type gathered struct{ pause time.Duration }
 
-// Create is a new row.
+// Create handles a new row.
 func (g gathered) Create(_ context.Context, e event.CreateEvent, q queue) { g.add(e.Object, q) }
 
-// Update is a changed row.
+// Update handles a changed row.
 func (g gathered) Update(_ context.Context, e event.UpdateEvent, q queue) { g.add(e.ObjectNew, q) }
 
-// Delete is a row that is gone.
+// Delete handles a row that is gone.
 func (g gathered) Delete(_ context.Context, e event.DeleteEvent, q queue) { g.add(e.Object, q) }
 
-// Generic does not happen.
+// Generic is never called.
 func (g gathered) Generic(context.Context, event.GenericEvent, queue) {}
 
 func (g gathered) add(o client.Object, q queue) {
@@ -70,14 +70,14 @@ func (g gathered) add(o client.Object, q queue) {
 	}
 }
 
-// firstEpoch creates the ConfigMap with the epoch of a new hub when the leader starts. For a hub that has published an epoch
-// before it creates none: an administrator has to restore it.
+// firstEpoch creates the ConfigMap with the epoch of a new hub when the leader starts. If the hub has published an epoch before, it creates
+// none: an administrator has to restore it.
 type firstEpoch struct {
 	client client.Client
 	reader client.Reader
 }
 
-// NeedLeaderElection is true: only the leader writes.
+// NeedLeaderElection returns true: only the leader writes.
 func (f *firstEpoch) NeedLeaderElection() bool { return true }
 
 // Start creates the ConfigMap and returns.

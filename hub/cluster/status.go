@@ -16,7 +16,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// Reasons of the conditions that the hub writes, besides those of kubeconfig.go and request.go.
+// Reasons of the conditions that the hub writes. kubeconfig.go and request.go have more.
 const (
 	ReasonReady              = "Ready"
 	ReasonAccepted           = "Accepted"
@@ -52,8 +52,8 @@ func unknown(reason, message string) finding {
 	return finding{metav1.ConditionUnknown, reason, message}
 }
 
-// status returns the hub's part of the new status, and the events of the change. The parts of the agent are left out: it and the
-// hub apply their own fields.
+// status returns the hub's part of the new status, and the events for the change. The agent's parts are left out, because hub and agent each
+// apply their own fields.
 func status(o observed, p planned, a applied, now time.Time) (fleetv1alpha1.MemberClusterStatus, []event.Event) {
 	next := fleetv1alpha1.MemberClusterStatus{
 		ObservedGeneration: o.mc.Generation,
@@ -94,7 +94,7 @@ func status(o observed, p planned, a applied, now time.Time) (fleetv1alpha1.Memb
 	return next, eventsFor(o, p, a, next)
 }
 
-// hubConditions are the conditions that the hub writes.
+// hubConditions returns the conditions that the hub writes.
 func hubConditions(all []metav1.Condition) []metav1.Condition {
 	mine := []string{
 		fleetv1alpha1.ConditionAccepted, fleetv1alpha1.ConditionProvisioned, fleetv1alpha1.ConditionCredentialValid,
@@ -104,7 +104,7 @@ func hubConditions(all []metav1.Condition) []metav1.Condition {
 	return slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool { return !slices.Contains(mine, c.Type) })
 }
 
-// hubPart returns the hub's part of a status, to compare with what it would write now.
+// hubPart returns the hub's part of a status, for comparison with what it would write now.
 func hubPart(s fleetv1alpha1.MemberClusterStatus) fleetv1alpha1.MemberClusterStatus {
 	return fleetv1alpha1.MemberClusterStatus{
 		ObservedGeneration: s.ObservedGeneration, Phase: s.Phase, Hub: s.Hub, Rows: s.Rows, Conditions: hubConditions(s.Conditions),
@@ -119,7 +119,7 @@ func phase(o observed) fleetv1alpha1.ClusterPhase {
 	case !o.mc.Spec.Accepted:
 		return fleetv1alpha1.ClusterPending
 	case o.heartbeat == LivenessStale && hubSide(o):
-		return o.mc.Status.Phase // A lost epoch does not concern the member.
+		return o.mc.Status.Phase // A lost epoch doesn't concern the member.
 	case o.heartbeat == LivenessStale:
 		return fleetv1alpha1.ClusterUnreachable
 	case o.unsteadyFor > 0:
@@ -131,7 +131,7 @@ func phase(o observed) fleetv1alpha1.ClusterPhase {
 	}
 }
 
-// hubSide reports whether the hub itself can't connect to the member: the credential is missing or refused on the hub.
+// hubSide reports whether the hub itself can't connect to the member because the credential is missing or refused on the hub.
 func hubSide(o observed) bool {
 	return o.mc.Spec.Mode == fleetv1alpha1.ModePush && o.push.refused != nil
 }
@@ -142,8 +142,8 @@ func rightIdentity(mc *fleetv1alpha1.MemberCluster) bool {
 	return id == nil || reported == "" || reported == id.ClusterUID
 }
 
-// versions returns whether the versions of hub and agent are compatible. The agent checks the same and takes no work if they
-// are not. There is no finding until the agent has reported its version.
+// versions returns whether the versions of hub and agent are compatible. The agent makes the same check and takes no work if they are not.
+// There is no finding until the agent has reported its version.
 func versions(o observed) finding {
 	if o.mc.Status.AgentVersion == "" {
 		return finding{}
@@ -201,7 +201,7 @@ func pushCredential(o observed) finding {
 	case o.push.cause.Untrusted(), o.push.cause == link.Unauthorized, o.push.cause == link.Forbidden:
 		return no(string(o.push.cause), "The kubeconfig can't be used: "+o.push.problem)
 	case !o.push.checked, o.push.cause == "" && o.push.clusterUID == "" && o.push.problem == "":
-		// After a restart the former state holds until the first check.
+		// After a restart the previous state stays until the first check.
 		if c := report.GetCondition(o.mc.Status.Conditions, fleetv1alpha1.ConditionCredentialValid); c != nil && c.Reason != ReasonNotAccepted {
 			return finding{c.Status, c.Reason, c.Message}
 		}
@@ -248,8 +248,8 @@ func freshness(o observed) finding {
 	return unknown(ReasonNeverSeen, "The member's agent has not renewed its Lease yet"+suffix)
 }
 
-// unready returns what stands beside the condition Ready: a cluster that is not ready is stalled where somebody has to change something, and
-// otherwise on its way.
+// unready returns the conditions that accompany Ready. A cluster that is not ready is stalled if somebody has to change something, and
+// reconciling otherwise.
 func unready(ready finding) (reconciling, stalled finding) {
 	switch ready.reason {
 	case ReasonReady:
@@ -260,7 +260,7 @@ func unready(ready finding) (reconciling, stalled finding) {
 	return yes(ready.reason, ready.message), finding{}
 }
 
-// readiness reports the first other condition that is not met.
+// readiness returns the condition Ready, based on the first other condition that is not met.
 func readiness(o observed, p planned, a applied, accepted, credential, beat, versions finding) finding {
 	agent := o.mc.Status.Conditions
 	switch {
@@ -316,7 +316,7 @@ func count(rows []*fleetv1alpha1.MemberWork) *fleetv1alpha1.RowCounts {
 	return counts
 }
 
-// changedTo returns the condition of a type if it has that reason now, and had another one.
+// changedTo returns the condition of a type if it has that reason now and had a different one before.
 func changedTo(old, next []metav1.Condition, kind, reason string) *metav1.Condition {
 	was, is := report.GetCondition(old, kind), report.GetCondition(next, kind)
 	if is == nil || is.Reason != reason || was != nil && was.Reason == reason {
@@ -325,7 +325,7 @@ func changedTo(old, next []metav1.Condition, kind, reason string) *metav1.Condit
 	return is
 }
 
-// eventsFor returns the events of a change of status.
+// eventsFor returns the events for a change of status.
 func eventsFor(o observed, p planned, a applied, next fleetv1alpha1.MemberClusterStatus) []event.Event {
 	var events []event.Event
 	old, former := o.mc.Status, formerLiveness(o.mc)

@@ -17,8 +17,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// Keys of a push member's tombstone besides those of package link: how to connect to the member when its MemberCluster is gone.
-// The credential itself stays in its Secret.
+// Keys of a push member's tombstone, in addition to those in package link. They say how to connect to the member when its MemberCluster is
+// gone. The credential itself stays in its Secret.
 const (
 	stoneMode            = "mode"
 	stoneIdentity        = "clusterUID"
@@ -29,7 +29,7 @@ const (
 	stoneBurst           = "burst"
 )
 
-// writeAccess writes into a tombstone how to connect to the member.
+// writeAccess writes how to connect to the member to a tombstone.
 func writeAccess(data map[string]string, mc *fleetv1alpha1.MemberCluster) {
 	t := targetOf(mc, true)
 	if t == nil {
@@ -41,7 +41,7 @@ func writeAccess(data map[string]string, mc *fleetv1alpha1.MemberCluster) {
 	data[stoneQPS], data[stoneBurst] = strconv.Itoa(int(t.qps)), strconv.Itoa(int(t.burst))
 }
 
-// readAccess returns how to connect to the member of a tombstone, nil for that of a pull member or of another hub.
+// readAccess returns how to connect to the member of a tombstone. It returns nil for a tombstone of a pull member or of another hub.
 func readAccess(stone *corev1.ConfigMap, hubUID string) *target {
 	data := stone.Data
 	if data[stoneMode] != string(fleetv1alpha1.ModePush) || data[link.TombstoneHubUID] != hubUID ||
@@ -67,8 +67,8 @@ func number(text string) int32 {
 	return int32(n)
 }
 
-// tombstones is the controller of push members' tombstones. The hub runs the agent of such a member
-// until it has followed the tombstone, and then deletes the tombstone.
+// tombstones is the controller for the tombstones of push members. The hub runs the agent of such a member until it has followed the
+// tombstone, and then deletes the tombstone.
 type tombstones struct {
 	client client.Client
 	events event.Recorder
@@ -96,7 +96,7 @@ func (s *tombstones) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := s.client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list member clusters: %w", err)
 	}
-	if holder(all.Items, "", t.identity) != "" { // Not released yet, or joined again, which removes the tombstone.
+	if holder(all.Items, "", t.identity) != "" { // The member is not released yet, or has joined again, which removes the tombstone.
 		s.pusher.Set(req.Name, nil)
 		return ctrl.Result{}, nil
 	}

@@ -23,10 +23,10 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/admit"
 )
 
-// verbAccept is the verb on memberclusters that a change of spec.accepted needs.
+// verbAccept is the verb on memberclusters that a user needs to change spec.accepted.
 const verbAccept = "accept"
 
-// setupWebhooks serves the defaults and the validation of MemberClusters and the guard of members' namespaces.
+// setupWebhooks serves defaulting and validation of MemberClusters, and the guard for members' namespaces.
 func setupWebhooks(mgr ctrl.Manager, clk clock.PassiveClock, secretNamespaces, capiNamespaces []string) error {
 	err := admit.Register(mgr, admit.Registration[*fleetv1alpha1.MemberCluster]{
 		Object:    &fleetv1alpha1.MemberCluster{},
@@ -43,11 +43,11 @@ func setupWebhooks(mgr ctrl.Manager, clk clock.PassiveClock, secretNamespaces, c
 	})
 }
 
-// defaulter sets since when a cluster has its taints.
+// defaulter sets the time at which a taint was added to a cluster.
 type defaulter struct{ clock clock.PassiveClock }
 
-// Default sets timeAdded of each taint: what is stored for a taint that was there before, and now for another. A time in the request
-// has no effect, so that a manifest may have one or none.
+// Default sets timeAdded of each taint. An existing taint keeps its stored time, and a new one gets the current time. A time in the request
+// has no effect, so a manifest may or may not have one.
 func (d *defaulter) Default(ctx context.Context, mc *fleetv1alpha1.MemberCluster) error {
 	old, err := admit.Old[fleetv1alpha1.MemberCluster](ctx)
 	if err != nil {
@@ -71,7 +71,7 @@ func (d *defaulter) Default(ctx context.Context, mc *fleetv1alpha1.MemberCluster
 // validator refuses what the schema can't, because it depends on the user or on stored objects.
 type validator struct {
 	client client.Client
-	// reader reads from the apiserver: a replica that does not lead has no cache of rows.
+	// reader reads from the apiserver, because only the leader has a cache of rows.
 	reader           client.Reader
 	secretNamespaces []string
 	capiNamespaces   []string
@@ -90,7 +90,7 @@ func (v *validator) ValidateCreate(ctx context.Context, mc *fleetv1alpha1.Member
 	return nil, invalidCluster(mc, faults)
 }
 
-// ValidateUpdate checks a change. Of a MemberCluster that is being deleted it checks only what the hub still needs.
+// ValidateUpdate checks a change. If the MemberCluster is being deleted, it checks only what the hub still needs.
 func (v *validator) ValidateUpdate(ctx context.Context, old, mc *fleetv1alpha1.MemberCluster) (admission.Warnings, error) {
 	var faults field.ErrorList
 	if mc.DeletionTimestamp.IsZero() {
@@ -107,7 +107,7 @@ func (v *validator) ValidateUpdate(ctx context.Context, old, mc *fleetv1alpha1.M
 	return nil, invalidCluster(mc, faults)
 }
 
-// ValidateDelete allows it; the cluster then leaves. It warns of what is deleted with it.
+// ValidateDelete allows deletion, which makes the cluster leave. It warns about what is deleted with it.
 func (v *validator) ValidateDelete(ctx context.Context, mc *fleetv1alpha1.MemberCluster) (admission.Warnings, error) {
 	if mc.Spec.Leave.Policy != fleetv1alpha1.LeaveDelete || !mc.DeletionTimestamp.IsZero() {
 		return nil, nil
@@ -125,14 +125,14 @@ func (v *validator) ValidateDelete(ctx context.Context, mc *fleetv1alpha1.Member
 		objects, mc.Name, what, mc.Name, fleetv1alpha1.Namespace(mc.Name))}, nil
 }
 
-// loss is what of one kind is deleted with a cluster.
+// loss is what is deleted of one kind with a cluster.
 type loss struct {
 	objects          int
 	replicas, copies int64
 }
 
-// losses returns how many objects are deleted with their rows, and a few words for each kind. It leaves out objects whose replicas have
-// moved away.
+// losses returns how many objects are deleted with their rows, and a few words for each kind. It leaves out objects whose replicas have moved
+// away.
 func losses(rows []fleetv1alpha1.MemberWork) (objects int, what string) {
 	by := map[string]*loss{}
 	for i := range rows {
@@ -156,7 +156,7 @@ func losses(rows []fleetv1alpha1.MemberWork) (objects int, what string) {
 			is.replicas += int64(r.Spec.Grant.Replicas)
 		case kind == "ResourceDistribution":
 			is.copies += int64(max(counts.Available, 0))
-		default: // It is not divided, so that only the member knows how many it has.
+		default: // Its replicas are not divided, so only the member knows how many it has.
 			is.replicas += int64(max(counts.Desired, 0))
 		}
 	}
@@ -201,7 +201,7 @@ func (v *validator) checkPush(push *field.Path, p *fleetv1alpha1.PushAccess) fie
 	return faults
 }
 
-// immutable refuses changes of what a cluster has joined with: its identity and its mode.
+// immutable refuses changes to what a cluster has joined with: its identity and its mode.
 func immutable(old, mc *fleetv1alpha1.MemberCluster) field.ErrorList {
 	if old.Spec.Identity == nil {
 		return nil
@@ -238,24 +238,24 @@ func invalidCluster(mc *fleetv1alpha1.MemberCluster, faults field.ErrorList) err
 	return apierrors.NewInvalid(fleetv1alpha1.GroupVersion.WithKind("MemberCluster").GroupKind(), mc.Name, faults)
 }
 
-// guard refuses to delete a member's namespace while it has rows: they and the objects in the member would be deleted. The
+// guard refuses to delete a member's namespace while it has rows, because the rows and the objects in the member would be deleted. The
 // webhook is called only for namespaces with the label of a cluster.
 type guard struct {
 	// reader reads from the apiserver: an empty cache is no proof.
 	reader client.Reader
 }
 
-// ValidateCreate allows.
+// ValidateCreate allows everything.
 func (g *guard) ValidateCreate(context.Context, *corev1.Namespace) (admission.Warnings, error) {
 	return nil, nil
 }
 
-// ValidateUpdate allows.
+// ValidateUpdate allows everything.
 func (g *guard) ValidateUpdate(context.Context, *corev1.Namespace, *corev1.Namespace) (admission.Warnings, error) {
 	return nil, nil
 }
 
-// ValidateDelete refuses while the namespace has a row.
+// ValidateDelete refuses deletion while the namespace has a row.
 func (g *guard) ValidateDelete(ctx context.Context, namespace *corev1.Namespace) (admission.Warnings, error) {
 	cluster := namespace.Labels[keys.FleetCluster]
 	if cluster == "" || namespace.Name != fleetv1alpha1.Namespace(cluster) {
