@@ -30,11 +30,11 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
-// Kinds are the kinds that a hub runs: a new kind is a folder and an entry in kinds. What flags of the hub say about them comes
-// with Options.
+// Kinds returns the kinds that a hub runs. A new kind is a folder and an entry in kinds. Settings that come from the hub's flags are in
+// Options.
 func Kinds() setup.Kinds { return kinds(Options{}, nil) }
 
-// kinds are the kinds of a hub with these options; key makes names of contents.
+// kinds returns the kinds of a hub with these options. key is used to name contents.
 func kinds(o Options, key []byte) setup.Kinds {
 	return setup.Kinds{
 		memberClusters(o), unitedDeployments(o, key), workloadSpreads(o, key), cloneSets(o, key), resourceDistributions(o, key),
@@ -95,7 +95,7 @@ func unitedDeployments(h Options, key []byte) setup.Kind {
 	}
 }
 
-// placementOptions are the options of the controllers that place the objects of a kind.
+// placementOptions returns the options for the controller of a placed kind.
 func placementOptions(h Options, key []byte, mgr ctrl.Manager, o setup.Options, name string) placement.Options {
 	return placement.Options{
 		Store:  row.NewStore(mgr.GetClient(), key, o.Clock),
@@ -104,7 +104,7 @@ func placementOptions(h Options, key []byte, mgr ctrl.Manager, o setup.Options, 
 	}
 }
 
-// workloadSpreads also has the controller and the webhook of Deployments that WorkloadSpreads place.
+// workloadSpreads also includes the controller and the webhook for Deployments that WorkloadSpreads place.
 func workloadSpreads(h Options, key []byte) setup.Kind {
 	const name = "workloadspread"
 	return setup.Kind{
@@ -137,7 +137,8 @@ func workloadSpreads(h Options, key []byte) setup.Kind {
 	}
 }
 
-// cloneSets are those that WorkloadSpreads place. Where the member stack runs in this cluster too, its manager has their webhooks.
+// cloneSets is the kind of CloneSets that WorkloadSpreads place. If the member stack runs in this cluster too, its manager has their
+// webhooks.
 func cloneSets(h Options, key []byte) setup.Kind {
 	const name = "cloneset"
 	return setup.Kind{
@@ -169,7 +170,7 @@ func resourceDistributions(h Options, key []byte) setup.Kind {
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
 			return resourcedistribution.Setup(ctx, mgr, resourcedistribution.Options{
 				Options: placementOptions(h, key, mgr, o, name),
-				// Members mostly run Flotilla in a namespace of that name too, and by default let a hub place nothing there.
+				// Members usually run Flotilla in a namespace of the same name, and by default don't let a hub place anything there.
 				ClosedNamespaces: []string{corev1.NamespaceNodeLease, h.Namespace},
 			})
 		},
@@ -210,7 +211,7 @@ func clusterPropagations(h Options, key []byte) setup.Kind {
 	return propagationKind(h, key, "clusterpropagation", &fleetv1alpha1.ClusterPropagation{}, propagation.SetupCluster)
 }
 
-// propagationKind is one of the two kinds, of which object is an empty one.
+// propagationKind returns one of the two kinds. object is an empty object of the kind.
 func propagationKind[T client.Object](
 	h Options, key []byte, name string, object T, start func(context.Context, ctrl.Manager, propagation.Options) error,
 ) setup.Kind {

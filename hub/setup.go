@@ -36,56 +36,56 @@ import (
 )
 
 const (
-	// contentKeySecret has, in the hub's own namespace, the key that makes names of contents unguessable.
+	// contentKeySecret is the Secret in the hub's own namespace with the key that makes content names unguessable.
 	contentKeySecret = "flotilla-content-key"
 	contentKeyField  = "key"
 	contentKeySize   = 32
 )
 
-// Options are what Setup needs. All are required unless a default is given.
+// Options configures Setup. All fields are required unless a default is given.
 type Options struct {
-	// Namespace is the hub's own: Secrets with kubeconfigs of push members, and the content key.
+	// Namespace is the hub's own namespace. It holds the content key and the Secrets with kubeconfigs of push members.
 	Namespace string
-	// ClusterAPINamespaces are where members that Cluster API made may be, with their kubeconfigs; default none.
+	// ClusterAPINamespaces are the namespaces in which members created by Cluster API, and their kubeconfigs, may be. They default to none.
 	ClusterAPINamespaces []string
-	// ClusterProfileNamespace is where the clusters are published as ClusterProfiles; default nowhere.
+	// ClusterProfileNamespace is the namespace in which the clusters are published as ClusterProfiles. By default they are not published.
 	ClusterProfileNamespace string
-	// PropagationKinds are the resources whose objects Propagations may place; default none.
+	// PropagationKinds are the resources whose objects Propagations may place. They default to none.
 	PropagationKinds []schema.GroupResource
-	// LocalMember is true if the hub's cluster runs the member stack too, which then reconciles objects without clusters, and
-	// serves the defaulting and conversion of their kinds.
+	// LocalMember is true if the hub's cluster also runs the member stack, which then reconciles objects without clusters, and serves defaulting
+	// and conversion for their kinds.
 	LocalMember bool
 	// Gates are the feature gates.
 	Gates *feature.Gates
-	// Workers is how many objects of a kind are reconciled at once, by the name of the kind.
+	// Workers is how many objects of a kind are reconciled concurrently, by the name of the kind.
 	Workers map[string]int
-	// ExpectationTimeout is how long a cache may lack our own writes; 0 is 5 minutes.
+	// ExpectationTimeout is how long a cache may lack our own writes; 0 means 5 minutes.
 	ExpectationTimeout time.Duration
-	// RunAgent runs the member's agent for push members; it is implemented in member/agent.
+	// RunAgent runs the member's agent for push members. It is implemented in member/agent.
 	RunAgent func(context.Context, link.Link) error
-	// ValidateCloneSet validates the CloneSet in a UnitedDeployment's template; it is implemented in member/workload/cloneset.
+	// ValidateCloneSet validates the CloneSet in a UnitedDeployment's template. It is implemented in member/workload/cloneset.
 	ValidateCloneSet func(*appsv1beta1.CloneSetSpec, *field.Path) field.ErrorList
-	// ValidateStatefulSet validates the StatefulSet of apps.kruise.io there; it is implemented in member/workload/statefulset.
+	// ValidateStatefulSet validates the apps.kruise.io StatefulSet in a UnitedDeployment's template. It is implemented in
+	// member/workload/statefulset.
 	ValidateStatefulSet func(*appsv1beta1.StatefulSetSpec, *field.Path) field.ErrorList
-	// StatefulSetWarnings returns warnings about a valid template of such a StatefulSet; it is implemented in the same
-	// package.
+	// StatefulSetWarnings returns warnings about a valid template of such a StatefulSet. It is implemented in the same package.
 	StatefulSetWarnings func(*appsv1beta1.StatefulSetSpec, *field.Path) admission.Warnings
-	// CloneSetWebhook returns the webhook of CloneSets; it is implemented in member/workload/cloneset. Nil: there is none.
+	// CloneSetWebhook returns the webhook for CloneSets. It is implemented in member/workload/cloneset. If it is nil, there is no such webhook.
 	CloneSetWebhook func(c client.Client, live client.Reader, keepTemplates bool) CloneSetWebhook
-	// WorkloadSpreadRules returns what a member validates of WorkloadSpreads, which may name clusters; it is implemented in
-	// member/pod/workloadspread. Nil: nothing.
+	// WorkloadSpreadRules returns the rules of members for WorkloadSpreads that may name clusters. It is implemented in
+	// member/pod/workloadspread. If it is nil, these rules are not checked.
 	WorkloadSpreadRules func(c client.Client, live client.Reader) admission.Validator[*appsv1beta1.WorkloadSpread]
-	// ResourceDistributionRules is what a member validates of ResourceDistributions that may name clusters; it is implemented in
-	// member/resource/resourcedistribution. Nil: nothing.
+	// ResourceDistributionRules are the rules of members for ResourceDistributions that may name clusters. They are implemented in
+	// member/resource/resourcedistribution. If it is nil, these rules are not checked.
 	ResourceDistributionRules admission.Validator[*appsv1beta1.ResourceDistribution]
 	// Identity is the name of this process in Leases.
 	Identity string
-	// Version is the program's.
+	// Version is the version of this program.
 	Version string
-	// Clock is the real clock outside tests.
+	// Clock is the real clock, except in tests.
 	Clock clock.WithTicker
 
-	// self is the user that this hub is to its apiserver. Setup finds it out.
+	// self is the username of this hub on its apiserver. Setup determines it.
 	self string
 }
 
@@ -102,8 +102,8 @@ func Scheme() (*runtime.Scheme, error) {
 		Kinds().AddToScheme(s))
 }
 
-// Restrict limits a manager's cache to what the hub's roles allow: no Secret is cached, what the hub created for members
-// is found by label, and managedFields, which no controller here reads from a cache, are dropped.
+// Restrict limits a manager's cache to what the hub's roles allow. Secrets are not cached, and what the hub created for members is selected
+// by label. managedFields are dropped, since no controller here reads them from a cache.
 func Restrict(o ctrl.Options) ctrl.Options {
 	only := cluster.CacheByObject()
 	maps.Copy(only, workloadspread.CacheByObject())
@@ -112,7 +112,7 @@ func Restrict(o ctrl.Options) ctrl.Options {
 	return o
 }
 
-// What the manager itself needs: its Lease, its events, its webhook certificate and the configurations that carry it.
+// Permissions that the manager itself needs, for its Lease, its events, its webhook certificate and the configurations that carry it.
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=flotilla-system,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=flotilla-system,resources=leases,resourceNames=flotilla-hub,verbs=get;update
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=events,verbs=create;patch
@@ -121,8 +121,8 @@ func Restrict(o ctrl.Options) ctrl.Options {
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,resourceNames=flotilla-hub-webhook,verbs=get;list;watch;update
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=flotilla-hub,verbs=get;list;watch;patch
 
-// Setup adds all controllers and webhooks of the hub to mgr, which must have been created with Scheme and Restrict. It
-// reads from the apiserver, and creates the content key when there is none.
+// Setup adds all controllers and webhooks of the hub to mgr, which must have been created with Scheme and Restrict. It reads from the
+// apiserver, and creates the content key if there is none.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	key, err := contentKey(ctx, mgr.GetAPIReader(), mgr.GetClient(), o.Namespace)
 	if err != nil {
@@ -145,7 +145,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	})
 }
 
-// whoAmI asks the apiserver which user writes for this hub; everybody may ask that.
+// whoAmI asks the apiserver for the username with which this hub writes. Every user may ask that.
 func whoAmI(ctx context.Context, c client.Writer) (string, error) {
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := c.Create(ctx, review); err != nil {
@@ -154,7 +154,7 @@ func whoAmI(ctx context.Context, c client.Writer) (string, error) {
 	return review.Status.UserInfo.Username, nil
 }
 
-// contentKey returns the key that names contents, and creates it on the first start of the first replica.
+// contentKey returns the key that is used to name contents, and creates it on the first start of the first replica.
 func contentKey(ctx context.Context, reader client.Reader, writer client.Writer, namespace string) ([]byte, error) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: contentKeySecret}}
 	name := client.ObjectKeyFromObject(secret)

@@ -15,31 +15,31 @@ import (
 	"github.com/flotilla-io/flotilla/hub/crd"
 )
 
-// Clusters knows the phases of the Clusters in some namespaces. Start, in the leader only, watches them until its context ends.
-// It may be used concurrently.
+// Clusters knows the phases of the Clusters in some namespaces. Start runs only in the leader, and watches them until its context ends.
+// Clusters is safe for concurrent use.
 type Clusters struct {
 	hub        cluster.Cluster
 	namespaces []string
-	// changed is called when the phase of a Cluster has changed, and with an empty key when that of any may have.
+	// changed is called when the phase of a Cluster has changed. The key is empty if any phase may have changed.
 	changed func(context.Context, client.ObjectKey)
 
 	mu sync.RWMutex
-	// asked: it is known whether Clusters are served. version is the one that is read, or "".
+	// asked is true once it is known whether Clusters are served. version is the version that is read, or "".
 	asked   bool
 	version string
 	synced  bool
 	phases  map[client.ObjectKey]Phase
 }
 
-// New returns the Clusters in namespaces of a hub whose scheme has CustomResourceDefinitions.
+// New returns the Clusters in the given namespaces of a hub. The hub's scheme must include CustomResourceDefinitions.
 func New(hub cluster.Cluster, namespaces []string, changed func(context.Context, client.ObjectKey)) *Clusters {
 	return &Clusters{hub: hub, namespaces: namespaces, changed: changed, phases: map[client.ObjectKey]Phase{}}
 }
 
-// NeedLeaderElection is true: only the leader acts on Clusters.
+// NeedLeaderElection returns true: only the leader acts on Clusters.
 func (c *Clusters) NeedLeaderElection() bool { return true }
 
-// Phase returns the phase of a Cluster, as the watch shows it.
+// Phase returns the phase of a Cluster according to the watch.
 func (c *Clusters) Phase(key client.ObjectKey) Phase {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -57,8 +57,8 @@ func (c *Clusters) Phase(key client.ObjectKey) Phase {
 	}
 }
 
-// Gone reports whether a Cluster that was being deleted does not exist any more, as the apiserver answers: a cache is no proof.
-// Another Cluster may have its name.
+// Gone reports whether a Cluster that was being deleted no longer exists. It asks the apiserver, since a cache is no proof. Another Cluster
+// may have the same name.
 func (c *Clusters) Gone(ctx context.Context, key client.ObjectKey) (bool, error) {
 	c.mu.RLock()
 	version := c.version
@@ -89,7 +89,7 @@ func (c *Clusters) watch() crd.Watch {
 	}
 }
 
-// reset forgets all Clusters, because they are read in another version from now on.
+// reset forgets all Clusters, because they are read in a different version from now on.
 func (c *Clusters) reset(ctx context.Context, version string) {
 	c.mu.Lock()
 	c.asked, c.version, c.synced = true, version, false
@@ -98,7 +98,7 @@ func (c *Clusters) reset(ctx context.Context, version string) {
 	c.changed(ctx, client.ObjectKey{})
 }
 
-// sync is called when all Clusters were read.
+// sync is called when all Clusters have been read.
 func (c *Clusters) sync(ctx context.Context) {
 	c.mu.Lock()
 	c.synced = true
@@ -106,7 +106,7 @@ func (c *Clusters) sync(ctx context.Context) {
 	c.changed(ctx, client.ObjectKey{})
 }
 
-// note takes the phase of a Cluster.
+// note stores the phase of a Cluster.
 func (c *Clusters) note(ctx context.Context, u *unstructured.Unstructured, exists bool) {
 	key := client.ObjectKeyFromObject(u)
 	c.mu.Lock()

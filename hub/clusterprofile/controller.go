@@ -24,17 +24,17 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/overlay"
 )
 
-// EventForeign is the reason of the event on a MemberCluster whose ClusterProfile is of another cluster manager.
+// EventForeign is the reason of the event on a MemberCluster whose ClusterProfile belongs to another cluster manager.
 const EventForeign = "ForeignClusterProfile"
 
-// Options are what Setup needs. All are required.
+// Options configures Setup. All fields are required.
 type Options struct {
 	// Namespace is where ClusterProfiles are written. It must match the chart's roles.
 	Namespace string
 	Events    event.Recorder
 }
 
-// Setup starts the controller in mgr, whose scheme has MemberClusters and CustomResourceDefinitions.
+// Setup starts the controller in mgr, whose scheme must include MemberClusters and CustomResourceDefinitions.
 func Setup(mgr ctrl.Manager, o Options) error {
 	r := &reconciler{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), events: o.Events, namespace: o.Namespace,
@@ -63,14 +63,14 @@ type reconciler struct {
 	events    event.Recorder
 	namespace string
 	watch     crd.Watch
-	// wake takes MemberClusters, of which only the name is read.
+	// wake takes MemberClusters, of which only the names are read.
 	wake chan ctrlevent.GenericEvent
 
 	mu       sync.Mutex
 	version  string
 	synced   bool
 	profiles map[string]*unstructured.Unstructured
-	// warned are the UIDs of ClusterProfiles of others that were reported, by name.
+	// warned are the UIDs of other managers' ClusterProfiles that were already reported, by name.
 	warned map[string]types.UID
 }
 
@@ -78,7 +78,7 @@ type reconciler struct {
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	version, profile := r.profile(req.Name)
 	if version == "" {
-		return ctrl.Result{}, nil // Once all were read, everything is enqueued.
+		return ctrl.Result{}, nil // Once all ClusterProfiles are read, everything is enqueued.
 	}
 	mc := &fleetv1alpha1.MemberCluster{}
 	err := r.client.Get(ctx, req.NamespacedName, mc)
@@ -90,13 +90,13 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case err == nil:
 		err = r.publish(ctx, mc, version, profile)
 	}
-	if apierrors.IsConflict(err) { // The cache is stale: its next event enqueues the cluster again.
+	if apierrors.IsConflict(err) { // The cache is stale. Its next event enqueues the cluster again.
 		return ctrl.Result{}, nil
 	}
 	return ctrl.Result{}, err
 }
 
-// warn says once of each ClusterProfile of another manager that it is in the way.
+// warn records an event, once for each ClusterProfile of another manager that is in the way.
 func (r *reconciler) warn(mc *fleetv1alpha1.MemberCluster, profile *unstructured.Unstructured) {
 	r.mu.Lock()
 	known := r.warned[mc.Name] == profile.GetUID()
@@ -108,7 +108,7 @@ func (r *reconciler) warn(mc *fleetv1alpha1.MemberCluster, profile *unstructured
 	}
 }
 
-// publish writes what differs. profile is what the cache has, or nil.
+// publish writes the differences. profile is the cached ClusterProfile, or nil.
 func (r *reconciler) publish(ctx context.Context, mc *fleetv1alpha1.MemberCluster, version string, profile *unstructured.Unstructured) error {
 	live := profile
 	if want := specOf(mc, r.namespace, version); live == nil || len(overlay.Paths(live.Object, want.Object)) > 0 {
@@ -139,14 +139,14 @@ func (r *reconciler) publish(ctx context.Context, mc *fleetv1alpha1.MemberCluste
 	return nil
 }
 
-// withdraw deletes the ClusterProfile of a MemberCluster that the apiserver does not have: a cache is no proof.
+// withdraw deletes the ClusterProfile of a MemberCluster that doesn't exist. It asks the apiserver, since a cache is no proof.
 func (r *reconciler) withdraw(ctx context.Context, key client.ObjectKey, profile *unstructured.Unstructured) error {
 	if profile == nil || !ours(profile) {
 		return nil
 	}
 	err := r.live.Get(ctx, key, &fleetv1alpha1.MemberCluster{})
 	if err == nil {
-		return nil // Its event enqueues it.
+		return nil // The event of the MemberCluster enqueues it.
 	}
 	if !apierrors.IsNotFound(err) {
 		return fmt.Errorf("get member cluster %s: %w", key.Name, err)
@@ -157,7 +157,7 @@ func (r *reconciler) withdraw(ctx context.Context, key client.ObjectKey, profile
 	return nil
 }
 
-// profile returns the version to write, "" until all ClusterProfiles were read, and the one of that name.
+// profile returns the version to write and the ClusterProfile with that name. The version is "" until all ClusterProfiles are read.
 func (r *reconciler) profile(name string) (version string, profile *unstructured.Unstructured) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -167,7 +167,7 @@ func (r *reconciler) profile(name string) (version string, profile *unstructured
 	return r.version, r.profiles[name]
 }
 
-// reset forgets all ClusterProfiles, because they are read in another version from now on.
+// reset forgets all ClusterProfiles, because they are read in a different version from now on.
 func (r *reconciler) reset(_ context.Context, version string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,7 +176,7 @@ func (r *reconciler) reset(_ context.Context, version string) {
 	clear(r.warned)
 }
 
-// note takes a ClusterProfile.
+// note stores a ClusterProfile.
 func (r *reconciler) note(ctx context.Context, profile *unstructured.Unstructured, exists bool) {
 	name := profile.GetName()
 	r.mu.Lock()
@@ -192,7 +192,7 @@ func (r *reconciler) note(ctx context.Context, profile *unstructured.Unstructure
 	}
 }
 
-// sync enqueues all clusters, and those whose ClusterProfile is all that is left of them.
+// sync enqueues all clusters, and the names of ClusterProfiles without a MemberCluster.
 func (r *reconciler) sync(ctx context.Context) {
 	clusters := &fleetv1alpha1.MemberClusterList{}
 	if err := r.client.List(ctx, clusters, client.UnsafeDisableDeepCopy); err != nil { // Only when the manager stops.

@@ -1,6 +1,6 @@
-// Package clusterprofile publishes MemberClusters as ClusterProfiles of SIG Multicluster (KEP-4322), in one namespace of the hub, while
-// it serves them. So tools that know the standard find the clusters of the fleet.
+// Package clusterprofile publishes MemberClusters as ClusterProfiles of SIG Multicluster (KEP-4322), in one namespace of the hub, while the
+// hub serves that kind. Tools that know the standard can then find the clusters of the fleet.
 //
-// A ClusterProfile has the name of its MemberCluster. One of that name with another cluster manager is left alone. No credential is
-// published: status.accessProviders is for whoever gives access.
+// A ClusterProfile has the name of its MemberCluster. One with that name that belongs to another cluster manager is left alone. No
+// credentials are published: status.accessProviders is left to whoever provides access.
 package clusterprofile

@@ -11,21 +11,21 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// What the package uses of the standard, by https://github.com/kubernetes-sigs/cluster-inventory-api.
+// The parts of the standard that the package uses, see https://github.com/kubernetes-sigs/cluster-inventory-api.
 const (
 	group = "multicluster.x-k8s.io"
 	kind  = "ClusterProfile"
 	crds  = "clusterprofiles." + group
 	// labelManager has the same value as spec.clusterManager.name.
 	labelManager = "x-k8s.io/cluster-manager"
-	// conditionHealthy is whether the cluster's control plane is healthy.
+	// conditionHealthy says whether the cluster's control plane is healthy.
 	conditionHealthy = "ControlPlaneHealthy"
 )
 
 // Manager is the name of this cluster manager in ClusterProfiles.
 const Manager = "flotilla"
 
-// Properties of a cluster beside the standard ones. One that is not known is left out.
+// Properties of a cluster in addition to the standard ones. Unknown ones are left out.
 const (
 	propertyRegion   = "topology.kubernetes.io/region"
 	propertyZone     = "topology.kubernetes.io/zone"
@@ -35,10 +35,10 @@ const (
 
 func groupKind() schema.GroupKind { return schema.GroupKind{Group: group, Kind: kind} }
 
-// versions are those that are written, the preferred first. What is written is the same in both.
+// versions are the versions that can be written, preferred version first. The content is the same in both.
 func versions() []string { return []string{"v1alpha2", "v1alpha1"} }
 
-// ours reports whether a ClusterProfile is of this manager.
+// ours reports whether a ClusterProfile belongs to this manager.
 func ours(profile *unstructured.Unstructured) bool {
 	name, _, err := unstructured.NestedString(profile.Object, "spec", "clusterManager", "name")
 	return err == nil && name == Manager
@@ -59,7 +59,7 @@ func specOf(mc *fleetv1alpha1.MemberCluster, namespace, version string) *unstruc
 	}}
 }
 
-// statusOf returns the status of the ClusterProfile of a MemberCluster. Nothing in it changes while the cluster does not.
+// statusOf returns the status of the ClusterProfile of a MemberCluster. It changes only if the MemberCluster does.
 func statusOf(mc *fleetv1alpha1.MemberCluster) map[string]any {
 	properties := []any{}
 	for _, p := range []struct{ name, value string }{
@@ -86,7 +86,7 @@ func statusOf(mc *fleetv1alpha1.MemberCluster) map[string]any {
 	return status
 }
 
-// uid is the UID of the cluster by the spec, which the hub wrote at its first join and the member can't change.
+// uid is the UID of the cluster in the spec. The hub wrote it at the first join, and the member can't change it.
 func uid(mc *fleetv1alpha1.MemberCluster) string {
 	if mc.Spec.Identity == nil {
 		return ""
@@ -94,8 +94,8 @@ func uid(mc *fleetv1alpha1.MemberCluster) string {
 	return mc.Spec.Identity.ClusterUID
 }
 
-// health returns what is known of a cluster's control plane: what its agent reported while that renews its Lease, and otherwise
-// Unknown, because a hub that hears nothing does not know whose fault it is.
+// health returns what is known about a cluster's control plane: what its agent reported while the agent renews its Lease, and otherwise
+// Unknown, because a hub that hears nothing doesn't know whose fault that is.
 func health(mc *fleetv1alpha1.MemberCluster) metav1.Condition {
 	fresh := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionHeartbeatFresh)
 	healthy := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionAPIHealthy)

@@ -1,4 +1,4 @@
-// Package crd watches the objects of a kind of another project, whose CustomResourceDefinition may be installed at any time, or never.
+// Package crd watches objects of another project's kind, whose CustomResourceDefinition may be installed at any time, or never.
 package crd
 
 import (
@@ -19,26 +19,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 )
 
-// Watch is a watch of one namespaced kind. All fields are required unless a default is given. Its functions are not called
-// concurrently by the watch of one version; none of them is called after Start has returned.
+// Watch is a watch on one namespaced kind. All fields are required unless a default is given. The watch of one version doesn't call its
+// functions concurrently. None of them is called after Start has returned.
 type Watch struct {
-	// Hub is the cluster that may serve the kind; its scheme has CustomResourceDefinitions.
+	// Hub is the cluster that may serve the kind. Its scheme must include CustomResourceDefinitions.
 	Hub cluster.Cluster
-	// CRD is the name of the CustomResourceDefinition, and Kind what it defines.
+	// CRD is the name of the CustomResourceDefinition, and Kind is the kind that it defines.
 	CRD  string
 	Kind schema.GroupKind
-	// Versions are those that may be read, the preferred first.
+	// Versions are the versions that may be read, preferred version first.
 	Versions []string
-	// Namespaces are where objects are read.
+	// Namespaces are the namespaces whose objects are read.
 	Namespaces []string
-	// Transform drops what is not needed of an object; default managedFields.
+	// Transform drops the parts of an object that are not needed. It defaults to dropping managedFields.
 	Transform toolscache.TransformFunc
 
-	// Served is called with the version that is read from now on, or "" for none: no object is known then.
+	// Served is called with the version that is read from now on, or "" for none. No object is known at that point.
 	Served func(ctx context.Context, version string)
-	// Seen is called for each object that was read, and with false for one that is gone.
+	// Seen is called for each object that is read, and with false for an object that is gone.
 	Seen func(ctx context.Context, o *unstructured.Unstructured, exists bool)
-	// Synced is called when all objects of the version were read.
+	// Synced is called when all objects of the version have been read.
 	Synced func(ctx context.Context)
 }
 
@@ -49,7 +49,7 @@ func (w Watch) New(version string) *unstructured.Unstructured {
 	return u
 }
 
-// Start watches the CRD, and the objects while it serves them, until ctx ends.
+// Start watches the CRD until ctx ends, and the objects while the CRD serves them.
 func (w Watch) Start(ctx context.Context) error {
 	wake := make(chan struct{}, 1)
 	crds, stop, err := w.run(ctx, &apiextensionsv1.CustomResourceDefinition{}, cache.Options{
@@ -92,7 +92,7 @@ func (w Watch) Start(ctx context.Context) error {
 	}
 }
 
-// follow begins to watch the objects in a version, or none for "". The returned function ends that and waits.
+// follow starts to watch the objects in a version, or none for "". The returned function stops the watch and waits.
 func (w Watch) follow(ctx context.Context, version string) (end func(), err error) {
 	ctrl.LoggerFrom(ctx).Info("Reads a kind of another project", "kind", w.Kind.String(), "version", version, "namespaces", w.Namespaces)
 	w.Served(ctx, version)
@@ -100,7 +100,7 @@ func (w Watch) follow(ctx context.Context, version string) (end func(), err erro
 		return func() {}, nil
 	}
 	u := w.New(version)
-	// The mapper is fixed, because discovery may lag behind the CRD. Until the version is served the watch tries again.
+	// The mapper is fixed, because discovery may lag behind the CRD. The watch is retried until the version is served.
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(u.GroupVersionKind(), meta.RESTScopeNamespace)
 	in := map[string]cache.Config{}
@@ -133,7 +133,7 @@ func (w Watch) follow(ctx context.Context, version string) (end func(), err erro
 	return func() { cancel(); stop(); <-done }, nil
 }
 
-// run runs a cache of one kind in the background. stop ends the cache and waits.
+// run runs a cache for one kind in the background. stop stops the cache and waits.
 func (w Watch) run(ctx context.Context, kind client.Object, o cache.Options, seen func(o any, exists bool)) (cache.Cache, func(), error) {
 	o.HTTPClient = w.Hub.GetHTTPClient()
 	one, err := cache.New(w.Hub.GetConfig(), o)
@@ -167,7 +167,7 @@ func (w Watch) run(ctx context.Context, kind client.Object, o cache.Options, see
 	return one, func() { cancel(); <-done }, nil
 }
 
-// served returns the first of the versions that a CRD serves, "" for none.
+// served returns the first of the versions that a CRD serves, or "" if there is none.
 func served(crd *apiextensionsv1.CustomResourceDefinition, versions []string) string {
 	established := slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
 		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
@@ -185,7 +185,7 @@ func served(crd *apiextensionsv1.CustomResourceDefinition, versions []string) st
 	return ""
 }
 
-// strip drops everything of a CRD that served does not read: the schemas are hundreds of kilobytes.
+// strip drops everything in a CRD that served doesn't read, because schemas are hundreds of kilobytes.
 func strip(o any) (any, error) {
 	if crd, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok {
 		crd.ManagedFields, crd.Annotations = nil, nil

@@ -15,11 +15,11 @@ import (
 // sourceKind is the kind of the objects that this controller reconciles, and of their slices.
 const sourceKind = "ResourceDistribution"
 
-// Options are what Setup needs.
+// Options configures Setup.
 type Options struct {
 	placement.Options
 
-	// ClosedNamespaces get no copy in a member unless the object names them.
+	// ClosedNamespaces get no copies in members unless the object names them.
 	ClosedNamespaces []string
 }
 
@@ -32,7 +32,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return Kind(o).Setup(ctx, mgr, o.Options)
 }
 
-// Kind is how ResourceDistributions are placed.
+// Kind returns how ResourceDistributions are placed.
 func Kind(options Options) placement.Kind[*observed, planned, appsv1beta1.ResourceDistributionStatus] {
 	return placement.Kind[*observed, planned, appsv1beta1.ResourceDistributionStatus]{
 		Name:    sourceKind,

@@ -1,13 +1,13 @@
 // Package resourcedistribution distributes Secrets and ConfigMaps to the clusters of a fleet.
 //
-// A ResourceDistribution with targets.clusters becomes a slice in each of these clusters: a ResourceDistribution with the same resource
-// and the same namespaces. The member's own controller makes the copies, and its status comes back as numbers.
+// A ResourceDistribution with targets.clusters becomes a slice in each of these clusters: a ResourceDistribution with the same resource and
+// the same namespaces. The member's own controller creates the copies, and its status comes back as numbers.
 //
-//	observe.go  the object, clusters and rows; which clusters still run what the hub placed
-//	plan.go     which clusters get, keep and lose the slice, and why others do not
-//	render.go   the slice
-//	status.go   sums, the worst clusters, conditions
-//	placed.go   which objects a cluster concerns
+//	observe.go  reads the object, clusters and rows; finds out which clusters still run what the hub placed
+//	plan.go     decides which clusters get, keep and lose the slice, and why others don't
+//	render.go   renders the slice
+//	status.go   computes sums, the worst clusters and conditions
+//	placed.go   finds the objects that a cluster concerns
 //
-// A slice with a Secret is in the row, in the namespace of its cluster, and never in a WorkContent.
+// A slice with a Secret is stored in the row, in the namespace of its cluster, and never in a WorkContent.
 package resourcedistribution

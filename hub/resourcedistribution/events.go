@@ -8,17 +8,17 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// Reasons of events on a ResourceDistribution of a hub. That of a failure is the type of its condition.
+// Reasons of events on a ResourceDistribution of a hub. Events for failures have the type of the condition as their reason.
 const (
-	// EventDistributed: all clusters have all copies.
+	// EventDistributed means that all clusters have all copies.
 	EventDistributed = "Distributed"
-	// EventWithdrawing: the object is being deleted; the note names the clusters that hold it.
+	// EventWithdrawing means that the object is being deleted. The note names the clusters that still hold it.
 	EventWithdrawing = "WithdrawingCopies"
 )
 
 const actionDistribute = "Distribute"
 
-// eventsFor returns the events of a change of status, for an object of that generation.
+// eventsFor returns the events for a change of status, for an object with that generation.
 func eventsFor(generation int64, what string, before, after appsv1beta1.ResourceDistributionStatus) []event.Event {
 	var out []event.Event
 	for _, c := range report.ButReadiness(after.Conditions, report.DistributionForm()) {

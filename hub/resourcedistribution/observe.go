@@ -17,15 +17,15 @@ type observed struct {
 	placement.Fleet
 
 	rd *appsv1beta1.ResourceDistribution
-	// occupied are the clusters that evict, have a row of the object, and still run what the hub placed.
+	// occupied are the clusters with a row of the object and a taint that evicts, which still run something that the hub placed.
 	occupied map[string]bool
 	// localMember is true if this cluster runs the member stack too.
 	localMember bool
-	// closed are namespaces that a slice excludes unless it names them.
+	// closed are namespaces that a slice excludes unless the object names them.
 	closed []string
 }
 
-// Source is the object.
+// Source returns the object.
 func (o *observed) Source() client.Object { return o.rd }
 
 func observe(ctx context.Context, c placement.Client, key client.ObjectKey, options Options) (*observed, error) {
@@ -59,7 +59,7 @@ func (o *observed) evicts(cluster string) bool {
 	return t != nil && t.Effect == fleetv1alpha1.Evict
 }
 
-// occupies reports whether pods of a row may run in its cluster, which may need copies.
+// occupies reports whether the cluster of a row may run pods of it. Such pods may need copies.
 func occupies(row *fleetv1alpha1.MemberWork) bool {
 	return row.Spec.Source.Kind != sourceKind && (row.Spec.Grant.Replicas > 0 || row.Status.Counts.Replicas > 0)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub/placement"
 )
 
-// where returns where an object is distributed; nil is nowhere. What is excluded is not left out.
+// where returns where an object is distributed; nil means nowhere. It includes excluded clusters.
 func where(rd *appsv1beta1.ResourceDistribution) []placement.Where {
 	if rd == nil || rd.Spec.Targets.Clusters == nil {
 		return nil
@@ -24,7 +24,7 @@ func where(rd *appsv1beta1.ResourceDistribution) []placement.Where {
 	return placement.Selected(*rd.Spec.Targets.Clusters).Where()
 }
 
-// emptied enqueues the objects with a row in a cluster that evicts, when a row of another kind there has no pods any more.
+// emptied enqueues the objects with a row in a cluster that evicts, when a row of another kind there no longer has pods.
 func emptied(r client.Reader) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	add := func(ctx context.Context, q queue, row client.Object) {

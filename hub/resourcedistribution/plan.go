@@ -13,15 +13,15 @@ import (
 
 // Reasons of conditions and of clusters in the status.
 const (
-	// reasonSucceeded: there is no such failure.
+	// reasonSucceeded means that there is no such failure.
 	reasonSucceeded = "Succeeded"
-	// reasonNoCluster: no cluster is selected, or the object is none for a hub.
+	// reasonNoCluster means that no cluster is selected, or that the object is not meant for a hub.
 	reasonNoCluster = "NoCluster"
-	// reasonWithdrawing: the cluster's row is being withdrawn.
+	// reasonWithdrawing means that the cluster's row is being withdrawn.
 	reasonWithdrawing = "Withdrawing"
-	// reasonDeleting: the object is being deleted.
+	// reasonDeleting means that the object is being deleted.
 	reasonDeleting = "Deleting"
-	// reasonError: a write failed.
+	// reasonError means that a write failed.
 	reasonError = "Error"
 )
 
@@ -31,7 +31,7 @@ type planned struct {
 
 	// selected are the clusters that the object selects, sorted.
 	selected []string
-	// problems are why clusters do not get their slice, or do not answer.
+	// problems say why clusters don't get their slice, or don't answer.
 	problems []placement.Problem
 }
 
@@ -60,7 +60,7 @@ func plan(o *observed) planned {
 	for _, cluster := range p.selected {
 		keep, gets := p.place(o, cluster)
 		switch live := o.Rows[cluster]; {
-		case leaving[cluster]: // It gets another row when this one is gone.
+		case leaving[cluster]: // It gets a new row when this one is gone.
 		case live != nil && !keep:
 			p.withdraw(live)
 		case gets:
@@ -68,7 +68,8 @@ func plan(o *observed) planned {
 		}
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(o.Rows)) {
-		// Of a cluster that is gone or leaves nothing is withdrawn here: the one proves nothing, the other has a policy of its own.
+		// Nothing is withdrawn here from a cluster that is gone or leaving. A cluster that is gone proves nothing, and one that is leaving has a
+		// policy of its own.
 		if _, is := slices.BinarySearch(p.selected, cluster); !is && !leaving[cluster] && o.TakesRows(cluster) {
 			p.withdraw(o.Rows[cluster])
 		}
@@ -79,8 +80,8 @@ func plan(o *observed) planned {
 	return p
 }
 
-// planWithoutClusters is for an object that does not say clusters. The member stack of this cluster distributes it, where there is one.
-// The apiserver does not let clusters be removed, but if somebody had changed that, rows would stay until the object is deleted.
+// planWithoutClusters plans for an object without targets.clusters. If this cluster has a member stack, that distributes the object. The
+// apiserver doesn't allow removing the clusters. If somebody got around that, the rows would stay until the object is deleted.
 func planWithoutClusters(o *observed) planned {
 	if o.localMember && len(o.Rows) == 0 {
 		return planned{Plan: placement.Plan{Idle: !placement.Held(o.rd), RemoveFinalizer: placement.Held(o.rd)}}
@@ -103,8 +104,8 @@ func selected(o *observed) []string {
 	return placement.Selected(*o.rd.Spec.Targets.Clusters).Clusters(o.Matching)
 }
 
-// place decides about a selected cluster: whether it keeps a row that it has, and whether a row is written. It adds the problem if the
-// cluster does not get the slice.
+// place decides for a selected cluster whether an existing row is kept, and whether the row is written. It adds a problem if the cluster
+// doesn't get the slice.
 func (p *planned) place(o *observed, cluster string) (keep, gets bool) {
 	a, placed := o.Availability(cluster, namespaces(o.rd)...), o.Rows[cluster] != nil
 	_, prepared := o.Epoch(cluster)
@@ -122,8 +123,8 @@ func (p *planned) place(o *observed, cluster string) (keep, gets bool) {
 	return true, may
 }
 
-// tainted decides whether a cluster with a taint keeps its row. Copies are not evicted one by one as replacements become available, so
-// they stay for as long as pods of the hub may need them.
+// tainted decides whether a cluster with a taint keeps its row. Copies are not evicted one by one as replacements become available. They stay
+// for as long as pods placed by the hub may need them.
 func (p *planned) tainted(o *observed, cluster string, placed bool) (keep bool) {
 	taint := o.Taint(cluster)
 	why, evicts := fmt.Sprintf("cluster %s has taint %s", cluster, taint), taint.Effect == fleetv1alpha1.Evict

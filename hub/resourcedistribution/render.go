@@ -15,7 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub/row"
 )
 
-// sliceManifest is a slice: the same in every cluster. Its types have no field for clusters, and leave out what is empty.
+// sliceManifest is a slice. It is the same in every cluster. Its types have no field for clusters, and omit empty fields.
 type sliceManifest struct {
 	APIVersion string    `json:"apiVersion"`
 	Kind       string    `json:"kind"`
@@ -45,7 +45,7 @@ type sliceNamespaces struct {
 	List []appsv1beta1.ResourceDistributionNamespace `json:"list"`
 }
 
-// open reports whether targets select namespaces in another way than by name.
+// open reports whether targets select namespaces in other ways than by name.
 func open(t *appsv1beta1.ResourceDistributionTargets) bool {
 	return t.AllNamespaces || len(t.NamespaceSelector.MatchLabels)+len(t.NamespaceSelector.MatchExpressions) > 0
 }
@@ -65,7 +65,8 @@ func namespaces(rd *appsv1beta1.ResourceDistribution) []string {
 	return out
 }
 
-// manifest returns the slice. closed are namespaces that it excludes, if it does not select by name only; what it names stays.
+// manifest returns the slice. It excludes the closed namespaces if the object selects namespaces in other ways than by name, unless the
+// object names them.
 func manifest(rd *appsv1beta1.ResourceDistribution, closed []string) ([]byte, error) {
 	t := &rd.Spec.Targets
 	annotations := maps.Clone(rd.Annotations)
@@ -98,7 +99,7 @@ func manifest(rd *appsv1beta1.ResourceDistribution, closed []string) ([]byte, er
 	return raw, nil
 }
 
-// public reports whether other clusters may read a resource too, if they learn the name of its content: it is no Secret.
+// public reports whether other clusters that learn the name of its content may read a resource too. That is not so for Secrets.
 func public(rd *appsv1beta1.ResourceDistribution) bool { return resourceOf(rd).Kind == "ConfigMap" }
 
 // resourceOf returns what an object distributes, without its content.
@@ -110,7 +111,7 @@ func resourceOf(rd *appsv1beta1.ResourceDistribution) metav1.PartialObjectMetada
 	return head
 }
 
-// want returns the row of a cluster.
+// want returns the row for a cluster.
 func want(o *observed, cluster string, common []byte) row.Want {
 	w := row.Want{
 		Cluster: cluster,

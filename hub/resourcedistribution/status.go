@@ -18,19 +18,19 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// Bounds of a status.
+// Limits of a status.
 const (
 	// shown is how many clusters a status lists.
 	shown = 20
-	// mostNamespaces is the most namespaces that a member may report: ten times as many as Kubernetes is tested with.
+	// mostNamespaces is the maximum number of namespaces that a member may report: ten times as many as Kubernetes is tested with.
 	mostNamespaces = 100_000
-	// lineLimit is the most bytes of a message about a cluster.
+	// lineLimit is the maximum length of a message about a cluster, in bytes.
 	lineLimit = 256
 )
 
 type line = appsv1beta1.ResourceDistributionClusterStatus
 
-// status returns the new status of the object. What members report is not trusted: numbers are cut to what is possible.
+// status returns the new status of the object. It doesn't trust what members report, and limits numbers to plausible values.
 func status(o *observed, p planned, a placement.Result, now time.Time) appsv1beta1.ResourceDistributionStatus {
 	s := *o.rd.Status.DeepCopy()
 	stale, applied, lagging := o.Stale(), a.Applied(p.Plan), 0
@@ -58,7 +58,7 @@ func status(o *observed, p planned, a placement.Result, now time.Time) appsv1bet
 	s.Failed = s.Desired - s.Succeeded
 	s.SelectedClusters, s.StaleClusters = int32(len(p.selected)), int32(len(stale)) //nolint:gosec // counts of clusters
 	s.Clusters = worst(lines)
-	// Where no row is wanted, the conditions have the reason, unless the report of a cluster is missing.
+	// If no row is wanted, the conditions have the reason, unless the report of a cluster is missing.
 	if lagging == 0 && a.Err == nil && (len(p.Wants) > 0 || len(stale) == 0) {
 		s.ObservedGeneration = o.rd.Generation
 	}
@@ -85,7 +85,7 @@ func readiness(
 	return report.Ready("all namespaces of all clusters have their copy")
 }
 
-// linesOf returns a line for each cluster that is selected or has a row, and a problem for each that reports impossible numbers.
+// linesOf returns a line for each cluster that is selected or has a row, and a problem for each that reports implausible numbers.
 func linesOf(
 	o *observed, p planned, a placement.Result, stale, applied map[string]bool, problems []placement.Problem,
 ) (lines []line, nonsense []placement.Problem) {
@@ -138,7 +138,7 @@ func linesOf(
 	return lines, nonsense
 }
 
-// most returns the most namespaces that a cluster can report for an object.
+// most returns the maximum number of namespaces that a cluster can report for an object.
 func most(rd *appsv1beta1.ResourceDistribution) int32 {
 	if open(&rd.Spec.Targets) {
 		return mostNamespaces
@@ -146,7 +146,7 @@ func most(rd *appsv1beta1.ResourceDistribution) int32 {
 	return int32(len(rd.Spec.Targets.IncludedNamespaces.List)) //nolint:gosec // An object has fewer.
 }
 
-// worst returns the first lines, those with a reason before those that lack copies.
+// worst returns the first lines. Lines with a reason come before those that lack copies.
 func worst(lines []line) []line {
 	rank := func(l line) int {
 		switch {
@@ -198,8 +198,8 @@ func conditions(
 	return out
 }
 
-// mayWait reports whether a change of status may be written later: no failure begins, has another reason or ends, and the generation was
-// observed before.
+// mayWait reports whether a status change may be written later: no failure starts, ends or changes its reason, and the generation was already
+// observed.
 func mayWait(before, after appsv1beta1.ResourceDistributionStatus) bool {
 	failed := func(s appsv1beta1.ResourceDistributionStatus) map[appsv1beta1.ResourceDistributionConditionType]string {
 		out := map[appsv1beta1.ResourceDistributionConditionType]string{}

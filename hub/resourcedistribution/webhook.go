@@ -12,13 +12,13 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/admit"
 )
 
-// Webhook validates ResourceDistributions on a hub: by the rules of members, and by its member clusters. It may be used concurrently.
+// Webhook validates ResourceDistributions on a hub, with the rules of members and those for member clusters. It is safe for concurrent use.
 type Webhook struct {
-	// Rules are those of members, nil where a member's manager in this cluster validates too.
+	// Rules are the rules of members. It is nil if a member's manager in this cluster validates too.
 	Rules admission.Validator[*appsv1beta1.ResourceDistribution]
 	// Clusters validates clusters.
 	Clusters placement.ClusterRules
-	// LocalMember is true if this cluster runs the member stack too.
+	// LocalMember is true if this cluster also runs the member stack.
 	LocalMember bool
 }
 
@@ -35,7 +35,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, rd *appsv1beta1.ResourceDi
 	return append(warnings, more...), err
 }
 
-// ValidateUpdate implements admission.Validator. It checks only clusters that the old object does not name.
+// ValidateUpdate implements admission.Validator. It checks only clusters that the old object doesn't name.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, rd *appsv1beta1.ResourceDistribution) (warnings admission.Warnings, err error) {
 	if w.Rules != nil {
 		if warnings, err = w.Rules.ValidateUpdate(ctx, old, rd); err != nil {
@@ -54,7 +54,7 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.ResourceDistribut
 	return nil, nil
 }
 
-// validateClusters validates the clusters themselves, and asks whether the user may use them.
+// validateClusters validates the clusters, and checks whether the user may use them.
 func (w *Webhook) validateClusters(ctx context.Context, old, rd *appsv1beta1.ResourceDistribution) (admission.Warnings, error) {
 	path, c := field.NewPath("spec", "targets", "clusters"), rd.Spec.Targets.Clusters
 	if c == nil {

@@ -16,8 +16,9 @@ import (
 // sourceKind is the kind of the objects that this controller reconciles.
 const sourceKind = "UnitedDeployment"
 
-// begunDelay is how long the first status of a change that costs nothing is collected: longer than by the agents, so that what waits in
-// both is written once. A change of a few pods is complete before that, and costs one write.
+// begunDelay is how long the first status of a change is collected if every replica is in place and available, see onlyBegun. It is longer
+// than the agents' delay, so that a change that waits in both is written once. A change of a few pods completes before that, and costs one
+// write.
 const begunDelay = 15 * time.Second
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments,verbs=get;list;watch;patch
@@ -29,7 +30,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o placement.Options) error {
 	return Kind(o).Setup(ctx, mgr, o)
 }
 
-// Kind is how UnitedDeployments are placed.
+// Kind returns how UnitedDeployments are placed.
 func Kind(options placement.Options) placement.Kind[*observed, planned, appsv1beta1.UnitedDeploymentStatus] {
 	return placement.Kind[*observed, planned, appsv1beta1.UnitedDeploymentStatus]{
 		Name:    sourceKind,
@@ -58,7 +59,7 @@ func Kind(options placement.Options) placement.Kind[*observed, planned, appsv1be
 	}
 }
 
-// subsetsOf returns where the subsets of an object are; nil has none.
+// subsetsOf returns where the subsets of an object are placed. A nil object has none.
 func subsetsOf(ud *appsv1beta1.UnitedDeployment) []placement.Where {
 	if ud == nil {
 		return nil
@@ -70,7 +71,7 @@ func subsetsOf(ud *appsv1beta1.UnitedDeployment) []placement.Where {
 	return out
 }
 
-// collect returns how long a change of status is collected with later ones.
+// collect returns how long a status change is collected with later ones.
 func collect(was, is appsv1beta1.UnitedDeploymentStatus) time.Duration {
 	switch {
 	case !mayWait(was, is):

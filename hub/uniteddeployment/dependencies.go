@@ -21,21 +21,22 @@ import (
 
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=propagations,verbs=get;list;watch;create;update;delete
 
-// dependenciesSuffix ends the name of the Propagation that places what the pods of an object need.
+// dependenciesSuffix is the suffix of the name of the Propagation that places what the pods of an object need.
 const dependenciesSuffix = "-dependencies"
 
-// reasonConflict: somebody else's object has the name.
+// reasonConflict means that somebody else's object has the name.
 const reasonConflict = "Conflict"
 
-// dependencies keeps that Propagation: it names the clusters that have, or get, a slice of the object. Package propagation does the rest.
+// dependencies maintains that Propagation. The Propagation names the clusters that have, or get, a slice of the object. Package propagation
+// does the rest.
 type dependencies struct{ placement.Client }
 
-// watchDependencies enqueues the owner of a Propagation that somebody else changes or deletes.
+// watchDependencies enqueues the owner of a Propagation when somebody else changes or deletes the Propagation.
 func watchDependencies(b *builder.Builder) *builder.Builder {
 	return b.Owns(&fleetv1alpha1.Propagation{}, builder.WithPredicates(predicate.GenerationChangedPredicate{}))
 }
 
-// serves returns the clusters that have a slice of the object, or get one by the plan.
+// serves returns the clusters that have a slice of the object, or get one according to the plan.
 func (p planned) serves(o *observed) []string {
 	clusters := map[string]bool{}
 	for _, want := range p.Wants {
@@ -47,8 +48,8 @@ func (p planned) serves(o *observed) []string {
 	return slices.Sorted(maps.Keys(clusters))
 }
 
-// specOf returns the spec of the Propagation of an object of that name. Taints of these clusters are the object's affair: what its pods need
-// stays as long as they do.
+// specOf returns the spec of the Propagation for an object with that name. It tolerates all taints of these clusters, since the object deals
+// with them: what its pods need stays as long as they do.
 func specOf(name string, clusters []string) fleetv1alpha1.PropagationSpec {
 	return fleetv1alpha1.PropagationSpec{
 		Selectors: []fleetv1alpha1.PropagationSelector{{
@@ -72,8 +73,8 @@ func propagationOf(ud *appsv1beta1.UnitedDeployment, clusters []string) *fleetv1
 	}
 }
 
-// apply creates, changes or deletes the Propagation of an object. While the object is being deleted it stays as it is: what the pods need
-// goes after them. The problem is that somebody else's has the name.
+// apply creates, changes or deletes the Propagation of an object. While the object is being deleted, the Propagation stays as it is, so that
+// the pods' dependencies outlive the pods. It returns a problem if somebody else's Propagation has the name.
 func (d dependencies) apply(ctx context.Context, ud *appsv1beta1.UnitedDeployment, clusters []string) ([]placement.Problem, error) {
 	key := client.ObjectKey{Namespace: ud.Namespace, Name: ud.Name + dependenciesSuffix}
 	is := &fleetv1alpha1.Propagation{}
@@ -86,7 +87,7 @@ func (d dependencies) apply(ctx context.Context, ud *appsv1beta1.UnitedDeploymen
 	switch {
 	case !ud.DeletionTimestamp.IsZero():
 		return nil, nil
-	case !wanted && mine, wanted && there && !mine && isOf(is, ud.Name): // Or it is that of a former object of the name.
+	case !wanted && mine, wanted && there && !mine && isOf(is, ud.Name): // The second case is a Propagation of an earlier object with the same name.
 		return nil, d.remove(ctx, is)
 	case !wanted:
 		return nil, nil
@@ -96,7 +97,7 @@ func (d dependencies) apply(ctx context.Context, ud *appsv1beta1.UnitedDeploymen
 		return nil, d.follow(ctx, is, clusters)
 	}
 	err = d.Create(ctx, propagationOf(ud, clusters))
-	if apierrors.IsAlreadyExists(err) { // The cache is behind, and no event of somebody else's would enqueue the object.
+	if apierrors.IsAlreadyExists(err) { // The cache is behind, and no event of somebody else's Propagation would enqueue the object.
 		if there, err = ownership.Get(ctx, d.Live, key, is); err != nil || there && metav1.IsControlledBy(is, ud) {
 			return nil, err //nolint:wrapcheck // As above.
 		}
@@ -108,17 +109,17 @@ func (d dependencies) apply(ctx context.Context, ud *appsv1beta1.UnitedDeploymen
 	return nil, nil
 }
 
-// taken is the problem of a Propagation that is not of the object.
+// taken returns the problem of a Propagation that doesn't belong to the object.
 func taken(p *fleetv1alpha1.Propagation) []placement.Problem {
 	return []placement.Problem{{Reason: reasonConflict, Message: fmt.Sprintf("Propagation %s is not of this object, so what its pods need is "+
 		"not placed: delete it, or set spec.topology.dependencies: Off", p.Name)}}
 }
 
-// follow changes the clusters of a Propagation, and what somebody else has changed.
+// follow updates the clusters of a Propagation, and reverts what somebody else has changed.
 func (d dependencies) follow(ctx context.Context, is *fleetv1alpha1.Propagation, clusters []string) error {
 	next := is.DeepCopy()
 	next.Spec = specOf(metav1.GetControllerOf(is).Name, clusters)
-	if !is.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(is.Spec, next.Spec) { // The end of one enqueues the object.
+	if !is.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(is.Spec, next.Spec) { // If it is being deleted, its end enqueues the object.
 		return nil
 	}
 	if err := d.Update(ctx, next); err != nil && !ownership.Passed(err) {
@@ -127,7 +128,7 @@ func (d dependencies) follow(ctx context.Context, is *fleetv1alpha1.Propagation,
 	return nil
 }
 
-// withdraw deletes the Propagation of an object that is gone: a hub may have no garbage collector.
+// withdraw deletes the Propagation of an object that is gone, because a hub may have no garbage collector.
 func (d dependencies) withdraw(ctx context.Context, owner client.ObjectKey) error {
 	is := &fleetv1alpha1.Propagation{}
 	there, err := ownership.Get(ctx, d.Client, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name + dependenciesSuffix}, is)
@@ -142,13 +143,13 @@ func (d dependencies) withdraw(ctx context.Context, owner client.ObjectKey) erro
 	return d.remove(ctx, is)
 }
 
-// isOf reports whether a Propagation is that of a UnitedDeployment of that name.
+// isOf reports whether a Propagation belongs to a UnitedDeployment with that name.
 func isOf(p *fleetv1alpha1.Propagation, name string) bool {
 	owner := metav1.GetControllerOf(p)
 	return owner != nil && owner.Name == name && ownership.RefersTo(owner, appsv1beta1.GroupVersion.WithKind(sourceKind))
 }
 
-// remove deletes a Propagation as it was read.
+// remove deletes a Propagation if it has not changed since it was read.
 func (d dependencies) remove(ctx context.Context, is *fleetv1alpha1.Propagation) error {
 	if !is.DeletionTimestamp.IsZero() {
 		return nil

@@ -20,25 +20,25 @@ type part struct {
 	allot.Key
 	// name is the subset's name in the slice.
 	name string
-	// spec is the subset of the object, or of the slice if the object no longer has it. What is being deleted has none.
+	// spec is the subset of the object, or of the slice if the object no longer has it. It is empty for a row that is being deleted.
 	spec appsv1beta1.Subset
-	// state is whether the cluster can get and lose replicas.
+	// state says whether the cluster can get and lose replicas.
 	state allot.State
-	// reason and message are why the cluster is not ready; empty if it is.
+	// reason and message say why the cluster is not ready. They are empty if it is.
 	reason, message string
-	// limit is the most replicas of the whole object that the cluster takes; nil is no limit.
+	// limit is the maximum number of replicas of the whole object that the cluster takes; nil means no limit.
 	limit *int
-	// leftover is true if the object no longer has this part, so that it is scaled to 0.
+	// leftover is true if the object no longer has this part, so it is scaled to 0.
 	leftover bool
-	// grant is what the row has now; after planning, what it is to have.
+	// grant is the grant that the row has now. After planning, it is the next grant.
 	grant fleetv1alpha1.SubsetGrant
 	// acked is true if the cluster has acknowledged the latest generation of its row.
 	acked bool
-	// counts is the last report of the cluster.
+	// counts is the cluster's last report.
 	counts fleetv1alpha1.SubsetCounts
 }
 
-// Reasons of problems, besides those of package placement and of rows.
+// Reasons of problems. Packages placement and row define others.
 const (
 	reasonNoCluster      = "NoClusterMatches"
 	reasonNameTaken      = "SubsetNameTaken"
@@ -47,8 +47,8 @@ const (
 	reasonPartition      = "PartitionDiffers"
 )
 
-// divide lists the parts of the object in the order of its subsets and then of cluster names, followed by those that only the
-// slices still have.
+// divide lists the parts of the object in the order of its subsets and then of cluster names, followed by the parts that only slices still
+// have.
 func divide(o *observed) ([]part, []placement.Problem) {
 	var parts []part
 	var problems []placement.Problem
@@ -115,8 +115,8 @@ func (o *observed) part(key allot.Key, name string, spec appsv1beta1.Subset) par
 	return p
 }
 
-// available adds to a part what can be placed in its cluster. It returns false if the cluster is excluded from the division. One that
-// the object names and that does not exist yet is not: replicas wait for it.
+// available adds what can be placed in its cluster to a part. It returns false if the cluster is excluded from the division. A cluster that
+// the object names and that doesn't exist yet is not excluded: replicas wait for it.
 func (o *observed) available(p *part) (bool, []placement.Problem) {
 	a := o.Availability(p.Cluster, o.ud.Namespace)
 	p.state, p.limit, p.reason, p.message = a.State, a.Limit, a.Reason, a.Message
@@ -126,7 +126,7 @@ func (o *observed) available(p *part) (bool, []placement.Problem) {
 	return !a.Unusable || a.State == allot.Awaited, []placement.Problem{{Subset: p.Subset, Cluster: p.Cluster, Reason: a.Reason, Message: a.Message}}
 }
 
-// clustersOf names the clusters of a subset, sorted.
+// clustersOf returns the names of the clusters of a subset, sorted.
 func clustersOf(o *observed, subset appsv1beta1.Subset) ([]string, []placement.Problem) {
 	if subset.ClusterSelector == nil {
 		return []string{subset.Cluster}, nil
@@ -151,7 +151,7 @@ func clustersOf(o *observed, subset appsv1beta1.Subset) ([]string, []placement.P
 	return names, nil
 }
 
-// tainted returns a problem for each part that a taint keeps from taking replicas.
+// tainted returns a problem for each part that can't take replicas because of a taint.
 func tainted(parts []part) []placement.Problem {
 	var out []placement.Problem
 	for _, p := range parts {
@@ -166,7 +166,7 @@ func holds(row *fleetv1alpha1.MemberWork, name string) bool {
 	return slices.ContainsFunc(row.Spec.Grant.Subsets, func(g fleetv1alpha1.SubsetGrant) bool { return g.Name == name })
 }
 
-// sliceName is the name of a subset in the slice of a cluster.
+// sliceName returns the name of a subset in the slice of a cluster.
 func sliceName(subset appsv1beta1.Subset, cluster string) string {
 	if subset.ClusterSelector == nil {
 		return subset.Name
@@ -174,7 +174,7 @@ func sliceName(subset appsv1beta1.Subset, cluster string) string {
 	return subset.Name + "-" + cluster
 }
 
-// leftovers are the parts that rows have and the object does not. Those of rows that are being deleted are empty already. They stay
+// leftovers returns the parts that rows have and the object doesn't. Parts in rows that are being deleted are already empty. Leftovers stay
 // as they are in the slice, because the node selector and tolerations of a subset can't be changed while it has pods.
 func leftovers(o *observed, taken map[allot.Key]bool) []part {
 	out := slices.DeleteFunc(heldParts(o), func(p part) bool {
@@ -190,7 +190,7 @@ func leftovers(o *observed, taken map[allot.Key]bool) []part {
 	return out
 }
 
-// heldParts are all parts that rows have, as leftovers, without the spec that they have in the slice.
+// heldParts returns all parts that rows have, as leftovers, without the spec that they have in the slice.
 func heldParts(o *observed) []part {
 	var out []part
 	for cluster, row := range o.Rows {
@@ -227,7 +227,7 @@ func allocate(ud *appsv1beta1.UnitedDeployment, parts []part) allot.Allocation {
 	return allot.Allocate(replicas(ud), subsets)
 }
 
-// replicas is the desired total; unset means the default.
+// replicas returns the desired total. It is 1 if spec.replicas is not set.
 func replicas(ud *appsv1beta1.UnitedDeployment) int {
 	if ud.Spec.Replicas == nil {
 		return 1
@@ -250,8 +250,8 @@ func targetsOf(parts []part, a allot.Allocation) []int {
 	return targets
 }
 
-// partitionsOf divides the partitions of subsets over their clusters in proportion to the targets, so that a cluster that is
-// being filled has its share from the start.
+// partitionsOf divides the partitions of subsets over their clusters in proportion to the targets, so that a cluster that is being filled has
+// its share from the start.
 func partitionsOf(ud *appsv1beta1.UnitedDeployment, parts []part, targets []int) []int {
 	asked := map[string]int{}
 	if m := ud.Spec.UpdateStrategy.ManualUpdate; m != nil && united.Unpartitioned(&ud.Spec.Template) == "" {
@@ -274,7 +274,7 @@ func partitionsOf(ud *appsv1beta1.UnitedDeployment, parts []part, targets []int)
 	return kept
 }
 
-// holdings are the input of allot.Transfer.
+// holdings returns the input for allot.Transfer.
 func holdings(parts []part, targets []int) []allot.Holding {
 	out := make([]allot.Holding, len(parts))
 	for i, p := range parts {
@@ -293,8 +293,8 @@ func holdings(parts []part, targets []int) []allot.Holding {
 	return out
 }
 
-// barred is how many replicas are excluded by maximums. Replicas of leftovers do not count: they have to move, but must not
-// become fewer.
+// barred returns how many replicas are excluded by maximums. Replicas of leftovers don't count: they have to move, but their number must not
+// shrink.
 func barred(a allot.Allocation, parts []part) int {
 	n := a.Barred
 	for _, p := range parts {

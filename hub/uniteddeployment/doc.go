@@ -1,21 +1,18 @@
-// Package uniteddeployment places UnitedDeployments in the clusters of the fleet: it decides how many replicas of each subset
-// run in which cluster, sends each cluster a slice, and aggregates the status of the slices.
+// Package uniteddeployment places UnitedDeployments in the clusters of the fleet. It decides how many replicas of each subset run in which
+// cluster, sends each cluster a slice, and aggregates the status of the slices.
 //
-// A slice is a UnitedDeployment cut down to the subsets of one cluster, with absolute numbers. The member's own controller runs
-// it like one that a user created there. The template is the same bytes in every slice, so its revision has the same name in
-// every cluster.
+// A slice is a UnitedDeployment that is reduced to the subsets of one cluster, with absolute numbers. The member's own controller runs it
+// like one that a user created there. The template is the same bytes in every slice, so its revision has the same name in every cluster.
 //
-// divide.go divides the object, render.go builds the slices, status.go aggregates; the rest is in package placement. Each
-// reconcile plans the next step only: allot.Allocate returns where replicas should run, allot.Transfer how far the grants may
-// change now, so that a move never makes more pods unavailable than the user allows. A cluster that can't be reached keeps its
-// numbers, and the others continue.
+// divide.go divides the object, render.go builds the slices, and status.go aggregates. The rest is in package placement. Each reconcile plans
+// only the next step: allot.Allocate returns where replicas should run, and allot.Transfer how far the grants may change now, so that a move
+// never makes more pods unavailable than the user allows. A cluster that can't be reached keeps its numbers, and the others continue.
 //
-// Pods of StatefulSets of apps.kruise.io have ordinals that are unique over all clusters: each subset has a range of its own in
-// each cluster (ordinal.go).
+// Pods of apps.kruise.io StatefulSets have ordinals that are unique across all clusters: each subset has its own range in each cluster
+// (ordinal.go).
 //
-// The state of a plan is in the rows (grant, lower and upper bounds, ordinals), so that a hub that was killed at any time
-// continues from there, and a hub at rest writes nothing.
+// The state of a plan is in the rows (grant, lower and upper bounds, ordinals), so that a hub that was killed at any time continues from
+// there, and an idle hub writes nothing.
 //
-// Objects whose subsets name no cluster are left to the member stack of the hub's cluster. Where it has none, they get a
-// condition.
+// Objects whose subsets name no cluster are left to the member stack of the hub's cluster. If there is none, they get a condition.
 package uniteddeployment

@@ -9,18 +9,18 @@ import (
 
 // Reasons of events on a UnitedDeployment of a hub.
 const (
-	// EventBlocked: a subset is not as desired; the note says where and why.
+	// EventBlocked means that a subset is not as desired. The note says where and why.
 	EventBlocked = "SubsetBlocked"
-	// EventPlaced: every replica is where it should run.
+	// EventPlaced means that every replica is where it should run.
 	EventPlaced = "ReplicasPlaced"
-	// EventUnplaced: replicas are moved, or can't be placed.
+	// EventUnplaced means that replicas are being moved, or can't be placed.
 	EventUnplaced = "ReplicasMoving"
-	// EventWithdrawing: the object is being deleted; the note names the clusters that hold it.
+	// EventWithdrawing means that the object is being deleted. The note names the clusters that still hold it.
 	EventWithdrawing = "WithdrawingSlices"
 )
 
-// eventsFor returns the events of a change of status: one for each condition whose status or reason changed. replicas
-// are those of the spec.
+// eventsFor returns the events for a change of status: one for each condition whose status or reason changed. replicas is the number in the
+// spec.
 func eventsFor(replicas int32, before, after appsv1beta1.UnitedDeploymentStatus) []event.Event {
 	var out []event.Event
 	changed := func(t appsv1beta1.UnitedDeploymentConditionType) (*appsv1beta1.UnitedDeploymentCondition, bool) {

@@ -15,16 +15,16 @@ import (
 type observed struct {
 	placement.Fleet
 	ud *appsv1beta1.UnitedDeployment
-	// folded are, by cluster, the slices of rows without a patch: it was too long, so the whole slice is their content. It is nil if
-	// the content is missing.
+	// folded are the slices of rows without a patch, by cluster. Their patch was too long, so their content is the whole slice. A slice is nil
+	// if the content is missing.
 	folded map[string][]byte
-	// namespaceTerminating is true if the object's namespace is being deleted. It is read only for an object that is, too.
+	// namespaceTerminating is true if the object's namespace is being deleted. It is read only if the object is being deleted too.
 	namespaceTerminating bool
-	// localMember is true if this cluster runs the member stack too.
+	// localMember is true if this cluster also runs the member stack.
 	localMember bool
 }
 
-// Source is the object.
+// Source returns the object.
 func (o *observed) Source() client.Object { return o.ud }
 
 func observe(ctx context.Context, c placement.Client, key client.ObjectKey, options placement.Options) (*observed, error) {
@@ -55,8 +55,8 @@ func observe(ctx context.Context, c placement.Client, key client.ObjectKey, opti
 	return o, err
 }
 
-// sliceSubsets returns the subsets in the slice that a row asks for. The patch of a row has all of them, so its content is not
-// needed. There are none if the content is missing, or if somebody else has written the row.
+// sliceSubsets returns the subsets in the slice that a row requests. The patch of a row has all of them, so its content is not needed. It
+// returns none if the content is missing, or if somebody else has written the row.
 func (o *observed) sliceSubsets(cluster string) []appsv1beta1.Subset {
 	raw := o.Rows[cluster].Spec.Patch.Raw
 	if len(raw) == 0 {

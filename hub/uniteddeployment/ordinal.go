@@ -5,10 +5,10 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// assignOrdinals gives each part of an object whose pods have ordinals a range of its own, the lowest that no row uses, so that
-// ordinals are unique in the fleet. A row holds the range of a part for as long as it has the part, which is until the cluster
-// reports no pod of it, also if the object gets another kind of template meanwhile. So a range is not reused while any row
-// reports a pod in it, and neither a move nor a scale changes the ordinal of a pod.
+// assignOrdinals gives each part its own range if the pods of the object have ordinals: the lowest range that no row uses. Ordinals are then
+// unique in the fleet. A row keeps the range of a part for as long as it has the part, which is until the cluster reports none of its pods,
+// even if the object gets another kind of template in the meantime. So a range is not reused while any row reports a pod in it, and neither a
+// move nor a scale changes the ordinal of a pod.
 func assignOrdinals(o *observed, parts []part) {
 	if o.ud.Spec.Template.AdvancedStatefulSetTemplate == nil {
 		for i := range parts {

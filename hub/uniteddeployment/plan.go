@@ -14,15 +14,15 @@ import (
 // planned is the next step for one UnitedDeployment.
 type planned struct {
 	placement.Plan
-	// runsHere is true if a member stack in this cluster runs the object, so that the numbers in its status are not the hub's.
+	// runsHere is true if a member stack in this cluster runs the object, so that the numbers in its status don't come from the hub.
 	runsHere bool
-	// parts are all subsets in all clusters, with the grants that the rows are to have.
+	// parts are all subsets in all clusters, with the next grants of the rows.
 	parts []part
-	// allocation is where the replicas should run.
+	// allocation says where the replicas should run.
 	allocation allot.Allocation
-	// moves has a sentence for each move and for what it waits for.
+	// moves has a sentence for each move, which says what the move waits for.
 	moves []string
-	// problems is what is not as desired.
+	// problems say what is not as desired.
 	problems []placement.Problem
 }
 
@@ -62,9 +62,9 @@ func plan(o *observed) planned {
 	return p
 }
 
-// planWithoutClusters is for an object whose subsets name no cluster. The member stack of this cluster runs it, where there is
-// one; that takes only objects without our finalizer. An object that named clusters before keeps its rows until the user names
-// some again: removing all names is more likely a mistake than the intention to delete everything.
+// planWithoutClusters plans for an object whose subsets name no cluster. If this cluster has a member stack, that runs the object, but only
+// without our finalizer. An object that named clusters before keeps its rows until the user names some again: removing all names is more
+// likely a mistake than the intention to delete everything.
 func planWithoutClusters(o *observed) planned {
 	if o.localMember && len(o.Rows) == 0 {
 		return planned{Plan: placement.Plan{Idle: !placement.Held(o.ud), RemoveFinalizer: placement.Held(o.ud)}}
@@ -76,11 +76,11 @@ func planWithoutClusters(o *observed) planned {
 	return planned{parts: heldParts(o), problems: []placement.Problem{{Reason: reasonNoCluster, Message: message}}}
 }
 
-// local reports whether a member stack has written the status of a subset. The hub names a cluster in it.
+// local reports whether a member stack has written the status of a subset. The hub always sets the cluster in it.
 func local(s appsv1beta1.SubsetStatus) bool { return s.Cluster == "" }
 
-// planRunsHere is for an object that a member stack in this cluster has reported on. In clusters it would run twice, and no
-// controller would own what runs here.
+// planRunsHere plans for an object that a member stack in this cluster has reported on. If it were placed in clusters too, it would run
+// twice, and no controller would own what runs here.
 func planRunsHere() planned {
 	return planned{runsHere: true, problems: []placement.Problem{{
 		Reason: reasonRunsHere,

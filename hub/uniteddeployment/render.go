@@ -19,8 +19,8 @@ import (
 	"github.com/flotilla-io/flotilla/hub/row"
 )
 
-// sliceSpec, sliceMeta and sliceManifest hold what is the same in every cluster. They are types of their own so that other
-// fields (replicas, subsets, partitions) can't be part of the manifest, not even empty: equal templates must give equal bytes.
+// sliceSpec, sliceMeta and sliceManifest hold what is the same in every cluster. They are separate types so that other fields (replicas,
+// subsets, partitions) can't be part of the manifest, not even empty: equal templates must produce equal bytes.
 type sliceSpec struct {
 	Selector             *metav1.LabelSelector      `json:"selector,omitempty"`
 	Template             appsv1beta1.SubsetTemplate `json:"template"`
@@ -41,8 +41,8 @@ type sliceManifest struct {
 	Spec       sliceSpec `json:"spec"`
 }
 
-// slicePatch is what differs between clusters, as a JSON merge patch on the manifest. Its types have their fields in the order of
-// their JSON names, as the apiserver writes them: a row that is as wanted has the same bytes, mostly, and need not be decoded.
+// slicePatch holds the differences between clusters, as a JSON merge patch on the manifest. Its types have their fields in the order of their
+// JSON names, like the apiserver writes them, so a row in its desired state usually has the same bytes and need not be decoded.
 type slicePatch struct {
 	Spec slicePatchSpec `json:"spec"`
 }
@@ -91,8 +91,8 @@ func manifest(ud *appsv1beta1.UnitedDeployment) ([]byte, error) {
 	return raw, nil
 }
 
-// patch returns the parts of one cluster, with the grants as absolute numbers. A partition of 0 is written too: a field that a
-// slice does not set is not reverted when a user sets it in the member.
+// patch returns the parts of one cluster, with the grants as absolute numbers. A partition of 0 is written too: if the slice didn't set the
+// field, a value that a user sets in the member would not be reverted.
 func patch(parts []part) ([]byte, error) {
 	partitions := make(map[string]int32, len(parts))
 	p := slicePatch{Spec: slicePatchSpec{
@@ -120,7 +120,7 @@ func patch(parts []part) ([]byte, error) {
 	return raw, nil
 }
 
-// render adds the rows to the plan: one for each cluster that has or is to have replicas of a subset.
+// render adds the rows to the plan: one for each cluster that has or should have replicas of a subset.
 func (p *planned) render(o *observed) {
 	common, err := manifest(o.ud)
 	if err != nil {
@@ -152,8 +152,8 @@ func (p *planned) render(o *observed) {
 	}
 }
 
-// needsRow reports whether a cluster without a row gets one: not before the namespace of its rows exists, and not for parts that
-// can't have replicas yet.
+// needsRow reports whether a cluster without a row gets one. It gets none before the namespace for its rows exists, or if its parts can't
+// have replicas yet.
 func needsRow(o *observed, cluster string, parts []part) bool {
 	_, prepared := o.Epoch(cluster)
 	return prepared && slices.ContainsFunc(parts, func(p part) bool {
@@ -161,7 +161,7 @@ func needsRow(o *observed, cluster string, parts []part) bool {
 	})
 }
 
-// keep drops leftovers that run nothing. emptied says that nothing of the object is left in the cluster.
+// keep drops leftovers that run nothing. emptied is true if nothing of the object is left in the cluster.
 func keep(parts []part) (kept []part, emptied bool) {
 	emptied = true
 	for _, p := range parts {
@@ -173,7 +173,7 @@ func keep(parts []part) (kept []part, emptied bool) {
 	return kept, emptied
 }
 
-// want adds the row of a cluster.
+// want adds the row for a cluster.
 func (p *planned) want(o *observed, cluster string, common []byte, parts []part) {
 	raw, err := patch(parts)
 	if err != nil {

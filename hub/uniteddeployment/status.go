@@ -47,7 +47,7 @@ func status(o *observed, p planned, a placement.Result, now time.Time) appsv1bet
 	if p.Deleting == "" {
 		revisions(o.ud.Name, p, a, stale, applied, &s)
 	}
-	// Where no row is wanted, the conditions have the reason, unless the report of a cluster is missing.
+	// If no row is wanted, the conditions have the reason, unless the report of a cluster is missing.
 	if lagging == 0 && a.Err == nil && (len(p.Wants) > 0 || len(stale) == 0) {
 		s.ObservedGeneration = o.ud.Generation
 	}
@@ -56,7 +56,7 @@ func status(o *observed, p planned, a placement.Result, now time.Time) appsv1bet
 	return s
 }
 
-// readiness returns whether the replicas of all clusters are as the spec wants.
+// readiness returns whether the replicas in all clusters are as the spec wants.
 func readiness(p planned, a placement.Result, problems []placement.Problem, s *appsv1beta1.UnitedDeploymentStatus) report.Readiness {
 	if p.Deleting != "" {
 		return report.Reconciling(reasonDeleting, p.Deleting)
@@ -78,7 +78,8 @@ func readiness(p planned, a placement.Result, problems []placement.Problem, s *a
 	return report.Reconciling(report.ReasonProgressing, "replicas are created, updated, moved or deleted, or are not available yet")
 }
 
-// mayWait reports whether a change of status may be written later. A failure, its end, a deletion and the end of a change may not.
+// mayWait reports whether a status change may be written later. A failure, its end, a deletion and the end of a change must be written
+// immediately.
 func mayWait(before, after appsv1beta1.UnitedDeploymentStatus) bool {
 	reason := func(s appsv1beta1.UnitedDeploymentStatus, t appsv1beta1.UnitedDeploymentConditionType, status corev1.ConditionStatus) string {
 		if c := find(s.Conditions, t); c != nil && c.Status == status {
@@ -98,9 +99,9 @@ func mayWait(before, after appsv1beta1.UnitedDeploymentStatus) bool {
 	}
 }
 
-// onlyBegun reports whether the status is the first one of a change of a complete object that costs nothing: every replica is where it
-// should run and is available. How many pods are updated tells little then: those of a cluster that has not applied its part count as
-// before.
+// onlyBegun reports whether the status is the first one after a complete object was changed, and nothing is affected yet: every replica is
+// where it should run and is available. The number of updated pods says little at that point, because pods in clusters that have not applied
+// their part count as before.
 func onlyBegun(before, after appsv1beta1.UnitedDeploymentStatus) bool {
 	placed, granted := find(after.Conditions, appsv1beta1.UnitedDeploymentPlaced), int32(0)
 	for _, line := range after.SubsetStatuses {
@@ -121,7 +122,7 @@ func complete(s appsv1beta1.UnitedDeploymentStatus) bool {
 	return s.AvailableReplicas >= s.Replicas && s.UpdatedReadyReplicas >= s.UpdatedReplicas
 }
 
-// staleClusters are the clusters that do not answer, so that their numbers are old.
+// staleClusters returns the clusters that don't answer, so that their numbers are out of date.
 func staleClusters(o *observed, p planned) map[string]bool {
 	stale := o.Stale()
 	for _, part := range p.parts {
@@ -135,8 +136,8 @@ func staleClusters(o *observed, p planned) map[string]bool {
 // reasonDeleting is the reason of conditions of an object that is being deleted.
 const reasonDeleting = "Deleting"
 
-// subsetStatuses returns the statuses of the parts, and the number of pods in all of them. Reports of members are not trusted:
-// impossible numbers are cut to possible ones, and become a problem of that cluster.
+// subsetStatuses returns the statuses of the parts, and the total number of pods. It doesn't trust reports of members: implausible numbers
+// are limited to plausible ones, and become a problem of that cluster.
 func subsetStatuses(
 	o *observed, p planned, a placement.Result, stale, applied map[string]bool, problems *[]placement.Problem,
 ) ([]appsv1beta1.SubsetStatus, int32) {
@@ -162,8 +163,8 @@ func subsetStatuses(
 			line.ObservedGeneration = o.ud.Generation
 		}
 		if !line.Stale && line.ObservedGeneration < o.ud.Status.ObservedGeneration {
-			// The cluster did not answer when the others had applied this generation, and now reports pods of a former one. Those
-			// who wait for observedGeneration would take them for updated.
+			// The cluster did not answer when the others had applied this generation, and now reports pods of an earlier one. Clients that wait for
+			// observedGeneration would take them for updated.
 			line.UpdatedReplicas, line.UpdatedReadyReplicas = 0, 0
 		}
 		if row := a.Rows[part.Cluster]; row != nil && placement.Blocked(row) {
@@ -198,7 +199,7 @@ func subsetStatuses(
 // subsetAt is a subset in a cluster.
 type subsetAt struct{ subset, cluster string }
 
-// observedBefore has the generations that clusters have applied, as reported before.
+// observedBefore returns the generations that clusters have applied, according to the previous status.
 func observedBefore(ud *appsv1beta1.UnitedDeployment) map[subsetAt]int64 {
 	out := make(map[subsetAt]int64, len(ud.Status.SubsetStatuses))
 	for _, line := range ud.Status.SubsetStatuses {
@@ -207,15 +208,15 @@ func observedBefore(ud *appsv1beta1.UnitedDeployment) map[subsetAt]int64 {
 	return out
 }
 
-// partitionDiffers reports whether a cluster reports another partition than it was granted. It ignores leftovers: a Deployment
-// that is scaled to 0 can't keep pods at the old revision.
+// partitionDiffers reports whether a cluster reports a different partition than it was granted. It ignores leftovers: a Deployment that is
+// scaled to 0 can't keep pods at the old revision.
 func partitionDiffers(p part) bool {
 	reported := p.counts.Desired == p.grant.Replicas
 	return reported && !p.leftover && p.counts.Partition != p.grant.Partition
 }
 
-// sum adds up the subsets. Pods of a cluster that does not answer count as existing and updated, which is most likely, but not
-// as ready or available, which is unknown.
+// sum adds up the subsets. Pods in a cluster that doesn't answer count as existing and updated, which is most likely, but not as ready or
+// available, which is unknown.
 func sum(s *appsv1beta1.UnitedDeploymentStatus, subsets []appsv1beta1.SubsetStatus) {
 	s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas = 0, 0, 0, 0
 	for _, line := range subsets {
@@ -229,7 +230,7 @@ func sum(s *appsv1beta1.UnitedDeploymentStatus, subsets []appsv1beta1.SubsetStat
 	}
 }
 
-// attention ranks the lines of a status: the lowest are kept if there are too many.
+// attention ranks the lines of a status. The lowest ranks are kept if there are too many lines.
 func attention(line appsv1beta1.SubsetStatus) int {
 	switch {
 	case line.Reason != "" || line.Stale:
@@ -241,8 +242,8 @@ func attention(line appsv1beta1.SubsetStatus) int {
 	}
 }
 
-// revisions takes the name of the revision from the members: the template is the same bytes everywhere, so the hash is, too. A
-// member may report anything, so it must be a name that this object's revisions have, and the one that most members report.
+// revisions takes the revision name from the members. The template is the same bytes everywhere, and so is the hash. Because a member may
+// report anything, the name must be a valid revision name of this object, and the one that most members report.
 func revisions(
 	name string, p planned, a placement.Result, stale, applied map[string]bool, s *appsv1beta1.UnitedDeploymentStatus,
 ) {
@@ -263,7 +264,7 @@ func revisions(
 	}
 }
 
-// allApplied reports whether every cluster has applied the present plan, so that counts are of the present template.
+// allApplied reports whether every cluster has applied the current plan, so that counts refer to the current template.
 func allApplied(applied map[string]bool) bool {
 	for _, ok := range applied {
 		if !ok {

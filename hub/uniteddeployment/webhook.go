@@ -15,15 +15,16 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
 
-// Webhook validates UnitedDeployments on a hub: by the rules of package united, and by its member clusters. It may be used
-// concurrently.
+// Webhook validates UnitedDeployments on a hub, with the rules of package united and those for member clusters. It is safe for concurrent
+// use.
 type Webhook struct {
 	united.Webhook
 	// Clusters validates the clusters of subsets.
 	Clusters placement.ClusterRules
-	// LocalMember is true if this cluster runs the member stack too.
+	// LocalMember is true if this cluster also runs the member stack.
 	LocalMember bool
-	// RefusesDependencies asks whether the user of the request may have placed what pods of a namespace need, and returns why not, or "".
+	// RefusesDependencies checks whether the user of the request may have the dependencies of pods in a namespace placed. It returns why not, or
+	// "".
 	RefusesDependencies func(ctx context.Context, namespace string) (string, error)
 }
 
@@ -42,7 +43,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, ud *appsv1beta1.UnitedDepl
 	return append(warnings, more...), err
 }
 
-// ValidateUpdate implements admission.Validator. It checks only clusters that the old object does not name: one that has left
+// ValidateUpdate implements admission.Validator. It checks only clusters that the old object doesn't name, because a cluster that has left
 // the fleet must not block a scale.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, ud *appsv1beta1.UnitedDeployment) (admission.Warnings, error) {
 	warnings, err := w.Webhook.ValidateUpdate(ctx, old, ud)
@@ -56,8 +57,8 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, ud *appsv1beta1.Unite
 	return append(warnings, more...), err
 }
 
-// validateSwitch refuses to move an object from the member stack of this cluster to clusters of the fleet, or back: no controller
-// would own what runs already.
+// validateSwitch refuses to move an object from the member stack of this cluster to clusters of the fleet, or back, because no controller
+// would own what already runs.
 func (w *Webhook) validateSwitch(old, ud *appsv1beta1.UnitedDeployment) field.ErrorList {
 	if !w.LocalMember || united.Federated(old) == united.Federated(ud) {
 		return nil
@@ -70,8 +71,9 @@ func (w *Webhook) validateSwitch(old, ud *appsv1beta1.UnitedDeployment) field.Er
 		why+", or apply the new form under another name and delete this one when it runs")}
 }
 
-// validateClusters refuses clusters that the user may not use, and warns of those that do not exist or are not ready: objects and
-// clusters may be applied in any order. A selector may match any cluster, also one that joins later, so it needs the right to use all of them.
+// validateClusters refuses clusters that the user may not use, and warns about clusters that don't exist or are not ready, since objects and
+// clusters may be applied in any order. A selector may match any cluster, including clusters that join later, so it needs permission to use
+// all of them.
 func (w *Webhook) validateClusters(ctx context.Context, old, ud *appsv1beta1.UnitedDeployment) (admission.Warnings, error) {
 	if !united.Federated(ud) {
 		if w.LocalMember {
@@ -97,8 +99,8 @@ func (w *Webhook) validateClusters(ctx context.Context, old, ud *appsv1beta1.Uni
 	return warnings, nil
 }
 
-// refusesDependencies refuses dependencies that are new, or are placed in further clusters, unless the user may have any of them placed: the
-// hub writes the Propagation in the user's place.
+// refusesDependencies refuses dependencies that are new, or are placed in more clusters, unless the user may have any of them placed. The
+// check is needed because the hub writes the Propagation on the user's behalf.
 func (w *Webhook) refusesDependencies(ctx context.Context, old, ud *appsv1beta1.UnitedDeployment) (*field.Error, error) {
 	auto := func(ud *appsv1beta1.UnitedDeployment) bool {
 		return ud != nil && ud.Spec.Topology.Dependencies == appsv1beta1.SubsetDependenciesAuto

@@ -10,35 +10,35 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// recovery is how long a cluster gets no new pods after some could not be scheduled there: as long as a subset in a member.
+// recovery is how long a cluster gets no new pods after some could not be scheduled there. It is the same as for a subset in a member.
 const recovery = 5 * time.Minute
 
 // Reasons of the condition Schedulable of a subset.
 const (
-	// reasonSufficient: nothing is known against the cluster.
+	// reasonSufficient means that there is no known problem with the cluster.
 	reasonSufficient = "Sufficient"
-	// reasonRecovered: the cluster gets new pods again. What has moved meanwhile stays where it is.
+	// reasonRecovered means that the cluster gets new pods again. What has moved in the meantime stays where it is.
 	reasonRecovered = "Recovered"
-	// reasonUnschedulable: pods could not be scheduled for too long.
+	// reasonUnschedulable means that pods could not be scheduled for too long.
 	reasonUnschedulable = "PodUnschedulable"
 )
 
-// openness is whether a cluster gets new pods. The zero value is that nothing is known against it.
+// openness says whether a cluster gets new pods. The zero value means that there is no known problem.
 type openness struct {
-	// reason is one of the above; empty for clusters that are always open.
+	// reason is one of the reasons above. It is empty for clusters that are always open.
 	reason string
-	// since is when it was closed.
+	// since is when the cluster was closed.
 	since time.Time
-	// most is the most replicas that it gets; nil is no limit.
+	// most is the maximum number of replicas that the cluster gets; nil means no limit.
 	most *int
 }
 
-// adapt finds clusters that can't schedule their pods: they keep what is scheduled, and for a while get no more. After that they
-// get what is new, and nothing is moved back to them: it would end there unscheduled as before. The clusters of the last subset take
-// what does not fit elsewhere, and stay open.
+// adapt finds clusters that can't schedule their pods. They keep what is scheduled, and get no more for a while. After that they get new
+// pods, but nothing is moved back to them, since it would end up unscheduled there as before. The clusters of the last subset take what
+// doesn't fit elsewhere, and stay open.
 //
-// A member reports pods of its last subset only: it sends those of the others there itself. What it has not created yet goes there too,
-// and would wait with them, so only pods that are scheduled stay.
+// A member reports only pods of its last subset, because it sends unschedulable pods of the others there itself. Pods that it has not created
+// yet go there too and would wait as well, so only scheduled pods stay.
 func (d *division) adapt(o *observed, now time.Time) {
 	if o.ws.Spec.ScheduleStrategy.Type != appsv1beta1.AdaptiveWorkloadSpread || len(o.ws.Spec.Subsets) == 0 {
 		return
@@ -76,8 +76,8 @@ func (d *division) adapt(o *observed, now time.Time) {
 
 func (d *division) due(in time.Duration) { d.recheck = report.Sooner(d.recheck, in) }
 
-// scheduled returns, of the pods that a cluster reports, how many could not be scheduled for too long, and how many others there are.
-// Both are of the same report, so that pods that left it since are not counted twice.
+// scheduled splits the pods that a cluster reports into those that could not be scheduled for too long, and the others. Both numbers come
+// from the same report, so that pods that have left since are not counted twice.
 func (s *site) scheduled() (waiting, scheduled int) {
 	for _, p := range s.parts {
 		all, _ := allot.Clamp(int(p.counts.Replicas))
@@ -89,7 +89,7 @@ func (s *site) scheduled() (waiting, scheduled int) {
 	return waiting, scheduled
 }
 
-// former returns what the status says of a cluster.
+// former returns the openness of a cluster according to the status.
 func (s *site) former(ws *appsv1beta1.WorkloadSpread) openness {
 	for i := range ws.Status.SubsetStatuses {
 		line := &ws.Status.SubsetStatuses[i]
@@ -107,7 +107,7 @@ func (s *site) former(ws *appsv1beta1.WorkloadSpread) openness {
 	return openness{}
 }
 
-// condition returns the condition of the subsets of a cluster; nil if the strategy is not Adaptive.
+// condition returns the condition of a cluster's subsets, or nil if the strategy is not Adaptive.
 func (s *site) condition(generation int64) *metav1.Condition {
 	c := &metav1.Condition{
 		Type: appsv1beta1.WorkloadSpreadSubsetSchedulable, Status: metav1.ConditionTrue, Reason: s.open.reason,

@@ -26,13 +26,13 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
 
-// reconciler reconciles the workloads of one kind, each with the WorkloadSpread that has it as target.
+// reconciler reconciles the workloads of one kind, each together with the WorkloadSpread that targets it.
 type reconciler struct {
 	kind    *workload
 	options placement.Options
-	// spreads reads and writes WorkloadSpreads and their slices, targets workloads and their copies.
+	// spreads reads and writes WorkloadSpreads and their slices. targets reads and writes workloads and their copies.
 	spreads, targets placement.Client
-	// spreadStatus and targetStatus write statuses, of WorkloadSpreads and of workloads.
+	// spreadStatus writes the statuses of WorkloadSpreads, and targetStatus those of workloads.
 	spreadStatus, targetStatus *placement.Reporter
 }
 
@@ -49,7 +49,7 @@ func newReconciler(kind *workload, c client.Client, live client.Reader, o placem
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// SetupDeployments starts the controller of Deployments, and the sweep of slices.
+// SetupDeployments starts the controller for Deployments, and the sweep of slices.
 func SetupDeployments(ctx context.Context, mgr ctrl.Manager, o placement.Options) error {
 	if err := setup(ctx, mgr, deployments(), o); err != nil {
 		return err
@@ -57,7 +57,7 @@ func SetupDeployments(ctx context.Context, mgr ctrl.Manager, o placement.Options
 	return o.Sweep(mgr, spreadKind().Kind, func() client.Object { return &appsv1beta1.WorkloadSpread{} })
 }
 
-// SetupCloneSets starts the controller of CloneSets.
+// SetupCloneSets starts the controller for CloneSets.
 func SetupCloneSets(ctx context.Context, mgr ctrl.Manager, o placement.Options) error {
 	return setup(ctx, mgr, cloneSets(), o)
 }
@@ -91,7 +91,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, kind *workload, o placement.Op
 	return o.Sweep(mgr, kind.gvk.Kind, kind.empty)
 }
 
-// CacheByObject limits the manager's cache to what this package reads of workloads: templates.
+// CacheByObject limits the manager's cache to the workloads that this package reads: templates.
 func CacheByObject() map[client.Object]cache.ByObject {
 	templates := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{keys.FleetTemplate: "true"})}
 	out := map[client.Object]cache.ByObject{}
@@ -130,22 +130,22 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: later}, errors.Join(errs...)
 }
 
-// reportSpread writes the status of the WorkloadSpread if it is due, and then sends the events of the change. It returns after how long
-// a status that may wait is to be written.
+// reportSpread writes the status of the WorkloadSpread if it is due, and then sends the events for the change. It returns how soon a status
+// that may wait must be written.
 func (r *reconciler) reportSpread(ctx context.Context, o *observed, p planned, a applied) (time.Duration, error) {
 	if o.ws == nil || p.slices.RemoveFinalizer {
 		r.spreadStatus.Forget(o.key)
 		return 0, nil
 	}
 	if p.slices.AddFinalizer {
-		return 0, nil // The object that was read is older than that write, whose event follows.
+		return 0, nil // The object that was read is older than that write. Its event follows.
 	}
 	was, is := o.ws.Status, status(o, p, a, r.options.Clock.Now())
 	return r.spreadStatus.Report(ctx, o.ws, was, is, placement.Wait(mayWait(was, is)), func() []event.Event { return eventsFor(was, is) })
 }
 
-// reportTarget writes the status of the workload where no controller of this cluster does. That of a Deployment is kube-controller-
-// manager's, also while it is paused.
+// reportTarget writes the status of a workload unless a controller of this cluster does. kube-controller-manager writes the status of a
+// Deployment, even while it is paused.
 func (r *reconciler) reportTarget(ctx context.Context, o *observed, p planned, a applied) (time.Duration, error) {
 	set, ok := o.target.(*appsv1beta1.CloneSet)
 	if !ok || p.copies.RemoveFinalizer {
@@ -153,13 +153,13 @@ func (r *reconciler) reportTarget(ctx context.Context, o *observed, p planned, a
 		return 0, nil
 	}
 	if p.copies.AddFinalizer {
-		return 0, nil // As above.
+		return 0, nil // See reportSpread.
 	}
 	was, is := set.Status, cloneSetStatus(o, p, a)
 	return r.targetStatus.Report(ctx, set, was, is, placement.Wait(was.ObservedGeneration == is.ObservedGeneration), nil)
 }
 
-// reportYounger tells the WorkloadSpreads that do not count so.
+// reportYounger reports to younger WorkloadSpreads that an older one has their target.
 func (r *reconciler) reportYounger(ctx context.Context, o *observed, _ planned, _ applied) (time.Duration, error) {
 	errs := make([]error, 0, len(o.younger))
 	for _, ws := range o.younger {

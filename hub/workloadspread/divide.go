@@ -21,15 +21,15 @@ type part struct {
 	allot.Key
 	// spec is the subset in the object.
 	spec appsv1beta1.WorkloadSpreadSubset
-	// most is maxReplicas as a number, for all clusters of the subset together; nil is no limit.
+	// most is maxReplicas as a number, for all clusters of the subset together; nil means no limit.
 	most *int
-	// current is how many replicas the subset is granted there now, target how many it should have.
+	// current is how many replicas the subset is granted there now, and target how many it should have.
 	current, target int
-	// counts is the last report of the cluster.
+	// counts is the cluster's last report.
 	counts fleetv1alpha1.WorkCounts
 }
 
-// name is the subset's name in the status.
+// name returns the subset's name in the status.
 func (p part) name() string {
 	if p.spec.ClusterSelector == nil {
 		return p.Subset
@@ -37,25 +37,25 @@ func (p part) name() string {
 	return p.Subset + "-" + p.Cluster
 }
 
-// site is a cluster that has, or is to have, replicas or a slice.
+// site is a cluster that has, or should have, replicas or a slice.
 type site struct {
 	cluster string
-	// parts are the subsets there, in their order. Without any the cluster is to be emptied.
+	// parts are the subsets there, in order. A cluster without parts is to be emptied.
 	parts []*part
-	// state is whether the cluster can get and lose replicas, limit the most that it takes; nil is no limit.
+	// state says whether the cluster can get and lose replicas. limit is the maximum number that it takes; nil means no limit.
 	state allot.State
 	limit *int
-	// taint is what a taint of the cluster does to the object; empty if it has none that matters.
+	// taint says what a taint of the cluster does to the object. It is empty if no taint matters.
 	taint string
-	// grant is what the row of the copy has now; after planning, what it is to have. acked is true if the cluster has acknowledged it.
+	// grant is the grant in the row of the copy. After planning, it is the next grant. acked is true if the cluster has acknowledged the row.
 	grant  fleetv1alpha1.SubsetGrant
 	acked  bool
 	counts fleetv1alpha1.WorkCounts
-	// open is whether pods can be scheduled there; only with Adaptive.
+	// open says whether pods can be scheduled there. It is used only with Adaptive.
 	open openness
 }
 
-// target is how many replicas the cluster should have.
+// target returns how many replicas the cluster should have.
 func (s *site) target() int {
 	n := 0
 	for _, p := range s.parts {
@@ -64,10 +64,10 @@ func (s *site) target() int {
 	return n
 }
 
-// grantName is the name of the only grant in a row of a copy.
+// grantName is the name of the only grant in the row of a copy.
 const grantName = "replicas"
 
-// Reasons of problems, besides those of package placement and of rows.
+// Reasons of problems. Packages placement and row define others.
 const (
 	reasonNoCluster      = "NoClusterMatches"
 	reasonTooManySubsets = "TooManySubsets"
@@ -76,18 +76,18 @@ const (
 // division is where the replicas of an object should run.
 type division struct {
 	total int
-	// placement bounds how they move; nil is the default.
+	// placement limits how replicas move; nil means the default.
 	placement *pods.Placement
-	// parts are in the order of subsets and then of cluster names, sites in that of cluster names.
+	// parts are in the order of subsets and then of cluster names. sites are in the order of cluster names.
 	parts      []*part
 	sites      []*site
 	allocation allot.Allocation
 	problems   []placement.Problem
-	// recheck is after how long a cluster gets new pods again; 0 is never.
+	// recheck is how soon a cluster gets new pods again; 0 means never.
 	recheck time.Duration
 }
 
-// divide divides the replicas over the subsets, in their order, and their clusters.
+// divide divides the replicas over the subsets, in order, and over their clusters.
 func divide(o *observed, now time.Time) division {
 	d := division{total: o.kind.replicas(o.target), placement: o.ws.Spec.Placement}
 	sites := map[string]*site{}
@@ -104,7 +104,7 @@ func divide(o *observed, now time.Time) division {
 				}
 				s = o.site(cluster)
 				s.state, s.limit = a.State, a.Limit
-				if a.Reason == placement.ReasonTainted { // A problem only if replicas lack a place.
+				if a.Reason == placement.ReasonTainted { // This is a problem only if replicas lack a place.
 					s.taint = a.Message
 				}
 				sites[cluster] = s
@@ -141,7 +141,7 @@ func divide(o *observed, now time.Time) division {
 	return d
 }
 
-// clustersOf names the clusters of a subset, sorted.
+// clustersOf returns the names of the clusters of a subset, sorted.
 func (d *division) clustersOf(o *observed, subset appsv1beta1.WorkloadSpreadSubset) []string {
 	if subset.ClusterSelector == nil {
 		return []string{subset.Cluster}
@@ -152,7 +152,7 @@ func (d *division) clustersOf(o *observed, subset appsv1beta1.WorkloadSpreadSubs
 		return nil
 	}
 	names := o.copies.Select(o.ws.Namespace, selector)
-	for _, name := range o.slices.Missing() { // Its labels are not known any more, but the slice has its subsets.
+	for _, name := range o.slices.Missing() { // Its labels are no longer known, but the slice has its subsets.
 		if holds(o.slices.Rows[name], subset.Name) {
 			names = append(names, name)
 		}
@@ -171,7 +171,7 @@ func holds(row *fleetv1alpha1.MemberWork, subset string) bool {
 	return slices.ContainsFunc(row.Spec.Grant.Subsets, func(g fleetv1alpha1.SubsetGrant) bool { return g.Name == subset })
 }
 
-// most resolves maxReplicas. Admission refuses what can't be resolved; here it counts as no limit.
+// most resolves maxReplicas. A value that can't be resolved, which admission refuses, counts as no limit.
 func most(s *appsv1beta1.WorkloadSpreadSubset, total int) *int {
 	if s.MaxReplicas == nil {
 		return nil
@@ -183,7 +183,7 @@ func most(s *appsv1beta1.WorkloadSpreadSubset, total int) *int {
 	return new(max(n, 0))
 }
 
-// part returns a subset in a cluster with what the cluster reports of it.
+// part returns a subset in a cluster with what the cluster reports about it.
 func (o *observed) part(subset appsv1beta1.WorkloadSpreadSubset, cluster string, most *int) *part {
 	p := &part{Key: allot.Key{Subset: subset.Name, Cluster: cluster}, spec: subset, most: most}
 	if row := o.slices.Rows[cluster]; row != nil {
@@ -212,7 +212,7 @@ func (o *observed) site(cluster string) *site {
 	return s
 }
 
-// fill distributes what a cluster is granted over its subsets, in their order.
+// fill distributes what a cluster is granted over its subsets, in order.
 func (s *site) fill() {
 	left := int(s.grant.Replicas)
 	for i, p := range s.parts {
@@ -232,7 +232,7 @@ func (d *division) allocate(o *observed) {
 	}
 	subsets := make([]allot.Subset, 0, len(o.ws.Spec.Subsets))
 	for _, s := range o.ws.Spec.Subsets {
-		// With a minimum subsets are filled in their order, also where none has a maximum.
+		// With a minimum, subsets are filled in order, even if none has a maximum.
 		subset := allot.Subset{Name: s.Name, Min: new(intstr.FromInt32(0))}
 		for _, p := range d.parts {
 			if p.Subset != s.Name {
@@ -261,7 +261,7 @@ func (d *division) allocate(o *observed) {
 	}
 }
 
-// most is the most replicas that a cluster takes; nil is no limit.
+// most returns the maximum number of replicas that a cluster takes; nil means no limit.
 func (s *site) most() *int {
 	switch {
 	case s.limit == nil:
@@ -272,8 +272,8 @@ func (s *site) most() *int {
 	return new(min(*s.limit, *s.open.most))
 }
 
-// transfer sets the next grants of the clusters. Those that are not ready do not grow. It returns a sentence for each move and for what
-// it waits for.
+// transfer sets the next grants of the clusters. Clusters that are not ready don't grow. It returns a sentence for each move, which says what
+// the move waits for.
 func (d *division) transfer(ready map[string]bool) []string {
 	holdings, barred := make([]allot.Holding, len(d.sites)), d.allocation.Barred
 	for i, s := range d.sites {
@@ -282,7 +282,7 @@ func (d *division) transfer(ready map[string]bool) []string {
 			target = min(target, int(s.grant.Replicas))
 		}
 		if len(s.parts) == 0 {
-			barred -= int(s.grant.Replicas) // They have to move, but must not become fewer.
+			barred -= int(s.grant.Replicas) // These replicas have to move, but their number must not shrink.
 		}
 		available, _ := allot.Clamp(int(s.counts.Available))
 		holdings[i] = allot.Holding{
@@ -305,8 +305,8 @@ func (d *division) transfer(ready map[string]bool) []string {
 	return moves
 }
 
-// partitions divides the partition of the workload over the clusters in proportion to the targets, so that a cluster that is being
-// filled has its share from the start. Pods of a cluster that is to be emptied are not updated before they are deleted.
+// partitions divides the partition of the workload over the clusters in proportion to the targets, so that a cluster that is being filled has
+// its share from the start. Pods in a cluster that is being emptied are not updated before they are deleted.
 func (d *division) partitions(partition int) {
 	list := make([]allot.Target, len(d.sites))
 	for i, s := range d.sites {

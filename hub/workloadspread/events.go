@@ -10,23 +10,23 @@ import (
 
 // Reasons of events on a WorkloadSpread of a hub.
 const (
-	// EventInactive: nothing is placed; the note says why.
+	// EventInactive means that nothing is placed. The note says why.
 	EventInactive = "NotPlaced"
-	// EventBlocked: a subset is not as desired; the note says where and why.
+	// EventBlocked means that a subset is not as desired. The note says where and why.
 	EventBlocked = "SubsetBlocked"
-	// EventPlaced: every replica is where it should run.
+	// EventPlaced means that every replica is where it should run.
 	EventPlaced = "ReplicasPlaced"
-	// EventMoving: replicas are moved, or can't be placed.
+	// EventMoving means that replicas are being moved, or can't be placed.
 	EventMoving = "ReplicasMoving"
-	// EventWithdrawing: the object is being deleted; the note names the clusters that hold its slices.
+	// EventWithdrawing means that the object is being deleted. The note names the clusters that still hold its slices.
 	EventWithdrawing = "WithdrawingSlices"
-	// EventUnschedulable: a cluster could not schedule pods, which go to the next one.
+	// EventUnschedulable means that a cluster could not schedule pods, which go to the next one.
 	EventUnschedulable = "ClusterUnschedulable"
-	// EventRecovered: the cluster gets new pods again.
+	// EventRecovered means that the cluster gets new pods again.
 	EventRecovered = "RecoverSchedulable"
 )
 
-// eventsFor returns the events of a change of status: one for each condition whose status or reason changed.
+// eventsFor returns the events for a change of status: one for each condition whose status or reason changed.
 func eventsFor(before, after appsv1beta1.WorkloadSpreadStatus) []event.Event {
 	var out []event.Event
 	changed := func(was, is []metav1.Condition, kind string) (*metav1.Condition, bool) {

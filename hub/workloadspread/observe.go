@@ -22,20 +22,21 @@ import (
 type observed struct {
 	kind *workload
 	key  types.NamespacedName
-	// ws is the WorkloadSpread that counts, nil if there is none; slices are its rows. younger are others with the same target.
+	// ws is the WorkloadSpread that counts, or nil if there is none. slices are its rows. younger are other WorkloadSpreads with the same
+	// target.
 	ws      *appsv1beta1.WorkloadSpread
 	slices  placement.Fleet
 	younger []*appsv1beta1.WorkloadSpread
-	// target is the workload, nil if there is none with the label of a template; copies are its rows. By those taints are judged: a
-	// slice alone runs nothing. unmarked is true if there is a workload without the label.
+	// target is the workload, or nil if there is none with the label for templates. copies are its rows. Taints are evaluated against copies,
+	// because a slice alone runs nothing. unmarked is true if there is a workload without the label.
 	target   client.Object
 	copies   placement.Fleet
 	unmarked bool
-	// namespaceTerminating is true if the namespace is being deleted. It is read only where an object is, too.
+	// namespaceTerminating is true if the namespace is being deleted. It is read only if an object is being deleted too.
 	namespaceTerminating bool
 }
 
-// observe reads what a reconcile needs. The error is one of expect.Store.Read, but for ErrGone.
+// observe reads what a reconcile needs. It returns the errors of expect.Store.Read, except ErrGone.
 func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (*observed, error) {
 	o := &observed{kind: r.kind, key: key}
 	all, err := scaletarget.Spreads(ctx, r.spreads, scaletarget.Ref{Kind: r.kind.gvk, NamespacedName: key})
@@ -56,7 +57,7 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 		o.slices, err = r.spreads.Fleet(ctx, client.ObjectKeyFromObject(o.ws), ws)
 		switch {
 		case errors.Is(err, expect.ErrGone):
-			o.ws = nil // It is gone since it was listed; an event follows.
+			o.ws = nil // It was deleted after it was listed. An event follows.
 		case err != nil:
 			return nil, err
 		default:
@@ -83,7 +84,7 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 	return o, err
 }
 
-// exists asks the apiserver whether there is a workload that the cache, which has templates only, does not show.
+// exists asks the apiserver whether there is a workload that is missing from the cache, which holds only templates.
 func (r *reconciler) exists(ctx context.Context, o *observed) (bool, error) {
 	if o.ws == nil {
 		return false, nil

@@ -17,7 +17,7 @@ func indexByCluster(ctx context.Context, i client.FieldIndexer) error {
 	return placement.IndexByCluster(ctx, i, &appsv1beta1.WorkloadSpread{}, subsetsOf)
 }
 
-// subsetsOf returns where the subsets of a WorkloadSpread are.
+// subsetsOf returns where the subsets of a WorkloadSpread are placed.
 func subsetsOf(o client.Object) []placement.Where {
 	subsets := o.(*appsv1beta1.WorkloadSpread).Spec.Subsets
 	out := make([]placement.Where, 0, len(subsets))
@@ -27,7 +27,7 @@ func subsetsOf(o client.Object) []placement.Where {
 	return out
 }
 
-// targetOf returns the workload of a WorkloadSpread, and whether it is of the kind of this controller.
+// targetOf returns the workload of a WorkloadSpread, and whether it has the kind of this controller.
 func (r *reconciler) targetOf(ws *appsv1beta1.WorkloadSpread) (client.ObjectKey, bool) {
 	ref := scaletarget.SpreadTarget(ws)
 	return ref.NamespacedName, ref.Kind.GroupKind() == r.kind.gvk.GroupKind()
@@ -41,19 +41,19 @@ func (r *reconciler) forSpread(_ context.Context, o client.Object) []reconcile.R
 	return nil
 }
 
-// ofSlice returns the workload of the WorkloadSpread that slices are part of.
+// ofSlice returns the workload of the WorkloadSpread that owns a slice.
 func (r *reconciler) ofSlice(ctx context.Context, key client.ObjectKey) (client.ObjectKey, bool) {
 	ws := &appsv1beta1.WorkloadSpread{}
 	if err := r.spreads.Get(ctx, key, ws); err != nil {
 		if client.IgnoreNotFound(err) != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Could not enqueue the workload of a slice", "workloadspread", key)
 		}
-		return key, false // It is reconciled by its own events.
+		return key, false // It is reconciled through its own events.
 	}
 	return r.targetOf(ws)
 }
 
-// placedIn is a placement.Placed.
+// placedIn implements placement.Placed.
 func (r *reconciler) placedIn(ctx context.Context, cluster string, sets ...map[string]string) ([]client.ObjectKey, error) {
 	all, err := placement.In(ctx, r.spreads, func() client.ObjectList { return &appsv1beta1.WorkloadSpreadList{} }, subsetsOf, cluster, sets...)
 	var out []client.ObjectKey

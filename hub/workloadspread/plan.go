@@ -10,15 +10,15 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
 
-// planned is the next step for one workload and its WorkloadSpread. It is planned in two: slices first, then copies, which depend on
-// the slices that members have applied.
+// planned is the next step for one workload and its WorkloadSpread. It is planned in two stages: first the slices, then the copies, which
+// depend on the slices that members have applied.
 type planned struct {
-	// slices are the rows of the WorkloadSpread, copies those of the workload.
+	// slices plans the rows of the WorkloadSpread, and copies those of the workload.
 	slices, copies placement.Plan
-	// inactive is why nothing is divided; nil if it is. Then the division is empty.
+	// inactive says why nothing is divided, and the division is empty. It is nil if the workload is divided.
 	inactive *placement.Problem
 	division
-	// moves has a sentence for each move and for what it waits for.
+	// moves has a sentence for each move, which says what the move waits for.
 	moves []string
 }
 
@@ -56,7 +56,7 @@ func plan(o *observed, now time.Time) planned {
 	return p
 }
 
-// inactive returns why nothing is divided; what there is stays as it is.
+// inactive returns why nothing is divided, or nil. What exists stays as it is.
 func inactive(o *observed) *placement.Problem {
 	ref := scaletarget.SpreadTarget(o.ws)
 	because := func(reason, format string, args ...any) *placement.Problem {

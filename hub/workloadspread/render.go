@@ -21,13 +21,13 @@ import (
 // spreadKind is the kind of slices.
 func spreadKind() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind("WorkloadSpread") }
 
-// sliceSpec is what is the same in the slices of every cluster.
+// sliceSpec holds what is the same in the slices of all clusters.
 type sliceSpec struct {
 	TargetRef        appsv1beta1.WorkloadSpreadTarget           `json:"targetRef"`
 	ScheduleStrategy appsv1beta1.WorkloadSpreadScheduleStrategy `json:"scheduleStrategy"`
 }
 
-// slicePatch is what differs between clusters, with fields in the order of their JSON names, as the apiserver writes them.
+// slicePatch holds the differences between clusters. Its fields are in the order of their JSON names, like the apiserver writes them.
 type slicePatch struct {
 	Spec slicePatchSpec `json:"spec"`
 }
@@ -45,8 +45,8 @@ type sliceSubset struct {
 	Tolerations           []corev1.Toleration              `json:"tolerations,omitempty"`
 }
 
-// subsets returns the subsets of a cluster's slice. What the copy has is what they share, so the last one needs no limit: it takes what
-// a rollout creates beside that.
+// subsets returns the subsets of a cluster's slice. They share the replicas of the copy, so the last subset needs no limit: it also takes
+// what a rollout creates in addition.
 func (s *site) subsets() []sliceSubset {
 	out := make([]sliceSubset, 0, len(s.parts))
 	for i, p := range s.parts {
@@ -66,7 +66,7 @@ func (s *site) subsets() []sliceSubset {
 	return out
 }
 
-// source returns where a row comes from.
+// source returns the source of a row.
 func source(gvk schema.GroupVersionKind, o metav1.Object) fleetv1alpha1.WorkSource {
 	return fleetv1alpha1.WorkSource{
 		APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()),
@@ -87,8 +87,8 @@ func (p *planned) invalid(cluster string, err error) {
 	p.problems = append(p.problems, placement.Problem{Cluster: cluster, Reason: fleetv1alpha1.ReasonInvalid, Message: err.Error()})
 }
 
-// renderSlices adds the rows of slices to the plan: one for each cluster with a subset. That of a cluster without one is withdrawn once
-// the copy is.
+// renderSlices adds the rows of slices to the plan: one for each cluster with a subset. The slice of a cluster without a subset is withdrawn
+// once the copy is.
 func (p *planned) renderSlices(o *observed) {
 	common, err := encode(spreadKind(), o.ws, sliceSpec{TargetRef: o.ws.Spec.TargetRef, ScheduleStrategy: o.ws.Spec.ScheduleStrategy})
 	if err != nil {
@@ -120,8 +120,8 @@ func (p *planned) renderSlices(o *observed) {
 	}
 }
 
-// renderCopies adds the rows of copies to the plan: one for each cluster that has or gets replicas. One that has none any more, and no
-// subset, is withdrawn.
+// renderCopies adds the rows of copies to the plan: one for each cluster that has or gets replicas. A copy without replicas in a cluster
+// without a subset is withdrawn.
 func (p *planned) renderCopies(o *observed, divided bool) {
 	common, err := o.kind.manifest(o.target)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// unlimited is missingReplicas of a subset without maxReplicas.
+// unlimited is the missingReplicas of a subset without maxReplicas.
 const unlimited = -1
 
-// applied is the result of a plan: of the slices and of the copies.
+// applied holds the results of applying the plans for slices and copies.
 type applied struct{ slices, copies placement.Result }
 
 func (a applied) err() error {
@@ -42,14 +42,14 @@ func status(o *observed, p planned, a applied, now time.Time) appsv1beta1.Worklo
 	case o.ws.DeletionTimestamp != nil:
 		set(appsv1beta1.WorkloadSpreadActive, false, reasonDeleting, p.slices.Deleting+": "+a.slices.Holders(problems)+"; the workload runs on as it is")
 	case p.inactive != nil:
-		s.ObservedGeneration, s.SubsetStatuses = o.ws.Generation, nil // Nobody counts.
+		s.ObservedGeneration, s.SubsetStatuses = o.ws.Generation, nil // Nothing is counted.
 		set(appsv1beta1.WorkloadSpreadActive, false, p.inactive.Reason, p.inactive.Message)
 		set(appsv1beta1.WorkloadSpreadPlaced, false, p.inactive.Reason, p.inactive.Message)
 	default:
 		lagging = p.lagging(a, stale)
 		s.SubsetStatuses = placement.Worst(p.lines(o, stale, &problems, now), attention)
 		s.VersionedSubsetStatuses = nil
-		// Where no row is wanted, the conditions have the reason, unless the report of a cluster is missing.
+		// If no row is wanted, the conditions have the reason, unless the report of a cluster is missing.
 		if lagging == 0 && a.err() == nil && (len(p.slices.Wants) > 0 || len(stale) == 0) {
 			s.ObservedGeneration = o.ws.Generation
 		}
@@ -68,7 +68,7 @@ func status(o *observed, p planned, a applied, now time.Time) appsv1beta1.Worklo
 	return s
 }
 
-// readiness returns whether the replicas are where the subsets want them; whether they are available is in the workload's status.
+// readiness returns whether the replicas are where the subsets want them. The workload's status says whether they are available.
 func readiness(o *observed, p planned, a applied, problems []placement.Problem, s *appsv1beta1.WorkloadSpreadStatus) report.Readiness {
 	if o.ws.DeletionTimestamp != nil {
 		return report.Reconciling(reasonDeleting, p.slices.Deleting)
@@ -80,7 +80,7 @@ func readiness(o *observed, p planned, a applied, problems []placement.Problem, 
 	switch {
 	case placed == nil || placed.Status == metav1.ConditionTrue:
 		return report.Ready("the replicas are where the subsets want them")
-	case p.inactive != nil && p.inactive.Reason == reasonTargetGone: // It may come after its WorkloadSpread.
+	case p.inactive != nil && p.inactive.Reason == reasonTargetGone: // The target may be created after its WorkloadSpread.
 		return report.Reconciling(placed.Reason, placed.Message)
 	case p.inactive != nil, p.allocation.Why != "", placed.Reason == reasonNoCluster:
 		return report.Stalled(report.Failure{Reason: placed.Reason, Message: placed.Message})
@@ -105,7 +105,7 @@ func (p planned) placed(set func(kind string, ok bool, reason, message string), 
 	}
 }
 
-// stale are the clusters that do not answer, so that their numbers are old.
+// stale returns the clusters that don't answer, so that their numbers are out of date.
 func (o *observed) stale() map[string]bool {
 	out := o.slices.Stale()
 	for cluster := range o.copies.Stale() {
@@ -114,7 +114,7 @@ func (o *observed) stale() map[string]bool {
 	return out
 }
 
-// lagging counts the clusters that answer and have not applied their present rows.
+// lagging counts the clusters that answer and have not applied their current rows.
 func (p planned) lagging(a applied, stale map[string]bool) int {
 	behind := map[string]bool{}
 	for _, rows := range []map[string]bool{a.slices.Applied(p.slices), a.copies.Applied(p.copies)} {
@@ -127,8 +127,8 @@ func (p planned) lagging(a applied, stale map[string]bool) int {
 	return len(behind)
 }
 
-// lines returns the statuses of the subsets in their clusters. Reports of members are not trusted: impossible numbers are cut to
-// possible ones, and become a problem of that cluster.
+// lines returns the statuses of the subsets in their clusters. It doesn't trust reports of members: implausible numbers are limited to
+// plausible ones, and become a problem of that cluster.
 func (p planned) lines(o *observed, stale map[string]bool, problems *[]placement.Problem, now time.Time) []appsv1beta1.WorkloadSpreadSubsetStatus {
 	sites, running := make(map[string]*site, len(p.sites)), map[string]int32{}
 	for _, s := range p.sites {
@@ -162,7 +162,7 @@ func (p planned) lines(o *observed, stale map[string]bool, problems *[]placement
 	return out
 }
 
-// former returns the conditions of a line as they were reported.
+// former returns the previously reported conditions of a line.
 func (o *observed) former(line appsv1beta1.WorkloadSpreadSubsetStatus) []metav1.Condition {
 	for _, was := range o.ws.Status.SubsetStatuses {
 		if was.Name == line.Name && was.Cluster == line.Cluster {
@@ -172,7 +172,7 @@ func (o *observed) former(line appsv1beta1.WorkloadSpreadSubsetStatus) []metav1.
 	return nil
 }
 
-// attention ranks the lines of a status: the lowest are kept if there are too many.
+// attention ranks the lines of a status. The lowest ranks are kept if there are too many lines.
 func attention(line appsv1beta1.WorkloadSpreadSubsetStatus) int {
 	switch {
 	case line.Stale || line.UnschedulableReplicas > 0:
@@ -183,8 +183,8 @@ func attention(line appsv1beta1.WorkloadSpreadSubsetStatus) int {
 	return 2
 }
 
-// mayWait reports whether a change of status may be written later: no condition has another status or reason, and the generation is
-// the one observed before.
+// mayWait reports whether a status change may be written later: no condition changes its status or reason, and the generation was already
+// observed.
 func mayWait(before, after appsv1beta1.WorkloadSpreadStatus) bool {
 	plain := func(s appsv1beta1.WorkloadSpreadStatus) []metav1.Condition {
 		var out []metav1.Condition
@@ -203,7 +203,7 @@ func mayWait(before, after appsv1beta1.WorkloadSpreadStatus) bool {
 	return before.ObservedGeneration == after.ObservedGeneration && equality.Semantic.DeepEqual(plain(before), plain(after))
 }
 
-// taken returns the status of a WorkloadSpread whose target has an older one.
+// taken returns the status of a WorkloadSpread whose target already has an older one.
 func taken(ws, elder *appsv1beta1.WorkloadSpread, now time.Time) appsv1beta1.WorkloadSpreadStatus {
 	s := *ws.Status.DeepCopy()
 	s.ObservedGeneration = ws.Generation
@@ -215,8 +215,8 @@ func taken(ws, elder *appsv1beta1.WorkloadSpread, now time.Time) appsv1beta1.Wor
 	return s
 }
 
-// cloneSetStatus returns the status of a CloneSet that is a template: sums over its copies, for the scale subresource and for people.
-// Pods of a cluster that does not answer count as existing and updated, which is most likely, but not as ready or available.
+// cloneSetStatus returns the status of a CloneSet that is a template: sums over its copies, for the scale subresource and for people. Pods in
+// a cluster that doesn't answer count as existing and updated, which is most likely, but not as ready or available.
 func cloneSetStatus(o *observed, p planned, a applied) appsv1beta1.CloneSetStatus {
 	set := o.target.(*appsv1beta1.CloneSet)
 	s := appsv1beta1.CloneSetStatus{

@@ -19,7 +19,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub/placement"
 )
 
-// workload is what the hub needs to know of a kind that may be the target of a WorkloadSpread over clusters.
+// workload is what the hub needs to know about a kind that may be the target of a WorkloadSpread over clusters.
 type workload struct {
 	gvk schema.GroupVersionKind
 	// empty and list return an empty object and list.
@@ -27,19 +27,19 @@ type workload struct {
 	list  func() client.ObjectList
 	// replicas is the desired total.
 	replicas func(client.Object) int
-	// partition is how many of them stay at the old revision; divided is false where the kind has no such number.
+	// partition returns how many replicas stay at the old revision. divided is false if the kind has no such number.
 	partition func(o client.Object, total int) (n int, divided bool)
-	// runs returns why this cluster makes pods of it, or may; "" if it does not.
+	// runs returns why this cluster creates, or may create, pods for it. It returns "" if the cluster doesn't.
 	runs func(client.Object) string
 	// adjust changes the spec of a copy.
 	adjust func(o client.Object, spec map[string]any)
 }
 
-// workloads are the kinds that may be targets.
+// workloads returns the kinds that may be targets.
 func workloads() []*workload { return []*workload{deployments(), cloneSets()} }
 
-// deployments are left alone by kube-controller-manager while they are paused: a paused Deployment without ReplicaSets gets none. The
-// webhook pauses those that are templates, and keeps beside it what the user wants.
+// deployments returns the kind Deployment. kube-controller-manager leaves Deployments alone while they are paused: a paused Deployment
+// without ReplicaSets gets none. The webhook pauses the templates, and stores what the user wants in an annotation.
 func deployments() *workload {
 	return &workload{
 		gvk:      appsv1.SchemeGroupVersion.WithKind("Deployment"),
@@ -65,7 +65,7 @@ func deployments() *workload {
 	}
 }
 
-// cloneSets are run by our own controller only, which leaves templates alone.
+// cloneSets returns the kind CloneSet. Only our own controller runs CloneSets, and it leaves templates alone.
 func cloneSets() *workload {
 	return &workload{
 		gvk:       appsv1beta1.GroupVersion.WithKind("CloneSet"),
@@ -80,7 +80,7 @@ func cloneSets() *workload {
 	}
 }
 
-// partitionOf resolves the partition of a CloneSet as its controller does. Admission refuses what can't be resolved.
+// partitionOf resolves the partition of a CloneSet like its controller does. Admission refuses values that can't be resolved.
 func partitionOf(o client.Object, total int) (int, bool) {
 	r := o.(*appsv1beta1.CloneSet).Spec.UpdateStrategy.RollingUpdate
 	if r == nil {
@@ -106,7 +106,7 @@ func (w *workload) manifest(o client.Object) ([]byte, error) {
 	return encode(w.gvk, o, spec)
 }
 
-// encode returns a manifest of a slice or copy of an object, with its labels and annotations as they are in members.
+// encode returns the manifest of a slice or copy of an object, with the labels and annotations that members get.
 func encode(gvk schema.GroupVersionKind, o metav1.Object, spec any) ([]byte, error) {
 	labels, annotations := maps.Clone(o.GetLabels()), maps.Clone(o.GetAnnotations())
 	delete(labels, keys.FleetTemplate)
@@ -128,7 +128,7 @@ func encode(gvk schema.GroupVersionKind, o metav1.Object, spec any) ([]byte, err
 	return raw, nil
 }
 
-// patch returns what differs in the copy of one cluster.
+// patch returns the differences for the copy in one cluster.
 func (w *workload) patch(replicas, partition int32, divided bool) ([]byte, error) {
 	spec := map[string]any{"replicas": replicas}
 	if divided {

@@ -29,14 +29,14 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
 
-// Webhook validates WorkloadSpreads on a hub: by the rules of a member, and by those of clusters. It may be used concurrently.
+// Webhook validates WorkloadSpreads on a hub, with the rules of members and those for clusters. It is safe for concurrent use.
 type Webhook struct {
-	// Spreads are the rules of a member; it has to allow clusters. Where the member stack runs in this cluster too, its own webhook
-	// has them, and Spreads is nil.
+	// Spreads are the rules of members; they must allow clusters. If the member stack runs in this cluster too, its own webhook applies them,
+	// and Spreads is nil.
 	Spreads admission.Validator[*appsv1beta1.WorkloadSpread]
 	// Clusters validates the clusters of subsets.
 	Clusters placement.ClusterRules
-	// LocalMember is true if this cluster runs the member stack too.
+	// LocalMember is true if this cluster also runs the member stack.
 	LocalMember bool
 }
 
@@ -52,8 +52,8 @@ func (w *Webhook) ValidateCreate(ctx context.Context, ws *appsv1beta1.WorkloadSp
 	return append(warnings, more...), err
 }
 
-// ValidateUpdate implements admission.Validator. It checks only clusters that the old object does not name: one that has left the fleet
-// must not block a change.
+// ValidateUpdate implements admission.Validator. It checks only clusters that the old object doesn't name, because a cluster that has left
+// the fleet must not block a change.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, ws *appsv1beta1.WorkloadSpread) (admission.Warnings, error) {
 	if apiequality.Semantic.DeepEqual(old.Spec, ws.Spec) {
 		return nil, nil
@@ -73,7 +73,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, ws *appsv1beta1.Workl
 	return append(warnings, more...), err
 }
 
-// ValidateDelete implements admission.Validator; nothing is refused.
+// ValidateDelete implements admission.Validator. It refuses nothing.
 func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.WorkloadSpread) (admission.Warnings, error) {
 	return nil, nil
 }
@@ -101,7 +101,7 @@ func (w *Webhook) validate(ctx context.Context, old, ws *appsv1beta1.WorkloadSpr
 	return warnings, admit.Invalid(spreadKind(), ws.Name, faults)
 }
 
-// validateFederated validates what is different where subsets are in clusters.
+// validateFederated validates what is different if subsets are in clusters.
 func validateFederated(s *appsv1beta1.WorkloadSpreadSpec) field.ErrorList {
 	path := field.NewPath("spec")
 	var faults field.ErrorList
@@ -133,7 +133,7 @@ func validateFederated(s *appsv1beta1.WorkloadSpreadSpec) field.ErrorList {
 	return faults
 }
 
-// refuses returns why a kind can't be the target of a WorkloadSpread over clusters; "" if it can.
+// refuses returns why a kind can't be the target of a WorkloadSpread over clusters, or "" if it can.
 func refuses(kind schema.GroupKind) string {
 	for _, w := range workloads() {
 		if w.gvk.GroupKind() == kind {
@@ -156,9 +156,9 @@ func refuses(kind schema.GroupKind) string {
 	}
 }
 
-// DeploymentWebhook keeps kube-controller-manager from running Deployments that are templates: it pauses them, and they stay templates
-// for as long as they exist. It is called only for objects that have the label or had it, and changes nothing that its version of the
-// API does not know. It may be used concurrently.
+// DeploymentWebhook keeps kube-controller-manager from running Deployments that are templates: it pauses them, and they stay templates for as
+// long as they exist. It is called only for objects that have or had the label, and preserves fields that its version of the API doesn't
+// know. It is safe for concurrent use.
 type DeploymentWebhook struct{}
 
 var _ admission.Handler = DeploymentWebhook{}
@@ -190,7 +190,7 @@ func (DeploymentWebhook) Handle(_ context.Context, req admission.Request) admiss
 	return admission.PatchResponseFromRaw(req.Object.Raw, changed)
 }
 
-// validateDeployment validates a Deployment that is a template, or was; old is nil for a new one.
+// validateDeployment validates a Deployment that is or was a template. old is nil for a new one.
 func validateDeployment(old, is *appsv1.Deployment) field.ErrorList {
 	var before metav1.Object
 	if old != nil {
@@ -203,8 +203,8 @@ func validateDeployment(old, is *appsv1.Deployment) field.ErrorList {
 	return faults
 }
 
-// paused returns the JSON of a template with spec.paused. What the user wants for the members is in keys.FleetPaused; a Deployment that
-// is created paused gets it.
+// paused returns the JSON of a template with spec.paused. keys.FleetPaused holds what the user wants for the members. It is set on a
+// Deployment that is created paused.
 func paused(old, is *appsv1.Deployment, raw []byte) ([]byte, error) {
 	if !scaletarget.Template(is) {
 		return raw, nil
