@@ -34,9 +34,9 @@ import (
 
 const agentUnderFaults = "flotilla-hub-under-faults"
 
-// TestI10ApiserverThatFailsWithdrawsNothing starts the controllers of objects and rows again and again while their requests fail in
-// all ways that those to an apiserver may. Clusters are selected by label, so a list of clusters that is taken for whole though it
-// is not would take replicas away.
+// TestI10ApiserverThatFailsWithdrawsNothing restarts the controllers of objects and rows over and over while their requests fail in all the
+// ways that requests to an apiserver can fail. Clusters are selected by label, so treating a partial list of clusters as complete would take
+// replicas away.
 func TestI10ApiserverThatFailsWithdrawsNothing(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -94,17 +94,17 @@ func TestI10ApiserverThatFailsWithdrawsNothing(t *testing.T) {
 			require.Eventually(t, all, testenv.Long, testenv.Poll)
 			faults.Switch(true)
 		}
-		// A round is short: a reflector that has failed several times in a row waits for up to half a minute.
+		// A round is short, because a reflector that has failed several times in a row waits for up to half a minute.
 		round, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		for round.Err() == nil && len(ended) == 0 && faults.Hits() <= hits+6 {
-			change() // So that there is always something to send.
+			change() // There is always something to send.
 			select {
 			case <-round.Done():
 			case <-clock.RealClock{}.After(testenv.Poll):
 			}
 		}
 		cancel()
-		faults.Switch(false) // A manager that was told to stop waits until its caches are synced.
+		faults.Switch(false) // A manager that is being stopped waits until its caches are synced.
 	}
 	stop()
 	t.Logf("failed requests: %v", faults.Injected())
@@ -123,8 +123,8 @@ func TestI10ApiserverThatFailsWithdrawsNothing(t *testing.T) {
 	}
 }
 
-// runUnderFaults starts a manager with the controllers of UnitedDeployments and rows, as a process that is started again. How it
-// ended is for the caller to know that it has.
+// runUnderFaults starts a manager with the controllers of UnitedDeployments and rows, like a process that is restarted. ended receives the
+// result of the manager.
 func runUnderFaults(t *testing.T, s *testenv.Env, faults *testenv.Faults) (stop func(), ended <-chan error) {
 	t.Helper()
 	cfg := s.REST()
@@ -149,7 +149,7 @@ func runUnderFaults(t *testing.T, s *testenv.Env, faults *testenv.Faults) (stop 
 	return func() { cancel(); <-done }, result
 }
 
-// selecting is an object with one subset in all clusters of region eu.
+// selecting returns an object with one subset in all clusters of region eu.
 func selecting(name string, replicas int32) *appsv1beta1.UnitedDeployment {
 	labels := map[string]string{"app": name}
 	return &appsv1beta1.UnitedDeployment{
@@ -170,7 +170,7 @@ func selecting(name string, replicas int32) *appsv1beta1.UnitedDeployment {
 	}
 }
 
-// granted is how many replicas all rows grant.
+// granted returns how many replicas all rows grant.
 func granted(t *testing.T, s *testenv.Env) int {
 	t.Helper()
 	rows, sum := &fleetv1alpha1.MemberWorkList{}, 0
@@ -181,7 +181,7 @@ func granted(t *testing.T, s *testenv.Env) int {
 	return sum
 }
 
-// rowsAndContents are the UIDs of all rows and contents. None is being withdrawn.
+// rowsAndContents returns the UIDs of all rows and contents. It requires that none of them is being withdrawn.
 func rowsAndContents(t *testing.T, s *testenv.Env) map[string]types.UID {
 	t.Helper()
 	out := map[string]types.UID{}

@@ -35,7 +35,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testenv.MainWithoutLeaks(m,
-		// It has an event for a watch of metadata that has ended, and client-go doesn't end it.
+		// It has an event for a metadata watch that has ended, and client-go doesn't stop it.
 		goleak.IgnoreTopFunction("k8s.io/apimachinery/pkg/watch.(*filteredWatch).loop"))
 }
 
@@ -47,8 +47,8 @@ func (unserved) Start(ctx context.Context) error {
 	return nil
 }
 
-// A replica that stops answers for some seconds longer. By then its caches have been stopped, and one that a request would only
-// start never syncs.
+// A replica that is being stopped answers for some more seconds. By then its caches have been stopped, and a cache that is started only by a
+// request never syncs.
 func TestIntegrationReplicaThatStopsAnswersItsFirstRequest(t *testing.T) {
 	t.Parallel()
 	scheme, err := Scheme()

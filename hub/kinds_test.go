@@ -40,7 +40,7 @@ func TestTheChartHasTheCRDOfEachKindAndTheRightToItsCABundle(t *testing.T) {
 	require.ElementsMatch(t, Kinds().ConvertedCRDs(), named)
 }
 
-// TestTheChartHasTheWebhooksOfEachKind compares names: the hub's webhooks differ too much for a template of all kinds.
+// TestTheChartHasTheWebhooksOfEachKind compares names. The hub's webhooks differ too much for a template for all kinds.
 func TestTheChartHasTheWebhooksOfEachKind(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(chart, "templates", "webhooks.yaml"))

@@ -32,7 +32,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
-// distributing is a hub with the controllers of ResourceDistributions and rows. The test does what members do.
+// distributing is a hub with the controllers of ResourceDistributions and rows. The test acts as the members.
 type distributing struct {
 	*testing.T
 	*testenv.Env
@@ -40,7 +40,7 @@ type distributing struct {
 	rd *appsv1beta1.ResourceDistribution
 }
 
-// member creates a MemberCluster that is ready, and the namespace of its rows.
+// member creates a ready MemberCluster, and the namespace for its rows.
 func (d *distributing) member(name string) {
 	d.Helper()
 	mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: fleetv1alpha1.MemberClusterSpec{Accepted: true}}
@@ -57,7 +57,7 @@ func (d *distributing) member(name string) {
 	})
 }
 
-// row returns the row of a cluster; nil if there is none.
+// row returns the row of a cluster, or nil if there is none.
 func (d *distributing) row(cluster string) *fleetv1alpha1.MemberWork {
 	d.Helper()
 	r := &fleetv1alpha1.MemberWork{}
@@ -70,7 +70,7 @@ func (d *distributing) row(cluster string) *fleetv1alpha1.MemberWork {
 	return r
 }
 
-// report waits for the row of a cluster, of the object's resource as it is, and acknowledges it, as an agent does.
+// report waits until the row of a cluster has the given content, and acknowledges it like an agent.
 func (d *distributing) report(cluster, has string, desired, succeeded int32) {
 	d.Helper()
 	require.Eventually(d, func() bool {
@@ -93,7 +93,7 @@ func (d *distributing) withdrawn(cluster string) {
 	require.Eventually(d, func() bool { return d.row(cluster) == nil }, testenv.Long, testenv.Poll)
 }
 
-// status waits until the object says that.
+// status waits until the object's status is as given.
 func (d *distributing) status(want string) {
 	d.Helper()
 	var is string
@@ -119,7 +119,7 @@ func secret(name, value string) runtime.RawExtension {
 		name, base64.StdEncoding.EncodeToString([]byte(value)))}
 }
 
-// TestIntegrationASecretGoesToClusters has a real apiserver for what it decides: schemas, sizes, finalizers and generations.
+// TestIntegrationASecretGoesToClusters uses a real apiserver for what it decides: schemas, sizes, finalizers and generations.
 func TestIntegrationASecretGoesToClusters(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: func(to *runtime.Scheme) error { return Kinds().AddToScheme(to) }})
@@ -167,7 +167,7 @@ func TestIntegrationASecretGoesToClusters(t *testing.T) {
 	d.report(west, first, 2, 2)
 	d.status("6 of 6 in 3 clusters, observed=true")
 
-	// The largest Secret that Kubernetes takes.
+	// The largest Secret that Kubernetes accepts.
 	large := string(bytes.Repeat([]byte("x"), corev1.MaxSecretSize-1024))
 	testkit.Change(t, s, d.rd, func(rd *appsv1beta1.ResourceDistribution) { rd.Spec.Resource = secret("registry", large) })
 	for _, cluster := range []string{east, west, late} {

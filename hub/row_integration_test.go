@@ -22,7 +22,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
-// managedFields are a third of a row. Its first update ends them, and the writes of its status add none again.
+// managedFields are a third of a row. The first update clears them, and status writes don't add any again.
 func TestIntegrationARowIsSmall(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: func(to *runtime.Scheme) error { return Kinds().AddToScheme(to) }})
@@ -45,7 +45,7 @@ func TestIntegrationARowIsSmall(t *testing.T) {
 		},
 	}
 	one := fleetv1alpha1.WorkCounts{Desired: 1, Replicas: 1, Ready: 1, Available: 1, Updated: 1, UpdatedReady: 1}
-	// put writes the row with another manifest and the status of an agent, and returns it as it is stored, and its length.
+	// put writes the row with another manifest and the status of an agent. It returns the stored row and its length.
 	put := func(manifest string) (stored *fleetv1alpha1.MemberWork, length int) {
 		want.Manifest = []byte(manifest)
 		stored = &fleetv1alpha1.MemberWork{ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.Namespace(cluster), Name: want.Name()}}
@@ -82,7 +82,7 @@ func TestIntegrationARowIsSmall(t *testing.T) {
 	require.NoError(t, s.Delete(t.Context(), changed))
 }
 
-// The collector of contents selects rows by what they refer to.
+// The collector of contents selects rows by the content they refer to.
 func TestIntegrationRowsAreSelectedByTheirContent(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: func(to *runtime.Scheme) error { return Kinds().AddToScheme(to) }})

@@ -70,7 +70,7 @@ func elastic(name, least, most string, members ...allot.Member) allot.Subset {
 	return s
 }
 
-// summary formats targets in one line: "east=3 west=2", with the subset in front where it differs from the cluster.
+// summary formats targets in one line: "east=3 west=2". The subset comes first if its name differs from the cluster's.
 func summary(targets []allot.Target) string {
 	var words []string
 	for _, t := range targets {
@@ -338,7 +338,7 @@ func targets(subset string, replicas ...int) []allot.Target {
 	return ts
 }
 
-// A partition is divided without a rest, keeps to each target, and does not depend on the order of targets.
+// A partition is divided completely, is at most each target, and doesn't depend on the order of targets.
 func TestPartitionsProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -363,9 +363,9 @@ func TestPartitionsProperties(t *testing.T) {
 type problem struct {
 	total   int
 	subsets []allot.Subset
-	// shared is true if some cluster stands in several subsets.
+	// shared is true if some cluster is in several subsets.
 	shared bool
-	// integers is true if no percentage is in it.
+	// integers is true if it contains no percentage.
 	integers bool
 }
 
@@ -418,7 +418,7 @@ func drawProblem(t *rapid.T) problem {
 	return p
 }
 
-// reached returns the subsets with an allocation as their current state.
+// reached returns the subsets with the allocation as their current state.
 func reached(subsets []allot.Subset, a allot.Allocation) []allot.Subset {
 	now := map[allot.Key]int{}
 	for _, t := range a.Targets {
@@ -434,8 +434,8 @@ func reached(subsets []allot.Subset, a allot.Allocation) []allot.Subset {
 	return adopted
 }
 
-// rounded is the range of what Replicas may come to: a percentage may be rounded either way, since percentages are
-// rounded together where each by itself would not add up.
+// rounded returns the range of values that Replicas may resolve to. A percentage may be rounded up or down, since percentages are rounded
+// together if they would not add up individually.
 func rounded(v *intstr.IntOrString, total int) (fewest, greatest int) {
 	switch {
 	case v == nil:
@@ -470,7 +470,7 @@ func asNumber(n *int) *intstr.IntOrString {
 	return &v
 }
 
-// holds checks I1, I2 and I6 on one result, independently of Allocate's code.
+// holds checks I1, I2 and I6 for one result, independently of Allocate's code.
 func holds(t *rapid.T, p problem, a allot.Allocation) {
 	got := map[allot.Key]int{}
 	sum := 0
@@ -552,8 +552,8 @@ func holds(t *rapid.T, p problem, a allot.Allocation) {
 	}
 }
 
-// atMost reports whether no subset behind the named one has more than its own minimum or what is frozen in it, and none
-// before it more than its minimum: replicas ran out while minimums were served.
+// atMost reports whether no other subset has more than its own minimum or what is frozen in it. If so, replicas ran out while minimums were
+// served.
 func atMost(p problem, got map[allot.Key]int, name string) bool {
 	for _, s := range p.subsets {
 		here, frozen := 0, 0
@@ -571,11 +571,11 @@ func atMost(p problem, got map[allot.Key]int, name string) bool {
 	return true
 }
 
-// restsAfter is how many rounds more an allocation may take to come to rest when subsets meet in a limited cluster: the
-// odd replicas of the first round depend on what the limit then cuts.
+// restsAfter is how many more rounds an allocation may take to settle when subsets share a limited cluster: the odd replicas of the first
+// round depend on what the limit then cuts.
 const restsAfter = 2
 
-// same compares before it describes: a description of no difference takes longer than all the rest of a check.
+// same compares before it describes, because describing an empty difference takes longer than all the rest of a check.
 func same(t *rapid.T, a, b allot.Allocation, why string) {
 	if !reflect.DeepEqual(a, b) {
 		require.Empty(t, gocmp.Diff(a, b), why)
@@ -615,7 +615,7 @@ func checkAllocate(t *rapid.T) {
 	}
 }
 
-// checkOneNumber changes one number of one subset by n: at most n replicas go elsewhere.
+// checkOneNumber changes one number of one subset by n. At most n replicas may move.
 func checkOneNumber(t *rapid.T, p problem, now []allot.Subset, first allot.Allocation) {
 	i := rapid.IntRange(0, len(now)-1).Draw(t, "changed subset")
 	for _, field := range []**intstr.IntOrString{&now[i].Replicas, &now[i].Min, &now[i].Max} {
@@ -635,7 +635,7 @@ func checkOneNumber(t *rapid.T, p problem, now []allot.Subset, first allot.Alloc
 	}
 }
 
-// moved is how many replicas clusters gained and lost from a to b.
+// moved returns how many replicas clusters gained and lost from a to b.
 func moved(a, b allot.Allocation) (in, out int) {
 	for i := range a.Targets {
 		in += max(b.Targets[i].Replicas-a.Targets[i].Replicas, 0)
@@ -649,8 +649,8 @@ func TestAllocateProperties(t *testing.T) {
 	rapid.Check(t, checkAllocate)
 }
 
-// Targets add up to what is desired, or nothing has room for what is unallocated: for a million inputs in make test-all. A shard
-// that fails prints its smallest input, and the flag that draws it again.
+// Targets add up to the desired total, or nothing has room for what is unallocated. make test-all checks a million inputs. A shard that fails
+// prints its smallest input, and the flag that draws it again.
 func TestI01TargetsAddUp(t *testing.T) {
 	t.Parallel()
 	for i := range shards(t) {
@@ -680,7 +680,7 @@ func BenchmarkAllocate(b *testing.B) {
 	})
 }
 
-// big is an object of which every subset selects every cluster; one cluster in fifty is frozen and one in ten limited.
+// big returns an object whose subsets each select every cluster. One cluster in fifty is frozen, and one in ten is limited.
 func big(clusters, subsets int) []allot.Subset {
 	most := 40
 	var list []allot.Subset

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// million is how many inputs make test-all draws where the number of draws is what a test is worth.
+// million is how many inputs make test-all draws for tests that depend on many draws.
 const million = 1_000_000
 
-// TestMain makes rapid try more than its hundred cases, unless the command line says how many.
+// TestMain makes rapid try more than its default of a hundred cases, unless the command line sets the number.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
@@ -23,9 +23,9 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// shards is how many times a property has to be checked to draw a million inputs in make test-all, and once otherwise. rapid
-// takes the number of draws from the command line only, for all tests alike. lab.Full is not used here: it would make this
-// package depend on Kubernetes' clients.
+// shards returns how often a property has to be checked to draw a million inputs in make test-all. Otherwise it returns 1. rapid takes the
+// number of draws only from the command line, for all tests. lab.Full is not used here, because it would make this package depend on the
+// Kubernetes clients.
 func shards(t *testing.T) int {
 	t.Helper()
 	if os.Getenv("FLOTILLA_TEST") != "all" {

@@ -11,12 +11,11 @@ import (
 	"github.com/flotilla-io/flotilla/hub/allot"
 )
 
-// The simulation moves replicas between members that get grants late, twice, out of order or at first not at all,
-// and whose reports are as unreliable. After each tick it checks what really runs. The hub loses its memory at
-// random moments, also between two writes of one plan: only the rows survive. The hub that follows may see each row as it was
-// some time before that, until its cache has caught up.
+// The simulation moves replicas between members that get grants late, twice, out of order or not at first, and whose reports are just as
+// unreliable. After each tick it checks what really runs. The hub loses its memory at random moments, even between two writes of one plan:
+// only the rows survive. The next hub may see each row as it was some time before that, until its cache has caught up.
 
-// row is what is stored of one member: the grant, and the status that the member reported last.
+// row is what is stored for one member: the grant, and the status that the member reported last.
 type row struct {
 	generation int
 	grant      allot.Grant
@@ -31,7 +30,7 @@ type member struct {
 	darkFrom, darkUntil             int
 }
 
-// message is on its way to a member or from it.
+// message is on its way to or from a member.
 type message struct {
 	arrives              int
 	generation, replicas int // to a member
@@ -41,22 +40,22 @@ type message struct {
 type world struct {
 	random       *rand.Rand
 	limits       allot.Limits
-	barred       int // the most that was barred yet
-	lost         int // how many are unallocated though no maximum excludes them
+	barred       int // the maximum that was barred so far
+	lost         int // how many are unallocated although no maximum excludes them
 	ticks        int
 	targets      []int
 	members      []member
 	rows         []row
 	down, up     [][]message
 	hubDownUntil int
-	// A new hub sees views until behindUntil; impatient says that it plans with them, instead of waiting (placement.Fresh).
+	// A new hub sees views until behindUntil. impatient means that it plans with them, instead of waiting (placement.Fresh).
 	views         []row
 	behindUntil   int
 	impatient     bool
 	past          [][]row // the rows at the last ticks, newest last
 	writes        int
 	retargetAfter int
-	// states are those of the members where targets are allocated by them, at each plan; nil where targets are drawn.
+	// states are the states of the members at each plan, if targets are allocated with them. It is nil if targets are drawn.
 	states []allot.State
 }
 
@@ -69,7 +68,7 @@ const (
 	stuck
 )
 
-// darkAfter is how many ticks of silence the hub takes for an outage.
+// darkAfter is how many ticks of silence count as an outage for the hub.
 const darkAfter = 30
 
 // planner is Transfer, or a wrong implementation.
@@ -126,7 +125,7 @@ func newWorld(seed uint64, outages bool, lost int) *world {
 	return w
 }
 
-// retarget wants the same number of replicas somewhere else, and in every third world sets other maximums.
+// retarget moves the same number of replicas elsewhere, and in every third world sets other maximums.
 func (w *world) retarget() {
 	if w.states != nil {
 		w.taint()
@@ -152,7 +151,7 @@ func (w *world) retarget() {
 	}
 }
 
-// taint closes some clusters, evicts others, and leaves at least one as it is.
+// taint closes some clusters, evicts from others, and leaves at least one as it is.
 func (w *world) taint() {
 	w.limits.Barred, w.barred = 0, 0
 	w.states = make([]allot.State, len(w.members))
@@ -162,7 +161,7 @@ func (w *world) taint() {
 	w.states[w.random.IntN(len(w.states))] = allot.Ready
 }
 
-// allocate sets the targets as the hub does that reads these rows.
+// allocate sets the targets like a hub that reads these rows.
 func (w *world) allocate(rows []row, dark func(i int) bool) {
 	all := allot.Subset{Name: "all"}
 	for i, r := range rows {
@@ -221,7 +220,7 @@ func (w *world) hub(now int, plan planner) {
 		}
 		r := &w.rows[i]
 		if r.generation != rows[i].generation {
-			continue // A conflict.
+			continue // This is a conflict.
 		}
 		r.generation++
 		r.grant = steps[i].Grant
@@ -240,7 +239,7 @@ func (w *world) send(i, now int, m message) {
 	}
 }
 
-// deliver takes out the messages that have arrived; those of a dark member wait.
+// deliver removes the messages that have arrived. Those of a dark member wait.
 func (w *world) deliver(queue *[]message, i, now int) []message {
 	if w.dark(i, now) {
 		return nil
@@ -262,7 +261,7 @@ func (w *world) act(i, now int) {
 	m := &w.members[i]
 	for _, g := range w.deliver(&w.down[i], i, now) {
 		switch {
-		case w.random.IntN(10) == 0: // Lost, and sent again later.
+		case w.random.IntN(10) == 0: // It is lost, and sent again later.
 			g.arrives = now + 20
 			w.down[i] = append(w.down[i], g)
 		case g.generation > m.generation:
@@ -369,7 +368,7 @@ func TestSimulatedTransfers(t *testing.T) {
 	}
 }
 
-// I5: what is lost, and not barred, is kept for as long as it runs.
+// I5: replicas that are lost, and not barred, are kept for as long as they run.
 func TestSimulatedLossesShrinkNothing(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -387,7 +386,7 @@ func TestSimulatedLossesShrinkNothing(t *testing.T) {
 	require.Equal(t, tooFewAvailable, end, "a wrong planner must fail, or the simulation proves nothing")
 }
 
-// Taints that come and go move replicas, and break neither bound: I3, I4. In the end no cluster that evicts has any.
+// Taints that come and go move replicas, but violate neither limit: I3, I4. In the end no cluster that evicts has any replicas.
 func TestSimulatedTaints(t *testing.T) {
 	t.Parallel()
 	broken := 0
@@ -397,7 +396,7 @@ func TestSimulatedTaints(t *testing.T) {
 		end, now := w.run(allot.Transfer)
 		require.Equal(t, converged, end, "seed %d, tick %d", seed, now)
 		for i, state := range w.states {
-			m := w.members[i] // One that does not answer keeps its number.
+			m := w.members[i] // A member that doesn't answer keeps its number.
 			require.False(t, state == allot.Draining && m.darkUntil == 0 && m.replicas > 0, "seed %d, member %d", seed, i)
 		}
 		w = newWorld(seed, true, 0)

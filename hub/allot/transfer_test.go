@@ -12,7 +12,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub/allot"
 )
 
-// acked is a holding whose last grant is acknowledged.
+// acked returns a holding whose last grant is acknowledged.
 func acked(cluster string, target, replicas, available int) allot.Holding {
 	return allot.Holding{
 		Key: allot.Key{Subset: cluster, Cluster: cluster}, Target: target, Acked: true, Available: available,
@@ -20,7 +20,7 @@ func acked(cluster string, target, replicas, available int) allot.Holding {
 	}
 }
 
-// sent is a holding whose last grant is not acknowledged: the member may act on anything from lower to upper.
+// sent returns a holding whose last grant is not acknowledged: the member may act on anything from lower to upper.
 func sent(cluster string, target, replicas, available, lower, upper int) allot.Holding {
 	h := acked(cluster, target, replicas, available)
 	h.Acked, h.Grant.Lower, h.Grant.Upper = false, lower, upper
@@ -251,7 +251,7 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
-// One step of any transfer keeps the sums that I3 and I4 rest on, whatever was stored and reported before.
+// I6: a cluster that doesn't answer keeps its grant, even if its target or what is available there has changed.
 func TestI06ADarkClusterNeitherGrowsNorShrinks(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -274,6 +274,7 @@ func TestI06ADarkClusterNeitherGrowsNorShrinks(t *testing.T) {
 	}
 }
 
+// One step of any transfer preserves the sums that I3 and I4 depend on, whatever was stored and reported before.
 func TestTransferProperties(t *testing.T) {
 	t.Parallel()
 	number := rapid.IntRange(-2, 30)

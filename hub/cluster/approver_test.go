@@ -21,7 +21,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
-// silent sends no events.
+// silent records no events.
 type silent struct{}
 
 func (silent) Record(runtime.Object, event.Event) {}
@@ -50,8 +50,7 @@ func TestNonMembersShareOneLimit(t *testing.T) {
 	require.Len(t, a.bucket, 1, "the table does not grow with names that requesters choose")
 }
 
-// TestAttack04RequestsOfOthersTakeNoMemory and TestAttack04RateLimitComesFirst: whoever may create certificate requests creates
-// many large ones.
+// Attack 04: a user who may create certificate requests creates many large ones. See also TestAttack04RateLimitComesFirst.
 func TestAttack04RequestsOfOthersTakeNoMemory(t *testing.T) {
 	t.Parallel()
 	a := proper(t)

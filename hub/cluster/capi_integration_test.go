@@ -24,7 +24,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// capiRoles and capiNamespaceRoles are those of the chart with clusterAPI.namespaces.
+// capiRoles and capiNamespaceRoles are the chart's roles with clusterAPI.namespaces.
 const capiRoles = `
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -57,7 +57,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: flotilla-hub-cl
 subjects: [{kind: ServiceAccount, name: flotilla-hub, namespace: flotilla-system}]
 `
 
-// clusterCRD is the CRD of Clusters as Cluster API installs it, in the version of e2e/capi.
+// clusterCRD returns the CRD of Clusters as Cluster API installs it, in the version of e2e/capi.
 var clusterCRD = sync.OnceValues(func() (string, error) {
 	download := exec.Command("go", "mod", "download", "-json", "sigs.k8s.io/cluster-api")
 	download.Dir = "../../e2e/capi"
@@ -77,7 +77,7 @@ func (h *hub) installClusterAPI(t *testing.T) {
 	h.apply(t, readFile(t, path))
 }
 
-// provisions creates a Cluster as Cluster API's user does, with the finalizer that Cluster API adds.
+// provisions creates a Cluster like a user of Cluster API, with the finalizer that Cluster API adds.
 func (h *hub) provisions(t *testing.T, name string) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{
@@ -92,7 +92,7 @@ func (h *hub) provisions(t *testing.T, name string) *unstructured.Unstructured {
 	return u
 }
 
-// initialized reports on a Cluster as Cluster API does when its control plane can be used.
+// initialized sets the status of a Cluster like Cluster API does when its control plane is usable.
 func (h *hub) initialized(t *testing.T, u *unstructured.Unstructured) {
 	t.Helper()
 	testkit.ChangeStatus(t, h.Client, u, func(u *unstructured.Unstructured) {
@@ -102,14 +102,14 @@ func (h *hub) initialized(t *testing.T, u *unstructured.Unstructured) {
 	})
 }
 
-// removed lets a Cluster that is being deleted go, as Cluster API does when its machines are gone.
+// removed removes a Cluster that is being deleted, like Cluster API does when its machines are gone.
 func (h *hub) removed(t *testing.T, u *unstructured.Unstructured) {
 	t.Helper()
 	testkit.Change(t, h.Client, u, func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })
 	h.awaitGone(t, u)
 }
 
-// acceptMade makes a MemberCluster of the Cluster of that name.
+// acceptMade creates a MemberCluster for the Cluster with that name.
 func (h *hub) acceptMade(t *testing.T, name string) {
 	t.Helper()
 	h.accept(t, name, func(mc *fleetv1alpha1.MemberCluster) {
@@ -129,8 +129,8 @@ func (h *hub) awaitLeaving(t *testing.T, name string) {
 	require.NotNil(t, h.member(t, name).DeletionTimestamp)
 }
 
-// A Cluster and its MemberCluster from before Cluster API is installed until it is removed. The clusters are all the hub's own, so
-// each leaves before the next one joins.
+// A Cluster and its MemberCluster, from before Cluster API is installed until it is removed. All clusters are really the hub itself, so each
+// leaves before the next one joins.
 func TestIntegrationMembersFromClusterAPI(t *testing.T) {
 	t.Parallel()
 	h := startHub(t, "team-a")
@@ -156,7 +156,7 @@ func TestIntegrationMembersFromClusterAPI(t *testing.T) {
 	example.Spec.Push.CAPIClusterRef.Namespace = "team-b"
 	require.ErrorContains(t, h.Create(t.Context(), example, client.DryRunAll), "add it to clusterAPI.namespaces")
 
-	// Everything is created in the wrong order; each step is noticed without a restart.
+	// Everything is created in the wrong order. The hub notices each step without a restart.
 	h.acceptMade(t, "berlin")
 	h.awaitProvision(t, "berlin", ReasonClusterAPINotServed)
 	h.awaitPhase(t, "berlin", fleetv1alpha1.ClusterJoining)
@@ -178,7 +178,7 @@ func TestIntegrationMembersFromClusterAPI(t *testing.T) {
 	testkit.Change(t, h.Client, secret, func(s *corev1.Secret) { s.Data["value"] = h.kubeconfig(t, token, nil) })
 	h.awaitCredential(t, "berlin", ReasonKubeconfigValid)
 
-	// A Cluster that is paused, as clusterctl move does, is not a reason to leave.
+	// A Cluster that is paused, as by clusterctl move, is no reason to leave.
 	testkit.Change(t, h.Client, berlin, func(u *unstructured.Unstructured) {
 		require.NoError(t, unstructured.SetNestedField(u.Object, true, "spec", "paused"))
 	})
@@ -189,14 +189,14 @@ func TestIntegrationMembersFromClusterAPI(t *testing.T) {
 	h.awaitReason(t, "berlin", fleetv1alpha1.ConditionReady, ReasonReady)
 	h.awaitProvision(t, "berlin", ReasonProvisioned)
 
-	// The Cluster is deleted: the member leaves, and does so in order while it answers.
+	// The Cluster is deleted. The member leaves, in an orderly way while it answers.
 	testkit.Change(t, h.Client, berlin, func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "spec", "paused") })
 	h.awaitLeaving(t, "berlin")
 	h.awaitEvent(t, "MemberCluster", "berlin", EventClusterDeleting)
 	require.NoError(t, reportConditions(t.Context(), h, "berlin", fleetv1alpha1.ConditionOwnedByThisHub, fleetv1alpha1.ConditionReleased))
 	h.awaitNothing(t, "berlin")
 
-	// A MemberCluster that is made again, as by GitOps, waits. It is not deleted again, and joins what is made anew.
+	// A MemberCluster that is created again, as by GitOps, waits. It is not deleted again, and joins the new cluster.
 	h.acceptMade(t, "berlin")
 	h.awaitProvision(t, "berlin", ReasonClusterDeleting)
 	h.removed(t, berlin)
@@ -205,7 +205,7 @@ func TestIntegrationMembersFromClusterAPI(t *testing.T) {
 	h.initialized(t, berlin)
 	h.awaitReason(t, "berlin", fleetv1alpha1.ConditionReady, ReasonReady)
 
-	// The Cluster is gone before the member has answered: it is not waited for, and there is no tombstone.
+	// The Cluster is gone before the member has answered. The hub doesn't wait for it, and leaves no tombstone.
 	require.NoError(t, h.Delete(t.Context(), berlin))
 	h.awaitLeaving(t, "berlin")
 	h.stop()
@@ -214,7 +214,7 @@ func TestIntegrationMembersFromClusterAPI(t *testing.T) {
 	h.awaitNothing(t, "berlin")
 	noTombstone()
 
-	// Another cluster under a name that has joined is refused.
+	// A different cluster under a name that has joined is refused.
 	rome := h.provisions(t, "rome")
 	h.initialized(t, rome)
 	require.NoError(t, h.Create(t.Context(), kubeconfig("rome", token)))
@@ -226,7 +226,7 @@ func TestIntegrationMembersFromClusterAPI(t *testing.T) {
 	h.awaitCredential(t, "rome", ReasonWrongIdentity)
 	require.NoError(t, h.Delete(t.Context(), h.member(t, "rome")))
 
-	// Without its Cluster, and without Cluster API, a member that has joined stays.
+	// A member that has joined stays without its Cluster, and without Cluster API.
 	paris := h.provisions(t, "paris")
 	h.initialized(t, paris)
 	require.NoError(t, h.Create(t.Context(), kubeconfig("paris", token)))

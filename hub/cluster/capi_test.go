@@ -13,7 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// made is a member that Cluster API made, in a phase of its Cluster.
+// made turns w into a member that Cluster API created, whose Cluster is in a phase.
 func made(w *world, phase capi.Phase) *world {
 	w.mc.Spec.Mode = fleetv1alpha1.ModePush
 	w.mc.Spec.Push = &fleetv1alpha1.PushAccess{CAPIClusterRef: &fleetv1alpha1.CAPIClusterRef{Namespace: "team-a", Name: "east"}}
@@ -21,7 +21,7 @@ func made(w *world, phase capi.Phase) *world {
 	return w
 }
 
-// making is one that has not joined yet.
+// making returns a member created by Cluster API that has not joined yet.
 func making(phase capi.Phase) *world {
 	w := made(settled().new(), phase)
 	w.mc.Status.Conditions = nil
@@ -45,7 +45,7 @@ func TestClustersOfClusterAPI(t *testing.T) {
 	t.Parallel()
 	type want struct {
 		connect, leave, release bool
-		// reason is that of Provisioned, credential that of CredentialValid; ready that of Ready.
+		// reason is the reason of Provisioned, credential that of CredentialValid, and ready that of Ready.
 		reason, credential, ready string
 		tombstone                 bool
 		events                    []string

@@ -68,7 +68,7 @@ const (
 
 var settleTimeout = testtimeout.Scale(30 * time.Second)
 
-// hub is a real control plane with this package's controllers, which run with only the rights of the markers.
+// hub is a real control plane with this package's controllers, which run with only the permissions from the markers.
 type hub struct {
 	client.Client
 	cfg     *rest.Config
@@ -76,7 +76,7 @@ type hub struct {
 	serving *tls.Certificate
 	ca      []byte
 	stop    func()
-	// capiNamespaces are those of Cluster API.
+	// capiNamespaces are the namespaces with Clusters of Cluster API.
 	capiNamespaces []string
 }
 
@@ -89,7 +89,7 @@ func testScheme(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// startHub starts a hub that reads Clusters of Cluster API in these namespaces.
+// startHub starts a hub that reads Cluster API Clusters in these namespaces.
 func startHub(t *testing.T, capiNamespaces ...string) *hub {
 	t.Helper()
 	control := lab.StartT(t, lab.Config{})
@@ -107,7 +107,7 @@ func startHub(t *testing.T, capiNamespaces ...string) *hub {
 	return h
 }
 
-// run starts the hub's manager, as the user that the chart creates for it. h.stop ends it.
+// run starts the hub's manager, as the user that the chart creates for it. h.stop stops it.
 func (h *hub) run(t *testing.T) {
 	t.Helper()
 	hubCfg := rest.CopyConfig(h.cfg)
@@ -117,7 +117,7 @@ func (h *hub) run(t *testing.T) {
 	mgr, err := ctrl.NewManager(hubCfg, ctrl.Options{
 		Scheme: h.Scheme(), Cache: cache.Options{ByObject: CacheByObject()},
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
-		// Names of controllers are unique in a process; here several hubs share one.
+		// Controller names are unique in a process, but several hubs share this one.
 		Controller: config.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)},
 		WebhookServer: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: h.port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 			c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return h.serving, nil }
@@ -139,7 +139,7 @@ func (h *hub) run(t *testing.T) {
 	t.Cleanup(h.stop)
 }
 
-// servingCertificate is a self-signed certificate for 127.0.0.1.
+// servingCertificate returns a self-signed certificate for 127.0.0.1.
 func servingCertificate(t *testing.T) (*tls.Certificate, []byte) {
 	t.Helper()
 	key, now := newKey(t), clock.RealClock{}.Now()
@@ -184,7 +184,7 @@ func (h *hub) installWebhooks(t *testing.T, url string, ca []byte) {
 	}, settleTimeout, look)
 }
 
-// install puts the CRDs, the namespaces and the chart's static roles in, and the roles that the markers generate.
+// install creates the CRDs, the namespaces and the chart's static roles, and the roles generated from the markers.
 func (h *hub) install(t *testing.T) {
 	t.Helper()
 	files, err := filepath.Glob("../../charts/hub/files/crds/fleet.*.yaml")
@@ -216,11 +216,11 @@ func (h *hub) install(t *testing.T) {
 	}, settleTimeout, look)
 }
 
-// generatedRoles are those of the markers, the same for each hub.
+// generatedRoles returns the roles generated from the markers, which are the same for each hub.
 var generatedRoles = sync.OnceValues(func() ([]byte, error) {
 	gen := exec.Command("go", "tool", "-modfile=../../e2e/tools/go.mod", "controller-gen",
 		"rbac:roleName=flotilla-hub", "paths=.", "output:stdout")
-	gen.Env = append(os.Environ(), "CGO_ENABLED=0") // As make generate has built it.
+	gen.Env = append(os.Environ(), "CGO_ENABLED=0") // Like make generate, so that the build is cached.
 	return gen.Output()
 })
 
@@ -274,7 +274,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: flotilla-hub}
 subjects: [{kind: ServiceAccount, name: flotilla-hub, namespace: flotilla-system}]
 `
 
-// accept makes a MemberCluster that is accepted, with short times.
+// accept creates an accepted MemberCluster with short times.
 func (h *hub) accept(t *testing.T, name string, change func(*fleetv1alpha1.MemberCluster)) {
 	t.Helper()
 	mc := &fleetv1alpha1.MemberCluster{
@@ -297,7 +297,7 @@ func (h *hub) member(t *testing.T, name string) *fleetv1alpha1.MemberCluster {
 	return mc
 }
 
-// awaitPhase waits for a phase, and shows the status if it is not reached.
+// awaitPhase waits for a phase, and prints the status if it is not reached.
 func (h *hub) awaitPhase(t *testing.T, name string, want fleetv1alpha1.ClusterPhase) {
 	t.Helper()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
@@ -320,7 +320,7 @@ func (h *hub) awaitGone(t *testing.T, o client.Object) {
 	}, settleTimeout, look, "%T %s", o, client.ObjectKeyFromObject(o))
 }
 
-// token is a join token of a cluster, as kubectl kruise cluster token creates it.
+// token returns a configuration with a join token for a cluster, as kubectl kruise cluster token creates it.
 func (h *hub) token(t *testing.T, cluster string) *rest.Config {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
@@ -334,7 +334,7 @@ func (h *hub) token(t *testing.T, cluster string) *rest.Config {
 	return cfg
 }
 
-// ask sends the certificate request of a cluster with that credential, once it has the rights.
+// ask sends the certificate request for a cluster with that credential, once it has the permissions.
 func (h *hub) ask(t *testing.T, cfg *rest.Config, cluster, uid string, key *ecdsa.PrivateKey) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	c, err := client.New(cfg, client.Options{Scheme: h.Scheme()})
@@ -379,7 +379,7 @@ func (h *hub) join(t *testing.T, cluster string) client.Client {
 	return c
 }
 
-// renew renews the Lease once, as an agent does.
+// renew renews the Lease once, like an agent.
 func renew(ctx context.Context, c client.Client, cluster string) error {
 	lease := &coordinationv1.Lease{}
 	key := client.ObjectKey{Namespace: fleetv1alpha1.Namespace(cluster), Name: fleetv1alpha1.MemberLease}
@@ -390,7 +390,7 @@ func renew(ctx context.Context, c client.Client, cluster string) error {
 	return c.Update(ctx, lease)
 }
 
-// reportConditions writes into the status what an agent does.
+// reportConditions writes conditions to the status like an agent.
 func reportConditions(ctx context.Context, c client.Client, cluster string, conditions ...string) error {
 	var list []any
 	for _, kind := range conditions {
@@ -405,8 +405,7 @@ func reportConditions(ctx context.Context, c client.Client, cluster string, cond
 	return c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(link.AgentManager), client.ForceOwnership)
 }
 
-// fakeAgent is an agent that renews its Lease and binds its member until its context ends, or records that it follows a
-// tombstone.
+// fakeAgent is an agent that renews its Lease and binds its member until its context ends, or records that it follows a tombstone.
 func fakeAgent(ctx context.Context, l link.Link) error {
 	if l.Left {
 		return followTombstone(ctx, l)
@@ -439,7 +438,7 @@ func fakeAgent(ctx context.Context, l link.Link) error {
 	}
 }
 
-// followTombstone acts as an agent that follows a tombstone, and records it in ConfigMap followed.
+// followTombstone acts like an agent that follows a tombstone, and records it in ConfigMap followed.
 func followTombstone(ctx context.Context, l link.Link) error {
 	system, stone := &corev1.Namespace{}, &corev1.ConfigMap{}
 	if err := l.Member.GetAPIReader().Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
@@ -459,7 +458,7 @@ func followTombstone(ctx context.Context, l link.Link) error {
 	return link.ErrLeft
 }
 
-// keepAlive renews in the background until stop is called.
+// keepAlive renews the Lease in the background until stop is called.
 func keepAlive(t *testing.T, c client.Client, cluster string) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -469,7 +468,7 @@ func keepAlive(t *testing.T, c client.Client, cluster string) (stop func()) {
 		ticker := time.NewTicker(500 * time.Millisecond)
 		defer ticker.Stop()
 		for {
-			_ = renew(ctx, c, cluster) // a renewal may be lost, and is in some tests
+			_ = renew(ctx, c, cluster) // a renewal may be lost, and in some tests it is
 			select {
 			case <-ctx.Done():
 				return
@@ -504,8 +503,8 @@ func TestIntegrationPullMember(t *testing.T) {
 	bootstrap := h.token(t, "east")
 	east := h.join(t, "east")
 
-	// The token is valid for no other cluster, and for this one again only until the member renews its Lease: its agent may crash
-	// before it keeps the certificate.
+	// The token is not valid for another cluster. It is valid again for this one only until the member renews its Lease, because its agent may
+	// crash before it stores the certificate.
 	again := h.ask(t, bootstrap, "east", "east-uid", newKey(t))
 	require.NotNil(t, answered(again, certificatesv1.CertificateApproved))
 	other := h.ask(t, bootstrap, "east", "other-uid", newKey(t))
@@ -520,7 +519,7 @@ func TestIntegrationPullMember(t *testing.T) {
 	require.Equal(t, ReasonUnknownCluster, answered(unknown, certificatesv1.CertificateDenied).Reason)
 	h.awaitEvent(t, "CertificateSigningRequest", "fleet-nowhere", EventRequestDenied)
 
-	// The certificate works for the member's own objects, and for no other's.
+	// The certificate works for the member's own objects, and not for those of others.
 	h.addRow(t, "east")
 	h.addRow(t, "west")
 	require.NoError(t, east.List(t.Context(), &fleetv1alpha1.MemberWorkList{}, client.InNamespace("fleet-east")))
@@ -540,7 +539,7 @@ func TestIntegrationPullMember(t *testing.T) {
 		require.True(t, apierrors.IsForbidden(err), "%s: %v", name, err)
 	}
 
-	// It is ready once its Lease is renewed; the token's account is deleted.
+	// The cluster is ready once its Lease is renewed. The token's account is deleted.
 	stop := keepAlive(t, east, "east")
 	require.NoError(t, reportConditions(t.Context(), east, "east", fleetv1alpha1.ConditionOwnedByThisHub))
 	h.awaitPhase(t, "east", fleetv1alpha1.ClusterReady)
@@ -554,16 +553,16 @@ func TestIntegrationPullMember(t *testing.T) {
 		require.True(c, report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady))
 	}, settleTimeout, look)
 
-	// Nothing is written at rest.
+	// Nothing is written while nothing changes.
 	before := h.member(t, "east").ResourceVersion
 	require.Never(t, func() bool { return h.member(t, "east").ResourceVersion != before }, 3*time.Second, look)
 
-	// Nor when the hub restarts (I9).
+	// Nor is anything written when the hub restarts (I9).
 	h.stop()
 	h.run(t)
 	require.Never(t, func() bool { return h.member(t, "east").ResourceVersion != before }, 5*time.Second, look)
 
-	// What is deleted is created again.
+	// Deleted objects are created again.
 	bound := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: RoleRows, Namespace: "fleet-east"}}
 	require.NoError(t, h.Delete(t.Context(), bound))
 	h.awaitThere(t, bound)
@@ -571,7 +570,7 @@ func TestIntegrationPullMember(t *testing.T) {
 	require.NoError(t, h.Delete(t.Context(), lease))
 	h.awaitThere(t, lease)
 
-	// Without renewals the cluster is frozen, no more; and it recovers.
+	// Without renewals the cluster is frozen, but nothing more. It recovers.
 	stop()
 	h.awaitPhase(t, "east", fleetv1alpha1.ClusterUnreachable)
 	require.NoError(t, h.Get(t.Context(), client.ObjectKey{Namespace: "fleet-east", Name: "row"}, &fleetv1alpha1.MemberWork{}))
@@ -579,7 +578,7 @@ func TestIntegrationPullMember(t *testing.T) {
 	defer func() { stop() }()
 	h.awaitPhase(t, "east", fleetv1alpha1.ClusterReady)
 
-	// Not accepted any more, it loses its rights and keeps its rows; accepted again, it continues.
+	// When it is no longer accepted, it loses its permissions and keeps its rows. When it is accepted again, it continues.
 	h.setAccepted(t, "east", false)
 	h.awaitPhase(t, "east", fleetv1alpha1.ClusterPending)
 	require.Eventually(t, func() bool {
@@ -589,7 +588,7 @@ func TestIntegrationPullMember(t *testing.T) {
 	h.setAccepted(t, "east", true)
 	h.awaitPhase(t, "east", fleetv1alpha1.ClusterReady)
 
-	// It leaves: the row is withdrawn by the policy; all is deleted when the agent has removed its binding.
+	// It leaves. The row is withdrawn according to the policy, and everything is deleted once the agent has removed its binding.
 	require.NoError(t, h.Delete(t.Context(), h.member(t, "east")))
 	row := &fleetv1alpha1.MemberWork{ObjectMeta: metav1.ObjectMeta{Name: "row", Namespace: "fleet-east"}}
 	require.Eventually(t, func() bool {
@@ -597,7 +596,7 @@ func TestIntegrationPullMember(t *testing.T) {
 			!row.DeletionTimestamp.IsZero() && row.Spec.DeletionPolicy == fleetv1alpha1.LeaveOrphan
 	}, settleTimeout, look)
 	testkit.Change(t, h.Client, row, func(w *fleetv1alpha1.MemberWork) {
-		controllerutil.RemoveFinalizer(w, keys.FleetRow) // as hub/row does when the agent has reported
+		controllerutil.RemoveFinalizer(w, keys.FleetRow) // like hub/row when the agent has reported
 	})
 	require.NoError(t, reportConditions(t.Context(), east, "east", fleetv1alpha1.ConditionOwnedByThisHub, fleetv1alpha1.ConditionReleased))
 	h.awaitNothing(t, "east")
@@ -636,8 +635,8 @@ func (h *hub) awaitNothing(t *testing.T, cluster string) {
 	}
 }
 
-// TestIntegrationOneHub has the tests that can share a hub. The other tests have a hub of their own,
-// because they restart its manager or delete its epoch.
+// TestIntegrationOneHub runs the tests that can share a hub. The other tests have their own hub, because they restart its manager or delete
+// its epoch.
 func TestIntegrationOneHub(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -669,7 +668,7 @@ func testMemberThatDoesNotAnswer(t *testing.T, h *hub) {
 	require.Equal(t, "Delete", stone.Data[link.TombstonePolicy])
 	require.True(t, apierrors.IsForbidden(north.Get(t.Context(), client.ObjectKey{Name: "north"}, &fleetv1alpha1.MemberCluster{})))
 
-	// When the cluster joins again its tombstone is deleted, or its agent would follow it later.
+	// When the cluster joins again its tombstone is deleted. Otherwise its agent would follow it later.
 	h.accept(t, "north", nil)
 	h.join(t, "north")
 	h.awaitGone(t, stone)
@@ -713,8 +712,8 @@ func TestIntegrationPushMember(t *testing.T) {
 	h.awaitNothing(t, "west")
 }
 
-// A kubeconfig with one mistake after the other: each has its own reason, and nothing changes in the member. Then the same
-// cluster under a second name, and incompatible versions.
+// A kubeconfig with one mistake after another: each has its own reason, and nothing changes in the member. Then the same cluster under a
+// second name, and incompatible versions.
 func testPushMemberThatCanNotJoin(t *testing.T, h *hub) {
 	t.Helper()
 	token := h.memberToken(t)
@@ -787,7 +786,7 @@ func (h *hub) awaitReason(t *testing.T, name, kind, reason string) {
 	}, settleTimeout, look)
 }
 
-// A push member's apiserver is down when the hub releases the cluster, and is back when the hub was restarted (I12).
+// A push member's apiserver is down when the hub releases the cluster, and is back after the hub was restarted (I12).
 func TestIntegrationPushMemberThatWasAwayFollowsItsTombstone(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -836,7 +835,7 @@ func TestIntegrationPushMemberThatWasAwayFollowsItsTombstone(t *testing.T) {
 	}
 }
 
-// A hub that lost its epoch does not invent one: it reports that and waits for its administrator.
+// A hub that lost its epoch doesn't invent one. It reports that and waits for its administrator.
 func TestIntegrationHubThatLostItsEpoch(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -844,7 +843,7 @@ func TestIntegrationHubThatLostItsEpoch(t *testing.T) {
 	h.awaitPhase(t, "east", fleetv1alpha1.ClusterJoining)
 	bound := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: RoleRows, Namespace: "fleet-east"}}
 	h.awaitThere(t, bound)
-	// The status is written after the RoleBinding; an epoch that is lost before cannot be in it.
+	// The status is written after the RoleBinding. It doesn't contain an epoch that was lost before that.
 	require.Eventually(t, func() bool { return h.member(t, "east").Status.Hub != nil }, settleTimeout, look)
 	epoch := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.EpochConfigMap}}
 	require.NoError(t, h.Delete(t.Context(), epoch.DeepCopy()))
@@ -863,7 +862,7 @@ func TestIntegrationHubThatLostItsEpoch(t *testing.T) {
 	h.stop()
 	h.run(t)
 	require.NoError(t, h.Delete(t.Context(), bound))
-	// Never may return while its last check still runs, so that check shares nothing with what follows.
+	// Never may return while its last check still runs, so the check shares nothing with what follows.
 	boundKey, epochMap := client.ObjectKeyFromObject(bound), client.ObjectKeyFromObject(epoch)
 	require.Never(t, func() bool {
 		return h.Get(t.Context(), boundKey, &rbacv1.RoleBinding{}) == nil || h.Get(t.Context(), epochMap, &corev1.ConfigMap{}) == nil
@@ -881,7 +880,7 @@ func testWebhooks(t *testing.T, h *hub) {
 	h.join(t, "east")
 	h.addRow(t, "east")
 
-	// An editor of member clusters without the verb accept.
+	// This user may edit member clusters but lacks the verb accept.
 	require.NoError(t, h.Create(t.Context(), &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "editor"},
 		Rules: []rbacv1.PolicyRule{{
@@ -946,7 +945,7 @@ func (h *hub) awaitCredential(t *testing.T, name, reason string) {
 	h.awaitReason(t, name, fleetv1alpha1.ConditionCredentialValid, reason)
 }
 
-// memberToken creates an account with the rights of the agent, in the cluster that acts as the member: the hub itself.
+// memberToken creates an account with the agent's permissions, in the cluster that acts as the member: the hub itself.
 func (h *hub) memberToken(t *testing.T) string {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "agent", Namespace: hubNamespace}}

@@ -16,7 +16,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// pair is a self-signed certificate and its key, as PEM.
+// pair returns a self-signed certificate and its key, as PEM.
 func pair(t *testing.T) (cert, key []byte) {
 	t.Helper()
 	private := newKey(t)
@@ -47,7 +47,7 @@ func TestAccess(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*parts)
-		reason string // empty: accepted
+		reason string // empty if accepted
 		says   string
 	}{
 		{"an inline token is accepted", func(*parts) {}, "", ""},

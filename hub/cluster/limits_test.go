@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// malicious serves a push member's API by handle, to a client with small limits. ended returns why the session ended, or nil.
+// malicious serves a push member's API with handle, to a client with small limits. ended returns why the session ended, or nil.
 func malicious(t *testing.T, l *readLimits, handle http.HandlerFunc) (member kubernetes.Interface, ended func() error) {
 	t.Helper()
 	server := httptest.NewServer(handle)
@@ -80,7 +80,7 @@ func TestAttack07PushMemberSendsObjectsForEver(t *testing.T) {
 		}
 	})
 	var seen int
-	for ended() == nil && seen < 20_000 { // A watch that ends is begun again.
+	for ended() == nil && seen < 20_000 { // A watch that ends is started again.
 		w, err := member.CoreV1().Namespaces().Watch(t.Context(), metav1.ListOptions{})
 		require.NoError(t, err)
 		for e := range w.ResultChan() {

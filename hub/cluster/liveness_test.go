@@ -11,7 +11,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// Times of the tests: the defaults of the API, and a hub that renews its own Lease each 3 seconds.
+// Times in the tests: the API's defaults, and a hub that renews its own Lease every 3 seconds.
 const (
 	beatEvery = 3 * time.Second
 	tolerance = 2 * beatEvery
@@ -46,8 +46,8 @@ func newFleet(members int) *fleet {
 
 func name(i int) string { return fmt.Sprintf("m%03d", i) }
 
-// play advances the time. Members renew every 5 seconds, except those in dark; while the hub is at fault no
-// renewal is seen, not even its own.
+// play advances the time. Members renew every 5 seconds, except those in dark. During a fault of the hub it sees no renewals, not even its
+// own.
 func (f *fleet) play(d time.Duration, dark func(int) bool, fault bool) {
 	for range int(d / time.Second) {
 		f.now = f.now.Add(time.Second)
@@ -176,7 +176,7 @@ func TestI16NoFlapping(t *testing.T) {
 	})
 }
 
-// I16: one that comes and goes is not fresh in between: not before it has renewed for recoverAfterSeconds without a gap.
+// I16: a member that comes and goes is not fresh in between, until it has renewed for recoverAfterSeconds without a gap.
 func TestI16AMemberThatComesAndGoesStaysStale(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -191,7 +191,7 @@ func TestI16AMemberThatComesAndGoesStaysStale(t *testing.T) {
 	})
 }
 
-// I18: while the hub sees no renewal, not even its own, no member becomes stale; neither does one afterwards.
+// I18: while the hub sees no renewals, not even its own, no member becomes stale. None becomes stale afterwards either.
 func TestI18FaultOfTheHubMakesNoMemberStale(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

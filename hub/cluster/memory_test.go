@@ -34,7 +34,7 @@ func TestAttack05MemberThatChangesItsMindIsNotBelieved(t *testing.T) {
 	now = now.Add(9 * time.Minute)
 	require.Equal(t, time.Minute, m.observe(east.mc, now).unsteadyFor)
 	require.Zero(t, m.observe(west.mc, now).unsteadyFor, "another member is believed")
-	for range 100 { // It is not believed for as long as it goes on.
+	for range 100 { // It is ignored for as long as this continues.
 		require.Equal(t, unsteadyWindow, change())
 	}
 	require.Len(t, m.by["east"].changes, unsteadyChanges, "what is remembered is bounded")
@@ -89,7 +89,7 @@ func TestAttack19LeaveIsTimedByTheHub(t *testing.T) {
 	t.Parallel()
 	m, w := newMemory(), settled()
 	require.Zero(t, m.observe(w.mc, noon).leavingFor)
-	w.mc.DeletionTimestamp = &metav1.Time{Time: noon.Add(-24 * time.Hour)} // by a clock that is a day behind
+	w.mc.DeletionTimestamp = &metav1.Time{Time: noon.Add(-24 * time.Hour)} // the clock of the timestamp is a day behind
 	require.Zero(t, m.observe(w.mc, noon).leavingFor)
 	require.Equal(t, time.Minute, m.observe(w.mc, noon.Add(time.Minute)).leavingFor)
 }

@@ -18,7 +18,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// held is a cache that has these objects.
+// held is a cache that contains these objects.
 type held struct {
 	cache.Cache
 	client.Reader

@@ -23,7 +23,7 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 // world builds the observed struct of member east.
 type world struct{ observed }
 
-// settled is a pull member that has joined, with all that it needs.
+// settled returns a pull member that has joined, with everything it needs.
 func settled() *world {
 	mc := &fleetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "east", Generation: 1, Finalizers: []string{keys.FleetLeave}},
@@ -84,7 +84,7 @@ func (w *world) account(spent string) *world {
 	return w.has(account).has(forBootstrap("east")[1:]...)
 }
 
-// kinds are the kinds and names of objects, in order of the plan.
+// kinds returns the kinds and names of objects, in the order of the plan.
 func kinds(objects []object) []string {
 	var out []string
 	for _, o := range objects {
@@ -552,8 +552,8 @@ func TestAttack18HubThatLostItsEpochRevokesRights(t *testing.T) {
 	require.Contains(t, p.why, "restore the last epoch")
 }
 
-// I17: however many members do not answer, none is evicted: no plan withdraws or forgets a row, removes a right or releases a
-// cluster because of it.
+// I17: however many members don't answer, none is evicted. No plan withdraws or forgets a row, removes a permission or releases a cluster for
+// that reason.
 func TestI17ManyUnreachableMembersAreOnlyFrozen(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -570,7 +570,7 @@ func TestI17ManyUnreachableMembersAreOnlyFrozen(t *testing.T) {
 	})
 }
 
-// I18: the heartbeat of a push member to which the hub itself can't connect says so, and not that the member is lost.
+// I18: the heartbeat of a push member that the hub itself can't connect to says so, and doesn't say that the member is lost.
 func TestI18WhatTheHubCanNotConnectToIsNotLost(t *testing.T) {
 	t.Parallel()
 	w := settled()

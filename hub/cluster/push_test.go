@@ -61,7 +61,7 @@ func TestProblemsAreTheSameAtEachAttempt(t *testing.T) {
 	}
 }
 
-// hubWithScheme has a scheme, which is all that a session needs of the hub before the member has answered.
+// hubWithScheme has only a scheme. A session needs nothing else from the hub before the member has answered.
 type hubWithScheme struct{ cluster.Cluster }
 
 func (hubWithScheme) GetScheme() *runtime.Scheme { return clientgoscheme.Scheme }

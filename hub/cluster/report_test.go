@@ -20,7 +20,7 @@ func TestCountsOfRowsAreWrittenEveryTenSeconds(t *testing.T) {
 	mc := settled().mc
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(mc).WithStatusSubresource(mc).Build()
 	r := &reconciler{client: c, throttle: report.Throttle{Interval: countsInterval}}
-	// write returns after how long the status is due, and the rows of the stored one.
+	// write returns when the status is due, and the number of rows in the stored status.
 	write := func(after time.Duration, phase fleetv1alpha1.ClusterPhase, total int32) (time.Duration, int32) {
 		live := &fleetv1alpha1.MemberCluster{}
 		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(mc), live))

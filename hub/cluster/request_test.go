@@ -28,7 +28,7 @@ import (
 
 const eastUID = "0b1c6d3e-1111-2222-3333-444455556666"
 
-// ask is a certificate request to be built, and the facts that the hub knows.
+// ask is a certificate request to be built, and what the hub knows.
 type ask struct {
 	csr      *certificatesv1.CertificateSigningRequest
 	template x509.CertificateRequest
@@ -47,7 +47,7 @@ func newKey(tb testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-// proper is the first request of member east, as its agent sends it.
+// proper returns the first request of member east, as its agent sends it.
 func proper(tb testing.TB) *ask {
 	tb.Helper()
 	return &ask{
@@ -105,12 +105,12 @@ func (a *ask) decide(tb testing.TB) (outcome, bool) {
 	return decide(csr, cluster, k), mine
 }
 
-// spend marks the token as used at that version of the Lease.
+// spend marks the token as used at that resource version of the Lease.
 func (a *ask) spend(version string) {
 	a.account.Annotations = map[string]string{annotationSpent: version}
 }
 
-// memberLease is a member's Lease at a version.
+// memberLease returns a member's Lease at a resource version.
 func memberLease(version string, renewed bool) *coordinationv1.Lease {
 	l := forMember(settled().mc)[0].(*coordinationv1.Lease)
 	l.ResourceVersion = version
@@ -136,7 +136,7 @@ func change(f func(*ask)) func(*testing.T, *ask) {
 	return func(_ *testing.T, a *ask) { f(a) }
 }
 
-// I30, I33: nothing but the exact request of the right requester is approved.
+// I30, I33: only the exact request of the right requester is approved.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	member, members := "kruise:member:east:0badcafe", "kruise:members"
@@ -390,7 +390,7 @@ func TestOurs(t *testing.T) {
 	}
 }
 
-// FuzzDecideSubject feeds subjects: only the member's own is approved.
+// FuzzDecideSubject tries subjects: only the member's own is approved.
 func FuzzDecideSubject(f *testing.F) {
 	f.Add("kruise:member:east:0badcafe", "kruise:members", "kruise:member:east:0badcafe")
 	f.Add("kruise:member:east:0badcafe\x00", "kruise:members", "kruise:member:east:0badcafe")

@@ -33,7 +33,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.MainWithoutLeaks(m) }
 
-// run starts the controller with the rights of the chart alone, and returns how to stop it.
+// run starts the controller with only the permissions from the chart, and returns a function that stops it.
 func run(t *testing.T, s *testenv.Env, events *testkit.Events) (stop func()) {
 	t.Helper()
 	cfg := rest.CopyConfig(s.REST())
@@ -49,7 +49,7 @@ func run(t *testing.T, s *testenv.Env, events *testkit.Events) (stop func()) {
 	return func() { cancel(); require.NoError(t, <-done) }
 }
 
-// installRights creates what the chart gives the hub for ClusterProfiles, and a right to read MemberClusters.
+// installRights creates the permissions that the chart gives the hub for ClusterProfiles, and a permission to read MemberClusters.
 func installRights(t *testing.T, s *testenv.Env) {
 	t.Helper()
 	bin, err := lab.Binaries(t.Context(), nil)
@@ -104,7 +104,7 @@ func TestIntegrationClustersArePublished(t *testing.T) {
 	events := &testkit.Events{}
 	stop := run(t, s, events)
 
-	// The CRD comes after the hub has started.
+	// The CRD is installed after the hub has started.
 	definition, err := os.ReadFile("testdata/crd.yaml")
 	require.NoError(t, err)
 	create(t, s, string(definition))
@@ -136,7 +136,7 @@ func TestIntegrationClustersArePublished(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, taken.Object, "status")
 
-	// What the cluster reports is published; what others change is taken back, and what they add is kept.
+	// What the cluster reports is published. Changes by others are reverted, and their additions are kept.
 	east := cluster("east")
 	testkit.ChangeStatus(t, s, east, func(mc *fleetv1alpha1.MemberCluster) {
 		for _, kind := range []string{fleetv1alpha1.ConditionHeartbeatFresh, fleetv1alpha1.ConditionAPIHealthy} {
@@ -161,7 +161,7 @@ func TestIntegrationClustersArePublished(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return version() == "v1.36.2" }, testenv.Long, testenv.Poll)
 
-	// A restart writes nothing, but for a cluster that has gone in between.
+	// A restart writes nothing, except for a cluster that was deleted in between.
 	stop()
 	require.NoError(t, s.Delete(t.Context(), cluster("west")))
 	since := clock.RealClock{}.Now()

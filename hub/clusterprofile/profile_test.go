@@ -89,7 +89,7 @@ func TestStatusOf(t *testing.T) {
 	}
 }
 
-// A MemberCluster that is missing in a cache is not gone, and a ClusterProfile of somebody else is not ours to delete.
+// A MemberCluster that is missing from a cache is not gone, and somebody else's ClusterProfile is not ours to delete.
 func TestOnlyTheApiserverProvesThatAClusterIsGone(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()

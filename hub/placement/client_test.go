@@ -23,7 +23,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// hub is a Client on objects in memory.
+// hub is a Client for objects in memory.
 type hub struct {
 	Client
 	clock *clocktesting.FakePassiveClock
@@ -43,13 +43,13 @@ func newHub(t *testing.T, objects ...client.Object) *hub {
 	return h
 }
 
-// fleet reads source, and its fleet, into object.
+// fleet reads the source into object, and its fleet.
 func (h *hub) fleet(t *testing.T, object client.Object) (Fleet, error) {
 	t.Helper()
 	return h.Fleet(t.Context(), client.ObjectKeyFromObject(source()), object)
 }
 
-// source is an object of a kind that is placed.
+// source returns an object of a kind that is placed.
 func source() *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web-uid"}}
 }
@@ -276,7 +276,7 @@ func TestAttack29TwoRowsOfOneObjectAreReported(t *testing.T) {
 	require.Contains(t, result.Problems[0].Message, "kubectl delete memberwork -n fleet-east kind-a")
 }
 
-// TestAttack29RowsOfOlderHubsStay: names of rows had 48 bits. Nothing is withdrawn or made anew by an upgrade.
+// TestAttack29RowsOfOlderHubsStay: row names used to have 48 bits. An upgrade withdraws and recreates nothing.
 func TestAttack29RowsOfOlderHubsStay(t *testing.T) {
 	t.Parallel()
 	for name, object := range map[string]*fleetv1alpha1.WorkObject{

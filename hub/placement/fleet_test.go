@@ -14,7 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub/allot"
 )
 
-// member returns a MemberCluster that is ready.
+// member returns a ready MemberCluster.
 func member(name string) *fleetv1alpha1.MemberCluster {
 	return &fleetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"region": "eu"}},
@@ -41,7 +41,7 @@ func held(cluster string) *fleetv1alpha1.MemberWork {
 	}
 }
 
-// fleet returns one of these clusters, each with a row.
+// fleet returns a Fleet of these clusters, each with a row.
 func fleet(members ...*fleetv1alpha1.MemberCluster) Fleet {
 	f := Fleet{Clusters: map[string]*fleetv1alpha1.MemberCluster{}, Rows: map[string]*fleetv1alpha1.MemberWork{}}
 	for _, mc := range members {
@@ -60,7 +60,7 @@ func TestAvailabilityOfAClusterAndWhatItsRowsDo(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(f Fleet, east *fleetv1alpha1.MemberCluster)
-		// want leaves Message out.
+		// want doesn't include Message.
 		want      Availability
 		silent    string
 		takesRows bool

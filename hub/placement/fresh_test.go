@@ -18,7 +18,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// reader lists rows: resource versions by UID, at a version of the whole list.
+// reader lists rows: resource versions by UID, and the resource version of the list.
 type reader struct {
 	client.Reader
 	at  string
@@ -29,7 +29,7 @@ type reader struct {
 	lists int
 }
 
-// become changes what there is.
+// become changes the existing rows.
 func (r *reader) become(rows map[types.UID]string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,7 +67,7 @@ func TestAttack12NewLeaderWaitsForItsCache(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
 		live, cache rows
-		now         rows // on the apiserver after the first list; nil is live
+		now         rows // on the apiserver after the first list; nil means live
 		waits       bool
 	}{
 		{"a cache that shows all", rows{"a": "7", "b": "10"}, rows{"a": "7", "b": "10"}, nil, false},

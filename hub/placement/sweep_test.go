@@ -22,7 +22,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
-// noted keeps the reasons of events.
+// noted stores the reasons of events.
 type noted []string
 
 func (n *noted) Record(_ runtime.Object, e event.Event) { *n = append(*n, e.Reason) }
@@ -39,10 +39,10 @@ func TestAttack11RowsWithoutTheirObjectAreWithdrawn(t *testing.T) {
 	leaving.DeletionTimestamp, leaving.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"kubernetes"}
 	for _, tt := range []struct {
 		name        string
-		cache, live []client.Object // besides the row and its cluster, which both have
+		cache, live []client.Object // in addition to the row and its cluster, which both have
 		kind        string
 		fails       bool
-		cluster     bool // the object is in no namespace
+		cluster     bool // the object is cluster-scoped
 		gone        bool
 		policy      fleetv1alpha1.LeavePolicy
 	}{

@@ -29,7 +29,7 @@ func TestTaintsOfACluster(t *testing.T) {
 		taints      []fleetv1alpha1.TaintEffect
 		tolerations []toleration
 		after       time.Duration // since the taint was added
-		// placed is with a row there, fresh without one.
+		// placed is the state with a row there, and fresh without one.
 		placed, fresh allot.State
 		evictsIn      time.Duration
 	}{
@@ -54,7 +54,7 @@ func TestTaintsOfACluster(t *testing.T) {
 			tolerations: []toleration{{Key: "upgrade", Operator: exists, Effect: evict, TolerationSeconds: new(int64(60))}},
 			placed:      allot.Closed, fresh: allot.Closed, evictsIn: 50 * time.Second,
 		},
-		{ // More than a time.Duration holds.
+		{ // This is more than a time.Duration holds.
 			name: "for centuries too", taints: []fleetv1alpha1.TaintEffect{evict},
 			tolerations: []toleration{{Key: "upgrade", Operator: exists, Effect: evict, TolerationSeconds: new(int64(10_000_000_000))}},
 			placed:      allot.Closed, fresh: allot.Closed, evictsIn: seconds.Duration(10_000_000_000),

@@ -15,7 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// recorded is a queue that keeps what is added.
+// recorded is a queue that stores what is added.
 type recorded struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
 	added map[reconcile.Request]time.Duration

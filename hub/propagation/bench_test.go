@@ -14,8 +14,8 @@ import (
 	"github.com/flotilla-io/flotilla/hub/row"
 )
 
-// many returns what is observed of a Propagation of so many Deployments in so many clusters, with one override, which is for every
-// second cluster and sets a text of so many bytes.
+// many returns what is observed for a Propagation of that many Deployments in that many clusters. It has one override, which applies to every
+// second cluster and sets a text of that many bytes.
 func many(tb testing.TB, objects, clusters, bytes int) *observed {
 	tb.Helper()
 	o := &observed{
@@ -69,7 +69,7 @@ func TestAttack23WhatClustersGetIsRenderedOnceForTheOverridesThatMatch(t *testin
 	}
 }
 
-// BenchmarkPlan plans for 10,000 rows of which every second one is changed by an override.
+// BenchmarkPlan plans for 10,000 rows, half of which an override changes.
 func BenchmarkPlan(b *testing.B) {
 	o := many(b, 100, 100, 100)
 	require.Len(b, plan(o).Wants, 10000)

@@ -24,24 +24,24 @@ import (
 	"github.com/flotilla-io/flotilla/hub/row"
 )
 
-// parsed returns an object that is written as YAML.
+// parsed returns an object from YAML.
 func parsed(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(text))
 	require.NoError(t, err)
 	o := &unstructured.Unstructured{}
-	require.NoError(t, json.Unmarshal(raw, &o.Object)) // With integers, as a client has them.
+	require.NoError(t, json.Unmarshal(raw, &o.Object)) // Integers stay integers, as with a client.
 	return o
 }
 
-// templated returns a Deployment named web whose template has that spec, as YAML in one line.
+// templated returns a Deployment named web whose template has that pod spec, given as one line of YAML.
 func templated(t *testing.T, pod string) *unstructured.Unstructured {
 	t.Helper()
 	return parsed(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {namespace: shop, name: web, labels: {app: web}},
   spec: {template: {metadata: {labels: {app: web}}, spec: `+pod+`}}}`)
 }
 
-// names returns what is needed, what can be done without with a question mark.
+// names returns the names of what is needed. Optional ones have a question mark.
 func (n *needs) names() string {
 	var out []string
 	for key, who := range n.named {
@@ -150,7 +150,7 @@ func TestWhichBudgetsAreOfThePods(t *testing.T) {
 	require.False(t, n.uses(kind, "web", nil), "one that is gone")
 }
 
-// served reads objects from a client, as far as the hub places their kinds.
+// served reads objects from a client, if the hub places their kinds.
 type served struct {
 	simObjects
 	kinds []string
@@ -163,7 +163,7 @@ func (s served) readable(_ context.Context, kind schema.GroupVersionKind) (*prob
 	return &problem{Kind: kind.Kind, Reason: fleetv1alpha1.ReasonKindNotAllowed, Message: "this hub places none"}, nil
 }
 
-// needing is a world with a Deployment instead of ConfigMaps, whose template has that spec.
+// needing returns a world with a Deployment instead of ConfigMaps, whose template has that pod spec.
 func needing(t *testing.T, pod string) *world {
 	t.Helper()
 	w := newWorld(t, "east", "west")
@@ -186,7 +186,7 @@ func dependencyScheme(t *testing.T) *runtime.Scheme {
 	return scheme
 }
 
-// stored is a client with these objects. It is for one test, which does not change them.
+// stored returns a client with these objects, for a single test that doesn't change them.
 func stored(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
 	return fake.NewClientBuilder().WithScheme(dependencyScheme(t)).WithObjects(objects...).Build()
@@ -209,7 +209,7 @@ func TestWhatIsPlacedWithAWorkload(t *testing.T) {
 		kinds   []string
 		objects []client.Object
 		change  func(w *world)
-		want    string // what is placed besides
+		want    string // what else is placed
 		tells   string
 		secrets string
 	}{
@@ -277,8 +277,8 @@ func TestWhatIsPlacedWithAWorkload(t *testing.T) {
 	}
 }
 
-// rollout gives the workload of a world its row in east, as it is wanted, with the status that the member reports, and lets ConfigMap a
-// have one that nothing needs.
+// rollout gives the workload of a world its row in east in the desired state, with the status that the member reports. It also gives
+// ConfigMap a a row that nothing needs.
 func (w *world) rollout(change func(*fleetv1alpha1.MemberWork)) {
 	w.objects = w.objects[:1]
 	w.row("east", "a")
@@ -363,7 +363,7 @@ func TestADependencyStaysUntilThePodsOfTheOldTemplateAreGone(t *testing.T) {
 	require.Equal(t, int64(1), s.ObservedGeneration)
 }
 
-// fleetStatus returns the status when nothing had to be written.
+// fleetStatus returns the status if nothing had to be written.
 func fleetStatus(w *world) fleetv1alpha1.PropagationStatus {
 	return status(w.observed, plan(w.observed), placement.Result{Rows: w.Rows}, w.Now)
 }

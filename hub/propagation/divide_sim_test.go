@@ -27,8 +27,8 @@ import (
 
 func webAt() types.NamespacedName { return types.NamespacedName{Namespace: shop, Name: "web"} }
 
-// runner is a member with its controllers: it applies its rows, and runs what the manifest of the Deployment says. What it has applied and
-// runs is in a ConfigMap; what it reports may be old.
+// runner is a member with its controllers: it applies its rows, and runs what the manifest of the Deployment says. A ConfigMap holds what it
+// has applied and runs. What it reports may be out of date.
 type runner string
 
 func runners() []runner { return []runner{"east", "north", "west"} }
@@ -70,13 +70,13 @@ func (m runner) Steps(w *sim.World) []sim.Step {
 	if sim.Find[*corev1.ConfigMap](w, m.key()) == nil {
 		return nil
 	}
-	if ready := m.number(w, "ready"); ready < m.number(w, "pods") { // Also while nobody hears of it.
+	if ready := m.number(w, "ready"); ready < m.number(w, "pods") { // Even while nobody hears from it.
 		do(func(ctx context.Context) error { return m.set(ctx, w, "ready", ready+1) })
 	}
 	switch {
 	case mc == nil:
 		return out
-	case mc.Status.Phase == "": // It joins.
+	case mc.Status.Phase == "": // The cluster joins.
 		next := mc.DeepCopy()
 		next.Status = member(mc.Name).Status
 		do(func(ctx context.Context) error { return client.IgnoreNotFound(w.User().Status().Update(ctx, next)) })
@@ -117,7 +117,7 @@ func (m runner) remove(ctx context.Context, w *sim.World, r *fleetv1alpha1.Membe
 	return client.IgnoreNotFound(w.User().Update(ctx, next))
 }
 
-// asks returns how many replicas the manifest of a row asks for.
+// asks returns how many replicas the manifest of a row requests.
 func asks(w *sim.World, r *fleetv1alpha1.MemberWork) (int, error) {
 	content := sim.Find[*fleetv1alpha1.WorkContent](w, types.NamespacedName{Namespace: fleetv1alpha1.SystemNamespace, Name: r.Spec.Content.Name()})
 	if content == nil {
@@ -168,7 +168,7 @@ func (m runner) report(w *sim.World, r *fleetv1alpha1.MemberWork) *fleetv1alpha1
 	return next
 }
 
-// mayRun is the most replicas that a Deployment and a Propagation let run.
+// mayRun returns the maximum number of replicas that a Deployment and a Propagation allow to run.
 func mayRun(d *appsv1.Deployment, p *fleetv1alpha1.Propagation) int {
 	n := int(*d.Spec.Replicas)
 	if !divides(&p.Spec) {
@@ -177,7 +177,7 @@ func mayRun(d *appsv1.Deployment, p *fleetv1alpha1.Propagation) int {
 	return n + allot.DefaultSurge(n)
 }
 
-// everAsked is the most that users have let run.
+// everAsked returns the maximum that users have ever allowed to run.
 func everAsked(w *sim.World) int {
 	p, d := sim.Find[*fleetv1alpha1.Propagation](w, webAt()), sim.Find[*appsv1.Deployment](w, webAt())
 	most := 0
@@ -201,7 +201,7 @@ func everAsked(w *sim.World) int {
 	return most
 }
 
-// late is how many more replicas late writes let run: nothing can prevent them.
+// late returns how many more replicas late writes allow to run. Nothing can prevent them.
 func late(w *sim.World) int {
 	n := 0
 	for _, was := range w.Changes() {
@@ -223,7 +223,7 @@ func deployed(o client.Object) *fleetv1alpha1.MemberWork {
 
 func arrived(c sim.Change) bool { return c.Err == nil && !c.Late }
 
-// upperOf and lowerOf are the most and the least that a row lets run.
+// upperOf and lowerOf return the maximum and the minimum that a row allows to run.
 func upperOf(w *sim.World, r *fleetv1alpha1.MemberWork) int { return bound(w, r, true) }
 func lowerOf(w *sim.World, r *fleetv1alpha1.MemberWork) int { return bound(w, r, false) }
 
@@ -244,7 +244,7 @@ func bound(w *sim.World, r *fleetv1alpha1.MemberWork, upper bool) int {
 	return int(g.Lower)
 }
 
-// source returns the Deployment and the Propagation as the controller knows them, and whether it divides the one.
+// source returns the Deployment and the Propagation as the controller knows them, and whether the Propagation divides the Deployment.
 func source(w *sim.World) (*appsv1.Deployment, *fleetv1alpha1.Propagation, bool) {
 	ds, ps := sim.Cached[*appsv1.Deployment](w), sim.Cached[*fleetv1alpha1.Propagation](w)
 	if len(ds) == 0 || len(ps) == 0 || ps[0].DeletionTimestamp != nil || !divides(&ps[0].Spec) {
@@ -253,7 +253,7 @@ func source(w *sim.World) (*appsv1.Deployment, *fleetv1alpha1.Propagation, bool)
 	return ds[0], ps[0], true
 }
 
-// grantsAtMost: a write that lets more run keeps to the replicas that the controller knows of and their surge (I3).
+// grantsAtMost is the rule that a write that allows more to run stays within the replicas that the controller knows of and their surge (I3).
 func grantsAtMost(w *sim.World, c sim.Change) error {
 	before, after := deployed(c.Before), deployed(c.After)
 	d, p, is := source(w)
@@ -270,7 +270,8 @@ func grantsAtMost(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// shrinksSurely: a write that lets fewer run leaves as many as are asked for, of those that the controller knows to be available (I4).
+// shrinksSurely is the rule that a write that allows fewer to run leaves as many as are requested, counting those that the controller knows
+// to be available (I4).
 func shrinksSurely(w *sim.World, c sim.Change) error {
 	before, after := deployed(c.Before), deployed(c.After)
 	d, _, is := source(w)
@@ -296,7 +297,7 @@ func shrinksSurely(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// keepsDark: the grant of a cluster that does not answer stays, and so does its row (I6, I13).
+// keepsDark is the rule that the grant of a cluster that doesn't answer stays, and so does its row (I6, I13).
 func keepsDark(w *sim.World, c sim.Change) error {
 	before, after := deployed(c.Before), deployed(c.After)
 	if _, _, is := source(w); !is || !arrived(c) || before == nil {
@@ -313,13 +314,14 @@ func keepsDark(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// placedBefore: the row is from before the division.
+// placedBefore reports whether the row is from before the division.
 func placedBefore(r *fleetv1alpha1.MemberWork) bool {
 	_, has := granted(r)
 	return !has
 }
 
-// deletesNothing: a row is withdrawn only where no pod is left, and what pods may need after that of the workload.
+// deletesNothing is the rule that a row is withdrawn only if no pods are left, and the rows of the pods' dependencies only after the
+// workload's row.
 func deletesNothing(w *sim.World, c sim.Change) error {
 	r, is := c.Before.(*fleetv1alpha1.MemberWork)
 	if _, _, divides := source(w); !is || !divides || c.Verb != sim.Delete || !arrived(c) {
@@ -357,7 +359,7 @@ func simulatedDivision(tb testing.TB) sim.Kind {
 	return k
 }
 
-// tellGrants says what each cluster is granted and runs.
+// tellGrants returns what each cluster is granted and runs.
 func tellGrants(w *sim.World) string {
 	var out []string
 	for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
@@ -407,7 +409,7 @@ func divisionStories() []divisionStory {
 		}
 		return out
 	}
-	all := func(n int) func(*sim.World) bool { // All are available, and the status says that all is done.
+	all := func(n int) func(*sim.World) bool { // All are available, and the status says that everything is done.
 		return func(w *sim.World) bool {
 			p := sim.Find[*fleetv1alpha1.Propagation](w, webAt())
 			return pods(w, "ready") == n && p != nil && p.Status.ObservedGeneration == p.Generation && p.Status.Healthy == p.Status.Desired &&
@@ -512,7 +514,7 @@ func divisionScenarios() []sim.Scenario {
 	return out
 }
 
-// Each of these does what the rules are against.
+// Each of these breaks a rule on purpose.
 func TestEachRuleOfADivisionIsBrokenByWhoBreaksIt(t *testing.T) {
 	t.Parallel()
 	grant := func(change func(*fleetv1alpha1.SubsetGrant)) func(context.Context, client.Client, *fleetv1alpha1.MemberWork) error {
@@ -530,7 +532,7 @@ func TestEachRuleOfADivisionIsBrokenByWhoBreaksIt(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		rule string
-		// in is the story in which a rogue controller stops its work and does that to the row of east, once it is due.
+		// in is the story in which a rogue controller stops its normal work and does that to the row of east, once it is due.
 		in  string
 		due func(context.Context, client.Client) bool
 		do  func(context.Context, client.Client, *fleetv1alpha1.MemberWork) error
@@ -548,7 +550,7 @@ func TestEachRuleOfADivisionIsBrokenByWhoBreaksIt(t *testing.T) {
 		t.Run(tt.rule, func(t *testing.T) {
 			t.Parallel()
 			k := simulatedDivision(t)
-			k.Rules = slices.DeleteFunc(k.Rules, func(r sim.Rule) bool { return r.Name != tt.rule }) // One may break several.
+			k.Rules = slices.DeleteFunc(k.Rules, func(r sim.Rule) bool { return r.Name != tt.rule }) // A change may break several rules.
 			inner := k.New
 			k.New = func(p sim.Process) (reconcile.Reconciler, error) {
 				r, err := inner(p)

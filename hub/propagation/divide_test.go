@@ -59,7 +59,7 @@ func deploymentRow() string {
 	return fleetv1alpha1.ObjectRowName(fleetv1alpha1.WorkObject{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, shop)
 }
 
-// dividing is a hub with a Deployment of some replicas, whose replicas are divided.
+// dividing returns a hub with a Deployment that has n replicas, which are divided.
 func dividing(t *testing.T, n int32, how *fleetv1alpha1.PropagationReplicas, clusters ...string) *world {
 	t.Helper()
 	w := newWorld(t, clusters...)
@@ -76,7 +76,7 @@ func dividing(t *testing.T, n int32, how *fleetv1alpha1.PropagationReplicas, clu
 	return w
 }
 
-// runs gives the Deployment a row in a cluster, which has acknowledged it and has that many available.
+// runs gives the Deployment a row in a cluster. The cluster has acknowledged it and has that many available replicas.
 func (w *world) runs(cluster string, granted, available int32) *fleetv1alpha1.MemberWork {
 	r := w.ran(cluster, granted, available)
 	r.Spec.Grant = fleetv1alpha1.WorkGrant{Replicas: granted, Subsets: []fleetv1alpha1.SubsetGrant{
@@ -86,7 +86,7 @@ func (w *world) runs(cluster string, granted, available int32) *fleetv1alpha1.Me
 	return r
 }
 
-// ran gives it a row from before replicas were divided.
+// ran gives the Deployment a row from before replicas were divided.
 func (w *world) ran(cluster string, replicas, available int32) *fleetv1alpha1.MemberWork {
 	r := &fleetv1alpha1.MemberWork{
 		ObjectMeta: metav1.ObjectMeta{
@@ -107,8 +107,8 @@ func (w *world) ran(cluster string, replicas, available int32) *fleetv1alpha1.Me
 	return r
 }
 
-// granting tells of the rows that are written and withdrawn, and of problems: "east=4" is a grant, "east=4..2" one whose cluster may run two
-// until it has acknowledged it.
+// granting describes the rows that are written and withdrawn, and the problems. "east=4" is a grant. "east=4..2" is a grant whose cluster may
+// run two until it has acknowledged it.
 func granting(p planned) string {
 	var parts []string
 	for _, want := range p.Wants {
@@ -381,7 +381,7 @@ func TestWhatDiffersBetweenClustersIsBesideTheSharedManifest(t *testing.T) {
 	require.Zero(t, plan(w.observed).Wants[0].Grant.Subsets[0].Partition)
 }
 
-// TestAPartitionIsDividedInEachServedVersion takes the path of the partition from the schema: a version that has it elsewhere would keep the
+// TestAPartitionIsDividedInEachServedVersion takes the path of the partition from the schema. A version that has it elsewhere would keep the
 // whole partition in each cluster.
 func TestAPartitionIsDividedInEachServedVersion(t *testing.T) {
 	t.Parallel()
@@ -468,7 +468,7 @@ func TestRowsWithoutAGrantAskForWhatTheirManifestSays(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestStoriesOfADivision plays the members too: each applies its row, and has its replicas available at once.
+// TestStoriesOfADivision also simulates the members: each applies its row, and has its replicas available immediately.
 func TestStoriesOfADivision(t *testing.T) {
 	t.Parallel()
 	weighted := fleetv1alpha1.DivisionWeighted

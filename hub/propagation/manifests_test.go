@@ -18,7 +18,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// applied returns the world of a file with a Propagation and the objects that it selects, with clusters.
+// applied returns the world for a file with a Propagation and the objects that it selects, with clusters.
 func applied(t *testing.T, file string, clusters ...string) *world {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("testdata", file))

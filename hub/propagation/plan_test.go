@@ -56,7 +56,7 @@ func rowName(name string) string {
 	return fleetv1alpha1.ObjectRowName(fleetv1alpha1.WorkObject{APIVersion: "v1", Kind: "ConfigMap", Name: name}, shop)
 }
 
-// row gives ConfigMaps a row in a cluster, which has applied it.
+// row gives ConfigMaps rows in a cluster, which has applied them.
 func (w *world) row(cluster string, names ...string) {
 	for _, name := range names {
 		r := &fleetv1alpha1.MemberWork{
@@ -83,7 +83,7 @@ func (w *world) taint(effect fleetv1alpha1.TaintEffect) {
 	w.Clusters["west"].Spec.Taints = []fleetv1alpha1.ClusterTaint{{Key: "upgrade", Effect: effect}}
 }
 
-// outcome is a plan in a few words: the rows that are written and withdrawn, and the problems.
+// outcome describes a plan in a few words: the rows that are written and withdrawn, and the problems.
 func outcome(p planned) string {
 	var parts []string
 	for _, want := range p.Wants {
@@ -280,7 +280,7 @@ func TestWhichObjectsGetKeepAndLoseTheirRowInWhichCluster(t *testing.T) {
 	}
 }
 
-// sorted puts the withdrawals and problems of an outcome in order: those of rows come from maps.
+// sorted sorts the withdrawals and problems of an outcome, because those of rows come from maps.
 func sorted(text string) string {
 	parts := strings.Fields(text)
 	slices.SortStableFunc(parts, func(a, b string) int {
@@ -348,7 +348,7 @@ func TestTheFinalizerComesFirstAndGoesLast(t *testing.T) {
 	require.False(t, plan(w.observed).RemoveFinalizer)
 }
 
-// TestAttack29ObjectsKeepTheirRowsOfOlderHubs: names of rows had 48 bits. At the upgrade none is withdrawn, and no object gets a second one.
+// TestAttack29ObjectsKeepTheirRowsOfOlderHubs: row names used to have 48 bits. An upgrade withdraws no row, and no object gets a second one.
 func TestAttack29ObjectsKeepTheirRowsOfOlderHubs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "east", "west")

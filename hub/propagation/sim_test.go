@@ -33,7 +33,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// unserved is a ConfigMap outside of the scenario's namespace: while it exists, the hub serves no ConfigMaps of the namespace.
+// unserved is a ConfigMap outside the scenario's namespace. While it exists, the hub doesn't serve the kind ConfigMap.
 var unserved = types.NamespacedName{Namespace: "kube-system", Name: "unserved"}
 
 // partly is an apiserver that may stop serving ConfigMaps.
@@ -93,7 +93,7 @@ func (s simSources) List(_ context.Context, list client.ObjectList, _ ...client.
 	return nil
 }
 
-// simQueue keeps what a handler enqueues.
+// simQueue stores what a handler enqueues.
 type simQueue struct {
 	kindwatch.Queue
 	added []reconcile.Request
@@ -119,13 +119,13 @@ func handled(was, is client.Object, handlers ...handler.EventHandler) []reconcil
 	return q.added
 }
 
-// members are the agents of all clusters that can be reached: each applies what it is asked for, one object of a name, and reports it.
+// members are the agents of all reachable clusters. Each applies what it is asked for, one object for each name, and reports it.
 type members struct{}
 
 func (members) Steps(w *sim.World) []sim.Step {
 	var out []sim.Step
 	for _, mc := range sim.All[*fleetv1alpha1.MemberCluster](w) {
-		if mc.Status.Phase == "" { // It joins.
+		if mc.Status.Phase == "" { // The cluster joins.
 			next := mc.DeepCopy()
 			next.Status = member(mc.Name).Status
 			out = append(out, sim.Step{Do: func(ctx context.Context) error { return client.IgnoreNotFound(w.User().Status().Update(ctx, next)) }})
@@ -158,7 +158,7 @@ func (members) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
-// subsets roll out UnitedDeployments of two pods, one after the other, and report it.
+// subsets rolls out UnitedDeployments of two pods, one after the other, and reports it.
 type subsets struct{}
 
 func (subsets) Steps(w *sim.World) []sim.Step {
@@ -178,7 +178,7 @@ func (subsets) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
-// simulated is the hub's controller in the simulator, with the rules that hold in every scenario.
+// simulated returns the hub's controller in the simulator, with the rules that apply to every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	scheme := runtime.NewScheme()
@@ -238,8 +238,8 @@ func simulated(tb testing.TB) sim.Kind {
 	}
 }
 
-// reasons is the rule that a row is withdrawn only if its Propagation is being deleted or does not select the object in that cluster, by
-// the apiserver, and that it is orphaned if the namespace is being deleted.
+// reasons is the rule that a row is withdrawn only if, according to the apiserver, its Propagation is being deleted or doesn't select the
+// object in that cluster. If the namespace is being deleted, the row must be orphaned.
 func reasons() sim.Rule {
 	return sim.Rule{Name: "rows are withdrawn for a reason", Write: func(w *sim.World, c sim.Change) error {
 		live, is := c.Before.(*fleetv1alpha1.MemberWork)
@@ -270,7 +270,7 @@ func reasons() sim.Rule {
 	}}
 }
 
-// sameObject is the rule that a row is of one object: that of another one of its name is another row.
+// sameObject is the rule that a row belongs to one object. Another object with the same name gets another row.
 func sameObject() sim.Rule {
 	return sim.Rule{Name: "a row is of one object", Write: func(_ *sim.World, c sim.Change) error {
 		was, is := c.Before.(*fleetv1alpha1.MemberWork)
@@ -282,8 +282,8 @@ func sameObject() sim.Rule {
 	}}
 }
 
-// needed is the rule that a ConfigMap is not withdrawn while a Deployment needs it: as it is on the hub, or as it is in the cluster, where
-// one that is rolled out may have pods of the template before.
+// needed is the rule that a ConfigMap is not withdrawn while a Deployment needs it, either as it is on the hub or as it is in the cluster.
+// There, a Deployment that is being rolled out may have pods of the previous template.
 func needed() sim.Rule {
 	return sim.Rule{Name: "what pods need stays", Write: func(w *sim.World, c sim.Change) error {
 		live, is := c.Before.(*fleetv1alpha1.MemberWork)
@@ -318,7 +318,7 @@ func needed() sim.Rule {
 	}}
 }
 
-// neededBySubsets is the rule that a ConfigMap is not withdrawn while a UnitedDeployment needs it, or may have pods of the template before.
+// neededBySubsets is the rule that a ConfigMap is not withdrawn while a UnitedDeployment needs it, or may have pods of the previous template.
 func neededBySubsets() sim.Rule {
 	return sim.Rule{Name: "what subsets need stays", Write: func(w *sim.World, c sim.Change) error {
 		live, is := c.Before.(*fleetv1alpha1.MemberWork)
@@ -344,7 +344,7 @@ func neededBySubsets() sim.Rule {
 	}}
 }
 
-// single is the rule that an object has one row in a cluster at most.
+// single is the rule that an object has at most one row in a cluster.
 func single() sim.Rule {
 	return sim.Rule{Name: "an object has one row in a cluster", State: func(w *sim.World) error {
 		seen := map[string]string{}
@@ -360,7 +360,7 @@ func single() sim.Rule {
 	}}
 }
 
-// end is what matters at rest.
+// end describes what matters once nothing changes anymore.
 func end(w *sim.World) string {
 	var lines []string
 	for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
@@ -381,7 +381,7 @@ func end(w *sim.World) string {
 	return strings.Join(lines, "\n")
 }
 
-// reports waits until the status of Propagation web has a reason.
+// reports returns a condition that is met once the status of Propagation web has a reason.
 func reports(reason string) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		p := sim.Find[*fleetv1alpha1.Propagation](w, webAt())
@@ -485,7 +485,7 @@ func stories() []sim.Scenario {
 	another := deployment()
 	another.Name = "other"
 	many := []client.Object{propagation("web", labelled("web"))}
-	for i := range 11 { // The breaker lets ten go.
+	for i := range 11 { // The breaker lets ten withdrawals pass.
 		many = append(many, configMap(fmt.Sprintf("c%02d", i), "blue"))
 	}
 	return []sim.Scenario{
@@ -591,12 +591,12 @@ func setConfig(d *appsv1.Deployment, config string) {
 	}}
 }
 
-// configOf is the ConfigMap that the pods of a UnitedDeployment need.
+// configOf returns the ConfigMap that the pods of a UnitedDeployment need.
 func configOf(ud *appsv1beta1.UnitedDeployment) *corev1.ConfigMapEnvSource {
 	return ud.Spec.Template.DeploymentTemplate.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef
 }
 
-// administrator lets withdrawals that are paused continue.
+// administrator lets paused withdrawals continue.
 type administrator struct{}
 
 func (administrator) Steps(w *sim.World) []sim.Step {

@@ -18,7 +18,7 @@ import (
 
 func rawJSON(text string) *apiextensionsv1.JSON { return &apiextensionsv1.JSON{Raw: []byte(text)} }
 
-// report returns the status of a world in which the plan was carried out as far as rows exist, and its conditions in a few words.
+// report returns the status of a world in which the plan was carried out to the extent that rows exist, and its conditions in a few words.
 func (w *world) report(a placement.Result) (fleetv1alpha1.PropagationStatus, string) {
 	if a.Rows == nil {
 		a.Rows = w.Rows
@@ -172,7 +172,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// A tool that applies a Propagation before what it selects, or needs, must not see it fail at once.
+// A tool that applies a Propagation before what it selects, or needs, must not see it fail immediately.
 func TestWhatIsMissingOnTheHubStallsWhenItLasts(t *testing.T) {
 	t.Parallel()
 	for name, miss := range map[string]func(w *world){

@@ -17,7 +17,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// reviewTemplate has a webhook judge an object, whose namespace is that of kinds in one; old is "" for a new one.
+// reviewTemplate lets a webhook review an object. namespace is "" for cluster-scoped objects, and old is "" for a new object.
 func reviewTemplate(t *testing.T, labels bool, old, is, namespace string) admission.Response {
 	t.Helper()
 	scheme := runtime.NewScheme()

@@ -20,14 +20,14 @@ import (
 	"github.com/flotilla-io/flotilla/hub/row"
 )
 
-// united returns a UnitedDeployment named web that has rolled out all of 3 pods; workload is its template, and spec has more of it.
+// united returns a UnitedDeployment named web that has rolled out all of its 3 pods. workload is its template, and more is added to its spec.
 func united(t *testing.T, workload, more string) *unstructured.Unstructured {
 	t.Helper()
 	return parsed(t, `{apiVersion: apps.kruise.io/v1beta1, kind: UnitedDeployment, metadata: {namespace: shop, name: web, generation: 2},
   spec: {template: {`+workload+`}`+more+`}, status: {observedGeneration: 2, replicas: 3, updatedReplicas: 3}}`)
 }
 
-// cloneSets is a template whose pods need that ConfigMap.
+// cloneSets returns a template whose pods need that ConfigMap.
 func cloneSets(config string) string {
 	return `cloneSetTemplate: {spec: {template: {metadata: {labels: {app: web}}, spec: {containers: [{name: main, envFrom: [{configMapRef: {name: ` + config + `}}]}]}}}}`
 }
@@ -99,7 +99,7 @@ func TestPodsOfAFormerTemplateMayRun(t *testing.T) {
 	}
 }
 
-// needingUnited is a world that selects a UnitedDeployment for its dependencies.
+// needingUnited returns a world that selects a UnitedDeployment for its dependencies.
 func needingUnited(t *testing.T, live ...*unstructured.Unstructured) *world {
 	t.Helper()
 	w := newWorld(t, "east", "west")
@@ -156,7 +156,7 @@ func TestUnitedDeploymentsAreSelectedForTheirDependenciesOnly(t *testing.T) {
 	}
 }
 
-// What a UnitedDeployment has needed is withdrawn when the apiserver says that no pod can need it any more.
+// What a UnitedDeployment needed is withdrawn once the apiserver says that no pod can need it anymore.
 func TestWhatAUnitedDeploymentNeedsNoMoreStaysUntilItsPodsAreNew(t *testing.T) {
 	t.Parallel()
 	done := func() *unstructured.Unstructured { return united(t, cloneSets("b"), "") }
@@ -218,7 +218,7 @@ func TestWhatAUnitedDeploymentNeedsNoMoreStaysUntilItsPodsAreNew(t *testing.T) {
 	}
 }
 
-// The hub writes the Propagation of a UnitedDeployment, whose user was asked for the rights.
+// The hub writes the Propagation of a UnitedDeployment, whose user's permissions were already checked.
 func TestTheHubNeedsNoRightsForAUnitedDeployment(t *testing.T) {
 	t.Parallel()
 	rules, mapper := newRules(t)

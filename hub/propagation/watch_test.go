@@ -23,7 +23,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/kindwatch"
 )
 
-// informers is a cache whose informers are synced or not.
+// informers is a cache whose informers may be synced or not.
 type informers struct {
 	cache.Cache
 	synced bool
@@ -53,7 +53,7 @@ func TestAKindThatCantBeReadIsAProblem(t *testing.T) {
 		synced  bool
 		failing bool
 		answer  error
-		reason  string // "" is none
+		reason  string // "" means none
 		wait    bool
 		watched bool
 	}{

@@ -22,7 +22,7 @@ import (
 // TestMain lets the package's tests share a cluster.
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// TestIntegrationWhoMayPlaceWhat has a real apiserver for what it knows: kinds, their scope, and the rights of users.
+// TestIntegrationWhoMayPlaceWhat uses a real apiserver for what it knows: kinds, their scope, and the permissions of users.
 func TestIntegrationWhoMayPlaceWhat(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: fleetv1alpha1.AddToScheme})

@@ -30,7 +30,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
-// servedKinds is what the hub of the tests serves; true: in namespaces.
+// servedKinds are the kinds that the hub serves in the tests. The value is true for namespaced kinds.
 var servedKinds = map[string]bool{
 	"v1 ConfigMap": true, "v1 Service": true, "v1 Secret": true, "v1 Namespace": false, "v1 Pod": true, "apps/v1 Deployment": true,
 	"apps/v1 StatefulSet": true, "apps.kruise.io/v1beta1 CloneSet": true, "scheduling.k8s.io/v1 PriorityClass": false,
@@ -38,7 +38,7 @@ var servedKinds = map[string]bool{
 	"autoscaling/v2 HorizontalPodAutoscaler": true, "apps.kruise.io/v1beta1 UnitedDeployment": true,
 }
 
-// grants are what the users of the tests may do: verb, resource and namespace, "*" for any.
+// grants are what the users in the tests may do: verb, resource and namespace, "*" for any.
 var grants = map[string][]string{
 	"admin":     {"* * *"},
 	"team-a":    {"use east team-a", "get configmaps/web team-a", "create configmaps team-a"},
@@ -125,7 +125,7 @@ func newRules(t *testing.T) (placement.ClusterRules, meta.RESTMapper) {
 	return placement.ClusterRules{Client: c, Cache: c, Live: c}, mapper
 }
 
-// allowedResources is propagation.kinds of the tests.
+// allowedResources is the setting propagation.kinds in the tests.
 func allowedResources() []schema.GroupResource {
 	var out []schema.GroupResource
 	for _, text := range []string{
@@ -138,7 +138,7 @@ func allowedResources() []schema.GroupResource {
 	return out
 }
 
-// by is the context of a request of a user.
+// by returns the context of a user's request.
 func by(t *testing.T, user string) context.Context {
 	t.Helper()
 	return admission.NewContextWithRequest(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
@@ -146,8 +146,8 @@ func by(t *testing.T, user string) context.Context {
 	}})
 }
 
-// review asks the webhook of one kind or the other about a creation, or an update if there is an old spec. A spec without a namespace is
-// that of a ClusterPropagation.
+// review lets the webhook of either kind review a creation, or an update if there is an old spec. A spec without a namespace is for a
+// ClusterPropagation.
 func review(t *testing.T, user, namespace, old, spec string, local bool) (admission.Warnings, error) {
 	t.Helper()
 	rules, mapper := newRules(t)
@@ -175,7 +175,7 @@ func review(t *testing.T, user, namespace, old, spec string, local bool) (admiss
 	return w.ValidateCreate(by(t, user), of(spec))
 }
 
-// places is a spec that places an object, or objects with a label, in clusters.
+// places returns a spec that places an object, or objects with a label, in clusters.
 func places(apiVersion, kind, name, clusters string, further ...string) string {
 	which := fmt.Sprintf("name: %q", name)
 	if name == "" {
@@ -185,7 +185,7 @@ func places(apiVersion, kind, name, clusters string, further ...string) string {
 		strings.Join(append([]string{""}, further...), ", "))
 }
 
-// TestI34WhoMayPlaceWhatWhere is for tenants: nobody reaches by a Propagation what he can't reach by himself.
+// TestI34WhoMayPlaceWhatWhere is about tenants: nobody can reach something through a Propagation that they can't reach directly.
 func TestI34WhoMayPlaceWhatWhere(t *testing.T) {
 	t.Parallel()
 	const inEast, inAll = "names: [east]", "all: true"
@@ -194,7 +194,7 @@ func TestI34WhoMayPlaceWhatWhere(t *testing.T) {
 		name, user, namespace string
 		old, spec             string
 		local                 bool
-		refused               string // expected in the refusal; empty: accepted
+		refused               string // expected in the refusal; empty if accepted
 		warned                string // expected in the only warning
 	}{
 		{name: "Who may read and create it, and use the cluster.", user: "team-a", namespace: "team-a", spec: web},

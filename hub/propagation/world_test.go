@@ -16,7 +16,7 @@ const shop = "shop"
 
 var configMaps = schema.GroupKind{Kind: "ConfigMap"}
 
-// propagation selects ConfigMaps for the clusters with label tier: web.
+// propagation returns a Propagation that selects ConfigMaps for the clusters with label tier: web.
 func propagation(name string, selectors ...fleetv1alpha1.PropagationSelector) *fleetv1alpha1.Propagation {
 	return &fleetv1alpha1.Propagation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: name, UID: types.UID(name), Generation: 1},
@@ -28,7 +28,7 @@ func propagation(name string, selectors ...fleetv1alpha1.PropagationSelector) *f
 	}
 }
 
-// labelled selects ConfigMaps with label app, and named one by name.
+// labelled selects ConfigMaps with label app, and named selects one by name.
 func labelled(app string) fleetv1alpha1.PropagationSelector {
 	return fleetv1alpha1.PropagationSelector{
 		APIVersion: "v1", Kind: configMaps.Kind, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
@@ -47,7 +47,7 @@ func configMap(name, color string) *corev1.ConfigMap {
 	}
 }
 
-// member returns a cluster that is ready.
+// member returns a ready cluster.
 func member(name string) *fleetv1alpha1.MemberCluster {
 	return &fleetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"tier": "web"}},
@@ -60,7 +60,7 @@ func member(name string) *fleetv1alpha1.MemberCluster {
 	}
 }
 
-// tell returns the reasons of problems, with where they are.
+// tell returns the reasons of problems, with their locations.
 func tell(all []problem) string {
 	lines := make([]string, 0, len(all))
 	for _, p := range all {

@@ -22,7 +22,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// cached returns a client whose cache has these objects, and the options that it was made with.
+// cached returns a client whose cache has these objects, and the options that it was created with.
 func cached(t *testing.T, objects ...client.Object) (placement.Client, Options) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -62,7 +62,7 @@ func TestWhichObjectsAClusterConcerns(t *testing.T) {
 	}
 }
 
-// queue keeps what is added.
+// queue stores what is added.
 type queue struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
 
@@ -88,7 +88,7 @@ func TestTheLastPodsOfAClusterThatEvictsAreNews(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		was    *fleetv1alpha1.MemberWork
-		is     *fleetv1alpha1.MemberWork // nil: it is deleted
+		is     *fleetv1alpha1.MemberWork // nil if it is deleted
 		expect []string
 	}{
 		{"fewer pods are none", with("east", kind, 3, 3), with("east", kind, 1, 3), nil},

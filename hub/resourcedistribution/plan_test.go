@@ -23,7 +23,7 @@ import (
 
 const password = "c2VjcmV0LXBhc3N3b3Jk"
 
-// world is a hub with some clusters, whose members do what their rows ask for, unless a test changes that.
+// world is a hub with some clusters, whose members do what their rows request, unless a test changes that.
 type world struct{ o *observed }
 
 func newWorld(to appsv1beta1.ResourceDistributionClusters, clusters ...string) *world {
@@ -83,7 +83,7 @@ func (w *world) taint(name string, effect fleetv1alpha1.TaintEffect) {
 	w.o.Clusters[name].Spec.Taints = []fleetv1alpha1.ClusterTaint{{Key: "upgrade", Effect: effect}}
 }
 
-// row gives a cluster the row of the object, whose member has copies in so many namespaces.
+// row gives a cluster the row of the object. The member has copies in that many namespaces.
 func (w *world) row(cluster string, desired, succeeded int32) *fleetv1alpha1.MemberWork {
 	w.o.Rows[cluster] = &fleetv1alpha1.MemberWork{
 		ObjectMeta: metav1.ObjectMeta{
@@ -99,7 +99,7 @@ func (w *world) row(cluster string, desired, succeeded int32) *fleetv1alpha1.Mem
 	return w.o.Rows[cluster]
 }
 
-// outcome is a plan in a few words: the clusters that get a row, those that lose theirs, and the reasons of the problems.
+// outcome describes a plan in a few words: the clusters that get a row, those that lose theirs, and the reasons of the problems.
 func outcome(p planned) string {
 	var parts []string
 	for _, want := range p.Wants {
@@ -261,7 +261,7 @@ func TestWhichClustersGetKeepAndLoseTheirPart(t *testing.T) {
 	}
 }
 
-// limit lets west take what is in these namespaces alone.
+// limit makes west accept only objects in these namespaces.
 func limit(namespaces ...string) func(*world) {
 	return func(w *world) {
 		w.o.Clusters["west"].Spec.Limits = &fleetv1alpha1.ClusterLimits{AllowedNamespaces: namespaces}
@@ -494,7 +494,7 @@ func TestStatus(t *testing.T) {
 
 func TestI35NeitherStatusNorEventsRepeatASecret(t *testing.T) {
 	t.Parallel()
-	// Each has something else to say about a cluster.
+	// Each has something else to report about a cluster.
 	for name, change := range map[string]func(*world){
 		"a row that is blocked":            func(w *world) { w.row("east", 2, 1).Status.Phase = fleetv1alpha1.WorkBlocked },
 		"a row that failed":                func(w *world) { w.row("east", 2, 1).Status.Phase = fleetv1alpha1.WorkDegraded },

@@ -29,14 +29,14 @@ import (
 
 var simKey = types.NamespacedName{Name: "registry"}
 
-// members are all members, which join, and the agents of those that can be reached: each applies what it is asked for, and reports it later. A report may be
-// of a generation that is over by then, so a lost one is a late one.
+// members are all members, which join, and the agents of those that are reachable. Each applies what it is asked for, and reports it later. A
+// report may be for a generation that is over by then, so a lost report is the same as a late one.
 type members struct{}
 
 func (members) Steps(w *sim.World) []sim.Step {
 	var out []sim.Step
 	for _, mc := range sim.All[*fleetv1alpha1.MemberCluster](w) {
-		if mc.Status.Phase == "" { // It joins.
+		if mc.Status.Phase == "" { // The cluster joins.
 			next := mc.DeepCopy()
 			next.Status = newWorld(all()).cluster(mc.Name).Status
 			out = append(out, sim.Step{Do: func(ctx context.Context) error { return client.IgnoreNotFound(w.User().Status().Update(ctx, next)) }})
@@ -64,7 +64,7 @@ func (members) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
-// simulated is the hub's controller in the simulator, with the rules that hold in every scenario.
+// simulated returns the hub's controller in the simulator, with the rules that apply to every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	scheme := runtime.NewScheme()
@@ -104,7 +104,7 @@ func keepsRows() sim.Rule {
 	}}
 }
 
-// keepsSecrets is the rule that a Secret is in rows alone.
+// keepsSecrets is the rule that Secrets are stored only in rows.
 func keepsSecrets() sim.Rule {
 	return sim.Rule{Name: "a Secret is in no shared content", State: func(w *sim.World) error {
 		for _, content := range sim.All[*fleetv1alpha1.WorkContent](w) {
@@ -121,7 +121,7 @@ func keepsSecrets() sim.Rule {
 	}}
 }
 
-// end is what matters at rest.
+// end describes what matters once nothing changes anymore.
 func end(w *sim.World) string {
 	var lines []string
 	for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
@@ -152,7 +152,7 @@ func acknowledged(w *sim.World, cluster string) bool {
 }
 
 func stories() []sim.Scenario {
-	// world has an object for three clusters by labels, and one cluster more.
+	// world returns an object for three clusters selected by labels, and one more cluster.
 	world := func(more ...client.Object) []client.Object {
 		w := newWorld(labelled("web"), "east", "south", "west", "north")
 		w.o.Clusters["north"].Labels = nil
@@ -218,7 +218,7 @@ func stories() []sim.Scenario {
 			{Name: "south is gone", When: func(w *sim.World) bool { return acknowledged(w, "south") }, Do: func(ctx context.Context, w *sim.World) error {
 				return w.User().Delete(ctx, &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "south"}})
 			}},
-			{Name: red.Name, Do: red.Do, When: func(w *sim.World) bool { // Before, south would get it or not.
+			{Name: red.Name, Do: red.Do, When: func(w *sim.World) bool { // Before, south may or may not get it.
 				return !slices.ContainsFunc(sim.Cached[*fleetv1alpha1.MemberCluster](w), func(mc *fleetv1alpha1.MemberCluster) bool { return mc.Name == "south" })
 			}},
 		}},
@@ -241,7 +241,7 @@ func TestSimulation(t *testing.T) {
 	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: 15 * time.Second}, stories()...)
 }
 
-// 200 clusters cost a row each, and one write of the object's status.
+// 200 clusters cost one row each, and one write of the object's status.
 func TestWritesOfManyClusters(t *testing.T) {
 	t.Parallel()
 	const clusters = 200
@@ -258,7 +258,7 @@ func TestWritesOfManyClusters(t *testing.T) {
 	require.Contains(t, r.Summary, "400 of 400 in 200 clusters, 0 stale, observed=true held=true")
 }
 
-// No status is sent after the finalizer, as it would be refused.
+// No status is sent after the finalizer, because it would be refused.
 func TestWritesOfANewObject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(all(), "east", "west")

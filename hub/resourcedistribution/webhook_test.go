@@ -23,7 +23,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
-// newWebhook returns the webhook of a hub with the clusters east, and west, which is not ready. User admin may use all clusters, tenant
+// newWebhook returns the webhook of a hub with the clusters east and west. west is not ready. User admin may use all clusters, and tenant
 // only east.
 func newWebhook(t *testing.T) *Webhook {
 	t.Helper()
@@ -46,7 +46,7 @@ func newWebhook(t *testing.T) *Webhook {
 	return &Webhook{Clusters: placement.ClusterRules{Client: c, Cache: c, Live: c}}
 }
 
-// by is the context of a request of a user.
+// by returns the context of a user's request.
 func by(t *testing.T, user string) context.Context {
 	t.Helper()
 	return admission.NewContextWithRequest(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
@@ -137,7 +137,7 @@ func TestWhatAdmissionSaysOfClusters(t *testing.T) {
 	}
 }
 
-// refusing is a rule that refuses everything.
+// refusing is a validator that refuses everything.
 type refusing struct {
 	admission.Validator[*appsv1beta1.ResourceDistribution]
 }

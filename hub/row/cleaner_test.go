@@ -22,7 +22,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// selecting is an apiserver with these rows, which counts those that it is asked for. Old: it selects by no field.
+// selecting is an apiserver with these rows, which counts the rows that it returns. If old is true, it can't select by fields.
 type selecting struct {
 	client.Reader
 	rows  []fleetv1alpha1.MemberWork
@@ -50,7 +50,7 @@ func (s *selecting) List(_ context.Context, list client.ObjectList, opts ...clie
 	return nil
 }
 
-// rowsOf are rows, each with a content of its own.
+// rowsOf returns n rows, each with its own content.
 func rowsOf(n int) []fleetv1alpha1.MemberWork {
 	rows := make([]fleetv1alpha1.MemberWork, n)
 	for i := range rows {
@@ -78,7 +78,7 @@ func TestWhetherAContentIsUsedIsAskedWithoutAListOfAllRows(t *testing.T) {
 	}
 }
 
-// BenchmarkCollect asks whether one content is used, among those of all rows.
+// BenchmarkCollect checks whether one content is used, among those of all rows.
 func BenchmarkCollect(b *testing.B) {
 	for _, rows := range []int{1000, 10000} {
 		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {

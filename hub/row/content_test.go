@@ -17,8 +17,8 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// metadataOnly returns a client of objects in memory that, as the hub's cache, has contents without their manifests: who reads one there would
-// have all cached.
+// metadataOnly returns a client for objects in memory that, like the hub's cache, has contents without their manifests. Code that reads a
+// whole content from it fails, because that would cache all of them.
 func metadataOnly(t *testing.T) client.Client {
 	t.Helper()
 	return fake.NewClientBuilder().WithScheme(newScheme(t)).
@@ -39,7 +39,7 @@ func metadataOnly(t *testing.T) client.Client {
 		}).Build()
 }
 
-// long returns a want of a namespace with a manifest of so many bytes, which begins with a number.
+// long returns a want in a namespace whose manifest has that many bytes and starts with a number.
 func long(namespace string, number, bytes int) Want {
 	w := want("east", 1)
 	w.Source.Namespace, w.Source.Name = namespace, fmt.Sprint("web-", number)

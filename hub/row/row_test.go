@@ -39,7 +39,7 @@ func want(cluster string, replicas int32) Want {
 	}
 }
 
-// recorded returns a client of objects in memory, and its writes.
+// recorded returns a client for objects in memory, and its writes.
 func recorded(t *testing.T, objects ...client.Object) (client.Client, *testkit.Writes) {
 	t.Helper()
 	writes := &testkit.Writes{}
@@ -137,7 +137,7 @@ func TestPut(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, wrote)
 		require.Equal(t, fleetv1alpha1.WorkContentSource{Ref: fleetv1alpha1.InlineContent, Inline: string(secret("a").Manifest)}, live.Spec.Content)
-		live.Status.Reason = fleetv1alpha1.ReasonContentNotFound // As an agent says that does not know inline manifests.
+		live.Status.Reason = fleetv1alpha1.ReasonContentNotFound // As reported by an agent that doesn't know inline manifests.
 		_, wrote, err = s.Put(t.Context(), secret("a"), live)
 		require.NoError(t, err)
 		require.False(t, wrote)
@@ -324,7 +324,8 @@ func TestBreakerKnowsItsAnnotationBeforeTheCacheDoes(t *testing.T) {
 
 func TestI13ADeletionOfOneSourceIsPaced(t *testing.T) {
 	t.Parallel()
-	// A letter is the source of a withdrawal, small if that was not deleted. What the breaker says is p for pass, w for wait, t for trip.
+	// A letter is the source of a withdrawal, in lower case if the source was not deleted. The breaker's verdict is p for pass, w for wait, and
+	// t for trip.
 	const ten = "AAAAAAAAAA"
 	for _, tt := range []struct{ name, withdrawals, want string }{
 		{"One source that is deleted waits.", ten + "AAA", "ppppppppppwww"},

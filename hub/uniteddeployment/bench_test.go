@@ -14,8 +14,8 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// BenchmarkWrites counts what the hub writes for each row of an object in two clusters, and the bytes that it asks etcd to store
-// for a row with its content. Members that report, managed fields and the object itself come on top: make bench-hub.
+// BenchmarkWrites counts what the hub writes for each row of an object in two clusters, and the bytes that etcd has to store for a row with
+// its content. Reports of members, managed fields and the object itself are not included: see make bench-hub.
 func BenchmarkWrites(b *testing.B) {
 	const rows = 2
 	w := newWorld(rows, in("east", "east", "1"), in("west", "west", "1"))
@@ -30,7 +30,7 @@ func BenchmarkWrites(b *testing.B) {
 		objects = append(objects, w.o.Clusters[name])
 	}
 	f := newFixture(b, objects...)
-	// settle reports the writes until the hub is at rest.
+	// settle reports the writes until nothing is left to write.
 	settle := func(name string) {
 		writes := 0
 		for n := 1; n > 0; writes += n {
@@ -53,7 +53,7 @@ func BenchmarkWrites(b *testing.B) {
 	settle("change the image")
 }
 
-// stored is the length of all rows and contents.
+// stored returns the total length of all rows and contents.
 func (b *fixture) stored(tb testing.TB) (sum int) {
 	tb.Helper()
 	var works fleetv1alpha1.MemberWorkList

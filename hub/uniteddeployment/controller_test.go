@@ -60,7 +60,7 @@ func newFixture(tb testing.TB, objects ...client.Object) *fixture {
 	return b
 }
 
-// reconcile reconciles the object until no status waits, and returns it and the number of writes.
+// reconcile reconciles the object until no status waits. It returns the object and the number of writes.
 func (b *fixture) reconcile(tb testing.TB, ud *appsv1beta1.UnitedDeployment) (*appsv1beta1.UnitedDeployment, int) {
 	tb.Helper()
 	b.Verbs = nil
@@ -74,7 +74,7 @@ func (b *fixture) reconcile(tb testing.TB, ud *appsv1beta1.UnitedDeployment) (*a
 	return now, len(b.Verbs)
 }
 
-// hub is a namespace, the cluster east and some objects there with one replica each.
+// hub returns a namespace, the cluster east and some objects there with one replica each.
 func hub(objects int) ([]client.Object, []*appsv1beta1.UnitedDeployment) {
 	w := newWorld(1, in("a", "east", ""))
 	w.cluster("east", nil)
@@ -168,7 +168,7 @@ func TestWhatMayWait(t *testing.T) {
 		name   string
 		before status
 		change func(s *status)
-		// wait is how long it waits, 0 if it does not.
+		// wait is how long it waits, or 0 if it doesn't wait.
 		wait time.Duration
 	}{
 		{"a change that was sent to the clusters", rest, func(s *status) { set(s, appsv1beta1.SubsetProvisioned, corev1.ConditionFalse, "Waiting") }, begunDelay},
@@ -214,7 +214,7 @@ func TestContentsAreReadOnlyForRowsWithoutAPatch(t *testing.T) {
 		b.reconcile(t, ud)
 	}
 	read := 0
-	b.Rows = row.NewStore(b.Client.Client, []byte("key"), b.clock) // It remembers what it has read.
+	b.Rows = row.NewStore(b.Client.Client, []byte("key"), b.clock) // A new store has cached nothing.
 	b.Live = interceptor.NewClient(b.Client.Client.(client.WithWatch), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			if _, content := o.(*fleetv1alpha1.WorkContent); content {
@@ -282,7 +282,7 @@ func TestI28AGenerationIsNotObservedWhereARowWasNotWritten(t *testing.T) {
 	rows := fleetv1alpha1.GroupVersion.WithResource("memberworks").GroupResource()
 	for _, tt := range []struct {
 		name string
-		// before is true if the object runs already.
+		// before is true if the object is already running.
 		before bool
 		fail   func(verb string, o client.Object) error
 	}{

@@ -14,7 +14,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// dependent is a hub with one object that has its dependencies placed.
+// dependent returns a hub with one object whose dependencies are placed.
 func dependent(t *testing.T, more ...client.Object) (*fixture, *appsv1beta1.UnitedDeployment) {
 	t.Helper()
 	all, uds := hub(1)
@@ -22,7 +22,7 @@ func dependent(t *testing.T, more ...client.Object) (*fixture, *appsv1beta1.Unit
 	return newFixture(t, append(all, more...)...), uds[0]
 }
 
-// placing is the Propagation of an object, nil if there is none.
+// placing returns the Propagation of an object, or nil if there is none.
 func (b *fixture) placing(t *testing.T, ud *appsv1beta1.UnitedDeployment) *fleetv1alpha1.Propagation {
 	t.Helper()
 	p := &fleetv1alpha1.Propagation{}
@@ -73,7 +73,7 @@ func TestDependenciesStayUntilTheSlicesAreGone(t *testing.T) {
 		require.NoError(t, b.Update(t.Context(), &rows.Items[i]))
 	}
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(ud)}
-	for range 3 { // The last slice, the finalizer, and what there is without the object.
+	for range 3 { // The last slice, the finalizer, and what remains without the object.
 		_, err := b.Reconcile(t.Context(), request)
 		require.NoError(t, err)
 	}
@@ -103,7 +103,7 @@ func TestAPropagationOfSomebodyElseIsLeftAlone(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A hub may have no garbage collector, so the Propagation of a former object of the name is deleted before there is another one.
+// A hub may have no garbage collector, so the Propagation of an earlier object with the same name is deleted before another one is created.
 func TestThePropagationOfAFormerObjectGoes(t *testing.T) {
 	t.Parallel()
 	former := propagationOf(&appsv1beta1.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0", UID: "former"}}, []string{"west"})

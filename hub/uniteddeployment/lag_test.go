@@ -27,7 +27,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// A watch of each kind delivers in order, but between kinds there is none: whatever the caches show when a change of a cluster
+// The watch on each kind delivers events in order, but there is no order between kinds. Whatever the caches show when a change of a cluster
 // arrives, in the end each object has been planned from what they show last.
 func TestNoOrderOfWatchEventsHidesAChangeFromAnObject(t *testing.T) {
 	t.Parallel()
@@ -65,10 +65,10 @@ const (
 	rowWatch
 )
 
-// change is a watch event: nil before is an added object, nil after a deleted one.
+// change is a watch event. before is nil for an added object, and after is nil for a deleted one.
 type change struct{ before, after client.Object }
 
-// lag is a hub whose caches lag: what there is, what the watches still have to deliver, and the last plan of each object.
+// lag is a hub whose caches lag: what exists, what the watches still have to deliver, and the last plan for each object.
 type lag struct {
 	t *rapid.T
 	workqueue.TypedRateLimitingInterface[reconcile.Request]

@@ -12,7 +12,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// stateful is a world whose object has StatefulSets of apps.kruise.io, in clusters with these names.
+// stateful returns a world whose object has apps.kruise.io StatefulSets, in clusters with these names.
 func stateful(replicas int32, clusters []string, subsets ...appsv1beta1.Subset) *world {
 	w := newWorld(replicas, subsets...)
 	w.o.ud.Spec.Template.AdvancedStatefulSetTemplate = &appsv1beta1.AdvancedStatefulSetTemplateSpec{}
@@ -22,7 +22,7 @@ func stateful(replicas int32, clusters []string, subsets ...appsv1beta1.Subset) 
 	return w
 }
 
-// ordinals are the ranges in the slices: cluster/subset to the first and the last ordinal.
+// ordinals returns the ranges in the slices: cluster/subset to the first and the last ordinal.
 func (w *world) ordinals() map[string][2]int32 {
 	out := map[string][2]int32{}
 	for cluster, slice := range w.slices {
@@ -101,9 +101,8 @@ func TestOrdinals(t *testing.T) {
 	})
 }
 
-// TestOrdinalsAreNeverSharedOrChanged adds clusters and lets them stop answering or lag behind while subsets are added and
-// removed. At no time do
-// two subsets that may run pods have an ordinal in common, and no subset gets another range while it is in its row.
+// TestOrdinalsAreNeverSharedOrChanged adds clusters and lets them stop answering or lag behind while subsets are added and removed. At no
+// time do two subsets that may run pods share an ordinal, and no subset gets another range while it is in its row.
 func TestOrdinalsAreNeverSharedOrChanged(t *testing.T) {
 	t.Parallel()
 	names := []string{"berlin", "lyon", "oslo", "paris", "rome"}
@@ -144,7 +143,7 @@ func TestOrdinalsAreNeverSharedOrChanged(t *testing.T) {
 	}
 }
 
-// ranges are the first ordinals that rows name, by cluster/subset.
+// ranges returns the first ordinals in rows, by cluster/subset.
 func (w *world) ranges() map[string]int32 {
 	out := map[string]int32{}
 	for cluster, row := range w.o.Rows {

@@ -18,7 +18,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub/placement"
 )
 
-// recorded is a queue that keeps the names of what is added.
+// recorded is a queue that stores the names of what is added.
 type recorded struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
 	names []string

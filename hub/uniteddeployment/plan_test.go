@@ -27,10 +27,10 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
-// world is a hub with members that do at once what they are granted, unless a test changes that.
+// world is a hub with members that immediately do what they are granted, unless a test changes that.
 type world struct {
 	o *observed
-	// slices are what the rows ask for, by cluster.
+	// slices are what the rows request, by cluster.
 	slices map[string]*appsv1beta1.UnitedDeployment
 }
 
@@ -973,7 +973,7 @@ func TestAPatchHasTheFormInWhichTheApiserverKeepsIt(t *testing.T) {
 	require.Equal(t, string(kept), string(raw))
 }
 
-// reported returns the new status, and the events of the change.
+// reported returns the new status, and the events for the change.
 func reported(o *observed, p planned, a placement.Result, now time.Time) (appsv1beta1.UnitedDeploymentStatus, []event.Event) {
 	s := status(o, p, a, now)
 	return s, eventsFor(*o.ud.Spec.Replicas, o.ud.Status, s)

@@ -30,7 +30,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub/row"
 )
 
-// BenchmarkReconcile is a reconcile of an object that is at rest in every cluster, from a cache with the rows of all objects.
+// BenchmarkReconcile measures a reconcile of an object for which nothing changes in any cluster, from a cache with the rows of all objects.
 func BenchmarkReconcile(b *testing.B) {
 	const clusters, objects = 1000, 1000
 	c, options, ud := large(b, clusters, objects)
@@ -68,8 +68,8 @@ func BenchmarkReconcile(b *testing.B) {
 	})
 }
 
-// large returns a client, which reads from a cache as a manager's does, and one of the objects, which runs in every
-// cluster. The others run in a tenth of them, so that the set-up takes seconds: that is enough for a scan of all rows to show.
+// large returns a client, which reads from a cache like a manager's client, and one of the objects, which runs in every cluster. The others
+// run in a tenth of them, so that the setup takes only seconds. That is enough for a scan of all rows to show.
 func large(b *testing.B, clusters, objects int) (placement.Client, placement.Options, *appsv1beta1.UnitedDeployment) {
 	b.Helper()
 	w := newWorld(int32(clusters), appsv1beta1.Subset{Name: "all", ClusterSelector: &metav1.LabelSelector{}})
@@ -105,7 +105,7 @@ func large(b *testing.B, clusters, objects int) (placement.Client, placement.Opt
 		cached["MemberWork"] = append(cached["MemberWork"], live)
 	}
 	own := cached["MemberWork"]
-	for i := 1; i < objects; i++ { // The rows of other objects share what a look-up does not read.
+	for i := 1; i < objects; i++ { // The rows of other objects share what a lookup doesn't read.
 		labels := map[string]string{keys.FleetSourceUID: fmt.Sprintf("web-%d", i)}
 		for j := i % 10; j < clusters; j += 10 {
 			other := *own[j].(*fleetv1alpha1.MemberWork)
@@ -119,7 +119,7 @@ func large(b *testing.B, clusters, objects int) (placement.Client, placement.Opt
 	return options.NewClient(sourceKind, c, c), options, w.o.ud
 }
 
-// sorted is JSON as the apiserver writes it.
+// sorted returns JSON as the apiserver writes it.
 func sorted(b *testing.B, raw []byte) []byte {
 	b.Helper()
 	var value any
@@ -142,7 +142,7 @@ func deploymentTemplate(labels map[string]string) *appsv1beta1.DeploymentTemplat
 	return t
 }
 
-// lister is an apiserver that has these objects, which never change.
+// lister is an apiserver with these objects, which never change.
 type lister struct{ items []runtime.Object }
 
 func (l lister) List(metav1.ListOptions) (runtime.Object, error) {

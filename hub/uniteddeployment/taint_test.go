@@ -14,7 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub/allot"
 )
 
-// running is how many replicas members have been seen to run.
+// running returns how many replicas members have been seen to run.
 func (w *world) running() int32 {
 	n := int32(0)
 	for _, r := range w.o.Rows {
@@ -37,8 +37,8 @@ func (w *world) serveSome(random *rand.Rand) {
 	maps.Copy(w.o.Rows, held)
 }
 
-// Taints come and go, clusters join late and are missing from what is read now and then, while members are slow to apply their rows. The
-// last cluster is never tainted, so there is a place for all.
+// Taints come and go, and clusters join late and are missing from reads now and then, while members are slow to apply their rows. The last
+// cluster is never tainted, so there is room for everything.
 func TestTaintsAndLateClustersInAnyOrder(t *testing.T) {
 	t.Parallel()
 	const replicas, clusters = 12, 4

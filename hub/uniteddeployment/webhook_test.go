@@ -27,8 +27,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
-// newWebhook is a webhook that knows the clusters east (ready), west (ready, but not in the cache yet), north (not ready) and
-// south (not accepted); asking for the cluster down fails.
+// newWebhook returns a webhook that knows the clusters east (ready), west (ready, but not in the cache yet), north (not ready) and south (not
+// accepted). A request about the cluster down fails.
 func newWebhook(t *testing.T) *Webhook {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -68,7 +68,7 @@ func newWebhook(t *testing.T) *Webhook {
 	}
 }
 
-// decide lets the user admin use any cluster, and tenant only east, and only for the namespace shop.
+// decide allows the user admin to use any cluster, and tenant to use only east, and only for the namespace shop.
 func decide(review *authorizationv1.SubjectAccessReview) error {
 	what := review.Spec.ResourceAttributes
 	if what.Group != "fleet.kruise.io" || what.Resource != "memberclusters" || what.Verb != "use" {
@@ -85,7 +85,7 @@ func decide(review *authorizationv1.SubjectAccessReview) error {
 	return nil
 }
 
-// by is the context of a request of that user.
+// by returns the context of a request by that user.
 func by(t *testing.T, user string) context.Context {
 	t.Helper()
 	return admission.NewContextWithRequest(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
@@ -93,7 +93,7 @@ func by(t *testing.T, user string) context.Context {
 	}})
 }
 
-// over is an object with one subset for each cluster; an empty name is none.
+// over returns an object with one subset for each cluster. An empty name stands for a subset without a cluster.
 func over(clusters ...string) *appsv1beta1.UnitedDeployment {
 	labels := map[string]string{"app": "web"}
 	ud := &appsv1beta1.UnitedDeployment{
@@ -124,7 +124,7 @@ func TestWebhookValidatesClusters(t *testing.T) {
 	broken.Spec.Replicas = ptr.To[int32](-1)
 	tests := []struct {
 		name    string
-		old, ud *appsv1beta1.UnitedDeployment // old is nil on a creation
+		old, ud *appsv1beta1.UnitedDeployment // old is nil on creation
 		local   bool
 		refused []string // parts of the refusal
 		warning string
@@ -232,7 +232,7 @@ func TestAttack03TenantUsesOnlyClustersThatItMayUse(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		user    string
-		old, ud *appsv1beta1.UnitedDeployment // old is nil on a creation
+		old, ud *appsv1beta1.UnitedDeployment // old is nil on creation
 		refused []string
 	}{
 		{name: "a cluster with the right", user: "tenant", ud: over("east")},
@@ -280,8 +280,8 @@ func TestWhoMayUseAllClustersIsReviewedOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		user    string
-		old, ud *appsv1beta1.UnitedDeployment // old is nil on a creation
-		want    []string                      // the clusters asked for; "" is all
+		old, ud *appsv1beta1.UnitedDeployment // old is nil on creation
+		want    []string                      // the clusters asked for; "" means all
 	}{
 		{name: "all clusters", user: "admin", ud: over("east", "west", "north"), want: []string{""}},
 		{name: "all clusters, for a selector too", user: "admin", ud: selecting, want: []string{""}},

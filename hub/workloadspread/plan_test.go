@@ -28,9 +28,9 @@ import (
 type world struct {
 	o   *observed
 	now time.Time
-	// fits is how many pods a cluster can schedule; one that is not there schedules any number.
+	// fits is how many pods a cluster can schedule. A cluster that is not in it schedules any number.
 	fits map[string]int32
-	// copies are what the rows ask for, by cluster.
+	// copies are what the rows request, by cluster.
 	copies map[string]*appsv1beta1.CloneSet
 	slices map[string]*appsv1beta1.WorkloadSpread
 }
@@ -66,7 +66,7 @@ func newWorld(replicas int32, subsets ...appsv1beta1.WorkloadSpreadSubset) *worl
 	}
 }
 
-// in is a subset of a cluster; most is maxReplicas, "" for none.
+// in returns a subset of a cluster. most is maxReplicas, "" for none.
 func in(name, cluster, most string) appsv1beta1.WorkloadSpreadSubset {
 	s := appsv1beta1.WorkloadSpreadSubset{Name: name, Cluster: cluster}
 	if most != "" {
@@ -201,7 +201,7 @@ func (w *world) serve(name string) {
 	}
 }
 
-// settle plans and serves until nothing is written any more.
+// settle plans and serves until nothing is written anymore.
 func (w *world) settle(tb testing.TB) {
 	tb.Helper()
 	for quiet := 0; quiet < 3; {
@@ -216,7 +216,7 @@ func (w *world) settle(tb testing.TB) {
 	}
 }
 
-// granted is what each cluster runs, as text.
+// granted returns what each cluster runs, as text.
 func (w *world) granted() string {
 	out := map[string]int32{}
 	for name, r := range w.o.copies.Rows {
@@ -422,8 +422,8 @@ func TestWhyNothingIsPlaced(t *testing.T) {
 	}
 }
 
-// TestNothingIsLostWhateverIsLate lets members answer late, or not for a while, loses steps of the hub between two writes, and
-// changes numbers and subsets meanwhile.
+// TestNothingIsLostWhateverIsLate lets members answer late, or not for a while, loses steps of the hub between two writes, and changes
+// numbers and subsets in the meantime.
 func TestNothingIsLostWhateverIsLate(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(100) {

@@ -39,7 +39,7 @@ var (
 	wsKey  = types.NamespacedName{Namespace: "shop", Name: "spread"}
 )
 
-// simulated is the controller of CloneSets in the simulator, with members that act on their rows and report whenever they like.
+// simulated returns the controller of CloneSets in the simulator, with members that act on their rows and report at any time.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	scheme := runtime.NewScheme()
@@ -75,7 +75,7 @@ func simulated(tb testing.TB) sim.Kind {
 	}
 }
 
-// joining is the hub's controller of clusters: each one joins at some time.
+// joining is the hub's controller of clusters. Each cluster joins at some time.
 type joining struct{}
 
 // Steps implements sim.Actor.
@@ -98,15 +98,15 @@ func joined(mc *fleetv1alpha1.MemberCluster) *fleetv1alpha1.MemberCluster {
 	return next
 }
 
-// member is a cluster's agent with its controllers. What the cluster runs is in a ConfigMap: the generations of the rows that were
-// applied, how many pods there are to be, how many are created, how many are ready, and how many can be scheduled ("": any number).
+// member is a cluster's agent with its controllers. What the cluster runs is in a ConfigMap: the generations of the applied rows, how many
+// pods are desired, how many are created, how many are ready, and how many can be scheduled ("" means any number).
 type member string
 
 func (m member) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: "members", Name: string(m)}
 }
 
-// rows returns the member's rows of a kind; at most one, or nil.
+// row returns the member's row of a kind, or nil. There is at most one.
 func (m member) row(w *sim.World, kind string) *fleetv1alpha1.MemberWork {
 	for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
 		if r.Namespace == fleetv1alpha1.Namespace(string(m)) && r.Spec.Source.Kind == kind {
@@ -138,7 +138,7 @@ func (m member) set(ctx context.Context, w *sim.World, values ...any) error {
 	})
 }
 
-// schedulable is how many of the pods can be scheduled.
+// schedulable returns how many of the pods can be scheduled.
 func (m member) schedulable(w *sim.World) int {
 	pods := m.number(w, "pods")
 	if c := sim.Find[*corev1.ConfigMap](w, m.key()); c != nil && c.Data["fits"] != "" {
@@ -154,7 +154,7 @@ func (m member) Steps(w *sim.World) []sim.Step {
 	}
 	var out []sim.Step
 	do := func(f func(context.Context) error) { out = append(out, sim.Step{Do: f}) }
-	if ready := m.number(w, "ready"); ready < m.schedulable(w) { // Also while nobody hears of it.
+	if ready := m.number(w, "ready"); ready < m.schedulable(w) { // Even while nobody hears from it.
 		do(func(ctx context.Context) error { return m.set(ctx, w, "ready", ready+1) })
 	}
 	if created := m.number(w, "created"); created < m.number(w, "pods") {
@@ -208,7 +208,7 @@ func (m member) apply(ctx context.Context, w *sim.World, r *fleetv1alpha1.Member
 		return err
 	}
 	most := 0
-	for _, c := range w.Changes() { // The largest number that users have asked for counts.
+	for _, c := range w.Changes() { // The largest number that users have requested counts.
 		if set, ok := c.After.(*appsv1beta1.CloneSet); ok && set != nil {
 			most = max(most, surged(set))
 		}
@@ -219,13 +219,13 @@ func (m member) apply(ctx context.Context, w *sim.World, r *fleetv1alpha1.Member
 	return nil
 }
 
-// surged is the most replicas that may be granted while they move.
+// surged returns the maximum number of replicas that may be granted while they move.
 func surged(set *appsv1beta1.CloneSet) int {
 	n := int(*set.Spec.Replicas)
 	return n + allot.DefaultSurge(n)
 }
 
-// late is how many more replicas late writes let run: nothing can prevent them.
+// late returns how many more replicas late writes allow to run. Nothing can prevent them.
 func late(w *sim.World) int {
 	n := 0
 	for _, was := range w.Changes() {
@@ -277,7 +277,7 @@ func (m member) report(w *sim.World, r *fleetv1alpha1.MemberWork) *fleetv1alpha1
 	return next
 }
 
-// upper is the most that the copies may run, by their rows.
+// upper returns the maximum that the copies may run, according to their rows.
 func upper(w *sim.World) int {
 	n := 0
 	for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
@@ -301,10 +301,10 @@ func work(o client.Object) *fleetv1alpha1.MemberWork {
 	return r
 }
 
-// arrived reports whether a write was done when it was sent.
+// arrived reports whether a write took effect when it was sent.
 func arrived(c sim.Change) bool { return c.Err == nil && !c.Late }
 
-// grantsAtMost: a write that lets more run keeps to the replicas that the controller knows of and its surge.
+// grantsAtMost is the rule that a write that allows more to run stays within the replicas that the controller knows of and their surge.
 func grantsAtMost(w *sim.World, c sim.Change) error {
 	before, after := work(c.Before), work(c.After)
 	if !arrived(c) || after == nil || before != nil && after.Spec.Grant.Replicas <= before.Spec.Grant.Replicas {
@@ -320,7 +320,8 @@ func grantsAtMost(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// shrinksSurely: a write that lets fewer run leaves as many as are asked for, of those that the controller knows to be available.
+// shrinksSurely is the rule that a write that allows fewer to run leaves as many as are requested, counting those that the controller knows
+// to be available.
 func shrinksSurely(w *sim.World, c sim.Change) error {
 	before, after := work(c.Before), work(c.After)
 	if !arrived(c) || before == nil || after == nil || lowerOf(after) >= lowerOf(before) {
@@ -348,7 +349,7 @@ func shrinksSurely(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// lowerOf is the least that a copy surely runs, by its row.
+// lowerOf returns the minimum that a copy is certain to run, according to its row.
 func lowerOf(r *fleetv1alpha1.MemberWork) int32 {
 	switch {
 	case r == nil || r.Spec.Source.Kind != "CloneSet":
@@ -359,7 +360,7 @@ func lowerOf(r *fleetv1alpha1.MemberWork) int32 {
 	return r.Spec.Grant.Subsets[0].Lower
 }
 
-// keepsDark: the grant of a cluster that does not answer stays.
+// keepsDark is the rule that the grant of a cluster that doesn't answer stays.
 func keepsDark(w *sim.World, c sim.Change) error {
 	after, before := work(c.After), work(c.Before)
 	if !arrived(c) || after == nil || after.Spec.Source.Kind != "CloneSet" {
@@ -376,7 +377,7 @@ func keepsDark(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// keepsMissing: where the controller sees no MemberCluster, it writes and deletes no row.
+// keepsMissing is the rule that the controller writes and deletes no row for a cluster whose MemberCluster it doesn't see.
 func keepsMissing(w *sim.World, c sim.Change) error {
 	r := work(c.Before)
 	if r == nil || !arrived(c) {
@@ -390,7 +391,7 @@ func keepsMissing(w *sim.World, c sim.Change) error {
 	return fmt.Errorf("%s, and its cluster is not there", c.Request)
 }
 
-// end is what matters at rest.
+// end describes what matters once nothing changes anymore.
 func end(w *sim.World) string {
 	var out []string
 	for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
@@ -423,7 +424,7 @@ func end(w *sim.World) string {
 	return strings.Join(out, "\n")
 }
 
-// hub are the objects of a hub with three members, on which nothing is placed yet.
+// hub returns the objects of a hub with three members, on which nothing is placed yet.
 func hub(w *world) []client.Object {
 	w.cluster("east", "west", "north")
 	w.o.target.SetFinalizers(nil)
@@ -437,7 +438,7 @@ func hub(w *world) []client.Object {
 	return out
 }
 
-// full makes a cluster schedule no more than so many pods.
+// full limits how many pods a cluster can schedule.
 func full(objects []client.Object, name string, fits int) []client.Object {
 	for _, o := range objects {
 		if c, ok := o.(*corev1.ConfigMap); ok && c.Name == name {
@@ -447,7 +448,7 @@ func full(objects []client.Object, name string, fits int) []client.Object {
 	return objects
 }
 
-// ready is reached when n pods are ready and the statuses say that all is done.
+// ready returns a condition that is met once n pods are ready and the statuses say that everything is done.
 func ready(n int) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		ws, set := sim.Find[*appsv1beta1.WorkloadSpread](w, wsKey), sim.Find[*appsv1beta1.CloneSet](w, setKey)
@@ -473,7 +474,7 @@ func taint(name string, when func(*sim.World) bool, taints ...fleetv1alpha1.Clus
 	return edit("taint "+name, when, types.NamespacedName{Name: name}, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Taints = taints })
 }
 
-// darken makes a cluster not answer, or answer again.
+// darken makes a cluster stop answering, or answer again.
 func darken(name string, is bool, when func(*sim.World) bool) sim.Edit {
 	return sim.Edit{Name: fmt.Sprintf("%s dark: %t", name, is), When: when, Do: func(ctx context.Context, w *sim.World) error {
 		mc := joined(sim.Find[*fleetv1alpha1.MemberCluster](w, types.NamespacedName{Name: name}))
@@ -553,7 +554,7 @@ func TestWritesOfAPlacement(t *testing.T) {
 	}, r.Sent)
 }
 
-// Each of these does what the rules are against.
+// Each of these breaks a rule on purpose.
 func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 	t.Parallel()
 	grant := func(change func(r *fleetv1alpha1.MemberWork, g *fleetv1alpha1.SubsetGrant)) func(context.Context, client.Client, *fleetv1alpha1.MemberWork) error {
@@ -571,7 +572,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		rule string
-		// in is the scenario in which a rogue controller stops its work and does that to the copy of east, once it is there and due.
+		// in is the scenario in which a rogue controller stops its normal work and does that to the copy of east, once it exists and is due.
 		in  string
 		due func(context.Context, client.Client, *fleetv1alpha1.MemberWork) bool
 		do  func(context.Context, client.Client, *fleetv1alpha1.MemberWork) error
@@ -599,7 +600,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 		t.Run(tc.rule, func(t *testing.T) {
 			t.Parallel()
 			k := simulated(t)
-			k.Rules = slices.DeleteFunc(k.Rules, func(r sim.Rule) bool { return r.Name != tc.rule }) // One may break several.
+			k.Rules = slices.DeleteFunc(k.Rules, func(r sim.Rule) bool { return r.Name != tc.rule }) // A change may break several rules.
 			inner := k.New
 			k.New = func(p sim.Process) (reconcile.Reconciler, error) {
 				r, err := inner(p)

@@ -15,7 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// taint gives a cluster one taint; "" takes it away.
+// taint gives a cluster one taint, or removes its taints if effect is "".
 func (w *world) taint(name string, effect fleetv1alpha1.TaintEffect) {
 	c := w.o.slices.Clusters[name].DeepCopy()
 	c.Spec.Taints = nil
@@ -25,7 +25,7 @@ func (w *world) taint(name string, effect fleetv1alpha1.TaintEffect) {
 	w.o.slices.Clusters[name] = c
 }
 
-// everywhere is a subset in each cluster.
+// everywhere returns a subset in each cluster.
 func everywhere(name string) appsv1beta1.WorkloadSpreadSubset {
 	return appsv1beta1.WorkloadSpreadSubset{Name: name, ClusterSelector: &metav1.LabelSelector{}}
 }
@@ -37,8 +37,8 @@ func TestTaintsOfClusters(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		subsets []appsv1beta1.WorkloadSpreadSubset
-		// before are taints of the time before the workload is placed, then those that come once 8 replicas are, and are followed by
-		// another number of them.
+		// before are the taints before the workload is placed. then are the taints that are set once 8 replicas are placed, before the workload is
+		// scaled.
 		before, then effects
 		scaled       int32
 		want         string

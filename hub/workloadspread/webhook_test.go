@@ -27,7 +27,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
-// webhook returns the webhook of a hub whose only cluster is east, for a user who may use clusters, or not.
+// webhook returns the webhook of a hub whose only cluster is east, for a user who may or may not use clusters.
 func webhook(t *testing.T, may bool) *Webhook {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -124,7 +124,7 @@ func TestADeploymentThatIsATemplateIsPaused(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		old, is *appsv1.Deployment
-		// refused is the reason, otherwise the result is that.
+		// refused is the reason. If it is empty, the result is as given.
 		refused string
 		paused  bool
 		wish    string
@@ -184,6 +184,6 @@ func TestExamples(t *testing.T) {
 		t.Helper()
 		ws := webhooktest.Read(t, text, appsv1alpha1.WorkloadSpreadToHub)
 		warnings, err := webhook(t, true).ValidateCreate(requested(t), ws)
-		return slices.DeleteFunc(warnings, func(w string) bool { return strings.Contains(w, "west") }), err // Only east is there.
+		return slices.DeleteFunc(warnings, func(w string) bool { return strings.Contains(w, "west") }), err // Only east exists.
 	})
 }

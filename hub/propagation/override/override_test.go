@@ -45,7 +45,7 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 	return o
 }
 
-// apply returns an object as it is in a cluster.
+// apply returns an object as a cluster gets it.
 func apply(
 	all []fleetv1alpha1.PropagationOverride, cluster string, with map[string]string, object *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
@@ -76,7 +76,7 @@ func TestApply(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		overrides []fleetv1alpha1.PropagationOverride
-		want      string // A JSON merge patch on the Deployment, or, with !, an error; empty if nothing changes.
+		want      string // A JSON merge patch on the Deployment, or an error if it starts with !. It is empty if nothing changes.
 	}{
 		{name: "without overrides nothing changes"},
 		{
@@ -270,7 +270,7 @@ func TestValidate(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		override fleetv1alpha1.PropagationOverride
-		want     []string // Each error begins with one.
+		want     []string // the prefixes of the errors
 	}{
 		{name: "a valid one", override: in("replace /spec/replicas 5", "remove /spec/template/spec/nodeName", `add /data/a~1b~0c "x"`)},
 		{name: "of labels", override: in(`add /metadata/labels/example.com~1zone "a"`, "remove /metadata/annotations/note")},
