@@ -99,7 +99,7 @@ func planMember(o observed, now time.Time) planned {
 		p.recheck = report.Sooner(p.recheck, end.Sub(now))
 	}
 	if o.spent() && wantsBootstrap(o) {
-		p.recheck = report.Sooner(p.recheck, recheckSpent) // A renewal alone does not enqueue the cluster.
+		p.recheck = report.Sooner(p.recheck, recheckSpent) // A renewal alone doesn't enqueue the cluster.
 	}
 	return p
 }

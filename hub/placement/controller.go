@@ -125,11 +125,11 @@ type Kind[O Observed, P Planned, S any] struct {
 	Collect func(was, is S) time.Duration
 	// Events returns the events for a status change that was written.
 	Events func(o O, was, is S) []event.Event
-	// Indexes adds further indexes. It may be nil.
+	// Indexes adds more indexes. It may be nil.
 	Indexes func(context.Context, client.FieldIndexer) error
 	// Rows is another handler for all rows, if rows of other sources matter to the kind. It may be nil.
 	Rows func(client.Reader) handler.EventHandler
-	// Watch adds further watches. It may be nil.
+	// Watch adds more watches. It may be nil.
 	Watch func(*builder.Builder) *builder.Builder
 	// Prepare writes what the rows of an object need, before the rows are written. It may be nil. Its problems and errors don't prevent any row.
 	Prepare func(context.Context, Client, O, P) ([]Problem, error)

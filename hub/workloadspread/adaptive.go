@@ -37,8 +37,8 @@ type openness struct {
 // pods, but nothing is moved back to them, since it would end up unscheduled there as before. The clusters of the last subset take what
 // doesn't fit elsewhere, and stay open.
 //
-// A member reports only pods of its last subset, because it sends unschedulable pods of the others there itself. Pods that it has not created
-// yet go there too and would wait as well, so only scheduled pods stay.
+// A member reports as unschedulable only pods of its last subset, because it sends those of the others there itself. Pods that it has not
+// created yet go there too and would wait as well, so only scheduled pods stay.
 func (d *division) adapt(o *observed, now time.Time) {
 	if o.ws.Spec.ScheduleStrategy.Type != appsv1beta1.AdaptiveWorkloadSpread || len(o.ws.Spec.Subsets) == 0 {
 		return
