@@ -50,7 +50,8 @@ func TestNonMembersShareOneLimit(t *testing.T) {
 	require.Len(t, a.bucket, 1, "the table does not grow with names that requesters choose")
 }
 
-// Attack 04: a user who may create certificate requests creates many large ones. See also TestAttack04RateLimitComesFirst.
+// TestAttack04RequestsOfOthersTakeNoMemory and TestAttack04RateLimitComesFirst: a user who may create certificate requests creates many large
+// ones.
 func TestAttack04RequestsOfOthersTakeNoMemory(t *testing.T) {
 	t.Parallel()
 	a := proper(t)

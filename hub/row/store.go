@@ -53,7 +53,7 @@ func NewStore(c client.Client, key []byte, clk clock.PassiveClock) *Store {
 }
 
 // Put creates or updates a member's row. live is the row that the decision was based on, or nil. Put returns the current row and whether it
-// was written. After a conflict, or if the row exists in the meantime, the caller has to decide again.
+// was written. After a conflict, or if the row was created in the meantime, the caller has to decide again.
 func (s *Store) Put(ctx context.Context, want Want, live *fleetv1alpha1.MemberWork) (*fleetv1alpha1.MemberWork, bool, error) {
 	want, err := want.fold()
 	if err != nil {

@@ -119,7 +119,7 @@ func taken(p *fleetv1alpha1.Propagation) []placement.Problem {
 func (d dependencies) follow(ctx context.Context, is *fleetv1alpha1.Propagation, clusters []string) error {
 	next := is.DeepCopy()
 	next.Spec = specOf(metav1.GetControllerOf(is).Name, clusters)
-	if !is.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(is.Spec, next.Spec) { // If it is being deleted, the end of the deletion enqueues the object.
+	if !is.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(is.Spec, next.Spec) { // Its deletion enqueues the object.
 		return nil
 	}
 	if err := d.Update(ctx, next); err != nil && !ownership.Passed(err) {
