@@ -11,9 +11,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podset"
 )
 
-// Adopt adopts the orphans that a former workload of the owner's name has left, and reports it; what is a plural noun
-// for them. The reconcile ends with it: what the pods are and at which revision must be observed before anything is
-// planned.
+// Adopt adopts the orphans left by an earlier workload with the owner's name, and reports it; what is a plural noun for them. The reconcile ends
+// afterwards: the adopted objects and their revisions must be observed before anything is planned.
 func (a Applier) Adopt(
 	ctx context.Context, events event.Recorder, owner client.Object, kind schema.GroupVersionKind, what string, orphans []client.Object,
 ) (ctrl.Result, error) {
@@ -22,7 +21,7 @@ func (a Applier) Adopt(
 		ctrl.LoggerFrom(ctx).Info("Adopted "+what, "count", n)
 		events.Record(owner, Adopted(what, result.Done))
 	}
-	if result.Err != nil { // The reconcile ends here, so the status does not report it.
+	if result.Err != nil { // The reconcile ends here, so the status doesn't report it.
 		events.Record(owner, FailedUpdate(result.Err.Error()))
 	}
 	return ctrl.Result{RequeueAfter: podset.AdoptionRecheck}, result.Err

@@ -23,8 +23,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// Applier applies the plan of one workload. All writes are idempotent, so that a reconcile after a crash or a
-// conflict may repeat them.
+// Applier applies the plan of one workload. All writes are idempotent, so a reconcile after a crash or a conflict may repeat them.
 type Applier struct {
 	// Writer sends the requests.
 	Writer *Writer
@@ -32,16 +31,15 @@ type Applier struct {
 	Owner types.UID
 	// Hooks are the workload's lifecycle hooks.
 	Hooks lifecycle.Hooks
-	// Labels are the labels that name a pod's revision.
+	// Labels are the labels that record a pod's revision.
 	Labels podset.RevisionLabels
-	// Guards are asked before pods are deleted or updated.
+	// Guards are consulted before pods are deleted or updated.
 	Guards podguard.Guards
-	// Memory keeps the names of pods that could not be created; nil for a kind whose names are not random.
+	// Memory keeps the names of pods that could not be created; nil for kinds whose pod names are not random.
 	Memory *podset.Memory
 }
 
-// EnsureRevision makes the update revision the newest, and reports whether the reconcile may go on. With an invalid
-// spec nothing is written.
+// EnsureRevision makes the update revision the newest, and reports whether the reconcile may continue. With an invalid spec nothing is written.
 func (a Applier) EnsureRevision(ctx context.Context, p *podset.Plan, r *Results) bool {
 	if p.InvalidSpec != "" {
 		return false
@@ -50,7 +48,7 @@ func (a Applier) EnsureRevision(ctx context.Context, p *podset.Plan, r *Results)
 	switch {
 	case errors.Is(err, revision.ErrCollision), errors.Is(err, revision.ErrNameTaken):
 		r.Collided = true
-	case a.Writer.Expect.Terminating(a.Owner) == 0: // In a terminating namespace nothing can be created, which is no failure.
+	case a.Writer.Expect.Terminating(a.Owner) == 0: // Nothing can be created in a terminating namespace; that is not a failure.
 		r.Revision = err
 	}
 	return err == nil
@@ -70,8 +68,8 @@ func (a Applier) Release(ctx context.Context, p *podset.Plan, r *Results) {
 	r.Add(a.Writer.Patch(ctx, a.Owner, patches))
 }
 
-// OwnerPatch replaces the owner references with these UIDs, if the object is still at the observed version: a late
-// patch must not set an owner that is gone, because the object would be garbage collected.
+// OwnerPatch replaces the owner references with the UIDs in from, if the object is still at the observed version. A late patch must not set an
+// owner that is gone, because the object would be garbage collected.
 func OwnerPatch(o client.Object, from []types.UID, to ...metav1.OwnerReference) (Patch, error) {
 	refs := make([]any, 0, len(from)+len(to))
 	for _, uid := range from {
@@ -89,7 +87,7 @@ func OwnerPatch(o client.Object, from []types.UID, to ...metav1.OwnerReference) 
 	return Patch{Object: o, Type: types.StrategicMergePatchType, Data: data}, nil
 }
 
-// Delete applies the steps that delete pods, and ignores the others.
+// Delete applies the steps that delete pods, and ignores all others.
 func (a Applier) Delete(ctx context.Context, steps []podset.Step, r *Results) {
 	for i := range classes {
 		c := &classes[i]
@@ -134,7 +132,7 @@ func (a Applier) patch(ctx context.Context, c *class, p *podset.Plan, now time.T
 	return result
 }
 
-// Patches returns the requests of one step that patches a pod.
+// Patches returns the requests for a step that patches a pod.
 func (a Applier) Patches(p *podset.Plan, s podset.Step, now time.Time) ([]podpatch.Patch, error) {
 	i := slices.IndexFunc(classes, func(c class) bool { return c.has(&s) && c.patch != nil })
 	if i < 0 {
@@ -143,7 +141,7 @@ func (a Applier) Patches(p *podset.Plan, s podset.Step, now time.Time) ([]podpat
 	return classes[i].patch(a, p, s, now)
 }
 
-// chain links patches that are sent one after the other and returns the first; nil if there is none.
+// chain links patches so that they are sent one after the other, and returns the first; nil if there are none.
 func chain(pod *corev1.Pod, all []podpatch.Patch) *Patch {
 	var first *Patch
 	for _, p := range slices.Backward(all) {
@@ -152,8 +150,7 @@ func chain(pod *corev1.Pod, all []podpatch.Patch) *Patch {
 	return first
 }
 
-// Create applies the steps that create pods. build returns the pod of a step from the name of its revision and its
-// template.
+// Create applies the steps that create pods. build returns the pod for a step, given the name and the template of its revision.
 func (a Applier) Create(
 	ctx context.Context, p *podset.Plan, template *corev1.PodTemplateSpec, now time.Time, r *Results,
 	build func(s podset.Step, rev string, template *corev1.PodTemplateSpec) PodCreate,
@@ -185,14 +182,13 @@ func (a Applier) Create(
 	a.Memory.KeepNames(r.Of(rollout.StepCreate, "").Unused(names))
 }
 
-// CreatePods creates pods as the result of the steps that create pods, for a kind whose pods have no revision.
+// CreatePods creates pods and records the result as that of the create steps. It is for kinds whose pods have no revision.
 func (a Applier) CreatePods(ctx context.Context, creates []PodCreate, r *Results) {
 	r.put(Class{Kind: rollout.StepCreate}, a.Writer.Create(ctx, a.Owner, creates))
 }
 
-// IntoService returns a patch that opens the readiness gates of a pod at its creation, nil if it has none or a
-// lifecycle hook has to answer first. Opening the gate later, while the pod starts, would be one more update for all
-// watchers.
+// IntoService returns a patch that opens the readiness gates of a pod at its creation; nil if the pod has none or a lifecycle hook has to answer
+// first. Opening the gates later, while the pod starts, would cost all watchers one more update.
 func (a Applier) IntoService(pod *corev1.Pod, now time.Time) func(*corev1.Pod) (Patch, error) {
 	if a.Hooks.HoldsService() || lifecycle.Of(pod) == pods.LifecycleNormal {
 		return nil

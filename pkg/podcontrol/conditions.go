@@ -11,14 +11,14 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// ConditionForm is how a kind represents the conditions that report failures.
+// ConditionForm is how a kind represents its failure conditions.
 type ConditionForm[C any] struct {
-	// Scale, Update, Overlap and PVC are the types of the conditions.
+	// Scale, Update, Overlap and PVC are the condition types.
 	Scale, Update, Overlap, PVC string
 	report.Form[C]
 }
 
-// WorkloadConditions is the form of StatefulSet and DaemonSet.
+// WorkloadConditions is the form for StatefulSet and DaemonSet.
 func WorkloadConditions() ConditionForm[appsv1beta1.WorkloadCondition] {
 	type condition = appsv1beta1.WorkloadCondition
 	return ConditionForm[condition]{
@@ -39,8 +39,8 @@ func WorkloadConditions() ConditionForm[appsv1beta1.WorkloadCondition] {
 	}
 }
 
-// Conditions returns the conditions after a reconcile with these failures: to scale, to update, an overlap of selectors, and PVCs
-// that are being deleted. Each is present while it fails. The events report failures that are new.
+// Conditions returns the conditions after a reconcile with these failures: scaling, updating, overlapping selectors, and PVCs that are being
+// deleted. Each condition is present while its failure lasts. The events report failures that are new.
 func Conditions[C any](
 	old []C, form ConditionForm[C], scale, update, overlap, pvc report.Failure, now time.Time,
 ) ([]C, []event.Event) {
@@ -72,9 +72,9 @@ func Conditions[C any](
 	return current, events
 }
 
-// Readiness returns whether the pods are as the spec wants, after a reconcile with these failures. What needs a user, or has lasted
-// longer than the deadline, is stalled; a write that failed, and one that something refuses (Results.Waits), is tried again. Pods that a
-// partition or OnDelete leaves at an old revision are as the spec wants.
+// Readiness returns whether the pods match the spec, after a reconcile with these failures. Whatever needs a user, or has lasted longer than the
+// deadline, is stalled. A failed write, or one that is refused (Results.Waits), is retried. Pods that a partition or OnDelete leaves at an old
+// revision match the spec.
 func Readiness(p *podset.Plan, scale, update, waits report.Failure) report.Readiness {
 	for _, f := range []report.Failure{scale, update} {
 		if f.Reason != "" && f.Reason != report.ReasonWriteFailed {
@@ -92,7 +92,7 @@ func Readiness(p *podset.Plan, scale, update, waits report.Failure) report.Readi
 	paused := func(h rollout.Hold) bool { return h.Reason == rollout.ReasonPaused }
 	switch {
 	case len(p.Steps) > 0, slices.ContainsFunc(p.Holds, func(h rollout.Hold) bool { return !paused(h) }), slices.ContainsFunc(p.Pods, unavailable):
-		// Without numbers, so that it changes only at the beginning and the end.
+		// The message has no numbers, so that it changes only at the beginning and the end.
 		return report.Reconciling(report.ReasonProgressing, "pods are created, updated or deleted, or are not available yet")
 	case len(p.Holds) > 0:
 		return report.Reconciling(report.ReasonPaused, "pods wait until the spec isn't paused any more")
@@ -100,7 +100,8 @@ func Readiness(p *podset.Plan, scale, update, waits report.Failure) report.Readi
 	return report.Ready("all pods are available, and as the spec wants")
 }
 
-// Unsent returns the readiness of an object whose new pods wait until they are sent to the pod webhook, and whether any do.
+// Unsent returns the readiness of an object whose new pods wait until the API server sends pods to the pod webhook. waits reports whether any
+// do.
 func Unsent(p *podset.Plan) (r report.Readiness, waits bool) {
 	if !slices.ContainsFunc(p.Holds, func(h rollout.Hold) bool { return h.Reason == rollout.ReasonPodWebhook }) {
 		return r, false

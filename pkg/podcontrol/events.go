@@ -2,7 +2,7 @@ package podcontrol
 
 import "github.com/flotilla-io/flotilla/pkg/event"
 
-// Reasons of events.
+// Event reasons.
 const (
 	// ReasonSuccessfulCreate: pods were created.
 	ReasonSuccessfulCreate = "SuccessfulCreate"
@@ -10,7 +10,7 @@ const (
 	ReasonFailedCreate = "FailedCreate"
 	// ReasonScaleUpLimited: scaleStrategy.maxUnavailable delays the creation of pods.
 	ReasonScaleUpLimited = "ScaleUpLimited"
-	// ReasonSuccessfulDelete: pods were deleted by a scale-in or because a user named them.
+	// ReasonSuccessfulDelete: pods were deleted by a scale-in or because a user requested their deletion.
 	ReasonSuccessfulDelete = "SuccessfulDelete"
 	// ReasonFailedDelete: a pod or a PVC could not be deleted.
 	ReasonFailedDelete = "FailedDelete"
@@ -34,7 +34,7 @@ const (
 	ReasonSuccessfulAdopt = "SuccessfulAdopt"
 )
 
-// Actions of events.
+// Event actions.
 const (
 	ActionScaleOut = "ScaleOut"
 	ActionScaleIn  = "ScaleIn"
@@ -42,27 +42,27 @@ const (
 	ActionObserve  = "Observe"
 )
 
-// FailedScale returns the event of a scaling that failed or is stalled.
+// FailedScale returns the event for scaling that failed or is stalled.
 func FailedScale(why string) event.Event {
 	return event.Warning(ReasonFailedScale, ActionScaleIn, "%s", why)
 }
 
-// FailedUpdate returns the event of an update that failed or is stalled.
+// FailedUpdate returns the event for an update that failed or is stalled.
 func FailedUpdate(why string) event.Event {
 	return event.Warning(ReasonFailedUpdate, ActionUpdate, "%s", why)
 }
 
-// Overlap returns the event of a selector that matches pods of another owner.
+// Overlap returns the event for a selector that matches pods of another owner.
 func Overlap(why string) event.Event {
 	return event.Warning(ReasonSelectorOverlap, ActionObserve, "%s", why)
 }
 
-// PVCTerminating returns the event of PVCs that are being deleted while pods run on them.
+// PVCTerminating returns the event for PVCs that are being deleted while pods run on them.
 func PVCTerminating(why string) event.Event {
 	return event.Warning(ReasonPVCTerminating, ActionObserve, "%s", why)
 }
 
-// Adopted returns the event of an adoption; what is a plural noun, such as pods.
+// Adopted returns the event for an adoption; what is a plural noun, such as pods.
 func Adopted(what string, names []string) event.Event {
 	return event.Normal(ReasonSuccessfulAdopt, ActionObserve, "adopted %d orphaned %s: %s", len(names), what, event.Names(names))
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// operation returns what a step does in the eyes of a guard; empty if nothing. To take a pod out of service is the first part of its
-// update, and to ask a hook for that comes before.
+// operation returns the operation that a guard sees in a step; empty if there is none. Taking a pod out of service is the first part of its
+// update, and asking a hook to allow that comes before.
 func operation(s *podset.Step) podguard.Operation {
 	if s.Kind == rollout.StepDelete {
 		return podguard.Delete
@@ -36,7 +36,7 @@ func operation(s *podset.Step) podguard.Operation {
 	return ""
 }
 
-// allowed returns the steps that the guards likely allow, and the refusals of the others.
+// allowed returns the steps that the guards probably allow, and the refusals for the others.
 func (a Applier) allowed(ctx context.Context, steps []podset.Step) (allowed []podset.Step, refusals []string) {
 	if len(a.Guards) == 0 || len(steps) == 0 {
 		return steps, nil
@@ -55,8 +55,8 @@ func (a Applier) allowed(ctx context.Context, steps []podset.Step) (allowed []po
 	return allowed, refusals
 }
 
-// ask returns what asks the guards before a pod is taken out of service; nil for other steps. No webhook sees that request, because it
-// is of the status, and for the update that follows the pod is not available any more.
+// ask returns a function that asks the guards before a pod is taken out of service; nil for other steps. No webhook sees that request, because
+// it writes the status, and by the time of the update that follows the pod is no longer available.
 func (a Applier) ask(s *podset.Step) func(context.Context) error {
 	if len(a.Guards) == 0 || s.Kind != rollout.StepMarkUnready {
 		return nil
@@ -74,14 +74,14 @@ func (a Applier) ask(s *podset.Step) func(context.Context) error {
 	}
 }
 
-// held are objects that wait: for guards or a budget of Kubernetes, or for the pod webhook.
+// held are objects that wait: for guards or a PodDisruptionBudget, or for the pod webhook.
 type held struct {
 	mu sync.Mutex
-	// keys are the objects that wait, with the time since when.
+	// keys maps the waiting objects to the time since when they wait.
 	keys map[types.NamespacedName]time.Time
 }
 
-// set notes whether an object waits now, and reports whether it did before.
+// set records whether an object waits now, and reports whether it already did.
 func (h *held) set(key types.NamespacedName, waits bool, now time.Time) (before bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,7 +98,7 @@ func (h *held) set(key types.NamespacedName, waits bool, now time.Time) (before 
 	return before
 }
 
-// since returns since when an object waits; false if it does not.
+// since returns the time since when an object waits; false if it doesn't.
 func (h *held) since(key types.NamespacedName) (time.Time, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -106,7 +106,7 @@ func (h *held) since(key types.NamespacedName) (time.Time, bool) {
 	return at, waits
 }
 
-// wake reconciles the objects that wait in the namespace of a guard's object when that changes.
+// wake enqueues the waiting objects in the namespace of a guard's object when that object changes.
 func (h *held) wake() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		h.mu.Lock()
@@ -121,7 +121,7 @@ func (h *held) wake() handler.EventHandler {
 	})
 }
 
-// wakeAll reconciles all objects that wait.
+// wakeAll enqueues all waiting objects.
 func (h *held) wakeAll() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		h.mu.Lock()

@@ -17,29 +17,28 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// RefusedRecheck is how long to wait before a refused step is tried again: no watch event shows when it would be
-// allowed.
+// RefusedRecheck is how long to wait before a refused step is retried: no watch event tells when it becomes allowed.
 const RefusedRecheck = 10 * time.Second
 
-// refusedError is the answer to a write that a PodDisruptionBudget or an admission webhook refuses for now.
+// refusedError is the response to a write that a PodDisruptionBudget or an admission webhook refuses for now.
 type refusedError struct{ error }
 
 func (e refusedError) Unwrap() error { return e.error }
 
 func isRefused(err error) bool { return errors.As(err, new(refusedError)) }
 
-// overBudget reports whether a write was refused because of a disruption budget: one of Kubernetes, or one that an
-// admission webhook enforces.
+// overBudget reports whether a write was refused because of a disruption budget: a PodDisruptionBudget, or one that an admission webhook
+// enforces.
 func overBudget(err error) bool {
 	return apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) || deniedWith(err, http.StatusTooManyRequests)
 }
 
-// protected reports whether a delete was refused because of a disruption budget, or because admission protects the
-// object. A patch that admission forbids is different: it may never be allowed.
+// protected reports whether a delete was refused because of a disruption budget, or because admission protects the object. A patch that
+// admission forbids is different: it may never be allowed.
 func protected(err error) bool { return overBudget(err) || deniedWith(err, http.StatusForbidden) }
 
-// deniedWith reports whether an admission webhook or policy denied a request with that status. Only the apiserver's
-// message shows that; without it, 403 is missing RBAC and 429 an overloaded apiserver.
+// deniedWith reports whether an admission webhook or policy denied a request with that status code. Only the API server's message shows that;
+// otherwise 403 means missing RBAC and 429 an overloaded API server.
 func deniedWith(err error, code int32) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Code != code {
@@ -58,8 +57,8 @@ func (r *Results) Holds() []rollout.Hold {
 	return []rollout.Hold{{Reason: rollout.ReasonRefused, Pods: n, Why: fmt.Sprintf("%d pods wait: %s", n, r.refused[0])}}
 }
 
-// WaitsFor returns what refusals say of a workload, as the content of a condition; none without refusals. It names the budgets, without
-// their numbers, so that it stays the same at each attempt.
+// WaitsFor turns the refusals for a workload into the content of a condition; the zero value without refusals. It names the budgets but leaves
+// out their numbers, so that it stays the same on each attempt.
 func WaitsFor(refusals []string) report.Failure {
 	if len(refusals) == 0 {
 		return report.Failure{}
@@ -87,7 +86,7 @@ func WaitsFor(refusals []string) report.Failure {
 	}
 }
 
-// Recheck is when to try refused steps again; 0 if there are none.
+// Recheck is how long to wait before refused steps are retried; 0 if there are none.
 func (r *Results) Recheck() time.Duration {
 	if len(r.refused) == 0 {
 		return 0

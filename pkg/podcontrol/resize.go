@@ -8,13 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Discovery is what CanResize needs of a discovery client.
+// Discovery is the part of a discovery client that CanResize needs.
 type Discovery interface {
 	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
 }
 
-// CanResize reports whether the apiserver has the subresource resize of pods, as Kubernetes does from 1.33 on.
-// Without it, resources of a running pod can't be changed.
+// CanResize reports whether the API server has the resize subresource of pods, as Kubernetes does since 1.33. Without it, the resources of a
+// running pod can't be changed.
 func CanResize(d Discovery) (bool, error) {
 	list, err := d.ServerResourcesForGroupVersion(corev1.SchemeGroupVersion.String())
 	if err != nil {

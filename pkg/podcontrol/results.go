@@ -11,18 +11,18 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// Results are the results of a plan.
+// Results are the results of applying a plan.
 type Results struct {
 	// Collided: the name of the new revision is taken; nothing else was written.
 	Collided bool
-	// Revision is the error of writing the update revision; nothing else was written then.
+	// Revision is the error from writing the update revision; nothing else was written then.
 	Revision error
 	// Steps are the results of the plan's steps.
 	Steps map[Class]Result
 	// Rest joins the errors of all other writes.
 	Rest error
-	// Waits says what has refused steps for a while, as the content of a condition; the zero value if nothing has. Controller.Waits
-	// sets it.
+	// Waits reports what has been refusing steps for a while, as the content of a condition; the zero value means nothing. Controller.Waits sets
+	// it.
 	Waits report.Failure
 
 	// refused are the messages of writes that were refused for now.
@@ -57,14 +57,14 @@ func (r *Results) Err() error {
 	return errors.Join(append(errs, r.Rest)...)
 }
 
-// Reasons of failures, beside those of the packages podset, rollout and report.
+// Failure reasons, in addition to those in the packages podset, rollout and report.
 const (
 	// ReasonInvalidSpec: the spec is invalid.
 	ReasonInvalidSpec = "InvalidSpec"
 )
 
-// Failures returns this reconcile's scale and update failures, including a stall. errs are errors of the kind's own
-// writes that count as scale failures.
+// Failures returns the scale and update failures of this reconcile, including a stall. errs are errors of the kind's own writes that count as
+// scale failures.
 func (r *Results) Failures(p *podset.Plan, errs ...error) (scale, update report.Failure) {
 	var scaling, updating []error
 	for i := range classes {
@@ -94,9 +94,9 @@ func (r *Results) Failures(p *podset.Plan, errs ...error) (scale, update report.
 	return scale, update
 }
 
-// Events returns the events of a reconcile: one for each class that changed something, and one for each that failed.
-// deletes are errors of the kind's own deletes, others those of its other writes. newSpec: this is the first
-// reconcile of the spec. Of refused steps Controller.Report sends events.
+// Events returns the events of a reconcile: one for each class that changed something, and one for each class that failed. deletes are the
+// errors of the kind's own deletes, others those of its other writes. newSpec: this is the first reconcile of the spec. Events for refused steps
+// come from Controller.Report.
 func (r *Results) Events(p *podset.Plan, newSpec bool, deletes, others []error) []event.Event {
 	var out []event.Event
 	failed := func(reason, action string, errs ...error) {
@@ -123,7 +123,7 @@ func (r *Results) Events(p *podset.Plan, newSpec bool, deletes, others []error) 
 	failed(ReasonFailedDelete, ActionScaleIn, deletes...)
 	failed(ReasonFailedUpdate, ActionUpdate, slices.Concat(others, []error{r.Rest})...)
 	for _, h := range p.Holds {
-		// Not in each reconcile, but when the limit begins to delay pods and whenever pods are created.
+		// Not on every reconcile, but when the limit begins to delay pods and whenever pods are created.
 		if h.Reason == rollout.ReasonScaleLimit && (len(r.Of(rollout.StepCreate, "").Done) > 0 || newSpec) {
 			out = append(out, event.Warning(ReasonScaleUpLimited, ActionScaleOut, "%s", h.Why))
 		}

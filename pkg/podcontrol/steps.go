@@ -16,17 +16,17 @@ type Class struct {
 	Reason rollout.Reason
 }
 
-// class is how a class is applied and reported. A new kind of step is one more row of classes.
+// class describes how a Class is applied and reported. A new kind of step needs one more row in classes.
 type class struct {
 	Class
-	// patch returns the requests of a step; nil for steps that are no patches.
+	// patch returns the requests for a step; nil for steps that aren't patches.
 	patch func(a Applier, p *podset.Plan, s podset.Step, now time.Time) ([]podpatch.Patch, error)
-	// scale: an error is a scale failure, otherwise an update failure.
+	// scale: an error counts as a scale failure, otherwise as an update failure.
 	scale bool
 	// log is the log message for steps that were applied.
 	log string
-	// success is the reason of the event for steps that were applied; empty for none. Its note is formatted with the number
-	// of pods, their names and the update revision. Classes with the same reason share an event.
+	// success is the reason of the event for applied steps; empty means no event. Its note is formatted with the number of pods, their names and
+	// the update revision. Classes with the same reason share an event.
 	success, note string
 	// failure is the reason of the event for an error. action is the action of both events.
 	failure, action string
@@ -91,7 +91,7 @@ func (c *Class) of(steps []podset.Step) []podset.Step {
 	return out
 }
 
-// single returns the requests of a step that is a single one.
+// single returns the requests for a step that needs only one.
 func single(p podpatch.Patch, err error) ([]podpatch.Patch, error) { return []podpatch.Patch{p}, err }
 
 func markForDeletion(_ Applier, _ *podset.Plan, s podset.Step, _ time.Time) ([]podpatch.Patch, error) {

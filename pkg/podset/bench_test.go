@@ -14,7 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// BenchmarkClassify classifies 1,000 pods in the middle of an in-place update, of which ten have changed since the last plan.
+// BenchmarkClassify classifies 1,000 pods in the middle of an in-place update; ten of them have changed since the last plan.
 func BenchmarkClassify(b *testing.B) {
 	const record = `{"revision":"web-6f7c","updateTimestamp":"2026-01-02T03:04:05Z","updateImages":true,` +
 		`"lastContainerStatuses":{"app":{"imageID":"app@sha256:0"}},"lastContainerIDs":{"app":"run://0"},` +

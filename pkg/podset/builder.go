@@ -20,27 +20,27 @@ import (
 
 // PodBuilder builds the pods of a workload.
 type PodBuilder struct {
-	// Owner is the workload, Kind its kind.
+	// Owner is the workload and Kind its kind.
 	Owner metav1.Object
 	Kind  schema.GroupVersionKind
-	// Hooks are those of the workload.
+	// Hooks are the lifecycle hooks of the workload.
 	Hooks lifecycle.Hooks
-	// Gate adds the readiness gate for in-place updates to pods; otherwise they have it only if the template has.
+	// Gate adds the readiness gate for in-place updates to pods; otherwise only pods whose template has it get it.
 	Gate bool
-	// Labels are the labels that name a pod's revision.
+	// Labels are the labels that record a pod's revision.
 	Labels RevisionLabels
 }
 
-// RevisionLabels say by which labels the pods of a workload name their revision. The zero value is for
-// controller-revision-hash with the name of the revision, and no other one.
+// RevisionLabels are the labels in which the pods of a workload record their revision. The zero value means controller-revision-hash with the
+// full name of the revision, and no other label.
 type RevisionLabels struct {
-	// Short makes controller-revision-hash hold the hash alone.
+	// Short stores only the hash in controller-revision-hash.
 	Short bool
-	// TemplateHash adds pod-template-hash, with the hash alone.
+	// TemplateHash adds pod-template-hash, which holds only the hash.
 	TemplateHash bool
 }
 
-// At returns the labels of a pod at the revision of that name.
+// At returns the labels of a pod at the revision with that name.
 func (l RevisionLabels) At(name string) map[string]string {
 	out := map[string]string{keys.ControllerRevisionHash: Label(name, l.Short)}
 	if l.TemplateHash {
@@ -49,9 +49,8 @@ func (l RevisionLabels) At(name string) map[string]string {
 	return out
 }
 
-// Change returns how the labels of a pod change when it goes to the revision of that name. Former versions added
-// pod-template-hash to all pods that they updated in place: where it is not wanted and names the pod's revision, it is
-// removed.
+// Change returns how the labels of a pod change when it moves to the revision with that name. Earlier versions added pod-template-hash to all
+// pods they updated in place: if the label isn't wanted and holds the pod's revision, it is removed.
 func (l RevisionLabels) Change(pod *corev1.Pod, name string) map[string]*string {
 	out := map[string]*string{}
 	for k, v := range l.At(name) {
@@ -63,8 +62,8 @@ func (l RevisionLabels) Change(pod *corev1.Pod, name string) map[string]*string 
 	return out
 }
 
-// Label returns the label value for a revision: its name, or the hash alone if short or if the name is too long for a
-// label. revision.Same treats both as equal, so switching between them updates no pod.
+// Label returns the label value for a revision: its name, or only the hash if short is set or the name is too long for a label. revision.Same
+// treats both as equal, so switching between them updates no pod.
 func Label(name string, short bool) string {
 	if short || len(name) > validation.LabelValueMaxLength {
 		return revision.Short(name)
@@ -72,8 +71,8 @@ func Label(name string, short bool) string {
 	return name
 }
 
-// Pod returns a pod at a revision given by name and template. Without a lifecycle hook and a readiness gate, its
-// lifecycle state is Normal from the start.
+// Pod returns a pod at the revision with this name and template. Without a lifecycle hook and a readiness gate, its lifecycle state is Normal
+// from the start.
 func (b PodBuilder) Pod(name, rev string, template *corev1.PodTemplateSpec, now time.Time) *corev1.Pod {
 	template = template.DeepCopy()
 	pod := &corev1.Pod{
@@ -106,8 +105,7 @@ func (b PodBuilder) Pod(name, rev string, template *corev1.PodTemplateSpec, now 
 	return pod
 }
 
-// Mount adds a volume for each volumeClaimTemplate to a pod, replacing volumes of the same name. name returns the name
-// of the PVC.
+// Mount adds a volume for each volumeClaimTemplate to a pod, replacing volumes of the same name. name maps a template to the name of its PVC.
 func Mount(pod *corev1.Pod, templates []corev1.PersistentVolumeClaim, name func(template string) string) {
 	pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		return slices.ContainsFunc(templates, func(c corev1.PersistentVolumeClaim) bool { return c.Name == v.Name })
@@ -122,8 +120,7 @@ func Mount(pod *corev1.Pod, templates []corev1.PersistentVolumeClaim, name func(
 	}
 }
 
-// NewPVCs returns the PVCs of one pod, with the labels of their templates and of the selector, and without owner
-// references.
+// NewPVCs returns the PVCs of one pod, with the labels of their templates and of the selector, and without owner references.
 func NewPVCs(
 	namespace string, templates []corev1.PersistentVolumeClaim, selector *metav1.LabelSelector, name func(template string) string,
 ) []*corev1.PersistentVolumeClaim {
@@ -145,12 +142,12 @@ func NewPVCs(
 	return out
 }
 
-// PVCLost reports whether a pod never starts because of its PVCs and has to be deleted for another one: one is being
-// deleted, or one is gone and the pod has no node. PVCs that are not the workload's don't count. name returns the name
-// of the pod's PVC for a volume; terminating has the workload's PVCs by name, with whether they are being deleted.
+// PVCLost reports whether a pod can never start because of its PVCs and has to be replaced: one of them is being deleted, or one is gone and the
+// pod has no node yet. Only PVCs of the workload count. name returns the name of the pod's PVC for a volume; terminating maps the names of the
+// workload's PVCs to whether they are being deleted.
 //
-// A pod that runs goes on. Kubernetes keeps a PVC that is being deleted until no pod mounts it any more, so that its
-// data can be saved; deleting the pod would delete the data.
+// A running pod keeps running. Kubernetes keeps a PVC that is being deleted until no pod mounts it, so that its data can be saved; deleting the
+// pod would delete the data.
 func PVCLost(pod *corev1.Pod, name func(template string) string, terminating map[string]bool) bool {
 	if runs(pod) {
 		return false
@@ -164,8 +161,8 @@ func PVCLost(pod *corev1.Pod, name func(template string) string, terminating map
 	})
 }
 
-// TerminatingPVC returns the PVC that is being deleted while a pod runs on it, the first if there are several; empty if there is
-// none. The arguments are those of PVCLost.
+// TerminatingPVC returns the first PVC that is being deleted while a pod runs on it; empty if there is none. It takes the same arguments as
+// PVCLost.
 func TerminatingPVC(pod *corev1.Pod, name func(template string) string, terminating map[string]bool) string {
 	if !runs(pod) || pod.DeletionTimestamp != nil {
 		return ""
@@ -178,7 +175,7 @@ func TerminatingPVC(pod *corev1.Pod, name func(template string) string, terminat
 	return ""
 }
 
-// runs reports whether a pod runs, as far as it is known.
+// runs reports whether a pod runs, as far as is known.
 func runs(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodUnknown
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// ReasonClaimTemplateGone (FailedScale): pods of an old revision mount a claim of a template that is gone.
+// ReasonClaimTemplateGone (FailedScale): pods of an old revision mount a volume whose claim template no longer exists.
 const ReasonClaimTemplateGone = "ClaimTemplateGone"
 
-// claimTemplate is a volume claim template in the annotation of a revision.
+// claimTemplate is a volume claim template as stored in the annotation of a revision.
 type claimTemplate struct {
 	Metadata struct {
 		Name        string            `json:"name"`
@@ -27,8 +27,8 @@ type claimTemplate struct {
 	Spec corev1.PersistentVolumeClaimSpec `json:"spec"`
 }
 
-// StoreClaims adds the volume claim templates of a workload to the annotations of its wanted revision. They are no part of the revision's
-// data, so that its name and hash are those of OpenKruise, and a change of them alone rolls nothing out.
+// StoreClaims adds the volume claim templates of a workload to the annotations of its wanted revision. They are not part of the revision's data,
+// so that its name and hash match OpenKruise, and so that changing only the claim templates triggers no rollout.
 func StoreClaims(annotations map[string]string, templates []corev1.PersistentVolumeClaim) error {
 	if len(templates) == 0 {
 		return nil
@@ -47,9 +47,9 @@ func StoreClaims(annotations map[string]string, templates []corev1.PersistentVol
 	return nil
 }
 
-// Claims returns the volume claim templates of pods at a revision, given by its name or hash: those of the spec for the update
-// revision, and for another one those that the spec had when that was the update revision. A revision of OpenKruise, or of a former version of
-// the manager, doesn't say; then they are those of the spec, too.
+// Claims returns the volume claim templates for pods at a revision, given by its name or hash. For the update revision they come from the spec.
+// For another revision they are the ones in the spec when that was the update revision. A revision of OpenKruise or of an earlier version of the
+// manager doesn't record them; then the spec is used as well.
 func (p *Plan) Claims(rev string, spec []corev1.PersistentVolumeClaim) []corev1.PersistentVolumeClaim {
 	if revision.Same(rev, p.Revision.Revision.Name) {
 		return spec
@@ -73,8 +73,8 @@ func (p *Plan) Claims(rev string, spec []corev1.PersistentVolumeClaim) []corev1.
 	return out
 }
 
-// HoldLostClaims drops the steps that create pods at the current revision if their template mounts a volume that neither it nor a volume claim
-// template has: the apiserver refuses such pods. spec are the templates of the spec.
+// HoldLostClaims drops the steps that create pods at the current revision if their template mounts a volume that neither the template nor a
+// volume claim template defines: the API server rejects such pods. spec are the claim templates of the spec.
 func (p *Plan) HoldLostClaims(spec []corev1.PersistentVolumeClaim) {
 	create := func(s Step) bool { return s.Kind == rollout.StepCreate && s.Old }
 	n := 0
@@ -102,7 +102,7 @@ func (p *Plan) HoldLostClaims(spec []corev1.PersistentVolumeClaim) {
 	p.Stalled = Stall{Failure: report.Failure{Reason: ReasonClaimTemplateGone, Message: why}, Scale: true}
 }
 
-// lostVolumes returns the names of volumes that containers mount, and that neither the pod nor a claim template has.
+// lostVolumes returns the names of volumes that containers mount but that neither the pod nor a claim template defines.
 func lostVolumes(s *corev1.PodSpec, claims []corev1.PersistentVolumeClaim) []string {
 	var lost []string
 	check := func(name string) {

@@ -11,29 +11,28 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// Differ computes how pods are updated in place from one revision to another. It compares each pair of revisions
-// once, and serves one plan.
+// Differ computes how pods are updated in place from one revision to another. It compares each pair of revisions once, and serves one plan.
 type Differ struct {
 	// History are the workload's revisions.
 	History []*appsv1.ControllerRevision
-	// Options are the kinds of changes that are made in place.
+	// Options are the kinds of changes that may be made in place.
 	Options inplace.Options
-	// PVCTemplates is the hash of the volumeClaimTemplates: pods from a revision with another one have to be re-created. Nil
-	// compares none.
+	// PVCTemplates is the hash of the volumeClaimTemplates: pods from a revision with a different hash have to be re-created. Nil disables the
+	// comparison.
 	PVCTemplates *string
-	// Daemons are the nodes on which a node daemon is alive.
+	// Daemons are the nodes with a live node daemon.
 	Daemons map[string]bool
 
 	known map[[2]string]difference
 }
 
-// difference is how pods are updated in place from one revision to another, or why they can't be.
+// difference is how pods are updated in place from one revision to another, or why that isn't possible.
 type difference struct {
 	edit inplace.Update
 	why  string
 }
 
-// Compare sets how a pod is updated in place to a revision, or why it can't be.
+// Compare sets how a pod is updated in place to a revision, or why that isn't possible.
 func (d *Differ) Compare(pod *Pod, to *appsv1.ControllerRevision) {
 	how := d.between(pod.Revision, to)
 	pod.InPlace, pod.NotInPlace, pod.NoRestart = how.edit, how.why, how.edit.MetadataOnly()
@@ -65,7 +64,7 @@ func (d *Differ) compare(name string, to *appsv1.ControllerRevision) difference 
 	if from == nil {
 		return difference{why: fmt.Sprintf("its revision %q is not in history", name)}
 	}
-	// Versions that did not write the hash have left revisions without it.
+	// Versions that didn't write the hash have left revisions without it.
 	was, known := from.Annotations[keys.VolumeClaimTemplateHash]
 	if known && d.PVCTemplates != nil && *d.PVCTemplates != was {
 		return difference{why: "volumeClaimTemplates changed"}

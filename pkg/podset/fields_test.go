@@ -17,7 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/golden"
 )
 
-// groups are all groups by name, in the order of their declaration.
+// groups lists all field groups by name, in declaration order.
 var groups = []struct {
 	name  string
 	field Fields
@@ -41,7 +41,7 @@ var groups = []struct {
 
 const allFields = FieldNodeAllocatable<<1 - 1
 
-// fullPod has a value in every field. Fields that are kept depending on their content have both forms.
+// fullPod has a value in every field. Fields whose content decides whether they are kept appear in both forms.
 func fullPod() *corev1.Pod {
 	p := testkit.Fill(&corev1.Pod{})
 	other := p.Spec.Volumes[0]
@@ -59,7 +59,7 @@ func fullPod() *corev1.Pod {
 	return p
 }
 
-// fullNode has a value in each field, and is ready.
+// fullNode has a value in every field, and is ready.
 func fullNode() *corev1.Node {
 	n := testkit.Fill(&corev1.Node{})
 	n.Status.Conditions[0].Type = corev1.NodeReady
@@ -115,7 +115,7 @@ func TestDeclaredFieldsAreKeptWhateverOtherKindsDeclare(t *testing.T) {
 	}
 }
 
-// leaves are the paths of all values in an object.
+// leaves returns the paths of all values in an object.
 func leaves(t *testing.T, name string, o any) map[string]bool {
 	t.Helper()
 	raw, err := json.Marshal(o)
@@ -136,7 +136,7 @@ func leaves(t *testing.T, name string, o any) map[string]bool {
 			}
 		case nil:
 		default:
-			if !reflect.ValueOf(v).IsZero() { // What is dropped may still be written, as "" or 0.
+			if !reflect.ValueOf(v).IsZero() { // What is dropped may still be serialized, as "" or 0.
 				out[path] = true
 			}
 		}
@@ -145,7 +145,7 @@ func leaves(t *testing.T, name string, o any) map[string]bool {
 	return out
 }
 
-// element names a list's element by its name, so that the path stays the same when others are dropped.
+// element identifies a list element by its name, so that the path stays the same when other elements are dropped.
 func element(v any, i int) string {
 	if m, ok := v.(map[string]any); ok {
 		if name, ok := m["name"].(string); ok {
@@ -161,7 +161,7 @@ func minus(a, b map[string]bool) map[string]bool {
 	return out
 }
 
-// collapse lists a set of leaves, a whole subtree by its root.
+// collapse lists a set of leaves, replacing a complete subtree with its root.
 func collapse(all, set map[string]bool) []string {
 	total, in := map[string]int{}, map[string]int{}
 	for path := range all {
@@ -184,7 +184,7 @@ func collapse(all, set map[string]bool) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// prefixes yields the paths above a path from the top down, and the path itself.
+// prefixes yields the parent paths of a path from the top down, and then the path itself.
 func prefixes(path string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for i := range path {

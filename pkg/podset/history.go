@@ -11,31 +11,30 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// AdoptionRecheck is when to look again at orphans that were to be adopted: one that has changed meanwhile is not
-// adopted.
+// AdoptionRecheck is how long to wait before looking again at orphans to adopt: an orphan that has changed in the meantime isn't adopted.
 const AdoptionRecheck = time.Second
 
-// History is what is known about the revisions of a workload.
+// History is what is known about a workload's revisions.
 type History struct {
-	// All are the revisions that the workload controls, in the order of revision.Sort.
+	// All are the revisions that the workload controls, sorted by revision.Sort.
 	All []*appsv1.ControllerRevision
-	// Wanted is the revision of its template, as returned by revision.New.
+	// Wanted is the revision for the workload's template, as returned by revision.New.
 	Wanted *appsv1.ControllerRevision
 	// Current is the name of the current revision in the status; may be empty.
 	Current string
-	// Pods are those of the workload.
+	// Pods are the workload's pods.
 	Pods []*corev1.Pod
-	// RevisionOf returns the name, or hash, of the revision that a pod is at; nil means its label controller-revision-hash.
+	// RevisionOf returns the name or hash of the revision that a pod is at; nil uses the label controller-revision-hash.
 	RevisionOf func(*corev1.Pod) string
-	// Origins are annotations of a revision that say from what else than the template its pods were made. Such an annotation is
-	// added where it is missing, and changed only while no pod is at the revision.
+	// Origins are annotations of a revision that record which inputs other than the template its pods were made from. A missing annotation is
+	// added; an existing one is changed only while no pod is at the revision.
 	Origins []string
-	// Fresh are annotations that the update revision always has as Wanted has them.
+	// Fresh are annotations that the update revision always copies from Wanted.
 	Fresh []string
 }
 
-// NewPlan returns a Plan with the update revision and the current revision: that of the status, or if the status is
-// empty or lost, the oldest that a pod is at, or else the update revision.
+// NewPlan returns a Plan with the update revision and the current revision. The current revision comes from the status. If the status has none
+// or it no longer exists, it is the oldest revision that a pod is at, or else the update revision.
 func NewPlan(h History) Plan {
 	p := Plan{Revision: h.next(), Current: h.current(), history: h}
 	if p.Current == nil || revision.Same(p.Current.Name, p.Revision.Revision.Name) {
@@ -82,8 +81,7 @@ func (h *History) current() *appsv1.ControllerRevision {
 	return h.All[i]
 }
 
-// TruncateHistory plans to delete revisions beyond the limit that are neither the workload's current or update
-// revision nor used by a pod.
+// TruncateHistory plans to delete revisions beyond the limit, except the current and the update revision and revisions used by a pod.
 func (p *Plan) TruncateHistory(limit int) {
 	h := &p.history
 	live := map[string]bool{revision.Short(p.Current.Name): true, revision.Short(p.Revision.Revision.Name): true}

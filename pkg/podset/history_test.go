@@ -14,7 +14,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// A SidecarSet does not own its pods: their label has the revision of their owner, an annotation that of the SidecarSet.
+// TestAKindDefinesTheRevisionOfAPod: a SidecarSet doesn't own its pods. Their label holds the revision of their owner, and an annotation the
+// revision of the SidecarSet.
 func TestAKindDefinesTheRevisionOfAPod(t *testing.T) {
 	t.Parallel()
 	const annotation = "sidecarset-hash"
@@ -48,14 +49,14 @@ func TestAKindDefinesTheRevisionOfAPod(t *testing.T) {
 	require.Equal(t, all[:1], p.RevisionsToDelete, "no pod is at it")
 }
 
-// Pods do not say from which volumeClaimTemplates they were made; their revision does.
+// TestAnOriginIsKeptWhilePodsAreAtTheRevision: pods don't record which volumeClaimTemplates they were made from; their revision does.
 func TestAnOriginIsKeptWhilePodsAreAtTheRevision(t *testing.T) {
 	t.Parallel()
 	const origin = "claims"
 	for _, tc := range []struct {
 		name string
 		was  map[string]string
-		pod  string // the image of the template that a pod comes from
+		pod  string // the image in the template that a pod was made from
 		back bool   // the template of the older revision is wanted again
 		want string
 	}{

@@ -9,24 +9,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// memorySpan is how long a pod's facts are remembered at most. An apiserver that was restored from a backup may use a
-// resourceVersion again for other content.
+// memorySpan is how long a pod's facts are remembered at most. An API server restored from a backup may reuse a resourceVersion for different
+// content.
 const memorySpan = 5 * time.Minute
 
-// Memory remembers the facts of the pods of one workload, so that a reconcile views the pods that have changed and not all of
-// them. It changes no result: View is pure, and Facts.ChangesAt is when time alone changes one of its facts.
+// Memory remembers the facts of the pods of one workload, so that a reconcile views only the pods that have changed. It changes no result: View
+// is pure, and Facts.ChangesAt is when one of the facts changes just by time passing.
 //
-// The zero value is ready, and a nil Memory remembers nothing. It must not be used concurrently.
+// The zero value is ready to use, and a nil Memory remembers nothing. It must not be used concurrently.
 type Memory struct {
 	rules Rules
 	pods  map[types.UID]*remembered
 	round int
-	// names are those of pods that could not be created.
+	// names are the names of pods that could not be created.
 	names []string
 }
 
-// Names returns the names of pods that could not be created, for the next attempt: with other random names, each attempt would have
-// another error, and so another event and status, whose write starts the next attempt at once, and would make other PVCs.
+// Names returns the names of pods that could not be created, for reuse in the next attempt. With new random names, each attempt would have a
+// different error, and so a different event and a status write, which starts the next attempt at once. It would also create more PVCs.
 func (m *Memory) Names() []string {
 	if m == nil {
 		return nil
@@ -34,14 +34,14 @@ func (m *Memory) Names() []string {
 	return m.names
 }
 
-// KeepNames replaces what Names returns.
+// KeepNames replaces the names that Names returns.
 func (m *Memory) KeepNames(names []string) {
 	if m != nil {
 		m.names = names
 	}
 }
 
-// remembered are the facts of a pod of one version, viewed at a time. round is the last one that asked for them.
+// remembered holds the facts of one version of a pod, and when they were viewed. round is the last round that asked for them.
 type remembered struct {
 	version string
 	at      time.Time
@@ -60,7 +60,7 @@ func (m *Memory) begin(r Rules) {
 	}
 }
 
-// view returns View, by the rules of the round.
+// view is View with the rules of the round, answered from memory if possible.
 func (m *Memory) view(pod *corev1.Pod, r Rules, now time.Time) Facts {
 	if m == nil || pod.UID == "" || pod.ResourceVersion == "" {
 		return View(pod, r, now)
@@ -77,12 +77,12 @@ func (m *Memory) view(pod *corev1.Pod, r Rules, now time.Time) Facts {
 	return known.facts
 }
 
-// holds reports whether the facts are still the same. A clock may be set back.
+// holds reports whether the facts are still valid. The clock may have been set back.
 func (k *remembered) holds(now time.Time) bool {
 	return !now.Before(k.at) && now.Sub(k.at) < memorySpan && (k.facts.ChangesAt.IsZero() || now.Before(k.facts.ChangesAt))
 }
 
-// end forgets the pods that were not viewed in the round, because they are gone; viewed is the number of the others.
+// end forgets the pods that were not viewed in the round, because they are gone; viewed is the number of pods that were.
 func (m *Memory) end(viewed int) {
 	if m != nil && len(m.pods) > viewed {
 		maps.DeleteFunc(m.pods, func(_ types.UID, k *remembered) bool { return k.round != m.round })

@@ -19,7 +19,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// version returns what makes a pod the one of that name, at a resourceVersion.
+// version names a pod and sets its resourceVersion.
 func version(name string, n int) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Name, p.UID, p.ResourceVersion = name, types.UID(name), strconv.Itoa(n) }
 }
@@ -28,7 +28,7 @@ func TestMemoryViewsWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	ready := Rules{MinReady: 10 * time.Second}
 	hook := &pods.Lifecycle{PreDelete: &pods.LifecycleHook{FinalizersHandler: []string{"example.com/hook"}}}
-	// The pod's cost is read again, or not, without a new version.
+	// Whether the pod's cost is read again without a new version.
 	cheap, dear := serving(version("web-a", 1)), serving(version("web-a", 1), annotation(keys.PodDeletionCost, "5"))
 	for _, tt := range []struct {
 		name    string
@@ -91,7 +91,7 @@ func TestMemoryViewsWhatHasChanged(t *testing.T) {
 	})
 }
 
-// TestPlansWithMemoryAreThoseWithout plans from caches that show any former version of a pod, lack some, and show others again.
+// TestPlansWithMemoryAreThoseWithout plans from caches that show any earlier version of a pod, miss some pods, and show others again.
 func TestPlansWithMemoryAreThoseWithout(t *testing.T) {
 	t.Parallel()
 	changes := []func(*corev1.Pod){
@@ -108,7 +108,7 @@ func TestPlansWithMemoryAreThoseWithout(t *testing.T) {
 	require.NoError(t, err)
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		// versions has what the pods were at each of their versions.
+		// versions holds the pods as they were at each of their versions.
 		versions := map[string][]*corev1.Pod{}
 		var m Memory
 		at := start

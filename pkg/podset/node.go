@@ -5,8 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Node is the node that a pod is on, or the only one that it can be scheduled to; empty if it may go to any. It reads
-// FieldPinnedNode.
+// Node returns the node that a pod is on, or the only one it can be scheduled to; empty if it isn't restricted to one. It reads FieldPinnedNode.
 func Node(pod *corev1.Pod) string {
 	if pod.Spec.NodeName != "" {
 		return pod.Spec.NodeName
@@ -14,7 +13,7 @@ func Node(pod *corev1.Pod) string {
 	return Pinned(pod)
 }
 
-// Pinned is the node that a pod is pinned to by its node affinity, as pods of DaemonSets are; empty if it is not. It reads
+// Pinned returns the node that a pod is pinned to by its node affinity, as DaemonSet pods are; empty if it isn't pinned. It reads
 // FieldPinnedNode.
 func Pinned(pod *corev1.Pod) string {
 	terms := required(pod.Spec.Affinity)
@@ -29,7 +28,7 @@ func Pinned(pod *corev1.Pod) string {
 	return ""
 }
 
-// Pin restricts a pod to one node. It replaces the required node affinity of its template, which that node matches.
+// Pin restricts a pod to one node. It replaces the required node affinity from the template, which the node has to match already.
 func Pin(pod *corev1.PodSpec, node string) {
 	if pod.Affinity == nil {
 		pod.Affinity = &corev1.Affinity{}

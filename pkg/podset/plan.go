@@ -19,32 +19,31 @@ import (
 // ReasonPodsRun (PVCTerminating): pods run on PVCs that are being deleted.
 const ReasonPodsRun = "PodsRun"
 
-// Plan is what to do now. It is read-only after planning, because it shares objects with what was observed.
+// Plan is what to do now. It is read-only once it is planned, because it shares objects with the observed state.
 type Plan struct {
 	// Revision makes the update revision the newest of history. Current is the revision that pods are updated from.
 	Revision revision.Step
 	Current  *appsv1.ControllerRevision
 
-	// InvalidSpec is why the spec can't be reconciled, which the webhook should have rejected; empty if it is valid.
+	// InvalidSpec is why the spec can't be reconciled although the webhook should have rejected it; empty if the spec is valid.
 	InvalidSpec string
-	// Ignored is the part of the spec that is invalid, which the webhook should have rejected, and that is ignored
-	// while the rest is reconciled; empty if nothing is. It is reported like InvalidSpec.
+	// Ignored is the invalid part of the spec that is ignored while the rest is reconciled; empty if nothing is ignored. The webhook should have
+	// rejected it. It is reported like InvalidSpec.
 	Ignored string
-	// Pods are the pods that the plan was made from, without those to release.
+	// Pods are the pods that the plan is based on, without the ones to release.
 	Pods []Pod
 
-	// Steps are the steps of the pods. Those of one kind are sorted, the most important first.
+	// Steps are the steps of the pods. Steps of one kind are sorted, the most important first.
 	Steps []Step
-	// Release are pods that the selector no longer matches: their controller reference is removed.
+	// Release are the pods that the selector no longer matches: their controller reference is removed.
 	Release []*corev1.Pod
-	// CreatesDeferred: the kind has dropped steps that create pods, for a reason that rollout does not know, and
-	// reports it.
+	// CreatesDeferred: the kind has dropped steps that create pods, for a reason that rollout doesn't know about, and reports it itself.
 	CreatesDeferred bool
-	// RevisionsToDelete are revisions beyond the limit.
+	// RevisionsToDelete are the revisions beyond the limit.
 	RevisionsToDelete []*appsv1.ControllerRevision
 
-	// Holds are the steps that wait, by reason. Stalled is set if there was no progress for longer than the deadline.
-	// Recheck is when time alone could change the plan or the status, 0 if never.
+	// Holds are the waiting steps, grouped by reason. Stalled is set if there was no progress for longer than the deadline. Recheck is how long
+	// until the plan or the status could change just by time passing, 0 if never.
 	Holds   []rollout.Hold
 	Stalled Stall
 	Recheck time.Duration
@@ -52,48 +51,47 @@ type Plan struct {
 	history History
 }
 
-// Pod is one pod of a workload as it was observed.
+// Pod is one observed pod of a workload.
 type Pod struct {
 	rollout.Pod
 	// Object is the pod itself.
 	Object *corev1.Pod
 	// Revision is the hash of the revision that the pod is at.
 	Revision string
-	// InPlace is the in-place update to the other revision; only valid without NotInPlace.
+	// InPlace is the in-place update to the other revision; it is only valid if NotInPlace is empty.
 	InPlace inplace.Update
 	// WaitingFor is what the containers wait for while an in-place update is in progress, since WaitingSince.
 	WaitingFor   string
 	WaitingSince time.Time
-	// Kept: the pod has the label that asks for its deletion, and is kept by Rules.KeepNamed.
+	// Kept: the pod has the label that requests its deletion, but Rules.KeepNamed keeps it.
 	Kept bool
-	// TerminatingPVC is the PVC that is being deleted while the pod runs on it, empty if there is none.
+	// TerminatingPVC is a PVC that is being deleted while the pod runs on it; empty if there is none.
 	TerminatingPVC string
 }
 
 // Step is one action on one pod.
 type Step struct {
 	Kind rollout.StepKind
-	// Pod is nil with StepCreate.
+	// Pod is nil for StepCreate.
 	Pod *Pod
-	// Slot is what the name of a created pod ends with, an ordinal or an instance id, or its node; if empty, a random
-	// name is generated.
+	// Slot is the suffix of the name of a created pod (an ordinal or an instance ID), or its node. If it is empty, a random name is generated.
 	Slot string
 	// Old: the pod is created at the current revision, or updated back to it.
 	Old    bool
 	Reason rollout.Reason
-	// Why is a sentence with the numbers, for people.
+	// Why is a human-readable sentence with the numbers.
 	Why string
 }
 
-// ViewOptions say how to read pods.
+// ViewOptions configure how pods are read.
 type ViewOptions struct {
-	// Selector is the workload's. An invalid one, which no webhook admits, matches every pod, so that none is released.
+	// Selector is the workload's selector. An invalid one, which no webhook admits, matches every pod, so that none is released.
 	Selector *metav1.LabelSelector
-	// Rules are the rules of the spec.
+	// Rules are the rules from the spec.
 	Rules Rules
-	// Memory has the facts of pods that have not changed since the last plan. May be nil.
+	// Memory holds the facts of pods that have not changed since the last plan. May be nil.
 	Memory *Memory
-	// Rollback: pods of the update revision may go back to the current one.
+	// Rollback: pods at the update revision may go back to the current one.
 	Rollback bool
 	// Differ computes in-place updates.
 	Differ *Differ
@@ -101,7 +99,7 @@ type ViewOptions struct {
 	Extend func(*Pod)
 }
 
-// Classify reads the pods that the selector matches into p.Pods; the others are to be released.
+// Classify reads the pods that the selector matches into p.Pods, and plans to release the others.
 func (p *Plan) Classify(pods []*corev1.Pod, options ViewOptions, now time.Time) {
 	selector, err := metav1.LabelSelectorAsSelector(options.Selector)
 	if err != nil {
@@ -141,7 +139,7 @@ func (p *Plan) Classify(pods []*corev1.Pod, options ViewOptions, now time.Time) 
 	options.Memory.end(len(p.Pods))
 }
 
-// TerminatingPVCs returns the failure of PVCs that are being deleted while pods run on them.
+// TerminatingPVCs returns the failure that reports PVCs that are being deleted while pods run on them.
 func (p *Plan) TerminatingPVCs() report.Failure {
 	var first *Pod
 	n := 0
@@ -161,7 +159,7 @@ func (p *Plan) TerminatingPVCs() report.Failure {
 		"save the data, which is gone when the pod is deleted or recreated", n, first.Key, first.TerminatingPVC)}
 }
 
-// ApplyPreference orders the pods for updates. An error names the invalid part of the preference, and changes nothing.
+// ApplyPreference orders the pods for updates. An error names the invalid part of the preference; then nothing is changed.
 func (p *Plan) ApplyPreference(preference rollout.Preference) error {
 	if preference.Priority == nil && len(preference.Scatter) == 0 {
 		return nil
@@ -222,10 +220,10 @@ func (p *Plan) Of(kind rollout.StepKind) []Step {
 	return out
 }
 
-// Drop takes steps out of the plan.
+// Drop removes the steps for which waits returns true.
 func (p *Plan) Drop(waits func(Step) bool) { p.Steps = slices.DeleteFunc(p.Steps, waits) }
 
-// Counts are numbers of active pods, in total and of those at the update revision.
+// Counts are numbers of active pods: in total, and at the update revision.
 type Counts struct {
 	All, Ready, Available                   int32
 	Updated, UpdatedReady, UpdatedAvailable int32

@@ -33,9 +33,9 @@ func TestRevisionLabels(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		labels RevisionLabels
-		was    map[string]string // of the pod
-		at     map[string]string // of a new one
-		change map[string]any    // nil is a label that is removed
+		was    map[string]string // on the pod
+		at     map[string]string // on a new pod
+		change map[string]any    // nil means that the label is removed
 	}{
 		{
 			name: "the name of the revision", was: map[string]string{label: "web-abc"},
@@ -160,9 +160,9 @@ func TestPVCLost(t *testing.T) {
 		phase corev1.PodPhase
 		node  string
 		pvc   string
-		other bool // the PVC is not the workload's
+		other bool // the PVC isn't the workload's
 		want  bool
-		// runsOn: it runs on a PVC that is being deleted.
+		// runsOn: the pod runs on a PVC that is being deleted.
 		runsOn bool
 	}{
 		{name: "a pod can't be scheduled without its PVC", phase: corev1.PodPending, pvc: gone, want: true},

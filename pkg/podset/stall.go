@@ -14,27 +14,26 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// DefaultProgressDeadline is how long a workload may make no progress before it counts as stalled, unless its spec sets
-// another. As in kube 1.36 Deployment.
+// DefaultProgressDeadline is how long a workload may make no progress before it counts as stalled, unless its spec sets another deadline. The
+// value is the same as for Deployments in Kubernetes 1.36.
 const DefaultProgressDeadline = 10 * time.Minute
 
-// ReasonStalled: the containers have not completed an in-place update.
+// ReasonStalled: the containers have not completed an in-place update within the deadline.
 const ReasonStalled = "UpdateStalled"
 
-// Stall is a failure to make progress for longer than the deadline. The zero value is none.
+// Stall is a failure to make progress within the deadline. The zero value means that nothing is stalled.
 type Stall struct {
 	report.Failure
 
-	// Scale: pods wait to be created or deleted, not to be updated.
+	// Scale: pods wait to be created or deleted, not updated.
 	Scale bool
 }
 
-// DetectStall finds what has made no progress for longer than the deadline, and sets Recheck to when that could
-// become true. It relies on timestamps in the pods only, so a restart of the manager loses nothing. A workload with
-// steps to do is not stalled.
+// DetectStall finds what has made no progress for longer than the deadline, and sets Recheck to when that could happen. It relies only on
+// timestamps in the pods, so a restart of the manager loses nothing. A workload with pending steps is not stalled.
 func (p *Plan) DetectStall(deadline time.Duration, now time.Time) {
 	if p.Stalled.Reason != "" {
-		return // It is known already, whatever the time.
+		return // A stall is already known, regardless of time.
 	}
 	late := func(since time.Time) bool {
 		left := since.Add(deadline).Sub(now)
@@ -47,7 +46,7 @@ func (p *Plan) DetectStall(deadline time.Duration, now time.Time) {
 		f := report.StalledFailure(ReasonStalled,
 			fmt.Sprintf("%s has not completed its update in place since %s", pod.Key, since.UTC().Format(time.RFC3339)),
 			fmt.Sprintf("%s; %d pods wait so", pod.WaitingFor, n))
-		// ErrImagePull and ImagePullBackOff alternate: that should not rewrite the condition.
+		// The kubelet alternates between ErrImagePull and ImagePullBackOff; that should not rewrite the condition.
 		kind, _, details := strings.Cut(pod.WaitingFor, ":")
 		if !details {
 			kind += ";"
@@ -57,7 +56,7 @@ func (p *Plan) DetectStall(deadline time.Duration, now time.Time) {
 		return
 	}
 	i := p.held(rollout.ReasonBudget, rollout.ReasonInFlight, rollout.ReasonScaleLimit)
-	if i < 0 && p.held(rollout.ReasonHook) < 0 { // Other pods may wait for the one that a hook holds.
+	if i < 0 && p.held(rollout.ReasonHook) < 0 { // Other pods may be waiting for the pod that a hook holds.
 		i = p.held(rollout.ReasonInOrder)
 	}
 	if len(p.Steps) > 0 {
@@ -75,7 +74,7 @@ func (p *Plan) DetectStall(deadline time.Duration, now time.Time) {
 	what := "the numbers of the spec let no pod be replaced"
 	creates := p.Holds[i].Reason == rollout.ReasonInOrder || p.Holds[i].Reason == rollout.ReasonPVC
 	if since, never, soon := p.unavailableSince(); soon || !never && !late(since) || never && (creates || p.CreatesDeferred) {
-		return // A pod is still to be created.
+		return // A pod still has to be created.
 	} else if !never {
 		what = "no pod became available since " + since.UTC().Format(time.RFC3339)
 	}
@@ -85,13 +84,12 @@ func (p *Plan) DetectStall(deadline time.Duration, now time.Time) {
 	}
 }
 
-// held returns the index of the first hold for one of the reasons; below 0 if there is none.
+// held returns the index of the first hold with one of the reasons; negative if there is none.
 func (p *Plan) held(reasons ...rollout.Reason) int {
 	return slices.IndexFunc(p.Holds, func(h rollout.Hold) bool { return slices.Contains(reasons, h.Reason) })
 }
 
-// detectStalledHook finds a pod whose lifecycle hook has not answered for longer than the deadline, if nothing else
-// waits.
+// detectStalledHook finds a pod whose lifecycle hook has not answered within the deadline, if nothing else waits.
 func (p *Plan) detectStalledHook(late func(since time.Time) bool) {
 	i := p.held(rollout.ReasonHook)
 	if i < 0 {
@@ -121,8 +119,8 @@ func (p *Plan) detectStalledHook(late func(since time.Time) bool) {
 	}
 }
 
-// waiting returns the pod whose in-place update has been in progress for the longest time, since when, and the number
-// of such pods.
+// waiting returns the pod whose in-place update has been in progress for the longest time, the number of such pods, and when that update began
+// to wait.
 func (p *Plan) waiting() (first *Pod, n int, since time.Time) {
 	for i := range p.Pods {
 		pod := &p.Pods[i]
@@ -137,8 +135,8 @@ func (p *Plan) waiting() (first *Pod, n int, since time.Time) {
 	return first, n, since
 }
 
-// unavailableSince returns the last time at which one of the unavailable pods became unavailable or was created. never:
-// there is no such pod to wait for; soon: time alone makes one available.
+// unavailableSince returns the latest time at which one of the unavailable pods became unavailable or was created. never: there is no such pod
+// to wait for; soon: one becomes available just by time passing.
 func (p *Plan) unavailableSince() (since time.Time, never, soon bool) {
 	never = true
 	for i := range p.Pods {

@@ -9,19 +9,19 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/jobsidecar"
 )
 
-// Fields is a set of groups of fields of pods and nodes. A kind declares the groups that it reads from the cache beyond
-// what Strip always keeps; the cache of a manager holds what all of its kinds declare together.
+// Fields is a set of field groups of pods and nodes. A kind declares the groups that it reads from the cache beyond what Strip always keeps; the
+// cache of a manager holds the union over all of its kinds.
 type Fields uint32
 
-// The groups of fields. Add a group here if a kind needs a field that no group has and that Strip does not keep.
+// The field groups. Add a group here if a kind needs a field that is in no group and that Strip doesn't keep.
 const (
 	// FieldPVCs: volumes of PVCs.
 	FieldPVCs Fields = 1 << iota
 	// FieldVolumes: all volumes.
 	FieldVolumes
-	// FieldPinnedNode: the node affinity of pods that are pinned to a node by it, see Pinned.
+	// FieldPinnedNode: the node affinity of pods that it pins to a node; see Pinned.
 	FieldPinnedNode
-	// FieldAffinity: affinity of all pods, and topology spread constraints.
+	// FieldAffinity: affinity and topology spread constraints of all pods.
 	FieldAffinity
 	// FieldNodeSelector: spec.nodeSelector.
 	FieldNodeSelector
@@ -29,11 +29,11 @@ const (
 	FieldTolerations
 	// FieldImagePullSecrets: spec.imagePullSecrets.
 	FieldImagePullSecrets
-	// FieldEnv: all environment variables of containers. Those from metadata are always kept.
+	// FieldEnv: all environment variables of containers. Variables set from metadata are always kept.
 	FieldEnv
-	// FieldContainers: containers and init containers as a whole.
+	// FieldContainers: containers and init containers in full.
 	FieldContainers
-	// FieldNamedPorts: ports of containers that have a name.
+	// FieldNamedPorts: container ports that have a name.
 	FieldNamedPorts
 	// FieldEphemeralContainers: ephemeral containers and their statuses.
 	FieldEphemeralContainers
@@ -41,7 +41,7 @@ const (
 	FieldLastTermination
 	// FieldNodeTaints: spec.taints of nodes.
 	FieldNodeTaints
-	// FieldNodeReady: of nodes, whether they are ready and since when.
+	// FieldNodeReady: whether nodes are ready and since when.
 	FieldNodeReady
 	// FieldNodeAllocatable: status.allocatable of nodes.
 	FieldNodeAllocatable
@@ -50,12 +50,12 @@ const (
 // Has reports whether f includes all of g.
 func (f Fields) Has(g Fields) bool { return f&g == g }
 
-// Strip removes from a pod, in place, what no kind reads, for a cache that holds every pod of a cluster. It always keeps what
-// View, in-place updates and lifecycles read: metadata without managed fields, name, image, resources and restart policy of
-// containers and their variables from metadata and about sidecars of Jobs, gates, the node, conditions and container statuses. More is
-// kept by f.
+// Strip removes from a pod, in place, everything that no kind reads. It is meant for a cache that holds every pod of a cluster. It always keeps
+// what View, in-place updates and lifecycles read: metadata without managed fields; the name, image, resources and restart policy of containers;
+// their variables that are set from metadata or concern sidecars of Jobs; readiness gates, the node, conditions and container statuses. f adds
+// to that.
 //
-// A stripped pod must never be written back as a whole; patches are made from what is left.
+// A stripped pod must never be written back as a whole; patches are computed from what is left.
 func (f Fields) Strip(pod *corev1.Pod) {
 	pod.ManagedFields = nil
 	f.stripSpec(&pod.Spec, pod)
@@ -118,8 +118,8 @@ func (f Fields) stripContainers(all []corev1.Container) {
 	}
 }
 
-// hasSource reports whether a variable is set from a source anywhere. The plain values of such a variable are kept as
-// well: if a variable is set twice, the last one counts.
+// hasSource reports whether any entry for the variable sets it from a source. The plain values of such a variable are kept as well: if a
+// variable is set twice, the last entry wins.
 func hasSource(env []corev1.EnvVar, name string) bool {
 	return slices.ContainsFunc(env, func(e corev1.EnvVar) bool { return e.Name == name && e.ValueFrom != nil })
 }
@@ -133,8 +133,8 @@ func (f Fields) stripStatuses(all []corev1.ContainerStatus) {
 	}
 }
 
-// StripNode removes from a node, in place, what no kind reads, for a cache that holds all nodes. It always keeps metadata
-// without annotations and managed fields; more is kept by f. So the kubelet's frequent reports change nothing of it.
+// StripNode removes from a node, in place, everything that no kind reads. It is meant for a cache that holds all nodes. It always keeps the
+// metadata without annotations and managed fields; f adds to that. So the kubelet's frequent status reports don't change the cached node.
 func (f Fields) StripNode(node *corev1.Node) {
 	node.ManagedFields, node.Annotations = nil, nil
 	var spec corev1.NodeSpec

@@ -17,8 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 )
 
-// realistic is a typical pod: two containers with probes, mounts and env, the service account token, and managed
-// fields of four writers.
+// realistic is a typical pod: two containers with probes, mounts and env, the service account token, and managed fields from four writers.
 func realistic() *corev1.Pod {
 	probe := &corev1.Probe{
 		ProbeHandler:   corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(8080), Scheme: corev1.URISchemeHTTP}},
@@ -142,8 +141,8 @@ func jsonLen(t *testing.T, o any) int {
 	return len(raw)
 }
 
-// BenchmarkCachedPod measures the heap that a pod takes in a cache: as it comes from the apiserver, without managed
-// fields, and stripped. Each pod is decoded by itself, so that no two share a string.
+// BenchmarkCachedPod measures the heap that a pod takes in a cache: as it comes from the API server, without managed fields, and stripped. Each
+// pod is decoded separately, so that no two share a string.
 func BenchmarkCachedPod(b *testing.B) {
 	raw, err := realistic().Marshal()
 	require.NoError(b, err)
@@ -153,7 +152,7 @@ func BenchmarkCachedPod(b *testing.B) {
 	}{
 		{"whole", func(*corev1.Pod) {}},
 		{"managedFields", func(p *corev1.Pod) { p.ManagedFields = nil }},
-		{"stripped", (FieldPVCs | FieldPinnedNode | FieldNodeTaints | FieldNamedPorts).Strip}, // as the kinds in member declare
+		{"stripped", (FieldPVCs | FieldPinnedNode | FieldNodeTaints | FieldNamedPorts).Strip}, // as declared by the kinds in member
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			const n = 2000

@@ -17,8 +17,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// The pods in testdata were left by OpenKruise in the middle of an in-place update: of four, with a partition of two,
-// one has its new image and waits for its readiness gate.
+// TestTakeover: the pods in testdata were left by OpenKruise in the middle of an in-place update. Of four pods, with a partition of two, one has
+// its new image and waits for its readiness gate.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("testdata/takeover.yaml")

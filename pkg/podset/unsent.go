@@ -8,8 +8,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// HoldUnsent drops the steps that create pods while these are not sent to the pod webhook yet: what a pod misses there it misses for good. why
-// is empty if nothing holds, left is how long it holds at most.
+// HoldUnsent drops the steps that create pods while the API server doesn't send pods to the pod webhook yet: a pod that misses the webhook is
+// never fixed afterwards. why is empty if nothing holds; left is the maximum time for which the hold lasts.
 func (p *Plan) HoldUnsent(why string, left time.Duration) {
 	if why == "" {
 		return

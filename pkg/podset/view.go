@@ -15,45 +15,44 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// Rules are the spec's rules for availability and lifecycle hooks of pods. The zero value has none.
+// Rules are the spec's rules for pod availability and lifecycle hooks. The zero value has none.
 type Rules struct {
-	// MinReady is how long a pod has to be ready to count as available. With 0 every ready pod in lifecycle state Normal is
-	// available at once; with more, one whose Ready condition has no time never is, as in kube 1.36 ReplicaSet.
+	// MinReady is how long a pod has to be ready to count as available. With 0, every ready pod in lifecycle state Normal is available at once.
+	// Otherwise a pod whose Ready condition has no time is never available, as in the ReplicaSet controller of Kubernetes 1.36.
 	MinReady time.Duration
-	// Grace is how long a pod that was marked unready for an update keeps its former containers, so that traffic
-	// drains.
+	// Grace is how long a pod that was marked unready for an update keeps its old containers, so that traffic drains.
 	Grace time.Duration
 	// Hooks are the lifecycle hooks of the workload.
 	Hooks lifecycle.Hooks
-	// KeepNamed keeps pods with the label that asks for their deletion, unless that has begun; for kinds that pause such
-	// deletions with their updates.
+	// KeepNamed keeps pods with the label that requests their deletion, unless the deletion has begun. It is for kinds whose pause covers such
+	// deletions along with updates.
 	KeepNamed bool
 }
 
-// Facts are what a pod's fields say at one moment.
+// Facts are what a pod's fields say at a point in time.
 type Facts struct {
 	// Name is the pod's name.
 	Name string
-	// Active: the pod is neither being deleted nor has it ended. Terminating: it is being deleted.
+	// Active: the pod is not being deleted and has not ended. Terminating: it is being deleted.
 	Active, Terminating bool
-	// Ready: the pod runs, its Ready condition is True and no update in place keeps it out of service. ReadySince is when
-	// it became so; zero if it is not Ready or the condition has no time.
+	// Ready: the pod is running, its Ready condition is True and no in-place update keeps it out of service. ReadySince is when it became Ready;
+	// zero if it isn't Ready or the condition has no time.
 	Ready      bool
 	ReadySince time.Time
 	// Available: the pod has been Ready for long enough and its lifecycle is Normal.
 	Available bool
 	// Lifecycle is the lifecycle state in the pod's label.
 	Lifecycle pods.LifecycleState
-	// ToDelete: the pod has the label that asks for its deletion, or its prepared deletion can't be cancelled. Kept: it has
-	// the label and is kept nevertheless, by Rules.KeepNamed.
+	// ToDelete: the pod has the label that requests its deletion, or its prepared deletion can't be cancelled. Kept: it has the label but
+	// Rules.KeepNamed keeps it.
 	ToDelete, Kept bool
-	// PreparingDelete: a lifecycle hook was asked to let the pod be deleted.
+	// PreparingDelete: the lifecycle hook has been asked to let the pod be deleted.
 	PreparingDelete bool
-	// UpdateHooked and DeleteHooked: a hook holds the in-place update, or the deletion.
+	// UpdateHooked and DeleteHooked: a hook holds the in-place update or the deletion.
 	UpdateHooked, DeleteHooked bool
 
-	// Update is how far an in-place update is. While it is UpdateInProgress, WaitingFor is what the containers wait for, since
-	// WaitingSince. ForDaemon: they wait for the daemon of their node.
+	// Update is the progress of an in-place update. While it is UpdateInProgress, WaitingFor is what the containers wait for, since WaitingSince.
+	// ForDaemon: they wait for the daemon on their node.
 	Update       rollout.UpdateState
 	WaitingFor   string
 	WaitingSince time.Time
@@ -61,9 +60,9 @@ type Facts struct {
 	// Gated: the pod has the readiness gate for in-place updates.
 	Gated bool
 
-	// ChangesAt is when time alone will change one of these facts; zero if never.
+	// ChangesAt is when one of these facts changes just by time passing; zero means never.
 	ChangesAt time.Time
-	// Rank is the pod's rank among the pods, without Order and Domains, which the pod does not know.
+	// Rank is the pod's rank, without Order and Domains, which can't be read from the pod.
 	Rank rollout.Rank
 }
 
@@ -107,8 +106,8 @@ func View(pod *corev1.Pod, r Rules, now time.Time) Facts {
 	return f
 }
 
-// Pod returns the facts for rollout. The caller adds whether the pod is to be deleted for other reasons than its label,
-// how it can be updated in place (NotInPlace, NoRestart), and the parts of Rank that the pod does not know.
+// Pod returns the facts for rollout. The caller adds other reasons to delete the pod than its label, how it can be updated in place (NotInPlace,
+// NoRestart), and the parts of Rank that can't be read from the pod.
 func (f Facts) Pod(old bool) rollout.Pod {
 	return rollout.Pod{
 		Key:             f.Name,
@@ -128,14 +127,14 @@ func (f Facts) Pod(old bool) rollout.Pod {
 	}
 }
 
-// AtRevision reports whether the pod is at a revision, by the hash at the end of the revision's name: labels that hold the hash
-// alone are equal to those with the full name.
+// AtRevision reports whether the pod is at a revision, comparing the hash at the end of the revision's name: labels that hold only the hash are
+// equal to labels with the full name.
 func AtRevision(pod *corev1.Pod, name string) bool {
 	return revision.Same(pod.Labels[keys.ControllerRevisionHash], name)
 }
 
-// update sets how far an in-place update is. A scheduled pod that only our own gate or lifecycle state keeps from
-// being available is UpdateHeld, or UpdateAwaitingHook if a lifecycle hook has to answer first.
+// update sets the progress of an in-place update. A scheduled pod that only our own gate or lifecycle state keeps from being available is
+// UpdateHeld, or UpdateAwaitingHook if a lifecycle hook has to answer first.
 func (f *Facts) update(pod *corev1.Pod, r Rules, now time.Time) {
 	if inplace.Closed(pod) {
 		f.updating(pod, r, now)
@@ -155,7 +154,7 @@ func (f *Facts) update(pod *corev1.Pod, r Rules, now time.Time) {
 	}
 }
 
-// updating sets how far the update of a pod is that is out of service for it.
+// updating sets the update progress of a pod that is out of service for an update.
 func (f *Facts) updating(pod *corev1.Pod, r Rules, now time.Time) {
 	if !inplace.Recorded(pod) {
 		f.Update = rollout.UpdateNotReady
@@ -177,15 +176,15 @@ func (f *Facts) updating(pod *corev1.Pod, r Rules, now time.Time) {
 	}
 }
 
-// changes records when time alone changes a fact; zero means never.
+// changes records when a fact changes just by time passing; a zero time means never.
 func (f *Facts) changes(at time.Time) {
 	if f.ChangesAt.IsZero() || !at.IsZero() && at.Before(f.ChangesAt) {
 		f.ChangesAt = at
 	}
 }
 
-// cost is the pod's deletion cost; 0 if it has none or an invalid one, as in kube 1.36 ReplicaSet: a plus sign or
-// leading zeros are not allowed.
+// cost returns the pod's deletion cost; 0 if it has none or an invalid one. As in the ReplicaSet controller of Kubernetes 1.36, a plus sign or
+// leading zeros are invalid.
 func cost(pod *corev1.Pod) int32 {
 	s := pod.Annotations[keys.PodDeletionCost]
 	if s != "0" && (s == "" || s[0] == '+' || s[0] == '0') {

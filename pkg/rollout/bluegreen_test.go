@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// blueGreen is what kruise-rollouts sets during a blue-green rollout of 5 pods: no pod may be unavailable, none becomes available,
+// blueGreen is the goal that kruise-rollouts sets during a blue-green rollout of 5 pods: no pod may be unavailable, none becomes available
 // because minReadySeconds is 68 years, and maxSurge is the size of the step.
 func blueGreen(surge int) Goal { return Goal{Replicas: 5, MaxSurge: surge, Mode: ReCreate} }
 
@@ -122,7 +122,7 @@ func TestBlueGreen(t *testing.T) {
 	}
 }
 
-// One revision after the other, with the steps of a blue-green Rollout: half, all, promotion.
+// TestReplayBlueGreen rolls out one revision after the other, with the steps of a blue-green Rollout: half, all, promotion.
 func TestReplayBlueGreen(t *testing.T) {
 	t.Parallel()
 	for name, slots := range map[string][]Slot{"blue-green": nil, "blue-green-in-slots": slotsOf(0, "n1", "n2", "n3", "n4", "n5")} {

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzNext replays random scenarios. While the first ticks pass, the goal changes at random; then steps must come to an
-// end. Every decision is checked against the invariants of the package.
+// FuzzNext replays random scenarios. During the first ticks the goal changes at random; after that, steps must come to an end. Every decision is
+// checked against the invariants of the package.
 func FuzzNext(f *testing.F) {
 	for i := range uint64(40) {
 		f.Add(i, uint8(i*7), uint8(i*3), uint8(i%4), uint8(i%3), uint8(i%4), uint8(i*5), uint8(i*11))
@@ -121,7 +121,7 @@ func disturb(r *rand.Rand, m *model) {
 	}
 }
 
-// step asks Next, checks the answer and applies it, sometimes only a part of it, which is done.
+// step calls Next, checks the decision and applies it, sometimes only in part. done is the applied part.
 func step(t *testing.T, r *rand.Rand, m *model) (s, done Decision) {
 	t.Helper()
 	pods := m.facts()
@@ -154,10 +154,10 @@ func step(t *testing.T, r *rand.Rand, m *model) (s, done Decision) {
 	return s, part
 }
 
-// totals are the counts of a list of pods.
+// totals are counts over a list of pods.
 type totals struct{ active, available, serving, ready, old, updated, toDelete, preparingDelete, unavailable int }
 
-// serves reports whether a pod is available, or is ready and to be replaced.
+// serves reports whether a pod is available, or is ready and going to be replaced.
 func (p *Pod) serves() bool { return p.Available || p.Old && p.inService() }
 
 func sum(pods []Pod) totals {
@@ -218,7 +218,7 @@ func checkSteps(t *testing.T, g Goal, pods []Pod, s Decision) {
 			if p.serves() {
 				serving--
 			}
-			// An update may take pods that are ready and not available: they never counted.
+			// An update may take pods that are ready but not available: they never counted.
 			if p.inService() && !update {
 				ready--
 			}
@@ -258,7 +258,7 @@ func checkSteps(t *testing.T, g Goal, pods []Pod, s Decision) {
 	}
 }
 
-// changes are all steps for pods that exist.
+// changes returns all steps for existing pods.
 func changes(s Decision) []Step {
 	return slices.DeleteFunc(slices.Clone(s.Steps), func(s Step) bool { return s.Kind == StepCreate })
 }
@@ -292,7 +292,7 @@ func checkHooks(t *testing.T, pods map[string]Pod, s Decision) {
 	}
 }
 
-// checkOnce: while nothing but the steps changes the model, no pod is touched twice for the same thing.
+// checkOnce: while only the steps change the model, no pod is touched twice for the same reason.
 func checkOnce(t *testing.T, touched map[string]int, s Decision) {
 	t.Helper()
 	for _, kind := range []StepKind{StepPrepareDelete, StepCancelDelete, StepPrepareUpdate} {
@@ -310,8 +310,7 @@ func checkOnce(t *testing.T, touched map[string]int, s Decision) {
 	}
 }
 
-// checkPartition: a higher partition never updates more pods. Scale-in is left out, because the partition decides which
-// pods it takes.
+// checkPartition: a higher partition never updates more pods. Scale-in is left out, because the partition affects which pods it deletes.
 func checkPartition(t *testing.T, m *model, pods []Pod, s Decision) {
 	t.Helper()
 	g := m.goal

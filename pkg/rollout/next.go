@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Next returns the next steps towards the goal, with their reasons. It does not change pods, and is deterministic. A
-// caller may apply any part of the steps, in any order, and must observe the result before it calls Next again.
+// Next returns the next steps towards the goal, with their reasons. It doesn't change pods, and it is deterministic. A caller may apply any
+// subset of the steps, in any order, and must observe the result before it calls Next again.
 func Next(g Goal, pods []Pod, now time.Time) Decision {
 	d := observe(g, pods)
 	kept, wanted := d.surge()
@@ -35,18 +35,18 @@ type decider struct {
 
 	// minAvailable is how many pods have to stay available: Replicas - MaxUnavailable.
 	minAvailable int
-	// available, serving and ready are the pods that remain so after the steps planned so far.
+	// available, serving and ready count the pods that still are so after the steps planned so far.
 	available, serving, ready int
-	// surplus is how many pods, after the steps planned so far, are above Replicas + MaxSurge, because of a scale-in.
+	// surplus is how many pods a scale-in leaves above Replicas + MaxSurge, after the steps planned so far.
 	surplus int
-	// anyInactive: some pod is terminating, or has ended and has to be deleted.
+	// anyInactive: at least one pod is terminating, or has ended and has to be deleted.
 	anyInactive bool
-	// slots are the slots by key; nil if pods have none. surging is how many of them hold a second pod as a surge,
-	// extra how many second pods are being deleted.
+	// slots are the slots by key; nil if pods have no slots. surging is how many of them hold a second pod as a surge, extra is how many second
+	// pods are being deleted.
 	slots          map[string]*slotState
 	surging, extra int
 
-	// awaitingHook is how many pods wait for a lifecycle hook, draining how many wait for their grace period.
+	// awaitingHook is how many pods wait for a lifecycle hook, draining is how many wait for their grace period.
 	awaitingHook, draining int
 }
 
@@ -108,9 +108,9 @@ func (d *decider) findServing() {
 	}
 }
 
-// updateSet is the pods that should change their revision now.
+// updateSet holds the pods that should change their revision now.
 type updateSet struct {
-	// from are pods at the wrong revision, in the order of their update; to are those at the right one.
+	// from are the pods at the wrong revision, in update order; to are the pods at the right one.
 	from, to []*podState
 	// n of them should change; allowed of them may, without going below the partition.
 	n, allowed int
@@ -118,8 +118,8 @@ type updateSet struct {
 	rollback bool
 }
 
-// podsToUpdate returns the old pods to update: no more than exceed the partition, and no more than updated pods are
-// missing; or, with Rollback, the updated pods that go back likewise.
+// podsToUpdate returns the old pods to update: at most the number above the partition, and at most the number of updated pods that are missing.
+// With Rollback, it returns the updated pods to roll back, by the same rule.
 func (d *decider) podsToUpdate(old, updated []*podState) updateSet {
 	var t updateSet
 	above := len(old) - d.goal.Partition
@@ -133,7 +133,7 @@ func (d *decider) podsToUpdate(old, updated []*podState) updateSet {
 	default:
 		t = updateSet{from: old, to: updated, n: max(min(above, missing), 0), allowed: max(above, 0)}
 	}
-	if t.allowed > 0 { // Without an update the order is not needed.
+	if t.allowed > 0 { // Without an update the order isn't needed.
 		slices.SortFunc(t.from, updateOrder)
 	}
 	return t
@@ -147,7 +147,7 @@ const (
 	methodRecreate
 )
 
-// method is how the pod is brought to the other revision.
+// method returns how the pod is brought to the other revision.
 func (d *decider) method(p *podState) updateMethod {
 	switch {
 	case d.goal.Mode == OnDelete:
@@ -182,8 +182,8 @@ func (d *decider) takeOutOfService(p *podState) {
 	}
 }
 
-// withinBudget reports whether the pod may be taken out of service: the others that are available are enough, or for a pod that only
-// serves, the others that serve.
+// withinBudget reports whether the pod may be taken out of service because enough other pods are available, or, for a pod that only serves,
+// because enough others serve.
 func (d *decider) withinBudget(p *podState) bool {
 	switch {
 	case d.countsAsAvailable(p):
@@ -205,7 +205,7 @@ func (d *decider) hold(r Reason, n int, format string, args ...any) {
 	d.Holds = append(d.Holds, Hold{Reason: r, Pods: n, Why: fmt.Sprintf(format, args...)})
 }
 
-// recheck returns how long it takes until time alone changes a pod; 0 if it never does.
+// recheck returns the time until a pod changes just by time passing; 0 if none does.
 func recheck(pods []Pod, now time.Time) time.Duration {
 	var d time.Duration
 	for i := range pods {

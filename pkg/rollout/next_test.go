@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// pod returns a pod of the new revision that is available, changed by each of fs.
+// pod returns an available pod at the new revision, changed by each of fs.
 func pod(key string, fs ...func(*Pod)) Pod {
 	p := Pod{Key: key, Ready: true, Available: true, Gated: true, Rank: Rank{
 		Assigned: true, Phase: corev1.PodRunning, Created: start, ReadySince: start,
@@ -53,12 +53,12 @@ func many(n int, prefix string, fs ...func(*Pod)) []Pod {
 	return out
 }
 
-// kinds are the kinds of steps for existing pods, in the order in which goldens list them.
+// kinds are the kinds of steps for existing pods, in the order in which golden files list them.
 var kinds = []StepKind{
 	StepPrepareDelete, StepDelete, StepCancelDelete, StepPrepareUpdate, StepMarkUnready, StepUpdateInPlace, StepMarkReady,
 }
 
-// brief is the steps without their sentences: "Create new Missing", "Delete a00 ScaleIn", "hold Budget 2".
+// brief returns the steps without their sentences: "Create new Missing", "Delete a00 ScaleIn", "hold Budget 2".
 func brief(d Decision) []string {
 	var out []string
 	for _, s := range d.Of(StepCreate) {

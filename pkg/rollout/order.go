@@ -12,18 +12,17 @@ import (
 // podState is an active pod within one call of Next.
 type podState struct {
 	*Pod
-	// spread is higher for pods whose node or topology domain has more pods; only set for a scale-in.
+	// spread is higher for pods whose node or topology domain has more pods. It is only set for a scale-in.
 	spread float64
-	// serves: the pod is available, or is ready and is one of those that the rollout replaces. minReadySeconds is about the pods
-	// that a rollout creates: raised to hold the rollout up, as in a blue-green release, it makes no pod that ran before dispensable.
+	// serves: the pod is available, or it is ready and the rollout is going to replace it. minReadySeconds is meant for pods that a rollout
+	// creates: if it is raised to hold the rollout, as in a blue-green release, pods that ran before don't become dispensable.
 	serves bool
 	// hasStep: a step is planned for the pod, or it waits. surged: a replacement is created beside it first.
 	hasStep, surged bool
 }
 
-// deletionOrder orders pods for deletion as kube 1.36 ReplicaSet does (ActivePodsWithRanks), with availability before
-// readiness and with the rank of topology spread. Pods that are preparing delete come before all others, so that the
-// choice is stable.
+// deletionOrder orders pods for deletion like the ReplicaSet controller of Kubernetes 1.36 (ActivePodsWithRanks), but with availability before
+// readiness and with the rank of topology spread. Pods that are preparing delete come before all others, so that the choice is stable.
 //
 //  1. without node before assigned
 //  2. pending before unknown before running
@@ -46,8 +45,8 @@ func deletionOrder(a, b *podState) int {
 	)
 }
 
-// updateOrder orders pods for an update: first those whose update has begun, then by the caller's order, then as
-// deletionOrder does without availability, cost and spread.
+// updateOrder orders pods for an update: first pods whose update has begun, then the caller's order, then deletionOrder without availability,
+// cost and spread.
 func updateOrder(a, b *podState) int {
 	return cmp.Or(
 		FalseFirst(a.Update < UpdatePreparing, b.Update < UpdatePreparing),
@@ -79,7 +78,7 @@ func byAge(a, b *Pod) int {
 	)
 }
 
-// FalseFirst compares two booleans for a sort in which what is false comes before what is true.
+// FalseFirst compares two booleans for sorting: false comes before true.
 func FalseFirst(a, b bool) int {
 	switch {
 	case a == b:
@@ -91,7 +90,7 @@ func FalseFirst(a, b bool) int {
 	}
 }
 
-// latestFirst puts an unknown (zero) time before every known one.
+// latestFirst sorts an unknown (zero) time before every known one.
 func latestFirst(a, b time.Time) int {
 	if a.IsZero() || b.IsZero() {
 		return FalseFirst(!a.IsZero(), !b.IsZero())
@@ -112,10 +111,10 @@ func phase(p corev1.PodPhase) int {
 
 // sortForScaleIn sorts pods so that the first are to be deleted first.
 //
-// Without topology constraints the spread of a pod is the number of pods on its node. With them, pods are grouped by
-// their value for each constraint and sorted within the group; the spread is the sum over the constraints of
-// (group size - index) * ln(groups + 2), so that the fuller group loses a pod first and a constraint with many domains
-// weighs more: of zones with 5 and 3 pods, the two first of the larger zone go.
+// Without topology constraints the spread of a pod is the number of pods on its node. With them, pods are grouped by their value for each
+// constraint and sorted within the group. The spread is the sum over the constraints of (group size - index) * ln(groups + 2), so that the
+// fuller group loses a pod first and a constraint with many domains weighs more: of zones with 5 and 3 pods, the first two pods to go are in the
+// larger zone.
 func sortForScaleIn(pods []*podState) {
 	nodes := make(map[string]int, len(pods))
 	constraints := 0

@@ -12,23 +12,22 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// Preference is the order in which users want pods to be updated. The zero value has none and leaves the default order.
+// Preference is the order in which users want pods to be updated. The zero value keeps the default order.
 type Preference struct {
-	// Priority orders pods by their labels; nil for none.
+	// Priority orders pods by their labels; nil means no priority.
 	Priority *pods.UpdatePriorityStrategy
-	// Scatter spreads pods that have a certain label over the sequence that Priority gives.
+	// Scatter spreads pods that have a certain label over the sequence that Priority produces.
 	Scatter []pods.UpdateScatterTerm
 	// KeepOrder lets Rank.Order (ordinals) decide among pods that the preference ranks equal.
 	KeepOrder bool
 }
 
-// PodMetadata is what a Preference looks at in a pod.
+// PodMetadata is the part of a pod that a Preference reads.
 type PodMetadata struct{ Labels, Annotations map[string]string }
 
-// Apply sets Rank.Order of each pod in list, so that an update follows the preference and, among equal pods, the
-// default order. metadata has one entry for each pod. Old pods make one sequence; updated ones make another, in case
-// they have to be rolled back. The order of list does not matter. Apply fails on an invalid selector and then changes
-// nothing.
+// Apply sets the Rank.Order of each pod in list, so that an update follows the preference and, among equal pods, the default order. metadata has
+// one entry for each pod. Old pods form one sequence; updated pods form another, in case they have to be rolled back. The order of list doesn't
+// matter. On an invalid selector, Apply returns an error and changes nothing.
 func (p Preference) Apply(list []Pod, metadata []PodMetadata) error {
 	if p.Priority == nil && len(p.Scatter) == 0 {
 		return nil
@@ -45,7 +44,7 @@ func (p Preference) Apply(list []Pod, metadata []PodMetadata) error {
 		c := &candidate{podState: podState{Pod: &list[i]}, labels: metadata[i].Labels, weight: weigh(metadata[i].Labels)}
 		c.level, c.number = level(p.Priority, metadata[i])
 		if !p.KeepOrder {
-			c.Rank.Order = 0 // What the caller had there must not count as the default order.
+			c.Rank.Order = 0 // The caller's value must not count as the default order.
 		}
 		all = append(all, c)
 		if c.Old {
@@ -71,10 +70,10 @@ func (p Preference) Apply(list []Pod, metadata []PodMetadata) error {
 type candidate struct {
 	podState
 	labels map[string]string
-	// weight is the sum of the weights that select the pod.
+	// weight is the sum of the weights whose selectors match the pod.
 	weight int32
-	// level is the index of the first ordered key that the pod has, -1 if it has none, and number the digits at the end
-	// of its value, without leading zeros.
+	// level is the index of the first ordered key that the pod has, -1 if it has none. number is the digits at the end of its value, without
+	// leading zeros.
 	level  int
 	number string
 }
@@ -84,7 +83,7 @@ func (c *candidate) matches(t pods.UpdateScatterTerm) bool {
 	return ok && v == t.Value
 }
 
-// priorityOrder orders by larger weight, lower level and larger number, then as updateOrder.
+// priorityOrder orders by larger weight, lower level and larger number, then like updateOrder.
 func priorityOrder(a, b *candidate) int {
 	return cmp.Or(
 		cmp.Compare(b.weight, a.weight),
@@ -118,8 +117,8 @@ func weights(s *pods.UpdatePriorityStrategy) (func(map[string]string) int32, err
 	}, nil
 }
 
-// level returns the index of the first ordered key that the pod has as a label or else as an annotation, and the number
-// at the end of its value: "db-010" gives "10". The number stays a string of digits, so that none overflows.
+// level returns the index of the first ordered key that the pod has as a label or else as an annotation, and the number at the end of its value:
+// "db-010" gives "10". The number stays a string of digits, so that it can't overflow.
 func level(s *pods.UpdatePriorityStrategy, of PodMetadata) (int, string) {
 	if s == nil {
 		return 0, ""
@@ -137,7 +136,7 @@ func level(s *pods.UpdatePriorityStrategy, of PodMetadata) (int, string) {
 	return -1, ""
 }
 
-// byMatches sorts terms so that the one that matches the most pods comes first: the term applied last is spread best.
+// byMatches sorts terms by the number of pods they match, highest first: the term applied last is spread best.
 func byMatches(terms []pods.UpdateScatterTerm, all []*candidate) []pods.UpdateScatterTerm {
 	type counted struct {
 		pods.UpdateScatterTerm
@@ -165,11 +164,11 @@ func count(list []*candidate, t pods.UpdateScatterTerm) int {
 	return n
 }
 
-// scatter spreads the pods that match a term evenly over the sequence and keeps the order among them and among the
-// others. The last match comes last in the sequence: of 3 matches and 6 others, the 1st, 5th and 9th are matches.
+// scatter spreads the pods that match a term evenly over the sequence, and keeps the order among them and among the others. The last match comes
+// last in the sequence: of 3 matches and 6 others, the 1st, 5th and 9th are matches.
 //
-// Distances are those of all pods and are counted from the end. So the pods that are left after a batch keep their
-// order: the sequence does not start over with each batch.
+// Distances are computed over all pods and counted from the end. So the pods that remain after a batch keep their order: the sequence doesn't
+// start over with each batch.
 func scatter(sequence []*candidate, t pods.UpdateScatterTerm, all []*candidate) []*candidate {
 	var matched, others []*candidate
 	for _, c := range sequence {
@@ -181,7 +180,7 @@ func scatter(sequence []*candidate, t pods.UpdateScatterTerm, all []*candidate) 
 	}
 	total := count(all, t)
 	gaps, fill := total-1, len(all)-total
-	behind := func(j int) int { // how many others come behind the match that j matches come behind
+	behind := func(j int) int { // how many others follow the match that is followed by j matches
 		if gaps == 0 {
 			return 0
 		}

@@ -195,7 +195,7 @@ func TestNextUpdatesByPreference(t *testing.T) {
 	}), "what is under way goes on, then the preferred pod goes first")
 }
 
-// drawn is a random case for a preference: pods of which some differ in nothing but their key.
+// drawn returns a random case for a preference: some of the pods differ in nothing but their key.
 func drawn(t *rapid.T) ([]Pod, []PodMetadata, Preference) {
 	n := rapid.IntRange(0, 24).Draw(t, "pods")
 	list, metadata := make([]Pod, 0, n), make([]PodMetadata, 0, n)
@@ -243,7 +243,7 @@ func TestPreferenceDoesNotDependOnTheOrderOfTheList(t *testing.T) {
 		for _, i := range rapid.Permutation(index).Draw(t, "mixed") {
 			mixed, mixedTraits = append(mixed, list[i]), append(mixedTraits, metadata[i])
 			if p.Priority != nil {
-				mixed[len(mixed)-1].Rank.Order = -i // as of a former call
+				mixed[len(mixed)-1].Rank.Order = -i // as left by an earlier call
 			}
 		}
 		require.NoError(t, p.Apply(mixed, mixedTraits))

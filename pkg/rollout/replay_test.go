@@ -24,24 +24,24 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 type model struct {
 	goal       Goal
 	target     string                       // the revision that is rolled out
-	previous   string                       // the revision that creates with Old get
-	notInPlace func(from, to string) string // why a pod can't be updated in place; nil: it always can
+	previous   string                       // the revision that creates with Old use
+	notInPlace func(from, to string) string // why a pod can't be updated in place; nil: it always can be
 	noRestart  func(from, to string) bool   // the update restarts nothing; nil: it always does
 	failing    map[string]bool              // revisions whose containers never start
 	ungated    bool                         // pods have no readiness gate
 	hooks      modelHooks                   // hooks that hold pods
-	batches    int                          // writes that an update takes beyond the first
-	grace      int                          // ticks that a marked pod drains
+	batches    int                          // writes that an update needs after the first
+	grace      int                          // ticks that a marked pod drains for
 	freeSlots  bool                         // a slot is free while its pod is terminating
 	slow       int                          // ticks until a container serves
 	minReady   int                          // ticks until a ready pod is available
 	pods       map[string]*modelPod
 	tick       int
 	created    int
-	log        strings.Builder // what a fuzz run did, printed if it fails
+	log        strings.Builder // what a fuzz run did; printed on failure
 }
 
-// modelHooks are the hooks of a workload. They answer after slow ticks, or, if unanswered, never.
+// modelHooks are the hooks of a workload. They answer after slow ticks, or never if unanswered is set.
 type modelHooks struct{ update, delete, service, unanswered bool }
 
 type modelPod struct {
@@ -50,11 +50,11 @@ type modelPod struct {
 	update            UpdateState
 	toDelete          bool
 	preparingDelete   bool
-	releasedForUpdate bool // released for an update and not put into service again
+	releasedForUpdate bool // released for an update and not yet put into service again
 	releasedForDelete bool // released for its deletion
 	askedAt           int  // tick at which a hook was asked
 	markedAt          int  // tick at which it was marked
-	batchesLeft       int  // writes of the update that are left
+	batchesLeft       int  // remaining writes of the update
 	startedAt         int  // tick at which the containers serve; never: -1
 	readyAt           int  // tick since which the pod is ready; not ready: -1
 	goneIn            int  // ticks until it is gone; 0: it stays
@@ -93,7 +93,7 @@ func (m *model) at(tick int) time.Time { return start.Add(time.Duration(tick) * 
 
 func (m *model) names() []string { return slices.Sorted(maps.Keys(m.pods)) }
 
-// facts are the pods as Next sees them.
+// facts returns the pods as Next sees them.
 func (m *model) facts() []Pod {
 	out := make([]Pod, 0, len(m.pods))
 	for _, name := range m.names() {
@@ -176,7 +176,7 @@ func (m *model) apply(d Decision) {
 	m.settle()
 }
 
-// service returns the state of a pod that is put into service: a hook may have to answer first.
+// service returns the update state of a pod that goes into service: a hook may have to answer first.
 func (m *model) service(p *modelPod) UpdateState {
 	if m.hooks.update && p.releasedForUpdate || m.hooks.service && p.update == UpdateHeld && p.askedAt == 0 {
 		p.askedAt = m.tick + 1
@@ -202,7 +202,7 @@ func (m *model) updateInPlace(p *modelPod, d Step) {
 	p.update, p.readyAt, p.startedAt = UpdateInProgress, -1, m.startsAt(p.rev)
 }
 
-// settle brings the model up to the tick.
+// settle advances the model to the current tick.
 func (m *model) settle() {
 	for name, p := range m.pods {
 		up := p.startedAt != -1 && p.startedAt <= m.tick
@@ -247,7 +247,7 @@ func (m *model) waiting() bool {
 	return false
 }
 
-// play replays some ticks, and writes each.
+// play replays some ticks and writes each of them.
 func (m *model) play(out *strings.Builder, ticks int) {
 	for range ticks {
 		s := Next(m.goal, m.facts(), m.at(m.tick))
@@ -257,7 +257,7 @@ func (m *model) play(out *strings.Builder, ticks int) {
 	}
 }
 
-// rest replays until nothing is left to do or to wait for, and writes each tick.
+// rest replays until there is nothing left to do or to wait for, and writes each tick.
 func (m *model) rest(t *testing.T, out *strings.Builder) {
 	t.Helper()
 	last := ""

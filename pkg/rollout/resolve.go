@@ -16,8 +16,8 @@ const (
 	Up
 )
 
-// Resolve turns a number or a percentage of `of` pods into a number of pods. Nil is 0. A number stands as it is, also
-// allowed `of`. It fails on a string that is no percentage ("5", "ten%") and on anything below 0.
+// Resolve converts a number or a percentage of `of` pods into a number of pods. Nil is 0. A plain number is returned as is, even if it exceeds
+// `of`. It returns an error for a string that isn't a percentage ("5", "ten%") and for anything below 0.
 func Resolve(v *intstr.IntOrString, of int, r Rounding) (int, error) {
 	if v == nil {
 		return 0, nil
@@ -32,8 +32,8 @@ func Resolve(v *intstr.IntOrString, of int, r Rounding) (int, error) {
 	return n, nil
 }
 
-// ResolveUnavailable turns maxUnavailable into a number of pods, beside a surge of so many. With a surge it may round down to 0; without
-// one it rounds up, as nothing could ever be updated otherwise. It fails as Resolve does.
+// ResolveUnavailable converts maxUnavailable into a number of pods, given the resolved surge. With a surge it may round down to 0; without one
+// it rounds up, because otherwise nothing could ever be updated. It returns an error in the same cases as Resolve.
 func ResolveUnavailable(v *intstr.IntOrString, surge, of int) (int, error) {
 	if surge > 0 {
 		return Resolve(v, of, Down)
@@ -41,9 +41,9 @@ func ResolveUnavailable(v *intstr.IntOrString, surge, of int) (int, error) {
 	return Resolve(v, of, Up)
 }
 
-// ResolvePartition turns a partition into the number of pods, of `of`, that keep the old revision. Nil is 0 and nothing
-// goes above `of`. Percentages round up, so that more than 0 % keeps at least one pod; but less than 100 % of two pods
-// or more never keeps all of them: 95 % of 10 is 9. It fails as Resolve does.
+// ResolvePartition converts a partition into the number of pods, out of `of`, that keep the old revision. Nil is 0, and the result is at most
+// `of`. Percentages round up, so that more than 0 % keeps at least one pod; but less than 100 % of two or more pods never keeps all of them: 95
+// % of 10 is 9. It returns an error in the same cases as Resolve.
 func ResolvePartition(v *intstr.IntOrString, of int) (int, error) {
 	n, err := Resolve(v, of, Up)
 	if err != nil || v == nil {

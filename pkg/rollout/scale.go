@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// surge returns how many pods above Replicas a scale-in keeps, and how many there may be with those that are created. There may be
-// more, because pods that are created for an update take the place of those that it deletes: with a larger MaxSurge, the
-// other ones are created while those created before are not available yet.
+// surge returns how many pods above Replicas a scale-in keeps, and how many may exist including newly created ones. The second can be higher,
+// because pods created for an update take the place of pods that it deletes: with a larger MaxSurge, the rest are created while earlier ones are
+// not available yet.
 func (d *decider) surge() (kept, wanted int) {
 	if d.slots != nil || d.goal.MaxSurge <= 0 {
 		return 0, 0 // see surgeInSlots
@@ -17,8 +17,8 @@ func (d *decider) surge() (kept, wanted int) {
 	return min(max(named, kept), d.goal.MaxSurge), min(max(named, kept, wanted), d.goal.MaxSurge)
 }
 
-// surgeForNamed is the surge for pods to delete that the budget does not allow to delete before their replacements are
-// available. A pause does not stop it, because this is no update.
+// surgeForNamed is the surge for pods marked for deletion that the budget doesn't allow deleting before their replacements are available. A
+// pause doesn't stop it, because this is not an update.
 func (d *decider) surgeForNamed() int {
 	replace := min(d.goal.Replicas-len(d.old)-len(d.updated), len(d.toDelete))
 	serving := 0
@@ -30,10 +30,9 @@ func (d *decider) surgeForNamed() int {
 	return max(min(replace, serving-max(d.available-d.minAvailable, 0)), 0)
 }
 
-// surgeForUpdate is the surge for pods that have to be re-created. In-place updates need none, unless no pod may be
-// unavailable; a pod that its update has taken out of service keeps its surge. A paused goal keeps the surge that exists and
-// adds none. Surge pods can't be distinguished from pods that are surplus after a scale-in, so a scale-in by less than MaxSurge
-// during a paused update waits as well, with a Hold.
+// surgeForUpdate is the surge for pods that have to be re-created. In-place updates need none, unless no pod may be unavailable. A pod that its
+// update has taken out of service keeps its surge. A paused goal keeps existing surge pods and adds none. Surge pods can't be distinguished from
+// pods that are surplus after a scale-in, so during a paused update a scale-in by less than MaxSurge waits as well, with a Hold.
 func (d *decider) surgeForUpdate() (kept, wanted int) {
 	t := d.podsToUpdate(d.old, d.updated)
 	for _, p := range t.from {
@@ -70,8 +69,8 @@ func (d *decider) countsAsOld(p *podState) bool {
 	return p.Old
 }
 
-// create creates missing pods, first old ones up to the partition. Pods that are deleted by this call are replaced once
-// the deletion was observed; so are those that are preparing delete, unless ExcludePreparingDelete.
+// create creates missing pods, first old ones up to the partition. Pods deleted by this call are replaced once the deletion is observed. So are
+// pods that are preparing delete, unless ExcludePreparingDelete is set.
 func (d *decider) create(surge int) {
 	if d.slots != nil {
 		d.createInSlots()
@@ -123,7 +122,7 @@ func (d *decider) limitCreates(n, unavailable int) int {
 	return min(n, MaxCreates)
 }
 
-// deleteNamed deletes the pods that a user named, as far as the budget allows.
+// deleteNamed deletes the pods that a user marked for deletion, as far as the budget allows.
 func (d *decider) deleteNamed() {
 	const why, who = "marked for deletion", "pods marked for deletion wait"
 	if d.slots == nil {
@@ -143,8 +142,8 @@ func (d *decider) deleteNamed() {
 	}
 }
 
-// scaleIn deletes pods above Replicas: first those that are preparing delete, so that the choice is stable, then old
-// ones down to the partition, then updated ones, each in deletionOrder.
+// scaleIn deletes pods above Replicas: first pods that are preparing delete, so that the choice is stable, then old ones down to the partition,
+// then updated ones, each in deletionOrder.
 func (d *decider) scaleIn(surge int) {
 	if d.slots != nil {
 		d.deleteEnded()
@@ -189,15 +188,15 @@ func (d *decider) scaleIn(surge int) {
 	}
 }
 
-// putRecreatedLast puts pods last that the update deletes anyway. Otherwise the deletion of a pod that the update does
-// not delete would be cancelled, only to be prepared again.
+// putRecreatedLast moves pods to the end that the update deletes anyway. Otherwise the deletion of a pod that the update doesn't delete would be
+// cancelled, only to be prepared again.
 func (d *decider) putRecreatedLast(preparing []*podState) {
 	back := d.podsToUpdate(d.old, d.updated).rollback
 	goesOn := func(p *podState) bool { return p.Old != back && d.method(p) == methodRecreate }
 	slices.SortStableFunc(preparing, func(a, b *podState) int { return FalseFirst(goesOn(a), goesOn(b)) })
 }
 
-// deleteUntilHeld deletes pods until the budget holds one.
+// deleteUntilHeld deletes pods in order until the budget holds one of them.
 func (d *decider) deleteUntilHeld(from []*podState, r Reason, why, who string) {
 	if len(from) <= max(d.available, d.ready)-d.minAvailable { // All of them are deleted.
 		d.Steps = slices.Grow(d.Steps, len(from))
@@ -210,10 +209,10 @@ func (d *decider) deleteUntilHeld(from []*podState, r Reason, why, who string) {
 	}
 }
 
-// tryDelete plans to delete a pod that is named or surplus, if enough pods stay available. For pods that are surplus
-// by a scale-in it is enough that the others are ready: otherwise a long minReadySeconds would hold up a scale-in,
-// although the remaining pods are ready. It is not for those that a rollout replaces, as its new pods have to become available first.
-// Where fewer than the minimum are available anyway, ready pods are not deleted below it either.
+// tryDelete plans the deletion of a named or surplus pod if enough pods stay available. For a pod that is surplus because of a scale-in, it is
+// enough that the others are ready: otherwise a long minReadySeconds would hold up the scale-in although the remaining pods are ready. That
+// isn't enough for pods that a rollout replaces, because its new pods have to become available first. If fewer than the minimum are available
+// anyway, the number of ready pods doesn't go below the minimum either.
 func (d *decider) tryDelete(p *podState, r Reason, why string) bool {
 	switch {
 	case p.PreparingDelete:

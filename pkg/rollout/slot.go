@@ -9,20 +9,20 @@ import (
 // slotState is one slot within one call of Next.
 type slotState struct {
 	Slot
-	// pods are those in it that count; hasInactive: it also holds an inactive one.
+	// pods are the pods in the slot that count; hasInactive: it also holds an inactive one.
 	pods        []*podState
 	hasInactive bool
-	// surging: it holds a second pod as a surge, until one of the two can be deleted.
+	// surging: the slot holds a second pod as a surge, until one of the two can be deleted.
 	surging bool
-	// completed: a pod in it has ended and keeps it.
+	// completed: a pod in the slot has ended and keeps it.
 	completed bool
 }
 
 // keepsSlot reports whether a pod has ended and keeps its slot.
 func (d *decider) keepsSlot(p *podState) bool { return d.goal.KeepEnded && p.Ended && !p.ToDelete }
 
-// assignSlots assigns pods to their slots. From here on, available and serving count slots: neither a second pod in a slot nor
-// one in no wanted slot adds to them.
+// assignSlots assigns pods to their slots. From here on, available and serving count slots: a second pod in a slot, or a pod in an unwanted
+// slot, doesn't add to them.
 func (d *decider) assignSlots(states []podState) {
 	d.slots = make(map[string]*slotState, len(d.goal.Slots))
 	for _, s := range d.goal.Slots {
@@ -54,8 +54,8 @@ func (d *decider) assignSlots(states []podState) {
 	d.applyPartition()
 }
 
-// applyPartition marks as Old as many slots as the partition asks for beyond those that are so already: of the slots
-// without an updated pod those that would be updated last, and then empty ones.
+// applyPartition marks slots as Old until the partition is met, counting those that already are. Of the slots without an updated pod it takes
+// the ones that would be updated last, and then empty ones.
 func (d *decider) applyPartition() {
 	n := d.goal.Partition
 	var last, empty []*slotState
@@ -84,8 +84,8 @@ func (d *decider) applyPartition() {
 	}
 }
 
-// slotOrder orders the pods of a slot: available ones at the right revision first, then available ones, then those that serve, then
-// those at the right revision.
+// slotOrder orders the pods of a slot: available pods at the right revision first, then other available pods, then pods that serve, then other
+// pods at the right revision.
 func (d *decider) slotOrder(slot *slotState, a, b *podState) int {
 	right := func(p *podState) bool { return p.Old == slot.Old }
 	return cmp.Or(
@@ -103,7 +103,7 @@ func (d *decider) countsAsAvailable(p *podState) bool { return d.counts(p, (*pod
 // countsAsServing reports whether deleting the pod would lower the number of pods that serve.
 func (d *decider) countsAsServing(p *podState) bool { return d.counts(p, (*podState).isServing) }
 
-// counts reports whether the pod is one of those, and with slots the only one in a slot that is wanted.
+// counts reports whether is(p) holds and, with slots, whether p is the only such pod in a wanted slot.
 func (d *decider) counts(p *podState, is func(*podState) bool) bool {
 	if !is(p) || d.slots == nil {
 		return is(p)
@@ -117,8 +117,8 @@ func (p *podState) isAvailable() bool { return p.Available }
 
 func (p *podState) isServing() bool { return p.serves }
 
-// podsToUpdateInSlots is podsToUpdate where slots determine the revision of their pods. A pod that has a surge pod
-// beside it is deleted by deleteSurplus.
+// podsToUpdateInSlots is podsToUpdate for goals with slots, where slots determine the revision of their pods. It skips pods that have a surge
+// pod beside them: deleteSurplus deletes those.
 func (d *decider) podsToUpdateInSlots(old, updated []*podState) updateSet {
 	wrong := func(pods []*podState) []*podState {
 		return slices.DeleteFunc(slices.Clone(pods), func(p *podState) bool {
@@ -134,8 +134,7 @@ func (d *decider) podsToUpdateInSlots(old, updated []*podState) updateSet {
 	return t
 }
 
-// deleteSurplus deletes pods that are in no wanted slot, and one of two pods in a slot, unless the second one is a
-// surge.
+// deleteSurplus deletes pods in unwanted slots, and one of two pods in a slot unless the second one is a surge.
 func (d *decider) deleteSurplus() {
 	var surplus []*podState
 	for _, p := range slices.Concat(d.old, d.updated) {
@@ -167,9 +166,8 @@ func (d *decider) deleteSurplus() {
 	}
 }
 
-// nextToDelete returns the first of the surplus pods, in order, or none while it has to wait. As in kube 1.36
-// StatefulSet (processCondemned), one that is not available waits as well, unless it is the only one. One that is
-// preparing delete stays so while it waits.
+// nextToDelete returns the first of the surplus pods, in order, or nothing while it has to wait. As in the StatefulSet controller of Kubernetes
+// 1.36 (processCondemned), an unavailable pod waits as well, unless it is the only one. A pod that is preparing delete stays so while it waits.
 func (d *decider) nextToDelete(surplus []*podState) []*podState {
 	p, why := surplus[0], ""
 	switch key, waits := d.firstUnavailable(); {
@@ -187,8 +185,7 @@ func (d *decider) nextToDelete(surplus []*podState) []*podState {
 	return nil
 }
 
-// slotDeletionOrder orders pods in slots for deletion: first those that are preparing delete, then by the caller's
-// order.
+// slotDeletionOrder orders pods in slots for deletion: first pods that are preparing delete, then by the caller's order.
 func slotDeletionOrder(a, b *podState) int {
 	return cmp.Or(FalseFirst(!a.PreparingDelete, !b.PreparingDelete), cmp.Compare(a.Rank.Order, b.Rank.Order), deletionOrder(a, b))
 }
@@ -202,8 +199,8 @@ func (d *decider) deleteEnded() {
 	}
 }
 
-// mayShareSlot reports whether two pods stay in one slot, the best one and its replacement: within MaxSurge, or while
-// updates are paused. The replacement of a pod to delete may be at the same revision.
+// mayShareSlot reports whether two pods, the best one and its replacement, may stay in one slot: within MaxSurge, or while updates are paused.
+// The replacement of a pod marked for deletion may be at the same revision.
 func (d *decider) mayShareSlot(slot *slotState, best, p *podState) bool {
 	switch {
 	case slot.surging:
@@ -219,8 +216,8 @@ func (d *decider) mayShareSlot(slot *slotState, best, p *podState) bool {
 	}
 }
 
-// surgeInSlots creates new pods beside old ones that serve and have to be re-created, in as many slots as may hold
-// two. A slot whose second pod is deleted by this call still counts as one of them.
+// surgeInSlots creates new pods beside old ones that serve and have to be re-created, in as many slots as may hold two pods. A slot whose second
+// pod is deleted by this call still counts.
 func (d *decider) surgeInSlots(t updateSet) {
 	for _, p := range t.from {
 		if d.method(p) == methodRecreate {
@@ -229,8 +226,8 @@ func (d *decider) surgeInSlots(t updateSet) {
 	}
 }
 
-// surgeBeside creates a replacement beside a pod that serves and has to be deleted, within MaxSurge. Beside a pod to
-// delete it is at the revision that a pod in the empty slot would have.
+// surgeBeside creates a replacement beside a pod that serves and has to be deleted, within MaxSurge. For a pod marked for deletion, the
+// replacement gets the revision that a pod in the empty slot would get.
 func (d *decider) surgeBeside(p *podState) {
 	slot := d.slots[p.Slot]
 	if slot == nil || slot.hasInactive || len(slot.pods) != 1 || d.surging+d.extra >= d.goal.MaxSurge ||

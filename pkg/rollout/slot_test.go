@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// slotsOf returns slots of which the first keep are Old.
+// slotsOf returns slots; the first keep of them are Old.
 func slotsOf(keep int, keys ...string) []Slot {
 	out := make([]Slot, 0, len(keys))
 	for i, k := range keys {
@@ -22,7 +22,7 @@ func slotsOf(keep int, keys ...string) []Slot {
 	return out
 }
 
-// in returns a pod in a slot, named like it.
+// in returns a pod in a slot, named after it.
 func in(slot string, fs ...func(*Pod)) Pod {
 	return pod(slot, append([]func(*Pod){func(p *Pod) { p.Slot = slot }}, fs...)...)
 }
@@ -32,8 +32,8 @@ func beside(fs ...func(*Pod)) Pod {
 	return pod("n1-2", append([]func(*Pod){func(p *Pod) { p.Slot = "n1" }}, fs...)...)
 }
 
-// A StatefulSet's slots are the ordinals, those below the partition keep the old revision; the order of updates and of
-// deletions is the ordinal, highest first. OrderedReady is InOrder.
+// TestStatefulSetScenarios: the slots of a StatefulSet are the ordinals, and those below the partition keep the old revision. Updates and
+// deletions go by ordinal, highest first. OrderedReady is InOrder.
 func TestStatefulSetScenarios(t *testing.T) {
 	t.Parallel()
 	ordered := func(keep int, keys ...string) Goal {
@@ -267,8 +267,8 @@ func TestStatefulSetScenarios(t *testing.T) {
 	}
 }
 
-// A DaemonSet's slots are the nodes that fit; a pod on another node is surplus. a terminating pod is left out, so that its node
-// gets another one at once. The partition is the nodes that come last in its order.
+// TestDaemonSetScenarios: the slots of a DaemonSet are the nodes that fit, and a pod on another node is surplus. A terminating pod is left out,
+// so that its node gets another one at once. The partition covers the nodes that come last in its order.
 func TestDaemonSetScenarios(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -458,7 +458,8 @@ func TestDaemonSetScenarios(t *testing.T) {
 	}
 }
 
-// A SidecarSet does not own its pods: Replicas is their number and the mode InPlaceOnly, so that none is created or deleted.
+// TestSidecarSetScenarios: a SidecarSet doesn't own its pods. Replicas is their number and the mode is InPlaceOnly, so that none is created or
+// deleted.
 func TestSidecarSetScenarios(t *testing.T) {
 	t.Parallel()
 	goal := func(want, partition, unavailable int) Goal {
@@ -562,7 +563,7 @@ func TestSidecarSetScenarios(t *testing.T) {
 	}
 }
 
-// A BroadcastJob runs one pod on each node to its end.
+// TestPodsThatHaveEndedMayKeepTheirSlots: a BroadcastJob runs one pod to completion on each node.
 func TestPodsThatHaveEndedMayKeepTheirSlots(t *testing.T) {
 	t.Parallel()
 	completed := func(p *Pod) { inactive(p); p.Ended, p.Rank.Phase = true, corev1.PodSucceeded }
@@ -755,7 +756,7 @@ func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Decision) {
 	require.GreaterOrEqual(t, len(serves), min(serving, len(g.Slots)-g.MaxUnavailable), "ready pods that a rollout replaces were taken")
 }
 
-// checkKept: an update leaves as many slots old as the partition asks for, as far as there are.
+// checkKept: an update leaves as many slots old as the partition asks for, or all of them if there are fewer.
 func checkKept(t *testing.T, g Goal, pods []Pod, s Decision) {
 	t.Helper()
 	if g.Rollback {

@@ -23,7 +23,7 @@ func (d *decider) update() {
 	}
 	inFlight := d.continueRecreates(t)
 	if d.slots != nil {
-		maxInFlight = math.MaxInt // missing pods count against the budget already
+		maxInFlight = math.MaxInt // missing pods already count against the budget
 		d.surgeInSlots(t)
 	}
 	n := max(t.n-inFlight, 0)
@@ -51,9 +51,9 @@ func (d *decider) update() {
 			refused, refusal = refused+1, p.NotInPlace
 			continue
 		case p.outOfService(), d.nonDisruptive(p), d.slots != nil && d.withinBudget(p):
-			// It is out of service already, or the update leaves it in service, or enough others are.
+			// It is already out of service, or the update leaves it in service, or enough others are available.
 		case d.slots != nil:
-			// A later pod may be unavailable already: with slots, unavailable pods do not come first in the order.
+			// A later pod may already be unavailable: with slots, unavailable pods don't come first in the order.
 			held++
 			n--
 			continue
@@ -79,8 +79,8 @@ func (d *decider) update() {
 	}
 }
 
-// updateForeign is update of pods that other objects own. Those that are out of service come first, whatever the order, so that a pod
-// that serves is not taken beside them.
+// updateForeign is update for pods that other objects own. Pods that are out of service come first, whatever the order, so that no serving pod
+// is taken out of service in addition to them.
 func (d *decider) updateForeign(t updateSet) {
 	var serving []*podState
 	inFlight, refused, refusal := 0, 0, ""
@@ -104,7 +104,7 @@ func (d *decider) updateForeign(t updateSet) {
 			d.planUpdate(p, by, t)
 			continue
 		}
-		if p.outOfService() { // It has begun an update, and has to wait with this one.
+		if p.outOfService() { // Its update has begun and continues, so it counts against this update.
 			inFlight++
 		}
 	}
@@ -125,8 +125,8 @@ func (d *decider) updateForeign(t updateSet) {
 	}
 }
 
-// continueRecreates deletes pods that are preparing delete for their re-creation, and returns how many. They stay
-// chosen unless the partition has grown.
+// continueRecreates continues with pods that are preparing delete because they are re-created, and returns how many. They stay chosen unless the
+// partition has grown.
 func (d *decider) continueRecreates(t updateSet) int {
 	n := 0
 	for _, p := range t.from {
@@ -138,7 +138,7 @@ func (d *decider) continueRecreates(t updateSet) int {
 	return n
 }
 
-// revision is the revision of the pods that should change, for messages.
+// revision names the revision of the pods that should change, for messages.
 func (t updateSet) revision() string {
 	if t.rollback {
 		return "new"
@@ -201,8 +201,8 @@ func (d *decider) planUpdate(p *podState, by updateMethod, t updateSet) {
 	d.addStep(s)
 }
 
-// completeOrRevert plans steps for the pods that have no other one: an update that has begun is completed, a
-// preparation that is no longer needed is reverted.
+// completeOrRevert plans steps for the pods without one: an update that has begun is completed, and a preparation that is no longer needed is
+// reverted.
 func (d *decider) completeOrRevert() {
 	from := len(d.Steps)
 	for _, p := range d.active {
