@@ -23,7 +23,7 @@ func launch(i int, value string, more ...corev1.EnvVar) func(*corev1.Pod) {
 	}
 }
 
-// barred gives a container the launch priority that the pod webhook writes.
+// barred gives a container the launch priority as written by the pod webhook.
 func barred(i int, key string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		c := &p.Spec.Containers[i]
@@ -130,7 +130,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// ready makes containers ready as they run their image, or not.
+// ready sets whether containers are ready, running their image.
 func ready(p *corev1.Pod, is bool) {
 	for i := range p.Status.ContainerStatuses {
 		p.Status.ContainerStatuses[i].Ready = is
@@ -172,7 +172,7 @@ func TestBatchesFollowEachOther(t *testing.T) {
 
 	ps, err = Continue(pod, now)
 	require.Len(t, ps, 2)
-	pod = send(t, pod, ps[:1], err) // The writer may die here.
+	pod = send(t, pod, ps[:1], err) // The writer may crash here.
 	require.Equal(t, "app:2", pod.Spec.Containers[0].Image)
 	require.Equal(t, "two", pod.Annotations["config"])
 	require.Equal(t, Outcome{Next: true, Why: "resources are not written yet"}, Progress(pod, now))
@@ -213,7 +213,7 @@ func TestBatchesGoByFallingPriorityWhateverTheyChange(t *testing.T) {
 	require.NotContains(t, pod.Annotations, "config", "nor is the container that reads it")
 	require.Equal(t, "two", pod.Annotations["note"])
 
-	// side recovers, and the next batch is a resize alone.
+	// side recovers, and the next batch is only a resize.
 	ready(pod, true)
 	require.True(t, Progress(pod, start).Next)
 	ps, err = Continue(pod, start)
@@ -227,7 +227,7 @@ func TestBatchesGoByFallingPriorityWhateverTheyChange(t *testing.T) {
 	ready(pod, true)
 	require.True(t, Progress(pod, start).Next)
 
-	// The last one is env alone, which the node daemon restarts.
+	// The last batch is only env, and the node daemon restarts the container.
 	ps, err = Continue(pod, start)
 	pod = send(t, pod, ps, err)
 	require.Equal(t, "two", pod.Annotations["config"])
@@ -236,7 +236,7 @@ func TestBatchesGoByFallingPriorityWhateverTheyChange(t *testing.T) {
 	require.Equal(t, []string{"side", "app", "injected"}, batches(recordOf(pod)))
 }
 
-// requested are the names of the containers to restart for their env, in order.
+// requested returns the names of the containers to restart for their env, in order.
 func requested(pod *corev1.Pod) [][]string {
 	var out [][]string
 	for _, list := range RestartRequests(pod) {
@@ -249,7 +249,7 @@ func requested(pod *corev1.Pod) [][]string {
 	return out
 }
 
-// batches are the first containers of all batches.
+// batches returns the first container of each batch.
 func batches(r record) []string {
 	var out []string
 	for _, b := range r.ContainerBatchesRecord {
@@ -431,7 +431,7 @@ func TestANativeSidecarIsUpdated(t *testing.T) {
 func TestReportsOfTheNodeDaemon(t *testing.T) {
 	t.Parallel()
 	two := "two"
-	// reported sets what the node daemon reports of the container app.
+	// reported sets what the node daemon reports about the container app.
 	reported := func(id string, plain, env uint64) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			raw, err := json.Marshal(map[string]any{"containers": []any{map[string]any{
@@ -534,8 +534,8 @@ func TestAmbiguous(t *testing.T) {
 	}
 }
 
-// The first hash is from the annotation of a pod in the documentation of OpenKruise's game servers; the container there
-// changedReferences no metadata.
+// TestEnvHash: the first hash comes from the annotation of a pod in the documentation of OpenKruise's game servers; the container there
+// references no metadata.
 func TestEnvHash(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"config": "one"}, Labels: map[string]string{"tier": "x"}}}

@@ -14,41 +14,41 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// Options are the changes that an Update may have besides images, labels and annotations. The zero value is valid.
+// Options are the changes that an Update may make besides images, labels and annotations. The zero value is valid.
 type Options struct {
-	// Resources: new values of cpu and memory that a container requests or is limited to.
+	// Resources: new requests and limits of cpu and memory.
 	Resources bool
-	// NoResize: the apiserver does not support resizing running pods; overrides Resources.
+	// NoResize: the API server can't resize running pods; overrides Resources.
 	NoResize bool
-	// Env: restarts of containers that read a changed label or annotation by env. Without it, such a change is one of
-	// metadata alone, and the containers keep the old value until they restart. Nor can keys.RestartContainers be followed without it.
+	// Env: restarts of containers that read a changed label or annotation by env. Without it, such a change only updates metadata, and containers
+	// keep the old value until they restart. keys.RestartContainers isn't honored without it either.
 	Env bool
 }
 
-// Update is a change that can be made to a running pod. The zero Update changes nothing. Containers are identified by
-// name; they include native sidecars, the init containers that run as long as the pod.
+// Update is a change that can be made to a running pod. The zero Update changes nothing. Containers are identified by name; they include native
+// sidecars, the init containers that run as long as the pod.
 type Update struct {
 	// Images are the new images.
 	Images map[string]string
 	// Resources are the changed values of cpu and memory, and only these.
 	Resources map[string]corev1.ResourceRequirements
-	// Env has the changed metadata that containers read by env: "annotation config by env CONFIG". The node daemon has to
-	// restart them. Of containers that get a new image it has any metadata that they read: they are restarted for the
-	// image, unless they may run it already.
+	// Env maps containers to the changed metadata that they read by env: "annotation config by env CONFIG". The node daemon has to restart these
+	// containers. For containers that get a new image it holds any metadata that they read: they restart because of the image, unless they may
+	// already run it.
 	Env map[string]string
-	// Restart are the containers that keys.RestartContainers has restarted: by the node daemon, or by the kubelet for a new image.
+	// Restart are the containers to restart because of keys.RestartContainers: by the node daemon, or by the kubelet for a new image.
 	Restart map[string]bool
 	// Labels and Annotations are the changed values; nil removes the key.
 	Labels, Annotations map[string]*string
 }
 
-// MetadataOnly reports whether the update changes labels and annotations only.
+// MetadataOnly reports whether the update changes only labels and annotations.
 func (u Update) MetadataOnly() bool {
 	return len(u.Images)+len(u.Resources)+len(u.Env)+len(u.Restart) == 0
 }
 
-// Restarts reports whether a container of the pod restarts, so that the pod should be out of service meanwhile. A
-// resize alone restarts only containers whose resizePolicy requires it.
+// Restarts reports whether a container of the pod restarts, so that the pod should be out of service meanwhile. A pure resize restarts only
+// containers whose resizePolicy requires it.
 func (u Update) Restarts(pod *corev1.Pod) bool {
 	if len(u.Images)+len(u.Env)+len(u.Restart) > 0 {
 		return true
@@ -61,7 +61,7 @@ func (u Update) Restarts(pod *corev1.Pod) bool {
 	return false
 }
 
-// restartsFor reports whether a container is restarted to get resources.
+// restartsFor reports whether a container restarts to get resources.
 func restartsFor(c *corev1.Container, r corev1.ResourceRequirements) bool {
 	return slices.ContainsFunc(c.ResizePolicy, func(p corev1.ContainerResizePolicy) bool {
 		_, limit := r.Limits[p.ResourceName]
@@ -70,9 +70,9 @@ func restartsFor(c *corev1.Container, r corev1.ResourceRequirements) bool {
 	})
 }
 
-// CanApply reports whether this pod can be updated so, and if not, why. daemon: a node daemon is alive on the pod's
-// node. Only it can restart a container that gets no new image, and only if the kubelet starts the container again then. A pod
-// that has no node yet does not need it.
+// CanApply reports whether the update can be applied to this pod, and if not, why. daemon: a node daemon is alive on the pod's node. It is
+// needed to restart containers that get no new image, and that works only if the kubelet starts them again afterwards. A pod without a node
+// doesn't need it.
 func (u Update) CanApply(pod *corev1.Pod, daemon bool) (why string, ok bool) {
 	for _, name := range u.containers() {
 		if Container(&pod.Spec, name) == nil {
@@ -113,7 +113,7 @@ func RestartPolicy(c *corev1.Container, pod *corev1.Pod) corev1.RestartPolicy {
 	return cmp.Or(pod.Spec.RestartPolicy, corev1.RestartPolicyAlways)
 }
 
-// containers are the names of the changed containers, sorted.
+// containers returns the sorted names of the changed containers.
 func (u Update) containers() []string {
 	names := slices.Concat(slices.Collect(maps.Keys(u.Images)), slices.Collect(maps.Keys(u.Resources)),
 		slices.Collect(maps.Keys(u.Env)), slices.Collect(maps.Keys(u.Restart)))
@@ -121,8 +121,8 @@ func (u Update) containers() []string {
 	return slices.Compact(names)
 }
 
-// Diff returns the update from one template to another, or why it can't be made in place: "container app: env
-// changed". Equal templates give the zero Update. The templates are not changed.
+// Diff returns the update from one template to another, or why it can't be made in place: "container app: env changed". Equal templates give the
+// zero Update. The templates are not changed.
 func Diff(from, to *corev1.PodTemplateSpec, o Options) (update Update, why string, ok bool) {
 	if why := diffMetadata(from, to); why != "" {
 		return Update{}, why, false
@@ -159,7 +159,7 @@ func Diff(from, to *corev1.PodTemplateSpec, o Options) (update Update, why strin
 	return update, "", true
 }
 
-// diffMetadata refuses changes of metadata that pods take from their template only at creation.
+// diffMetadata rejects changes of metadata that pods only take from their template at creation.
 func diffMetadata(from, to *corev1.PodTemplateSpec) string {
 	if !slices.Equal(from.Finalizers, to.Finalizers) {
 		return "metadata.finalizers changed"
@@ -195,7 +195,7 @@ func (u *Update) diffAll(list string, from, to []corev1.Container, o Options) (w
 		return list + " were added, removed or reordered"
 	}
 	for i := range from {
-		// An init container that has completed would not run again.
+		// A completed init container would not run again.
 		runs := list == "containers" || isNativeSidecar(&to[i])
 		if why := u.diffContainer(from[i], to[i], o, runs); why != "" {
 			return fmt.Sprintf("container %s: %s", to[i].Name, why)
@@ -204,7 +204,7 @@ func (u *Update) diffAll(list string, from, to []corev1.Container, o Options) (w
 	return ""
 }
 
-// diffContainer adds the changes of one container; runs: it runs as long as the pod.
+// diffContainer adds the changes of one container; runs: the container runs as long as the pod.
 func (u *Update) diffContainer(a, b corev1.Container, o Options, runs bool) (why string) {
 	if runs && a.Image != b.Image {
 		set(&u.Images, b.Name, b.Image)
@@ -229,8 +229,8 @@ func (u *Update) diffContainer(a, b corev1.Container, o Options, runs bool) (why
 	return ""
 }
 
-// changed are the JSON names of the fields in which two values of one struct type differ. Quantities are equal by value,
-// nil and empty lists are equal.
+// changed returns the JSON names of the fields in which two values of a struct type differ. Quantities are compared by value; nil and empty
+// lists are equal.
 func changed[T any](a, b T) []string {
 	va, vb := reflect.ValueOf(a), reflect.ValueOf(b)
 	var out []string
@@ -243,7 +243,7 @@ func changed[T any](a, b T) []string {
 	return out
 }
 
-// set puts a value into a map that may be nil.
+// set stores a value in a map that may be nil.
 func set[M ~map[K]V, K comparable, V any](m *M, k K, v V) {
 	if *m == nil {
 		*m = M{}
@@ -256,7 +256,7 @@ func isNativeSidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// Container returns the container or native sidecar of a name, which keep running; nil if there is none.
+// Container returns the container or native sidecar with this name, which runs as long as the pod; nil if there is none.
 func Container(s *corev1.PodSpec, name string) *corev1.Container {
 	if i := slices.IndexFunc(s.Containers, func(c corev1.Container) bool { return c.Name == name }); i >= 0 {
 		return &s.Containers[i]

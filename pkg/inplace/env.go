@@ -19,7 +19,7 @@ type metadataField struct {
 	key        string
 }
 
-// reference is a metadata field that a container reads by env.
+// reference is a metadata field that a container reads through an environment variable.
 type reference struct {
 	metadataField
 
@@ -34,7 +34,7 @@ func (r reference) String() string {
 	return what + r.key + " by env " + r.env
 }
 
-// of returns the field's value in these labels and annotations.
+// of returns the field's value from these labels and annotations.
 func (f metadataField) of(labels, annotations map[string]string) string {
 	if f.annotation {
 		return annotations[f.key]
@@ -42,9 +42,8 @@ func (f metadataField) of(labels, annotations map[string]string) string {
 	return labels[f.key]
 }
 
-// references are the labels and annotations that a container reads, in the order of its env. Those that hold the
-// version of a SidecarSet don't count: its own update writes them. Nor do variables that are set again later in the
-// list: the last one takes effect.
+// references returns the labels and annotations that a container reads, in the order of its env. Fields that hold the version of a SidecarSet
+// don't count: its own update writes them. Neither do variables that are set again later in the list: the last one takes effect.
 func references(c *corev1.Container) []reference {
 	var out []reference
 	for i := range c.Env {
@@ -65,8 +64,8 @@ func references(c *corev1.Container) []reference {
 	return out
 }
 
-// changedReferences are the references of a container whose value the update changes. A key that is removed needs no
-// restart: the env value stays until the next one.
+// changedReferences returns a container's references whose value the update changes. Removing a key needs no restart: the variable keeps its
+// value until the next one.
 func (u Update) changedReferences(c *corev1.Container) []reference {
 	if len(u.Labels)+len(u.Annotations) == 0 {
 		return nil
@@ -79,7 +78,7 @@ func (u Update) changedReferences(c *corev1.Container) []reference {
 	})
 }
 
-// addEnv adds the containers that read changed metadata, and those with a new image that read any.
+// addEnv adds the containers that read changed metadata, and containers with a new image that read any metadata.
 func (u *Update) addEnv(spec *corev1.PodSpec) {
 	for c := range containersOf(spec) {
 		refs := u.changedReferences(c)
@@ -92,8 +91,8 @@ func (u *Update) addEnv(spec *corev1.PodSpec) {
 	}
 }
 
-// forDaemon returns the update with only those containers in Env and Restart that the node daemon has to restart: not those that
-// get a new image, unless they may run on.
+// forDaemon returns the update with only those containers in Env and Restart that the node daemon has to restart. Containers that get a new
+// image are left out, unless they may keep running.
 func (u Update) forDaemon(pod *corev1.Pod) Update {
 	if len(u.Env)+len(u.Restart) == 0 || len(u.Images) == 0 {
 		return u
@@ -115,9 +114,9 @@ func (u Update) forDaemon(pod *corev1.Pod) Update {
 	return u
 }
 
-// mayRunOn reports whether a container that gets a new image may run on with former values in its env, because it was started
-// from that image before: somebody has written it to the pod, or an update in progress took it away, and its kubelet may not
-// have seen that, or it was to be written later.
+// mayRunOn reports whether a container that gets a new image may keep running with old env values, because it was started from that image
+// before: somebody wrote the image to the pod, an update in progress took it away and the kubelet may not have seen that, or it was due to be
+// written later.
 func (u Update) mayRunOn(pod *corev1.Pod, c *corev1.Container) bool {
 	image := u.Images[c.Name]
 	if replaces(pod, c, image) {
@@ -127,15 +126,15 @@ func (u Update) mayRunOn(pod *corev1.Pod, c *corev1.Container) bool {
 	return may && env != EnvHash(u.metadataEnv(c, pod))
 }
 
-// replaces reports whether the kubelet is known to restart a container for an image: it has seen another one, and stops whatever was
-// not started from that.
+// replaces reports whether the kubelet is known to restart a container for an image: it has seen a different image, and stops any container that
+// wasn't started from that.
 func replaces(pod *corev1.Pod, c *corev1.Container, image string) bool {
 	n := pod.Status.ObservedGeneration
 	return image != c.Image && n > 0 && n >= pod.Generation
 }
 
-// startedWith returns with what env from metadata a container may have been started, by image: EnvHash, 0 if unknown. It is
-// what the pod has before the update, and had before earlier ones that are in progress.
+// startedWith returns the env from metadata that a container may have been started with, by image: EnvHash, 0 if unknown. It covers what the pod
+// has before the update, and had before earlier updates that are still in progress.
 func (r record) startedWith(pod *corev1.Pod, c *corev1.Container, u Update) map[string]uint64 {
 	out := map[string]uint64{}
 	unseen, unwritten := Unseen(pod), r.NextContainerImages[c.Name] != ""
@@ -149,7 +148,7 @@ func (r record) startedWith(pod *corev1.Pod, c *corev1.Container, u Update) map[
 		} else if !unwritten && slices.ContainsFunc(u.changedReferences(c), func(ref reference) bool {
 			return u.value(ref.metadataField) == ref.of(pod.Labels, pod.Annotations)
 		}) {
-			env = 0 // Somebody has written the new value to the pod.
+			env = 0 // Somebody wrote the new value to the pod.
 		}
 	}
 	if was, ok := out[c.Image]; ok && was != env {
@@ -159,7 +158,7 @@ func (r record) startedWith(pod *corev1.Pod, c *corev1.Container, u Update) map[
 	return out
 }
 
-// value is the new value of a field that the update sets.
+// value returns the new value of a field that the update sets.
 func (u Update) value(f metadataField) string {
 	if f.annotation {
 		return *u.Annotations[f.key]
@@ -167,7 +166,7 @@ func (u Update) value(f metadataField) string {
 	return *u.Labels[f.key]
 }
 
-// metadataEnv is MetadataEnv with the update's values.
+// metadataEnv is MetadataEnv with the update applied.
 func (u Update) metadataEnv(c *corev1.Container, pod *corev1.Pod) []corev1.EnvVar {
 	var after corev1.Pod
 	after.Labels, after.Annotations = changedMap(pod.Labels, u.Labels), changedMap(pod.Annotations, u.Annotations)
@@ -202,8 +201,8 @@ func containersOf(spec *corev1.PodSpec) func(func(*corev1.Container) bool) {
 	}
 }
 
-// priority returns the launch priority of a container: as the pod webhook has set it, else as the user wrote it, else 0.
-// A native sidecar without one is not ordered: it is started before all containers, whatever their priorities.
+// priority returns the launch priority of a container: as set by the pod webhook, else as written by the user, else 0. A native sidecar without
+// one is not ordered: it starts before all containers, whatever their priorities.
 func priority(spec *corev1.PodSpec, c *corev1.Container) (n int, ordered bool) {
 	written := ""
 	for i := range c.Env {
@@ -222,22 +221,21 @@ func priority(spec *corev1.PodSpec, c *corev1.Container) (n int, ordered bool) {
 	return 0, slices.ContainsFunc(spec.Containers, func(o corev1.Container) bool { return o.Name == c.Name })
 }
 
-// RestartRequest is a container that is to be restarted.
+// RestartRequest is a container to restart.
 type RestartRequest struct {
 	Container *corev1.Container
-	// Before is the ID of the container that ran when the restart was requested; empty if it is unknown.
+	// Before is the ID of the container that ran when the restart was requested; empty if unknown.
 	Before string
-	// Image: it gets a new image in the same update, for which the kubelet restarts it.
+	// Image: the container gets a new image in the same update, so the kubelet restarts it.
 	Image bool
-	// Always: it is restarted if it is still the one of Before, whatever its env.
+	// Always: the container is restarted if it still has the ID in Before, whatever its env.
 	Always bool
 }
 
-// RestartRequests are the containers that the pod's in-place update needs restarted, whether or not they have
-// restarted already, in the order in which to do it: those of one list together, and those of the next when these are
-// ready. They are the containers of a batch that was written that read labels or annotations by env, or that are restarted
-// for keys.RestartContainers: those of the highest launch priority first, and with them native sidecars without one. There are
-// none while no such update is in progress.
+// RestartRequests returns the containers that the pod's in-place update needs restarted, whether or not they have restarted already. The lists
+// are in the order in which to restart them: one list together, and the next once these containers are ready. Included are containers of a
+// written batch that read labels or annotations by env, or that are restarted because of keys.RestartContainers: the highest launch priority
+// first, along with native sidecars without one. The result is empty while no such update is in progress.
 func RestartRequests(pod *corev1.Pod) [][]RestartRequest {
 	if !Closed(pod) {
 		return nil
@@ -271,8 +269,7 @@ func RestartRequests(pod *corev1.Pod) [][]RestartRequest {
 	return out
 }
 
-// Containers returns pointers to all containers that run as long as the pod: its containers, and then its native
-// sidecars.
+// Containers returns pointers to all containers that run as long as the pod: first its containers, then its native sidecars.
 func Containers(pod *corev1.Pod) []*corev1.Container {
 	var out []*corev1.Container
 	for c := range containersOf(&pod.Spec) {
@@ -281,12 +278,11 @@ func Containers(pod *corev1.Pod) []*corev1.Container {
 	return out
 }
 
-// Status returns the status of one of Containers; nil if there is none.
+// Status returns the status of one of the Containers; nil if there is none.
 func Status(pod *corev1.Pod, name string) *corev1.ContainerStatus { return status(pod, name) }
 
-// batch are the names of the containers that are changed first: those of first, and those that read a label or
-// annotation which one of them reads as well. They have to be in the same batch, because the value belongs to the
-// pod.
+// batch returns the names of the containers to change first: the ones returned by first, and those that read a label or annotation that one of
+// them reads as well. They have to be in the same batch, because the value belongs to the pod.
 func (u Update) batch(spec *corev1.PodSpec) map[string]bool {
 	out := u.first(spec)
 	for before := -1; before < len(out); {
@@ -307,7 +303,7 @@ func (u Update) batch(spec *corev1.PodSpec) map[string]bool {
 	return out
 }
 
-// first are the names of the changed containers with the highest launch priority, and of native sidecars without one.
+// first returns the names of the changed containers with the highest launch priority, and of native sidecars without one.
 func (u Update) first(spec *corev1.PodSpec) map[string]bool {
 	all := u.containers()
 	out := make(map[string]bool, len(all))
@@ -333,8 +329,8 @@ func (u Update) first(spec *corev1.PodSpec) map[string]bool {
 	return out
 }
 
-// split divides the update into what is written now and what waits until the containers changed now are ready. Labels
-// and annotations wait with the containers that read them.
+// split divides the update into what is written now and what waits until the containers changed now are ready. Labels and annotations wait along
+// with the containers that read them.
 func (u Update) split(spec *corev1.PodSpec) (now, later Update) {
 	batch := u.batch(spec)
 	now = Update{Labels: maps.Clone(u.Labels), Annotations: maps.Clone(u.Annotations)}

@@ -21,13 +21,13 @@ import (
 type envReplay struct {
 	*testing.T
 	r *rand.Rand
-	// daemon: a node daemon is alive. generations: the kubelet reports which generation it has seen. One that does
-	// not may see the pod late, and acts and reports at once.
+	// daemon: a node daemon is alive. generations: the kubelet reports which generation it has seen. A kubelet that doesn't may see the pod late,
+	// but acts and reports at once.
 	daemon, generations bool
 	templates           []*corev1.PodTemplateSpec
 	target              int
 	pod                 *corev1.Pod
-	// seen is the pod as the kubelet knows it, and runs is what runs.
+	// seen is the pod as the kubelet knows it, and runs is what is running.
 	seen *corev1.Pod
 	runs map[string]*started
 	ids  int
@@ -45,7 +45,7 @@ func (w *envReplay) logf(format string, args ...any) {
 	w.log = append(w.log, fmt.Sprintf(format, args...))
 }
 
-// template has two containers, of which side is launched first. App reads the annotation config, and side if both is set.
+// template has two containers; side is launched first. app reads the annotation config, and so does side if both is set.
 func (w *envReplay) template(both bool) *corev1.PodTemplateSpec {
 	n := func(of int) string { return strconv.Itoa(w.r.IntN(of)) }
 	config := reads("CONFIG", "metadata.annotations['config']")
@@ -81,7 +81,7 @@ func (w *envReplay) start(c *corev1.Container) {
 	w.logf("kubelet: starts %+v", *w.runs[c.Name])
 }
 
-// sync reports, and then restarts what was not started from the spec that the kubelet has seen.
+// sync reports, and then restarts containers that weren't started from the spec that the kubelet has seen.
 func (w *envReplay) sync() {
 	w.report()
 	if w.generations {
@@ -105,7 +105,7 @@ func (w *envReplay) report() {
 	}
 }
 
-// restart does what the node daemon does. The kubelet reports at once that a container was stopped.
+// restart does what the node daemon does. The kubelet reports at once that a container has stopped.
 func (w *envReplay) restart() {
 	var all []StartedContainer
 	for c := range containersOf(&w.pod.Spec) {
@@ -176,8 +176,8 @@ func (w *envReplay) reconcile() {
 	}
 }
 
-// TestReplayOfEnv asserts that every container ends with the env of its template, whatever updates the kubelet has missed and
-// somebody has written beforehand.
+// TestReplayOfEnv asserts that every container ends with the env of its template, regardless of which updates the kubelet missed and what
+// somebody wrote beforehand.
 func TestReplayOfEnv(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
@@ -197,7 +197,7 @@ func TestReplayOfEnv(t *testing.T) {
 	}
 }
 
-// step does what happens next.
+// step performs a random next event.
 func (w *envReplay) step() {
 	switch w.r.IntN(12) {
 	case 0, 1:

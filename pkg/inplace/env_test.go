@@ -15,7 +15,7 @@ import (
 func TestRestartRequests(t *testing.T) {
 	t.Parallel()
 	two := "two"
-	// reading lets containers read the label tier.
+	// reading makes containers read the label tier.
 	reading := func(at ...int) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			p.Labels["tier"] = "one"
@@ -87,12 +87,12 @@ func TestRestartRequests(t *testing.T) {
 	}
 }
 
-// TestWhatSomebodyWroteBeforehand updates pods that somebody has given by hand what the next template gives them: containers
-// keep the env that they were started with all the same.
+// TestWhatSomebodyWroteBeforehand updates pods to which somebody has already written what the next template contains: the containers still have
+// the env that they were started with.
 func TestWhatSomebodyWroteBeforehand(t *testing.T) {
 	t.Parallel()
 	config := reads("CONFIG", "metadata.annotations['config']")
-	// reading is the template: app reads the annotation config, and so does the container at index more, from 1 on.
+	// reading is the template: app reads the annotation config, and so does the container at index more, if that is 1 or higher.
 	reading := func(value, image string, more int) *corev1.PodTemplateSpec {
 		out := &corev1.PodTemplateSpec{Spec: *running().Spec.DeepCopy()}
 		out.Annotations = map[string]string{"config": value}
@@ -103,7 +103,7 @@ func TestWhatSomebodyWroteBeforehand(t *testing.T) {
 		}
 		return out
 	}
-	// pod is one of the former template that was changed by hand.
+	// pod is a pod from the old template that was changed by hand.
 	pod := func(from *corev1.PodTemplateSpec, hand func(*corev1.Pod)) *corev1.Pod {
 		return running(func(p *corev1.Pod) {
 			p.Annotations["config"] = from.Annotations["config"]
@@ -111,7 +111,7 @@ func TestWhatSomebodyWroteBeforehand(t *testing.T) {
 			hand(p)
 		})
 	}
-	// reported is the report on containers that all were started with this value.
+	// reported is the report that all containers were started with this value.
 	reported := func(p *corev1.Pod, value string) {
 		var all []StartedContainer
 		for _, c := range Containers(p) {
@@ -200,7 +200,7 @@ func TestWhatSomebodyWroteBeforehand(t *testing.T) {
 	}
 }
 
-// TestWhatSomebodyWroteBeforeTheNextBatch gives a pod by hand, in the middle of an update, what its next batch would.
+// TestWhatSomebodyWroteBeforeTheNextBatch writes to a pod by hand, in the middle of an update, what its next batch would write.
 func TestWhatSomebodyWroteBeforeTheNextBatch(t *testing.T) {
 	t.Parallel()
 	two := "two"
@@ -225,7 +225,7 @@ func TestWhatSomebodyWroteBeforeTheNextBatch(t *testing.T) {
 	require.True(t, o.Daemon, "%+v", o)
 }
 
-// TestARollbackBeforeTheNextBatch takes the image of the next batch back before it is written: somebody else has not written it.
+// TestARollbackBeforeTheNextBatch takes the image of the next batch back before it is written: nobody else has written it.
 func TestARollbackBeforeTheNextBatch(t *testing.T) {
 	t.Parallel()
 	config := reads("CONFIG", "metadata.annotations['config']")
@@ -274,12 +274,12 @@ func TestARollbackBeforeTheNextBatch(t *testing.T) {
 	require.Equal(t, Outcome{Done: true}, Progress(pod, start))
 }
 
-// TestAnImageThatIsTakenBack updates a pod several times before its kubelet has done anything. If the container may have been
-// started from the last image before, with other values, the kubelet need not restart it, so the node daemon has to.
+// TestAnImageThatIsTakenBack updates a pod several times before its kubelet has done anything. If the container may have been started from the
+// last image before, with other values, the kubelet need not restart it, so the node daemon has to.
 func TestAnImageThatIsTakenBack(t *testing.T) {
 	t.Parallel()
-	// template is that of a step "B 2": image app:B, annotation config=2. A step "hand 2" writes the annotation by hand, in
-	// "seen" the kubelet reports that it has seen the spec.
+	// template is the template for a step "B 2": image app:B, annotation config=2. A step "hand 2" writes the annotation by hand, and in "seen" the
+	// kubelet reports that it has seen the spec.
 	template := func(step string) *corev1.PodTemplateSpec {
 		image, value, _ := strings.Cut(step, " ")
 		out := &corev1.PodTemplateSpec{Spec: *running().Spec.DeepCopy()}
@@ -293,7 +293,7 @@ func TestAnImageThatIsTakenBack(t *testing.T) {
 		steps []string
 		// reported: the node daemon reports that the container was started with 1.
 		reported bool
-		// restart: the node daemon has to restart the container. kept: nobody has to.
+		// restart: the node daemon has to restart the container. kept: no restart is needed.
 		restart, kept bool
 	}{
 		{name: "with another value", steps: []string{"A 1", "B 2", "A 3"}, restart: true},
@@ -387,8 +387,8 @@ func TestAnImageThatIsTakenBack(t *testing.T) {
 	}
 }
 
-// TestWithoutTheGateNothingRestartsForEnv: with the gate off a container keeps its env until it restarts, also if somebody has
-// written its new image beforehand.
+// TestWithoutTheGateNothingRestartsForEnv: with the gate off a container keeps its env until it restarts, even if somebody wrote its new image
+// beforehand.
 func TestWithoutTheGateNothingRestartsForEnv(t *testing.T) {
 	t.Parallel()
 	template := func(image, value string) *corev1.PodTemplateSpec {

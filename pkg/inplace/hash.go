@@ -16,7 +16,7 @@ import (
 // StartedContainer is the node daemon's report of what a container was started from.
 type StartedContainer struct {
 	Name string `json:"name"`
-	// ContainerID is the ID in the pod's status. The report is not about any other container of that name.
+	// ContainerID is the ID in the pod's status. The report doesn't apply to any other container with that name.
 	ContainerID  string        `json:"containerID"`
 	RestartCount int32         `json:"restartCount"`
 	Hashes       StartedHashes `json:"hashes"`
@@ -26,7 +26,7 @@ type StartedContainer struct {
 type StartedHashes struct {
 	// PlainHash is the kubelet's hash of the container's spec.
 	PlainHash uint64 `json:"plainHash"`
-	// ExtractedEnvFromMetadataHash is EnvHash of the variables from labels and annotations.
+	// ExtractedEnvFromMetadataHash is the EnvHash of the variables from labels and annotations.
 	ExtractedEnvFromMetadataHash uint64 `json:"extractedEnvFromMetadataHash,omitempty"`
 }
 
@@ -44,8 +44,8 @@ func MarshalStarted(containers []StartedContainer) (string, error) {
 	return string(raw), nil
 }
 
-// startedOf returns the node daemon's report of the container with this status; false if there is none, or if it is
-// about the container before.
+// startedOf returns the node daemon's report about the container with this status; false if there is none, or if it is about an earlier
+// container.
 func startedOf(pod *corev1.Pod, st *corev1.ContainerStatus) (StartedContainer, bool) {
 	raw := pod.Annotations[keys.RuntimeContainersMeta]
 	if raw == "" || st.ContainerID == "" {
@@ -67,17 +67,17 @@ func (s StartedContainer) startedFrom(c *corev1.Container) bool {
 	return FromSpec(s.Hashes.PlainHash, c)
 }
 
-// FromSpec reports whether a hash that a kubelet wrote on a container is that of this spec. The kubelet hashes name
-// and image, and before 1.31 the whole container. 0 is no hash.
+// FromSpec reports whether a hash that a kubelet wrote on a container matches this spec. The kubelet hashes name and image, and before 1.31 the
+// whole container. 0 means that there is no hash.
 func FromSpec(hash uint64, c *corev1.Container) bool {
 	return hash != 0 && (hash == hashOf(map[string]string{"name": c.Name, "image": c.Image}) || hash == hashOf(c))
 }
 
-// MetadataEnv returns the variables that the container reads from the pod's labels and annotations, with the values
-// that they would have if it was started now, sorted by name; nil if there is none.
+// MetadataEnv returns the variables that the container reads from the pod's labels and annotations, with the values they would have if it
+// started now, sorted by name; nil if there are none.
 func MetadataEnv(c *corev1.Container, pod *corev1.Pod) []corev1.EnvVar {
 	refs := references(c)
-	list := slices.Grow([]corev1.EnvVar(nil), len(refs)) // nil if there are none, which has another hash than empty
+	list := slices.Grow([]corev1.EnvVar(nil), len(refs)) // nil if there are none, because nil and empty have different hashes
 	for _, r := range refs {
 		list = append(list, corev1.EnvVar{Name: r.env, Value: r.of(pod.Labels, pod.Annotations)})
 	}
@@ -85,17 +85,17 @@ func MetadataEnv(c *corev1.Container, pod *corev1.Pod) []corev1.EnvVar {
 	return list
 }
 
-// EnvHash is the hash of variables from MetadataEnv, either what a container should have or what it was started with.
-// Source: OpenKruise 1.8.
+// EnvHash is the hash of the variables returned by MetadataEnv, either for what a container should have or for what it was started with. Source:
+// OpenKruise 1.8.
 func EnvHash(list []corev1.EnvVar) uint64 { return hashOf(list) }
 
-// hashOf is the hash that kubelets write on containers: FNV-1a of the printed bytes of the JSON.
+// hashOf is the hash that kubelets write on containers: FNV-1a over the dumped bytes of the JSON.
 func hashOf(v any) uint64 {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return 0
 	}
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(dump.ForHash(raw))) // a hash takes all bytes
+	_, _ = h.Write([]byte(dump.ForHash(raw))) // writing to a hash never fails
 	return uint64(h.Sum32())
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// Outdated reports whether a container of a pod is still the one from before a change that replaces it: the pod may be ready, and soon
-// is not. Changes are those of workloads and SidecarSets, by their records, and other ones that the kubelet has not seen yet. changesAt
-// is when time alone can change the answer; zero if never.
+// Outdated reports whether a container of a pod is still the one from before a change that replaces it: the pod may be ready, but soon won't be.
+// It considers changes by workloads and SidecarSets, using their records, and other changes that the kubelet has not seen yet. changesAt is when
+// the answer can change just by time passing; zero means never.
 func Outdated(pod *corev1.Pod, now time.Time) (outdated bool, changesAt time.Time) {
 	if Untold(pod) {
 		return true, time.Time{}
@@ -32,9 +32,9 @@ func Outdated(pod *corev1.Pod, now time.Time) (outdated bool, changesAt time.Tim
 	return false, time.Time{}
 }
 
-// Untold reports whether the kubelet has not seen yet that a container is to run another image: what it says of the pod's readiness is
-// about the former one. Who has written that does not matter. A kubelet before 1.34 does not tell what it has seen; of such nodes only
-// changes with a record are known.
+// Untold reports whether the kubelet has not yet seen that a container has to run another image: the readiness that it reports is about the old
+// container. It doesn't matter who made the change. A kubelet before 1.34 doesn't report what it has seen; on such nodes only changes with a
+// record are known.
 func Untold(pod *corev1.Pod) bool {
 	return Unseen(pod) && slices.ContainsFunc(Containers(pod), func(c *corev1.Container) bool {
 		st := Status(pod, c.Name)
@@ -42,9 +42,9 @@ func Untold(pod *corev1.Pod) bool {
 	})
 }
 
-// Lags reports whether the kubelet has yet to replace a container because of what was written to the pod at that time, by whoever: the
-// container runs since before, and not what the spec says. Runtimes may report an image under another name, so this ends when the
-// kubelet has seen the change and a container from before would have been stopped; until is that time, zero while that is not known.
+// Lags reports whether the kubelet still has to replace a container because of what was written to the pod at that time, by anyone: the
+// container has been running since before then, and differs from the spec. Runtimes may report an image under another name, so this ends when
+// the kubelet has seen the change and would have stopped a container from before it; until is that time, zero while it is unknown.
 func Lags(pod *corev1.Pod, written, now time.Time) (lags bool, until time.Time) {
 	former := slices.ContainsFunc(Containers(pod), func(c *corev1.Container) bool {
 		st := Status(pod, c.Name)
@@ -61,12 +61,12 @@ func Lags(pod *corev1.Pod, written, now time.Time) (lags bool, until time.Time) 
 	return now.Before(until), until
 }
 
-// restartsToResize reports whether a container does not have the cpu and memory of its spec, and is restarted to get them.
+// restartsToResize reports whether a container doesn't have the cpu and memory of its spec and restarts to get them.
 func restartsToResize(c *corev1.Container, st *corev1.ContainerStatus) bool {
 	return st.Resources != nil && restartsFor(c, c.Resources) && !has(*st.Resources, cpuAndMemory(c.Resources))
 }
 
-// restartsAny reports whether an update restarts containers, or changes nothing but resources that take none.
+// restartsAny reports whether an update restarts containers. It is false for a resize that needs no restart.
 func (r record) restartsAny(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(r.changed(), func(name string) bool {
 		c := Container(&pod.Spec, name)
@@ -74,7 +74,7 @@ func (r record) restartsAny(pod *corev1.Pod) bool {
 	})
 }
 
-// SidecarStates returns the records of the last updates in place of sidecars, by SidecarSet.
+// SidecarStates returns the records of the last in-place updates of sidecars, by SidecarSet.
 func SidecarStates(pod *corev1.Pod) map[string]pods.InPlaceUpdateState {
 	text := pod.Annotations[keys.SidecarSetInPlaceState]
 	if text == "" {

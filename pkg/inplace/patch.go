@@ -19,27 +19,27 @@ const ReasonStart = "StartInPlaceUpdate"
 // Gated reports whether the pod has the readiness gate InPlaceUpdateReady.
 func Gated(pod *corev1.Pod) bool { return podpatch.Gated(pod, keys.InPlaceUpdateReady) }
 
-// Closed reports whether the pod is out of service for an in-place update: its gate is closed, or it has none and its
-// lifecycle state is Updating.
+// Closed reports whether the pod is out of service for an in-place update: its gate is closed, or it has no gate and its lifecycle state is
+// Updating.
 func Closed(pod *corev1.Pod) bool {
 	c := podpatch.Find(pod, keys.InPlaceUpdateReady)
 	return c != nil && c.Status == corev1.ConditionFalse || lifecycle.Of(pod) == pods.LifecycleUpdating
 }
 
-// Drained returns when the grace period for traffic of a pod that is marked, but not written, has ended: grace after
-// its gate was closed. It is the zero time for a pod without a closed gate, which has no traffic to drain.
+// Drained returns when the grace period for traffic ends for a pod that is marked but not written: grace after its gate was closed. It is the
+// zero time for a pod without a closed gate, which has no traffic to drain.
 func Drained(pod *corev1.Pod, grace time.Duration) time.Time {
 	c := podpatch.Find(pod, keys.InPlaceUpdateReady)
 	if grace <= 0 || c == nil || c.Status != corev1.ConditionFalse || Recorded(pod) {
 		return time.Time{}
 	}
-	// The condition has whole seconds.
+	// The condition's time has a resolution of seconds.
 	return c.LastTransitionTime.Add(grace + time.Second)
 }
 
-// MarkUnready is the first write: it takes the pod out of service. The pod should be Gated; otherwise only its
-// lifecycle changes. As all writes of an update, it applies to the observed version of the pod only and is refused
-// with a conflict otherwise: a stale cache must not begin an update again.
+// MarkUnready is the first write: it takes the pod out of service. The pod should be Gated; otherwise only its lifecycle changes. Like all
+// writes of an update, it applies only to the observed version of the pod and otherwise fails with a conflict: a stale cache must not begin an
+// update again.
 func MarkUnready(pod *corev1.Pod, now time.Time) (podpatch.Patch, error) {
 	b := lifecycle.Enter(pod, pods.LifecycleUpdating, now)
 	b.Observed(pod)
@@ -53,11 +53,10 @@ func MarkUnready(pod *corev1.Pod, now time.Time) (podpatch.Patch, error) {
 	return b.Patch(pod, podpatch.Status)
 }
 
-// Write is the second write: images, labels, annotations, the revision and the record, in one request, and resources,
-// which the apiserver takes in a separate request. The patches are to be sent in this order, each only if the one
-// before succeeded; if one did not, Progress reports Next. to are the changes of the labels that name the
-// ControllerRevision, keys.ControllerRevisionHash at least. Of several containers with launch priorities, the first
-// batch is written. What an earlier update left unwritten is written too.
+// Write is the second write: images, labels, annotations, the revision and the record in one request, and resources, which the API server takes
+// in a separate request. Send the patches in this order, each only if the one before succeeded; if one did not, Progress reports Next. to holds
+// the changes of the labels that record the ControllerRevision, at least keys.ControllerRevisionHash. If several containers have launch
+// priorities, only the first batch is written. Anything that an earlier update left unwritten is written too.
 func (u Update) Write(pod *corev1.Pod, to map[string]*string, now time.Time) ([]podpatch.Patch, error) {
 	whole := remainingOf(pod, recordOf(pod)).all().after(u)
 	first, later := whole.trim(pod).split(&pod.Spec)
@@ -70,8 +69,8 @@ func (u Update) Write(pod *corev1.Pod, to map[string]*string, now time.Time) ([]
 	return first.patches(pod, b, newRecord(pod, *to[keys.ControllerRevisionHash], whole, first, later, now))
 }
 
-// Continue writes what Progress reports as next: a further batch, resources that are not written yet, or an update
-// that another controller left in its grace period. The patches are sent as those of Write.
+// Continue writes what Progress reports as next: another batch, resources that are not written yet, or an update that another controller left in
+// its grace period. Send the patches like those of Write.
 func Continue(pod *corev1.Pod, now time.Time) ([]podpatch.Patch, error) {
 	r := recordOf(pod)
 	rest := remainingOf(pod, r)
@@ -112,8 +111,8 @@ func (u Update) patches(pod *corev1.Pod, b podpatch.Body, r record) ([]podpatch.
 	return []podpatch.Patch{p, q}, err
 }
 
-// resize writes resources, and of b only its preconditions. The apiserver ignores all else in such a request, and refuses
-// resources in any other, as in kube 1.36.
+// resize writes resources, and takes only the preconditions from b. As in Kubernetes 1.36, the API server ignores everything else in such a
+// request, and rejects resources in any other.
 func resize(
 	pod *corev1.Pod, b podpatch.Body, resources map[string]corev1.ResourceRequirements,
 ) (podpatch.Patch, error) {
@@ -121,7 +120,7 @@ func resize(
 	return b.Patch(pod, "resize")
 }
 
-// Fields returns a spec that sets one field of containers, by name.
+// Fields returns a spec that sets one field of containers, with the values by container name.
 func Fields[V any](pod *corev1.Pod, values map[string]V, field string) map[string]any {
 	if len(values) == 0 {
 		return nil
@@ -143,15 +142,14 @@ func Fields[V any](pod *corev1.Pod, values map[string]V, field string) map[strin
 	return out
 }
 
-// MarkReady is the last write: it opens the gate and sets the lifecycle state of b, which Enter and Serve of
-// pkg/lifecycle return. It comes after an update, after one that was cancelled, and after the pod's creation. If the
-// gate is closed, the write applies to the observed version of the pod only and is refused with a conflict otherwise:
-// a late write must not open a gate that was closed for the next update.
+// MarkReady is the last write: it opens the gate and sets the lifecycle state from b, which Enter and Serve of pkg/lifecycle return. It follows
+// an update, a cancelled update, and the pod's creation. If the gate is closed, the write applies only to the observed version of the pod and
+// otherwise fails with a conflict: a late write must not open a gate that was closed for the next update.
 func MarkReady(pod *corev1.Pod, b podpatch.Body, now time.Time) (podpatch.Patch, error) {
 	if Closed(pod) {
 		b.Observed(pod)
 		if r := recordOf(pod); len(r.NextContainerResources) > 0 {
-			// They are written, and OpenKruise would wait for them.
+			// They are written. If they stayed in the record, OpenKruise would wait for them.
 			r.NextContainerResources = nil
 			raw, err := r.marshal()
 			if err != nil {

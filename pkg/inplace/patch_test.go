@@ -24,7 +24,7 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 
-// running returns a gated pod of revision web-1 in service, with an injected container.
+// running returns a gated pod at revision web-1 in service, with an injected container.
 func running(fs ...func(*corev1.Pod)) *corev1.Pod {
 	at := metav1.NewTime(start.Add(-time.Hour).Truncate(time.Second))
 	status := func(name, image string) corev1.ContainerStatus {
@@ -61,13 +61,13 @@ func running(fs ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// toRevision is the change of labels of a pod of a CloneSet that goes to a revision.
+// toRevision returns the label changes of a CloneSet pod that moves to a revision.
 func toRevision(name string) map[string]*string {
 	return map[string]*string{keys.ControllerRevisionHash: &name, keys.PodTemplateHash: new(revision.Short(name))}
 }
 
-// apply does what an apiserver does with a patch: the status subresource changes status and metadata, the main
-// resource all but the status.
+// apply does what an API server does with a patch: the status subresource changes status and metadata, the main resource everything except the
+// status.
 func apply(t *testing.T, pod *corev1.Pod, p podpatch.Patch, err error) *corev1.Pod {
 	t.Helper()
 	require.NoError(t, err)
@@ -96,7 +96,7 @@ func apply(t *testing.T, pod *corev1.Pod, p podpatch.Patch, err error) *corev1.P
 	return &out
 }
 
-// sizes are the resources of all containers.
+// sizes returns the resources of all containers.
 func sizes(pod *corev1.Pod) []corev1.ResourceRequirements {
 	var out []corev1.ResourceRequirements
 	for c := range containersOf(&pod.Spec) {
@@ -113,7 +113,7 @@ func sizeless(s corev1.PodSpec) *corev1.PodSpec {
 	return out
 }
 
-// send applies patches in their order.
+// send applies patches in order.
 func send(t *testing.T, pod *corev1.Pod, patches []podpatch.Patch, err error) *corev1.Pod {
 	t.Helper()
 	for _, p := range patches {
@@ -123,13 +123,13 @@ func send(t *testing.T, pod *corev1.Pod, patches []podpatch.Patch, err error) *c
 	return pod
 }
 
-// since returns an outcome that waits for what was written at that time.
+// since returns the outcome with what it waits for written at that time.
 func (o Outcome) since(at time.Time) Outcome {
 	o.Since = at.UTC().Truncate(time.Second)
 	return o
 }
 
-// restart does what the kubelet does: containers with another image are restarted, the others resized.
+// restart does what the kubelet does: containers with another image are restarted, all others are resized.
 func restart(p *corev1.Pod, at time.Time) {
 	for c := range containersOf(&p.Spec) {
 		st := status(p, c.Name)
@@ -246,7 +246,7 @@ func TestAPodWithoutTheGateIsUpdatedByItsLifecycle(t *testing.T) {
 	require.Len(t, pod.Status.Conditions, 1, "no condition comes without the gate")
 }
 
-// The second update is written before the containers run the first.
+// TestAnUpdateDuringAnotherOne writes the second update before the containers run the first.
 func TestAnUpdateDuringAnotherOne(t *testing.T) {
 	t.Parallel()
 	pod := running()
@@ -271,7 +271,7 @@ func TestAnUpdateDuringAnotherOne(t *testing.T) {
 	require.True(t, Progress(pod, start.Add(time.Minute)).Done)
 }
 
-// A patch of metadata is base64 there: {"metadata":{"labels":{"tier":"two"}}}.
+// The metadata patch is base64 in the annotation: {"metadata":{"labels":{"tier":"two"}}}.
 const inGrace = `{"revision":"web-2","containerImages":{"app":"app:2"},"graceSeconds":30,` +
 	`"metaDataPatch":"eyJtZXRhZGF0YSI6eyJsYWJlbHMiOnsidGllciI6InR3byJ9fX0="}`
 

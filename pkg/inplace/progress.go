@@ -14,40 +14,39 @@ import (
 )
 
 const (
-	// observeTime is how long a kubelet may take to see a changed spec before container statuses are trusted even if
-	// it does not report having seen it.
+	// observeTime is how long a kubelet may take to see a changed spec. After that, container statuses are trusted even if the kubelet doesn't
+	// report having seen the change.
 	observeTime = 10 * time.Second
-	// settleTime is added to a pod's termination grace period: a container that still runs that long after its start
-	// was not started from the old spec, because the kubelet would have stopped it by then.
+	// settleTime is added to a pod's termination grace period: a container that still runs that long after its start wasn't started from the old
+	// spec, because the kubelet would have stopped it by then.
 	settleTime = 5 * time.Second
-	// defaultGrace is the termination grace period of a pod that has none, as in kube 1.36.
+	// defaultGrace is the termination grace period of a pod that sets none, as in Kubernetes 1.36.
 	defaultGrace = 30 * time.Second
 )
 
-// Outcome is how far the containers of a pod are with its last in-place update.
+// Outcome is the progress of a pod's containers with its last in-place update.
 type Outcome struct {
 	Done bool
-	// Next: Continue should write what comes next, now.
+	// Next: it is time for Continue to write the next part.
 	Next bool
-	// Why names, while not done, the first container that is waited for, with its reason: "container app waits:
-	// ImagePullBackOff".
+	// Why names, while not done, the first container that the update waits for, with the reason: "container app waits: ImagePullBackOff".
 	Why string
 	// Daemon: the node daemon of the pod's node has to act.
 	Daemon bool
-	// Since is when what is waited for was written. Why may change while Since stays.
+	// Since is when the change being waited for was written. Why may change while Since stays the same.
 	Since time.Time
-	// ChangesAt is when time alone can change the outcome; zero if never.
+	// ChangesAt is when the outcome can change just by time passing; zero means never.
 	ChangesAt time.Time
 }
 
-// Progress reports whether the containers run what the last in-place update wrote. They need not be ready, except
-// where another batch waits for them. A pod that was never updated is done.
+// Progress reports whether the containers run what the last in-place update wrote. They need not be ready, unless another batch waits for them.
+// A pod that was never updated is done.
 //
-// A container runs the new image if its image ID has changed, or if it runs (or ran) an image of the name in the
-// spec, or if the node daemon reports that it was started from this spec. Where runtimes report one image under
-// several names, a new tag of the same image shows none of these; then a restart counts, once the container has run
-// longer than one from the old spec could. It has new resources when its status reports them, and new metadata in its
-// env when the node daemon reports it or it was restarted. It is restarted when it has another ID.
+// A container runs the new image if its image ID has changed, if it runs (or ran) an image with the name in the spec, or if the node daemon
+// reports that it was started from this spec. Where runtimes report one image under several names, a new tag of the same image shows none of
+// these; then a restart counts, once the container has run longer than one from the old spec could. A container has its new resources when its
+// status reports them, and new metadata in its env when the node daemon reports it or the container has restarted. It has restarted when it has
+// a different ID.
 func Progress(pod *corev1.Pod, now time.Time) Outcome {
 	r := recordOf(pod)
 	o := r.outcome(pod, now)
@@ -94,8 +93,8 @@ func (r record) outcome(pod *corev1.Pod, now time.Time) Outcome {
 	return Outcome{Next: true, Why: "all containers updated so far are ready"}
 }
 
-// Unseen reports whether the kubelet has not seen yet what was written to a pod last. A kubelet before 1.34 does not report what it has
-// seen (0), so there is nothing to wait for.
+// Unseen reports whether the kubelet has not yet seen the last write to a pod. A kubelet before 1.34 doesn't report what it has seen (0), so
+// there is nothing to wait for.
 func Unseen(pod *corev1.Pod) bool {
 	return pod.Status.ObservedGeneration > 0 && pod.Status.ObservedGeneration < pod.Generation
 }
@@ -126,13 +125,13 @@ func (r record) progress(pod *corev1.Pod, name string, now time.Time) Outcome {
 	return Outcome{Done: true}
 }
 
-// restartProgress reports whether a container was restarted from its spec.
+// restartProgress reports whether a container has been restarted from its spec.
 func (r record) restartProgress(pod *corev1.Pod, spec *corev1.Container, st *corev1.ContainerStatus, now time.Time) Outcome {
 	name := spec.Name
 	from, reported := startedOf(pod, st)
 	env, want := r.readsEnv(spec), EnvHash(MetadataEnv(spec, pod))
 	was, known := r.StartedWith[name][spec.Image]
-	former := env && known && was != want // A container with the former env may have been started from the same image.
+	former := env && known && was != want // A container with the old env may have been started from the same image.
 	switch {
 	case env && reported && from.Hashes.ExtractedEnvFromMetadataHash != want:
 		return Outcome{Why: "container " + name + " reads changed metadata by env and still has the former", Daemon: true}
@@ -167,8 +166,8 @@ func (r record) runsNewImage(spec *corev1.Container, st *corev1.ContainerStatus)
 	return was != "" && st.ImageID != "" && st.ImageID != was || SameImage(spec.Image, st)
 }
 
-// Ambiguous reports whether an update in progress has restarted a container whose status does not show whether it
-// runs the new image, as with another tag of the same image. A report of the node daemon then saves a wait.
+// Ambiguous reports whether an update in progress has restarted a container whose status doesn't show whether it runs the new image, as with
+// another tag of the same image. A report from the node daemon then shortens the wait.
 func Ambiguous(pod *corev1.Pod) bool {
 	if !Closed(pod) {
 		return false
@@ -199,11 +198,11 @@ func resizeProgress(pod *corev1.Pod, spec *corev1.Container, st *corev1.Containe
 	return Outcome{Why: fmt.Sprintf(why, spec.Name)}
 }
 
-// crashes is the reason of a container that the kubelet does not restart at once.
+// crashes is the reason for a container that the kubelet doesn't restart immediately.
 const crashes = "CrashLoopBackOff"
 
-// restarted reports whether the container is another one than before the update. Records of OpenKruise have no
-// container IDs: then the start is compared with the time of the update.
+// restarted reports whether the container is a different one than before the update. Records of OpenKruise have no container IDs: then the start
+// time is compared with the time of the update.
 func (r record) restarted(st *corev1.ContainerStatus) bool {
 	if was, known := r.LastContainerIDs[st.Name]; known {
 		return st.ContainerID != "" && st.ContainerID != was
@@ -219,7 +218,7 @@ func withMessage(reason, message string) string {
 	return reason + ", " + message
 }
 
-// GracePeriod is how long the containers of a pod have to stop.
+// GracePeriod is how long the pod's containers have to stop.
 func GracePeriod(pod *corev1.Pod) time.Duration {
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
 		return seconds.Duration(*s)
@@ -227,7 +226,7 @@ func GracePeriod(pod *corev1.Pod) time.Duration {
 	return defaultGrace
 }
 
-// SameImage reports whether the status reports the image of the spec, by digest if the spec has one, else by name.
+// SameImage reports whether the status reports the image of the spec: by digest if the spec has one, else by name.
 func SameImage(want string, st *corev1.ContainerStatus) bool {
 	if _, digest, pinned := strings.Cut(want, "@"); pinned &&
 		(strings.HasSuffix(st.ImageID, digest) || strings.HasSuffix(st.Image, digest)) {
@@ -236,7 +235,7 @@ func SameImage(want string, st *corev1.ContainerStatus) bool {
 	return fullName(want) == fullName(st.Image)
 }
 
-// fullName writes an image name in full: nginx is docker.io/library/nginx:latest.
+// fullName returns the full name of an image: nginx is docker.io/library/nginx:latest.
 func fullName(image string) string {
 	host, _, hasHost := strings.Cut(image, "/")
 	switch {

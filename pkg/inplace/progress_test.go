@@ -15,7 +15,7 @@ import (
 
 func TestProgress(t *testing.T) {
 	t.Parallel()
-	// now is a minute after the write of the update, which was an hour after the containers' start.
+	// now is a minute after the update was written, which was an hour after the containers started.
 	now := start.Add(time.Minute)
 	app := func(f func(*corev1.ContainerStatus)) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { f(&p.Status.ContainerStatuses[0]) }
@@ -52,7 +52,7 @@ func TestProgress(t *testing.T) {
 		name string
 		with []func(*corev1.Pod)
 		want Outcome
-		// since is when what is waited for was written; start if zero.
+		// since is when the change being waited for was written; start if zero.
 		since time.Time
 	}{
 		{

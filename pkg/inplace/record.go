@@ -14,30 +14,30 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// record is a pod's annotation about its last update: the fields that OpenKruise knows, and ours.
+// record is a pod's annotation about its last update: the fields known to OpenKruise, and ours.
 type record struct {
 	pods.InPlaceUpdateState
 
-	// LastContainerIDs are the IDs that the containers to be restarted had before the update, by name: they show a restart if
-	// the new image has the same ID as the old one. Absent in records of OpenKruise.
+	// LastContainerIDs are the IDs, by name, that the containers to restart had before the update. They reveal a restart if the new image has the
+	// same ID as the old one. Absent in records of OpenKruise.
 	LastContainerIDs map[string]string `json:"lastContainerIDs,omitempty"`
 	// ResizedContainers are the names of the containers whose resources change. Absent in records of OpenKruise.
 	ResizedContainers []string `json:"resizedContainers,omitempty"`
-	// RestartedContainers are the names of the containers that are restarted for keys.RestartContainers, and NextRestarts those of them
-	// in batches to come. Absent in records of OpenKruise.
+	// RestartedContainers are the names of the containers that are restarted because of keys.RestartContainers, and NextRestarts the ones in later
+	// batches. Absent in records of OpenKruise.
 	RestartedContainers []string `json:"restartedContainers,omitempty"`
 	NextRestarts        []string `json:"nextRestarts,omitempty"`
-	// StartedWith is with what env from labels and annotations a container may have been started before the update, by name
-	// and image: the EnvHash, 0 if unknown. Only of containers that read any. Absent in records of OpenKruise.
+	// StartedWith is the env from labels and annotations that a container may have been started with before the update, by container name and
+	// image: the EnvHash, 0 if unknown. It only covers containers that read any. Absent in records of OpenKruise.
 	StartedWith map[string]map[string]uint64 `json:"startedWith,omitempty"`
 }
 
-// Recorded reports whether the pod has the record of an update, in progress or done.
+// Recorded reports whether the pod has the record of an update, whether in progress or done.
 func Recorded(pod *corev1.Pod) bool {
 	return annotation(pod, keys.InPlaceUpdateState, keys.InPlaceUpdateStateOld) != ""
 }
 
-// recordOf reads the pod's record. An invalid one is ignored: the update then counts as done.
+// recordOf reads the pod's record. An invalid record is ignored: the update then counts as done.
 func recordOf(pod *corev1.Pod) record {
 	var r record
 	if err := json.Unmarshal([]byte(annotation(pod, keys.InPlaceUpdateState, keys.InPlaceUpdateStateOld)), &r); err != nil {
@@ -71,7 +71,7 @@ func (r record) since() time.Time {
 	return r.UpdateTimestamp.UTC()
 }
 
-// changed are the names of the containers changed so far, sorted.
+// changed returns the sorted names of the containers changed so far.
 func (r record) changed() []string {
 	out := slices.Collect(maps.Keys(r.LastContainerStatuses))
 	for _, b := range r.ContainerBatchesRecord {
@@ -81,15 +81,15 @@ func (r record) changed() []string {
 	return slices.Compact(out)
 }
 
-// contains reports whether the container belongs to a batch that was written.
+// contains reports whether the container belongs to a batch that has been written.
 func (r record) contains(name string) bool {
 	return slices.ContainsFunc(r.ContainerBatchesRecord, func(b pods.InPlaceContainerBatch) bool {
 		return slices.Contains(b.Containers, name)
 	})
 }
 
-// changesImage, changesResources, changesEnv and restarts report what changes about a container: its image, its resources,
-// metadata that it reads by env and for which alone it has to be restarted, or nothing but that it is restarted.
+// changesImage, changesResources, changesEnv and restarts report what changes about a container: its image, its resources, only metadata that it
+// reads by env and has to be restarted for, or nothing apart from the restart.
 func (r record) changesImage(name string) bool {
 	_, ok := r.LastContainerStatuses[name]
 	return ok
@@ -109,17 +109,17 @@ func (r record) changesEnv(c *corev1.Container) bool {
 
 func (r record) restarts(name string) bool { return slices.Contains(r.RestartedContainers, name) }
 
-// readsEnv reports whether a container reads metadata by env and the update changes some that a container reads.
+// readsEnv reports whether a container reads metadata by env and the update changes metadata that some container reads.
 func (r record) readsEnv(c *corev1.Container) bool {
 	return r.UpdateEnvFromMetadata && len(references(c)) > 0
 }
 
-// remaining is the part of an update that the pod's spec does not have yet, though its revision label is set.
+// remaining is the part of an update that the pod's spec doesn't have yet, although its revision label is set.
 type remaining struct {
-	// grace is what another controller, from which the pod was taken over, would write after its grace period.
+	// grace is what the controller that the pod was taken over from would write after its grace period.
 	grace Update
 	until time.Time
-	// resize are resources of containers that are changed otherwise: they take a separate request.
+	// resize are resources of containers that also change otherwise: they take a separate request.
 	resize map[string]corev1.ResourceRequirements
 	// later are the batches to come.
 	later Update
@@ -163,7 +163,7 @@ func remainingOf(pod *corev1.Pod, r record) remaining {
 	return out
 }
 
-// pendingUpdate returns the update of a record, without what the pod has already.
+// pendingUpdate returns the update in a record, without what the pod already has.
 func pendingUpdate(
 	pod *corev1.Pod, images map[string]string, resources map[string]corev1.ResourceRequirements,
 	metadata map[string]metav1.ObjectMeta, restarts ...string,
@@ -186,7 +186,7 @@ func pendingUpdate(
 	return e.trim(pod)
 }
 
-// all is everything that is not written, in one update.
+// all returns everything that is not written yet as one update.
 func (r remaining) all() Update {
 	return r.later.after(Update{Resources: r.resize}).after(r.grace)
 }
@@ -220,9 +220,9 @@ func overlay[V any](under, over map[string]V) map[string]V {
 	return out
 }
 
-// trim removes from the update what the pod has already, and from Env the containers that restart for their image. Metadata
-// that a container of Env reads stays in the update although the pod has it already: somebody may have written it, and the
-// container still has the value that it was started with.
+// trim removes from the update what the pod already has, and from Env the containers that restart because of their image. Metadata read by a
+// container in Env stays in the update even if the pod already has it: somebody may have written it, and the container still has the value that
+// it was started with.
 func (u Update) trim(pod *corev1.Pod) Update {
 	u.Images, u.Resources, u.Env, u.Restart = maps.Clone(u.Images), maps.Clone(u.Resources), maps.Clone(u.Env), maps.Clone(u.Restart)
 	u.Labels, u.Annotations = maps.Clone(u.Labels), maps.Clone(u.Annotations)
@@ -257,8 +257,8 @@ func (u Update) trim(pod *corev1.Pod) Update {
 	return u
 }
 
-// readAgain adds what the container reads from the pod's metadata: by that alone a record names a container of a later batch
-// that has to be restarted for its env.
+// readAgain adds the pod metadata that the container reads: that is the only way for a record to express that a container of a later batch has
+// to be restarted for its env.
 func (u *Update) readAgain(pod *corev1.Pod, c *corev1.Container) {
 	for _, r := range references(c) {
 		changes, is := &u.Labels, pod.Labels
@@ -272,7 +272,7 @@ func (u *Update) readAgain(pod *corev1.Pod, c *corev1.Container) {
 	}
 }
 
-// pendingChanges are the changes that are not made yet, and those of the keys to keep.
+// pendingChanges returns the changes that are not made yet, and those of the keys to keep.
 func pendingChanges(changes map[string]*string, is map[string]string, keep func(key string) bool) map[string]*string {
 	maps.DeleteFunc(changes, func(k string, want *string) bool {
 		v, ok := is[k]
@@ -281,9 +281,9 @@ func pendingChanges(changes map[string]*string, is map[string]string, keep func(
 	return changes
 }
 
-// newRecord returns the record of an update whose first batch is written now. Containers that an earlier update
-// changed and that do not run it yet stay in the record, so that the pod isn't done before they are. If they get yet
-// another image, their image ID is left out: a new one could be that of the earlier update. whole is the update before trim.
+// newRecord returns the record for an update whose first batch is written now. Containers that an earlier update changed and that don't run the
+// change yet stay in the record, so that the pod isn't done before they are. If such a container gets yet another image, its image ID is left
+// out: a new ID could belong to the earlier update. whole is the update before trim.
 func newRecord(pod *corev1.Pod, revision string, whole, first, later Update, now time.Time) record {
 	at := metav1.NewTime(now.UTC().Truncate(time.Second))
 	r := record{InPlaceUpdateState: pods.InPlaceUpdateState{Revision: revision, UpdateTimestamp: at}}
@@ -324,7 +324,7 @@ func newRecord(pod *corev1.Pod, revision string, whole, first, later Update, now
 	return r
 }
 
-// nextBatch returns the record when a further batch is written.
+// nextBatch returns the record for writing another batch.
 func (r record) nextBatch(pod *corev1.Pod, first, later Update, now time.Time) record {
 	was := r
 	r.NextContainerImages, r.NextContainerResources, r.NextContainerRefMetadata = nil, nil, nil
@@ -342,7 +342,7 @@ func (r record) nextBatch(pod *corev1.Pod, first, later Update, now time.Time) r
 	return r
 }
 
-// add adds what the batch changes, and what is still to come.
+// add adds what the batch changes, and what still has to be written later.
 func (r *record) add(pod *corev1.Pod, first, later Update, unfinished map[string]bool) {
 	for _, name := range first.containers() {
 		st := status(pod, name)
@@ -358,7 +358,7 @@ func (r *record) add(pod *corev1.Pod, first, later Update, unfinished map[string
 		}
 		if _, resized := first.Resources[name]; resized {
 			r.ResizedContainers = append(r.ResizedContainers, name)
-			// They are written by another request, which may fail.
+			// They are written by a separate request, which may fail.
 			set(&r.NextContainerResources, name, first.Resources[name])
 		}
 		if first.Restart[name] {
@@ -392,7 +392,7 @@ func (r *record) add(pod *corev1.Pod, first, later Update, unfinished map[string
 	}
 }
 
-// addBatch adds a batch, if it has any container.
+// addBatch adds a batch, unless it has no containers.
 func (r *record) addBatch(names []string, at metav1.Time) {
 	if len(names) > 0 {
 		r.ContainerBatchesRecord = append(slices.Clone(r.ContainerBatchesRecord), pods.InPlaceContainerBatch{

@@ -31,8 +31,8 @@ type replay struct {
 	log       []string
 }
 
-// draw returns a template with a container of launch priority 2, one without any, and a native sidecar; app reads metadata by
-// env, and gets a new image whenever that changes.
+// draw returns a template with a container of launch priority 2, one without a priority, and a native sidecar. app reads metadata by env, and
+// gets a new image whenever that metadata changes.
 func draw(r *rand.Rand) *corev1.PodTemplateSpec {
 	n := func() string { return strconv.Itoa(r.IntN(3)) }
 	cpu := func() corev1.ResourceRequirements {
@@ -60,7 +60,7 @@ func draw(r *rand.Rand) *corev1.PodTemplateSpec {
 
 func (w *replay) revision(i int) string { return fmt.Sprintf("web-%d", i) }
 
-// create makes the pod from the first template.
+// create creates the pod from the first template.
 func (w *replay) create(gated bool) {
 	w.pod = running(func(p *corev1.Pod) {
 		from := w.templates[0]
@@ -90,7 +90,7 @@ func (w *replay) create(gated bool) {
 	})
 }
 
-// kubelet brings one container nearer to the spec; it reports whether there was anything to do.
+// kubelet brings one container closer to the spec, and reports whether there was anything to do.
 func (w *replay) kubelet() bool {
 	for c := range containersOf(&w.pod.Spec) {
 		st := status(w.pod, c.Name)
@@ -111,8 +111,8 @@ func (w *replay) kubelet() bool {
 	return false
 }
 
-// reconcile does what a controller would; it reports whether there was anything to do. A controller may crash between
-// the requests of one write.
+// reconcile does what a controller would do, and reports whether there was anything to do. The controller may crash between the requests of one
+// write.
 func (w *replay) reconcile(crashes bool) bool {
 	at := w.pod.Labels[keys.ControllerRevisionHash]
 	var patches []podpatch.Patch
@@ -175,7 +175,7 @@ func (w *replay) closed() bool {
 	return c != nil && c.Status == corev1.ConditionFalse
 }
 
-// check asserts what no write may do.
+// check asserts what no write may ever do.
 func (w *replay) check(was *corev1.Pod) {
 	log := strings.Join(w.log, "\n")
 	restarts := Update{}
@@ -222,7 +222,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// finish continues until there is nothing to do, and checks the pod then.
+// finish continues until there is nothing left to do, and then checks the pod.
 func (w *replay) finish() {
 	for range 100 {
 		w.now = w.now.Add(time.Minute)
@@ -249,8 +249,8 @@ func (w *replay) finish() {
 	require.Fail(w, "steps never end", strings.Join(w.log, "\n"))
 }
 
-// FuzzRecords feeds arbitrary annotations of a pod to all functions that read them: nothing may panic, and what is written must
-// be valid for an apiserver.
+// FuzzRecords passes arbitrary pod annotations to all functions that read them: nothing may panic, and everything written must be valid for an
+// API server.
 func FuzzRecords(f *testing.F) {
 	f.Add(`{"revision":"web-2","nextContainerResources":{"app":{"limits":{"cpu":"2"}}},"updateResources":true,
 		"containerBatchesRecord":[{"timestamp":null,"containers":["app","gone"]}]}`, inGrace,
@@ -259,7 +259,7 @@ func FuzzRecords(f *testing.F) {
 	f.Add(`{"startedWith":{"app":null,"gone":{"x:1":1}},"lastContainerStatuses":{"app":{}},"nextContainerImages":{"app":"app:3"}}`, "", "", "web-2")
 	f.Fuzz(func(t *testing.T, state, grace, reported, revision string) {
 		for _, text := range []*string{&state, &grace, &reported, &revision} {
-			*text = strings.ToValidUTF8(*text, "?") // Nothing else comes from an apiserver.
+			*text = strings.ToValidUTF8(*text, "?") // An API server returns nothing else.
 		}
 		pod := running(func(p *corev1.Pod) {
 			p.Status.Conditions[1].Status = corev1.ConditionFalse

@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// resizable are the resources that can be changed in a running container, as in kube 1.36.
+// resizable are the resources that can be changed in a running container, as in Kubernetes 1.36.
 func resizable() []corev1.ResourceName {
 	return []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 }
 
-// diffResources returns the new values of cpu and memory, or why they can't be changed in a running container.
-// Requests that a template leaves out default to its limits, as in a pod.
+// diffResources returns the new values of cpu and memory, or why they can't be changed in a running container. Requests missing in a template
+// default to its limits, as in a pod.
 func diffResources(from, to corev1.ResourceRequirements) (out corev1.ResourceRequirements, why string) {
 	if !equality.Semantic.DeepEqual(from.Claims, to.Claims) {
 		return out, "resources.claims changed"
@@ -53,7 +53,7 @@ func diffResources(from, to corev1.ResourceRequirements) (out corev1.ResourceReq
 	return out, ""
 }
 
-// requests returns the requests of a container, which default to its limits, as in kube 1.36.
+// requests returns the requests of a container, which default to its limits, as in Kubernetes 1.36.
 func requests(r corev1.ResourceRequirements) corev1.ResourceList {
 	out := make(corev1.ResourceList, len(r.Requests)+len(r.Limits))
 	maps.Copy(out, r.Limits)
@@ -61,7 +61,7 @@ func requests(r corev1.ResourceRequirements) corev1.ResourceList {
 	return out
 }
 
-// has reports whether r has all the values of want.
+// has reports whether r has all values in want.
 func has(r, want corev1.ResourceRequirements) bool {
 	holds := func(is, want corev1.ResourceList) bool {
 		for name, q := range want {
@@ -74,7 +74,7 @@ func has(r, want corev1.ResourceRequirements) bool {
 	return holds(r.Limits, want.Limits) && holds(r.Requests, want.Requests)
 }
 
-// cpuAndMemory returns cpu and memory of r.
+// cpuAndMemory returns only the cpu and memory of r.
 func cpuAndMemory(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	pick := func(list corev1.ResourceList) corev1.ResourceList {
 		out := corev1.ResourceList{}
@@ -88,7 +88,7 @@ func cpuAndMemory(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Limits: pick(r.Limits), Requests: pick(r.Requests)}
 }
 
-// merge returns r with the values of by. Neither is changed, and the result may share maps with them.
+// merge returns r overridden with the values in by. Neither is changed, and the result may share maps with them.
 func merge(r, by corev1.ResourceRequirements) corev1.ResourceRequirements {
 	lay := func(under, over corev1.ResourceList) corev1.ResourceList {
 		if len(over) == 0 {
@@ -104,12 +104,12 @@ func merge(r, by corev1.ResourceRequirements) corev1.ResourceRequirements {
 	}
 }
 
-// QOSClass is the QoS class of a pod of this spec.
+// QOSClass returns the QoS class of a pod with this spec.
 func QOSClass(s *corev1.PodSpec) corev1.PodQOSClass { return qos(s, nil) }
 
-// qos is the QoS class of a pod of this spec with some resources changed, by container; as in kube 1.36: BestEffort
-// if no container has requests or limits of cpu or memory, Guaranteed if all have limits of both that equal their
-// requests. Pod-level resources take precedence over those of the containers.
+// qos returns the QoS class of a pod with this spec after changing the resources of some containers, by name. As in Kubernetes 1.36, it is
+// BestEffort if no container has requests or limits of cpu or memory, and Guaranteed if all have limits of both that equal their requests.
+// Pod-level resources take precedence over those of the containers.
 func qos(s *corev1.PodSpec, by map[string]corev1.ResourceRequirements) corev1.PodQOSClass {
 	var all []corev1.ResourceRequirements
 	if s.Resources != nil {

@@ -42,7 +42,7 @@ func TestDiffOfRestarts(t *testing.T) {
 	require.Equal(t, "annotation fleet.kruise.io/restart-containers changed, and feature gate InPlaceUpdateEnvFromMetadata is off", why)
 }
 
-// asked are the containers of RestartRequests, each list on its own.
+// asked returns the containers in RestartRequests, list by list.
 func asked(pod *corev1.Pod) [][]string {
 	var out [][]string
 	for _, list := range RestartRequests(pod) {
@@ -57,7 +57,7 @@ func asked(pod *corev1.Pod) [][]string {
 	return out
 }
 
-// restarting is an update that restarts containers by an annotation.
+// restarting is an update that restarts containers through an annotation.
 func restarting(value string, names ...string) Update {
 	u := Update{Annotations: map[string]*string{keys.RestartContainers: &value}, Restart: map[string]bool{}}
 	for _, name := range names {
@@ -66,7 +66,7 @@ func restarting(value string, names ...string) Update {
 	return u
 }
 
-// replace gives a container a new ID, as if it was restarted.
+// replace gives a container a new ID, as if it had restarted.
 func replace(pod *corev1.Pod, name string) {
 	st := status(pod, name)
 	st.ContainerID += "-again"
@@ -163,7 +163,7 @@ func TestARestartWithANewImageIsOne(t *testing.T) {
 	require.Equal(t, Outcome{Done: true}, Progress(pod, now))
 }
 
-// TestARecordThatWasEdited has restarts of containers whose former ID is not in the record, or that are not in the pod.
+// TestARecordThatWasEdited restarts containers whose old ID is not in the record, or that are not in the pod.
 func TestARecordThatWasEdited(t *testing.T) {
 	t.Parallel()
 	pod := running()

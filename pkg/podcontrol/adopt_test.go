@@ -25,7 +25,7 @@ func TestAdopt(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name  string
-		is    []client.Object // the owner in the apiserver
+		is    []client.Object // the owner in the API server
 		stale bool            // the orphan has changed since it was observed
 		want  Result
 		owned types.UID

@@ -13,7 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
-// unsentTo is a podstep.Awaiting for which pods of these namespaces are not sent yet.
+// unsentTo is a podstep.Awaiting for which pods in these namespaces are not sent yet.
 type unsentTo map[string]bool
 
 func (u unsentTo) Awaited(_ context.Context, namespace string) (podstep.Wait, error) {

@@ -32,7 +32,7 @@ func TestControllersAreNamedAsInOpenKruise(t *testing.T) {
 	}
 }
 
-// A kind that owns pods writes a failed write into a condition. Its text may differ each time.
+// TestAFailureInOtherWordsIsNotWrittenAtOnce: a kind that owns pods reports a failed write in a condition. The text may differ each time.
 func TestAFailureInOtherWordsIsNotWrittenAtOnce(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()

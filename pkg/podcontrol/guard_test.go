@@ -29,7 +29,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// units is a judge that grants as many requests as there are units, and keeps which it granted.
+// units is a judge that grants as many requests as it has units, and records which ones it granted.
 type units struct {
 	left     int
 	blind    bool
@@ -70,17 +70,17 @@ func guardedBy(u *units) podguard.Guards {
 	}}
 }
 
-// requests is a queue that keeps what is added.
+// requests is a queue that records what is added.
 type requests struct {
 	workqueue.TypedRateLimitingInterface[ctrl.Request]
 
 	added []ctrl.Request
 }
 
-// Add keeps a request.
+// Add records a request.
 func (r *requests) Add(one ctrl.Request) { r.added = append(r.added, one) }
 
-// updates is a plan with steps of a kind for three pods, which get a new image.
+// updates is a plan with steps of one kind for three pods, which get a new image.
 func updates(kind rollout.StepKind) *podset.Plan {
 	p := &podset.Plan{Revision: revision.Step{Revision: &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "web-2"}}}}
 	for _, name := range []string{"p00", "p01", "p02"} {
@@ -164,7 +164,7 @@ func TestWhatAStepDoesInTheEyesOfAGuard(t *testing.T) {
 	}
 }
 
-// An object whose pods wait is reconciled again when what guards them changes, and says once that they wait.
+// TestHeldPodsAreToldOnceAndWoken: an object whose pods wait is reconciled again when the guarding object changes, and reports the wait once.
 func TestHeldPodsAreToldOnceAndWoken(t *testing.T) {
 	t.Parallel()
 	events := &testkit.Events{}
@@ -198,7 +198,8 @@ func TestHeldPodsAreToldOnceAndWoken(t *testing.T) {
 	require.Len(t, events.Reasons(), 2)
 }
 
-// What a budget refuses is in the condition once that has lasted, and in the same words at each attempt.
+// TestARefusalThatLastsIsToldInTheCondition: a budget's refusal is in the condition once it has lasted a while, with the same text on each
+// attempt.
 func TestARefusalThatLastsIsToldInTheCondition(t *testing.T) {
 	t.Parallel()
 	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: owner, ResourceVersion: "1"}}

@@ -20,7 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// holdReasons reads the reasons of holds from where they are declared, so that a new one is not forgotten here.
+// holdReasons reads the reasons of holds from their declarations, so that a new one can't be forgotten here.
 func holdReasons(t *testing.T) []rollout.Reason {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "../rollout/types.go", nil, parser.ParseComments)
@@ -40,16 +40,16 @@ func holdReasons(t *testing.T) []rollout.Reason {
 	return out
 }
 
-// TestEveryHoldIsSeen has pods that have waited for hours. Whatever they wait for, the status says more than that all is well, and what
-// doesn't end by itself is a failure that says why.
+// TestEveryHoldIsSeen uses pods that have waited for hours. Whatever they wait for, the status says more than that all is well, and a wait that
+// doesn't end by itself is a failure with an explanation.
 func TestEveryHoldIsSeen(t *testing.T) {
 	t.Parallel()
 	const why = "2 pods wait for a reason"
 	const (
 		stalled     = iota // a failure with the reason, once it has lasted longer than the deadline
 		failed             // a failure with the reason at once
-		reconciling        // condition Reconciling: it ends by itself, or by what the user has asked for
-		elsewhere          // another test
+		reconciling        // condition Reconciling: it ends by itself, or the user asked for it
+		elsewhere          // covered by another test
 	)
 	seen := map[rollout.Reason]int{
 		rollout.ReasonPaused:     reconciling,
@@ -59,13 +59,13 @@ func TestEveryHoldIsSeen(t *testing.T) {
 		rollout.ReasonDraining:   reconciling, // Until the grace period is over.
 		rollout.ReasonInOrder:    stalled,
 		rollout.ReasonScaleLimit: stalled,
-		rollout.ReasonBurst:      reconciling, // Until the pods before are created, whatever becomes of them.
+		rollout.ReasonBurst:      reconciling, // Until the pods before are created, whatever happens to them.
 		rollout.ReasonNotInPlace: failed,
 		rollout.ReasonPVC:        stalled,
 		rollout.ReasonPodWebhook: reconciling, // For ten seconds at most.
-		// Who refuses is in the answers to the writes, and not in the plan: TestKstatusTellsHowFarAWorkloadIs.
+		// The refusing object is in the responses to the writes, not in the plan: see TestKstatusTellsHowFarAWorkloadIs.
 		rollout.ReasonRefused: elsewhere,
-		// How long it has lasted is in the PVC, and statefulset.TestPlan has one that has been resizing for too long.
+		// The duration is recorded in the PVC; statefulset.TestPlan covers a PVC that has been resizing for too long.
 		rollout.ReasonPVCResize: elsewhere,
 	}
 	now := time.Unix(100_000, 0)

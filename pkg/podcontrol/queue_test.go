@@ -11,7 +11,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// B 30: a limit of ten reconciles a second for all objects bounded the rollout of 1,000 pods.
+// TestNoSharedRateLimitBoundsARollout is about B 30: a limit of ten reconciles a second across all objects bounded the rollout of 1,000 pods.
 func TestNoSharedRateLimitBoundsARollout(t *testing.T) {
 	t.Parallel()
 	limiter := Queue(0).RateLimiter

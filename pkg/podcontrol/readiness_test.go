@@ -16,7 +16,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// What StatefulSets and DaemonSets report, and CloneSets but for their deadline.
+// TestKstatusTellsHowFarAWorkloadIs covers what StatefulSets and DaemonSets report; CloneSets differ only in their deadline.
 func TestKstatusTellsHowFarAWorkloadIs(t *testing.T) {
 	t.Parallel()
 	pods := func(available ...bool) []podset.Pod {

@@ -23,14 +23,14 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// budgetExhausted is the answer of the eviction API, and of webhooks that imitate it.
+// budgetExhausted is the response of the eviction API, and of webhooks that imitate it.
 func budgetExhausted() error {
 	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "The budget web needs 3 healthy pods"}}
 	return err
 }
 
-// denied is the answer to a request that admission denies.
+// denied is the response to a request that admission denies.
 func denied(code int32, message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message}}
 }

@@ -55,7 +55,7 @@ func writer(funcs interceptor.Funcs, objects ...client.Object) (*Writer, client.
 	return &Writer{Client: interceptor.NewClient(c, funcs), Live: c, Expect: store, Parallel: 4}, c
 }
 
-// waits returns what the store expects when the cache shows nothing.
+// waits returns how much the store waits for when the cache shows only these objects.
 func waits(w *Writer, shown ...metav1.Object) int {
 	return w.Expect.Check(owner, slices.Values(shown)).Count
 }
@@ -237,7 +237,7 @@ func TestCreateWithAnAmbiguousAnswer(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		answer error
-		there  types.UID // owner of the pod of that name then; empty for none
+		there  types.UID // owner of the pod that has the name by then; empty for none
 		done   bool
 		want   error
 	}{
@@ -355,9 +355,9 @@ func TestDeleteWithAnAmbiguousAnswer(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		answer  error
-		edit    func(*corev1.Pod) // select the pod before it is deleted
+		edit    func(*corev1.Pod) // changes the pod before it is deleted
 		done    bool              // before the answer is lost
-		another bool              // has the name by then
+		another bool              // another pod has the name by then
 		want    error
 	}{
 		{"a pod that is gone by then is waited for in the cache", lost, nil, true, false, nil},

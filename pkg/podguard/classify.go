@@ -11,9 +11,9 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 )
 
-// OperationOf returns what a request does that changes a pod, or its subresource resize, from old to pod: Update, Resize, or empty if it
-// concerns no guard. A guard is asked about changes of the spec and about labels that mark the pod as unavailable; not about a pod
-// that is being deleted.
+// OperationOf returns what a request that changes a pod from old to pod, or its resize subresource, does: Update, Resize, or empty if it doesn't
+// concern guards. Guards are asked about changes of the spec and about labels that mark the pod as unavailable, but not about a pod that is
+// being deleted.
 func OperationOf(old, pod *corev1.Pod) Operation {
 	switch {
 	case old.DeletionTimestamp != nil || pod.DeletionTimestamp != nil:
@@ -38,7 +38,7 @@ func marked(old, pod *corev1.Pod) bool {
 	return false
 }
 
-// resized reports whether only cpu and memory change, of containers that go on running meanwhile.
+// resized reports whether a change only touches cpu and memory of containers that keep running meanwhile.
 func resized(old, pod *corev1.Pod) bool {
 	if !sameButResources(&old.Spec, &pod.Spec) || inplace.QOSClass(&old.Spec) != inplace.QOSClass(&pod.Spec) {
 		return false
@@ -62,8 +62,8 @@ func sameButResources(old, spec *corev1.PodSpec) bool {
 	return equality.Semantic.DeepEqual(without(old), without(spec))
 }
 
-// resizes reports whether no container changes in other resources than cpu and memory, and none restarts for it. Both lists are of
-// the same containers.
+// resizes reports whether containers change in no resources other than cpu and memory, and none restarts because of that. Both lists have the
+// same containers.
 func resizes(old, containers []corev1.Container) bool {
 	for i := range containers {
 		was, is := old[i].Resources, containers[i].Resources
@@ -79,7 +79,7 @@ func resizes(old, containers []corev1.Container) bool {
 	return true
 }
 
-// changed returns the resources whose quantities differ, or that only one list has.
+// changed returns the resources whose quantities differ or that are in only one of the lists.
 func changed(was, is corev1.ResourceList) []corev1.ResourceName {
 	var out []corev1.ResourceName
 	for name, q := range is {
@@ -95,7 +95,7 @@ func changed(was, is corev1.ResourceList) []corev1.ResourceName {
 	return out
 }
 
-// restarts reports whether a container restarts when a resource is resized; by default it does not.
+// restarts reports whether a container restarts when a resource is resized; the default is that it doesn't.
 func restarts(c *corev1.Container, name corev1.ResourceName) bool {
 	return slices.ContainsFunc(c.ResizePolicy, func(p corev1.ContainerResizePolicy) bool {
 		return p.ResourceName == name && p.RestartPolicy != corev1.NotRequired

@@ -7,10 +7,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// Guards are the guards of a manager, with what answers for them.
+// Guards are the guards of a manager, along with the judges that answer for them.
 type Guards []Active
 
-// Active is a guard that is set up.
+// Active is a guard that has been set up.
 type Active struct {
 	Guard
 	Judge Judge
@@ -22,7 +22,7 @@ func (g Guard) Judges(o Operation) bool {
 	return asked
 }
 
-// Check asks the guards about a request. The first refusal is the answer.
+// Check asks the guards about a request and returns the first refusal.
 func (g Guards) Check(ctx context.Context, r Request) (*Refusal, error) {
 	for _, a := range g {
 		if !a.Judges(r.Operation) {
@@ -39,7 +39,7 @@ func (g Guards) Check(ctx context.Context, r Request) (*Refusal, error) {
 	return nil, nil
 }
 
-// Forecast asks the guards for their forecasts of requests that are sent in this order. Of each request the first refusal is the answer.
+// Forecast asks the guards for their forecasts of requests that are sent in this order. For each request it returns the first refusal.
 func (g Guards) Forecast(ctx context.Context, requests []Request) ([]*Refusal, error) {
 	out := make([]*Refusal, len(requests))
 	for _, a := range g {
@@ -64,8 +64,8 @@ func (g Guards) Forecast(ctx context.Context, requests []Request) ([]*Refusal, e
 	return out, nil
 }
 
-// Foreseen returns the refusals that Forecast expects, by request. If they can't be told it returns none, so that all requests are sent:
-// the answer to the request decides.
+// Foreseen returns the refusals that Forecast expects, by request. If Forecast fails it returns none, so that all requests are sent: the
+// response to the request decides.
 func (g Guards) Foreseen(ctx context.Context, requests []Request) []*Refusal {
 	if len(g) == 0 {
 		return make([]*Refusal, len(requests))

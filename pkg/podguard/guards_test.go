@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// refuses is a judge that refuses pods of these names, or fails.
+// refuses is a judge that refuses pods with these names, or returns an error.
 type refuses struct {
 	names []string
 	err   error

@@ -1,9 +1,8 @@
-// Package podstep defines what a kind does to pods when they are created. A kind registers a Step (setup.Kind.Pods);
-// member/admission runs the steps of all kinds in one webhook, and keeps that webhook's entry to the namespaces that have objects
-// of these kinds.
+// Package podstep defines how a kind changes pods when they are created. A kind registers a Step (setup.Kind.Pods). member/admission runs the
+// steps of all kinds in one webhook, and restricts that webhook's configuration to the namespaces that have objects of these kinds.
 //
-// A step has two halves. Observe reads from caches whatever the change depends on; the Facts that it returns change the pod, as a
-// pure function. So a pod's way through all steps can be shown without creating it, and be tested without a cluster.
+// A step has two halves. Observe reads everything that the change depends on from caches. The Facts that it returns change the pod as a pure
+// function. So the path of a pod through all steps can be shown without creating the pod, and tested without a cluster.
 package podstep
 
 import (
@@ -23,11 +22,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-// Order is the position of a step: lower ones run first, and later ones see what they have changed.
+// Order is the position of a step: lower ones run first, and later ones see the changes of earlier ones.
 type Order int
 
-// The order of steps, which users of OpenKruise know: a later one may overwrite what an earlier one has set. There is room between
-// them for more.
+// The order of steps, which users of OpenKruise know: a later step may overwrite what an earlier one has set. The gaps leave room for more.
 const (
 	OrderWorkloadSpread       Order = 20
 	OrderSidecarSet           Order = 30
@@ -38,16 +36,16 @@ const (
 	OrderEnhancedLiveness     Order = 90
 )
 
-// AllNamespaces stands for every namespace that is not exempt, also for those to come.
+// AllNamespaces stands for every namespace that is not exempt, including future ones.
 const AllNamespaces = "*"
 
-// NotOfTheNode is a CEL expression on a pod, object, that is false of pods which nodes and their network need, as OfTheNode says. No object
-// for all namespaces changes these: while all nodes come back, no replica may answer before they run.
+// NotOfTheNode is a CEL expression on a pod (object) that is false for pods that nodes and their network need; see OfTheNode. No object for all
+// namespaces changes those pods: when all nodes come back at once, they have to start before any replica can answer.
 const NotOfTheNode = "!object.spec.?hostNetwork.orValue(false) && object.spec.?priorityClassName.orValue('') != '" + nodeCritical + "'"
 
 const nodeCritical = "system-node-critical"
 
-// OfTheNode returns why a pod is one that nodes or their network need, or "".
+// OfTheNode returns why nodes or their network need the pod, or "" if they don't.
 func OfTheNode(pod *corev1.Pod) string {
 	switch {
 	case pod.Spec.HostNetwork:
@@ -58,7 +56,7 @@ func OfTheNode(pod *corev1.Pod) string {
 	return ""
 }
 
-// WantsSelected returns a CEL expression on a pod, object, that is true of those that a selector selects. Nil and invalid ones select none.
+// WantsSelected returns a CEL expression on a pod (object) that is true if the selector matches it. Nil and invalid selectors match nothing.
 func WantsSelected(selector *metav1.LabelSelector) string {
 	parsed, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
@@ -91,88 +89,87 @@ func WantsSelected(selector *metav1.LabelSelector) string {
 	return "(" + strings.Join(and, " && ") + ")"
 }
 
-// Step is what a kind does to pods at their creation.
+// Step is how a kind changes pods at their creation.
 type Step struct {
-	// Feature names it in flags, in metrics and for people: PersistentPodState.
+	// Feature is its name in flags, in metrics and for users: PersistentPodState.
 	Feature string
-	// Order is its position.
+	// Order is the step's position.
 	Order Order
-	// Gate switches it off beside feature.PodWebhook; empty is no gate of its own.
+	// Gate is a feature gate for the step in addition to feature.PodWebhook; empty means that it has no gate of its own.
 	Gate featuregate.Feature
-	// Object and List are empty ones of the kind that asks for changes. Pods of a namespace are sent to the webhook only while it has
-	// such an object. They are nil of a step with Asks.
+	// Object and List are empty objects of the kind that requests changes. Pods in a namespace are sent to the webhook only while the namespace has
+	// such an object. They are nil for a step with Asks.
 	Object client.Object
 	List   client.ObjectList
-	// Namespaces returns the namespaces whose pods an object of a cluster-scoped kind asks for, or AllNamespaces; nil is the object's
-	// own. Its answer may depend on the object's spec only.
+	// Namespaces returns the namespaces whose pods an object of a cluster-scoped kind selects, or AllNamespaces; nil means the object's own
+	// namespace. The result may depend only on the object's spec.
 	Namespaces func(client.Object) []string
-	// Wants returns a CEL expression on a pod, object, that is true of those pods which an object that asks for AllNamespaces may change, if
-	// NotOfTheNode is too; nil is all. Like that of Namespaces, its answer may depend on the object's spec only. Pods of namespaces that other
-	// objects ask for are sent whether or not it is true.
+	// Wants returns a CEL expression on a pod (object). It is true for pods that an object with AllNamespaces may change, provided that
+	// NotOfTheNode is true as well; nil means all pods. Like Namespaces, the result may depend only on the object's spec. Pods in namespaces that
+	// other objects select are sent regardless.
 	Wants func(client.Object) string
-	// Asks is a CEL expression on a pod, object, that is true where the pod itself asks for the step: such a pod is sent from every
-	// namespace that is not exempt, and goes through the other steps too only where its namespace is sent. Empty for a step with Object.
+	// Asks is a CEL expression on a pod (object) that is true if the pod itself requests the step. Such a pod is sent from every namespace that
+	// isn't exempt. It goes through the other steps only if its namespace is sent as well. Empty for a step with Object.
 	Asks string
-	// Index adds the field indexes that Observe reads by; nil for none.
+	// Index adds the field indexes that Observe reads; nil means none.
 	Index func(context.Context, client.FieldIndexer) error
-	// Setup prepares what a Reserver among the Facts needs, such as clients; nil for nothing.
+	// Setup prepares what a Reserver among the Facts needs, such as clients; nil means nothing.
 	Setup func(context.Context, ctrl.Manager) error
-	// Observe reads what the change of a pod depends on. It must neither write nor call the apiserver: the reader is a cache. The
-	// pod has a namespace, may lack a name, and must not be changed.
+	// Observe reads everything that the change of a pod depends on. It must neither write nor call the API server: the reader is a cache. The pod
+	// has a namespace, may lack a name, and must not be changed.
 	Observe func(ctx context.Context, cache client.Reader, pod *corev1.Pod) (Facts, error)
 }
 
-// Facts are what Observe has read for one pod.
+// Facts are the result of Observe for one pod.
 type Facts interface {
-	// Change changes the pod, and returns what it did, or why nothing, as a sentence. It depends on nothing but the facts and
-	// the pod.
+	// Change changes the pod, and returns a sentence about what it did, or why it did nothing. It depends only on the facts and the pod.
 	Change(pod *corev1.Pod) (why string)
 }
 
-// Reserver are Facts of which other requests must know before the pod is changed: two replicas must not promise the same to two pods.
+// Reserver are Facts that other requests must know about before the pod is changed: two replicas must not promise the same thing to two pods.
 type Reserver interface {
 	Facts
-	// Reserve takes what Change will give to the pod. It may call the apiserver, and is not called for a dry run, of which Change tells
-	// what would be. It must not change the pod. An error is that of the step; RefusedError refuses the pod in any case. What is taken
-	// for a pod that is refused later, or whose request ends without an answer, must be given back by whom it is taken from.
+	// Reserve takes what Change will give to the pod. It may call the API server. It is not called for a dry run, where Change reports what would
+	// happen. It must not change the pod. An error fails the step; a RefusedError refuses the pod in any case. If the pod is refused later, or its
+	// request ends without an answer, the object that the reservation was taken from must give it back.
 	Reserve(ctx context.Context, pod *corev1.Pod) error
 }
 
-// RefusedError says that an object does not want a pod created, other than an error, for which the failurePolicy may be Ignore.
+// RefusedError says that an object doesn't allow a pod to be created. For any other error the failurePolicy may be Ignore.
 type RefusedError string
 
-// Error returns why.
+// Error returns the reason.
 func (e RefusedError) Error() string { return string(e) }
 
-// Nothing are the Facts of a step that does not concern a pod, and the reason.
+// Nothing are the Facts of a step that doesn't concern a pod; the value is the reason.
 type Nothing string
 
 // Change implements Facts.
 func (n Nothing) Change(*corev1.Pod) string { return string(n) }
 
-// Opening tells of which namespaces the webhook gets pods. Only the leader knows.
+// Opening tells for which namespaces pods are sent to the webhook. Only the leader knows.
 type Opening interface {
-	// Sent reports whether pods that are created in a namespace are sent to the webhook, and if not, why.
+	// Sent reports whether pods created in a namespace are sent to the webhook, and why not if they aren't.
 	Sent(namespace string) (sent bool, why string)
-	// Changes returns a channel of its own for each caller, which gets an event whenever Sent may answer otherwise. Several changes may
-	// be one event.
+	// Changes returns a separate channel for each caller, which gets an event whenever the result of Sent may have changed. Several changes may be
+	// combined into one event.
 	Changes() <-chan event.GenericEvent
 }
 
-// Awaiting tells controllers that create pods to wait until those of a namespace are sent to the webhook: what misses a step at its creation
-// misses it for good.
+// Awaiting tells controllers that create pods to wait until pods in a namespace are sent to the webhook: a pod that misses a step at its
+// creation is never fixed afterwards.
 type Awaiting interface {
-	// Awaited returns why pods should not be created in a namespace now: an object asks for them, and they are not sent yet. It is never for
-	// longer than some seconds, nor for a namespace whose pods are not to be sent at all. An error is one of the cache.
+	// Awaited returns why pods should not be created in a namespace now: an object selects them, and they are not sent yet. It never holds for more
+	// than a few seconds, nor for a namespace whose pods are not sent at all. An error comes from the cache.
 	Awaited(ctx context.Context, namespace string) (Wait, error)
-	// Changes is as in Opening.
+	// Changes is the same as in Opening.
 	Changes() <-chan event.GenericEvent
 }
 
-// Wait is a reason not to create pods yet. The zero value is none.
+// Wait is a reason not to create pods yet. The zero value means that there is none.
 type Wait struct {
-	// Why is a sentence for people.
+	// Why is a human-readable sentence.
 	Why string
-	// Left is how long it holds at most.
+	// Left is the maximum time for which the wait lasts.
 	Left time.Duration
 }
