@@ -17,7 +17,7 @@ import (
 // DefaultTimeout is the default timeout of a store.
 const DefaultTimeout = 5 * time.Minute
 
-// Store has the writes of one controller that its cache does not show yet. It may be used concurrently.
+// Store holds the writes of one controller that its cache doesn't show yet. It may be used concurrently.
 type Store struct {
 	kind    string
 	clock   clock.PassiveClock
@@ -25,28 +25,26 @@ type Store struct {
 
 	mu     sync.Mutex
 	owners map[types.UID]map[types.UID]want
-	// names has the UIDs of the owners that Read has read: a NotFound error has no UID.
+	// names maps names to the UIDs of owners that Read has read: a NotFound error has no UID.
 	names map[types.NamespacedName]types.UID
-	// refused has the last time that the apiserver refused a create for an owner because its namespace is
-	// terminating.
+	// refused is when the API server last refused a create for an owner because its namespace is terminating.
 	refused map[types.UID]time.Time
 }
 
 // want is what the cache must show of one child.
 type want struct {
 	name    string
-	mustSee bool   // created: absence is no proof that it is gone
+	mustSee bool   // created: absence doesn't prove that it is gone
 	version string // written: this resourceVersion or a later one
 	gone    bool   // deleted: terminating or absent
 	since   time.Time
-	// creation is how to look up a created child; nil if it can't be.
+	// creation is how to look up a created child; nil if that isn't possible.
 	creation *lookup
-	// ambiguous is how to look up a child after a write whose answer was lost; nil if there is none.
+	// ambiguous is how to look up a child after a write whose response was lost; nil if there was none.
 	ambiguous *lookup
 }
 
-// New returns an empty store for the controller of that kind; the kind is the label of the time-out metric. A timeout
-// of 0 means DefaultTimeout.
+// New returns an empty store for the controller of that kind; the kind is the label of the timeout metric. A timeout of 0 means DefaultTimeout.
 func New(kind string, c clock.PassiveClock, timeout time.Duration) *Store {
 	if timeout <= 0 {
 		timeout = DefaultTimeout
@@ -57,7 +55,7 @@ func New(kind string, c clock.PassiveClock, timeout time.Duration) *Store {
 	}
 }
 
-// Created records that child was created for owner; child is the apiserver's answer.
+// Created records that child was created for owner; child is the API server's response.
 func (s *Store) Created(owner types.UID, child metav1.Object) {
 	s.note(owner, child.GetUID(), child, func(w *want) {
 		w.mustSee = true
@@ -65,18 +63,18 @@ func (s *Store) Created(owner types.UID, child metav1.Object) {
 	})
 }
 
-// Written records that child was changed; child is the apiserver's answer.
+// Written records that child was changed; child is the API server's response.
 func (s *Store) Written(owner types.UID, child metav1.Object) {
 	s.note(owner, child.GetUID(), child, func(w *want) { w.version = child.GetResourceVersion() })
 }
 
-// Deleted records that the apiserver accepted the delete of child, or that child was gone.
+// Deleted records that the API server accepted the delete of child, or that child was gone.
 func (s *Store) Deleted(owner types.UID, child metav1.Object) {
 	s.note(owner, child.GetUID(), child, func(w *want) { w.gone = true })
 }
 
-// Ambiguous notes a write of child whose answer was lost, while child could not be looked up either. A child that was to be
-// created has no UID. It is looked up before the next plan.
+// Ambiguous records a write of child whose response was lost, and where looking up child failed as well. A child that was to be created has no
+// UID. It is looked up before the next plan.
 func (s *Store) Ambiguous(owner types.UID, child client.Object) {
 	uid := child.GetUID()
 	if uid == "" {
@@ -99,26 +97,25 @@ func (s *Store) note(owner, uid types.UID, child metav1.Object, change func(*wan
 	children[uid] = w
 }
 
-// Wait is what a controller still has to wait for. The zero value is nothing.
+// Wait is what a controller still has to wait for. The zero value means nothing.
 type Wait struct {
-	// Count is how many children the cache shows in a state before our last write; 0 means there is nothing to wait
-	// for.
+	// Count is how many children the cache shows in a state before our last write; 0 means there is nothing to wait for.
 	Count int
 	// Example is the name of one of them.
 	Example string
-	// Overdue: the oldest of these writes is older than the timeout. Read from the apiserver, then call Renew.
+	// Overdue: the oldest of these writes is older than the timeout. Read from the API server, then call Renew.
 	Overdue bool
 	// Left is the time until Overdue, 0 when it is.
 	Left time.Duration
 }
 
-// String is a clause for a log line.
+// String returns a clause for a log line.
 func (w Wait) String() string {
 	return fmt.Sprintf("the cache lacks the last write of %d children, of %s for example", w.Count, w.Example)
 }
 
-// Check compares what was written for owner with the children that the cache shows, of all kinds that were written,
-// and drops the expectations that are met.
+// Check compares what was written for owner with the children that the cache shows, of all kinds that were written. It drops the expectations
+// that are met.
 func (s *Store) Check(owner types.UID, shown iter.Seq[metav1.Object]) Wait {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,14 +170,14 @@ func (w want) met(child metav1.Object) bool {
 	}
 	order, err := resourceversion.CompareResourceVersion(child.GetResourceVersion(), w.version)
 	if err != nil {
-		// A Kubernetes apiserver has numeric versions; others can only be compared for equality.
+		// A Kubernetes API server has numeric versions; others can only be compared for equality.
 		return child.GetResourceVersion() == w.version
 	}
 	return order >= 0
 }
 
-// Renew records that owner's children were read from the apiserver, after Overdue. Expectations of children that are
-// gone are dropped. For the others the timeout starts again, because the cache is stale.
+// Renew records that owner's children were read from the API server, after Overdue. Expectations for children that are gone are dropped. For the
+// others the timeout starts again, because the cache is stale.
 func (s *Store) Renew(owner types.UID, live iter.Seq[metav1.Object]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,10 +199,9 @@ func (s *Store) Renew(owner types.UID, live iter.Seq[metav1.Object]) {
 	}
 }
 
-// Fresh returns nil if the children shown by the cache include all writes for owner. shown are all its children of
-// all kinds that were written; live looks up a created child that the cache should show by now; reread reads owner
-// and all children from the apiserver, if the cache has not shown our writes within the timeout. The error is a
-// NotYetError, or one of live or reread.
+// Fresh returns nil if the children shown by the cache include all writes for owner. shown are all its children of all kinds that were written.
+// live looks up created children that the cache should show by now. reread reads owner and all children from the API server, if the cache has
+// not shown our writes within the timeout. The error is a NotYetError, or comes from live or reread.
 func (s *Store) Fresh(
 	ctx context.Context, owner metav1.Object, shown func() iter.Seq[metav1.Object], live client.Reader, reread func() error,
 ) error {
@@ -226,7 +222,7 @@ func (s *Store) Fresh(
 	return nil
 }
 
-// Forget drops all that is known about owner, because it is gone.
+// Forget drops everything known about owner, because it is gone.
 func (s *Store) Forget(owner types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

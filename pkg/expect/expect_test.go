@@ -174,13 +174,13 @@ func TestFresh(t *testing.T) {
 	boom := errors.New("boom")
 	for _, tc := range []struct {
 		name string
-		// after is how long ago the write was, live the object in the apiserver.
+		// after is how long ago the write was, live is the object in the API server.
 		after time.Duration
 		live  error
 		shown string // the version that the cache shows
 		want  error
 		reads int
-		left  int // expectations left afterwards
+		left  int // remaining expectations
 	}{
 		{name: "a cache that shows our writes is planned from", shown: "2"},
 		{name: "one that lags is waited for", shown: "1", want: NotYetError{Wait{Count: 1, Example: "web-a", Left: time.Minute}}, left: 1},

@@ -16,26 +16,26 @@ import (
 )
 
 const (
-	// patience is how long a created child may be missing in the cache before it is looked up.
+	// patience is how long a created child may be missing from the cache before it is looked up.
 	patience = 2 * time.Second
-	// maxLookups is how many children are looked up in one reconcile; for more, reading them all takes less work.
+	// maxLookups is how many children are looked up in one reconcile; beyond that, reading them all is cheaper.
 	maxLookups = 16
 )
 
-// lookup has what is needed to look up a child.
+// lookup holds what is needed to look up a child.
 type lookup struct {
 	uid  types.UID // empty before the child was created
 	key  types.NamespacedName
 	like reflect.Type
-	kind schema.GroupVersionKind // empty for types that the scheme knows
-	// controlled says that owner is the child's controller. One in another cluster or namespace can't be.
+	kind schema.GroupVersionKind // empty for types in the scheme
+	// controlled: owner is the child's controller. That is impossible across clusters or namespaces.
 	controlled bool
 
 	at   time.Time
 	next time.Time // when to look it up
 }
 
-// lookupOf returns nil if child is no object that a client can read.
+// lookupOf returns nil if child isn't an object that a client can read.
 func lookupOf(owner types.UID, child metav1.Object, now time.Time) *lookup {
 	o, ok := child.(client.Object)
 	if !ok {
@@ -47,7 +47,7 @@ func lookupOf(owner types.UID, child metav1.Object, now time.Time) *lookup {
 	}
 }
 
-// resolve looks up the children of owner with ambiguous writes, and expects them as the apiserver has them.
+// resolve looks up owner's children with ambiguous writes, and expects them as they are on the API server.
 func (s *Store) resolve(ctx context.Context, owner types.UID, live client.Reader) error {
 	for uid, c := range s.ambiguous(owner) {
 		is, err := c.get(ctx, live)
@@ -71,7 +71,7 @@ func (s *Store) ambiguous(owner types.UID) map[types.UID]*lookup {
 	return out
 }
 
-// resolved notes the object of the child's name on the apiserver, nil if there is none.
+// resolved records the object with the child's name on the API server; nil if there is none.
 func (s *Store) resolved(owner, uid types.UID, c *lookup, is client.Object) {
 	if c.uid == "" { // It was to be created.
 		s.drop(owner, uid)
@@ -95,7 +95,7 @@ func (s *Store) resolved(owner, uid types.UID, c *lookup, is client.Object) {
 	s.owners[owner][uid] = w
 }
 
-// lookUp is Check, and asks the apiserver for created children that the cache lacks for too long.
+// lookUp is Check, but also asks the API server about created children that the cache has been missing for too long.
 func (s *Store) lookUp(
 	ctx context.Context, owner types.UID, shown func() iter.Seq[metav1.Object], live client.Reader,
 ) (Wait, error) {
@@ -130,7 +130,7 @@ func (s *Store) lookUp(
 	return wait, nil
 }
 
-// missing returns the created child that is to be looked up next, nil if there is none.
+// missing returns the created child to look up next; nil if there is none.
 func (s *Store) missing(owner types.UID) (types.UID, *lookup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,13 +150,13 @@ func controls(owner types.UID, child metav1.Object) bool {
 	return ref != nil && ref.UID == owner
 }
 
-// exists reports whether the apiserver has the child, with owner as its controller if it had one.
+// exists reports whether the child exists on the API server, still controlled by owner if it was before.
 func (c *lookup) exists(ctx context.Context, live client.Reader, owner types.UID) (bool, error) {
 	is, err := c.get(ctx, live)
 	return is != nil && is.GetUID() == c.uid && (!c.controlled || controls(owner, is)), err
 }
 
-// get returns the object of the child's name on the apiserver, nil if there is none.
+// get returns the object with the child's name from the API server; nil if there is none.
 func (c *lookup) get(ctx context.Context, live client.Reader) (client.Object, error) {
 	is := reflect.New(c.like).Interface().(client.Object)
 	is.GetObjectKind().SetGroupVersionKind(c.kind)
@@ -169,8 +169,8 @@ func (c *lookup) get(ctx context.Context, live client.Reader) (client.Object, er
 	return is, nil
 }
 
-// putOff notes that one of owner's created children exists, so that the cache is behind: none is looked up until it has been
-// missing for twice as long.
+// putOff records that one of owner's created children exists, so that the cache is behind: none is looked up again until it has been missing for
+// twice as long.
 func (s *Store) putOff(owner types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

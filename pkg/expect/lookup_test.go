@@ -28,7 +28,7 @@ func podOf(name string, by types.UID) *corev1.Pod {
 	}}
 }
 
-// bench has a store whose cache shows nothing, and an apiserver that counts requests.
+// bench has a store whose cache shows nothing, and an API server that counts requests.
 type bench struct {
 	*Store
 	clock *clocktesting.FakePassiveClock
@@ -61,7 +61,7 @@ func (b *bench) after(t *testing.T, d time.Duration) error {
 	})
 }
 
-// left requires that one child is waited for, and for how long.
+// left requires that exactly one child is waited for, and checks for how long.
 func left(t *testing.T, err error, want time.Duration) {
 	t.Helper()
 	var notYet NotYetError
@@ -157,8 +157,8 @@ func TestChildWithAnAmbiguousWriteIsLookedUpBeforeThePlan(t *testing.T) {
 		name    string
 		written client.Object
 		live    []client.Object
-		behind  []metav1.Object // what the cache shows when it is waited for
-		shown   []metav1.Object // and when it is not any more
+		behind  []metav1.Object // what the cache shows while the store waits
+		shown   []metav1.Object // and once it no longer waits
 	}{
 		{name: "a write that was not done", written: pod(nil), live: []client.Object{pod(nil)}, shown: []metav1.Object{pod(nil)}},
 		{

@@ -13,12 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Read reads owner, which is empty, and its children for a plan: from the cache, or from the apiserver if the cache does not
-// show our writes within the timeout. children reads them from either, and may return ErrGone for an owner that another
-// controller handles; shown are owner and all that children has read, of the kinds that were written. The error is ErrGone if
-// owner is gone or terminating, a NotYetError, a TerminatingError or one of a reader.
-// What is known about an owner is forgotten when the cache shows that it is gone, or that another owner has its name. The
-// apiserver's answer does not count for that: the cache may still show the old state later.
+// Read reads owner, which is empty, and its children for a plan: from the cache, or from the API server if the cache doesn't show our writes
+// within the timeout. children reads them from either, and may return ErrGone for an owner that another controller handles. shown are owner and
+// everything that children has read, of the kinds that were written. The error is ErrGone if owner is gone or terminating, a NotYetError, a
+// TerminatingError or a reader's error. Everything known about an owner is forgotten when the cache shows that it is gone, or that another owner
+// has its name. The API server's answer doesn't count for that: the cache may still show the old state later.
 func (s *Store) Read(
 	ctx context.Context, cache, live client.Reader, key types.NamespacedName, owner client.Object,
 	children func(r client.Reader, live bool) error, shown func() iter.Seq[metav1.Object],
@@ -55,7 +54,7 @@ func (s *Store) read(
 		return err
 	}
 	return s.Fresh(ctx, owner, shown, live, func() error {
-		reflect.ValueOf(owner).Elem().SetZero() // Decoding keeps fields that the answer lacks.
+		reflect.ValueOf(owner).Elem().SetZero() // Decoding keeps fields that are missing in the response.
 		if err := readOwner(ctx, live, key, owner, finalized); err != nil {
 			return err
 		}
@@ -75,8 +74,8 @@ func readOwner(ctx context.Context, r client.Reader, key types.NamespacedName, o
 	return nil
 }
 
-// cached records which owner the cache shows by that name; an empty UID means there is none to reconcile. An owner of
-// that name with another UID is forgotten.
+// cached records which owner the cache shows under that name; an empty UID means that there is none to reconcile. An owner with that name and
+// another UID is forgotten.
 func (s *Store) cached(key types.NamespacedName, uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

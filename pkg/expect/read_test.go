@@ -37,8 +37,8 @@ func TestRead(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
 		cache, live client.Reader
-		behind      bool          // the cache does not show a write
-		since       time.Duration // for so long
+		behind      bool          // the cache doesn't show a write
+		since       time.Duration // for how long
 		fails       error
 		want        error
 		notYet      bool
@@ -85,12 +85,12 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// anOwner returns a ConfigMap as an owner.
+// anOwner returns a ConfigMap to use as an owner.
 func anOwner(uid types.UID) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: uid}}
 }
 
-// read reads an owner without children from an apiserver and an equal cache.
+// read reads an owner without children from an API server and an identical cache.
 func read(t *testing.T, s *Store, objects ...client.Object) error {
 	t.Helper()
 	c := fake.NewClientBuilder().WithObjects(objects...).Build()
@@ -159,7 +159,7 @@ func TestAFinalizerKeepsAnOwnerToBeReconciled(t *testing.T) {
 	require.Empty(t, s.names)
 }
 
-// refusal is the apiserver's refusal of a creation.
+// refusal is the API server's refusal of a create.
 func refusal() error {
 	err := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a", errors.New("namespace shop is being terminated"))
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}

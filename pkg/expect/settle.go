@@ -9,19 +9,17 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// ErrGone means that there is nothing to do, because the object is gone, or terminating, or another controller
-// handles it.
+// ErrGone means that there is nothing to do, because the object is gone or terminating, or another controller handles it.
 var ErrGone = errors.New("the object is gone")
 
-// NotYetError means that the cache is older than our own last writes. A watch event will start the next reconcile.
+// NotYetError means that the cache is older than our own last writes. A watch event will trigger the next reconcile.
 type NotYetError struct{ Wait }
 
 // Error returns what is missing.
 func (e NotYetError) Error() string { return e.String() }
 
-// Settle turns the error that ended a reconcile before its plan into the result of Reconcile: ErrGone, NotYetError
-// and TerminatingError are no failures, any other error is retried. waits counts the reconciles that waited for the
-// cache.
+// Settle turns the error that ended a reconcile before its plan into the result of Reconcile: ErrGone, NotYetError and TerminatingError are not
+// failures; any other error is retried. waits counts the reconciles that waited for the cache.
 func Settle(ctx context.Context, err error, waits prometheus.Counter) (ctrl.Result, error) {
 	var notYet NotYetError
 	var terminating TerminatingError
@@ -40,7 +38,7 @@ func Settle(ctx context.Context, err error, waits prometheus.Counter) (ctrl.Resu
 	}
 }
 
-// Each yields all elements of list, and returns whether to continue. It is for a sequence of several lists:
+// Each yields all elements of list, and returns whether to continue. It helps to build one sequence from several lists:
 //
 //	_ = yield(o.set) && expect.Each(o.pods, yield) && expect.Each(o.pvcs, yield)
 func Each[T metav1.Object](list []T, yield func(metav1.Object) bool) bool {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// terminatingRetry is when to retry a reconcile in a terminating namespace. Such a namespace never comes back, but a
-// stale apiserver may confuse it with a new one of the same name for a moment.
+// terminatingRetry is how long to wait before a reconcile in a terminating namespace is retried. Such a namespace never comes back, but a stale
+// API server may briefly confuse it with a new one of the same name.
 const terminatingRetry = 30 * time.Second
 
 // TerminatingError means that nothing can be created for an owner, because its namespace is terminating.
@@ -24,9 +24,8 @@ func (e TerminatingError) Error() string {
 	return fmt.Sprintf("the namespace is being deleted; tried again after %s", e.Left)
 }
 
-// Refused reports whether err is the apiserver's refusal to create anything in owner's namespace, because it is
-// terminating, and records it: until Terminating returns 0, Read ends the reconciles of owner, and no status or event
-// is written.
+// Refused reports whether err is the API server's refusal to create anything in owner's namespace because it is terminating, and records it:
+// until Terminating returns 0, Read ends the reconciles of owner, and no status or event is written.
 func (s *Store) Refused(owner types.UID, err error) bool {
 	if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return false
@@ -37,8 +36,7 @@ func (s *Store) Refused(owner types.UID, err error) bool {
 	return true
 }
 
-// Terminating returns for how long nothing should be written for owner, because its namespace is terminating; 0 if it
-// is not.
+// Terminating returns how long nothing should be written for owner, because its namespace is terminating; 0 if it isn't.
 func (s *Store) Terminating(owner types.UID) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

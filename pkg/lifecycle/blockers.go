@@ -12,20 +12,20 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// blocker is one entry in the message of keys.KruisePodReady: who keeps the pod not ready, and why.
+// blocker is one entry in the message of keys.KruisePodReady: the agent that keeps the pod not ready, and its key.
 type blocker struct {
 	Agent string `json:"userAgent"`
 	Key   string `json:"key"`
 }
 
-// agent and the two keys are the blockers of hooks.
+// agent and the two keys identify the blockers of hooks.
 const (
 	agent     = "Lifecycle"
 	keyUpdate = "preUpdateHook"
 	keyDelete = "preDeleteHook"
 )
 
-// blockers reads the list. An invalid message has none.
+// blockers parses the list. An invalid message counts as empty.
 func blockers(pod *corev1.Pod) []blocker {
 	c := podpatch.Find(pod, keys.KruisePodReady)
 	if c == nil || c.Message == "" {
@@ -38,12 +38,12 @@ func blockers(pod *corev1.Pod) []blocker {
 	return list
 }
 
-// block makes the pod not ready with one of our keys. A pod without the gate stays as it is.
+// block makes the pod not ready with one of our keys. A pod without the gate stays unchanged.
 func block(b *podpatch.Body, pod *corev1.Pod, key string, now time.Time) {
 	Block(b, pod, agent, key, now)
 }
 
-// unblock removes our keys, and makes a new pod ready that has no other blocker.
+// unblock removes our keys, and makes a new pod ready if it has no other blocker.
 func unblock(b *podpatch.Body, pod *corev1.Pod, now time.Time) {
 	list := blockers(pod)
 	left := slices.DeleteFunc(slices.Clone(list), func(x blocker) bool { return x.Agent == agent })
@@ -68,7 +68,7 @@ func Blocked(pod *corev1.Pod, agent string) []string {
 	return out
 }
 
-// Block makes the pod not ready with a key of an agent. A pod without the gate stays as it is.
+// Block makes the pod not ready with a key of an agent. A pod without the gate stays unchanged.
 func Block(b *podpatch.Body, pod *corev1.Pod, agent, key string, now time.Time) {
 	if !podpatch.Gated(pod, keys.KruisePodReady) {
 		return
@@ -81,15 +81,14 @@ func Block(b *podpatch.Body, pod *corev1.Pod, agent, key string, now time.Time) 
 	b.Unready(pod, now)
 }
 
-// Unblock removes a key of an agent; the pod is ready again if nothing else keeps it.
+// Unblock removes a key of an agent; the pod becomes ready again if nothing else blocks it.
 func Unblock(b *podpatch.Body, pod *corev1.Pod, agent, key string, now time.Time) {
 	if list := blockers(pod); slices.Contains(list, blocker{agent, key}) {
 		writeBlockers(b, pod, slices.DeleteFunc(list, func(x blocker) bool { return x == blocker{agent, key} }), now)
 	}
 }
 
-// writeBlockers writes the list, in order. Other controllers write it too, so the write applies to the observed version of the
-// pod only.
+// writeBlockers writes the list, sorted. Other controllers write it too, so the write applies only to the observed version of the pod.
 func writeBlockers(b *podpatch.Body, pod *corev1.Pod, list []blocker, now time.Time) {
 	if podpatch.Find(pod, keys.KruisePodReady) != nil {
 		b.Observed(pod)

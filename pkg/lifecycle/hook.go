@@ -11,10 +11,10 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// Hooks are the hooks of a workload. The zero value has none: then nothing holds a pod.
+// Hooks are the hooks of a workload. The zero value has no hooks, so nothing holds a pod.
 type Hooks struct{ update, remove, service *pods.LifecycleHook }
 
-// HooksOf reads the hooks of a spec; nil has none.
+// HooksOf reads the hooks from a spec; nil has none.
 func HooksOf(l *pods.Lifecycle) Hooks {
 	if l == nil {
 		return Hooks{}
@@ -22,7 +22,7 @@ func HooksOf(l *pods.Lifecycle) Hooks {
 	return Hooks{update: l.InPlaceUpdate, remove: l.PreDelete, service: l.PreNormal}
 }
 
-// Hooked reports whether any handler of a hook is on the pod; false without a hook.
+// Hooked reports whether the pod has any of the hook's handlers; false without a hook.
 func Hooked(h *pods.LifecycleHook, pod *corev1.Pod) bool {
 	if h == nil {
 		return false
@@ -35,7 +35,7 @@ func Hooked(h *pods.LifecycleHook, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(h.FinalizersHandler, func(f string) bool { return slices.Contains(pod.Finalizers, f) })
 }
 
-// Answered reports whether all handlers of a hook are on the pod; true without a hook.
+// Answered reports whether the pod has all of the hook's handlers; true without a hook.
 func Answered(h *pods.LifecycleHook, pod *corev1.Pod) bool {
 	if h == nil {
 		return true
@@ -53,9 +53,8 @@ func has(pod *corev1.Pod, key, value string) bool {
 	return ok && v == value
 }
 
-// HoldsUpdate reports whether an in-place update has to be prepared, and while it is prepared, whether it has to
-// wait. A pod in the state Updated has to be prepared again if there is a hook at all: the hook released it for the
-// last update.
+// HoldsUpdate reports whether an in-place update has to be prepared, and once it is, whether it has to wait. A pod in the state Updated always
+// has to be prepared again if there is a hook: the hook released it for the last update.
 func (h Hooks) HoldsUpdate(pod *corev1.Pod) bool {
 	if Of(pod) == pods.LifecycleUpdated {
 		return h.update != nil && len(h.update.LabelsHandler)+len(h.update.FinalizersHandler) > 0
@@ -63,25 +62,25 @@ func (h Hooks) HoldsUpdate(pod *corev1.Pod) bool {
 	return Hooked(h.update, pod)
 }
 
-// HoldsDelete reports whether a deletion has to be prepared, and while it is prepared, whether it has to wait.
+// HoldsDelete reports whether a deletion has to be prepared, and once it is, whether it has to wait.
 func (h Hooks) HoldsDelete(pod *corev1.Pod) bool { return Hooked(h.remove, pod) }
 
 // HoldsService reports whether a hook has to answer before a new pod goes into service.
 func (h Hooks) HoldsService() bool { return h.service != nil }
 
-// PreparingDelete reports whether the preDelete hook was asked to let the pod be deleted, and whether that can't be cancelled.
+// PreparingDelete reports whether the preDelete hook has been asked to let the pod be deleted, and whether that can no longer be cancelled.
 func (h Hooks) PreparingDelete(pod *corev1.Pod) (preparing, final bool) {
 	preparing = Of(pod) == pods.LifecyclePreparingDelete
 	return preparing, preparing && h.MarksNotReady()
 }
 
-// MarksNotReady reports whether a hook makes pods not ready, for which they need the readiness gate keys.KruisePodReady.
+// MarksNotReady reports whether a hook makes pods not ready, so that they need the readiness gate keys.KruisePodReady.
 func (h Hooks) MarksNotReady() bool {
 	return h.update != nil && h.update.MarkPodNotReady || h.remove != nil && h.remove.MarkPodNotReady
 }
 
-// InService returns the state of a pod that should be in service and needs no other step: the state that it has, if
-// it has to wait there.
+// InService returns the target state for a pod that should be in service and needs no other step. It is the current state if the pod has to wait
+// there.
 func (h Hooks) InService(pod *corev1.Pod) pods.LifecycleState {
 	switch s := Of(pod); s {
 	case pods.LifecyclePreparingNormal:
@@ -99,8 +98,8 @@ func (h Hooks) InService(pod *corev1.Pod) pods.LifecycleState {
 	return pods.LifecycleNormal
 }
 
-// Serve returns the write that brings a pod to the state of InService, ready as far as hooks are concerned. It
-// applies to the observed version only, except for a new pod without a hook, which changes often while it starts.
+// Serve returns the write that brings a pod to the state from InService, ready as far as hooks are concerned. It applies only to the observed
+// version, except for a new pod without a hook, which changes often while it starts.
 func (h Hooks) Serve(pod *corev1.Pod, now time.Time) podpatch.Body {
 	b := Enter(pod, h.InService(pod), now)
 	if Of(pod) != pods.LifecyclePreparingNormal || h.service != nil {
@@ -110,8 +109,7 @@ func (h Hooks) Serve(pod *corev1.Pod, now time.Time) podpatch.Body {
 	return b
 }
 
-// NeverReady reports whether the pod was never made ready as far as hooks are concerned: it has the gate and no
-// condition.
+// NeverReady reports whether the pod was never made ready as far as hooks are concerned: it has the gate but no condition.
 func NeverReady(pod *corev1.Pod) bool {
 	return podpatch.Gated(pod, keys.KruisePodReady) && podpatch.Find(pod, keys.KruisePodReady) == nil
 }
@@ -128,8 +126,8 @@ func (Hooks) CancelDelete(pod *corev1.Pod, updating bool, now time.Time) (podpat
 	return b.Patch(pod, podpatch.Status)
 }
 
-// PrepareUpdate returns the patch that asks the inPlaceUpdate hook to let the pod be updated. It restores the handlers that were
-// removed for the last update.
+// PrepareUpdate returns the patch that asks the inPlaceUpdate hook to let the pod be updated. It restores the handlers that were removed for the
+// last update.
 func (h Hooks) PrepareUpdate(pod *corev1.Pod, now time.Time) (podpatch.Patch, error) {
 	b := Enter(pod, pods.LifecyclePreparingUpdate, now)
 	b.Observed(pod)

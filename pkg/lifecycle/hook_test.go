@@ -19,7 +19,7 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// handler returns a hook of one label and one finalizer.
+// handler returns a hook with one label and one finalizer.
 func handler(name string) *pods.LifecycleHook {
 	return &pods.LifecycleHook{
 		LabelsHandler: map[string]string{name: "on"}, FinalizersHandler: []string{"example.com/" + name},
@@ -78,7 +78,7 @@ func blockedBy(message string) func(*corev1.Pod) {
 	}
 }
 
-// apply does what the apiserver does with a patch.
+// apply does what the API server does with a patch.
 func apply(t *testing.T, p *corev1.Pod, patch podpatch.Patch, err error) *corev1.Pod {
 	t.Helper()
 	require.NoError(t, err)

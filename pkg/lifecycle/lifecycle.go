@@ -12,7 +12,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// Of returns the state of an object, LifecycleNormal if it has none. An unknown value is returned as it is.
+// Of returns the state of an object, LifecycleNormal if it has none. An unknown value is returned as is.
 func Of(obj metav1.Object) pods.LifecycleState {
 	if s := obj.GetLabels()[keys.LifecycleState]; s != "" {
 		return pods.LifecycleState(s)
@@ -20,13 +20,13 @@ func Of(obj metav1.Object) pods.LifecycleState {
 	return pods.LifecycleNormal
 }
 
-// SetState sets the state of an object that is about to be created.
+// SetState sets the state on an object that is about to be created.
 func SetState(obj metav1.Object, s pods.LifecycleState, now time.Time) {
 	obj.SetLabels(with(obj.GetLabels(), keys.LifecycleState, string(s)))
 	obj.SetAnnotations(with(obj.GetAnnotations(), keys.LifecycleTimestamp, timestamp(now)))
 }
 
-// with returns a new map, because that of an object may be shared with its template.
+// with returns a copy of the map with key set; the original may be shared with the object's template.
 func with(m map[string]string, key, value string) map[string]string {
 	out := make(map[string]string, len(m)+1)
 	maps.Copy(out, m)
@@ -34,11 +34,10 @@ func with(m map[string]string, key, value string) map[string]string {
 	return out
 }
 
-// timestamp is RFC 3339 in UTC, to the second.
+// timestamp formats a time as RFC 3339 in UTC, with a resolution of seconds.
 func timestamp(now time.Time) string { return now.UTC().Format(time.RFC3339) }
 
-// Enter returns the write that brings a pod into a state and does nothing else. If the pod has the state already, its
-// timestamp stays.
+// Enter returns the write that only brings a pod into a state. If the pod is already in that state, its timestamp stays.
 func Enter(pod *corev1.Pod, s pods.LifecycleState, now time.Time) podpatch.Body {
 	b := podpatch.New(pod)
 	if pod.Labels[keys.LifecycleState] != string(s) {

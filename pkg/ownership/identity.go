@@ -8,13 +8,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Passed reports whether a write was refused because what was read is gone, has changed, or was replaced: its event is on the way.
+// Passed reports whether a write was refused because the object is gone, has changed, or was replaced since it was read. The watch event for
+// that is on its way.
 func Passed(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsConflict(err) || IsOtherUID(err)
 }
 
-// IsOtherUID reports whether a patch or an apply was refused because another object has the name than the one that was read: to the
-// apiserver a UID in it is an immutable field, as in kube 1.36.
+// IsOtherUID reports whether a patch or an apply was refused because the name now belongs to a different object than the one that was read: the
+// API server treats a UID in the request as an immutable field, as in Kubernetes 1.36.
 func IsOtherUID(err error) bool {
 	var status apierrors.APIStatus
 	return apierrors.IsInvalid(err) && errors.As(err, &status) && status.Status().Details != nil &&

@@ -10,19 +10,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// AddIndex adds a field index for a kind, given as an empty object, unless there is one. what describes it in the error.
+// AddIndex adds a field index for a kind, given as an empty object, unless it exists already. what describes it in the error.
 func AddIndex(ctx context.Context, i client.FieldIndexer, what string, kind client.Object, field string, of client.IndexerFunc) error {
-	// controller-runtime can't report whether an index exists, and refuses one that does.
+	// controller-runtime can't report whether an index exists, and returns an error if it does.
 	if err := i.IndexField(ctx, kind, field, of); err != nil && !strings.Contains(err.Error(), "indexer conflict") {
 		return fmt.Errorf("index %s: %w", what, err)
 	}
 	return nil
 }
 
-// OwnerIndex is the index of children by the UID of the controller in their owner references.
+// OwnerIndex is the index of children by the UID of their controller.
 const OwnerIndex = "flotilla.ownerUID"
 
-// IndexByOwner adds the index OwnerIndex for each of the kinds, given as empty objects.
+// IndexByOwner adds OwnerIndex for each of the kinds, given as empty objects.
 func IndexByOwner(ctx context.Context, i client.FieldIndexer, kinds ...client.Object) error {
 	for _, kind := range kinds {
 		if err := AddIndex(ctx, i, fmt.Sprintf("%T by owner", kind), kind, OwnerIndex, ownerUID); err != nil {
@@ -32,10 +32,10 @@ func IndexByOwner(ctx context.Context, i client.FieldIndexer, kinds ...client.Ob
 	return nil
 }
 
-// NodeIndex is the index of pods by the name of their node.
+// NodeIndex is the index of pods by node name.
 const NodeIndex = "flotilla.node"
 
-// IndexByNode adds the index NodeIndex for pods.
+// IndexByNode adds NodeIndex for pods.
 func IndexByNode(ctx context.Context, i client.FieldIndexer) error {
 	return AddIndex(ctx, i, "pods by node", &corev1.Pod{}, NodeIndex, nodeOf)
 }
@@ -47,8 +47,8 @@ func nodeOf(o client.Object) []string {
 	return nil
 }
 
-// OwnedBy returns the options that list what owner controls: by the index from a cache, without copies, or, if live, the whole
-// namespace from the apiserver, which has no index. The caller has to check the controller in any case.
+// OwnedBy returns the options for listing what owner controls: through the index and without copies if the reader is a cache, or, if live, the
+// whole namespace from the API server, which has no index. The caller has to check the controller in any case.
 func OwnedBy(owner metav1.Object, live bool) []client.ListOption {
 	in := client.InNamespace(owner.GetNamespace())
 	if live {

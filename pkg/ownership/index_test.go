@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// indexes accepts each index once, as the cache does.
+// indexes accepts each index once, like the cache.
 type indexes map[string]client.IndexerFunc
 
 func (i indexes) IndexField(_ context.Context, o client.Object, field string, of client.IndexerFunc) error {

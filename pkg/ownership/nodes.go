@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
-// Nodes returns all nodes, in the order of their names. They are the cache's own and must not be changed.
+// Nodes returns all nodes, sorted by name. They belong to the cache and must not be changed.
 func Nodes(ctx context.Context, r client.Reader) ([]*corev1.Node, error) {
 	var list corev1.NodeList
 	if err := r.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -29,9 +29,9 @@ func Nodes(ctx context.Context, r client.Reader) ([]*corev1.Node, error) {
 	return out, nil
 }
 
-// OnNodes enqueues what requests returns for an event of a node; was is nil for a new node, is for a deleted one. Most events
-// concern nobody, such as the heartbeats of kubelets, and are left out: only labels, taints and allocatable resources count. The
-// initial list of nodes enqueues nothing, as the initial list of a kind's objects enqueues them all.
+// OnNodes enqueues the requests returned for a node event; was is nil for a new node, is is nil for a deleted one. Most events, such as kubelet
+// heartbeats, are irrelevant and ignored: only labels, taints and allocatable resources count. The initial list of nodes enqueues nothing,
+// because the initial list of a kind's objects already enqueues all of them.
 func OnNodes(requests func(ctx context.Context, was, is *corev1.Node) []ctrl.Request) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 	enqueue := func(ctx context.Context, was, is *corev1.Node, q queue) {

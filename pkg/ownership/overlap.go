@@ -17,27 +17,26 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// OverlapScanInterval is the shortest time between two scans of a workload for an overlap, which lists all pods of
-// its namespace. A new spec is scanned at once.
+// OverlapScanInterval is the minimum time between two overlap scans of a workload, each of which lists all pods in its namespace. A new spec is
+// scanned at once.
 const OverlapScanInterval = 30 * time.Second
 
 // ReasonPodsOfOthers: the selector matches pods that have another controller or none.
 const ReasonPodsOfOthers = "PodsOfOthers"
 
-// Overlap is the pods that a workload's selector matches and that it does not control. They are never changed, even
-// if they are newer than the workload.
+// Overlap is the set of pods that a workload's selector matches but that it doesn't control. They are never changed, even if they are newer than
+// the workload.
 type Overlap struct {
 	Count int
-	// Loose: none of them has a controller, as after a deletion of their workload with --cascade=orphan.
+	// Loose: none of the pods has a controller, as after deleting their workload with --cascade=orphan.
 	Loose bool
-	// First is the name of the first of them, in order, with its controller.
+	// First is the name of the first pod, in order, along with its controller.
 	First string
-	// Orphans are pods that the workload adopts, and that do not count. They are the cache's own objects, as of the
-	// scan.
+	// Orphans are pods that the workload adopts; they don't count as overlap. They are objects from the cache as of the scan.
 	Orphans []*corev1.Pod
 }
 
-// Failure returns the overlap as the content of a condition. kind is the workload's.
+// Failure returns the overlap as the content of a condition. kind is the workload's kind.
 func (f Overlap) Failure(kind string) report.Failure {
 	if f.Count == 0 {
 		return report.Failure{}
@@ -54,8 +53,8 @@ func (f Overlap) Failure(kind string) report.Failure {
 		fmt.Sprintf("%d pods, such as %s", f.Count, f.First))
 }
 
-// overlapOf returns the overlap of pods that the selector matches. Pods of a former workload of the same name do not
-// count: they are garbage collected with it.
+// overlapOf computes the overlap from the pods that the selector matches. Pods of an earlier workload with the same name don't count: they are
+// garbage collected with it.
 func (s *OverlapScanner) overlapOf(owner metav1.Object, kind schema.GroupVersionKind, pods []corev1.Pod) Overlap {
 	out := Overlap{Loose: true}
 	name := ""
@@ -84,15 +83,15 @@ func (s *OverlapScanner) overlapOf(owner metav1.Object, kind schema.GroupVersion
 	return out
 }
 
-// Selects reports whether a selector matches a pod. An invalid one matches none.
+// Selects reports whether a selector matches a pod. An invalid selector matches nothing.
 func Selects(by *metav1.LabelSelector, pod metav1.Object) bool {
 	selector, err := metav1.LabelSelectorAsSelector(by)
 	return err == nil && selector.Matches(labels.Set(pod.GetLabels()))
 }
 
-// OverlapScanner scans workloads for overlaps and remembers the results. The zero value is ready; it may be used concurrently.
+// OverlapScanner scans workloads for overlaps and remembers the results. The zero value is ready to use; it may be used concurrently.
 type OverlapScanner struct {
-	// Adopts reports whether a workload adopts a pod that its selector matches and that has no controller; nil adopts none.
+	// Adopts reports whether a workload adopts a pod that its selector matches and that has no controller; nil means never.
 	Adopts func(owner metav1.Object, pod *corev1.Pod) bool
 
 	last sync.Map // scan by types.NamespacedName
@@ -105,7 +104,7 @@ type scan struct {
 	found      Overlap
 }
 
-// Scan returns the overlap of a workload, as of at most OverlapScanInterval ago.
+// Scan returns the overlap of a workload; the result is at most OverlapScanInterval old.
 func (s *OverlapScanner) Scan(
 	ctx context.Context, r client.Reader, owner metav1.Object, kind schema.GroupVersionKind, by *metav1.LabelSelector, now time.Time,
 ) (Overlap, error) {
@@ -130,5 +129,5 @@ func (s *OverlapScanner) Scan(
 	return found, nil
 }
 
-// Forget drops the last result, if the workload is gone or should be scanned at once.
+// Forget drops the last result, because the workload is gone or should be scanned at once.
 func (s *OverlapScanner) Forget(key types.NamespacedName) { s.last.Delete(key) }

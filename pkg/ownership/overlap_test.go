@@ -24,7 +24,7 @@ var (
 
 func web() *appsv1beta1.CloneSet { return testkit.CloneSet("web").Obj() }
 
-// podOf returns a pod that the selector of web matches and another object controls.
+// podOf returns a pod that web's selector matches but another object controls.
 func podOf(name, apiVersion, kind, owner string) corev1.Pod {
 	p := testkit.Pod(name).Label("app", "web").Obj()
 	p.OwnerReferences = nil
@@ -69,7 +69,7 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// As kubectl delete --cascade=orphan leaves them.
+// TestLoosePodsAreSaidNotToBeAdopted uses pods as kubectl delete --cascade=orphan leaves them.
 func TestLoosePodsAreSaidNotToBeAdopted(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "the selector matches pods without a controller, and they are not adopted, as nothing says that they are of this CloneSet: "+

@@ -17,13 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
-// ControlledBy reports whether owner, of that kind, is o's controller.
+// ControlledBy reports whether owner, of that kind, is the controller of o.
 func ControlledBy(o, owner metav1.Object, kind schema.GroupVersionKind) bool {
 	ref := metav1.GetControllerOfNoCopy(o)
 	return ref != nil && ref.UID == owner.GetUID() && RefersTo(ref, kind)
 }
 
-// RefersTo reports whether a reference is to an object of that kind, in any version. A nil one is to none.
+// RefersTo reports whether a reference is to an object of that kind, in any version. A nil reference never is.
 func RefersTo(ref *metav1.OwnerReference, kind schema.GroupVersionKind) bool {
 	if ref == nil || ref.Kind != kind.Kind {
 		return false
@@ -32,20 +32,20 @@ func RefersTo(ref *metav1.OwnerReference, kind schema.GroupVersionKind) bool {
 	return err == nil && gv.Group == kind.Group
 }
 
-// PodWorkloads are the kinds of this member whose pods run until they are replaced. Their controllers replace a pod that has label
+// PodWorkloads are the kinds of this member whose pods run until they are replaced. Their controllers replace a pod with the label
 // keys.SpecifiedDelete, within the budgets of the workload.
 func PodWorkloads() []schema.GroupVersionKind {
 	gv := schema.GroupVersion{Group: "apps.kruise.io", Version: "v1beta1"}
 	return []schema.GroupVersionKind{gv.WithKind("CloneSet"), gv.WithKind("StatefulSet"), gv.WithKind("DaemonSet")}
 }
 
-// OfPodWorkload reports whether an object of PodWorkloads controls a pod.
+// OfPodWorkload reports whether a pod's controller is of one of the PodWorkloads.
 func OfPodWorkload(pod metav1.Object) bool {
 	ref := metav1.GetControllerOfNoCopy(pod)
 	return slices.ContainsFunc(PodWorkloads(), func(k schema.GroupVersionKind) bool { return RefersTo(ref, k) })
 }
 
-// Get reads an object, and reports whether there is one.
+// Get reads an object, and reports whether it exists.
 func Get(ctx context.Context, r client.Reader, key types.NamespacedName, into client.Object, opts ...client.GetOption) (bool, error) {
 	switch err := r.Get(ctx, key, into, opts...); {
 	case apierrors.IsNotFound(err):
@@ -56,8 +56,8 @@ func Get(ctx context.Context, r client.Reader, key types.NamespacedName, into cl
 	return true, nil
 }
 
-// Pods returns the pods that owner controls. live: r is the apiserver, which has no index; objects from a cache are
-// not copied and must not be changed.
+// Pods returns the pods that owner controls. live: r is the API server, which has no index. Objects from a cache are not copied and must not be
+// changed.
 func Pods(ctx context.Context, r client.Reader, owner metav1.Object, kind schema.GroupVersionKind, live bool) ([]*corev1.Pod, error) {
 	var list corev1.PodList
 	if err := r.List(ctx, &list, OwnedBy(owner, live)...); err != nil {
@@ -66,7 +66,7 @@ func Pods(ctx context.Context, r client.Reader, owner metav1.Object, kind schema
 	return Controlled(list.Items, owner, kind), nil
 }
 
-// PVCs returns the PVCs that owner controls, as Pods does.
+// PVCs returns the PVCs that owner controls; see Pods.
 func PVCs(
 	ctx context.Context, r client.Reader, owner metav1.Object, kind schema.GroupVersionKind, live bool,
 ) ([]*corev1.PersistentVolumeClaim, error) {
@@ -77,7 +77,7 @@ func PVCs(
 	return Controlled(list.Items, owner, kind), nil
 }
 
-// Controlled returns those of items that owner, of that kind, controls.
+// Controlled returns the items controlled by owner, which is of that kind.
 func Controlled[T any, P interface {
 	*T
 	metav1.Object
@@ -91,8 +91,8 @@ func Controlled[T any, P interface {
 	return out
 }
 
-// EnqueueController returns a handler that enqueues the controllers, of a kind, of objects. It compares names only: an event of a
-// pod, of which there are many, needs no REST mapping.
+// EnqueueController returns a handler that enqueues the controllers of objects, if they are of this kind. It only compares names: pod events are
+// frequent, and this needs no REST mapping.
 func EnqueueController(kind schema.GroupVersionKind) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []ctrl.Request {
 		ref := metav1.GetControllerOfNoCopy(o)
@@ -103,8 +103,8 @@ func EnqueueController(kind schema.GroupVersionKind) handler.EventHandler {
 	})
 }
 
-// RequestsForNode returns the workloads of a kind that have pods on a node. The cache needs IndexByNode. If it can't
-// be read, the error is logged: the workloads wait for their next event.
+// RequestsForNode returns the workloads of a kind that have pods on a node. The cache needs IndexByNode. A read error is logged: the workloads
+// then wait for their next event.
 func RequestsForNode(cache client.Reader, kind schema.GroupVersionKind) func(ctx context.Context, node string) []ctrl.Request {
 	return func(ctx context.Context, node string) []ctrl.Request {
 		var pods corev1.PodList
@@ -127,8 +127,8 @@ func RequestsForNode(cache client.Reader, kind schema.GroupVersionKind) func(ctx
 	}
 }
 
-// RequestsForOrphan returns the workloads that may adopt a pod: it has no controller, their selector matches it, and
-// scanner.Adopts allows it. list is an empty one of their kind. Their next reconcile scans for overlaps.
+// RequestsForOrphan returns the workloads that may adopt a pod: it has no controller, their selector matches it, and scanner.Adopts allows it.
+// list is an empty list of their kind. Their next reconcile scans for overlaps.
 func RequestsForOrphan[T client.Object](
 	ctx context.Context, cache client.Reader, scanner *OverlapScanner, list client.ObjectList,
 	selector func(T) *metav1.LabelSelector, o client.Object,
@@ -146,9 +146,8 @@ func RequestsForOrphan[T client.Object](
 	return out
 }
 
-// RequestsFor returns the workloads of a namespace, or of all if it is empty, that an event concerns. list is an
-// empty one of their kind, read from cache; concerns must not change its argument. If the cache can't be read, the
-// error is logged: the workloads wait for their next event.
+// RequestsFor returns the workloads in a namespace, or in all if it is empty, that an event concerns. list is an empty list of their kind, read
+// from cache; concerns must not change its argument. A read error is logged: the workloads then wait for their next event.
 func RequestsFor[T client.Object](
 	ctx context.Context, cache client.Reader, list client.ObjectList, namespace string, concerns func(T) bool,
 ) []ctrl.Request {

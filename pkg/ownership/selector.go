@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Overlapping reports whether an object could be selected by both selectors; nil selects every object here, as an empty one does.
+// Overlapping reports whether an object could match both selectors; here nil matches every object, like an empty selector.
 func Overlapping(a, b *metav1.LabelSelector) bool {
 	for _, v := range valuesOf(a, b) {
 		if v.absent && v.present || v.present && v.only != nil && v.only.Difference(v.not).Len() == 0 {
@@ -15,15 +15,15 @@ func Overlapping(a, b *metav1.LabelSelector) bool {
 	return true
 }
 
-// values are those that a label may have.
+// values are the values that a label may have.
 type values struct {
-	// present and absent: the label must be there, or must not.
+	// present and absent: the label must, or must not, exist.
 	present, absent bool
-	// only are the values that it may have, nil for any; not those that it must not have.
+	// only are the values that the label may have, nil for any; not are the values that it must not have.
 	only, not sets.Set[string]
 }
 
-// valuesOf returns what selectors together want of each label.
+// valuesOf returns what the selectors together require of each label.
 func valuesOf(selectors ...*metav1.LabelSelector) map[string]*values {
 	out := map[string]*values{}
 	of := func(key string) *values {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// Merge returns the fields of a pod or a pod template as a user's strategic merge patch leaves them. object has the fields before, and empty is
-// a corev1.Pod or corev1.PodTemplateSpec, whose type tells how lists are merged. The fields may have types that a pod's do not have.
+// Merge returns the fields of a pod or a pod template after applying a user's strategic merge patch. object holds the fields before, and empty
+// is an empty corev1.Pod or corev1.PodTemplateSpec whose type determines how lists are merged. Fields may have types that don't match a pod's.
 func Merge(object any, patch []byte, empty any) (map[string]any, error) {
 	was, err := json.Marshal(object)
 	if err != nil {

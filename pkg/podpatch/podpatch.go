@@ -12,16 +12,16 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// Status is the subresource that takes conditions.
+// Status is the subresource for conditions.
 const Status = "status"
 
-// reasonGates is the kubelet's reason for a pod that is not ready because of a readiness gate, as in kube 1.36.
+// reasonGates is the kubelet's reason for a pod that is not ready because of a readiness gate, as in Kubernetes 1.36.
 const reasonGates = "ReadinessGatesNotReady"
 
-// Patch is one write to a pod. It has the pod's UID, so that it never changes another pod of the same name.
+// Patch is one write to a pod. It contains the pod's UID, so that it never changes another pod with the same name.
 type Patch struct {
 	Type types.PatchType
-	// Subresource is where the patch is sent to; empty for the pod itself.
+	// Subresource is the target of the patch; empty for the pod itself.
 	Subresource string
 	Data        []byte
 }
@@ -33,11 +33,10 @@ type Body struct {
 	Status   BodyStatus     `json:"status,omitzero"`
 }
 
-// Meta is the part of a Body about metadata.
+// Meta is the metadata part of a Body.
 type Meta struct {
 	UID types.UID `json:"uid,omitempty"`
-	// ResourceVersion, if set, makes the write apply to that version of the pod only; otherwise it is refused with a
-	// conflict.
+	// ResourceVersion, if set, makes the write apply only to that version of the pod; otherwise it fails with a conflict.
 	ResourceVersion string             `json:"resourceVersion,omitempty"`
 	Labels          map[string]*string `json:"labels,omitempty"`
 	Annotations     map[string]*string `json:"annotations,omitempty"`
@@ -45,19 +44,19 @@ type Meta struct {
 	Finalizers []string `json:"finalizers,omitempty"`
 }
 
-// BodyStatus is the part of a Body about status. Conditions of other types stay as they are.
+// BodyStatus is the status part of a Body. Conditions of other types stay unchanged.
 type BodyStatus struct {
-	// Phase, if set, is the pod's. A kubelet stops the containers of a pod that has ended.
+	// Phase, if set, becomes the pod's phase. The kubelet stops the containers of a pod that has ended.
 	Phase      corev1.PodPhase `json:"phase,omitempty"`
 	Conditions []Condition     `json:"conditions,omitempty"`
 }
 
-// Condition replaces these fields of the pod's condition of its type; a nil reason or message is removed.
+// Condition replaces these fields of the pod's condition with that type; a nil reason or message is removed.
 type Condition struct {
 	Type               corev1.PodConditionType `json:"type"`
 	Status             corev1.ConditionStatus  `json:"status"`
 	LastTransitionTime metav1.Time             `json:"lastTransitionTime"`
-	// LastProbeTime stays as it is if it is nil.
+	// LastProbeTime stays unchanged if it is nil.
 	LastProbeTime *metav1.Time `json:"lastProbeTime,omitempty"`
 	Reason        *string      `json:"reason"`
 	Message       *string      `json:"message"`
@@ -76,8 +75,8 @@ func ForDeletion(pod *corev1.Pod) Body {
 	return b
 }
 
-// Set adds a condition. Its time is now, unless the pod has the condition with that status already. An empty reason
-// or message is removed.
+// Set adds a condition. Its transition time is now, unless the pod already has the condition with that status. An empty reason or message is
+// removed.
 func (b *Body) Set(pod *corev1.Pod, t corev1.PodConditionType, s corev1.ConditionStatus, reason, message string, now time.Time) {
 	at := metav1.NewTime(now.UTC().Truncate(time.Second))
 	if c := Find(pod, t); c != nil && c.Status == s {
@@ -95,18 +94,18 @@ func orNil(s string) *string {
 	return &s
 }
 
-// Unready adds that the pod is not ready because of a readiness gate, if it is ready. The kubelet would do so by
-// itself, but endpoints should drop the pod now, and no budget may count it.
+// Unready adds a Ready condition that is False because of a readiness gate, if the pod is ready. The kubelet would do that on its own, but
+// endpoints should drop the pod right away, and no budget may count it.
 func (b *Body) Unready(pod *corev1.Pod, now time.Time) {
 	if Ready(pod) {
 		b.Set(pod, corev1.PodReady, corev1.ConditionFalse, reasonGates, "", now)
 	}
 }
 
-// Observed makes the write apply to the observed version of the pod only.
+// Observed makes the write apply only to the observed version of the pod.
 func (b *Body) Observed(pod *corev1.Pod) { b.Metadata.ResourceVersion = pod.ResourceVersion }
 
-// Patch returns the request. The pod's name is part of an error.
+// Patch returns the request. An error contains the pod's name.
 func (b Body) Patch(pod *corev1.Pod, subresource string) (Patch, error) {
 	data, err := json.Marshal(b)
 	if err != nil {
@@ -115,7 +114,7 @@ func (b Body) Patch(pod *corev1.Pod, subresource string) (Patch, error) {
 	return Patch{Type: types.StrategicMergePatchType, Subresource: subresource, Data: data}, nil
 }
 
-// Ended reports whether nothing of a pod runs any more.
+// Ended reports whether all containers of a pod have stopped for good.
 func Ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
@@ -123,13 +122,13 @@ func Ended(pod *corev1.Pod) bool {
 // Active reports whether a pod has neither ended nor is being deleted.
 func Active(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !Ended(pod) }
 
-// Ready reports whether a pod is ready by its condition.
+// Ready reports whether a pod's Ready condition is True.
 func Ready(pod *corev1.Pod) bool {
 	c := Find(pod, corev1.PodReady)
 	return c != nil && c.Status == corev1.ConditionTrue
 }
 
-// Find returns the pod's condition of a type, nil if it has none.
+// Find returns the pod's condition of a type, or nil.
 func Find(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		if pod.Status.Conditions[i].Type == t {
@@ -139,7 +138,7 @@ func Find(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
 	return nil
 }
 
-// Gated reports whether the pod has the readiness gate of a condition.
+// Gated reports whether the pod has a readiness gate for this condition.
 func Gated(pod *corev1.Pod, t corev1.PodConditionType) bool {
 	for _, g := range pod.Spec.ReadinessGates {
 		if g.ConditionType == t {

@@ -91,7 +91,7 @@ func TestGated(t *testing.T) {
 	require.False(t, Gated(&corev1.Pod{}, "Gate"))
 }
 
-// A pod that is being deleted goes on running for its grace period: it is not active, but has not ended.
+// TestEndedAndActive: a pod that is being deleted keeps running for its grace period. It is not active, but has not ended.
 func TestEndedAndActive(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

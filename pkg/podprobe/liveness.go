@@ -13,25 +13,24 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
-// livenessMarker stands for a PodProbeMarker in the names of liveness probes. No PodProbeMarker can have this name.
+// livenessMarker takes the place of a PodProbeMarker in the names of liveness probes. No PodProbeMarker can have this name.
 const livenessMarker = "EnhancedLivenessProbe"
 
-// LivenessProbe is the liveness probe of a container, as annotation keys.ContainerProbeContext has it.
+// LivenessProbe is the liveness probe of a container as stored in annotation keys.ContainerProbeContext.
 type LivenessProbe struct {
-	// Name is the name of the container.
+	// Name is the container's name.
 	Name string `json:"name"`
-	// LivenessProbe is the probe.
 	LivenessProbe corev1.Probe `json:"livenessProbe"`
 }
 
-// AsksForLiveness reports whether a pod has liveness probes for the node daemon: an annotation with them, and a workload of
-// ownership.PodWorkloads, which are the kinds of OpenKruise.
+// AsksForLiveness reports whether a pod has liveness probes for the node daemon to run: it has the annotation that lists them, and its workload
+// is one of ownership.PodWorkloads, which are the kinds of OpenKruise.
 func AsksForLiveness(pod *corev1.Pod) bool {
 	return pod.Annotations[keys.ContainerProbeContext] != "" && ownership.OfPodWorkload(pod)
 }
 
-// Liveness returns the liveness probes of a pod that the node daemon runs, one for a container, with the defaults of Kubernetes; none if
-// it does not ask for that. An error means that the annotation is not readable.
+// Liveness returns the liveness probes of a pod that the node daemon runs, one per container, with the defaults of Kubernetes; empty if the pod
+// doesn't request that. An error means that the annotation can't be parsed.
 func Liveness(pod *corev1.Pod) ([]LivenessProbe, error) {
 	if !AsksForLiveness(pod) {
 		return nil, nil
@@ -59,8 +58,8 @@ func Liveness(pod *corev1.Pod) ([]LivenessProbe, error) {
 	return out, nil
 }
 
-// LivenessName is the name that the liveness probe of a container has in a NodePodProbe. It names the container as it runs now, so that
-// what was found of one that ran before, or before it had started up, is never taken for it.
+// LivenessName is the name of a container's liveness probe in a NodePodProbe. It identifies the running instance of the container, so that
+// results from an earlier instance, or from before it had started up, are never attributed to it.
 func LivenessName(container, id string) string {
 	if _, bare, ok := strings.Cut(id, "://"); ok {
 		id = bare
@@ -68,8 +67,8 @@ func LivenessName(container, id string) string {
 	return Name(livenessMarker, container+"/"+id)
 }
 
-// Started returns the ID of a container that runs and has started up: its startup probe, if it has one, has succeeded. A liveness probe
-// counts only of such a container. The ID is empty of others.
+// Started returns the ID of a container that is running and has started up: its startup probe, if it has one, has succeeded. Liveness probes
+// only count for such a container. The ID is empty for all others.
 func Started(pod *corev1.Pod, container string) string {
 	st := inplace.Status(pod, container)
 	if st == nil || st.State.Running == nil || st.Started == nil || !*st.Started {

@@ -15,14 +15,14 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// Due reports whether a pod is probed if a PodProbeMarker selects it: it is on a node, has been initialized and has not ended.
+// Due reports whether a pod is probed once a PodProbeMarker selects it: it is on a node, has been initialized and has not ended.
 func Due(pod *corev1.Pod) bool {
 	c := podpatch.Find(pod, corev1.PodInitialized)
 	return podpatch.Active(pod) && pod.Spec.NodeName != "" && c != nil && c.Status == corev1.ConditionTrue
 }
 
-// Markers are the PodProbeMarkers of one namespace that are not being deleted, the oldest first. Of two that want the same of a pod, the
-// older one gets it.
+// Markers are the PodProbeMarkers of one namespace that are not being deleted, oldest first. If two of them conflict on a pod, the older one
+// wins.
 type Markers []marker
 
 type marker struct {
@@ -31,7 +31,7 @@ type marker struct {
 	selector labels.Selector
 }
 
-// ListMarkers reads the PodProbeMarkers of a namespace. Those of a cache are its own, and must not be changed.
+// ListMarkers reads the PodProbeMarkers of a namespace. Objects from a cache are shared and must not be changed.
 func ListMarkers(ctx context.Context, from client.Reader, namespace string) (Markers, error) {
 	var list appsv1alpha1.PodProbeMarkerList
 	if err := from.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -40,7 +40,7 @@ func ListMarkers(ctx context.Context, from client.Reader, namespace string) (Mar
 	return MarkersOf(list.Items), nil
 }
 
-// MarkersOf sorts PodProbeMarkers. One with an invalid selector, which admission refuses, selects nothing.
+// MarkersOf sorts PodProbeMarkers. An invalid selector, which admission rejects, selects nothing.
 func MarkersOf(list []appsv1alpha1.PodProbeMarker) Markers {
 	var out Markers
 	for i := range list {
@@ -60,7 +60,7 @@ func MarkersOf(list []appsv1alpha1.PodProbeMarker) Markers {
 	return out
 }
 
-// Of returns those that select a pod, the oldest first.
+// Of returns the PodProbeMarkers that select a pod, oldest first.
 func (m Markers) Of(pod metav1.Object) []*appsv1alpha1.PodProbeMarker {
 	var out []*appsv1alpha1.PodProbeMarker
 	for i := range m {

@@ -1,9 +1,8 @@
-// Package podprobe has what the manager and the node daemon share about probes of PodProbeMarkers and liveness probes: how an entry of a
-// NodePodProbe is named and found, and how results are reported. All of it is pure but ListMarkers.
+// Package podprobe contains the parts of PodProbeMarker probes and liveness probes that the manager and the node daemon share: how an entry of a
+// NodePodProbe is named and found, and how results are reported. Everything is pure except ListMarkers.
 //
-// The manager writes the spec of a NodePodProbe and nobody else does; the daemon of its node writes the status and nobody else does.
-// So either writes its own part as a whole without naming the version that it has read, and no write of one is refused because of the
-// other.
+// Only the manager writes the spec of a NodePodProbe, and only the daemon on its node writes the status. So each writes its part as a whole
+// without giving a resourceVersion, and no write of one conflicts with the other.
 package podprobe
 
 import (
@@ -20,24 +19,25 @@ import (
 )
 
 const (
-	// ReportInterval is after which time a result is reported again that has not changed.
+	// ReportInterval is how long to wait before an unchanged result is reported again.
 	ReportInterval = 10 * time.Minute
-	// MaxMessage is the length of a message in bytes, at most.
+	// MaxMessage is the maximum length of a message in bytes.
 	MaxMessage = 1024
-	// MaxProbe is how many bytes a probe may take, in the encoding of protobuf.
+	// MaxProbe is the maximum size of a probe in bytes, in protobuf encoding.
 	MaxProbe = 8 << 10
-	// MaxProbes is how many probes a PodProbeMarker may have.
+	// MaxProbes is the maximum number of probes in a PodProbeMarker.
 	MaxProbes = 20
-	// MaxTimeout is how long one attempt of a probe takes at most.
+	// MaxTimeout is the maximum duration of one attempt of a probe.
 	MaxTimeout = time.Minute
 
 	separator = "#"
 )
 
-// Name is the name that the probe of a PodProbeMarker has in a NodePodProbe. In a pod there is one probe of a name.
+// Name returns the name of a PodProbeMarker's probe in a NodePodProbe. It is unique within a pod.
 func Name(marker, probe string) string { return marker + separator + probe }
 
-// Marker is the PodProbeMarker of a probe in a NodePodProbe; empty if its name is no such name, or that of a liveness probe.
+// Marker returns the PodProbeMarker from the name of a probe in a NodePodProbe; empty if the name isn't of that form or belongs to a liveness
+// probe.
 func Marker(name string) string {
 	marker, _, ok := strings.Cut(name, separator)
 	if !ok || marker == livenessMarker {
@@ -46,7 +46,7 @@ func Marker(name string) string {
 	return marker
 }
 
-// Find returns what is probed in a pod, nil if nothing is. It is the NodePodProbe's own.
+// Find returns the probes for a pod, or nil. The result points into the NodePodProbe.
 func Find(n *appsv1alpha1.NodePodProbe, pod types.UID) *appsv1alpha1.PodProbe {
 	for i := range n.Spec.PodProbes {
 		if n.Spec.PodProbes[i].UID == pod {
@@ -56,7 +56,7 @@ func Find(n *appsv1alpha1.NodePodProbe, pod types.UID) *appsv1alpha1.PodProbe {
 	return nil
 }
 
-// Results returns what the probes of a pod have found, nil if there is nothing. It is the NodePodProbe's own.
+// Results returns the results of a pod's probes, or nil. The result points into the NodePodProbe.
 func Results(n *appsv1alpha1.NodePodProbe, pod types.UID) *appsv1alpha1.PodProbeStatus {
 	for i := range n.Status.PodProbeStatuses {
 		if n.Status.PodProbeStatuses[i].UID == pod {
@@ -66,7 +66,7 @@ func Results(n *appsv1alpha1.NodePodProbe, pod types.UID) *appsv1alpha1.PodProbe
 	return nil
 }
 
-// State returns what a probe of a pod has found, nil if nothing. of may be nil.
+// State returns the result of one probe of a pod, or nil. of may be nil.
 func State(of *appsv1alpha1.PodProbeStatus, name string) *appsv1alpha1.ContainerProbeState {
 	if of == nil {
 		return nil
@@ -79,7 +79,7 @@ func State(of *appsv1alpha1.PodProbeStatus, name string) *appsv1alpha1.Container
 	return nil
 }
 
-// Changed returns the pods that have other results now. was may be nil.
+// Changed returns the pods whose results have changed. was may be nil.
 func Changed(was, is client.Object) []types.NamespacedName {
 	before, _ := was.(*appsv1alpha1.NodePodProbe)
 	after, ok := is.(*appsv1alpha1.NodePodProbe)
@@ -104,17 +104,16 @@ type Key struct {
 	Name string
 }
 
-// Result is what a probe has found.
+// Result is the result of a probe.
 type Result struct {
 	State   appsv1alpha1.ProbeState
 	Message string
-	// At is when it was found.
+	// At is the time of the result.
 	At time.Time
 }
 
-// Report returns the status of a NodePodProbe with results, and whether it has to be written. A probe without a result keeps the one
-// that it has in the status. What the spec does not have any more is dropped. A result that has not changed is only written again after
-// ReportInterval.
+// Report returns the status of a NodePodProbe including results, and whether it has to be written. A probe without a new result keeps the one in
+// the status. Results for probes that are no longer in the spec are dropped. An unchanged result is only written again after ReportInterval.
 func Report(n *appsv1alpha1.NodePodProbe, results map[Key]Result) (appsv1alpha1.NodePodProbeStatus, bool) {
 	var s appsv1alpha1.NodePodProbeStatus
 	for i := range n.Spec.PodProbes {
@@ -155,7 +154,7 @@ func merge(before *appsv1alpha1.ContainerProbeState, name string, r Result) apps
 	return next
 }
 
-// Message is what a status says of a message: valid UTF-8 of at most MaxMessage bytes.
+// Message returns a message in the form stored in a status: valid UTF-8 of at most MaxMessage bytes.
 func Message(m string) string {
 	m = strings.ToValidUTF8(m, "\uFFFD")
 	if len(m) <= MaxMessage {

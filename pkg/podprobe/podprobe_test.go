@@ -126,7 +126,7 @@ func TestNames(t *testing.T) {
 	require.Empty(t, Marker("idle"))
 }
 
-// FuzzMessage: what a container says can be stored.
+// FuzzMessage checks that any container output can be stored.
 func FuzzMessage(f *testing.F) {
 	for _, m := range []string{"", "ok", "\xff", strings.Repeat("a", MaxMessage+1), "a" + strings.Repeat("é", MaxMessage), strings.Repeat("\xff", MaxMessage)} {
 		f.Add(m)

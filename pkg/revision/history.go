@@ -15,16 +15,16 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/expect"
 )
 
-// ErrCollision means that a revision of that name exists and has another template. The caller increments
-// status.collisionCount and plans again: the count is part of the hash.
+// ErrCollision means that a revision with that name exists but has another template. The caller increments status.collisionCount and plans
+// again: the count is part of the hash.
 var ErrCollision = errors.New("name is taken by another template")
 
-// ErrNameTaken means that a revision of that name and template exists and has another owner, often a former object of
-// the owner's name whose revisions are still to be garbage collected.
+// ErrNameTaken means that a revision with that name and template exists but has another owner, often an earlier object with the owner's name
+// whose revisions have not been garbage collected yet.
 var ErrNameTaken = errors.New("one of a former object is still there")
 
-// List returns owner's revisions in the order of revision.Sort. opts are those of ownership.OwnedBy for this reader. Objects
-// from a cache are not copied and must not be changed.
+// List returns owner's revisions in the order of revision.Sort. opts come from ownership.OwnedBy for this reader. Objects from a cache are not
+// copied and must not be changed.
 func List(ctx context.Context, r client.Reader, owner metav1.Object, opts ...client.ListOption) ([]*appsv1.ControllerRevision, error) {
 	var all appsv1.ControllerRevisionList
 	if err := r.List(ctx, &all, opts...); err != nil {
@@ -40,10 +40,9 @@ func List(ctx context.Context, r client.Reader, owner metav1.Object, opts ...cli
 	return out, nil
 }
 
-// Orphans returns the revisions that a former object of owner's name has left after a delete with propagation policy Orphan:
-// those without a controller that the selector matches and whose names have owner's name as prefix. An owner that adopts them
-// knows at which revision the pods of that object are, because revision.Next finds a revision by its template. Objects from a
-// cache are not copied and must not be changed.
+// Orphans returns the revisions that an earlier object with owner's name has left after a delete with propagation policy Orphan: they have no
+// controller, the selector matches them, and their names have owner's name as prefix. After adopting them the owner knows the revisions of that
+// object's pods, because revision.Next finds a revision by its template. Objects from a cache are not copied and must not be changed.
 func Orphans(ctx context.Context, r client.Reader, owner metav1.Object, by *metav1.LabelSelector) ([]*appsv1.ControllerRevision, error) {
 	selector, err := metav1.LabelSelectorAsSelector(by)
 	if err != nil {
@@ -70,15 +69,14 @@ func Orphans(ctx context.Context, r client.Reader, owner metav1.Object, by *meta
 type Writer struct {
 	// Client sends the writes.
 	Client client.Writer
-	// Live reads from the apiserver. It is used only when a name is taken.
+	// Live reads from the API server. It is used only when a name is taken.
 	Live client.Reader
 	// Expect records every write.
 	Expect *expect.Store
 }
 
-// Write applies step for owner. A revision that exists already with the wanted data and owner is success: an earlier reconcile
-// created it and the cache does not show it yet. Errors are ErrCollision, ErrNameTaken and those of the apiserver; Expect
-// records a terminating namespace.
+// Write applies step for owner. It succeeds if a revision with the wanted data and owner already exists: an earlier reconcile created it and the
+// cache doesn't show it yet. Errors are ErrCollision, ErrNameTaken and those of the API server; Expect records a terminating namespace.
 func (w Writer) Write(ctx context.Context, owner types.UID, step Step) error {
 	switch step.Change {
 	case Create:
@@ -90,7 +88,7 @@ func (w Writer) Write(ctx context.Context, owner types.UID, step Step) error {
 		w.Expect.Created(owner, is)
 	case Renew:
 		is := step.Revision.DeepCopy()
-		// The version makes the patch fail if another writer has renumbered the history meanwhile.
+		// The version makes the patch fail if another writer has renumbered the history in the meantime.
 		patch, err := json.Marshal(map[string]any{
 			"metadata": map[string]any{"resourceVersion": is.ResourceVersion, "annotations": is.Annotations},
 			"revision": is.Revision,
@@ -107,7 +105,7 @@ func (w Writer) Write(ctx context.Context, owner types.UID, step Step) error {
 	return nil
 }
 
-// create returns the revision from the apiserver.
+// create returns the revision from the API server.
 func (w Writer) create(ctx context.Context, want *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
 	is := want.DeepCopy()
 	err := w.Client.Create(ctx, is)

@@ -45,7 +45,7 @@ func TestWrite(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change Change
-		// known changes the existing revision of the wanted name; nil for none.
+		// known changes the existing revision that has the wanted name; nil if there is none.
 		known func(*appsv1.ControllerRevision)
 		want  error
 		// expected: the cache must show something before the next plan.

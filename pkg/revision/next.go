@@ -6,28 +6,27 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// Change is what has to be written so that history's newest revision is the wanted one.
+// Change is what has to be written so that the wanted revision is the newest in history.
 type Change string
 
 const (
-	// Keep: it is the newest already.
+	// Keep: it is already the newest.
 	Keep Change = "Keep"
 	// Create: no revision in history is equal.
 	Create Change = "Create"
-	// Renew: an equal revision exists, but it is not the newest (the template was rolled back) or an annotation that
-	// is kept up to date differs.
+	// Renew: an equal revision exists, but it isn't the newest (the template was rolled back), or an annotation that is kept up to date differs.
 	Renew Change = "Renew"
 )
 
 // Step is the result of Next.
 type Step struct {
 	Change Change
-	// Revision is the update revision as wanted: for Keep the one in history, else a new object.
+	// Revision is the wanted update revision: for Keep the one in history, otherwise a new object.
 	Revision *appsv1.ControllerRevision
 }
 
-// Next compares the wanted revision, as returned by New, with history in the order of Sort. An equal revision keeps
-// its name, even if its hash was computed differently. Of its annotations, only those in fresh are kept up to date.
+// Next compares the wanted revision, as returned by New, with history, which is ordered by Sort. An equal revision keeps its name, even if its
+// hash was computed differently. Only the annotations listed in fresh are kept up to date.
 func Next(history []*appsv1.ControllerRevision, wanted *appsv1.ControllerRevision, fresh ...string) Step {
 	var number int64
 	var equal *appsv1.ControllerRevision

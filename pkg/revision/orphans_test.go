@@ -43,7 +43,7 @@ func TestOrphans(t *testing.T) {
 	require.Empty(t, got, "a selector that can't be read selects nothing")
 }
 
-// native is the data of a revision that Kubernetes 1.36 writes for its own StatefulSet: without a null creationTimestamp.
+// native is the data of a revision as Kubernetes 1.36 writes it for its own StatefulSet: without a null creationTimestamp.
 const native = `{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"app":"web"}},"spec":{"containers":[` +
 	`{"image":"a:1","imagePullPolicy":"IfNotPresent","name":"app","resources":{},"terminationMessagePath":"/dev/termination-log",` +
 	`"terminationMessagePolicy":"File"}],"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler",` +

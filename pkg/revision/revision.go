@@ -23,24 +23,23 @@ import (
 
 // Spec is the input of a revision.
 type Spec struct {
-	// Owner is the workload; the revision gets its name as prefix, its namespace and a controller reference to it.
+	// Owner is the workload; the revision gets the owner's name as a prefix, its namespace and a controller reference to it.
 	Owner metav1.Object
 	// Kind is the owner's kind.
 	Kind schema.GroupVersionKind
 	// Template is the value under the owner's spec.template.
 	Template any
-	// Labels are those of the revision; usually the template's, so that the owner's selector matches it.
+	// Labels are the labels of the revision; usually the template's, so that the owner's selector matches it.
 	Labels map[string]string
 	// Annotations are added to the owner's own, except those that contain a whole object.
 	Annotations map[string]string
 	// HashLabel is the label that holds the hash part of the name; empty means keys.RevisionHash.
 	HashLabel string
-	// Collisions is the owner's status.collisionCount, nil for none.
+	// Collisions is the owner's status.collisionCount; nil if it has none.
 	Collisions *int32
 }
 
-// New returns the revision of a template, without a number. An error means that the template does not marshal to an
-// object.
+// New returns the revision of a template, without a number. It returns an error if the template doesn't marshal to an object.
 func New(s Spec) (*appsv1.ControllerRevision, error) {
 	data, err := Data(s.Template)
 	if err != nil {
@@ -106,13 +105,12 @@ func Hash(data []byte, collisions *int32) string {
 		n = int64(*collisions)
 	}
 	h := fnv.New32()
-	_, _ = h.Write(data) // a hash takes all bytes
+	_, _ = h.Write(data) // writing to a hash never fails
 	_, _ = h.Write(strconv.AppendInt(nil, n, 10))
 	return rand.SafeEncodeString(strconv.FormatUint(uint64(h.Sum32()), 10))
 }
 
-// Short returns the part of a revision's name behind the last dash, by which names are compared; a name without a dash
-// is returned whole.
+// Short returns the part of a revision's name after the last dash, which is what names are compared by; a name without a dash is returned whole.
 func Short(name string) string { return name[strings.LastIndexByte(name, '-')+1:] }
 
 // Same reports whether a and b name the same revision. An empty name is never the same.
@@ -124,8 +122,7 @@ func Equal(a, b *appsv1.ControllerRevision) bool {
 	if slices.Equal(a.Data.Raw, b.Data.Raw) {
 		return true
 	}
-	// The apiserver keeps the data's bytes, so different bytes with equal meaning come from another version of a
-	// client; parsing is rare.
+	// The API server keeps the data's bytes, so different bytes with the same meaning come from another version of a client; parsing is rare.
 	var x, y any
 	if json.Unmarshal(a.Data.Raw, &x) != nil || json.Unmarshal(b.Data.Raw, &y) != nil {
 		return false
@@ -177,7 +174,7 @@ func Sort(history []*appsv1.ControllerRevision) {
 	})
 }
 
-// Find returns the revision of that name, compared as by Same, the newest first, or nil.
+// Find returns the newest revision with that name, compared like Same; nil if there is none.
 func Find(history []*appsv1.ControllerRevision, name string) *appsv1.ControllerRevision {
 	for _, r := range slices.Backward(history) {
 		if Same(r.Name, name) {
@@ -187,8 +184,8 @@ func Find(history []*appsv1.ControllerRevision, name string) *appsv1.ControllerR
 	return nil
 }
 
-// Surplus returns the revisions beyond limit, oldest first: revisions for which live returns false count against the
-// limit, the others are kept and not counted. A limit below 0 keeps all.
+// Surplus returns the revisions beyond limit, oldest first. Revisions for which live returns false count against the limit; the others are kept
+// and don't count. A negative limit keeps everything.
 func Surplus(history []*appsv1.ControllerRevision, live func(*appsv1.ControllerRevision) bool, limit int) []*appsv1.ControllerRevision {
 	idle := slices.DeleteFunc(slices.Clone(history), live)
 	if limit < 0 || len(idle) <= limit {

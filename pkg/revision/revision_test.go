@@ -35,7 +35,7 @@ func made(t *testing.T, image string, number int64) *appsv1.ControllerRevision {
 	return r
 }
 
-// TestTakeover reads objects of OpenKruise: the CloneSet's template must give its update revision, by data, hash and name, or
+// TestTakeover reads objects of OpenKruise: the CloneSet's template must give its update revision, with the same data, hash and name. Otherwise
 // taking over from OpenKruise would restart every pod.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
