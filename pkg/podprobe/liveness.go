@@ -20,6 +20,7 @@ const livenessMarker = "EnhancedLivenessProbe"
 type LivenessProbe struct {
 	// Name is the container's name.
 	Name string `json:"name"`
+	// LivenessProbe is the probe to run.
 	LivenessProbe corev1.Probe `json:"livenessProbe"`
 }
 

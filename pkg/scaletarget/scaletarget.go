@@ -23,23 +23,24 @@ import (
 type Ref struct {
 	Kind schema.GroupVersionKind
 	types.NamespacedName
-	// UID is empty if the reference has none: it is to whatever has the name.
+	// UID is empty if the reference has none: then it refers to whatever has the name.
 	UID types.UID
 }
 
-// Same reports whether two references are to the same workload: a kind's versions mean the same, and so does a missing UID.
+// Same reports whether two references are to the same workload. The version is ignored, and a missing UID matches any UID.
 func (r Ref) Same(other Ref) bool {
 	return r.Kind.GroupKind() == other.Kind.GroupKind() && r.NamespacedName == other.NamespacedName &&
 		(r.UID == "" || other.UID == "" || r.UID == other.UID)
 }
 
-// IndexKey returns the key of an index of objects by their target, within a namespace. It has no version: all mean the same workload.
+// IndexKey returns the key for indexing objects by their target, within a namespace. It contains no version: all versions mean the same
+// workload.
 func (r Ref) IndexKey() string { return r.Kind.Group + "/" + r.Kind.Kind + "/" + r.Name }
 
-// String returns kind and name for people.
+// String returns kind and name in readable form.
 func (r Ref) String() string { return r.Kind.GroupKind().String() + " " + r.Name }
 
-// Controller returns the controller in an object's owner references, false without one.
+// Controller returns the controller from an object's owner references; false if there is none.
 func Controller(o metav1.Object) (Ref, bool) {
 	ref := metav1.GetControllerOfNoCopy(o)
 	if ref == nil {
@@ -52,7 +53,7 @@ func Controller(o metav1.Object) (Ref, bool) {
 	}, true
 }
 
-// typed are the kinds that are read with their types, because controllers here cache them anyway.
+// typed lists the kinds that are read with their types, because controllers here cache them anyway.
 func typed(kind schema.GroupKind) client.Object {
 	switch kind {
 	case schema.GroupKind{Group: "apps", Kind: "Deployment"}:
@@ -67,7 +68,7 @@ func typed(kind schema.GroupKind) client.Object {
 	return nil
 }
 
-// StatefulSet is Kubernetes' kind, AdvancedStatefulSet the one of apps.kruise.io.
+// StatefulSet is the kind of Kubernetes, AdvancedStatefulSet the one of apps.kruise.io.
 func StatefulSet() schema.GroupKind { return schema.GroupKind{Group: "apps", Kind: "StatefulSet"} }
 
 // AdvancedStatefulSet is the StatefulSet of apps.kruise.io.
@@ -75,7 +76,7 @@ func AdvancedStatefulSet() schema.GroupKind {
 	return schema.GroupKind{Group: "apps.kruise.io", Kind: "StatefulSet"}
 }
 
-// Empty returns an empty object to read or watch a kind with: of its type, or metadata only.
+// Empty returns an empty object for reading or watching a kind: typed, or metadata only.
 func Empty(kind schema.GroupVersionKind) client.Object {
 	if o := typed(kind.GroupKind()); o != nil {
 		return o
@@ -85,11 +86,11 @@ func Empty(kind schema.GroupVersionKind) client.Object {
 	return o
 }
 
-// Get reads a workload. It returns nil if there is none of the name, or another one than the reference means.
+// Get reads a workload. It returns nil if no object has the name, or if it isn't the one that the reference means.
 func Get(ctx context.Context, r client.Reader, ref Ref) (client.Object, error) {
 	o := Empty(ref.Kind)
 	switch err := r.Get(ctx, ref.NamespacedName, o); {
-	case apierrors.IsNotFound(err), meta.IsNoMatchError(err): // Without the kind there is none of it.
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err): // Without the kind there is no such object.
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("get %s: %w", ref, err)
@@ -99,8 +100,8 @@ func Get(ctx context.Context, r client.Reader, ref Ref) (client.Object, error) {
 	return o, nil
 }
 
-// Chain returns the controllers of an object, its own first, up to one that has none, or that is of a kind that may not be read. missing
-// tells that it ends with one that r does not have.
+// Chain returns the controllers of an object, starting with its own, up to one without a controller or of a kind that must not be read. missing
+// reports that the chain ends with a controller that r doesn't have.
 func Chain(ctx context.Context, r client.Reader, o metav1.Object, may func(schema.GroupVersionKind) bool) (out []Ref, missing bool, err error) {
 	for {
 		ref, ok := Controller(o)
@@ -108,7 +109,7 @@ func Chain(ctx context.Context, r client.Reader, o metav1.Object, may func(schem
 			return out, false, nil
 		}
 		for _, seen := range out {
-			if seen.UID == ref.UID { // Whoever writes owner references could make a circle.
+			if seen.UID == ref.UID { // Users can write owner references that form a cycle.
 				return out, false, nil
 			}
 		}
@@ -124,8 +125,8 @@ func Chain(ctx context.Context, r client.Reader, o metav1.Object, may func(schem
 	}
 }
 
-// Replicas returns how many pods a workload wants; known is false if its kind has no scale subresource. A kind without types here
-// is asked for by its scale subresource, which is a request to the apiserver.
+// Replicas returns how many pods a workload wants; known is false if its kind has no scale subresource. For a kind without types here it reads
+// the scale subresource, which takes a request to the API server.
 func Replicas(ctx context.Context, c client.Client, o client.Object) (n int32, known bool, err error) {
 	switch w := o.(type) {
 	case *appsv1.Deployment:
@@ -143,7 +144,7 @@ func Replicas(ctx context.Context, c client.Client, o client.Object) (n int32, k
 	of.SetName(o.GetName())
 	scale.SetGroupVersionKind(autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
 	switch err := c.SubResource("scale").Get(ctx, of, scale); {
-	case apierrors.IsNotFound(err): // Or it is gone, which its own watch event tells.
+	case apierrors.IsNotFound(err): // Or it is gone; its own watch event reports that.
 		return 0, false, nil
 	case err != nil:
 		return 0, false, fmt.Errorf("get scale of %s %s: %w", of.GetKind(), of.GetName(), err)

@@ -32,7 +32,7 @@ func reader(t *testing.T, objects ...client.Object) client.WithWatch {
 	return fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).Build()
 }
 
-// of makes an object of a kind, controlled by another one.
+// of creates an object of a kind, controlled by another one.
 func of[T client.Object](o T, name, owner, kind string) T {
 	o.SetNamespace("shop")
 	o.SetName(name)
@@ -128,7 +128,7 @@ func TestGet(t *testing.T) {
 	require.ErrorContains(t, err, "get App.example.com db")
 }
 
-// answering returns a client whose reads give an error.
+// answering returns a client whose reads return an error.
 func answering(c client.WithWatch, err error) client.Client {
 	return interceptor.NewClient(c, interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
-// spreadIndex is the index of WorkloadSpreads by group, kind and name of their target.
+// spreadIndex is the index of WorkloadSpreads by the group, kind and name of their target.
 const spreadIndex = "flotilla.target"
 
 // IndexSpreads adds the index that Spreads needs.
@@ -32,7 +32,7 @@ func spreadKeys(o client.Object) []string {
 	return nil
 }
 
-// SpreadTarget returns the target of a WorkloadSpread. A version that can't be parsed is no group.
+// SpreadTarget returns the target of a WorkloadSpread. A version that can't be parsed counts as no group.
 func SpreadTarget(s *appsv1beta1.WorkloadSpread) Ref {
 	t := s.Spec.TargetRef
 	return Ref{
@@ -41,8 +41,8 @@ func SpreadTarget(s *appsv1beta1.WorkloadSpread) Ref {
 	}
 }
 
-// Spreads returns the WorkloadSpreads with a target, from the cache, the oldest first: only that one counts. Admission refuses a
-// second one, but two may be made at once. They are the cache's own.
+// Spreads returns the WorkloadSpreads with a target, from the cache, oldest first: only the first one counts. Admission rejects a second one,
+// but two may be created at the same time. The objects belong to the cache.
 func Spreads(ctx context.Context, r client.Reader, ref Ref) ([]*appsv1beta1.WorkloadSpread, error) {
 	var list appsv1beta1.WorkloadSpreadList
 	err := r.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingFields{spreadIndex: ref.IndexKey()}, client.UnsafeDisableDeepCopy)
@@ -66,16 +66,16 @@ func Federated(s *appsv1beta1.WorkloadSpread) bool {
 	})
 }
 
-// SpreadOfHub reports whether a WorkloadSpread is the hub's, so that a member's controller ignores it: its subsets name clusters, or
-// the hub has its finalizer on it.
+// SpreadOfHub reports whether a WorkloadSpread belongs to the hub, so that a member's controller ignores it: its subsets name clusters, or it
+// has the hub's finalizer.
 func SpreadOfHub(s *appsv1beta1.WorkloadSpread) bool {
 	return Federated(s) || slices.Contains(s.Finalizers, keys.FleetRow)
 }
 
-// Template reports whether a workload has the label keys.FleetTemplate: it is placed in clusters, and nothing runs it here.
+// Template reports whether a workload has the label keys.FleetTemplate: it is placed in clusters, and doesn't run here.
 func Template(o metav1.Object) bool { return o.GetLabels()[keys.FleetTemplate] == "true" }
 
-// ValidateTemplate validates the label keys.FleetTemplate of a workload; old is nil for a new one. hub is true where there is a hub.
+// ValidateTemplate validates the label keys.FleetTemplate of a workload; old is nil for a new one. hub is true if this cluster has a hub.
 func ValidateTemplate(old, o metav1.Object, hub bool) field.ErrorList {
 	path := field.NewPath("metadata", "labels").Key(keys.FleetTemplate)
 	value, has := o.GetLabels()[keys.FleetTemplate]

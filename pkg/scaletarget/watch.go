@@ -18,24 +18,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// again is when a kind of the white list that the apiserver does not serve yet is looked for again.
+// again is how long to wait before looking again for a kind on the white list that the API server doesn't serve yet.
 const again = 30 * time.Second
 
-// Watcher watches the kinds of one white list, which may change at any time: metadata only. A kind that the manager may not read
-// never syncs; it must not keep a reconcile or a request waiting, as a read from its cache would.
+// Watcher watches the kinds on one white list, which may change at any time, as metadata only. A kind that the manager may not read never syncs;
+// it must not block a reconcile or a request, as a read from its cache would.
 type Watcher struct {
-	// Cache is the manager's, Namespace its own, and Key that of the white list.
+	// Cache is the manager's cache, Namespace the manager's namespace, and Key the key of the white list.
 	Cache     cache.Cache
 	Namespace string
 	Key       string
 	// Clock is required.
 	Clock clock.Clock
-	// Changed reports whether an update of an object matters to who listens to Events.
+	// Changed reports whether an update of an object matters to the receiver of Events.
 	Changed func(was, is client.Object) bool
-	// Events get the workloads of events; nil sends none, and the Watcher runs in all replicas and not only in the leader.
+	// Events receives the workloads of events; if nil, none are sent and the Watcher runs in all replicas, not only in the leader.
 	Events chan event.GenericEvent
 
-	// wake says that the list may be another one.
+	// wake signals that the list may have changed.
 	wake  chan struct{}
 	mu    sync.Mutex
 	kinds map[schema.GroupVersionKind]watched
@@ -67,15 +67,15 @@ func (w *Watcher) Watched(kind schema.GroupVersionKind) bool {
 	return i != nil && i.HasSynced()
 }
 
-// listChanged starts another look at the list.
+// listChanged triggers another look at the list.
 func (w *Watcher) listChanged(any) {
 	select {
 	case w.wake <- struct{}{}:
-	default: // One is pending already.
+	default: // One is already pending.
 	}
 }
 
-// Start watches what is listed until ctx is done.
+// Start watches the listed kinds until ctx is done.
 func (w *Watcher) Start(ctx context.Context) error {
 	config, err := w.Cache.GetInformer(ctx, &corev1.ConfigMap{})
 	if err != nil {
@@ -99,7 +99,7 @@ func (w *Watcher) Start(ctx context.Context) error {
 	return nil
 }
 
-// sleep waits for another list, or for due.
+// sleep waits until the list changes, or for due.
 func (w *Watcher) sleep(ctx context.Context, due <-chan time.Time) {
 	select {
 	case <-ctx.Done():
@@ -108,16 +108,16 @@ func (w *Watcher) sleep(ctx context.Context, due <-chan time.Time) {
 	}
 }
 
-// follow watches exactly the kinds of the list. It returns false if one can't be watched yet.
+// follow makes the watched kinds match the list. It returns false if one can't be watched yet.
 func (w *Watcher) follow(ctx context.Context) bool {
 	log := ctrl.LoggerFrom(ctx)
 	list, err := List(ctx, w.Cache, w.Namespace, w.Key)
-	if err != nil { // What is watched stays. The condition of each object that needs the list has the error.
+	if err != nil { // Existing watches stay. The condition of each object that needs the list has the error.
 		log.Error(err, "Could not read the kinds of workloads")
 		return true
 	}
 	kinds := all(list)
-	for kind, is := range w.kinds { // Nobody else writes it.
+	for kind, is := range w.kinds { // No other goroutine writes it.
 		if !slices.Contains(kinds, kind) {
 			w.change(func() { delete(w.kinds, kind) })
 			if err := w.end(ctx, kind, is); err != nil {
@@ -138,7 +138,7 @@ func (w *Watcher) follow(ctx context.Context) bool {
 	return complete
 }
 
-// all returns the kinds of a list with those between them and pods.
+// all returns the kinds on a list, including those between them and pods.
 func all(list []Listed) []schema.GroupVersionKind {
 	var out []schema.GroupVersionKind
 	for _, l := range list {
@@ -191,7 +191,7 @@ func (w *Watcher) add(ctx context.Context, kind schema.GroupVersionKind) error {
 	return nil
 }
 
-// change changes kinds. What takes long, such as discovery, is done before: requests for pods ask Watched.
+// change updates kinds. Slow work such as discovery happens before, because requests for pods call Watched.
 func (w *Watcher) change(kinds func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,33 +13,33 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ConfigMap is the name of the ConfigMap, in the manager's namespace, that lists kinds of workloads beyond the built-in ones. Its name
-// and its keys are those of OpenKruise.
+// ConfigMap is the name of the ConfigMap, in the manager's namespace, that lists kinds of workloads in addition to the built-in ones. Its name
+// and keys match OpenKruise.
 const ConfigMap = "kruise-configuration"
 
-// KeyPersistentPodState is the key of the kinds that a PersistentPodState may have as its target.
+// KeyPersistentPodState is the key for the kinds that a PersistentPodState may target.
 const KeyPersistentPodState = "PPS_Watch_Custom_Workload_WhiteList"
 
-// KeyWorkloadSpread is the key of the kinds that a WorkloadSpread may have as its target.
+// KeyWorkloadSpread is the key for the kinds that a WorkloadSpread may target.
 const KeyWorkloadSpread = "WorkloadSpread_Watch_Custom_Workload_WhiteList"
 
-// KeySidecarSet is the key of the annotations that SidecarSets may patch, which the package of SidecarSet reads.
+// KeySidecarSet is the key for the annotations that SidecarSets may patch; the SidecarSet package reads it.
 const KeySidecarSet = "SidecarSet_PatchPodMetadata_WhiteList"
 
-// keysOf are all keys of kinds: a kind is watched while one of them lists it.
+// keysOf returns all keys that list kinds: a kind is watched while any of them lists it.
 func keysOf() []string { return []string{KeyPersistentPodState, KeyWorkloadSpread} }
 
-// Listed is a kind of a white list.
+// Listed is a kind on a white list.
 type Listed struct {
 	Kind schema.GroupVersionKind
-	// Between are kinds that objects of Kind control, and that control its pods.
+	// Between are kinds that are controlled by objects of Kind and control its pods.
 	Between []schema.GroupVersionKind
-	// ReplicasPath is the field that holds its number of replicas, as in spec.replicas; empty if the list does not say.
+	// ReplicasPath is the field that holds the number of replicas, such as spec.replicas; empty if the list doesn't say.
 	ReplicasPath string
 }
 
-// entry is one kind as it is written in the ConfigMap: {"workloads":[{"Group":"game.kruise.io","Version":"v1alpha1","Kind":
-// "GameServerSet"}]}. Names of fields match in any case.
+// entry is one kind as written in the ConfigMap: {"workloads":[{"Group":"game.kruise.io","Version":"v1alpha1","Kind":"GameServerSet"}]}. Field
+// names are case-insensitive.
 type entry struct {
 	Group, Version, Kind string
 	SubResources         []entry
@@ -50,8 +50,8 @@ func (e entry) kind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: e.Group, Version: e.Version, Kind: e.Kind}
 }
 
-// List reads the kinds under one key of the ConfigMap. No ConfigMap is an empty list; one that can't be read is an error that
-// names it.
+// List reads the kinds under one key of the ConfigMap. Without a ConfigMap the list is empty; if the content can't be parsed, the error names
+// it.
 func List(ctx context.Context, r client.Reader, namespace, key string) ([]Listed, error) {
 	var config corev1.ConfigMap
 	name := types.NamespacedName{Namespace: namespace, Name: ConfigMap}
@@ -68,7 +68,7 @@ func List(ctx context.Context, r client.Reader, namespace, key string) ([]Listed
 	return out, nil
 }
 
-// WhiteList is List for who needs no more than the kinds.
+// WhiteList is List for callers that only need the kinds.
 func WhiteList(ctx context.Context, r client.Reader, namespace, key string) ([]schema.GroupVersionKind, error) {
 	all, err := List(ctx, r, namespace, key)
 	if err != nil {
@@ -77,7 +77,7 @@ func WhiteList(ctx context.Context, r client.Reader, namespace, key string) ([]s
 	return Kinds(all), nil
 }
 
-// Kinds returns the kinds of a list alone.
+// Kinds returns only the kinds from a list.
 func Kinds(all []Listed) []schema.GroupVersionKind {
 	if len(all) == 0 {
 		return nil
@@ -89,7 +89,7 @@ func Kinds(all []Listed) []schema.GroupVersionKind {
 	return out
 }
 
-// ParseWhiteList parses the text of one key. A kind that is listed twice counts once.
+// ParseWhiteList parses the content of one key. A kind that is listed twice counts once.
 func ParseWhiteList(text string) ([]Listed, error) {
 	if text == "" {
 		return nil, nil

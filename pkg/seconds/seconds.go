@@ -1,11 +1,11 @@
-// Package seconds turns the seconds of an API object into durations.
+// Package seconds converts the seconds of an API object into durations.
 package seconds
 
 import "time"
 
-// most is a hundred years. A duration holds 292, which leaves room for what is added to it.
+// most is a hundred years. A duration can hold 292, which leaves room for additions.
 const most = 100 * 365 * 24 * 60 * 60
 
-// Duration returns n seconds, at most a hundred years. The API sets no limit to fields of 64 bits such as terminationGracePeriodSeconds,
-// and a product that overflows is a duration in the past.
+// Duration returns n seconds, at most a hundred years. The API doesn't limit 64-bit fields such as terminationGracePeriodSeconds, and an
+// overflowing product would be a duration in the past.
 func Duration(n int64) time.Duration { return time.Duration(min(n, most)) * time.Second }

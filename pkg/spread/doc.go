@@ -1,7 +1,7 @@
-// Package spread divides one number of replicas over the ordered subsets of an object.
+// Package spread divides a number of replicas over the ordered subsets of an object.
 //
-// The controller of UnitedDeployments uses it for the subsets of one cluster, the hub for subsets that are clusters. Both get the
-// same result for the same input.
+// The UnitedDeployment controller uses it for the subsets within one cluster, the hub for subsets that are clusters. Both get the same result
+// for the same input.
 //
 // There are two ways to divide, chosen by the subsets:
 //
@@ -12,7 +12,7 @@
 //
 // All functions are pure. They are idempotent: dividing the result again changes nothing.
 //
-// The package does not validate objects. If the numbers contradict each other nevertheless (a scale request can change the total
-// without the subsets), nothing moves and the Division has the reason. It does not know clusters, readiness or budgets: the
-// caller decides how fast to apply a division.
+// The package doesn't validate objects. If the numbers contradict each other nevertheless (a scale request can change the total without the
+// subsets), nothing moves and the Division contains the reason. It doesn't know about clusters, readiness or budgets: the caller decides how
+// fast to apply a division.
 package spread

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Unlimited is the Max of a share that has no upper bound.
+// Unlimited is the Max of a share without an upper bound.
 const Unlimited = math.MaxInt
 
 // Bounds are the smallest and the largest size of a share. A Max below Min counts as Min.

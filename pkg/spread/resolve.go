@@ -8,11 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Resolve turns an integer or a percentage of total into a number of replicas.
+// Resolve converts an integer or a percentage of total into a number of replicas.
 //
-// A percentage is an integer between 0% and 100% and is rounded half up, as in OpenKruise: 25% of 10 is 3, 24% of 10 is 2. An
-// integer is returned as it is, even above total. A negative integer, any other string, and a percentage out of range are
-// errors.
+// A percentage is an integer between 0% and 100% and is rounded half up, as in OpenKruise: 25% of 10 is 3, 24% of 10 is 2. An integer is
+// returned as is, even above total. A negative integer, any other string, and a percentage out of range are errors.
 func Resolve(v intstr.IntOrString, total int) (int, error) {
 	if v.Type == intstr.Int {
 		if v.IntVal < 0 {
@@ -34,8 +33,8 @@ func percentage(v intstr.IntOrString) (int, bool) {
 	return int(percent), ok && err == nil && percent <= 100
 }
 
-// Partition returns how many of a subset's replicas stay at the old revision: the requested number, within 0 and the
-// subset's replicas. Partition(8, 5) is 5.
+// Partition returns how many of a subset's replicas stay at the old revision: the requested number, limited to between 0 and the subset's
+// replicas. Partition(8, 5) is 5.
 func Partition(asked, replicas int) int {
 	return max(min(asked, replicas), 0)
 }

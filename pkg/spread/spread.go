@@ -14,26 +14,25 @@ type Subset struct {
 	Name string
 	// Replicas is the requested number, or percentage of the total. Nil requests a share of the rest.
 	Replicas *intstr.IntOrString
-	// Min and Max bound an elastic subset. Nil is no bound: 0 and unlimited. A Min above Max counts as Max.
+	// Min and Max bound an elastic subset. Nil means no bound: 0 and unlimited. A Min above Max counts as Max.
 	Min, Max *intstr.IntOrString
-	// Current is the present number of the subset's replicas. It only decides where the remainder goes.
+	// Current is the subset's current number of replicas. It only decides where the remainder goes.
 	Current int
 
-	// Floor is how many replicas stay in the subset in any case, because they can't be moved now. They are part of
-	// its share. Usually 0.
+	// Floor is how many replicas stay in the subset in any case, because they can't be moved now. They count towards its share. Usually 0.
 	Floor int
-	// Ceiling is the most that the subset can have in any case; nil is unlimited. Floor takes precedence.
+	// Ceiling is the most that the subset can have in any case; nil means unlimited. Floor takes precedence.
 	Ceiling *int
 }
 
 // Division is the result of Divide.
 type Division struct {
-	// Targets has the replicas of each subset, by its position.
+	// Targets holds the replicas of each subset, by position.
 	Targets []int
 	// Unallocated is how many replicas of the total exceed the limits of all subsets.
 	Unallocated int
-	// Ineffective: the subsets' numbers contradict the total or are invalid, so that Targets repeats the current
-	// ones. It should be reported as a Warning event with Why as its message.
+	// Ineffective: the subsets' numbers contradict the total or are invalid, so Targets repeats the current numbers. It should be reported as a
+	// Warning event with Why as its message.
 	Ineffective bool
 	// Why is a sentence with the numbers if Ineffective is true or Unallocated is not 0; otherwise it is empty.
 	Why string
@@ -122,7 +121,7 @@ func (s Subset) resolve(total int) (ask, error) {
 	return a, err
 }
 
-// contradiction returns why the requested numbers can't all be met with this total; it is empty if they can.
+// contradiction returns why the requested numbers can't all be met with this total; empty if they can.
 func contradiction(total int, asks []ask) string {
 	named, all := 0, len(asks) > 0
 	for _, a := range asks {
@@ -140,9 +139,9 @@ func contradiction(total int, asks []ask) string {
 	return ""
 }
 
-// share rounds percentages together if rounding each by itself does not add up: all down, then those with the largest
-// remainders up, of equal ones those that have most now, then the first in the list. It changes nothing if one of the
-// requests is no percentage, if the percentages exceed 100, or are less with no subset for the rest.
+// share rounds percentages together if rounding each separately doesn't add up: all down, then those with the largest remainders up. Ties go to
+// the subset with the most replicas now, then to the first in the list. It changes nothing if a request is not a percentage, if the percentages
+// exceed 100, or if they add up to less with no subset for the rest.
 func share(total int, asks []ask, subsets []Subset) {
 	var named []int
 	percents := 0
@@ -192,8 +191,8 @@ func byNumber(total int, asks []ask, subsets []Subset) []int {
 		targets[i] = a.hold.level(a.min)
 		left -= targets[i]
 	}
-	// The largest subset keeps most: giving the remainder to a smaller one would move a replica for nothing. Among equals the last
-	// name comes first.
+	// The largest subset keeps the most: giving the remainder to a smaller one would move a replica for nothing. Among equals the last name comes
+	// first.
 	prefer := func(i, j int) int {
 		a, b := subsets[others[i]], subsets[others[j]]
 		return cmp.Or(cmp.Compare(b.Current, a.Current), cmp.Compare(b.Name, a.Name))

@@ -286,7 +286,7 @@ func TestEvenFillsToOneLevel(t *testing.T) {
 	}
 }
 
-// Shares differ by at most one unless bounds force more, and their sum is exact.
+// TestEvenProperties: shares differ by at most one unless bounds force more, and their sum is exact.
 func TestEvenProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -314,7 +314,7 @@ func TestEvenProperties(t *testing.T) {
 	})
 }
 
-// A division is stable once it was applied, and one replica more or less moves no other.
+// TestDivideIsStable: a division is stable once it has been applied, and one replica more or less moves no other.
 func TestDivideIsStable(t *testing.T) {
 	t.Parallel()
 	number := rapid.Custom(func(t *rapid.T) *intstr.IntOrString {
@@ -397,7 +397,7 @@ func TestWeightedSharesByWeights(t *testing.T) {
 	}
 }
 
-// Shares add up and keep to their bounds, a larger total makes none smaller, and equal weights are shared as Even does.
+// TestWeightedProperties: shares add up and keep to their bounds, a larger total makes none smaller, and equal weights are shared as in Even.
 func TestWeightedProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -5,12 +5,12 @@ import (
 	"math"
 )
 
-// Weighted divides total in proportion to weights as far as the bounds allow, and returns a share for each of them.
-// Each share is its weight times a common factor, rounded to the nearest number (Webster's method): 6 over weights 2 and 1 is 4 and 2, and
-// 7 is 5 and 2. Unlike with largest remainders, a larger total never makes a share smaller. A share at its Max stays there, and one whose
-// Min is above keeps its Min; the others divide the rest. A weight that is not above 0 gets Min. Where two are equally entitled to a replica,
-// who has it now keeps it, then the one with more gets it, then the first in the list: so shares that are reached are final. With equal
-// weights this is Even.
+// Weighted divides total in proportion to weights as far as the bounds allow, and returns a share for each weight. Each share is its weight
+// times a common factor, rounded to the nearest number (Webster's method): 6 over weights 2 and 1 is 4 and 2, and 7 is 5 and 2. Unlike with
+// largest remainders, a larger total never makes a share smaller. A share at its Max stays there, and a share whose Min is above its part keeps
+// its Min; the others divide the rest. A weight that isn't above 0 gets Min. If two are equally entitled to a replica, the one that has it now
+// keeps it, then the one with more gets it, then the first in the list: so shares that have been reached stay. With equal weights the result is
+// that of Even.
 //
 // The sum of the shares is total, unless the bounds or weights forbid it.
 func Weighted(total int, weights, current []int, bounds []Bounds) []int {
@@ -24,7 +24,7 @@ func Weighted(total int, weights, current []int, bounds []Bounds) []int {
 		}
 		return sum
 	}
-	// The largest factor that total allows, but for rounding errors.
+	// The largest factor that total allows, apart from rounding errors.
 	const rounds = 100
 	factor, tooLarge := 0.0, float64(total)+1
 	for range rounds {
@@ -34,7 +34,7 @@ func Weighted(total int, weights, current []int, bounds []Bounds) []int {
 			tooLarge = middle
 		}
 	}
-	// Slightly below it no tie is broken by such an error. The few replicas that are left are divided exactly.
+	// Slightly below it, such errors break no ties. The few remaining replicas are divided exactly.
 	const below = 1 - 1e-9
 	for left := total - divide(factor*below); left > 0; left-- {
 		next := -1

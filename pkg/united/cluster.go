@@ -70,7 +70,7 @@ func clusterForbidden(s *appsv1beta1.Subset, path *field.Path) field.ErrorList {
 
 func validateReallocation(ud *appsv1beta1.UnitedDeployment, r *pods.Reallocation, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
-	// With 100 replicas each percentage is a different number, so that 0 is not due to rounding.
+	// With 100 replicas each percentage gives a different number, so that a 0 is not due to rounding.
 	const hundred = 100
 	surge := readNumber(r.MaxSurge, hundred, path.Child("maxSurge"), &faults)
 	unavailable := readNumber(r.MaxUnavailable, hundred, path.Child("maxUnavailable"), &faults)

@@ -41,8 +41,8 @@ func SetCondition(
 	return report.PutCondition(list, same, &c)
 }
 
-// Updated returns the condition UnitedDeploymentUpdated of the revisions in s. Its reasons and messages are those of OpenKruise,
-// because scripts and alerts compare both.
+// Updated returns the condition UnitedDeploymentUpdated for the revisions in s. Its reasons and messages match OpenKruise, because scripts and
+// alerts compare both.
 func Updated(s *appsv1beta1.UnitedDeploymentStatus) appsv1beta1.UnitedDeploymentCondition {
 	c := appsv1beta1.UnitedDeploymentCondition{
 		Type: appsv1beta1.UnitedDeploymentUpdated, Status: corev1.ConditionFalse, Reason: "UnitedDeploymentRevisionUpdating",

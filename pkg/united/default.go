@@ -16,8 +16,7 @@ const (
 	DefaultHistoryLimit = 10
 )
 
-// Default sets defaults. Replicas get theirs with minReplicas and maxReplicas too: an object whose replicas an autoscaler sets has
-// none in its manifest.
+// Default sets defaults. Replicas are defaulted with minReplicas and maxReplicas too: if an autoscaler sets the replicas, the manifest has none.
 func Default(ud *appsv1beta1.UnitedDeployment) {
 	spec := &ud.Spec
 	elastic := Elastic(ud)
@@ -40,21 +39,21 @@ func Default(ud *appsv1beta1.UnitedDeployment) {
 	}
 }
 
-// Elastic reports whether any subset has minReplicas or maxReplicas, so that the subsets are filled in their order.
+// Elastic reports whether any subset has minReplicas or maxReplicas. Then the subsets are filled in order.
 func Elastic(ud *appsv1beta1.UnitedDeployment) bool {
 	return slices.ContainsFunc(ud.Spec.Topology.Subsets, func(s appsv1beta1.Subset) bool {
 		return s.MinReplicas != nil || s.MaxReplicas != nil
 	})
 }
 
-// Slice reports whether an object is a slice, the part of a hub's object in this cluster.
+// Slice reports whether an object is a slice, that is, this cluster's part of a hub object.
 func Slice(ud *appsv1beta1.UnitedDeployment) bool {
 	_, ok := ud.Annotations[keys.FleetRowUID]
 	return ok
 }
 
-// OfHub reports whether an object is the hub's, so that a member's controller ignores it: its subsets name clusters,
-// or did and the hub still has its finalizer on it, because it may still run there.
+// OfHub reports whether an object belongs to the hub, so that a member's controller ignores it: its subsets name clusters, or they once did and
+// the object still has the hub's finalizer, because it may still run there.
 func OfHub(ud *appsv1beta1.UnitedDeployment) bool {
 	return Federated(ud) || slices.Contains(ud.Finalizers, keys.FleetRow)
 }

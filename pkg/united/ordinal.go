@@ -12,8 +12,8 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// Outside returns the ordinals outside of a subset's range, as the reserveOrdinals of a StatefulSet; nil if there are none. They
-// replace ordinals.start, which needs a feature gate, and set the end of the range, which has no field of its own.
+// Outside returns the ordinals outside a subset's range, as the reserveOrdinals of a StatefulSet; nil if there are none. They replace
+// ordinals.start, which needs a feature gate, and define the end of the range, which has no field of its own.
 func Outside(own *appsv1beta1.SubsetOrdinals) []intstr.IntOrString {
 	if own == nil {
 		return nil
@@ -31,7 +31,7 @@ func Outside(own *appsv1beta1.SubsetOrdinals) []intstr.IntOrString {
 	return out
 }
 
-// validateOrdinals validates the ordinals of subsets. path is the spec's.
+// validateOrdinals validates the ordinals of subsets. path is the path of the spec.
 func validateOrdinals(ud *appsv1beta1.UnitedDeployment, path *field.Path, o Options) field.ErrorList {
 	t := ud.Spec.Template.AdvancedStatefulSetTemplate
 	var faults field.ErrorList
@@ -78,11 +78,10 @@ func overlap(before []appsv1beta1.Subset, s *appsv1beta1.Subset, path *field.Pat
 	return nil
 }
 
-// lastOrdinal returns the last ordinal of a subset that has a range.
+// lastOrdinal returns the last ordinal of a subset with a range.
 func lastOrdinal(s *appsv1beta1.Subset) int64 { return int64(ptr.Deref(s.Ordinals.End, math.MaxInt32)) }
 
-// tooFew rejects numbers of s that exceed its count of ordinals. Percentages are not checked: they follow
-// spec.replicas.
+// tooFew rejects replica numbers of s that exceed its count of ordinals. Percentages are not checked: they depend on spec.replicas.
 func tooFew(s *appsv1beta1.Subset, ordinals int64, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	for _, ask := range []struct {

@@ -16,19 +16,18 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
-// Template is the template in a SubsetTemplate that is set, with what all kinds of workload have. It points into the
-// object.
+// Template is the template that is set in a SubsetTemplate, reduced to what all kinds of workload have. It points into the object.
 type Template struct {
-	// Field is the JSON name of the field, "cloneSetTemplate" for example.
+	// Field is the JSON name of the field, for example "cloneSetTemplate".
 	Field string
-	// Metadata has the labels and annotations of the workload.
+	// Metadata holds the labels and annotations of the workload.
 	Metadata *metav1.ObjectMeta
-	// Selector is the workload's own, which the subset's replaces; nil if there is none.
+	// Selector is the workload's own selector, which the subset's selector replaces; nil if there is none.
 	Selector *metav1.LabelSelector
 	workloadspec.Templates
 }
 
-// TemplateOf returns the template of the subsets' workloads, the first if there are several; false if none is set.
+// TemplateOf returns the template of the subsets' workloads. If several are set it returns the first, if none is set false.
 func TemplateOf(t *appsv1beta1.SubsetTemplate) (Template, bool) {
 	switch {
 	case t.CloneSetTemplate != nil:
@@ -59,7 +58,7 @@ func TemplateOf(t *appsv1beta1.SubsetTemplate) (Template, bool) {
 	return Template{}, false
 }
 
-// Unpartitioned returns why partitions have no effect on the workloads of a template, empty if they have one.
+// Unpartitioned returns why partitions have no effect on the workloads of a template; empty if they have.
 func Unpartitioned(t *appsv1beta1.SubsetTemplate) string {
 	switch {
 	case t.DeploymentTemplate != nil:
@@ -77,7 +76,7 @@ func onDelete(t *appsv1beta1.SubsetTemplate) bool {
 			t.AdvancedStatefulSetTemplate.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
 }
 
-// Patch returns a subset's patch as JSON, empty if there is none.
+// Patch returns a subset's patch as JSON; empty if there is none.
 func Patch(s *appsv1beta1.Subset) string {
 	if s.Patch == nil || bytes.Equal(bytes.TrimSpace(s.Patch.Raw), []byte("null")) {
 		return ""
@@ -85,9 +84,9 @@ func Patch(s *appsv1beta1.Subset) string {
 	return string(s.Patch.Raw)
 }
 
-// PodTemplate returns base for the pods of a subset: with the subset's node selector term and tolerations, then patched, then
-// labelled. Labels come last so that no patch can remove what the workload's selector needs. Neither base nor subset is
-// changed. An error is why the patch does not apply; unknown fields are ignored here and rejected by Validate.
+// PodTemplate returns base adapted for the pods of a subset: it adds the subset's node selector term and tolerations, then applies the patch,
+// then sets the labels. Labels come last so that no patch can remove what the workload's selector needs. Neither base nor subset is changed. An
+// error says why the patch doesn't apply; unknown fields are ignored here and rejected by Validate.
 func PodTemplate(
 	base *corev1.PodTemplateSpec, subset *appsv1beta1.Subset, labels map[string]string,
 ) (*corev1.PodTemplateSpec, error) {
@@ -116,8 +115,8 @@ func podTemplate(
 	return out, nil
 }
 
-// addTerm adds term to each required term: a node must satisfy both. Without terms, term becomes the only one. An
-// empty term among them matches no node and stays so; an empty term of the subset requires nothing.
+// addTerm adds term to each required term: a node must satisfy both. Without terms, term becomes the only one. An existing empty term matches no
+// node and stays as it is; an empty term of the subset requires nothing.
 func addTerm(pod *corev1.PodSpec, term *corev1.NodeSelectorTerm) {
 	if term == nil || empty(term) {
 		return

@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// web is a valid object: 10 replicas of a CloneSet over subsets a, b and c.
+// web is a valid object: 10 replicas of a CloneSet across subsets a, b and c.
 func web() *appsv1beta1.UnitedDeployment {
 	labels := map[string]string{"app": "web"}
 	pod := corev1.PodTemplateSpec{
@@ -40,7 +40,7 @@ func web() *appsv1beta1.UnitedDeployment {
 			Topology: appsv1beta1.Topology{Subsets: []appsv1beta1.Subset{{Name: "a"}, {Name: "b"}, {Name: "c"}}},
 		},
 	}
-	return ud.DeepCopy() // so that no maps are shared
+	return ud.DeepCopy() // no maps are shared
 }
 
 // stateful is web with a StatefulSet.

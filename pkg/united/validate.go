@@ -29,27 +29,26 @@ const notServed = "not served yet"
 
 // Options are the context of a validation.
 type Options struct {
-	// AllowClusters lets subsets name clusters: there is a hub in this cluster.
+	// AllowClusters lets subsets name clusters: this cluster has a hub.
 	AllowClusters bool
-	// CloneSet validates the spec of a CloneSet under a path, like that of a user's CloneSet, with the subset's selector. With nil
-	// faults appear as a condition, when the CloneSet is created.
+	// CloneSet validates the spec of a CloneSet under a path, like that of a user's CloneSet, with the subset's selector. If nil, faults only show
+	// up in a condition when the CloneSet is created.
 	CloneSet func(*appsv1beta1.CloneSetSpec, *field.Path) field.ErrorList
 	// StatefulSet does the same for StatefulSets of apps.kruise.io.
 	StatefulSet func(*appsv1beta1.StatefulSetSpec, *field.Path) field.ErrorList
-	// StatefulSetWarnings returns warnings for the spec of such a StatefulSet that only that kind has. May be nil.
+	// StatefulSetWarnings returns warnings that are specific to such a StatefulSet's spec. May be nil.
 	StatefulSetWarnings func(*appsv1beta1.StatefulSetSpec, *field.Path) admission.Warnings
-	// CountOrdinals counts the ordinals, from the first to the last, that are not reserved. With nil, a subset with too few
-	// ordinals gets a condition.
+	// CountOrdinals counts the ordinals from first to last that are not reserved. If nil, a subset with too few ordinals gets a condition instead.
 	CountOrdinals func(reserved []intstr.IntOrString, first, last int64) int64
-	// Unprotected: the label for deletion protection protects nothing in this cluster. One in the template is warned about, because
-	// the policy that warns about others is not asked by the user who writes the template.
+	// Unprotected: the label for deletion protection has no effect in this cluster. If the template has the label, Validate warns about it, because
+	// the policy that warns in other cases doesn't see the user who writes the template.
 	Unprotected bool
-	// Off says which gates are off in this cluster, for warnings.
+	// Off says which feature gates are off in this cluster, for warnings.
 	Off workloadspec.Off
 }
 
-// Validate returns the faults of a defaulted object. It repeats rules of the schema that can't be relied on: an object may be
-// older than a rule.
+// Validate returns the faults of a defaulted object. It repeats rules from the schema that can't be relied on, because an object may be older
+// than a rule.
 func Validate(ud *appsv1beta1.UnitedDeployment, o Options) field.ErrorList {
 	path := field.NewPath("spec")
 	var faults field.ErrorList
@@ -70,14 +69,14 @@ func Validate(ud *appsv1beta1.UnitedDeployment, o Options) field.ErrorList {
 	return append(faults, validateUpdateStrategy(ud, path.Child("updateStrategy"))...)
 }
 
-// ValidateUpdate returns the faults of an update from old to ud: those of Validate that are new, and changes of immutable fields.
-// Faults that old has too are warnings: what was stored by OpenKruise, or before a rule, can still be scaled and updated.
+// ValidateUpdate returns the faults of an update from old to ud: new faults as in Validate, and changes of immutable fields. Faults that old has
+// as well become warnings: objects stored by OpenKruise, or before a rule existed, can still be scaled and updated.
 func ValidateUpdate(old, ud *appsv1beta1.UnitedDeployment, o Options) (field.ErrorList, admission.Warnings) {
 	faults, warnings := admit.Ratchet(Validate(ud, o), Validate(old, o))
 	return append(faults, validateFixed(old, ud)...), warnings
 }
 
-// validateFixed returns the faults of changes of immutable fields.
+// validateFixed rejects changes of immutable fields.
 func validateFixed(old, ud *appsv1beta1.UnitedDeployment) field.ErrorList {
 	var faults field.ErrorList
 	path := field.NewPath("spec")
@@ -108,7 +107,7 @@ func validateFixed(old, ud *appsv1beta1.UnitedDeployment) field.ErrorList {
 	return faults
 }
 
-// sameTerm compares terms of subsets. OpenKruise stores an empty one where a manifest has none.
+// sameTerm compares the terms of subsets. OpenKruise stores an empty term if a manifest has none.
 func sameTerm(a, b *corev1.NodeSelectorTerm) bool {
 	return apiequality.Semantic.DeepEqual(ptr.Deref(a, corev1.NodeSelectorTerm{}), ptr.Deref(b, corev1.NodeSelectorTerm{}))
 }
@@ -132,8 +131,8 @@ func validateStatefulSetChange(old, ud *appsv1beta1.UnitedDeployment, path *fiel
 		"minReadySeconds and ordinals of a StatefulSet can be changed: make a new UnitedDeployment")}
 }
 
-// validateAdvancedChange allows the updates of a StatefulSet of apps.kruise.io. It does not check sizes of PVCs: what
-// storage classes allow is known when the StatefulSet is updated.
+// validateAdvancedChange allows the updates of a StatefulSet in apps.kruise.io. It doesn't check sizes of PVCs: what storage classes allow is
+// only known when the StatefulSet is updated.
 func validateAdvancedChange(old, ud *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorList {
 	was, is := old.Spec.Template.AdvancedStatefulSetTemplate, ud.Spec.Template.AdvancedStatefulSetTemplate
 	if was == nil || is == nil {
@@ -153,7 +152,7 @@ func validateAdvancedChange(old, ud *appsv1beta1.UnitedDeployment, path *field.P
 	return faults
 }
 
-// validateSelector returns the selector, nil if it is invalid.
+// validateSelector returns the selector; nil if it is invalid.
 func validateSelector(s *metav1.LabelSelector, path *field.Path) (labels.Selector, field.ErrorList) {
 	if s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
 		return nil, field.ErrorList{field.Required(path, "an empty selector would select every pod: name labels of the template")}
@@ -190,10 +189,10 @@ func validateTemplate(t *appsv1beta1.SubsetTemplate, selector labels.Selector, p
 	}
 	if c := t.CloneSetTemplate; c != nil && o.CloneSet != nil {
 		spec := c.Spec.DeepCopy()
-		spec.Replicas = nil // set by the controller: validated as the numbers of the subsets
+		spec.Replicas = nil // set by the controller; validated as the numbers of the subsets
 		faults = append(faults, o.CloneSet(spec, at.Child("spec"))...)
 	}
-	if s := t.StatefulSetTemplate; s != nil { // Kubernetes refuses no claim template before pods are created.
+	if s := t.StatefulSetTemplate; s != nil { // Kubernetes rejects invalid claim templates only when pods are created.
 		claims := at.Child("spec", "volumeClaimTemplates")
 		faults = append(faults, workloadspec.ClaimNames(s.Spec.VolumeClaimTemplates, claims)...)
 		faults = append(faults, workloadspec.ClaimTemplates(s.Spec.VolumeClaimTemplates, claims)...)
@@ -204,7 +203,7 @@ func validateTemplate(t *appsv1beta1.SubsetTemplate, selector labels.Selector, p
 	return faults
 }
 
-// validateReserved rejects fields of a template that the controller sets in each subset's workload.
+// validateReserved rejects template fields that the controller sets in each subset's workload.
 func validateReserved(t *appsv1beta1.SubsetTemplate, path *field.Path) field.ErrorList {
 	var replicas, partition *int32
 	var faults field.ErrorList
@@ -270,8 +269,8 @@ func validateLabels(t Template, selector labels.Selector, path *field.Path) fiel
 	return faults
 }
 
-// validateSubsets validates each subset by itself, except its numbers and clusters. Webhook lets the apiserver
-// validate its term and tolerations.
+// validateSubsets validates each subset separately, except its numbers and clusters. Webhook lets the API server validate its term and
+// tolerations.
 func validateSubsets(ud *appsv1beta1.UnitedDeployment, selector labels.Selector, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	seen := sets.New[string]()
@@ -310,7 +309,7 @@ func validatePatch(t Template, s *appsv1beta1.Subset, selector labels.Selector, 
 	return nil
 }
 
-// validateSchedule validates the strategy, and rejects what is not supported yet.
+// validateSchedule validates the strategy, and rejects anything that is not supported yet.
 func validateSchedule(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorList {
 	s, at := &ud.Spec.Topology.ScheduleStrategy, path.Child("scheduleStrategy")
 	if s.Type != appsv1beta1.ScheduleAdaptive {
@@ -373,7 +372,7 @@ func validateUpdateStrategy(ud *appsv1beta1.UnitedDeployment, path *field.Path) 
 	return faults
 }
 
-// validateNumbers validates replicas, minReplicas and maxReplicas, each and together.
+// validateNumbers validates replicas, minReplicas and maxReplicas, individually and in combination.
 func validateNumbers(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorList {
 	subsets := ud.Spec.Topology.Subsets
 	total := int(ptr.Deref(ud.Spec.Replicas, DefaultReplicas))
@@ -414,7 +413,7 @@ func validateNumbers(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.E
 		return faults
 	}
 	switch contradict := spread.Divide(total, asks).Ineffective; {
-	case percent > 100: // With few replicas rounding may hide it, until the next scale.
+	case percent > 100: // With few replicas rounding may hide it until the next scale.
 		faults = append(faults, field.Invalid(path, fmt.Sprintf("%d%%", percent), fmt.Sprintf(
 			"percentages add up to %d%%: lower them to 100%% in all", percent)))
 	case contradict && sum > total:
@@ -444,7 +443,7 @@ func invalidNumbers(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.Er
 	return faults
 }
 
-// readNumber resolves a number of replicas; nil is 0. An invalid one becomes a fault.
+// readNumber resolves a number of replicas; nil is 0. An invalid value is reported as a fault.
 func readNumber(v *intstr.IntOrString, total int, path *field.Path, faults *field.ErrorList) int {
 	if v == nil {
 		return 0

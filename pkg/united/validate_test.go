@@ -29,7 +29,7 @@ func subsets(list ...part) func(*object) {
 	return func(ud *object) { ud.Spec.Topology.Subsets = list }
 }
 
-// inEast puts all subsets into cluster east.
+// inEast assigns all subsets to cluster east.
 func inEast(ud *object) {
 	for i := range ud.Spec.Topology.Subsets {
 		ud.Spec.Topology.Subsets[i].Cluster = "east"
@@ -55,7 +55,7 @@ func reallocation(surge, unavailable string) func(*object) {
 	}
 }
 
-// ordinals is a subset with a range of ordinals; an end below 0 is none.
+// ordinals is a subset with a range of ordinals; a negative end means no end.
 func ordinals(name string, start, end int32) part {
 	p := part{Name: name, Ordinals: &appsv1beta1.SubsetOrdinals{Start: start}}
 	if end >= 0 {
@@ -80,7 +80,7 @@ func all(changes ...func(*object)) func(*object) {
 	}
 }
 
-// The objects are valid, each at the limit of a rule.
+// TestValidObjects: each object is valid, but at the limit of a rule.
 func TestValidObjects(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -397,7 +397,7 @@ func TestStatefulSetTemplateIsValidatedAsAStatefulSet(t *testing.T) {
 	require.Empty(t, Validate(stateful(), Options{StatefulSet: judge}))
 }
 
-// countFree counts ordinals where reserveOrdinals are single numbers.
+// countFree counts ordinals if all reserveOrdinals are single numbers.
 func countFree(reserved []intstr.IntOrString, first, last int64) int64 {
 	n := last - first + 1
 	for i := range reserved {

@@ -25,10 +25,9 @@ import (
 type Webhook struct {
 	// Client validates pod templates by dry runs; it needs the verb create on podtemplates.
 	Client client.Client
-	// Options are those of the validation.
+	// Options are the validation options.
 	Options Options
-	// KeepTemplates leaves pod and PVC templates of StatefulSets without defaults (gate TemplateNoDefaults). They are
-	// validated nevertheless.
+	// KeepTemplates leaves pod and PVC templates of StatefulSets without defaults (gate TemplateNoDefaults). They are validated nevertheless.
 	KeepTemplates bool
 
 	templates workloadspec.PodTemplates
@@ -39,10 +38,10 @@ var (
 	_ admission.Validator[*appsv1beta1.UnitedDeployment] = &Webhook{}
 )
 
-// Default sets defaults. Those of the pod and PVC templates are set for native StatefulSets only, as OpenKruise does; in all
-// templates, what means the same as in the stored one keeps its stored form. Templates of a slice stay as the hub has sent them:
-// the revision's name is a hash of their bytes and must be the same in every cluster, whatever its version of Kubernetes.
-// New invalid numbers are rejected here already: the message of the schema, which follows, would only be its pattern.
+// Default sets defaults. Like OpenKruise, it sets the defaults of the pod and PVC templates only for native StatefulSets. In all templates, what
+// means the same as in the stored template keeps its stored form. Templates of a slice stay as the hub sent them: the revision's name is a hash
+// of their bytes and must be the same in every cluster, whatever its Kubernetes version. New invalid numbers are already rejected here, because
+// the later error from the schema would only show its pattern.
 func (w *Webhook) Default(ctx context.Context, ud *appsv1beta1.UnitedDeployment) error {
 	Default(ud)
 	old, err := admit.Old[appsv1beta1.UnitedDeployment](ctx)
@@ -85,8 +84,8 @@ func (w *Webhook) Default(ctx context.Context, ud *appsv1beta1.UnitedDeployment)
 	return nil
 }
 
-// keepStrategy gives a template of CloneSets the stored form of its update strategy if that means the same: a manifest of v1alpha1
-// is stored with a type and a policy that one of v1beta1 may leave out.
+// keepStrategy keeps the stored form of the update strategy in a CloneSet template if both mean the same: a v1alpha1 manifest is stored with a
+// type and a policy that a v1beta1 manifest may leave out.
 func keepStrategy(stored, given *appsv1beta1.CloneSetTemplateSpec) {
 	if stored == nil || given == nil {
 		return
@@ -128,8 +127,8 @@ func (w *Webhook) ValidateCreate(ctx context.Context, ud *appsv1beta1.UnitedDepl
 	return warnings(ud, w.Options), nil
 }
 
-// ValidateUpdate implements admission.Validator. Faults that the old spec has too are warnings. An update that does not change
-// the spec has none, so that labels and finalizers can always be changed.
+// ValidateUpdate implements admission.Validator. Faults that the old spec has as well become warnings. An update that doesn't change the spec
+// has no faults, so that labels and finalizers can always be changed.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, ud *appsv1beta1.UnitedDeployment) (admission.Warnings, error) {
 	if apiequality.Semantic.DeepEqual(old.Spec, ud.Spec) {
 		return nil, nil
@@ -147,7 +146,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, ud *appsv1beta1.Unite
 	return append(older, admit.NewWarnings(warnings(ud, w.Options), warnings(old, w.Options))...), nil
 }
 
-// warnings returns the warnings for an object. Those of a slice would not be seen by a user.
+// warnings returns the warnings for an object. A slice gets none, because no user would see them.
 func warnings(ud *appsv1beta1.UnitedDeployment, o Options) admission.Warnings {
 	if Slice(ud) {
 		return nil
@@ -160,7 +159,7 @@ func warnings(ud *appsv1beta1.UnitedDeployment, o Options) admission.Warnings {
 	return append(out, partitionWarnings(ud, path.Child("updateStrategy", "manualUpdate", "partitions"))...)
 }
 
-// partitionWarnings returns warnings about partitions that have no effect, or for a StatefulSet of apps.kruise.io more than meant.
+// partitionWarnings returns warnings about partitions that have no effect, or that affect more than intended on a StatefulSet of apps.kruise.io.
 func partitionWarnings(ud *appsv1beta1.UnitedDeployment, path *field.Path) admission.Warnings {
 	if ud.Spec.UpdateStrategy.ManualUpdate == nil {
 		return nil
@@ -170,7 +169,7 @@ func partitionWarnings(ud *appsv1beta1.UnitedDeployment, path *field.Path) admis
 	for i := range ud.Spec.Topology.Subsets {
 		s := &ud.Spec.Topology.Subsets[i]
 		partition := int(ud.Spec.UpdateStrategy.ManualUpdate.Partitions[s.Name])
-		n := readNumber(s.Replicas, total, nil, &field.ErrorList{}) // It has been validated.
+		n := readNumber(s.Replicas, total, nil, &field.ErrorList{}) // Already validated.
 		switch {
 		case partition > 0 && why != "":
 			out = append(out, fmt.Sprintf("%s: has no effect: %s", path.Key(s.Name), why))
@@ -182,8 +181,8 @@ func partitionWarnings(ud *appsv1beta1.UnitedDeployment, path *field.Path) admis
 	return out
 }
 
-// unserved returns warnings about features of OpenKruise that the template asks for, or a subset's patch beside it, and that are
-// not served yet, and about settings of the strategy that is not in use.
+// unserved returns warnings about features of OpenKruise that are not served yet but requested by the template or by a subset's patch, and about
+// settings of a strategy that is not in use.
 func unserved(ud *appsv1beta1.UnitedDeployment, path *field.Path, o Options) admission.Warnings {
 	t, ok := TemplateOf(&ud.Spec.Template)
 	if !ok {
@@ -205,7 +204,7 @@ func unserved(ud *appsv1beta1.UnitedDeployment, path *field.Path, o Options) adm
 		s := &ud.Spec.Topology.Subsets[i]
 		pod, err := PodTemplate(t.Pod, &appsv1beta1.Subset{Patch: s.Patch}, nil)
 		if err != nil {
-			continue // It is a fault.
+			continue // Reported as a fault.
 		}
 		patch := path.Child("topology", "subsets").Index(i).Child("patch")
 		out = append(out, admit.NewWarnings(workloadspec.UnservedByPods(pod, off, patch), workloadspec.UnservedByPods(t.Pod, off, patch))...)
@@ -213,7 +212,7 @@ func unserved(ud *appsv1beta1.UnitedDeployment, path *field.Path, o Options) adm
 	return out
 }
 
-// inPlaceStrategy returns that of the template, nil for kinds of Kubernetes and where there is none.
+// inPlaceStrategy returns the in-place strategy of the template; nil for Kubernetes kinds and where there is none.
 func inPlaceStrategy(t *appsv1beta1.SubsetTemplate) *pods.InPlaceUpdateStrategy {
 	switch {
 	case t.CloneSetTemplate != nil && t.CloneSetTemplate.Spec.UpdateStrategy.RollingUpdate != nil:
@@ -229,14 +228,14 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.UnitedDeployment)
 	return nil, nil
 }
 
-// Invalid returns an API error with faults, nil if there are none.
+// Invalid returns an API error with the faults; nil if there are none.
 func Invalid(ud *appsv1beta1.UnitedDeployment, faults field.ErrorList) error {
 	return admit.Invalid(appsv1beta1.GroupVersion.WithKind("UnitedDeployment"), ud.Name, faults)
 }
 
-// checkPods lets the apiserver validate the pods of the template, and of each subset, that are new or changed since old; nil old
-// is a create. It takes one request for the template, one for the node selector terms and tolerations of all new subsets, and one
-// for each patch, unless two give the same pods.
+// checkPods lets the API server validate the pods of the template and of each subset, as far as they are new or changed since old; old is nil on
+// creation. It takes one request for the template, one for the node selector terms and tolerations of all new subsets, and one for each patch,
+// unless two patches result in the same pods.
 func (w *Webhook) checkPods(ctx context.Context, old, ud *appsv1beta1.UnitedDeployment) (field.ErrorList, error) {
 	t, ok := TemplateOf(&ud.Spec.Template)
 	if !ok {
@@ -263,7 +262,7 @@ func (w *Webhook) checkPods(ctx context.Context, old, ud *appsv1beta1.UnitedDepl
 		}
 		more, err := w.checkPatch(ctx, at, t.Templates, s, path.Child("patch"))
 		if err == nil && len(more) > 0 && was != nil && Patch(was) == Patch(s) {
-			// A patch that was invalid before stops its own subset only.
+			// A patch that was already invalid only stops its own subset.
 			var before field.ErrorList
 			if stored, ok := TemplateOf(&old.Spec.Template); ok {
 				before, err = w.checkPatch(ctx, at, stored.Templates, was, path.Child("patch"))
@@ -278,7 +277,7 @@ func (w *Webhook) checkPods(ctx context.Context, old, ud *appsv1beta1.UnitedDepl
 	return faults, nil
 }
 
-// checkPatch lets the apiserver validate the pods of a subset with a patch, which is at path.
+// checkPatch lets the API server validate the pods of a subset with a patch; path is the path of the patch.
 func (w *Webhook) checkPatch(
 	ctx context.Context, namespace string, t workloadspec.Templates, s *appsv1beta1.Subset, path *field.Path,
 ) (field.ErrorList, error) {
@@ -290,12 +289,12 @@ func (w *Webhook) checkPatch(
 	return faults, err
 }
 
-// checkScheduling lets the apiserver validate the terms and tolerations of all new subsets, in a pod that has nothing else. None of
-// them can make another one invalid.
+// checkScheduling lets the API server validate the terms and tolerations of all new subsets, in a pod that has nothing else. None of them can
+// make another one invalid.
 func (w *Webhook) checkScheduling(ctx context.Context, namespace string, old, ud *appsv1beta1.UnitedDeployment) (field.ErrorList, error) {
 	const terms = "template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
 	pod := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "any", Image: "any"}}}}
-	required, names := &corev1.NodeSelector{}, map[string]string{} // of fields of the pod in the object
+	required, names := &corev1.NodeSelector{}, map[string]string{} // pod field to field in the object
 	for i := range ud.Spec.Topology.Subsets {
 		s, path := &ud.Spec.Topology.Subsets[i], field.NewPath("spec", "topology", "subsets").Index(i)
 		if subset(old, s.Name) != nil {
@@ -319,7 +318,7 @@ func (w *Webhook) checkScheduling(ctx context.Context, namespace string, old, ud
 	_, faults, err := w.templates.Check(ctx, w.Client, namespace, pod, nil, field.NewPath("template"))
 	for _, f := range faults {
 		at := field.NewPath("spec", "topology", "subsets").String()
-		for from, to := range names { // Each ends with an index, so that none is the beginning of another.
+		for from, to := range names { // Each ends with an index, so none is a prefix of another.
 			if rest, ok := strings.CutPrefix(f.Field, from); ok {
 				at = to + rest
 			}

@@ -30,8 +30,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/feature"
 )
 
-// hook returns a webhook whose apiserver defaults a template's restart policy, rejects an image, a zone and a toleration, and
-// counts requests.
+// hook returns a webhook whose API server defaults a template's restart policy, rejects an image, a zone and a toleration, and counts requests.
 func hook(t *testing.T) (*Webhook, *int) {
 	t.Helper()
 	asked := 0
@@ -73,7 +72,7 @@ func hook(t *testing.T) (*Webhook, *int) {
 	return &Webhook{Client: c}, &asked
 }
 
-// request is the context of an admission request; old is nil on a creation.
+// request is the context of an admission request; old is nil on creation.
 func request(t *testing.T, old *object) context.Context {
 	t.Helper()
 	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Namespace: "shop"}}
@@ -93,7 +92,7 @@ func TestWebhookDefaultsTemplates(t *testing.T) {
 	tests := []struct {
 		name   string
 		ud     func() *object
-		update bool // of an equal object
+		update bool // of an identical object
 		keep   bool
 		asked  int
 		done   bool // the template is defaulted
@@ -136,7 +135,8 @@ func TestWebhookDefaultsTemplates(t *testing.T) {
 	}
 }
 
-// The schema rejects these too, between the two webhooks, but its message is only a pattern.
+// TestWebhookRejectsInvalidNumbersBeforeTheSchemaDoes: the schema rejects these too, between the two webhooks, but its message only shows a
+// pattern.
 func TestWebhookRejectsInvalidNumbersBeforeTheSchemaDoes(t *testing.T) {
 	t.Parallel()
 	const way = `must be a number, 0 or more, or a whole percentage from "0%" to "100%"`
@@ -269,7 +269,7 @@ func TestWebhookValidatesOnlyNewTemplates(t *testing.T) {
 	}
 }
 
-// Both webhooks of a request are served by one process here; by two, a change of the template is dry-run once, too.
+// TestDryRunsOfARequest: here one process serves both webhooks of a request. With two processes, a template change is still dry-run only once.
 func TestDryRunsOfARequest(t *testing.T) {
 	t.Parallel()
 	placed := subsets(
@@ -295,7 +295,7 @@ func TestDryRunsOfARequest(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		base      func() *object
-		was, is   func(*object) // nil was is a creation
+		was, is   func(*object) // a nil was means creation
 		asked     int
 		mutations int // of them, in the mutating webhook
 	}{
@@ -350,8 +350,8 @@ func TestDryRunsOfARequest(t *testing.T) {
 	}
 }
 
-// A manifest of v1alpha1 is stored with what one of v1beta1 leaves out. Another form would be another revision, which updates
-// every pod.
+// TestWebhookKeepsTheStoredFormOfAnUpdateStrategy: a v1alpha1 manifest is stored with fields that a v1beta1 manifest leaves out. A different
+// form would be a different revision, which updates every pod.
 func TestWebhookKeepsTheStoredFormOfAnUpdateStrategy(t *testing.T) {
 	t.Parallel()
 	type strategy = appsv1beta1.CloneSetUpdateStrategy
@@ -427,7 +427,7 @@ func TestWebhookDoesNotStopASetForAnOldPatch(t *testing.T) {
 	require.ErrorContains(t, err, "spec.topology.subsets[0].patch.spec.tolerations[0].key")
 }
 
-// answer sends the webhook the creation of an object, or its update if from is given.
+// answer sends the creation of an object to the webhook, or its update if from is given.
 func answer(
 	t *testing.T, w *Webhook, base func() *object, from, to func(*object),
 ) (was, is *object, warnings admission.Warnings, err error) {
@@ -469,7 +469,7 @@ func TestWebhookHasTheWarningsOfTheStatefulSetWebhook(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		base     func() *object
-		was, is  func(*object) // nil was is a creation
+		was, is  func(*object) // a nil was means creation
 		warnings admission.Warnings
 	}{
 		{"nothing odd", advanced, nil, all(), nil},
@@ -506,7 +506,7 @@ func TestWebhookWarnsOfPartitionsWithoutEffect(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		base     func() *object
-		was, is  func(*object) // nil was is a creation
+		was, is  func(*object) // a nil was means creation
 		warnings admission.Warnings
 	}{
 		{"of a Deployment", deployment, nil, two, admission.Warnings{cannot}},

@@ -23,28 +23,28 @@ import (
 // checkName is the name of the PodTemplate in dry runs, which is never stored.
 const checkName = "flotilla-check-"
 
-// PodTemplates lets the apiserver default and validate pod templates. It remembers which it has found valid recently, as they were
-// given and with their defaults, so that the two webhooks of one request make one dry run, if the same process serves both. What was
-// refused is asked about again: what stood in the way may be gone. The zero value is ready; it may be used concurrently.
+// PodTemplates lets the API server default and validate pod templates. It remembers templates that it recently found valid, as given and with
+// their defaults, so that the two webhooks of one request make only one dry run if the same process serves both. A rejected template is checked
+// again: the reason may be gone. The zero value is ready to use; it may be used concurrently.
 type PodTemplates struct {
-	// Clock returns the time; nil means the system's.
+	// Clock returns the time; nil means the system clock.
 	Clock clock.PassiveClock
 
 	once    sync.Once
-	answers *cache.LRUExpireCache // completed *corev1.PodTemplateSpec by sha256 of the request, which has the namespace too
+	answers *cache.LRUExpireCache // completed *corev1.PodTemplateSpec by sha256 of the request, which includes the namespace
 }
 
 const (
-	// answersKept is how many answers are remembered, for answerTTL: after that, the apiserver may have other rules. It is the
-	// number of objects whose two webhooks may be between each other, under load, with some to spare.
+	// answersKept is how many answers are remembered, for answerTTL: after that, the API server may have other rules. Under load this many objects
+	// may be between their two webhooks, with some to spare.
 	answersKept = 256
 	answerTTL   = 30 * time.Second
 )
 
-// Check lets the apiserver validate template in a namespace, together with pvcs (volume claim templates), and returns a
-// copy with all defaults. Faults are field errors under path, those of the name of a PVC template under that template,
-// whose path is a sibling of a path that ends in template. The error is for a request without an answer; both are nil
-// for a valid template. c needs the verb create on podtemplates.
+// Check lets the API server validate template in a namespace, together with pvcs (volume claim templates), and returns a copy with all defaults.
+// Faults are field errors under path. Faults about the name of a PVC template are reported under that template, whose path is a sibling of path,
+// which ends in template. The error is for a request without an answer; both are nil for a valid template. c needs the verb create on
+// podtemplates.
 func (t *PodTemplates) Check(
 	ctx context.Context, c client.Client, namespace string, template *corev1.PodTemplateSpec,
 	pvcs []corev1.PersistentVolumeClaim, path *field.Path,
@@ -68,7 +68,7 @@ func (t *PodTemplates) Check(
 	return out, nil, nil
 }
 
-// ask returns the template of a request with all defaults, or else why the apiserver refuses it. The template must not be changed.
+// ask returns the template of a request with all defaults, or why the API server rejects it. The template must not be changed.
 func (t *PodTemplates) ask(
 	ctx context.Context, c client.Client, request *corev1.PodTemplate,
 ) (full *corev1.PodTemplateSpec, refused []metav1.StatusCause, err error) {
@@ -94,7 +94,7 @@ func (t *PodTemplates) ask(
 	case err != nil:
 		return nil, nil, fmt.Errorf("check pod template by a dry run: %w", err)
 	}
-	// The apiserver validates a template after it has set the defaults, so it has found the one with defaults valid too.
+	// The API server validates a template after defaulting it, so the defaulted template is valid too.
 	again, err := keyOf(namespace, &request.Template)
 	if err != nil {
 		return nil, nil, err
@@ -104,7 +104,7 @@ func (t *PodTemplates) ask(
 	return &request.Template, nil, nil
 }
 
-// keyOf is the key of the answer for a template in a namespace: admission of pod templates may differ between namespaces.
+// keyOf is the cache key for a template in a namespace: admission of pod templates may differ between namespaces.
 func keyOf(namespace string, template *corev1.PodTemplateSpec) ([sha256.Size]byte, error) {
 	raw, err := json.Marshal(template)
 	if err != nil {
@@ -113,7 +113,7 @@ func keyOf(namespace string, template *corev1.PodTemplateSpec) ([sha256.Size]byt
 	return sha256.Sum256(append([]byte(namespace+"/"), raw...)), nil
 }
 
-// withPVCs adds a volume for each PVC template, replacing one of the same name.
+// withPVCs adds a volume for each PVC template, replacing a volume with the same name.
 func withPVCs(volumes []corev1.Volume, pvcs []corev1.PersistentVolumeClaim) []corev1.Volume {
 	out := slices.DeleteFunc(slices.Clone(volumes), func(v corev1.Volume) bool { return isClaim(v.Name, pvcs) })
 	for i := range pvcs {
@@ -127,7 +127,7 @@ func withPVCs(volumes []corev1.Volume, pvcs []corev1.PersistentVolumeClaim) []co
 	return out
 }
 
-// restore returns own with the defaults of defaulted; volumes that a PVC replaced stay unchanged.
+// restore returns own with the defaults from defaulted; volumes that a PVC replaced stay unchanged.
 func restore(defaulted, own []corev1.Volume, pvcs []corev1.PersistentVolumeClaim) []corev1.Volume {
 	out := slices.Clone(own)
 	for n, v := range own {
@@ -144,8 +144,8 @@ func isClaim(name string, pvcs []corev1.PersistentVolumeClaim) bool {
 	return slices.ContainsFunc(pvcs, func(c corev1.PersistentVolumeClaim) bool { return c.Name == name })
 }
 
-// reroot turns the apiserver's causes, whose fields begin with "template", into field errors under path. Volumes
-// after the first given ones are those of PVCs.
+// reroot turns the API server's causes, whose fields begin with "template", into field errors under path. Volumes after the first given ones
+// belong to PVCs.
 func reroot(causes []metav1.StatusCause, path *field.Path, given int) field.ErrorList {
 	out := make(field.ErrorList, 0, len(causes))
 	for _, c := range causes {
@@ -161,14 +161,14 @@ func reroot(causes []metav1.StatusCause, path *field.Path, given int) field.Erro
 	return out
 }
 
-// Fault returns a cause of the apiserver as an error of the field name. A type that it does not know, which another webhook may give, means
-// invalid.
+// Fault converts a cause from the API server into an error about the field name. Another webhook may return an unknown type of cause; it is
+// mapped to invalid.
 func Fault(c metav1.StatusCause, name string) *field.Error {
 	kind := field.ErrorType(c.Type)
 	if strings.HasPrefix(kind.String(), "<unknown") {
 		kind = field.ErrorTypeInvalid
 	}
-	// The message is the kind in words, the bad value, a colon and the detail; the kind is added again.
+	// The message consists of the kind in words, the bad value, a colon and the detail. The kind is added again later.
 	detail := strings.TrimPrefix(strings.TrimPrefix(c.Message, kind.String()), ": ")
 	return &field.Error{Type: kind, Field: name, Detail: detail, BadValue: field.OmitValueType{}}
 }

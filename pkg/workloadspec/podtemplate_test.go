@@ -97,7 +97,7 @@ func TestCheckReturnsFaultsUnderThePath(t *testing.T) {
 	require.EqualError(t, faults[1], `spec.template.spec.hostname: Invalid value: "A!": must be a DNS label`)
 }
 
-// A cause has the kind of its fault twice: as its type, and in words at the start of its message.
+// TestFaultSaysItsKindOnce: a cause states the kind of its fault twice: as its type, and in words at the start of its message.
 func TestFaultSaysItsKindOnce(t *testing.T) {
 	t.Parallel()
 	for _, want := range []*field.Error{
@@ -119,7 +119,7 @@ func TestFaultSaysItsKindOnce(t *testing.T) {
 	}
 }
 
-// A webhook of somebody else may refuse with causes that have no type, or one of its own.
+// TestFaultOfAnUnknownTypeIsInvalid: a third-party webhook may reject with causes that have no type or a custom one.
 func TestFaultOfAnUnknownTypeIsInvalid(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []metav1.CauseType{"", "ImageNotSigned"} {
@@ -204,7 +204,7 @@ func TestCheckRemembersRecentAnswers(t *testing.T) {
 			}
 			first, faults, err := check(template())
 			if first != nil {
-				first.Spec.RestartPolicy = "Changed" // by the caller, who owns the copy
+				first.Spec.RestartPolicy = "Changed" // changed by the caller, who owns the copy
 			}
 			for range 3 {
 				full, more, again := check(template())

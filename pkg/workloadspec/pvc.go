@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ClaimTemplates validates what the apiserver requires of each PVC, and would refuse only when pods are created.
+// ClaimTemplates validates what the API server requires of each PVC but would only reject when pods are created.
 func ClaimTemplates(pvcs []corev1.PersistentVolumeClaim, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	for i := range pvcs {
@@ -25,7 +25,7 @@ func ClaimTemplates(pvcs []corev1.PersistentVolumeClaim, path *field.Path) field
 	return faults
 }
 
-// ClaimNames validates the names of templates of a StatefulSet's PVCs, of which the names of PVCs and volumes are made.
+// ClaimNames validates the names of a StatefulSet's PVC templates, which become part of the names of PVCs and volumes.
 func ClaimNames(pvcs []corev1.PersistentVolumeClaim, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	for i := range pvcs {
@@ -55,8 +55,8 @@ func defaultPVCs(pvcs []corev1.PersistentVolumeClaim) []corev1.PersistentVolumeC
 	return out
 }
 
-// completePVCs returns the PVC templates given with their defaults. One that means the same as the stored template of its name
-// keeps its stored form, and with it its hash.
+// completePVCs returns the given PVC templates with their defaults. A template that means the same as the stored one with its name keeps its
+// stored form, and thus its hash.
 func completePVCs(stored, given []corev1.PersistentVolumeClaim, mode Defaulting) []corev1.PersistentVolumeClaim {
 	out := slices.Clone(given)
 	if mode != NoDefaults {

@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Templates are the templates of a workload. Pod is nil for a workload that does not exist.
+// Templates are the templates of a workload. Pod is nil if the workload doesn't exist.
 type Templates struct {
 	Pod *corev1.PodTemplateSpec
-	// PVCs are its volume claim templates.
+	// PVCs are the workload's volume claim templates.
 	PVCs []corev1.PersistentVolumeClaim
 }
 
@@ -24,24 +24,24 @@ func (t Templates) Same(other Templates) bool {
 	return apiequality.Semantic.DeepEqual(t.Pod, other.Pod) && SamePVCs(t.PVCs, other.PVCs)
 }
 
-// Defaulting is which defaults Complete sets.
+// Defaulting selects which defaults Complete sets.
 type Defaulting int
 
 const (
-	// AllDefaults are those of the apiserver, except that containers without an imagePullPolicy get Always, as in OpenKruise.
+	// AllDefaults are those of the API server, except that containers without an imagePullPolicy get Always, as in OpenKruise.
 	AllDefaults Defaulting = iota
 	// NoDefaults leaves templates as they are given.
 	NoDefaults
-	// APIServerDefaults are those of the apiserver.
+	// APIServerDefaults are those of the API server.
 	APIServerDefaults
 )
 
-// Complete returns the templates given with their defaults. What means the same as in the stored templates keeps its stored
-// form: a manifest that is applied again, to an object that was stored with other defaults or with none, changes nothing. An
-// imagePullPolicy that is left out stays what it is in the stored container of that name.
-// Templates are sent to the apiserver, as Check does, only if their defaults are needed: not where nothing changed, nor where no
-// defaults are set and only values changed that both templates have. The caller has to validate the result by Check; if that
-// is the template given, or the one with all defaults, it makes no second request. Faults, errors and rights are those of Check.
+// Complete returns the given templates with their defaults. What means the same as in the stored templates keeps its stored form: re-applying a
+// manifest to an object that was stored with other defaults, or with none, changes nothing. An imagePullPolicy that is left out keeps the value
+// of the stored container with that name. Templates are only sent to the API server, as Check does, if their defaults are needed: not if nothing
+// changed, nor if no defaults are set and only values changed that both templates have. The caller has to validate the result with Check; if the
+// result is the given template, or the one with all defaults, that makes no second request. Faults, errors and required permissions are the same
+// as for Check.
 func (t *PodTemplates) Complete(
 	ctx context.Context, c client.Client, namespace string, stored, given Templates, mode Defaulting, path *field.Path,
 ) (Templates, field.ErrorList, error) {
@@ -58,7 +58,7 @@ func (t *PodTemplates) Complete(
 		_, faults, err := t.Check(ctx, c, namespace, out.Pod, out.PVCs, path)
 		return out, faults, err
 	}
-	var fullStored *corev1.PodTemplateSpec // Nil as well if the stored one is older than a rule of the apiserver.
+	var fullStored *corev1.PodTemplateSpec // Also nil if the stored one is older than a rule of the API server.
 	if stored.Pod != nil {
 		var err error
 		if fullStored, _, err = t.Check(ctx, c, namespace, stored.Pod, stored.PVCs, path); err != nil {
@@ -66,7 +66,7 @@ func (t *PodTemplates) Complete(
 		}
 	}
 	policies := fullStored
-	if fullStored != nil && mode == NoDefaults { // What neither has set stays so.
+	if fullStored != nil && mode == NoDefaults { // What neither of them sets stays unset.
 		policies = stored.Pod
 	}
 	defaultPullPolicies(policies, out.Pod, mode)
@@ -83,8 +83,8 @@ func (t *PodTemplates) Complete(
 	return out, nil, err
 }
 
-// defaultPullPolicies sets the pull policies that a template leaves out. Never is not kept: it was given once, since nothing
-// defaults it.
+// defaultPullPolicies sets the pull policies that a template leaves out. Never isn't kept: since nothing defaults to it, it was once set
+// explicitly.
 func defaultPullPolicies(stored, given *corev1.PodTemplateSpec, mode Defaulting) {
 	policies := map[string]corev1.PullPolicy{}
 	if stored != nil {
@@ -107,8 +107,8 @@ func defaultPullPolicies(stored, given *corev1.PodTemplateSpec, mode Defaulting)
 	}
 }
 
-// keepForm returns given with the stored form of all that means the same in both: what is equal in fullStored and fullGiven,
-// which have all defaults.
+// keepForm returns given with the stored form of everything that means the same in both, which is whatever is equal in fullStored and fullGiven,
+// the versions with all defaults.
 func keepForm(stored, fullStored, given, fullGiven *corev1.PodTemplateSpec) (*corev1.PodTemplateSpec, error) {
 	if apiequality.Semantic.DeepEqual(fullStored, fullGiven) {
 		return stored.DeepCopy(), nil
@@ -128,8 +128,8 @@ func keepForm(stored, fullStored, given, fullGiven *corev1.PodTemplateSpec) (*co
 	return out, nil
 }
 
-// sameFields reports whether two pod templates have the same fields, with whatever values. Then the one has no field that is merely a
-// default of the other, so neither has a form to keep.
+// sameFields reports whether two pod templates have the same fields, regardless of values. Then no field of one is merely a default of the
+// other, so neither has a form to keep.
 func sameFields(a, b *corev1.PodTemplateSpec) (bool, error) {
 	var specs [2]map[string]any
 	for i, template := range []*corev1.PodTemplateSpec{a, b} { // Metadata has no defaults.
@@ -141,7 +141,7 @@ func sameFields(a, b *corev1.PodTemplateSpec) (bool, error) {
 	return sameKeys(specs[0], specs[1]), nil
 }
 
-// sameKeys reports whether two values have the same keys, in lists of the same length whose items have the same names.
+// sameKeys reports whether two values have the same keys, in lists with the same length and item names.
 func sameKeys(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
@@ -170,7 +170,7 @@ func sameKeys(a, b any) bool {
 	return true // A field has one type.
 }
 
-// merge walks four forms of a value; nil is one that is absent.
+// merge walks four forms of a value; nil means absent.
 func merge(stored, fullStored, given, fullGiven any) any {
 	if apiequality.Semantic.DeepEqual(fullStored, fullGiven) {
 		return stored
@@ -198,7 +198,7 @@ func mergeMaps(stored, fullStored, given, fullGiven map[string]any) map[string]a
 	return out
 }
 
-// mergeLists pairs items by name where all have one and no two the same, such as containers, and by index otherwise.
+// mergeLists pairs items by name if all have one and no two are the same, as for containers, and by index otherwise.
 func mergeLists(stored, fullStored, given, fullGiven []any) []any {
 	if len(stored) != len(fullStored) || len(given) != len(fullGiven) {
 		return given
@@ -222,7 +222,7 @@ func mergeLists(stored, fullStored, given, fullGiven []any) []any {
 	return out
 }
 
-// byName returns the index of each item by its name; false if one has none or two have the same.
+// byName returns the index of each item by name; false if an item has no name or two have the same.
 func byName(list []any) (map[string]int, bool) {
 	out := map[string]int{}
 	for i, item := range list {

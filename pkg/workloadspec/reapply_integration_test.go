@@ -19,8 +19,7 @@ import (
 // TestMain lets the package's tests share a cluster.
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// TestTheSameManifestAgainChangesNothingInCluster repeats TestTheSameManifestAgainChangesNothing with the defaults of a real
-// apiserver.
+// TestTheSameManifestAgainChangesNothingInCluster repeats TestTheSameManifestAgainChangesNothing with the defaults of a real API server.
 func TestTheSameManifestAgainChangesNothingInCluster(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: func(*runtime.Scheme) error { return nil }})

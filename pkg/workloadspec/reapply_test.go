@@ -19,7 +19,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 )
 
-// defaulting is an apiserver that sets defaults of all sorts: of a scalar, by another field, in lists and in nested objects.
+// defaulting is an API server that sets all sorts of defaults: for a scalar, based on another field, in lists and in nested objects.
 func defaulting(t *testing.T, asked *int) client.Client {
 	t.Helper()
 	return apiserver(t, func(p *corev1.PodTemplate) error {
@@ -40,7 +40,7 @@ func defaulting(t *testing.T, asked *int) client.Client {
 	})
 }
 
-// setTestDefaults sets the defaults that the apiserver and OpenKruise have in common; pull sets those of imagePullPolicy.
+// setTestDefaults sets the defaults that the API server and OpenKruise have in common; pull sets those of imagePullPolicy.
 func setTestDefaults(s *corev1.PodSpec, pull func(*corev1.Container)) {
 	for _, list := range [][]corev1.Container{s.InitContainers, s.Containers} {
 		for i := range list {
@@ -86,10 +86,10 @@ func orSet[T comparable](v *T, to T) {
 	}
 }
 
-// storing returns a template as it is stored.
+// storing returns a template in its stored form.
 type storing func(*corev1.PodTemplateSpec) *corev1.PodTemplateSpec
 
-// asStored are the ways in which an object of a manifest may have been stored.
+// asStored lists the ways in which an object from a manifest may have been stored.
 func asStored(full storing) map[string]storing {
 	return map[string]storing{
 		"bare": (*corev1.PodTemplateSpec).DeepCopy,
@@ -175,7 +175,7 @@ func TestTheSameManifestAgainChangesNothing(t *testing.T) {
 				stored := store(manifest)
 				require.Empty(t, cmp.Diff(stored, complete(stored, manifest, mode)), "stored %s, mode %d", how, mode)
 
-				// An update of one image changes that image alone, so that it can be made in place.
+				// Updating one image changes only that image, so that it can be done in place.
 				update := manifest.DeepCopy()
 				update.Spec.Containers[0].Image = "app:2"
 				want := stored.DeepCopy()

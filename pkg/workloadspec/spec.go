@@ -18,7 +18,7 @@ import (
 // MaxPercent is the largest percentage of most amounts.
 const MaxPercent = 100
 
-// CloneSetMaxUnavailable is maxUnavailable of a CloneSet that has none. Source: OpenKruise.
+// CloneSetMaxUnavailable is the default maxUnavailable of a CloneSet. Source: OpenKruise.
 const CloneSetMaxUnavailable = "20%"
 
 // Selector validates the selector of the spec at path, which must match the labels of the template.
@@ -38,7 +38,7 @@ func Selector(s *metav1.LabelSelector, template *corev1.PodTemplateSpec, path *f
 	return nil
 }
 
-// PodSpec validates the pods of a kind that run without end; path is that of the pod's spec.
+// PodSpec validates the pods of a kind whose pods run indefinitely; path is the path of the pod's spec.
 func PodSpec(pod *corev1.PodSpec, kind string, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	if pod.RestartPolicy != "" && pod.RestartPolicy != corev1.RestartPolicyAlways {
@@ -65,8 +65,8 @@ func JobPodSpec(pod *corev1.PodSpec, kind string, path *field.Path) field.ErrorL
 	return nil
 }
 
-// IntOrPercent resolves a number or a percentage of `of` pods, rounded up, and validates it: most is the largest percentage, 0
-// for none. Nil is 0.
+// IntOrPercent resolves a number or a percentage of `of` pods, rounded up, and validates it: most is the largest allowed percentage, 0 means
+// that percentages are not allowed. Nil is 0.
 func IntOrPercent(v *intstr.IntOrString, of, most int, at *field.Path) (int, field.ErrorList) {
 	n, err := rollout.Resolve(v, of, rollout.Up)
 	if err != nil {
@@ -99,7 +99,7 @@ func UpdateOrder(priority *pods.UpdatePriorityStrategy, scatter []pods.UpdateSca
 	return faults
 }
 
-// InPlaceOnly rejects a template at path that podUpdatePolicy InPlaceOnly could never apply to pods of the old one.
+// InPlaceOnly rejects a template at path that podUpdatePolicy InPlaceOnly could never apply to pods of the old template.
 func InPlaceOnly(old, template *corev1.PodTemplateSpec, may inplace.Options, path *field.Path) field.ErrorList {
 	if _, why, ok := inplace.Diff(old, template, may); !ok {
 		return field.ErrorList{field.Forbidden(path, fmt.Sprintf(

@@ -16,19 +16,19 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/imagepull"
 )
 
-// Off says what has no effect for a workload.
+// Off says which features have no effect for a workload.
 type Off struct {
-	// PreDownload is the feature gate that would have images pulled before an update, if it is off; empty if it is on or not known.
+	// PreDownload is the feature gate for pulling images before an update, if it is off; empty if it is on or unknown.
 	PreDownload featuregate.Feature
-	// Liveness is the feature gate that would have the node daemon run liveness probes, if it is off; empty if it is on or not known.
+	// Liveness is the feature gate for running liveness probes in the node daemon, if it is off; empty if it is on or unknown.
 	Liveness featuregate.Feature
-	// Other: the workload is none whose liveness probes the node daemon runs, whatever the gate is.
+	// Other: the node daemon doesn't run liveness probes for this kind of workload, whatever the gate.
 	Other bool
 }
 
-// Unserved returns warnings about features of OpenKruise that a workload asks for by annotations, by env of its containers or by its
-// in-place strategy, nil for none, and that have no effect. Such a workload runs here without them, as it does in OpenKruise where their
-// gates are off, but not unnoticed. path is that of the workload in another object, nil for an object itself.
+// Unserved returns warnings about features of OpenKruise that have no effect but that a workload requests through annotations, env of its
+// containers or its in-place strategy; nil if there are none. Such a workload runs here without them, as it does in OpenKruise with the gates
+// off, but not unnoticed. path is the path of the workload within another object; nil if the workload is the object itself.
 func Unserved(meta *metav1.ObjectMeta, template *corev1.PodTemplateSpec, s *pods.InPlaceUpdateStrategy, off Off, path *field.Path) []string {
 	out := pullAnnotations(meta.Annotations, off.PreDownload, path.Child("metadata", "annotations"))
 	if off.PreDownload != "" {
@@ -37,7 +37,7 @@ func Unserved(meta *metav1.ObjectMeta, template *corev1.PodTemplateSpec, s *pods
 	return append(out, UnservedByPods(template, off, path.Child("spec", "template"))...)
 }
 
-// UnservedByPods returns those of the warnings that are about the pod template at path.
+// UnservedByPods returns only the warnings about the pod template at path.
 func UnservedByPods(template *corev1.PodTemplateSpec, off Off, path *field.Path) []string {
 	containers := template.Spec.Containers
 	return append(liveness(template.Annotations, off, path.Child("metadata", "annotations")), envs(containers, path.Child("spec", "containers"))...)
@@ -48,7 +48,7 @@ func UnservedByJobPods(template *corev1.PodTemplateSpec, path *field.Path) []str
 	return liveness(template.Annotations, Off{Other: true}, path.Child("metadata", "annotations"))
 }
 
-// liveness returns a warning about the annotation that asks the node daemon to run the liveness probes.
+// liveness returns a warning about the annotation that requests liveness probes run by the node daemon.
 func liveness(annotations map[string]string, off Off, path *field.Path) []string {
 	const kubelet = "the kubelet runs the liveness probes"
 	why := ""
@@ -69,8 +69,8 @@ func noPull(off featuregate.Feature) string {
 	return fmt.Sprintf("no image is pulled before an update, as feature gate %s is off", off)
 }
 
-// pullAnnotations returns warnings about annotations that tune how images are pulled before an update: of all if the gate is off, else of
-// those that can't be read.
+// pullAnnotations returns warnings about annotations that tune how images are pulled before an update: about all of them if the gate is off,
+// otherwise about those that can't be parsed.
 func pullAnnotations(annotations map[string]string, off featuregate.Feature, path *field.Path) []string {
 	var out []string
 	for _, key := range []string{keys.ImagePreDownloadParallelism, keys.ImagePreDownloadTimeoutSeconds, keys.ImagePreDownloadMinUpdatedReadyPods} {
@@ -86,8 +86,8 @@ func pullAnnotations(annotations map[string]string, off featuregate.Feature, pat
 	return out
 }
 
-// PullAnnotation reads an annotation that tunes how images are pulled before an update: a number, of ready pods also a percentage. It is nil
-// if there is none, or none that can be read.
+// PullAnnotation reads an annotation that tunes how images are pulled before an update: a number, or for ready pods also a percentage. It
+// returns nil if there is no such annotation or it can't be parsed.
 func PullAnnotation(annotations map[string]string, key string) *intstr.IntOrString {
 	digits := annotations[key]
 	if key == keys.ImagePreDownloadMinUpdatedReadyPods {
@@ -99,7 +99,7 @@ func PullAnnotation(annotations map[string]string, key string) *intstr.IntOrStri
 	return new(intstr.Parse(annotations[key]))
 }
 
-// PreDownload validates the fields that tune how images are pulled before an update; path is that of the in-place strategy, which may be
+// PreDownload validates the fields that tune how images are pulled before an update; path is the path of the in-place strategy, which may be
 // nil.
 func PreDownload(s *pods.InPlaceUpdateStrategy, path *field.Path) field.ErrorList {
 	if s == nil {
@@ -125,8 +125,7 @@ func PreDownload(s *pods.InPlaceUpdateStrategy, path *field.Path) field.ErrorLis
 	return faults
 }
 
-// pulls returns warnings about fields that ask for images to be pulled before an update. In v1alpha1 CloneSets have annotations
-// for them.
+// pulls returns warnings about fields that request pulling images before an update. In v1alpha1 CloneSets have annotations for them.
 func pulls(s *pods.InPlaceUpdateStrategy, why string, path *field.Path) []string {
 	if s == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package writeback paces writes that put back what another writer has changed, so that two which do not agree about an object don't
-// write as fast as they can for as long as both run.
+// Package writeback paces writes that restore what another writer has changed, so that two writers that disagree about an object don't overwrite
+// each other at full speed for as long as both run.
 package writeback
 
 import (
@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Bounds of the wait before something is written back. The first time it is at once; after a quiet time of twice the longest wait
-// it is again.
+// Bounds of the wait before something is written back. The first write back happens at once, and so does the next after a quiet period of twice
+// the longest wait.
 const (
 	Min = time.Second
 	Max = time.Minute
 )
 
-// Pace knows what was written, by any name. The zero value is ready, and its methods may be called concurrently.
+// Pace remembers what was written, under any name. The zero value is ready to use, and its methods may be called concurrently.
 type Pace struct {
 	mu      sync.Mutex
 	written map[string]write
@@ -23,11 +23,11 @@ type Pace struct {
 type write struct {
 	content string
 	at      time.Time
-	// wait is how long the same content waits from then on.
+	// wait is how long the same content has to wait from then on.
 	wait time.Duration
 }
 
-// Wait returns how long to wait until content is written to what has this name: 0 unless the same was written before.
+// Wait returns how long to wait before writing content under this name: 0 unless the same content was written before.
 func (p *Pace) Wait(name, content string, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -38,7 +38,7 @@ func (p *Pace) Wait(name, content string, now time.Time) time.Duration {
 	return max(0, last.at.Add(last.wait).Sub(now))
 }
 
-// Wrote remembers a write. It returns how long the next one of the same content waits.
+// Wrote records a write. It returns how long the next write of the same content has to wait.
 func (p *Pace) Wrote(name, content string, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

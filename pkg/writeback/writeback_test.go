@@ -12,7 +12,7 @@ func TestTwoWritersWhoDoNotAgreeWriteLessAndLess(t *testing.T) {
 	var p Pace
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	writes := 0
-	for now := start; now.Before(start.Add(time.Hour)); now = now.Add(100 * time.Millisecond) { // The other one is that fast.
+	for now := start; now.Before(start.Add(time.Hour)); now = now.Add(100 * time.Millisecond) { // The other writer is that fast.
 		if p.Wait("a", "ours", now) == 0 {
 			p.Wrote("a", "ours", now)
 			writes++
