@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// Access asks the apiserver whether the user of the request in ctx has a permission, and returns that user's name.
+// Access asks the API server whether the user of the request in ctx has a permission, and returns that user's name.
 func Access(ctx context.Context, c client.Client, what authorizationv1.ResourceAttributes) (user string, allowed bool, err error) {
 	req, err := admission.RequestFromContext(ctx)
 	if err != nil {

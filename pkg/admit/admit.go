@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 )
 
-// ConvertPath is the path for conversion of all kinds.
+// ConvertPath is the conversion path for all kinds.
 const ConvertPath = "/convert"
 
 // Registration holds the webhooks of a kind. Nil ones are not registered; at least one must be set.
@@ -33,11 +33,11 @@ type Registration[T client.Object] struct {
 	Defaulter admission.Defaulter[T]
 	// Validator rejects what schema and CEL can't.
 	Validator admission.Validator[T]
-	// Admitted is called for each object that Validator has let pass, when it is created or updated, and not for a dry run. It returns
-	// warnings, and may do what has to be done before the object is stored, which may not happen after all. old is nil for a new object.
-	// Its rules need sideEffects NoneOnDryRun. Nil for nothing.
+	// Admitted is called for each object that Validator has let pass on creation or update, except on a dry run. It returns warnings, and may do
+	// whatever is needed before the object is stored; the object may still not be stored in the end. old is nil for a new object. The webhook rules
+	// then need sideEffects NoneOnDryRun. Nil means no call.
 	Admitted func(ctx context.Context, old, object client.Object) []string
-	// Converter converts between the versions; from conversion.NewHubSpokeConverter.
+	// Converter converts between the versions; use conversion.NewHubSpokeConverter.
 	Converter func(*runtime.Scheme) (conversion.Converter, error)
 }
 
@@ -72,16 +72,16 @@ func Register[T client.Object](mgr ctrl.Manager, r Registration[T]) error {
 	return nil
 }
 
-// Handle adds the webhook of a kind that is not ours to the manager's webhook server, with what those of our kinds have: it recovers
+// Handle adds a webhook for a kind that isn't ours to the manager's webhook server, with the same features as those of our kinds: it recovers
 // from panics, logs, and answers while the manager stops.
 func Handle(mgr ctrl.Manager, path string, h admission.Handler) error {
 	return handle(mgr.GetWebhookServer(), path, &admission.Webhook{Handler: h})
 }
 
-// MutatePath is the path of a kind's defaulting.
+// MutatePath is the path of a kind's defaulting webhook.
 func MutatePath(gvk schema.GroupVersionKind) string { return path("mutate", gvk) }
 
-// ValidatePath is the path of a kind's validation.
+// ValidatePath is the path of a kind's validating webhook.
 func ValidatePath(gvk schema.GroupVersionKind) string { return path("validate", gvk) }
 
 func path(verb string, gvk schema.GroupVersionKind) string {
@@ -110,7 +110,7 @@ func convert(mgr ctrl.Manager, kind schema.GroupKind, build func(*runtime.Scheme
 	if err := registry.RegisterConverter(kind, converter); err != nil {
 		return err
 	}
-	// One handler is for all kinds. It recovers from panics itself.
+	// One handler serves all kinds. It recovers from panics itself.
 	if server := mgr.GetWebhookServer(); !taken(server, ConvertPath) {
 		server.Register(ConvertPath, fielded{conversion.NewWebhookHandler(mgr.GetScheme(), registry), conversion.NewDecoder(mgr.GetScheme())})
 	}
@@ -126,11 +126,11 @@ func taken(server webhook.Server, path string) bool {
 	return pattern == path
 }
 
-// longest is the longest timeout that an apiserver uses, as in kube 1.36.
+// longest is the longest timeout that an API server uses, as in Kubernetes 1.36.
 const longest = 30 * time.Second
 
-// finished lets requests finish. controller-runtime cancels their contexts as soon as the manager is stopped, and
-// only then waits for them: a webhook that calls the apiserver would fail, and the request would be rejected.
+// finished lets requests finish. controller-runtime cancels their contexts as soon as the manager is stopped, and only then waits for them: a
+// webhook that calls the API server would fail, and the request would be rejected.
 type finished struct{ admission.Handler }
 
 // Handle implements admission.Handler.
@@ -140,23 +140,23 @@ func (f finished) Handle(ctx context.Context, req admission.Request) admission.R
 	return f.Handler.Handle(ctx, req)
 }
 
-// typed answers with a patch also if no default was missing: to the object as its type writes it. Without a patch the apiserver
-// stores what it was given, and not what it has converted for us. Whether a container has "resources: {}" would then depend on the
-// version that was applied, and each apply of an unchanged manifest could give the object another generation.
+// typed always answers with a patch, even if no default was missing, so that the object is stored as its type serializes it. Without a patch the
+// API server stores what it was given, not what it converted for us. Whether a container has "resources: {}" would then depend on the version
+// that was applied, and each apply of an unchanged manifest could increase the object's generation.
 type typed struct {
 	admission.Handler
 
 	empty   runtime.Object
 	decoder admission.Decoder
-	// validated: there is also a webhook for validation.
+	// validated: the kind has a validating webhook too.
 	validated bool
 }
 
 // Handle implements admission.Handler.
 func (t typed) Handle(ctx context.Context, req admission.Request) admission.Response {
 	if t.validated && req.Operation != admissionv1.Delete && t.decoder.Decode(req, t.empty.DeepCopyObject()) != nil {
-		// The schema is asked next, and names the field whose type is wrong, which an error of decoding a quantity, a time or an int-or-string
-		// doesn't. What the schema lets pass is refused by the validation.
+		// The schema is checked next. It names the field whose type is wrong, unlike the error from decoding a quantity, a time or an int-or-string.
+		// Anything that the schema lets pass is rejected by the validation.
 		return admission.Allowed("it can't be read, which the schema says better")
 	}
 	resp := t.Handler.Handle(ctx, req)
@@ -173,7 +173,7 @@ func (t typed) Handle(ctx context.Context, req admission.Request) admission.Resp
 	}
 	resp.Patches = admission.PatchResponseFromRaw(req.Object.Raw, is).Patches
 	for i := range slices.Backward(resp.Patches) {
-		if resp.Patches[i].Operation == "remove" { // A newer schema may have fields that the type has not.
+		if resp.Patches[i].Operation == "remove" { // A newer schema may have fields that the type doesn't.
 			resp.Patches = slices.Delete(resp.Patches, i, i+1)
 		}
 	}
@@ -183,7 +183,7 @@ func (t typed) Handle(ctx context.Context, req admission.Request) admission.Resp
 	return resp
 }
 
-// admitted is a Validator that tells of the objects that it lets pass.
+// admitted is a Validator that calls a function for the objects that it lets pass.
 type admitted[T client.Object] struct {
 	admission.Validator[T]
 
@@ -226,7 +226,7 @@ func (l logged) Handle(ctx context.Context, req admission.Request) admission.Res
 	if !log.Enabled() {
 		return resp
 	}
-	// controller-runtime's logger has the object and the user already.
+	// controller-runtime's logger already has the object and the user.
 	log = log.WithValues("kind", req.Kind.Kind, "step", req.Operation)
 	if resp.Allowed {
 		log.Info("Admitted", "count", len(resp.Patches))

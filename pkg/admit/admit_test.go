@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 )
 
-// manager has only what Register needs.
+// manager implements only what Register needs.
 type manager struct {
 	ctrl.Manager
 	server   webhook.Server
@@ -59,7 +59,7 @@ func (kind) Default(_ context.Context, c *corev1.ConfigMap) error {
 	return nil
 }
 
-// nothing sets no default.
+// nothing sets no defaults.
 type nothing struct{}
 
 func (nothing) Default(context.Context, *corev1.Pod) error { return nil }
@@ -167,7 +167,7 @@ func TestRegisteredWebhooks(t *testing.T) {
 	}
 }
 
-// Without a patch the apiserver would store what it was given, and not what it converted for us.
+// TestAnObjectIsAlwaysStoredAsItsTypeWritesIt: without a patch the API server would store what it was given, not what it converted for us.
 func TestAnObjectIsAlwaysStoredAsItsTypeWritesIt(t *testing.T) {
 	t.Parallel()
 	m := newManager()
@@ -186,7 +186,8 @@ func TestAnObjectIsAlwaysStoredAsItsTypeWritesIt(t *testing.T) {
 	}
 }
 
-// An error of decoding an int-or-string or a quantity names no field; the schema does, and is asked after the defaults.
+// TestAWrongTypeIsLeftToTheSchema: an error from decoding an int-or-string or a quantity names no field. The schema does, and is checked after
+// the defaults.
 func TestAWrongTypeIsLeftToTheSchema(t *testing.T) {
 	t.Parallel()
 	wrong := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
@@ -232,7 +233,8 @@ func TestOneHandlerConvertsAllKinds(t *testing.T) {
 	}
 }
 
-// controller-runtime cancels the context of running requests as soon as a manager is stopped, before it waits for them.
+// TestARequestIsAnsweredWhileTheManagerStops: controller-runtime cancels the context of running requests as soon as a manager is stopped, before
+// it waits for them.
 func TestARequestIsAnsweredWhileTheManagerStops(t *testing.T) {
 	t.Parallel()
 	m := newManager()

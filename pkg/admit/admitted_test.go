@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What is done for an object that is about to be stored is done for no other.
+// TestOnlyObjectsThatAreAdmittedAreToldOf: Admitted is only called for objects that are about to be stored.
 func TestOnlyObjectsThatAreAdmittedAreToldOf(t *testing.T) {
 	t.Parallel()
 	raw := func(name, bad string) runtime.RawExtension {

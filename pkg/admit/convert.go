@@ -16,11 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 )
 
-// refusals are answers of this size at most: one that has objects may be large, and is not looked at.
+// refusals is the maximum size of a refusal: a larger response contains objects and is not inspected.
 const refusals = 1 << 16
 
-// fielded has the error about an object that can't be read name the field. An object in another version than the stored one is converted
-// before the schema is asked, and an error of decoding a quantity, a time or an int-or-string names no field.
+// fielded makes the error about an object that can't be decoded name the field. An object in another version than the stored one is converted
+// before the schema is checked, and an error from decoding a quantity, a time or an int-or-string names no field.
 type fielded struct {
 	http.Handler
 
@@ -38,7 +38,7 @@ func (f fielded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.Handler.ServeHTTP(&refusal{ResponseWriter: w, of: f, body: body}, r)
 }
 
-// refusal writes an answer, of which the handler writes all at once.
+// refusal captures a response, which the handler writes in a single call.
 type refusal struct {
 	http.ResponseWriter
 
@@ -59,7 +59,7 @@ func (w *refusal) Write(answer []byte) (int, error) {
 	return w.ResponseWriter.Write(answer)
 }
 
-// name returns an answer that names a field; nil if this one is as good.
+// name returns a response that names a field; nil if the given one is just as good.
 func (f fielded) name(request, answer []byte) []byte {
 	var asked, review apiextensionsv1.ConversionReview
 	if json.Unmarshal(answer, &review) != nil || review.Response == nil || review.Response.Result.Status != metav1.StatusFailure ||
@@ -81,13 +81,13 @@ func (f fielded) name(request, answer []byte) []byte {
 	return nil
 }
 
-// wrong returns the first field of an object that can't be read, and why; nil if all can.
+// wrong returns the first field of an object that can't be decoded, and why; nil if all can be.
 func (f fielded) wrong(o runtime.RawExtension) (*field.Path, error) {
 	var whole map[string]any
 	if err := json.Unmarshal(o.Raw, &whole); err != nil {
 		return nil, err
 	}
-	// Each field is read without those beside it: nothing is missed by the types.
+	// Each field is decoded without the fields beside it: the types require none of them.
 	alone := func(key string, value any) error {
 		raw, err := json.Marshal(map[string]any{"apiVersion": whole["apiVersion"], "kind": whole["kind"], key: value})
 		if err == nil {
@@ -104,7 +104,7 @@ func (f fielded) wrong(o runtime.RawExtension) (*field.Path, error) {
 	return nil, nil
 }
 
-// narrow returns the field within a value that can't be read, by reading each of its fields alone, and the error.
+// narrow returns the field within a value that can't be decoded, by decoding each of its fields separately, along with the error.
 func narrow(path *field.Path, value any, failed error, read func(any) error) (*field.Path, error) {
 	switch of := value.(type) {
 	case map[string]any:

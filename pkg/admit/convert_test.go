@@ -16,7 +16,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// kinds is a manager with types of its own.
+// kinds is a manager with its own types.
 type kinds struct {
 	manager
 
@@ -25,7 +25,7 @@ type kinds struct {
 
 func (k kinds) GetScheme() *runtime.Scheme { return k.of }
 
-// converted returns the answer to a request to convert objects into v1beta1.
+// converted returns the response to a request to convert objects to v1beta1.
 func converted(t *testing.T, version string, objects ...string) apiextensionsv1.ConversionResponse {
 	t.Helper()
 	m := kinds{newManager(), runtime.NewScheme()}

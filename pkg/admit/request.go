@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// Old returns the object before an update, nil on creation or outside of an admission request.
+// Old returns the object before an update; nil on creation or outside an admission request.
 func Old[T any](ctx context.Context) (*T, error) {
 	req := request(ctx)
 	if len(req.OldObject.Raw) == 0 {
@@ -26,7 +26,7 @@ func Old[T any](ctx context.Context) (*T, error) {
 	return &old, nil
 }
 
-// Namespace returns the namespace of the request: the object itself may lack it.
+// Namespace returns the namespace of the request, because the object itself may lack it.
 func Namespace(ctx context.Context, o client.Object) string {
 	if n := request(ctx).Namespace; n != "" {
 		return n
@@ -34,7 +34,7 @@ func Namespace(ctx context.Context, o client.Object) string {
 	return o.GetNamespace()
 }
 
-// request returns the admission request of ctx, an empty one if there is none.
+// request returns the admission request from ctx; an empty one if there is none.
 func request(ctx context.Context) admission.Request {
 	req, err := admission.RequestFromContext(ctx)
 	if err != nil {
@@ -43,8 +43,8 @@ func request(ctx context.Context) admission.Request {
 	return req
 }
 
-// Ratchet splits faults into new ones and those that the old object has as well, which become warnings: an object
-// that is older than a rule, such as one created with OpenKruise, can still be scaled and updated.
+// Ratchet splits faults into new ones and those that the old object has as well, which become warnings: an object that is older than a rule,
+// such as one created with OpenKruise, can still be scaled and updated.
 func Ratchet(faults, before field.ErrorList) (fresh field.ErrorList, warnings admission.Warnings) {
 	for _, f := range faults {
 		if slices.ContainsFunc(before, func(b *field.Error) bool { return b.Error() == f.Error() }) {
@@ -56,13 +56,12 @@ func Ratchet(faults, before field.ErrorList) (fresh field.ErrorList, warnings ad
 	return fresh, warnings
 }
 
-// NewWarnings returns the warnings that the old object does not have: what was accepted once is not repeated with
-// each update.
+// NewWarnings returns the warnings that the old object doesn't have: accepted ones are not repeated on each update.
 func NewWarnings(warnings, before admission.Warnings) admission.Warnings {
 	return slices.DeleteFunc(slices.Clone(warnings), func(s string) bool { return slices.Contains(before, s) })
 }
 
-// Invalid returns the rejection of an object, nil without faults.
+// Invalid returns the rejection of an object; nil if there are no faults.
 func Invalid(kind schema.GroupVersionKind, name string, faults field.ErrorList) error {
 	if len(faults) == 0 {
 		return nil

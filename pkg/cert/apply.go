@@ -23,10 +23,10 @@ import (
 // convertPath is the path of the conversion webhook.
 const convertPath = "/convert"
 
-// again is the result of a reconcile that wrote, or conflicted with another replica: it has to run once more.
+// again is the result of a reconcile that wrote, or conflicted with another replica: it has to run again.
 const again = time.Duration(-1)
 
-// reconcile takes at most one step. It returns when to reconcile again without an event; 0 for never.
+// reconcile takes at most one step. It returns when to reconcile again without an event; 0 means never.
 func (k *Keeper) reconcile(ctx context.Context) (time.Duration, error) {
 	o, err := k.observe(ctx)
 	now := k.options.Clock.Now()
@@ -60,7 +60,7 @@ func (k *Keeper) reconcile(ctx context.Context) (time.Duration, error) {
 	return report.Sooner(step.Recheck, wait), nil
 }
 
-// due returns the changes that are not held back because another writer has undone them, and how long until the first of the others.
+// due returns the changes that are not held back because another writer has undone them before, and how long until the first held one is due.
 func (k *Keeper) due(stale []change, bundle []byte, now time.Time) (due []change, wait time.Duration) {
 	for _, c := range stale {
 		held := k.pace.Wait(describe(c.live), string(bundle), now)
@@ -72,7 +72,7 @@ func (k *Keeper) due(stale []change, bundle []byte, now time.Time) (due []change
 	return due, wait
 }
 
-// hold remembers what was observed: what to serve, whether we can be called, since when the bundle is in force.
+// hold remembers what was observed: what to serve, whether we can be called, and since when the bundle is in force.
 func (k *Keeper) hold(o observed, inForce bool, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -103,8 +103,8 @@ func (k *Keeper) hold(o observed, inForce bool, now time.Time) {
 	}
 }
 
-// goOn makes a replica ready although another writer has taken the bundle out of something that is written back later: what still calls us
-// must find somebody.
+// goOn makes a replica ready even though another writer has removed the bundle from an object that is only written back later: callers that
+// still have the bundle must get an answer.
 func (k *Keeper) goOn() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -113,7 +113,7 @@ func (k *Keeper) goOn() {
 	}
 }
 
-// unfit returns why the certificate in a Secret that others write can't be used. It is looked at again when the Secret changes.
+// unfit returns why the certificate in a Secret written by others can't be used. It is checked again when the Secret changes.
 func (k *Keeper) unfit(o observed, now time.Time) error {
 	why := unusable(o.state, now)
 	switch {
@@ -131,7 +131,7 @@ func (k *Keeper) unfit(o observed, now time.Time) error {
 	return fmt.Errorf("certificate of the webhooks: Secret %s, which others have to write: %s", k.options.Secret, why)
 }
 
-// take writes the Secret after one step.
+// take performs one step and writes the Secret.
 func (k *Keeper) take(ctx context.Context, step Step, o observed, now time.Time) error {
 	next, err := Take(step, o.state, k.policy, now)
 	if err != nil {
@@ -160,10 +160,10 @@ func (k *Keeper) take(ctx context.Context, step Step, o observed, now time.Time)
 	return nil
 }
 
-// change is a target as it is and as it should be.
+// change is a target's current and wanted state.
 type change struct{ live, want client.Object }
 
-// stale returns the targets that do not call us with this bundle.
+// stale returns the targets that don't call us with this bundle.
 func (k *Keeper) stale(targets []client.Object, bundle []byte) []change {
 	var out []change
 	for _, t := range targets {
@@ -206,7 +206,7 @@ func (k *Keeper) direct(c *admissionv1.WebhookClientConfig, bundle []byte) {
 	c.Service = &admissionv1.ServiceReference{Namespace: s.Namespace, Name: s.Name, Path: &path, Port: &s.Port}
 }
 
-// convert points a CRD's conversion to us.
+// convert points a CRD's conversion webhook to us.
 func (k *Keeper) convert(crd *apiextensionsv1.CustomResourceDefinition, bundle []byte) {
 	c := &apiextensionsv1.WebhookClientConfig{CABundle: bundle}
 	if k.options.URL != "" {
@@ -238,7 +238,7 @@ func (k *Keeper) patch(ctx context.Context, c change, bundle []byte, now time.Ti
 	return nil
 }
 
-// ignoreConflict drops errors that mean that another replica was faster.
+// ignoreConflict drops errors which mean that another replica was faster.
 func ignoreConflict(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return nil

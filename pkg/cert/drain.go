@@ -10,35 +10,35 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// drainPath is for the preStop hooks of the charts.
+// drainPath is called by the preStop hooks of the charts.
 const drainPath = "/drain"
 
-// drainTime is how long a preStop hook takes, in which every apiserver learns that the pod is no endpoint any more, and how long a
+// drainTime is how long a preStop hook takes, during which every API server learns that the pod is no longer an endpoint. It is also how long a
 // server continues after its context is done.
 const drainTime = 5 * time.Second
 
-// drainingServer is a webhook server that closes its connections gracefully. An apiserver keeps connections to
-// webhooks and calls by HTTP/1.1, even to a server that is no endpoint of its Service any more; a call on a
-// connection that is just being closed fails, and is not retried. So while it drains, each response asks to close
-// its connection. In the end it closes those that no client has used: the longer it has drained, the rarer is a call that
-// takes up one of them at that moment. So it drains from a preStop hook on, and not only after ctx is done.
+// drainingServer is a webhook server that closes its connections gracefully. An API server keeps connections to webhooks and calls over
+// HTTP/1.1, even to a server that is no longer an endpoint of its Service. A call on a connection that is just being closed fails, and is not
+// retried. So while the server drains, each response asks to close its connection. In the end the server closes the connections that no client
+// has used: the longer it has drained, the less likely a call starts on one of them at that moment. So it drains from the preStop hook on, not
+// only after ctx is done.
 type drainingServer struct {
 	webhook.Server
 	clock clock.Clock
-	// draining counts who drains. Nobody authenticates a hook: one that others call must not close connections for longer than
-	// it takes.
+	// draining counts the active drains. Calls of the hook are not authenticated, so a call by anyone else must not close connections for longer
+	// than the call takes.
 	draining atomic.Int32
 }
 
-// newDrainingServer adds draining to a server that was not started.
+// newDrainingServer adds draining to a server that has not been started.
 func newDrainingServer(server webhook.Server, c clock.Clock) *drainingServer {
 	s := &drainingServer{Server: server, clock: c}
 	s.Register(drainPath, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { s.drain(r.Context()) }))
 	return s
 }
 
-// bodyLimit is the largest body that is read. Admission has a limit of its own; a conversion has all objects of a page of a list.
-// Nobody authenticates a caller, so without a limit anyone who reaches the port could fill the memory.
+// bodyLimit is the largest body that is read. Admission has its own limit, but a conversion contains all objects in a page of a list. Callers
+// are not authenticated, so without a limit anyone who reaches the port could fill the memory.
 const bodyLimit = 64 << 20
 
 // Register adds a handler for a path.
@@ -63,7 +63,7 @@ func (s *drainingServer) Start(ctx context.Context) error {
 	return s.Server.Start(serving)
 }
 
-// drain has connections closed after their next response for drainTime, at most until ctx is done.
+// drain closes connections after their next response for drainTime, or until ctx is done.
 func (s *drainingServer) drain(ctx context.Context) {
 	s.draining.Add(1)
 	defer s.draining.Add(-1)

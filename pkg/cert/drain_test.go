@@ -89,7 +89,7 @@ func TestAttack16BodiesAreBounded(t *testing.T) {
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/convert", io.LimitReader(zeros{}, size))
 		server.WebhookMux().ServeHTTP(httptest.NewRecorder(), request)
 	}
-	const limit = 64 << 20 // A number: the constant of the code is what is tested.
+	const limit = 64 << 20 // A literal, because the constant in the code is under test.
 	post(limit)
 	require.NoError(t, err)
 	require.EqualValues(t, limit, read)

@@ -36,8 +36,8 @@ import (
 
 var patience = testtimeout.Scale(2 * time.Minute)
 
-// TestIntegrationRotationFailsNoRequest runs two replicas behind one address through a rotation of CA and certificate
-// that takes seconds instead of years, while an apiserver calls them on a new connection for each request.
+// TestIntegrationRotationFailsNoRequest runs two replicas behind one address through a rotation of CA and certificate that takes seconds instead
+// of years, while an API server calls them on a new connection for each request.
 func TestIntegrationRotationFailsNoRequest(t *testing.T) {
 	t.Parallel()
 	c := controlPlane(t)
@@ -156,7 +156,7 @@ func controlPlane(t *testing.T) client.WithWatch {
 	return c
 }
 
-// configuration returns a configuration that calls a webhook, of which only the path is given, for one ConfigMap.
+// configuration returns a webhook configuration for one ConfigMap, in which only the path of the webhook is set.
 func configuration(name string) *admissionv1.ValidatingWebhookConfiguration {
 	path := "/validate"
 	return &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionv1.ValidatingWebhook{{
@@ -189,7 +189,7 @@ func crd() *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// running is one replica: a Keeper, and a server that ends each connection after one request, so that each is verified.
+// running is one replica: a Keeper, and a server that closes each connection after one request, so that each connection is verified.
 type running struct {
 	keeper  *Keeper
 	address string
@@ -248,7 +248,7 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// balance distributes connections to the replicas in turn, as a Service does.
+// balance distributes connections to the replicas round-robin, as a Service does.
 func balance(t *testing.T, l net.Listener, replicas ...string) {
 	t.Helper()
 	var work sync.WaitGroup

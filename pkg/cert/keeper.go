@@ -29,30 +29,30 @@ const (
 	DefaultSettle          = 5 * time.Minute
 )
 
-// Bounds of the wait after a reconcile that wrote or failed. It doubles until a reconcile has nothing to do, so that a conflict
-// with another writer of our configurations costs few requests.
+// Bounds of the wait after a reconcile that wrote or failed. The wait doubles until a reconcile has nothing to do, so that a conflict with
+// another writer of our configurations costs few requests.
 const (
 	retryMin = 50 * time.Millisecond
 	retryMax = time.Minute
 )
 
-// ErrNoCertificate is the error of a TLS handshake before the first certificate was read.
+// ErrNoCertificate is the error of a TLS handshake before the first certificate has been read.
 var ErrNoCertificate = errors.New("no serving certificate yet")
 
-// Service is the Service of the webhook server within the cluster.
+// Service is the Service of the webhook server inside the cluster.
 type Service struct {
 	Namespace, Name string
 	// Port is the port of the Service, not of the container.
 	Port int32
 }
 
-// Options of a Keeper.
+// Options are the options of a Keeper.
 type Options struct {
-	// Secret has the certificates. It is created if it is missing; its namespace is not.
+	// Secret holds the certificates. It is created if it is missing; its namespace is not.
 	Secret types.NamespacedName
-	// External: the Secret is somebody else's, and is never written.
+	// External: the Secret belongs to another component, and is never written.
 	External bool
-	// Service is how apiservers call us, unless URL is set.
+	// Service is how API servers call us, unless URL is set.
 	Service Service
 	// URL is https://host:port, without a path, for a manager outside the cluster. It replaces Service.
 	URL string
@@ -62,7 +62,7 @@ type Options struct {
 	CRDs []string
 	// CAValidity, ServingValidity and Settle are as in Policy; 0 means the default.
 	CAValidity, ServingValidity, Settle time.Duration
-	// Clock returns the time and wakes the Keeper when a step is due; nil is the real one.
+	// Clock returns the time and wakes the Keeper when a step is due; nil means the system clock.
 	Clock clock.Clock
 }
 
@@ -72,21 +72,21 @@ type Keeper struct {
 	options Options
 	policy  Policy
 	wake    chan struct{}
-	// pace is how often the bundle is written back to what another writer changes.
+	// pace limits how often the bundle is written back to objects that another writer changes.
 	pace writeback.Pace
 
 	mu      sync.RWMutex
 	serving *tls.Certificate
 	// ready is why we can't be called; nil if we can.
 	ready error
-	// seen is the bundle that all configurations had when they were last read, and since when. Since is zero while
-	// one of them has another.
+	// seen is the bundle that all configurations had when they were last read, and since is when that began. since is zero while one of them has
+	// another bundle.
 	seen  string
 	since time.Time
 }
 
-// New returns a Keeper. The client must not read from a cache: a Keeper reads few objects, rarely, and before caches
-// can start (they may need our conversion).
+// New returns a Keeper. The client must not read from a cache: a Keeper reads few objects, rarely, and before caches can start (they may need
+// our conversion webhook).
 func New(c client.WithWatch, o Options) (*Keeper, error) {
 	o.CAValidity = orDefault(o.CAValidity, DefaultCAValidity)
 	o.ServingValidity = orDefault(o.ServingValidity, DefaultServingValidity)
@@ -135,8 +135,7 @@ func ParseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// Start maintains the certificate until ctx is done. It returns nil: errors are logged, reported by Ready and
-// retried.
+// Start maintains the certificate until ctx is done. It returns nil: errors are logged, reported by Ready and retried.
 func (k *Keeper) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("cert")
 	var watches sync.WaitGroup
@@ -161,7 +160,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 }
 
-// sleep waits for an event or, if wait is not 0, for so long. It returns false if ctx is done.
+// sleep waits for an event or, if wait is not 0, for that long. It returns false if ctx is done.
 func (k *Keeper) sleep(ctx context.Context, wait time.Duration) bool {
 	var due <-chan time.Time
 	if wait > 0 {
@@ -201,9 +200,9 @@ func (k *Keeper) TLS(c *tls.Config) {
 	c.MinVersion = tls.VersionTLS12
 }
 
-// Server returns a webhook server that runs the Keeper beside it. A manager starts webhook servers before its caches,
-// which is when the certificate is needed: the first list of a cache may call our conversion. It continues to answer
-// for some seconds after its context is done, and closes its connections gracefully.
+// Server returns a webhook server that runs the Keeper alongside. A manager starts webhook servers before its caches, and that is when the
+// certificate is needed: the first list of a cache may call our conversion webhook. The server keeps answering for some seconds after its
+// context is done, and closes its connections gracefully.
 func (k *Keeper) Server(host string, port int) webhook.Server {
 	return server{
 		drainingServer: newDrainingServer(

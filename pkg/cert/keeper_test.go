@@ -227,8 +227,8 @@ func TestSleepEndsWithItsContext(t *testing.T) {
 	require.False(t, k.sleep(ctx, time.Hour))
 }
 
-// TestCertificatesOfOthersAreServedAndNotWritten gives a Keeper Secrets as cert-manager writes them: with RSA keys, by an authority or
-// signed by themselves.
+// TestCertificatesOfOthersAreServedAndNotWritten gives a Keeper Secrets as cert-manager writes them: with RSA keys, signed by an authority or
+// self-signed.
 func TestCertificatesOfOthersAreServedAndNotWritten(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -274,7 +274,8 @@ func TestCertificatesOfOthersAreServedAndNotWritten(t *testing.T) {
 	}
 }
 
-// Another writer takes the bundle away each time, as a GitOps tool does that does not know of it.
+// TestAWriterWhoTakesTheBundleAwayIsWrittenBackLessAndLess: another writer removes the bundle each time, as does a GitOps tool that doesn't know
+// about it.
 func TestAWriterWhoTakesTheBundleAwayIsWrittenBackLessAndLess(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakeClock(noon)
@@ -318,7 +319,7 @@ func TestAWriterWhoTakesTheBundleAwayIsWrittenBackLessAndLess(t *testing.T) {
 	require.Len(t, c.Webhooks[0].NamespaceSelector.MatchExpressions, 1, "what others exclude stays")
 }
 
-// foreign is the data of a Secret that is not ours.
+// foreign is the data of a Secret that isn't ours.
 func foreign(t *testing.T, name string, authority bool, end time.Time) map[string][]byte {
 	t.Helper()
 	sign := func(c, parent *x509.Certificate, signer *rsa.PrivateKey) (*x509.Certificate, *rsa.PrivateKey) {

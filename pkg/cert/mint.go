@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Take returns the State after a step. It creates keys, so it is the one part of a rotation that is not pure.
+// Take returns the State after a step. It creates keys, so it is the only part of a rotation that isn't pure.
 func Take(step Step, s State, p Policy, now time.Time) (State, error) {
 	var err error
 	switch step.Act {
@@ -40,7 +40,7 @@ func Take(step Step, s State, p Policy, now time.Time) (State, error) {
 	return s, fmt.Errorf("take step %q: there is no such step", step.Act)
 }
 
-// addCA appends a CA, and drops expired ones.
+// addCA appends a CA and drops expired ones.
 func addCA(s State, p Policy, now time.Time) (State, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -50,7 +50,7 @@ func addCA(s State, p Policy, now time.Time) (State, error) {
 	if err != nil {
 		return s, err
 	}
-	// The serial number in the name distinguishes two CAs of one bundle for people and for chain building.
+	// The serial number in the name distinguishes two CAs in one bundle, both for people and for chain building.
 	template.Subject = pkix.Name{CommonName: fmt.Sprintf("flotilla webhook CA %x", template.SerialNumber.Bytes()[:4])}
 	template.IsCA, template.BasicConstraintsValid, template.MaxPathLenZero = true, true, true
 	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
@@ -68,7 +68,7 @@ func addCA(s State, p Policy, now time.Time) (State, error) {
 	return s, nil
 }
 
-// issue replaces the serving certificate with one of the newest CA, which outlives it.
+// issue replaces the serving certificate with one signed by the newest CA, which outlives it.
 func issue(s State, names []string, p Policy, now time.Time) (State, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -97,7 +97,7 @@ func issue(s State, names []string, p Policy, now time.Time) (State, error) {
 }
 
 func template(now time.Time, validity time.Duration) (*x509.Certificate, error) {
-	// 127 random bits with the highest set: positive, never short, within the 20 octets of RFC 5280.
+	// 127 random bits with the highest bit set: positive, never short, within the 20 octets of RFC 5280.
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 126))
 	if err != nil {
 		return nil, fmt.Errorf("make serial number: %w", err)

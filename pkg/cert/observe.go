@@ -30,8 +30,8 @@ type observed struct {
 	state  State
 }
 
-// observe reads the targets before the Secret. Together with the resourceVersion of a patch of a target, this
-// prevents that a slow replica overwrites a newer bundle with an older one.
+// observe reads the targets before the Secret. Together with the resourceVersion in the patch of a target, this prevents a slow replica from
+// overwriting a newer bundle with an older one.
 func (k *Keeper) observe(ctx context.Context) (observed, error) {
 	var o observed
 	var failed error
@@ -60,7 +60,7 @@ func (k *Keeper) observe(ctx context.Context) (observed, error) {
 	return o, failed
 }
 
-// targets returns an empty object with its name for each that calls us.
+// targets returns an empty, named object for each target that calls us.
 func (k *Keeper) targets() []client.Object {
 	out := make([]client.Object, 0, len(k.options.Mutating)+len(k.options.Validating)+len(k.options.CRDs))
 	for _, n := range k.options.Mutating {
@@ -113,8 +113,8 @@ func (k *Keeper) watched() []watchedObject {
 	return out
 }
 
-// watch wakes the Keeper when one object changes. It lists and watches by the object's name, so that a role may be
-// limited to it, and metadata only, so that nothing large or secret stays in memory.
+// watch wakes the Keeper when one object changes. It lists and watches by the object's name, so that a role may be limited to it, and metadata
+// only, so that nothing large or secret stays in memory.
 func (k *Keeper) watch(ctx context.Context, w watchedObject) {
 	options := func(raw *metav1.ListOptions) *client.ListOptions {
 		return &client.ListOptions{
@@ -129,7 +129,7 @@ func (k *Keeper) watch(ctx context.Context, w watchedObject) {
 	wake := func(any) {
 		select {
 		case k.wake <- struct{}{}:
-		default: // A wake-up is pending already.
+		default: // A wake-up is already pending.
 		}
 	}
 	_, informer := toolscache.NewInformerWithOptions(toolscache.InformerOptions{

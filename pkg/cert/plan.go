@@ -17,8 +17,8 @@ const (
 	Keep Act = "Keep"
 	// Start creates a CA and a serving certificate, and drops the old ones.
 	Start Act = "Start"
-	// AddCA appends a CA to the bundle, which signs from then on. The older one signs a last serving certificate
-	// before, so that there is a whole serving validity to distribute the new one.
+	// AddCA appends a CA to the bundle, which signs from then on. Before that, the older CA signs one last serving certificate, so that there is a
+	// whole serving validity for distributing the new CA.
 	AddCA Act = "AddCA"
 	// Issue creates a serving certificate, signed by the newest CA.
 	Issue Act = "Issue"
@@ -26,32 +26,31 @@ const (
 	DropCA Act = "DropCA"
 )
 
-// Policy is the requirements of the certificates.
+// Policy is the set of requirements for the certificates.
 type Policy struct {
-	// Names are the DNS names and IP addresses that apiservers call us by.
+	// Names are the DNS names and IP addresses under which API servers call us.
 	Names []string
 	// CAValidity is how long a new CA is valid; more than three times ServingValidity.
 	CAValidity time.Duration
 	// ServingValidity is how long a new serving certificate is valid.
 	ServingValidity time.Duration
-	// Settle is how long after a bundle was written an apiserver may still use the one before.
+	// Settle is how long an API server may keep using the previous bundle after a new one was written.
 	Settle time.Duration
 }
 
 // Step is what to do next, and why.
 type Step struct {
 	Act Act
-	// Names are those of the certificate that Start, Issue or AddCA creates.
+	// Names are the names in the certificate that Start, Issue or AddCA creates.
 	Names []string
-	// Why is a sentence for people.
+	// Why is a human-readable sentence.
 	Why string
-	// Recheck is when time alone may change the plan; 0 for never. It is set with Keep only: after a write the caller plans
-	// again.
+	// Recheck is when the plan may change just by time passing; 0 means never. It is only set with Keep: after a write the caller plans again.
 	Recheck time.Duration
 }
 
-// Plan returns the next step. Since is when the caller first observed the State's bundle in every configuration that
-// calls us, and zero while one of them has another.
+// Plan returns the next step. since is when the caller first observed the State's bundle in every configuration that calls us; zero while one of
+// them has another bundle.
 func Plan(s State, since time.Time, p Policy, now time.Time) Step {
 	newest := s.newest()
 	switch {
@@ -66,7 +65,7 @@ func Plan(s State, since time.Time, p Policy, now time.Time) Step {
 			"the CA expires at %s, in less than two lives of a serving certificate", stamp(newest.NotAfter))}
 	}
 	if why := unusable(s, now); why != "" {
-		// The present certificate does not work at all, so nothing is lost by not waiting.
+		// The current certificate doesn't work at all, so nothing is lost by not waiting.
 		return Step{Act: Issue, Names: p.Names, Why: why}
 	}
 	if step, due := reissue(s, since, p, now); due {
@@ -82,8 +81,8 @@ func reissue(s State, since time.Time, p Policy, now time.Time) (Step, bool) {
 	step := Step{Act: Issue, Names: p.Names}
 	switch lacking := missing(leaf, p.Names); {
 	case len(lacking) > 0:
-		// Replicas of two releases may want different names. The old ones stay until the next regular renewal, so that the two
-		// don't alternate.
+		// Replicas of two releases may want different names. The old names stay until the next regular renewal, so that the two replicas don't
+		// alternate.
 		step.Names = both(s, p)
 		step.Why = fmt.Sprintf("the serving certificate does not name %v", lacking)
 	case !signedByNewest:
@@ -107,11 +106,11 @@ func reissue(s State, since time.Time, p Policy, now time.Time) (Step, bool) {
 	return step, true
 }
 
-// drop returns the step for a serving certificate that stays.
+// drop returns the step for when the serving certificate stays.
 func drop(s State, p Policy, now time.Time) Step {
 	next := earlier(renewServing(s.Serving.Leaf), renewCA(s.newest(), p))
 	if len(s.Authorities) > 1 {
-		// An older CA has signed nothing since the newest one was added. One serving validity later all it signed has expired.
+		// An older CA has signed nothing since the newest one was added. One serving validity later everything it signed has expired.
 		at := s.newest().NotBefore.Add(backdate + p.ServingValidity)
 		if !now.Before(at) {
 			return Step{Act: DropCA, Why: "whatever an older CA signed has expired"}
@@ -121,7 +120,7 @@ func drop(s State, p Policy, now time.Time) Step {
 	return Step{Act: Keep, Why: "nothing is due before " + stamp(next), Recheck: next.Sub(now)}
 }
 
-// unusable returns why no apiserver can verify the serving certificate; empty if they can.
+// unusable returns why no API server can verify the serving certificate; empty if they can.
 func unusable(s State, now time.Time) string {
 	if s.Serving == nil {
 		return "there is no serving certificate"
@@ -145,13 +144,13 @@ func unusable(s State, now time.Time) string {
 	return ""
 }
 
-// missing returns the names in want that the certificate does not have.
+// missing returns the names in want that the certificate lacks.
 func missing(leaf *x509.Certificate, want []string) []string {
 	has := names(leaf)
 	return slices.DeleteFunc(slices.Clone(want), func(n string) bool { return slices.Contains(has, n) })
 }
 
-// both returns the names that the serving certificate has, and those that are missing.
+// both returns the names that the serving certificate has, plus the missing ones.
 func both(s State, p Policy) []string {
 	if s.Serving == nil {
 		return p.Names
@@ -167,14 +166,14 @@ func names(leaf *x509.Certificate) []string {
 	return out
 }
 
-// renewServing returns when a third of the validity of a serving certificate is left.
+// renewServing returns the time at which a third of a serving certificate's validity is left.
 func renewServing(leaf *x509.Certificate) time.Time {
 	life := leaf.NotAfter.Sub(leaf.NotBefore.Add(backdate))
 	return leaf.NotAfter.Add(-life / 3)
 }
 
-// renewCA returns when to add a CA: early enough that the last serving certificate of the newest CA can reach its
-// end, and with as much time again to distribute the next CA.
+// renewCA returns when to add a CA: early enough for the last serving certificate of the newest CA to reach its end, plus the same time again
+// for distributing the next CA.
 func renewCA(ca *x509.Certificate, p Policy) time.Time {
 	return ca.NotAfter.Add(-2 * p.ServingValidity)
 }
@@ -188,7 +187,7 @@ func earlier(a, b time.Time) time.Time {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// canonical formats IP addresses as a certificate's names are parsed, so that they compare as equal.
+// canonical formats IP addresses the way a certificate's names are parsed, so that they compare as equal.
 func canonical(name string) string {
 	if ip := net.ParseIP(name); ip != nil {
 		return ip.String()

@@ -141,8 +141,7 @@ func reissued(t *testing.T, s State, p Policy, at time.Time) State {
 	return s
 }
 
-// apiserver is an apiserver that calls us: the bundle of its configuration, and the one before while it may still be
-// in use.
+// apiserver is an API server that calls us: the bundle in its configuration, and the previous one while it may still be in use.
 type apiserver struct {
 	bundle, former []byte
 	changed        time.Time
@@ -155,9 +154,8 @@ func (a *apiserver) bundles(now time.Time, settle time.Duration) [][]byte {
 	return [][]byte{a.bundle}
 }
 
-// TestRotationLeavesNoGap simulates years of rotations. Configurations get a bundle late and use the one before for as long
-// as the settling time; replicas may serve any certificate until it expires. At each moment
-// each of those must verify against each bundle in use.
+// TestRotationLeavesNoGap simulates years of rotations. Configurations get a bundle late and use the previous one for up to the settling time;
+// replicas may serve any certificate until it expires. At each moment every such certificate must verify against every bundle in use.
 func TestRotationLeavesNoGap(t *testing.T) {
 	t.Parallel()
 	for seed := range int64(5) {

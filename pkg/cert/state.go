@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Keys of the Secret.
+// Keys in the Secret.
 const (
 	keyBundle     = "ca.crt"
 	keyAuthority  = "ca.key"
@@ -24,20 +24,20 @@ const (
 	blockKey         = "PRIVATE KEY"
 )
 
-// backdate is how long before its creation a certificate becomes valid, for apiservers whose clock is behind ours.
+// backdate is how far a certificate's validity begins before its creation, for API servers whose clock is behind ours.
 const backdate = time.Hour
 
 // State is the content of the Secret. Invalid parts are dropped, and Plan replaces them.
 type State struct {
-	// Authorities is the bundle, the newest last.
+	// Authorities is the bundle, newest last.
 	Authorities []*x509.Certificate
-	// Key signs for the newest authority; nil if it is missing or belongs to another one.
+	// Key is the signing key of the newest authority; nil if it is missing or belongs to another one.
 	Key *ecdsa.PrivateKey
-	// Serving is the certificate with its key and Leaf; nil if it is missing or if the two don't match.
+	// Serving is the certificate with its key and Leaf; nil if it is missing or the two don't match.
 	Serving *tls.Certificate
 }
 
-// Read parses the data of a Secret. Nil data is an empty State.
+// Read parses the data of a Secret. Nil data results in an empty State.
 func Read(data map[string][]byte) State {
 	s := State{Authorities: readAuthorities(data[keyBundle])}
 	if key := readKey(data[keyAuthority]); key != nil && s.newest() != nil && key.PublicKey.Equal(s.newest().PublicKey) {
@@ -74,7 +74,7 @@ func (s State) Data() (map[string][]byte, error) {
 	return data, nil
 }
 
-// Bundle is what an apiserver gets as caBundle.
+// Bundle returns what API servers get as caBundle.
 func (s State) Bundle() []byte {
 	var b bytes.Buffer
 	for _, a := range s.Authorities {

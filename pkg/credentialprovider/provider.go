@@ -1,5 +1,5 @@
-// Package credentialprovider gets logins for image registries from the credential provider plugins of a node, as its kubelet does: from
-// programs that read a CredentialProviderRequest and print a CredentialProviderResponse. Source of configuration and protocol: kubelet.
+// Package credentialprovider gets logins for image registries from the credential provider plugins of a node, as its kubelet does: from programs
+// that read a CredentialProviderRequest and print a CredentialProviderResponse. Source of configuration and protocol: kubelet.
 package credentialprovider
 
 import (
@@ -31,12 +31,11 @@ const (
 	pluginGroup = "credentialprovider.kubelet.k8s.io/"
 	// timeout is how long a plugin may run.
 	timeout = time.Minute
-	// outputDelay is how long its output is read after it has ended: what it has started may still hold it open.
+	// outputDelay is how long the output of a plugin is read after it has ended: processes that it started may still hold it open.
 	outputDelay = time.Second
 )
 
-// supported reports whether an apiVersion is one of a group's. The versions of configuration and protocol have the same fields, as far as
-// they are used here.
+// supported reports whether an apiVersion belongs to a group. The versions of configuration and protocol don't differ in the fields used here.
 func supported(apiVersion, group string) bool {
 	version, found := strings.CutPrefix(apiVersion, group)
 	return found && (version == "v1" || version == "v1beta1" || version == "v1alpha1")
@@ -45,7 +44,7 @@ func supported(apiVersion, group string) bool {
 // Providers are the plugins of a node. They may be used concurrently.
 type Providers struct {
 	all []*provider
-	// Skipped says which plugins are not used, and why.
+	// Skipped lists the plugins that are not used, and why.
 	Skipped []string
 }
 
@@ -56,19 +55,19 @@ type provider struct {
 	path  string
 	clock clock.PassiveClock
 
-	// mu lets one request at a time run the plugin, so that the next one finds its answer in the cache.
+	// mu lets only one request at a time run the plugin, so that the next one finds the answer in the cache.
 	mu    sync.Mutex
 	cache map[string]answer
 }
 
-// answer is what a plugin has said, until a time.
+// answer is a plugin's answer, valid until a time.
 type answer struct {
 	logins []pullsecret.Login
 	until  time.Time
 }
 
-// Load reads a CredentialProviderConfig of the kubelet, whose plugins are in a directory. Where file or directory don't exist, there are no
-// plugins. Any other fault is an error that names the field.
+// Load reads a kubelet's CredentialProviderConfig, whose plugins are in a directory. If the file or the directory doesn't exist, there are no
+// plugins. Any other problem is an error that names the field.
 func Load(file, dir string, c clock.PassiveClock) (*Providers, error) {
 	for _, path := range []string{file, dir} {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -118,7 +117,7 @@ func (p *Providers) add(config *configv1.CredentialProviderConfig, dir string, c
 	return nil
 }
 
-// check returns what is wrong with the configuration of a plugin. It begins with the field.
+// check returns what is wrong with the configuration of a plugin. The message begins with the field.
 func check(of *configv1.CredentialProvider) error {
 	switch {
 	case of.Name == "" || of.Name != filepath.Base(of.Name) || of.Name == "." || of.Name == "..":
@@ -133,8 +132,8 @@ func check(of *configv1.CredentialProvider) error {
 	return nil
 }
 
-// Logins returns what the plugins for an image say, which is given without tag and digest: for the longest path first. The error joins those
-// of plugins that have failed, and says nothing of what they have printed.
+// Logins returns the plugins' logins for an image, which is given without tag and digest: longest path first. The error joins the errors of
+// plugins that failed, and contains none of their output.
 func (p *Providers) Logins(ctx context.Context, image string) ([]pullsecret.Login, error) {
 	if p == nil {
 		return nil, nil
@@ -160,7 +159,7 @@ func (p *provider) matches(image string) bool {
 	})
 }
 
-// logins returns what the plugin says of an image, or has said not too long ago.
+// logins returns the plugin's answer for an image, from the cache if it is recent enough.
 func (p *provider) logins(ctx context.Context, image string) ([]pullsecret.Login, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,7 +170,7 @@ func (p *provider) logins(ctx context.Context, image string) ([]pullsecret.Login
 	}
 	now := p.clock.Now()
 	maps.DeleteFunc(p.cache, func(_ string, is answer) bool { return !now.Before(is.until) })
-	for _, key := range []string{full, registry, ""} { // What is said of less comes first.
+	for _, key := range []string{full, registry, ""} { // The most specific answer comes first.
 		if is, known := p.cache[key]; known {
 			return is.logins, nil
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// node is a directory with a configuration, in which DIR is this directory, and plugins, which are shell scripts.
+// node is a directory with a configuration, where DIR stands for this directory, and with plugins, which are shell scripts.
 type node struct {
 	t   *testing.T
 	dir string
@@ -31,8 +31,8 @@ func newNode(t *testing.T) *node {
 
 func (n *node) bin() string { return filepath.Join(n.dir, "bin") }
 
-// plugin writes a plugin. Each time that it runs it adds a line with its input to a file of its name. The program is the shell, and the
-// script its first argument: a program that was just written could be busy while other tests start processes.
+// plugin writes a plugin. On each run it appends a line with its input to a file named after it. The program is the shell, and the script its
+// first argument: a program that was just written could be busy while other tests start processes.
 func (n *node) plugin(name, script string) {
 	n.t.Helper()
 	text := "{ cat; echo; } >> " + filepath.Join(n.dir, name) + "\n" + script + "\n"
@@ -40,7 +40,7 @@ func (n *node) plugin(name, script string) {
 	require.NoError(n.t, os.Symlink("/bin/sh", filepath.Join(n.bin(), name)))
 }
 
-// asked are the inputs of a plugin.
+// asked returns the inputs of a plugin so far.
 func (n *node) asked(name string) []string {
 	n.t.Helper()
 	data, err := os.ReadFile(filepath.Join(n.dir, name))
@@ -70,7 +70,7 @@ providers:
   env: [{name: ZONE, value: a}]
 `
 
-// says prints an answer that holds for those images.
+// says prints a response that is valid for those images.
 func says(key, duration, auth string) string {
 	return `printf '{"apiVersion":"credentialprovider.kubelet.k8s.io/v1","kind":"CredentialProviderResponse","cacheKeyType":"` + key + `",` +
 		duration + `"auth":{` + auth + `}}'`
@@ -84,7 +84,7 @@ func TestLogins(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		script string
-		// first and then are the images asked for, with a time between them.
+		// first and then are the requested images, with a time between them.
 		first, then string
 		after       time.Duration
 		asked       []string

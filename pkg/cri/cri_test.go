@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// found returns the runtimes of a directory after one Refresh.
+// found returns the runtimes in a directory after one Refresh.
 func found(t *testing.T, dir, file string) *Runtimes {
 	t.Helper()
 	n := New(dir, file)
@@ -32,8 +32,8 @@ func TestRefresh(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name    string
-		sockets map[string]string // name of the runtime by socket
-		files   []string          // existing files that are no sockets
+		sockets map[string]string // name of the runtime, by socket
+		files   []string          // existing files that aren't sockets
 		file    string            // --socket-file
 		want    []string
 		why     string

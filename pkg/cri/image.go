@@ -10,26 +10,26 @@ import (
 	criv1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ErrNoImage means that the runtime does not have the image.
+// ErrNoImage means that the runtime doesn't have the image.
 var ErrNoImage = errors.New("image not found")
 
-// Sandbox is what a runtime is told about the pod that an image is pulled for. Both are optional.
+// Sandbox describes the pod that an image is pulled for to the runtime. Both fields are optional.
 type Sandbox struct {
 	Labels, Annotations map[string]string
 }
 
-// First returns the first runtime that answers, in the order of the sockets: images are pulled by that one. The error is
-// ErrNoRuntime if none answers.
+// First returns the first runtime that answers, in the order of the sockets; it is the one that pulls images. The error is ErrNoRuntime if none
+// answers.
 func (n *Runtimes) First() (*Runtime, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if all := n.all(); len(all) > 0 {
 		return all[0], nil
 	}
-	return nil, cmp.Or(n.why, ErrNoRuntime) // Without a reason Close was called.
+	return nil, cmp.Or(n.why, ErrNoRuntime) // If there is no reason, Close was called.
 }
 
-// Image returns the ID of an image that the runtime has, by its reference. The error is ErrNoImage if there is none.
+// Image returns the ID of an image in the runtime, by its reference. The error is ErrNoImage if there is none.
 func (r *Runtime) Image(ctx context.Context, ref string) (id string, err error) {
 	brief, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -48,9 +48,9 @@ type Auth struct {
 	Username, Password, IdentityToken, RegistryToken string
 }
 
-// Pull pulls an image, and returns its ID. With nil auth it uses the credentials that the runtime has been configured with. It has no
-// timeout but that of ctx; the runtime stops pulling when ctx ends, and the error is then context.Cause. It also ends,
-// with an error, when Refresh finds that the runtime does not answer any more.
+// Pull pulls an image and returns its ID. With a nil auth it uses the credentials configured in the runtime. It has no timeout apart from ctx;
+// the runtime stops pulling when ctx ends, and the error is then context.Cause. It also ends, with an error, when Refresh finds that the runtime
+// no longer answers.
 func (r *Runtime) Pull(ctx context.Context, ref string, s Sandbox, auth *Auth) (id string, err error) {
 	var login *criv1.AuthConfig
 	if auth != nil {
@@ -73,8 +73,8 @@ func (r *Runtime) Pull(ctx context.Context, ref string, s Sandbox, auth *Auth) (
 	return a.GetImageRef(), nil
 }
 
-// imageReason returns err without the prefix that gRPC adds, or the cause of ctx's end. In an answer about a pull, NotFound
-// is about the registry.
+// imageReason returns err without the prefix that gRPC adds, or the cause if ctx has ended. In the response to a pull, NotFound refers to the
+// registry.
 func imageReason(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

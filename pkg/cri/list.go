@@ -12,7 +12,7 @@ import (
 	criv1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// What kubelets write on a container beside the labels of runtime.go, as in kube 1.36.
+// Labels and annotations that kubelets set on a container in addition to those in runtime.go, as in Kubernetes 1.36.
 const (
 	podNameKey   = "io.kubernetes.pod.name"
 	namespaceKey = "io.kubernetes.pod.namespace"
@@ -20,18 +20,18 @@ const (
 
 // Listed is a container in a runtime's list.
 type Listed struct {
-	// Namespace and Pod are those of its pod, Name is its own; empty if no kubelet made it.
+	// Namespace and Pod are those of the container's pod, Name is the container's name; empty if no kubelet created it.
 	Namespace, Pod, Name string
-	// ID is its ID there, and Image the reference that it was made with.
+	// ID is the container's ID in the runtime, and Image the reference that it was created with.
 	ID, Image string
 	// State is created, running, exited or unknown.
 	State string
-	// Attempt is how many containers of its name its pod had before.
+	// Attempt is how many containers with this name its pod had before.
 	Attempt uint32
 	Created time.Time
 }
 
-// List returns all containers of a runtime, also those that have ended, by namespace, pod, name and attempt.
+// List returns all containers of a runtime, including those that have ended, sorted by namespace, pod, name and attempt.
 func (r *Runtime) List(ctx context.Context) ([]Listed, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -56,14 +56,14 @@ func (r *Runtime) List(ctx context.Context) ([]Listed, error) {
 	return out, nil
 }
 
-// All are the runtimes that answered last, in the order of their sockets.
+// All returns the runtimes that answered last, in the order of their sockets.
 func (n *Runtimes) All() []*Runtime {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.all()
 }
 
-// all is All for who has locked mu.
+// all is All for callers that hold mu.
 func (n *Runtimes) all() []*Runtime {
 	var out []*Runtime
 	for _, file := range n.files {

@@ -11,7 +11,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/metric"
 )
 
-// seconds is the time of each call of a runtime. Stops take as long as the containers that they end.
+// seconds is the duration of each call of a runtime. Stops take as long as it takes the containers to end.
 var seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 	Namespace: metric.Namespace, Subsystem: "cri", Name: "call_seconds",
 	Help:    "How long calls of the container runtime took, by verb and gRPC code.",

@@ -18,27 +18,27 @@ import (
 )
 
 var (
-	// ErrNotFound means that the runtime does not have the container.
+	// ErrNotFound means that the runtime doesn't have the container.
 	ErrNotFound = errors.New("container not found")
-	// ErrTimeout means that a command did not end in time, and that the runtime has killed it.
+	// ErrTimeout means that a command did not end in time, and the runtime has killed it.
 	ErrTimeout = errors.New("the command did not end in time")
 	// ErrOutput means that a command wrote more than is read.
 	ErrOutput = errors.New("the command wrote more than 1 MiB")
 )
 
 const (
-	// answerTime is the timeout of calls that need no waiting.
+	// answerTime is the timeout of calls that don't have to wait for anything.
 	answerTime = 10 * time.Second
-	// stopTime is the timeout of a stop beyond its grace period, like that of kubelets.
+	// stopTime is the timeout of a stop in addition to its grace period, as in kubelets.
 	stopTime = 2 * time.Minute
-	// maxMessage is the largest accepted answer, in bytes. The record of a container has all its environment.
+	// maxMessage is the largest accepted response, in bytes. The record of a container contains its whole environment.
 	maxMessage = 16 << 20
-	// maxOutput is the largest accepted answer about a command, in bytes: it includes the command's output.
+	// maxOutput is the largest accepted response for a command, in bytes; it includes the command's output.
 	maxOutput = 1 << 20
 )
 
-// What kubelets write on a container, as in kube 1.36: an annotation with the hash of the spec that it was started from, and
-// labels with its name in the pod and the pod's UID.
+// Annotations and labels that kubelets set on a container, as in Kubernetes 1.36: the hash of the spec that it was started from, its name in the
+// pod, and the pod's UID.
 const (
 	hashKey = "io.kubernetes.container.hash"
 	nameKey = "io.kubernetes.container.name"
@@ -47,7 +47,7 @@ const (
 
 // Runtime is one container runtime. It may be used concurrently.
 type Runtime struct {
-	// Name is what the kubelet writes before "://" in IDs of containers, such as containerd; Version is its version.
+	// Name is what the kubelet puts before "://" in container IDs, such as containerd; Version is the runtime's version.
 	Name, Version string
 
 	conn   *grpc.ClientConn
@@ -57,21 +57,21 @@ type Runtime struct {
 
 // Container is a runtime's information about a container.
 type Container struct {
-	// Name is the container's name in its pod, and PodUID the UID of that; empty if no kubelet made it.
+	// Name is the container's name in its pod, and PodUID the UID of that pod; empty if no kubelet created it.
 	Name   string
 	PodUID types.UID
 	// Running: it was running at the time of the call.
 	Running bool
-	// Hash is the kubelet's hash of the spec that the container was started from; 0 if it is not known.
+	// Hash is the kubelet's hash of the spec that the container was started from; 0 if unknown.
 	Hash uint64
-	// Env are the requested variables that the container was started with; nil if the runtime does not report them.
+	// Env are the requested variables that the container was started with; nil if the runtime doesn't report them.
 	Env map[string]string
 }
 
-// dial connects to the runtime behind a socket and reads its name. The caller closes it.
+// dial connects to the runtime behind a socket and reads its name. The caller has to close it.
 func dial(ctx context.Context, socket string) (*Runtime, error) {
 	conn, err := grpc.NewClient("unix://"+socket,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), // protected by the file's permissions
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // protected by file permissions
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithUnaryInterceptor(measured))
 	if err != nil {
@@ -85,7 +85,7 @@ func dial(ctx context.Context, socket string) (*Runtime, error) {
 	return r, nil
 }
 
-// ask reads name and version, and so checks that the runtime answers.
+// ask reads name and version, and thereby checks that the runtime answers.
 func (r *Runtime) ask(ctx context.Context) (name, version string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -96,8 +96,8 @@ func (r *Runtime) ask(ctx context.Context) (name, version string, err error) {
 	return v.GetRuntimeName(), v.GetRuntimeVersion(), nil
 }
 
-// Container returns information about a container, by its ID without prefix, and the variables of these names from its
-// environment. The error is ErrNotFound if there is none.
+// Container returns information about a container, by its ID without prefix, including the named variables from its environment. The error is
+// ErrNotFound if there is none.
 func (r *Runtime) Container(ctx context.Context, id string, names []string) (Container, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -118,8 +118,8 @@ func (r *Runtime) Container(ctx context.Context, id string, names []string) (Con
 	return out, nil
 }
 
-// env reads variables from the verbose record of a container: from its OCI spec, which its process was started
-// with, or from the request that created it. containerd 1.7 and 2, and CRI-O 1.3x have the former.
+// env reads variables from the verbose record of a container: from its OCI spec, which its process was started with, or from the request that
+// created it. containerd 1.7 and 2 and CRI-O 1.3x have the former.
 func env(record string, names []string) map[string]string {
 	var info struct {
 		RuntimeSpec struct {
@@ -153,14 +153,13 @@ func env(record string, names []string) map[string]string {
 	out := map[string]string{}
 	for _, e := range started {
 		if name, value, _ := strings.Cut(e, "="); wanted[name] {
-			out[name] = value // The last one counts.
+			out[name] = value // The last one wins.
 		}
 	}
 	return out
 }
 
-// Stop stops a container: it is killed after grace, in whole seconds. A container that has stopped or is gone is no
-// error.
+// Stop stops a container: it is killed after grace, in whole seconds. It is not an error if the container has already stopped or is gone.
 func (r *Runtime) Stop(ctx context.Context, id string, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, grace+stopTime)
 	defer cancel()
@@ -171,15 +170,15 @@ func (r *Runtime) Stop(ctx context.Context, id string, grace time.Duration) erro
 	return nil
 }
 
-// Output is how a command in a container has ended.
+// Output is how a command in a container ended.
 type Output struct {
 	Code int32
-	// Text is what it wrote to its standard output, and then what it wrote to its standard error.
+	// Text is what the command wrote to standard output, followed by what it wrote to standard error.
 	Text []byte
 }
 
-// Exec runs a command in a container for at most that long. If a command exits with another code than 0, the error
-// has the code, and not the command's output. If the output exceeds 1 MiB, the code is unknown.
+// Exec runs a command in a container for at most limit. If the command exits with a code other than 0, the error contains the code, but not the
+// command's output. If the output exceeds 1 MiB, the code is unknown.
 func (r *Runtime) Exec(ctx context.Context, id string, command []string, limit time.Duration) error {
 	switch out, err := r.Run(ctx, id, command, limit); {
 	case err != nil:
@@ -190,9 +189,9 @@ func (r *Runtime) Exec(ctx context.Context, id string, command []string, limit t
 	return nil
 }
 
-// Run runs a command in a container for at most that long, in whole seconds, and returns how it ended, whatever its code. The
-// error is ErrTimeout if it had to be killed, and ErrOutput if it wrote too much; any other error says that it was not run, or that the
-// runtime does not answer. The runtime kills it also when ctx ends.
+// Run runs a command in a container for at most limit, in whole seconds, and returns how it ended, whatever its exit code. The error is
+// ErrTimeout if the command had to be killed, and ErrOutput if it wrote too much. Any other error means that it wasn't run, or that the runtime
+// doesn't answer. The runtime also kills the command when ctx ends.
 func (r *Runtime) Run(ctx context.Context, id string, command []string, limit time.Duration) (Output, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit+answerTime)
 	defer cancel()
@@ -205,7 +204,7 @@ func (r *Runtime) Run(ctx context.Context, id string, command []string, limit ti
 	}
 	why := reason(err)
 	switch code := status.Code(err); {
-	case ctx.Err() != nil: // The limit is the runtime's; this one is that the runtime does not keep it.
+	case ctx.Err() != nil: // The runtime enforces the limit; this is for when it doesn't.
 	case code == codes.DeadlineExceeded:
 		why = ErrTimeout
 	case code == codes.ResourceExhausted:

@@ -11,10 +11,10 @@ import (
 	"sync"
 )
 
-// ErrNoRuntime means that no runtime of the node answers.
+// ErrNoRuntime means that no runtime on the node answers.
 var ErrNoRuntime = errors.New("no container runtime")
 
-// sockets are the paths of runtimes' sockets below /run, in the order in which they are tried.
+// sockets returns the paths of the runtimes' sockets below /run, in the order in which they are tried.
 func sockets() []string {
 	return []string{
 		"containerd.sock", "containerd/containerd.sock",
@@ -28,15 +28,15 @@ type Runtimes struct {
 	dir   string
 	files []string
 
-	// refreshing lets one Refresh at a time call the runtimes; mu guards the result.
+	// refreshing lets only one Refresh at a time call the runtimes; mu guards the result.
 	refreshing sync.Mutex
 	mu         sync.Mutex
 	open       map[string]*Runtime
 	why        error
 }
 
-// New returns the runtimes that have a socket in dir. file is the socket's path below dir; empty tries all known
-// ones. None is known before Refresh.
+// New returns the runtimes that have a socket in dir. file is the socket's path below dir; empty tries all known paths. No runtime is known
+// before Refresh.
 func New(dir, file string) *Runtimes {
 	files := sockets()
 	if file != "" {
@@ -48,7 +48,7 @@ func New(dir, file string) *Runtimes {
 	}
 }
 
-// Refresh connects to new runtimes, and drops those that do not answer any more. It returns Err.
+// Refresh connects to new runtimes, and drops those that no longer answer. It returns Err.
 func (n *Runtimes) Refresh(ctx context.Context) error {
 	n.refreshing.Lock()
 	defer n.refreshing.Unlock()
@@ -90,8 +90,8 @@ func (n *Runtimes) Refresh(ctx context.Context) error {
 	return n.why
 }
 
-// current returns the runtime that answers behind a socket: the known one, unless there is none, or another program
-// or version has replaced it. It is nil with an error if none answers.
+// current returns the runtime that answers behind a socket: the known one, unless there is none, or another program or version has replaced it.
+// It returns nil and an error if none answers.
 func current(ctx context.Context, socket string, known *Runtime) (*Runtime, error) {
 	if known != nil {
 		name, version, err := known.ask(ctx)
@@ -105,14 +105,14 @@ func current(ctx context.Context, socket string, known *Runtime) (*Runtime, erro
 	return dial(ctx, socket)
 }
 
-// Err is why no runtime is known, ErrNoRuntime with the sockets that were tried; nil if one is.
+// Err returns why no runtime is known: ErrNoRuntime with the sockets that were tried; nil if one is known.
 func (n *Runtimes) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.why
 }
 
-// Names are the runtimes that answered last, with their versions, in the order of their sockets.
+// Names returns the runtimes that answered last, with their versions, in the order of their sockets.
 func (n *Runtimes) Names() []string {
 	var out []string //nolint:prealloc // There is one, or none, which is nil.
 	for _, r := range n.All() {
@@ -121,8 +121,8 @@ func (n *Runtimes) Names() []string {
 	return out
 }
 
-// Of returns the runtime that runs a container, and the container's ID there, by the ID that the kubelet reports. The
-// error is ErrNoRuntime if no runtime of that name answers.
+// Of returns the runtime that runs a container, and the container's ID in it, given the ID that the kubelet reports. The error is ErrNoRuntime
+// if no runtime with that name answers.
 func (n *Runtimes) Of(containerID string) (*Runtime, string, error) {
 	name, id, ok := strings.Cut(containerID, "://")
 	if !ok {
@@ -156,7 +156,7 @@ func (n *Runtimes) get(socket string) *Runtime {
 	return n.open[socket]
 }
 
-// set stores the runtime of a socket, and closes the one before if it is another.
+// set stores the runtime of a socket, and closes the previous one if it is a different one.
 func (n *Runtimes) set(socket string, r *Runtime) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package cronschedule computes when the schedule of an AdvancedCronJob is due. It is pure: every time is an argument.
+// Package cronschedule computes when the schedule of an AdvancedCronJob is due. It is pure: times are always arguments.
 package cronschedule
 
 import (
@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	_ "time/tzdata" // Schedules name time zones, and an image may know none.
+	_ "time/tzdata" // Schedules name time zones, and an image may have no zone data.
 
 	"github.com/robfig/cron/v3"
 )
 
-// years is how far the parser's schedule looks ahead.
+// years is how many years the parser's schedule looks ahead.
 const years = 5
 
 // Schedule is a parsed schedule. Its zero value is never due.
@@ -20,14 +20,14 @@ type Schedule struct {
 	local *time.Location
 }
 
-// Due is what was due in an interval.
+// Due are the due times within an interval.
 type Due struct {
 	First, Latest time.Time // they are equal if one run was due
 }
 
-// Parse reads a schedule of five fields, or a descriptor such as @daily or @every 1h30m, as the CronJobs of Kubernetes do. It is in
-// zone, an IANA name, or if that is nil in the zone that a prefix TZ= or CRON_TZ= of spec names, or else in local. A zone that is
-// empty, "Local" or unknown is an error, and so is a zone beside a prefix.
+// Parse reads a schedule with five fields, or a descriptor such as @daily or @every 1h30m, like the CronJobs of Kubernetes. The zone is an IANA
+// name. If it is nil, the zone comes from a prefix TZ= or CRON_TZ= in spec, or else is local. An empty or unknown zone or "Local" is an error,
+// and so is a zone in addition to a prefix.
 func Parse(spec string, zone *string, local *time.Location) (Schedule, error) {
 	text := strings.TrimSpace(spec)
 	prefixed := strings.HasPrefix(text, "TZ=") || strings.HasPrefix(text, "CRON_TZ=")
@@ -50,8 +50,8 @@ func Parse(spec string, zone *string, local *time.Location) (Schedule, error) {
 	if err != nil {
 		return Schedule{}, fmt.Errorf("%q is not a schedule of five fields or a descriptor: %w", spec, err)
 	}
-	if fields, ok := parsed.(*cron.SpecSchedule); ok && fields.Location != time.Local { // that of a prefix
-		local, fields.Location = fields.Location, time.Local // Local: the zone of the time that it is asked for
+	if fields, ok := parsed.(*cron.SpecSchedule); ok && fields.Location != time.Local { // the zone from a prefix
+		local, fields.Location = fields.Location, time.Local // time.Local stands for the zone of the time passed to it
 	}
 	return Schedule{cron: parsed, local: local}, nil
 }
@@ -67,8 +67,8 @@ func location(zone string) (*time.Location, error) {
 	return named, nil
 }
 
-// Next is the first due time after a time, in UTC and whole seconds; zero if there is none within five years. A time of day that
-// daylight saving skips is not due on that day; one that it repeats is due twice, as for the CronJobs of Kubernetes.
+// Next returns the first due time after a time, in UTC and whole seconds; zero if there is none within five years. A time of day that daylight
+// saving skips is not due on that day; one that is repeated is due twice, as with the CronJobs of Kubernetes.
 func (s Schedule) Next(after time.Time) time.Time {
 	if s.cron == nil {
 		return time.Time{}
@@ -76,8 +76,8 @@ func (s Schedule) Next(after time.Time) time.Time {
 	if every, ok := s.cron.(cron.ConstantDelaySchedule); ok {
 		return every.Next(after).UTC()
 	}
-	// The parser's schedule steps by whole hours, and so misses a day when the clock changes by half an hour. It is asked for each
-	// period between two changes of the clock, with the offset of that period.
+	// The parser's schedule advances in whole hours, and so misses a day when the clock changes by half an hour. It is called for each period
+	// between two clock changes, with the offset of that period.
 	last := after.AddDate(years, 0, 0)
 	for from := after; ; {
 		begin := from.Add(time.Second).In(s.local)
@@ -94,14 +94,14 @@ func (s Schedule) Next(after time.Time) time.Time {
 	}
 }
 
-// Between is what was due after a time and until another, that included; false if nothing was. Its cost grows with the logarithm of
-// the interval, not with the number of due times in it.
+// Between returns what was due after a time and until another, including the latter; false if nothing was. The cost grows with the logarithm of
+// the interval, not with the number of due times.
 func (s Schedule) Between(after, until time.Time) (Due, bool) {
 	first := s.Next(after)
 	if first.IsZero() || first.After(until) {
 		return Due{}, false
 	}
-	if every, ok := s.cron.(cron.ConstantDelaySchedule); ok { // it counts from a start, so the start must stay
+	if every, ok := s.cron.(cron.ConstantDelaySchedule); ok { // it counts from a start time, which must not change
 		return Due{First: first, Latest: first.Add(until.Sub(first).Truncate(every.Delay))}, true
 	}
 	// Next never decreases, so the latest due time is Next of the last second whose Next is not after until.

@@ -140,7 +140,7 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// A walk over all minutes around each change of the clock finds what Next finds: the local times that match.
+// TestNextFindsWhatTheLocalClockShows: a walk over all minutes around each clock change finds the same as Next: the matching local times.
 func TestNextFindsWhatTheLocalClockShows(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ zone, change string }{
@@ -178,7 +178,7 @@ func TestNextFindsWhatTheLocalClockShows(t *testing.T) {
 	}
 }
 
-// The search must find what a walk over all due times finds, over transitions too.
+// TestBetweenFindsWhatAWalkFinds: the search must find the same as a walk over all due times, including across clock changes.
 func TestBetweenFindsWhatAWalkFinds(t *testing.T) {
 	t.Parallel()
 	start := at(t, "2026-01-01T00:00:00Z")

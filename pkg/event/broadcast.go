@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// NewManager returns a manager that sends events without the reference that keeps notes apart.
+// NewManager returns a manager that sends events without the related object that keeps notes separate.
 func NewManager(cfg *rest.Config, o ctrl.Options) (ctrl.Manager, error) {
 	mgr, err := ctrl.NewManager(cfg, o)
 	if err != nil {
@@ -67,8 +67,8 @@ func (c *sendingCluster) Start(ctx context.Context) error {
 	return c.broadcaster.run(ctx, c.Cluster.Start)
 }
 
-// broadcaster sends the events of its recorders while it runs. It starts with the first recorder that is used, or when it runs: one
-// that does neither needs no end.
+// broadcaster sends the events of its recorders while it runs. It starts when the first recorder is used, or when it runs: if neither happens,
+// there is nothing to shut down.
 type broadcaster struct {
 	sink   events.EventSink
 	scheme *runtime.Scheme
@@ -102,7 +102,7 @@ func (r lazyRecorder) Eventf(regarding, related runtime.Object, eventType, reaso
 
 // run calls start, and sends events until it returns.
 func (b *broadcaster) run(ctx context.Context, start func(context.Context) error) error {
-	sending, stop := context.WithCancel(context.WithoutCancel(ctx)) // What ends because ctx does has events, too.
+	sending, stop := context.WithCancel(context.WithoutCancel(ctx)) // Whatever ends because ctx is done sends events, too.
 	defer stop()
 	caster := b.started()
 	if err := caster.StartRecordingToSinkWithContext(sending); err != nil {
@@ -115,10 +115,11 @@ func (b *broadcaster) run(ctx context.Context, start func(context.Context) error
 	return start(ctx)
 }
 
-// sink removes the reference by which a recorder keeps notes apart: it has done its part in the library, and no such field exists.
+// sink removes the related object that a recorder uses to keep notes separate: it has served its purpose in client-go, and names a field that
+// doesn't exist.
 type sink struct{ events.EventSink }
 
-// Create creates an event without that reference. A patch is of the event's series alone.
+// Create creates an event without the related object. Patches only change the event's series.
 func (s sink) Create(ctx context.Context, e *eventsv1.Event) (*eventsv1.Event, error) {
 	e = e.DeepCopy()
 	e.Related = nil

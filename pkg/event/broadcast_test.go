@@ -16,7 +16,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// api keeps the events that are created, and counts the others.
+// api stores the events that are created, and counts all other calls.
 type api struct {
 	events.EventSink
 	mu      sync.Mutex

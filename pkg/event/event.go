@@ -15,12 +15,11 @@ import (
 )
 
 const (
-	// noteLimit is the longest note that events.k8s.io/v1 takes, in bytes.
+	// noteLimit is the longest note that events.k8s.io/v1 accepts, in bytes.
 	noteLimit = 1024
-	// notesApart is how many notes of one reason about one object are kept separate at a time. Further ones are
-	// aggregated.
+	// notesApart is how many notes with one reason about one object are kept separate at a time. More are aggregated.
 	notesApart = 10
-	// reasonsKnown is for how many pairs of object and reason the notes are remembered.
+	// reasonsKnown is the number of pairs of object and reason whose notes are remembered.
 	reasonsKnown = 4096
 )
 
@@ -32,7 +31,7 @@ type Event struct {
 	Reason string
 	// Action is what the controller was doing, in CamelCase; events.k8s.io requires one.
 	Action string
-	// Note is a sentence for people.
+	// Note is a human-readable sentence.
 	Note string
 }
 
@@ -46,7 +45,7 @@ func Warning(reason, action, format string, args ...any) Event {
 	return Event{Type: corev1.EventTypeWarning, Reason: reason, Action: action, Note: fmt.Sprintf(format, args...)}
 }
 
-// Names shortens names for a note: the first three, and how many more there are. Without names it is "none".
+// Names shortens a list of names for a note: the first three, and how many more there are. An empty list gives "none".
 func Names(names []string) string {
 	const shown = 3
 	switch {
@@ -72,11 +71,11 @@ type Recorder interface {
 	Record(regarding runtime.Object, e Event)
 }
 
-// New returns a Recorder that sends through r, for example that of a manager of NewManager.
+// New returns a Recorder that sends through r, for example that of a manager created with NewManager.
 func New(r events.EventRecorder) Recorder { return &recorder{sink: r, notes: lru.New(reasonsKnown)} }
 
-// recorder keeps different notes separate. client-go aggregates events into a series by everything but the note, and
-// a series shows only the note of its first event.
+// recorder keeps different notes separate. client-go aggregates events into a series by everything except the note, and a series shows only the
+// note of its first event.
 type recorder struct {
 	sink events.EventRecorder
 
@@ -85,7 +84,7 @@ type recorder struct {
 	notes *lru.Cache
 }
 
-// series is the part of client-go's aggregation key that we choose.
+// series is the part of client-go's aggregation key that we control.
 type series struct {
 	uid             types.UID
 	namespace, name string
@@ -93,13 +92,13 @@ type series struct {
 	reason, action  string
 }
 
-// notes are the notes of one series that are kept separate; the next new one replaces the one at next.
+// notes are the notes of one series that are kept separate; the next new note replaces the one at index next.
 type notes struct {
 	known []string
 	next  int
 }
 
-// index returns the index of a note: the one that it has, or that of the oldest.
+// index returns the index of a note: its current one, or else that of the oldest note, which it replaces.
 func (n *notes) index(note string) int {
 	if at := slices.Index(n.known, note); at >= 0 {
 		return at
@@ -118,8 +117,8 @@ func (r *recorder) Record(regarding runtime.Object, e Event) {
 	r.sink.Eventf(regarding, r.related(regarding, e, note), e.Type, e.Reason, e.Action, "%s", note)
 }
 
-// related returns the related object that keeps a note separate from the first one of its series: the same object, with the
-// note's index. It is nil for the first one. A sink removes it before the event is sent.
+// related returns the related object that keeps a note separate from the first one of its series: the same object, with the note's index. It is
+// nil for the first note. A sink removes it before the event is sent.
 func (r *recorder) related(regarding runtime.Object, e Event, note string) runtime.Object {
 	o, err := meta.Accessor(regarding)
 	if err != nil {

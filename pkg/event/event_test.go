@@ -13,7 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
-// sent is a fake of client-go's recorder. It keeps the aggregation key of events: everything but the note.
+// sent is a fake of client-go's recorder. It uses the aggregation key of events: everything except the note.
 type sent struct {
 	series map[string]int
 	notes  []string

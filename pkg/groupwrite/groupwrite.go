@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// timeout ends a group's reads and writes, with all retries. It is shorter than an apiserver waits for a webhook (10 s by default).
+// timeout ends a group's reads and writes, including all retries. It is shorter than an API server waits for a webhook (10 s by default).
 const timeout = 8 * time.Second
 
-// memory is how long a written object is kept at most for the next group, beside the cache. Without it a group that begins before the
+// memory is how long a written object is kept at most for the next group, in addition to the cache. Without it a group that begins before the
 // cache shows the last write would begin with a conflict.
 const memory = time.Minute
 
@@ -39,13 +39,13 @@ type Writer[T any, P Object[T]] struct {
 
 // group are the requests for one object.
 type group[P any] struct {
-	// waiting are those that the next write is for.
+	// waiting are the requests for the next write.
 	waiting []request[P]
-	// running tells that a goroutine takes care of them.
+	// running: a goroutine is processing them.
 	running bool
-	// last is the object as it was last written, nil if that is not known; only the running goroutine uses it.
+	// last is the object as last written, nil if unknown; only the running goroutine uses it.
 	last P
-	// forget drops the group once nobody has used it for a while; only the running goroutine sets it.
+	// forget drops the group once it has been unused for a while; only the running goroutine sets it.
 	forget *time.Timer
 }
 
@@ -54,20 +54,20 @@ type request[P any] struct {
 	done   chan error
 }
 
-// New returns a Writer. It reads from cached and writes by it; it reads from live, the apiserver, after a conflict and whatever the
-// cache does not know.
+// New returns a Writer. It reads and writes through cached. After a conflict, and for objects missing in the cache, it reads from live, the API
+// server.
 func New[T any, P Object[T]](cached client.Client, live client.Reader) *Writer[T, P] {
 	return &Writer[T, P]{cached: cached, live: live, groups: map[types.NamespacedName]*group[P]{}}
 }
 
-// Do lets change edit the status of an object, and returns nil once it is written. If change returns false it must not have edited
-// anything; if nobody else of its group did either, nothing is written, and what it saw may be as old as the cache.
+// Do lets change edit the status of an object, and returns nil once it is written. If change returns false it must not have edited anything; if
+// all requests in its group return false, nothing is written, and the state that change saw may be as old as the cache.
 //
-// change may be called more than once, with another state each time; only its last call counts. It is called in another
-// goroutine, and never after Do has returned nil.
+// change may be called more than once, with a different state each time; only its last call counts. It is called in another goroutine, and never
+// after Do has returned nil.
 //
-// After an error, also one of ctx, the change may have been written or not. An object that does not exist is an error that
-// apierrors.IsNotFound recognizes.
+// After an error, including one from ctx, the change may or may not have been written. For an object that doesn't exist, the error is recognized
+// by apierrors.IsNotFound.
 func (w *Writer[T, P]) Do(ctx context.Context, key types.NamespacedName, change func(P) bool) error {
 	r := request[P]{change: change, done: make(chan error, 1)}
 	w.mu.Lock()
@@ -79,7 +79,7 @@ func (w *Writer[T, P]) Do(ctx context.Context, key types.NamespacedName, change 
 	g.waiting = append(g.waiting, r)
 	if !g.running {
 		g.running = true
-		go w.run(context.WithoutCancel(ctx), key, g) // It also serves the requests of others.
+		go w.run(context.WithoutCancel(ctx), key, g) // It also serves other requests.
 	}
 	w.mu.Unlock()
 	select {
@@ -90,7 +90,7 @@ func (w *Writer[T, P]) Do(ctx context.Context, key types.NamespacedName, change 
 	}
 }
 
-// run serves a group until nobody waits.
+// run serves a group until no request waits.
 func (w *Writer[T, P]) run(ctx context.Context, key types.NamespacedName, g *group[P]) {
 	for {
 		w.mu.Lock()
@@ -114,7 +114,7 @@ func (w *Writer[T, P]) run(ctx context.Context, key types.NamespacedName, g *gro
 	}
 }
 
-// forget drops a group that nobody uses.
+// forget drops an unused group.
 func (w *Writer[T, P]) forget(key types.NamespacedName, g *group[P]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,8 +123,8 @@ func (w *Writer[T, P]) forget(key types.NamespacedName, g *group[P]) {
 	}
 }
 
-// write asks all requests about the newest state that is known, and writes what they made of it. A panic is an error of them all: in this
-// goroutine nothing else would keep it from ending the process.
+// write evaluates all requests with the newest known state, and writes the result. A panic becomes an error for all of them: in this goroutine
+// nothing else would keep it from ending the process.
 func (w *Writer[T, P]) write(ctx context.Context, key types.NamespacedName, g *group[P], requests []request[P]) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -148,7 +148,7 @@ func (w *Writer[T, P]) write(ctx context.Context, key types.NamespacedName, g *g
 			g.last = base
 			return nil
 		}
-		g.last = nil // After other errors than a conflict it may have been written.
+		g.last = nil // After an error other than a conflict it may have been written.
 		if !apierrors.IsConflict(err) {
 			return fmt.Errorf("write the status of %s: %w", key, err)
 		}
@@ -156,7 +156,7 @@ func (w *Writer[T, P]) write(ctx context.Context, key types.NamespacedName, g *g
 	return fmt.Errorf("get %s: %w", key, err)
 }
 
-// newest returns a copy of the object as this Writer has written it or as the cache has it, whichever is later.
+// newest returns a copy of the object as written by this Writer or as in the cache, whichever is newer.
 func (w *Writer[T, P]) newest(ctx context.Context, key types.NamespacedName, last P) (P, error) {
 	cached, err := w.get(ctx, w.cached, key)
 	switch {

@@ -25,7 +25,7 @@ import (
 
 var key = types.NamespacedName{Namespace: "shop", Name: "web"}
 
-// store is an apiserver with one Deployment, whose status.replicas are counted.
+// store is an API server with one Deployment, whose status.replicas serve as a counter.
 func store(t *testing.T) client.WithWatch {
 	t.Helper()
 	s := runtime.NewScheme()
@@ -41,7 +41,7 @@ func replicas(t *testing.T, r client.Reader) int32 {
 	return d.Status.Replicas
 }
 
-// take takes one of limit, and tells by ok whether there was one.
+// take takes one unit if limit isn't reached, and reports in ok whether it could.
 func take(limit int32, ok *bool) func(*appsv1.Deployment) bool {
 	return func(d *appsv1.Deployment) bool {
 		if *ok = d.Status.Replicas < limit; *ok {
@@ -51,7 +51,7 @@ func take(limit int32, ok *bool) func(*appsv1.Deployment) bool {
 	}
 }
 
-// replica is a Writer whose writes are counted and whose cache never changes: the stalest one there is.
+// replica is a Writer whose writes are counted and whose cache never changes: the stalest possible one.
 func replica(t *testing.T, live client.WithWatch, writes *atomic.Int32) *Writer[appsv1.Deployment, *appsv1.Deployment] {
 	t.Helper()
 	var cached appsv1.Deployment
@@ -83,7 +83,7 @@ func TestAPanicIsAnErrorOfItsGroup(t *testing.T) {
 	require.True(t, ok)
 }
 
-// TestManyReplicas has two replicas with stale caches, and another writer of the same status: together they take what there is.
+// TestManyReplicas has two replicas with stale caches, and another writer of the same status: together they take exactly what is available.
 func TestManyReplicas(t *testing.T) {
 	t.Parallel()
 	const requests, limit = 500, 321
@@ -139,7 +139,7 @@ func TestRequestsJoinTheNextWrite(t *testing.T) {
 		require.EqualValues(t, 21, replicas(t, live))
 
 		require.Equal(t, 1, remembered(w))
-		clock.RealClock{}.Sleep(memory + time.Second) // In the bubble's time.
+		clock.RealClock{}.Sleep(memory + time.Second) // In the time of the synctest bubble.
 		synctest.Wait()
 		require.Zero(t, remembered(w), "an object that nobody asks for is forgotten")
 	})
@@ -213,7 +213,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestLostAnswer is a write that took effect but whose answer was lost: what comes next begins from the apiserver's state.
+// TestLostAnswer is a write that took effect but whose response was lost: the next one begins from the API server's state.
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	live := store(t)

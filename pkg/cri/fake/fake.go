@@ -1,9 +1,9 @@
-// Package fake is a container runtime that serves CRI on a socket: containers have the environment and the annotations that they
-// were started with, a stop ends them, a command in a stopped one is refused; an image is there once it has been pulled.
+// Package fake is a container runtime that serves CRI on a socket. Containers have the environment and annotations that they were started with,
+// a stop ends them, and a command in a stopped container is refused. An image exists once it has been pulled.
 //
-// A test acts as the kubelet with Run and reads Calls; the code under test uses the socket like that of containerd.
+// A test acts as the kubelet with Run and reads Calls; the code under test uses the socket as if it were containerd's.
 //
-// It runs no processes and takes no time: a stop is done at once, and so is a pull, unless Hang is set.
+// It runs no processes and takes no time: a stop completes immediately, and so does a pull, unless Hang is set.
 package fake
 
 import (
@@ -26,21 +26,21 @@ import (
 	criv1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Container is what a container was started with.
+// Container describes what a container was started with.
 type Container struct {
 	Name string
-	// Pod is the UID of its pod, PodName its namespace/name.
+	// Pod is the UID of the container's pod, PodName its namespace/name.
 	Pod     types.UID
 	PodName string
-	// Image is the one that it was started from, Attempt how often it was restarted before, and Created when, in seconds since 1970.
+	// Image is the image that the container was started from, Attempt how often it was restarted before, and Created the Unix time of its creation.
 	Image   string
 	Attempt uint32
 	Created int64
-	// Env are NAME=value.
+	// Env has entries of the form NAME=value.
 	Env []string
-	// Hash is the kubelet's hash of its spec.
+	// Hash is the kubelet's hash of the container's spec.
 	Hash uint64
-	// HideEnv omits the environment from the runtime's answers.
+	// HideEnv omits the environment from the runtime's responses.
 	HideEnv bool
 	// EnvInConfig reports the environment in the request that created the container, instead of in its OCI spec.
 	EnvInConfig bool
@@ -72,7 +72,7 @@ type held struct {
 	ended bool
 }
 
-// Start serves a runtime of a name on a socket until the test ends.
+// Start serves a runtime with a name on a socket until the test ends.
 func Start(tb testing.TB, socket, name string) *Runtime {
 	tb.Helper()
 	var c net.ListenConfig
@@ -96,7 +96,7 @@ func Start(tb testing.TB, socket, name string) *Runtime {
 	return r
 }
 
-// Stop ends all calls, waits until they have returned, and removes the socket of the runtime.
+// Stop ends all calls, waits until they have returned, and removes the runtime's socket.
 func (r *Runtime) Stop() { r.server.Stop() }
 
 // Upgrade changes the version of the runtime, behind the same socket.
@@ -106,14 +106,14 @@ func (r *Runtime) Upgrade(version string) {
 	r.version = version
 }
 
-// End ends a container by itself.
+// End lets a container end on its own.
 func (r *Runtime) End(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.containers[id].ended = true
 }
 
-// Run starts a container and returns its ID, with the runtime's name before it as kubelets report it.
+// Run starts a container and returns its ID, prefixed with the runtime's name as kubelets report it.
 func (r *Runtime) Run(c Container) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,21 +122,21 @@ func (r *Runtime) Run(c Container) string {
 	return r.name + "://" + id
 }
 
-// Fail makes calls of a method fail with err from now on, nil to succeed again.
+// Fail makes calls of a method fail with err from now on; nil makes them succeed again.
 func (r *Runtime) Fail(verb string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failures[verb] = err
 }
 
-// On calls do after each successful call of a method about a container, and when a pull begins.
+// On makes the runtime call do after each successful call of a method about a container, and when a pull begins.
 func (r *Runtime) On(verb string, do func(id string)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.hooks[verb] = do
 }
 
-// Calls are the calls that change or run something, in order: "StopContainer app-1 30".
+// Calls returns the calls that change or run something, in order: "StopContainer app-1 30".
 func (r *Runtime) Calls() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -226,15 +226,15 @@ func (r *Runtime) StopContainer(_ context.Context, q *criv1.StopContainerRequest
 	return &criv1.StopContainerResponse{}, nil
 }
 
-// Commands has do answer for commands in containers, in place of what ExecSync does by itself.
+// Commands makes do answer for commands in containers, instead of the built-in behavior of ExecSync.
 func (r *Runtime) Commands(do func(id string, command []string) (*criv1.ExecSyncResponse, error)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.run = do
 }
 
-// ExecSync runs nothing: "exit 3" ends with that code, "write 5" ends with 0 after writing 5 bytes, "hang" does not end in time, which
-// takes none, and anything else ends with 0. Hang makes "hang" last until the caller ends it: then Calls has it as "ended".
+// ExecSync runs nothing: "exit 3" ends with that code, "write 5" ends with 0 after writing 5 bytes, "hang" reports a timeout immediately, and
+// anything else ends with 0. With Hang, "hang" lasts until the caller ends it; Calls then shows it as "ended".
 func (r *Runtime) ExecSync(ctx context.Context, q *criv1.ExecSyncRequest) (*criv1.ExecSyncResponse, error) {
 	c, err := r.find("ExecSync", q.GetContainerId())
 	if err != nil {
@@ -299,14 +299,14 @@ func (r *Runtime) done(verb, id, what string, ended bool) {
 	}
 }
 
-// Hang makes pulls, and commands that hang, last until the caller ends them, false to do them at once again.
+// Hang makes pulls, and commands that hang, last until the caller ends them; false makes them complete immediately again.
 func (r *Runtime) Hang(hang bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.hang = hang
 }
 
-// ImageStatus returns the image that was pulled by a reference, and none without an error if there is none.
+// ImageStatus returns the image that was pulled by a reference; without one, it returns neither an image nor an error.
 func (r *Runtime) ImageStatus(_ context.Context, q *criv1.ImageStatusRequest) (*criv1.ImageStatusResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -320,15 +320,15 @@ func (r *Runtime) ImageStatus(_ context.Context, q *criv1.ImageStatusRequest) (*
 	return &criv1.ImageStatusResponse{Image: &criv1.Image{Id: id, RepoTags: []string{q.GetImage().GetImage()}}}, nil
 }
 
-// Require has pulls fail without this user:password.
+// Require makes pulls fail without this user:password.
 func (r *Runtime) Require(login string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.login = login
 }
 
-// PullImage pulls an image. Calls has the reference and then the labels and annotations of the sandbox. A pull that the caller
-// ends is in Calls as "PullImage app:1 ended".
+// PullImage pulls an image. Calls contains the reference followed by the labels and annotations of the sandbox. If the caller ends the pull,
+// Calls shows it as "PullImage app:1 ended".
 func (r *Runtime) PullImage(ctx context.Context, q *criv1.PullImageRequest) (*criv1.PullImageResponse, error) {
 	ref := q.GetImage().GetImage()
 	r.mu.Lock()
