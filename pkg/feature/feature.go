@@ -12,19 +12,18 @@ import (
 	"k8s.io/component-base/featuregate"
 )
 
-// Gates of templates.
+// Gates for templates.
 const (
-	// TemplateNoDefaults leaves pod templates and PVC templates as users wrote them, instead of storing them with the
-	// apiserver's defaults.
+	// TemplateNoDefaults leaves pod templates and PVC templates as users wrote them, instead of storing them with the API server's defaults.
 	//
 	// Alpha, off: 0.1.
 	TemplateNoDefaults featuregate.Feature = "TemplateNoDefaults"
 )
 
-// Gates of CloneSet, and of in-place updates of all kinds.
+// Gates for CloneSet, and for in-place updates of all kinds.
 const (
-	// CloneSetShortHash makes new pods name their revision by its hash alone, without the CloneSet's name before it.
-	// Names that are too long for a label are shortened without it too.
+	// CloneSetShortHash makes new pods record their revision by its hash only, without the CloneSet's name before it. Names that are too long
+	// for a label are shortened in any case.
 	//
 	// Alpha, off: 0.2.
 	CloneSetShortHash featuregate.Feature = "CloneSetShortHash"
@@ -34,7 +33,7 @@ const (
 	// Alpha, off: 0.2.
 	CloneSetPartitionRollback featuregate.Feature = "CloneSetPartitionRollback"
 
-	// PreparingUpdateAsUpdate counts pods that an inPlaceUpdate hook holds as updated when pods are scaled.
+	// PreparingUpdateAsUpdate makes scaling count pods that an inPlaceUpdate hook holds as updated.
 	//
 	// Alpha, off: 0.2.
 	PreparingUpdateAsUpdate featuregate.Feature = "PreparingUpdateAsUpdate"
@@ -44,122 +43,122 @@ const (
 	// Alpha, off: 0.2.
 	InPlaceWorkloadVerticalScaling featuregate.Feature = "InPlaceWorkloadVerticalScaling"
 
-	// InPlaceUpdateEnvFromMetadata updates labels and annotations that containers read by env in place, where a node
-	// daemon restarts those containers.
+	// InPlaceUpdateEnvFromMetadata updates labels and annotations that containers read by env in place, if a node daemon can restart those
+	// containers.
 	//
 	// Beta, on: 0.2.
 	InPlaceUpdateEnvFromMetadata featuregate.Feature = "InPlaceUpdateEnvFromMetadata"
 
-	// RecreatePodWhenChangeVCTInCloneSet recreates pods for an update if volumeClaimTemplates changed with it.
+	// RecreatePodWhenChangeVCTInCloneSet re-creates pods for an update if the volumeClaimTemplates changed with it.
 	//
 	// Alpha, off: 0.2.
 	RecreatePodWhenChangeVCTInCloneSet featuregate.Feature = "RecreatePodWhenChangeVCTInCloneSetGate"
 )
 
-// Gates of StatefulSet.
+// Gates for StatefulSet.
 const (
-	// StatefulSetStartOrdinal numbers pods from spec.ordinals.start on.
+	// StatefulSetStartOrdinal numbers pods starting at spec.ordinals.start.
 	//
 	// Alpha, off: 0.3.
 	StatefulSetStartOrdinal featuregate.Feature = "StatefulSetStartOrdinal"
 
-	// StatefulSetAutoDeletePVC deletes PVCs with their pod or their StatefulSet, by spec.persistentVolumeClaimRetentionPolicy.
+	// StatefulSetAutoDeletePVC deletes PVCs along with their pod or their StatefulSet, as set in spec.persistentVolumeClaimRetentionPolicy.
 	//
 	// Beta, on: 0.3.
 	StatefulSetAutoDeletePVC featuregate.Feature = "StatefulSetAutoDeletePVC"
 
-	// StatefulSetAutoResizePVC resizes PVCs to their templates, by spec.volumeClaimUpdateStrategy.
+	// StatefulSetAutoResizePVC resizes PVCs to match their templates, as set in spec.volumeClaimUpdateStrategy.
 	//
 	// Alpha, off: 0.3.
 	StatefulSetAutoResizePVC featuregate.Feature = "StatefulSetAutoResizePVCGate"
 )
 
-// Gates of pods.
+// Gates for pods.
 const (
-	// PodWebhook has pods changed when they are created, where an object asks for it.
+	// PodWebhook changes pods at their creation, where an object requests it.
 	//
 	// Beta, on: 0.3.
 	PodWebhook featuregate.Feature = "PodWebhook"
 
-	// PodUnavailableBudgetDelete has deletions and evictions of pods judged by PodUnavailableBudgets.
+	// PodUnavailableBudgetDelete makes PodUnavailableBudgets apply to deletions and evictions of pods.
 	//
 	// Beta, on: 0.3.
 	PodUnavailableBudgetDelete featuregate.Feature = "PodUnavailableBudgetDeleteGate"
 
-	// PodUnavailableBudgetUpdate has updates and resizes of pods judged by them.
+	// PodUnavailableBudgetUpdate makes PodUnavailableBudgets apply to updates and resizes of pods.
 	//
 	// Alpha, off: 0.3.
 	PodUnavailableBudgetUpdate featuregate.Feature = "PodUnavailableBudgetUpdateGate"
 
-	// WorkloadSpread has pods of workloads spread over subsets, by WorkloadSpreads. Needs PodWebhook.
+	// WorkloadSpread makes WorkloadSpreads spread the pods of workloads over subsets. Needs PodWebhook.
 	//
 	// Beta, on: 0.3.
 	WorkloadSpread featuregate.Feature = "WorkloadSpread"
 )
 
-// Gates of SidecarSet.
+// Gates for SidecarSet.
 const (
 	// SidecarSetPatchAnyMetadata lets SidecarSets patch any annotation of pods, without a white list.
 	//
 	// Alpha, off as in OpenKruise: 0.3.
 	SidecarSetPatchAnyMetadata featuregate.Feature = "SidecarSetPatchPodMetadataDefaultsAllowed"
 
-	// SortSidecarsByName adds the sidecars of all SidecarSets in the order of their names, rather than as SidecarSets list them.
+	// SortSidecarsByName adds the sidecars of all SidecarSets sorted by name, not in the order of the SidecarSets' lists.
 	//
 	// Alpha, off as in OpenKruise: 0.3.
 	SortSidecarsByName featuregate.Feature = "EnableSortSidecarContainerByName"
 )
 
-// Gates of Jobs.
+// Gates for Jobs.
 const (
-	// SidecarTerminator ends the sidecars of pods that are meant to end, when their other containers have.
+	// SidecarTerminator ends the sidecars of pods that run to completion, once their other containers have ended.
 	//
 	// Alpha, off: 0.3.
 	SidecarTerminator featuregate.Feature = "SidecarTerminator"
 )
 
-// Gates of images.
+// Gates for images.
 const (
-	// ImagePullJob has images pulled on nodes by ImagePullJobs and ImageListPullJobs, and nodes get NodeImages. Without it no such job can
+	// ImagePullJob makes ImagePullJobs and ImageListPullJobs pull images on nodes, and gives each node a NodeImage. Without it no such job can
 	// be created.
 	//
 	// Alpha, off as in OpenKruise, because each node gets an object: 0.3.
 	ImagePullJob featuregate.Feature = "ImagePullJobGate"
 
-	// PreDownloadForInPlaceUpdate has new images pulled on the nodes of pods that CloneSets and StatefulSets are going to update in place.
-	// It has images pulled as ImagePullJob does, whatever that gate is.
+	// PreDownloadForInPlaceUpdate pulls new images on the nodes of pods that CloneSets and StatefulSets are going to update in place. It pulls
+	// images like ImagePullJob, regardless of that gate.
 	//
 	// Alpha, off as in OpenKruise: 0.3.
 	PreDownloadForInPlaceUpdate featuregate.Feature = "PreDownloadImageForInPlaceUpdate"
 
-	// PreDownloadForDaemonSetUpdate does likewise for pods of DaemonSets, whether they are updated in place or re-created.
+	// PreDownloadForDaemonSetUpdate does the same for pods of DaemonSets, whether they are updated in place or re-created.
 	//
 	// Alpha, off as in OpenKruise: 0.3.
 	PreDownloadForDaemonSetUpdate featuregate.Feature = "PreDownloadImageForDaemonSetUpdate"
 )
 
-// Gates of probes.
+// Gates for probes.
 const (
-	// PodProbeMarker has containers probed by node daemons, and the results written to pods, by PodProbeMarkers. Without it none can be
-	// created.
+	// PodProbeMarker makes node daemons probe containers, and writes the results to pods, as PodProbeMarkers specify. Without it no
+	// PodProbeMarker can be created.
 	//
 	// Beta, on: 0.3.
 	PodProbeMarker featuregate.Feature = "PodProbeMarkerGate"
 
-	// PodProbeMarkerOnServerless gives pods the probes of PodProbeMarkers in an annotation, for agents of virtual nodes. Needs
-	// PodProbeMarker and PodWebhook.
+	// PodProbeMarkerOnServerless puts the probes of PodProbeMarkers into a pod annotation, for agents of virtual nodes. Needs PodProbeMarker
+	// and PodWebhook.
 	//
 	// Alpha, off as in OpenKruise, because pods are created through a webhook: 0.3.
 	PodProbeMarkerOnServerless featuregate.Feature = "EnablePodProbeMarkerOnServerless"
 
-	// EnhancedLiveness takes liveness probes from the kubelet in pods that ask for it: node daemons run them, and containers that fail are
+	// EnhancedLiveness makes node daemons run the liveness probes of pods that request it, instead of the kubelet. Containers that fail are
 	// restarted within the budget of their workload. Needs PodWebhook.
 	//
 	// Alpha, off as in OpenKruise: 0.3.
 	EnhancedLiveness featuregate.Feature = "EnhancedLivenessProbe"
 )
 
-// Off returns a gate if it is off, and otherwise none.
+// Off returns the gate if it is off, and otherwise an empty one.
 func Off(g *Gates, f featuregate.Feature) featuregate.Feature {
 	if g.Enabled(f) {
 		return ""
@@ -167,41 +166,41 @@ func Off(g *Gates, f featuregate.Feature) featuregate.Feature {
 	return f
 }
 
-// LivenessOff returns a gate that is off and without which the node daemon runs no liveness probes, and otherwise none.
+// LivenessOff returns a gate that is off and that the node daemon needs to run liveness probes; empty if there is none.
 func LivenessOff(g *Gates) featuregate.Feature {
 	return cmp.Or(Off(g, EnhancedLiveness), Off(g, PodWebhook))
 }
 
-// Pulls are the gates of which each has images pulled on nodes.
+// Pulls returns the gates that cause images to be pulled on nodes.
 func Pulls() []featuregate.Feature {
 	return []featuregate.Feature{ImagePullJob, PreDownloadForInPlaceUpdate, PreDownloadForDaemonSetUpdate}
 }
 
-// PullsImages reports whether a gate has images pulled on nodes.
+// PullsImages reports whether any of the gates in Pulls is on.
 func PullsImages(g *Gates) bool { return slices.ContainsFunc(Pulls(), g.Enabled) }
 
-// Gates of deletion protection.
+// Gates for deletion protection.
 const (
-	// ResourcesDeletionProtection refuses deletions of objects with label policy.kruise.io/delete-protection. The chart reads it as well.
+	// ResourcesDeletionProtection rejects deletions of objects with the label policy.kruise.io/delete-protection. The chart reads it as well.
 	//
 	// Beta, off: 0.3.
 	ResourcesDeletionProtection featuregate.Feature = "ResourcesDeletionProtection"
 
-	// DeletionProtectionForCRDCascading lists the objects of a CRD whose label says Cascading. Without it such a CRD can't be deleted.
+	// DeletionProtectionForCRDCascading lists the objects of a CRD whose label is Cascading. Without the gate such a CRD can't be deleted.
 	//
 	// Alpha, off: 0.3.
 	DeletionProtectionForCRDCascading featuregate.Feature = "DeletionProtectionForCRDCascadingGate"
 )
 
-// Gates of kinds.
+// Gates for kinds.
 const (
-	// ResourceDistribution has copies of Secrets and ConfigMaps made for ResourceDistributions. Without it none can be created.
+	// ResourceDistribution copies Secrets and ConfigMaps as ResourceDistributions specify. Without it no ResourceDistribution can be created.
 	//
 	// Beta, off as in OpenKruise, because it writes to all namespaces: 0.3.
 	ResourceDistribution featuregate.Feature = "ResourceDistributionGate"
 )
 
-// specs are the stage and default of each gate.
+// specs returns the stage and default of each gate.
 func specs() map[featuregate.Feature]featuregate.FeatureSpec {
 	alpha := featuregate.FeatureSpec{PreRelease: featuregate.Alpha}
 	beta := featuregate.FeatureSpec{PreRelease: featuregate.Beta, Default: true}
@@ -235,7 +234,7 @@ func specs() map[featuregate.Feature]featuregate.FeatureSpec {
 	}
 }
 
-// All returns all gates, for a program that accepts those of another one.
+// All returns all gates, for a program that accepts the gates of another one.
 func All() []featuregate.Feature { return slices.Sorted(maps.Keys(specs())) }
 
 // Gates is a set of gates as one flag: Name=true,Other=false. Use New to create a set.
@@ -246,7 +245,7 @@ type Gates struct {
 
 var _ pflag.Value = (*Gates)(nil)
 
-// New returns the gates of a program, at their defaults. A gate without a stage in this package is an error.
+// New returns the gates of a program, with their defaults. It returns an error for a gate without a stage in this package.
 func New(read ...featuregate.Feature) (*Gates, error) {
 	known, of := specs(), map[featuregate.Feature]featuregate.FeatureSpec{}
 	for _, f := range read {
@@ -266,10 +265,10 @@ func New(read ...featuregate.Feature) (*Gates, error) {
 // Enabled reports whether a gate is on. It panics for a gate that was not given to New.
 func (g *Gates) Enabled(f featuregate.Feature) bool { return g.gate.Enabled(f) }
 
-// Known describes each gate in a line: its name, stage and default.
+// Known returns one line for each gate with its name, stage and default.
 func (g *Gates) Known() []string { return g.gate.KnownFeatures() }
 
-// Notes say which of the given values have no effect and why, a sentence each.
+// Notes returns one sentence for each given value that has no effect, with the reason.
 func (g *Gates) Notes() []string { return slices.Clone(g.notes) }
 
 // AddFlags binds g to the flag --feature-gates.
@@ -277,8 +276,8 @@ func (g *Gates) AddFlags(f *pflag.FlagSet) {
 	f.Var(g, "feature-gates", "Name=true or Name=false, by commas:\n"+strings.Join(g.Known(), "\n"))
 }
 
-// Set implements pflag.Value. An unknown name is an error, and so is a value that is not a bool. Gates of OpenKruise that this
-// version does not have are handled as in the package comment.
+// Set implements pflag.Value. An unknown name and a value that is not a bool are errors. Gates of OpenKruise that this version doesn't have are
+// handled as described in the package comment.
 func (g *Gates) Set(text string) error {
 	var rest []string
 	for item := range strings.SplitSeq(text, ",") {

@@ -1,15 +1,14 @@
 package feature
 
-// gate is a gate of OpenKruise that has no effect here: either there is no choice, or the feature is missing.
+// gate is a gate of OpenKruise that has no effect here: either there is no choice, or the feature doesn't exist yet.
 type gate struct {
 	// settled is why there is no choice.
 	settled string
-	// missing is the feature that it would enable, with its verb: "jobs are".
+	// missing is the feature that the gate would enable, with its verb: "jobs are".
 	missing string
 }
 
-// former returns the gates of OpenKruise 1.9 that this version does not have. One that becomes supported moves to
-// specs.
+// former returns the gates of OpenKruise 1.9 that this version doesn't have. A gate that becomes supported moves to specs.
 func former() map[string]gate {
 	const (
 		pods = "a readiness gate in all pods is"

@@ -1,3 +1,3 @@
-// Package imagepull has what ImagePullJob, ImageListPullJob and NodeImage share: references of images, defaults and validation of how
-// they are pulled, and the entries of a NodeImage. All of it is pure.
+// Package imagepull contains what ImagePullJob, ImageListPullJob and NodeImage share: image references, defaults and validation of how images
+// are pulled, and the entries of a NodeImage. All of it is pure.
 package imagepull

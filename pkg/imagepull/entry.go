@@ -9,10 +9,10 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// Find returns the entry of a reference in a NodeImage, nil if there is none. It is the NodeImage's own.
+// Find returns the entry for a reference in a NodeImage, or nil. The result points into the NodeImage.
 func Find(n *appsv1beta1.NodeImage, ref Reference) *appsv1beta1.ImageTagSpec {
 	tags := n.Spec.Images[ref.Name].Tags
-	for i := range tags { // Without copies: this is called for each node.
+	for i := range tags { // No copies, because this is called for each node.
 		if tags[i].Tag == ref.Tag {
 			return &tags[i]
 		}
@@ -20,7 +20,7 @@ func Find(n *appsv1beta1.NodeImage, ref Reference) *appsv1beta1.ImageTagSpec {
 	return nil
 }
 
-// State returns the last known state of a reference, nil if there is none. It may be that of a former version.
+// State returns the last known state of a reference, or nil. It may belong to an earlier version of the entry.
 func State(n *appsv1beta1.NodeImage, ref Reference) *appsv1beta1.ImageTagStatus {
 	tags := n.Status.ImageStatuses[ref.Name].Tags
 	for i := range tags {
@@ -31,7 +31,7 @@ func State(n *appsv1beta1.NodeImage, ref Reference) *appsv1beta1.ImageTagStatus 
 	return nil
 }
 
-// Phase returns how far the pull of an entry is: Waiting if the node has not reported its version.
+// Phase returns how far the pull of an entry has progressed: Waiting if the node has not reported the entry's version.
 func Phase(n *appsv1beta1.NodeImage, ref Reference, entry *appsv1beta1.ImageTagSpec) appsv1beta1.ImagePullPhase {
 	s := State(n, ref)
 	if s == nil || s.Version != entry.Version || s.Phase == "" {
@@ -45,7 +45,7 @@ func Done(phase appsv1beta1.ImagePullPhase) bool {
 	return phase == appsv1beta1.ImagePhaseSucceeded || phase == appsv1beta1.ImagePhaseFailed
 }
 
-// Owns reports whether an ImagePullJob is among the owners of an entry.
+// Owns reports whether an ImagePullJob is one of the owners of an entry.
 func Owns(entry *appsv1beta1.ImageTagSpec, job types.UID) bool {
 	for i := range entry.OwnerReferences {
 		if entry.OwnerReferences[i].UID == job {
@@ -55,7 +55,7 @@ func Owns(entry *appsv1beta1.ImageTagSpec, job types.UID) bool {
 	return false
 }
 
-// Owners returns the UIDs of the ImagePullJobs that own an entry of a NodeImage, each once.
+// Owners returns the unique UIDs of the ImagePullJobs that own an entry in a NodeImage.
 func Owners(n *appsv1beta1.NodeImage) []string {
 	var out []string
 	for _, image := range n.Spec.Images {
@@ -72,21 +72,21 @@ func Owners(n *appsv1beta1.NodeImage) []string {
 }
 
 const (
-	// Places is how many pairs of an image and an ImagePullJob that wants it a NodeImage has room for: as many as it may have images.
+	// Places is the capacity of a NodeImage, in pairs of an image and an ImagePullJob that wants it: the maximum number of images.
 	Places = 256
-	// Crowded is the number of such pairs from which on a namespace may have to wait for a place.
+	// Crowded is the number of such pairs beyond which a namespace may have to wait for a place.
 	Crowded = Places / 2
-	// MaxSeconds is how long all attempts of a pull may take together, and how long its entry is kept after its end, in seconds, whatever its
-	// job says: a day.
+	// MaxSeconds limits, whatever the job says, how long all attempts of a pull may take together, and how long its entry is kept after its end, in
+	// seconds: a day.
 	MaxSeconds = DefaultTTLSeconds
 )
 
-// Room reports whether one who has own of a number of places, of which used are taken, may take another: if as many are left for others.
-// So the first may have half of them, the next a quarter, and nobody takes the last ones.
+// Room reports whether a namespace that has own out of used places may take another one: it may if at least as many would be left for others. So
+// the first may have half of the places, the next a quarter, and nobody takes the last ones.
 func Room(places, used, own int) bool { return own < places-used }
 
-// Taken returns how many pairs of an image and an ImagePullJob a NodeImage has, and how many of them are of the jobs of a namespace. An
-// image without a job counts as one.
+// Taken returns how many pairs of an image and an ImagePullJob a NodeImage has, and how many of them belong to jobs in a namespace. An image
+// without a job counts as one.
 func Taken(n *appsv1beta1.NodeImage, namespace string) (all, own int) {
 	for _, image := range n.Spec.Images {
 		for i := range image.Tags {
@@ -102,12 +102,12 @@ func Taken(n *appsv1beta1.NodeImage, namespace string) (all, own int) {
 	return all, own
 }
 
-// Asked reports whether an owner of an entry has asked for its present version.
+// Asked reports whether an owner of an entry has requested its current version.
 func Asked(entry *appsv1beta1.ImageTagSpec, owner *appsv1beta1.ImageTagOwner) bool {
 	return owner.Version != nil && *owner.Version == entry.Version
 }
 
-// Decider returns the namespace of the jobs that have asked for the present version of an entry; empty if it is not known.
+// Decider returns the namespace of the jobs that requested the current version of an entry; empty if unknown.
 func Decider(entry *appsv1beta1.ImageTagSpec) string {
 	for i := range entry.OwnerReferences {
 		if o := &entry.OwnerReferences[i]; Asked(entry, o) {
@@ -117,7 +117,7 @@ func Decider(entry *appsv1beta1.ImageTagSpec) string {
 	return ""
 }
 
-// Count sets the numbers of a status by the entries of a spec. The state of a former version counts for none.
+// Count sets the numbers in a status from the entries in a spec. The state of an earlier version doesn't count.
 func Count(spec *appsv1beta1.NodeImageSpec, s *appsv1beta1.NodeImageStatus) {
 	s.Desired, s.Succeeded, s.Failed, s.Pulling, s.Waiting = 0, 0, 0, 0, 0
 	for name, image := range spec.Images {
@@ -141,7 +141,7 @@ func Count(spec *appsv1beta1.NodeImageSpec, s *appsv1beta1.NodeImageStatus) {
 	}
 }
 
-// Absent says of how many nodes in a job's selector.names there is no NodeImage.
+// Absent says for how many nodes in a job's selector.names there is no NodeImage.
 func Absent(nodes int) string {
 	return fmt.Sprintf("%d nodes that selector.names has don't exist, or have no NodeImage yet", nodes)
 }

@@ -49,7 +49,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse: what is read of a reference is a reference that means the same.
+// FuzzParse checks that a parsed reference is printed as a reference with the same meaning.
 func FuzzParse(f *testing.F) {
 	for _, image := range []string{"nginx", "registry:5000/team/app:v1", "app:v1@" + digest, "[::1]/a", "a:b:c", "a@@", ":", "@"} {
 		f.Add(image)

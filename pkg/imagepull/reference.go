@@ -6,29 +6,29 @@ import (
 	"strings"
 )
 
-// latest is the tag of a reference without tag and digest.
+// latest is the tag of a reference without tag or digest.
 const latest = "latest"
 
 // maxName is the longest name of an image, in bytes.
 const maxName = 255
 
 var (
-	// named is a registry, if there is one, and a path.
+	// named matches an optional registry and a path.
 	named = regexp.MustCompile(`^(?:(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])(?:\.(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9]))*` +
 		`(?::[0-9]+)?/|\[[a-fA-F0-9:]+\](?::[0-9]+)?/)?[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$`)
 	tagged   = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}$`)
 	digested = regexp.MustCompile(`^[a-z0-9]+(?:[.+_-][a-z0-9]+)*:[a-fA-F0-9]{32,}$`)
 )
 
-// Reference is the name of an image and its tag or digest, as a NodeImage has them.
+// Reference is the name of an image and its tag or digest, as in a NodeImage.
 type Reference struct {
-	// Name is the image without tag and digest, and with the registry if it was given.
+	// Name is the image without tag and digest, but with the registry if one was given.
 	Name string
 	// Tag is the tag, or the digest if there is one.
 	Tag string
 }
 
-// String is the reference as a container runtime takes it.
+// String returns the reference in the form that container runtimes accept.
 func (r Reference) String() string {
 	if digested.MatchString(r.Tag) {
 		return r.Name + "@" + r.Tag
@@ -36,7 +36,7 @@ func (r Reference) String() string {
 	return r.Name + ":" + r.Tag
 }
 
-// Parse reads the reference of an image. Without tag and digest the tag is latest; of both the digest counts, and the tag is dropped.
+// Parse parses an image reference. Without a tag and a digest, the tag is latest; if both are given, the digest counts and the tag is dropped.
 // The error says what is wrong and how to write it.
 func Parse(image string) (Reference, error) {
 	if image == "" {

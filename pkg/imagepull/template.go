@@ -14,22 +14,22 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// Defaults, as OpenKruise sets them.
+// Defaults, the same as in OpenKruise.
 const (
 	// DefaultTimeoutSeconds is how long an attempt may take, in seconds.
 	DefaultTimeoutSeconds = 600
 	// DefaultBackoffLimit is how often a failed attempt is repeated.
 	DefaultBackoffLimit = 3
-	// DefaultTTLSeconds is how long an entry of a NodeImage is kept after its end, in seconds, if its job says nothing else: a day.
+	// DefaultTTLSeconds is how long an entry of a NodeImage is kept after its end, in seconds, if its job doesn't say otherwise: a day.
 	DefaultTTLSeconds = 24 * 60 * 60
-	// defaultParallelism is on how many nodes an image is pulled at once.
+	// defaultParallelism is on how many nodes an image is pulled at the same time.
 	defaultParallelism = 1
 )
 
-// MaxSandbox is how many bytes the labels and annotations of a sandbox config have at most, so that a NodeImage has room for those of others.
+// MaxSandbox is the maximum size of the labels and annotations in a sandbox config, in bytes, so that a NodeImage has room for others.
 const MaxSandbox = 4096
 
-// SandboxSize is how many bytes the labels and annotations of a sandbox config have.
+// SandboxSize returns the size of the labels and annotations in a sandbox config, in bytes.
 func SandboxSize(s *appsv1beta1.SandboxConfig) int {
 	n := 0
 	if s != nil {
@@ -42,10 +42,10 @@ func SandboxSize(s *appsv1beta1.SandboxConfig) int {
 	return n
 }
 
-// Off is why a job is refused while its feature gate is off.
+// Off is why a job is rejected while its feature gate is off.
 const Off = "no controller runs for it, so nothing would be pulled: set ImagePullJobGate=true in featureGates of the chart"
 
-// Default sets defaults of a template but imagePullPolicy, which an ImageListPullJob leaves to its ImagePullJobs.
+// Default sets the defaults of a template except imagePullPolicy, which an ImageListPullJob leaves to its ImagePullJobs.
 func Default(t *appsv1beta1.ImagePullJobTemplate) {
 	if t.CompletionPolicy.Type == "" {
 		t.CompletionPolicy.Type = appsv1beta1.ImagePullJobAlways
@@ -61,13 +61,14 @@ func Default(t *appsv1beta1.ImagePullJobTemplate) {
 	}
 }
 
-// DefaultJob sets the defaults of an ImagePullJob: those of Default, and imagePullPolicy.
+// DefaultJob sets the defaults of an ImagePullJob: those set by Default, and imagePullPolicy.
 func DefaultJob(t *appsv1beta1.ImagePullJobTemplate) {
 	Default(t)
 	t.ImagePullPolicy = cmp.Or(t.ImagePullPolicy, appsv1beta1.PullIfNotPresent)
 }
 
-// Parallelism is on how many nodes an image is pulled at once: 0 or more. One that is no number is an error; admission refuses it.
+// Parallelism returns on how many nodes an image is pulled at the same time: 0 or more. A value that isn't a number is an error; admission
+// rejects it.
 func Parallelism(p *intstr.IntOrString) (int, error) {
 	if p == nil {
 		return defaultParallelism, nil
@@ -93,8 +94,8 @@ func ValidateImage(image string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// Validate validates what the schema of a template can't express. path is that of the spec.
-// secrets are the names of Secrets that the manager may read.
+// Validate validates what the schema of a template can't express. path is the path of the spec. secrets are the names of Secrets that the
+// manager may read.
 func Validate(t *appsv1beta1.ImagePullJobTemplate, secrets []string, path *field.Path) field.ErrorList {
 	faults := validateSelectors(t, path)
 	if _, err := Parallelism(t.Parallelism); err != nil {

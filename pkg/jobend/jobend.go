@@ -1,4 +1,4 @@
-// Package jobend has what jobs of all kinds do when their time has come: they end at a deadline, are counted, and are deleted after a TTL.
+// Package jobend contains what all kinds of jobs have in common at their end: they end at a deadline, are counted, and are deleted after a TTL.
 package jobend
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/seconds"
 )
 
-// Due reports whether so many seconds have passed after a time, or else how long it takes until they have. If either is nil they never
-// have, and it takes 0.
+// Due reports whether that many seconds have passed since a time, and if not, how long it takes until they have. If either argument is nil, it
+// returns false and 0.
 func Due[N int32 | int64](since *metav1.Time, after *N, now time.Time) (due bool, in time.Duration) {
 	if since == nil || after == nil {
 		return false, 0
@@ -26,8 +26,8 @@ func Due[N int32 | int64](since *metav1.Time, after *N, now time.Time) (due bool
 	return true, 0
 }
 
-// Remove deletes a job that has not changed since it was read, with what it owns, and no other one of its name. What is gone or has
-// changed is no error.
+// Remove deletes a job, along with what it owns, if the job has not changed since it was read; never another one with its name. It is not an
+// error if the job is gone or has changed.
 func Remove(ctx context.Context, c client.Writer, job client.Object) error {
 	uid, version := job.GetUID(), job.GetResourceVersion()
 	target, _ := job.DeepCopyObject().(client.Object)

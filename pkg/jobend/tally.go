@@ -8,17 +8,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// RunBuckets are for how long jobs take, in seconds: 1 s to 18 hours.
+// RunBuckets are the buckets for job durations, in seconds: 1 s to 18 hours.
 func RunBuckets() []float64 { return prometheus.ExponentialBuckets(1, 4, 9) }
 
-// Tally counts the ends of jobs, each once, for metrics. The zero value is ready; it may be used concurrently.
+// Tally counts each end of a job once, for metrics. The zero value is ready to use; it may be used concurrently.
 type Tally struct {
 	mu sync.Mutex
-	// running are the UIDs of the jobs that were seen before they ended.
+	// running holds the UIDs of the jobs that were seen before they ended.
 	running map[types.NamespacedName]types.UID
 }
 
-// Count calls ended when the end of a job is seen for the first time, and if the job was seen before it: what a former process has
+// Count calls ended when the end of a job is seen for the first time, but only if the job was seen before its end: what an earlier process has
 // counted is not counted again.
 func (t *Tally) Count(job client.Object, finished bool, ended func()) {
 	t.mu.Lock()
@@ -36,7 +36,7 @@ func (t *Tally) Count(job client.Object, finished bool, ended func()) {
 	}
 }
 
-// Forget drops what is known of a job that is gone.
+// Forget drops what is known about a job that is gone.
 func (t *Tally) Forget(key types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

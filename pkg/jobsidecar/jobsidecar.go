@@ -1,7 +1,7 @@
-// Package jobsidecar says which containers of a pod are sidecars that end with it, and when: those that OpenKruise's variables mark, once
-// all others have ended. The node daemon stops them; the manager does what takes a write to the pod.
+// Package jobsidecar determines which containers of a pod are sidecars that end with it, and when: those marked by OpenKruise's environment
+// variables, once all other containers have ended. The node daemon stops them; the manager does whatever requires a write to the pod.
 //
-// Sidecars that are restartable init containers are no concern of this package: kubelets end them.
+// This package ignores sidecars that are restartable init containers: the kubelet ends them.
 package jobsidecar
 
 import (
@@ -15,16 +15,17 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// Sidecar is a container that is to end when all others of its pod have.
+// Sidecar is a container that has to end when all others in its pod have ended.
 type Sidecar struct {
 	Container *corev1.Container
-	// Status is what the kubelet reports of it, nil if nothing yet.
+	// Status is what the kubelet reports about the container; nil if there is no report yet.
 	Status *corev1.ContainerStatus
-	// Stopped: it is stopped on the node by its daemon, by variable keys.EnvTerminateSidecar.
+	// Stopped: the node's daemon stops the container, because of variable keys.EnvTerminateSidecar.
 	Stopped bool
-	// Ignored: so is its exit code, by keys.EnvTerminateSidecarIgnoreExitCode. It ends because the pod is said to have.
+	// Ignored: Stopped applies, and the exit code is ignored, because of keys.EnvTerminateSidecarIgnoreExitCode. The container ends because the pod
+	// is declared ended.
 	Ignored bool
-	// Image ends at once, for a node that has no daemon because it is virtual: keys.EnvTerminateSidecarByImage. Empty if there is none.
+	// Image is an image that ends at once, for a virtual node, which has no daemon: keys.EnvTerminateSidecarByImage. Empty if there is none.
 	Image string
 }
 
@@ -33,13 +34,13 @@ type Pod struct {
 	Sidecars []Sidecar
 	// Done: all other containers have ended, and will not be restarted.
 	Done bool
-	// Phase is that of the pod by the other containers, if they are done.
+	// Phase is the phase of the pod judged by the other containers, once they are done.
 	Phase corev1.PodPhase
 
 	restarts bool
 }
 
-// Concerns reports whether a pod has such sidecars: it is meant to end, and at least one of its containers is no sidecar.
+// Concerns reports whether a pod has such sidecars: it is meant to end, and at least one of its containers isn't a sidecar.
 func Concerns(pod *corev1.Pod) bool {
 	n := 0
 	for i := range pod.Spec.Containers {
@@ -73,12 +74,12 @@ func Of(pod *corev1.Pod) Pod {
 	return out
 }
 
-// Ended reports whether a container has ended and is not restarted.
+// Ended reports whether a container has ended and will not be restarted.
 func (p Pod) Ended(st *corev1.ContainerStatus) bool {
 	return st != nil && st.State.Terminated != nil && (!p.restarts || st.State.Terminated.ExitCode == 0)
 }
 
-// Variable reports whether a variable of that name says something about sidecars.
+// Variable reports whether a variable with that name concerns sidecars.
 func Variable(name string) bool {
 	return name == keys.EnvTerminateSidecar || name == keys.EnvTerminateSidecarIgnoreExitCode || name == keys.EnvTerminateSidecarByImage
 }
@@ -93,7 +94,7 @@ func marked(c *corev1.Container) bool {
 
 func is(c *corev1.Container, name string) bool { return strings.EqualFold(value(c, name), "true") }
 
-// value is that of a variable, empty if it has none of its own. If it is set twice, the last one counts.
+// value returns the value of a variable; empty if it has no literal value. If the variable is set twice, the last entry wins.
 func value(c *corev1.Container, name string) string {
 	for _, e := range slices.Backward(c.Env) {
 		if e.Name == name {

@@ -28,7 +28,7 @@ func podOf(policy corev1.RestartPolicy, containers ...corev1.Container) *corev1.
 	return &corev1.Pod{Spec: corev1.PodSpec{RestartPolicy: policy, Containers: containers}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 }
 
-// exits has the containers of a pod end with these codes; a negative one still runs.
+// exits makes the containers of a pod end with these codes; a container with a negative code is still running.
 func exits(pod *corev1.Pod, codes ...int32) *corev1.Pod {
 	for i, code := range codes {
 		st := corev1.ContainerStatus{Name: pod.Spec.Containers[i].Name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}

@@ -11,19 +11,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Fanout passes the changes of one kind to many controllers, each of which wants those with one key, such as a namespace. It has one
-// handler of the informer: an informer hands each change to all of its handlers. It may be used concurrently.
+// Fanout passes the changes of one kind to many controllers, each of which wants the objects with one key, such as a namespace. It registers
+// only one handler with the informer, because an informer calls all its handlers for each change. It may be used concurrently.
 type Fanout struct {
-	// Cache has the objects. Object is an empty one.
+	// Cache holds the objects. Object is an empty one.
 	Cache  cache.Cache
 	Object client.Object
-	// Key returns the key of an object, which never changes. With lists the objects that have a key.
+	// Key returns the key of an object, which never changes. With lists the objects with a key.
 	Key  func(client.Object) string
 	With func(ctx context.Context, key string) ([]client.Object, error)
 
 	mu        sync.RWMutex
 	followers map[string]map[*follower]bool
-	// stop removes the handler of the informer; nil while there is none.
+	// stop removes the handler from the informer; nil while there is none.
 	stop func()
 }
 
@@ -40,14 +40,14 @@ func (f *follower) enqueue(was, is client.Object) {
 	}
 }
 
-// Follow makes the objects with a key, and their changes until ctx ends, enqueue requests.
+// Follow enqueues requests for the objects with a key, and for their changes until ctx ends.
 func (f *Fanout) Follow(ctx context.Context, key string, q Queue, keys Keys) error {
 	one := &follower{ctx: func() context.Context { return ctx }, q: q, keys: keys}
 	if err := f.add(ctx, key, one); err != nil {
 		return err
 	}
 	context.AfterFunc(ctx, func() { f.remove(key, one) })
-	// What changes from now on comes as an event, so nothing is missed; what comes twice is one request.
+	// Later changes arrive as events, so nothing is missed; duplicates become one request.
 	objects, err := f.With(ctx, key)
 	if err != nil {
 		return err

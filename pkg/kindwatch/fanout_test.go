@@ -137,7 +137,7 @@ func TestAFanoutHandsEachControllerTheChangesOfItsOwnKey(t *testing.T) {
 	require.Equal(t, []string{"east/a"}, drain(east))
 }
 
-// BenchmarkChangeOfARow is what one change of a row costs, with two controllers for each of the members that share a cache.
+// BenchmarkChangeOfARow measures the cost of one change of a row, with two controllers for each of the members that share a cache.
 func BenchmarkChangeOfARow(b *testing.B) {
 	for _, members := range []int{10, 1000} {
 		b.Run(fmt.Sprintf("members=%d", members), func(b *testing.B) {

@@ -1,4 +1,4 @@
-// Package kindwatch watches objects of kinds that are known at run time only, each kind for as long as somebody follows it.
+// Package kindwatch watches objects whose kinds are only known at run time, each kind for as long as it has a follower.
 package kindwatch
 
 import (
@@ -22,11 +22,12 @@ import (
 // Queue is the work queue of a controller.
 type Queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Keys maps a change to the requests that it enqueues: was is nil for a new object, is for one that is gone. The context is the controller's.
+// Keys maps a change to the requests that it enqueues: was is nil for a new object, is is nil for one that is gone. The context is the
+// controller's.
 type Keys func(ctx context.Context, was, is client.Object) []client.ObjectKey
 
-// Handle makes the changes that an informer reports enqueue requests, until ctx ends. source.Kind never removes its handlers, but a cache
-// may outlive a controller.
+// Handle makes the changes that an informer reports enqueue requests, until ctx ends. source.Kind never removes its handlers, but a cache may
+// outlive a controller.
 func Handle(ctx context.Context, informer cache.Informer, q Queue, keys Keys) error {
 	enqueue := func(was, is any) {
 		for _, key := range keys(ctx, objectOf(was), objectOf(is)) {
@@ -45,7 +46,7 @@ func Handle(ctx context.Context, informer cache.Informer, q Queue, keys Keys) er
 	return nil
 }
 
-// objectOf returns an object of an informer; nil if it is none.
+// objectOf returns an object from an informer; nil if it is something else.
 func objectOf(o any) client.Object {
 	if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 		o = gone.Obj
@@ -56,8 +57,8 @@ func objectOf(o any) client.Object {
 
 // Watches are the watches of one controller. It may be used concurrently.
 //
-// The cache is the controller's own, so that an informer that is removed is nobody else's. A manager's cache would save nothing: what its
-// controllers watch are typed objects, and these are not.
+// The cache belongs to the controller alone, so that removing an informer affects nobody else. Sharing the manager's cache would save nothing:
+// what its controllers watch are typed objects, and these are not.
 type Watches struct {
 	cache cache.Cache
 	keys  Keys
@@ -69,7 +70,7 @@ type Watches struct {
 	followed  map[client.ObjectKey][]schema.GroupVersionKind
 }
 
-// New returns watches without a kind, of objects that a cache reads.
+// New returns a Watches without kinds that reads objects through a cache.
 func New(c cache.Cache, keys Keys) *Watches {
 	return &Watches{
 		cache: c, keys: keys, informers: map[schema.GroupVersionKind]cache.Informer{},
@@ -77,7 +78,7 @@ func New(c cache.Cache, keys Keys) *Watches {
 	}
 }
 
-// Source is a source that takes the controller's queue when the controller starts. Before that no kind is watched.
+// Source returns a source that takes over the controller's queue when the controller starts. Before that no kind is watched.
 func (w *Watches) Source() source.Source {
 	return source.Func(func(ctx context.Context, q Queue) error {
 		w.mu.Lock()
@@ -87,7 +88,7 @@ func (w *Watches) Source() source.Source {
 	})
 }
 
-// Enqueue adds requests to the queue. Before the start it does nothing, because the start enqueues all.
+// Enqueue adds requests to the queue. It does nothing before the start, because the start enqueues everything.
 func (w *Watches) Enqueue(keys ...client.ObjectKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,7 +104,7 @@ func (w *Watches) enqueue(keys ...client.ObjectKey) {
 	}
 }
 
-// Follow watches kinds for who follows them, and those no more that only who followed before. It starts the watches that there are not.
+// Follow makes who follow exactly these kinds. It starts the missing watches, and ends watches on kinds that only who followed before.
 func (w *Watches) Follow(who client.ObjectKey, kinds ...schema.GroupVersionKind) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,7 +139,7 @@ func (w *Watches) Forget(who client.ObjectKey) {
 	w.release(was)
 }
 
-// release ends the watches on those kinds that nobody follows.
+// release ends the watches on those of the kinds that have no follower.
 func (w *Watches) release(kinds []schema.GroupVersionKind) {
 	for _, kind := range kinds {
 		if len(w.followers(kind)) == 0 {
@@ -157,14 +158,14 @@ func (w *Watches) followers(kind schema.GroupVersionKind) []client.ObjectKey {
 	return out
 }
 
-// Wake enqueues who follows a kind.
+// Wake enqueues the followers of a kind.
 func (w *Watches) Wake(kind schema.GroupVersionKind) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.enqueue(w.followers(kind)...)
 }
 
-// Stop ends the watch on a kind, such as one that is not served and could only fail. The next Follow starts it again.
+// Stop ends the watch on a kind, for example one that isn't served, so that the watch could only fail. The next Follow starts it again.
 func (w *Watches) Stop(kind schema.GroupVersionKind) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -176,10 +177,10 @@ func (w *Watches) stop(kind schema.GroupVersionKind) {
 		return
 	}
 	delete(w.informers, kind)
-	_ = w.cache.RemoveInformer(w.ctx(), OfKind(kind)) // It fails for what is no kind only.
+	_ = w.cache.RemoveInformer(w.ctx(), OfKind(kind)) // It only fails for something that isn't a kind.
 }
 
-// Kinds returns the kinds that are watched, sorted.
+// Kinds returns the watched kinds, sorted.
 func (w *Watches) Kinds() []schema.GroupVersionKind {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package leader is the lock of a manager's leader election that yields to another program: one that runs the same kinds, and
-// elects its leader by a Lease of its own. Of the replicas of both, one reconciles.
+// Package leader provides a leader election lock for a manager that yields to another program: one that runs the same kinds, and elects its
+// leader with a Lease of its own. Among the replicas of both programs, only one reconciles.
 package leader
 
 import (
@@ -20,15 +20,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// Yielding returns a lock on the Lease own that can't be acquired while the Lease other is renewed, and can't be renewed either,
-// so that a leader ends after its renew deadline. It never writes other. A Lease counts as renewed for its own duration
-// after we saw it change, or saw it first: clocks are not compared. The timeout is that of one request.
+// Yielding returns a lock on the Lease own that can be neither acquired nor renewed while the Lease other is being renewed, so that our leader
+// ends after its renew deadline. It never writes other. A Lease counts as renewed for its own duration after we saw it change, or saw it for the
+// first time: clocks are not compared. The timeout applies to each request.
 func Yielding(cfg *rest.Config, own, other types.NamespacedName, timeout time.Duration) (resourcelock.Interface, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("name this process: %w", err)
 	}
-	cfg = rest.AddUserAgent(rest.CopyConfig(cfg), "leader-election") // AddUserAgent changes what it is given.
+	cfg = rest.AddUserAgent(rest.CopyConfig(cfg), "leader-election") // AddUserAgent changes its argument.
 	cfg.Timeout = timeout
 	c, err := coordinationv1client.NewForConfig(cfg)
 	if err != nil {
@@ -52,14 +52,14 @@ type yielding struct {
 
 	other resourcelock.Interface
 	clock clock.PassiveClock
-	// seen is the other Lease as we read it last, and since when it has been like that.
+	// seen is the other Lease as we last read it, and since when it has been unchanged.
 	seen  []byte
 	since time.Time
-	// yields is whether the other led when we looked last, for the log.
+	// yields is whether the other one led when we last looked, for the log.
 	yields bool
 }
 
-// Get returns the other's record while that one leads: to an elector it is one more competitor that holds the lock.
+// Get returns the other's record while that one leads: to an elector it is one more candidate that holds the lock.
 func (y *yielding) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	other, raw, err := y.leads(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (y *yielding) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord,
 	return own, ownRaw, err
 }
 
-// Create and Update fail while the other leads, except when they release.
+// Create and Update fail while the other leads, except to release the lock.
 func (y *yielding) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	if err := y.refuse(ctx); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (y *yielding) refuse(ctx context.Context) error {
 	return err
 }
 
-// leads returns the other's record if that one leads, or may lead for all we know; nil otherwise.
+// leads returns the other's record if that one leads, or may be leading as far as we know; nil otherwise.
 func (y *yielding) leads(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	r, raw, err := y.other.Get(ctx)
 	if apierrors.IsNotFound(err) {

@@ -20,7 +20,7 @@ var (
 	other = types.NamespacedName{Namespace: "kruise-system", Name: "kruise-manager"}
 )
 
-// world is our lock beside the other's Lease.
+// world has our lock and the other's Lease.
 type world struct {
 	testing.TB
 	leases coordinationv1client.LeasesGetter
@@ -37,7 +37,7 @@ func newWorld(tb testing.TB) *world {
 	}}
 }
 
-// renew lets the other manager hold its Lease; an empty holder releases it.
+// renew makes the other manager hold its Lease; an empty holder releases it.
 func (w *world) renew(holder string) {
 	w.Helper()
 	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: other.Namespace, Name: other.Name}}
@@ -53,7 +53,7 @@ func (w *world) renew(holder string) {
 
 func (w *world) wait(d time.Duration) { w.clock.SetTime(w.clock.Now().Add(d)) }
 
-// holder is who holds the lock as an elector sees it; "" if it is free or does not exist.
+// holder returns the holder of the lock as an elector sees it; "" if the lock is free or doesn't exist.
 func (w *world) holder() string {
 	w.Helper()
 	r, _, err := w.lock.Get(w.Context())
@@ -63,7 +63,7 @@ func (w *world) holder() string {
 	return r.HolderIdentity
 }
 
-// take acquires or renews as an elector does.
+// take acquires or renews the lock like an elector.
 func (w *world) take() error {
 	r := resourcelock.LeaderElectionRecord{HolderIdentity: w.lock.Identity(), LeaseDurationSeconds: 15}
 	if _, _, err := w.lock.Interface.Get(w.Context()); err != nil {
@@ -105,7 +105,7 @@ func TestALeaseThatAnotherManagerLeftBehindIsWaitedForOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.renew("kruise-1")
-	w.wait(24 * time.Hour) // Whose clock is right is not asked: it may have been renewed just now.
+	w.wait(24 * time.Hour) // No clock is trusted: the Lease may have been renewed just now.
 	require.Equal(t, "kruise-1", w.holder())
 	w.wait(15 * time.Second)
 	require.NoError(t, w.take())
@@ -133,7 +133,7 @@ func TestALeaderCanNotRenewOnceAnotherManagerLeadsAndStillReleases(t *testing.T)
 	require.Empty(t, r.HolderIdentity)
 }
 
-// A timeout in the config of a manager would also end each of its watches.
+// TestYieldingLeavesTheConfigOfTheManagerAsItIs: a timeout in a manager's config would also end each of its watches.
 func TestYieldingLeavesTheConfigOfTheManagerAsItIs(t *testing.T) {
 	cfg := &rest.Config{Host: "https://cluster.test", UserAgent: "manager"}
 	before := rest.CopyConfig(cfg)

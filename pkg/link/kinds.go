@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// closed is a kind of which no hub places objects, in a group of which it may place others. why follows the name of the objects.
+// closed is a kind that no hub may place, in a group with kinds that a hub may place. why is the rest of a sentence about the objects.
 type closed struct{ group, kind, resource, why string }
 
-// closedKinds returns the kinds that are closed one by one. NeverPlaced has the groups that are closed as a whole.
+// closedKinds returns the kinds that are closed individually. NeverPlaced also covers the groups that are closed as a whole.
 func closedKinds() []closed {
 	const (
 		itsOwn = "belong to the cluster whose components write them"
@@ -28,7 +28,7 @@ func closedKinds() []closed {
 	}
 }
 
-// closedGroup returns why no object of a group is placed, as closed has it, or "".
+// closedGroup returns why no object in a group may be placed, in the form used by closed, or "".
 func closedGroup(group string) string {
 	switch group {
 	case "fleet.kruise.io":
@@ -53,13 +53,13 @@ func neverPlaced(group, name string, is func(closed) bool) string {
 	return name + " " + why
 }
 
-// NeverPlaced returns why no hub places objects of a kind in a member, or "": they are of one cluster by their nature, or they would
-// give the hub more rights there than its chart does. Chart flotilla-member refuses the same in hub.kinds.
+// NeverPlaced returns why no hub may place objects of a kind in a member, or "": they belong to one cluster by nature, or they would give the
+// hub more rights there than its chart does. Chart flotilla-member rejects the same kinds in hub.kinds.
 func NeverPlaced(kind schema.GroupKind) string {
 	return neverPlaced(kind.Group, "objects of kind "+kind.Kind, func(c closed) bool { return c.group == kind.Group && c.kind == kind.Kind })
 }
 
-// ParseResources reads resources such as deployments.apps, as they are in flags. It refuses those that are never placed.
+// ParseResources parses resources such as deployments.apps, as given in flags. It rejects resources that are never placed.
 func ParseResources(names []string) ([]schema.GroupResource, error) {
 	out := make([]schema.GroupResource, 0, len(names))
 	for _, name := range names {
@@ -75,13 +75,13 @@ func ParseResources(names []string) ([]schema.GroupResource, error) {
 	return out, nil
 }
 
-// ResourceLimits are the resources of which a hub may place objects in a member. Nil limits nothing.
+// ResourceLimits are the resources that a hub may place in a member. Nil means no limits.
 type ResourceLimits struct {
-	// Further are those besides the ones that each hub may place.
+	// Further are the resources in addition to the ones that every hub may place.
 	Further []schema.GroupResource
 }
 
-// AlwaysPlaced returns the resources of which any hub may place objects in any member, as far as namespaces allow it.
+// AlwaysPlaced returns the resources that any hub may place in any member, as far as the namespace limits allow.
 func AlwaysPlaced() []schema.GroupResource {
 	return []schema.GroupResource{
 		{Group: "apps", Resource: "deployments"},
@@ -92,7 +92,7 @@ func AlwaysPlaced() []schema.GroupResource {
 	}
 }
 
-// Refuses returns why no objects of a resource may be placed, or "".
+// Refuses returns why objects of a resource may not be placed, or "".
 func (l *ResourceLimits) Refuses(r schema.GroupResource) string {
 	if l == nil || slices.Contains(AlwaysPlaced(), r) || slices.Contains(l.Further, r) {
 		return ""

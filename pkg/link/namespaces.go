@@ -7,11 +7,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NamespaceLimits is where a hub may place objects in a member. The zero value limits nothing.
+// NamespaceLimits limits where a hub may place objects in a member. The zero value means no limits.
 type NamespaceLimits struct {
-	// Allowed are the only namespaces that it may use; empty for all but those denied.
+	// Allowed are the only namespaces that the hub may use; empty means all except the denied ones.
 	Allowed []string
-	// Denied are namespaces that it may not use, even if they are allowed.
+	// Denied are namespaces that the hub may not use, even if they are allowed.
 	Denied []string
 }
 
@@ -27,7 +27,7 @@ func (l NamespaceLimits) Refuses(namespace string) string {
 	}
 }
 
-// RefusesAny returns why nothing may be placed that is in all namespaces but those excluded, or "". Copies never are in kube-system and
+// RefusesAny returns why objects may not be placed in all namespaces except the excluded ones, or "". Copies are never placed in kube-system and
 // kube-public.
 func (l NamespaceLimits) RefusesAny(excluded []string) string {
 	if len(l.Allowed) > 0 {
@@ -41,7 +41,7 @@ func (l NamespaceLimits) RefusesAny(excluded []string) string {
 	return ""
 }
 
-// RefusesClusterScoped returns why nothing may be placed that is in no namespace, or "": such an object concerns all of them.
+// RefusesClusterScoped returns why cluster-scoped objects may not be placed, or "": such an object affects all namespaces.
 func (l NamespaceLimits) RefusesClusterScoped() string {
 	if len(l.Allowed) > 0 {
 		return "this cluster takes nothing of a hub but in hub.allowedNamespaces of its chart flotilla-member, and the object is in no namespace"

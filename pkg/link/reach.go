@@ -16,40 +16,40 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Cause is why a request failed: one word that can be the reason of a condition.
+// Cause is why a request failed: one word that can be used as the reason of a condition.
 type Cause string
 
-// Causes. It is empty without an error, and for errors that are none of these.
+// Causes. The cause is empty if there is no error, and for any other error.
 const (
-	// NameNotResolved: the host name in the address is not known here, or the DNS does not answer.
+	// NameNotResolved: the host name in the address is unknown here, or DNS doesn't answer.
 	NameNotResolved Cause = "NameNotResolved"
-	// ConnectionRefused: nothing listens at the address.
+	// ConnectionRefused: nothing listens on the address.
 	ConnectionRefused Cause = "ConnectionRefused"
-	// TimedOut: the address does not answer in time.
+	// TimedOut: the address doesn't answer in time.
 	TimedOut Cause = "TimedOut"
 	// Unreachable: the address can't be dialled for another reason, such as no route.
 	Unreachable Cause = "Unreachable"
-	// ConnectionBroken: the connection was opened and ended without an answer.
+	// ConnectionBroken: the connection was opened and ended without a response.
 	ConnectionBroken Cause = "ConnectionBroken"
 
-	// NotTLS: what listens at the address does not speak TLS.
+	// NotTLS: the server at the address doesn't use TLS.
 	NotTLS Cause = "NotTLS"
-	// UnknownAuthority: the certificate at the address is not signed by the configured CA.
+	// UnknownAuthority: the certificate at the address isn't signed by the configured CA.
 	UnknownAuthority Cause = "UnknownAuthority"
 	// WrongName: the certificate at the address is for other names.
 	WrongName Cause = "WrongName"
-	// ServerCertificateExpired: the certificate at the address has expired, or is not valid yet.
+	// ServerCertificateExpired: the certificate at the address has expired, or isn't valid yet.
 	ServerCertificateExpired Cause = "ServerCertificateExpired"
 	// HandshakeRefused: the server ended the TLS handshake.
 	HandshakeRefused Cause = "HandshakeRefused"
 
-	// Unauthorized: the server does not accept the credential (401).
+	// Unauthorized: the server doesn't accept the credential (401).
 	Unauthorized Cause = "Unauthorized"
-	// Forbidden: the server accepts the credential and does not allow the request (403).
+	// Forbidden: the server accepts the credential but doesn't allow the request (403).
 	Forbidden Cause = "Forbidden"
-	// NotServed: the server does not have the API, or is no apiserver at all.
+	// NotServed: the server doesn't have the API, or isn't an API server at all.
 	NotServed Cause = "NotServed"
-	// Failing: the server is overloaded or has an error (429 and 5xx).
+	// Failing: the server is overloaded or returns an error (429 and 5xx).
 	Failing Cause = "Failing"
 )
 
@@ -58,7 +58,7 @@ func (c Cause) Untrusted() bool {
 	return c == UnknownAuthority || c == WrongName || c == ServerCertificateExpired
 }
 
-// Unanswered reports whether there was no answer at the address.
+// Unanswered reports whether the address gave no response.
 func (c Cause) Unanswered() bool {
 	switch c {
 	case NameNotResolved, ConnectionRefused, TimedOut, Unreachable, ConnectionBroken, NotTLS:
@@ -68,7 +68,7 @@ func (c Cause) Unanswered() bool {
 	return false
 }
 
-// CauseOf returns why a request of client-go failed. An object that the apiserver does not have is no such cause.
+// CauseOf returns why a client-go request failed. A missing object on the API server is not such a cause.
 func CauseOf(err error) Cause {
 	for _, find := range []func(error) Cause{refused, untrusted, unanswered} {
 		if c := find(err); c != "" {
@@ -78,11 +78,11 @@ func CauseOf(err error) Cause {
 	return ""
 }
 
-// refused classifies an answer.
+// refused classifies a response.
 func refused(err error) Cause {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) {
-		// For an answer that is no API object, such as a web page, client-go has only this message.
+		// If the response isn't an API object, such as a web page, this message is all that client-go provides.
 		if err != nil && strings.Contains(err.Error(), "serializer for ") && strings.Contains(err.Error(), " doesn't exist") {
 			return NotServed
 		}
@@ -101,7 +101,7 @@ func refused(err error) Cause {
 	return ""
 }
 
-// unexpected reports whether client-go has made the Status of an answer that is none.
+// unexpected reports whether client-go itself made the Status, from a response that isn't one.
 func unexpected(s metav1.Status) bool {
 	if s.Details == nil {
 		return false
@@ -160,30 +160,30 @@ func unanswered(err error) Cause {
 	return ""
 }
 
-// PlainURL reports whether address is https://HOST[:PORT], with a path or not, without user, query and fragment, so
-// that it may be shown.
+// PlainURL reports whether address is https://HOST[:PORT], with or without a path, but without user, query and fragment, so that it is safe to
+// show.
 func PlainURL(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
 }
 
-// Peer describes the other end of a connection, for messages. Each field is a part of a sentence.
+// Peer describes the other end of a connection, for messages. Each field is part of a sentence.
 type Peer struct {
-	// Name is what it is: "the hub".
+	// Name is what the peer is: "the hub".
 	Name string
-	// Address is its address, without user and password: "https://hub.example:6443".
+	// Address is the peer's address, without user and password: "https://hub.example:6443".
 	Address string
-	// Authority is what verifies its identity: "the hub's CA (hub.ca, hub.caHash)".
+	// Authority is what verifies the peer's identity: "the hub's CA (hub.ca, hub.caHash)".
 	Authority string
-	// Credential is what authenticates to it, and how to get a valid one.
+	// Credential is what authenticates to the peer, and how to get a valid one.
 	Credential string
-	// Rights is what to do if it forbids requests.
+	// Rights is what to do if the peer forbids requests.
 	Rights string
-	// API is what it must serve, and what to do if it does not.
+	// API is what the peer must serve, and what to do if it doesn't.
 	API string
 }
 
-// Explain returns the sentence for a cause, and "" for none.
+// Explain returns the sentence for a cause; "" if there is none.
 func (p Peer) Explain(c Cause) string {
 	switch c {
 	case NameNotResolved:
@@ -218,7 +218,7 @@ func (p Peer) Explain(c Cause) string {
 	return ""
 }
 
-// scrubbed is an error with another text.
+// scrubbed is an error with a different text.
 type scrubbed struct {
 	error
 	text string

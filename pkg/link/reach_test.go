@@ -33,14 +33,14 @@ import (
 
 const secret = "a-bearer-token"
 
-// far is a server, and a client for it.
+// far is a server with a client for it.
 type far struct {
 	server *httptest.Server
 	ca     []byte
 	cfg    rest.Config
 }
 
-// newFar starts a server that answers all requests with handler; change changes its certificate.
+// newFar starts a server that answers all requests with handler; change modifies its certificate.
 func newFar(t *testing.T, handler http.HandlerFunc, change func(*x509.Certificate)) *far {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -83,7 +83,7 @@ func (f *far) call(ctx context.Context) error {
 	return err
 }
 
-// echo answers with a code and with what the request had, as something that is no apiserver might.
+// echo responds with a code and the content of the request, as a server that isn't an API server might.
 func echo(code int, kind string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", kind)

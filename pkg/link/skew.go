@@ -10,17 +10,17 @@ import (
 const (
 	// SkewSupported: the versions work together.
 	SkewSupported = "Supported"
-	// SkewDevelopment: one of the two is a development build, or unknown, so they are not compared.
+	// SkewDevelopment: one of the two is a development build, or its version is unknown, so they are not compared.
 	SkewDevelopment = "DevelopmentBuild"
-	// HubTooOld and AgentTooOld: they don't work together; the named one is the older.
+	// HubTooOld and AgentTooOld: the versions don't work together; the named side is the older one.
 	HubTooOld   = "HubTooOld"
 	AgentTooOld = "AgentTooOld"
 )
 
-// maxSkew is the largest supported difference of minor versions.
+// maxSkew is the largest supported difference between minor versions.
 const maxSkew = 1
 
-// Skew is whether two versions work together, and if not, what to do.
+// Skew says whether two versions work together, and if not, what to do.
 type Skew struct {
 	Supported bool
 	Reason    string
@@ -49,7 +49,7 @@ func CheckSkew(hub, agent string) Skew {
 		agent, hub, atLeast(h), atMost(a))}
 }
 
-// release returns a version that can be compared, or nil.
+// release returns a version that can be compared; nil if it can't be.
 func release(text string) *version.Version {
 	v, err := version.ParseSemantic(text)
 	if err != nil || v.Major() == 0 && v.Minor() == 0 {

@@ -9,7 +9,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// The limits of a MemberCluster without limits, as the defaults of its fields.
+// The limits of a MemberCluster that sets none, equal to the defaults of its fields.
 const (
 	defaultQPS   = 20
 	defaultBurst = 40
@@ -23,7 +23,7 @@ var _ flowcontrol.RateLimiter = (*Throttle)(nil)
 // NewThrottle returns a Throttle with the defaults of a MemberCluster's limits.
 func NewThrottle() *Throttle { return &Throttle{rate.NewLimiter(defaultQPS, defaultBurst)} }
 
-// Set sets the limits of a MemberCluster; nil, and 0 in a field, mean the defaults.
+// Set sets the limits from a MemberCluster; nil, or 0 in a field, means the default.
 func (t *Throttle) Set(l *fleetv1alpha1.ClusterLimits) {
 	qps, burst := int32(defaultQPS), int32(defaultBurst)
 	if l != nil && l.QPS > 0 {
@@ -42,10 +42,10 @@ func (t *Throttle) TryAccept() bool { return t.limiter.Allow() }
 // Accept waits until a request may be sent.
 func (t *Throttle) Accept() { _ = t.limiter.Wait(context.TODO()) } //nolint:forbidigo // the interface has no context; client-go calls Wait
 
-// Stop does nothing: there is nothing to stop.
+// Stop does nothing, because there is nothing to stop.
 func (t *Throttle) Stop() {}
 
-// QPS is the current rate.
+// QPS returns the current rate.
 func (t *Throttle) QPS() float32 { return float32(t.limiter.Limit()) }
 
 // Wait waits until a request may be sent or ctx is done.

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// MostNamed is how many series a counter has whose labels have names that tenants choose, of objects and users.
+	// MostNamed is the maximum number of series of a counter whose labels contain names that tenants choose, such as those of objects and users.
 	MostNamed = 500
-	// MostClusters is how many series a counter has that has one for each cluster.
+	// MostClusters is the maximum number of series of a counter that has one series per cluster.
 	MostClusters = 10_000
 )
 
-// Bounded is a counter with labels of whose values there is no end, because others choose them. It has the series that were counted last: those
-// before begin again at 0, as after a restart. It may be used concurrently.
+// Bounded is a counter with labels whose values are unbounded, because others choose them. It keeps the series that were counted most recently:
+// dropped series start again at 0, as after a restart. It may be used concurrently.
 type Bounded struct {
 	vec *prometheus.CounterVec
 
@@ -24,7 +24,7 @@ type Bounded struct {
 	known *lru.Cache
 }
 
-// NewBounded returns a counter that has at most so many series.
+// NewBounded returns a counter with at most that many series.
 func NewBounded(o prometheus.CounterOpts, most int, labels ...string) *Bounded {
 	vec := prometheus.NewCounterVec(o, labels)
 	return &Bounded{vec: vec, known: lru.NewWithEvictionFunc(most, func(_ lru.Key, values any) {
@@ -32,7 +32,7 @@ func NewBounded(o prometheus.CounterOpts, most int, labels ...string) *Bounded {
 	})}
 }
 
-// WithLabelValues returns the counter of a series. It is to be used at once.
+// WithLabelValues returns the counter of a series. Use it immediately.
 func (b *Bounded) WithLabelValues(values ...string) prometheus.Counter {
 	b.mu.Lock()
 	defer b.mu.Unlock()

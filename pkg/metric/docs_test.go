@@ -17,13 +17,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// source parses metrics from Go files, because hub and member register theirs with a manager only.
+// source parses metrics from Go files, because hub and member only register theirs with a manager.
 type source struct {
 	*testing.T
 
 	// words are string constants by package and name; other packages use those of this package as metric.Name.
 	words map[string]string
-	// found are the labels of each metric, as the page has them.
+	// found are the labels of each metric, in the form used on the page.
 	found map[string]string
 }
 
@@ -86,8 +86,8 @@ func (s source) word(pkg string, e ast.Expr) string {
 	return s.words[name]
 }
 
-// metrics records the calls prometheus.NewX(XOpts{...}, labels), NewBounded(XOpts{...}, most, labels), NewPlanning(subsystem, kind) and NewRowMetrics(subsystem, kind). Only
-// the last two themselves get their names from parameters.
+// metrics records the calls prometheus.NewX(XOpts{...}, labels), NewBounded(XOpts{...}, most, labels), NewPlanning(subsystem, kind) and
+// NewRowMetrics(subsystem, kind). Only the last two get their metric names from parameters.
 func (s source) metrics(pkg string) func(ast.Node) bool {
 	return func(n ast.Node) bool {
 		if f, ok := n.(*ast.FuncDecl); ok && (f.Name.Name == "NewPlanning" || f.Name.Name == "NewRowMetrics") {

@@ -21,10 +21,10 @@ const (
 // PlanBuckets are for pure planning, in seconds: 100 µs to 1.6 s.
 func PlanBuckets() []float64 { return prometheus.ExponentialBuckets(0.0001, 4, 8) }
 
-// AnswerBuckets are for answers to the apiserver, which waits for them, in seconds: 250 µs to 8.2 s.
+// AnswerBuckets are for responses that the API server waits for, in seconds: 250 µs to 8.2 s.
 func AnswerBuckets() []float64 { return prometheus.ExponentialBuckets(0.00025, 2, 16) }
 
-// Register adds collectors to r. An already registered one is no error, so that two managers may share a process.
+// Register adds collectors to r. It is not an error if one is already registered, so that two managers may share a process.
 func Register(r prometheus.Registerer, collectors ...prometheus.Collector) error {
 	for _, c := range collectors {
 		var already prometheus.AlreadyRegisteredError

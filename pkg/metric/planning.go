@@ -6,12 +6,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// ReasonCache is a reason to wait that every controller has: its cache does not show its own last writes.
+// ReasonCache is a reason to wait that every controller has: its cache doesn't show its own last writes.
 const ReasonCache = "Cache"
 
-// Planning has the metrics that every controller has about its plans.
+// Planning holds the metrics that every controller has about its plans.
 type Planning struct {
-	// PlanSeconds is the time of planning.
+	// PlanSeconds is the duration of planning.
 	PlanSeconds prometheus.Histogram
 	// Steps counts planned steps by step and reason.
 	Steps *prometheus.CounterVec
@@ -19,7 +19,7 @@ type Planning struct {
 	Waits *prometheus.CounterVec
 }
 
-// NewPlanning returns the metrics of a package that plans for objects of a kind, as in NewPlanning("cloneset", "CloneSet").
+// NewPlanning returns the metrics for a package that plans for objects of a kind, as in NewPlanning("cloneset", "CloneSet").
 func NewPlanning(subsystem, kind string) Planning {
 	return Planning{
 		PlanSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{

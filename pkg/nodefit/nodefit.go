@@ -1,5 +1,5 @@
-// Package nodefit decides on which nodes pods may run, by the names, labels, taints and, for kinds that ask for it, the size of
-// nodes. Whether a node has free resources is left to the scheduler. All functions are pure.
+// Package nodefit decides which nodes pods may run on, based on the names, labels, taints and, for kinds that request it, the size of nodes.
+// Whether a node has free resources is left to the scheduler. All functions are pure.
 package nodefit
 
 import (
@@ -17,17 +17,17 @@ const (
 	virtualKubeletType = "virtual-kubelet"
 )
 
-// Matcher is the node requirements of pods.
+// Matcher holds the node requirements of pods.
 type Matcher struct {
 	node        string
 	affinity    nodeaffinity.RequiredNodeAffinity
 	tolerations []corev1.Toleration
-	// requests are those of a pod of a job, nil for others.
+	// requests are the requests of a Job's pod; nil for other pods.
 	requests corev1.ResourceList
 	job      bool
 }
 
-// New returns the Matcher of pods with this spec, whose tolerations are replaced by these.
+// New returns the Matcher for pods with this spec, using these tolerations in place of the spec's.
 func New(spec *corev1.PodSpec, tolerations []corev1.Toleration) Matcher {
 	return Matcher{
 		node:        spec.NodeName,
@@ -36,15 +36,15 @@ func New(spec *corev1.PodSpec, tolerations []corev1.Toleration) Matcher {
 	}
 }
 
-// ForJob returns the Matcher of pods that run to completion. They go to virtual nodes too, and only to nodes that are large enough
-// for them if nothing else runs there: elsewhere they would be pending, and the job would never be complete.
+// ForJob returns the Matcher for pods that run to completion. They go to virtual nodes too, but only to nodes large enough for them if nothing
+// else runs there: elsewhere they would stay pending, and the job would never complete.
 func ForJob(spec *corev1.PodSpec) Matcher {
 	m := New(spec, spec.Tolerations)
 	m.job, m.requests = true, resource.PodRequests(&corev1.Pod{Spec: *spec}, resource.PodResourcesOptions{})
 	return m
 }
 
-// Selects reports whether a pod may be on the node by its name and labels.
+// Selects reports whether a pod may be on the node, judging by the node's name and labels.
 func (m Matcher) Selects(node *corev1.Node) bool {
 	if m.node != "" && m.node != node.Name || !m.job && Virtual(node) {
 		return false
@@ -63,8 +63,8 @@ func (m Matcher) holds(node *corev1.Node) bool {
 	return true
 }
 
-// Match reports whether a pod should run on the node, and whether an existing one may stay. An affinity that can't be
-// parsed matches no node. Source: kube 1.36, NodeShouldRunDaemonPod.
+// Match reports whether a pod should run on the node, and whether an existing one may stay. An affinity that can't be parsed matches no node.
+// Source: Kubernetes 1.36, NodeShouldRunDaemonPod.
 func (m Matcher) Match(node *corev1.Node) (run, stay bool) {
 	if !m.Selects(node) {
 		return false, false
@@ -88,23 +88,23 @@ func (m Matcher) Match(node *corev1.Node) (run, stay bool) {
 
 func (m Matcher) tolerates(taint *corev1.Taint) bool {
 	return slices.ContainsFunc(m.tolerations, func(t corev1.Toleration) bool {
-		// The apiserver has accepted the operator in the template, so comparison operators are enabled. The logger is not used.
+		// The API server has accepted the operator in the template, so comparison operators are enabled. The logger is not used.
 		return t.ToleratesTaint(logr.Discard(), taint, true)
 	})
 }
 
-// Virtual reports whether a node is a virtual one.
+// Virtual reports whether a node is virtual.
 func Virtual(node *corev1.Node) bool { return node.Labels[labelNodeType] == virtualKubeletType }
 
-// DaemonTolerations returns the tolerations of a pod and those of all daemon pods, which stay on unhealthy nodes and
-// run on unschedulable ones. Source: kube 1.36, AddOrUpdateDaemonPodTolerations.
+// DaemonTolerations returns the tolerations of a pod plus those of all daemon pods, which stay on unhealthy nodes and run on unschedulable ones.
+// Source: Kubernetes 1.36, AddOrUpdateDaemonPodTolerations.
 func DaemonTolerations(pod *corev1.PodSpec) []corev1.Toleration {
 	out := slices.Clone(pod.Tolerations)
 	add := func(key string, effect corev1.TaintEffect) {
 		own := corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: effect}
 		same := func(t corev1.Toleration) bool { return t.MatchToleration(&own) }
 		if i := slices.IndexFunc(out, same); i >= 0 {
-			out[i] = own // Without tolerationSeconds: the pod would be evicted, and created again.
+			out[i] = own // Without tolerationSeconds: otherwise the pod would be evicted and created again.
 			return
 		}
 		out = append(out, own)

@@ -23,7 +23,7 @@ func taint(key string, effect corev1.TaintEffect) corev1.Taint {
 	return corev1.Taint{Key: key, Value: "yes", Effect: effect}
 }
 
-// demanding returns a template that requires a node with these terms.
+// demanding returns a template that requires a node matching these terms.
 func demanding(terms ...corev1.NodeSelectorTerm) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},

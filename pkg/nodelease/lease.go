@@ -23,21 +23,21 @@ const (
 	LeaseDuration = 3 * RenewInterval
 )
 
-// What a daemon may do on its node; see keys.NodeDaemonDoes.
+// Tasks of a daemon on its node; see keys.NodeDaemonDoes.
 const (
-	// RestartsForEnv: it restarts containers whose env an update in place has changed.
+	// RestartsForEnv: the daemon restarts containers whose env was changed by an in-place update.
 	RestartsForEnv = "RestartForEnv"
-	// PullsImages: it pulls what the NodeImage of its node says.
+	// PullsImages: the daemon pulls the images in its node's NodeImage.
 	PullsImages = "PullImages"
-	// RecreatesContainers: it carries out ContainerRecreateRequests.
+	// RecreatesContainers: the daemon carries out ContainerRecreateRequests.
 	RecreatesContainers = "RecreateContainers"
-	// StopsSidecars: it stops the sidecars of Jobs.
+	// StopsSidecars: the daemon stops the sidecars of Jobs.
 	StopsSidecars = "StopSidecars"
-	// ProbesContainers: it runs the probes of the NodePodProbe of its node.
+	// ProbesContainers: the daemon runs the probes in its node's NodePodProbe.
 	ProbesContainers = "ProbeContainers"
 )
 
-// does returns what a Lease says that its daemon does.
+// does returns the tasks of the daemon according to its Lease.
 func does(l *coordinationv1.Lease) []string {
 	said, ok := l.Annotations[keys.NodeDaemonDoes]
 	if !ok {
@@ -46,13 +46,13 @@ func does(l *coordinationv1.Lease) []string {
 	return strings.Split(said, ",")
 }
 
-// prefix is the prefix of the name of a Lease, before the node's name.
+// prefix is what precedes the node's name in the name of a Lease.
 const prefix = "flotilla-noded."
 
-// Name is the name of a node's Lease.
+// Name returns the name of a node's Lease.
 func Name(node string) string { return prefix + node }
 
-// node returns the node of a Lease; empty if it is not a daemon's.
+// node returns the node of a Lease; empty if it isn't a daemon's.
 func node(l *coordinationv1.Lease) string {
 	name, ok := strings.CutPrefix(l.Name, prefix)
 	if _, labelled := l.Labels[keys.NodeDaemon]; !ok || !labelled {
@@ -63,22 +63,21 @@ func node(l *coordinationv1.Lease) string {
 
 // Holder renews the Lease of one node. It must not be used concurrently.
 type Holder struct {
-	// Client writes to the apiserver, and reads from it.
+	// Client writes to the API server, and reads from it.
 	Client client.Client
 	// Namespace is the namespace of the Lease.
 	Namespace string
 	Node      string
-	// NodeUID returns the UID of the Node that owns the Lease. If it is nil or returns an empty UID, the Lease has no
-	// owner. It is called at the start and after each failure: a node may have been registered again, and its old
-	// Lease is deleted then.
+	// NodeUID returns the UID of the Node that owns the Lease. If it is nil or returns an empty UID, the Lease has no owner. It is called at the
+	// start and after each failure: a node may have been registered again, and then its old Lease is deleted.
 	NodeUID func(context.Context) (types.UID, error)
-	// Identity is the holder of the Lease, for people: the name of the daemon's pod.
+	// Identity is the holder of the Lease in readable form: the name of the daemon's pod.
 	Identity string
 	Clock    clock.PassiveClock
-	// Does is what the daemon does on its node.
+	// Does lists the daemon's tasks on its node.
 	Does []string
-	// Other is the pod, as namespace/name, of another node daemon to which this one leaves the work; empty if there is none. It
-	// may be set between two renewals.
+	// Other is the pod, as namespace/name, of another node daemon that this one leaves the work to; empty if there is none. It may be changed
+	// between two renewals.
 	Other string
 
 	last *coordinationv1.Lease
@@ -107,7 +106,7 @@ func (h *Holder) Renew(ctx context.Context) error {
 	l := h.last.DeepCopy()
 	h.fill(l)
 	if err := h.Client.Update(ctx, l); err != nil {
-		h.last = nil // Another holder wrote, or it is gone: read it again next time.
+		h.last = nil // Another holder wrote, or the Lease is gone: read it again next time.
 		return fmt.Errorf("renew Lease %s: %w", Name(h.Node), err)
 	}
 	h.last = l

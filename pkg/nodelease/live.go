@@ -2,10 +2,10 @@ package nodelease
 
 import corev1 "k8s.io/api/core/v1"
 
-// Liveness reports on which nodes a daemon is alive that restarts containers for their env.
+// Liveness reports whether a daemon that restarts containers for their env is alive on a node.
 type Liveness interface{ Live(node string) bool }
 
-// Nodes returns the nodes of pods on which a daemon is alive.
+// Nodes returns those nodes of the pods on which a daemon is alive.
 func Nodes(l Liveness, pods []*corev1.Pod) map[string]bool {
 	out := map[string]bool{}
 	for _, p := range pods {

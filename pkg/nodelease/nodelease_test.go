@@ -29,7 +29,7 @@ func lease(renewed time.Time) *coordinationv1.Lease {
 	}
 }
 
-// doing is a Lease that was renewed now and says what its daemon does.
+// doing is a Lease that was just renewed and lists its daemon's tasks.
 func doing(what string) *coordinationv1.Lease {
 	l := lease(start)
 	l.Annotations = map[string]string{keys.NodeDaemonDoes: what}
@@ -38,7 +38,7 @@ func doing(what string) *coordinationv1.Lease {
 
 func TestLive(t *testing.T) {
 	t.Parallel()
-	// seen is a Lease that the manager observes, at a time after start.
+	// seen is a Lease that the manager observes at a time after start.
 	type seen struct {
 		at    time.Duration
 		lease *coordinationv1.Lease
@@ -50,7 +50,7 @@ func TestLive(t *testing.T) {
 		seen []seen
 		at   time.Duration
 		want bool
-		// pulls: it is alive and pulls images.
+		// pulls: the daemon is alive and pulls images.
 		pulls bool
 	}{
 		{name: "no Lease is no daemon"},
@@ -156,7 +156,7 @@ func TestRenew(t *testing.T) {
 	require.NoError(t, h.Renew(t.Context()))
 	require.Equal(t, []string{"get", "create"}, calls, "what is lost is made again")
 
-	// The node was registered again: its old Lease is deleted with the old Node.
+	// The node was registered again: its old Lease is deleted along with the old Node.
 	require.NoError(t, c.Delete(t.Context(), &l))
 	uid = "uid-2"
 	require.Error(t, h.Renew(t.Context()))

@@ -19,15 +19,15 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// Cached limits a manager's cache of Leases to those of daemons in a namespace.
+// Cached limits a manager's cache of Leases to those of the daemons in a namespace.
 func Cached(namespace string) ctrlcache.ByObject {
 	return ctrlcache.ByObject{Namespaces: map[string]ctrlcache.Config{
 		namespace: {LabelSelector: labels.SelectorFromSet(labels.Set{keys.NodeDaemon: ""})},
 	}}
 }
 
-// Tracker tracks on which nodes a daemon is alive, and what it does there. One is enough for all controllers of a manager. It may be
-// used concurrently. Use NewTracker to create one.
+// Tracker tracks on which nodes a daemon is alive, and its tasks there. One is enough for all controllers of a manager. It may be used
+// concurrently. Use NewTracker to create one.
 type Tracker struct {
 	clock clock.PassiveClock
 
@@ -36,11 +36,11 @@ type Tracker struct {
 	handlers []func(node string)
 
 	watching sync.Mutex
-	// registration is the registration of the one event handler, nil before the first Source has started.
+	// registration belongs to the single event handler; nil before the first Source has started.
 	registration cache.ResourceEventHandlerRegistration
 }
 
-// renewal is the last renewal of a Lease, when we observed it, and what its daemon does.
+// renewal is the last renewal of a Lease, the time at which we observed it, and the daemon's tasks.
 type renewal struct {
 	time time.Time
 	seen time.Time
@@ -59,7 +59,7 @@ func NewTracker(c clock.PassiveClock) *Tracker {
 // Live reports whether a daemon that restarts containers for their env is alive on a node.
 func (t *Tracker) Live(node string) bool { return t.Does(node, RestartsForEnv) }
 
-// Does reports whether a daemon is alive on a node that does something, such as PullsImages.
+// Does reports whether a daemon with a certain task, such as PullsImages, is alive on a node.
 func (t *Tracker) Does(node, what string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,7 +67,7 @@ func (t *Tracker) Does(node, what string) bool {
 	return is.live(t.clock.Now()) && slices.Contains(is.does, what)
 }
 
-// observe records a Lease, and reports whether a daemon that was not alive is alive now, or does other things.
+// observe records a Lease, and reports whether its daemon has become alive or its tasks have changed.
 func (t *Tracker) observe(l *coordinationv1.Lease) (name string, alive bool) {
 	if name = node(l); name == "" || l.Spec.RenewTime == nil {
 		return name, false
@@ -108,7 +108,7 @@ func (t *Tracker) notify(node string) {
 	}
 }
 
-// watch adds the tracker's event handler to the informer of Leases, once.
+// watch adds the tracker's event handler to the Lease informer, once.
 func (t *Tracker) watch(ctx context.Context, c ctrlcache.Cache) (cache.ResourceEventHandlerRegistration, error) {
 	t.watching.Lock()
 	defer t.watching.Unlock()
@@ -146,8 +146,8 @@ func (t *Tracker) watch(ctx context.Context, c ctrlcache.Cache) (cache.ResourceE
 	return t.registration, nil
 }
 
-// Source feeds the tracker from a cache of Leases, and enqueues the requests of wake when a daemon becomes alive on a
-// node. The controller starts when all existing Leases are known. All sources of a tracker must have the same cache.
+// Source feeds the tracker from a cache of Leases, and enqueues the requests from wake when a daemon becomes alive on a node. The controller
+// starts once all existing Leases are known. All sources of a tracker must use the same cache.
 func (t *Tracker) Source(
 	c ctrlcache.Cache, wake func(ctx context.Context, node string) []reconcile.Request,
 ) source.SyncingSource {

@@ -16,10 +16,9 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/leader"
 )
 
-// Build creates the manager of m, with a webhook server and the Keeper of its certificate. Restrict limits the cache; c is
-// m.Certificate, for what this manager serves. The manager is ready when its webhooks can be called and its caches are
-// synced. Validate
-// must have passed.
+// Build creates the manager for m, with a webhook server and the Keeper of its certificate. restrict limits the cache; c is m.Certificate,
+// adapted to what this manager serves. The manager is ready when its webhooks can be called and its caches are synced. Validate must have
+// passed.
 func (m *Manager) Build(
 	scheme *runtime.Scheme, restrict func(ctrl.Options) ctrl.Options, c cert.Options,
 ) (ctrl.Manager, error) {
@@ -49,7 +48,7 @@ func (m *Manager) Build(
 	o.Scheme, o.WebhookServer = scheme, keeper.Server(host, port)
 	if m.LeaderElection && m.Yield.Name != "" {
 		lease := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
-		// One slow request must not cost the leadership.
+		// One slow request must not cost us the leadership.
 		if o.LeaderElectionResourceLockInterface, err = leader.Yielding(cfg, lease, m.Yield, m.RenewDeadline/2); err != nil {
 			return nil, err
 		}

@@ -26,9 +26,9 @@ import (
 // headerPatience is how long a client of the health server may take to send its headers.
 const headerPatience = 5 * time.Second
 
-// AwaitCRDs returns when the CRDs of these names are established. Without them a manager can't start, and would end again and again:
-// instead it waits, alive and not ready, and its log and /readyz name the missing CRD. It needs get, list and watch on these names. The
-// error is that of a request, or that of ctx.
+// AwaitCRDs returns once the CRDs with these names are established. A manager can't start without them and would end again and again. Instead it
+// waits, alive but not ready, and its log and /readyz name the missing CRD. It needs get, list and watch on these names. The error comes from a
+// request or from ctx.
 func (m *Manager) AwaitCRDs(ctx context.Context, names ...string) error {
 	cfg, err := m.RESTConfig()
 	if err != nil {
@@ -68,7 +68,7 @@ func (m *Manager) AwaitCRDs(ctx context.Context, names ...string) error {
 	return errors.Join(err, end())
 }
 
-// awaitCRD returns when a CRD is established.
+// awaitCRD returns once a CRD is established.
 func awaitCRD(ctx context.Context, crds apiextensions.CustomResourceDefinitionInterface, name string) error {
 	only := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 	_, err := watchtools.UntilWithSync(ctx, &cache.ListWatch{
@@ -96,7 +96,7 @@ func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	})
 }
 
-// waiting answers probes: alive, and not ready.
+// waiting answers probes: alive, but not ready.
 type waiting struct{ missing atomic.Pointer[string] }
 
 // ServeHTTP implements http.Handler.
@@ -108,7 +108,7 @@ func (w *waiting) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	http.Error(out, "waiting for CRD "+*w.missing.Load(), http.StatusServiceUnavailable)
 }
 
-// serveHealth serves probes until end is called. The manager listens at the same address later.
+// serveHealth serves probes until end is called. The manager listens on the same address later.
 func (m *Manager) serveHealth(ctx context.Context, h http.Handler) (end func() error, err error) {
 	if off(m.HealthAddr) {
 		return func() error { return nil }, nil

@@ -16,21 +16,21 @@ import (
 
 // Hub is how a member connects to its hub in mode Pull. The zero value is a cluster without a hub.
 type Hub struct {
-	// URL is the hub's apiserver; empty for none.
+	// URL is the hub's API server; empty means no hub.
 	URL string
 	// Cluster is this cluster's name on the hub.
 	Cluster string
-	// CAFile is a PEM file with the hub's CA; CAHash is the hash of its public key. One of the two is needed.
+	// CAFile is a PEM file with the hub's CA; CAHash is the hash of its public key. One of them is required.
 	CAFile, CAHash string
-	// TokenFile has the token of the first join. It need not exist.
+	// TokenFile contains the token for the first join. It need not exist.
 	TokenFile string
-	// Namespaces is where the hub may place objects.
+	// Namespaces limits where the hub may place objects.
 	Namespaces link.NamespaceLimits
-	// Kinds are the resources of which the hub may place objects besides those that each may.
+	// Kinds are the resources that the hub may place in addition to those that every hub may.
 	Kinds []string
 }
 
-// NewHub returns the defaults: no hub, and nothing of one in the namespaces of Kubernetes itself.
+// NewHub returns the defaults: no hub, and no placement into the namespaces of Kubernetes itself.
 func NewHub() *Hub {
 	return &Hub{Namespaces: link.NamespaceLimits{Denied: []string{"kube-system", "kube-public", "kube-node-lease"}}}
 }
@@ -66,7 +66,7 @@ func (h *Hub) Validate() error {
 	}
 	var errs []error
 	if !link.PlainURL(h.URL) {
-		// The address is not repeated: it may contain a password.
+		// The address isn't included: it may contain a password.
 		errs = append(errs, errors.New("--hub-url: want https://host:port, without user, query and fragment"))
 	}
 	if len(validation.IsDNS1123Label(h.Cluster)) > 0 {

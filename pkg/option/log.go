@@ -25,7 +25,7 @@ func (m *Manager) logger(out io.Writer) logr.Logger {
 	return zapr.NewLogger(zap.New(core))
 }
 
-// level writes V(1) as debug, which log collectors know, and higher levels as v2, v3 and so on.
+// level writes V(1) as debug, a level that log collectors know, and higher levels as v2, v3 and so on.
 func level(l zapcore.Level, out zapcore.PrimitiveArrayEncoder) {
 	if l < zapcore.DebugLevel {
 		out.AppendString(fmt.Sprintf("v%d", -l))
@@ -34,5 +34,5 @@ func level(l zapcore.Level, out zapcore.PrimitiveArrayEncoder) {
 	zapcore.LowercaseLevelEncoder(l, out)
 }
 
-// zapLevel turns logr's V into zap's levels, which have the opposite order.
+// zapLevel converts logr's V into zap's levels, which are ordered the other way round.
 func zapLevel(v int) zapcore.Level { return zapcore.Level(-min(v, maxLogLevel)) } //nolint:gosec // It is bounded to 0..10.

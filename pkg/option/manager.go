@@ -28,15 +28,15 @@ var Version = "v0.0.0" //nolint:gochecknoglobals // The linker can set nothing e
 
 // Manager are the options that every manager has.
 type Manager struct {
-	// Name is the program's name: of its Lease, its user agent and its webhook configurations. No flag sets it.
+	// Name is the program's name, used for its Lease, its user agent and its webhook configurations. No flag sets it.
 	Name string
 
 	// Kubeconfig is a file; empty means the ServiceAccount of the pod we run in.
 	Kubeconfig string
-	// Namespace is our own, which has the Lease and the Secrets.
+	// Namespace is our own namespace, which holds the Lease and the Secrets.
 	Namespace string
-	// QPS and Burst limit requests to the apiserver. QPS 0 is no limit: the apiserver has priority and fairness, and few requests
-	// run at once.
+	// QPS and Burst limit requests to the API server. QPS 0 means no limit: the API server has priority and fairness, and few requests run at the
+	// same time.
 	QPS   float32
 	Burst int
 
@@ -45,11 +45,11 @@ type Manager struct {
 	LeaseDuration  time.Duration
 	RenewDeadline  time.Duration
 	RetryPeriod    time.Duration
-	// Yield is the Lease of another manager that runs the same kinds: while it is renewed, no replica of ours leads. Empty is
-	// none. No flag of this group sets it.
+	// Yield is the Lease of another manager that runs the same kinds: while it is being renewed, no replica of ours leads. Empty means none. No
+	// flag in this group sets it.
 	Yield types.NamespacedName
 
-	// MetricsAddr, HealthAddr and PprofAddr are host:port; "0" or empty is off.
+	// MetricsAddr, HealthAddr and PprofAddr are host:port; "0" or empty means off.
 	MetricsAddr, HealthAddr, PprofAddr string
 
 	// CacheSyncTimeout is how long a controller waits for its first list before the manager ends with an error.
@@ -61,25 +61,24 @@ type Manager struct {
 	LogLevel  int
 	LogFormat string
 
-	// Webhook are the options of the webhook server.
+	// Webhook holds the options of the webhook server.
 	Webhook Webhook
 }
 
 // Webhook is where the webhook server listens, how it is called, and where its certificate is stored.
 type Webhook struct {
-	// BindAddr is host:port to listen on; empty means that of URL, or port 9876 of all addresses.
+	// BindAddr is host:port to listen on; empty means the one in URL, or port 9876 on all addresses.
 	BindAddr string
 	// URL is https://host:port when we run outside the cluster.
 	URL string
-	// Service and ServicePort are how the cluster's apiserver calls us, without URL.
+	// Service and ServicePort are how the cluster's API server calls us if there is no URL.
 	Service     string
 	ServicePort int32
-	// Secret is the name of the Secret that keeps the certificate, in Manager.Namespace.
+	// Secret is the name of the Secret that holds the certificate, in Manager.Namespace.
 	Secret string
-	// External: somebody else makes and renews what is in the Secret.
+	// External: another component creates and renews the contents of the Secret.
 	External bool
-	// CAValidity and CertValidity are the validity of new certificates; Settle is how long apiservers may have stale
-	// configurations.
+	// CAValidity and CertValidity are how long new certificates are valid; Settle is how long API servers may have stale configurations.
 	CAValidity, CertValidity, Settle time.Duration
 }
 
@@ -92,7 +91,7 @@ const (
 	maxLogLevel   = 10
 )
 
-// NewManager returns the defaults of the program name.
+// NewManager returns the defaults for the program with that name.
 func NewManager(name string) *Manager {
 	return &Manager{
 		Name: name, Namespace: "flotilla-system", Burst: 600,
@@ -217,11 +216,11 @@ func (w *Webhook) validate() error {
 	return errors.Join(errs...)
 }
 
-// namespaceFile has the namespace of the pod that this process runs in.
+// namespaceFile contains the namespace of the pod that this process runs in.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// checkNamespace returns an error if file names another namespace than ours. It is that of our Service too, which selects pods of
-// its own namespace only, so nothing could work. With a kubeconfig or an own URL this may be a pod of another cluster.
+// checkNamespace returns an error if file names a different namespace than ours. Our Service is in that namespace too and only selects pods
+// there, so nothing could work. With a kubeconfig or a URL of our own, this may be a pod in another cluster.
 func (m *Manager) checkNamespace(file string) error {
 	text, err := os.ReadFile(file) //nolint:gosec // A constant, but for tests.
 	own := strings.TrimSpace(string(text))
@@ -233,7 +232,7 @@ func (m *Manager) checkNamespace(file string) error {
 		m.Namespace, own, own)
 }
 
-// RESTConfig returns the client configuration for the apiserver.
+// RESTConfig returns the client configuration for the API server.
 func (m *Manager) RESTConfig() (*rest.Config, error) {
 	var cfg *rest.Config
 	var err error
@@ -245,14 +244,13 @@ func (m *Manager) RESTConfig() (*rest.Config, error) {
 		return nil, fmt.Errorf("read --kubeconfig=%s: %w", m.Kubeconfig, err)
 	}
 	if cfg.QPS, cfg.Burst = m.QPS, m.Burst; m.QPS == 0 {
-		cfg.QPS = -1 // client-go takes 0 as its default of 5.
+		cfg.QPS = -1 // client-go replaces 0 with its default of 5.
 	}
 	cfg.UserAgent = m.Name + "/" + Version
 	return cfg, nil
 }
 
-// Options returns the options of a controller-runtime manager that m has. The caller adds Scheme, Cache and
-// WebhookServer.
+// Options returns the controller-runtime manager options that m determines. The caller adds Scheme, Cache and WebhookServer.
 func (m *Manager) Options() ctrl.Options {
 	return ctrl.Options{
 		LeaderElection:          m.LeaderElection,
@@ -269,13 +267,13 @@ func (m *Manager) Options() ctrl.Options {
 		GracefulShutdownTimeout:       &m.ShutdownTimeout,
 		Controller: config.Controller{
 			CacheSyncTimeout: m.CacheSyncTimeout,
-			// Its workers may hang when the manager ends (controller-runtime#3538), and then the Lease is not released.
+			// Its workers may hang when the manager ends (controller-runtime#3538), and then the Lease isn't released.
 			UsePriorityQueue: new(false),
 		},
 	}
 }
 
-// Certificate returns the options of the Keeper whose webhook configurations have our name, and which converts crds.
+// Certificate returns the options of the Keeper for the webhook configurations with our name and for the conversion of crds.
 func (m *Manager) Certificate(crds ...string) cert.Options {
 	return cert.Options{
 		Secret:     types.NamespacedName{Namespace: m.Namespace, Name: m.Webhook.Secret},

@@ -308,7 +308,7 @@ func TestAReplacedFlagIsRefusedWithTheWayOut(t *testing.T) {
 	}
 }
 
-// Not parallel: a program sets the logger of klog, which is global.
+// TestProgramSetsUpOnlyWhatItsFlagsAllow isn't parallel: a program sets the logger of klog, which is global.
 func TestProgramSetsUpOnlyWhatItsFlagsAllow(t *testing.T) {
 	boom := errors.New("boom")
 	for _, tc := range []struct {

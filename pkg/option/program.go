@@ -21,25 +21,24 @@ type Group interface {
 	Validate() error
 }
 
-// Program is the command line of a manager. A manager with flags of its own adds them to Command.
+// Program is the command line of a manager. A manager with additional flags adds them to Command.
 type Program struct {
 	Manager *Manager
 	Workers Workers
 	Gates   *feature.Gates
 	// ExpectationTimeout is how long to wait for a cache to show our own writes.
 	ExpectationTimeout time.Duration
-	// Replaced are flags of OpenKruise's manager that the program does not have. Its help has them, and so has the error if one
-	// is set.
+	// Replaced are flags of OpenKruise's manager that the program doesn't have. Its help mentions them, and so does the error if one is set.
 	Replaced []Replaced
 }
 
-// NewProgram returns the defaults of the program name, which uses these gates and runs controllers of these kinds.
+// NewProgram returns the defaults for the program with that name, which uses these gates and runs controllers for these kinds.
 func NewProgram(name string, gates *feature.Gates, kinds ...string) *Program {
 	return &Program{Manager: NewManager(name), Workers: NewWorkers(kinds...), Gates: gates}
 }
 
-// Command returns the program as a command. It validates all flags, also those of more, sends all logs to our logger, and
-// runs the manager that setup returns until the context ends.
+// Command returns the program as a command. It validates all flags, including those in more, sends all logs to our logger, and runs the manager
+// returned by setup until the context ends.
 func (p *Program) Command(short, long string, setup func(context.Context) (ctrl.Manager, error), more ...Group) *cobra.Command {
 	groups := append([]Group{p.Manager, p.Workers}, more...)
 	cmd := &cobra.Command{
@@ -78,7 +77,7 @@ func (p *Program) Command(short, long string, setup func(context.Context) (ctrl.
 	return cmd
 }
 
-// expectationTimeout binds the time to wait for a cache to show our own writes.
+// expectationTimeout binds the flag for how long to wait for a cache to show our own writes.
 func expectationTimeout(f *pflag.FlagSet, d *time.Duration) {
 	*d = 5 * time.Minute
 	f.DurationVar(d, "expectation-timeout", *d, "Time for which a cache may lack our own writes. Then it is counted in a "+

@@ -13,12 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// syncPatience is for how long a replica without synced caches is not ready. It is bounded because a cache may need this very replica: objects
-// that are stored in another version are converted by a replica that is ready.
+// syncPatience is how long a replica without synced caches stays unready. It is bounded because a cache may need this very replica: objects that
+// are stored in another version are converted by a replica that is ready.
 const syncPatience = time.Minute
 
-// caches is ready when the caches of a manager are synced. A replica that answers before holds up requests until then, while the one that it
-// replaces has ended. The manager starts it after its caches.
+// caches is ready when the caches of a manager are synced. A replica that becomes ready earlier would hold up requests until then, while the
+// replica that it replaces has already ended. The manager starts this runnable after its caches.
 type caches struct {
 	clock  clock.PassiveClock
 	began  time.Time
@@ -46,10 +46,10 @@ func (c *caches) Start(context.Context) error {
 	return nil
 }
 
-// NeedLeaderElection implements manager.LeaderElectionRunnable: every replica answers.
+// NeedLeaderElection implements manager.LeaderElectionRunnable: it runs in every replica.
 func (c *caches) NeedLeaderElection() bool { return false }
 
-// errNotSynced is why a replica is not ready.
+// errNotSynced is why a replica isn't ready.
 var errNotSynced = errors.New("the caches are not synced yet")
 
 // check is a healthz.Checker.

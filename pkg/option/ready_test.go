@@ -17,7 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// unsynced is a cache that syncs when it is told to.
+// unsynced is a cache that syncs when told to.
 type unsynced struct {
 	informertest.FakeInformers
 	syncs chan struct{}

@@ -10,15 +10,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Replaced are flags of another program that this one does not have, and what to do instead.
+// Replaced are flags of another program that this one doesn't have, and what to do instead.
 type Replaced struct {
-	// Flags are their names, without dashes before them.
+	// Flags are the names of the flags, without leading dashes.
 	Flags []string
 	// Instead is a clause that says what to do.
 	Instead string
 }
 
-// describe names replaced flags in the help of cmd, and makes an error of each that says what to do instead.
+// describe names replaced flags in the help of cmd, and turns the use of one into an error that says what to do instead.
 func describe(cmd *cobra.Command, program string, replaced []Replaced) {
 	if len(replaced) == 0 {
 		return
@@ -34,7 +34,7 @@ func describe(cmd *cobra.Command, program string, replaced []Replaced) {
 		if !errors.As(err, &unknown) {
 			return err
 		}
-		// klog has underscores in its flags.
+		// klog flags contain underscores.
 		name := strings.ReplaceAll(unknown.GetSpecifiedName(), "_", "-")
 		for _, r := range replaced {
 			if slices.Contains(r.Flags, name) {

@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// defaultWorkers is enough to reconcile other objects while one waits for the apiserver.
+// defaultWorkers is enough to reconcile other objects while one waits for the API server.
 const defaultWorkers = 3
 
-// Workers is how many objects of a kind are reconciled at once. The key is the kind in lower case.
+// Workers is how many objects of a kind are reconciled concurrently. The key is the kind in lower case.
 type Workers map[string]*int
 
 // NewWorkers returns the default for each kind.

@@ -1,3 +1,3 @@
-// Package ordinal counts the ordinals of pods: from a start on, without those that spec.reserveOrdinals of a StatefulSet reserves.
-// It is pure.
+// Package ordinal counts the ordinals of pods: beginning with a start, without those reserved by spec.reserveOrdinals of a StatefulSet. It is
+// pure.
 package ordinal

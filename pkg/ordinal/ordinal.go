@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Set is a set of ordinals to leave out, as sorted intervals that don't overlap: "0-2000000000" may be one.
+// Set is a set of ordinals to leave out, as sorted intervals that don't overlap: "0-2000000000" may be one of them.
 type Set []interval
 
 // interval includes first and last.
@@ -23,8 +23,8 @@ type interval struct {
 	entry       int // its index in the list
 }
 
-// Reserve parses spec.reserveOrdinals, which is at path. An entry that can't be parsed is a fault and reserves nothing; the others
-// apply. duplicate is a warning about two entries with the same ordinal; empty if there are none.
+// Reserve parses spec.reserveOrdinals, which is at path. An entry that can't be parsed is a fault and reserves nothing; the others apply.
+// duplicate is a warning about two entries with the same ordinal; empty if there are none.
 func Reserve(list []intstr.IntOrString, path *field.Path) (r Set, duplicate string, faults field.ErrorList) {
 	for i := range list {
 		first, last, why := ordinalsOf(&list[i])
@@ -82,7 +82,7 @@ func (r Set) Has(ordinal int64) bool {
 	return slices.ContainsFunc(r, func(i interval) bool { return i.first <= ordinal && ordinal <= i.last })
 }
 
-// gaps yields the intervals that are not reserved, from start on; the last has no end.
+// gaps yields the intervals that are not reserved, beginning at start; the last one has no end.
 func (r Set) gaps(start int64) iter.Seq2[int64, int64] {
 	return func(yield func(int64, int64) bool) {
 		for _, i := range r {
@@ -98,7 +98,7 @@ func (r Set) gaps(start int64) iter.Seq2[int64, int64] {
 	}
 }
 
-// Last returns the ordinal of the last of n pods, start-1 for none. It may exceed an int32.
+// Last returns the ordinal of the last of n pods; start-1 if n is 0. It may exceed an int32.
 func (r Set) Last(start int64, n int32) int64 {
 	if n <= 0 {
 		return start - 1
@@ -113,8 +113,8 @@ func (r Set) Last(start int64, n int32) int64 {
 	return start - 1
 }
 
-// Count returns how many ordinals from first to last a list of reserveOrdinals does not reserve. An entry that can't be
-// parsed reserves nothing.
+// Count returns how many ordinals from first to last are not reserved by a list of reserveOrdinals. An entry that can't be parsed reserves
+// nothing.
 func Count(list []intstr.IntOrString, first, last int64) int64 {
 	r, _, _ := Reserve(list, nil)
 	var n int64
@@ -127,9 +127,9 @@ func Count(list []intstr.IntOrString, first, last int64) int64 {
 	return n
 }
 
-// First returns those of n pods, in order: with start 2 and 1 and 3 reserved, four pods have 2, 4, 5 and 6. n may be very
-// large, so of ordinals that are not in used only the first are returned, as many as free says. Those beyond an int32 are left
-// out.
+// First returns the ordinals of n pods, in order: with start 2 and with 1 and 3 reserved, four pods have 2, 4, 5 and 6. Since n may be very
+// large, it returns at most free ordinals that are not in used, the lowest ones; the pods' ordinals that are in used are always included.
+// Ordinals beyond an int32 are left out.
 func (r Set) First(start int64, n int32, used map[int64]bool, free int) []int64 {
 	var out []int64
 	last, next := min(r.Last(start, n), math.MaxInt32), start
@@ -152,20 +152,20 @@ func (r Set) First(start int64, n int32, used map[int64]bool, free int) []int64 
 	return out
 }
 
-// Wants reports whether one of n pods has an ordinal.
+// Wants reports whether an ordinal belongs to one of n pods.
 func (r Set) Wants(ordinal, start int64, n int32) bool {
 	return start <= ordinal && ordinal <= r.Last(start, n) && !r.Has(ordinal)
 }
 
-// Number returns the ordinal in the name of a pod of a workload, which is the workload's name, a dash and the number; false if it is
-// not the name of such a pod.
+// Number returns the ordinal in the name of a workload's pod, which consists of the workload's name, a dash and the number; false if the name
+// isn't of that form.
 func Number(workload, pod string) (int64, bool) {
 	text, ok := strings.CutPrefix(pod, workload+"-")
 	n, err := strconv.ParseInt(text, 10, 32)
 	return n, ok && err == nil && n >= 0 && strconv.FormatInt(n, 10) == text
 }
 
-// In returns that ordinal as text; empty if it is not the name of such a pod.
+// In returns that ordinal as text; empty if the name isn't of that form.
 func In(workload, pod string) string {
 	if n, ok := Number(workload, pod); ok {
 		return strconv.FormatInt(n, 10)

@@ -95,7 +95,7 @@ func TestReserveReportsDuplicates(t *testing.T) {
 	require.Empty(t, duplicate, "adjacent ranges are no duplicates")
 }
 
-// The result must be the same as without intervals.
+// TestOrdinalsMatchCountingOneByOne: the result must be the same as without intervals.
 func TestOrdinalsMatchCountingOneByOne(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

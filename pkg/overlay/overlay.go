@@ -1,6 +1,6 @@
-// Package overlay compares a live object with the wanted one, as trees of JSON values. Only fields of the wanted object count:
-// others, such as defaults, a status or fields of other writers, are kept and are no difference. Lists of different length
-// differ as a whole. Paths are like "spec.template.spec.containers[0].image".
+// Package overlay compares a live object with the wanted one, as trees of JSON values. Only fields in the wanted object count: others, such as
+// defaults, a status or fields of other writers, are kept and don't count as a difference. Lists with different lengths differ as a whole. Paths
+// have the form "spec.template.spec.containers[0].image".
 package overlay
 
 import (
@@ -13,11 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Paths returns the paths, sorted, where live differs from want. Neither is changed.
+// Paths returns the sorted paths where live differs from want. Neither is changed.
 func Paths(live, want map[string]any) []string { return Apply(runtime.DeepCopyJSON(live), want) }
 
-// Apply writes want into live, and returns the paths, sorted, where live was different. live shares values with want
-// afterwards.
+// Apply writes want into live, and returns the sorted paths where live was different. live shares values with want afterwards.
 func Apply(live, want map[string]any) []string {
 	var paths []string
 	apply("", live, want, &paths)
@@ -25,7 +24,7 @@ func Apply(live, want map[string]any) []string {
 	return paths
 }
 
-// apply returns live with the fields of want; a null in want is ignored.
+// apply returns live with the fields from want; a null in want is ignored.
 func apply(path string, live, want any, paths *[]string) any {
 	switch w := want.(type) {
 	case nil:

@@ -1,5 +1,5 @@
-// Package protect judges by an object alone whether its label protects it from deletion.
+// Package protect decides, looking only at an object itself, whether its label protects it from deletion.
 //
-// The policy of the member's chart, policy_protect.yaml, says the same in CEL; a test of the charts compares the two. What only
-// other objects can tell, namely what a namespace or a CRD holds, package member/protection looks up.
+// The policy in the member's chart, policy_protect.yaml, implements the same in CEL; a test of the charts compares the two. Whatever depends on
+// other objects, such as the contents of a namespace or a CRD, is looked up by package member/protection.
 package protect

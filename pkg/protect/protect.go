@@ -10,19 +10,19 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// Values of the label. Any other protects nothing.
+// Label values. Any other value protects nothing.
 const (
-	// Always refuses every delete.
+	// Always rejects every delete.
 	Always = "Always"
-	// Cascading refuses deletes that would take others along: the pods of a workload, what a namespace holds.
+	// Cascading rejects deletes that would take other objects along: the pods of a workload, the contents of a namespace.
 	Cascading = "Cascading"
 )
 
-// Forbidden begins the answer to a delete that is refused, as in OpenKruise, by which scripts know it.
+// Forbidden is the prefix of the response to a rejected delete, as in OpenKruise; scripts recognize it.
 const Forbidden = "forbidden by ResourcesProtectionDeletion: "
 
-// Why returns why o must not be deleted now and what to do about it, in a sentence; "" if it may be. An object that is being deleted
-// may be, whatever its label says. Of namespaces and CRDs with Cascading it knows nothing, and returns "".
+// Why returns a sentence that says why o must not be deleted now and what to do about it; "" if it may be deleted. An object that is already
+// being deleted may be, whatever its label. For namespaces and CRDs with Cascading it returns "", because it can't judge them.
 func Why(o *unstructured.Unstructured) string {
 	if o.GetDeletionTimestamp() != nil {
 		return ""
@@ -40,8 +40,8 @@ func Why(o *unstructured.Unstructured) string {
 	return ""
 }
 
-// Sentence is the text of a refusal. is says what o holds, and instead what may be done other than to remove the label; both are
-// empty for an object that is always protected.
+// Sentence is the text of a rejection. is says what o contains, and instead what can be done other than removing the label; both are empty for
+// an object that is always protected.
 func Sentence(o *unstructured.Unstructured, is, instead string) string {
 	name := strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")
 	text := fmt.Sprintf("label %s=%s protects %s %s", keys.DeleteProtection, o.GetLabels()[keys.DeleteProtection], o.GetKind(), name)
@@ -51,7 +51,7 @@ func Sentence(o *unstructured.Unstructured, is, instead string) string {
 	return fmt.Sprintf("%s: %s: to delete it, %s or remove the label first", text, is, instead)
 }
 
-// holds returns what o shows of others that its deletion would take along, and how to let go of them; "" if there is nothing.
+// holds returns what o shows about other objects that its deletion would take along, and how to detach or remove them; "" if there is nothing.
 func holds(o *unstructured.Unstructured) (is, instead string) {
 	switch o.GroupVersionKind().GroupKind() {
 	case schema.GroupKind{Kind: "Service"}, schema.GroupKind{Kind: "ConfigMap"}, schema.GroupKind{Kind: "Secret"},

@@ -1,4 +1,4 @@
-// Package pulljob reads and writes ImagePullJobs that another object controls.
+// Package pulljob reads and writes ImagePullJobs that are controlled by another object.
 package pulljob
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
-// List returns the jobs that owner controls, in the order of their names. Those of a cache are not copied and must not be changed. It
-// needs ownership.IndexByOwner, unless the reader is live.
+// List returns the jobs that owner controls, sorted by name. Jobs from a cache are not copied and must not be changed. It needs
+// ownership.IndexByOwner, unless the reader is live.
 func List(ctx context.Context, from client.Reader, owner client.Object, gvk schema.GroupVersionKind, live bool) ([]*appsv1beta1.ImagePullJob, error) {
 	var found appsv1beta1.ImagePullJobList
 	if err := from.List(ctx, &found, ownership.OwnedBy(owner, live)...); err != nil {
@@ -29,24 +29,25 @@ func List(ctx context.Context, from client.Reader, owner client.Object, gvk sche
 	return out, nil
 }
 
-// WithDefaults returns a spec as admission stores it.
+// WithDefaults returns a spec in the form that admission stores.
 func WithDefaults(s appsv1beta1.ImagePullJobSpec) appsv1beta1.ImagePullJobSpec {
 	s = *s.DeepCopy()
 	imagepull.DefaultJob(&s.ImagePullJobTemplate)
 	return s
 }
 
-// Writer writes jobs, and expects the cache to show them.
+// Writer writes jobs, and expects the cache to show the writes.
 type Writer struct {
-	// Client writes. Live reads from the apiserver.
+	// Client writes. Live reads from the API server.
 	Client client.Client
 	Live   client.Reader
 	Expect *expect.Store
-	// Owner is the name under which it writes.
+	// Owner is the field owner of the writes.
 	Owner client.FieldOwner
 }
 
-// Create creates a job. One that the cache does not show yet is left as it is. A job of the name that owner does not control is an error.
+// Create creates a job. If the job already exists but the cache doesn't show it yet, it is left unchanged. It is an error if a job with that
+// name isn't controlled by owner.
 func (w Writer) Create(ctx context.Context, owner client.Object, gvk schema.GroupVersionKind, job *appsv1beta1.ImagePullJob) error {
 	err := w.Client.Create(ctx, job, w.Owner)
 	if apierrors.IsAlreadyExists(err) {
@@ -68,7 +69,7 @@ func (w Writer) Create(ctx context.Context, owner client.Object, gvk schema.Grou
 	return nil
 }
 
-// Change makes a job what it should be, unless it has changed since it was read.
+// Change updates a job, unless it has changed since it was read.
 func (w Writer) Change(ctx context.Context, owner client.Object, job *appsv1beta1.ImagePullJob) error {
 	switch err := w.Client.Update(ctx, job, w.Owner); {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
@@ -80,7 +81,7 @@ func (w Writer) Change(ctx context.Context, owner client.Object, job *appsv1beta
 	return nil
 }
 
-// Drop deletes a job as it was read, and no other one of its name.
+// Drop deletes a job as it was read, and never another one with its name.
 func (w Writer) Drop(ctx context.Context, owner client.Object, job *appsv1beta1.ImagePullJob) error {
 	err := w.Client.Delete(ctx, job.DeepCopy(), client.Preconditions{UID: &job.UID, ResourceVersion: &job.ResourceVersion})
 	switch {

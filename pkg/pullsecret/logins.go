@@ -13,9 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Login is what a client says to a registry. It must not be logged.
+// Login is what a client uses to log in to a registry. It must not be logged.
 type Login struct {
-	// Registry is the host, perhaps with a port and the beginning of the path, as the Secret has it. A label of the host may have "*".
+	// Registry is the host as written in the Secret, optionally with a port and the beginning of the path. A label of the host may contain "*".
 	Registry string `json:"registry,omitempty"`
 	Username string `json:"username,omitempty"`
 	Password string `json:"password,omitempty"`
@@ -24,10 +24,10 @@ type Login struct {
 	RegistryToken string `json:"registryToken,omitempty"`
 }
 
-// String hides the content, in case one is printed by mistake.
+// String hides the content, in case a Login is printed by mistake.
 func (l Login) String() string { return "login at " + l.Registry }
 
-// entry is one of a file of Docker.
+// entry is one entry in a Docker configuration file.
 type entry struct {
 	Auth          string `json:"auth"`
 	Username      string `json:"username"`
@@ -39,7 +39,7 @@ type entry struct {
 // errType: the Secret is of another type.
 var errType = fmt.Errorf("it is not of type %s or %s", corev1.SecretTypeDockerConfigJson, corev1.SecretTypeDockercfg)
 
-// Logins returns what a Secret says, in the order of the registries' names. Errors have nothing of the content.
+// Logins returns the logins in a Secret, sorted by registry. Errors don't contain any of the content.
 func Logins(s *corev1.Secret) ([]Login, error) {
 	auths := map[string]entry{}
 	switch s.Type { //nolint:exhaustive // The others have no logins.
@@ -88,10 +88,10 @@ func decode(auth string) (user, password string, err error) {
 	return user, strings.TrimRight(password, "\x00"), nil
 }
 
-// hub is the registry of images without one, by the name under which Docker stores its login.
+// hub is the registry of images that name none, under the name by which Docker stores its login.
 const hub = "index.docker.io"
 
-// Matching returns the logins for an image, given without tag and digest: those of the longest path first, as a kubelet tries them.
+// Matching returns the logins for an image, given without tag and digest: longest path first, in the order in which a kubelet tries them.
 func Matching(name string, all []Login) []Login {
 	host, repository := split(name)
 	var out []Login
@@ -104,7 +104,7 @@ func Matching(name string, all []Login) []Login {
 	return out
 }
 
-// split returns the registry of an image and the path there.
+// split returns the registry of an image and the path within it.
 func split(name string) (host, repository string) {
 	first, rest, found := strings.Cut(name, "/")
 	if !found || !strings.ContainsAny(first, ".:") && first != "localhost" {
@@ -116,7 +116,7 @@ func split(name string) (host, repository string) {
 	return first, rest
 }
 
-// FullName returns the name of an image, without tag and digest, with its registry.
+// FullName returns the name of an image, without tag and digest, including its registry.
 func FullName(name string) string {
 	host, repository := split(name)
 	if host != hub {
@@ -128,7 +128,7 @@ func FullName(name string) string {
 	return "docker.io/" + repository
 }
 
-// location returns a registry without scheme, and without the version of the API that Docker adds to some.
+// location returns a registry without scheme, and without the API version that Docker adds to some.
 func location(registry string) string {
 	if _, rest, found := strings.Cut(registry, "://"); found {
 		registry = rest
@@ -140,8 +140,8 @@ func location(registry string) string {
 	return registry
 }
 
-// matches reports whether a login is for a path at a registry. Like a kubelet it takes "*" for a part of a label of the host, which
-// does not match a dot, and the beginning of the path.
+// matches reports whether a login applies to a path in a registry. Like a kubelet it accepts "*" for a part of a label of the host, which
+// doesn't match a dot, and treats the path as a prefix.
 func (l Login) matches(host, repository string) bool {
 	at, prefix, _ := strings.Cut(location(l.Registry), "/")
 	if at == "docker.io" {
@@ -166,5 +166,5 @@ func (l Login) matches(host, repository string) bool {
 	return true
 }
 
-// parse reads a host with or without a port. What can't be read is a host.
+// parse parses a host with or without a port. Anything that can't be parsed is treated as a host.
 func parse(host string) *url.URL { return &url.URL{Host: host} }

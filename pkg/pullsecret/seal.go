@@ -1,12 +1,12 @@
-// Package pullsecret brings credentials of registries from Secrets to the daemon of one node, and to no other.
+// Package pullsecret brings credentials for registries from Secrets to the daemon of one node, and to no other.
 //
 //	logins.go  what a Secret says, and which of it is for an image
 //	seal.go    the manager seals logins for a node; its daemon opens them
 //
-// The daemons of all nodes share an account, and RBAC can't restrict reads by node, so none of them may read a Secret. Instead each makes a
-// key pair when it is first asked to, keeps the private key in memory, and writes the public key to the status of the NodeImage of its
-// node, which a policy lets nobody else do. The manager seals the logins that an image needs with that key (HPKE, RFC 9180), for that node
-// and that image, into the entry of the NodeImage. See decision 24.
+// The daemons of all nodes share an account, and RBAC can't restrict reads by node, so none of them may read a Secret. Instead each daemon
+// creates a key pair when it first needs one, keeps the private key in memory, and writes the public key to the status of its node's NodeImage,
+// which a policy allows nobody else to do. The manager seals the logins that an image needs with that key (HPKE, RFC 9180), for that node and
+// that image, into the entry of the NodeImage. See decision 24.
 package pullsecret
 
 import (
@@ -17,14 +17,14 @@ import (
 	"fmt"
 )
 
-// purpose is what a sealed text is for: no other use of the key can be mistaken for it.
+// purpose is bound into every sealed text, so that no other use of the key can be mistaken for it.
 const purpose = "flotilla pull credentials 1"
 
 func suite() (hpke.KEM, hpke.KDF, hpke.AEAD) {
 	return hpke.DHKEM(ecdh.X25519()), hpke.HKDFSHA256(), hpke.AES256GCM()
 }
 
-// For is what logins are sealed for: a sealed text can't be opened for anything else.
+// For is the context that logins are sealed for: a sealed text can't be opened for anything else.
 type For struct {
 	// Node is the name of the node, Image the reference of the image.
 	Node, Image string
@@ -38,7 +38,7 @@ type Key struct {
 	public  string
 }
 
-// NewKey makes a key pair.
+// NewKey creates a key pair.
 func NewKey() (*Key, error) {
 	kem, _, _ := suite()
 	private, err := kem.GenerateKey()
@@ -48,10 +48,10 @@ func NewKey() (*Key, error) {
 	return &Key{private: private, public: base64.StdEncoding.EncodeToString(private.PublicKey().Bytes())}, nil
 }
 
-// Public is the public key, in base64.
+// Public returns the public key in base64.
 func (k *Key) Public() string { return k.public }
 
-// Open returns what was sealed with the key. It fails if the text was sealed with another key or for something else, or was changed.
+// Open returns the logins that were sealed with the key. It fails if the text was sealed with another key or for something else, or was changed.
 func (k *Key) Open(sealed []byte, of For) ([]Login, error) {
 	_, kdf, aead := suite()
 	text, err := hpke.Open(k.private, kdf, aead, of.info(), sealed)
@@ -60,12 +60,12 @@ func (k *Key) Open(sealed []byte, of For) ([]Login, error) {
 	}
 	var logins []Login
 	if err := json.Unmarshal(text, &logins); err != nil {
-		return nil, fmt.Errorf("read credentials for image %s", of.Image) // The error of the decoder may have some of them.
+		return nil, fmt.Errorf("read credentials for image %s", of.Image) // The decoder's error may contain some of them.
 	}
 	return logins, nil
 }
 
-// Seal seals logins with the public key of a node. The key comes from the node, so it may be anything.
+// Seal seals logins with the public key of a node. The key comes from the node, so it may be arbitrary.
 func Seal(public string, of For, logins []Login) ([]byte, error) {
 	kem, kdf, aead := suite()
 	raw, err := base64.StdEncoding.DecodeString(public)

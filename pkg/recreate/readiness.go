@@ -16,14 +16,14 @@ const (
 	whyFailedBefore = "a container was not restarted: status.containerRecreateStates says which"
 )
 
-// Observe completes the status of a request that is about to be written: the generation that it is about, and how far the request is.
+// Observe completes the status of a request that is about to be written, with the generation that it applies to and the progress of the request.
 // Both the manager and the node daemon write statuses.
 func Observe(r *appsv1beta1.ContainerRecreateRequest, now time.Time) {
 	r.Status.ObservedGeneration = r.Generation
 	r.Status.Conditions = report.SetReadiness(r.Status.Conditions, readiness(r), r.Generation, now)
 }
 
-// readiness returns whether the containers were restarted. A request that is complete is final.
+// readiness returns whether the containers have been restarted. A completed request is final.
 func readiness(r *appsv1beta1.ContainerRecreateRequest) report.Readiness {
 	s := &r.Status
 	switch {
@@ -31,7 +31,7 @@ func readiness(r *appsv1beta1.ContainerRecreateRequest) report.Readiness {
 		return report.Reconciling(reasonPending, s.Message)
 	case !Done(r):
 		return report.Reconciling(Began, whyReconciling)
-	case s.Message != "": // The manager gave it up, or the daemon names the container that failed.
+	case s.Message != "": // The manager gave up, or the daemon names the container that failed.
 		return report.Stalled(report.Failure{Reason: reasonNotAll, Message: s.Message})
 	}
 	for i := range s.ContainerRecreateStates {

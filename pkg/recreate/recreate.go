@@ -1,4 +1,4 @@
-// Package recreate is what the controller of ContainerRecreateRequests and the node daemon both know about them.
+// Package recreate contains what the ContainerRecreateRequest controller and the node daemon share.
 package recreate
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// Began is the type of a condition of a ContainerRecreateRequest that is True since it is Recreating. It is also its reason. A container
-// that was started later is not stopped for the request.
+// Began is the type of a condition of a ContainerRecreateRequest that becomes True when the request enters Recreating. It is also the reason.
+// Containers started later than that are not stopped for the request.
 const Began = "Recreating"
 
 // Done reports whether a request is complete.
@@ -20,7 +20,7 @@ func Done(r *appsv1beta1.ContainerRecreateRequest) bool {
 	return r.Status.CompletionTime != nil || r.Status.Phase == appsv1beta1.RecreateCompleted
 }
 
-// Cause says for people who made a request, and why.
+// Cause returns a readable text about who made a request, and why.
 func Cause(r *appsv1beta1.ContainerRecreateRequest) string {
 	out := "ContainerRecreateRequest " + r.Name
 	if by := r.Annotations[keys.RecreateRequester]; by != "" {
@@ -32,7 +32,7 @@ func Cause(r *appsv1beta1.ContainerRecreateRequest) string {
 	return out
 }
 
-// Container returns a container of spec.containers of a pod, nil if there is none. Others are not recreated.
+// Container returns a container in spec.containers of a pod, or nil. Other containers are not recreated.
 func Container(pod *corev1.Pod, name string) *corev1.Container {
 	for i := range pod.Spec.Containers {
 		if pod.Spec.Containers[i].Name == name {
@@ -42,12 +42,12 @@ func Container(pod *corev1.Pod, name string) *corev1.Container {
 	return nil
 }
 
-// Key names a request in the list of what keeps a pod not ready.
+// Key identifies a request in the list of what keeps a pod not ready.
 func Key(r metav1.Object) string { return fmt.Sprintf("%s/%s", r.GetNamespace(), r.GetName()) }
 
-// NoReadinessGate is the reason of a condition RecreatePreGrace that is False: the pod can't be made not ready. Its grace period runs
+// NoReadinessGate is the reason of a condition RecreatePreGrace that is False: the pod can't be made not ready. The grace period runs
 // nevertheless.
 const NoReadinessGate = "NoReadinessGate"
 
-// Agent is the name in the same list.
+// Agent identifies requests in the same list.
 const Agent = "ContainerRecreateRequest"

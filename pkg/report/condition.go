@@ -9,11 +9,11 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
-// MessageLimit is the longest message of a condition, in bytes: the API allows 32 KiB, people read a line or two.
+// MessageLimit is the longest message of a condition, in bytes: the API allows 32 KiB, but people read a line or two.
 const MessageLimit = 512
 
-// SetCondition sets c in conditions. LastTransitionTime becomes now if the status changed and is kept otherwise; a long message
-// is truncated. The result is sorted by type, so that equal conditions compare as equal.
+// SetCondition sets c in conditions. LastTransitionTime is set to now if the status has changed, and kept otherwise; a long message is
+// truncated. The result is sorted by type, so that equal conditions compare as equal.
 func SetCondition(conditions []metav1.Condition, c metav1.Condition, now time.Time) []metav1.Condition {
 	c.Message = Truncate(c.Message)
 	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
@@ -38,12 +38,12 @@ func SetCondition(conditions []metav1.Condition, c metav1.Condition, now time.Ti
 	return out
 }
 
-// Truncate shortens the message of a condition to MessageLimit. Kinds with a condition type of their own use it too.
+// Truncate shortens the message of a condition to MessageLimit. Kinds with their own condition type use it too.
 func Truncate(message string) string {
 	return event.Truncate(message, MessageLimit)
 }
 
-// GetCondition returns the condition of that type, or nil.
+// GetCondition returns the condition with that type, or nil.
 func GetCondition(conditions []metav1.Condition, conditionType string) *metav1.Condition {
 	for i := range conditions {
 		if conditions[i].Type == conditionType {

@@ -9,23 +9,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ReasonWriteFailed is the reason of a failure whose message is the apiserver's error.
+// ReasonWriteFailed is the reason of a failure whose message is the API server's error.
 const ReasonWriteFailed = "WriteFailed"
 
-// Failure is the content of a condition that is True while something fails, and absent otherwise. The zero value is no failure.
+// Failure is the content of a condition that is True while something fails, and absent otherwise. The zero value means that nothing fails.
 type Failure struct {
 	Reason, Message string
-	// Stable is the part of the message, at its beginning, that does not change while the failure lasts: a message
-	// that begins with it is kept.
+	// Stable is the beginning of the message, which doesn't change while the failure lasts: an existing message that begins with it is kept.
 	Stable string
 }
 
-// StalledFailure returns the failure of a stall: what is stalled since when, then details that may change.
+// StalledFailure returns the failure for a stall: what is stalled and since when, followed by details that may change.
 func StalledFailure(reason, what, detail string) Failure {
 	return Failure{Reason: reason, Message: what + ": " + detail, Stable: what + ":"}
 }
 
-// WriteFailure returns the failure of the first of errs that is not nil; none if all are nil.
+// WriteFailure returns the failure for the first of errs that isn't nil; the zero Failure if all are nil.
 func WriteFailure(errs ...error) Failure {
 	for _, err := range errs {
 		if err != nil {
@@ -35,15 +34,15 @@ func WriteFailure(errs ...error) Failure {
 	return Failure{}
 }
 
-// ConditionEntry is the content of a condition, of whatever type a kind has for its conditions.
+// ConditionEntry is the content of a condition, independent of a kind's condition type.
 type ConditionEntry struct {
 	Status          corev1.ConditionStatus
 	Reason, Message string
-	// Updated is when status or reason last changed, Turned when status did.
+	// Updated is when status or reason last changed, Turned when the status did.
 	Updated, Turned metav1.Time
 }
 
-// After returns the condition of f that replaces old; nil for none.
+// After returns the condition for f that replaces old; nil if there is none.
 func (f Failure) After(old *ConditionEntry, now time.Time) *ConditionEntry {
 	if f.Reason == "" {
 		return nil
@@ -51,7 +50,7 @@ func (f Failure) After(old *ConditionEntry, now time.Time) *ConditionEntry {
 	return f.entry(corev1.ConditionTrue, old, now)
 }
 
-// entry returns a condition of that status with the reason and message of f, which replaces old.
+// entry returns a condition with that status and the reason and message of f, which replaces old.
 func (f Failure) entry(status corev1.ConditionStatus, old *ConditionEntry, now time.Time) *ConditionEntry {
 	at := metav1.NewTime(now.Truncate(time.Second))
 	is := ConditionEntry{Status: status, Reason: f.Reason, Message: Truncate(f.Message), Updated: at, Turned: at}
@@ -68,14 +67,13 @@ func (f Failure) entry(status corev1.ConditionStatus, old *ConditionEntry, now t
 	return &is
 }
 
-// IsNew reports whether a failure needs an event: it has just begun, and is not a failed write, which has an event
-// with each attempt.
+// IsNew reports whether a failure needs an event: it has just begun, and isn't a failed write, which gets an event on each attempt.
 func (f Failure) IsNew(old *ConditionEntry) bool {
 	return f.Reason != "" && f.Reason != ReasonWriteFailed && (old == nil || old.Reason != f.Reason)
 }
 
-// PutCondition returns list with c in place of the condition that matches selects, or appended if there is none; a
-// nil c removes it. list is not changed.
+// PutCondition returns list with c in place of the condition that matches selects, or appended if there is none; a nil c removes it. list isn't
+// changed.
 func PutCondition[C any](list []C, matches func(C) bool, c *C) []C {
 	i := slices.IndexFunc(list, matches)
 	switch {

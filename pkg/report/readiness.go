@@ -12,38 +12,39 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// Reasons of the conditions Ready, Reconciling and Stalled. A stalled object has the reason of what it is stalled by.
+// Reasons of the conditions Ready, Reconciling and Stalled. A stalled object has the reason of the failure that stalls it.
 const (
-	// ReasonReady: the object is as its spec wants.
+	// ReasonReady: the object matches its spec.
 	ReasonReady = "Ready"
-	// ReasonProgressing: the controller, or what it waits for, is on the way to the spec.
+	// ReasonProgressing: the controller, or what it waits for, is working towards the spec.
 	ReasonProgressing = "Progressing"
-	// ReasonPaused: the spec stops what is left to do.
+	// ReasonPaused: the spec pauses the remaining work.
 	ReasonPaused = "Paused"
 )
 
-// Readiness is whether an object is as its spec wants, is on the way there, or is stalled. Make one with Ready, Reconciling or Stalled.
+// Readiness says whether an object matches its spec, is on the way there, or is stalled. Create one with Ready, Reconciling or Stalled.
 type Readiness struct {
-	// conditionType is that of the condition that is True.
+	// conditionType is the type of the condition that is True.
 	conditionType string
 	Failure
 }
 
-// Ready is the readiness of an object that is as its spec wants.
+// Ready is the readiness of an object that matches its spec.
 func Ready(message string) Readiness {
 	return Readiness{keys.ConditionReady, Failure{Reason: ReasonReady, Message: message}}
 }
 
-// Reconciling is the readiness of an object that is on the way to its spec.
+// Reconciling is the readiness of an object on the way to its spec.
 func Reconciling(reason, message string) Readiness {
 	return Readiness{keys.ConditionReconciling, Failure{Reason: reason, Message: message}}
 }
 
-// Stalled is the readiness of an object that does not get closer to its spec. The condition keeps its message as that of the failure
-// does.
+// Stalled is the readiness of an object that makes no progress towards its spec. The condition keeps its message in the same way as the
+// failure's condition.
 func Stalled(f Failure) Readiness { return Readiness{keys.ConditionStalled, f} }
 
-// StalledAs is the readiness of an object whose condition of a type says why it has failed; otherwise is for one without a reason.
+// StalledAs is the readiness of an object that failed for the reason in the condition of a type; otherwise is used if that condition has no
+// reason.
 func StalledAs[C any](list []C, form Form[C], conditionType string, otherwise Failure) Readiness {
 	for _, c := range list {
 		if e := form.Entry(c); form.Type(c) == conditionType && e.Reason != "" {
@@ -53,7 +54,7 @@ func StalledAs[C any](list []C, form Form[C], conditionType string, otherwise Fa
 	return Stalled(otherwise)
 }
 
-// Retrying is the readiness of an object whose writes fail and are tried again.
+// Retrying is the readiness of an object whose writes fail and are retried.
 func Retrying(f Failure) Readiness { return Readiness{keys.ConditionReconciling, f} }
 
 // Form is how a kind represents conditions.
@@ -64,8 +65,8 @@ type Form[C any] struct {
 	New   func(conditionType string, e ConditionEntry) C
 }
 
-// PutReadiness returns list with the conditions Ready, Reconciling and Stalled: Ready is always there, the others while they are True.
-// They are the last, as scripts read the first condition of a job. list is not changed.
+// PutReadiness returns list with the conditions Ready, Reconciling and Stalled: Ready is always present, the others only while they are True.
+// They come last, because scripts read the first condition of a job. list isn't changed.
 func PutReadiness[C any](list []C, form Form[C], r Readiness, now time.Time) []C {
 	for _, kind := range []string{keys.ConditionReady, keys.ConditionReconciling, keys.ConditionStalled} {
 		matches := func(c C) bool { return form.Type(c) == kind }
@@ -88,12 +89,12 @@ func PutReadiness[C any](list []C, form Form[C], r Readiness, now time.Time) []C
 	return append(ButReadiness(list, form), OnlyReadiness(list, form)...)
 }
 
-// OnlyReadiness returns the conditions of list that PutReadiness sets, for a kind that makes its others anew each time.
+// OnlyReadiness returns the conditions in list that PutReadiness sets, for a kind that builds its other conditions anew each time.
 func OnlyReadiness[C any](list []C, form Form[C]) []C {
 	return slices.DeleteFunc(slices.Clone(list), func(c C) bool { return !form.isReadiness(c) })
 }
 
-// ButReadiness returns the other conditions of list; nil if there is none.
+// ButReadiness returns the other conditions in list; nil if there are none.
 func ButReadiness[C any](list []C, form Form[C]) []C {
 	var out []C
 	for _, c := range list {
@@ -112,20 +113,20 @@ func (f Form[C]) isReadiness(c C) bool {
 	return false
 }
 
-// EqualButReadiness reports whether two lists of conditions differ at most in readiness, without a stall that begins or ends: the readiness
-// of a workload changes with its counts, and may be written as late as these.
+// EqualButReadiness reports whether two lists of conditions differ at most in readiness, without a stall that begins or ends: a workload's
+// readiness changes along with its counts, and may be written as late as they are.
 func EqualButReadiness[C any](form Form[C], was, is []C) bool {
 	stalled := func(c C) bool { return form.Type(c) == keys.ConditionStalled }
 	return slices.ContainsFunc(was, stalled) == slices.ContainsFunc(is, stalled) &&
 		apiequality.Semantic.DeepEqual(ButReadiness(was, form), ButReadiness(is, form))
 }
 
-// SetReadiness is PutReadiness for conditions of the type that most kinds have.
+// SetReadiness is PutReadiness for the condition type that most kinds use.
 func SetReadiness(list []metav1.Condition, r Readiness, generation int64, now time.Time) []metav1.Condition {
 	return PutReadiness(list, ConditionForm(generation), r, now)
 }
 
-// ConditionForm is how most kinds represent conditions; a new one is about that generation.
+// ConditionForm is how most kinds represent conditions; new ones get that observedGeneration.
 func ConditionForm(generation int64) Form[metav1.Condition] {
 	return Form[metav1.Condition]{
 		Type: func(c metav1.Condition) string { return c.Type },

@@ -20,7 +20,7 @@ import (
 type Writer struct {
 	// Client sends the writes.
 	Client client.StatusClient
-	// Expect records every write, and knows terminating namespaces.
+	// Expect records every write, and tracks terminating namespaces.
 	Expect *expect.Store
 	// Events sends events.
 	Events event.Recorder
@@ -28,9 +28,9 @@ type Writer struct {
 	Owner client.FieldOwner
 }
 
-// Write writes the new status of o, unless it equals the old one, and sends the events, also after an error. Both statuses are
-// the struct of the kind; o is not changed. An object that is gone or has changed is no error: the watch event starts the next
-// reconcile, which writes its status. In a terminating namespace neither is written: the apiserver refuses events there.
+// Write writes the new status of o, unless it equals the old one, and sends the events, even after an error. Both statuses are the kind's status
+// struct; o isn't changed. It is not an error if the object is gone or has changed: the watch event starts the next reconcile, which writes its
+// status. In a terminating namespace it does neither: the API server rejects events there.
 func (w Writer) Write(ctx context.Context, o client.Object, old, is any, events []event.Event) (wrote bool, err error) {
 	if w.Expect.Terminating(o.GetUID()) > 0 {
 		return false, nil
@@ -59,8 +59,8 @@ func (w Writer) Write(ctx context.Context, o client.Object, old, is any, events 
 	return true, nil
 }
 
-// patch contains the whole status: zero numbers that JSON omits as 0, other omitted fields as null, and so the keys of maps that only
-// the old status has.
+// patch contains the whole status: zero numbers that JSON omits as 0, and other omitted fields as null, as well as map keys that only the old
+// status has.
 func patch(version string, old, status any) ([]byte, error) {
 	fields, maps := map[string]any{}, false
 	for field := range reflect.TypeOf(status).Fields() {
@@ -100,7 +100,7 @@ func into(fields map[string]any, status any) error {
 	return nil
 }
 
-// remove sets what is no longer in an object to null, at all depths: a merge patch leaves what it does not mention.
+// remove sets what is no longer in an object to null, at all depths: a merge patch leaves unchanged what it doesn't mention.
 func remove(was, is map[string]any) {
 	for key, value := range was {
 		now, has := is[key]

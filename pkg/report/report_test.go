@@ -27,7 +27,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// refused returns the apiserver's answer to a create in a terminating namespace.
+// refused returns the API server's response to a create in a terminating namespace.
 func refused() error {
 	err := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web-0", errors.New("it is being terminated"))
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
@@ -52,7 +52,7 @@ func TestNothingIsReportedInATerminatingNamespace(t *testing.T) {
 	require.Equal(t, ctrl.Result{RequeueAfter: 30 * time.Second}, got)
 }
 
-// controller-runtime logs a warning for each reconcile that returns both.
+// TestResultIsAnErrorOrATime: controller-runtime logs a warning for each reconcile that returns both.
 func TestResultIsAnErrorOrATime(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
@@ -141,7 +141,7 @@ func TestPatchHasZeroValues(t *testing.T) {
 	}, got))
 }
 
-// A merge patch leaves what it does not mention.
+// TestPatchRemovesKeysOfMaps: a merge patch leaves unchanged what it doesn't mention.
 func TestPatchRemovesKeysOfMaps(t *testing.T) {
 	t.Parallel()
 	type state = appsv1beta1.PodState

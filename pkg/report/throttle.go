@@ -16,27 +16,27 @@ import (
 // countsInterval is the default of Throttle.Interval.
 const countsInterval = time.Second
 
-// Throttle delays writes of statuses that may wait. While many pods start, each reconcile would count one more, and the status
-// would take as many writes as the pods. The zero value is ready; it may be used concurrently.
+// Throttle delays status writes that may wait. While many pods start, each reconcile would count one more, and the status would be written as
+// many times as there are pods. The zero value is ready to use; it may be used concurrently.
 type Throttle struct {
-	// Interval is the shortest time between a write and a later one that may wait; 0 is a second.
+	// Interval is the minimum time between a write and a later one that may wait; 0 means a second.
 	Interval time.Duration
-	// Collect is how long a change that may wait is collected with later ones before it is written; 0 is not at all.
+	// Collect is how long a change that may wait is collected with later ones before it is written; 0 means that it isn't.
 	Collect time.Duration
 
 	mu sync.Mutex
 	by map[types.NamespacedName]writes
 }
 
-// writes are the writes of one status.
+// writes records the writes of one status.
 type writes struct {
 	last time.Time // zero if there was none
-	due  time.Time // when a change that waits was collected for long enough; zero if none waits
+	due  time.Time // when a waiting change has been collected for long enough; zero if none waits
 }
 
-// Reworded reports whether the statuses of a reconcile that ended with an error differ in nothing but the messages of conditions. A write
-// that a webhook refuses may have another message each time, with a time or the name of a request in it. If the status were written each
-// time, the watch would start the next attempt at once, and none would wait for the back-off of the queue.
+// Reworded reports whether the statuses of a reconcile that ended with an error differ only in the messages of conditions. A write refused by a
+// webhook may return a different message each time, for example with a time or the name of a request in it. If the status were written each
+// time, the watch would start the next attempt at once, bypassing the queue's back-off.
 func Reworded(old, is any, err error) bool {
 	if err == nil || apiequality.Semantic.DeepEqual(old, is) {
 		return false
@@ -60,9 +60,8 @@ func unworded(status map[string]any) {
 	}
 }
 
-// Due returns whether to write a status now. changed: it differs from the one that was written. mayWait: it is to be written once
-// Collect has passed since the first call with this change, and Interval since the last write; later is how long that takes, and 0
-// if nothing waits.
+// Due returns whether to write a status now. changed: it differs from the status that was last written. mayWait: it is to be written once
+// Collect has passed since the first call with this change, and Interval since the last write. later is how long that takes; 0 if nothing waits.
 func (t *Throttle) Due(key types.NamespacedName, changed, mayWait bool, now time.Time) (write bool, later time.Duration) {
 	if changed && !mayWait {
 		return true, 0
@@ -70,8 +69,8 @@ func (t *Throttle) Due(key types.NamespacedName, changed, mayWait bool, now time
 	return t.DueIn(key, changed, t.Collect, now)
 }
 
-// DueIn is Due for a change that may wait, and is collected for that long instead of Collect. Of several changes that wait, the one
-// that waits shortest brings all.
+// DueIn is Due for a change that may wait and is collected for that long instead of Collect. If several changes wait, the one with the shortest
+// wait triggers the write of all.
 func (t *Throttle) DueIn(key types.NamespacedName, changed bool, collect time.Duration, now time.Time) (write bool, later time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -96,7 +95,7 @@ func (t *Throttle) DueIn(key types.NamespacedName, changed bool, collect time.Du
 	return later == 0, later
 }
 
-// Wrote notes that the status was written.
+// Wrote records that the status was written.
 func (t *Throttle) Wrote(key types.NamespacedName, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,8 +116,8 @@ func (t *Throttle) Forget(key types.NamespacedName) {
 	delete(t.by, key)
 }
 
-// Write calls Writer.Write. mayWait: the write may be delayed, since the statuses differ in counts only, for example; then later is
-// when the caller has to try again. The events are sent in any case.
+// Write calls Writer.Write. mayWait: the write may be delayed, for example because the statuses differ only in counts. Then later is when the
+// caller has to try again. The events are sent in any case.
 func (t *Throttle) Write(
 	ctx context.Context, w Writer, o client.Object, old, is any, mayWait bool, now time.Time, events []event.Event,
 ) (later time.Duration, err error) {

@@ -20,13 +20,13 @@ func TestThrottle(t *testing.T) {
 	at := func(d time.Duration) time.Time { return start.Add(d) }
 	const ms = time.Millisecond
 
-	// wait returns how long a change that may wait has to.
+	// wait returns how long a change that may wait has to wait.
 	wait := func(r *report.Throttle, key types.NamespacedName, now time.Time) time.Duration {
 		write, later := r.Due(key, true, true, now)
 		require.Equal(t, later == 0, write)
 		return later
 	}
-	// settle takes a change back.
+	// settle reverts a change.
 	settle := func(r *report.Throttle, key types.NamespacedName) {
 		write, later := r.Due(key, false, true, at(0))
 		require.False(t, write)
