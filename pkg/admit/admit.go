@@ -25,7 +25,7 @@ import (
 // ConvertPath is the conversion path for all kinds.
 const ConvertPath = "/convert"
 
-// Registration holds the webhooks of a kind. Nil ones are not registered; at least one must be set.
+// Registration holds the webhooks of a kind. Nil webhooks are not registered; at least one must be set.
 type Registration[T client.Object] struct {
 	// Object is an empty object of the stored version.
 	Object T
@@ -41,7 +41,7 @@ type Registration[T client.Object] struct {
 	Converter func(*runtime.Scheme) (conversion.Converter, error)
 }
 
-// Register adds the webhooks of a kind to the manager's webhook server. A second registration of a kind is an error.
+// Register adds the webhooks of a kind to the manager's webhook server. Registering a kind twice is an error.
 func Register[T client.Object](mgr ctrl.Manager, r Registration[T]) error {
 	gvk, err := apiutil.GVKForObject(r.Object, mgr.GetScheme())
 	if err != nil {

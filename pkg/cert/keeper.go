@@ -121,7 +121,7 @@ func New(c client.WithWatch, o Options) (*Keeper, error) {
 	}, nil
 }
 
-// ParseURL accepts the valid values of Options.URL: https, a host, a port, nothing else.
+// ParseURL accepts valid values of Options.URL: https, a host, a port, and nothing else.
 func ParseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -95,7 +95,7 @@ func reissue(s State, since time.Time, p Policy, now time.Time) (Step, bool) {
 	if signedByNewest {
 		return step, true
 	}
-	// The newest CA signs nothing before every apiserver trusts it.
+	// The newest CA signs nothing until every API server trusts it.
 	switch {
 	case since.IsZero():
 		return Step{Act: Keep, Why: step.Why + "; waiting for the bundle to be in every configuration"}, true

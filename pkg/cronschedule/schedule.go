@@ -104,7 +104,7 @@ func (s Schedule) Between(after, until time.Time) (Due, bool) {
 	if every, ok := s.cron.(cron.ConstantDelaySchedule); ok { // it counts from a start time, which must not change
 		return Due{First: first, Latest: first.Add(until.Sub(first).Truncate(every.Delay))}, true
 	}
-	// Next never decreases, so the latest due time is Next of the last second whose Next is not after until.
+	// Next never decreases, so the latest due time is Next of the last second whose Next isn't after until.
 	due, beyond := first.Unix()-1, until.Unix()
 	for due+1 < beyond {
 		middle := due + (beyond-due)/2

@@ -7,7 +7,7 @@
 //	created   the UID must have been seen: a child that isn't in the cache may still be on its way
 //	written   the cache must show the version that the write made, or a later one, or the child is gone
 //	deleted   the child must be terminating or gone
-//	ambiguous the answer of a write was lost: the child is looked up on the apiserver, and expected as it is there
+//	ambiguous the response to a write was lost: the child is looked up on the API server, and expected as it is there
 //
 // This compares states, not events, so the order in which watch events and responses arrive doesn't matter, and no event handler has to count
 // anything down.

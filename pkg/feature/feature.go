@@ -28,7 +28,7 @@ const (
 	// Alpha, off: 0.2.
 	CloneSetShortHash featuregate.Feature = "CloneSetShortHash"
 
-	// CloneSetPartitionRollback brings updated pods back to the current revision when the partition is raised.
+	// CloneSetPartitionRollback rolls updated pods back to the current revision when the partition is raised.
 	//
 	// Alpha, off: 0.2.
 	CloneSetPartitionRollback featuregate.Feature = "CloneSetPartitionRollback"
@@ -237,7 +237,7 @@ func specs() map[featuregate.Feature]featuregate.FeatureSpec {
 // All returns all gates, for a program that accepts the gates of another one.
 func All() []featuregate.Feature { return slices.Sorted(maps.Keys(specs())) }
 
-// Gates is a set of gates as one flag: Name=true,Other=false. Use New to create a set.
+// Gates is a set of gates in one flag: Name=true,Other=false. Use New to create a set.
 type Gates struct {
 	gate  featuregate.MutableFeatureGate
 	notes []string

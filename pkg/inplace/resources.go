@@ -109,7 +109,7 @@ func QOSClass(s *corev1.PodSpec) corev1.PodQOSClass { return qos(s, nil) }
 
 // qos returns the QoS class of a pod with this spec after changing the resources of some containers, by name. As in Kubernetes 1.36, it is
 // BestEffort if no container has requests or limits of cpu or memory, and Guaranteed if all have limits of both that equal their requests.
-// Pod-level resources take precedence over those of the containers.
+// Pod-level resources take precedence over container-level ones.
 func qos(s *corev1.PodSpec, by map[string]corev1.ResourceRequirements) corev1.PodQOSClass {
 	var all []corev1.ResourceRequirements
 	if s.Resources != nil {

@@ -55,7 +55,7 @@ func objectOf(o any) client.Object {
 	return object
 }
 
-// Watches are the watches of one controller. It may be used concurrently.
+// Watches are the watches of one controller. They may be used concurrently.
 //
 // The cache belongs to the controller alone, so that removing an informer affects nobody else. Sharing the manager's cache would save nothing:
 // what its controllers watch are typed objects, and these are not.

@@ -31,7 +31,7 @@ type Manager struct {
 	// Name is the program's name, used for its Lease, its user agent and its webhook configurations. No flag sets it.
 	Name string
 
-	// Kubeconfig is a file; empty means the ServiceAccount of the pod we run in.
+	// Kubeconfig is a file; empty means the ServiceAccount of our own pod.
 	Kubeconfig string
 	// Namespace is our own namespace, which holds the Lease and the Secrets.
 	Namespace string
@@ -57,7 +57,7 @@ type Manager struct {
 	// ShutdownTimeout is how long running reconciles have to finish.
 	ShutdownTimeout time.Duration
 
-	// LogLevel is the highest V that is logged; LogFormat is json or console.
+	// LogLevel is the highest V level that is logged; LogFormat is json or console.
 	LogLevel  int
 	LogFormat string
 

@@ -20,7 +20,7 @@ type History struct {
 	All []*appsv1.ControllerRevision
 	// Wanted is the revision for the workload's template, as returned by revision.New.
 	Wanted *appsv1.ControllerRevision
-	// Current is the name of the current revision in the status; may be empty.
+	// Current is the name of the current revision in the status; it may be empty.
 	Current string
 	// Pods are the workload's pods.
 	Pods []*corev1.Pod

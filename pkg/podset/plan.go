@@ -21,7 +21,7 @@ const ReasonPodsRun = "PodsRun"
 
 // Plan is what to do now. It is read-only once it is planned, because it shares objects with the observed state.
 type Plan struct {
-	// Revision makes the update revision the newest of history. Current is the revision that pods are updated from.
+	// Revision makes the update revision the newest in history. Current is the revision that pods are updated from.
 	Revision revision.Step
 	Current  *appsv1.ControllerRevision
 

@@ -31,7 +31,7 @@ type Spec struct {
 	Template any
 	// Labels are the labels of the revision; usually the template's, so that the owner's selector matches it.
 	Labels map[string]string
-	// Annotations are added to the owner's own, except those that contain a whole object.
+	// Annotations are added to the owner's annotations, except those that contain a whole object.
 	Annotations map[string]string
 	// HashLabel is the label that holds the hash part of the name; empty means keys.RevisionHash.
 	HashLabel string
@@ -97,8 +97,8 @@ func Data(template any) ([]byte, error) {
 	return data, nil
 }
 
-// Hash returns the last part of a revision's name. Source: OpenKruise 1.9, FNV-1 32 over the data and the decimal
-// collision count (0 for nil), in the alphabet that Kubernetes uses for names.
+// Hash returns the last part of a revision's name. Source: OpenKruise 1.9, FNV-1 32 over the data and the decimal collision count (0 for nil),
+// in the alphabet that Kubernetes uses for names.
 func Hash(data []byte, collisions *int32) string {
 	var n int64
 	if collisions != nil {

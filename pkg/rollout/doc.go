@@ -13,10 +13,10 @@
 //	unavailable updated pods + pods chosen now <= MaxUnavailable + pods above Replicas
 //	pods <= Replicas + surge, surge <= MaxSurge
 //
-// For pods that other objects own (Foreign), only the rule about unavailable updated pods applies, and it limits only pods that serve.
+// The first of these two rules stops an update after its first batch if the revision never becomes available. Surge is used only where a pod
+// must be re-created, or where MaxUnavailable is 0 and the update could not proceed otherwise.
 //
-// The first of the two stops an update after its first batch if the revision never becomes available. Surge is used only where a
-// pod must be re-created, or where MaxUnavailable is 0 and the update could not proceed otherwise.
+// For pods that other objects own (Foreign), only the rule about unavailable updated pods applies, and it limits only pods that serve.
 //
 // An in-place update takes three steps on a pod: MarkUnready (the readiness gate becomes False), UpdateInPlace (write the spec, in one or
 // several batches), MarkReady. UpdateState is the progress of a pod. A pod whose update has begun is already unavailable, so its next steps are
@@ -29,9 +29,9 @@
 // Kinds differ only in their Goal:
 //
 //	CloneSet     Replicas and Partition; Rank.Order from priorities
-//	StatefulSet  Slots are the ordinals, those below the partition Old; Rank.Order is the ordinal, highest first; Ordered for
-//	             OrderedReady; Partition instead of Old for an update by priority
-//	DaemonSet    Slots are the nodes that fit, those that are not to be updated Old; MaxSurge is how many of them may hold two
+//	StatefulSet  Slots are the ordinals, and those below the partition are Old; Rank.Order is the ordinal, highest first; Ordered
+//	             for OrderedReady; Partition instead of Old for an update by priority
+//	DaemonSet    Slots are the nodes that fit, and those that must not be updated are Old; MaxSurge is how many of them may hold two
 //	             pods; CreateUpdated
 //	SidecarSet   Replicas is the number of matched pods, Foreign, and the mode is InPlaceOnly, so nothing is created or deleted
 //

@@ -54,8 +54,8 @@ func (d *decider) assignSlots(states []podState) {
 	d.applyPartition()
 }
 
-// applyPartition marks slots as Old until the partition is met, counting those that already are. Of the slots without an updated pod it takes
-// the ones that would be updated last, and then empty ones.
+// applyPartition marks slots as Old until there are as many as the partition asks for. Of the slots without an updated pod it takes those that
+// would be updated last, and then empty ones.
 func (d *decider) applyPartition() {
 	n := d.goal.Partition
 	var last, empty []*slotState

@@ -9,7 +9,7 @@ import (
 // MaxCreates is the maximum number of creates in one decision. The rest follows in later decisions, once these pods are observed.
 const MaxCreates = 1000
 
-// Goal is the desired state, in resolved numbers of pods. The zero Goal wants no pod.
+// Goal is the desired state, with all numbers of pods resolved. The zero Goal wants no pods.
 type Goal struct {
 	// Replicas is the number of pods; below 0 counts as 0. With Slots it is at least the number of slots. If it is higher, the additional slots
 	// count as wanted but empty, and come after all listed ones.
@@ -48,7 +48,7 @@ type Goal struct {
 	// MaxUnavailable and is updated at once. Only updated pods that are not available, and pods whose update has begun, count. It requires
 	// InPlaceOnly and no Slots.
 	Foreign bool
-	// PreparingUpdateAsUpdated lets scaling count old pods that are prepared for an update as new ones.
+	// PreparingUpdateAsUpdated makes scaling count old pods that are being prepared for an update as new ones.
 	PreparingUpdateAsUpdated bool
 }
 
@@ -186,7 +186,7 @@ func (d Decision) Of(kind StepKind) []Step {
 type StepKind string
 
 const (
-	// StepCreate creates a pod. Pods of the old revision come first, or with slots the first slot.
+	// StepCreate creates a pod. Creates at the old revision come first or, with slots, creates in the first slot.
 	StepCreate StepKind = "Create"
 	// StepDelete deletes a pod.
 	StepDelete StepKind = "Delete"

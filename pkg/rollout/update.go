@@ -45,7 +45,7 @@ func (d *decider) update() {
 			n--
 			continue
 		case p.PreparingDelete:
-			// It has its step, or its deletion has to be cancelled before it can be updated in place.
+			// It already has a step, or its deletion has to be cancelled before it can be updated in place.
 			continue
 		case by == methodNone:
 			refused, refusal = refused+1, p.NotInPlace

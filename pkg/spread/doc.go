@@ -5,10 +5,10 @@
 //
 // There are two ways to divide, chosen by the subsets:
 //
-//   - By number. Some subsets set their replicas (an integer, or a percentage of the total). The others share what is
-//     left evenly, and the remainder stays where most replicas are now, so that the fewest pods move.
-//   - Elastic. As soon as one subset has a minimum or a maximum, the list is walked in its order: first every subset
-//     gets its minimum, while replicas last; then every subset is filled to its maximum.
+//   - By number. Some subsets set their replicas (an integer, or a percentage of the total). The others share the rest evenly, and the remainder
+//     stays where most replicas are now, so that the fewest pods move.
+//   - Elastic. As soon as one subset has a minimum or a maximum, the list is walked in order: first every subset gets its minimum, while
+//     replicas last; then every subset is filled to its maximum.
 //
 // All functions are pure. They are idempotent: dividing the result again changes nothing.
 //

@@ -14,14 +14,13 @@ type Bounds struct{ Min, Max int }
 // level returns the share at the common level l.
 func (b Bounds) level(l int) int { return max(min(l, b.Max), b.Min) }
 
-// Even divides total as evenly as the bounds allow, and returns a share for each of them.
-// All shares are raised to one common level: a share at its Max stays there, a share whose Min is above the level keeps its Min.
-// 10 over three unbounded shares is 4, 3, 3; over bounds [0,2] [0,∞] [5,∞] it is 2, 3, 5. The remainder goes, one each, to
-// the first shares in the order of prefer, which compares two indexes like cmp.Compare and must be a strict order. The order
-// of bounds itself does not matter.
+// Even divides total as evenly as the bounds allow, and returns a share for each of them. All shares are raised to one common level: a share at
+// its Max stays there, and a share whose Min is above the level keeps its Min. 10 over three unbounded shares is 4, 3, 3; over bounds [0,2]
+// [0,∞] [5,∞] it is 2, 3, 5. The remainder goes, one each, to the first shares in the order of prefer, which compares two indexes like
+// cmp.Compare and must be a strict order. The order of bounds itself doesn't matter.
 //
-// The sum of the shares is total, unless the bounds forbid it: it is the sum of all Min when that is more than total,
-// and the sum of all Max when that is less. A nil list gives an empty one.
+// The sum of the shares is total, unless the bounds forbid it: it is the sum of all Min if that is more than total, and the sum of all Max if
+// that is less. A nil list gives an empty one.
 func Even(total int, bounds []Bounds, prefer func(a, b int) int) []int {
 	sum := func(l int) int {
 		s := 0

@@ -40,15 +40,15 @@ type Division struct {
 
 // Divide gives each subset its part of total. A negative total counts as 0.
 //
-// By number, when no subset has Min or Max: 10 over a: 60%, b, c gives 6, 2, 2. With 11 it gives 7, 2, 2, and with 12
-// it gives 7, 3, 2 if b has more replicas than c now, else 7, 2, 3 (c comes after b by name, as in OpenKruise).
-// Percentages that add up to no more than 100 % never contradict the total: where rounding each by itself would, the
-// largest remainders are rounded up instead, so that 50 % and 50 % of 7 are 4 and 3. When the numbers add up to more
-// than total, or every subset has one and they add up to less, nothing changes anywhere and Ineffective is set.
+// By number, when no subset has Min or Max: 10 over a: 60%, b, c gives 6, 2, 2. With 11 it gives 7, 2, 2, and with 12 it gives 7, 3, 2 if b
+// currently has more replicas than c, else 7, 2, 3 (c comes after b by name, as in OpenKruise). Percentages that add up to at most 100 % never
+// contradict the total: if rounding each of them separately would, the largest remainders are rounded up instead, so that 50 % and 50 % of 7 are
+// 4 and 3. If the numbers add up to more than total, or every subset has one and they add up to less, nothing changes anywhere and Ineffective
+// is set.
 //
-// Elastic, when any subset has Min or Max: 10 over a: 2 to 4, b: 3 and more gives 4, 6; 4 replicas give 2, 2; 6 give
-// 3, 3, since a is filled before b. Replicas beside another subset's Min or Max read as both Min and Max. When all Max
-// together are less than total, the rest is Unallocated.
+// Elastic, when any subset has Min or Max: 10 over a: 2 to 4, b: 3 and more gives 4, 6; 4 replicas give 2, 2; 6 give 3, 3, because a is filled
+// before b. If another subset has Min or Max, Replicas counts as both Min and Max. If the sum of all Max is less than total, the rest is
+// Unallocated.
 func Divide(total int, subsets []Subset) Division {
 	total = max(total, 0)
 	asks := make([]ask, len(subsets))
@@ -203,7 +203,7 @@ func byNumber(total int, asks []ask, subsets []Subset) []int {
 	return targets
 }
 
-// fill iterates over the list twice, to every Min and then to every Max, while replicas last.
+// fill iterates over the list twice, first filling to every Min and then to every Max, while replicas last.
 func fill(total int, asks []ask) []int {
 	targets := make([]int, len(asks))
 	left := total

@@ -237,7 +237,7 @@ func validateReserved(t *appsv1beta1.SubsetTemplate, path *field.Path) field.Err
 	return faults
 }
 
-// validateLabels requires that the selector matches the workload and its pods.
+// validateLabels requires that the selector matches the labels of the workload and its pods.
 func validateLabels(t Template, selector labels.Selector, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	check := func(s labels.Selector, whose string, have map[string]string, at *field.Path) {

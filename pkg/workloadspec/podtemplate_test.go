@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// apiserver returns a client that answers dry runs with answer and fails the test on any other request.
+// apiserver returns a client that responds to dry runs with answer and fails the test on any other request.
 func apiserver(t *testing.T, answer func(*corev1.PodTemplate) error) client.Client {
 	t.Helper()
 	return interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
