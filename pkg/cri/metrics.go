@@ -21,7 +21,7 @@ var seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 // Register adds the metrics of this package to r.
 func Register(r prometheus.Registerer) error { return metric.Register(r, seconds) }
 
-// measured is an interceptor that times each call.
+// measured is an interceptor that measures the duration of each call.
 func measured(
 	ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
 ) error {

@@ -80,7 +80,7 @@ type recorder struct {
 	sink events.EventRecorder
 
 	mu sync.Mutex
-	// notes has the *notes of each series.
+	// notes holds the *notes of each series.
 	notes *lru.Cache
 }
 

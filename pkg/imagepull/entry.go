@@ -81,8 +81,8 @@ const (
 	MaxSeconds = DefaultTTLSeconds
 )
 
-// Room reports whether a namespace that has own out of used places may take another one: it may if at least as many would be left for others. So
-// the first may have half of the places, the next a quarter, and nobody takes the last ones.
+// Room reports whether a namespace that has own of the used places may take another one: only while more places are free than it has. So the
+// first may take half of the places, the next a quarter, and nobody takes the last ones.
 func Room(places, used, own int) bool { return own < places-used }
 
 // Taken returns how many pairs of an image and an ImagePullJob a NodeImage has, and how many of them belong to jobs in a namespace. An image

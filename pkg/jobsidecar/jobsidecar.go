@@ -25,7 +25,8 @@ type Sidecar struct {
 	// Ignored: Stopped applies, and the exit code is ignored, because of keys.EnvTerminateSidecarIgnoreExitCode. The container ends because the pod
 	// is declared ended.
 	Ignored bool
-	// Image is an image that ends at once, for a virtual node, which has no daemon: keys.EnvTerminateSidecarByImage. Empty if there is none.
+	// Image is a replacement image that ends at once, for virtual nodes, which have no daemon: keys.EnvTerminateSidecarByImage. Empty if there is
+	// none.
 	Image string
 }
 

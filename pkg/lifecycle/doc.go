@@ -14,7 +14,7 @@
 //	Normal           stays                        as PreparingNormal              (the same up to
 //	PreparingUpdate  Normal if inPlaceUpdate is   waits while hooked,             Updated)
 //	                 answered, else Updated       then goes on
-//	Updating         so too, once done            again, without hook
+//	Updating         the same, once done          again, without hook
 //	Updated          Normal if inPlaceUpdate is   PreparingUpdate, its handlers
 //	                 answered, else waits         put back on
 //	PreparingDelete  PreparingNormal, or          comes back first                waits while hooked,

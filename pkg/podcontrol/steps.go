@@ -80,7 +80,7 @@ func (c *Class) has(s *podset.Step) bool {
 	return s.Kind == c.Kind && (c.Reason == s.Reason || c.Reason == "" && !special)
 }
 
-// select returns the steps of the class.
+// of returns the steps of the class.
 func (c *Class) of(steps []podset.Step) []podset.Step {
 	var out []podset.Step
 	for i := range steps {

@@ -4,9 +4,9 @@
 //	seal.go    the manager seals logins for a node; its daemon opens them
 //
 // The daemons of all nodes share an account, and RBAC can't restrict reads by node, so none of them may read a Secret. Instead each daemon
-// creates a key pair when it first needs one, keeps the private key in memory, and writes the public key to the status of its node's NodeImage,
-// which a policy allows nobody else to do. The manager seals the logins that an image needs with that key (HPKE, RFC 9180), for that node and
-// that image, into the entry of the NodeImage. See decision 24.
+// creates a key pair when it starts, keeps the private key in memory, and writes the public key to the status of its node's NodeImage, which a
+// policy allows nobody else to do. The manager seals the logins that an image needs with that key (HPKE, RFC 9180), for that node and that
+// image, into the entry of the NodeImage. See decision 24.
 package pullsecret
 
 import (

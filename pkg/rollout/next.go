@@ -114,7 +114,7 @@ type updateSet struct {
 	from, to []*podState
 	// n of them should change; allowed of them may, without going below the partition.
 	n, allowed int
-	// rollback: they go back to the old revision.
+	// rollback: the pods go back to the old revision.
 	rollback bool
 }
 

@@ -10,13 +10,14 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// Defaults of the spec, as OpenKruise sets them.
+// Defaults of the spec, the same as in OpenKruise.
 const (
 	DefaultReplicas     = 1
 	DefaultHistoryLimit = 10
 )
 
-// Default sets defaults. Replicas are defaulted with minReplicas and maxReplicas too: if an autoscaler sets the replicas, the manifest has none.
+// Default sets defaults. Replicas get their default even if subsets have minReplicas or maxReplicas: if an autoscaler sets the replicas, the
+// manifest has none.
 func Default(ud *appsv1beta1.UnitedDeployment) {
 	spec := &ud.Spec
 	elastic := Elastic(ud)

@@ -40,8 +40,8 @@ type Options struct {
 	StatefulSetWarnings func(*appsv1beta1.StatefulSetSpec, *field.Path) admission.Warnings
 	// CountOrdinals counts the ordinals from first to last that are not reserved. If nil, a subset with too few ordinals gets a condition instead.
 	CountOrdinals func(reserved []intstr.IntOrString, first, last int64) int64
-	// Unprotected: the label for deletion protection has no effect in this cluster. If the template has the label, Validate warns about it, because
-	// the policy that warns in other cases doesn't see the user who writes the template.
+	// Unprotected: the label for deletion protection has no effect in this cluster. A template with the label then gets a warning from the webhook,
+	// because the policy that warns in other cases doesn't see the user who writes the template.
 	Unprotected bool
 	// Off says which feature gates are off in this cluster, for warnings.
 	Off workloadspec.Off
