@@ -10,11 +10,11 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// measureAdvancedCronJob judges by the latest run that has ended: a schedule is healthy also while a run is active or it is paused. It counts
-// nothing, or each run would be two writes on the hub.
+// measureAdvancedCronJob judges by the latest run that has ended. A schedule is healthy even while a run is active or the schedule is paused.
+// It reports no counts; otherwise each run would cause two writes on the hub.
 func measureAdvancedCronJob(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.Unstructured) {
 	cron := &struct {
-		Status appsv1beta1.AdvancedCronJobStatus `json:"status"` // That of both versions.
+		Status appsv1beta1.AdvancedCronJobStatus `json:"status"` // Both versions share this status.
 	}{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, cron); err != nil {
 		unreadable(s, err)
@@ -24,7 +24,7 @@ func measureAdvancedCronJob(s *fleetv1alpha1.MemberWorkStatus, live *unstructure
 	if cron.Status.ObservedGeneration == 0 {
 		s.Phase = fleetv1alpha1.WorkApplied
 	}
-	for i := range cron.Status.Runs { // The newest is the first.
+	for i := range cron.Status.Runs { // The newest run comes first.
 		switch run := &cron.Status.Runs[i]; run.Phase {
 		case appsv1beta1.AdvancedCronJobSucceeded:
 			return
@@ -32,7 +32,7 @@ func measureAdvancedCronJob(s *fleetv1alpha1.MemberWorkStatus, live *unstructure
 			s.Phase, s.Reason = fleetv1alpha1.WorkDegraded, reasonFailed
 			s.Message = fmt.Sprintf("its latest run, %s, has failed", run.Name)
 			return
-		case appsv1beta1.AdvancedCronJobRunning, appsv1beta1.AdvancedCronJobRemoved: // They say nothing.
+		case appsv1beta1.AdvancedCronJobRunning, appsv1beta1.AdvancedCronJobRemoved: // These say nothing about health.
 		}
 	}
 }

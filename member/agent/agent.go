@@ -28,16 +28,16 @@ import (
 // rowWorkers is the number of rows that are reconciled concurrently.
 const rowWorkers = 4
 
-// A failed reconcile is retried after firstRetry, then after twice that, up to lastRetry: soon after an apiserver is back,
-// without loading it while it is down.
+// A failed reconcile is retried after firstRetry, then after twice that, up to lastRetry: soon after an apiserver is back, without loading it
+// while it is down.
 const (
 	firstRetry = 200 * time.Millisecond
 	lastRetry  = 30 * time.Second
 )
 
-// Run runs the agent on l until ctx ends, which is no error. It returns link.ErrLeft when this cluster has left the hub, and
-// another error when the connection is broken; the caller may then call it again after a while. The caller starts both
-// clusters of l, before or soon after.
+// Run runs the agent on l until ctx ends, which is not an error. It returns link.ErrLeft when this cluster has left the hub, and another error
+// when the connection breaks; the caller may then call it again after a while. The caller starts both clusters of l, before or soon after the
+// call.
 func Run(ctx context.Context, l link.Link) error {
 	if err := registerMetrics(); err != nil {
 		return err
@@ -50,7 +50,7 @@ func Run(ctx context.Context, l link.Link) error {
 	return a.run(ctx)
 }
 
-// agent is one run.
+// agent is one run of the agent.
 type agent struct {
 	link       link.Link
 	clusterUID string
@@ -61,7 +61,7 @@ type agent struct {
 	watches    *watches
 	memory     *memory
 	released   *atomic.Bool
-	// objects is a client for objects of any kind, with mapper; kinds is a cache of them.
+	// objects is a client for objects of any kind and uses mapper. kinds is a cache for them.
 	objects client.Client
 	mapper  *mapper
 	kinds   cache.Cache
@@ -94,7 +94,7 @@ func newAgent(ctx context.Context, l link.Link) (*agent, error) {
 	return a, nil
 }
 
-// dial makes the client and the cache of objects of any kind. Their mapper can forget kinds that are not served any more, which that of
+// dial makes the client and the cache for objects of any kind. Their mapper can forget kinds that are no longer served, which the mapper of
 // the member's own client can't.
 func (a *agent) dial() error {
 	cfg, http, scheme := a.link.Member.GetConfig(), a.link.Member.GetHTTPClient(), a.link.Member.GetScheme()
@@ -125,7 +125,7 @@ func (a *agent) run(ctx context.Context) error {
 	if a.link.Left {
 		return leave.followTombstone(ctx)
 	}
-	// Before the caches, which never sync for a cluster that has left.
+	// This comes before the caches, which never sync for a cluster that has left.
 	if err := a.checkCluster(ctx, leave); err != nil {
 		return err
 	}
@@ -146,8 +146,8 @@ func (a *agent) run(ctx context.Context) error {
 	return nil
 }
 
-// checkCluster reads the own MemberCluster, to distinguish a hub that is down, one that does not know this cluster, and one
-// that it has left.
+// checkCluster reads this cluster's MemberCluster to tell apart a hub that is down, a hub that doesn't know this cluster, and a hub that this
+// cluster has left.
 func (a *agent) checkCluster(ctx context.Context, leave leaver) error {
 	err := a.link.Hub.GetAPIReader().Get(ctx, client.ObjectKey{Name: a.link.Cluster}, &fleetv1alpha1.MemberCluster{})
 	if err == nil {
@@ -165,7 +165,7 @@ func (a *agent) checkCluster(ctx context.Context, leave leaver) error {
 	return fmt.Errorf("the hub does not let cluster %q in, or knows no such cluster: %w", a.link.Cluster, err)
 }
 
-// start starts the loops, and the cache that they share.
+// start starts the loops and the cache they share.
 func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) error {
 	member, err := discovery.NewDiscoveryClientForConfigAndClient(a.link.Member.GetConfig(), a.link.Member.GetHTTPClient())
 	if err != nil {
@@ -243,7 +243,7 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 	return nil
 }
 
-// controller returns a controller without a manager: it lives as long as the link.
+// controller returns a controller that runs without a manager and lives as long as the link.
 func (a *agent) controller(ctx context.Context, name string, workers int, r reconcile.Reconciler, sources ...source.Source) (controller.Controller, error) {
 	c, err := controller.NewTypedUnmanaged("agent-"+name, controller.Options{
 		Reconciler:              r,

@@ -24,7 +24,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/protect"
 )
 
-// apply executes a plan. An error is worth a retry; what the member refuses for good is returned in applied.
+// apply executes a plan. An error is worth a retry; a permanent refusal by the member is returned in applied.
 func (r *rows) apply(ctx context.Context, o observed, p planned) (applied, error) {
 	a := applied{line: o.line, live: o.live}
 	switch p.act {
@@ -44,8 +44,7 @@ func (r *rows) apply(ctx context.Context, o observed, p planned) (applied, error
 	return a, nil
 }
 
-// applyObject writes the ledger, the object, and the ledger again, so that after a crash our own object is not taken for a
-// foreign one.
+// applyObject writes the ledger, the object, and the ledger again, so that after a crash our own object is not mistaken for a foreign one.
 func (r *rows) applyObject(ctx context.Context, o observed, p planned) (applied, error) {
 	a := applied{line: o.line, live: o.live}
 	if p.line != nil {
@@ -87,8 +86,8 @@ func (r *rows) applyObject(ctx context.Context, o observed, p planned) (applied,
 	return a, nil
 }
 
-// refusal returns the problem where the same request would fail again, nil where a retry may succeed: server errors,
-// throttling, time-outs.
+// refusal returns the problem if the same request would fail again. It returns nil if a retry may succeed: server errors, throttling,
+// time-outs.
 func refusal(err error) *problem {
 	switch {
 	case err == nil:
@@ -97,7 +96,7 @@ func refusal(err error) *problem {
 		return blocked(fleetv1alpha1.ReasonForeignObject, "%v", err)
 	case notServed(err):
 		return blocked(fleetv1alpha1.ReasonKindNotServed, "this cluster does not serve it any more: %v", err)
-	case apierrors.IsMethodNotSupported(err): // So it answers while a CRD is being deleted.
+	case apierrors.IsMethodNotSupported(err): // This is the answer while a CRD is being deleted.
 		return blocked(fleetv1alpha1.ReasonKindNotServed, "this cluster does not let objects of its kind be made: %v", err)
 	case errors.Is(err, errLeft):
 		return blocked(fleetv1alpha1.ReasonForeignObject, "%v", err)
@@ -118,7 +117,7 @@ func isUndeclared(err error) bool {
 	return err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && strings.Contains(err.Error(), "field not declared in schema")
 }
 
-// errForeign is a conflict with fields of others in an object that is not ours.
+// errForeign means that the apply conflicts with fields that others own in an object that is not ours.
 var errForeign = errors.New("another client has created an object of that name")
 
 // writer writes to the member.
@@ -129,19 +128,19 @@ type writer struct {
 	ledger *ledger
 }
 
-// errLeft means that others own too much of an object to leave it to them.
+// errLeft means that others own fields of an object, too many or too important to leave to them.
 var errLeft = errors.New("others own fields of the object, which can't be left to them")
 
 // manner is how an object is applied.
 type manner struct {
-	// all: fields of other managers are taken; otherwise they are left to them.
+	// all means that fields of other managers are taken; otherwise they are left to them.
 	all bool
-	// exact: the object must not have changed since it was read.
+	// exact means that the object must not have changed since it was read.
 	exact bool
 }
 
-// put applies want over live (nil: there was none). It returns the object as it is now, the fields that it took back from other
-// managers, and those that it left to them.
+// put applies want over live (nil if there is none). It returns the object as it is now, the fields that it took from other managers, and
+// those that it left to them.
 func (w writer) put(
 	ctx context.Context, want *rendered, live *unstructured.Unstructured, how manner,
 ) (now *unstructured.Unstructured, taken, left []string, err error) {
@@ -150,12 +149,12 @@ func (w writer) put(
 		if live, err = w.merged(ctx, live); err != nil {
 			return nil, nil, nil, err
 		}
-		obj.SetUID(live.GetUID()) // A precondition: an apply to another object of that name fails.
+		obj.SetUID(live.GetUID()) // A precondition: applying to another object with the same name fails.
 		carried, err := carry(obj, live, want.ignored)
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		if carried || how.exact { // A change since would be reverted.
+		if carried || how.exact { // Otherwise, a change made since would be reverted.
 			obj.SetResourceVersion(live.GetResourceVersion())
 		}
 	}
@@ -171,7 +170,7 @@ func (w writer) put(
 	err = w.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(link.AgentManager))
 	paths := conflicts(err)
 	switch {
-	case ownership.IsOtherUID(err): // It was replaced since it was read.
+	case ownership.IsOtherUID(err): // The object was replaced since it was read.
 		return nil, nil, nil, apierrors.NewConflict(schema.GroupResource{Resource: obj.GetKind()}, obj.GetName(), err)
 	case isUnmergeable(err) && len(left) > 0:
 		return nil, nil, nil, fmt.Errorf("%w: %w", errUnmerged, err)
@@ -189,8 +188,8 @@ func (w writer) put(
 	return again, paths, nil, err
 }
 
-// conflicts lists the fields that other managers own, from the error of a server-side apply. Other conflicts, such as one of
-// UIDs, list none.
+// conflicts lists the fields owned by other managers, taken from the error of a server-side apply. Other conflicts, such as a UID mismatch,
+// list none.
 func conflicts(err error) []string {
 	status := apierrors.APIStatus(nil)
 	if !apierrors.IsConflict(err) || !errors.As(err, &status) || status.Status().Details == nil {
@@ -205,8 +204,8 @@ func conflicts(err error) []string {
 	return boundPaths(paths)
 }
 
-// withdraw deletes or orphans an object (nil: there is none) and deletes its ledger line. While a finalizer holds the object
-// it returns that, and keeps the line.
+// withdraw deletes or orphans an object (nil if there is none) and deletes its ledger line. While a finalizer holds the object, it returns the
+// object and keeps the line.
 func (w writer) withdraw(ctx context.Context, line *fleetv1alpha1.AppliedWork, live *unstructured.Unstructured, how action) (*unstructured.Unstructured, error) {
 	switch how {
 	case actDelete:
@@ -252,13 +251,13 @@ func (w writer) remove(ctx context.Context, live *unstructured.Unstructured) (*u
 	}
 }
 
-// orphan removes our annotation and our entries in managedFields from the object and changes nothing else.
+// orphan removes our annotation and our managedFields entries from the object and changes nothing else.
 func (w writer) orphan(ctx context.Context, live *unstructured.Unstructured) error {
 	kept := slices.DeleteFunc(slices.Clone(live.GetManagedFields()), func(e metav1.ManagedFieldsEntry) bool {
 		return e.Manager == link.AgentManager
 	})
 	if len(kept) == 0 {
-		kept = []metav1.ManagedFieldsEntry{{}} // To Kubernetes one empty entry means "none"; an empty list means "unchanged".
+		kept = []metav1.ManagedFieldsEntry{{}} // For Kubernetes, one empty entry means "none"; an empty list means "unchanged".
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":             live.GetUID(),
@@ -276,11 +275,11 @@ func (w writer) orphan(ctx context.Context, live *unstructured.Unstructured) err
 	return nil
 }
 
-// remains is what is left of lines that were withdrawn without rows.
+// remains is what is left after withdrawing lines without rows.
 type remains struct {
-	// lines is how many lines.
+	// lines is the number of remaining lines.
 	lines int
-	// protected says of each object that a label protects why it stays.
+	// protected explains, for each object protected by a label, why it stays.
 	protected []string
 }
 
@@ -302,8 +301,8 @@ func (w writer) withdrawLines(ctx context.Context, lines []*fleetv1alpha1.Applie
 	return r, nil
 }
 
-// withdrawLine withdraws the object of a ledger line without a row. It reports whether the line is gone; that of a protected object
-// stays, and why says so.
+// withdrawLine withdraws the object of a ledger line without a row. It reports whether the line is gone. The line of a protected object stays;
+// why explains it.
 func (w writer) withdrawLine(
 	ctx context.Context, line *fleetv1alpha1.AppliedWork, policy fleetv1alpha1.LeavePolicy,
 ) (gone bool, why string, err error) {

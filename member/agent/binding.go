@@ -39,7 +39,7 @@ const (
 // messageReleased is the message of ReasonReleased.
 const messageReleased = "the binding was removed"
 
-// binding is the last known state of the binding, which all loops share. It may be used concurrently.
+// binding is the last known state of the binding, shared by all loops. It is safe for concurrent use.
 type binding struct {
 	mu    sync.Mutex
 	state bindingState
@@ -52,14 +52,14 @@ func (b *binding) permission() permission {
 	return b.state.permission
 }
 
-// skew is the version skew that permission takes into account.
+// skew returns the version skew that permission takes into account.
 func (b *binding) skew() link.Skew {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.state.skew
 }
 
-// set stores the state and returns whether the permission changed.
+// set stores the state and reports whether the permission changed.
 func (b *binding) set(s bindingState) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,27 +68,27 @@ func (b *binding) set(s bindingState) bool {
 	return changed
 }
 
-// bindingState follows from the MemberCluster on the hub and the Membership in the member.
+// bindingState is derived from the MemberCluster on the hub and the Membership in the member.
 type bindingState struct {
-	// ours: this cluster is bound to this hub, under the name that it has there.
+	// ours means that this cluster is bound to this hub, under the name it has there.
 	ours bool
-	// bind: the binding has to be created, or to name the present MemberCluster; raise: the hub's epoch has to be stored.
+	// bind means that the binding must be created, or must name the present MemberCluster. raise means that the hub's epoch must be stored.
 	bind, raise bool
-	// release: the binding has to be removed, because the cluster is leaving.
+	// release means that the binding must be removed because the cluster is leaving.
 	release    bool
 	permission permission
-	// skew reports whether the versions of hub and agent work together; zero until the hub has published its version.
+	// skew says whether the versions of hub and agent work together; zero until the hub has published its version.
 	skew    link.Skew
 	reason  string
 	message string
-	// protected says which objects keep a cluster from leaving: known after an attempt.
+	// protected lists the objects that keep the cluster from leaving. It is known only after an attempt.
 	protected []string
 }
 
-// bindingStateOf is pure. A membership that is nil or names no hub is unbound; granted is the highest epoch of a row; version is
+// bindingStateOf is pure. A membership that is nil or names no hub counts as unbound. granted is the highest epoch of any row, and version is
 // the agent's.
 //
-// The epoch is taken from rows, which only the hub can write, and not from the status of the MemberCluster.
+// The epoch comes from rows, which only the hub can write, and not from the status of the MemberCluster.
 func bindingStateOf(
 	mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, granted int64, version string,
 ) bindingState {
@@ -130,7 +130,7 @@ func bindingStateOf(
 	s.ours, s.reason, s.message = true, ReasonBound, "the cluster is bound to this hub"
 	s.raise = granted > membership.Status.Epoch || membership.Status.BoundAt == nil
 	s.permission = permission{
-		// Leaving takes only the ledger and a policy, which every version knows.
+		// Leaving needs only the ledger and a policy, which every version knows.
 		act:      (mc.Spec.Accepted && skew.Supported || leaving) && !s.raise,
 		leaving:  leaving,
 		hubUID:   hub.UID,
@@ -153,20 +153,20 @@ type binder struct {
 	binding    *binding
 	facts      *facts
 	leave      leaver
-	// enqueueRows queues every row after the permission changed.
+	// enqueueRows enqueues every row after the permission has changed.
 	enqueueRows func(context.Context) error
 
 	// lastLogged is the state that was logged last.
 	lastLogged string
-	// unclaimedLast is how many unclaimed objects an event has told of.
+	// unclaimedLast is the number of unclaimed objects that the last event reported.
 	unclaimedLast int
-	// written is the status that was written last, until the cache shows it. There is one worker, so no lock.
+	// written is the status written last, until the cache shows it. There is only one worker, so it needs no lock.
 	written *fleetv1alpha1.MemberClusterStatus
-	// older: the hub's MemberCluster has no kinds.
+	// older means that the hub's MemberCluster has no kinds.
 	older bool
 }
 
-// Reconcile creates or checks the binding, releases a cluster that leaves, and writes the status.
+// Reconcile creates or checks the binding, releases a cluster that is leaving, and writes the status.
 func (b *binder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	mc := &fleetv1alpha1.MemberCluster{}
 	if err := b.link.Hub.GetCache().Get(ctx, req.NamespacedName, mc); err != nil {
@@ -178,7 +178,7 @@ func (b *binder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if b.link.Throttle != nil {
 		b.link.Throttle.Set(mc.Spec.Limits)
 	}
-	// From the cache, so that the status is written also while the member's apiserver is away.
+	// Read from the cache, so that the status is written even while the member's apiserver is away.
 	membership, err := getMembership(ctx, b.link.Member.GetCache())
 	if err != nil {
 		return ctrl.Result{}, err
@@ -230,8 +230,7 @@ func (b *binder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 // recheckLeave is how soon a leaving cluster checks again whether its last row is gone.
 const recheckLeave = 2 * time.Second
 
-// release removes the binding of a leaving cluster once no row is left. A cluster that is bound to another hub has nothing to
-// release.
+// release removes the binding of a leaving cluster once no rows are left. A cluster that is bound to another hub has nothing to release.
 func (b *binder) release(ctx context.Context, mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, s bindingState) (released bool, protected []string, err error) {
 	if !s.release {
 		return false, nil, nil
@@ -255,7 +254,7 @@ func getMembership(ctx context.Context, reader client.Reader) (*fleetv1alpha1.Me
 	return m, nil
 }
 
-// announce logs a new state, and records an event on the binding to another hub that stands in the way.
+// announce logs a new state. If the cluster is bound to another hub, it also records an event on the Membership.
 func (b *binder) announce(ctx context.Context, mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, s bindingState, changed bool) {
 	now := s.reason + s.message + s.skew.Message
 	if now == b.lastLogged && !changed {
@@ -287,8 +286,8 @@ func (b *binder) granted(ctx context.Context) (int64, error) {
 	return highest, nil
 }
 
-// bind creates the binding, or writes it into a Membership that is unbound or of an earlier MemberCluster. If another hub was
-// faster, the next reconcile sees it.
+// bind creates the binding, or writes it into a Membership that is unbound or belongs to an earlier MemberCluster. If another hub was faster,
+// the next reconcile sees it.
 func (b *binder) bind(ctx context.Context, mc *fleetv1alpha1.MemberCluster, former *fleetv1alpha1.Membership, granted int64) error {
 	m := &fleetv1alpha1.Membership{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName}}
 	write := func() error { return b.link.Member.GetClient().Create(ctx, m) }
@@ -310,7 +309,7 @@ func (b *binder) bind(ctx context.Context, mc *fleetv1alpha1.MemberCluster, form
 	return b.raise(ctx, m, granted)
 }
 
-// raise stores an epoch before anything that was granted at it takes effect.
+// raise stores an epoch before anything granted at that epoch takes effect.
 func (b *binder) raise(ctx context.Context, m *fleetv1alpha1.Membership, epoch int64) error {
 	next := m.DeepCopy()
 	next.Status.Epoch = max(m.Status.Epoch, epoch)
@@ -325,7 +324,7 @@ func (b *binder) raise(ctx context.Context, m *fleetv1alpha1.Membership, epoch i
 	return nil
 }
 
-// distrust stores an epoch that this hub has not reached: what it asks for is older than what was applied here. Until an
+// distrust stores an epoch that this hub has not reached yet, because the hub asks for something older than what was applied here. Until an
 // administrator raises the hub's epoch, nothing is deleted or scaled in.
 func (b *binder) distrust(ctx context.Context, row *fleetv1alpha1.MemberWork, epoch int64) error {
 	m, err := getMembership(ctx, b.link.Member.GetAPIReader())
@@ -364,7 +363,7 @@ func (b *binder) report(
 		return nil
 	}
 	err := b.apply(ctx, mc, next)
-	if isUndeclared(err) && !b.older { // A hub of the version before has no kinds.
+	if isUndeclared(err) && !b.older { // A hub of the previous version has no kinds.
 		b.older, next.Kinds = true, nil
 		err = b.apply(ctx, mc, next)
 	}
@@ -393,12 +392,12 @@ func (b *binder) apply(ctx context.Context, mc *fleetv1alpha1.MemberCluster, nex
 	return nil
 }
 
-// agentConditions are the conditions that the agent writes.
+// agentConditions returns the conditions that the agent writes.
 func agentConditions() []string {
 	return []string{fleetv1alpha1.ConditionAPIHealthy, fleetv1alpha1.ConditionOwnedByThisHub, fleetv1alpha1.ConditionReleased}
 }
 
-// agentPart is what the agent wrote of a status.
+// agentPart returns the part of a status that the agent wrote.
 func agentPart(s fleetv1alpha1.MemberClusterStatus) *fleetv1alpha1.MemberClusterStatus {
 	part := &fleetv1alpha1.MemberClusterStatus{
 		ClusterUID: s.ClusterUID, Credential: s.Credential, KubernetesVersion: s.KubernetesVersion, AgentVersion: s.AgentVersion,
@@ -412,10 +411,10 @@ func agentPart(s fleetv1alpha1.MemberClusterStatus) *fleetv1alpha1.MemberCluster
 	return part
 }
 
-// clusterStatus is the agent's part of the status.
+// clusterStatus returns the agent's part of the status.
 func clusterStatus(last fleetv1alpha1.MemberClusterStatus, f fact, mc *fleetv1alpha1.MemberCluster, s bindingState, released bool, now time.Time) fleetv1alpha1.MemberClusterStatus {
 	next := last
-	if f.beaten { // Before the first heartbeat nothing is known.
+	if f.beaten { // Before the first heartbeat, nothing is known.
 		next.Credential = f.credential
 	}
 	if f.version != "" {
@@ -428,7 +427,7 @@ func clusterStatus(last fleetv1alpha1.MemberClusterStatus, f fact, mc *fleetv1al
 		Type: fleetv1alpha1.ConditionOwnedByThisHub, Status: report.ConditionStatus(s.ours && !released), Reason: s.reason, Message: s.message,
 		ObservedGeneration: mc.Generation,
 	}
-	if released && s.ours { // As the next reconcile will say.
+	if released && s.ours { // The next reconcile will report the same.
 		owned.Reason, owned.Message = ReasonReleased, messageReleased
 	}
 	next.Conditions = report.SetCondition(next.Conditions, owned, now)

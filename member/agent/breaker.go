@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// breakerWindow is the time over which deletions that the hub did not decide on are counted.
+	// breakerWindow is the period over which deletions that the hub did not decide are counted.
 	breakerWindow = time.Minute
-	// breakerFloor and breakerShare limit them in a window: the floor, or a 20th (5 %) of the ledger.
+	// breakerFloor and breakerShare limit the deletions per window: the floor, or a 20th (5 %) of the ledger, whichever is higher.
 	breakerFloor = 10
 	breakerShare = 20
 )
 
-// breaker limits how many rows the agent withdraws that somebody other than the hub deleted, as by a script or with their namespace.
-// Once it has held one back, it holds all of them, until none is left: an administrator confirms each. It is kept in memory, so a
-// restart may allow another window. It may be used concurrently.
+// breaker limits how many rows the agent withdraws that something other than the hub deleted, for example a script or the deletion of their
+// namespace. Once it has held one back, it holds all further ones until none is left; an administrator confirms each. It is kept in memory, so
+// a restart may allow another window. It is safe for concurrent use.
 type breaker struct {
 	mu     sync.Mutex
 	passed map[client.ObjectKey]time.Time
@@ -28,7 +28,7 @@ func newBreaker() *breaker {
 	return &breaker{passed: map[client.ObjectKey]time.Time{}, held: map[client.ObjectKey]bool{}}
 }
 
-// pass reports whether a row may be withdrawn, and counts it, once. ledger is how many lines there are.
+// pass reports whether a row may be withdrawn, and counts it once. ledger is the number of lines in the ledger.
 func (b *breaker) pass(row client.ObjectKey, ledger int, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -48,7 +48,7 @@ func (b *breaker) pass(row client.ObjectKey, ledger int, now time.Time) bool {
 	return true
 }
 
-// release forgets a row that was held back: it was confirmed, or is gone.
+// release forgets a row that was held back, because it was confirmed or is gone.
 func (b *breaker) release(row client.ObjectKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,10 +8,10 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// measureBroadcastJob reports nodes as replicas: those that have or had a pod, and as available those on which it has succeeded. A job that
-// is never complete is healthy while no node waits for its pod to end.
+// measureBroadcastJob reports nodes as replicas: those that have or had a pod. Available are the nodes where the pod has succeeded. A job that
+// never completes is healthy while no node waits for its pod to end.
 func measureBroadcastJob(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.Unstructured) {
-	job := &appsv1beta1.BroadcastJob{} // The two versions are the same.
+	job := &appsv1beta1.BroadcastJob{} // Both versions have the same schema.
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, job); err != nil {
 		unreadable(s, err)
 		return

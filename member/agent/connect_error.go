@@ -13,32 +13,32 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// Reasons of condition Connected, besides the causes of package link.
+// Reasons of condition Connected, in addition to the causes of package link.
 const (
-	// ReasonConnected: the hub answers.
+	// ReasonConnected means that the hub answers.
 	ReasonConnected = "Connected"
-	// ReasonNoCredential: there is neither a usable certificate nor a token.
+	// ReasonNoCredential means that there is neither a usable certificate nor a token.
 	ReasonNoCredential = "NoCredential" //nolint:gosec // A reason, not a credential.
-	// ReasonRequestDenied: the hub refused to sign; the message has its words.
+	// ReasonRequestDenied means that the hub refused to sign; the message quotes the hub.
 	ReasonRequestDenied = "RequestDenied"
-	// ReasonNotSigned: the hub did not sign in time.
+	// ReasonNotSigned means that the hub did not sign in time.
 	ReasonNotSigned = "NotSigned"
-	// ReasonUnknownCluster: the hub has no such MemberCluster.
+	// ReasonUnknownCluster means that the hub has no such MemberCluster.
 	ReasonUnknownCluster = "UnknownCluster"
-	// ReasonInvalidOptions: the manager's options for the hub are wrong.
+	// ReasonInvalidOptions means that the manager's options for the hub are wrong.
 	ReasonInvalidOptions = "InvalidOptions"
-	// ReasonFailed: none of these; the log has it.
+	// ReasonFailed means none of the above; see the log.
 	ReasonFailed = "Failed"
 )
 
-// ConnectError is why there is no connection to the hub. Its text has the message and the cause, without the token.
+// ConnectError explains why there is no connection to the hub. Its text includes the message and the cause, but not the token.
 type ConnectError struct {
 	// Reason is one word, for a condition.
 	Reason string
-	// Message is what is wrong and what to do. It is the same at each attempt.
+	// Message says what is wrong and what to do. It is the same at each attempt.
 	Message string
 
-	// kind is one of this package's errors, or nil; cause may be nil.
+	// kind is one of this package's errors, or nil. cause may be nil.
 	kind, cause error
 }
 
@@ -60,7 +60,7 @@ func (e *ConnectError) Unwrap() []error {
 	return all
 }
 
-// invalidOptions returns an error of the manager's options.
+// invalidOptions returns an error about the manager's options.
 func invalidOptions(format string, args ...any) error {
 	return &ConnectError{Reason: ReasonInvalidOptions, Message: fmt.Sprintf(format, args...)}
 }
@@ -68,15 +68,15 @@ func invalidOptions(format string, args ...any) error {
 // errNotSigned means that a request was neither signed nor denied in time.
 var errNotSigned = errors.New("the hub has not signed the certificate in time")
 
-// credential is what the agent authenticates with at the hub.
+// credential is what the agent presents to the hub to authenticate.
 type credential struct {
-	// words name it and say what to do if the hub rejects it.
+	// words names the credential and says what to do if the hub rejects it.
 	words string
-	// secret is its text, which must not get into messages; empty for a certificate.
+	// secret is the text of the credential, which must not appear in messages; empty for a certificate.
 	secret string
 }
 
-// explain turns an error into a ConnectError if it is one of the usual mistakes.
+// explain turns an error into a ConnectError if it is one of the common mistakes.
 func (o Options) explain(err error, shown credential) error {
 	return explain(err, o.Cluster, o.URL, shown)
 }
@@ -130,7 +130,7 @@ func connected(err error) metav1.Condition {
 	case err == nil:
 	case errors.As(err, &why):
 		c.Reason, c.Message = why.Reason, why.Message
-	default: // Its text may differ between attempts.
+	default: // The text of err may differ between attempts.
 		c.Reason, c.Message = ReasonFailed, "the connection failed; see the log of flotilla-member"
 	}
 	return c

@@ -17,10 +17,10 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// Only the member itself can report that it can't reach its hub. A pull member does so in the conditions of its Membership,
-// which names no hub until the cluster is bound. If it is bound to another hub it is not changed; an event is recorded on it.
+// Only the member itself can report that it can't reach its hub. A pull member does so in the conditions of its Membership, which names no hub
+// until the cluster is bound. If the cluster is bound to another hub, the Membership is not changed; an event is recorded on it.
 
-// reportFailure reports in the member why an attempt to connect has failed.
+// reportFailure reports in the member why an attempt to connect failed.
 func (o Options) reportFailure(ctx context.Context, err error) {
 	if o.Reader == nil || o.Clock == nil || ctx.Err() != nil || errors.Is(err, link.ErrLeft) {
 		return
@@ -41,13 +41,13 @@ func (o Options) reportFailure(ctx context.Context, err error) {
 	}
 }
 
-// boundByPull reports whether a binding was made by this cluster's own agent under that name. The binding to a hub that
-// connects by itself (Push) has no address; its agent does not run here.
+// boundByPull reports whether the cluster's own agent created this binding under that name. A binding to a hub that connects by itself (Push)
+// has no address; its agent doesn't run here.
 func boundByPull(m *fleetv1alpha1.Membership, cluster string) bool {
 	return m.Spec.Hub.Cluster == cluster && m.Spec.Hub.URL != ""
 }
 
-// writeConditions writes conditions of the Membership if they changed. Where there is none it creates one without a hub.
+// writeConditions writes conditions of the Membership if they changed. If there is no Membership, it creates one without a hub.
 func writeConditions(ctx context.Context, member client.Client, m *fleetv1alpha1.Membership, conditions []metav1.Condition, now time.Time) error {
 	if m == nil {
 		m = &fleetv1alpha1.Membership{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName}}
@@ -70,16 +70,16 @@ func writeConditions(ctx context.Context, member client.Client, m *fleetv1alpha1
 	return nil
 }
 
-// contact reports in a pull member whether the hub is reached.
+// contact reports, in a pull member, whether the hub is reachable.
 type contact struct {
 	link link.Link
-	// binding has the version skew.
+	// binding holds the version skew.
 	binding *binding
-	// lost counts heartbeats in a row that did not reach the hub.
+	// lost counts consecutive heartbeats that did not reach the hub.
 	lost int
 }
 
-// note takes the outcome of a heartbeat. Success is reported at once, a failure after failureThreshold of them.
+// note takes the outcome of a heartbeat. Success is reported at once, a failure only after failureThreshold of them.
 func (c *contact) note(ctx context.Context, err error) error {
 	if c.link.URL == "" {
 		return nil
@@ -91,7 +91,7 @@ func (c *contact) note(ctx context.Context, err error) error {
 	}
 	mc := &fleetv1alpha1.MemberCluster{}
 	if gerr := c.link.Hub.GetCache().Get(ctx, client.ObjectKey{Name: c.link.Cluster}, mc); gerr != nil || !mc.DeletionTimestamp.IsZero() {
-		return client.IgnoreNotFound(gerr) // It is leaving, and the conditions go with the Membership.
+		return client.IgnoreNotFound(gerr) // It is leaving, and the conditions go away with the Membership.
 	}
 	m, gerr := getMembership(ctx, c.link.Member.GetCache())
 	if gerr != nil {

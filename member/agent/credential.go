@@ -27,74 +27,73 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// CredentialSecret is the name of the Secret that holds the client certificate for the hub, unless Options say otherwise.
-// Its keys are those of type kubernetes.io/tls.
+// CredentialSecret is the name of the Secret that holds the client certificate for the hub, unless Options specify another. Its keys are those
+// of type kubernetes.io/tls.
 const CredentialSecret = "flotilla-hub-credential" //nolint:gosec // A Secret's name, not its content.
 
 const (
-	// defaultRenewAt is the part of a certificate's life after which it is renewed.
+	// defaultRenewAt is the fraction of a certificate's lifetime after which it is renewed.
 	defaultRenewAt = 0.7
-	// renewJitter spreads renewals of many members: so much of the life earlier, at most.
+	// renewJitter spreads the renewals of many members. It is the largest fraction of the lifetime by which a renewal happens earlier.
 	renewJitter = 0.05
-	// A failed renewal is tried again after a wait that doubles, up to the longest.
+	// A failed renewal is retried after a wait that doubles, up to longestRenewWait.
 	firstRenewWait   = time.Second
 	longestRenewWait = time.Minute
-	// soonestRenewal limits the renewals of a member whose clock is far ahead of the hub's, to which each new certificate looks
-	// old already.
+	// soonestRenewal limits how often a member renews if its clock is so far ahead of the hub's that each new certificate already looks old.
 	soonestRenewal = 30 * time.Second
 )
 
-// Errors of Connect and Connection.Run, for errors.Is. The message says what to do.
+// Errors of Connect and Connection.Run, for use with errors.Is. The message says what to do.
 var (
-	// ErrNoCredential: there is neither a usable certificate nor a token.
+	// ErrNoCredential means that there is neither a usable certificate nor a token.
 	ErrNoCredential = errors.New("no credential for the hub")
-	// ErrUnauthorized: the hub does not know the token or the certificate (401).
+	// ErrUnauthorized means that the hub does not know the token or the certificate (401).
 	ErrUnauthorized = errors.New("the hub does not accept the credential")
-	// ErrUntrusted: the hub's certificate is not signed by the given CA.
+	// ErrUntrusted means that the hub's certificate is not signed by the given CA.
 	ErrUntrusted = errors.New("the hub is not the one that was named")
-	// ErrUnreachable: the hub's address does not answer.
+	// ErrUnreachable means that the hub's address does not answer.
 	ErrUnreachable = errors.New("the hub can't be reached")
-	// ErrDenied: the hub refused to sign.
+	// ErrDenied means that the hub refused to sign.
 	ErrDenied = errors.New("the hub refused to sign the certificate")
-	// ErrExpired: the certificate expired before it could be renewed.
+	// ErrExpired means that the certificate expired before it could be renewed.
 	ErrExpired = errors.New("the certificate for the hub has expired")
 )
 
-// Options say how a pull member reaches its hub.
+// Options configures how a pull member reaches its hub.
 type Options struct {
 	// Cluster is this member's name on the hub. Required.
 	Cluster string
-	// URL is the hub's apiserver, for example https://hub.example:6443. Required; https only.
+	// URL is the address of the hub's apiserver, for example https://hub.example:6443. Required; https only.
 	URL string
-	// CA is the hub's certificate authority, PEM. Required unless CAHash is given; with both, the hash must be of one of
-	// its certificates.
+	// CA is the hub's certificate authority, in PEM. Required unless CAHash is given. If both are given, the hash must match one of its
+	// certificates.
 	CA []byte
-	// CAHash pins the CA by its public key: "sha256:" and the hexadecimal SHA-256 of its SubjectPublicKeyInfo, as kubeadm
-	// writes it. Without CA, the CA is fetched from the hub and trusted only if it matches.
+	// CAHash pins the CA by its public key: "sha256:" and the hexadecimal SHA-256 of its SubjectPublicKeyInfo, as kubeadm writes it. Without CA,
+	// the CA is fetched from the hub and trusted only if it matches.
 	CAHash string
-	// Token reads the token that joins the cluster. It is called at each attempt that has no usable certificate, so that a
-	// new token is found without a restart. It may be nil, and return "": there is none.
+	// Token reads the token that joins the cluster. It is called at each attempt without a usable certificate, so a new token is found without a
+	// restart. Token may be nil or return "", which both mean that there is no token.
 	Token func() (string, error)
 
-	// Member writes to the member and Reader reads from its apiserver without a cache, both with the agent's rights. Required.
+	// Member writes to the member. Reader reads from its apiserver without a cache. Both have the agent's permissions. Required.
 	Member client.Client
 	Reader client.Reader
-	// Keeper reads and writes the Secret, without a cache; the agent's own account has no rights for Secrets. Required.
+	// Keeper reads and writes the Secret without a cache; the agent's own account has no permissions on Secrets. Required.
 	Keeper client.Client
-	// Namespace is where the Secret is: the member's own. Required.
+	// Namespace is the namespace of the Secret: the namespace the member itself runs in. Required.
 	Namespace string
 	// Secret is the Secret's name; default CredentialSecret.
 	Secret string
-	// Namespaces is where the hub may place objects; default anywhere.
+	// Namespaces limits where the hub may place objects; by default anywhere.
 	Namespaces link.NamespaceLimits
-	// Resources are those of which it may place objects; nil for all that the agent may write.
+	// Resources limits which resources the hub may place; nil means all that the agent may write.
 	Resources *link.ResourceLimits
 
-	// RenewAt is the part of a certificate's life after which it is renewed, between 0 and 1; default 0.7.
+	// RenewAt is the fraction of a certificate's lifetime after which it is renewed, between 0 and 1; default 0.7.
 	RenewAt float64
-	// Clock is the real clock outside tests. Required. It is compared with the dates in certificates.
+	// Clock is the real clock, except in tests. Required. It is compared with the dates in certificates.
 	Clock clock.WithTicker
-	// Events records that a member can't reach its hub any more. May be nil.
+	// Events records that a member can no longer reach its hub. May be nil.
 	Events event.Recorder
 }
 
@@ -116,10 +115,9 @@ func (o Options) complete() (Options, error) {
 	return o, checkURL(o.URL)
 }
 
-// Connection is the connection of a pull member to its hub. Config is usable while Run runs.
+// Connection is the connection of a pull member to its hub. Config is usable while Run is running.
 type Connection struct {
-	// Config reaches the hub, without a rate limit. Its transport presents the certificate that is in use when a connection is
-	// opened.
+	// Config reaches the hub, without a rate limit. Its transport presents the certificate that is in use when a connection is opened.
 	Config *rest.Config
 
 	options    Options
@@ -134,9 +132,9 @@ type Connection struct {
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,resourceNames=flotilla-hub-credential,verbs=get;update;delete
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=serviceaccounts,resourceNames=flotilla-agent,verbs=impersonate
 
-// Connect returns a connection with a usable certificate: the stored one, or a new one that it requests with the token, which
-// takes until the hub has signed it. The error is a ConnectError or one of the member's apiserver, and contains no credential.
-// It is also reported in the conditions of the Membership.
+// Connect returns a connection with a usable certificate: the stored one, or a new one that it requests with the token. In the latter case it
+// blocks until the hub has signed it. The error is a ConnectError or an error from the member's apiserver, and contains no credential. It is
+// also reported in the conditions of the Membership.
 func Connect(ctx context.Context, o Options) (*Connection, error) {
 	c, err := connect(ctx, o)
 	if err != nil {
@@ -165,7 +163,7 @@ func connect(ctx context.Context, o Options) (*Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	if stored == nil { // Before the first request to the hub, which may be gone for good.
+	if stored == nil { // This comes before the first request to the hub, which may be gone for good.
 		if err := o.release(ctx); err != nil {
 			return nil, err
 		}
@@ -188,12 +186,12 @@ func connect(ctx context.Context, o Options) (*Connection, error) {
 	}
 	err = c.join(ctx)
 	if refused != nil && errors.Is(err, ErrNoCredential) {
-		err = refused // What is wrong is the certificate, not that there is no token beside it.
+		err = refused // The problem is the certificate, not that there is no token as well.
 	}
 	return c.orClose(o.strand(ctx, err))
 }
 
-// orClose returns c, or closes its connections on an error.
+// orClose returns c, or closes its connections if err is not nil.
 func (c *Connection) orClose(err error) (*Connection, error) {
 	if err != nil {
 		c.dialer.CloseAll()
@@ -202,7 +200,7 @@ func (c *Connection) orClose(err error) (*Connection, error) {
 	return c, nil
 }
 
-// configure sets Config. TLS is in the transport, so that the certificate can be replaced.
+// configure sets Config. The transport handles TLS, so that the certificate can be replaced.
 func (c *Connection) configure() error {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(c.ca) {
@@ -243,15 +241,15 @@ func (c *Connection) probe(ctx context.Context) error {
 	return c.options.explain(err, credential{words: "the stored certificate; if the hub is a new one, give a new token"})
 }
 
-// use presents a certificate from now on, and closes connections that were opened with another one.
+// use presents cert from now on, and closes connections that were opened with another certificate.
 func (c *Connection) use(cert *tls.Certificate) {
 	c.current.Store(cert)
 	c.dialer.CloseAll()
 	certificateEnds.WithLabelValues(c.options.Cluster).Set(float64(cert.Leaf.NotAfter.Unix()))
 }
 
-// Run renews the certificate until ctx ends, which is no error. It returns ErrExpired if the hub did not sign in time; then
-// Connect needs a new token.
+// Run renews the certificate until ctx ends, which is not an error. It returns ErrExpired if the hub did not sign in time; Connect then needs
+// a new token.
 func (c *Connection) Run(ctx context.Context) error {
 	wait, log := firstRenewWait, ctrl.LoggerFrom(ctx).WithValues("cluster", c.options.Cluster)
 	at := c.renewAt(rand.Float64()) //nolint:gosec // Jitter needs no secrecy.
@@ -281,14 +279,14 @@ func (c *Connection) Run(ctx context.Context) error {
 	}
 }
 
-// renewAt is when to renew: at RenewAt of the certificate's life, and by jitter (0 to 1) up to 5 % of it earlier.
+// renewAt returns when to renew: at RenewAt of the certificate's lifetime, or up to 5 % of the lifetime earlier, depending on jitter (0 to 1).
 func (c *Connection) renewAt(jitter float64) time.Time {
 	leaf := c.current.Load().Leaf
 	life := leaf.NotAfter.Sub(leaf.NotBefore)
 	return leaf.NotBefore.Add(time.Duration(float64(life) * max(c.options.RenewAt-renewJitter*jitter, 0)))
 }
 
-// sleepUntil reports whether the time came before ctx ended.
+// sleepUntil waits and reports whether at was reached before ctx ended.
 func (c *Connection) sleepUntil(ctx context.Context, at time.Time) bool {
 	timer := c.options.Clock.NewTimer(at.Sub(c.options.Clock.Now()))
 	defer timer.Stop()
@@ -300,7 +298,7 @@ func (c *Connection) sleepUntil(ctx context.Context, at time.Time) bool {
 	}
 }
 
-// Credential describes the certificate in use, for link.Link. It may be called concurrently.
+// Credential describes the certificate in use, for link.Link. It is safe for concurrent use.
 func (c *Connection) Credential() *fleetv1alpha1.CredentialStatus {
 	cert := c.current.Load()
 	if cert == nil {
@@ -310,7 +308,7 @@ func (c *Connection) Credential() *fleetv1alpha1.CredentialStatus {
 	return &fleetv1alpha1.CredentialStatus{NotAfter: &ends, LastRenewal: c.renewed.Load(), Serial: cert.Leaf.SerialNumber.Text(16)}
 }
 
-// Forget deletes the stored certificate, after the cluster has left the hub.
+// Forget deletes the stored certificate after the cluster has left the hub.
 func (c *Connection) Forget(ctx context.Context) error {
 	secret, key := &corev1.Secret{}, client.ObjectKey{Namespace: c.options.Namespace, Name: c.options.Secret}
 	err := c.options.Keeper.Get(ctx, key, secret)
@@ -323,7 +321,7 @@ func (c *Connection) Forget(ctx context.Context) error {
 	return nil
 }
 
-// load returns the stored certificate, or nil if there is none of this cluster that is still valid.
+// load returns the stored certificate, or nil if there is no valid one for this cluster.
 func (c *Connection) load(ctx context.Context) (*tls.Certificate, error) {
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: c.options.Namespace, Name: c.options.Secret}
@@ -348,12 +346,12 @@ func (c *Connection) load(ctx context.Context) (*tls.Certificate, error) {
 		ctrl.LoggerFrom(ctx).Info("Ignored stored certificate", "reason", "it has expired")
 		return nil, nil
 	}
-	// When the certificate was got is not stored; its own date is, within the minutes that signers date back.
+	// The time of issue is not stored. NotBefore is close enough: signers date it back by a few minutes.
 	c.renewed.Store(&metav1.Time{Time: cert.Leaf.NotBefore})
 	return &cert, nil
 }
 
-// store keeps a certificate before it is used, so that a crash does not lose it.
+// store saves a certificate before it is used, so that a crash does not lose it.
 func (c *Connection) store(ctx context.Context, certificate, key []byte) error {
 	secret := &corev1.Secret{}
 	at := client.ObjectKey{Namespace: c.options.Namespace, Name: c.options.Secret}

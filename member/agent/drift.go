@@ -7,20 +7,20 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Bounds of MemberWork.status.drift.
+// Limits for MemberWork.status.drift.
 const (
 	driftPaths  = 5
 	driftLength = 128
 )
 
-// Bounds of AppliedWork.spec.left.
+// Limits for AppliedWork.spec.left.
 const (
 	leftPaths  = 64
 	leftLength = 512
 )
 
-// metadataDiffers reports whether a label or annotation of want is missing in live or has another value. Such changes do not
-// raise the generation of an object.
+// metadataDiffers reports whether a label or annotation of want is missing in live or has a different value. Such changes don't raise the
+// generation of an object.
 func metadataDiffers(want, live *unstructured.Unstructured) bool {
 	return !holds(live.GetLabels(), want.GetLabels()) || !holds(live.GetAnnotations(), want.GetAnnotations())
 }
@@ -34,7 +34,7 @@ func holds(have, want map[string]string) bool {
 	return true
 }
 
-// boundPaths cuts a list of paths to what a status may hold: five paths of 128 characters, without a leading dot.
+// boundPaths cuts a list of paths to what a status may hold: at most five paths of at most 128 characters, without a leading dot.
 func boundPaths(paths []string) []string {
 	out := make([]string, 0, min(len(paths), driftPaths))
 	for _, p := range paths {

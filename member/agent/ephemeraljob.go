@@ -8,10 +8,12 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// shrinksNothing is for kinds of which no field is a number of replicas to keep: those of an EphemeralJob say how many pods it begins with.
+// shrinksNothing is for kinds without a field that keeps a number of replicas. The numbers of an EphemeralJob only say how many pods it starts
+// with.
 func shrinksNothing(_, _ *unstructured.Unstructured) string { return "" }
 
-// measureEphemeralJob reports pods as replicas: those for the containers, and as available those in which they have succeeded.
+// measureEphemeralJob reports pods as replicas: those that are to get the containers. Available are the pods where the containers have
+// succeeded.
 func measureEphemeralJob(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.Unstructured) {
 	job := &appsv1alpha1.EphemeralJob{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, job); err != nil {

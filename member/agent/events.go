@@ -9,24 +9,24 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// Reasons and actions of events, on objects in the member.
+// Reasons and actions of events on objects in the member.
 const (
-	// EventDrift: another writer changed an object of the hub, and the change was reverted.
+	// EventDrift means that another writer changed an object of the hub, and that the change was reverted.
 	EventDrift = "DriftReverted"
-	// EventContended: it is changed again each time after it was reverted.
+	// EventContended means that the object is changed again each time after it was reverted.
 	EventContended = reasonContended
-	// EventAdopted: an object that existed before is the hub's now.
+	// EventAdopted means that an existing object now belongs to the hub.
 	EventAdopted = "Adopted"
-	// EventStranded, on the Membership: the certificate for the hub has expired, and there is no valid token.
+	// EventStranded, on the Membership, means that the certificate for the hub has expired and there is no valid token.
 	EventStranded = "NoWayToHub"
 
-	// EventHubRefused, on the Membership: the cluster is bound to a hub, and another one wants it, or can't be reached.
+	// EventHubRefused, on the Membership, means that the cluster is bound to one hub while another one wants it or can't be reached.
 	EventHubRefused = "HubRefused"
-	// EventHubRestored, on the Membership: the hub asks for something older than what was applied here.
+	// EventHubRestored, on the Membership, means that the hub asks for something older than what was applied here.
 	EventHubRestored = "HubRestored"
-	// EventUnclaimed, on the Membership: objects were applied for rows that the hub does not have.
+	// EventUnclaimed, on the Membership, means that objects were applied for rows that the hub does not have.
 	EventUnclaimed = "UnclaimedObjects"
-	// EventProtected, on the Membership: objects that should be withdrawn stay, because a label protects them.
+	// EventProtected, on the Membership, means that objects that should be withdrawn stay because a label protects them.
 	EventProtected = fleetv1alpha1.ReasonDeleteProtected
 
 	actionApply   = "Apply"
@@ -60,7 +60,7 @@ func unclaimedEvent(lines []*fleetv1alpha1.AppliedWork) event.Event {
 		len(lines), event.Names(names), link.AnnotationUnclaimed)
 }
 
-// protectedText says which objects stay, given why for each.
+// protectedText says which objects stay. why has the reason for each.
 func protectedText(why []string) string {
 	return fmt.Sprintf("%d objects of the hub stay: %s", len(why), event.Names(why))
 }

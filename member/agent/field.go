@@ -17,7 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// splitPath returns the names of a path: a.b[c.d] is a, b and c.d. It reports whether the path can be read.
+// splitPath splits a path into names: a.b[c.d] becomes a, b and c.d. It reports whether the path is valid.
 func splitPath(path string) ([]string, bool) {
 	var out []string
 	for path != "" {
@@ -47,7 +47,7 @@ func splitPath(path string) ([]string, bool) {
 	return out, len(out) > 0
 }
 
-// joinPath undoes splitPath.
+// joinPath is the inverse of splitPath.
 func joinPath(names []string) string {
 	b := &strings.Builder{}
 	for i, name := range names {
@@ -63,7 +63,7 @@ func joinPath(names []string) string {
 	return b.String()
 }
 
-// ignored returns the names of the paths that a row ignores. The error says which can't be read, or must not be ignored.
+// ignored returns the split paths of the fields that a row ignores. The error names a path that is invalid or must not be ignored.
 func ignored(apply *fleetv1alpha1.WorkApply) ([][]string, error) {
 	if apply == nil {
 		return nil, nil
@@ -84,7 +84,7 @@ func ignored(apply *fleetv1alpha1.WorkApply) ([][]string, error) {
 	return out, nil
 }
 
-// cut removes fields from an object, and the maps around them that are empty then.
+// cut removes fields from an object, along with parent maps that become empty.
 func cut(o map[string]any, paths [][]string) {
 	for _, names := range paths {
 		cutOne(o, names)
@@ -106,9 +106,9 @@ func cutOne(o map[string]any, names []string) {
 	}
 }
 
-// carry writes into want the values that live has in fields which are ignored and which the agent owns. Without them an apply would
-// remove the fields: who applies a field and then leaves it out gives it up, and what nobody else owns is removed. Once another client
-// has changed such a field, that one owns it. It reports whether there were any.
+// carry copies into want the live values of ignored fields that the agent owns. Without them an apply would remove the fields: a manager that
+// applies a field and then leaves it out gives it up, and a field without an owner is removed. Once another client has changed such a field,
+// that client owns it. It reports whether there were any.
 func carry(want, live *unstructured.Unstructured, paths [][]string) (bool, error) {
 	if len(paths) == 0 {
 		return false, nil
@@ -124,7 +124,7 @@ func carry(want, live *unstructured.Unstructured, paths [][]string) (bool, error
 		}
 		value, found, err := unstructured.NestedFieldCopy(live.Object, names...)
 		if err != nil || !found {
-			continue // It is not there, so that nothing can be removed.
+			continue // The field doesn't exist, so nothing can be removed.
 		}
 		if err := unstructured.SetNestedField(want.Object, value, names...); err != nil {
 			return false, fmt.Errorf("keep %s: %w", joinPath(names), err)
@@ -134,7 +134,7 @@ func carry(want, live *unstructured.Unstructured, paths [][]string) (bool, error
 	return carried, nil
 }
 
-// ofApply reports whether an entry is that of the agent's applies.
+// ofApply reports whether an entry belongs to the agent's applies.
 func ofApply(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == link.AgentManager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
 }
@@ -155,7 +155,7 @@ func fieldsOf(o *unstructured.Unstructured, match func(metav1.ManagedFieldsEntry
 	return all, nil
 }
 
-// owns reports whether a set has a field, one below it, or one above it that is owned as a whole.
+// owns reports whether a set contains a field, one below it, or one above it that is owned as a whole.
 func owns(set *fieldpath.Set, names []string) bool {
 	for _, name := range names {
 		at := fieldpath.PathElement{FieldName: &name}
@@ -171,7 +171,8 @@ func owns(set *fieldpath.Set, names []string) bool {
 	return true
 }
 
-// leave removes from want the fields that others own in live, and returns their paths, sorted; of what is in a list, that of the list.
+// leave removes from want the fields that others own in live, and returns their paths, sorted. For a field within a list, it returns the path
+// of the list.
 func leave(want, live *unstructured.Unstructured) ([]string, error) {
 	others, err := fieldsOf(live, func(e metav1.ManagedFieldsEntry) bool { return !ofApply(e) })
 	if err != nil {
@@ -185,17 +186,17 @@ func leave(want, live *unstructured.Unstructured) ([]string, error) {
 
 // stripper removes fields that others own.
 type stripper struct {
-	// left are their paths.
+	// left lists the paths of the removed fields.
 	left []string
 }
 
-// value removes from a value, which is at a path, what is in a set. It returns what is left, and whether anything is.
+// value removes from v, the value at path at, the fields in set. It returns what remains of v, and whether to keep it.
 func (s *stripper) value(v any, set *fieldpath.Set, at []string) (any, bool) {
 	switch v := v.(type) {
 	case map[string]any:
 		had := len(v)
 		for name, field := range v {
-			if name == keys.FleetRowUID { // Always ours.
+			if name == keys.FleetRowUID { // This annotation is always ours.
 				continue
 			}
 			rest, keep := s.field(fieldpath.PathElement{FieldName: &name}, field, set, append(slices.Clone(at), name))
@@ -228,8 +229,8 @@ func (s *stripper) field(e fieldpath.PathElement, v any, set *fieldpath.Set, at 
 	return v, true
 }
 
-// item is for an item of a list that is merged by keys, or of a set. An item with keys stays whole or with its keys, unless nothing else
-// is left of it.
+// item handles an item of a set, or of a list that is merged by keys. An item with keys stays whole, or keeps at least its keys, unless
+// nothing else is left of it.
 func (s *stripper) item(v any, set *fieldpath.Set, at []string) (any, bool) {
 	fields, ok := v.(map[string]any)
 	if !ok {
@@ -254,7 +255,7 @@ func (s *stripper) item(v any, set *fieldpath.Set, at []string) (any, bool) {
 		}
 		before := len(s.left)
 		s.value(fields, below, at)
-		for i := range s.left[before:] { // Items have no path: it is that of the list.
+		for i := range s.left[before:] { // Items have no path of their own; use the path of the list.
 			s.left[before+i] = joinPath(at)
 		}
 		if len(fields) == 0 {
@@ -266,7 +267,7 @@ func (s *stripper) item(v any, set *fieldpath.Set, at []string) (any, bool) {
 	return v, true
 }
 
-// keyed reports whether an item has these keys. One that it lacks may have a default.
+// keyed reports whether an item has these keys. A key that is missing in the item may have a default.
 func keyed(item map[string]any, by value.FieldList) bool {
 	found := false
 	for _, key := range by {

@@ -22,22 +22,22 @@ import (
 // finder reads objects whose kind may not be served.
 type finder struct {
 	reader client.Reader
-	// mapper may know kinds that are not served any more.
+	// mapper may know kinds that are no longer served.
 	mapper meta.RESTMapper
 }
 
-// notServed reports whether a request failed because the apiserver does not serve the kind in that version. An object that does not
-// exist is another thing: of that the apiserver says so itself.
+// notServed reports whether a request failed because the apiserver does not serve the kind in that version. An object that does not exist is
+// different: then the apiserver itself reports it.
 func notServed(err error) bool {
 	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) && link.CauseOf(err) == link.NotServed
 }
 
-// unserved is why an object can't be read: its kind is not served in the version that is asked for.
+// unserved explains why an object can't be read: its kind is not served in the requested version.
 type unserved struct {
 	gvk schema.GroupVersionKind
-	// versions are served, sorted.
+	// versions lists the versions that are served, sorted.
 	versions []string
-	// left is why objects of the kind may exist nevertheless; empty if there can't be any, because nothing defines the kind.
+	// left says why objects of the kind may exist nevertheless. It is empty if there can't be any because nothing defines the kind.
 	left string
 }
 
@@ -56,7 +56,7 @@ func groupName(group string) string {
 	return "group " + group
 }
 
-// get reads an object. The error is *unserved if its kind is not served in that version; otherwise as of the reader.
+// get reads an object. The error is *unserved if the kind is not served in that version; otherwise it is the reader's error.
 func (f finder) get(ctx context.Context, gvk schema.GroupVersionKind, at client.ObjectKey) (*unstructured.Unstructured, error) {
 	live := kindwatch.OfKind(gvk)
 	err := f.reader.Get(ctx, at, live)
@@ -73,7 +73,7 @@ func (f finder) get(ctx context.Context, gvk schema.GroupVersionKind, at client.
 	return nil, u
 }
 
-// versions returns the other versions in which a kind is served, sorted: those that the mapper knows, and that the apiserver confirms.
+// versions returns the other versions in which a kind is served, sorted: those that the mapper knows and the apiserver confirms.
 func (f finder) versions(ctx context.Context, gvk schema.GroupVersionKind, at client.ObjectKey) ([]string, error) {
 	if m, ok := f.mapper.(*mapper); ok {
 		if err := m.forget(); err != nil {
@@ -102,11 +102,11 @@ func (f finder) versions(ctx context.Context, gvk schema.GroupVersionKind, at cl
 	return versions, nil
 }
 
-// getAny reads an object that was applied in that version, in whichever is served now. If none is, the error is *unserved and says
+// getAny reads an object that was applied in that version, in whichever version is served now. If none is, the error is *unserved and says
 // whether the object may still exist.
 //
-// An apiserver that does not serve a version still has the objects, and says "not found" for each. So that proves nothing, and neither
-// does discovery. A CRD that does not exist does: an apiserver deletes all objects of a CRD before the CRD.
+// An apiserver that does not serve a version still has the objects, but answers "not found" for each of them. So that answer proves nothing,
+// and neither does discovery. A missing CRD does: an apiserver deletes all objects of a CRD before the CRD.
 func (f finder) getAny(ctx context.Context, gvk schema.GroupVersionKind, at client.ObjectKey) (*unstructured.Unstructured, error) {
 	live, err := f.get(ctx, gvk, at)
 	u := (*unserved)(nil)
@@ -129,7 +129,7 @@ func (f finder) getAny(ctx context.Context, gvk schema.GroupVersionKind, at clie
 	return nil, u
 }
 
-// defines returns what may define a kind that is not served, by the apiserver; "" if nothing does.
+// defines says what may define a kind that the apiserver does not serve; "" if nothing does.
 func (f finder) defines(ctx context.Context, gk schema.GroupKind) (string, error) {
 	if clientgoscheme.Scheme.IsGroupRegistered(gk.Group) {
 		return "it is a kind of Kubernetes, which the apiserver may serve again", nil

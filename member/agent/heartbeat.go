@@ -26,32 +26,32 @@ import (
 )
 
 const (
-	// defaultLease is used until the MemberCluster is seen; the same default stands in its schema.
+	// defaultLease is used until the MemberCluster is seen; its schema has the same default.
 	defaultLease = 15 * time.Second
-	// failureThreshold is after how many failed heartbeats in a row the member counts as unhealthy.
+	// failureThreshold is how many consecutive heartbeats must fail before the member counts as unhealthy.
 	failureThreshold = 2
 	// versionEvery is how often the member's version is read.
 	versionEvery = 10 * time.Minute
 )
 
-// errHubWentBack ends a connection: its watches would hear nothing until the hub has written as often as it had before it was
-// restored. A row could be written so often meanwhile that it does not look older than what was applied.
+// errHubWentBack ends a connection, because its watches would receive nothing until the restored hub has caught up with its previous revision.
+// Meanwhile a row could be written so often that it no longer looks older than what was applied.
 var errHubWentBack = errors.New("the hub was restored from a backup: its revision is lower than at the last heartbeat")
 
-// fact is what the heartbeat, and the controller of what is served, have found out about the member.
+// fact is what the heartbeat and the controller of served kinds have found out about the member.
 type fact struct {
-	// beaten: there was a heartbeat; known: there were enough to say whether the member is healthy.
+	// beaten means that there was a heartbeat. known means that there were enough to tell whether the member is healthy.
 	beaten, known, healthy bool
-	// message is why it is not.
+	// message says why the member is not healthy.
 	message    string
 	version    string
 	credential *fleetv1alpha1.CredentialStatus
-	// kinds are those that the member serves and the agent may write; nil if that can't be found out. discovered: it was tried.
+	// kinds lists the kinds that the member serves and the agent may write; nil if that can't be found out. discovered means that it was tried.
 	kinds      []fleetv1alpha1.ServedKind
 	discovered bool
 }
 
-// facts holds the last fact. It may be used concurrently.
+// facts holds the last fact. It is safe for concurrent use.
 type facts struct {
 	mu   sync.Mutex
 	last fact
@@ -63,7 +63,7 @@ func (f *facts) get() fact {
 	return f.last
 }
 
-// set stores what the heartbeat has found out and returns whether it changed.
+// set stores what the heartbeat has found out and reports whether it changed.
 func (f *facts) set(next fact) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,7 +73,7 @@ func (f *facts) set(next fact) bool {
 	return changed
 }
 
-// serve stores what the member serves and returns whether it changed.
+// serve stores what the member serves and reports whether it changed.
 func (f *facts) serve(kinds []fleetv1alpha1.ServedKind) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -82,8 +82,8 @@ func (f *facts) serve(kinds []fleetv1alpha1.ServedKind) bool {
 	return changed
 }
 
-// heartbeatClient returns the client of the heartbeat. The limits of the MemberCluster do not hold for it: a member whose rows use them up
-// would miss its heartbeats, and count as unhealthy.
+// heartbeatClient returns the client for the heartbeat. The limits of the MemberCluster don't apply to it; otherwise a member whose rows use
+// them up would miss its heartbeats and count as unhealthy.
 func heartbeatClient(member cluster.Cluster) (rest.Interface, error) {
 	config := rest.CopyConfig(member.GetConfig())
 	config.RateLimiter, config.QPS = nil, -1
@@ -108,7 +108,7 @@ type heartbeat struct {
 	versionAt time.Time
 	// lastError is why the last heartbeat did not reach the hub; empty if it did. Only changes are logged.
 	lastError string
-	// revision is that of the Lease after the last renewal.
+	// revision is the resource version of the Lease after the last renewal.
 	revision string
 }
 
@@ -129,7 +129,7 @@ func (h *heartbeat) run(ctx context.Context) error {
 	}
 }
 
-// every is a third of the Lease's duration in the MemberCluster.
+// every returns the interval: a third of the Lease's duration in the MemberCluster.
 func (h *heartbeat) every(ctx context.Context) time.Duration {
 	mc := &fleetv1alpha1.MemberCluster{}
 	lease := defaultLease
@@ -140,8 +140,8 @@ func (h *heartbeat) every(ctx context.Context) time.Duration {
 	return lease / 3
 }
 
-// beat renews the Lease if the member's apiserver is ready. Both together may take as long as the wait until the next
-// heartbeat. The error is errHubWentBack.
+// beat renews the Lease if the member's apiserver is ready. Both together may take as long as the wait until the next heartbeat. The only
+// error is errHubWentBack.
 func (h *heartbeat) beat(whole context.Context, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(whole, timeout)
 	defer cancel()
@@ -188,7 +188,7 @@ func (h *heartbeat) ready(ctx context.Context) error {
 	return nil
 }
 
-// version reads the member's version every versionEvery; on an error the former one stays.
+// version reads the member's version every versionEvery. On an error it returns the previous version.
 func (h *heartbeat) version(ctx context.Context, was string) string {
 	now := h.link.Clock.Now()
 	if was != "" && now.Sub(h.versionAt) < versionEvery {
@@ -206,7 +206,7 @@ func (h *heartbeat) version(ctx context.Context, was string) string {
 	return info.GitVersion
 }
 
-// renew writes the Lease in one request. Its time is for people: the hub counts from when it sees the renewal.
+// renew writes the Lease in one request. Its time is only informative: the hub counts from when it sees the renewal.
 func (h *heartbeat) renew(ctx context.Context) error {
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{
 		"holderIdentity": h.link.Identity,
@@ -223,14 +223,13 @@ func (h *heartbeat) renew(ctx context.Context) error {
 	heartbeatAt.WithLabelValues(h.link.Cluster).Set(float64(h.link.Clock.Now().UnixNano()) / 1e9)
 	was := h.revision
 	h.revision = lease.ResourceVersion
-	if order, err := resourceversion.CompareResourceVersion(h.revision, was); err == nil && order < 0 { // An error: it was the first.
+	if order, err := resourceversion.CompareResourceVersion(h.revision, was); err == nil && order < 0 { // An error: this was the first renewal.
 		return fmt.Errorf("%w: %s, not after %s", errHubWentBack, h.revision, was)
 	}
 	return nil
 }
 
-// reportContact logs when the hub is lost and reached again. Where the hub refuses the agent it checks whether this cluster
-// has left.
+// reportContact logs when the hub is lost and when it is reached again. If the hub refuses the agent, it checks whether this cluster has left.
 func (h *heartbeat) reportContact(ctx context.Context, err error) {
 	log := ctrl.LoggerFrom(ctx).WithValues("cluster", h.link.Cluster)
 	switch {

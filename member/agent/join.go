@@ -30,17 +30,17 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// defaultTTLSeconds is requested where the MemberCluster has no lifetime; its schema has the same default.
+// defaultTTLSeconds is requested if the MemberCluster specifies no lifetime; its schema has the same default.
 const defaultTTLSeconds = 86400
 
 const (
 	// signTimeout is how long one attempt waits for the hub to sign.
 	signTimeout = 10 * time.Minute
-	// callTimeout is how long it waits for a single response.
+	// callTimeout is how long an attempt waits for a single response.
 	callTimeout = 30 * time.Second
 )
 
-// checkURL does not repeat the address in its error: there may be a password in it.
+// checkURL does not repeat the address in its error, because it may contain a password.
 func checkURL(address string) error {
 	if !link.PlainURL(address) {
 		return invalidOptions("the hub's address must be https://HOST[:PORT], without user, query and fragment: check hub.url")
@@ -48,7 +48,7 @@ func checkURL(address string) error {
 	return nil
 }
 
-// join requests the first certificate, with the token.
+// join requests the first certificate with the token.
 func (c *Connection) join(ctx context.Context) error {
 	o, text := c.options, ""
 	if o.Token != nil {
@@ -70,12 +70,12 @@ func (c *Connection) join(ctx context.Context) error {
 		"the token: it is used, expired or of another hub; get a new one with \"kubectl kruise cluster token %s\"", o.Cluster)})
 }
 
-// renew requests the next certificate, with the present one.
+// renew requests the next certificate with the current one.
 func (c *Connection) renew(ctx context.Context) error {
 	return c.request(ctx, c.Config, credential{words: "the certificate"})
 }
 
-// request creates a key, has it signed, stores both and uses them. shown is the credential of cfg.
+// request creates a key, has it signed, stores the key and the certificate, and uses them. shown is the credential of cfg.
 func (c *Connection) request(ctx context.Context, cfg *rest.Config, shown credential) error {
 	hub, err := hubClient(cfg)
 	if err != nil {
@@ -114,8 +114,8 @@ func (c *Connection) request(ctx context.Context, cfg *rest.Config, shown creden
 	return nil
 }
 
-// subject returns the user and the lifetime to request, by the MemberCluster. While the agent may not read that, it renews what it
-// has.
+// subject returns the user and the lifetime to request, according to the MemberCluster. While the agent may not read the MemberCluster, it
+// renews the user of the current certificate.
 func (c *Connection) subject(ctx context.Context, hub client.Client) (user string, ttl int32, err error) {
 	mc := &fleetv1alpha1.MemberCluster{}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -156,7 +156,7 @@ func newRequest(cluster, user, clusterUID string, key crypto.Signer, ttl int32) 
 	}, nil
 }
 
-// sign replaces a former request and waits, by a watch, until the new one is signed or denied.
+// sign replaces an earlier request and watches the new one until it is signed or denied.
 func sign(ctx context.Context, hub client.WithWatch, csr *certificatesv1.CertificateSigningRequest) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, signTimeout)
 	defer cancel()
@@ -180,7 +180,7 @@ func sign(ctx context.Context, hub client.WithWatch, csr *certificatesv1.Certifi
 		if signed != nil || err != nil {
 			return signed, err
 		}
-		// The watch ended: continue from the present state.
+		// The watch ended: continue from the current state.
 		uid := csr.UID
 		if err := hub.Get(ctx, client.ObjectKeyFromObject(csr), csr); err != nil {
 			return nil, fmt.Errorf("get certificate request %s: %w", csr.Name, err)
@@ -191,7 +191,7 @@ func sign(ctx context.Context, hub client.WithWatch, csr *certificatesv1.Certifi
 	}
 }
 
-// await watches one request from the resource version of csr. It returns neither certificate nor error when the watch ends.
+// await watches one request from the resource version of csr. It returns neither a certificate nor an error when the watch ends.
 func await(ctx context.Context, hub client.WithWatch, csr *certificatesv1.CertificateSigningRequest) ([]byte, error) {
 	if signed, err := outcome(csr); signed != nil || err != nil {
 		return signed, err
@@ -226,7 +226,7 @@ func await(ctx context.Context, hub client.WithWatch, csr *certificatesv1.Certif
 	}
 }
 
-// outcome returns the certificate or the denial of a request, neither while it is pending.
+// outcome returns the certificate or the denial of a request, or neither while it is pending.
 func outcome(csr *certificatesv1.CertificateSigningRequest) ([]byte, error) {
 	for _, c := range csr.Status.Conditions {
 		if c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed {
@@ -239,8 +239,7 @@ func outcome(csr *certificatesv1.CertificateSigningRequest) ([]byte, error) {
 	return nil, nil
 }
 
-// hubClient returns a client for joining. Its mapper is static, because the bootstrap account may not be allowed to use
-// discovery.
+// hubClient returns a client for joining. Its mapper is static, because the bootstrap account may not be allowed to use discovery.
 func hubClient(cfg *rest.Config) (client.WithWatch, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{certificatesv1.AddToScheme, corev1.AddToScheme, fleetv1alpha1.AddToScheme} {

@@ -17,18 +17,18 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/protect"
 )
 
-// reasonContended is the reason of a Degraded row whose object another writer changes after each of our writes.
+// reasonContended is the reason of a Degraded row whose object another writer keeps changing after each of our applies.
 const reasonContended = "Contended"
 
-// applyLasts is how long an apiserver works on a request at most: its default of --request-timeout. After that an apply whose answer
-// was lost creates nothing any more.
+// applyLasts is how long an apiserver works on a request at most: the default of its --request-timeout. After that, an apply whose answer was
+// lost can no longer create anything.
 const applyLasts = time.Minute
 
 // recheckBlocked is how soon a blocked row is retried. No watch reports that the cause is gone.
 const recheckBlocked = 15 * time.Second
 
-// Bounds of contention: the first applies of the same bytes follow each other at once, further ones after a wait that
-// doubles. A row that was quiet for quietForgetful starts over.
+// Limits for contention: the first freeApplies applies of the same bytes follow each other immediately, further ones after a wait that doubles
+// each time. A row that was quiet for quietForgetful starts over.
 const (
 	freeApplies    = 3
 	firstWait      = 2 * time.Second
@@ -37,17 +37,18 @@ const (
 )
 
 const (
-	// reportedFailures is how many attempts fail, one after another, before that is reported: a webhook that is restarted is back by then.
+	// reportedFailures is how many consecutive attempts must fail before the failure is reported. A webhook that is only restarting is back by
+	// then.
 	reportedFailures = 5
-	// messageLasts is for how long the message of a failure is reported: it may be another one with each attempt.
+	// messageLasts is how long a reported failure message is kept. Each attempt may produce a different message.
 	messageLasts = time.Minute
 )
 
-// permission is what the binding allows the rows to do.
+// permission is what the binding allows the agent to do with rows.
 type permission struct {
-	// act is false where nothing may be done: unbound, bound to another hub, or not accepted.
+	// act is false if nothing may be done: the cluster is unbound, bound to another hub, or not accepted.
 	act bool
-	// leaving: rows are only withdrawn, and none is applied.
+	// leaving means that rows are only withdrawn; none is applied.
 	leaving bool
 	// hubUID is the hub that the cluster is bound to.
 	hubUID string
@@ -55,16 +56,16 @@ type permission struct {
 	epoch int64
 	// hubEpoch is the epoch that the hub reports.
 	hubEpoch int64
-	// namespaces lists the namespaces that objects may be in by the hub's MemberCluster; empty for all.
+	// namespaces lists the namespaces that the hub's MemberCluster allows objects in; empty means all.
 	namespaces []string
-	// kinds lists the kinds that objects may be of by the hub's MemberCluster; empty for all.
+	// kinds lists the kinds of objects that the hub's MemberCluster allows; empty means all.
 	kinds []schema.GroupKind
 }
 
-// unstored reports whether this member has yet to store the epoch of a grant. One that leaves stores none.
+// unstored reports whether this member has yet to store the epoch of a grant. A leaving member stores none.
 func (p permission) unstored(granted int64) bool { return !p.leaving && granted > p.epoch }
 
-// waits returns why nothing is done for a row, nor reported, until the binding changes; "" if it need not wait.
+// waits returns why a row is neither processed nor reported until the binding changes; "" means that it need not wait.
 func (p permission) waits(row *fleetv1alpha1.MemberWork) string {
 	switch {
 	case !p.act:
@@ -78,8 +79,8 @@ func (p permission) waits(row *fleetv1alpha1.MemberWork) string {
 	}
 }
 
-// regressed reports whether a grant of that epoch (0: none stated) is older than the epoch stored here, as of a hub that was
-// restored from a backup.
+// regressed reports whether the epoch of a grant (0 means that none is stated) is lower than the epoch stored here, as happens with a hub that
+// was restored from a backup.
 func (p permission) regressed(granted int64) bool {
 	if granted == 0 {
 		granted = p.hubEpoch
@@ -104,7 +105,7 @@ func (c contention) wait(hash string, now time.Time) time.Duration {
 	return max(wait-since, 0)
 }
 
-// next returns the count after one more apply.
+// next returns the contention after one more apply of hash.
 func (c contention) next(hash string, now time.Time) contention {
 	if c.hash != hash || now.Sub(c.last) > quietForgetful {
 		return contention{hash: hash, count: 1, last: now}
@@ -112,15 +113,15 @@ func (c contention) next(hash string, now time.Time) contention {
 	return contention{hash: hash, count: c.count + 1, last: now}
 }
 
-// attempts counts the last attempts, which have failed one after another.
+// attempts counts the latest consecutive failed attempts.
 type attempts struct {
 	failed int
-	// message is why, of the attempt at that time: since.
+	// message is the error of the attempt at the time since.
 	message string
 	since   time.Time
 }
 
-// next returns the attempts with one more, which has failed.
+// next returns the attempts after one more failure.
 func (a attempts) next(err error, now time.Time) attempts {
 	a.failed++
 	if a.message == "" || now.Sub(a.since) >= messageLasts {
@@ -137,7 +138,7 @@ func (a attempts) problem() *problem {
 type problem struct {
 	phase           fleetv1alpha1.WorkPhase
 	reason, message string
-	// watched: a watch tells when the cause is gone.
+	// watched means that a watch event tells when the cause is gone.
 	watched bool
 }
 
@@ -145,33 +146,33 @@ func blocked(reason, format string, args ...any) *problem {
 	return &problem{phase: fleetv1alpha1.WorkBlocked, reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// observed is the input of a plan for one row. It is read-only.
+// observed is the read-only input for planning one row.
 type observed struct {
 	row        *fleetv1alpha1.MemberWork
 	permission permission
-	// limits and resources are what the member's own administrator allows. resource is that of the object; it is read only where resources
+	// limits and resources are what the member's own administrator allows. resource is the resource of the object; it is read only if resources
 	// is not nil, and empty if the kind is not served.
 	limits    link.NamespaceLimits
 	resources *link.ResourceLimits
 	resource  schema.GroupResource
-	// want is the object that the row asks for; nil if the row is withdrawn, or can't be rendered (refused says why).
+	// want is the object that the row asks for. It is nil if the row is withdrawn or can't be rendered (refused says why).
 	want    *rendered
 	refused *problem
 	// line is the row's line in the ledger, or nil.
 	line *fleetv1alpha1.AppliedWork
-	// live is the object in the member, or nil. fresh says that it was read from the apiserver and not from a cache.
+	// live is the object in the member, or nil. fresh means that it was read from the apiserver, not from a cache.
 	live  *unstructured.Unstructured
 	fresh bool
-	// underWay is for how long an apply may still create the object. It is read only where live is nil.
+	// underWay is how long an apply may still create the object. It is read only if live is nil.
 	underWay time.Duration
-	// noNamespace: the object's namespace does not exist. It is read only where live is nil.
+	// noNamespace means that the object's namespace doesn't exist. It is read only if live is nil.
 	noNamespace bool
-	// holder is the row that has applied an object which is not ours; differs are the fields of such an object that an apply would
-	// change. They are read only where the object may be adopted.
+	// holder is the row that applied an existing object that is not ours. differs lists the fields of such an object that an apply would change.
+	// Both are read only if the object may be adopted.
 	holder     string
 	differs    []string
 	contention contention
-	// heldBack: the row was deleted, not by the hub, and so were many others.
+	// heldBack means that something other than the hub deleted the row, along with many others.
 	heldBack bool
 }
 
@@ -179,42 +180,42 @@ type observed struct {
 type action string
 
 const (
-	// actNothing: the object is up to date, or must not be touched.
+	// actNothing does nothing: the object is up to date, or must not be touched.
 	actNothing action = "Nothing"
-	// actApply: write the ledger if line is set, apply the object, write the ledger.
+	// actApply writes the ledger if line is set, applies the object, and writes the ledger again.
 	actApply action = "Apply"
-	// actDelete: delete the object by UID; then as actForget.
+	// actDelete deletes the object by UID, then does the same as actForget.
 	actDelete action = "Delete"
-	// actOrphan: remove our annotation and managedFields from the object; then as actForget.
+	// actOrphan removes our annotation and managedFields from the object, then does the same as actForget.
 	actOrphan action = "Orphan"
-	// actForget: nothing of ours is there; delete the ledger line.
+	// actForget deletes the ledger line; nothing of ours is left.
 	actForget action = "Forget"
 )
 
-// planned is the next step for one row, and why.
+// planned is the next step for one row, and the reason for it.
 type planned struct {
 	act action
 	// why explains the action in the log.
 	why string
-	// line is written to the ledger before the action; nil if the ledger has it already.
+	// line is written to the ledger before the action; nil if the ledger already has it.
 	line *fleetv1alpha1.AppliedWorkSpec
-	// drift: another writer changed what we had applied.
+	// drift means that another writer changed what we had applied.
 	drift bool
 	// stopped is why the row can't be applied; nil if it can.
 	stopped *problem
-	// adopts: the object is one that existed before.
+	// adopts means that the object existed before.
 	adopts bool
-	// suspended: the row is suspended.
+	// suspended means that the row is suspended.
 	suspended bool
-	// withdrawn: nothing of a withdrawn row is left, without an action.
+	// withdrawn means that nothing is left of a withdrawn row, and no action is needed.
 	withdrawn bool
-	// distrust is the epoch to store because the row is older than what was applied; 0 for none.
+	// distrust is the epoch to store because the row is older than what was applied; 0 means none.
 	distrust int64
-	// recheck is after how long to reconcile again without a watch event; 0 for never.
+	// recheck is when to reconcile again without a watch event; 0 means never.
 	recheck time.Duration
 }
 
-// atRest reports whether the plan may be relied on though it was made from a cache.
+// atRest reports whether the plan can be relied on even though it was made from a cache.
 func (p planned) atRest() bool { return p.act == actNothing && p.stopped == nil }
 
 func nothing(why string) planned { return planned{act: actNothing, why: why} }
@@ -266,8 +267,8 @@ func plan(o observed, now time.Time) planned {
 	return planApply(o, now)
 }
 
-// fromBackup returns the epoch from which on the hub is trusted again if the row is older than what was applied for it at the same
-// epoch, as on a hub that was restored from a backup; otherwise 0. A row of a regressed epoch is not trusted anyway.
+// fromBackup returns the epoch from which the hub is trusted again, if the row is older than what was applied for it at the same epoch. That
+// happens when the hub was restored from a backup. Otherwise it returns 0. A row with a regressed epoch is not trusted anyway.
 func (o observed) fromBackup() int64 {
 	granted := o.row.Spec.Grant.Epoch
 	if o.line == nil || granted > o.line.Spec.Epoch || o.permission.regressed(granted) {
@@ -334,8 +335,8 @@ func planCreation(o observed) planned {
 	return p
 }
 
-// planAdoption makes an object ours that exists, if the row says so. The line that is written before has no UID: until the apply
-// has left our annotation on the object, it is not ours, and is not deleted with the row.
+// planAdoption takes over an existing object if the row allows it. The line written beforehand has no UID: until the apply has put our
+// annotation on the object, it is not ours and is not deleted with the row.
 func planAdoption(o observed) planned {
 	foreign := func(format string, args ...any) planned {
 		return stop(blocked(fleetv1alpha1.ReasonForeignObject, "%s exists here and was not made by this hub: "+format, append([]any{describe(o.live)}, args...)...))
@@ -389,9 +390,9 @@ func planApply(o observed, now time.Time) planned {
 	return p
 }
 
-// allowed checks that a row does not change its object's identity, and the limits of the cluster: those of the hub, and those
-// that the member's own administrator has set. What only lowers numbers of an object that is ours passes in any namespace, or
-// the hub could never move it away.
+// allowed checks that a row doesn't change its object's identity, and that it stays within the limits of the cluster, both those set on the
+// hub and those set by the member's own administrator. A change that only lowers numbers of an object of ours passes in any namespace;
+// otherwise the hub could never move the object away.
 func allowed(o observed) *problem {
 	ns := o.want.object.GetNamespace()
 	if o.line != nil {
@@ -421,7 +422,7 @@ func allowed(o observed) *problem {
 	return blocked(fleetv1alpha1.ReasonNamespaceNotAllowed, "%s", why)
 }
 
-// closedKind returns why no object of the kind that a row asks for is placed in this cluster, whatever is there; nil if it may be.
+// closedKind returns why objects of the row's kind are never placed in this cluster, regardless of what already exists; nil if they may be.
 func closedKind(o observed) *problem {
 	if o.want == nil {
 		return nil
@@ -436,10 +437,10 @@ func closedKind(o observed) *problem {
 	return blocked(fleetv1alpha1.ReasonKindNotAllowed, "%s is not placed: %s", describe(o.want.object), why)
 }
 
-// refuses returns why the object may not be placed by the limits of namespaces, or "".
+// refuses returns why the namespace limits don't allow placing the object, or "".
 func refuses(o observed) (string, error) {
 	in := targets{named: []string{o.want.object.GetNamespace()}}
-	if in.named[0] == "" { // It concerns all namespaces.
+	if in.named[0] == "" { // It affects all namespaces.
 		in = targets{everywhere: true}
 	}
 	if of := kindOf(o.want.object.GroupVersionKind()).targets; of != nil {
@@ -477,7 +478,7 @@ func regression(o observed, doing string) *problem {
 		doing, o.permission.epoch)
 }
 
-// ours reports whether live is the object of the ledger line: by UID, or, while the line has no UID yet, by our annotation.
+// ours reports whether live is the object of the ledger line. It compares the UID or, while the line has no UID yet, our annotation.
 func ours(line *fleetv1alpha1.AppliedWork, live *unstructured.Unstructured) bool {
 	switch {
 	case line == nil:
@@ -489,8 +490,8 @@ func ours(line *fleetv1alpha1.AppliedWork, live *unstructured.Unstructured) bool
 	}
 }
 
-// upToDate reports whether the last apply was of want, and either live is still as that left it, or it has each field as want has it:
-// what others write beside it, such as replicas that the row ignores, is none of ours. Fields that were left to others do not count.
+// upToDate reports whether the last apply was of want and live still matches it: either live hasn't changed since, or each field in want has
+// the wanted value. Other fields, such as replicas that the row ignores, are not ours. Fields that were left to others don't count.
 func upToDate(line *fleetv1alpha1.AppliedWork, want *rendered, live *unstructured.Unstructured) bool {
 	if line == nil || want == nil || line.Spec.Object.UID != string(live.GetUID()) || line.Spec.AppliedHash != want.hash {
 		return false
@@ -516,7 +517,7 @@ func kept(line fleetv1alpha1.AppliedWorkSpec, want *rendered) *unstructured.Unst
 	return is
 }
 
-// newLine is the line to write before the object exists; it has no UID.
+// newLine returns the line to write before the object exists; it has no UID.
 func newLine(o observed) fleetv1alpha1.AppliedWorkSpec {
 	is := o.want.object
 	return fleetv1alpha1.AppliedWorkSpec{
@@ -529,7 +530,7 @@ func newLine(o observed) fleetv1alpha1.AppliedWorkSpec {
 	}
 }
 
-// appliedLine is the line to write after the apply that left live.
+// appliedLine returns the line to write after the apply that produced live.
 func appliedLine(o observed, live *unstructured.Unstructured) fleetv1alpha1.AppliedWorkSpec {
 	line := newLine(o)
 	line.Object.UID = string(live.GetUID())
