@@ -15,21 +15,21 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// leaver removes the binding: while the hub waits for it, or by a tombstone after this cluster was away.
+// leaver removes the binding: at the hub's request, or because of a tombstone after this cluster was away.
 type leaver struct {
 	link       link.Link
 	clusterUID string
 	ledger     *ledger
 	writer     writer
-	// released is set once the binding was removed. If the hub then removes rights and objects, it has finished.
+	// released is set once the binding was removed. If the hub then removes permissions and objects, it has finished.
 	released *atomic.Bool
-	// left ends the agent.
+	// left stops the agent.
 	left func()
 }
 
-// release removes the binding of a leaving cluster once no row and no ledger line is left, and reports whether it did. The hub
-// withdraws rows and their controller handles them; a line without a row is withdrawn here by the cluster's policy. protected says
-// which objects stay, because a label protects them.
+// release removes the binding of a leaving cluster once no row and no ledger line is left, and reports whether it did. The hub withdraws rows
+// and their controller handles them; a line without a row is withdrawn here according to the cluster's policy. protected lists the objects
+// that stay because a label protects them.
 func (l leaver) release(
 	ctx context.Context, mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, p permission,
 ) (released bool, protected []string, err error) {
@@ -42,7 +42,7 @@ func (l leaver) release(
 	}
 	policy := mc.Spec.Leave.Policy
 	if policy == fleetv1alpha1.LeaveDelete && p.regressed(0) {
-		return false, nil, nil // A restored hub deletes nothing.
+		return false, nil, nil // A restored hub must not delete anything.
 	}
 	if left, err := l.clear(ctx, membership, p.hubUID, policy); left.lines > 0 || err != nil {
 		return false, left.protected, err
@@ -50,7 +50,7 @@ func (l leaver) release(
 	return true, nil, l.drop(ctx, membership)
 }
 
-// clear withdraws all ledger lines of a hub. What a label protects it tells of on the Membership, if there is one.
+// clear withdraws all ledger lines of a hub. If a label protects objects, it records an event on the Membership, if there is one.
 func (l leaver) clear(
 	ctx context.Context, membership *fleetv1alpha1.Membership, hubUID string, policy fleetv1alpha1.LeavePolicy,
 ) (remains, error) {
@@ -77,8 +77,8 @@ func (l leaver) drop(ctx context.Context, membership *fleetv1alpha1.Membership) 
 	return nil
 }
 
-// check finds out whether this cluster has left, after the hub denied the agent something that members may do, and stops the
-// agent if so. That the MemberCluster can't be read proves nothing: without a tombstone nothing is done.
+// check finds out whether this cluster has left, after the hub denied the agent something that members may do. If so, it stops the agent. A
+// MemberCluster that can't be read proves nothing: without a tombstone nothing is done.
 func (l leaver) check(ctx context.Context) error {
 	err := l.link.Hub.GetAPIReader().Get(ctx, client.ObjectKey{Name: l.link.Cluster}, &fleetv1alpha1.MemberCluster{})
 	if err == nil {
@@ -99,8 +99,8 @@ func (l leaver) check(ctx context.Context) error {
 // errGoing means that objects are still being deleted.
 var errGoing = errors.New("the tombstone is gone, or objects that it withdraws are not gone yet")
 
-// followTombstone follows the tombstone of a cluster that the hub runs this agent for. It returns link.ErrLeft when nothing is
-// left; after another error the caller may retry.
+// followTombstone follows the tombstone of a cluster whose agent the hub runs. It returns link.ErrLeft when nothing is left; after any other
+// error the caller may retry.
 func (l leaver) followTombstone(ctx context.Context) error {
 	switch done, err := l.tombstone(ctx); {
 	case err != nil:
@@ -112,7 +112,7 @@ func (l leaver) followTombstone(ctx context.Context) error {
 	}
 }
 
-// tombstone follows the tombstone of a cluster that was away while it left, and reports whether that is done.
+// tombstone follows the tombstone of a cluster that was away while it left, and reports whether that is complete.
 func (l leaver) tombstone(ctx context.Context) (bool, error) {
 	cm := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.TombstoneName(l.clusterUID)}
@@ -132,7 +132,7 @@ func (l leaver) tombstone(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if boundMembership(membership) == nil {
-		return true, l.drop(ctx, membership) // Unbound: what is in the ledger is of a binding that was removed by hand.
+		return true, l.drop(ctx, membership) // Unbound: the ledger belongs to a binding that was removed by hand.
 	}
 	left, err := l.clear(ctx, membership, cm.Data[link.TombstoneHubUID], policy)
 	switch {
@@ -146,7 +146,7 @@ func (l leaver) tombstone(ctx context.Context) (bool, error) {
 	return true, l.drop(ctx, membership)
 }
 
-// readTombstone checks that a tombstone is for this membership (nil: it is deleted already) and returns its policy.
+// readTombstone checks that a tombstone is for this membership (nil means that it is already deleted) and returns its policy.
 func readTombstone(data map[string]string, cluster string, membership *fleetv1alpha1.Membership) (fleetv1alpha1.LeavePolicy, error) {
 	if data[link.TombstoneCluster] != cluster {
 		return "", fmt.Errorf("the tombstone is for cluster %q and not for %q: it is ignored", data[link.TombstoneCluster], cluster)
@@ -157,7 +157,7 @@ func readTombstone(data map[string]string, cluster string, membership *fleetv1al
 	if membership != nil && membership.Spec.Hub.Cluster != cluster {
 		return "", fmt.Errorf("the tombstone is for cluster %q, but the cluster is bound as %q: it is ignored", cluster, membership.Spec.Hub.Cluster)
 	}
-	// A hub that was restored from a backup has the tombstone of an earlier membership again.
+	// A hub that was restored from a backup may have the tombstone of an earlier membership again.
 	if membership != nil && membership.Spec.Hub.MemberClusterUID != data[link.TombstoneUID] {
 		return "", fmt.Errorf("the tombstone is of the MemberCluster with UID %q, but the cluster has joined with %q: it is ignored",
 			data[link.TombstoneUID], membership.Spec.Hub.MemberClusterUID)

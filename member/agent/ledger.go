@@ -14,19 +14,19 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// ledger holds a line for each object that was applied here. The agent is its only writer, so it is read once at the start and
-// then served from memory. It may be used concurrently.
+// ledger holds a line for each object that was applied here. The agent is its only writer, so it is read once at start-up and then served from
+// memory. It is safe for concurrent use.
 type ledger struct {
 	client client.Client
 	reader client.Reader
 
 	mu    sync.Mutex
 	lines map[string]fleetv1alpha1.AppliedWork
-	// inherited are the lines that this process has read and not written.
+	// inherited marks the lines that this process has read but not written.
 	inherited map[string]bool
 }
 
-// newLedger reads the ledger from the apiserver: with a line missing in a stale cache, its object would count as foreign.
+// newLedger reads the ledger from the apiserver. If a line were missing in a stale cache, its object would count as foreign.
 func newLedger(ctx context.Context, c client.Client, reader client.Reader) (*ledger, error) {
 	list := &fleetv1alpha1.AppliedWorkList{}
 	if err := reader.List(ctx, list); err != nil {
@@ -52,21 +52,21 @@ func (l *ledger) get(name string) *fleetv1alpha1.AppliedWork {
 	return line.DeepCopy()
 }
 
-// size returns how many lines there are.
+// size returns the number of lines.
 func (l *ledger) size() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.lines)
 }
 
-// isInherited reports whether a former process has written a line last.
+// isInherited reports whether an earlier process was the last to write a line.
 func (l *ledger) isInherited(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.inherited[name]
 }
 
-// holder returns the name of a line, other than the given one, that has the object with that UID; "" if there is none.
+// holder returns the name of a line, other than but, whose object has that UID; "" if there is none.
 func (l *ledger) holder(uid, but string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +91,7 @@ func (l *ledger) of(hubUID string) []*fleetv1alpha1.AppliedWork {
 	return out
 }
 
-// put writes a line and returns it as stored. After a conflict the line is read again, and the error causes a retry.
+// put writes a line and returns it as stored. After a conflict, the line is read again and the error causes a retry.
 func (l *ledger) put(ctx context.Context, name string, spec fleetv1alpha1.AppliedWorkSpec) (*fleetv1alpha1.AppliedWork, error) {
 	line := l.get(name)
 	var err error

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// mapper is a RESTMapper that can forget what it knows. That of controller-runtime finds kinds that are new, but keeps those that are
-// no longer served. It may be used concurrently.
+// mapper is a RESTMapper that can forget what it knows. The mapper of controller-runtime finds new kinds, but keeps those that are no longer
+// served. It is safe for concurrent use.
 type mapper struct {
 	fresh func() (meta.RESTMapper, error)
 
@@ -19,13 +19,13 @@ type mapper struct {
 
 var _ meta.RESTMapper = (*mapper)(nil)
 
-// newMapper returns a mapper that begins anew with what fresh returns.
+// newMapper returns a mapper that gets a new underlying mapper from fresh each time it forgets.
 func newMapper(fresh func() (meta.RESTMapper, error)) (*mapper, error) {
 	m := &mapper{fresh: fresh}
 	return m, m.forget()
 }
 
-// forget makes the mapper ask the apiserver again. On an error it keeps what it knows.
+// forget discards what the mapper knows, so that it asks the apiserver again. On an error it keeps what it knows.
 func (m *mapper) forget() error {
 	next, err := m.fresh()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 const subsystem = "agent"
 
-// One process may run the agents of many clusters (push), which share the collectors and differ by the label cluster.
+// One process may run the agents of many clusters (push). They share the collectors and differ by the label cluster.
 var (
 	rowsByPhase = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: metric.Namespace, Subsystem: subsystem, Name: "rows",
@@ -57,7 +57,7 @@ func registerMetrics() error {
 	return nil
 }
 
-// countPhase moves a row from one phase to another; an empty phase is none.
+// countPhase moves a row from one phase to another; an empty phase means none.
 func countPhase(cluster string, from, to fleetv1alpha1.WorkPhase) {
 	if from == to {
 		return
@@ -70,7 +70,7 @@ func countPhase(cluster string, from, to fleetv1alpha1.WorkPhase) {
 	}
 }
 
-// forgetMetrics drops what was measured of a cluster, when its agent ends.
+// forgetMetrics drops the metrics of a cluster when its agent ends.
 func forgetMetrics(cluster string) {
 	of := prometheus.Labels{metric.LabelCluster: cluster}
 	for _, vec := range []*prometheus.MetricVec{

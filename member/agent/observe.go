@@ -23,8 +23,8 @@ import (
 // errGone means that the row does not exist. Its object stays: absence does not prove a withdrawal.
 var errGone = errors.New("the row is gone")
 
-// observe reads the input of a row's plan. With fresh the object is read from the apiserver, otherwise from a cache where there
-// is one. An error is worth a retry; what is not is in refused.
+// observe reads the input for planning a row. If fresh is set, the object is read from the apiserver, otherwise from a cache if there is one.
+// An error is worth a retry; a problem that isn't is returned in refused.
 func (r *rows) observe(ctx context.Context, key client.ObjectKey, fresh bool) (observed, error) {
 	row := &fleetv1alpha1.MemberWork{}
 	if err := r.link.Hub.GetCache().Get(ctx, key, row); err != nil {
@@ -50,7 +50,7 @@ func (r *rows) observe(ctx context.Context, key client.ObjectKey, fresh bool) (o
 	if !ok {
 		return o, nil
 	}
-	if err := r.observeResource(&o, gvk); err != nil || closedKind(o) != nil { // The agent need not have the right to read it.
+	if err := r.observeResource(&o, gvk); err != nil || closedKind(o) != nil { // The agent may not have permission to read it.
 		return o, err
 	}
 	if err := r.observeLive(ctx, &o, gvk, at); err != nil {
@@ -69,7 +69,7 @@ func (r *rows) observe(ctx context.Context, key client.ObjectKey, fresh bool) (o
 	return o, nil
 }
 
-// heldBack reports whether the withdrawal of a row has to wait for a confirmation.
+// heldBack reports whether the withdrawal of a row must wait for confirmation.
 func (r *rows) heldBack(o observed) bool {
 	if !o.fresh {
 		return false
@@ -95,7 +95,7 @@ func (o observed) object() (schema.GroupVersionKind, client.ObjectKey, bool) {
 	return schema.FromAPIVersionAndKind(is.APIVersion, is.Kind), client.ObjectKey{Namespace: is.Namespace, Name: is.Name}, true
 }
 
-// observeResource finds the resource of a kind, where resources are limited. One that is not served has none.
+// observeResource finds the resource of a kind if resources are limited. A kind that is not served has none.
 func (r *rows) observeResource(o *observed, gvk schema.GroupVersionKind) error {
 	if o.resources == nil {
 		return nil
@@ -111,7 +111,7 @@ func (r *rows) observeResource(o *observed, gvk schema.GroupVersionKind) error {
 	return nil
 }
 
-// want renders the row. A content is immutable, so the result is kept for as long as the row's generation stays the same.
+// want renders the row. Contents are immutable, so the result is kept while the row's generation stays the same.
 func (r *rows) want(ctx context.Context, row *fleetv1alpha1.MemberWork) (*rendered, *problem, error) {
 	mem := r.memory.get(row)
 	if mem.want != nil && mem.generation == row.Generation {
@@ -179,7 +179,7 @@ func (r *rows) observeLive(ctx context.Context, o *observed, gvk schema.GroupVer
 	return r.watches.follow(gvk, t, client.ObjectKeyFromObject(o.row))
 }
 
-// cached reads the object from the cache, if o need not be fresh and the cache has the kind; otherwise it makes o fresh.
+// cached reads the object from the cache if o need not be fresh and the cache has the kind. Otherwise it sets o.fresh.
 func (r *rows) cached(ctx context.Context, o *observed, gvk schema.GroupVersionKind, at client.ObjectKey) (*unstructured.Unstructured, error) {
 	if o.fresh || !r.watches.kinds.Synced(gvk) {
 		o.fresh = true
@@ -189,14 +189,14 @@ func (r *rows) cached(ctx context.Context, o *observed, gvk schema.GroupVersionK
 	err := r.watches.cache.Get(ctx, at, live)
 	gone := (*cache.ErrResourceNotCached)(nil)
 	_, marked := live.GetAnnotations()[keys.FleetRowUID]
-	if errors.As(err, &gone) || err == nil && !marked { // The watch has ended since, or there is little of the object in the cache.
+	if errors.As(err, &gone) || err == nil && !marked { // The watch has ended, or the cache has only its identity.
 		o.fresh = true
 	}
 	return live, err //nolint:wrapcheck // The caller says what it read.
 }
 
-// notServed is why a row waits whose kind is not served, or can't be withdrawn. The watch of CRDs ends the wait; an agent without that
-// looks again.
+// notServed returns why a row waits or can't be withdrawn because its kind is not served. The watch on CRDs ends the wait; an agent without
+// that watch rechecks.
 func (r *rows) notServed(u *unserved, row string, withdrawn bool) *problem {
 	p := blocked(fleetv1alpha1.ReasonKindNotServed, "%v", u)
 	if withdrawn {
@@ -208,7 +208,7 @@ func (r *rows) notServed(u *unserved, row string, withdrawn bool) *problem {
 	return p
 }
 
-// observeAdoption finds out what stands against the adoption of an object that is not ours.
+// observeAdoption finds out what prevents adopting an object that is not ours.
 func (r *rows) observeAdoption(ctx context.Context, o *observed) error {
 	how := adoption(o.row)
 	if !o.fresh || o.want == nil || o.live == nil || how == fleetv1alpha1.AdoptNever || ours(o.line, o.live) {
@@ -236,7 +236,7 @@ func (r *rows) observeAdoption(ctx context.Context, o *observed) error {
 	return nil
 }
 
-// differences returns the paths where the second object differs from the first, but for what each apply changes.
+// differences returns the paths where the two objects differ, ignoring what every apply changes.
 func differences(is, would *unstructured.Unstructured) []string {
 	a, b := comparable(is), comparable(would)
 	paths := append(overlay.Paths(a, b), overlay.Paths(b, a)...)
@@ -253,7 +253,7 @@ func comparable(o *unstructured.Unstructured) map[string]any {
 	return c.Object
 }
 
-// adoption is that of a row, with its default.
+// adoption returns the adoption policy of a row, or the default.
 func adoption(row *fleetv1alpha1.MemberWork) fleetv1alpha1.AdoptionPolicy {
 	if row.Spec.Apply == nil || row.Spec.Apply.Adoption == "" {
 		return fleetv1alpha1.AdoptNever

@@ -12,13 +12,13 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// wayOut is what an administrator can do in the member when its hub rejects it for good.
+// wayOut says what an administrator can do in the member when its hub rejects it for good.
 const wayOut = `if the cluster has left that hub, or the hub is gone for good, say here what becomes of what it placed: ` +
 	`kubectl annotate membership default ` + link.AnnotationRelease + `=Orphan (or Delete)`
 
-// release removes the binding without the hub, if an administrator of this cluster asks for it by an annotation. It returns
-// link.ErrLeft when nothing is left, and nil without the annotation. It is called only while there is no usable certificate:
-// with one, the cluster can leave through the hub.
+// release removes the binding without the hub, if an administrator of this cluster requests it with an annotation. It returns link.ErrLeft
+// when nothing is left, and nil without the annotation. It is called only while there is no usable certificate; with one, the cluster can
+// leave through the hub.
 func (o Options) release(ctx context.Context) error {
 	membership, err := o.own(ctx)
 	if err != nil || membership == nil {
@@ -65,8 +65,7 @@ func (o Options) own(ctx context.Context) (*fleetv1alpha1.Membership, error) {
 	return nil, err
 }
 
-// strand adds wayOut to the error of a cluster that has joined before and is not let in any more, and records an event on the
-// Membership.
+// strand adds wayOut to the error of a cluster that joined before and is no longer let in, and records an event on the Membership.
 func (o Options) strand(ctx context.Context, err error) error {
 	if !errors.Is(err, ErrNoCredential) && !errors.Is(err, ErrUnauthorized) {
 		return err

@@ -18,12 +18,12 @@ type rendered struct {
 	object *unstructured.Unstructured
 	// hash is the SHA-256 of the object's JSON, hexadecimal.
 	hash string
-	// ignored are the fields that the row ignores, by their names. The object does not have them.
+	// ignored lists the fields that the row ignores, split into names. The object doesn't contain them.
 	ignored [][]string
 }
 
-// render applies a row's patch (a JSON merge patch, may be empty) to its manifest, without the fields that the row ignores, and
-// annotates the object with the row's UID. Equal input gives equal bytes, and so an equal hash. The error says what is wrong with the row.
+// render applies a row's patch (a JSON merge patch, possibly empty) to its manifest, removes the fields that the row ignores, and annotates
+// the object with the row's UID. Equal input yields equal bytes, and thus an equal hash. An error means that the row is invalid.
 func render(manifest, patch []byte, apply *fleetv1alpha1.WorkApply, rowUID string) (*rendered, error) {
 	paths, err := ignored(apply)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// measureResourceDistribution reports how many namespaces are to have a copy, as desired, and how many have it, as available; and the
-// first of its failures.
+// measureResourceDistribution reports as desired how many namespaces should have a copy, and as available how many have it. It also reports
+// the first failure.
 func measureResourceDistribution(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.Unstructured) {
 	fields, _, _ := unstructured.NestedMap(live.Object, "status")
 	var is appsv1beta1.ResourceDistributionStatus
@@ -42,7 +42,7 @@ func measureResourceDistribution(s *fleetv1alpha1.MemberWorkStatus, live *unstru
 	}
 }
 
-// targetsIn reads the targets of a ResourceDistribution. In v1alpha1 the selector has another name.
+// targetsIn reads the targets of a ResourceDistribution. In v1alpha1 the selector has a different name.
 func targetsIn(o *unstructured.Unstructured) (appsv1beta1.ResourceDistributionTargets, error) {
 	var t struct {
 		appsv1beta1.ResourceDistributionTargets `json:",inline"`
@@ -84,7 +84,7 @@ func namesOf(list appsv1beta1.ResourceDistributionNamespaces) []string {
 	return out
 }
 
-// shrinksResourceDistribution returns the first field by which copies may be deleted: another selector may match fewer namespaces.
+// shrinksResourceDistribution returns the first field whose change may delete copies. A different selector may match fewer namespaces.
 func shrinksResourceDistribution(want, live *unstructured.Unstructured) string {
 	is, err := targetsIn(want)
 	was, err2 := targetsIn(live)
@@ -106,5 +106,5 @@ func shrinksResourceDistribution(want, live *unstructured.Unstructured) string {
 	return ""
 }
 
-// lowersNothing is for kinds without numbers: in a namespace that is closed to the hub no change passes.
+// lowersNothing is for kinds without numbers: in a namespace that is closed to the hub, no change passes.
 func lowersNothing(_, _ *unstructured.Unstructured) bool { return false }

@@ -29,31 +29,31 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// settling returns after how long what is served is read again, each time, after a change of a CRD: discovery shows it a moment later, and
-// on a busy apiserver many seconds later.
+// settling returns the delays between repeated reads of what is served, after a change of a CRD. Discovery shows the change a moment later,
+// and on a busy apiserver many seconds later.
 func settling() []time.Duration {
 	return []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second}
 }
 
-// servedKinds is the controller of what the member serves. It reads that when it starts, after each change of a CRD, and as often as
-// the member's version, because no watch tells of an API without a CRD, nor of the agent's rights.
+// servedKinds is the controller for the kinds that the member serves. It reads them when it starts, after each change of a CRD, and as often
+// as the member's version, because no watch reports APIs without a CRD or changes of the agent's permissions.
 type servedKinds struct {
 	client    client.Client
 	discovery discovery.DiscoveryInterface
 	crds      toolscache.SharedIndexInformer
 	mapper    *mapper
 	watches   *watches
-	// limits are the resources of which the hub may place objects.
+	// limits limits the resources that the hub may place.
 	limits *link.ResourceLimits
-	// report takes the kinds that the member serves and that the agent may write.
+	// report receives the kinds that the member serves and the agent may write.
 	report func([]fleetv1alpha1.ServedKind)
 
 	mu     sync.Mutex
 	settle []time.Duration
 }
 
-// crdInformer returns an informer of the CRDs of a member, by their names. That of a cache would do, but for a goroutine that it leaves
-// behind when the cache ends, which is as often as a connection to the hub.
+// crdInformer returns an informer for the names of a member's CRDs. A cache would also do, except that it leaks a goroutine when it ends,
+// which happens as often as a connection to the hub ends.
 func crdInformer(cfg *rest.Config, http *http.Client) (toolscache.SharedIndexInformer, error) {
 	c, err := metadata.NewForConfigAndClient(cfg, http)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *servedKinds) source() source.Source {
 		}
 		_, err := s.crds.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
 			AddFunc: func(_ any, initial bool) {
-				if !initial { // The start reads all.
+				if !initial { // The first reconcile reads everything.
 					changed()
 				}
 			},
@@ -93,10 +93,10 @@ func (s *servedKinds) source() source.Source {
 	})
 }
 
-// watching reports whether changes of CRDs are noticed. An agent with the rights of an older chart may not watch them.
+// watching reports whether changes of CRDs are noticed. An agent with the permissions of an older chart may not watch them.
 func (s *servedKinds) watching() bool { return s.crds.HasSynced() }
 
-// Reconcile reads what is served.
+// Reconcile reads which kinds are served.
 func (s *servedKinds) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	again := versionEvery
 	s.mu.Lock()
@@ -106,7 +106,7 @@ func (s *servedKinds) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Resul
 	s.mu.Unlock()
 	_, lists, err := s.discovery.ServerGroupsAndResources()
 	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
-	silent := map[string]bool{} // A group that does not answer now is not one that is not served.
+	silent := map[string]bool{} // That a group does not answer now doesn't mean that it is not served.
 	for gv := range failed {
 		silent[gv.Group] = true
 	}
@@ -141,8 +141,8 @@ func (s *servedKinds) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Resul
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-// kindsOf returns the kinds in lists that rules and limits allow to write, sorted, at most MaxServedKinds. It returns nil, which is not known, if
-// rules allow to write something in a group that does not answer.
+// kindsOf returns the kinds in lists that rules and limits allow the agent to write, sorted, at most MaxServedKinds. It returns nil, which
+// means unknown, if rules allow writing something in a group that does not answer.
 func kindsOf(lists []*metav1.APIResourceList, silent map[string]bool, rules []authorizationv1.ResourceRule, limits *link.ResourceLimits,
 ) []fleetv1alpha1.ServedKind {
 	for group := range silent {
@@ -176,7 +176,7 @@ func kindsOf(lists []*metav1.APIResourceList, silent map[string]bool, rules []au
 	return out[:min(len(out), fleetv1alpha1.MaxServedKinds)]
 }
 
-// writes reports whether rules allow to create, patch and delete all objects of a resource.
+// writes reports whether rules allow reading, creating, patching and deleting all objects of a resource.
 func writes(rules []authorizationv1.ResourceRule, group, resource string) bool {
 	for _, verb := range []string{"get", "create", "patch", "delete"} {
 		if !slices.ContainsFunc(rules, func(r authorizationv1.ResourceRule) bool {

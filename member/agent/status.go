@@ -12,16 +12,16 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
-// Bounds of a report.
+// Limits for a report.
 const (
 	// reportEvery is how often counts and the revision are reported while they change.
 	reportEvery = 2 * time.Second
-	// begunDelay is after how long it is reported that a change has begun, and done nothing yet. It is longer than that of the member's
-	// UnitedDeployment controller, whose report is the last that may be waited for.
+	// begunDelay is how long it takes until a change that has begun, but done nothing yet, is reported. It is longer than the delay of the
+	// member's UnitedDeployment controller, whose report is the last one worth waiting for.
 	begunDelay = 12 * time.Second
-	// statusLimit is the most bytes that a row's status has, as JSON.
+	// statusLimit is the maximum size in bytes of a row's status, as JSON.
 	statusLimit = 4096
-	// messageLimit is the most bytes of its message.
+	// messageLimit is the maximum size in bytes of its message.
 	messageLimit = 512
 )
 
@@ -30,17 +30,17 @@ type applied struct {
 	// line and live are the ledger line and the object after the action; live is nil if there is no object.
 	line *fleetv1alpha1.AppliedWork
 	live *unstructured.Unstructured
-	// stopped is why the action can't succeed by a retry; nil if it may.
+	// stopped is why a retry of the action can't succeed; nil if it may.
 	stopped *problem
-	// unknown: the object could not be read, so that what was reported of it holds.
+	// unknown means that the object could not be read, so what was last reported about it still holds.
 	unknown bool
 	// drift lists the fields that were reverted.
 	drift []string
-	// gone: nothing of a withdrawn row is left here.
+	// gone means that nothing of a withdrawn row is left here.
 	gone bool
 }
 
-// status returns the status of a row. last is the one reported before: an observed generation that is not known now stays.
+// status returns the status of a row. last is the previously reported status. Its observed generation stays if the current one is not known.
 func status(o observed, p planned, a applied, last fleetv1alpha1.MemberWorkStatus) fleetv1alpha1.MemberWorkStatus {
 	if a.unknown {
 		last.Phase, last.Reason, last.Message, last.Drift = a.stopped.phase, a.stopped.reason, a.stopped.message, nil
@@ -74,7 +74,7 @@ func status(o observed, p planned, a applied, last fleetv1alpha1.MemberWorkStatu
 		s.Phase, s.Reason, s.Message = stopped.phase, stopped.reason, stopped.message
 	case !o.row.DeletionTimestamp.IsZero():
 		s.Phase = fleetv1alpha1.WorkDeleting
-	case s.Phase == fleetv1alpha1.WorkDegraded: // A failure counts whichever generation it is of.
+	case s.Phase == fleetv1alpha1.WorkDegraded: // A failure counts, whatever generation it belongs to.
 	case !mine || a.live.GetDeletionTimestamp() != nil || s.ObservedGeneration != o.row.Generation:
 		s.Phase = fleetv1alpha1.WorkProgressing
 	}
@@ -84,7 +84,7 @@ func status(o observed, p planned, a applied, last fleetv1alpha1.MemberWorkStatu
 	return fit(s)
 }
 
-// fit keeps a status within the size that a row allows. What matters least is cut first; subsets last, because the hub
+// fit keeps a status within the size that a row allows. The least important parts are cut first. Subsets are cut last, because the hub
 // allocates by them.
 func fit(s fleetv1alpha1.MemberWorkStatus) fleetv1alpha1.MemberWorkStatus {
 	s.Message = event.Truncate(s.Message, messageLimit)
@@ -114,20 +114,20 @@ func size(s fleetv1alpha1.MemberWorkStatus) int {
 type urgency string
 
 const (
-	unchanged urgency = "Unchanged" // it says nothing new
+	unchanged urgency = "Unchanged" // nothing new
 	atOnce    urgency = "AtOnce"
 	soon      urgency = "Soon"  // within reportEvery
 	begun     urgency = "Begun" // within begunDelay
 )
 
-// urgencyOf returns how soon a row's new status is reported, after the last one. Counts and the revision may wait. So may a change that
-// has begun and done nothing yet, whose end is expected within that time: its acknowledgement too, unless the hub counts with more or
-// fewer pods until then.
+// urgencyOf returns how soon the new status of a row is reported, given the last reported one. Counts and the revision may wait. So may a
+// change that has begun but done nothing yet, if it is expected to end within that time. Its acknowledgement may wait too, unless the hub
+// counts on more or fewer pods until then.
 func urgencyOf(row *fleetv1alpha1.MemberWork, last, next fleetv1alpha1.MemberWorkStatus) urgency {
 	if next.Drift != nil {
 		return atOnce
 	}
-	next.Drift = last.Drift // Drift is reported once; its end is not.
+	next.Drift = last.Drift // Drift is reported once; its end is not reported.
 	const healthy, progressing = fleetv1alpha1.WorkHealthy, fleetv1alpha1.WorkProgressing
 	switch {
 	case equality.Semantic.DeepEqual(last, next):
@@ -142,7 +142,7 @@ func urgencyOf(row *fleetv1alpha1.MemberWork, last, next fleetv1alpha1.MemberWor
 	if last.Counts.Unschedulable != next.Counts.Unschedulable {
 		return soon // The hub moves these pods.
 	}
-	// The counts of a row that is not acknowledged are those of the former one.
+	// The counts of a row that is not acknowledged yet belong to its previous generation.
 	former := next.ObservedGeneration != row.Generation
 	if next.Counts.Available >= next.Counts.Desired && (former || next.Counts.UpdatedReady == 0) {
 		return begun
@@ -150,7 +150,7 @@ func urgencyOf(row *fleetv1alpha1.MemberWork, last, next fleetv1alpha1.MemberWor
 	return soon
 }
 
-// bounded reports whether the hub counts with other numbers than those it grants until they are acknowledged.
+// bounded reports whether, until the grant is acknowledged, the hub counts on numbers other than those it grants.
 func bounded(g fleetv1alpha1.WorkGrant) bool {
 	return slices.ContainsFunc(g.Subsets, func(s fleetv1alpha1.SubsetGrant) bool { return s.Lower != s.Replicas || s.Upper != s.Replicas })
 }

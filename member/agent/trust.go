@@ -32,8 +32,8 @@ func CAHash(ca *x509.Certificate) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// trust returns the hub's CA as PEM: the given one, or one that the hub presents and whose public key has the given hash.
-// Nothing secret is sent before that.
+// trust returns the hub's CA as PEM: the given one, or one that the hub presents and whose public key has the given hash. Nothing secret is
+// sent before that.
 func (o Options) trust(ctx context.Context) ([]byte, error) {
 	if o.CAHash == "" {
 		return o.CA, nil
@@ -94,7 +94,7 @@ func (o Options) fetchCA(ctx context.Context) ([]*x509.Certificate, error) {
 	return append(found, clusterInfo(body)...), nil
 }
 
-// clusterInfo returns the certificates in the kubeconfig of a cluster-info, none if it can't be read.
+// clusterInfo returns the certificates in the kubeconfig of a cluster-info, or none if it can't be read.
 func clusterInfo(body []byte) []*x509.Certificate {
 	cm := corev1.ConfigMap{}
 	if json.Unmarshal(body, &cm) != nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// A line of the ledger without a row is unclaimed: the member was restored from a backup that has objects which the hub has
-// withdrawn since, or the hub was, or somebody removed the row by force. The agent counts such lines and reports them. Absence does
-// not prove a withdrawal, so their objects stay until an administrator of the member decides.
+// A ledger line without a row is unclaimed. Either the member was restored from a backup with objects that the hub has withdrawn since, or the
+// hub was restored, or somebody removed the row by force. The agent counts such lines and reports them. Absence does not prove a withdrawal,
+// so their objects stay until an administrator of the member decides.
 
-// handleUnclaimed returns how many lines of the ledger are unclaimed, after it has withdrawn them if the Membership says so. Of those
-// that are left then nothing reports when they can go, so recheck is when to try again.
+// handleUnclaimed returns how many ledger lines are unclaimed, after withdrawing them if the Membership says so. No watch reports when the
+// remaining ones can go, so recheck is when to try again.
 func (b *binder) handleUnclaimed(ctx context.Context, membership *fleetv1alpha1.Membership) (count int, recheck time.Duration, err error) {
 	lines, err := b.unclaimed(ctx, membership.Spec.Hub.UID)
 	if err != nil {
@@ -50,7 +50,7 @@ func (b *binder) handleUnclaimed(ctx context.Context, membership *fleetv1alpha1.
 	return len(lines), 0, nil
 }
 
-// unclaimed returns the lines of a hub without a row. Absence from the cache is confirmed by the apiserver.
+// unclaimed returns the lines of a hub that have no row. Absence from the cache is confirmed by the apiserver.
 func (b *binder) unclaimed(ctx context.Context, hubUID string) ([]*fleetv1alpha1.AppliedWork, error) {
 	lines := b.leave.ledger.of(hubUID)
 	for _, reader := range []client.Reader{b.link.Hub.GetCache(), b.link.Hub.GetAPIReader()} {
@@ -76,7 +76,7 @@ func (b *binder) unclaimed(ctx context.Context, hubUID string) ([]*fleetv1alpha1
 	return lines, nil
 }
 
-// decided removes the decision, so that it does not apply to what is unclaimed later.
+// decided removes the decision, so that it does not apply to objects that become unclaimed later.
 func (b *binder) decided(ctx context.Context, membership *fleetv1alpha1.Membership) error {
 	next := membership.DeepCopy()
 	delete(next.Annotations, link.AnnotationUnclaimed)

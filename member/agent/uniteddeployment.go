@@ -14,7 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/overlay"
 )
 
-// measureUnitedDeployment reports the subsets too: the hub allocates by them.
+// measureUnitedDeployment also reports the subsets, because the hub allocates by them.
 func measureUnitedDeployment(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.Unstructured) {
 	ud := &appsv1beta1.UnitedDeployment{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, ud); err != nil {
@@ -22,7 +22,7 @@ func measureUnitedDeployment(s *fleetv1alpha1.MemberWorkStatus, live *unstructur
 		return
 	}
 	u := ud.Status
-	if s.Revision = u.UpdatedRevision; s.Revision == "" { // Where v1alpha1 has it.
+	if s.Revision = u.UpdatedRevision; s.Revision == "" { // v1alpha1 has it here.
 		s.Revision, _, _ = unstructured.NestedString(live.Object, "status", "updateStatus", "updatedRevision")
 	}
 	s.Counts = fleetv1alpha1.WorkCounts{
@@ -67,7 +67,7 @@ func measureUnitedDeployment(s *fleetv1alpha1.MemberWorkStatus, live *unstructur
 	}
 }
 
-// shrinksUnitedDeployment compares the subsets besides spec.replicas. A subset that is left out counts as shrinking.
+// shrinksUnitedDeployment compares the subsets as well as spec.replicas. A subset that is left out counts as shrinking.
 func shrinksUnitedDeployment(want, live *unstructured.Unstructured) string {
 	if field := shrinksReplicas(want, live); field != "" {
 		return field
@@ -81,8 +81,8 @@ func shrinksUnitedDeployment(want, live *unstructured.Unstructured) string {
 	return ""
 }
 
-// lowersUnitedDeployment allows fewer replicas and subsets, and other partitions: they are numbers of replicas too, and with the
-// template as it is they begin no update.
+// lowersUnitedDeployment allows fewer replicas and subsets, and changed partitions. Partitions are numbers of replicas too, and start no
+// update while the template stays the same.
 func lowersUnitedDeployment(want, live *unstructured.Unstructured) bool {
 	has := map[string]any{}
 	subsets, _, _ := unstructured.NestedSlice(live.Object, "spec", "topology", "subsets")
@@ -97,7 +97,7 @@ func lowersUnitedDeployment(want, live *unstructured.Unstructured) bool {
 	for _, s := range wanted {
 		subset, _ := s.(map[string]any)
 		name, _, _ := unstructured.NestedString(subset, "name")
-		kept = append(kept, has[name]) // A new subset differs from nothing.
+		kept = append(kept, has[name]) // A new subset has nothing to differ from.
 	}
 	former := live.DeepCopy()
 	if err := unstructured.SetNestedSlice(former.Object, kept, "spec", "topology", "subsets"); err != nil {
@@ -121,7 +121,7 @@ func lowersUnitedDeployment(want, live *unstructured.Unstructured) bool {
 	return true
 }
 
-// subsetReplicas reads the replicas of subsets where they are numbers, as the hub writes them.
+// subsetReplicas reads the replicas of the subsets whose replicas are numbers, as the hub writes them.
 func subsetReplicas(o *unstructured.Unstructured) map[string]int64 {
 	subsets, _, _ := unstructured.NestedSlice(o.Object, "spec", "topology", "subsets")
 	out := make(map[string]int64, len(subsets))

@@ -22,10 +22,10 @@ import (
 // queue is the work queue of a controller.
 type queue = kindwatch.Queue
 
-// keysOf maps an object to the requests that its change enqueues.
+// keysOf maps an object to the requests that a change of it enqueues.
 type keysOf func(client.Object) []client.ObjectKey
 
-// change is keysOf for what is new or has changed, and for what is gone.
+// change applies keysOf to new, changed and deleted objects.
 func (keys keysOf) change(_ context.Context, was, is client.Object) []client.ObjectKey {
 	if is == nil {
 		is = was
@@ -36,8 +36,8 @@ func (keys keysOf) change(_ context.Context, was, is client.Object) []client.Obj
 	return keys(is)
 }
 
-// follow is a source of all changes of obj's kind. It is synced once its first events are queued. Its handler is removed with the
-// controller, because the cache may be a manager's, which outlives many links.
+// follow returns a source of all changes of obj's kind. It is synced once its first events are queued. Its handler is removed with the
+// controller, because the cache may belong to a manager that outlives many links.
 func follow(c cache.Cache, obj client.Object, keys keysOf) source.Source {
 	return source.Func(func(ctx context.Context, q queue) error {
 		informer, err := c.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
@@ -51,24 +51,24 @@ func follow(c cache.Cache, obj client.Object, keys keysOf) source.Source {
 	})
 }
 
-// watches holds the watches on kinds in the member, each from when a row first has an object of the kind until the last such row is
-// gone. It is a source itself, which gives it the queue of the rows controller. It may be used concurrently.
+// watches holds the watches on kinds in the member. Each lasts from when a row first has an object of the kind until the last such row is
+// gone. It is a source itself, which gives it the queue of the rows controller. It is safe for concurrent use.
 type watches struct {
 	kinds *kindwatch.Watches
 	cache cache.Cache
 
 	mu   sync.Mutex
 	rows map[target]client.ObjectKey
-	// waiting are rows whose kind is not served.
+	// waiting lists rows whose kind is not served.
 	waiting map[client.ObjectKey]waiting
 }
 
-// waiting is what a row waits for.
+// waiting describes what a row waits for.
 type waiting struct {
 	gvk schema.GroupVersionKind
-	// definition: it waits for its CRD too, which may go without a change of what is served.
+	// definition means that it also waits for its CRD, which may go away without a change of what is served.
 	definition bool
-	// seen are the versions that were served when it was enqueued last; known: it was.
+	// seen lists the versions that were served when the row was last enqueued. known means that it was enqueued before.
 	seen  string
 	known bool
 }
@@ -85,9 +85,9 @@ func newWatches(c cache.Cache) *watches {
 	return w
 }
 
-// slim keeps of an object what a reconcile needs of it: of one that a hub placed all but managedFields, of any other one its identity.
-// That is enough, because a cached object is used only to see that nothing is to be done; what is not as the row wants it is read again
-// from the apiserver, also to see who owns which field. Of a CRD only the name is needed.
+// slim reduces a cached object to what a reconcile needs. Objects that a hub placed keep everything except managedFields; any other object
+// keeps only its identity. That is enough, because a cached object is used only to see that nothing needs to be done. If the object differs
+// from what the row wants, it is read again from the apiserver, which also shows who owns which field. Of a CRD only the name is needed.
 func slim(o any) (any, error) {
 	switch o := o.(type) {
 	case *metav1.PartialObjectMetadata:
@@ -119,8 +119,8 @@ func (w *watches) follow(gvk schema.GroupVersionKind, t target, row client.Objec
 	return w.kinds.Follow(row, gvk) //nolint:wrapcheck // It names the kind.
 }
 
-// await remembers a row whose kind is not served, and ends the watch on that kind, which could only fail. With definition it waits for
-// the kind's CRD too.
+// await remembers a row whose kind is not served, and ends the watch on that kind, which could only fail. If definition is set, the row also
+// waits for the kind's CRD.
 func (w *watches) await(gvk schema.GroupVersionKind, row client.ObjectKey, definition bool) {
 	w.mu.Lock()
 	if was := w.waiting[row]; was.gvk != gvk || was.definition != definition {
@@ -130,8 +130,9 @@ func (w *watches) await(gvk schema.GroupVersionKind, row client.ObjectKey, defin
 	w.kinds.Stop(gvk)
 }
 
-// wake enqueues the rows that wait for what is served now, or of whose kind other versions are, and those that follow a kind which is not
-// served any more. Of such kinds it ends the watches. served has the versions of each kind; of the groups in silent nothing is known.
+// wake enqueues the rows that wait for a kind that is served now or whose served versions have changed. It also enqueues the rows that follow
+// a kind that is no longer served, and ends the watches on such kinds. served maps each kind to its versions. Nothing is known about the
+// groups in silent.
 func (w *watches) wake(served map[schema.GroupKind][]string, silent map[string]bool) {
 	w.mu.Lock()
 	for row, what := range w.waiting {
@@ -156,7 +157,7 @@ func (w *watches) wake(served map[schema.GroupKind][]string, silent map[string]b
 	}
 }
 
-// forget undoes follow and await. With the last row of a kind its watch ends.
+// forget undoes follow and await. The watch on a kind ends with its last row.
 func (w *watches) forget(row client.ObjectKey) {
 	w.mu.Lock()
 	for t, r := range w.rows {
@@ -179,7 +180,7 @@ func (w *watches) rowOf(o client.Object) []client.ObjectKey {
 	return nil
 }
 
-// trigger enqueues one request of a controller on demand. It may be used concurrently.
+// trigger enqueues one request of a controller on demand. It is safe for concurrent use.
 type trigger struct {
 	key client.ObjectKey
 
@@ -197,7 +198,7 @@ func (t *trigger) source() source.Source {
 	})
 }
 
-// fire does nothing before the controller has started, which enqueues the request anyway.
+// fire enqueues the request. Before the controller has started it does nothing, because the start enqueues the request anyway.
 func (t *trigger) fire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// reasonTargetGone is the reason of a WorkloadSpread whose workload does not exist. The hub sends the workload after it.
+// reasonTargetGone is the reason of a WorkloadSpread whose workload does not exist. The hub sends the workload after the WorkloadSpread.
 const reasonTargetGone = "TargetGone"
 
-// measureWorkloadSpread reports the pods of each subset, and how many can't be scheduled: the hub moves these to another cluster.
+// measureWorkloadSpread reports the pods of each subset, and how many of them can't be scheduled. The hub moves those to another cluster.
 func measureWorkloadSpread(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.Unstructured) {
 	ws := &appsv1beta1.WorkloadSpread{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, ws); err != nil {
@@ -42,7 +42,7 @@ func measureWorkloadSpread(s *fleetv1alpha1.MemberWorkStatus, live *unstructured
 	}
 }
 
-// measureCloneSet is measureGeneric, and an update is part of what has to be reached.
+// measureCloneSet is like measureGeneric, but an update must also be complete.
 func measureCloneSet(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.Unstructured) {
 	measureGeneric(s, live)
 	c := s.Counts

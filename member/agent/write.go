@@ -21,31 +21,31 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// A list that is merged by keys may have two items with one key: two names for a port of a container, or a variable that is set twice.
-// Create and update accept that, and apply does not. Such an object is written as create and update do.
+// A list that is merged by keys may have two items with the same key, such as two names for one port of a container, or a variable that is set
+// twice. Create and update accept that; apply does not. Such an object is written the way create and update do it.
 
 // isUnmergeable reports whether an apply failed on such a list. The status is 500, and only the text says why.
 func isUnmergeable(err error) bool {
 	return err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && strings.Contains(err.Error(), "duplicate entries for key")
 }
 
-// errUnmerged means that others own fields of such an object, which would have to be left to them.
+// errUnmerged means that others own fields of such an object, and that the fields would have to be left to them.
 var errUnmerged = errors.New("a list has several items with one key, so that fields of others can't be left to them: give the items " +
 	"different keys, or choose another adoption than OwnFields")
 
-// ofWrite reports whether an entry is that of writer.write.
+// ofWrite reports whether an entry was made by writer.write.
 func ofWrite(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == link.AgentManager && e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == ""
 }
 
-// writeOption is an option of each kind of write.
+// writeOption is an option that applies to every kind of write.
 type writeOption interface {
 	client.CreateOption
 	client.PatchOption
 }
 
-// write creates or patches an object without an apply, and returns it as it is then. Its lists are those of the manifest, and what others
-// have added to its maps stays. A field that the agent alone owns and that is not wanted any more is removed, unless it is ignored.
+// write creates or patches an object without an apply, and returns the result. Lists are those of the manifest; entries that others added to
+// maps stay. A field that only the agent owns and that is no longer wanted is removed, unless it is ignored.
 func (w writer) write(
 	ctx context.Context, want, live *unstructured.Unstructured, ignored [][]string, options ...writeOption,
 ) (*unstructured.Unstructured, error) {
@@ -56,7 +56,7 @@ func (w writer) write(
 			create = append(create, o)
 		}
 		err := w.client.Create(ctx, now, create...)
-		if apierrors.IsAlreadyExists(err) { // It is planned for again, as an object of somebody else.
+		if apierrors.IsAlreadyExists(err) { // It is planned again, as an object of somebody else.
 			err = apierrors.NewConflict(schema.GroupResource{Resource: want.GetKind()}, want.GetName(), err)
 		}
 		return now, err //nolint:wrapcheck // The caller says what it writes.
@@ -67,7 +67,7 @@ func (w writer) write(
 	}
 	content := want.DeepCopy()
 	content.SetUID(live.GetUID())
-	content.SetResourceVersion(live.GetResourceVersion()) // Who owns what must not have changed.
+	content.SetResourceVersion(live.GetResourceVersion()) // The field owners must not have changed.
 	addNulls(content.Object, unwanted)
 	raw, err := json.Marshal(content.Object)
 	if err != nil {
@@ -80,7 +80,7 @@ func (w writer) write(
 	return now, w.client.Patch(ctx, now, client.RawPatch(types.MergePatchType, raw), patch...) //nolint:wrapcheck // As above.
 }
 
-// retracted returns, as a merge patch, the fields of live that only the agent owns and that are not wanted.
+// retracted returns, as a merge patch, the fields of live that only the agent owns and that are no longer wanted.
 func retracted(want, live *unstructured.Unstructured, ignored [][]string) (map[string]any, error) {
 	mine, err := fieldsOf(live, ofApply)
 	if err != nil {
@@ -115,7 +115,7 @@ func retract(want, live map[string]any, set *fieldpath.Set) map[string]any {
 	return patch
 }
 
-// addNulls adds the nulls of a merge patch to another one.
+// addNulls adds the nulls of one merge patch to another.
 func addNulls(patch, nulls map[string]any) {
 	for name, more := range nulls {
 		below, isMap := more.(map[string]any)
@@ -127,8 +127,8 @@ func addNulls(patch, nulls map[string]any) {
 	}
 }
 
-// merged returns live with what the agent has written without an apply as a part of its apply. Otherwise that would be another's, and stay
-// when it is not wanted any more.
+// merged returns live with the fields that the agent wrote without an apply moved into its apply entry. Otherwise they would count as another
+// manager's fields, and stay when they are no longer wanted.
 func (w writer) merged(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if !slices.ContainsFunc(live.GetManagedFields(), ofWrite) {
 		return live, nil
