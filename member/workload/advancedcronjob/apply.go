@@ -21,9 +21,9 @@ const fieldOwner = client.FieldOwner("flotilla-advancedcronjob")
 
 // applied is the result of a plan.
 type applied struct {
-	// created is the job of the run to create, if it was created or was there.
+	// created is the job of the run to create, if it was created or already existed.
 	created client.Object
-	// removed are the jobs that were deleted.
+	// removed contains the UIDs of jobs that were deleted.
 	removed map[types.UID]bool
 	events  []event.Event
 	err     error
@@ -67,8 +67,8 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned, now time.
 	return a
 }
 
-// create creates the job of a run. One that exists, which the cache does not show yet, is left as it is. A job of that name of somebody
-// else is an error.
+// create creates the job of a run. A job that exists but is not in the cache yet is left as it is. A job of the same name that belongs to
+// somebody else is an error.
 func (r *Reconciler) create(ctx context.Context, o observed, due time.Time, job client.Object) error {
 	err := r.Client.Create(ctx, job, fieldOwner)
 	switch {
@@ -111,12 +111,12 @@ func refused(err error) bool {
 	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout
 }
 
-// remove deletes a job, with what it owns, and no other one of its name.
+// remove deletes a job and what it owns, and no other job of the same name.
 func (r *Reconciler) remove(ctx context.Context, o observed, c child) error {
 	uid := c.GetUID()
 	target, _ := c.DeepCopyObject().(client.Object)
 	err := r.Client.Delete(ctx, target, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
-	if client.IgnoreNotFound(err) != nil { // Also a conflict: a run must not start beside one that it replaces.
+	if client.IgnoreNotFound(err) != nil { // This includes conflicts: a run must not start beside one that it replaces.
 		return fmt.Errorf("delete %s: %w", c.GetName(), err)
 	}
 	r.Expect.Deleted(o.cron.UID, c)

@@ -8,20 +8,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// knowledge is what a process knows of the job of a run.
+// knowledge is what a process knows about the job of a run.
 type knowledge int
 
 const (
-	// unknown: another process may have created it.
+	// unknown means that another process may have created the job.
 	unknown knowledge = iota
-	// notCreated: this process has decided the run, and each attempt to create its job was refused.
+	// notCreated means that this process has decided the run, and each attempt to create its job was refused.
 	notCreated
-	// created: this process has created it.
+	// created means that this process has created the job.
 	created
 )
 
-// memory is what a manager knows of runs that are pending, or whose job it has created and the status may not have. The zero value is
-// ready; it may be used concurrently. It does not survive a restart.
+// memory is what a manager knows about pending runs, and about runs whose job it has created but the status may not show yet. The zero value
+// is ready to use. It is safe for concurrent use and doesn't survive a restart.
 type memory struct {
 	mu   sync.Mutex
 	runs map[types.NamespacedName]remembered
@@ -33,7 +33,7 @@ type remembered struct {
 	what knowledge
 }
 
-// of returns what is known of a run.
+// of returns what is known about a run.
 func (m *memory) of(cron client.Object, due time.Time) knowledge {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -43,7 +43,7 @@ func (m *memory) of(cron client.Object, due time.Time) knowledge {
 	return unknown
 }
 
-// created returns when the run was due whose job this process has created; zero if none is remembered.
+// created returns the due time of the run whose job this process has created; zero if none is remembered.
 func (m *memory) created(cron client.Object) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,7 +53,7 @@ func (m *memory) created(cron client.Object) time.Time {
 	return time.Time{}
 }
 
-// note remembers what is known of a run, and forgets the run before.
+// note remembers what is known about a run, and forgets the previous run.
 func (m *memory) note(cron client.Object, due time.Time, what knowledge) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,7 +63,7 @@ func (m *memory) note(cron client.Object, due time.Time, what knowledge) {
 	m.runs[client.ObjectKeyFromObject(cron)] = remembered{uid: cron.GetUID(), due: due.Unix(), what: what}
 }
 
-// forget drops what is known of an AdvancedCronJob that is gone, or whose status has all runs, and none is pending.
+// forget drops what is known about an AdvancedCronJob that is gone, or whose status shows all runs and none is pending.
 func (m *memory) forget(cron types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

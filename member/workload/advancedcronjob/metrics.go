@@ -62,7 +62,7 @@ func count(p planned) {
 	}
 }
 
-// countWritten counts what a status says that was written.
+// countWritten counts what a written status reports.
 func countWritten(p planned, was, is *appsv1beta1.AdvancedCronJobStatus) {
 	for _, m := range p.missed {
 		missedTotal.WithLabelValues(string(m.why)).Inc()

@@ -19,16 +19,16 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
-// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+// observed is what one reconcile has read. All objects come straight from the cache and must not be changed.
 type observed struct {
 	cron *appsv1beta1.AdvancedCronJob
-	// children are the jobs that it controls, of the kind of its template, in the order of their names.
+	// children are the jobs that it controls, of the kind of its template, sorted by name.
 	children []child
-	// local is the zone of schedules that name none.
+	// local is the time zone for schedules that don't name one.
 	local *time.Location
-	// pending is what this process knows of the pending run.
+	// pending is what this process knows about the pending run.
 	pending knowledge
-	// created is when the latest run was due whose job this process has created, and which the status may not have; zero if there is none.
+	// created is the due time of the latest run whose job this process has created and which the status may not show yet; zero if there is none.
 	created time.Time
 }
 
@@ -61,8 +61,8 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	return o, nil
 }
 
-// confirm returns nil if the AdvancedCronJob is on the apiserver as it was observed: for a run that is started without a write of the
-// status, which would prove it. Otherwise the next reconcile waits until the cache shows it.
+// confirm returns nil if the AdvancedCronJob on the apiserver is the same as the observed one. It is for runs that are started without a write
+// of the status, which would prove that. Otherwise the next reconcile waits until the cache shows the change.
 func (r *Reconciler) confirm(ctx context.Context, o observed) error {
 	is := &appsv1beta1.AdvancedCronJob{}
 	switch err := r.Live.Get(ctx, client.ObjectKeyFromObject(o.cron), is); {
@@ -77,7 +77,7 @@ func (r *Reconciler) confirm(ctx context.Context, o observed) error {
 	return expect.NotYetError{Wait: expect.Wait{Count: 1, Example: is.Name, Left: lookAgain}}
 }
 
-// list returns the jobs that an AdvancedCronJob controls, whichever controller has created them.
+// list returns the jobs that an AdvancedCronJob controls, no matter which controller created them.
 func list(ctx context.Context, from client.Reader, cron *appsv1beta1.AdvancedCronJob, live bool) ([]child, error) {
 	var out []child
 	add := func(o client.Object) {

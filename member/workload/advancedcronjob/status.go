@@ -14,7 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// runsKept is how many runs the status has.
+// runsKept is the maximum number of runs in the status.
 const runsKept = 10
 
 // status returns the status after a reconcile, and its events. The function is pure.
@@ -82,7 +82,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Advanc
 	return s, events
 }
 
-// readiness returns whether runs are started when they are due; how they end is in the status of each.
+// readiness reports whether runs are started when they are due. How they end is in the status of each run.
 func readiness(p *planned) report.Readiness {
 	switch {
 	case p.invalid != "":
@@ -123,7 +123,7 @@ func (m missed) event() event.Event {
 	return event.Warning(ReasonMissedSchedule, actionRun, "%s is not started, %s", what, why)
 }
 
-// active refers to the jobs that have not ended.
+// active returns references to the jobs that have not ended.
 func active(o *observed, of appsv1beta1.AdvancedCronJobTemplateKind) []corev1.ObjectReference {
 	var out []corev1.ObjectReference
 	version, kind := gvkOf(of).ToAPIVersionAndKind()
@@ -138,7 +138,7 @@ func active(o *observed, of appsv1beta1.AdvancedCronJobTemplateKind) []corev1.Ob
 	return out
 }
 
-// runs returns the latest runs, by the jobs and, of those that are gone, by the status. The newest is the first.
+// runs returns the latest runs, newest first. They come from the jobs and, if the job is gone, from the status.
 func runs(o *observed) []appsv1beta1.AdvancedCronJobRun {
 	type entry struct {
 		appsv1beta1.AdvancedCronJobRun
