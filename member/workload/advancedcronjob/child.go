@@ -15,30 +15,30 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// object is a job of one of the three kinds.
+// object is a job of any of the three kinds.
 type object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// child is a job of an AdvancedCronJob, of whichever kind.
+// child is a job of an AdvancedCronJob, of any kind.
 type child struct {
 	object
 
-	// due is when its run was due; zero if it does not say.
+	// due is when its run was due; zero if unknown.
 	due time.Time
-	// run is its state, for status.runs.
+	// run is the job's state, for status.runs.
 	run appsv1beta1.AdvancedCronJobRun
 }
 
 func (c *child) ended() bool { return c.run.Phase != appsv1beta1.AdvancedCronJobRunning }
 
-// active reports whether it may still run, also while it is being deleted.
+// active reports whether the job may still run, even if it is being deleted.
 func (c *child) active() bool { return !c.ended() }
 
 func (c *child) leaves() bool { return c.GetDeletionTimestamp() != nil }
 
-// began is when it started, or else was created.
+// began returns when the job started, or if it hasn't, when it was created.
 func (c *child) began() time.Time {
 	if c.run.StartTime != nil {
 		return c.run.StartTime.Time
@@ -61,16 +61,16 @@ func childOf(o object) child {
 	case *appsv1beta1.ImageListPullJob:
 		fromImageListPullJob(&c.run, &job.Status)
 	}
-	if !c.ended() { // Counts of a job that runs would be a write of the status for each pod, and its start one more.
+	if !c.ended() { // Counts of a running job would cause a write of the status for each pod, and its start one more.
 		c.run.Desired, c.run.Succeeded, c.run.Failed = 0, 0, 0
-		if !c.due.IsZero() { // Otherwise its start is what the run is sorted by.
+		if !c.due.IsZero() { // Without a due time, runs are sorted by their start.
 			c.run.StartTime = nil
 		}
 	}
 	return c
 }
 
-// StripJob removes what is not read of a Job. The manager caches all Jobs of the cluster, whoever has made them.
+// StripJob removes what is not read from a Job. The manager caches all Jobs of the cluster, no matter who created them.
 func StripJob(job *batchv1.Job) {
 	job.ManagedFields = nil
 	job.Spec = batchv1.JobSpec{Completions: job.Spec.Completions}
@@ -125,7 +125,7 @@ func fromImageListPullJob(run *appsv1beta1.AdvancedCronJobRun, s *appsv1beta1.Im
 	}
 }
 
-// typeOf returns the kind of the jobs; empty if the template has none or several, which admission refuses.
+// typeOf returns the kind of the jobs; empty if the template has none or several, which admission rejects.
 func typeOf(t *appsv1beta1.AdvancedCronJobTemplate) appsv1beta1.AdvancedCronJobTemplateKind {
 	switch {
 	case t.JobTemplate != nil && t.BroadcastJobTemplate == nil && t.ImageListPullJobTemplate == nil:
@@ -138,7 +138,7 @@ func typeOf(t *appsv1beta1.AdvancedCronJobTemplate) appsv1beta1.AdvancedCronJobT
 	return ""
 }
 
-// gvkOf is the version in which jobs of a kind are written.
+// gvkOf returns the version in which jobs of a kind are written.
 func gvkOf(kind appsv1beta1.AdvancedCronJobTemplateKind) schema.GroupVersionKind {
 	if kind == appsv1beta1.AdvancedCronJobOfJobs {
 		return batchv1.SchemeGroupVersion.WithKind(string(kind))
@@ -146,7 +146,7 @@ func gvkOf(kind appsv1beta1.AdvancedCronJobTemplateKind) schema.GroupVersionKind
 	return appsv1beta1.GroupVersion.WithKind(string(kind))
 }
 
-// ttlOf is how long jobs are kept after their end, by themselves; nil if they are.
+// ttlOf returns how many seconds the jobs stay after they end before they delete themselves; nil if they don't.
 func ttlOf(t *appsv1beta1.AdvancedCronJobTemplate) *int32 {
 	switch {
 	case t.JobTemplate != nil:
@@ -159,7 +159,7 @@ func ttlOf(t *appsv1beta1.AdvancedCronJobTemplate) *int32 {
 	return nil
 }
 
-// nameOf is the name of the job of a run. It is always the same, so that a second one can't be created by mistake.
+// nameOf returns the name of the job of a run. It is always the same, so that a second job can't be created by mistake.
 func nameOf(cron *appsv1beta1.AdvancedCronJob, due time.Time) string {
 	return fmt.Sprintf("%s-%d", cron.Name, due.Unix())
 }
@@ -190,5 +190,5 @@ func newChild(cron *appsv1beta1.AdvancedCronJob, due time.Time) object {
 	return job
 }
 
-// timeOf returns a time as the API has it, in whole seconds.
+// timeOf returns a time in the API's form, in whole seconds.
 func timeOf(t time.Time) *metav1.Time { return new(metav1.NewTime(t.UTC().Truncate(time.Second))) }

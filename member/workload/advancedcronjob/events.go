@@ -2,21 +2,21 @@ package advancedcronjob
 
 // Reasons of events.
 const (
-	// ReasonSuccessfulCreate: the job of a run was created.
+	// ReasonSuccessfulCreate means that the job of a run was created.
 	ReasonSuccessfulCreate = "SuccessfulCreate"
-	// ReasonFailedCreate: it could not be created. It is tried again.
+	// ReasonFailedCreate means that the job of a run could not be created. The creation is retried.
 	ReasonFailedCreate = "FailedCreate"
-	// ReasonSuccessfulDelete: a job was deleted, beyond a history limit or replaced by the next run.
+	// ReasonSuccessfulDelete means that a job was deleted, because it exceeded a history limit or was replaced by the next run.
 	ReasonSuccessfulDelete = "SuccessfulDelete"
-	// ReasonSawCompletedJob: a run has ended, well or not.
+	// ReasonSawCompletedJob means that a run has ended, successfully or not.
 	ReasonSawCompletedJob = "SawCompletedJob"
-	// ReasonJobAlreadyActive: a run is due and waits, because another one is active and concurrencyPolicy is Forbid.
+	// ReasonJobAlreadyActive means that a run is due but waits, because another one is active and concurrencyPolicy is Forbid.
 	ReasonJobAlreadyActive = "JobAlreadyActive"
-	// ReasonMissedSchedule: runs were not started, and will not be.
+	// ReasonMissedSchedule means that runs were not started, and will not be.
 	ReasonMissedSchedule = "MissedSchedule"
-	// ReasonClockSetBack: the latest run was due in the future, and none starts until then.
+	// ReasonClockSetBack means that the latest run's due time is in the future, and that no run starts until then.
 	ReasonClockSetBack = "ClockSetBack"
-	// ReasonInvalidSpec: the spec can't be carried out.
+	// ReasonInvalidSpec means that the spec can't be carried out.
 	ReasonInvalidSpec = "InvalidSpec"
 )
 

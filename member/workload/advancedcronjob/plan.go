@@ -11,9 +11,10 @@ import (
 )
 
 const (
-	// lookAgain is how long a schedule is left alone at most. A timer does not notice that the clock was set, or that the machine slept.
+	// lookAgain is the longest time between two reconciles of a schedule. A timer does not notice that the clock was set, or that the machine
+	// slept.
 	lookAgain = time.Minute
-	// ahead is how far the latest run may be in the future before that is reported: clocks differ.
+	// ahead is how far in the future the latest run may be before that is reported, because clocks differ.
 	ahead = time.Minute
 )
 
@@ -23,17 +24,17 @@ const (
 	defaultFailed     = 1
 )
 
-// Why a run was missed.
+// missReason says why a run was missed.
 type missReason string
 
 const (
 	missDeadline   missReason = "Deadline"   // startingDeadlineSeconds had passed
-	missSuperseded missReason = "Superseded" // a later one was due before it could start
-	missUnclear    missReason = "Unclear"    // nobody knows whether it has run
+	missSuperseded missReason = "Superseded" // a later run was due before it could start
+	missUnclear    missReason = "Unclear"    // it is not known whether it ran
 	missTakenOver  missReason = "TakenOver"  // another controller has left no record
 )
 
-// missed are runs that were not started, and will not be.
+// missed describes runs that were not started, and will not be.
 type missed struct {
 	first, latest time.Time
 	why           missReason
@@ -43,29 +44,29 @@ type missed struct {
 type planned struct {
 	// invalid says why the spec can't be carried out.
 	invalid string
-	// missed are runs that are given up, the oldest first.
+	// missed are runs that are given up, oldest first.
 	missed []missed
 	// start is the run that is decided now: the status makes it the pending one.
 	start time.Time
-	// create is the run whose job is to be created: the pending one, or else one that is due now.
+	// create is the run whose job is to be created: the pending run, or else one that is due now.
 	create time.Time
-	// direct: create is not pending. Its job is created without a write of the status before, and is itself the record of the run.
+	// direct means that create is not pending. Its job is created without a prior write of the status, and is itself the record of the run.
 	direct bool
-	// replaced are active jobs to be deleted before.
+	// replaced are active jobs to delete before the run starts.
 	replaced []child
-	// settled: the pending run has its job, or is given up.
+	// settled means that the pending run has its job, or is given up.
 	settled bool
-	// waiting is the run that is due and waits, because others are active.
+	// waiting is the run that is due but waits because others are active.
 	waiting time.Time
-	// future: the latest run is so far ahead that the clock must have been set back.
+	// future means that the latest run is so far ahead that the clock must have been set back.
 	future bool
 	// expired are jobs beyond the history limits.
 	expired []child
-	// recheck is when time alone changes the plan; 0 for never.
+	// recheck is when the passing of time alone changes the plan; 0 means never.
 	recheck time.Duration
 }
 
-// plan is a pure function of what was observed and of the time.
+// plan returns the next step. It is a pure function of what was observed and of the time.
 func plan(o observed, now time.Time) planned {
 	var p planned
 	p.expired = expired(&o)
@@ -97,14 +98,14 @@ func plan(o observed, now time.Time) planned {
 		for _, m := range p.missed {
 			since = latest(since, m.latest)
 		}
-		if next := schedule.Next(since); next.After(now) { // Another one may wait to be created.
+		if next := schedule.Next(since); next.After(now) { // Another run may be waiting to be created.
 			p.recheck = min(p.recheck, next.Sub(now))
 		}
 	}
 	return p
 }
 
-// decided is until when each run was started or given up. What was due until then is never started again.
+// decided returns the time until which each run was started or given up. Runs that were due until then are never started again.
 func (p *planned) decided(o *observed, schedule cronschedule.Schedule, now time.Time) time.Time {
 	s := &o.cron.Status
 	at := latest(o.cron.CreationTimestamp.Time, lastScheduled(o))
@@ -121,8 +122,8 @@ func (p *planned) decided(o *observed, schedule cronschedule.Schedule, now time.
 	return at
 }
 
-// lastScheduled is when the latest run that was started was due, by the status, by the jobs, or by what this process has created: the
-// status may have it later than the job.
+// lastScheduled returns when the latest started run was due, according to the status, the jobs, and what this process has created. The status
+// may show a run later than the job.
 func lastScheduled(o *observed) time.Time {
 	var at time.Time
 	if t := o.cron.Status.LastScheduleTime; t != nil {
@@ -135,7 +136,7 @@ func lastScheduled(o *observed) time.Time {
 	return at
 }
 
-// pending says what becomes of the pending run.
+// pending decides what happens to the pending run.
 func (p *planned) pending(o *observed, schedule cronschedule.Schedule, now time.Time) {
 	is := o.cron.Status.Pending
 	if is == nil {
@@ -165,13 +166,13 @@ func (p *planned) pending(o *observed, schedule cronschedule.Schedule, now time.
 	}
 }
 
-// tooLate reports whether a run may not start any more.
+// tooLate reports whether a run may no longer start.
 func tooLate(cron *appsv1beta1.AdvancedCronJob, due, now time.Time) bool {
 	d := cron.Spec.StartingDeadlineSeconds
 	return d != nil && due.Unix() < now.Unix()-*d
 }
 
-// next finds the run to start, of those that were due since then: the latest one.
+// next finds the run to start: the latest one that has become due since the given time.
 func (p *planned) next(o *observed, schedule cronschedule.Schedule, since, now time.Time) {
 	due, ok := schedule.Between(since, now)
 	if !ok {
@@ -198,13 +199,13 @@ func (p *planned) next(o *observed, schedule cronschedule.Schedule, since, now t
 	}
 }
 
-// isRecordedByJob reports whether the job of a run stays until the status has the run, so that nothing need be written before it is
-// created: its name tells whoever comes after a crash that the run was started. A TTL may remove it while nobody looks.
+// isRecordedByJob reports whether the job of a run stays until the status shows the run, so that nothing needs to be written before the job is
+// created. After a crash, the name of the job shows that the run was started. A TTL may remove the job while nobody looks.
 func isRecordedByJob(cron *appsv1beta1.AdvancedCronJob) bool {
 	return ttlOf(&cron.Spec.Template) == nil
 }
 
-// policyOf is the concurrencyPolicy or its default.
+// policyOf returns the concurrencyPolicy or its default.
 func policyOf(cron *appsv1beta1.AdvancedCronJob) appsv1beta1.AdvancedCronJobConcurrencyPolicy {
 	switch policy := cron.Spec.ConcurrencyPolicy; {
 	case policy != "":
@@ -215,8 +216,8 @@ func policyOf(cron *appsv1beta1.AdvancedCronJob) appsv1beta1.AdvancedCronJobConc
 	return appsv1beta1.AdvancedCronJobAllow
 }
 
-// expired returns the jobs beyond the history limits, the oldest first. A job stays until the status has its result and no longer waits
-// for it: what was pending must be found.
+// expired returns the jobs beyond the history limits, oldest first. A job stays until the status has its result and the status no longer waits
+// for it, because the job of a pending run must be found.
 func expired(o *observed) []child {
 	is := runs(o)
 	var succeeded, failed []child

@@ -36,20 +36,20 @@ const (
 
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
 
-// Templates validate the specs of jobs at a path, as the webhooks of their kinds do.
+// Templates validate the specs of jobs at a path, the same way as the webhooks of their kinds.
 type Templates struct {
 	BroadcastJob     func(*appsv1beta1.BroadcastJobSpec, *field.Path) field.ErrorList
 	ImageListPullJob func(*appsv1beta1.ImageListPullJobSpec, *field.Path) field.ErrorList
-	// PullsOff: the feature gate is off, so that nothing is pulled.
+	// PullsOff means that the feature gate is off, so nothing is pulled.
 	PullsOff bool
 }
 
-// Webhook sets defaults, and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may be used
-// concurrently.
+// Webhook sets defaults, and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It is safe for concurrent
+// use.
 type Webhook struct {
-	// Client creates pod templates and Jobs as dry runs.
+	// Client creates pod templates and Jobs with dry runs.
 	Client client.Client
-	// Local is the zone of schedules that name none.
+	// Local is the time zone for schedules that don't name one.
 	Local *time.Location
 	// Templates validate the templates of our own kinds.
 	Templates Templates
@@ -62,8 +62,8 @@ var (
 	_ admission.Validator[*appsv1beta1.AdvancedCronJob] = &Webhook{}
 )
 
-// Default sets defaults, also in pod templates. What means the same as in the stored template keeps its stored form. A restartPolicy that
-// is left out stays so, because the apiserver's default is refused.
+// Default sets defaults, also in pod templates. A template that is equivalent to the stored one keeps its stored form. A missing restartPolicy
+// is left out, because the apiserver's default for it is refused.
 func (w *Webhook) Default(ctx context.Context, cron *appsv1beta1.AdvancedCronJob) error {
 	setDefaults(cron)
 	template, path := podTemplateOf(&cron.Spec.Template)
@@ -108,7 +108,7 @@ func setDefaults(cron *appsv1beta1.AdvancedCronJob) {
 	}
 }
 
-// podTemplateOf returns the pod template of the jobs and where it is; nil if they have none.
+// podTemplateOf returns the pod template of the jobs and its path; nil if they have none.
 func podTemplateOf(t *appsv1beta1.AdvancedCronJobTemplate) (*corev1.PodTemplateSpec, *field.Path) {
 	at := field.NewPath("spec", "template")
 	switch {
@@ -126,7 +126,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, cron *appsv1beta1.Advanced
 	if w.Templates.PullsOff && cron.Spec.Template.ImageListPullJobTemplate != nil {
 		faults = append(faults, field.Forbidden(field.NewPath("spec", "template", "imageListPullJobTemplate"), imagepull.Off))
 	}
-	if len(faults) == 0 { // The apiserver would name what the default of a missing restartPolicy excludes.
+	if len(faults) == 0 { // Otherwise the apiserver would complain about the default of a missing restartPolicy.
 		var err error
 		if faults, err = w.ask(ctx, cron); err != nil {
 			return nil, err
@@ -135,7 +135,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, cron *appsv1beta1.Advanced
 	return w.warnings(cron), refuse(cron, faults)
 }
 
-// ValidateUpdate implements admission.Validator. Faults that the old spec has too are warnings.
+// ValidateUpdate implements admission.Validator. Faults that the old spec already had are only warnings.
 func (w *Webhook) ValidateUpdate(_ context.Context, old, cron *appsv1beta1.AdvancedCronJob) (admission.Warnings, error) {
 	news := admit.NewWarnings(w.warnings(cron), w.warnings(old))
 	if apiequality.Semantic.DeepEqual(old.Spec, cron.Spec) {
@@ -153,7 +153,7 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.AdvancedCronJob) 
 	return nil, nil
 }
 
-// fixed returns faults of a template that has changed and may not. That of ImageListPullJobs may.
+// fixed returns faults for an immutable template that has changed. The template of ImageListPullJobs may change.
 func fixed(old, is *appsv1beta1.AdvancedCronJobTemplate) field.ErrorList {
 	was, now := old.DeepCopy(), is.DeepCopy()
 	if was.ImageListPullJobTemplate != nil && now.ImageListPullJobTemplate != nil {
@@ -168,16 +168,16 @@ func fixed(old, is *appsv1beta1.AdvancedCronJobTemplate) field.ErrorList {
 
 var nameFormat = regexp.MustCompile(`^[a-zA-Z0-9-]+$`)
 
-// validateName validates the name, of which those of the jobs are made.
+// validateName validates the name, from which the names of the jobs are derived.
 func validateName(cron *appsv1beta1.AdvancedCronJob) field.ErrorList {
 	name, path, most := cron.Name, field.NewPath("metadata", "name"), validation.DNS1123LabelMaxLength
 	if name == "" {
-		name = cron.GenerateName + "12345" // The apiserver draws that many characters.
+		name = cron.GenerateName + "12345" // The apiserver appends that many random characters.
 	}
 	if !nameFormat.MatchString(name) {
 		return field.ErrorList{field.Invalid(path, name, "use letters, digits and dashes only")}
 	}
-	if cron.Spec.Template.ImageListPullJobTemplate == nil { // Pods have the names of their jobs as values of labels.
+	if cron.Spec.Template.ImageListPullJobTemplate == nil { // Pods carry the names of their jobs as label values.
 		most -= suffix
 	}
 	if len(name) > most {
@@ -187,7 +187,7 @@ func validateName(cron *appsv1beta1.AdvancedCronJob) field.ErrorList {
 	return nil
 }
 
-// validate validates what an object says alone.
+// validate validates an object on its own, without asking the apiserver.
 func (w *Webhook) validate(cron *appsv1beta1.AdvancedCronJob) field.ErrorList {
 	s, path := &cron.Spec, field.NewPath("spec")
 	var faults field.ErrorList
@@ -256,7 +256,7 @@ func validateMeta(meta *metav1.ObjectMeta, path *field.Path) field.ErrorList {
 	return faults
 }
 
-// ask validates a template by dry runs: the pod template of a BroadcastJob, or a whole Job.
+// ask validates a template with dry runs: the pod template of a BroadcastJob, or a whole Job.
 func (w *Webhook) ask(ctx context.Context, cron *appsv1beta1.AdvancedCronJob) (field.ErrorList, error) {
 	namespace, at := admit.Namespace(ctx, cron), field.NewPath("spec", "template")
 	switch typeOf(&cron.Spec.Template) {
@@ -265,7 +265,7 @@ func (w *Webhook) ask(ctx context.Context, cron *appsv1beta1.AdvancedCronJob) (f
 		_, faults, err := w.pods.Check(ctx, w.Client, namespace, template, nil, path)
 		return faults, err
 	case appsv1beta1.AdvancedCronJobOfJobs:
-		job := newChild(cron, time.Unix(mostActiveSeconds*1e5, 0)) // Some time with ten digits.
+		job := newChild(cron, time.Unix(mostActiveSeconds*1e5, 0)) // Any time with ten digits.
 		job.SetNamespace(namespace)
 		job.SetOwnerReferences(nil)
 		if cron.Name == "" {
@@ -273,13 +273,13 @@ func (w *Webhook) ask(ctx context.Context, cron *appsv1beta1.AdvancedCronJob) (f
 			job.SetGenerateName(cron.GenerateName)
 		}
 		return reroot(w.Client.Create(ctx, job, client.DryRunAll), at.Child("jobTemplate"))
-	case appsv1beta1.AdvancedCronJobOfImageListPullJobs: // Its webhook asks nothing either.
+	case appsv1beta1.AdvancedCronJobOfImageListPullJobs: // Its webhook doesn't ask the apiserver either.
 	}
 	return nil, nil
 }
 
-// reroot returns the faults of a Job under the path of its template. Any other refusal, such as that of a quota, is about the moment, and
-// does not concern jobs of another time.
+// reroot returns the faults of a Job under the path of its template. Any other refusal, such as by a quota, is about the current moment and
+// doesn't concern jobs created later.
 func reroot(err error, path *field.Path) (field.ErrorList, error) {
 	switch {
 	case err == nil, apierrors.IsForbidden(err), apierrors.IsAlreadyExists(err):
@@ -300,7 +300,7 @@ func reroot(err error, path *field.Path) (field.ErrorList, error) {
 	return faults, nil
 }
 
-// warnings returns warnings about fields without the effect that a user may expect.
+// warnings returns warnings about fields that don't have the effect a user may expect.
 func (w *Webhook) warnings(cron *appsv1beta1.AdvancedCronJob) admission.Warnings {
 	var out admission.Warnings
 	s, at := &cron.Spec, field.NewPath("spec", "template")
@@ -325,7 +325,7 @@ func (w *Webhook) warnings(cron *appsv1beta1.AdvancedCronJob) admission.Warnings
 	return out
 }
 
-// unusedMeta warns of metadata that is not copied to jobs.
+// unusedMeta warns about metadata that is not copied to jobs.
 func unusedMeta(meta *metav1.ObjectMeta, path *field.Path) admission.Warnings {
 	rest := meta.DeepCopy()
 	rest.Labels, rest.Annotations = nil, nil

@@ -26,9 +26,9 @@ import (
 // applied is the result of a plan.
 type applied struct {
 	podcontrol.Results
-	// job is the job as it was observed, or as it is with the pause.
+	// job is the job as it was observed, or after the pause was written.
 	job *appsv1beta1.BroadcastJob
-	// changed: the job has changed meanwhile, so that nothing was done. gone: it was deleted.
+	// changed means that the job has changed meanwhile, so nothing was done. gone means that it was deleted.
 	changed, gone bool
 }
 
@@ -59,7 +59,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	return a
 }
 
-// pause sets spec.paused of a job that has not changed since it was observed. It returns nil if it has.
+// pause sets spec.paused if the job has not changed since it was observed. Otherwise it returns nil.
 func (r *Reconciler) pause(ctx context.Context, job *appsv1beta1.BroadcastJob) (*appsv1beta1.BroadcastJob, error) {
 	data, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": job.UID, "resourceVersion": job.ResourceVersion}, "spec": map[string]any{"paused": true},
@@ -95,10 +95,10 @@ func newPod(job *appsv1beta1.BroadcastJob, node string) *corev1.Pod {
 	return pod
 }
 
-// hashLength is how many characters of a hash end the name of a pod.
+// hashLength is how many characters of a hash are appended to the name of a pod.
 const hashLength = 10
 
-// podName is the name of the pod of a job for a node. It is always the same, so that a second one can't be created by mistake.
+// podName returns the name of a job's pod for a node. It is always the same, so that a second pod can't be created by mistake.
 func podName(job *appsv1beta1.BroadcastJob, node string) string {
 	sum := sha256.Sum256([]byte(string(job.UID) + "/" + node))
 	return job.Name + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:hashLength]

@@ -1,24 +1,24 @@
 package broadcastjob
 
-// Reasons of events that only a BroadcastJob has; the others are those of package podcontrol.
+// Reasons of events that only a BroadcastJob has; the others are in package podcontrol.
 const (
-	// ReasonJobComplete: the pods of all desired nodes have ended.
+	// ReasonJobComplete means that the pods on all desired nodes have ended.
 	ReasonJobComplete = "JobComplete"
-	// ReasonJobFailed: a pod has failed, and the policy is FailFast.
+	// ReasonJobFailed means that a pod has failed, and the policy is FailFast.
 	ReasonJobFailed = "JobFailed"
-	// ReasonDeadlineExceeded: the job was not complete at its deadline.
+	// ReasonDeadlineExceeded means that the job was not complete at its deadline.
 	ReasonDeadlineExceeded = "DeadlineExceeded"
-	// ReasonFailedPod: more pods have failed.
+	// ReasonFailedPod means that more pods have failed.
 	ReasonFailedPod = "FailedPod"
-	// ReasonPaused: no pods are created any more.
+	// ReasonPaused means that no more pods are created.
 	ReasonPaused = "Paused"
-	// ReasonContinue: a user has resumed the job.
+	// ReasonContinue means that a user has resumed the job.
 	ReasonContinue = "Continue"
-	// ReasonTooManyActivePods: parallelism was lowered below what runs, and nothing is deleted for that.
+	// ReasonTooManyActivePods means that parallelism was lowered below the number of active pods. No pods are deleted because of that.
 	ReasonTooManyActivePods = "TooManyActivePods"
-	// ReasonDuplicatePod: several pods were for one node, and the surplus ones were deleted.
+	// ReasonDuplicatePod means that one node had several pods, and the surplus ones were deleted.
 	ReasonDuplicatePod = "DuplicatePodCreatedOnSameNode"
-	// ReasonInvalidSpec: the spec can't be read.
+	// ReasonInvalidSpec means that the spec is invalid.
 	ReasonInvalidSpec = "InvalidSpec"
 )
 

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// memory is what a manager knows of jobs before their status has it. The zero value is ready; it may be used concurrently. It does not
-// survive a restart.
+// memory is what a manager knows about jobs before their status shows it. The zero value is ready to use. It is safe for concurrent use and
+// doesn't survive a restart.
 type memory struct {
 	mu   sync.Mutex
 	jobs map[types.NamespacedName]*remembered
@@ -15,13 +15,13 @@ type memory struct {
 
 type remembered struct {
 	uid types.UID
-	// succeeded are the nodes on which the pod was seen to have succeeded.
+	// succeeded are the nodes on which the pod was seen to succeed.
 	succeeded map[string]bool
-	// crowded: more pods were active than parallelism allows.
+	// crowded means that more pods were active than parallelism allows.
 	crowded bool
 }
 
-// of returns what is known of a job. The caller has the lock.
+// of returns what is known about a job. The caller holds the lock.
 func (m *memory) of(key types.NamespacedName, uid types.UID) *remembered {
 	known := m.jobs[key]
 	if known == nil || known.uid != uid {
@@ -38,10 +38,11 @@ func (m *memory) of(key types.NamespacedName, uid types.UID) *remembered {
 func (m *memory) nodes(key types.NamespacedName, uid types.UID) map[string]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.of(key, uid).succeeded // It is replaced, not changed.
+	return m.of(key, uid).succeeded // The map is replaced, never changed.
 }
 
-// note remembers a plan: on which nodes the job has succeeded and whether it is crowded. It reports whether that begins.
+// note remembers from a plan on which nodes the job has succeeded and whether it is crowded. It reports whether the job has just become
+// crowded.
 func (m *memory) note(key types.NamespacedName, uid types.UID, succeeded map[string]bool, crowded bool) (begins bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -51,7 +52,7 @@ func (m *memory) note(key types.NamespacedName, uid types.UID, succeeded map[str
 	return begins
 }
 
-// forget drops what is known of a job that is gone.
+// forget drops what is known about a job that is gone.
 func (m *memory) forget(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,22 +14,22 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
-// state is how far a pod is. Of several pods on a node the one with the highest counts.
+// state is how far a pod has come. If a node has several pods, the one with the highest state counts.
 type state int
 
 const (
-	// terminating: the pod is being deleted and has not succeeded; its node is free when it is gone.
+	// terminating means that the pod is being deleted and has not succeeded; its node is free once it is gone.
 	terminating state = iota
-	// active: the pod is pending or running.
+	// active means that the pod is pending or running.
 	active
-	// failed: the pod has failed, or has restarted too often; in the latter case it may still run.
+	// failed means that the pod has failed, or has restarted too often. In the latter case it may still be running.
 	failed
-	// succeeded: the pod has succeeded, whether it is being deleted or not.
+	// succeeded means that the pod has succeeded, whether it is being deleted or not.
 	succeeded
 )
 
-// stateOf reads a pod of a job. A pod that is being deleted has not failed, even if its phase says so: the kubelet stops it, as it
-// does on a node that is drained.
+// stateOf returns the state of a job's pod. A pod that is being deleted has not failed, even if its phase says so: the kubelet stops it, as it
+// does when a node is drained.
 func stateOf(pod *corev1.Pod, policy *appsv1beta1.BroadcastJobFailurePolicy) state {
 	switch {
 	case pod.Status.Phase == corev1.PodSucceeded:
@@ -42,7 +42,7 @@ func stateOf(pod *corev1.Pod, policy *appsv1beta1.BroadcastJobFailurePolicy) sta
 	return active
 }
 
-// restarts is how often the containers of a pod have restarted, in sum.
+// restarts returns how often the containers of a pod have restarted in total.
 func restarts(pod *corev1.Pod) int32 {
 	var n int32
 	for _, all := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
@@ -53,8 +53,8 @@ func restarts(pod *corev1.Pod) int32 {
 	return n
 }
 
-// concerns reports whether a change of a node may change the plan of a job. was is nil for a new node, is for a deleted one. It is a
-// pure function.
+// concerns reports whether a change of a node may change the plan of a job. was is nil for a new node, is for a deleted one. It is a pure
+// function.
 func concerns(job *appsv1beta1.BroadcastJob, was, is *corev1.Node) bool {
 	if finished(job) {
 		return false
@@ -72,7 +72,7 @@ func concerns(job *appsv1beta1.BroadcastJob, was, is *corev1.Node) bool {
 	return run != runs || selects != selected
 }
 
-// onNodes enqueues the jobs that an event of a node concerns.
+// onNodes enqueues the jobs that a node event concerns.
 func onNodes(cache client.Reader) handler.EventHandler {
 	return ownership.OnNodes(func(ctx context.Context, was, is *corev1.Node) []ctrl.Request {
 		return ownership.RequestsFor(ctx, cache, &appsv1beta1.BroadcastJobList{}, metav1.NamespaceAll, func(job *appsv1beta1.BroadcastJob) bool {

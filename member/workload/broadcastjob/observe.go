@@ -18,17 +18,17 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
-// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+// observed is what one reconcile has read. All objects come straight from the cache and must not be changed.
 type observed struct {
 	job *appsv1beta1.BroadcastJob
-	// pods are those that the job controls.
+	// pods are the pods that the job controls.
 	pods []*corev1.Pod
-	// nodes are all nodes, in the order of their names.
+	// nodes are all nodes, sorted by name.
 	nodes []*corev1.Node
-	// succeeded are nodes on which the pod has succeeded, by the status or because this process has seen it. Those that are gone are
+	// succeeded are nodes on which the pod has succeeded, according to the status or because this process has seen it. Nodes that are gone are
 	// left out, unless the job has ended.
 	succeeded map[string]bool
-	// awaited is why new pods wait until they are sent to the pod webhook.
+	// awaited is why new pods wait until the apiserver sends them to the pod webhook.
 	awaited podstep.Wait
 }
 
@@ -53,8 +53,8 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	return o, r.recall(ctx, key, &o)
 }
 
-// planned returns the plan. The end of a job is final, and a pause stops it until a user comes: such a plan is made again from the pods that
-// the apiserver has, since the cache may still have a failed pod that was deleted so that its node is tried again.
+// planned returns the plan. Ending the job is final, and a pause stops it until a user intervenes. Such a plan is made again from the pods on
+// the apiserver, because the cache may still contain a failed pod that was deleted to retry its node.
 func (r *Reconciler) planned(ctx context.Context, o *observed, now time.Time) (planned, error) {
 	p := plan(*o, now)
 	if p.ending == nil && !p.pause {
@@ -67,8 +67,8 @@ func (r *Reconciler) planned(ctx context.Context, o *observed, now time.Time) (p
 	return plan(*o, now), nil
 }
 
-// recall collects the nodes on which the pod has succeeded. A node that is not in the cache may be one that the cache does not show, so
-// the apiserver is asked before it is forgotten.
+// recall collects the nodes on which the pod has succeeded. The cache may be missing a node that exists, so the apiserver is asked before a
+// node is forgotten.
 func (r *Reconciler) recall(ctx context.Context, key types.NamespacedName, o *observed) error {
 	exists := make(map[string]bool, len(o.nodes))
 	for _, n := range o.nodes {
@@ -100,7 +100,7 @@ func (r *Reconciler) recall(ctx context.Context, key types.NamespacedName, o *ob
 	return nil
 }
 
-// shown yields all objects that expectations are about. The job is one of them: a plan from an old status would write the status
+// shown yields all objects that expectations track. The job is one of them, because a plan made from an old status would write the status
 // again.
 func (o *observed) shown() iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) { _ = yield(o.job) && expect.Each(o.pods, yield) }

@@ -22,45 +22,45 @@ import (
 // reasonParallelism (Hold): as many pods are active as parallelism allows.
 const reasonParallelism rollout.Reason = "Parallelism"
 
-// planned is what to do now, and how far the job is. It is read-only, because it shares objects with observed.
+// planned is what to do now, and how far the job has come. It is read-only, because it shares objects with observed.
 type planned struct {
 	podset.Plan
 
-	// phase is that of the job after this reconcile. accepted are the failures that a user has accepted by resuming it.
+	// phase is the phase of the job after this reconcile. accepted is the number of failures that a user has accepted by resuming the job.
 	phase    appsv1beta1.BroadcastJobPhase
 	accepted int
-	// pause: spec.paused is set, because a pod has failed. resumes: a user has set it to false.
+	// pause means that spec.paused is set because a pod has failed. resumes means that a user has set it to false.
 	pause, resumes bool
-	// ending is the condition of a job that ends now; nil if it does not.
+	// ending describes how the job ends now; nil if it doesn't.
 	ending *ending
-	// remove: the job has ended, and its TTL has passed.
+	// remove means that the job has ended and its TTL has passed.
 	remove bool
 
-	// desired, active and failed are counts; succeeded are nodes.
+	// desired, active and failed are counts; succeeded is a set of nodes.
 	desired, active, failed int
 	succeeded               map[string]bool
-	// crowded: more pods are active than the limit.
+	// crowded means that more pods are active than the limit allows.
 	crowded bool
 	limit   int
-	// duplicates are pods for nodes that have another one.
+	// duplicates are pods for nodes that already have another one.
 	duplicates []string
 
-	// first has, for each node with pods, the one that counts.
+	// first maps each node with pods to the pod that counts.
 	first map[string]*podset.Pod
-	// states has the state of each pod by its name.
+	// states maps the name of each pod to its state.
 	states map[string]state
-	// open: a desired node has no pod that has ended.
+	// open means that a desired node has no pod that has ended.
 	open bool
-	// unsettled is how many pods are pending, running or being deleted and are in no slot.
+	// unsettled is how many pods are pending, running or being deleted and are not in a slot.
 	unsettled int
 }
 
-// ending is how a job ends.
+// ending describes how a job ends.
 type ending struct {
 	condition appsv1beta1.BroadcastJobConditionType
 	phase     appsv1beta1.BroadcastJobPhase
 	reason    string
-	// event is the reason of the event, why the message of both.
+	// event is the reason of the event. why is the message of both the event and the condition.
 	event, why string
 }
 
@@ -70,7 +70,7 @@ func finished(job *appsv1beta1.BroadcastJob) bool {
 	return p == appsv1beta1.BroadcastJobCompleted || p == appsv1beta1.BroadcastJobFailed
 }
 
-// never reports whether a job goes on for ever.
+// never reports whether a job never completes.
 func never(job *appsv1beta1.BroadcastJob) bool {
 	return job.Spec.CompletionPolicy.Type == appsv1beta1.BroadcastJobNever
 }
@@ -96,7 +96,7 @@ func plan(o observed, now time.Time) planned {
 	if job.Spec.Parallelism == nil {
 		limit, err = math.MaxInt32, nil
 	}
-	if p.limit = limit; err != nil { // Admission refuses it.
+	if p.limit = limit; err != nil { // Admission rejects it.
 		p.InvalidSpec = fmt.Sprintf("spec.parallelism: %v", err)
 	}
 	p.crowded = err == nil && p.active > limit
@@ -134,7 +134,7 @@ func (p *planned) sum(what string) string {
 	return fmt.Sprintf("%s, %d pods succeeded, %d pods failed", what, len(p.succeeded), p.failed)
 }
 
-// read reads the pods, and which of several counts for its node.
+// read reads the pods, and decides which one counts if a node has several.
 func (p *planned) read(o observed) {
 	p.Pods = make([]podset.Pod, 0, len(o.pods))
 	p.states = make(map[string]state, len(o.pods))
@@ -174,8 +174,8 @@ func (p *planned) read(o observed) {
 	}
 }
 
-// before reports whether one of two pods for a node counts rather than the other: the one that is further, then the one that has a node,
-// then the older.
+// before reports whether, of two pods for a node, a counts and not b. The pod that has come further counts, then the one that is assigned to a
+// node, then the older.
 func (p *planned) before(a, b *podset.Pod) bool {
 	return cmp.Or(
 		cmp.Compare(p.states[b.Key], p.states[a.Key]), rollout.FalseFirst(b.Rank.Assigned, a.Rank.Assigned),
@@ -183,9 +183,9 @@ func (p *planned) before(a, b *podset.Pod) bool {
 	) < 0
 }
 
-// slots returns the nodes that have or get a pod, and counts those that are desired: also nodes on which the pod has ended and that do
-// not fit any more, and those whose pod is gone after it succeeded. A pod that has begun stays on a node whose taints would let no new
-// one begin: Kubernetes evicts it if it has to.
+// slots returns the nodes that have or get a pod, and counts the desired nodes. These include nodes on which the pod has ended and that no
+// longer fit, and nodes whose pod is gone after it succeeded. A pod that has started stays on a node whose taints would keep a new one from
+// starting; Kubernetes evicts it if necessary.
 func (p *planned) slots(o observed) []rollout.Slot {
 	m := nodefit.ForJob(&o.job.Spec.Template.Spec)
 	var slots []rollout.Slot
@@ -200,7 +200,7 @@ func (p *planned) slots(o observed) []rollout.Slot {
 		run, _ := m.Match(node)
 		switch {
 		case p.succeeded[node.Name] && is != succeeded:
-			p.desired++ // Its pod is gone. Another one, of a late write, is in no slot.
+			p.desired++ // Its pod is gone. Another pod from a late write is in no slot.
 			continue
 		case is == failed, is == succeeded, run, is == active && first.Rank.Assigned && m.Selects(node):
 			p.desired++
@@ -222,8 +222,8 @@ func (p *planned) slots(o observed) []rollout.Slot {
 			pod.Slot = ""
 		}
 	}
-	// Pods on nodes that are not in the cache are left alone. Such a node is either gone, and the pod garbage collector deletes its
-	// pods after asking the apiserver; or it is new, and the cache of pods was faster than that of nodes.
+	// Pods on nodes that are not in the cache are left alone. Either the node is gone, and the pod garbage collector deletes its pods after
+	// asking the apiserver. Or the node is new, and the pod cache was faster than the node cache.
 	p.Pods = slices.DeleteFunc(p.Pods, func(pod podset.Pod) bool { return pod.Object.Spec.NodeName != "" && !known[pod.Object.Spec.NodeName] })
 	slices.Sort(p.duplicates)
 	return slots
@@ -244,7 +244,7 @@ func (p *planned) late(job *appsv1beta1.BroadcastJob, now time.Time) bool {
 	return due
 }
 
-// run creates missing pods within parallelism, and deletes pods that are in no slot.
+// run creates missing pods up to parallelism, and deletes pods that are in no slot.
 func (p *planned) run(slots []rollout.Slot, now time.Time) {
 	room := max(p.limit-p.unsettled, 0)
 	p.Next(rollout.Goal{
@@ -266,7 +266,7 @@ func (p *planned) run(slots []rollout.Slot, now time.Time) {
 	}
 }
 
-// finished deletes what still runs for a job that has ended, and the job after its TTL.
+// finished deletes what still runs for a job that has ended, and the job itself after its TTL.
 func (p *planned) finished(o observed, now time.Time) {
 	for i := range p.Pods {
 		pod := &p.Pods[i]

@@ -25,7 +25,7 @@ func status(o observed, p planned, a applied, crowded bool, now time.Time) (apps
 	s.SucceededNodes = slices.Sorted(maps.Keys(p.succeeded))
 	events := a.Events(&p.Plan, false, nil, nil)
 	if finished(o.job) {
-		// Pods may be deleted that were counted, and those of OpenKruise were before their nodes were remembered.
+		// Counted pods may be deleted, and those of OpenKruise may have been deleted before their nodes were remembered.
 		s.Succeeded = max(s.Succeeded, int32(len(p.succeeded)))            //nolint:gosec // Likewise.
 		s.Failed = max(s.Failed, int32(p.failed))                          //nolint:gosec // Likewise.
 		if len(report.OnlyReadiness(s.Conditions, conditionForm())) == 0 { // OpenKruise has ended it.
@@ -77,7 +77,7 @@ func status(o observed, p planned, a applied, crowded bool, now time.Time) (apps
 	return s, events
 }
 
-// readiness returns whether a job has done what it is to do. One that goes on for ever is ready while all nodes have succeeded.
+// readiness reports whether a job has done its work. A job that never completes is ready while the pods on all nodes have succeeded.
 func readiness(job *appsv1beta1.BroadcastJob, p *planned) report.Readiness {
 	switch {
 	case p.InvalidSpec != "":
@@ -125,7 +125,7 @@ func conditionForm() report.Form[appsv1beta1.BroadcastJobCondition] {
 	}
 }
 
-// failures are the names of pods that have failed.
+// failures returns the names of pods that have failed.
 func (p *planned) failures() []string {
 	var out []string
 	for name, is := range p.states {
@@ -137,7 +137,7 @@ func (p *planned) failures() []string {
 	return out
 }
 
-// removed are the names of duplicates that were deleted.
+// removed returns the names of duplicates that were deleted.
 func (p *planned) removed(a applied) []string {
 	var out []string
 	for _, r := range a.Steps {
@@ -151,8 +151,7 @@ func (p *planned) removed(a applied) []string {
 	return out
 }
 
-// countsOnly reports whether s differs from was in nothing but counts of pods that run or have succeeded. Such a status may be written
-// later.
+// countsOnly reports whether s differs from was only in counts of pods that are running or have succeeded. Such a status may be written later.
 func countsOnly(was, s appsv1beta1.BroadcastJobStatus) bool {
 	s.Desired, s.Active, s.Succeeded, s.SucceededNodes = was.Desired, was.Active, was.Succeeded, was.SucceededNodes
 	return apiequality.Semantic.DeepEqual(was, s)

@@ -20,10 +20,10 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
 
-// Webhook defaults BroadcastJobs and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may be
-// used concurrently.
+// Webhook defaults BroadcastJobs and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It is safe for
+// concurrent use.
 type Webhook struct {
-	// Client creates pod templates as dry runs.
+	// Client creates pod templates with dry runs.
 	Client client.Client
 
 	templates workloadspec.PodTemplates
@@ -34,8 +34,8 @@ var (
 	_ admission.Validator[*appsv1beta1.BroadcastJob] = &Webhook{}
 )
 
-// Default sets defaults, also in the pod template. What means the same as in the stored template keeps its stored form. A
-// restartPolicy that is left out stays so, because the apiserver's default is refused.
+// Default sets defaults, also in the pod template. A template that is equivalent to the stored one keeps its stored form. A missing
+// restartPolicy is left out, because the apiserver's default for it is refused.
 func (w *Webhook) Default(ctx context.Context, job *appsv1beta1.BroadcastJob) error {
 	setDefaults(&job.Spec)
 	policy := job.Spec.Template.Spec.RestartPolicy
@@ -77,7 +77,7 @@ func setDefaults(s *appsv1beta1.BroadcastJobSpec) {
 // ValidateCreate implements admission.Validator.
 func (w *Webhook) ValidateCreate(ctx context.Context, job *appsv1beta1.BroadcastJob) (admission.Warnings, error) {
 	faults := validate(job)
-	if len(faults) == 0 { // The apiserver would name what the default of a missing restartPolicy excludes.
+	if len(faults) == 0 { // Otherwise the apiserver would complain about the default of a missing restartPolicy.
 		var err error
 		if faults, err = w.checkTemplate(ctx, job); err != nil {
 			return nil, err
@@ -86,7 +86,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, job *appsv1beta1.Broadcast
 	return warnings(job), refuse(job, faults)
 }
 
-// ValidateUpdate implements admission.Validator. Faults that the old spec has too are warnings.
+// ValidateUpdate implements admission.Validator. Faults that the old spec already had are only warnings.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, job *appsv1beta1.BroadcastJob) (admission.Warnings, error) {
 	news := admit.NewWarnings(warnings(job), warnings(old))
 	if apiequality.Semantic.DeepEqual(old.Spec, job.Spec) {
@@ -110,18 +110,18 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.BroadcastJob) (ad
 	return nil, nil
 }
 
-// checkTemplate validates the pod template by a dry run.
+// checkTemplate validates the pod template with a dry run.
 func (w *Webhook) checkTemplate(ctx context.Context, job *appsv1beta1.BroadcastJob) (field.ErrorList, error) {
 	_, faults, err := w.templates.Check(ctx, w.Client, admit.Namespace(ctx, job), &job.Spec.Template, nil, field.NewPath("spec", "template"))
 	return faults, err
 }
 
-// validate validates what an object says alone.
+// validate validates an object on its own, without asking the apiserver.
 func validate(job *appsv1beta1.BroadcastJob) field.ErrorList {
 	name, path := job.Name, field.NewPath("spec")
 	var faults field.ErrorList
 	if name == "" {
-		name = job.GenerateName + "12345" // The apiserver draws that many characters.
+		name = job.GenerateName + "12345" // The apiserver appends that many random characters.
 	}
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 		faults = append(faults, field.Invalid(field.NewPath("metadata", "name"), name, fmt.Sprintf(
@@ -130,7 +130,8 @@ func validate(job *appsv1beta1.BroadcastJob) field.ErrorList {
 	return append(faults, ValidateSpec(&job.Spec, path)...)
 }
 
-// ValidateSpec validates a spec at path alone, without asking the apiserver about its template. Objects that make jobs use it too.
+// ValidateSpec validates a spec at path on its own, without asking the apiserver about its template. Kinds that create BroadcastJobs use it
+// too.
 func ValidateSpec(s *appsv1beta1.BroadcastJobSpec, path *field.Path) field.ErrorList {
 	_, faults := workloadspec.IntOrPercent(s.Parallelism, workloadspec.MaxPercent, 0, path.Child("parallelism"))
 	for _, key := range []string{keys.BroadcastJobName, keys.BroadcastJobUID} {
@@ -152,7 +153,7 @@ func ValidateSpec(s *appsv1beta1.BroadcastJobSpec, path *field.Path) field.Error
 	return append(faults, workloadspec.JobPodSpec(&s.Template.Spec, kind, path.Child("template", "spec"))...)
 }
 
-// warnings returns warnings about fields without the effect that a user may expect.
+// warnings returns warnings about fields that don't have the effect a user may expect.
 func warnings(job *appsv1beta1.BroadcastJob) admission.Warnings {
 	return workloadspec.UnservedByJobPods(&job.Spec.Template, field.NewPath("spec", "template"))
 }
