@@ -23,20 +23,20 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// applied is what a reconcile has written, by class of writes: an error in one class does not stop the others.
+// applied is what a reconcile has written, by class of writes. An error in one class does not stop the others.
 type applied struct {
 	podcontrol.Results
 
 	// set is the set after podsToDelete was patched; nil if it was not.
 	set *appsv1beta1.CloneSet
-	// transferred is the error of changing owners of PVCs, deletedPVCs that of deleting PVCs.
+	// transferred is the error from changing owners of PVCs, deletedPVCs the error from deleting PVCs.
 	transferred, deletedPVCs error
 }
 
 // err joins all errors.
 func (a *applied) err() error { return errors.Join(a.Err(), a.transferred, a.deletedPVCs) }
 
-// applier returns the Applier of a set.
+// applier returns the Applier for a set.
 func (r *Reconciler) applier(set *appsv1beta1.CloneSet) podcontrol.Applier {
 	return podcontrol.Applier{
 		Writer: &podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
@@ -88,7 +88,7 @@ func transferPVCs(ctx context.Context, applier podcontrol.Applier, p planned) ([
 	return result.Done, result.Err
 }
 
-// ready returns the deletions of pods that own their PVCs by now, where these were to be transferred.
+// ready returns the deletions of pods. Pods whose PVCs were to be transferred are included only if they own them now.
 func (p planned) ready(transferred []string) []podset.Step {
 	done := make(map[string]bool, len(transferred))
 	for _, name := range transferred {
@@ -103,7 +103,7 @@ func (p planned) ready(transferred []string) []podset.Step {
 	return slices.DeleteFunc(p.Of(rollout.StepDelete), func(s podset.Step) bool { return waits[s.Pod.Object.UID] })
 }
 
-// pvcsAfter returns the PVCs of pods that a scale-in or an update has just deleted; none with reuse, where the pods own them by
+// pvcsAfter returns the PVCs of pods that a scale-in or an update has just deleted. With reuse it returns none, because the pods own them by
 // now.
 func (p planned) pvcsAfter(o observed, a applied) []*corev1.PersistentVolumeClaim {
 	if o.set.Spec.ScaleStrategy.EnablePVCReuse {
@@ -146,7 +146,7 @@ func (r *Reconciler) podCreates(
 	}
 }
 
-// usedIDs returns the instance ids that a new pod can't get, and the names of PVCs that exist.
+// usedIDs returns the instance IDs that a new pod can't get, and the names of PVCs that exist.
 func usedIDs(o observed) map[string]bool {
 	out := make(map[string]bool, len(o.pods)+2*len(o.pvcs))
 	for _, pod := range o.pods {
@@ -159,7 +159,7 @@ func usedIDs(o observed) map[string]bool {
 	return out
 }
 
-// newID returns a random id that is not in used, and adds it.
+// newID returns a random ID that is not in used, and adds it.
 func (r *Reconciler) newID(used map[string]bool) string {
 	draw := r.Draw
 	if draw == nil {
@@ -173,8 +173,8 @@ func (r *Reconciler) newID(used map[string]bool) string {
 	}
 }
 
-// truncate removes pods that are gone from podsToDelete. It is the only write to the spec; its resourceVersion keeps it from
-// reverting a concurrent change. It returns the set as written, nil if there was nothing to write.
+// truncate removes pods that are gone from podsToDelete. It is the only write to the spec; its resourceVersion keeps it from reverting a
+// concurrent change. It returns the set as written; nil if there was nothing to write.
 func (r *Reconciler) truncate(ctx context.Context, o observed, p planned) (*appsv1beta1.CloneSet, error) {
 	if !p.truncate {
 		return nil, nil

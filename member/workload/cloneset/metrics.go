@@ -9,7 +9,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/metric"
 )
 
-// leakage has the name and the labels that it has in OpenKruise, where a CloneSet does not scale from then on, and the latest series.
+// leakage has the same name and labels as in OpenKruise, where such a CloneSet stops scaling. It keeps only the latest series.
 var leakage = metric.NewBounded(prometheus.CounterOpts{
 	Namespace: "cloneset",
 	Subsystem: "scale",

@@ -22,10 +22,10 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// Kind is the kind that owner references name.
+// Kind returns the kind that owner references name.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind("CloneSet") }
 
-// wantedRevision is the revision of the set's template.
+// wantedRevision returns the revision of the set's template.
 func wantedRevision(set *appsv1beta1.CloneSet) (*appsv1.ControllerRevision, error) {
 	pvcs, err := pvcTemplateHash(set.Spec.VolumeClaimTemplates)
 	if err != nil {
@@ -41,8 +41,8 @@ func wantedRevision(set *appsv1beta1.CloneSet) (*appsv1.ControllerRevision, erro
 	})
 }
 
-// pvcTemplateHash is the hash of the volumeClaimTemplates that the revision is annotated with; empty if there are none. As in
-// OpenKruise 1.8: FNV-1a of the printed JSON of their names and specs, sorted by name.
+// pvcTemplateHash returns the hash of the volumeClaimTemplates with which the revision is annotated; empty if there are none. As in OpenKruise
+// 1.8, it is FNV-1a of the printed JSON of their names and specs, sorted by name.
 func pvcTemplateHash(pvcs []corev1.PersistentVolumeClaim) (string, error) {
 	if len(pvcs) == 0 {
 		return "", nil
@@ -59,7 +59,7 @@ func pvcTemplateHash(pvcs []corev1.PersistentVolumeClaim) (string, error) {
 		return "", fmt.Errorf("marshal volumeClaimTemplates: %w", err)
 	}
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(dump.ForHash(raw))) // a hash takes all bytes
+	_, _ = h.Write([]byte(dump.ForHash(raw))) // writing to a hash never fails
 	return strconv.FormatUint(uint64(h.Sum32()), 10), nil
 }
 
@@ -70,19 +70,19 @@ func podBuilder(set *appsv1beta1.CloneSet, g Gates) podset.PodBuilder {
 	}
 }
 
-// revisionLabels are the labels that name a pod's revision.
+// revisionLabels returns the labels that name a pod's revision.
 func revisionLabels(g Gates) podset.RevisionLabels {
 	return podset.RevisionLabels{Short: g.ShortHash, TemplateHash: true}
 }
 
-// at returns the set as it was for pods at a revision: with the volume claim templates of then.
+// at returns the set as it was for pods at a revision, with the volume claim templates of that revision.
 func at(set *appsv1beta1.CloneSet, p *podset.Plan, rev string) *appsv1beta1.CloneSet {
 	out := *set
 	out.Spec.VolumeClaimTemplates = p.Claims(rev, set.Spec.VolumeClaimTemplates)
 	return &out
 }
 
-// newPod returns the pod of an instance id at a revision.
+// newPod returns the pod for an instance ID at a revision.
 func newPod(
 	set *appsv1beta1.CloneSet, g Gates, rev string, template *corev1.PodTemplateSpec, id string, now time.Time,
 ) *corev1.Pod {
@@ -92,7 +92,7 @@ func newPod(
 	return pod
 }
 
-// newPVCs returns the PVCs of an instance id.
+// newPVCs returns the PVCs for an instance ID.
 func newPVCs(set *appsv1beta1.CloneSet, id string) []*corev1.PersistentVolumeClaim {
 	out := podset.NewPVCs(set.Namespace, set.Spec.VolumeClaimTemplates, set.Spec.Selector, pvcNames(set, id))
 	for _, c := range out {
@@ -107,5 +107,5 @@ func pvcNames(set *appsv1beta1.CloneSet, id string) func(template string) string
 	return func(template string) string { return template + "-" + set.Name + "-" + id }
 }
 
-// instanceID returns the id of a pod or PVC; empty if it has none.
+// instanceID returns the instance ID of a pod or PVC; empty if it has none.
 func instanceID(o metav1.Object) string { return o.GetLabels()[keys.CloneSetInstanceID] }

@@ -21,26 +21,26 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
 
-// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+// observed is what one reconcile has read. All objects come straight from the cache and must not be changed.
 type observed struct {
 	set *appsv1beta1.CloneSet
 	// wanted is the revision of the set's template, without a number.
 	wanted *appsv1.ControllerRevision
-	// history, pods and pvcs are those that the set controls; history is in the order of revision.Sort.
+	// history, pods and pvcs are controlled by the set. history is in the order of revision.Sort.
 	history []*appsv1.ControllerRevision
 	pods    []*corev1.Pod
 	pvcs    []*corev1.PersistentVolumeClaim
-	// nodes are the labels of nodes by name; only set if the pods to delete are chosen by topology.
+	// nodes maps node names to node labels. It is set only if the pods to delete are chosen by topology.
 	nodes map[string]map[string]string
-	// overlap are pods that the selector matches and the set does not control.
+	// overlap has the pods that the selector matches but the set does not control.
 	overlap ownership.Overlap
-	// daemons are the nodes of pods on which a node daemon is alive.
+	// daemons contains the pods' nodes on which a node daemon is alive.
 	daemons map[string]bool
-	// memory has the facts of pods that have not changed since the last reconcile.
+	// memory has the facts about pods that have not changed since the last reconcile.
 	memory *podset.Memory
-	// awaited is why new pods wait until they are sent to the pod webhook.
+	// awaited is why new pods wait until the apiserver sends them to the pod webhook.
 	awaited podstep.Wait
-	// gates are those of the controller, inPlace what may be updated in place.
+	// gates are the controller's gates. inPlace says what may be updated in place.
 	gates   Gates
 	inPlace inplace.Options
 }
@@ -79,7 +79,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	return o, nil
 }
 
-// children reads history, pods and PVCs; live says that the reader is the apiserver, which has no index.
+// children reads history, pods and PVCs. live means that the reader is the apiserver, which has no index.
 func (o *observed) children(ctx context.Context, r client.Reader, live bool) error {
 	var err error
 	if o.history, err = revision.List(ctx, r, o.set, ownership.OwnedBy(o.set, live)...); err != nil {
@@ -92,7 +92,7 @@ func (o *observed) children(ctx context.Context, r client.Reader, live bool) err
 	return err
 }
 
-// shown yields all objects that expectations are about. The set is one of them: a plan from an old status would write the status
+// shown yields all objects that expectations track. The set is one of them, because a plan made from an old status would write the status
 // again.
 func (o *observed) shown() iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) {
@@ -100,12 +100,12 @@ func (o *observed) shown() iter.Seq[metav1.Object] {
 	}
 }
 
-// byTopology reports whether labels of nodes matter: there are pods to delete, and the template spreads them by topology.
+// byTopology reports whether node labels matter: there are pods to delete, and the template spreads them by topology.
 func (o *observed) byTopology() bool {
 	return len(o.set.Spec.Template.Spec.TopologySpreadConstraints) > 0 && len(o.pods) > replicas(&o.set.Spec)
 }
 
-// nodeLabels reads the labels of all nodes, from a cache of their metadata that starts with the first call.
+// nodeLabels reads the labels of all nodes from a metadata cache, which starts with the first call.
 func nodeLabels(ctx context.Context, r client.Reader) (map[string]map[string]string, error) {
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))

@@ -20,17 +20,17 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
-// planned is what to do now: the plan for the pods, which all kinds have, and what only a CloneSet does. It is read-only, because
-// it shares objects with observed.
+// planned is what to do now: the plan for the pods, which all kinds share, and what is specific to a CloneSet. It is read-only, because it
+// shares objects with observed.
 type planned struct {
 	podset.Plan
 
 	// partition is spec.updateStrategy.rollingUpdate.partition as a number of pods.
 	partition int
-	// deletePVCs are PVCs to delete, transfers those that a pod becomes the owner of, so that they are deleted with it.
+	// deletePVCs are PVCs to delete. transfers are PVCs that a pod becomes the owner of, so that they are deleted with it.
 	deletePVCs []*corev1.PersistentVolumeClaim
 	transfers  []ownershipTransfer
-	// podsToDelete is spec.scaleStrategy.podsToDelete without pods that are gone; only to be written if truncate.
+	// podsToDelete is spec.scaleStrategy.podsToDelete without pods that are gone. It is written only if truncate is set.
 	podsToDelete []string
 	truncate     bool
 }
@@ -72,7 +72,7 @@ func plan(o observed, now time.Time) planned {
 	return p
 }
 
-// viewOptions say how to read the pods of a set.
+// viewOptions returns how to read the pods of a set.
 func viewOptions(o observed, rollback bool) podset.ViewOptions {
 	listed := make(map[string]bool, len(o.set.Spec.ScaleStrategy.PodsToDelete))
 	for _, name := range o.set.Spec.ScaleStrategy.PodsToDelete {
@@ -101,7 +101,7 @@ func viewOptions(o observed, rollback bool) podset.ViewOptions {
 	}
 }
 
-// rulesOf returns when pods count as available, and their lifecycle hooks, by the spec.
+// rulesOf returns from the spec when pods count as available, and their lifecycle hooks.
 func rulesOf(s *appsv1beta1.CloneSetSpec) podset.Rules {
 	r := podset.Rules{
 		MinReady: time.Duration(s.MinReadySeconds) * time.Second,
@@ -160,8 +160,8 @@ func goalOf(s *appsv1beta1.CloneSetSpec) (rollout.Goal, error) {
 
 func replicas(s *appsv1beta1.CloneSetSpec) int { return int(ptr.Deref(s.Replicas, defaultReplicas)) }
 
-// domains returns the values that the topology keys of the template have on the pod's node. Nodes without the label, and pods
-// without a node, share the domain "".
+// domains returns the values of the template's topology keys on the pod's node. Nodes without the label, and pods without a node, share the
+// domain "".
 func domains(o observed, pod *corev1.Pod) []string {
 	if o.nodes == nil {
 		return nil

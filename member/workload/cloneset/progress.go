@@ -11,7 +11,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// deadline is progressDeadlineSeconds; 0 says that there is none.
+// deadline returns progressDeadlineSeconds; 0 means that there is none.
 func deadline(s *appsv1beta1.CloneSetSpec) time.Duration {
 	if s.ProgressDeadlineSeconds == nil || *s.ProgressDeadlineSeconds == math.MaxInt32 {
 		return 0
@@ -29,13 +29,9 @@ func progressDeadlineIn(set *appsv1beta1.CloneSet, now time.Time) time.Duration 
 	return max(c.LastUpdateTime.Add(d).Sub(now), 0)
 }
 
-// progress returns the condition Progressing after a reconcile with status s, nil if the spec has no deadline. The first that
-// applies: complete, paused, complete up to the partition, deadline exceeded, progressing. Reasons and messages are those of
-// OpenKruise, because scripts and alerts compare both; the numbers are in the status.
-//
-// While a rollout progresses or has exceeded its deadline, lastUpdateTime is when it last made progress or got another goal. The
-// deadline runs from there: each pod that becomes available extends it, and a rollout that makes progress again after its
-// deadline is progressing again.
+// progress returns the condition Progressing after a reconcile with status s; nil if the spec has no deadline. The first that applies wins:
+// complete, paused, complete up to the partition, deadline exceeded, progressing. Reasons and messages are the same as in OpenKruise, because
+// scripts and alerts compare both; the numbers are in the status.
 func progress(set *appsv1beta1.CloneSet, s *appsv1beta1.CloneSetStatus, now time.Time) *appsv1beta1.CloneSetCondition {
 	if deadline(&set.Spec) == 0 {
 		return nil
@@ -77,12 +73,12 @@ func progress(set *appsv1beta1.CloneSet, s *appsv1beta1.CloneSetStatus, now time
 	return &c
 }
 
-// deadlineStopped reports whether the deadline does not run with this reason.
+// deadlineStopped reports whether the deadline is suspended with this reason.
 func deadlineStopped(reason string) bool {
 	return reason != appsv1beta1.CloneSetReasonUpdated && reason != appsv1beta1.CloneSetReasonDeadlineExceeded
 }
 
-// hasProgressed reports whether a rollout has just begun, has another goal or has made progress.
+// hasProgressed reports whether a rollout has just begun, has a new goal or has made progress.
 func hasProgressed(set *appsv1beta1.CloneSet, was *appsv1beta1.CloneSetCondition, s *appsv1beta1.CloneSetStatus) bool {
 	before := &set.Status
 	missing := func(s *appsv1beta1.CloneSetStatus) int {
@@ -96,13 +92,13 @@ func hasProgressed(set *appsv1beta1.CloneSet, was *appsv1beta1.CloneSetCondition
 		s.UpdatedAvailableReplicas > before.UpdatedAvailableReplicas ||
 		s.AvailableReplicas > before.AvailableReplicas ||
 		missing(s) < missing(before) ||
-		// With OnDelete, a rollout progresses by pods that a user deletes.
+		// With OnDelete, a rollout progresses when a user deletes pods.
 		onDelete(set) && s.Replicas < before.Replicas
 }
 
-// timedOut reports whether a rollout that has made no progress has exceeded its deadline. One that had stays so until it makes
-// progress or its spec changes: lastUpdateTime may have been written by OpenKruise, which sets it when the deadline is exceeded.
-// An OnDelete set whose pods are all available waits for a user, without a deadline.
+// timedOut reports whether a rollout without progress has exceeded its deadline. Once exceeded, it stays so until the rollout makes progress
+// or the spec changes: lastUpdateTime may have been written by OpenKruise, which sets it when the deadline is exceeded. An OnDelete set whose
+// pods are all available waits for a user, without a deadline.
 func timedOut(
 	set *appsv1beta1.CloneSet, was *appsv1beta1.CloneSetCondition, s *appsv1beta1.CloneSetStatus, now time.Time,
 ) bool {

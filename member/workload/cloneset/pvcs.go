@@ -14,32 +14,22 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// ownershipTransfer makes a pod the owner of a PVC, which is deleted with it then.
+// ownershipTransfer makes a pod the owner of a PVC, so that the PVC is deleted with the pod.
 type ownershipTransfer struct {
 	pvc *corev1.PersistentVolumeClaim
 	pod *corev1.Pod
 }
 
-// instance is the pod and the PVCs of one instance id.
+// instance is the pod and the PVCs of one instance ID.
 type instance struct {
 	pvcs []*corev1.PersistentVolumeClaim
 	pod  *podset.Pod // nil if there is none
 }
 
-// planPVCs plans for PVCs, and assigns instance ids to new pods: a new pod reuses PVCs by getting their id.
-//
-// PVCs of a pod that this plan deletes are deleted as well: after the pod, or with reuse by transferring them to the pod first,
-// see transferDeleted. For PVCs whose pod is lost otherwise (its node is gone, it was evicted, a user deleted it), the user
-// chooses with enablePVCReuse:
-//
-//	reuse      they stay, and the next new pod gets their id. Because the pod's name contains the id, the new pod waits until the
-//	           former one is gone; a pod that has ended is deleted for this.
-//	no reuse   they are deleted with their pod, which becomes their owner. PVCs without a pod are deleted.
-//
-// PVCs of a pod that is released are always transferred to it.
+// planPVCs plans the PVCs, and assigns instance IDs to new pods. A new pod reuses PVCs by getting their ID.
 func (p *planned) planPVCs(o observed) {
 	left := p.leftIDs(o)
-	if len(o.pvcs) == 0 { // Most sets have none, and what follows visits each pod.
+	if len(o.pvcs) == 0 { // Most sets have none, and the code below visits each pod.
 		p.assignIDs(nil, nil, left)
 		return
 	}
@@ -69,13 +59,13 @@ func (p *planned) planPVCs(o observed) {
 			in.pvcs = nil
 		}
 	}
-	var free []string      // ids with PVCs and without a pod
+	var free []string      // IDs with PVCs and without a pod
 	var releasing []string // inactive pods whose PVCs are to be reused
 	for _, id := range slices.Sorted(maps.Keys(instances)) {
 		in := instances[id]
 		switch {
 		case len(in.pvcs) == 0 || in.pod != nil && !in.pod.Inactive:
-		case slices.Contains(left, id): // Its pod is still to be created.
+		case slices.Contains(left, id): // Its pod is yet to be created.
 		case !o.set.Spec.ScaleStrategy.EnablePVCReuse:
 			p.discard(in)
 		case in.pod == nil:
@@ -91,7 +81,7 @@ func (p *planned) planPVCs(o observed) {
 	p.assignIDs(free, releasing, left)
 }
 
-// leftIDs returns the ids that new pods have of the last attempt to create them.
+// leftIDs returns the IDs of new pods that the last attempt failed to create.
 func (p *planned) leftIDs(o observed) []string {
 	names := o.memory.Names()
 	if len(names) == 0 {
@@ -106,9 +96,9 @@ func (p *planned) leftIDs(o observed) []string {
 	return left[:min(len(left), len(p.Of(rollout.StepCreate)))]
 }
 
-// transferDeleted makes pods that are to be deleted the owners of their PVCs: otherwise, after a crash between the two deletions,
-// a new pod would reuse the PVCs. But if the pod has changed since it was observed, its deletion is refused after the transfer.
-// So the pod is first labelled for deletion, at the observed resourceVersion, and deleted when the cache shows the label.
+// transferDeleted makes pods that are about to be deleted the owners of their PVCs. Otherwise, after a crash between the two deletions, a new
+// pod would reuse the PVCs. But if the pod has changed since it was observed, its deletion is refused after the transfer. So the pod is first
+// labelled for deletion, at the observed resourceVersion, and deleted once the cache shows the label.
 func (p *planned) transferDeleted(instances map[string]*instance) {
 	for i := range p.Steps {
 		s := &p.Steps[i]
@@ -128,7 +118,7 @@ func (p *planned) transferDeleted(instances map[string]*instance) {
 	}
 }
 
-// discard transfers PVCs to their pod, which is terminating or has ended, or deletes them if it is gone.
+// discard transfers PVCs to their pod, which is terminating or has ended, or deletes them if the pod is gone.
 func (p *planned) discard(in *instance) {
 	if in.pod == nil {
 		p.deletePVCs = append(p.deletePVCs, in.pvcs...)
@@ -143,8 +133,8 @@ func (p *planned) transfer(pvcs []*corev1.PersistentVolumeClaim, pod *corev1.Pod
 	}
 }
 
-// assignIDs assigns ids to new pods: first those whose PVCs are free. As many more new pods as there are releasing pods wait for their
-// ids. The rest get the ids that are left of the last attempt, or random ones when they are created.
+// assignIDs assigns IDs to new pods, first the IDs with free PVCs. Then one new pod for each releasing pod waits for its ID. The rest get the
+// IDs left from the last attempt, or random ones when they are created.
 func (p *planned) assignIDs(free, releasing, left []string) {
 	if len(free)+len(releasing)+len(left) == 0 {
 		return
@@ -172,7 +162,7 @@ func (p *planned) assignIDs(free, releasing, left []string) {
 	}
 }
 
-// pvcsOf returns the PVCs of an instance id that are not being deleted yet.
+// pvcsOf returns the PVCs of an instance ID that are not being deleted yet.
 func pvcsOf(o observed, id string) []*corev1.PersistentVolumeClaim {
 	var out []*corev1.PersistentVolumeClaim
 	for _, c := range o.pvcs {

@@ -50,7 +50,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.CloneS
 	return s, append(events, begun...)
 }
 
-// readiness returns whether the pods are as the spec wants. A rollout past progressDeadlineSeconds is stalled.
+// readiness reports whether the pods are as the spec wants them. A rollout that exceeded progressDeadlineSeconds is stalled.
 func readiness(p *podset.Plan, scale, update, waits report.Failure, s *appsv1beta1.CloneSetStatus) report.Readiness {
 	if c := find(s.Conditions, appsv1beta1.CloneSetProgressing); c != nil && c.Reason == appsv1beta1.CloneSetReasonDeadlineExceeded {
 		message := c.Message
@@ -93,13 +93,13 @@ func find(conditions []appsv1beta1.CloneSetCondition, t appsv1beta1.CloneSetCond
 	return &conditions[i]
 }
 
-// ofType matches the condition of a type.
+// ofType matches conditions of a type.
 func ofType(t appsv1beta1.CloneSetConditionType) func(appsv1beta1.CloneSetCondition) bool {
 	return func(c appsv1beta1.CloneSetCondition) bool { return c.Type == t }
 }
 
-// countsOnly reports whether s differs from the set's status in nothing but counts, readiness, and the time of the last progress, and
-// does not complete the rollout. Such a status may be written later.
+// countsOnly reports whether s differs from the set's status only in counts, readiness, and the time of the last progress, and does not
+// complete the rollout. Such a status may be written later.
 func countsOnly(set *appsv1beta1.CloneSet, s appsv1beta1.CloneSetStatus) bool {
 	if int(s.UpdatedAvailableReplicas) == replicas(&set.Spec) {
 		return false

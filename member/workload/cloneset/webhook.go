@@ -32,25 +32,25 @@ const (
 	defaultHistoryLimit = 10
 )
 
-// idLength is the number of characters of an instance id.
+// idLength is the number of characters of an instance ID.
 const idLength = 5
 
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
 
-// Webhook defaults CloneSets and validates what neither schema nor CEL can: what depends on the apiserver's validation of pods, on
-// other objects or on resolved percentages. Objects of both versions arrive as v1beta1. It may be used concurrently.
+// Webhook defaults CloneSets and validates what neither schema nor CEL can: rules that depend on the apiserver's validation of pods, on other
+// objects or on resolved percentages. Objects of both versions arrive as v1beta1. It is safe for concurrent use.
 type Webhook struct {
-	// Client creates pod templates as dry runs.
+	// Client creates pod templates with dry runs.
 	Client client.Client
-	// Live reads pods from the apiserver: a cache may not show a pod that the user has seen.
+	// Live reads pods from the apiserver, because a cache may not show a pod that the user has seen.
 	Live client.Reader
-	// KeepTemplates sets no defaults in pod templates and volumeClaimTemplates (gate TemplateNoDefaults). They are still validated.
+	// KeepTemplates disables defaults in pod templates and volumeClaimTemplates (gate TemplateNoDefaults). They are still validated.
 	KeepTemplates bool
-	// InPlace are the options of in-place updates.
+	// InPlace has the options for in-place updates.
 	InPlace inplace.Options
-	// Hub is true if there is a hub in this cluster, which places CloneSets that are templates.
+	// Hub is true if a hub runs in this cluster and places CloneSets that are templates.
 	Hub bool
-	// Off says which gates are off, for warnings.
+	// Off lists the gates that are off, for warnings.
 	Off workloadspec.Off
 
 	templates workloadspec.PodTemplates
@@ -61,8 +61,8 @@ var (
 	_ admission.Validator[*appsv1beta1.CloneSet] = &Webhook{}
 )
 
-// Default sets defaults. Templates are completed only when they are new or changed, so that a scale or a change of strategy never
-// makes a new revision.
+// Default sets defaults. Templates are defaulted only when they are new or changed, so that scaling or a change of strategy never creates a
+// new revision.
 func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.CloneSet) error {
 	setDefaults(&set.Spec)
 	old, err := admit.Old[appsv1beta1.CloneSet](ctx)
@@ -138,7 +138,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.CloneSet)
 	return w.unserved(set), admit.Invalid(Kind(), set.Name, append(faults, more...))
 }
 
-// ValidateUpdate implements admission.Validator. Faults that the old spec has too are warnings: an object that was admitted
+// ValidateUpdate implements admission.Validator. Faults that the old spec already had are only warnings, so an object that was admitted
 // without this webhook can still be scaled and updated, and names can be removed from podsToDelete.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.CloneSet) (admission.Warnings, error) {
 	news := admit.NewWarnings(w.unserved(set), w.unserved(old))
@@ -164,7 +164,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Clon
 	return append(warnings, news...), admit.Invalid(Kind(), set.Name, append(faults, more...))
 }
 
-// validatePlaced validates what is about a CloneSet that a hub places in clusters; old is nil for a new one.
+// validatePlaced validates what concerns a CloneSet that a hub places in clusters; old is nil for a new one.
 func (w *Webhook) validatePlaced(old, set *appsv1beta1.CloneSet) field.ErrorList {
 	var before metav1.Object
 	if old != nil {
@@ -178,7 +178,7 @@ func (w *Webhook) validatePlaced(old, set *appsv1beta1.CloneSet) field.ErrorList
 	return faults
 }
 
-// unserved returns warnings about features of OpenKruise that have no effect.
+// unserved returns warnings about OpenKruise features that have no effect here.
 func (w *Webhook) unserved(set *appsv1beta1.CloneSet) admission.Warnings {
 	var inPlace *pods.InPlaceUpdateStrategy
 	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil {
@@ -192,11 +192,11 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.CloneSet) (admiss
 	return nil, nil
 }
 
-// validateSpec validates the spec alone.
+// validateSpec validates the spec on its own.
 func validateSpec(set *appsv1beta1.CloneSet) field.ErrorList {
 	spec, path := &set.Spec, field.NewPath("spec")
 	var faults field.ErrorList
-	// The longest of the names derived from the set's: a PVC's is a template's and a pod's.
+	// Check the longest of the names derived from the set's: a PVC's name contains the template's and the pod's.
 	longest := len(set.Name) + 1 + idLength
 	for i := range spec.VolumeClaimTemplates {
 		longest = max(longest, len(spec.VolumeClaimTemplates[i].Name)+1+len(set.Name)+1+idLength)
@@ -218,8 +218,8 @@ func validateSpec(set *appsv1beta1.CloneSet) field.ErrorList {
 	return append(faults, validateStrategy(spec, path)...)
 }
 
-// ValidateSpec validates a spec that is at path in another object, which validates selector and replicas: the numbers, and the pods
-// that a CloneSet can't run. It makes no requests.
+// ValidateSpec validates a spec at path within another object, which validates selector and replicas itself. It checks the numbers, and that
+// the pods are ones a CloneSet can run. It makes no requests.
 func ValidateSpec(s *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
 	spec := s.DeepCopy()
 	setDefaults(spec)
@@ -228,7 +228,7 @@ func ValidateSpec(s *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList
 	return append(faults, validateStrategy(spec, path)...)
 }
 
-// validateStrategy validates how pods are scaled and updated.
+// validateStrategy validates the scale and update strategies.
 func validateStrategy(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
 	faults := validateDeadline(spec, path.Child("progressDeadlineSeconds"))
 	if v := spec.ScaleStrategy.MaxUnavailable; v != nil {
@@ -245,7 +245,7 @@ func validateStrategy(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Er
 	return append(faults, workloadspec.UpdateOrder(r.PriorityStrategy, r.ScatterStrategy, at)...)
 }
 
-// validateDeadline refuses a deadline that no rollout could meet, because pods become available after it.
+// validateDeadline rejects a deadline that no rollout could meet, because pods only become available after it.
 func validateDeadline(spec *appsv1beta1.CloneSetSpec, at *field.Path) field.ErrorList {
 	d := spec.ProgressDeadlineSeconds
 	if d == nil || *d == math.MaxInt32 || *d > spec.MinReadySeconds {
@@ -256,7 +256,7 @@ func validateDeadline(spec *appsv1beta1.CloneSetSpec, at *field.Path) field.Erro
 		spec.MinReadySeconds))}
 }
 
-// validateNumbers validates partition, maxUnavailable and maxSurge, alone and together.
+// validateNumbers validates partition, maxUnavailable and maxSurge, individually and together.
 func validateNumbers(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
 	r := spec.UpdateStrategy.RollingUpdate
 	want := replicas(spec)
@@ -278,7 +278,7 @@ func validateNumbers(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Err
 	return faults
 }
 
-// validateInPlaceOnly refuses a change of the template that can't be made in place.
+// validateInPlaceOnly rejects a template change that can't be made in place.
 func validateInPlaceOnly(old, set *appsv1beta1.CloneSet, may inplace.Options) field.ErrorList {
 	r := set.Spec.UpdateStrategy.RollingUpdate
 	if set.Spec.UpdateStrategy.Type == appsv1beta1.CloneSetOnDelete || r == nil || r.PodUpdatePolicy != appsv1beta1.PodInPlaceOnly {
@@ -287,15 +287,15 @@ func validateInPlaceOnly(old, set *appsv1beta1.CloneSet, may inplace.Options) fi
 	return workloadspec.InPlaceOnly(&old.Spec.Template, &set.Spec.Template, may, field.NewPath("spec", "template"))
 }
 
-// validateTemplate validates the pod template by a dry run.
+// validateTemplate validates the pod template with a dry run.
 func (w *Webhook) validateTemplate(ctx context.Context, set *appsv1beta1.CloneSet) (field.ErrorList, error) {
 	_, faults, err := w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template,
 		set.Spec.VolumeClaimTemplates, field.NewPath("spec", "template"))
 	return faults, err
 }
 
-// validatePodsToDelete validates names that were not in the old object: each must be a pod of this CloneSet that is not
-// terminating, so that a typo is refused. A new object may have any names: it has no pods yet.
+// validatePodsToDelete validates names that were not in the old object. Each must be a pod of this CloneSet that is not terminating, so that
+// typos are rejected. A new object may have any names, because it has no pods yet.
 func (w *Webhook) validatePodsToDelete(ctx context.Context, old, set *appsv1beta1.CloneSet) (field.ErrorList, error) {
 	var faults field.ErrorList
 	path := field.NewPath("spec", "scaleStrategy", "podsToDelete")

@@ -18,7 +18,7 @@ import (
 // suffixLength is the length of the random suffix in a pod's name.
 const suffixLength = 5
 
-// applier returns the Applier of a set.
+// applier returns the Applier for a set.
 func (r *Reconciler) applier(set *appsv1beta1.DaemonSet) podcontrol.Applier {
 	return podcontrol.Applier{
 		Writer: &podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
@@ -27,9 +27,9 @@ func (r *Reconciler) applier(set *appsv1beta1.DaemonSet) podcontrol.Applier {
 	}
 }
 
-// adopt adopts the pods and revisions that a former set of the name has left.
+// adopt adopts the pods and revisions that an earlier set of the same name has left.
 func (r *Reconciler) adopt(ctx context.Context, o observed) (ctrl.Result, error) {
-	r.Overlaps.Forget(client.ObjectKeyFromObject(o.set)) // They are no orphans any more.
+	r.Overlaps.Forget(client.ObjectKeyFromObject(o.set)) // They are no longer orphans.
 	return r.applier(o.set).Adopt(ctx, r.Events, o.set, Kind(), "pods and revisions", o.orphans)
 }
 
@@ -66,7 +66,7 @@ func (r *Reconciler) recordFailures(o observed, p planned, a *podcontrol.Results
 	}
 }
 
-// podCreates builds pods with unused names, first those that the last attempt left.
+// podCreates builds pods with unused names, first those left from the last attempt.
 func (r *Reconciler) podCreates(
 	o observed, now time.Time,
 ) func(podset.Step, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {

@@ -5,13 +5,13 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 )
 
-// Reasons of events that only a DaemonSet has; the others are those of package podcontrol.
+// Reasons of events that only a DaemonSet has; the others are in package podcontrol.
 const (
-	// ReasonSelectingAll: the selector matches all pods, so nothing is done.
+	// ReasonSelectingAll means that the selector matches all pods, so nothing is done.
 	ReasonSelectingAll = "SelectingAll"
-	// ReasonFailedPlacement: a pod can't be scheduled on its node.
+	// ReasonFailedPlacement means that a pod can't be scheduled on its node.
 	ReasonFailedPlacement = "FailedPlacement"
-	// ReasonFailedDaemonPod: pods had ended, and were deleted to be recreated.
+	// ReasonFailedDaemonPod means that pods had ended and were deleted to be re-created.
 	ReasonFailedDaemonPod = "FailedDaemonPod"
 )
 

@@ -7,14 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A pod that has ended is deleted and re-created: the first time at once, then after firstWait, twice that and so on, up to
-// lastWait. After twice lastWait without a failure a node starts over. As in kube 1.36, DaemonSet controller.
+// A pod that has ended is deleted and re-created: the first time at once, then after firstWait, then after twice that, and so on up to
+// lastWait. If a node has no failure for twice lastWait, it starts over. As in kube 1.36, DaemonSet controller.
 const (
 	firstWait = time.Second
 	lastWait  = 15 * time.Minute
 )
 
-// failures is the backoff of nodes, by set. The zero value is ready; it may be used concurrently. It does not survive a restart,
+// failures is the back-off of nodes, by set. The zero value is ready to use. It is safe for concurrent use. It does not survive a restart,
 // after which a pod may be deleted too early once.
 type failures struct {
 	mu   sync.Mutex
@@ -24,7 +24,7 @@ type failures struct {
 type failure struct {
 	at   time.Time
 	wait time.Duration
-	// generation is that of the set: another spec may have fixed the cause.
+	// generation is the generation of the set: a new spec may have fixed the cause.
 	generation int64
 }
 
@@ -46,7 +46,7 @@ func (f *failures) note(set types.NamespacedName, generation int64, node string,
 	f.sets[set][node] = next
 }
 
-// until returns the nodes of a set in backoff, with the time before which a pod that has ended is not deleted.
+// until returns the nodes of a set in back-off, with the time before which a pod that has ended is not deleted.
 func (f *failures) until(set types.NamespacedName, generation int64, now time.Time) map[string]time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -66,7 +66,7 @@ func (f *failures) until(set types.NamespacedName, generation int64, now time.Ti
 	return out
 }
 
-// forget drops the backoff of a set that is gone.
+// forget drops the back-off of a set that is gone.
 func (f *failures) forget(set types.NamespacedName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
-// concerns reports whether a change of a node from was to is may change the plan of a set. was is nil for a new node, is for a
-// deleted one. It is a pure function.
+// concerns reports whether a change of a node from was to is may change the plan of a set. was is nil for a new node, is for a deleted one. It
+// is a pure function.
 func concerns(s *appsv1beta1.DaemonSetSpec, was, is *corev1.Node) bool {
 	m := matcher(&s.Template)
 	fit := func(node *corev1.Node) (run, stay, selected bool) {
@@ -30,8 +30,8 @@ func concerns(s *appsv1beta1.DaemonSetSpec, was, is *corev1.Node) bool {
 	return run != runs || stay != stays || selected != selectsIt
 }
 
-// selects reports whether a set updates pods on a node, by updateStrategy.rollingUpdate.selector. An invalid one, which no webhook
-// admits, selects none.
+// selects reports whether a set updates pods on a node, according to updateStrategy.rollingUpdate.selector. An invalid selector, which no
+// webhook admits, selects none.
 func selects(s *appsv1beta1.DaemonSetSpec, node *corev1.Node) bool {
 	r := s.UpdateStrategy.RollingUpdate
 	if r == nil || r.Selector == nil {
@@ -41,7 +41,7 @@ func selects(s *appsv1beta1.DaemonSetSpec, node *corev1.Node) bool {
 	return err == nil && selector.Matches(labels.Set(node.Labels))
 }
 
-// onNodes enqueues the sets that an event of a node concerns.
+// onNodes enqueues the sets that a node event concerns.
 func onNodes(cache client.Reader) handler.EventHandler {
 	return ownership.OnNodes(func(ctx context.Context, was, is *corev1.Node) []ctrl.Request {
 		return ownership.RequestsFor(ctx, cache, &appsv1beta1.DaemonSetList{}, metav1.NamespaceAll, func(set *appsv1beta1.DaemonSet) bool {

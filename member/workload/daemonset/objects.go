@@ -19,10 +19,10 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// Kind is the kind that owner references name.
+// Kind returns the kind that owner references name.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind(kind()) }
 
-// wantedRevision is the revision of the set's template.
+// wantedRevision returns the revision of the set's template.
 func wantedRevision(set *appsv1beta1.DaemonSet) (*appsv1.ControllerRevision, error) {
 	return revision.New(revision.Spec{
 		Owner: set, Kind: Kind(), Template: &set.Spec.Template, Labels: set.Spec.Template.Labels,
@@ -38,10 +38,10 @@ func hooks(s *appsv1beta1.DaemonSetSpec) lifecycle.Hooks {
 	return lifecycle.HooksOf(&pods.Lifecycle{PreDelete: s.Lifecycle.PreDelete})
 }
 
-// revisionLabels are the labels that name a pod's revision.
+// revisionLabels returns the labels that name a pod's revision.
 func revisionLabels() podset.RevisionLabels { return podset.RevisionLabels{Short: true} }
 
-// newPod returns a pod for a node, at a revision given by name and template.
+// newPod returns a pod for a node at a revision, which is given by name and template.
 func newPod(
 	set *appsv1beta1.DaemonSet, rev string, template *corev1.PodTemplateSpec, name, node string, now time.Time,
 ) *corev1.Pod {
@@ -57,7 +57,7 @@ func newPod(
 	return pod
 }
 
-// matcher tells on which nodes pods of a template run.
+// matcher returns which nodes the pods of a template run on.
 func matcher(t *corev1.PodTemplateSpec) nodefit.Matcher {
 	return nodefit.New(&t.Spec, nodefit.DaemonTolerations(&t.Spec))
 }
@@ -67,8 +67,8 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
-// nodeOf returns the node that a pod is on or is for. A pod that has ended and is terminating occupies no node: it runs nothing
-// any more, and may stay for long.
+// nodeOf returns the node that a pod is on or is meant for. A pod that has ended and is terminating occupies no node: it no longer runs
+// anything, and may stay for a long time.
 func nodeOf(pod *corev1.Pod) string {
 	if podpatch.Ended(pod) && pod.DeletionTimestamp != nil {
 		return ""
@@ -76,8 +76,8 @@ func nodeOf(pod *corev1.Pod) string {
 	return podset.Node(pod)
 }
 
-// adopts reports whether a set adopts an orphan: one that a DaemonSet of its name created for a node, as that of Kubernetes
-// leaves them when it is deleted without its pods.
+// adopts reports whether a set adopts an orphan: a pod that a DaemonSet of the same name created for a node. The DaemonSet of Kubernetes
+// leaves such pods when it is deleted without its pods.
 func adopts(owner metav1.Object, pod *corev1.Pod) bool {
 	return pod.GenerateName == owner.GetName()+"-" && podset.Pinned(pod) != ""
 }

@@ -24,29 +24,29 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+// observed is what one reconcile has read. All objects come straight from the cache and must not be changed.
 type observed struct {
 	set *appsv1beta1.DaemonSet
 	// wanted is the revision of the set's template, without a number.
 	wanted *appsv1.ControllerRevision
-	// history and pods are those that the set controls; history is in the order of revision.Sort.
+	// history and pods are controlled by the set. history is in the order of revision.Sort.
 	history []*appsv1.ControllerRevision
 	pods    []*corev1.Pod
-	// nodes are all nodes, in the order of their names.
+	// nodes are all nodes, sorted by name.
 	nodes []*corev1.Node
-	// overlap are pods that the selector matches and the set does not control.
+	// overlap has the pods that the selector matches but the set does not control.
 	overlap ownership.Overlap
-	// orphans are the pods and revisions that a former set of this name has left.
+	// orphans are the pods and revisions that an earlier set of this name has left.
 	orphans []client.Object
-	// daemons are the nodes of pods on which a node daemon is alive.
+	// daemons contains the pods' nodes on which a node daemon is alive.
 	daemons map[string]bool
-	// failures are the nodes on which pods have ended, with the time before which the next one is not deleted.
+	// failures maps nodes on which pods have ended to the time before which the next one is not deleted.
 	failures map[string]time.Time
-	// memory has the facts of pods that have not changed since the last reconcile.
+	// memory has the facts about pods that have not changed since the last reconcile.
 	memory *podset.Memory
-	// awaited is why new pods wait until they are sent to the pod webhook.
+	// awaited is why new pods wait until the apiserver sends them to the pod webhook.
 	awaited podstep.Wait
-	// inPlace is what may be updated in place.
+	// inPlace says what may be updated in place.
 	inPlace inplace.Options
 }
 
@@ -73,7 +73,7 @@ func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
 	if o.overlap, err = r.Overlaps.Scan(ctx, r.Client, o.set, Kind(), o.set.Spec.Selector, now); err != nil {
 		return err
 	}
-	// The revisions of a former set are found before this set has acted, or together with its pods.
+	// The revisions of an earlier set are found before this set has acted, or together with its pods.
 	if o.set.Status.ObservedGeneration == 0 || len(o.overlap.Orphans) > 0 {
 		revisions, err := revision.Orphans(ctx, r.Client, o.set, o.set.Spec.Selector)
 		if err != nil {
@@ -93,7 +93,7 @@ func (r *Reconciler) requestsForOrphan(ctx context.Context, pod client.Object) [
 		func(set *appsv1beta1.DaemonSet) *metav1.LabelSelector { return set.Spec.Selector }, pod)
 }
 
-// children reads history and pods; live says that the reader is the apiserver, which has no index.
+// children reads history and pods. live means that the reader is the apiserver, which has no index.
 func (o *observed) children(ctx context.Context, r client.Reader, live bool) error {
 	var err error
 	if o.history, err = revision.List(ctx, r, o.set, ownership.OwnedBy(o.set, live)...); err != nil {
@@ -103,7 +103,7 @@ func (o *observed) children(ctx context.Context, r client.Reader, live bool) err
 	return err
 }
 
-// shown yields all objects that expectations are about. The set is one of them: a plan from an old status would write the status
+// shown yields all objects that expectations track. The set is one of them, because a plan made from an old status would write the status
 // again.
 func (o *observed) shown() iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) {

@@ -20,15 +20,15 @@ import (
 // reasonBackoff (Hold): a pod that has ended is deleted later, because others ended on its node before.
 const reasonBackoff rollout.Reason = "Backoff"
 
-// planned is what to do now: the plan for the pods, which all kinds have, and what a DaemonSet knows of nodes. It is read-only,
-// because it shares objects with observed.
+// planned is what to do now: the plan for the pods, which all kinds share, and what a DaemonSet knows about nodes. It is read-only, because it
+// shares objects with observed.
 type planned struct {
 	podset.Plan
 
-	// shouldRun has all nodes: true if a pod is to run on it. desired is the number of these.
+	// shouldRun has all nodes; the value is true if a pod should run on the node. desired is the number of nodes where it is true.
 	shouldRun map[string]bool
 	desired   int
-	// selectsAll: the selector matches all pods, so nothing is done.
+	// selectsAll means that the selector matches all pods, so nothing is done.
 	selectsAll bool
 }
 
@@ -66,7 +66,7 @@ func plan(o observed, now time.Time) planned {
 	return p
 }
 
-// matchNodes finds the nodes on which a pod is to run, and returns the others on which an existing pod may stay.
+// matchNodes finds the nodes on which a pod should run, and returns the others on which an existing pod may stay.
 func (p *planned) matchNodes(o observed) (mayStay map[string]bool) {
 	m := matcher(&o.set.Spec.Template)
 	mayStay = map[string]bool{}
@@ -82,9 +82,8 @@ func (p *planned) matchNodes(o observed) (mayStay map[string]bool) {
 	return mayStay
 }
 
-// onKnownNodes leaves out pods on nodes that are not in the cache. Such a node is either gone, and the pod garbage collector
-// deletes its pods after asking the apiserver; or it is new, and the cache of pods was faster than that of nodes. Source: kube
-// 1.36, DaemonSet controller.
+// onKnownNodes leaves out pods on nodes that are not in the cache. Either the node is gone, and the pod garbage collector deletes its pods
+// after asking the apiserver. Or the node is new, and the pod cache was faster than the node cache. Source: kube 1.36, DaemonSet controller.
 func (p *planned) onKnownNodes(all []*corev1.Pod) []*corev1.Pod {
 	out := make([]*corev1.Pod, 0, len(all))
 	for _, pod := range all {
@@ -95,7 +94,7 @@ func (p *planned) onKnownNodes(all []*corev1.Pod) []*corev1.Pod {
 	return out
 }
 
-// viewOptions say how to read the pods of a set: their slots are nodes, and the last by name are updated first.
+// viewOptions returns how to read the pods of a set: slots are nodes, and the last ones by name are updated first.
 func viewOptions(o observed) podset.ViewOptions {
 	order := make(map[string]int, len(o.nodes))
 	for i, node := range o.nodes {
@@ -111,7 +110,7 @@ func viewOptions(o observed) podset.ViewOptions {
 	}
 }
 
-// rulesOf returns when pods count as available, and their lifecycle hooks, by the spec.
+// rulesOf returns from the spec when pods count as available, and their lifecycle hooks.
 func rulesOf(s *appsv1beta1.DaemonSetSpec) podset.Rules {
 	return podset.Rules{MinReady: time.Duration(s.MinReadySeconds) * time.Second, Hooks: hooks(s)}
 }
@@ -122,7 +121,7 @@ func inPlace(s *appsv1beta1.DaemonSetSpec) bool {
 	return s.UpdateStrategy.Type != appsv1beta1.DaemonSetOnDelete && r != nil && r.Type == appsv1beta1.DaemonSetInPlaceIfPossible
 }
 
-// goalOf resolves the numbers of a spec for that many pods. An error names the field that can't be resolved.
+// goalOf resolves the numbers of a spec for the desired number of pods. An error names the field that can't be resolved.
 func goalOf(s *appsv1beta1.DaemonSetSpec, desired int) (rollout.Goal, error) {
 	g := rollout.Goal{CreateUpdated: true, Mode: rollout.ReCreate}
 	r := s.UpdateStrategy.RollingUpdate
@@ -158,8 +157,8 @@ func goalOf(s *appsv1beta1.DaemonSetSpec, desired int) (rollout.Goal, error) {
 	return g, nil
 }
 
-// burstOf returns how many pods may be created, deleted or updated in one reconcile. A percentage above 0 is at least one pod: a
-// set with few nodes would never begin otherwise.
+// burstOf returns how many pods may be created, deleted or updated in one reconcile. A percentage above 0 resolves to at least one pod;
+// otherwise a set with few nodes would never start.
 func burstOf(s *appsv1beta1.DaemonSetSpec, desired int) (int, error) {
 	v := s.BurstReplicas
 	if v == nil {
@@ -175,7 +174,7 @@ func burstOf(s *appsv1beta1.DaemonSetSpec, desired int) (int, error) {
 	return n, nil
 }
 
-// occupants says whether a node has any pod, and any that is active, updated, available, or both updated and available.
+// occupants says whether a node has any pod at all, and whether it has one that is active, updated, available, or both updated and available.
 type occupants struct{ some, active, updated, available, updatedAvailable bool }
 
 func (p *planned) occupants() map[string]*occupants {
@@ -199,9 +198,9 @@ func (p *planned) occupants() map[string]*occupants {
 	return out
 }
 
-// setSlots sets the slots of a goal: the nodes on which a pod is to run. Nodes that the update does not select keep the old
-// revision, unless an updated pod is available there already. A node on which a pod may only stay is a slot as long as it has
-// one; that pod takes up neither maxUnavailable nor the partition.
+// setSlots sets the slots of a goal: the nodes on which a pod should run. Nodes that the update does not select keep the old revision, unless
+// an updated pod is already available there. A node on which a pod may only stay is a slot as long as it has one. That pod counts towards
+// neither maxUnavailable nor the partition.
 func (p *planned) setSlots(g *rollout.Goal, o observed, mayStay map[string]bool) {
 	occupied := p.occupants()
 	free := len(o.nodes)
@@ -244,7 +243,7 @@ func (p *planned) setSlots(g *rollout.Goal, o observed, mayStay map[string]bool)
 	}
 }
 
-// backOff holds the deletion of pods that have ended until the backoff of their nodes is over.
+// backOff holds the deletion of pods that have ended until the back-off of their nodes is over.
 func (p *planned) backOff(until map[string]time.Time, now time.Time) {
 	n := 0
 	p.Steps = slices.DeleteFunc(p.Steps, func(s podset.Step) bool {
@@ -253,7 +252,7 @@ func (p *planned) backOff(until map[string]time.Time, now time.Time) {
 		}
 		at, failed := until[s.Pod.Slot]
 		if !failed || !at.After(now) {
-			return false // The backoff may have ended since it was read.
+			return false // The back-off may have ended since it was read.
 		}
 		n++
 		p.Recheck = report.Sooner(p.Recheck, at.Sub(now))
@@ -264,8 +263,8 @@ func (p *planned) backOff(until map[string]time.Time, now time.Time) {
 	}
 }
 
-// limitBurst limits creations, deletions and updates in place to a burst each. Steps that complete a deletion or an update come
-// before those that begin one.
+// limitBurst limits creations, deletions and in-place updates to one burst each. Steps that complete a deletion or an update come before steps
+// that begin one.
 func (p *planned) limitBurst(burst int) {
 	left, over := map[rollout.StepKind]int{}, 0
 	for _, kinds := range [][]rollout.StepKind{
@@ -294,7 +293,7 @@ func (p *planned) hold(r rollout.Reason, n int, format string, args ...any) {
 	p.Holds = append(p.Holds, rollout.Hold{Reason: r, Pods: n, Why: fmt.Sprintf(format, args...)})
 }
 
-// oldest returns the oldest pod on each node, by which nodes are counted. Source: kube 1.36, DaemonSet controller.
+// oldest returns the oldest pod on each node; nodes are counted by it. Source: kube 1.36, DaemonSet controller.
 func (p *planned) oldest() map[string]*podset.Pod {
 	out := make(map[string]*podset.Pod, len(p.Pods))
 	for i := range p.Pods {
@@ -306,7 +305,7 @@ func (p *planned) oldest() map[string]*podset.Pod {
 	return out
 }
 
-// before reports whether a pod is older on its node than another one: one with a node comes before one without, then the older.
+// before reports whether a pod is older on its node than another one. A pod with a node comes before one without, then the older one.
 func before(a, b *corev1.Pod) bool {
 	if (a.Spec.NodeName == "") != (b.Spec.NodeName == "") {
 		return a.Spec.NodeName != ""

@@ -34,7 +34,7 @@ func status(o observed, p planned, a podcontrol.Results, now time.Time) (appsv1b
 		s.UpdateRevision = was.UpdateRevision // The new revision may not exist.
 	}
 	scale, update := a.Failures(&p.Plan)
-	ready := podcontrol.Readiness(&p.Plan, scale, update, a.Waits) // A pod that can't be scheduled yet is no stall: a node may be added.
+	ready := podcontrol.Readiness(&p.Plan, scale, update, a.Waits) // A pod that can't be scheduled yet doesn't stall: a node may be added.
 	if scale.Reason == "" {
 		scale = p.unschedulable()
 	}
@@ -58,7 +58,7 @@ func status(o observed, p planned, a podcontrol.Results, now time.Time) (appsv1b
 	return s, events
 }
 
-// count counts nodes, by the oldest pod of each.
+// count counts nodes by the oldest pod on each.
 func (p *planned) count() appsv1beta1.DaemonSetStatus {
 	s := appsv1beta1.DaemonSetStatus{DesiredNumberScheduled: int32(p.desired)} //nolint:gosec // No cluster has so many nodes.
 	for node, m := range p.oldest() {
@@ -84,7 +84,7 @@ func (p *planned) count() appsv1beta1.DaemonSetStatus {
 	return s
 }
 
-// unschedulable returns the failure of pods that can't be scheduled on their nodes.
+// unschedulable returns the failure for pods that can't be scheduled on their nodes.
 func (p *planned) unschedulable() report.Failure {
 	var first *corev1.Pod
 	why, n := "", 0
@@ -106,8 +106,8 @@ func (p *planned) unschedulable() report.Failure {
 		fmt.Sprintf("%d pods, such as %s for %s: %s", n, first.Name, nodeOf(first), why))
 }
 
-// countsOnly reports whether s differs from was in nothing but counts and readiness, and does not complete the rollout. Such a status
-// may be written later.
+// countsOnly reports whether s differs from was only in counts and readiness, and does not complete the rollout. Such a status may be written
+// later.
 func countsOnly(was, s appsv1beta1.DaemonSetStatus) bool {
 	if s.UpdatedNumberScheduled == s.DesiredNumberScheduled && s.NumberAvailable == s.DesiredNumberScheduled {
 		return false

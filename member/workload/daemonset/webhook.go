@@ -28,17 +28,17 @@ const (
 	defaultMaxUnavailable = 1
 )
 
-// hashLength is the longest hash in the name of a revision.
+// hashLength is the maximum length of the hash in the name of a revision.
 const hashLength = 10
 
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
 
-// Webhook defaults DaemonSets and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may
-// be used concurrently.
+// Webhook defaults DaemonSets and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It is safe for
+// concurrent use.
 type Webhook struct {
-	// Client creates pod templates as dry runs.
+	// Client creates pod templates with dry runs.
 	Client client.Client
-	// Off says which gates are off, for warnings.
+	// Off lists the gates that are off, for warnings.
 	Off workloadspec.Off
 
 	templates workloadspec.PodTemplates
@@ -51,8 +51,8 @@ var (
 
 func kind() string { return "DaemonSet" }
 
-// Default sets defaults, none in the pod template, as OpenKruise does. What means the same as in the stored template keeps its
-// stored form.
+// Default sets defaults, but none in the pod template, as in OpenKruise. A template that is equivalent to the stored one keeps its stored
+// form.
 func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.DaemonSet) error {
 	setDefaults(&set.Spec)
 	old, err := admit.Old[appsv1beta1.DaemonSet](ctx)
@@ -119,7 +119,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.DaemonSet
 	return w.warnings(set), refuse(set, append(validateSpec(set), faults...))
 }
 
-// ValidateUpdate implements admission.Validator. Faults that the old spec has too are warnings.
+// ValidateUpdate implements admission.Validator. Faults that the old spec already had are only warnings.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.DaemonSet) (admission.Warnings, error) {
 	news := admit.NewWarnings(w.warnings(set), w.warnings(old))
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
@@ -141,13 +141,13 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.DaemonSet) (admis
 	return nil, nil
 }
 
-// checkTemplate validates the pod template by a dry run.
+// checkTemplate validates the pod template with a dry run.
 func (w *Webhook) checkTemplate(ctx context.Context, set *appsv1beta1.DaemonSet) (field.ErrorList, error) {
 	_, faults, err := w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, nil, field.NewPath("spec", "template"))
 	return faults, err
 }
 
-// validateSpec validates the spec alone.
+// validateSpec validates the spec on its own.
 func validateSpec(set *appsv1beta1.DaemonSet) field.ErrorList {
 	spec, path := &set.Spec, field.NewPath("spec")
 	var faults field.ErrorList
@@ -167,7 +167,7 @@ func validateSpec(set *appsv1beta1.DaemonSet) field.ErrorList {
 	return faults
 }
 
-// warnings returns warnings about fields without the effect that a user may expect.
+// warnings returns warnings about fields that don't have the effect a user may expect.
 func (w *Webhook) warnings(set *appsv1beta1.DaemonSet) admission.Warnings {
 	spec := &set.Spec
 	out := workloadspec.Unserved(&set.ObjectMeta, &spec.Template, nil, w.Off, nil)
@@ -192,7 +192,7 @@ func (w *Webhook) warnings(set *appsv1beta1.DaemonSet) admission.Warnings {
 	return out
 }
 
-// nodePort names a container that uses a port of its node; empty if none does.
+// nodePort returns the name of a container that uses a port of its node; empty if none does.
 func nodePort(pod *corev1.PodSpec) string {
 	for i := range pod.Containers {
 		c := &pod.Containers[i]
