@@ -32,6 +32,9 @@ func progressDeadlineIn(set *appsv1beta1.CloneSet, now time.Time) time.Duration 
 // progress returns the condition Progressing after a reconcile with status s; nil if the spec has no deadline. The first that applies wins:
 // complete, paused, complete up to the partition, deadline exceeded, progressing. Reasons and messages are the same as in OpenKruise, because
 // scripts and alerts compare both; the numbers are in the status.
+//
+// While a rollout progresses or has exceeded its deadline, lastUpdateTime is when it last made progress or got a new goal. The deadline runs
+// from there. Each pod that becomes available extends it, and a rollout that makes progress after its deadline is progressing again.
 func progress(set *appsv1beta1.CloneSet, s *appsv1beta1.CloneSetStatus, now time.Time) *appsv1beta1.CloneSetCondition {
 	if deadline(&set.Spec) == 0 {
 		return nil

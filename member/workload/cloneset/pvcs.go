@@ -27,6 +27,16 @@ type instance struct {
 }
 
 // planPVCs plans the PVCs, and assigns instance IDs to new pods. A new pod reuses PVCs by getting their ID.
+//
+// PVCs of a pod that this plan deletes are deleted as well: after the pod or, with reuse, by transferring them to the pod first (see
+// transferDeleted). For PVCs whose pod is lost in another way (its node is gone, it was evicted, a user deleted it), the user chooses with
+// enablePVCReuse:
+//
+//	reuse      they stay, and the next new pod gets their id. Because the pod's name contains the id, the new pod waits until the
+//	           former one is gone; a pod that has ended is deleted for this.
+//	no reuse   they are deleted with their pod, which becomes their owner. PVCs without a pod are deleted.
+//
+// PVCs of a pod that is released are always transferred to it.
 func (p *planned) planPVCs(o observed) {
 	left := p.leftIDs(o)
 	if len(o.pvcs) == 0 { // Most sets have none, and the code below visits each pod.
