@@ -23,7 +23,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// applied is the result of a plan, by class of writes: an error in one class does not stop the others.
+// applied is the result of a plan, by class of writes. An error in one class does not stop the others.
 type applied struct {
 	podcontrol.Results
 
@@ -36,7 +36,7 @@ func (a *applied) err() error {
 	return errors.Join(a.Err(), a.adopted.Err, a.createdPVCs.Err, a.resized.Err)
 }
 
-// applier returns the Applier of a set.
+// applier returns the Applier for a set.
 func (r *Reconciler) applier(o observed) podcontrol.Applier {
 	return podcontrol.Applier{
 		Writer: &podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
@@ -45,7 +45,7 @@ func (r *Reconciler) applier(o observed) podcontrol.Applier {
 	}
 }
 
-// adopts reports whether a set adopts an orphan: one that has a name of the set.
+// adopts reports whether a set adopts an orphan: one whose name belongs to the set.
 func adopts(set metav1.Object, pod *corev1.Pod) bool { return ordinalIn(set, pod.Name) != "" }
 
 // apply applies the plan. It is idempotent: a crash or a conflict in the middle does no harm.
@@ -105,7 +105,7 @@ func transferPVCs(ctx context.Context, applier podcontrol.Applier, p planned) po
 	return applier.Writer.Patch(ctx, applier.Owner, patches)
 }
 
-// ready returns the steps that delete pods whose PVCs, if any were to be transferred, have been: a pod deleted before would leave
+// ready returns the deletions of pods whose PVCs, if any had to be transferred, have been transferred. A pod deleted before that would leave
 // its PVCs behind.
 func (p planned) ready(transferred []string) []podset.Step {
 	waits := map[string]bool{}
@@ -115,9 +115,9 @@ func (p planned) ready(transferred []string) []podset.Step {
 	return slices.DeleteFunc(p.Of(rollout.StepDelete), func(s podset.Step) bool { return waits[s.Pod.Slot] })
 }
 
-// resizePVCs resizes PVCs that are as they were observed, so as not to undo what a user has asked for meanwhile. It annotates
-// them with the name of the set, because a PVC need not have an owner, and with the time, because nothing else says how long it
-// has waited.
+// resizePVCs resizes PVCs that have not changed since they were observed, so that it doesn't undo what a user has requested meanwhile. It
+// annotates them with the name of the set, because a PVC may have no owner, and with the time, because nothing else shows how long it has
+// waited.
 func resizePVCs(ctx context.Context, applier podcontrol.Applier, o observed, p planned, now time.Time) podcontrol.Result {
 	patches := make([]podcontrol.Patch, 0, len(p.resizes))
 	for _, g := range p.resizes {
@@ -138,7 +138,7 @@ func resizePVCs(ctx context.Context, applier podcontrol.Applier, o observed, p p
 	return applier.Writer.Patch(ctx, applier.Owner, patches)
 }
 
-// relabel restores the labels with the names of pods.
+// relabel restores the labels that contain the pods' names.
 func relabel(ctx context.Context, applier podcontrol.Applier, o observed, p planned) podcontrol.Result {
 	patches := make([]podcontrol.Patch, 0, len(p.relabel))
 	for _, pod := range p.relabel {

@@ -5,11 +5,11 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 )
 
-// Reasons of events that only a StatefulSet has; the others are those of package podcontrol.
+// Reasons of events that only a StatefulSet has; the others are in package podcontrol.
 const (
-	// reasonSuccessfulResize: PVCs were patched to the size of their template.
+	// reasonSuccessfulResize means that PVCs were patched to the size in their template.
 	reasonSuccessfulResize = "SuccessfulResize"
-	// reasonFailedResize: a PVC could not be patched.
+	// reasonFailedResize means that a PVC could not be patched.
 	reasonFailedResize = "FailedResize"
 )
 

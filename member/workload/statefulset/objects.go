@@ -18,10 +18,10 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// Kind is the kind that owner references name.
+// Kind returns the kind that owner references name.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind("StatefulSet") }
 
-// wantedRevision is the revision of the set's template.
+// wantedRevision returns the revision of the set's template.
 func wantedRevision(set *appsv1beta1.StatefulSet) (*appsv1.ControllerRevision, error) {
 	annotations := map[string]string{}
 	if err := podset.StoreClaims(annotations, set.Spec.VolumeClaimTemplates); err != nil {
@@ -33,14 +33,14 @@ func wantedRevision(set *appsv1beta1.StatefulSet) (*appsv1.ControllerRevision, e
 	})
 }
 
-// at returns the set as it was for pods at a revision: with the volume claim templates of then.
+// at returns the set as it was for pods at a revision, with the volume claim templates of that revision.
 func at(set *appsv1beta1.StatefulSet, p *podset.Plan, rev string) *appsv1beta1.StatefulSet {
 	out := *set
 	out.Spec.VolumeClaimTemplates = p.Claims(rev, set.Spec.VolumeClaimTemplates)
 	return &out
 }
 
-// newPod returns the pod of an ordinal at a revision.
+// newPod returns the pod for an ordinal at a revision.
 func newPod(set *appsv1beta1.StatefulSet, rev string, template *corev1.PodTemplateSpec, ordinal string, now time.Time) *corev1.Pod {
 	m := podset.PodBuilder{Owner: set, Kind: Kind(), Hooks: lifecycle.HooksOf(set.Spec.Lifecycle)}
 	pod := m.Pod(podName(set, ordinal), rev, template, now)
@@ -55,7 +55,7 @@ func identity(pod, ordinal string) map[string]string {
 	return map[string]string{keys.StatefulSetPodName: pod, keys.PodIndex: ordinal}
 }
 
-// newPVCs returns the PVCs of an ordinal, owned by the set if they are to be deleted with it.
+// newPVCs returns the PVCs for an ordinal, owned by the set if they are to be deleted with it.
 func newPVCs(set *appsv1beta1.StatefulSet, g Gates, ordinal string) []*corev1.PersistentVolumeClaim {
 	out := podset.NewPVCs(set.Namespace, set.Spec.VolumeClaimTemplates, set.Spec.Selector, pvcNames(podName(set, ordinal)))
 	if deleted, _ := retention(set, g); deleted {
@@ -73,11 +73,11 @@ func pvcNames(pod string) func(template string) string {
 	return func(template string) string { return template + "-" + pod }
 }
 
-// ordinalIn returns the ordinal in the name of a pod of the set; empty if it is not the name of such a pod.
+// ordinalIn returns the ordinal in a pod name of the set; empty if the name doesn't belong to the set.
 func ordinalIn(set metav1.Object, pod string) string { return ordinal.In(set.GetName(), pod) }
 
-// podOfPVC returns the name of the pod of the set that a PVC of that name belongs to, whatever its template; empty if it is not
-// the name of such a PVC.
+// podOfPVC returns the name of the set's pod that a PVC of that name belongs to, for any template; empty if the name is not that of such a
+// PVC.
 func podOfPVC(set metav1.Object, pvc string) string {
 	at := strings.LastIndex(pvc, "-"+set.GetName()+"-")
 	if at <= 0 || ordinalIn(set, pvc[at+1:]) == "" {

@@ -25,29 +25,29 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+// observed is what one reconcile has read. All objects come straight from the cache and must not be changed.
 type observed struct {
 	set *appsv1beta1.StatefulSet
 	// wanted is the revision of the set's template, without a number.
 	wanted *appsv1.ControllerRevision
-	// history and pods are those that the set controls; history is in the order of revision.Sort.
+	// history and pods are controlled by the set. history is in the order of revision.Sort.
 	history []*appsv1.ControllerRevision
 	pods    []*corev1.Pod
-	// pvcs are the PVCs that belong to the set by their names, by name.
+	// pvcs are the PVCs whose names belong to the set, by name.
 	pvcs map[string]*corev1.PersistentVolumeClaim
-	// classes says which storage classes, by name, allow resizing; only of those that matter.
+	// classes maps the names of storage classes to whether they allow resizing. It contains only the classes that matter.
 	classes map[string]bool
-	// overlap are pods that the selector matches and the set does not control.
+	// overlap has the pods that the selector matches but the set does not control.
 	overlap ownership.Overlap
-	// orphanedRevisions are revisions that a former set of this name has left.
+	// orphanedRevisions are revisions that an earlier set of this name has left.
 	orphanedRevisions []*appsv1.ControllerRevision
-	// daemons are the nodes of pods on which a node daemon is alive.
+	// daemons contains the pods' nodes on which a node daemon is alive.
 	daemons map[string]bool
-	// memory has the facts of pods that have not changed since the last reconcile.
+	// memory has the facts about pods that have not changed since the last reconcile.
 	memory *podset.Memory
-	// awaited is why new pods wait until they are sent to the pod webhook.
+	// awaited is why new pods wait until the apiserver sends them to the pod webhook.
 	awaited podstep.Wait
-	// gates are those of the controller, inPlace what may be updated in place.
+	// gates are the controller's gates. inPlace says what may be updated in place.
 	gates   Gates
 	inPlace inplace.Options
 }
@@ -71,7 +71,7 @@ func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
 	if o.overlap, err = r.Overlaps.Scan(ctx, r.Client, o.set, Kind(), o.set.Spec.Selector, r.Clock.Now()); err != nil {
 		return err
 	}
-	// The revisions of a former set are found before this set has acted, or together with its pods.
+	// The revisions of an earlier set are found before this set has acted, or together with its pods.
 	if o.set.Status.ObservedGeneration == 0 || len(o.overlap.Orphans) > 0 {
 		if o.orphanedRevisions, err = revision.Orphans(ctx, r.Client, o.set, o.set.Spec.Selector); err != nil {
 			return err
@@ -84,7 +84,7 @@ func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
 	return o.readClasses(ctx, r.Client)
 }
 
-// children reads history, pods and PVCs; live says that the reader is the apiserver, which has no index.
+// children reads history, pods and PVCs. live means that the reader is the apiserver, which has no index.
 func (o *observed) children(ctx context.Context, r client.Reader, live bool) error {
 	var err error
 	if o.history, err = revision.List(ctx, r, o.set, ownership.OwnedBy(o.set, live)...); err != nil {
@@ -93,7 +93,7 @@ func (o *observed) children(ctx context.Context, r client.Reader, live bool) err
 	if o.pods, err = ownership.Pods(ctx, r, o.set, Kind(), live); err != nil {
 		return err
 	}
-	// PVCs outlive their pods and their set, and most have no owner: they are found by their names.
+	// PVCs outlive their pods and their set, and most have no owner, so they are found by name.
 	all, how := corev1.PersistentVolumeClaimList{}, []client.ListOption{client.InNamespace(o.set.Namespace)}
 	if !live {
 		how = append(how, client.UnsafeDisableDeepCopy)
@@ -110,7 +110,7 @@ func (o *observed) children(ctx context.Context, r client.Reader, live bool) err
 	return nil
 }
 
-// shown yields all objects that expectations are about. The set is one of them: a plan from an old status would write the status
+// shown yields all objects that expectations track. The set is one of them, because a plan made from an old status would write the status
 // again.
 func (o *observed) shown() iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) {
@@ -119,7 +119,7 @@ func (o *observed) shown() iter.Seq[metav1.Object] {
 	}
 }
 
-// readClasses reads the storage classes of PVCs that are smaller than wanted, from a cache that starts with the first of them.
+// readClasses reads the storage classes of PVCs that are smaller than wanted, from a cache that starts when it is first needed.
 func (o *observed) readClasses(ctx context.Context, r client.Reader) error {
 	if !o.resizes() {
 		return nil

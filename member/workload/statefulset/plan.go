@@ -23,24 +23,23 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// planned is what to do now: the plan for the pods, which all kinds have, and what only a StatefulSet does. It is read-only,
-// because it shares objects with observed.
+// planned is what to do now: the plan for the pods, which all kinds share, and what is specific to a StatefulSet. It is read-only, because it
+// shares objects with observed.
 type planned struct {
 	podset.Plan
 
-	// slots are the ordinals in which pods are wanted, in order; of those without pod and PVC only the first.
+	// slots are the ordinals where pods are wanted, in order. Of the ordinals without pod and PVC, only the first ones are included.
 	slots []rollout.Slot
-	// adopt are orphans to adopt.
+	// adopt lists the orphans to adopt.
 	adopt []*corev1.Pod
-	// relabel are pods that have lost the label with their name, by which Services select one pod.
+	// relabel lists pods that have lost the label with their name, which Services use to select a single pod.
 	relabel []*corev1.Pod
 	// createPVCs are PVCs that existing pods wait for.
 	createPVCs []*corev1.PersistentVolumeClaim
-	// transfers are PVCs that get another owner, resizes those that get the size in their template.
+	// transfers are PVCs whose owners change. resizes are PVCs that get the size in their template.
 	transfers []ownershipTransfer
 	resizes   []resize
-	// resizeFailure is why a PVC can't follow its template, stalledPVC which PVC has kept a pod waiting for longer than the
-	// deadline.
+	// resizeFailure is why a PVC can't follow its template. stalledPVC names a PVC that has kept a pod waiting for longer than the deadline.
 	resizeFailure, stalledPVC report.Failure
 }
 
@@ -55,7 +54,7 @@ func plan(o observed, now time.Time) planned {
 	goal, fault := goalOf(o)
 	p.Ignored, p.slots = fault, goal.Slots
 	p.Classify(o.pods, viewOptions(o), now)
-	if invalid := p.applyPriorities(o); invalid != "" { // The order of updates is unknown, so none is started.
+	if invalid := p.applyPriorities(o); invalid != "" { // The update order is unknown, so no update starts.
 		p.Ignored, goal.Paused = cmp.Or(p.Ignored, invalid), true
 	}
 	p.compareVolumes(o)
@@ -67,25 +66,25 @@ func plan(o observed, now time.Time) planned {
 	if o.overlap.Count > 0 {
 		p.Recheck = report.Sooner(p.Recheck, ownership.OverlapScanInterval)
 	}
-	if len(orphans) > 0 { // One that has changed meanwhile is not adopted by this reconcile.
+	if len(orphans) > 0 { // An orphan that has changed meanwhile is not adopted by this reconcile.
 		p.Recheck = report.Sooner(p.Recheck, podset.AdoptionRecheck)
 	}
 	p.DetectStall(podset.DefaultProgressDeadline, now)
-	if p.resizeFailure.Reason != "" && !p.Stalled.Scale { // The cause, where an update is stalled.
+	if p.resizeFailure.Reason != "" && !p.Stalled.Scale { // It is the cause if an update is stalled.
 		p.Stalled.Failure = p.resizeFailure
 	}
 	p.TruncateHistory(int(ptr.Deref(o.set.Spec.RevisionHistoryLimit, defaultHistoryLimit)))
 	return p
 }
 
-// orphans returns the pods to adopt. Some of those that the last scan has found may have been adopted since.
+// orphans returns the pods to adopt. Some that the last scan found may have been adopted since.
 func (o *observed) orphans() []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(o.overlap.Orphans), func(pod *corev1.Pod) bool {
 		return slices.ContainsFunc(o.pods, func(own *corev1.Pod) bool { return own.UID == pod.UID })
 	})
 }
 
-// viewOptions say how to read the pods of a set.
+// viewOptions returns how to read the pods of a set.
 func viewOptions(o observed) podset.ViewOptions {
 	terminating := make(map[string]bool, len(o.pvcs))
 	for name, c := range o.pvcs {
@@ -99,7 +98,7 @@ func viewOptions(o observed) podset.ViewOptions {
 			if n, err := strconv.Atoi(pod.Slot); err == nil {
 				pod.Rank.Order = -n
 			}
-			// A pod without a node does not keep its PVCs from being deleted, and gets new ones.
+			// A pod without a node does not prevent the deletion of its PVCs, and gets new ones.
 			pod.ToDelete = pod.ToDelete || pod.Object.Spec.NodeName != "" && podset.PVCLost(pod.Object, pvcNames(pod.Key), terminating)
 			pod.TerminatingPVC = podset.TerminatingPVC(pod.Object, pvcNames(pod.Key), terminating)
 		},
@@ -118,7 +117,7 @@ func (p *planned) applyPriorities(o observed) string {
 	return ""
 }
 
-// unlabelled returns the pods without the label of their name, which all are created with. As in kube 1.36 StatefulSet
+// unlabelled returns the pods that lack the label with their name, with which all pods are created. As in kube 1.36 StatefulSet
 // (identityMatches).
 func unlabelled(all []podset.Pod) []*corev1.Pod {
 	var out []*corev1.Pod
@@ -130,8 +129,8 @@ func unlabelled(all []podset.Pod) []*corev1.Pod {
 	return out
 }
 
-// compareVolumes finds pods that have other volumes than the volumeClaimTemplates ask for. A running pod can't get another
-// volume, so an update has to re-create it.
+// compareVolumes finds pods whose volumes differ from the volumeClaimTemplates. A running pod can't get another volume, so an update has to
+// re-create it.
 func (p *planned) compareVolumes(o observed) {
 	for i := range p.Pods {
 		m := &p.Pods[i]
@@ -141,7 +140,7 @@ func (p *planned) compareVolumes(o observed) {
 	}
 }
 
-// mounts reports whether a pod has the volumes of all volumeClaimTemplates, and of no former one.
+// mounts reports whether a pod has the volumes of all current volumeClaimTemplates, and of no earlier ones.
 func mounts(set *appsv1beta1.StatefulSet, pod *corev1.Pod) bool {
 	name, own := pvcNames(pod.Name), 0
 	for _, v := range pod.Spec.Volumes {
@@ -155,11 +154,11 @@ func mounts(set *appsv1beta1.StatefulSet, pod *corev1.Pod) bool {
 	return own == len(set.Spec.VolumeClaimTemplates)
 }
 
-// rulesOf returns when pods count as available, and their lifecycle hooks, by the spec.
+// rulesOf returns from the spec when pods count as available, and their lifecycle hooks.
 func rulesOf(s *appsv1beta1.StatefulSetSpec) podset.Rules {
 	rules := podset.Rules{Hooks: lifecycle.HooksOf(s.Lifecycle)}
 	if r := s.UpdateStrategy.RollingUpdate; r != nil {
-		// The pod that takes the place of a deleted one would be at the update revision.
+		// The pod that replaces a deleted one would be at the update revision.
 		rules.KeepNamed = r.Paused
 		rules.MinReady = time.Duration(ptr.Deref(r.MinReadySeconds, 0)) * time.Second
 		if r.InPlaceUpdateStrategy != nil {
@@ -169,7 +168,7 @@ func rulesOf(s *appsv1beta1.StatefulSetSpec) podset.Rules {
 	return rules
 }
 
-// goalOf resolves the numbers of a spec. fault says which of them is invalid and left out.
+// goalOf resolves the numbers of a spec. fault names the one that is invalid and ignored.
 func goalOf(o observed) (g rollout.Goal, fault string) {
 	s := &o.set.Spec
 	parallel := s.PodManagementPolicy == appsv1.ParallelPodManagement
@@ -214,8 +213,8 @@ func modeOf(s *appsv1beta1.StatefulSetSpec) rollout.Mode {
 	return rollout.ReCreate
 }
 
-// slots returns the ordinals of the pods, of which the first keep the old revision. Of ordinals that have neither a pod nor a
-// PVC, it returns no more than one reconcile creates.
+// slots returns the ordinals of the pods, the first old of which keep the old revision. Of ordinals that have neither a pod nor a PVC, it
+// returns at most as many as one reconcile creates.
 func slots(o observed, old int) (list []rollout.Slot, fault string) {
 	s := &o.set.Spec
 	r, _, faults := ordinal.Reserve(s.ReserveOrdinals, ordinalsPath())

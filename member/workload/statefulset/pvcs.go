@@ -24,13 +24,13 @@ import (
 // reasonFailedUpdatePVC (condition, event): a PVC can't follow its template.
 const reasonFailedUpdatePVC = "FailedUpdatePVC"
 
-// storageClassRecheck is how often to look at a storage class that does not allow resizing: storage classes are not watched.
+// storageClassRecheck is how often to check a storage class that does not allow resizing. Storage classes are not watched.
 const storageClassRecheck = time.Minute
 
-// ownershipTransfer gives a PVC another owner.
+// ownershipTransfer changes the owners of a PVC.
 type ownershipTransfer struct {
 	pvc *corev1.PersistentVolumeClaim
-	// slot is that of the pod that has become, or is no longer, an owner.
+	// slot is the slot of the pod that becomes an owner, or stops being one.
 	slot string
 	from []types.UID
 	to   []metav1.OwnerReference
@@ -39,7 +39,7 @@ type ownershipTransfer struct {
 // resize gives a PVC the size in its template.
 type resize struct{ pvc, template *corev1.PersistentVolumeClaim }
 
-// planPVCs plans for PVCs. They outlive their pods, and the controller never deletes them.
+// planPVCs plans the PVCs. They outlive their pods, and the controller never deletes them.
 func (p *planned) planPVCs(o observed, g rollout.Goal, now time.Time) {
 	waiting := p.holdCreates(o)
 	if len(o.set.Spec.VolumeClaimTemplates)+len(p.Claims(p.Current.Name, nil)) == 0 {
@@ -50,7 +50,7 @@ func (p *planned) planPVCs(o observed, g rollout.Goal, now time.Time) {
 		wanted[s.Key] = true
 	}
 	for i := range p.Pods {
-		// A pod that has a node and has not started would wait for ever. One in an unwanted slot would leave the new PVC behind.
+		// A pod that has a node but has not started would wait forever. A pod in an unwanted slot would leave the new PVC behind.
 		if m := &p.Pods[i]; wanted[m.Slot] && !m.Inactive && m.Rank.Phase == corev1.PodPending {
 			p.createPVCs = append(p.createPVCs, o.missing(at(o.set, &p.Plan, m.Revision), m.Slot)...)
 			if m.Object.Spec.NodeName == "" {
@@ -65,16 +65,16 @@ func (p *planned) planPVCs(o observed, g rollout.Goal, now time.Time) {
 	}
 }
 
-// missing returns the PVCs of an ordinal that do not exist, of a set as it was for the pod.
+// missing returns the PVCs of an ordinal that do not exist. set is the set as it was for the pod.
 func (o *observed) missing(set *appsv1beta1.StatefulSet, ordinal string) []*corev1.PersistentVolumeClaim {
 	return slices.DeleteFunc(newPVCs(set, o.gates, ordinal), func(c *corev1.PersistentVolumeClaim) bool {
 		return o.pvcs[c.Name] != nil
 	})
 }
 
-// holdCreates drops steps that create a pod whose name an orphan has, which is adopted instead, and those with a PVC that is
-// about to be deleted: it is terminating, or it is owned by a former pod of that name or a former set, and the garbage collector
-// has yet to delete it. It returns the names of the pods that wait for PVCs.
+// holdCreates drops steps that create a pod if an orphan has its name and is adopted instead, or if one of its PVCs is about to be deleted.
+// Such a PVC is terminating, or is owned by an earlier pod of that name or an earlier set, and the garbage collector has yet to delete it. It
+// returns the names of the pods that wait for PVCs.
 func (p *planned) holdCreates(o observed) (held []string) {
 	before := len(p.Steps)
 	current := p.Claims(p.Current.Name, o.set.Spec.VolumeClaimTemplates)
@@ -109,8 +109,8 @@ func (p *planned) holdCreates(o observed) (held []string) {
 	return held
 }
 
-// detectStalledPVC finds the PVC of these pods that has been terminating for the longest time, if that is longer than the
-// deadline: another controller's finalizer may hold it.
+// detectStalledPVC finds, among the PVCs of these pods, the one that has been terminating for the longest time, if that exceeds the deadline.
+// Another controller's finalizer may hold it.
 func (p *planned) detectStalledPVC(o observed, pods []string, now time.Time) {
 	if len(pods) == 0 {
 		return
@@ -138,7 +138,7 @@ func (p *planned) detectStalledPVC(o observed, pods []string, now time.Time) {
 		"held by "+strings.Join(first.Finalizers, ", "))
 }
 
-// retention reports whether PVCs are deleted with their set, and with a pod that is scaled in: neither while the gate is off.
+// retention reports whether PVCs are deleted with their set, and with a pod that is scaled in. Both are false while the gate is off.
 func retention(set *appsv1beta1.StatefulSet, g Gates) (deleted, scaled bool) {
 	p := set.Spec.PersistentVolumeClaimRetentionPolicy
 	if p == nil || !g.DeletePVCs {
@@ -148,12 +148,12 @@ func retention(set *appsv1beta1.StatefulSet, g Gates) (deleted, scaled bool) {
 	return p.WhenDeleted == remove, p.WhenScaled == remove
 }
 
-// planOwners plans the owners of PVCs with which they are to be deleted: the set, or a pod in an ordinal that is not wanted. A
-// PVC without a pod gets no owner, because it was kept under a former policy, which a new one does not undo. But it is no longer
-// deleted with a set that is to keep its PVCs. With the gate off every set keeps them, also those that got an owner while it was on.
+// planOwners plans the owners that PVCs are to be deleted with: the set, or a pod in an unwanted ordinal. A PVC without a pod gets no owner,
+// because it was kept under an earlier policy, and a new policy does not undo that. But it is no longer deleted with a set that keeps its
+// PVCs. With the gate off, every set keeps its PVCs, even those that got an owner while the gate was on.
 func (p *planned) planOwners(o observed, wanted map[string]bool) {
 	withSet, withPod := retention(o.set, o.gates)
-	withPod = withPod && p.Ignored == "" // Else it is unknown which ordinals are wanted, and data could be lost.
+	withPod = withPod && p.Ignored == "" // Otherwise it is unknown which ordinals are wanted, and data could be lost.
 	members := make(map[string]*podset.Pod, len(p.Pods))
 	for i := range p.Pods {
 		members[p.Pods[i].Key] = &p.Pods[i]
@@ -174,7 +174,7 @@ func (p *planned) planOwners(o observed, wanted map[string]bool) {
 				})
 			}
 		case m.Inactive && withPod && owns(pvc, m.Object.UID):
-			// It is deleted, and the next pod of its name gets a new one.
+			// The PVC is deleted, and the next pod of its name gets a new one.
 		case ours != withSet || owns(pvc, m.Object.UID):
 			var to *metav1.OwnerReference
 			if withSet {
@@ -185,7 +185,7 @@ func (p *planned) planOwners(o observed, wanted map[string]bool) {
 	}
 }
 
-// transfer plans to replace the owners from, of those that the PVC has, by to.
+// transfer plans to replace the owners in from that the PVC has with to.
 func (p *planned) transfer(pvc *corev1.PersistentVolumeClaim, slot string, from []types.UID, to *metav1.OwnerReference) {
 	h := ownershipTransfer{pvc: pvc, slot: slot}
 	if to != nil && !owns(pvc, to.UID) {
@@ -203,7 +203,7 @@ func owns(pvc *corev1.PersistentVolumeClaim, uid types.UID) bool {
 	return slices.ContainsFunc(pvc.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == uid })
 }
 
-// foreign reports whether a PVC has another controller, or is owned by a former pod.
+// foreign reports whether a PVC has another controller, or is owned by an earlier pod.
 func foreign(pvc *corev1.PersistentVolumeClaim, set *appsv1beta1.StatefulSet, m *podset.Pod) bool {
 	return slices.ContainsFunc(pvc.OwnerReferences, func(ref metav1.OwnerReference) bool {
 		return (ptr.Deref(ref.Controller, false) || ref.Kind == "Pod") && ref.UID != set.UID && (m == nil || ref.UID != m.Object.UID)
@@ -215,7 +215,7 @@ func (o *observed) resizes() bool {
 	return o.gates.ResizePVCs && o.set.Spec.VolumeClaimUpdateStrategy.Type == appsv1beta1.StatefulSetClaimOnPodRollingUpdate
 }
 
-// template returns the template of a PVC of the set, nil if it was removed.
+// template returns the template for a PVC of the set; nil if it was removed.
 func (o *observed) template(pvc string) *corev1.PersistentVolumeClaim {
 	pod := podOfPVC(o.set, pvc)
 	if pod == "" {
@@ -237,13 +237,13 @@ func templateOf(set *appsv1beta1.StatefulSet, name string) *corev1.PersistentVol
 type pvcState int
 
 const (
-	// pvcFits: it requests and has at least the size in its template, or has no volume yet.
+	// pvcFits means that the PVC requests and has at least the size in its template, or has no volume yet.
 	pvcFits pvcState = iota
-	// pvcResizing: its volume is still smaller than what it requests.
+	// pvcResizing means that the volume is still smaller than requested.
 	pvcResizing
-	// pvcTooSmall: it requests less than its template.
+	// pvcTooSmall means that the PVC requests less than its template.
 	pvcTooSmall
-	// pvcIncompatible: it has another storage class or other access modes than its template, which are immutable.
+	// pvcIncompatible means that storage class or access modes differ from the template; both are immutable.
 	pvcIncompatible
 )
 
@@ -260,14 +260,14 @@ func compare(pvc, template *corev1.PersistentVolumeClaim) pvcState {
 	case larger(template.Spec.Resources.Requests, asks):
 		return pvcTooSmall
 	case condition(pvc, corev1.PersistentVolumeClaimFileSystemResizePending) != nil:
-		// It is completed when a pod mounts it.
+		// The resize completes when a pod mounts the volume.
 	case larger(asks, pvc.Status.Capacity):
 		return pvcResizing
 	}
 	return pvcFits
 }
 
-// compatible reports whether a PVC has the access modes of its template, and its storage class if that names one.
+// compatible reports whether a PVC has the access modes of its template, and the template's storage class if it names one.
 func compatible(pvc, template *corev1.PersistentVolumeClaim) bool {
 	a, b := &pvc.Spec, &template.Spec
 	modes := func(s *corev1.PersistentVolumeClaimSpec) []corev1.PersistentVolumeAccessMode {
@@ -282,7 +282,7 @@ func larger(a, b corev1.ResourceList) bool {
 	return x.Cmp(y) > 0
 }
 
-// condition returns the condition of a PVC if it is True, and otherwise nil.
+// condition returns the condition of a PVC if it is True, otherwise nil.
 func condition(pvc *corev1.PersistentVolumeClaim, t corev1.PersistentVolumeClaimConditionType) *corev1.PersistentVolumeClaimCondition {
 	for i := range pvc.Status.Conditions {
 		if c := &pvc.Status.Conditions[i]; c.Type == t && c.Status == corev1.ConditionTrue {
@@ -292,8 +292,8 @@ func condition(pvc *corev1.PersistentVolumeClaim, t corev1.PersistentVolumeClaim
 	return nil
 }
 
-// planResizes plans to resize PVCs: those of a pod that is to be updated before the update, those of an updated pod at any time
-// (#1699), and in total no more pods at a time than maxUnavailable.
+// planResizes plans to resize PVCs. PVCs of a pod that is about to be updated are resized before the update, PVCs of an updated pod at any
+// time (#1699). In total, it resizes PVCs for at most maxUnavailable pods at a time.
 func (p *planned) planResizes(o observed, g rollout.Goal, now time.Time) {
 	fits, room := make(map[string]pvcState, len(p.Pods)), g.MaxUnavailable
 	for i := range p.Pods {
@@ -330,8 +330,7 @@ func (p *planned) planResizes(o observed, g rollout.Goal, now time.Time) {
 	}
 }
 
-// updatedTooSmall returns the pods at the update revision whose PVCs are too small, in the order of updates and down to the
-// partition.
+// updatedTooSmall returns the pods at the update revision whose PVCs are too small, in update order and down to the partition.
 func (p *planned) updatedTooSmall(g rollout.Goal, fits map[string]pvcState) []*podset.Pod {
 	keeps := map[string]bool{}
 	for _, s := range g.Slots {
@@ -392,7 +391,7 @@ func (p *planned) compare(o observed, m *podset.Pod, now time.Time) pvcState {
 		}
 		is := compare(c, t)
 		if is == pvcFits && c.Status.Phase != corev1.ClaimBound && m.Ready {
-			is = pvcResizing // It has a volume, which the cache does not show yet.
+			is = pvcResizing // It has a volume that the cache does not show yet.
 		}
 		worst = max(worst, is)
 		if since, _ := resizingSince(c); is == pvcResizing && !since.IsZero() {
@@ -439,8 +438,8 @@ func (o *observed) resizeFailure(c *corev1.PersistentVolumeClaim, is pvcState, n
 	return ""
 }
 
-// resizingSince returns since when a PVC is being resized, or has waited for something to begin it, and a sentence that says so. The
-// time is zero if it is unknown.
+// resizingSince returns since when a PVC is being resized or has waited for the resize to start, and a sentence that says so. The time is zero
+// if it is unknown.
 func resizingSince(c *corev1.PersistentVolumeClaim) (since time.Time, why string) {
 	if e := condition(c, corev1.PersistentVolumeClaimResizing); e != nil {
 		since = e.LastTransitionTime.UTC()

@@ -37,7 +37,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Statef
 	if a.resized.Err != nil {
 		update = report.WriteFailure(a.resized.Err)
 	}
-	if p.stalledPVC.Reason != "" && (scale.Reason == "" || scale == p.Stalled.Failure) { // It is the cause of a stall.
+	if p.stalledPVC.Reason != "" && (scale.Reason == "" || scale == p.Stalled.Failure) { // It causes the stall.
 		scale = p.stalledPVC
 	}
 	var begun []event.Event
@@ -68,7 +68,7 @@ func (a *applied) own() []event.Event {
 	return out
 }
 
-// count counts pods as kube 1.36 does for its StatefulSet: terminating pods exist and may be ready, but have no revision.
+// count counts pods the way kube 1.36 does for its StatefulSet: terminating pods exist and may be ready, but have no revision.
 func count(s *appsv1beta1.StatefulSetStatus, p planned) {
 	n := p.Count()
 	s.UpdatedReplicas, s.UpdatedReadyReplicas, s.UpdatedAvailableReplicas = n.Updated, n.UpdatedReady, n.UpdatedAvailable
@@ -97,8 +97,8 @@ func complete(s *appsv1beta1.StatefulSetStatus, set *appsv1beta1.StatefulSet) {
 	}
 }
 
-// pvcCounts returns, for each volumeClaimTemplate, how many PVCs of wanted pods are compatible with it, and how many of these
-// have the capacity that they request.
+// pvcCounts returns, for each volumeClaimTemplate, how many PVCs of wanted pods are compatible with it, and how many of those have the
+// requested capacity.
 func pvcCounts(o observed, p planned) []appsv1beta1.StatefulSetVolumeClaimStatus {
 	if len(o.set.Spec.VolumeClaimTemplates) == 0 {
 		return nil
@@ -122,7 +122,7 @@ func pvcCounts(o observed, p planned) []appsv1beta1.StatefulSetVolumeClaimStatus
 	return out
 }
 
-// countsOnly reports whether s differs from was in nothing but counts and readiness, and does not complete the rollout. Such a status
+// countsOnly reports whether s differs from the set's status only in counts and readiness, and does not complete the rollout. Such a status
 // may be written later.
 func countsOnly(set *appsv1beta1.StatefulSet, s appsv1beta1.StatefulSetStatus) bool {
 	was := &set.Status

@@ -37,20 +37,20 @@ const (
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=list;watch
 
-// Webhook defaults StatefulSets and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may
-// be used concurrently.
+// Webhook defaults StatefulSets and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It is safe for
+// concurrent use.
 type Webhook struct {
-	// Client creates pod templates as dry runs, and reads storage classes.
+	// Client creates pod templates with dry runs, and reads storage classes.
 	Client client.Client
-	// Live reads revisions from the apiserver: a cache may not show that they have no owner any more.
+	// Live reads revisions from the apiserver, because a cache may not show yet that they no longer have an owner.
 	Live client.Reader
-	// KeepTemplates sets no defaults in pod templates and volumeClaimTemplates (gate TemplateNoDefaults). They are still validated.
+	// KeepTemplates disables defaults in pod templates and volumeClaimTemplates (gate TemplateNoDefaults). They are still validated.
 	KeepTemplates bool
-	// InPlace are the options of in-place updates.
+	// InPlace has the options for in-place updates.
 	InPlace inplace.Options
-	// Gates are those of the controller: a field whose gate is off gets a warning.
+	// Gates are the controller's gates. A field whose gate is off causes a warning.
 	Gates Gates
-	// Off says which gates are off, for warnings.
+	// Off lists the gates that are off, for warnings.
 	Off workloadspec.Off
 
 	templates workloadspec.PodTemplates
@@ -61,8 +61,8 @@ var (
 	_ admission.Validator[*appsv1beta1.StatefulSet] = &Webhook{}
 )
 
-// Default sets defaults, in templates when they are new or changed. Invalid ordinals are refused here: the schema, which validates
-// next, would show only its pattern.
+// Default sets defaults, and in templates only if they are new or changed. Invalid ordinals are rejected here, because the schema, which
+// validates next, would only show its pattern.
 func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.StatefulSet) error {
 	spec := &set.Spec
 	setDefaults(spec)
@@ -94,8 +94,8 @@ func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.StatefulSet) err
 	return nil
 }
 
-// orphaned returns the templates of a former set of this name that has left its pods, such as a StatefulSet of apps, as its last
-// revision has them: so the new set has no other pods. It has no Pod if there is no such set.
+// orphaned returns the templates of an earlier set of this name that has left its pods, such as a StatefulSet of apps, as they are in its last
+// revision. Thus the new set has the same pods. The result has no Pod if there is no such set.
 func (w *Webhook) orphaned(ctx context.Context, set *appsv1beta1.StatefulSet) (workloadspec.Templates, error) {
 	owner := &metav1.ObjectMeta{Namespace: admit.Namespace(ctx, set), Name: set.Name}
 	history, err := revision.Orphans(ctx, w.Live, owner, set.Spec.Selector)
@@ -169,7 +169,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.StatefulS
 	return w.warnings(set), refuse(set, faults)
 }
 
-// ValidateUpdate implements admission.Validator. Faults that the old spec has too are warnings.
+// ValidateUpdate implements admission.Validator. Faults that the old spec already had are only warnings.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.StatefulSet) (admission.Warnings, error) {
 	news := admit.NewWarnings(w.warnings(set), w.warnings(old))
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
@@ -203,14 +203,14 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.StatefulSet) (adm
 	return nil, nil
 }
 
-// checkTemplate validates the pod template by a dry run.
+// checkTemplate validates the pod template with a dry run.
 func (w *Webhook) checkTemplate(ctx context.Context, set *appsv1beta1.StatefulSet) (field.ErrorList, error) {
 	_, faults, err := w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, set.Spec.VolumeClaimTemplates,
 		field.NewPath("spec", "template"))
 	return faults, err
 }
 
-// validateSpec validates the spec alone.
+// validateSpec validates the spec on its own.
 func (w *Webhook) validateSpec(set *appsv1beta1.StatefulSet) field.ErrorList {
 	spec, path := &set.Spec, field.NewPath("spec")
 	faults := w.validateNames(set)
@@ -218,7 +218,7 @@ func (w *Webhook) validateSpec(set *appsv1beta1.StatefulSet) field.ErrorList {
 	return append(faults, validateRest(spec, path)...)
 }
 
-// ValidateSpec validates a spec that is at path in another object, which validates selector and replicas. It makes no requests.
+// ValidateSpec validates a spec at path within another object, which validates selector and replicas itself. It makes no requests.
 func ValidateSpec(s *appsv1beta1.StatefulSetSpec, path *field.Path) field.ErrorList {
 	spec := s.DeepCopy()
 	setDefaults(spec)
@@ -256,14 +256,14 @@ func validateRest(spec *appsv1beta1.StatefulSetSpec, path *field.Path) field.Err
 	return faults
 }
 
-// validateNames validates the ordinals, and the names made of them: a pod's is its host name too.
+// validateNames validates the ordinals, and the names derived from them. A pod's name is also its host name.
 func (w *Webhook) validateNames(set *appsv1beta1.StatefulSet) field.ErrorList {
 	name, at := set.Name, field.NewPath("metadata", "name")
 	var faults field.ErrorList
 	for _, why := range validation.IsDNS1123Label(name) {
 		faults = append(faults, field.Invalid(at, name, "it is part of the pods' host names: "+why))
 	}
-	if o := set.Spec.Ordinals; !w.Gates.StartOrdinal && o != nil && o.Start > 0 { // If it was stored before, it becomes a warning.
+	if o := set.Spec.Ordinals; !w.Gates.StartOrdinal && o != nil && o.Start > 0 { // If it was already stored, this becomes a warning.
 		faults = append(faults, field.Invalid(field.NewPath("spec", "ordinals", "start"), o.Start, fmt.Sprintf(
 			"feature gate %s is off, so pods would be numbered from 0, and those that have higher ordinals deleted: "+
 				"turn the gate on first, or leave this out", gateStartOrdinal)))
@@ -283,7 +283,7 @@ func (w *Webhook) validateNames(set *appsv1beta1.StatefulSet) field.ErrorList {
 	return faults
 }
 
-// warnings returns all warnings about what has no effect.
+// warnings returns all warnings about settings that have no effect.
 func (w *Webhook) warnings(set *appsv1beta1.StatefulSet) admission.Warnings {
 	var inPlace *pods.InPlaceUpdateStrategy
 	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil {
@@ -293,7 +293,8 @@ func (w *Webhook) warnings(set *appsv1beta1.StatefulSet) admission.Warnings {
 	return append(unserved, w.Gates.Warnings(&set.Spec, field.NewPath("spec"))...)
 }
 
-// Warnings returns warnings about fields of the spec at path without the effect that a user may expect, where these are its own.
+// Warnings returns warnings about fields in the spec at path that don't have the effect a user may expect, as far as they are specific to this
+// kind.
 func (g Gates) Warnings(spec *appsv1beta1.StatefulSetSpec, path *field.Path) admission.Warnings {
 	var warnings admission.Warnings
 	if _, duplicate, _ := ordinal.Reserve(spec.ReserveOrdinals, path.Child("reserveOrdinals")); duplicate != "" {

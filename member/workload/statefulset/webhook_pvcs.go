@@ -16,11 +16,11 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
-// defaultClass marks the storage class of PVCs that name none. As in kube 1.36.
+// defaultClass marks the storage class for PVCs that don't name one, as in kube 1.36.
 const defaultClass = "storageclass.kubernetes.io/is-default-class"
 
-// validatePVCChange validates a change of volumeClaimTemplates where existing PVCs are to be resized: only the size may change,
-// and only in a storage class that allows it. A smaller size has no effect and is a warning.
+// validatePVCChange validates a change of volumeClaimTemplates if existing PVCs are to be resized. Only the size may change, and only in a
+// storage class that allows it. A smaller size has no effect and causes a warning.
 func (w *Webhook) validatePVCChange(
 	ctx context.Context, old, spec *appsv1beta1.StatefulSetSpec,
 ) (field.ErrorList, admission.Warnings, error) {
@@ -73,7 +73,7 @@ func volumes(spec *appsv1beta1.StatefulSetSpec) []string {
 
 func templatesPath() *field.Path { return field.NewPath("spec", "volumeClaimTemplates") }
 
-// sameButSize reports whether two templates differ by no more than the size, in requests and limits, and defaults.
+// sameButSize reports whether two templates differ only in the size, in requests and limits, and in defaults.
 func sameButSize(a, b *corev1.PersistentVolumeClaim) bool {
 	sizeless := func(pvc *corev1.PersistentVolumeClaim) []corev1.PersistentVolumeClaim {
 		out := *pvc.DeepCopy()
@@ -84,8 +84,8 @@ func sameButSize(a, b *corev1.PersistentVolumeClaim) bool {
 	return workloadspec.SamePVCs(sizeless(a), sizeless(b))
 }
 
-// classOf returns the storage class of a template's PVCs: the one that it names, or the newest of the default ones; nil if there
-// is none, or if the template has the class "".
+// classOf returns the storage class for a template's PVCs: the one it names, or the newest default class. It returns nil if there is none, or
+// if the template's class is "".
 func classOf(pvc *corev1.PersistentVolumeClaim, classes []storagev1.StorageClass) *storagev1.StorageClass {
 	var found *storagev1.StorageClass
 	for i := range classes {

@@ -19,14 +19,14 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/spread"
 )
 
-// With the schedule strategy Adaptive replicas stay where they are, and only those leave a subset whose pods can't be scheduled.
+// With the schedule strategy Adaptive, replicas stay where they are. Only those whose pods can't be scheduled leave a subset.
 //
-// A subset closes when the scheduler has found no node for one of its pods for rescheduleCriticalSeconds, and opens again after
-// unschedulableDuration, unless pods of it still wait. Its condition Schedulable says so, and is all that is stored. The replicas
-// are divided by the stored conditions: one that changes is written first, and its watch event starts the next reconcile. So a
-// crash between two writes never makes a subset take back what it has just given away.
+// A subset closes when the scheduler has found no node for one of its pods for rescheduleCriticalSeconds. It opens again after
+// unschedulableDuration, unless some of its pods still wait. The subset's condition Schedulable records this, and nothing else is stored. The
+// replicas are divided according to the stored conditions: a condition that changes is written first, and its watch event triggers the next
+// reconcile. So a crash between two writes never makes a subset take back what it has just given away.
 
-// Reasons of the condition Schedulable. They are those of OpenKruise.
+// Reasons of the condition Schedulable, the same as in OpenKruise.
 const (
 	reasonReschedule = "reschedule"
 	reasonRecover    = "recover"
@@ -38,20 +38,19 @@ const (
 	defaultClosed   = 300 * time.Second
 )
 
-// room is what Adaptive knows of one subset.
+// room is what Adaptive knows about one subset.
 type room struct {
-	// closed: by its stored condition, the subset gets no more replicas.
+	// closed means that, according to its stored condition, the subset gets no more replicas.
 	closed bool
-	// waiting is how many of its replicas may leave: those of pods that can't be scheduled, and of pods that are not created because
-	// of those.
+	// waiting is how many of its replicas may leave: those of pods that can't be scheduled, and of pods that are not created because of those.
 	waiting int
 	// condition is the condition to store; nil if the subset has always been open.
 	condition *appsv1beta1.SubsetCondition
-	// turned: the condition differs from the stored one.
+	// turned means that the condition differs from the stored one.
 	turned bool
-	// recheck is when time alone could change the condition; 0 if never.
+	// recheck is when the passing of time alone could change the condition; 0 means never.
 	recheck time.Duration
-	// reserved are its reserved pods, with reserveUnschedulablePods.
+	// reserved describes its reserved pods, with reserveUnschedulablePods.
 	reserved reservation
 }
 
@@ -64,7 +63,7 @@ func reschedules(ud *appsv1beta1.UnitedDeployment) bool {
 	return adaptive(ud) && asksToReserve(ud) == reserving(ud)
 }
 
-// roomOf returns the room of a subset with that workload, nil if it has none yet, and its pods.
+// roomOf returns the room of a subset. c is its workload, or nil if it has none yet; pods are the workload's pods.
 func roomOf(ud *appsv1beta1.UnitedDeployment, subset string, c *child, pods []*corev1.Pod, now time.Time) room {
 	if !reschedules(ud) {
 		return room{}
@@ -98,7 +97,7 @@ func roomOf(ud *appsv1beta1.UnitedDeployment, subset string, c *child, pods []*c
 	switch {
 	case !shut && overdue > 0:
 		turn(corev1.ConditionFalse, reasonReschedule, fmt.Sprintf("%d pods could not be scheduled within %s", overdue, critical))
-	case !shut || overdue > 0 || r.reserved.count > 0: // Pods that wait here may leave as soon as another subset has room.
+	case !shut || overdue > 0 || r.reserved.count > 0: // Waiting pods may leave as soon as another subset has room.
 	default:
 		end := r.condition.LastTransitionTime.Add(duration)
 		if end.After(now) {
@@ -110,7 +109,7 @@ func roomOf(ud *appsv1beta1.UnitedDeployment, subset string, c *child, pods []*c
 	return r
 }
 
-// durations returns for how long a pod may wait for a node, and for how long its subset is closed then.
+// durations returns how long a pod may wait for a node, and how long its subset is then closed.
 func durations(ud *appsv1beta1.UnitedDeployment) (critical, closed time.Duration) {
 	critical, closed = defaultCritical, defaultClosed
 	a := ptr.Deref(ud.Spec.Topology.ScheduleStrategy.Adaptive, appsv1beta1.AdaptiveScheduleStrategy{})
@@ -123,7 +122,7 @@ func durations(ud *appsv1beta1.UnitedDeployment) (critical, closed time.Duration
 	return critical, closed
 }
 
-// lineOf returns a subset's line of the status; nil if it has none.
+// lineOf returns the status line of a subset; nil if it has none.
 func lineOf(s *appsv1beta1.UnitedDeploymentStatus, subset string) *appsv1beta1.SubsetStatus {
 	for i := range s.SubsetStatuses {
 		if s.SubsetStatuses[i].Name == subset {
@@ -147,7 +146,8 @@ func storedCondition(s *appsv1beta1.UnitedDeploymentStatus, subset string) *apps
 	return nil
 }
 
-// rejected returns since when the scheduler has found no node for a pod; false if there is one, or it has not looked for one yet.
+// rejected returns since when the scheduler has found no node for a pod. It returns false if the pod has a node, or the scheduler has not
+// looked for one yet.
 func rejected(pod *corev1.Pod) (since time.Time, ok bool) {
 	c := podpatch.Find(pod, corev1.PodScheduled)
 	if !podpatch.Active(pod) || pod.Spec.NodeName != "" || c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
@@ -156,8 +156,8 @@ func rejected(pod *corev1.Pod) (since time.Time, ok bool) {
 	return c.LastTransitionTime.Time, true
 }
 
-// movable returns how many replicas of a workload may go elsewhere without a pod that has a node being deleted. It relies on what
-// the workload's controller deletes first: a pod without a node, or for StatefulSets the one with the highest ordinal.
+// movable returns how many replicas of a workload may move elsewhere without deleting a pod that has a node. It relies on what the workload's
+// controller deletes first: a pod without a node or, for StatefulSets, the pod with the highest ordinal.
 func (c *child) movable(pods []*corev1.Pod) int {
 	if !c.seen() {
 		return 0 // The pods are about to change.
@@ -179,24 +179,24 @@ func (c *child) movable(pods []*corev1.Pod) int {
 	case c.ordinals():
 		waits = waitingLast(all)
 	case c.updated > 0 && c.updated < c.pods:
-		return 0 // With pods at two revisions, the revision decides too which one is deleted.
+		return 0 // With pods at two revisions, the revision also affects which pod is deleted.
 	}
 	if waits == 0 {
 		return 0
 	}
-	waits -= max(len(all)-c.replicas, 0) // Those are surplus.
+	waits -= max(len(all)-c.replicas, 0) // These are surplus.
 	if int(c.pods) == len(all) {
 		waits += max(c.replicas-len(all), 0) // The controller creates no more while these wait.
 	}
 	return max(min(waits, c.replicas-placed), 0)
 }
 
-// ordinals reports whether the pods of a workload are numbered.
+// ordinals reports whether the pods of a workload have ordinals.
 func (c *child) ordinals() bool {
 	return c.kind == statefulSets().GroupKind() || c.kind == advancedSets().GroupKind()
 }
 
-// waitingLast returns how many pods with the highest ordinals are rejected.
+// waitingLast returns how many of the pods with the highest ordinals are rejected.
 func waitingLast(pods []*corev1.Pod) int {
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(ordinalOf(b), ordinalOf(a)) })
 	n := slices.IndexFunc(pods, func(pod *corev1.Pod) bool { _, ok := rejected(pod); return !ok })
@@ -215,9 +215,9 @@ func ordinalOf(pod *corev1.Pod) int {
 	return n
 }
 
-// adapt divides replicas so that none moves but those of pods that can't be scheduled. A scale out fills the first open subset
-// that has room, and a scale in removes from the last. Replicas that no open subset may take stay where they wait, and are added
-// to closed subsets only if all of them wait already. kept is how many replicas of each subset are those of reserved pods.
+// adapt divides replicas so that only those of pods that can't be scheduled move. A scale-out fills the first open subset that has room, and a
+// scale-in removes from the last. Replicas that no open subset may take stay where they wait. They are added to closed subsets only if all of
+// them already wait. kept is how many replicas of each subset belong to reserved pods.
 func adapt(total int, subsets []spread.Subset, rooms []room) (d spread.Division, kept []int) {
 	subsets = slices.Clone(subsets)
 	for i := range subsets {
@@ -236,8 +236,8 @@ func adapt(total int, subsets []spread.Subset, rooms []room) (d spread.Division,
 	return d, kept
 }
 
-// divideHeld divides replicas among subsets as hold has bounded them. Reserved pods wait in place of replicas that no open subset may
-// take, so that no others are added for these.
+// divideHeld divides replicas among subsets within the bounds set by hold. Reserved pods wait in place of replicas that no open subset may
+// take, so no others are added for these.
 func divideHeld(total int, subsets []spread.Subset, rooms []room, reserved int) spread.Division {
 	d := spread.Divide(total, subsets)
 	switch {
@@ -263,11 +263,11 @@ func divideHeld(total int, subsets []spread.Subset, rooms []room, reserved int) 
 	return d
 }
 
-// hold bounds subsets so that a scale out only adds replicas and a scale in only removes some, except those that leave a closed
-// subset. A subset's own minReplicas and maxReplicas take precedence, but a closed one gets no more for them.
+// hold bounds subsets so that a scale-out only adds replicas and a scale-in only removes some, except for replicas that leave a closed subset.
+// A subset's own minReplicas and maxReplicas take precedence, but a closed subset gets no more replicas because of them.
 func hold(total int, subsets []spread.Subset, rooms []room) []spread.Subset {
 	atLeast := slices.Clone(subsets)
-	for i := range atLeast { // Without numbers the first subset may take all.
+	for i := range atLeast { // Without numbers, the first subset may take all.
 		if atLeast[i].Min == nil && atLeast[i].Replicas == nil {
 			atLeast[i].Min = new(intstr.FromInt32(0))
 		}
@@ -292,7 +292,7 @@ func hold(total int, subsets []spread.Subset, rooms []room) []spread.Subset {
 	return atLeast
 }
 
-// resolve resolves a number of replicas. Divide reports an invalid one.
+// resolve resolves a number of replicas. Divide reports invalid ones.
 func resolve(v *intstr.IntOrString, total, none int) int {
 	if v == nil {
 		return none

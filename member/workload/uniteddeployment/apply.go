@@ -24,22 +24,22 @@ const fieldOwner = client.FieldOwner("flotilla-uniteddeployment")
 
 // applied is the result of a plan.
 type applied struct {
-	// collided: the name of the new revision is taken by another template; nothing else was done.
+	// collided means that another template has the name of the new revision; nothing else was done.
 	collided bool
-	// revision is why the update revision could not be written; nothing else was done then.
+	// revision is why the update revision could not be written; nothing else was done in that case.
 	revision error
-	// children are the workloads of the subsets as they are now, by the subset's name.
+	// children maps subset names to the workloads as they are now.
 	children map[string]child
-	// created, updated, removed and unstuck are names.
+	// created, updated, removed and unstuck list names.
 	created, updated, removed, unstuck []string
-	// duplicates, remove, write and rest are errors: of deletions of duplicates, of other deletions, of creations and updates, of
-	// cleaning up, of labels of reserved pods. render is why workloads can't be rendered from the spec, which no retry fixes.
+	// These are errors: duplicates from deleting duplicates, remove from other deletions, write from creations and updates, rest from cleaning
+	// up, and reserve from labelling reserved pods. render is why workloads can't be rendered from the spec, which no retry fixes.
 	duplicates, remove, write, rest, reserve, render error
-	// unsure: the apiserver has not shown the pods that the plan is about, so that no workload was written.
+	// unsure means that the apiserver did not show the pods that the plan is about, so no workload was written.
 	unsure bool
-	// retry is when to write again what was a conflict, 0 for not: a pod has events for some changes only.
+	// retry is when to retry a write that was a conflict; 0 means no retry. It is needed because only some changes of a pod cause events.
 	retry time.Duration
-	// late: a write was a conflict, or would have been one with a pod, and the watch event of the object starts the next reconcile.
+	// late means that a write was a conflict, or would have been one with a pod, and that the object's watch event triggers the next reconcile.
 	late bool
 }
 
@@ -51,7 +51,7 @@ func (a applied) err() error {
 // any joins all errors.
 func (a applied) any() error { return errors.Join(a.err(), a.render) }
 
-// apply applies the plan. It is idempotent, so that it may be repeated after a crash or a conflict.
+// apply applies the plan. It is idempotent, so it may be repeated after a crash or a conflict.
 func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	a := applied{children: map[string]child{}}
 	for i := range p.subsets {
@@ -69,7 +69,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	if a.reserve = r.reserve(ctx, p, &a); !r.confirm(ctx, o, p, &a) {
 		return a
 	}
-	for _, creations := range []bool{false, true} { // Updates first: they may free resources for new workloads.
+	for _, creations := range []bool{false, true} { // Updates come first: they may free resources for new workloads.
 		if !r.write(ctx, o, p, creations, &a) {
 			break
 		}
@@ -90,9 +90,9 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	return a
 }
 
-// writeRevision makes the update revision the newest. If a revision of the name has the same template, that is no collision: it
-// belongs to a former object, and the garbage collector will delete it. Another hash would make the name differ from that in
-// other clusters.
+// writeRevision makes the update revision the newest. If an existing revision of that name has the same template, it is not a collision: it
+// belongs to an earlier object, and the garbage collector will delete it. A different hash would make the name differ from the name in other
+// clusters.
 func (r *Reconciler) writeRevision(ctx context.Context, o observed, p planned) (collided bool, err error) {
 	err = revision.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect}.Write(ctx, o.ud.UID, p.revision)
 	if errors.Is(err, revision.ErrCollision) {
@@ -120,7 +120,7 @@ func (r *Reconciler) remove(ctx context.Context, o observed, p planned, a *appli
 	}
 }
 
-// delete deletes an object with its UID as precondition.
+// delete deletes an object, with its UID as a precondition.
 func (r *Reconciler) delete(ctx context.Context, owner types.UID, o client.Object) error {
 	uid := o.GetUID()
 	err := r.Client.Delete(ctx, o, client.Preconditions{UID: &uid})
@@ -131,8 +131,8 @@ func (r *Reconciler) delete(ctx context.Context, owner types.UID, o client.Objec
 	return nil
 }
 
-// write creates or updates the workloads of subsets, one after another. One that the apiserver finds invalid does not stop the
-// others; any other error does, because they would fail too. The result says whether to continue.
+// write creates or updates the workloads of subsets, one after another. A workload that the apiserver finds invalid does not stop the others;
+// any other error does, because they would fail too. The result says whether to continue.
 func (r *Reconciler) write(ctx context.Context, o observed, p planned, creations bool, a *applied) bool {
 	for i := range p.subsets {
 		t := &p.subsets[i]
@@ -165,7 +165,7 @@ func (r *Reconciler) write(ctx context.Context, o observed, p planned, creations
 	return true
 }
 
-// writeOne writes the workload of a subset and returns the answer, nil if there was nothing to write.
+// writeOne writes the workload of a subset and returns the apiserver's answer; nil if there was nothing to write.
 func (r *Reconciler) writeOne(ctx context.Context, o observed, t *target) (workload, error) {
 	switch {
 	case t.create != nil:
@@ -178,7 +178,7 @@ func (r *Reconciler) writeOne(ctx context.Context, o observed, t *target) (workl
 		return made, nil
 	case t.update != nil:
 		next := t.update.next.DeepCopyObject().(workload)
-		// The resourceVersion in the patch prevents that the plan is applied to a state other than the observed one.
+		// The resourceVersion in the patch prevents applying the plan to a state other than the observed one.
 		patch := client.MergeFromWithOptions(t.child.workload, client.MergeFromWithOptimisticLock{})
 		if err := r.Client.Patch(ctx, next, patch, fieldOwner); err != nil {
 			return nil, fmt.Errorf("change %s: %w", next.GetName(), err)
@@ -189,9 +189,9 @@ func (r *Reconciler) writeOne(ctx context.Context, o observed, t *target) (workl
 	return nil, nil
 }
 
-// confirm asks the apiserver whether the pods of replicas that leave a subset still wait for a node: a cache that is behind must not
-// take a pod that runs. If not, nothing is written, neither where the replicas would go: a pod that does not wait any more has a watch
-// event, which starts the next reconcile.
+// confirm asks the apiserver whether the pods of replicas that leave a subset still wait for a node, because a stale cache must not take away
+// a running pod. If they don't, nothing is written, not even in the subsets the replicas would go to. A pod that no longer waits has a watch
+// event, which triggers the next reconcile.
 func (r *Reconciler) confirm(ctx context.Context, o observed, p planned, a *applied) bool {
 	if reserving(o.ud) {
 		same, err := r.same(ctx, o, p)
@@ -217,8 +217,8 @@ func (r *Reconciler) confirm(ctx context.Context, o observed, p planned, a *appl
 	return true
 }
 
-// same asks the apiserver whether it would give the same plan, if that takes replicas from a subset: one that runs in place of a
-// reserved pod is only taken if that pod runs.
+// same asks the apiserver whether it would yield the same plan, if the plan takes replicas from a subset. A pod that runs in place of a
+// reserved one is removed only if the reserved pod runs.
 func (r *Reconciler) same(ctx context.Context, o observed, p planned) (bool, error) {
 	if !slices.ContainsFunc(p.subsets, func(t target) bool { return t.child != nil && int(t.replicas) < t.child.replicas }) {
 		return true, nil
@@ -236,11 +236,11 @@ func (r *Reconciler) same(ctx context.Context, o observed, p planned) (bool, err
 	return slices.Equal(plan(o, r.Clock.Now()).division.Targets, p.division.Targets), nil
 }
 
-// labelRetry is how soon a label is written again after a conflict, when the cache should show the pod's new version.
+// labelRetry is how soon a label write is retried after a conflict. By then the cache should show the pod's new version.
 const labelRetry = time.Second
 
-// reserve labels the pods that are reserved now, and those that are reserved no more. A label is only written to the version of the
-// pod that the plan is about.
+// reserve labels the pods that are newly reserved, and removes the label from those that are no longer reserved. A label is written only to
+// the version of the pod that the plan is about.
 func (r *Reconciler) reserve(ctx context.Context, p planned, a *applied) error {
 	for i := range p.subsets {
 		reserved := &p.subsets[i].room.reserved

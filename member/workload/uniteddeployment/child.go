@@ -18,8 +18,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
-// workload is the object of a subset, of whichever kind, and workloads is a list of them. They are client.Object and
-// client.ObjectList without the import, which a plan must not have.
+// workload is the object of a subset, of any kind, and workloads is a list of them. They replace client.Object and client.ObjectList, whose
+// package a plan must not import.
 type (
 	workload interface {
 		metav1.Object
@@ -31,23 +31,23 @@ type (
 	}
 )
 
-// child is a subset's workload as all kinds have it.
+// child is the view of a subset's workload that all kinds share.
 type child struct {
 	workload
 	kind   schema.GroupKind
 	subset string
-	// revision is the UnitedDeployment's revision that it was rendered from, as in its label; patch is the subset's, as JSON.
+	// revision is the UnitedDeployment's revision that the workload was rendered from, as in its label. patch is the subset's patch, as JSON.
 	revision, patch string
 	replicas        int
-	// selector is that of its pods.
+	// selector selects the workload's pods.
 	selector *metav1.LabelSelector
-	// observed is the generation that its controller has observed, and that the counts are about; templated the one that brought
-	// its template.
+	// observed is the generation that the workload's controller has observed and that the counts are about. templated is the generation that
+	// introduced its template.
 	observed, templated int64
 	counts
 }
 
-// counts are pods of a workload.
+// counts are numbers of a workload's pods.
 type counts struct{ pods, ready, available, updated, updatedReady int32 }
 
 // at reports whether the counts of updated pods are about that revision. A scale does not change what they are about.
@@ -58,7 +58,7 @@ func (c *child) at(name string) bool {
 // seen reports whether its controller has observed its spec.
 func (c *child) seen() bool { return c.observed >= c.GetGeneration() }
 
-// controls reports whether a pod is of the workload. ReplicaSets are not read: those of a Deployment are known by their name.
+// controls reports whether a pod belongs to the workload. ReplicaSets are not read; those of a Deployment are recognized by their name.
 func (c *child) controls(pod *corev1.Pod) bool {
 	if c.kind != deployments().GroupKind() {
 		return metav1.IsControlledBy(pod, c.workload)
@@ -82,17 +82,17 @@ type kind struct {
 	list func() workloads
 	// make returns the workload of a template and its parts; nil if the template is of another kind.
 	make func(*appsv1beta1.SubsetTemplate) (workload, parts)
-	// number restricts a workload to a subset's ordinals; nil for one whose pods have none.
+	// number restricts a workload to a subset's ordinals; nil for a workload whose pods have none.
 	number func(workload, *appsv1beta1.SubsetOrdinals)
-	// hosts: the host names of its pods are its name and an ordinal.
+	// hosts means that the host names of its pods consist of its name and an ordinal.
 	hosts bool
-	// view reads replicas, the generation observed and counts.
+	// view reads replicas, the observed generation and counts.
 	view func(workload, *child)
-	// kept is the path of a field of other writers, empty if there is none.
+	// kept is the path of a field that belongs to other writers; empty if there is none.
 	kept []string
 }
 
-// kinds are the kinds of workload that subsets can have.
+// kinds returns the kinds of workload that subsets can have.
 func kinds() []kind { return []kind{cloneSets(), deployments(), statefulSets(), advancedSets()} }
 
 // kindOf returns the kind of a template; false if it is not supported.
@@ -116,7 +116,7 @@ func (k kind) viewOf(w workload) child {
 	return c
 }
 
-// templated returns the generation that brought a workload's template; at most its current one.
+// templated returns the generation that introduced a workload's template, which is at most its current generation.
 func templated(w workload) int64 {
 	n, err := strconv.ParseInt(w.GetAnnotations()[keys.TemplateGeneration], 10, 64)
 	if err != nil {
@@ -125,15 +125,15 @@ func templated(w workload) int64 {
 	return min(n, w.GetGeneration())
 }
 
-// setTemplated sets the generation that brought a workload's template.
+// setTemplated sets the generation that introduced a workload's template.
 func setTemplated(w workload, generation int64) {
 	w.SetAnnotations(union(w.GetAnnotations(), map[string]string{keys.TemplateGeneration: strconv.FormatInt(generation, 10)}))
 }
 
-// atLeast is a lower bound of the pods that are both updated and ready, by the sums.
+// atLeast returns a lower bound for the number of pods that are both updated and ready, derived from the sums.
 func (c *counts) atLeast() int32 { return max(min(c.updated, c.ready-(c.pods-c.updated)), 0) }
 
-// unless returns partition, and nil for a workload with OnDelete.
+// unless returns partition, or nil for a workload with OnDelete.
 func unless(onDelete bool, partition func(int32)) func(int32) {
 	if onDelete {
 		return nil
@@ -158,7 +158,7 @@ func cloneSets() kind {
 				return nil, parts{}
 			}
 			w := &appsv1beta1.CloneSet{Spec: *t.CloneSetTemplate.Spec.DeepCopy()}
-			// Names of pods are those of one CloneSet; the list is written by users and by the CloneSet controller.
+			// The list has pod names of one specific CloneSet; users and the CloneSet controller write it.
 			w.Spec.ScaleStrategy.PodsToDelete = nil
 			u := &w.Spec.UpdateStrategy
 			return w, parts{

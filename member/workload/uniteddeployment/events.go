@@ -7,25 +7,25 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
-// Reasons of events. They are those of OpenKruise where it has one, with the blank that one of them has there.
+// Reasons of events. They match the reasons of OpenKruise where it has one, including the blank in one of them.
 const (
-	// ReasonSuccessfulUpdateSubset: workloads of subsets were created, changed or deleted.
+	// ReasonSuccessfulUpdateSubset means that workloads of subsets were created, changed or deleted.
 	ReasonSuccessfulUpdateSubset = "SuccessfulUpdateSubset"
-	// ReasonFailedUpdateSubset: a workload of a subset could not be created, changed or deleted.
+	// ReasonFailedUpdateSubset means that a workload of a subset could not be created, changed or deleted.
 	ReasonFailedUpdateSubset = "FailedUpdateSubset"
-	// ReasonFailedDeleteDuplicatedSubsets: a second workload of a subset could not be deleted.
+	// ReasonFailedDeleteDuplicatedSubsets means that a second workload of a subset could not be deleted.
 	ReasonFailedDeleteDuplicatedSubsets = "FailedDeleteDuplicatedSubsets"
-	// ReasonFailedRevisionProvision: the revision of the template could not be written.
+	// ReasonFailedRevisionProvision means that the revision of the template could not be written.
 	ReasonFailedRevisionProvision = "FailedRevisionProvision"
-	// ReasonFailedSpecifySubsetReplicas: the numbers of the subsets do not add up to the replicas, so they stay as they are.
+	// ReasonFailedSpecifySubsetReplicas means that the numbers of the subsets do not add up to the replicas, so they stay as they are.
 	ReasonFailedSpecifySubsetReplicas = "Failed SpecifySubsetReplicas"
-	// ReasonNotServed: a field has a value that is not supported yet.
+	// ReasonNotServed means that a field has a value that is not supported yet.
 	ReasonNotServed = reasonNotServed
-	// ReasonSubsetUnschedulable, ReasonSubsetSchedulable: with Adaptive, a subset has closed because its pods could not be scheduled,
-	// or is open again.
+	// ReasonSubsetUnschedulable and ReasonSubsetSchedulable mean that, with Adaptive, a subset has closed because its pods could not be
+	// scheduled, or is open again.
 	ReasonSubsetUnschedulable = "SubsetUnschedulable"
 	ReasonSubsetSchedulable   = "SubsetSchedulable"
-	// ReasonDeletedStuckPods: old pods that blocked the update of a StatefulSet were deleted.
+	// ReasonDeletedStuckPods means that old pods that blocked the update of a StatefulSet were deleted.
 	ReasonDeletedStuckPods = "DeletedStuckPods"
 )
 

@@ -21,11 +21,11 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
-// Kind is the kind that owner references name.
+// Kind returns the kind that owner references name.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind("UnitedDeployment") }
 
-// wantedRevision is the revision of the template, without a number. Except for collisions, its name depends only on the object's
-// name and template, so that the slices of one object have the same in each cluster.
+// wantedRevision returns the revision of the template, without a number. Except for collisions, its name depends only on the object's name and
+// template, so the slices of one object have the same revision name in each cluster.
 func wantedRevision(ud *appsv1beta1.UnitedDeployment) (*appsv1.ControllerRevision, error) {
 	data, err := revisionData(&ud.Spec.Template)
 	if err != nil {
@@ -42,9 +42,9 @@ func wantedRevision(ud *appsv1beta1.UnitedDeployment) (*appsv1.ControllerRevisio
 	}, nil
 }
 
-// revisionData is the patch that restores the template. It is byte for byte that of OpenKruise 1.9, so that objects of OpenKruise
-// keep their revision and no pod is restarted: unlike that of a pod template, it has no metadata of its own, and each metadata in
-// it has the null creationTimestamp that older clients write.
+// revisionData returns the patch that restores the template. It is byte for byte the same as in OpenKruise 1.9, so that objects of OpenKruise
+// keep their revision and no pod is restarted. Unlike the patch for a pod template, it has no metadata of its own, and each metadata in it has
+// the null creationTimestamp that older clients write.
 func revisionData(t *appsv1beta1.SubsetTemplate) ([]byte, error) {
 	raw, err := json.Marshal(t)
 	if err != nil {
@@ -81,7 +81,7 @@ func addCreationTimestamps(v any) {
 	}
 }
 
-// revisionLabel is the label of workloads and pods for a revision: its name, or only its hash where the name is too long for a
+// revisionLabel returns the label of workloads and pods for a revision: the revision's name, or only its hash if the name is too long for a
 // label. revision.Same accepts both.
 func revisionLabel(name string) string {
 	if len(name) > validation.LabelValueMaxLength {
@@ -90,11 +90,11 @@ func revisionLabel(name string) string {
 	return name
 }
 
-// longestHost is the longest prefix of a workload whose pods have its name and an ordinal of 10 digits as their host name, which also holds
-// for its revisions: their hash has as many. The apiserver adds 5 characters to the prefix.
+// longestHost is the maximum length of a workload's name prefix if its pods use the workload's name and an ordinal of 10 digits as host name.
+// It also fits the workload's revisions, whose hash has as many characters. The apiserver adds 5 characters to the prefix.
 const longestHost = validation.DNS1123LabelMaxLength - 5 - len("-1234567890")
 
-// prefix is the generateName of a subset's workload. One whose name is part of host names is cut, and has no dots.
+// prefix returns the generateName for a subset's workload. If the name is part of host names, it is cut and has no dots.
 func (k kind) prefix(ud *appsv1beta1.UnitedDeployment, subset string) string {
 	full := ud.Name + "-" + subset + "-"
 	if len(apivalidation.NameIsDNSSubdomain(full, true)) > 0 {
@@ -150,12 +150,12 @@ func union(all ...map[string]string) map[string]string {
 // update is a workload with the wanted fields.
 type update struct {
 	next workload
-	// paths are the fields that differ, sorted.
+	// paths lists the fields that differ, sorted.
 	paths []string
 }
 
-// amend compares a workload with the wanted one. whole replaces its spec; otherwise only fields that want sets are compared, and
-// other fields of live (defaults, other writers') are kept. Neither object is changed.
+// amend compares a workload with the wanted one. If whole is set, it replaces the spec. Otherwise it compares only fields that want sets, and
+// keeps other fields of live (defaults, other writers' fields). It changes neither object.
 func (k kind) amend(live, want workload, whole bool) (update, error) {
 	has, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
 	if err != nil {
@@ -186,7 +186,7 @@ func (k kind) amend(live, want workload, whole bool) (update, error) {
 	return e, nil
 }
 
-// replaceSpec sets the spec of o, except the field of other writers.
+// replaceSpec sets the spec of o, except for the field that belongs to other writers.
 func (k kind) replaceSpec(o map[string]any, spec any) error {
 	if len(k.kept) == 0 {
 		o["spec"] = spec

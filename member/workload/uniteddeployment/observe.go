@@ -23,15 +23,15 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
-// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+// observed is what one reconcile has read. All objects come straight from the cache and must not be changed.
 type observed struct {
 	ud *appsv1beta1.UnitedDeployment
 	// wanted is the revision of the template, without a number.
 	wanted *appsv1.ControllerRevision
-	// history and children are those that the object controls; history is in the order of revision.Sort.
+	// history and children are controlled by the object. history is in the order of revision.Sort.
 	history  []*appsv1.ControllerRevision
 	children []child
-	// pods are those of workloads, by the workload's UID: with Adaptive of all, otherwise of StatefulSets of apps.
+	// pods maps a workload's UID to its pods: for all workloads with Adaptive, otherwise for StatefulSets of apps.
 	pods map[types.UID][]*corev1.Pod
 }
 
@@ -50,8 +50,8 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	return o, nil
 }
 
-// inFormOf returns the wanted revision, with the data of one in history that says the same in v1alpha1. OpenKruise up to 1.9 stores
-// UnitedDeployments, and with them templates of CloneSets in revisions, in v1alpha1; a new revision would update every pod.
+// inFormOf returns the wanted revision, but with the data of a revision in history that is equivalent in v1alpha1. OpenKruise up to 1.9 stores
+// UnitedDeployments in v1alpha1, including CloneSet templates in revisions. A new revision would update every pod.
 func inFormOf(
 	ctx context.Context, history []*appsv1.ControllerRevision, wanted *appsv1.ControllerRevision,
 ) *appsv1.ControllerRevision {
@@ -69,8 +69,8 @@ func inFormOf(
 	return wanted
 }
 
-// fromV1alpha1 returns the data of a revision as of v1beta1; nil if it can't be read in v1alpha1 or is of another template than a
-// CloneSet's, which is the same in both.
+// fromV1alpha1 converts the data of a revision to v1beta1. It returns nil if the data can't be read in v1alpha1 or is for a template other
+// than a CloneSet's, which is the same in both versions.
 func fromV1alpha1(ctx context.Context, data []byte) []byte {
 	var patch struct {
 		Spec struct {
@@ -92,8 +92,8 @@ func fromV1alpha1(ctx context.Context, data []byte) []byte {
 	return out
 }
 
-// owned reads history, workloads and, if the plan needs them, pods; live says that the reader is the apiserver, which has no index. An
-// object that a hub places is left alone.
+// owned reads history, workloads and, if the plan needs them, pods. live means that the reader is the apiserver, which has no index. An object
+// that a hub places is left alone.
 func (o *observed) owned(ctx context.Context, r client.Reader, live bool) error {
 	if united.OfHub(o.ud) {
 		return expect.ErrGone
@@ -122,7 +122,7 @@ func (o *observed) owned(ctx context.Context, r client.Reader, live bool) error 
 	return o.readPods(ctx, r, live)
 }
 
-// readPods reads the pods of native StatefulSets, which may block a rollout, and with Adaptive those of all workloads.
+// readPods reads the pods of native StatefulSets, which may block a rollout, and with Adaptive the pods of all workloads.
 func (o *observed) readPods(ctx context.Context, r client.Reader, live bool) error {
 	all := reschedules(o.ud)
 	if !all && o.ud.Spec.Template.StatefulSetTemplate == nil {
@@ -169,8 +169,8 @@ func podsOf(ctx context.Context, r client.Reader, c *child, live bool) ([]*corev
 	return out, nil
 }
 
-// shown yields all objects that expectations are about. The UnitedDeployment is one of them: a plan from an old status would
-// write the status again.
+// shown yields all objects that expectations track. The UnitedDeployment is one of them, because a plan made from an old status would write
+// the status again.
 func (o *observed) shown() iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) {
 		_ = yield(o.ud) && expect.Each(o.children, yield) && expect.Each(o.history, yield)

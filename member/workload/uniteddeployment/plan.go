@@ -24,11 +24,11 @@ import (
 const (
 	// reasonMissing (create): the subset has no workload.
 	reasonMissing = "Missing"
-	// reasonRevision, reasonPatch (update): the workload is of another revision, or has another patch.
+	// reasonRevision, reasonPatch (update): the workload is at another revision, or has another patch.
 	reasonRevision = "Revision"
 	reasonPatch    = "Patch"
-	// reasonReplicas (update): nothing but the number of replicas, or the partition, differs. reasonUnschedulable: likewise, and
-	// replicas leave the subset because their pods can't be scheduled; also of pods that are reserved for that.
+	// reasonReplicas (update): only the number of replicas or the partition differs. reasonUnschedulable (update): likewise, and replicas leave
+	// the subset because their pods can't be scheduled. It is also used for pods that are reserved for that reason.
 	reasonReplicas      = "Replicas"
 	reasonUnschedulable = "Unschedulable"
 	// reasonReady (release of a pod): a reserved pod has been ready for long enough.
@@ -49,27 +49,27 @@ const (
 type planned struct {
 	// revision makes the update revision the newest of history.
 	revision revision.Step
-	// fault is why the object can't be reconciled, which the webhook should have refused; nil if it can.
+	// fault is why the object can't be reconciled, which the webhook should have rejected; nil if it can.
 	fault *fault
-	// limit is what the spec asks for and this controller does otherwise, nil for nothing. Everything else is reconciled.
+	// limit is a request in the spec that this controller handles differently; nil if there is none. Everything else is reconciled.
 	limit *fault
 	// division is how the replicas are divided, by the index of subsets.
 	division spread.Division
-	// wanted is how many pods are to run in all subsets, reserved ones left out.
+	// wanted is how many pods should run in all subsets, not counting reserved ones.
 	wanted int32
-	// remove are workloads to delete.
+	// remove lists the workloads to delete.
 	remove []removal
 	// subsets are all subsets in their order.
 	subsets []target
-	// stuck are pods to delete, so that their StatefulSet can continue.
+	// stuck lists pods to delete so that their StatefulSet can continue.
 	stuck []*corev1.Pod
 	// surplusRevisions are revisions beyond the limit.
 	surplusRevisions []*appsv1.ControllerRevision
-	// recheck is when time alone could change the plan, 0 if never.
+	// recheck is when the passing of time alone could change the plan; 0 means never.
 	recheck time.Duration
 }
 
-// stuckRecheck is how soon to recheck an old pod of a StatefulSet that is not ready: pods of StatefulSets are not watched here.
+// stuckRecheck is how soon to recheck an old pod of a StatefulSet that is not ready. Pods of StatefulSets are not watched here.
 const stuckRecheck = 10 * time.Second
 
 // fault is why something can't be done: a reason and a message.
@@ -87,17 +87,17 @@ type target struct {
 	kind      kind
 	replicas  int32
 	partition int32
-	// room is what Adaptive knows of the subset, and leaving how many of its replicas leave because their pods can't be scheduled.
+	// room is what Adaptive knows about the subset. leaving is how many of its replicas leave because their pods can't be scheduled.
 	room    room
 	leaving int
-	// reserved is how many of its replicas are those of reserved pods.
+	// reserved is how many of its replicas belong to reserved pods.
 	reserved int32
 	// child is the existing workload; nil if there is none.
 	child *child
-	// create is the workload to create, update the change to write; both nil if there is nothing to write.
+	// create is the workload to create, update the change to write. Both are nil if there is nothing to write.
 	create workload
 	update *update
-	// reason and why are of create or update, or of a wait if neither is set.
+	// reason and why belong to create or update, or to a wait if neither is set.
 	reason, why string
 	// fault is why the workload can't be rendered; nil if it can.
 	fault error
@@ -152,13 +152,13 @@ func plan(o observed, now time.Time) planned {
 	return p
 }
 
-// sortChildren returns the workload of each subset, and plans to remove all others.
+// sortChildren returns the workload for each subset, and plans to remove all others.
 func (p *planned) sortChildren(o observed, k kind) map[string]*child {
 	wanted := map[string]bool{}
 	for i := range o.ud.Spec.Topology.Subsets {
 		wanted[o.ud.Spec.Topology.Subsets[i].Name] = true
 	}
-	// The oldest first, and terminating ones last: the order of a cache is arbitrary.
+	// The oldest comes first, and terminating ones last, because the order of a cache is arbitrary.
 	all := slices.Clone(o.children)
 	slices.SortFunc(all, func(a, b child) int {
 		at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp()
@@ -208,7 +208,7 @@ func roomsOf(o observed, kept map[string]*child, now time.Time) []room {
 	return out
 }
 
-// divide divides the replicas among the subsets. held is how many of each are those of reserved pods.
+// divide divides the replicas among the subsets. held is how many replicas of each subset belong to reserved pods.
 func divide(ud *appsv1beta1.UnitedDeployment, kept map[string]*child, rooms []room) (d spread.Division, held []int) {
 	total := int(ptr.Deref(ud.Spec.Replicas, united.DefaultReplicas))
 	subsets := make([]spread.Subset, 0, len(ud.Spec.Topology.Subsets))
@@ -294,10 +294,10 @@ func scale(path string) bool {
 	return false
 }
 
-// stuck returns pods that block the rollout of their StatefulSet. It updates one pod after another, the highest ordinal first,
-// and waits for each to be ready, even for an old pod that never becomes ready and that the new revision would fix. Such pods
-// have to be replaced anyway, so they are deleted. unsure: an old pod is not ready, but may still become so. As in kube 1.36
-// StatefulSet with OrderedReady.
+// stuck returns pods that block the rollout of their StatefulSet. A StatefulSet updates one pod after another, the highest ordinal first, and
+// waits for each to be ready. It even waits for an old pod that never becomes ready and that the new revision would fix. Such pods have to be
+// replaced anyway, so they are deleted. unsure means that an old pod is not ready, but may still become so. As in kube 1.36 StatefulSet with
+// OrderedReady.
 func (t *target) stuck(o observed, revisionName string) (out []*corev1.Pod, unsure bool) {
 	if t.child == nil || t.update != nil || !t.child.seen() || !t.child.at(revisionName) || t.child.GetDeletionTimestamp() != nil {
 		return nil, false
@@ -342,7 +342,7 @@ func broken(pod *corev1.Pod) bool {
 	return false
 }
 
-// findSurplusRevisions returns the revisions beyond the limit that neither the object nor any workload is at.
+// findSurplusRevisions returns the revisions beyond the limit that neither the object nor any workload uses.
 func findSurplusRevisions(o observed, p planned) []*appsv1.ControllerRevision {
 	live := map[string]bool{revision.Short(o.ud.Status.CurrentRevision): true, revision.Short(p.revision.Revision.Name): true}
 	for _, c := range o.children {

@@ -19,30 +19,30 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
-// With reserveUnschedulablePods the pods that can't be scheduled stay in their subset, where a cluster autoscaler sees them, and as
-// many others run in later subsets. These are not marked: they are surplus as soon as the reserved pods count again, and a scale in
-// removes from the last subset.
+// With reserveUnschedulablePods, pods that can't be scheduled stay in their subset, where a cluster autoscaler sees them, and as many others
+// run in later subsets. The others are not marked: they become surplus as soon as the reserved pods count again, and a scale-in removes from
+// the last subset.
 //
-// A pod is reserved by its label, from the time when its subset closes until it has been ready for unschedulableDuration. The number
-// is stored in the status, too. So a reserved pod that its workload replaces, for a rollout or because a user deleted it, costs no
-// replica elsewhere: the number stays until as many others are ready. Replicas are divided by what is stored.
+// A pod is reserved by its label, from the time its subset closes until the pod has been ready for unschedulableDuration. The number is also
+// stored in the status. So if its workload replaces a reserved pod, for a rollout or because a user deleted it, that costs no replica
+// elsewhere: the number stays until as many others are ready. Replicas are divided according to what is stored.
 
-// reservation is what is known of the reserved pods of one subset.
+// reservation is what is known about the reserved pods of one subset.
 type reservation struct {
-	// count is how many replicas are reserved, and held how many of those by what is stored, which the replicas are divided by.
+	// count is how many replicas are reserved. held is how many of those are reserved according to the status, by which the replicas are divided.
 	count, held int
-	// ready is how many reserved pods are ready, and so use no part of the workload's maxUnavailable.
+	// ready is how many reserved pods are ready, and so don't count towards the workload's maxUnavailable.
 	ready int
-	// mark are pods to label as reserved, release are those that have been ready for long enough. Both count until the cache shows it.
+	// mark are pods to label as reserved. release are pods that have been ready for long enough. Both count until the cache shows the change.
 	mark, release []*corev1.Pod
-	// pods are those that are reserved or marked.
+	// pods are the pods that are reserved or marked.
 	pods []*corev1.Pod
-	// recheck is when time alone could release a pod; 0 if never.
+	// recheck is when the passing of time alone could release a pod; 0 means never.
 	recheck time.Duration
 }
 
-// reserving reports whether pods that can't be scheduled stay in their subset. The pods of StatefulSets are numbered: one that waits
-// could not be removed instead of one that runs.
+// reserving reports whether pods that can't be scheduled stay in their subset. The pods of StatefulSets have ordinals, so a waiting pod could
+// not be removed instead of a running one.
 func reserving(ud *appsv1beta1.UnitedDeployment) bool {
 	t := &ud.Spec.Template
 	return asksToReserve(ud) && (t.CloneSetTemplate != nil || t.DeploymentTemplate != nil)
@@ -56,7 +56,7 @@ func asksToReserve(ud *appsv1beta1.UnitedDeployment) bool {
 // reserved reports whether a pod is reserved by its label.
 func reserved(pod *corev1.Pod) bool { return pod.Labels[keys.SubsetReserved] == "true" }
 
-// readySince returns since when a pod has been ready; false if it is not.
+// readySince returns since when a pod has been ready; false if it is not ready.
 func readySince(pod *corev1.Pod) (time.Time, bool) {
 	c := podpatch.Find(pod, corev1.PodReady)
 	if c == nil || c.Status != corev1.ConditionTrue {
@@ -65,7 +65,7 @@ func readySince(pod *corev1.Pod) (time.Time, bool) {
 	return c.LastTransitionTime.Time, true
 }
 
-// reservationOf returns the reserved pods of a subset with that workload. closed is its stored condition.
+// reservationOf returns the reserved pods of a subset. c is its workload. closed is its stored condition.
 func reservationOf(ud *appsv1beta1.UnitedDeployment, subset string, c *child, pods []*corev1.Pod, closed bool, now time.Time) reservation {
 	r := reservation{}
 	if c == nil || !reserving(ud) {
@@ -101,7 +101,7 @@ func reservationOf(ud *appsv1beta1.UnitedDeployment, subset string, c *child, po
 		}
 	}
 	want := sizeOf(ud, subset, c)
-	surplus := max(all-want, 0) // Whichever pods will be deleted.
+	surplus := max(all-want, 0) // No matter which pods will be deleted.
 	stored := 0
 	if line := lineOf(&ud.Status, subset); line != nil {
 		stored = int(line.ReservedPods)
@@ -119,8 +119,8 @@ func reservationOf(ud *appsv1beta1.UnitedDeployment, subset string, c *child, po
 	return r
 }
 
-// sizeOf returns how many replicas a subset has. If some are reserved, no more than it was given: a user who adds some to its
-// workload gets no node for them.
+// sizeOf returns how many replicas a subset has. If some are reserved, it is at most what the subset was given, because a user who adds
+// replicas to the workload gets no nodes for them.
 func sizeOf(ud *appsv1beta1.UnitedDeployment, subset string, c *child) int {
 	if line := lineOf(&ud.Status, subset); reserving(ud) && line != nil && line.ReservedPods > 0 {
 		return min(c.replicas, int(line.Replicas))
@@ -128,7 +128,7 @@ func sizeOf(ud *appsv1beta1.UnitedDeployment, subset string, c *child) int {
 	return c.replicas
 }
 
-// keep returns how many reserved pods each subset keeps: those whose replicas would stay there if they ran. subsets are without them.
+// keep returns how many reserved pods each subset keeps: those whose replicas would stay there if they ran. subsets don't include them.
 func keep(total int, subsets []spread.Subset, rooms []room) []int {
 	out := make([]int, len(subsets))
 	for i := range subsets {
@@ -144,7 +144,7 @@ func keep(total int, subsets []spread.Subset, rooms []room) []int {
 	return out
 }
 
-// below returns a maximum without the replicas that reserved pods take.
+// below returns a maximum minus the replicas that reserved pods take.
 func below(most *intstr.IntOrString, total, kept int) *intstr.IntOrString {
 	n := resolve(most, total, spread.Unlimited)
 	if kept == 0 || n == spread.Unlimited {
@@ -169,15 +169,15 @@ func (r *reservation) exclude(c counts, at func(*corev1.Pod) bool) counts {
 		}
 	}
 	for _, n := range []*int32{&c.pods, &c.ready, &c.updated, &c.updatedReady} {
-		*n = max(*n, 0) // The cache may show pods that the workload's controller has not counted.
+		*n = max(*n, 0) // The cache may show pods that the workload's controller has not counted yet.
 	}
 	c.available = min(c.available, c.ready)
 	return c
 }
 
-// exempt adds reserved pods that are not ready to maxUnavailable of a subset's workload, so that a rollout goes on with the others: that many
-// run elsewhere in their place. Without any, a workload whose number was raised gets back that of the template, or the default. live is
-// the workload as it is.
+// exempt adds reserved pods that are not ready to maxUnavailable of a subset's workload, so that a rollout continues with the other pods; as
+// many pods run elsewhere in their place. Without reserved pods, a workload whose maxUnavailable was raised gets back the template's value or
+// the default. live is the workload as it is.
 func exempt(want, live workload, replicas, reserved int) {
 	reserved = max(min(reserved, replicas), 0)
 	switch w := want.(type) {
@@ -211,7 +211,7 @@ func exempt(want, live workload, replicas, reserved int) {
 		if n := exempted(r.MaxUnavailable, was, deploymentDefault, reserved, func(v *intstr.IntOrString) (int, error) {
 			n, err := rollout.Resolve(v, replicas-reserved, rollout.Down)
 			if n == 0 && surge == 0 {
-				n = 1 // As its controller does.
+				n = 1 // Its controller does the same.
 			}
 			return n, err //nolint:wrapcheck // It is not told.
 		}); n != nil {
@@ -220,10 +220,10 @@ func exempt(want, live workload, replicas, reserved int) {
 	}
 }
 
-// deploymentDefault is maxUnavailable and maxSurge of a Deployment that has none, as in kube 1.36.
+// deploymentDefault is the default of maxUnavailable and maxSurge of a Deployment, as in kube 1.36.
 const deploymentDefault = "25%"
 
-// exempted returns maxUnavailable with reserved pods added; nil if it is to stay as the template has it.
+// exempted returns maxUnavailable with reserved pods added; nil if the template's value should stay.
 func exempted(
 	template, was *intstr.IntOrString, standard string, reserved int, resolve func(*intstr.IntOrString) (int, error),
 ) *intstr.IntOrString {

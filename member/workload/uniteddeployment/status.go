@@ -32,8 +32,8 @@ const (
 
 // status returns the status after a reconcile, and its events. The function is pure.
 //
-// observedGeneration advances only when every workload is as wanted by the answers of the apiserver: a hub relies on it. Subsets
-// whose numbers do not add up don't hold it back, because all else was done.
+// observedGeneration advances only when the apiserver's answers show that every workload is as wanted; a hub relies on it. Subsets whose
+// numbers do not add up don't hold it back, because everything else was done.
 func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.UnitedDeploymentStatus, []event.Event) {
 	s := *o.ud.Status.DeepCopy()
 	if a.collided {
@@ -59,8 +59,8 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.United
 	return s, eventsOf(o, p, a, failure)
 }
 
-// sum counts the pods of all workloads. Updated pods are counted only where the workload's controller has observed the template,
-// because until then its counts are about the former one. Reserved pods are counted in their subset only.
+// sum counts the pods of all workloads. Updated pods are counted only if the workload's controller has observed the template, because until
+// then its counts are about the previous template. Reserved pods are counted in their subset only.
 func sum(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) {
 	var all counts
 	var reserved int32
@@ -97,7 +97,7 @@ func sum(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) {
 	s.UpdatedReplicas, s.UpdatedReadyReplicas = all.updated, all.updatedReady
 }
 
-// selectorOf selects the pods of all subsets, except reserved ones: an autoscaler should average over those that do the work.
+// selectorOf selects the pods of all subsets except reserved ones, because an autoscaler should average over the pods that do the work.
 func selectorOf(ud *appsv1beta1.UnitedDeployment) string {
 	selector := metav1.FormatLabelSelector(ud.Spec.Selector)
 	if reserving(ud) {
@@ -106,7 +106,7 @@ func selectorOf(ud *appsv1beta1.UnitedDeployment) string {
 	return selector
 }
 
-// updates is how many of them are to be at the update revision.
+// updates returns how many of the wanted pods should be at the update revision.
 func updates(p planned) int32 {
 	n := p.wanted
 	for i := range p.subsets {
@@ -120,7 +120,7 @@ func rolledOut(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) bool
 	return a.revision == nil && len(missing(p, a)) == 0 && len(behind(p, a)) == 0 && s.UpdatedReadyReplicas >= p.wanted
 }
 
-// missing returns the subsets without a workload, or with a terminating one.
+// missing returns the subsets that have no workload, or a terminating one.
 func missing(p planned, a applied) []string {
 	var out []string
 	for i := range p.subsets {
@@ -159,8 +159,8 @@ func failureOf(p planned, a applied) *fault {
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// mayWait reports whether a change of status may be written later: one that is neither the end of a rollout, nor a failure or its
-// end, nor a condition or the reserved pods of a subset or a collision, which the next reconcile has to know.
+// mayWait reports whether a change of status may be written later. It may not if it ends a rollout, reports a failure or its end, or changes
+// what the next reconcile must know: a condition or the reserved pods of a subset, or a collision.
 func mayWait(was, s appsv1beta1.UnitedDeploymentStatus, p planned) bool {
 	failure := func(s appsv1beta1.UnitedDeploymentStatus) string {
 		for _, c := range s.Conditions {
@@ -175,14 +175,14 @@ func mayWait(was, s appsv1beta1.UnitedDeploymentStatus, p planned) bool {
 	return !done && failure(was) == failure(s) && !turned(was, s) && ptr.Equal(was.CollisionCount, s.CollisionCount)
 }
 
-// onlyBegun reports whether a rollout has begun and done nothing yet: no pod is ready at the update revision, and all that are wanted are
+// onlyBegun reports whether a rollout has begun but done nothing yet: no pod is ready at the update revision, and all wanted pods are
 // available.
 func onlyBegun(s appsv1beta1.UnitedDeploymentStatus, p planned) bool {
 	all := p.wanted
 	return all > 0 && s.UpdatedReadyReplicas == 0 && s.AvailableReplicas >= all
 }
 
-// turned reports whether a subset has another condition, or other reserved pods.
+// turned reports whether a subset's condition or its reserved pods have changed.
 func turned(was, s appsv1beta1.UnitedDeploymentStatus) bool {
 	return slices.ContainsFunc(s.SubsetStatuses, func(line appsv1beta1.SubsetStatus) bool {
 		before := ptr.Deref(lineOf(&was, line.Name), appsv1beta1.SubsetStatus{})
@@ -226,8 +226,8 @@ func conditions(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied, fai
 	s.Conditions = united.SetCondition(s.Conditions, united.Updated(s), now)
 }
 
-// readiness returns whether the pods of all subsets are as the spec wants. Numbers of subsets that have no effect are no obstacle: all
-// replicas are in some subset.
+// readiness reports whether the pods of all subsets are as the spec wants them. Numbers of subsets that have no effect don't prevent
+// readiness, because every replica is in some subset.
 func readiness(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) report.Readiness {
 	switch {
 	case p.fault != nil:
@@ -245,8 +245,8 @@ func readiness(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) repo
 	return report.Ready("the pods of all subsets are available, and as the spec wants")
 }
 
-// eventsOf returns the events of a reconcile: one for each class of writes. A failure that only a new spec can fix is reported
-// once, not by each reconcile.
+// eventsOf returns the events of a reconcile, one for each class of writes. A failure that only a new spec can fix is reported once, not by
+// each reconcile.
 func eventsOf(o observed, p planned, a applied, failure *fault) []event.Event {
 	var out []event.Event
 	for _, e := range []struct {

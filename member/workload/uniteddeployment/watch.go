@@ -15,7 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
-// forPod returns the objects with Adaptive that a pod of a subset may be of. Others need no events of pods.
+// forPod returns the objects with Adaptive that a subset's pod may belong to. Other objects need no pod events.
 func (r *Reconciler) forPod(ctx context.Context, pod client.Object) []ctrl.Request {
 	if pod.GetLabels()[keys.SubsetName] == "" {
 		return nil
@@ -35,7 +35,7 @@ func (r *Reconciler) forPod(ctx context.Context, pod client.Object) []ctrl.Reque
 	return out
 }
 
-// placementChanged reports whether an update of a pod changes what the scheduler says of it, or whether it counts, is ready or reserved.
+// placementChanged reports whether an update of a pod changes what the scheduler says about it, or whether it counts, is ready or is reserved.
 func placementChanged(was, is client.Object) bool {
 	before, wasPod := was.(*corev1.Pod)
 	after, isPod := is.(*corev1.Pod)
