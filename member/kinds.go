@@ -38,13 +38,13 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
-// Gates are the feature gates of a member.
+// Gates returns the feature gates of a member.
 func Gates() []featuregate.Feature {
 	return slices.Compact(slices.Sorted(slices.Values(append(Kinds().Gates(), protection.Gates()...))))
 }
 
-// Kinds are the kinds that a member runs: a new kind is a folder and a line here. Each call returns new ones, at the defaults
-// of their flags.
+// Kinds returns the kinds that a member runs. A new kind needs a folder and a line here. Each call returns new values, with the defaults of
+// their flags.
 func Kinds() setup.Kinds {
 	return setup.Kinds{
 		advancedcronjob.Registration(func(o setup.Options) advancedcronjob.Templates {

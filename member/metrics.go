@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// leader has the name that it has in OpenKruise.
+// leader has the same name as in OpenKruise.
 var leader = prometheus.NewGauge(prometheus.GaugeOpts{
 	Namespace: "kruise",
 	Subsystem: "manager",
@@ -14,7 +14,7 @@ var leader = prometheus.NewGauge(prometheus.GaugeOpts{
 	Help:      "1 in the replica that reconciles, 0 in the others.",
 })
 
-// lead reports this replica as the leader until ctx ends. A manager runs it in the leader only.
+// lead reports this replica as the leader until ctx ends. A manager runs it only in the leader.
 func lead(ctx context.Context) error {
 	leader.Set(1)
 	<-ctx.Done()

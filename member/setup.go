@@ -46,26 +46,26 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/setup"
 )
 
-// Bounds of the backoff before the hub is dialed again. A connection that lasted longer than the upper one resets it.
+// Limits for the back-off before dialing the hub again. A connection that lasted longer than the upper limit resets it.
 const (
 	dialMin = time.Second
 	dialMax = time.Minute
 )
 
-// Options are what Setup needs.
+// Options are the inputs of Setup.
 type Options struct {
-	// Options are those of all kinds. Setup fills in InPlace and Daemons.
+	// Options apply to all kinds. Setup fills in InPlace and Daemons.
 	setup.Options
-	// Name is the program's, and that of its webhook configurations.
+	// Name is the name of the program and of its webhook configurations.
 	Name string
-	// Kinds are those that run, from Kinds, with their flags.
+	// Kinds are the kinds to run, as returned by Kinds, with their flags.
 	Kinds setup.Kinds
-	// Hub is how this cluster joins a hub by pull; nil for none. Setup fills in the clients of this cluster, the clock and
-	// the events.
+	// Hub configures how this cluster joins a hub by pull; nil means no hub. Setup fills in the clients of this cluster, the clock and the
+	// events.
 	Hub *agent.Options
-	// Identity names this process in Leases, for people. Needed with Hub.
+	// Identity names this process in Leases, for human readers. Required with Hub.
 	Identity string
-	// Version is the program's. Needed with Hub.
+	// Version is the version of the program. Required with Hub.
 	Version string
 }
 
@@ -76,9 +76,9 @@ func Scheme() (*runtime.Scheme, error) {
 		Kinds().AddToScheme(s))
 }
 
-// Restrict keeps a manager's cache small and within its roles: no Secret is cached, of Leases only those of node daemons
-// beside the manager's own, of ConfigMaps and webhook configurations only its own, no managedFields, and of pods, nodes and
-// Jobs what the kinds read.
+// Restrict keeps a manager's cache small and within its roles. It caches no Secrets, only the Leases of node daemons in addition to the
+// manager's own, only the manager's own ConfigMaps and webhook configurations, no managedFields, and of pods, nodes and Jobs only what the
+// kinds read.
 func Restrict(o ctrl.Options) ctrl.Options {
 	kept := Kinds().Fields()
 	o.Cache = cache.Options{
@@ -112,7 +112,7 @@ func strip[T any](from func(T)) toolscache.TransformFunc {
 	}
 }
 
-// What the manager itself needs: its Lease, those of node daemons and that of OpenKruise's manager, its events, its webhook
+// Permissions of the manager itself: for its Lease, the Leases of node daemons and of OpenKruise's manager, its events, its webhook
 // certificate and the configurations that carry it.
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=flotilla-system,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=flotilla-system,resources=leases,resourceNames=flotilla-member,verbs=get;update
@@ -123,8 +123,8 @@ func strip[T any](from func(T)) toolscache.TransformFunc {
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,resourceNames=flotilla-member-webhook,verbs=get;list;watch;update
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=flotilla-member,verbs=get;list;watch;patch
 
-// Setup adds all controllers and webhooks of a member to mgr, which must have been made with Scheme and Restrict, and the
-// agent if there is a hub. With WebhooksOnly it adds neither controllers nor the agent.
+// Setup adds all controllers and webhooks of a member to mgr, which must have been created with Scheme and Restrict. It also adds the agent if
+// there is a hub. With WebhooksOnly it adds neither controllers nor the agent.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	var err error
 	if o.InPlace, err = inPlace(ctx, mgr, o.Gates); err != nil {
@@ -162,7 +162,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// pods adds the webhooks of pods, and in the leader what sends requests to them.
+// pods adds the pod webhooks and, in the leader, the controllers that make the apiserver send requests to them.
 func pods(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 	o.PodWebhook.Exempt = append(slices.Clone(o.PodWebhook.Exempt), o.Namespace)
 	steps := o.Kinds.Steps(o.Options)
@@ -171,7 +171,7 @@ func pods(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 		if err != nil {
 			return err
 		}
-		if !served { // No pod is sent to the webhook by a namespace that can't have such an object.
+		if !served { // No pod is sent to the webhook because of a namespace that can't have such an object.
 			continue
 		}
 		if s.Index != nil {
@@ -213,7 +213,7 @@ func pods(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 	return entries.Setup(ctx, mgr)
 }
 
-// inPlace returns what can be updated in place: by the gates, and by what the apiserver serves.
+// inPlace returns what can be updated in place, according to the gates and to what the apiserver serves.
 func inPlace(ctx context.Context, mgr ctrl.Manager, gates *feature.Gates) (inplace.Options, error) {
 	o := inplace.Options{
 		Resources: gates.Enabled(feature.InPlaceWorkloadVerticalScaling), Env: gates.Enabled(feature.InPlaceUpdateEnvFromMetadata),
@@ -236,23 +236,24 @@ func inPlace(ctx context.Context, mgr ctrl.Manager, gates *feature.Gates) (inpla
 	return o, nil
 }
 
-// asAgent returns a configuration of requests by the agent's account, which has rights for what a hub may place and for no more. The manager
-// impersonates it: unlike a token for it, that ends with the manager's own, and is good for this apiserver only.
+// asAgent returns a configuration for requests with the agent's account, which has permissions for what a hub may place and nothing else. The
+// manager impersonates the account. Unlike a token for it, impersonation ends with the manager's own credentials and works only with this
+// apiserver.
 func asAgent(cfg *rest.Config, namespace string) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + namespace + ":" + link.AgentManager}
 	return cfg
 }
 
-// puller keeps a connection to the hub, and runs the agent on it. A manager runs it in the leader only.
+// puller keeps a connection to the hub, and runs the agent on it. A manager runs it only in the leader.
 type puller struct {
 	member  ctrl.Manager
 	hub     agent.Options
 	options Options
 }
 
-// Start connects until ctx ends or the cluster has left the hub. It returns nil: a hub that is down must not stop the controllers
-// of this cluster.
+// Start connects until ctx ends or the cluster has left the hub. It returns nil, because a hub that is down must not stop the controllers of
+// this cluster.
 func (p *puller) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("agent").WithValues("cluster", p.hub.Cluster)
 	ctx = ctrl.LoggerInto(ctx, log)

@@ -1,7 +1,7 @@
 // Package protection refuses deletions of namespaces and CRDs with label policy.kruise.io/delete-protection=Cascading while they hold
 // something, and reports all refusals that the label causes.
 //
-// What an object shows of itself is judged by a policy of the chart (policy_protect.yaml), which holds while no manager answers. Two
+// What an object shows by itself is judged by a policy of the chart (policy_protect.yaml), which works even while no manager answers. Two
 // webhooks do the rest, in every replica:
 //
 //   - PathValidate is asked about namespaces and CRDs, after the policy, and lists from the apiserver what they hold. It fails closed.

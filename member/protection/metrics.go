@@ -6,7 +6,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/metric"
 )
 
-// These have the names and labels of OpenKruise, for its dashboards, and the latest series: tenants label objects, and delete them.
+// These have the names and labels of OpenKruise, for its dashboards. Only the latest series are kept, because tenants label and delete
+// objects.
 var (
 	namespaces = metric.NewBounded(prometheus.CounterOpts{
 		Name: "namespace_deletion_protection", Help: "Refused deletions of namespaces.",

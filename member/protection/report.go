@@ -13,7 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/protect"
 )
 
-// report tells of refusals.
+// report reports refusals.
 type report struct{ events event.Recorder }
 
 // refused counts, logs and records a refusal. A dry run has no effects.

@@ -12,13 +12,13 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/feature"
 )
 
-// Paths of the webhooks. OpenKruise has one for each kind, none of them for this alone.
+// Paths of the webhooks. OpenKruise has one for each kind, none of them just for this.
 const (
 	PathValidate = "/validate-delete-protection"
 	PathReport   = "/report-delete-protection"
 )
 
-// Gates are the feature gates that the webhooks read. ResourcesDeletionProtection is for the chart, which has them called.
+// Gates returns the feature gates that the webhooks read. ResourcesDeletionProtection is for the chart, which registers them.
 func Gates() []featuregate.Feature {
 	return []featuregate.Feature{feature.ResourcesDeletionProtection, feature.DeletionProtectionForCRDCascading}
 }
@@ -26,8 +26,8 @@ func Gates() []featuregate.Feature {
 // +kubebuilder:rbac:groups="",resources=pods;persistentvolumeclaims,verbs=list
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Setup adds the webhooks to mgr, whatever the gates say: a replica with other flags than the chart that has it called would refuse
-// all deletions of what is sent to it.
+// Setup adds the webhooks to mgr, whatever the gates say. Otherwise a replica whose flags differ from the chart that registers the webhooks
+// would refuse all deletions sent to it.
 func Setup(mgr ctrl.Manager, gates *feature.Gates) error {
 	if err := Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics: %w", err)

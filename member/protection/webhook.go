@@ -23,7 +23,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/protect"
 )
 
-// page is how many objects are listed at once. The first page nearly always has one that counts.
+// page is how many objects are listed at once. The first page nearly always contains one that counts.
 const page = 500
 
 var (
@@ -33,7 +33,7 @@ var (
 
 // validator answers PathValidate.
 type validator struct {
-	// live reads from the apiserver: a cache that lags behind would let a namespace go whose first pod was just made.
+	// live reads from the apiserver. A stale cache would allow deleting a namespace whose first pod was just created.
 	live client.Reader
 	// crds says whether gate DeletionProtectionForCRDCascadingGate is on.
 	crds   bool
@@ -67,8 +67,8 @@ func (w *validator) Handle(ctx context.Context, req admission.Request) admission
 	return admission.Denied(protect.Forbidden + why)
 }
 
-// inNamespace returns what a namespace holds that protects it: a pod that is neither finished nor being deleted, or a bound PVC that
-// is not being deleted.
+// inNamespace returns an object that protects a namespace: a pod that is neither finished nor being deleted, or a bound PVC that is not being
+// deleted.
 func (w *validator) inNamespace(ctx context.Context, namespace string) (is, instead string, err error) {
 	active := client.MatchingFieldsSelector{Selector: fields.AndSelectors(
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
@@ -100,7 +100,7 @@ func (w *validator) inNamespace(ctx context.Context, namespace string) (is, inst
 	return "", "", nil
 }
 
-// ofCRD returns why a CRD is protected: because it has an object that is not being deleted, or because nobody can see whether it has.
+// ofCRD returns why a CRD is protected: it has an object that is not being deleted, or it can't be determined whether it has one.
 func (w *validator) ofCRD(ctx context.Context, o *unstructured.Unstructured) (is, instead string, err error) {
 	if !w.crds {
 		return fmt.Sprintf("whether it has objects is not looked up while feature gate %s is off", feature.DeletionProtectionForCRDCascading),
@@ -130,7 +130,7 @@ func (w *validator) ofCRD(ctx context.Context, o *unstructured.Unstructured) (is
 	return "", "", nil
 }
 
-// readable returns the version in which the objects of a CRD are listed: the stored one, if it is served.
+// readable returns the version in which the objects of a CRD are listed: the storage version if it is served, otherwise the first served one.
 func readable(crd *apiextensionsv1.CustomResourceDefinition) (version string, served bool) {
 	for i := range crd.Spec.Versions {
 		v := &crd.Spec.Versions[i]
@@ -150,7 +150,7 @@ func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return false
 }
 
-// staying returns the name of an object of a kind that is not being deleted, with its namespace; "" if there is none.
+// staying returns the name, with namespace, of an object of a kind that is not being deleted; "" if there is none.
 func (w *validator) staying(ctx context.Context, kind schema.GroupVersionKind, opts ...client.ListOption) (string, error) {
 	return find(func(next string) (string, string, error) {
 		list := &metav1.PartialObjectMetadataList{}
@@ -165,7 +165,7 @@ func (w *validator) staying(ctx context.Context, kind schema.GroupVersionKind, o
 	})
 }
 
-// find looks at page by page until one has a name; "" if none has.
+// find goes through pages until one has a name; "" if none has.
 func find(look func(next string) (name, after string, err error)) (string, error) {
 	next := ""
 	for {

@@ -20,13 +20,13 @@ type applied struct {
 	err    error
 }
 
-// apply carries out a plan, idempotently. An error of one image does not keep the others from theirs.
+// apply carries out a plan, idempotently. An error with one image does not stop the others.
 func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	var a applied
 	note := func(err error, refused string, done *event.Event) {
 		if err != nil {
 			a.err = errors.Join(a.err, err)
-			if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) { // Of a list that is older than a rule of admission, or a policy's.
+			if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) { // The list is older than an admission rule, or a policy refuses it.
 				a.events = append(a.events, event.Warning(refused, actionPull, "%v", err))
 			}
 		} else if done != nil {

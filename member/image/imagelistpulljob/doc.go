@@ -5,6 +5,6 @@
 //	apply.go    does it
 //	status.go   sums
 //
-// The name of an ImagePullJob follows from its image and the rest of its spec, so that a stale cache creates none twice. One that is
-// not complete is changed when the list changes; one that is complete is final, and another one takes its place.
+// The name of an ImagePullJob is derived from its image and the rest of its spec, so that a stale cache creates none twice. A job that is not
+// complete is changed when the list changes. A complete job is final, and another one replaces it.
 package imagelistpulljob

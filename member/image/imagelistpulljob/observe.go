@@ -14,10 +14,10 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/pulljob"
 )
 
-// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+// observed is what one reconcile has read. All objects come straight from the cache and must not be changed.
 type observed struct {
 	list *appsv1beta1.ImageListPullJob
-	// jobs are those that the list controls, in the order of their names.
+	// jobs are the ImagePullJobs that the list controls, sorted by name.
 	jobs []*appsv1beta1.ImagePullJob
 }
 

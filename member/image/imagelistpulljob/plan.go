@@ -20,24 +20,24 @@ import (
 
 // planned is the next step for each image.
 type planned struct {
-	// create and change are ImagePullJobs as they are to be; changed ones have the version that was read. drop are to be deleted.
+	// create and change are ImagePullJobs in their wanted form; changed ones have the version that was read. drop are to be deleted.
 	create, change, drop []*appsv1beta1.ImagePullJob
-	// kept are those that are as they are to be, or will be, by image.
+	// kept maps images to the ImagePullJobs that are, or will be, in their wanted form.
 	kept map[string]*appsv1beta1.ImagePullJob
-	// remove: the list is complete, and its TTL has passed.
+	// remove means that the list is complete, and its TTL has passed.
 	remove bool
-	// recheck is when time alone changes the plan; 0 for never.
+	// recheck is when the passing of time alone changes the plan; 0 means never.
 	recheck time.Duration
 }
 
-// plan is a pure function of what was observed and of the time.
+// plan returns the next step. It is a pure function of what was observed and of the time.
 func plan(o observed, now time.Time) planned {
 	p := planned{kept: map[string]*appsv1beta1.ImagePullJob{}}
 	if done := o.list.Status.CompletionTime; done != nil {
 		p.remove, p.recheck = jobend.Due(done, o.list.Spec.CompletionPolicy.TTLSecondsAfterFinished, now)
 		return p
 	}
-	busy := map[string]bool{} // Images of which a job is on its way out.
+	busy := map[string]bool{} // Images with a job that is being deleted.
 	for _, job := range o.jobs {
 		image := job.Spec.Image
 		want := wanted(o.list, image)
@@ -70,10 +70,10 @@ func plan(o observed, now time.Time) planned {
 	return p
 }
 
-// wanted returns the ImagePullJob of an image.
+// wanted returns the ImagePullJob for an image.
 func wanted(list *appsv1beta1.ImageListPullJob, image string) *appsv1beta1.ImagePullJob {
 	spec := pulljob.WithDefaults(appsv1beta1.ImagePullJobSpec{Image: image, ImagePullJobTemplate: list.Spec.ImagePullJobTemplate})
-	const longest = 240 // So that the name has at most 253 bytes.
+	const longest = 240 // Limits the name to 253 bytes.
 	name := list.Name[:min(len(list.Name), longest)]
 	return &appsv1beta1.ImagePullJob{
 		ObjectMeta: metav1.ObjectMeta{

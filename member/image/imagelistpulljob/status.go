@@ -16,16 +16,16 @@ import (
 
 // Reasons and action of events.
 const (
-	// ReasonSuccessfulCreate: an ImagePullJob was created.
+	// ReasonSuccessfulCreate means that an ImagePullJob was created.
 	ReasonSuccessfulCreate = "SuccessfulCreate"
-	// ReasonFailedCreate: an ImagePullJob, or a change of one, was refused. It is tried again.
+	// ReasonFailedCreate means that creating or changing an ImagePullJob was refused. It is retried.
 	ReasonFailedCreate = "FailedCreate"
-	// ReasonSuccessfulDelete: an ImagePullJob was deleted, because the list has its image not any more, or wants it in another way.
+	// ReasonSuccessfulDelete means that an ImagePullJob was deleted, because the list no longer contains its image, or its settings changed.
 	ReasonSuccessfulDelete = "SuccessfulDelete"
-	// ReasonFailedDelete: the deletion of an ImagePullJob was refused. It is tried again.
+	// ReasonFailedDelete means that deleting an ImagePullJob was refused. It is retried.
 	ReasonFailedDelete = "FailedDelete"
 
-	// reasonFailedImages: there are nodes without an image. Of the condition Stalled.
+	// reasonFailedImages, for the condition Stalled, means that there are nodes without an image.
 	reasonFailedImages = "ImagesFailed"
 
 	actionPull = "PullImages"
@@ -50,7 +50,7 @@ func status(o observed, p planned, a applied, now time.Time) appsv1beta1.ImageLi
 	return s
 }
 
-// readiness returns whether all nodes have all images. A node that has failed is not tried again.
+// readiness reports whether all nodes have all images. A node that has failed is not retried.
 func readiness(s *appsv1beta1.ImageListPullJobStatus, a applied) report.Readiness {
 	switch {
 	case len(s.FailedImageStatuses) > 0:
@@ -59,13 +59,13 @@ func readiness(s *appsv1beta1.ImageListPullJobStatus, a applied) report.Readines
 		return report.Ready("all nodes have all images")
 	case a.err != nil:
 		return report.Retrying(report.WriteFailure(a.err))
-	case s.Succeeded == s.Desired: // It goes on for ever.
+	case s.Succeeded == s.Desired: // It never completes.
 		return report.Ready("all nodes have all images; new nodes get them")
 	}
 	return report.Reconciling(report.ReasonProgressing, "nodes are still to pull images")
 }
 
-// counted returns the status but for the readiness.
+// counted returns the status without the readiness.
 func counted(o observed, p planned, now time.Time) appsv1beta1.ImageListPullJobStatus {
 	old := &o.list.Status
 	if old.CompletionTime != nil {

@@ -15,12 +15,12 @@ import (
 // kind is the kind's name.
 const kind = "ImageListPullJob"
 
-// Webhook sets defaults, and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may be used
-// concurrently.
+// Webhook sets defaults, and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It is safe for concurrent
+// use.
 type Webhook struct {
-	// Off: the feature gate is off, so that nothing is pulled.
+	// Off means that the feature gate is off, so nothing is pulled.
 	Off bool
-	// Secrets are the names of the Secrets that jobs may name: those that the manager may read.
+	// Secrets lists the names of the Secrets that jobs may reference: those that the manager may read.
 	Secrets []string
 }
 
@@ -29,7 +29,7 @@ var (
 	_ admission.Validator[*appsv1beta1.ImageListPullJob] = &Webhook{}
 )
 
-// Default sets defaults. An imagePullPolicy that is not set stays so, as in OpenKruise: the ImagePullJobs get the default.
+// Default sets defaults. An imagePullPolicy that is not set stays unset, as in OpenKruise; the ImagePullJobs get the default.
 func (w *Webhook) Default(_ context.Context, job *appsv1beta1.ImageListPullJob) error {
 	imagepull.Default(&job.Spec.ImagePullJobTemplate)
 	return nil
@@ -44,13 +44,13 @@ func (w *Webhook) ValidateCreate(_ context.Context, job *appsv1beta1.ImageListPu
 	return nil, admit.Invalid(gvk(), job.Name, faults)
 }
 
-// ValidateUpdate validates a change. What the object had before is a warning: it may be older than the rule.
+// ValidateUpdate validates a change. Faults that the object already had are only warnings, because it may be older than the rule.
 func (w *Webhook) ValidateUpdate(_ context.Context, old, job *appsv1beta1.ImageListPullJob) (admission.Warnings, error) {
 	fresh, warnings := admit.Ratchet(w.validate(&job.Spec), w.validate(&old.Spec))
 	return warnings, admit.Invalid(gvk(), job.Name, fresh)
 }
 
-// ValidateDelete allows it.
+// ValidateDelete allows every deletion.
 func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.ImageListPullJob) (admission.Warnings, error) {
 	return nil, nil
 }
@@ -61,7 +61,7 @@ func (w *Webhook) validate(s *appsv1beta1.ImageListPullJobSpec) field.ErrorList 
 	return ValidateSpec(s, w.Secrets, field.NewPath("spec"))
 }
 
-// ValidateSpec validates a spec at path. Secrets are those that it may name. Objects that make jobs use it too.
+// ValidateSpec validates a spec at path. secrets lists the Secrets that it may reference. Kinds that create ImageListPullJobs use it too.
 func ValidateSpec(s *appsv1beta1.ImageListPullJobSpec, secrets []string, path *field.Path) field.ErrorList {
 	faults := imagepull.Validate(&s.ImagePullJobTemplate, secrets, path)
 	known := map[imagepull.Reference]string{}
@@ -72,7 +72,7 @@ func ValidateSpec(s *appsv1beta1.ImageListPullJobSpec, secrets []string, path *f
 		if len(more) > 0 {
 			continue
 		}
-		ref, _ := imagepull.Parse(image) // It is valid.
+		ref, _ := imagepull.Parse(image) // It is valid at this point.
 		if other, twice := known[ref]; twice {
 			faults = append(faults, field.Invalid(at, image, "it is the same image as "+other+": remove one of them"))
 		}

@@ -19,8 +19,8 @@ import (
 // fieldOwner is the name under which the controller writes.
 const fieldOwner = client.FieldOwner("flotilla-nodeimage")
 
-// apply carries out a plan, idempotently. What the cache lacks is looked up before anything is removed because of that. A conflict is
-// no error: the event of the other write starts a reconcile.
+// apply carries out a plan, idempotently. Objects missing from the cache are looked up before anything is removed because of that. A conflict
+// is not an error: the event from the other write triggers a reconcile.
 func (r *Reconciler) apply(ctx context.Context, name string, o observed, p planned, now time.Time) error {
 	switch {
 	case p.create:
@@ -63,7 +63,8 @@ func (r *Reconciler) apply(ctx context.Context, name string, o observed, p plann
 	return nil
 }
 
-// anyExists reports whether the apiserver has one of the owners that the cache lacks. Its event starts a reconcile.
+// anyExists reports whether the apiserver has one of the owners that are missing from the cache. If so, the owner's event triggers a
+// reconcile.
 func (r *Reconciler) anyExists(ctx context.Context, absent []appsv1beta1.ImageTagOwner) (bool, error) {
 	for _, owner := range absent {
 		job := &appsv1beta1.ImagePullJob{}

@@ -1,9 +1,9 @@
-// Package nodeimage has a NodeImage for each node, and removes entries of it that nobody wants any more.
+// Package nodeimage creates a NodeImage for each node, and removes entries that are no longer needed.
 //
 //	observe.go  reads the node, its NodeImage, and the jobs that own entries
 //	plan.go     whether the NodeImage is to be created or deleted, which entries end, and which pulls got no answer
 //	apply.go    does it: each write names the version that was read
 //
-// Jobs write their own entries, and the node daemon writes status. This controller writes what neither does: entries whose jobs are
-// gone, whose TTL has passed, or that were never dated, and the failure of pulls that a node does not answer.
+// Jobs write their own entries, and the node daemon writes the status. This controller handles the rest: entries whose jobs are gone, whose
+// TTL has passed or that never got a date, and the failure of pulls that a node does not answer.
 package nodeimage

@@ -4,13 +4,13 @@ package nodeimage
 const kind = "NodeImage"
 
 const (
-	// ReasonPullImageFailed: a node did not answer in time.
+	// ReasonPullImageFailed means that a node did not answer in time.
 	ReasonPullImageFailed = "PullImageFailed"
 
 	actionPull = "PullImage"
 )
 
-// messageNoAnswer and messageTooLong are why a pull that a node does not end has failed. The first is as in OpenKruise.
+// messageNoAnswer and messageTooLong say why a pull that a node does not end has failed. The first is the same as in OpenKruise.
 const (
 	messageNoAnswer = "node has not responded for a long time"
 	messageTooLong  = "node has not reported the end of the pull after its activeDeadlineSeconds"

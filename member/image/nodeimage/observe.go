@@ -12,10 +12,10 @@ import (
 
 // observed is what one reconcile has read.
 type observed struct {
-	// node and image are nil if there is none.
+	// node and image are nil if they don't exist.
 	node  *corev1.Node
 	image *appsv1beta1.NodeImage
-	// jobs are the owners of entries that exist, by UID.
+	// jobs maps UIDs to the existing owners of entries.
 	jobs map[types.UID]*appsv1beta1.ImagePullJob
 }
 
@@ -54,5 +54,5 @@ func (r *Reconciler) observe(ctx context.Context, name string) (observed, error)
 	return o, nil
 }
 
-// kindJob is the kind of owners.
+// kindJob is the kind of the owners.
 const kindJob = "ImagePullJob"

@@ -16,26 +16,27 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// patience is how long a node may be silent about a pull, and beyond the time that the pull has.
+// patience is how long a node may be silent about a pull, and how far it may exceed the time allowed for the pull.
 const patience = 10 * time.Minute
 
 // planned is the next step for one NodeImage.
 type planned struct {
-	// create: the node gets a NodeImage. remove: the node is gone.
+	// create means that the node gets a NodeImage. remove means that the node is gone.
 	create, remove bool
-	// spec and labels are what the NodeImage is to have; changed says that it has not.
+	// spec and labels are what the NodeImage should have. changed means that it differs.
 	spec    appsv1beta1.NodeImageSpec
 	labels  map[string]string
 	changed bool
-	// absent are owners that the cache does not have: before they are dropped, the apiserver is asked.
+	// absent are owners missing from the cache. Before they are dropped, the apiserver is asked.
 	absent []appsv1beta1.ImageTagOwner
-	// failed are pulls that got no answer, with the message.
+	// failed maps pulls that got no answer to the message.
 	failed map[imagepull.Reference]string
-	// recheck is when time alone changes the plan; 0 for never.
+	// recheck is when the passing of time alone changes the plan; 0 means never.
 	recheck time.Duration
 }
 
-// plan is a pure function of what was observed and of the time. delay is how long a node has to be ready before it gets a NodeImage.
+// plan returns the next step. It is a pure function of what was observed and of the time. delay is how long a node must be ready before it
+// gets a NodeImage.
 func plan(o observed, now time.Time, delay time.Duration) planned {
 	p := planned{}
 	switch {
@@ -103,7 +104,7 @@ func readySince(node *corev1.Node) (since time.Time, is bool) {
 	return time.Time{}, false
 }
 
-// gone reports whether an owner does not exist any more.
+// gone reports whether an owner no longer exists.
 func (p *planned) gone(o observed, owner appsv1beta1.ImageTagOwner) bool {
 	if owner.Kind != kindJob || o.jobs[owner.UID] != nil {
 		return false
@@ -133,10 +134,10 @@ func (p *planned) ends(o observed, ref imagepull.Reference, t *appsv1beta1.Image
 		return false
 	}
 	ttl := *t.PullPolicy.TTLSecondsAfterFinished
-	if len(t.OwnerReferences) > 0 { // What no job owns, an administrator has written.
+	if len(t.OwnerReferences) > 0 { // An entry without owning jobs was written by an administrator.
 		ttl = min(ttl, imagepull.MaxSeconds+longestExtra)
 		if all, _ := imagepull.Taken(o.image, ""); all >= imagepull.Crowded && allComplete(o, t) {
-			ttl = 0 // Its result is in the status of its jobs, and others need the place.
+			ttl = 0 // Its result is in the status of its jobs, and others need the space.
 		}
 	}
 	at := s.CompletionTime.Add(time.Duration(ttl) * time.Second)
@@ -147,10 +148,10 @@ func (p *planned) ends(o observed, ref imagepull.Reference, t *appsv1beta1.Image
 	return true
 }
 
-// longestExtra is what a job adds to the TTL of an entry at most, in seconds.
+// longestExtra is the maximum, in seconds, that a job adds to the TTL of an entry.
 const longestExtra = 600
 
-// allComplete reports whether all jobs of an entry are complete. Those of type Never are not: they would want it again.
+// allComplete reports whether all jobs of an entry are complete. Jobs of type Never are not: they would request the entry again.
 func allComplete(o observed, t *appsv1beta1.ImageTagSpec) bool {
 	return !slices.ContainsFunc(t.OwnerReferences, func(owner appsv1beta1.ImageTagOwner) bool {
 		job := o.jobs[owner.UID]
@@ -158,7 +159,7 @@ func allComplete(o observed, t *appsv1beta1.ImageTagSpec) bool {
 	})
 }
 
-// answer notes that a pull has failed to which its node does not answer.
+// answer records that a pull has failed because its node does not answer.
 func (p *planned) answer(o observed, ref imagepull.Reference, t *appsv1beta1.ImageTagSpec, now time.Time) {
 	if t.CreatedAt == nil {
 		return
@@ -176,12 +177,12 @@ func (p *planned) answer(o observed, ref imagepull.Reference, t *appsv1beta1.Ima
 		fail(*t.CreatedAt, 0, messageNoAnswer)
 	case imagepull.Done(s.Phase) || t.PullPolicy == nil || t.PullPolicy.ActiveDeadlineSeconds == nil || s.StartTime == nil:
 	default:
-		const longest = 1 << 32 // So that no time overflows.
+		const longest = 1 << 32 // Prevents an overflow of the time.
 		fail(*s.StartTime, time.Duration(min(*t.PullPolicy.ActiveDeadlineSeconds, longest))*time.Second, messageTooLong)
 	}
 }
 
-// statusOf returns the status with the pulls that got no answer as failed.
+// statusOf returns the status with unanswered pulls marked as failed.
 func statusOf(n *appsv1beta1.NodeImage, failed map[imagepull.Reference]string, now time.Time) appsv1beta1.NodeImageStatus {
 	s := *n.Status.DeepCopy()
 	if s.ImageStatuses == nil {

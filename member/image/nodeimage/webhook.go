@@ -16,10 +16,10 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/imagepull"
 )
 
-// Webhook sets defaults, and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may be used
-// concurrently.
+// Webhook sets defaults, and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It is safe for concurrent
+// use.
 type Webhook struct {
-	// Clock tells when an entry was made. Required.
+	// Clock tells when an entry was created. Required.
 	Clock clock.PassiveClock
 }
 
@@ -28,7 +28,7 @@ var (
 	_ admission.Validator[*appsv1beta1.NodeImage] = &Webhook{}
 )
 
-// Default sets defaults of the entries. An entry from which the job is gone that had set them gets them again for the others.
+// Default sets defaults for the entries. If the job that set an entry's values is gone, the entry gets defaults again for the remaining jobs.
 func (w *Webhook) Default(_ context.Context, n *appsv1beta1.NodeImage) error {
 	for _, image := range n.Spec.Images {
 		for i := range image.Tags {
@@ -59,13 +59,13 @@ func (w *Webhook) ValidateCreate(_ context.Context, n *appsv1beta1.NodeImage) (a
 	return nil, admit.Invalid(gvk(), n.Name, validate(&n.Spec))
 }
 
-// ValidateUpdate validates a change. What the object had before is a warning: it may be older than the rule.
+// ValidateUpdate validates a change. Faults that the object already had are only warnings, because it may be older than the rule.
 func (w *Webhook) ValidateUpdate(_ context.Context, old, n *appsv1beta1.NodeImage) (admission.Warnings, error) {
 	fresh, warnings := admit.Ratchet(validate(&n.Spec), validate(&old.Spec))
 	return warnings, admit.Invalid(gvk(), n.Name, fresh)
 }
 
-// ValidateDelete allows it.
+// ValidateDelete allows every deletion.
 func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.NodeImage) (admission.Warnings, error) {
 	return nil, nil
 }

@@ -21,32 +21,32 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// How the images are pulled. Source: OpenKruise.
+// Settings for the pulls. Source: OpenKruise.
 const (
 	defaultTimeoutSeconds = 300
 	backoffLimit          = 1
 	ttlSeconds            = 600
 )
 
-// observed is what a reconcile has read. All objects are the cache's own, and must not be changed.
+// observed is what a reconcile has read. All objects come straight from the cache and must not be changed.
 type observed struct {
 	workload
 
-	// history are the revisions, oldest first; jobs are the ImagePullJobs of the workload, by name.
+	// history are the revisions, oldest first. jobs are the ImagePullJobs of the workload, sorted by name.
 	history []*appsv1.ControllerRevision
 	jobs    []*appsv1beta1.ImagePullJob
-	// edits are the kinds of changes that are made in place.
+	// edits are the kinds of changes that can be made in place.
 	edits inplace.Options
-	// secrets are the names of the Secrets that jobs may name.
+	// secrets lists the names of the Secrets that jobs may reference.
 	secrets []string
 }
 
 // planned is what to do next.
 type planned struct {
 	create, change, drop []*appsv1beta1.ImagePullJob
-	// mark is the revision that is to be marked when all jobs exist; nil for none.
+	// mark is the revision to mark once all jobs exist; nil means none.
 	mark *appsv1.ControllerRevision
-	// why is why no job is created.
+	// why says why no job is created.
 	why string
 }
 
@@ -86,7 +86,7 @@ func plan(o observed) planned {
 	return p
 }
 
-// keep drops the jobs that are not among the wanted ones, and changes those that are while they run.
+// keep drops the jobs that are not wanted, and changes wanted ones that differ while they run.
 func (p *planned) keep(o observed, wanted []*appsv1beta1.ImagePullJob) {
 	for _, job := range o.jobs {
 		if job.DeletionTimestamp != nil {
@@ -104,7 +104,7 @@ func (p *planned) keep(o observed, wanted []*appsv1beta1.ImagePullJob) {
 	}
 }
 
-// wanted returns the jobs of a revision, or why there are none.
+// wanted returns the jobs for a revision, or why there are none.
 func (o *observed) wanted(to *appsv1.ControllerRevision) (jobs []*appsv1beta1.ImagePullJob, why string) {
 	if o.useless != "" {
 		return nil, o.useless
@@ -168,7 +168,7 @@ func (o *observed) job(update string, template *corev1.PodTemplateSpec, c *corev
 		}
 	}
 	sandbox := &appsv1beta1.SandboxConfig{Labels: template.Labels, Annotations: template.Annotations}
-	if size := imagepull.SandboxSize(sandbox); size > 0 && size <= imagepull.MaxSandbox { // A job with more is refused.
+	if size := imagepull.SandboxSize(sandbox); size > 0 && size <= imagepull.MaxSandbox { // A job with a larger one is rejected.
 		spec.SandboxConfig = sandbox
 	}
 	return &appsv1beta1.ImagePullJob{
@@ -180,7 +180,7 @@ func (o *observed) job(update string, template *corev1.PodTemplateSpec, c *corev
 	}
 }
 
-// name returns the name of the job of a container. The end of a long revision's name tells it from others.
+// name returns the name of the job for a container. A long revision name keeps its end, which distinguishes it from others.
 func name(update, container string) string {
 	if over := len(update) + 1 + len(container) - validation.DNS1123SubdomainMaxLength; over > 0 {
 		update = strings.TrimLeft(update[over:], "-.")

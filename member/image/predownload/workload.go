@@ -19,38 +19,39 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
-// fewReplicas is up to how many replicas nothing is gained: the update is over before the pulls are. Source: OpenKruise.
+// fewReplicas is the number of replicas up to which pulling ahead has no benefit, because the update is over before the pulls are. Source:
+// OpenKruise.
 const fewReplicas = 3
 
-// workload is what a plan needs to know of a workload.
+// workload is what a plan needs to know about a workload.
 type workload struct {
 	object   client.Object
 	gvk      schema.GroupVersionKind
 	selector *metav1.LabelSelector
-	// update is the name of the update revision, empty while the status is behind the spec. current is that of the pods that are not
-	// updated, empty if it may be any other one. done: all pods are updated.
+	// update is the name of the update revision, empty while the status is behind the spec. current is the revision of the pods that are not
+	// updated, empty if it may be any other revision. done means that all pods are updated.
 	update, current string
 	done            bool
-	// replicas are the pods that are wanted, ready those that are updated and ready.
+	// replicas is how many pods are wanted. ready is how many are updated and ready.
 	replicas, ready int
-	// inPlace: nothing is pulled for an update that has to re-create pods, which may come to other nodes.
+	// inPlace means that nothing is pulled for an update that has to re-create pods, because they may be scheduled to other nodes.
 	inPlace bool
-	// useless is why nothing is pulled, by the spec; empty if something may be.
+	// useless says why, according to the spec, nothing is pulled; empty if something may be.
 	useless string
 
 	ask
 }
 
-// ask is what fields and annotations ask for.
+// ask is what fields and annotations request.
 type ask struct {
 	parallelism *intstr.IntOrString
 	// timeout is how many seconds an attempt may take; 0 means the default.
 	timeout int32
-	// minReady is how many pods have to be updated and ready before images are pulled.
+	// minReady is how many pods must be updated and ready before images are pulled.
 	minReady *intstr.IntOrString
 }
 
-// kind is how the controller reads a kind of workloads.
+// kind defines how the controller reads a kind of workload.
 type kind struct {
 	gvk   schema.GroupVersionKind
 	empty func() client.Object
@@ -97,7 +98,7 @@ func statefulSets() kind {
 	}
 }
 
-// daemonSets keep their nodes when pods are re-created, so it does not matter how they are updated.
+// daemonSets returns the kind DaemonSet. Its re-created pods stay on their nodes, so it does not matter how they are updated.
 func daemonSets() kind {
 	return kind{
 		gvk: appsv1beta1.GroupVersion.WithKind("DaemonSet"), empty: func() client.Object { return &appsv1beta1.DaemonSet{} },
@@ -115,7 +116,7 @@ func daemonSets() kind {
 	}
 }
 
-// as is w of an object, whose status is about the present spec or not.
+// as returns w for an object. observed says whether the object's status reflects its current spec.
 func (w workload) as(o client.Object, observed bool) workload {
 	w.object = o
 	if !observed {
@@ -124,7 +125,7 @@ func (w workload) as(o client.Object, observed bool) workload {
 	return w
 }
 
-// uselessInPlace returns why nothing is gained for an update in place.
+// uselessInPlace returns why pulling ahead has no benefit for an in-place update.
 func uselessInPlace(policy appsv1beta1.PodUpdatePolicy, onDelete bool, partition *intstr.IntOrString, budget intstr.IntOrString, replicas int) string {
 	switch {
 	case onDelete:
@@ -137,8 +138,8 @@ func uselessInPlace(policy appsv1beta1.PodUpdatePolicy, onDelete bool, partition
 	return uselessAtOnce(partition, budget, replicas)
 }
 
-// uselessAtOnce returns why nothing is gained if all pods are updated at once. A value that can't be resolved is reported by the
-// controller of the workload.
+// uselessAtOnce returns why pulling ahead has no benefit if all pods are updated at once. A value that can't be resolved is reported by the
+// workload's controller.
 func uselessAtOnce(partition *intstr.IntOrString, budget intstr.IntOrString, replicas int) string {
 	kept, err := rollout.ResolvePartition(partition, replicas)
 	if err != nil {
@@ -154,7 +155,7 @@ func uselessAtOnce(partition *intstr.IntOrString, budget intstr.IntOrString, rep
 	return ""
 }
 
-// asks reads annotations, and fields where there is none. An annotation that can't be read has no effect; admission warns of it.
+// asks reads annotations, and fields if there is no annotation. An annotation that can't be parsed has no effect; admission warns about it.
 func asks(o client.Object, s *pods.InPlaceUpdateStrategy) ask {
 	var a ask
 	if s != nil {
@@ -176,7 +177,8 @@ func asks(o client.Object, s *pods.InPlaceUpdateStrategy) ask {
 	return a
 }
 
-// images returns the containers of to whose image a container of that name in one of from has not, one for each image, in the order of to.
+// images returns the containers of to whose image differs from the image of the same-named container in one of from. It returns one container
+// for each image, in the order of to.
 func images(from []*corev1.PodTemplateSpec, to *corev1.PodTemplateSpec) []corev1.Container {
 	had := make([]map[string]string, len(from))
 	for i, t := range from {

@@ -1,16 +1,19 @@
-// Package image pulls images on one node, as its NodeImage says.
+// Package image pulls images on one node, as specified by its NodeImage.
 //
 //	controller.go  observe, plan, apply: for the one NodeImage that has the name of the node
 //	plan.go        which pulls begin and end, and what the status says; pure
 //	pulls.go       the pulls under way, each in a goroutine, with its attempts
 //
-// What is under way is in memory. A daemon that is restarted in the middle of a pull begins it again: the time that it began is in the
-// status, so that its deadline stays, and what the runtime has of an image is not pulled twice. Attempts are counted anew.
+// Pulls under way are kept in memory. A daemon that is restarted in the middle of a pull starts it again. The start time is in the status, so
+// the deadline stays the same, and the parts of an image that the runtime already has are not pulled twice. Attempts are counted from zero
+// again.
 //
-// A runtime that does not answer is no attempt: the pull waits until it does. A pull that the restart of a runtime ends is one.
+// If the runtime does not answer, that is not counted as an attempt; the pull waits until it does. A pull interrupted by a restart of the
+// runtime counts as an attempt.
 //
-// While OpenKruise's daemon runs on the node it pulls, and this one does not (see package other): both would write the status.
+// While OpenKruise's daemon runs on the node, that daemon pulls and this one does not (see package other), because both would write the
+// status.
 //
-// Credentials are those of the entry, which the manager has sealed with the key of this process (pkg/pullsecret), and those that the
-// runtime has been configured with. The key is made anew by each process: an entry that waits for its credentials has the new one published.
+// Credentials come from the entry, sealed by the manager with the key of this process (pkg/pullsecret), and from the runtime's own
+// configuration. Each process creates a new key. An entry that waits for its credentials causes the new key to be published.
 package image

@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	// A failed attempt is repeated after firstRetry, doubling up to lastRetry.
+	// A failed attempt is retried after firstRetry, doubling up to lastRetry.
 	firstRetry = time.Second
 	lastRetry  = time.Minute
-	// runtimeRetry is how soon it is looked again for a runtime that answers.
+	// runtimeRetry is how soon to look again for a runtime that answers.
 	runtimeRetry = 10 * time.Second
-	// marker is the annotation of the sandbox of a pull. Source: OpenKruise.
+	// marker is the annotation on the sandbox of a pull. Source: OpenKruise.
 	marker, markedBy = "apps.kruise.io/pulling-image-by", "kruise-daemon"
 )
 
@@ -41,7 +41,7 @@ type Runtimes interface {
 // pulls are the pulls of this process. They end with the context of the process.
 type pulls struct {
 	runtimes Runtimes
-	// providers are the credential provider plugins of the node; nil for none.
+	// providers are the node's credential provider plugins; nil means none.
 	providers *credentialprovider.Providers
 	clock     clock.Clock
 	// ended is called when a pull has ended.
@@ -58,7 +58,7 @@ type pull struct {
 	cancel context.CancelFunc
 }
 
-// now returns how far all pulls are.
+// now returns the progress of all pulls.
 func (s *pulls) now() map[task]progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +69,7 @@ func (s *pulls) now() map[task]progress {
 	return out
 }
 
-// begin begins a pull, unless it has begun.
+// begin starts a pull, unless it is already running.
 func (s *pulls) begin(ctx context.Context, o order) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

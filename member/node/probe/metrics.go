@@ -59,7 +59,7 @@ func measureAttempt(j *job, a attempt, err error, took time.Duration) {
 	attempts.WithLabelValues(handlerOf(&j.probe.ProbeHandler), result).Observe(took.Seconds())
 }
 
-// handlerOf is the name of a handler's field.
+// handlerOf returns the name of a handler's field.
 func handlerOf(h *corev1.ProbeHandler) string {
 	switch {
 	case h.Exec != nil:

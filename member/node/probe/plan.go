@@ -17,36 +17,36 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// messageInterval is the least time between two writes for the message of a probe whose state is the same: a command may print something else
-// each time.
+// messageInterval is the minimum time between two writes of a probe's message while its state stays the same. A command may print something
+// different each time.
 const messageInterval = 10 * time.Second
 
-// noHandler is what is wrong with a probe that does nothing.
+// noHandler is the message for a probe that does nothing.
 const noHandler = "the probe has none of exec, httpGet, tcpSocket and grpc"
 
-// key is one probe of a pod.
+// key identifies one probe of a pod.
 type key = podprobe.Key
 
-// job is what a worker does: a probe of one container as it runs now.
+// job is what a worker does: it runs a probe against one container, as the container runs now.
 type job struct {
 	podprobe.Key
 
 	namespace, podName, container string
-	// id is the ID of the container, and started when it was started.
+	// id is the ID of the container, and started is its start time.
 	id      string
 	started time.Time
-	// address is where a probe connects to, as host:port; empty for a command.
+	// address is what a probe connects to, as host:port; empty for a command.
 	address string
 	probe   corev1.Probe
 }
 
-// same reports whether a worker may go on with another job.
+// same reports whether a worker can continue with another job.
 func (j *job) same(as *job) bool {
 	return j.Key == as.Key && j.container == as.container && j.id == as.id && j.started.Equal(as.started) && j.address == as.address &&
 		apiequality.Semantic.DeepEqual(j.probe, as.probe)
 }
 
-// progress is a worker: what it does, and what it has found, or what was known before. At is when that became so.
+// progress is a worker: its job, and what it has found or what was known before. At is when the result became so.
 type progress struct {
 	job
 	podprobe.Result
@@ -59,21 +59,21 @@ type news struct {
 	podprobe.Result
 }
 
-// planned is what a reconcile is going to do.
+// planned is what a reconcile will do.
 type planned struct {
-	// begin are the workers to begin, in place of those of the same key, with what is known before; end are those to end.
+	// begin are the workers to start, replacing those with the same key, with what is already known. end are the workers to stop.
 	begin []progress
 	end   []key
-	// status is the new status; changed says that it differs from the present one in what is worth a write, and news are the probes
-	// that have another state in it.
+	// status is the new status. changed means that it differs from the current one enough to be written. news are the probes whose state changes
+	// with it.
 	status  appsv1alpha1.NodePodProbeStatus
 	changed bool
 	news    []news
-	// recheck is when time alone changes the plan; 0 for never.
+	// recheck is when the passing of time alone changes the plan; 0 means never.
 	recheck time.Duration
 }
 
-// plan is a pure function of a NodePodProbe, of the pods of the node by UID, of the workers, and of the time.
+// plan returns the next step. It is a pure function of a NodePodProbe, the node's pods by UID, the workers, and the time.
 func plan(n *appsv1alpha1.NodePodProbe, pods map[types.UID]*corev1.Pod, workers map[key]progress, now time.Time) planned {
 	var p planned
 	wanted := map[key]bool{}
@@ -110,7 +110,7 @@ func plan(n *appsv1alpha1.NodePodProbe, pods map[types.UID]*corev1.Pod, workers 
 	return p
 }
 
-// probe returns what is known of a probe of a pod, nil for what the status says, and whether there is a worker for it.
+// probe returns what is known about a probe of a pod (nil means that the status is current), and whether there is a worker for it.
 func (p *planned) probe(
 	pod *corev1.Pod, c *appsv1alpha1.ContainerProbe, of key, was *appsv1alpha1.ContainerProbeState, workers map[key]progress, now time.Time,
 ) (is *podprobe.Result, runs bool) {
@@ -120,9 +120,9 @@ func (p *planned) probe(
 	case invalid != "":
 		return unless(was, appsv1alpha1.ProbeUnknown, invalid, now), false
 	case st == nil || st.ContainerID == "":
-		return nil, false // It was not started yet.
+		return nil, false // The container was not started yet.
 	case st.State.Running == nil:
-		// Not now, which may be when the next container runs already.
+		// Not the current time, at which the next container may already run.
 		return unless(was, appsv1alpha1.ProbeFailed, fmt.Sprintf("container %s does not run", c.ContainerName), ended(st, now)), false
 	case j == nil:
 		return nil, false // The pod has no address yet.
@@ -133,7 +133,7 @@ func (p *planned) probe(
 	case known && w.same(j):
 		return &w.Result, true
 	case known && w.id == j.id && w.container == j.container:
-		// What was found of the container stays, until the new worker finds something.
+		// Results for the container stay until the new worker has one.
 		p.begin = append(p.begin, progress{*j, w.Result})
 		return &w.Result, true
 	case !known && was != nil && was.State != appsv1alpha1.ProbeUnknown && was.LastProbeTime.After(j.started):
@@ -145,7 +145,7 @@ func (p *planned) probe(
 	return is, true
 }
 
-// early reports whether a result is not written yet, because only its message is new, and another one was written a moment ago.
+// early reports whether it is too early to write a result, because only its message is new and another message was written a moment ago.
 func (p *planned) early(was *appsv1alpha1.ContainerProbeState, is *podprobe.Result, now time.Time) bool {
 	if was == nil || was.State != is.State || was.Message == podprobe.Message(is.Message) {
 		return false
@@ -159,7 +159,7 @@ func (p *planned) early(was *appsv1alpha1.ContainerProbeState, is *podprobe.Resu
 	return true
 }
 
-// unless is a result that no worker has found; nil if the status has it.
+// unless returns a result that no worker has found; nil if the status already has it.
 func unless(was *appsv1alpha1.ContainerProbeState, state appsv1alpha1.ProbeState, message string, at time.Time) *podprobe.Result {
 	if was != nil && was.State == state && was.Message == podprobe.Message(message) {
 		return nil
@@ -167,7 +167,7 @@ func unless(was *appsv1alpha1.ContainerProbeState, state appsv1alpha1.ProbeState
 	return &podprobe.Result{State: state, Message: message, At: at}
 }
 
-// ended is when a container that does not run has ended, as far as the kubelet has said.
+// ended returns when a container that is not running has ended, as far as the kubelet has reported it.
 func ended(st *corev1.ContainerStatus, now time.Time) time.Time {
 	for _, s := range []*corev1.ContainerStateTerminated{st.State.Terminated, st.LastTerminationState.Terminated} {
 		if s != nil && s.ContainerID == st.ContainerID && !s.FinishedAt.IsZero() {
@@ -177,8 +177,8 @@ func ended(st *corev1.ContainerStatus, now time.Time) time.Time {
 	return now
 }
 
-// jobOf returns what a worker has to do, without the container's ID; nil if the pod has no address yet. invalid is why the probe can't be
-// run at all.
+// jobOf returns the job for a worker, without the container's ID; nil if the pod has no address yet. invalid is why the probe can't run at
+// all.
 func jobOf(pod *corev1.Pod, c *appsv1alpha1.ContainerProbe, of key) (j *job, invalid string) {
 	container := inplace.Container(&pod.Spec, c.ContainerName)
 	if container == nil {
@@ -230,7 +230,7 @@ func jobOf(pod *corev1.Pod, c *appsv1alpha1.ContainerProbe, of key) (j *job, inv
 	if pod.Status.PodIP == "" {
 		return nil, ""
 	}
-	// The status of a pod must not lead us to what listens on the node alone.
+	// The status of a pod must not direct us to something that listens only on the node.
 	ip, err := netip.ParseAddr(pod.Status.PodIP)
 	if err != nil || !ip.IsGlobalUnicast() {
 		return nil, fmt.Sprintf("the pod's IP address is %q, which is none that can be probed", pod.Status.PodIP)
@@ -239,7 +239,7 @@ func jobOf(pod *corev1.Pod, c *appsv1alpha1.ContainerProbe, of key) (j *job, inv
 	return j, ""
 }
 
-// portOf returns the number of a port of a container.
+// portOf returns the number of a container's port.
 func portOf(c *corev1.Container, port intstr.IntOrString) (uint16, bool) {
 	text := port.String()
 	for i := range c.Ports {
@@ -251,7 +251,7 @@ func portOf(c *corev1.Container, port intstr.IntOrString) (uint16, bool) {
 	return uint16(n), err == nil && n > 0
 }
 
-// Numbers of a probe: below 1 they act as 1. Source: OpenKruise.
+// Numbers of a probe. Values below 1 count as 1. Source: OpenKruise.
 func period(p *corev1.Probe) time.Duration { return seconds(p.PeriodSeconds) }
 
 func timeout(p *corev1.Probe) time.Duration {

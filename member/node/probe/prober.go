@@ -24,17 +24,17 @@ import (
 )
 
 const (
-	// maxBody is how much of an answer is read.
+	// maxBody limits how much of a response is read.
 	maxBody = 10 << 10
 	// maxRedirects is how many redirects within a host are followed, as in kube 1.36.
 	maxRedirects = 10
-	// userAgent begins as that of kubelets does, by which applications know probes.
+	// userAgent starts like the user agent of kubelets, by which applications recognize probes.
 	userAgent = "kube-probe/flotilla"
-	// linger is how long the kernel keeps a connection that is closed, in seconds: probes make many.
+	// linger is how long the kernel keeps a closed connection, in seconds, because probes open many connections.
 	linger = 1
 )
 
-// attempt is what one attempt has found.
+// attempt is the result of one attempt.
 type attempt struct {
 	success bool
 	message string
@@ -53,7 +53,7 @@ type Runtimes interface {
 	Of(containerID string) (*cri.Runtime, string, error)
 }
 
-// prober makes attempts. It may be used concurrently.
+// prober makes attempts. It is safe for concurrent use.
 type prober struct {
 	runtimes Runtimes
 	http     *http.Client
@@ -79,7 +79,7 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return c, err
 }
 
-// within follows redirects that stay with the pod.
+// within allows only redirects that stay with the pod.
 func within(next *http.Request, before []*http.Request) error {
 	switch {
 	case next.URL.Hostname() != before[0].URL.Hostname():
@@ -90,7 +90,7 @@ func within(next *http.Request, before []*http.Request) error {
 	return nil
 }
 
-// probe makes one attempt, until ctx ends. An error says that it could not be made; then nothing is known.
+// probe makes one attempt, until ctx ends. An error means that the attempt could not be made, so its result is unknown.
 func (p *prober) probe(ctx context.Context, j *job) (attempt, error) {
 	switch h := &j.probe.ProbeHandler; {
 	case h.Exec != nil:
@@ -105,8 +105,8 @@ func (p *prober) probe(ctx context.Context, j *job) (attempt, error) {
 	return attempt{}, errors.New(noHandler)
 }
 
-// exec runs a command in the container, if the runtime says that it is the pod's: whoever can write the status of a pod must not choose
-// where commands are run on its node.
+// exec runs a command in the container, if the runtime confirms that it belongs to the pod. Otherwise, anyone who can write a pod's status
+// could choose where commands run on its node.
 func (p *prober) exec(ctx context.Context, j *job, h *corev1.ExecAction) (attempt, error) {
 	runtime, id, err := p.runtimes.Of(j.id)
 	if err != nil {
@@ -145,7 +145,8 @@ func (p *prober) connect(ctx context.Context, j *job) attempt {
 	return succeeded("")
 }
 
-// get sends a request. As for a kubelet, any status from 200 to 399 is success, and so is a redirect to another host, which is not followed.
+// get sends an HTTP request. Like for a kubelet, any status from 200 to 399 is a success, and so is a redirect to another host, which is not
+// followed.
 func (p *prober) get(ctx context.Context, j *job, h *corev1.HTTPGetAction) (attempt, error) {
 	q, err := request(ctx, j.address, h)
 	if err != nil {
@@ -168,7 +169,7 @@ func (p *prober) get(ctx context.Context, j *job, h *corev1.HTTPGetAction) (atte
 	return succeeded(string(body)), nil
 }
 
-// request returns the request of a probe. As for a kubelet, headers User-Agent and Accept have defaults, which an empty value removes.
+// request returns the HTTP request for a probe. Like for a kubelet, headers User-Agent and Accept have defaults, which an empty value removes.
 func request(ctx context.Context, address string, h *corev1.HTTPGetAction) (*http.Request, error) {
 	u, err := url.Parse("/" + strings.TrimLeft(h.Path, "/"))
 	if err != nil {
@@ -194,7 +195,7 @@ func request(ctx context.Context, address string, h *corev1.HTTPGetAction) (*htt
 			q.Header.Set(name, value)
 		case given[0] != "":
 		case name == "User-Agent":
-			q.Header[name] = nil // Without this entry the transport adds its own.
+			q.Header[name] = nil // Without this entry, the transport adds its own.
 		default:
 			q.Header.Del(name)
 		}
@@ -202,10 +203,10 @@ func request(ctx context.Context, address string, h *corev1.HTTPGetAction) (*htt
 	return q, nil
 }
 
-// check asks a server for its health.
+// check queries a server's health over gRPC.
 func (p *prober) check(ctx context.Context, j *job, h *corev1.GRPCAction) (attempt, error) {
 	c, err := grpc.NewClient("passthrough:///"+j.address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), // As a kubelet, which does not speak TLS either.
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // Like a kubelet, which does not use TLS either.
 		grpc.WithUserAgent(userAgent), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return dial(ctx, "tcp", address) }))
 	if err != nil {

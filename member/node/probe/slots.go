@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// maxExecs is how many commands run at once on a node, and maxExecsOf those of one namespace among them. What waits for its turn is
-	// probed later, and takes nobody else's.
+	// maxExecs limits how many commands run at once on a node, and maxExecsOf how many of them belong to one namespace. A command that waits for
+	// a slot is probed later, and holds no other command's slot.
 	maxExecs   = 64
 	maxExecsOf = 8
 )
 
-// slots limit how many commands run at once. They are given in the order in which they are asked for.
+// slots limits how many commands run at once. Slots are granted in the order in which they are requested.
 type slots struct {
 	all *semaphore.Weighted
 
@@ -25,7 +25,7 @@ type slots struct {
 type namespaceSlots struct {
 	*semaphore.Weighted
 
-	// users are those that hold or wait for one.
+	// users is how many callers hold or wait for a slot.
 	users int
 }
 
@@ -33,7 +33,7 @@ func newSlots() *slots {
 	return &slots{all: semaphore.NewWeighted(maxExecs), of: map[string]*namespaceSlots{}}
 }
 
-// take waits for a slot of a namespace, and returns what gives it back. An error means that ctx has ended.
+// take waits for a slot for a namespace, and returns a function that gives it back. An error means that ctx has ended.
 func (s *slots) take(ctx context.Context, namespace string) (func(), error) {
 	s.mu.Lock()
 	own := s.of[namespace]
@@ -54,7 +54,7 @@ func (s *slots) take(ctx context.Context, namespace string) (func(), error) {
 		leave()
 		return nil, err //nolint:wrapcheck // It is that of ctx.
 	}
-	if err := s.all.Acquire(ctx, 1); err != nil { // Who waits here holds up its own namespace alone.
+	if err := s.all.Acquire(ctx, 1); err != nil { // Waiting here holds up only the caller's own namespace.
 		own.Release(1)
 		leave()
 		return nil, err //nolint:wrapcheck // Likewise.

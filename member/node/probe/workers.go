@@ -15,10 +15,10 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podprobe"
 )
 
-// spread is the time in which the first attempts of probes without a result are made that all begin at the same time.
+// spread is the period over which the first attempts of probes without a result are distributed if they would all begin at the same time.
 const spread = 2 * time.Second
 
-// workers are the probes of this process. They end with the context that each was begun with.
+// workers are the probes of this process. Each ends with the context that it was started with.
 type workers struct {
 	// attempt makes one attempt; see prober.
 	attempt func(context.Context, *job) (attempt, error)
@@ -27,10 +27,10 @@ type workers struct {
 	random func(time.Duration) time.Duration
 	// found is called when a result has changed.
 	found func()
-	// cannot is called when a probe could not be run, the first time in a row.
+	// cannot is called when a probe could not be run, for the first of consecutive failures.
 	cannot func(*job, error)
 
-	// execs limit the commands that run at once.
+	// execs limits the commands that run at once.
 	execs *slots
 
 	running sync.WaitGroup
@@ -44,7 +44,7 @@ type worker struct {
 	cancel context.CancelFunc
 }
 
-// now returns how far all workers are.
+// now returns the progress of all workers.
 func (s *workers) now() map[key]progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +55,7 @@ func (s *workers) now() map[key]progress {
 	return out
 }
 
-// begin begins a worker, in place of that of the same key.
+// begin starts a worker, replacing the one with the same key.
 func (s *workers) begin(ctx context.Context, p progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *workers) begin(ctx context.Context, p progress) {
 	s.running.Go(func() { s.run(ctx, w) })
 }
 
-// end ends workers, and attempts under way.
+// end stops workers, and attempts under way.
 func (s *workers) end(of []key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +85,7 @@ func (s *workers) end(of []key) {
 	active.Set(float64(len(s.all)))
 }
 
-// run makes attempts until ctx ends. One that takes longer than the period is followed by the next one at once.
+// run makes attempts until ctx ends. An attempt that takes longer than the period is followed by the next one immediately.
 func (s *workers) run(ctx context.Context, w *worker) {
 	var row row
 	failing := false
@@ -103,7 +103,7 @@ func (s *workers) run(ctx context.Context, w *worker) {
 		measureAttempt(&w.job, a, err, s.clock.Since(began))
 		switch {
 		case err != nil:
-			if !failing && !errors.Is(err, cri.ErrNoRuntime) { // The keeper reports that, once for the node.
+			if !failing && !errors.Is(err, cri.ErrNoRuntime) { // The keeper reports that once for the node.
 				s.cannot(&w.job, err)
 			}
 			failing = true
@@ -118,7 +118,7 @@ func (s *workers) run(ctx context.Context, w *worker) {
 	}
 }
 
-// turn waits until a command may run, and returns what is called after it. An error means that ctx has ended.
+// turn waits until a command may run, and returns a function to call after it. An error means that ctx has ended.
 func (s *workers) turn(ctx context.Context, j *job) (func(), error) {
 	if j.probe.Exec == nil {
 		return func() {}, nil
@@ -126,8 +126,8 @@ func (s *workers) turn(ctx context.Context, j *job) (func(), error) {
 	return s.execs.take(ctx, j.namespace)
 }
 
-// first returns when the first attempt is made. A container that has just been started is probed after the initial delay. Others are
-// spread: a daemon that is restarted must not probe all at once.
+// first returns when to make the first attempt. A container that was just started is probed after the initial delay. Other probes are spread,
+// because a restarted daemon must not run all probes at once.
 func (s *workers) first(w *worker) time.Duration {
 	if left := w.started.Add(delay(&w.probe)).Sub(s.clock.Now()); left > 0 {
 		return left
@@ -139,7 +139,7 @@ func (s *workers) first(w *worker) time.Duration {
 	return s.random(over)
 }
 
-// pause waits, and reports whether it did.
+// pause waits, and reports whether it waited the full duration.
 func (s *workers) pause(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -154,7 +154,7 @@ func (s *workers) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// once makes one attempt. A command ends by the runtime, which kills it; anything else ends here.
+// once makes one attempt. The runtime ends a command by killing it; anything else is ended here.
 func (s *workers) once(ctx context.Context, j *job) (attempt, error) {
 	if j.probe.Exec != nil {
 		return s.attempt(ctx, j)
@@ -185,7 +185,7 @@ func (s *workers) store(w *worker, a attempt) {
 	s.set(w, state, a.message)
 }
 
-// explain says in the message of a probe without a result why there is none. A result stays.
+// explain sets the message of a probe without a result to why there is none. An existing result stays.
 func (s *workers) explain(w *worker, err error) {
 	if w.State == appsv1alpha1.ProbeUnknown {
 		s.set(w, appsv1alpha1.ProbeUnknown, podprobe.Message(fmt.Sprintf("the probe could not be run: %v", err)))
@@ -202,13 +202,13 @@ func (s *workers) set(w *worker, state appsv1alpha1.ProbeState, message string) 
 	s.found()
 }
 
-// row counts equal results in a row.
+// row counts consecutive equal results.
 type row struct {
 	success bool
 	n       int32
 }
 
-// add returns how many in a row are equal, with this one.
+// add returns how many consecutive results are equal, including this one.
 func (r *row) add(success bool) int32 {
 	if r.n == 0 || r.success != success {
 		*r = row{success: success}
@@ -219,7 +219,7 @@ func (r *row) add(success bool) int32 {
 	return r.n
 }
 
-// threshold is how many results in a row make a state.
+// threshold returns how many consecutive results change the state.
 func threshold(j *job, success bool) int32 {
 	if success {
 		return max(1, j.probe.SuccessThreshold)

@@ -26,22 +26,22 @@ type (
 	state   = appsv1beta1.ContainerRecreateRequestState
 )
 
-// planned is the next step for a pod. The zero value is none.
+// planned is the next step for a pod. The zero value means no step.
 type planned struct {
-	// step and reason name it.
+	// step and reason name the step.
 	step, reason string
-	// request is what is written or carried out. status is the new one; it is not written if there is a container to stop.
+	// request is the request that is written or carried out. status is its new status; it is not written if there is a container to stop.
 	request *request
 	status  appsv1beta1.ContainerRecreateRequestStatus
 	stop    *stop.Container
-	// waits is the reason why a container is not stopped yet.
+	// waits is why a container is not stopped yet.
 	waits string
-	// recheck is when time alone changes the plan; 0 for never.
+	// recheck is when the passing of time alone changes the plan; 0 means never.
 	recheck time.Duration
 }
 
-// plan is a pure function of a pod, its requests and the time. pod is nil if it is gone, or being deleted: then the manager completes the
-// requests.
+// plan returns the next step. It is a pure function of a pod, its requests and the time. pod is nil if it is gone. If it is gone or being
+// deleted, the manager completes the requests.
 func plan(pod *corev1.Pod, all []*request, now time.Time) planned {
 	if pod == nil || pod.DeletionTimestamp != nil {
 		return planned{}
@@ -61,7 +61,7 @@ func plan(pod *corev1.Pod, all []*request, now time.Time) planned {
 		)
 	})
 	first := queue[0]
-	// Requests that wait say so first, because the manager gives up those that nobody answers.
+	// Waiting requests report that first, because the manager gives up requests that nobody answers.
 	for _, r := range queue[1:] {
 		if r.Status.Phase == "" {
 			s := *r.Status.DeepCopy()
@@ -75,7 +75,7 @@ func plan(pod *corev1.Pod, all []*request, now time.Time) planned {
 	return carryOut(pod, first, now)
 }
 
-// weight is less for the request that is under way.
+// weight is lower for the request that is under way.
 func weight(r *request) int {
 	if r.Status.Phase == appsv1beta1.RecreateRecreating {
 		return 0
@@ -83,7 +83,7 @@ func weight(r *request) int {
 	return 1
 }
 
-// begun is the status of a request that begins.
+// begun returns the status of a request that begins.
 func begun(r *request, now time.Time) appsv1beta1.ContainerRecreateRequestStatus {
 	s := *r.Status.DeepCopy()
 	s.Phase, s.Message, s.ContainerRecreateStates = appsv1beta1.RecreateRecreating, "", nil
@@ -107,7 +107,7 @@ func carryOut(pod *corev1.Pod, r *request, now time.Time) planned {
 	p.waits, p.recheck = grace(r, strategy, now)
 	s.ContainerRecreateStates = nil
 	var next *stop.Container
-	held := p.waits != "" // No container may be stopped, or no further one.
+	held := p.waits != "" // No container may be stopped yet, or no further one.
 	failed, done := "", true
 	for i := range r.Spec.Containers {
 		c := &r.Spec.Containers[i]
@@ -145,7 +145,7 @@ func carryOut(pod *corev1.Pod, r *request, now time.Time) planned {
 	return p
 }
 
-// grace returns why no container may be stopped yet, and for how long: the pod is not ready for so long before.
+// grace returns why no container may be stopped yet, and for how long. The pod must be unready for that long first.
 func grace(r *request, s *appsv1beta1.ContainerRecreateRequestStrategy, now time.Time) (waits string, left time.Duration) {
 	if s.UnreadyGracePeriodSeconds == nil {
 		return "", 0
@@ -160,7 +160,7 @@ func grace(r *request, s *appsv1beta1.ContainerRecreateRequestStrategy, now time
 	return "", 0
 }
 
-// judge returns how far a container is, the container to stop if that comes next, and when time alone changes this.
+// judge returns the state of a container, the container to stop if that comes next, and when the passing of time alone changes this.
 func judge(
 	pod *corev1.Pod, r *request, c *appsv1beta1.ContainerRecreateRequestContainer, s *appsv1beta1.ContainerRecreateRequestStrategy, now time.Time,
 ) (is state, kill *stop.Container, recheck time.Duration) {
@@ -205,7 +205,7 @@ func judge(
 	return is, kill, 0
 }
 
-// old reports whether a container that runs is one that the request is to restart.
+// old reports whether a running container is one that the request should restart.
 func old(
 	r *request, c *appsv1beta1.ContainerRecreateRequestContainer, s *appsv1beta1.ContainerRecreateRequestStrategy, st *corev1.ContainerStatus,
 ) bool {
@@ -216,7 +216,7 @@ func old(
 	return began != nil && st.State.Running.StartedAt.Before(&began.LastTransitionTime)
 }
 
-// starts reports whether the kubelet starts a container that does not run.
+// starts reports whether the kubelet will start a container that is not running.
 func starts(c *corev1.Container, pod *corev1.Pod, st *corev1.ContainerStatus) bool {
 	ended, policy := st.State.Terminated, inplace.RestartPolicy(c, pod)
 	return ended == nil || policy == corev1.RestartPolicyAlways || policy == corev1.RestartPolicyOnFailure && ended.ExitCode != 0

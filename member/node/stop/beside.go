@@ -13,18 +13,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// patience is how long a worker waits for a reconcile. What takes longer is mostly a preStop hook or a grace period.
+// patience is how long a worker waits for a reconcile. Reconciles that take longer mostly wait for a preStop hook or a grace period.
 const patience = 250 * time.Millisecond
 
-// Complete adds a controller whose reconciles stop containers of the pods of one node. One that lasts goes on beside the workers, so that pods
-// whose containers take long to stop, however many, keep nobody else's waiting.
+// Complete adds a controller whose reconciles stop containers of the pods on one node. A long reconcile continues outside the workers, so pods
+// whose containers take long to stop, however many there are, don't delay other pods.
 func Complete(b *ctrl.Builder, r reconcile.Reconciler, c clock.Clock) error {
 	all := newBeside(r, c)
 	return b.WithOptions(queue()).WatchesRawSource(all.source()).Complete(all) //nolint:wrapcheck // The caller says which controller.
 }
 
-// beside runs the reconciles of a controller. There is one at a time of each pod, and each ends with the container that it stops, so that
-// there are as many at most as pods run on the node.
+// beside runs the reconciles of a controller. At most one runs per pod, and each ends with the container that it stops, so there are at most
+// as many as pods on the node.
 type beside struct {
 	inner   reconcile.Reconciler
 	clock   clock.Clock
@@ -39,7 +39,8 @@ type beside struct {
 type lasting struct {
 	result ctrl.Result
 	err    error
-	// done is closed when it has ended. left: the worker did not wait for that. again: there was an event meanwhile.
+	// done is closed when the reconcile has ended. left means that the worker did not wait for that. again means that there was another event
+	// meanwhile.
 	done        chan struct{}
 	left, again bool
 }
@@ -48,7 +49,7 @@ func newBeside(r reconcile.Reconciler, c clock.Clock) *beside {
 	return &beside{inner: r, clock: c, limiter: limiter(), running: map[ctrl.Request]*lasting{}}
 }
 
-// source has no events. By it the queue is known.
+// source emits no events. It only gives access to the queue.
 func (b *beside) source() source.Source {
 	return source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 		b.mu.Lock()
@@ -58,7 +59,7 @@ func (b *beside) source() source.Source {
 	})
 }
 
-// Reconcile begins a reconcile, and returns its result if it ends soon.
+// Reconcile starts a reconcile, and returns its result if it ends soon.
 func (b *beside) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	b.mu.Lock()
 	if is := b.running[req]; is != nil {
@@ -69,7 +70,7 @@ func (b *beside) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	is := &lasting{done: make(chan struct{})}
 	b.running[req] = is
 	b.mu.Unlock()
-	go b.run(ctx, req, is) // ctx is that of the controller: there is no timeout for a reconcile.
+	go b.run(ctx, req, is) // ctx belongs to the controller: reconciles have no timeout.
 	timer := b.clock.NewTimer(patience)
 	defer timer.Stop()
 	select {
@@ -85,7 +86,7 @@ func (b *beside) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	return is.result, is.err
 }
 
-// leave leaves a reconcile to itself, unless it has ended.
+// leave lets a reconcile continue on its own, unless it has ended.
 func (b *beside) leave(is *lasting) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -122,7 +123,7 @@ func (b *beside) run(ctx context.Context, req ctrl.Request, is *lasting) {
 	}
 }
 
-// safely returns a panic as an error, as a controller does.
+// safely returns a panic as an error, like a controller does.
 func (b *beside) safely(ctx context.Context, req ctrl.Request) (_ ctrl.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {

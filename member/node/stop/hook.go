@@ -20,8 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/seconds"
 )
 
-// run runs a container's preStop hook for at most its grace period. As in kube 1.36, an HTTP request that is answered has
-// succeeded, whatever the answer.
+// run runs a container's preStop hook for at most its grace period. As in kube 1.36, an HTTP request has succeeded if it gets any answer.
 func (s *Stopper) run(ctx context.Context, pod *corev1.Pod, c Container, runtime *cri.Runtime, id string) error {
 	switch h := c.Hook; {
 	case h.Exec != nil:
@@ -41,7 +40,7 @@ func (s *Stopper) run(ctx context.Context, pod *corev1.Pod, c Container, runtime
 	return errors.New("the preStop hook is none of exec, httpGet and sleep")
 }
 
-// get sends the request of a hook.
+// get sends the HTTP request of a hook.
 func (s *Stopper) get(ctx context.Context, pod *corev1.Pod, c Container, h *corev1.HTTPGetAction) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Grace)
 	defer cancel()
@@ -79,7 +78,7 @@ func (s *Stopper) get(ctx context.Context, pod *corev1.Pod, c Container, h *core
 	return a.Body.Close()
 }
 
-// portOf is the number of a port of a container.
+// portOf returns the number of a container's port.
 func portOf(pod *corev1.Pod, name string, port intstr.IntOrString) (string, error) {
 	if port.Type == intstr.Int {
 		return strconv.Itoa(port.IntValue()), nil
@@ -97,7 +96,7 @@ func portOf(pod *corev1.Pod, name string, port intstr.IntOrString) (string, erro
 	return port.StrVal, nil
 }
 
-// hookClient sends requests of hooks. As kubelets do, it takes any certificate; it follows no redirect.
+// hookClient returns a client for the requests of hooks. Like a kubelet, it accepts any certificate. It follows no redirects.
 func hookClient() *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{

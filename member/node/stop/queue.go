@@ -8,14 +8,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 )
 
-// RecheckInterval is when a pod is reconciled again for which no runtime answered.
+// RecheckInterval is when a pod is reconciled again if no runtime answered for it.
 const RecheckInterval = 10 * time.Second
 
 const (
-	// A failed reconcile is retried after firstRetry, doubling up to lastRetry: a pod may be out of service meanwhile, or a Job waits.
+	// A failed reconcile is retried after firstRetry, doubling up to lastRetry, because meanwhile a pod may be out of service or a Job may wait.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = time.Minute
-	// workers is how many reconciles begin at once. What lasts goes on beside them.
+	// workers is how many reconciles can start concurrently. Long ones continue outside the workers.
 	workers = 20
 )
 

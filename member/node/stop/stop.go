@@ -1,7 +1,7 @@
-// Package stop stops a container of a pod as its kubelet would: the preStop hook first, then what is left of the pod's grace period.
+// Package stop stops a container of a pod as its kubelet would: the preStop hook first, then the rest of the pod's grace period.
 //
-// It stops a container only if the runtime says that it is the pod's: whoever can write the status of a pod must not choose which container
-// is stopped on its node.
+// It stops a container only if the runtime confirms that it belongs to the pod. Otherwise, anyone who can write a pod's status could choose
+// which container is stopped on its node.
 package stop
 
 import (
@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// graceMin is the least time that a container gets to end by itself, whatever its grace period and its hook, as in kube 1.36.
+	// graceMin is the minimum time that a container gets to end by itself, whatever its grace period and its hook, as in kube 1.36.
 	graceMin = 2 * time.Second
 )
 
 // Reasons of events on pods.
 const (
-	// ReasonKilling: a container is stopped.
+	// ReasonKilling means that a container is being stopped.
 	ReasonKilling = "Killing"
-	// ReasonFailedPreStopHook: the preStop hook failed; the container is stopped nevertheless.
+	// ReasonFailedPreStopHook means that the preStop hook failed; the container is stopped nevertheless.
 	ReasonFailedPreStopHook = "FailedPreStopHook"
-	// ReasonFailedKill: the runtime could not stop a container.
+	// ReasonFailedKill means that the runtime could not stop a container.
 	ReasonFailedKill = "FailedKillContainer"
 )
 
@@ -41,7 +41,7 @@ type Runtimes interface {
 	Of(containerID string) (*cri.Runtime, string, error)
 }
 
-// Stopper stops containers. It may be used concurrently.
+// Stopper stops containers. It is safe for concurrent use.
 type Stopper struct {
 	Runtimes Runtimes
 	Clock    clock.Clock
@@ -55,19 +55,19 @@ func New(r Runtimes, c clock.Clock, e event.Recorder) *Stopper {
 	return &Stopper{Runtimes: r, Clock: c, Events: e, http: hookClient()}
 }
 
-// Container is one to stop.
+// Container is a container to stop.
 type Container struct {
 	Name string
-	// ID is the one in the pod's status.
+	// ID is the container ID in the pod's status.
 	ID string
-	// Why is a sentence for people.
+	// Why is a sentence for human readers.
 	Why string
-	// Hook is the preStop hook, nil for none. Grace is the time for the hook and the stop together.
+	// Hook is the preStop hook; nil means none. Grace is the time for the hook and the stop together.
 	Hook  *corev1.LifecycleHandler
 	Grace time.Duration
 }
 
-// Of returns a container of a pod with the hook and the grace period that it has there.
+// Of returns a container of a pod with its hook and its grace period.
 func Of(pod *corev1.Pod, c *corev1.Container, id, why string) Container {
 	out := Container{Name: c.Name, ID: id, Why: why, Grace: inplace.GracePeriod(pod)}
 	if c.Lifecycle != nil {
@@ -76,8 +76,9 @@ func Of(pod *corev1.Pod, c *corev1.Container, id, why string) Container {
 	return out
 }
 
-// Stop stops a container and returns when it has ended, or ctx has: then with the cause of that. It reports whether it began: a container
-// that runs no longer, or is not the pod's, is left alone. A stop that failed may have stopped it nevertheless.
+// Stop stops a container. It returns when the container has ended, or when ctx has ended, in which case it returns the cause. It reports
+// whether it began: a container that no longer runs, or doesn't belong to the pod, is left alone. Even if the stop failed, the container may
+// have stopped.
 func (s *Stopper) Stop(ctx context.Context, pod *corev1.Pod, c Container) (began bool, err error) {
 	runtime, id, err := s.Runtimes.Of(c.ID)
 	if err != nil {
@@ -120,8 +121,8 @@ func (s *Stopper) Stop(ctx context.Context, pod *corev1.Pod, c Container) (began
 // errEnded means that a container has ended during its preStop hook.
 var errEnded = errors.New("the container has ended")
 
-// whileRuns returns a context that ends with the container, and what frees it. A hook that asks a server, or sleeps, would last for its
-// grace period, which may be years, even if the pod is gone.
+// whileRuns returns a context that ends with the container, and a function that releases it. Otherwise a hook that queries a server, or
+// sleeps, would last for its grace period, which may be years, even if the pod is gone.
 func (s *Stopper) whileRuns(ctx context.Context, runtime *cri.Runtime, id string) (context.Context, func()) {
 	runs, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})

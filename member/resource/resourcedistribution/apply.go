@@ -24,23 +24,23 @@ import (
 // fieldOwner is the name under which the controller writes.
 const fieldOwner = client.FieldOwner("flotilla-resourcedistribution")
 
-// noVersion is a resourceVersion that no object has: the apiserver refuses an apply with it if there is one, and if there is none it
-// creates it.
+// noVersion is a resourceVersion that no object has. The apiserver refuses an apply with it if the object exists, and creates the object if it
+// doesn't.
 const noVersion = "1"
 
-// outcome is what became of one write.
+// outcome is the result of one write.
 type outcome string
 
 const (
-	// done: the copy is as it should be.
+	// done means that the copy is as it should be.
 	done outcome = "done"
-	// skipped: the cache is older than what the write met. Its next event starts a reconcile.
+	// skipped means that the cache is older than the state that the write found. The next event triggers a reconcile.
 	skipped outcome = "skipped"
-	// taken: there is an object that is not ours.
+	// taken means that there is an object that is not ours.
 	taken outcome = "taken"
-	// noNamespace: the namespace is gone.
+	// noNamespace means that the namespace is gone.
 	noNamespace outcome = "no namespace"
-	// failed: see the error.
+	// failed means that the write failed; see the error.
 	failed outcome = "failed"
 )
 
@@ -54,10 +54,11 @@ type write struct {
 	err     error
 }
 
-// applied is the result of a plan, in its order.
+// applied is the result of a plan, in the plan's order.
 type applied struct{ writes []write }
 
-// err is why a reconcile has to be repeated, nil if it has not; with more than three errors the number of the others.
+// err returns why a reconcile must be repeated; nil if it need not be. If there are more than three errors, it includes the number of the
+// others.
 func (a applied) err() error {
 	var all *multierror.Error
 	for _, w := range a.writes {
@@ -82,13 +83,13 @@ func (a applied) err() error {
 	return all
 }
 
-// apply carries out a plan, idempotently. An error of one namespace does not keep the others from theirs.
+// apply carries out a plan, idempotently. An error in one namespace does not stop the others.
 func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	got, err := done, error(nil)
 	if len(p.create)+len(p.update) > 0 {
 		got, err = r.load(ctx, &o)
 	}
-	// loaded is a write that needs the content of the source.
+	// loaded wraps a write that needs the content of the source.
 	loaded := func(w write) write {
 		if got != done {
 			w.kind, w.do = appsv1beta1.ResourceDistributionGetResourceFailed, func(context.Context) (outcome, error) { return got, err }
@@ -127,7 +128,8 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	return a
 }
 
-// load reads the content of a source. A source that is not what the plan knows is skipped: its next event starts a reconcile.
+// load reads the content of a source. If the source differs from what the plan knows, the write is skipped: the source's next event triggers a
+// reconcile.
 func (r *Reconciler) load(ctx context.Context, o *observed) (outcome, error) {
 	s := o.rd.Spec.Source
 	if s == nil {
@@ -152,7 +154,7 @@ func (r *Reconciler) load(ctx context.Context, o *observed) (outcome, error) {
 	return done, nil
 }
 
-// create creates a copy, and nothing if there is an object.
+// create creates a copy, or does nothing if there is already an object.
 func (r *Reconciler) create(ctx context.Context, o observed, namespace string) (outcome, error) {
 	u, err := o.resource.copyFor(o.rd, namespace)
 	if err != nil {
@@ -178,7 +180,7 @@ func (r *Reconciler) create(ctx context.Context, o observed, namespace string) (
 	return failed, fmt.Errorf("create %s in %s: %w", o.resource.id, namespace, err)
 }
 
-// met returns what an object is that the cache did not show.
+// met determines what to do about an object that the cache did not show.
 func (r *Reconciler) met(ctx context.Context, o observed, namespace string) (outcome, error) {
 	is := &metav1.PartialObjectMetadata{}
 	is.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(o.resource.kind))
@@ -194,7 +196,7 @@ func (r *Reconciler) met(ctx context.Context, o observed, namespace string) (out
 	return skipped, nil
 }
 
-// update makes a copy what it should be, unless it has changed since it was read.
+// update turns a copy into what it should be, unless it has changed since it was read.
 func (r *Reconciler) update(ctx context.Context, o observed, h *held) (outcome, error) {
 	u, err := o.resource.copyFor(o.rd, h.Namespace)
 	if err != nil {
@@ -224,15 +226,15 @@ func (r *Reconciler) update(ctx context.Context, o observed, h *held) (outcome, 
 	switch content, err := contentOf(is); {
 	case err != nil:
 		return failed, err
-	case content != o.resource.content: // The type of a Secret, or immutable, that somebody has set.
+	case content != o.resource.content: // Somebody has set the type of a Secret, or immutable.
 		return failed, fmt.Errorf("change %s in %s: it differs in what can't be changed: delete it, and it is created again",
 			o.resource.id, h.Namespace)
 	}
 	return done, nil
 }
 
-// prune removes what others have put into a copy beside metadata: a field that another manager owns as well stays when it is no longer
-// applied. u is the copy as it was applied, and becomes what it is then.
+// prune removes what others have put into a copy outside its metadata, because a field that another manager also owns stays when it is no
+// longer applied. u is the copy as it was applied, and is updated to the result.
 func (r *Reconciler) prune(ctx context.Context, o observed, u *unstructured.Unstructured) error {
 	want, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o.resource.object)
 	if err != nil {
@@ -263,7 +265,7 @@ func (r *Reconciler) prune(ctx context.Context, o observed, u *unstructured.Unst
 	return r.Client.Patch(ctx, u, client.RawPatch(types.MergePatchType, data), fieldOwner)
 }
 
-// remove deletes a copy, and no other object of its name.
+// remove deletes a copy, and no other object of the same name.
 func (r *Reconciler) remove(ctx context.Context, o observed, h *held) (outcome, error) {
 	child := o.resource.empty()
 	child.SetNamespace(h.Namespace)
@@ -281,7 +283,7 @@ func (r *Reconciler) remove(ctx context.Context, o observed, h *held) (outcome, 
 	return done, nil
 }
 
-// child returns the metadata of a copy as an object of its type, by which it can be looked up.
+// child returns the metadata of a copy as an object of its type, with which it can be looked up.
 func (r resource) child(u *unstructured.Unstructured) (client.Object, error) {
 	o := r.empty()
 	o.SetName(u.GetName())
@@ -295,7 +297,7 @@ func (r resource) child(u *unstructured.Unstructured) (client.Object, error) {
 	return o, nil
 }
 
-// namespaces returns the namespaces of the writes with an outcome, of one kind or of all.
+// namespaces returns the namespaces of the writes with an outcome, for one kind of condition or for all.
 func (a applied) namespaces(of outcome, kind appsv1beta1.ResourceDistributionConditionType) []string {
 	var out []string
 	for _, w := range a.writes {
@@ -307,7 +309,7 @@ func (a applied) namespaces(of outcome, kind appsv1beta1.ResourceDistributionCon
 	return out
 }
 
-// reasonOf is the reason of an error in one word.
+// reasonOf returns the reason of an error in one word.
 func reasonOf(err error) string {
 	if reason := apierrors.ReasonForError(err); reason != metav1.StatusReasonUnknown {
 		return string(reason)

@@ -16,21 +16,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-// copies are the objects of the kinds and names that are distributed.
+// copies provides the objects with the kinds and names that are distributed.
 type copies interface {
-	// all returns the objects of a kind and name. Without synced they are not known yet: an event follows when they are. err is why
+	// all returns the objects with a kind and name. If synced is false, they are not known yet, and an event follows once they are. err is why
 	// they can't be read.
 	all(ctx context.Context, of id) (list []*held, synced bool, err error)
-	// keep says which are distributed. Others need not be known any more.
+	// keep says which kinds and names are distributed. Others may be forgotten.
 	keep(wanted map[id]bool)
 }
 
-// watches has a watch for each kind and name: what RBAC can restrict to a name, no watch of all objects can be.
+// watches has one watch for each kind and name, because RBAC can't restrict a watch of all objects to a name.
 type watches struct {
 	// ctx ends all watches.
 	ctx    context.Context //nolint:containedctx // Watches are started by reconciles, and outlast them.
 	client client.WithWatch
-	// changed gets an object with kind and name of whatever has changed.
+	// changed receives an object with the kind and name of whatever has changed.
 	changed chan event.GenericEvent
 
 	mu      sync.Mutex
@@ -122,7 +122,7 @@ func (w *watches) start(of id) (*running, error) {
 	return r, nil
 }
 
-// prepare sets what an informer does with objects, events and errors.
+// prepare sets how an informer handles objects, events and errors.
 func (w *watches) prepare(ctx context.Context, of id, r *running) error {
 	err := r.informer.SetTransform(func(o any) (any, error) {
 		switch is := o.(type) {
@@ -157,7 +157,7 @@ func (w *watches) prepare(ctx context.Context, of id, r *running) error {
 	return err //nolint:wrapcheck // The caller does.
 }
 
-// send starts reconciles of those that distribute the kind and name.
+// send triggers reconciles of the ResourceDistributions that distribute the kind and name.
 func (w *watches) send(ctx context.Context, of id) {
 	o := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: of.kind}, ObjectMeta: metav1.ObjectMeta{Name: of.name}}
 	select {

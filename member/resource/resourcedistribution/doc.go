@@ -7,11 +7,11 @@
 //	apply.go     does it, by server-side apply
 //	status.go    counts and conditions
 //
-// The content is that of the spec, or of a source, an object that exists. Copies have its name, so its watch is theirs.
+// The content comes from the spec, or from a source, which is an existing object. Copies have the same name as the source, so one watch covers
+// both.
 //
-// No Secret is read but by a name that the chart lists, and of all objects only metadata and a hash are kept: see decision 14.
+// Secrets are read only if the chart lists their name, and of all objects only metadata and a hash are kept: see decision 14.
 //
-// A copy has the ResourceDistribution as its controller, by which it is recognized, and is garbage collected with it. An object
-// without that is never written: a creation is an apply that fails if there is an object, and every change names the version that
-// was read.
+// A copy has the ResourceDistribution as its controller, by which it is recognized, and is garbage collected with it. An object without that
+// owner reference is never written: a creation is an apply that fails if the object exists, and every change names the version that was read.
 package resourcedistribution

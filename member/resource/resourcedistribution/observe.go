@@ -16,17 +16,17 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/expect"
 )
 
-// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+// observed is what one reconcile has read. All objects come straight from the cache and must not be changed.
 type observed struct {
 	rd       *appsv1beta1.ResourceDistribution
 	resource resource
-	// namespaces are all, held the objects of the resource's kind and name, both by namespace.
+	// namespaces are all namespaces. held are the objects with the resource's kind and name. Both are keyed by namespace.
 	namespaces map[string]*corev1.Namespace
 	held       map[string]*held
-	// blocked is why the objects can't be read or may not be written; nil if they can. syncing: their watch has not begun.
+	// blocked is why the objects can't be read or may not be written; nil if they can. syncing means that their watch has not synced yet.
 	blocked *failure
 	syncing bool
-	// lacking is why the content of the source is not known: no copy can be created or changed. nil if it is known.
+	// lacking is why the content of the source is not known, so no copy can be created or changed; nil if it is known.
 	lacking *failure
 }
 
@@ -52,7 +52,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	return o, nil
 }
 
-// children reads namespaces and objects; live says that the reader is the apiserver.
+// children reads namespaces and objects. live means that the reader is the apiserver.
 func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool, o *observed) error {
 	o.namespaces, o.held, o.blocked, o.syncing = map[string]*corev1.Namespace{}, map[string]*held{}, nil, false
 	o.lacking = nil
@@ -94,7 +94,7 @@ func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool
 	return nil
 }
 
-// follow makes the content of a source that of the resource. h is nil if there is no source.
+// follow sets the content of the resource to the content of a source. h is nil if the source doesn't exist.
 func (o *observed) follow(s *appsv1beta1.ResourceDistributionSource, h *held) {
 	lack := func(reason, message string) {
 		o.lacking = &failure{appsv1beta1.ResourceDistributionGetResourceFailed, reason, message}
@@ -114,7 +114,7 @@ func (o *observed) follow(s *appsv1beta1.ResourceDistributionSource, h *held) {
 	}
 }
 
-// listed reads the objects of a kind and name.
+// listed reads the objects with a kind and name.
 func listed(ctx context.Context, from client.Reader, of id) ([]*held, error) {
 	list := of.list()
 	byName := client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector(metav1.ObjectNameField, of.name)}

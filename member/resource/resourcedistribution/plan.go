@@ -12,13 +12,13 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
-// planned is the next step for each namespace. All lists are in the order of their names.
+// planned is the next step for each namespace. All lists are sorted by name.
 type planned struct {
-	// desired are the targets: those of the lists below, and the good ones. Not deleted.
+	// desired are the target namespaces: the good ones and those of the lists below, except for remove.
 	desired []string
 	// good have the copy as it should be.
 	good []string
-	// create get a copy, update are copies to change, remove are copies to delete.
+	// create are namespaces that get a copy, update are copies to change, remove are copies to delete.
 	create         []string
 	update, remove []*held
 	// waiting have a copy that is being deleted.
@@ -29,17 +29,17 @@ type planned struct {
 	kept []string
 	// missing do not exist.
 	missing []string
-	// blocked is why nothing can be written, lacking why copies can only be deleted; nil if they can.
+	// blocked is why nothing can be written. lacking is why copies can only be deleted. Each is nil if that doesn't apply.
 	blocked, lacking *failure
 }
 
-// failure is what a condition says.
+// failure is what a condition reports.
 type failure struct {
 	kind            appsv1beta1.ResourceDistributionConditionType
 	reason, message string
 }
 
-// plan is a pure function of what was observed.
+// plan returns the next step. It is a pure function of what was observed.
 func plan(o observed) planned {
 	p := planned{blocked: o.blocked, lacking: o.lacking}
 	p.desired, p.missing = targets(o)
@@ -82,22 +82,22 @@ func ours(rd *appsv1beta1.ResourceDistribution, h *held) bool {
 	return ownership.ControlledBy(h, rd, gvk())
 }
 
-// isSource reports whether the source is in a namespace: the object there is never written.
+// isSource reports whether the source is in a namespace. The object there is never written.
 func isSource(rd *appsv1beta1.ResourceDistribution, namespace string) bool {
 	return rd.Spec.Source != nil && rd.Spec.Source.Namespace == namespace
 }
 
-// ending reports whether nothing can be created in a namespace any more. One that the cache lacks may only be new to it.
+// ending reports whether nothing can be created in a namespace any longer. A namespace missing from the cache may just be new.
 func ending(ns *corev1.Namespace) bool {
 	return ns != nil && (ns.DeletionTimestamp != nil || ns.Status.Phase == corev1.NamespaceTerminating)
 }
 
-// targets returns the target namespaces, and those of them that don't exist.
+// targets returns the target namespaces, and which of them don't exist.
 func targets(o observed) (desired, missing []string) {
 	t := &o.rd.Spec.Targets
 	of := labels.Nothing()
 	if s := t.NamespaceSelector; len(s.MatchLabels)+len(s.MatchExpressions) > 0 {
-		if parsed, err := metav1.LabelSelectorAsSelector(&s); err == nil { // Admission refuses others.
+		if parsed, err := metav1.LabelSelectorAsSelector(&s); err == nil { // Admission rejects others.
 			of = parsed
 		}
 	}

@@ -26,12 +26,12 @@ const (
 	kindConfigMap = "ConfigMap"
 )
 
-// id names the objects of one kind and name, in all namespaces.
+// id identifies the objects with one kind and name, in all namespaces.
 type id struct{ kind, name string }
 
 func (i id) String() string { return i.kind + " " + i.name }
 
-// idOf returns the id of what a spec distributes, which a source has too, without reading the rest of it.
+// idOf returns the id of what a spec distributes, which is also the id of its source, without reading the rest of it.
 func idOf(s *appsv1beta1.ResourceDistributionSpec) id {
 	if s.Source != nil {
 		return id{kind: s.Source.Kind, name: s.Source.Name}
@@ -51,14 +51,14 @@ func headOf(raw []byte) id {
 type resource struct {
 	id
 
-	// object is a *corev1.Secret or *corev1.ConfigMap as the apiserver would store it: its stringData is in data. That of a source has
-	// its content only while copies are written.
+	// object is a *corev1.Secret or *corev1.ConfigMap as the apiserver would store it, with stringData merged into data. With a source, it has
+	// the content only while copies are written.
 	object client.Object
-	// hash is that of the text in the spec, content that of what a copy must have beside metadata.
+	// hash is the hash of the text in the spec. content is the hash of what a copy must have besides metadata.
 	hash, content string
 }
 
-// resourceOf returns what a spec distributes; of a source, content is not known yet.
+// resourceOf returns what a spec distributes. With a source, content is not known yet.
 func resourceOf(s *appsv1beta1.ResourceDistributionSpec) (resource, error) {
 	if s.Source == nil {
 		r, _, err := read(s.Resource.Raw)
@@ -72,11 +72,11 @@ func resourceOf(s *appsv1beta1.ResourceDistributionSpec) (resource, error) {
 	if err != nil {
 		return r, fmt.Errorf("marshal source: %w", err)
 	}
-	r.object, r.hash = r.empty(), sum(text) // Not of the content: annotations are shown where Secrets are not.
+	r.object, r.hash = r.empty(), sum(text) // Not a hash of the content, because annotations are shown in places where Secrets are not.
 	return r, nil
 }
 
-// read reads the resource of a spec. strict are faults that do not keep it from being distributed: unknown or repeated fields.
+// read reads the resource of a spec. strict lists faults that do not prevent distributing it: unknown or repeated fields.
 func read(raw []byte) (r resource, strict []error, err error) {
 	r.id = headOf(raw)
 	switch r.kind {
@@ -101,7 +101,7 @@ func read(raw []byte) (r resource, strict []error, err error) {
 	return r, strict, err
 }
 
-// store changes a Secret as the apiserver does when it stores it.
+// store changes a Secret the way the apiserver does when it stores one.
 func store(s *corev1.Secret) {
 	if s.Type == "" {
 		s.Type = corev1.SecretTypeOpaque
@@ -119,7 +119,7 @@ func store(s *corev1.Secret) {
 	s.Data, s.StringData = data, nil
 }
 
-// contentOf returns a hash of all that an object has beside metadata.
+// contentOf returns a hash of everything in an object besides metadata.
 func contentOf(o client.Object) (string, error) {
 	var content any
 	immutable := false
@@ -142,7 +142,7 @@ func contentOf(o client.Object) (string, error) {
 	return sum(text), nil
 }
 
-// unchangeable ends the content of an immutable object.
+// unchangeable is appended to the content of an immutable object.
 const unchangeable = " immutable"
 
 func sum(text []byte) string {
@@ -150,17 +150,17 @@ func sum(text []byte) string {
 	return hex.EncodeToString(of[:])
 }
 
-// held is an object of a cluster as it is kept: without what it contains.
+// held is what is kept of an object in the cluster: its metadata, but not its content.
 type held struct {
 	metav1.ObjectMeta
 
 	id      id
 	content string
-	// token: it is the token of a ServiceAccount.
+	// token means that the object is the token of a ServiceAccount.
 	token bool
 }
 
-// mutable returns the content of an object without that it is immutable: a source may be replaced, and copies have to follow.
+// mutable returns the content of an object, ignoring that it is immutable: a source may be replaced, and copies must follow.
 func (h *held) mutable() string { return strings.TrimSuffix(h.content, unchangeable) }
 
 // hold returns what is kept of an object.
@@ -179,7 +179,7 @@ func hold(kind string, o client.Object) (*held, error) {
 	return h, nil
 }
 
-// annotations returns those of a copy.
+// annotations returns the annotations of a copy.
 func (r resource) annotations(rd string) map[string]string {
 	out := maps.Clone(r.object.GetAnnotations())
 	if out == nil {
@@ -190,12 +190,13 @@ func (r resource) annotations(rd string) map[string]string {
 	return out
 }
 
-// same reports whether a copy is as it should be. Labels and annotations that others have added stay.
+// same reports whether a copy is as it should be. Labels and annotations added by others stay.
 func (r resource) same(h *held, rd string) bool {
 	return h.content == r.content && contains(h.Labels, r.object.GetLabels()) && contains(h.Annotations, r.annotations(rd))
 }
 
-// bare returns what copies take of a source: no metadata, which is of those who care for the source, and may repeat its content.
+// bare returns what copies take from a source. They take no metadata, which is meant for whoever maintains the source, and may repeat its
+// content.
 func bare(o client.Object) client.Object {
 	switch is := o.(type) {
 	case *corev1.Secret:

@@ -11,7 +11,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// conditionTypes are the types of all conditions, in the order in which a status has them.
+// conditionTypes returns all condition types, in the order in which a status has them.
 func conditionTypes() []appsv1beta1.ResourceDistributionConditionType {
 	return []appsv1beta1.ResourceDistributionConditionType{
 		appsv1beta1.ResourceDistributionGetResourceFailed, appsv1beta1.ResourceDistributionCreateResourceFailed,
@@ -50,8 +50,8 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Resour
 	return s, events
 }
 
-// readiness returns whether all namespaces have their copy. Another object in the place of a copy, a missing namespace and a resource that
-// can't be had need a user; other failures are tried again.
+// readiness reports whether all namespaces have their copy. Another object in place of a copy, a missing namespace and a resource that can't
+// be obtained need a user; other failures are retried.
 func readiness(s *appsv1beta1.ResourceDistributionStatus) report.Readiness {
 	var failing *appsv1beta1.ResourceDistributionCondition
 	for i := range s.Conditions {

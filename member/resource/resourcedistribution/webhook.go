@@ -25,17 +25,17 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/feature"
 )
 
-// Webhook validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may be used concurrently.
+// Webhook validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It is safe for concurrent use.
 type Webhook struct {
-	// Secrets are the names of the Secrets that may be distributed.
+	// Secrets lists the names of the Secrets that may be distributed.
 	Secrets []string
-	// Client asks whether the user of a request may read a source.
+	// Client checks whether the user of a request may read a source.
 	Client client.Client
-	// Off: the feature gate is off, and nothing is distributed.
+	// Off means that the feature gate is off, so nothing is distributed.
 	Off bool
-	// AllowClusters lets objects name clusters: there is a hub in this cluster, which validates these and distributes the objects.
+	// AllowClusters allows objects to name clusters: there is a hub in this cluster, which validates and distributes these objects.
 	AllowClusters bool
-	// Hub: this is the webhook of a hub without a member stack. Each member has Secrets and a gate of its own.
+	// Hub means that this is the webhook of a hub without a member stack. Each member has its own Secrets and gate.
 	Hub bool
 }
 
@@ -52,7 +52,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, rd *appsv1beta1.ResourceDi
 	return warnings(&rd.Spec), admit.Invalid(gvk(), rd.Name, faults)
 }
 
-// ofHub reports whether a hub in this cluster distributes an object to its members.
+// ofHub reports whether a hub in this cluster distributes the object to its members.
 func (w *Webhook) ofHub(s *appsv1beta1.ResourceDistributionSpec) bool {
 	return w.Hub || w.AllowClusters && s.Targets.Clusters != nil
 }
@@ -62,12 +62,12 @@ func off() field.ErrorList {
 		"nothing is distributed: set %s=true in featureGates of the chart", feature.ResourceDistribution))}
 }
 
-// ValidateUpdate validates a change. What the object had before is a warning: it may be older than the rule. With a source, any change
-// of the spec is reviewed: other targets would bring its content to whoever may read there.
+// ValidateUpdate validates a change. Faults that the object already had are only warnings, because it may be older than the rule. With a
+// source, every change of the spec is reviewed, because other targets would give its content to anyone who may read there.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, rd *appsv1beta1.ResourceDistribution) (admission.Warnings, error) {
 	fresh, known := admit.Ratchet(w.validate(&rd.Spec), w.validate(&old.Spec))
 	if rd.Spec.Source != nil && len(fresh) == 0 && !equality.Semantic.DeepEqual(rd.Spec, old.Spec) {
-		if w.Off { // Nothing can be reviewed, and the change would be distributed when the gate is on.
+		if w.Off { // Nothing can be reviewed, and the change would be distributed once the gate is on.
 			fresh = off()
 		} else {
 			fresh = w.review(ctx, rd)
@@ -76,8 +76,8 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, rd *appsv1beta1.Resou
 	return append(known, admit.NewWarnings(warnings(&rd.Spec), warnings(&old.Spec))...), admit.Invalid(gvk(), rd.Name, fresh)
 }
 
-// review refuses a source that the user of the request may not get: the manager reads it for whoever may read the copies. An agent may
-// read more than the users of its hub.
+// review rejects a source that the user of the request may not get, because the manager reads it for everyone who may read the copies. An
+// agent may read more than the users of its hub.
 func (w *Webhook) review(ctx context.Context, rd *appsv1beta1.ResourceDistribution) field.ErrorList {
 	s, path := rd.Spec.Source, field.NewPath("spec", "source")
 	if s == nil {
@@ -103,12 +103,12 @@ func (w *Webhook) review(ctx context.Context, rd *appsv1beta1.ResourceDistributi
 	return nil
 }
 
-// ValidateDelete allows it.
+// ValidateDelete allows every deletion.
 func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.ResourceDistribution) (admission.Warnings, error) {
 	return nil, nil
 }
 
-// warnings are about what has no effect.
+// warnings returns warnings about settings that have no effect.
 func warnings(s *appsv1beta1.ResourceDistributionSpec) admission.Warnings {
 	t, path, never := &s.Targets, field.NewPath("spec", "targets"), map[string]string{
 		metav1.NamespaceSystem: "never gets a copy", metav1.NamespacePublic: "never gets a copy",
@@ -143,7 +143,7 @@ func (w *Webhook) validate(s *appsv1beta1.ResourceDistributionSpec) field.ErrorL
 	return append(w.validateResource(s, path.Child("resource")), faults...)
 }
 
-// mayDistribute reports whether the manager has rights for a resource. Those of a hub's members are not known here.
+// mayDistribute reports whether the manager has permissions for a resource. The permissions on a hub's members are not known here.
 func (w *Webhook) mayDistribute(s *appsv1beta1.ResourceDistributionSpec, of id) bool {
 	return of.kind != kindSecret || w.ofHub(s) || slices.Contains(w.Secrets, of.name)
 }
@@ -184,7 +184,7 @@ func (w *Webhook) validateResource(s *appsv1beta1.ResourceDistributionSpec, path
 	return faults
 }
 
-// validateMetadata validates what a copy gets of the metadata.
+// validateMetadata validates the metadata that a copy gets.
 func validateMetadata(r resource, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	if r.name == "" {
@@ -206,7 +206,7 @@ func validateMetadata(r resource, path *field.Path) field.ErrorList {
 	return append(faults, apivalidation.ValidateAnnotations(o.GetAnnotations(), path.Child("annotations"))...)
 }
 
-// required are the keys that the apiserver wants in Secrets of a type; of several, one.
+// required returns the keys that the apiserver requires in Secrets of a type. all says whether it requires all of them or just one.
 func required(t corev1.SecretType) (keys []string, all bool) {
 	switch t { //nolint:exhaustive // The others need none.
 	case corev1.SecretTypeTLS:
