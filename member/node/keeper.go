@@ -26,13 +26,13 @@ const (
 
 // Reasons of events on the Node.
 const (
-	// ReasonNoRuntime: no container runtime of the node answers the daemon.
+	// ReasonNoRuntime means that no container runtime of the node answers the daemon.
 	ReasonNoRuntime = "NoContainerRuntime"
-	// ReasonRuntime: the daemon has found the node's container runtime again.
+	// ReasonRuntime means that the daemon has found the node's container runtime again.
 	ReasonRuntime = "ContainerRuntimeFound"
-	// ReasonOther: another node daemon restarts containers of the node, so this one does not.
+	// ReasonOther means that another node daemon restarts containers of the node, so this one does not.
 	ReasonOther = "OtherNodeDaemon"
-	// ReasonOtherGone: the other node daemon is gone, and this one has gone on.
+	// ReasonOtherGone means that the other node daemon is gone, and this one has continued.
 	ReasonOtherGone = "OtherNodeDaemonGone"
 )
 
@@ -45,15 +45,15 @@ const (
 type keeper struct {
 	runtimes *cri.Runtimes
 	lease    *nodelease.Holder
-	// pods reads those of the node.
+	// pods reads the pods of the node.
 	pods client.Reader
 	// node is the object that events refer to.
 	node   *corev1.Node
 	clock  clock.WithTicker
 	events event.Recorder
 
-	// renewed is when the Lease was last written; lost is set while renewals fail; lastReported is the last report about
-	// runtimes, empty before the first.
+	// renewed is when the Lease was last written. lost is set while renewals fail. lastReported is the last report about runtimes, empty before
+	// the first one.
 	renewed      time.Time
 	lost         bool
 	lastReported string
@@ -74,7 +74,7 @@ func (k *keeper) Start(ctx context.Context) error {
 	}
 }
 
-// tick polls, reports changes and renews the Lease when that is due, or has something new to say.
+// tick polls, reports changes, and renews the Lease when that is due or the Lease has to report something new.
 func (k *keeper) tick(ctx context.Context) {
 	err := k.runtimes.Refresh(ctx)
 	if ctx.Err() != nil {
@@ -87,7 +87,7 @@ func (k *keeper) tick(ctx context.Context) {
 	}
 }
 
-// standBack looks for another node daemon, which the controllers do as well, and reports whether that has changed.
+// standBack looks for another node daemon, as the controllers do too, and reports whether that has changed.
 func (k *keeper) standBack(ctx context.Context) (changed bool) {
 	log := ctrl.LoggerFrom(ctx)
 	pod, err := other.Restarts(ctx, k.pods)
@@ -135,7 +135,7 @@ func (k *keeper) renew(ctx context.Context) {
 	k.renewed, k.lost = k.clock.Now(), false
 }
 
-// report logs and records a change of the runtimes once. A runtime that is found at the start is no event.
+// report logs and records a change of the runtimes once. A runtime that is found at start-up causes no event.
 func (k *keeper) report(ctx context.Context, err error) {
 	log, first := ctrl.LoggerFrom(ctx), k.lastReported == ""
 	if err != nil {

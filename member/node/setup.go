@@ -39,41 +39,40 @@ import (
 // Component is the reporter of events, and the name of the program.
 const Component = "flotilla-noded"
 
-// Where an apiserver of Kubernetes 1.30 or later records the node of a pod's token.
+// Keys under which an apiserver of Kubernetes 1.30 or later records the node of a pod's token.
 const (
 	extraNode    = "authentication.kubernetes.io/node-name"
 	extraNodeUID = "authentication.kubernetes.io/node-uid"
 )
 
-// Options are what Setup needs. All but Identity and Providers are required.
+// Options are the inputs of Setup. All but Identity and Providers are required.
 type Options struct {
-	// Node is the name of the node that this runs on.
+	// Node is the name of the node that the daemon runs on.
 	Node string
-	// Namespace is that of the Lease.
+	// Namespace is the namespace of the Lease.
 	Namespace string
-	// Identity names this process in the Lease, for people.
+	// Identity names this process in the Lease, for human readers.
 	Identity string
-	// Runtimes are those of the node. Setup's manager closes them.
+	// Runtimes are the node's runtimes. Setup's manager closes them.
 	Runtimes *cri.Runtimes
 	// Env restarts containers whose env has changed: gate InPlaceUpdateEnvFromMetadata.
 	Env bool
-	// Images pulls what the node's NodeImage says, at most PullLimit images at once; 0 means any number. Providers are the credential provider
-	// plugins of the node, nil for none.
+	// Images pulls what the node's NodeImage specifies, at most PullLimit images at once; 0 means any number. Providers are the node's credential
+	// provider plugins; nil means none.
 	Images    bool
 	PullLimit int
 	Providers *credentialprovider.Providers
-	// Recreate carries out ContainerRecreateRequests, whose CRD has to be there.
+	// Recreate carries out ContainerRecreateRequests, whose CRD must be installed.
 	Recreate bool
 	// Terminator stops sidecars of Jobs whose other containers have ended: gate SidecarTerminator.
 	Terminator bool
-	// Probes runs the probes of the node's NodePodProbe, whose CRD has to be there: gate PodProbeMarkerGate or
-	// EnhancedLivenessProbe.
+	// Probes runs the probes of the node's NodePodProbe, whose CRD must be installed: gate PodProbeMarkerGate or EnhancedLivenessProbe.
 	Probes bool
-	// Clock is the real clock outside tests.
+	// Clock is the real clock, except in tests.
 	Clock clock.WithTicker
 }
 
-// does is what the Lease says that the daemon does.
+// does lists what the daemon does, for the Lease.
 func (o *Options) does() []string {
 	var out []string
 	for _, does := range []struct {
@@ -99,7 +98,7 @@ func Scheme() (*runtime.Scheme, error) {
 	return s, errors.Join(clientgoscheme.AddToScheme(s), appsv1beta1.AddToScheme(s), appsv1alpha1.AddToScheme(s))
 }
 
-// Restrict limits a manager's cache to what the daemon of one node reads: its pods and, if it acts on them, its NodeImage, its NodePodProbe
+// Restrict limits a manager's cache to what the daemon of one node reads: its pods and, if it handles them, its NodeImage, its NodePodProbe
 // and the ContainerRecreateRequests for its pods. Only these kinds have to be installed.
 func Restrict(o ctrl.Options, of Options) ctrl.Options {
 	o.Cache = cache.Options{
@@ -127,7 +126,7 @@ func Restrict(o ctrl.Options, of Options) ctrl.Options {
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=flotilla-system,resources=leases,verbs=create;get;update
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Setup adds the keeper and all controllers to mgr, which must have been made with Scheme and Restrict.
+// Setup adds the keeper and all controllers to mgr, which must have been created with Scheme and Restrict.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of the node daemon: %w", err)
@@ -178,13 +177,13 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// Ready is the /readyz check: a container runtime answers.
+// Ready returns the /readyz check: a container runtime answers.
 func Ready(r *cri.Runtimes) func(*http.Request) error {
 	return func(*http.Request) error { return r.Err() }
 }
 
-// ownNode returns the UID of the node that this process's credential is bound to, or an empty one if the credential names no
-// node; the chart's policy then refuses all writes.
+// ownNode returns the UID of the node that this process's credential is bound to; empty if the credential names no node. The chart's policy
+// then refuses all writes.
 func ownNode(ctx context.Context, c client.Client, node string) (types.UID, error) {
 	var me authenticationv1.SelfSubjectReview
 	if err := c.Create(ctx, &me); err != nil {

@@ -20,21 +20,21 @@ import (
 // fieldOwner is the name under which the controller writes ImagePullJobs.
 const fieldOwner = client.FieldOwner("flotilla-imagepulljob")
 
-// ownerOf is the name under which a job's entries are written.
+// ownerOf returns the field manager under which a job's entries are written.
 func ownerOf(job *appsv1beta1.ImagePullJob) client.FieldOwner {
 	return fieldOwner + client.FieldOwner("-"+string(job.UID))
 }
 
 // applied is the result of a plan.
 type applied struct {
-	// idle are pulls that were to begin and did not.
+	// idle is how many pulls should have begun but did not.
 	idle int
-	// err is why a reconcile has to be repeated, nil if it has not. gone: the job was deleted, or its finalizer removed.
+	// err is why a reconcile must be repeated; nil if it need not be. gone means that the job was deleted, or its finalizer removed.
 	err  error
 	gone bool
 }
 
-// apply carries out a plan, idempotently. An error of one node does not keep the others from theirs.
+// apply carries out a plan, idempotently. An error on one node does not stop the others.
 func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	logins, err := r.logins(ctx, o, p)
 	if err != nil {
@@ -75,7 +75,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	return a
 }
 
-// begun is how many pulls were to begin.
+// begun returns how many pulls should begin.
 func (p *planned) begun() int {
 	n := 0
 	for i := range p.steps {
@@ -86,17 +86,17 @@ func (p *planned) begun() int {
 	return n
 }
 
-// outcome is what became of one write.
+// outcome is the result of one write.
 type outcome struct {
 	done bool
 	err  error
 }
 
-// write applies what a job wants in one NodeImage. What others have written there stays.
+// write applies what a job wants in one NodeImage. Entries written by others stay.
 func (r *Reconciler) write(ctx context.Context, job *appsv1beta1.ImagePullJob, s step) outcome {
 	is, err := r.send(ctx, job, s, images(s.ref.Name, s.entry, s.sandbox))
 	if err == nil && s.entry == nil && owned(is, job.UID) {
-		// OpenKruise has written it, and not by apply: it becomes the job's own by an apply that changes nothing.
+		// OpenKruise has written it without an apply. An apply that changes nothing makes it the job's own.
 		if _, err = r.send(ctx, job, s, adopted(is, job)); err == nil {
 			_, err = r.send(ctx, job, s, nil)
 		}
@@ -110,7 +110,7 @@ func (r *Reconciler) write(ctx context.Context, job *appsv1beta1.ImagePullJob, s
 	return outcome{done: true}
 }
 
-// send applies images of a job, and returns the NodeImage as it is then.
+// send applies images of a job, and returns the resulting NodeImage.
 func (r *Reconciler) send(
 	ctx context.Context, job *appsv1beta1.ImagePullJob, s step, images map[string]appsv1beta1.ImageSpec,
 ) (*appsv1beta1.NodeImage, error) {
@@ -134,7 +134,7 @@ func (r *Reconciler) send(
 	return is, nil
 }
 
-// images returns what is applied for an entry; nil for none.
+// images returns what is applied for an entry; nil without an entry.
 func images(name string, entry *appsv1beta1.ImageTagSpec, sandbox *appsv1beta1.SandboxConfig) map[string]appsv1beta1.ImageSpec {
 	if entry == nil {
 		return nil
@@ -142,7 +142,7 @@ func images(name string, entry *appsv1beta1.ImageTagSpec, sandbox *appsv1beta1.S
 	return map[string]appsv1beta1.ImageSpec{name: {SandboxConfig: sandbox, Tags: []appsv1beta1.ImageTagSpec{*entry}}}
 }
 
-// adopted returns the entries of a job as they are, but for other owners.
+// adopted returns the entries of a job as they are, without other owners.
 func adopted(n *appsv1beta1.NodeImage, job *appsv1beta1.ImagePullJob) map[string]appsv1beta1.ImageSpec {
 	out := map[string]appsv1beta1.ImageSpec{}
 	for ref, entry := range entries(n, job.UID) {
@@ -155,7 +155,7 @@ func adopted(n *appsv1beta1.NodeImage, job *appsv1beta1.ImagePullJob) map[string
 	return out
 }
 
-// release removes the finalizer of a job that OpenKruise has made.
+// release removes the finalizer of a job that OpenKruise created.
 func (r *Reconciler) release(ctx context.Context, job *appsv1beta1.ImagePullJob) error {
 	if !slices.Contains(job.Finalizers, finalizer) {
 		return nil

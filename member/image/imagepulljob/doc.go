@@ -6,12 +6,12 @@
 //	apply.go    does it, by server-side apply of each NodeImage
 //	status.go   counts, completion and events
 //
-// A job writes one entry into the NodeImage of each node, under a field manager of its own. So jobs that write to one NodeImage at
-// the same time lose nothing of each other, and to withdraw an entry is to apply none. An image that several jobs want on a node has
-// one entry with several owners; what they want differently of it is decided by the job that was created last. Jobs of another namespace than
-// the one that has asked for the pull share it, but change nothing of it and lend no credentials: they write their names alone. If it fails,
-// each of them asks for one pull of its own.
+// A job writes one entry into the NodeImage of each node, under its own field manager. So jobs that write to one NodeImage at the same time
+// don't overwrite each other, and an entry is withdrawn by applying none. An image that several jobs want on a node has one entry with several
+// owners; if they want different settings, the most recently created job decides. Jobs in other namespaces than the job that requested the
+// pull share it, but don't change it and provide no credentials: they only add themselves as owners. If the pull fails, each of them requests
+// its own pull.
 //
-// Entries stay until the job is complete, and then until their TTL has passed: the controller of NodeImages removes them, and also
-// those of jobs that are gone.
+// Entries stay until the job is complete, and then until their TTL has passed. The controller of NodeImages removes them, as well as the
+// entries of jobs that are gone.
 package imagepulljob

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// extraTTL is how long an entry of a job that completes is kept at least beyond what the job says, in seconds; extraSpread spreads
-	// the removals. Both are as in OpenKruise, whose entries are left as they are.
+	// extraTTL is the minimum time, in seconds, for which an entry of a job that completes is kept beyond what the job specifies. extraSpread
+	// spreads the removals. Both are as in OpenKruise, whose entries are left as they are.
 	extraTTL    = 300
 	extraSpread = 300
-	// neverSpread spreads the removals of entries of a job that never completes, in seconds to both sides.
+	// neverSpread spreads the removals of entries of a job that never completes, in seconds in both directions.
 	neverSpread = 600
-	// neverDeadline is how long all attempts of such a job may take at least, in seconds.
+	// neverDeadline is the minimum time, in seconds, for all attempts of such a job.
 	neverDeadline = 1800
 )
 
@@ -40,7 +40,7 @@ func policyOf(job *appsv1beta1.ImagePullJob, node string) *appsv1beta1.ImageTagP
 // spread is a range of seconds.
 type spread struct{ least, most int32 }
 
-// ttlRange returns the TTLs that an entry of a job may have, and the time that all attempts together have.
+// ttlRange returns the range of TTLs that an entry of a job may have, and the time limit for all attempts together.
 func ttlRange(job *appsv1beta1.ImagePullJob, timeout, backoff int32) (spread, *int64) {
 	c := &job.Spec.CompletionPolicy
 	if c.Type == appsv1beta1.ImagePullJobNever {
@@ -76,15 +76,16 @@ func newEntry(job *appsv1beta1.ImagePullJob, ref imagepull.Reference, node strin
 	}
 }
 
-// joined returns what a job applies that shares the pull of another namespace: that it wants the image, and nothing of how.
+// joined returns what a job applies if it shares a pull of another namespace: that it wants the image, but no settings.
 func joined(job *appsv1beta1.ImagePullJob, ref imagepull.Reference) *appsv1beta1.ImageTagSpec {
 	return &appsv1beta1.ImageTagSpec{Tag: ref.Tag, OwnerReferences: []appsv1beta1.ImageTagOwner{{
 		APIVersion: appsv1beta1.GroupVersion.String(), Kind: kind, Namespace: job.Namespace, Name: job.Name, UID: job.UID,
 	}}}
 }
 
-// wanted returns the entry of a job for a node. Its credentials are sealed when it is written, with the key that the node has now.
-// replaced is the entry of another namespace that it takes the place of; nil for none. Then its credentials go even if the job has none.
+// wanted returns the entry of a job for a node. Its credentials are sealed when it is written, with the key that the node has at that time.
+// replaced is the entry of another namespace that it replaces; nil means none. If set, that entry's credentials are removed even if the job
+// has none.
 func wanted(
 	job *appsv1beta1.ImagePullJob, ref imagepull.Reference, n *appsv1beta1.NodeImage, version int64, created metav1.Time,
 	replaced *appsv1beta1.ImageTagSpec,
@@ -100,17 +101,17 @@ func wanted(
 type change int
 
 const (
-	// same: it does not.
+	// same means that it does not differ.
 	same change = iota
-	// rest: in what does not decide whether a pull fails.
+	// rest means that it differs only in settings that don't affect whether a pull fails.
 	rest
-	// limits: in what decides whether a pull fails.
+	// limits means that it differs in settings that affect whether a pull fails.
 	limits
 )
 
-// compare compares an entry with what its job wants. Its TTL may be any in the range, and the total time is not compared for a job that
-// never completes: entries that OpenKruise has written stay as they are. sandbox says that the job decides about the sandbox config, which
-// all tags of an image have in common.
+// compare compares an entry with what its job wants. Any TTL in the range is accepted, and the total time is not compared for a job that never
+// completes, so entries written by OpenKruise stay as they are. sandbox says that the job decides about the sandbox config, which is shared by
+// all tags of an image.
 func compare(job *appsv1beta1.ImagePullJob, n *appsv1beta1.NodeImage, ref imagepull.Reference, entry *appsv1beta1.ImageTagSpec, sandbox bool) change {
 	want := wanted(job, ref, n, 0, metav1.Time{}, nil)
 	is := ptr.Deref(entry.PullPolicy, appsv1beta1.ImageTagPullPolicy{})

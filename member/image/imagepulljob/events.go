@@ -5,19 +5,19 @@ const kind = "ImagePullJob"
 
 // Reasons of events.
 const (
-	// ReasonCompleted: each selected node has succeeded or failed.
+	// ReasonCompleted means that each selected node has succeeded or failed.
 	ReasonCompleted = "Completed"
-	// ReasonDeadlineExceeded: not all nodes were done at the deadline.
+	// ReasonDeadlineExceeded means that not all nodes were done at the deadline.
 	ReasonDeadlineExceeded = "DeadlineExceeded"
-	// ReasonInvalid: the spec can't be read.
+	// ReasonInvalid means that the spec is invalid.
 	ReasonInvalid = "Invalid"
-	// ReasonNoPlace: NodeImages have no place for another image of the namespace. Also a reason of the condition Reconciling.
+	// ReasonNoPlace means that NodeImages have no space for another image of the namespace. It is also a reason of the condition Reconciling.
 	ReasonNoPlace = "NoPlaceInNodeImage"
-	// ReasonPullSecret: a Secret that the job names can't be used. Source: a kubelet.
+	// ReasonPullSecret means that a Secret that the job references can't be used. Source: kubelet.
 	ReasonPullSecret = "FailedToRetrieveImagePullSecret"
 )
 
-// notReadable is what to do about a Secret that the manager may not read.
+// notReadable says what to do about a Secret that the manager may not read.
 const notReadable = "list its name in imagePullJob.secrets of the chart"
 
 // actionPull is the action of events.
@@ -25,8 +25,8 @@ const actionPull = "PullImage"
 
 // Reasons of the condition Stalled.
 const (
-	// reasonFailedNodes: nodes could not pull the image, or not until the deadline.
+	// reasonFailedNodes means that nodes could not pull the image, or not before the deadline.
 	reasonFailedNodes = "NodesFailed"
-	// reasonAbsentNodes: the selector names nodes that don't exist.
+	// reasonAbsentNodes means that the selector names nodes that don't exist.
 	reasonAbsentNodes = "NodesAbsent"
 )

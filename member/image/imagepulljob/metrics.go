@@ -20,17 +20,17 @@ const (
 
 // Reasons of steps.
 const (
-	// ReasonSelected: the node is selected, and there is room for it.
+	// ReasonSelected means that the node is selected, and there is space for the pull.
 	ReasonSelected = "Selected"
-	// ReasonChanged: the spec of the job has changed.
+	// ReasonChanged means that the spec of the job has changed.
 	ReasonChanged = "Changed"
-	// ReasonRetried: the limits of a pull that failed have changed.
+	// ReasonRetried means that the limits of a failed pull have changed.
 	ReasonRetried = "Retried"
-	// ReasonNotSelected: the node is not selected any more, or for another image.
+	// ReasonNotSelected means that the node is no longer selected, or is selected for another image.
 	ReasonNotSelected = "NotSelected"
-	// ReasonComplete: the job is complete, and the node is not done.
+	// ReasonComplete means that the job is complete but the node is not done.
 	ReasonComplete = "Complete"
-	// ReasonDeleted: the job is being deleted.
+	// ReasonDeleted means that the job is being deleted.
 	ReasonDeleted = "Deleted"
 )
 

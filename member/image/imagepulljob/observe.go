@@ -18,14 +18,14 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+// observed is what one reconcile has read. All objects come straight from the cache and must not be changed.
 type observed struct {
 	job *appsv1beta1.ImagePullJob
 	// nodes are all NodeImages.
 	nodes []*appsv1beta1.NodeImage
 	// used are the nodes on which selected pods run; nil if the job does not select pods.
 	used map[string]bool
-	// others are the jobs that share an image with this one, or would, by UID: those that exist and are not complete.
+	// others are the existing, incomplete jobs that share an image with this one, or would share it, by UID.
 	others map[types.UID]*appsv1beta1.ImagePullJob
 	// dark are the nodes without a live daemon that pulls images.
 	dark map[string]bool
@@ -61,7 +61,7 @@ func children(ctx context.Context, from client.Reader, o *observed) error {
 	}
 	o.nodes = make([]*appsv1beta1.NodeImage, 0, len(list.Items))
 	asked := map[types.UID]bool{o.job.UID: true}
-	ref, _ := imagepull.Parse(o.job.Spec.Image) // Admission refuses what can't be read, and the plan says so.
+	ref, _ := imagepull.Parse(o.job.Spec.Image) // Admission rejects an image that can't be parsed, and the plan reports it.
 	for i := range list.Items {
 		n := &list.Items[i]
 		o.nodes = append(o.nodes, n)
@@ -102,7 +102,7 @@ func children(ctx context.Context, from client.Reader, o *observed) error {
 	return nil
 }
 
-// sharers returns the other owners of images of which a job owns an entry, and of the image that it wants.
+// sharers returns the other owners of images for which a job owns an entry, and of the image that it wants.
 func sharers(n *appsv1beta1.NodeImage, job types.UID, wants string) []appsv1beta1.ImageTagOwner {
 	var out []appsv1beta1.ImageTagOwner
 	for name, image := range n.Spec.Images {

@@ -19,26 +19,26 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// planned is the next step on each node, and how far the job is. Nodes are in the order of their names.
+// planned is the next step on each node, and how far the job has come. Nodes are sorted by name.
 type planned struct {
 	steps []step
-	// desired, active and succeeded count selected nodes; pending have not begun. failed are the names of those that failed.
+	// desired, active and succeeded count selected nodes; pending counts those that have not begun. failed lists the names of those that failed.
 	desired, active, succeeded, pending int
 	failed                              []string
-	// unknown are the nodes that the selector names and that have no NodeImage.
+	// unknown are the nodes that the selector names but that have no NodeImage.
 	unknown []string
-	// dark are the names of the nodes that are active without a live daemon that pulls images.
+	// dark are the names of active nodes without a live daemon that pulls images.
 	dark []string
-	// full are the names of the nodes whose NodeImage has no place left for the namespace of the job. They are pending.
+	// full are the names of the nodes whose NodeImage has no space left for the namespace of the job. They are pending.
 	full []string
-	// complete: the job completes now, with late nodes that were not done at the deadline.
+	// complete means that the job completes now. late are the nodes that were not done at the deadline.
 	complete bool
 	late     []string
-	// remove: the job is complete, and its TTL has passed. release: it is being deleted, and no node has an entry of it.
+	// remove means that the job is complete, and its TTL has passed. release means that it is being deleted, and no node has an entry of it.
 	remove, release bool
-	// invalid is why nothing is pulled; empty if the spec can be read.
+	// invalid is why nothing is pulled; empty if the spec is valid.
 	invalid string
-	// recheck is when time alone changes the plan; 0 for never.
+	// recheck is when the passing of time alone changes the plan; 0 means never.
 	recheck time.Duration
 }
 
@@ -46,16 +46,16 @@ type planned struct {
 type step struct {
 	node *appsv1beta1.NodeImage
 	ref  imagepull.Reference
-	// entry is what the job wants; nil withdraws it. sandbox goes with it.
+	// entry is what the job wants; nil withdraws it. sandbox belongs to it.
 	entry   *appsv1beta1.ImageTagSpec
 	sandbox *appsv1beta1.SandboxConfig
-	// begins: a pull begins with it.
+	// begins means that the step starts a pull.
 	begins bool
-	// reason and why say what for.
+	// reason and why explain the step.
 	reason, why string
 }
 
-// plan is a pure function of what was observed and of the time.
+// plan returns the next steps. It is a pure function of what was observed and of the time.
 func plan(o observed, now time.Time) planned {
 	var p planned
 	job := o.job
@@ -76,7 +76,7 @@ func plan(o observed, now time.Time) planned {
 	parallelism, noNumber := imagepull.Parallelism(job.Spec.Parallelism)
 	selects, unreadable := selector(o)
 	for what, err := range map[string]error{"image": err, "parallelism": noNumber, "selector": unreadable} {
-		if err != nil { // Admission refuses it.
+		if err != nil { // Admission rejects it.
 			p.invalid = max(p.invalid, fmt.Sprintf("spec.%s: %s", what, err))
 		}
 	}
@@ -93,7 +93,7 @@ func plan(o observed, now time.Time) planned {
 		}
 		p.recheck = report.Sooner(p.recheck, in)
 	}
-	// Nodes without a daemon come last: they would take the places of others.
+	// Nodes without a daemon come last; otherwise they would take the slots of others.
 	slices.SortFunc(pending, func(a, b step) int {
 		return cmp.Or(rollout.FalseFirst(o.dark[a.node.Name], o.dark[b.node.Name]), strings.Compare(a.node.Name, b.node.Name))
 	})
@@ -112,8 +112,8 @@ func plan(o observed, now time.Time) planned {
 	return p
 }
 
-// sort counts the nodes, and plans changes of entries that the job has. It returns what would begin to pull, and how many nodes pull for
-// the job, also such as are not selected any more.
+// sort counts the nodes, and plans changes of the entries that the job has. It returns the pulls that could begin, and how many nodes pull for
+// the job, including nodes that are no longer selected.
 func (p *planned) sort(o observed, ref imagepull.Reference, selects func(*appsv1beta1.NodeImage) bool, now time.Time) (pending []step, busy int) {
 	job := o.job
 	for _, n := range o.nodes {
@@ -122,7 +122,7 @@ func (p *planned) sort(o observed, ref imagepull.Reference, selects func(*appsv1
 		selected := n.DeletionTimestamp == nil && selects(n)
 		switch {
 		case !selected && owned(n, job.UID), selected && !mine && busyElsewhere(n, ref, job.UID):
-			// It is counted until the cache shows that it is withdrawn, so that another node does not begin before.
+			// It is counted until the cache shows that it is withdrawn, so that no other node begins before that.
 			if unfinished(n, job.UID) {
 				busy++
 			}
@@ -181,7 +181,7 @@ func (p *planned) sort(o observed, ref imagepull.Reference, selects func(*appsv1
 	return pending, busy
 }
 
-// expire completes a job at its deadline: what is not done has failed, and is withdrawn.
+// expire completes a job at its deadline: unfinished nodes have failed, and their entries are withdrawn.
 func (p *planned) expire(o observed, pending []step) {
 	p.complete = true
 	for _, s := range pending {
@@ -204,7 +204,7 @@ func (p *planned) expire(o observed, pending []step) {
 	p.desired = p.succeeded + len(p.failed)
 }
 
-// finished withdraws what a complete job would still pull, and removes the job after its TTL.
+// finished withdraws the unfinished pulls of a complete job, and removes the job after its TTL.
 func (p *planned) finished(o observed, now time.Time) {
 	for _, n := range o.nodes {
 		if n.DeletionTimestamp == nil && unfinished(n, o.job.UID) {
@@ -215,8 +215,8 @@ func (p *planned) finished(o observed, now time.Time) {
 	p.recheck, p.remove = report.Sooner(p.recheck, in), due && len(p.steps) == 0
 }
 
-// begin starts a pull. A pull of the same image that has not ended is joined; one that has is repeated, by another version. While jobs of
-// another namespace decide about the pull, it is shared as it is, and repeated only if it has failed.
+// begin starts a pull. It joins a pull of the same image that has not ended, and repeats one that has by increasing the version. While jobs of
+// another namespace decide about the pull, it is shared unchanged, and repeated only if it has failed.
 func begin(
 	o observed, n *appsv1beta1.NodeImage, ref imagepull.Reference, entry *appsv1beta1.ImageTagSpec, now time.Time, reason, why string,
 ) step {
@@ -242,7 +242,7 @@ func begin(
 	return s
 }
 
-// next returns the version of a pull that begins anew.
+// next returns the version for a new attempt at a pull.
 func next(n *appsv1beta1.NodeImage, ref imagepull.Reference, entry *appsv1beta1.ImageTagSpec) int64 {
 	version := int64(0)
 	if s := imagepull.State(n, ref); s != nil {
@@ -254,7 +254,8 @@ func next(n *appsv1beta1.NodeImage, ref imagepull.Reference, entry *appsv1beta1.
 	return version
 }
 
-// changed changes an entry that is not done. With other limits it is another pull: the node may have failed by the former ones already.
+// changed changes an entry that is not done. With different limits it is a new pull, because the node may already have failed due to the
+// previous limits.
 func changed(
 	o observed, n *appsv1beta1.NodeImage, ref imagepull.Reference, entry *appsv1beta1.ImageTagSpec, now time.Time, how change,
 ) step {
@@ -285,7 +286,7 @@ func createdAt(entry *appsv1beta1.ImageTagSpec, now time.Time) metav1.Time {
 	return *entry.CreatedAt
 }
 
-// leads reports whether a job comes before the others of its namespace that want the entries: the one that was created last does.
+// leads reports whether a job takes precedence over the others of its namespace that want the entries. The most recently created job does.
 func leads(o observed, tags ...appsv1beta1.ImageTagSpec) bool {
 	for i := range tags {
 		for _, owner := range tags[i].OwnerReferences {
@@ -297,14 +298,14 @@ func leads(o observed, tags ...appsv1beta1.ImageTagSpec) bool {
 	return true
 }
 
-// before reports whether a job was created before another.
+// before reports whether a job was created before another one.
 func before(job, other *appsv1beta1.ImagePullJob) bool {
 	was, is := job.CreationTimestamp.Time, other.CreationTimestamp.Time
 	return was.Before(is) || was.Equal(is) && job.UID < other.UID
 }
 
-// decider returns the namespace whose jobs decide how entries are pulled: that of the oldest job. Of one entry only those count that have asked
-// for the present pull, as long as one of them wants it. Without jobs it is that of the observed one.
+// decider returns the namespace whose jobs decide how entries are pulled: the namespace of the oldest job. For each entry, only the jobs that
+// requested the current pull count, as long as one of them still wants it. Without jobs, it is the namespace of the observed job.
 func decider(o observed, tags ...appsv1beta1.ImageTagSpec) string {
 	var oldest, asked *appsv1beta1.ImagePullJob
 	for i := range tags {
@@ -334,14 +335,15 @@ func decider(o observed, tags ...appsv1beta1.ImageTagSpec) string {
 	return o.job.Namespace
 }
 
-// sandbox reports whether a job decides about the sandbox config, which all tags of an image have in common.
+// sandbox reports whether a job decides about the sandbox config, which is shared by all tags of an image.
 func sandbox(o observed, n *appsv1beta1.NodeImage, ref imagepull.Reference) bool {
 	tags := n.Spec.Images[ref.Name].Tags
 	return leads(o, tags...) && decider(o, tags...) == o.job.Namespace
 }
 
-// ours reports whether an entry is as jobs of the observed one's namespace have asked for, and no others: two that did not see each other may
-// have asked at the same time. One of OpenKruise does not say so: it counts as that of the namespace that decides.
+// ours reports whether an entry was requested by jobs of the observed job's namespace and by no others. Two jobs that did not see each other
+// may have requested it at the same time. An entry written by OpenKruise doesn't say who requested it, so it counts as requested by the
+// deciding namespace.
 func ours(o observed, entry *appsv1beta1.ImageTagSpec) bool {
 	known, own := false, false
 	for i := range entry.OwnerReferences {
@@ -357,14 +359,14 @@ func ours(o observed, entry *appsv1beta1.ImageTagSpec) bool {
 	return own || !known && entry.Credentials == nil && entry.ImagePullPolicy != "" && decider(o, *entry) == o.job.Namespace
 }
 
-// tried reports whether a job has asked for a former pull of an entry.
+// tried reports whether a job requested an earlier pull of an entry.
 func tried(entry *appsv1beta1.ImageTagSpec, job types.UID) bool {
 	return slices.ContainsFunc(entry.OwnerReferences, func(o appsv1beta1.ImageTagOwner) bool {
 		return o.UID == job && o.Version != nil && !imagepull.Asked(entry, &o)
 	})
 }
 
-// unknown returns the names in the selector that are of no NodeImage.
+// unknown returns the names in the selector that no NodeImage has.
 func unknown(o observed) []string {
 	if o.job.Spec.PodSelector != nil || o.job.Spec.Selector == nil {
 		return nil
@@ -378,7 +380,7 @@ func unknown(o observed) []string {
 	return slices.Compact(out)
 }
 
-// selector returns whether a job selects a node.
+// selector returns a function that reports whether a job selects a node.
 func selector(o observed) (func(*appsv1beta1.NodeImage) bool, error) {
 	s := o.job.Spec.Selector
 	switch {
@@ -446,5 +448,5 @@ func busyElsewhere(n *appsv1beta1.NodeImage, but imagepull.Reference, job types.
 	return false
 }
 
-// finalizer is that of jobs that OpenKruise has made: it keeps them until their Secrets are removed.
+// finalizer is on jobs that OpenKruise created. It keeps them until their Secrets are removed.
 const finalizer = keys.ImagePullJobFinalizer

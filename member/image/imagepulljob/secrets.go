@@ -14,8 +14,9 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/pullsecret"
 )
 
-// logins reads the logins for an image from the Secrets of a job, if a step needs them: live, since no Secret is cached. A Secret that can't be
-// used is told in an event, and left out, as a kubelet does. Another error of the apiserver is returned, and nothing is written.
+// logins reads the logins for an image from the Secrets of a job if a step needs them. It reads from the apiserver, because no Secret is
+// cached. A Secret that can't be used is reported in an event and skipped, as a kubelet does. Any other error of the apiserver is returned,
+// and nothing is written.
 func (r *Reconciler) logins(ctx context.Context, o observed, p planned) ([]pullsecret.Login, error) {
 	i := slices.IndexFunc(p.steps, seals)
 	if i < 0 {
@@ -49,7 +50,7 @@ func (r *Reconciler) logins(ctx context.Context, o observed, p planned) ([]pulls
 	return fits, nil
 }
 
-// maxLogins is how many bytes the logins of one entry have at most, so that a NodeImage has room for those of others.
+// maxLogins is the maximum size in bytes of the logins of one entry, so that a NodeImage has space for others.
 const maxLogins = 4096
 
 // bounded returns the first logins, as many as an entry may have, and how many are left out.
@@ -63,12 +64,12 @@ func bounded(all []pullsecret.Login) (fits []pullsecret.Login, left int) {
 	return all, 0
 }
 
-// seals reports whether credentials are sealed with a step.
+// seals reports whether a step has credentials to seal.
 func seals(s step) bool {
 	return s.entry != nil && s.entry.Credentials != nil && s.entry.Credentials.Key != ""
 }
 
-// sealed returns a step whose credentials are sealed for its node.
+// sealed returns a step with its credentials sealed for its node.
 func sealed(ctx context.Context, s step, logins []pullsecret.Login) step {
 	if !seals(s) {
 		return s
@@ -77,7 +78,7 @@ func sealed(ctx context.Context, s step, logins []pullsecret.Login) step {
 	var err error
 	of := pullsecret.For{Node: s.node.Name, Image: s.ref.String()}
 	if s.entry.Credentials.Sealed, err = pullsecret.Seal(s.entry.Credentials.Key, of, logins); err != nil {
-		// The key is what the node says. With a bad one it gets no credentials.
+		// The key comes from the node. With an invalid key, the node gets no credentials.
 		ctrl.LoggerFrom(ctx).Error(err, "Sealed no credentials", "node", s.node.Name)
 	}
 	return s

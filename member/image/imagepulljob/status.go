@@ -25,7 +25,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.ImageP
 	return s, events
 }
 
-// readiness returns whether all nodes have the image. A node that has failed is not tried again.
+// readiness reports whether all nodes have the image. A node that has failed is not retried.
 func readiness(s *appsv1beta1.ImagePullJobStatus, p planned, a applied) report.Readiness {
 	switch {
 	case p.invalid != "":
@@ -38,7 +38,7 @@ func readiness(s *appsv1beta1.ImagePullJobStatus, p planned, a applied) report.R
 		return report.Ready("all nodes have the image")
 	case a.err != nil:
 		return report.Retrying(report.WriteFailure(a.err))
-	case s.Succeeded == s.Desired && s.Active == 0: // It goes on for ever.
+	case s.Succeeded == s.Desired && s.Active == 0: // It never completes.
 		return report.Ready("all nodes have the image; new nodes get it")
 	}
 	if len(p.full) > 0 {
@@ -47,13 +47,13 @@ func readiness(s *appsv1beta1.ImagePullJobStatus, p planned, a applied) report.R
 	return report.Reconciling(report.ReasonProgressing, "nodes are still to pull the image")
 }
 
-// full tells of nodes whose NodeImage has no place for another image of the namespace.
+// full describes the nodes whose NodeImage has no space for another image of the namespace.
 func full(p planned) string {
 	return fmt.Sprintf("%d nodes have no place for another image of this namespace, until one of its jobs is deleted or complete: %s",
 		len(p.full), event.Names(p.full))
 }
 
-// counted returns the status but for the readiness.
+// counted returns the status without the readiness.
 func counted(o observed, p planned, a applied, now time.Time) (appsv1beta1.ImagePullJobStatus, []event.Event) {
 	old := &o.job.Status
 	if old.CompletionTime != nil {
@@ -105,7 +105,7 @@ func counted(o observed, p planned, a applied, now time.Time) (appsv1beta1.Image
 	return s, []event.Event{event.Normal(ReasonCompleted, actionPull, "%d nodes have %s", p.succeeded, o.job.Spec.Image)}
 }
 
-// absent tells of nodes that don't exist; empty if there are none.
+// absent describes the nodes that don't exist; empty if there are none.
 func absent(p planned) string {
 	if len(p.unknown) == 0 {
 		return ""

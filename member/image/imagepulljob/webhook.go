@@ -13,12 +13,12 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/imagepull"
 )
 
-// Webhook sets defaults, and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may be used
-// concurrently.
+// Webhook sets defaults, and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It is safe for concurrent
+// use.
 type Webhook struct {
-	// Off: the feature gate is off, so that nothing is pulled.
+	// Off means that the feature gate is off, so nothing is pulled.
 	Off bool
-	// Secrets are the names of the Secrets that jobs may name: those that the manager may read.
+	// Secrets lists the names of the Secrets that jobs may reference: those that the manager may read.
 	Secrets []string
 }
 
@@ -41,7 +41,7 @@ func (w *Webhook) ValidateCreate(_ context.Context, job *appsv1beta1.ImagePullJo
 	return nil, admit.Invalid(gvk(), job.Name, w.validate(&job.Spec))
 }
 
-// ValidateUpdate validates a change. What the object had before is a warning: it may be older than the rule.
+// ValidateUpdate validates a change. Faults that the object already had are only warnings, because it may be older than the rule.
 func (w *Webhook) ValidateUpdate(_ context.Context, old, job *appsv1beta1.ImagePullJob) (admission.Warnings, error) {
 	fresh, warnings := admit.Ratchet(w.validate(&job.Spec), w.validate(&old.Spec))
 	if job.Status.CompletionTime != nil && !apiequality.Semantic.DeepEqual(old.Spec, job.Spec) {
@@ -50,7 +50,7 @@ func (w *Webhook) ValidateUpdate(_ context.Context, old, job *appsv1beta1.ImageP
 	return warnings, admit.Invalid(gvk(), job.Name, fresh)
 }
 
-// ValidateDelete allows it.
+// ValidateDelete allows every deletion.
 func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.ImagePullJob) (admission.Warnings, error) {
 	return nil, nil
 }

@@ -19,32 +19,32 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// errGone: nothing has to be done for the pod any more.
+// errGone means that there is nothing left to do for the pod.
 var errGone = errors.New("pod is gone")
 
 // observed is what a reconcile has read.
 type observed struct {
 	// pod belongs to the cache and must not be changed.
 	pod *corev1.Pod
-	// started is what the runtime reports about containers, by the container ID in the pod's status. Containers unknown to it
-	// are left out.
+	// started is what the runtime reports about containers, by the container ID in the pod's status. Containers that it doesn't know are left
+	// out.
 	started map[string]cri.Container
 	// asked is since when restarts are requested.
 	asked time.Time
 	// tries are the stops so far, by container name, since restarts are requested.
 	tries map[string]try
-	// other is the pod of another node daemon that does this work, empty if there is none.
+	// other is the pod of another node daemon that does this work; empty if there is none.
 	other string
 }
 
-// try is how often a container was stopped, and when last.
+// try records how often a container was stopped, and when last.
 type try struct {
 	count int
 	last  time.Time
 }
 
-// of returns what the runtime reports about a container of the pod, false if it knows none or one of another name or pod:
-// whoever can write the status of a pod must not choose which container is stopped here.
+// of returns what the runtime reports about a container of the pod. It returns false if the runtime doesn't know it, or knows it under another
+// name or pod. Otherwise, anyone who can write a pod's status could choose which container is stopped here.
 func (o observed) of(name, id string) (cri.Container, bool) {
 	c, known := o.started[id]
 	return c, known && c.Name == name && c.PodUID == o.pod.UID
@@ -63,8 +63,8 @@ func concerns(pod *corev1.Pod) bool {
 	return reported(pod) || len(inplace.RestartRequests(pod)) > 0
 }
 
-// reported returns whether it is written to a pod what its containers were started from: to one that reads metadata by env, or whose
-// in-place update can complete earlier by that.
+// reported reports whether the pod gets a report of what its containers were started with. It does if a container reads metadata by env, or if
+// its in-place update can complete earlier with the report.
 func reported(pod *corev1.Pod) bool {
 	if inplace.Ambiguous(pod) {
 		return true
@@ -116,7 +116,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	return o, nil
 }
 
-// read returns with which values of these variables the runtime started a container.
+// read returns the values of these variables with which the runtime started a container.
 func (r *Reconciler) read(ctx context.Context, id string, env []corev1.EnvVar) (cri.Container, error) {
 	runtime, short, err := r.Runtimes.Of(id)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 const (
 	// settle is the time that the kubelet gets to see the new metadata before a container is restarted for it.
 	settle = time.Second
-	// pauseMin and pauseMax bound the time between two stops of one container. It doubles.
+	// pauseMin and pauseMax limit the time between two stops of one container. It doubles each time.
 	pauseMin, pauseMax = 3 * time.Second, 10 * time.Minute
 )
 
@@ -25,25 +25,25 @@ const (
 type reason string
 
 const (
-	// reasonEnv: the container reads metadata by env that has changed since it was started.
+	// reasonEnv means that the container reads metadata by env that has changed since it was started.
 	reasonEnv reason = "EnvChanged"
-	// reasonAsked: the update restarts the container whatever it reads.
+	// reasonAsked means that the update restarts the container regardless of what it reads.
 	reasonAsked reason = "RestartRequested"
-	// reasonSettle: the kubelet may not have seen the metadata yet.
+	// reasonSettle means that the kubelet may not have seen the metadata yet.
 	reasonSettle reason = "Settling"
-	// reasonPause: it was stopped shortly before; the pause doubles.
+	// reasonPause means that the container was stopped shortly before; the pause doubles.
 	reasonPause reason = "BackOff"
-	// reasonKubelet: the kubelet is about to start or restart it.
+	// reasonKubelet means that the kubelet is about to start or restart the container.
 	reasonKubelet reason = "Kubelet"
-	// reasonPolicy: its restart policy is not Always, so nothing would start it again.
+	// reasonPolicy means that the container's restart policy is not Always, so nothing would start it again.
 	reasonPolicy reason = "RestartPolicy"
-	// reasonOrder: containers of a higher launch priority are not ready yet.
+	// reasonOrder means that containers of a higher launch priority are not ready yet.
 	reasonOrder reason = "LaunchPriority"
-	// reasonOther: another node daemon restarts containers here.
+	// reasonOther means that another node daemon restarts containers here.
 	reasonOther reason = "OtherDaemon"
 )
 
-// planned is what a reconcile is going to do for one pod.
+// planned is what a reconcile will do for one pod.
 type planned struct {
 	// report is the new value of the pod's annotation; empty if it is up to date or there is nothing to report.
 	report string
@@ -51,7 +51,7 @@ type planned struct {
 	restart []restart
 	// holds are the containers that wait, with the reason.
 	holds []hold
-	// recheck is after how long the plan can change by time alone; 0 is never.
+	// recheck is when the passing of time alone can change the plan; 0 means never.
 	recheck time.Duration
 }
 
@@ -88,8 +88,8 @@ func plan(o observed, now time.Time) planned {
 	return p
 }
 
-// standBack leaves to another node daemon what was planned, and checks again whether it is still there. Of restarts whatever a
-// container reads that one knows nothing.
+// standBack leaves the planned work to another node daemon, and rechecks whether that daemon is still there. The other daemon doesn't handle
+// restarts that are independent of what a container reads.
 func (p *planned) standBack(other string) {
 	if p.report == "" && len(p.restart) == 0 {
 		return
@@ -156,14 +156,14 @@ func (p *planned) planContainer(o observed, ask inplace.RestartRequest, now time
 	return false
 }
 
-// stale names what a container reads by env and has with a former value; empty if there is none.
+// stale names what a container reads by env and still has with an old value; empty if there is none.
 func stale(pod *corev1.Pod, ask inplace.RestartRequest, st *corev1.ContainerStatus, started cri.Container) string {
 	env := inplace.MetadataEnv(ask.Container, pod)
 	switch {
 	case started.Env != nil:
 		return differs(env, started.Env)
 	case len(env) > 0 && ask.Before == st.ContainerID:
-		// The runtime does not report env. A container from before the update has the former values.
+		// The runtime does not report env. A container from before the update has the old values.
 		return "metadata that it reads by env"
 	}
 	return ""
@@ -180,7 +180,7 @@ func differs(want []corev1.EnvVar, has map[string]string) string {
 	return strings.Join(slices.Compact(names), ", ")
 }
 
-// pause is the wait after that many stops.
+// pause returns the wait after that many stops.
 func pause(count int) time.Duration {
 	d := pauseMin
 	for range count - 1 {
@@ -189,8 +189,8 @@ func pause(count int) time.Duration {
 	return d
 }
 
-// report returns the new value of the pod's annotation, empty if it is up to date or says nothing that an update waits for. A container that reads metadata is left out
-// if its runtime does not report env: then its restart counts instead.
+// report returns the new value of the pod's annotation; empty if it is up to date or contains nothing that an update waits for. A container
+// that reads metadata is left out if its runtime does not report env; its restart counts instead.
 func report(o observed) string {
 	if !reported(o.pod) {
 		return ""

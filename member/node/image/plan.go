@@ -15,18 +15,18 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/pullsecret"
 )
 
-// task is one pull: an entry of the NodeImage at a version.
+// task identifies one pull: an entry of the NodeImage at a version.
 type task struct {
 	ref     imagepull.Reference
 	version int64
 }
 
-// progress is how far a pull of this process is.
+// progress is how far a pull of this process has come.
 type progress struct {
 	began time.Time
 	// ended is when it ended; zero while it is under way.
 	ended time.Time
-	// id is the image's ID, if it has succeeded; failure is why it has not.
+	// id is the image's ID if the pull succeeded; failure is why it did not.
 	id, failure string
 }
 
@@ -34,40 +34,41 @@ type progress struct {
 type order struct {
 	task
 
-	// namespace is that of the jobs that have asked for the pull; empty if it is not known.
+	// namespace is the namespace of the jobs that requested the pull; empty if unknown.
 	namespace string
-	// began is when the pull began, perhaps in a former process. since is when the entry was made.
+	// began is when the pull began, possibly in an earlier process. since is when the entry was created.
 	began, since time.Time
-	// present: an image that the node has is not pulled.
+	// present means that an image that the node already has is not pulled.
 	present  bool
 	sandbox  *appsv1beta1.SandboxConfig
 	timeout  time.Duration
 	attempts int
-	// deadline is when all attempts have to have ended; zero for never.
+	// deadline is when all attempts must have ended; zero means never.
 	deadline time.Time
-	// credentials are for the logins, which the controller opens; nil for none.
+	// credentials contain the logins, which the controller decrypts; nil means none.
 	credentials *appsv1beta1.ImageCredentials
 	logins      []pullsecret.Login
 }
 
-// planned is what a reconcile is going to do.
+// planned is what a reconcile will do.
 type planned struct {
-	// begin are the pulls to begin, cancel those to end, and forget those whose result is in the status.
+	// begin are the pulls to start, cancel those to end, and forget those whose result is in the status.
 	begin          []order
 	cancel, forget []task
-	// status is the new status; changed says that it differs from the present one.
+	// status is the new status; changed means that it differs from the current one.
 	status  appsv1beta1.NodeImageStatus
 	changed bool
 }
 
-// messageSealed is why an entry waits for its credentials.
+// messageSealed says why an entry waits for its credentials.
 const messageSealed = "waiting for the manager to seal the credentials with the present key of the node"
 
-// longest is the largest number of seconds that a pull may take, so that no time overflows.
+// longest is the maximum number of seconds for a pull, which prevents overflows of the time.
 const longest = 1 << 31
 
-// plan is a pure function of a NodeImage, of the pulls of this process, and of the time. At most limit pulls are under way, and of one
-// namespace only while as many are left for others; 0 means any number. An entry whose credentials are sealed with another key than this waits, and has the key published.
+// plan returns the next steps. It is a pure function of a NodeImage, the pulls of this process, and the time. At most limit pulls are under
+// way; 0 means any number. A namespace gets another pull only while as many slots stay free for others. An entry whose credentials are sealed
+// with a key other than key waits, and causes key to be published.
 func plan(n *appsv1beta1.NodeImage, pulls map[task]progress, limit int, key string, now time.Time) planned {
 	p := planned{status: appsv1beta1.NodeImageStatus{FirstSyncStatus: n.Status.FirstSyncStatus, CredentialsKey: n.Status.CredentialsKey}}
 	wanted := map[task]bool{}
@@ -119,7 +120,7 @@ func plan(n *appsv1beta1.NodeImage, pulls map[task]progress, limit int, key stri
 			p.forget = append(p.forget, of)
 		}
 	}
-	// What has begun before comes first, then what has waited longest.
+	// Pulls that began before come first, then those that have waited longest.
 	slices.SortStableFunc(next, func(a, b order) int { return cmp.Or(a.began.Compare(b.began), a.since.Compare(b.since)) })
 	for _, o := range next {
 		if limit > 0 && !imagepull.Room(limit, running, byNamespace[o.namespace]) {
@@ -135,7 +136,8 @@ func plan(n *appsv1beta1.NodeImage, pulls map[task]progress, limit int, key stri
 	return p
 }
 
-// waiting is what the status says of an entry that is not pulled now. When it began before, that stays: its deadline counts from then.
+// waiting returns the status of an entry that is not pulled now. If the pull began before, that time stays, because its deadline counts from
+// then.
 func waiting(n *appsv1beta1.NodeImage, of task, message string) appsv1beta1.ImageTagStatus {
 	is := appsv1beta1.ImageTagStatus{Tag: of.ref.Tag, Version: of.version, Phase: appsv1beta1.ImagePhaseWaiting, Message: message}
 	if s := imagepull.State(n, of.ref); s != nil && s.Version == of.version {
@@ -144,7 +146,7 @@ func waiting(n *appsv1beta1.NodeImage, of task, message string) appsv1beta1.Imag
 	return is
 }
 
-// namespaceOf returns the namespace that a pull counts for: that of the jobs that have asked for it, or else that of the first job.
+// namespaceOf returns the namespace that a pull counts for: that of the jobs that requested it or, if unknown, that of the first job.
 func namespaceOf(t *appsv1beta1.ImageTagSpec) string {
 	if by := imagepull.Decider(t); by != "" || len(t.OwnerReferences) == 0 {
 		return by
@@ -152,7 +154,7 @@ func namespaceOf(t *appsv1beta1.ImageTagSpec) string {
 	return t.OwnerReferences[0].Namespace
 }
 
-// orderOf returns the order of an entry that begins now.
+// orderOf returns the order for an entry that begins now.
 func orderOf(of task, t *appsv1beta1.ImageTagSpec, sandbox *appsv1beta1.SandboxConfig, now time.Time) order {
 	o := order{
 		task: of, namespace: namespaceOf(t), since: t.CreatedAt.Time, present: t.ImagePullPolicy == appsv1beta1.PullIfNotPresent, sandbox: sandbox,
@@ -168,7 +170,7 @@ func orderOf(of task, t *appsv1beta1.ImageTagSpec, sandbox *appsv1beta1.SandboxC
 	return o
 }
 
-// begins sets when a pull began, and its deadline by that.
+// begins sets when a pull began, and the deadline that follows from it.
 func (o *order) begins(at time.Time, t *appsv1beta1.ImageTagSpec) {
 	o.began = at
 	if t.PullPolicy != nil && t.PullPolicy.ActiveDeadlineSeconds != nil {
@@ -176,7 +178,7 @@ func (o *order) begins(at time.Time, t *appsv1beta1.ImageTagSpec) {
 	}
 }
 
-// state is what the status says of a pull.
+// state returns the status of a pull.
 func (g progress) state(of task) appsv1beta1.ImageTagStatus {
 	s := appsv1beta1.ImageTagStatus{Tag: of.ref.Tag, Version: of.version, Phase: appsv1beta1.ImagePhasePulling, StartTime: at(g.began)}
 	switch {
@@ -202,7 +204,7 @@ func (p *planned) state(name string, s appsv1beta1.ImageTagStatus) {
 	p.status.ImageStatuses[name] = image
 }
 
-// finish counts, and compares the status with the present one.
+// finish sets the counts, and compares the status with the current one.
 func (p *planned) finish(n *appsv1beta1.NodeImage, now time.Time) {
 	var failed []string
 	for name, image := range p.status.ImageStatuses {

@@ -111,7 +111,7 @@ func (s *pulls) forget(of []task) {
 	})
 }
 
-// run pulls, until it succeeds, the attempts or the time are used up, or ctx ends. It returns the image's ID.
+// run pulls until it succeeds, the attempts or the time are used up, or ctx ends. It returns the image's ID.
 func (s *pulls) run(ctx context.Context, o order) (string, error) {
 	failed, wait := 0, firstRetry
 	for {
@@ -137,7 +137,7 @@ func (s *pulls) run(ctx context.Context, o order) (string, error) {
 	}
 }
 
-// pause waits, and reports whether it did: not beyond the deadline.
+// pause waits, and reports whether it did. It doesn't wait if that would exceed the deadline.
 func (s *pulls) pause(ctx context.Context, d time.Duration, deadline time.Time) bool {
 	if !deadline.IsZero() && s.clock.Now().Add(d).After(deadline) {
 		return false
@@ -152,8 +152,8 @@ func (s *pulls) pause(ctx context.Context, d time.Duration, deadline time.Time) 
 	}
 }
 
-// pull pulls with each login that the job has, with those of the node's plugins, and then without, until one succeeds. The error is the first
-// one's: the others say less.
+// pull tries each login of the job, then those of the node's plugins, then no login, until one succeeds. It returns the first error, because
+// the others say less.
 func (s *pulls) pull(ctx context.Context, runtime *cri.Runtime, o order, sandbox cri.Sandbox) (string, error) {
 	var first error
 	for l, err := range s.logins(ctx, o) {
@@ -170,7 +170,8 @@ func (s *pulls) pull(ctx context.Context, runtime *cri.Runtime, o order, sandbox
 	return "", first
 }
 
-// logins yields the logins of an image in the order in which they are tried; nil is none. Plugins are asked when the pull has come to them.
+// logins yields the logins for an image in the order in which they are tried; nil means no login. Plugins are called only when it is their
+// turn.
 func (s *pulls) logins(ctx context.Context, o order) iter.Seq2[*cri.Auth, error] {
 	return func(yield func(*cri.Auth, error) bool) {
 		all := func(logins []pullsecret.Login) bool {
@@ -193,7 +194,7 @@ func (s *pulls) logins(ctx context.Context, o order) iter.Seq2[*cri.Auth, error]
 	}
 }
 
-// attempt pulls once.
+// attempt makes one attempt to pull.
 func (s *pulls) attempt(ctx context.Context, o order) (string, error) {
 	limit, why := o.timeout, errTimeout
 	if !o.deadline.IsZero() {

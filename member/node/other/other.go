@@ -1,7 +1,8 @@
-// Package other finds OpenKruise's node daemon on the node, to which this one leaves what it does.
+// Package other finds OpenKruise's node daemon on the node. This daemon leaves the work that both do to that one.
 //
-// A pod counts while its container runs. Only a pod that mounts a directory of the node is believed: whoever may create those
-// needs no trick to keep containers from being restarted. What the other has written says less: it stays when the other is gone.
+// A pod counts while its container runs. Only a pod that mounts a directory of the node is trusted, because anyone who may create such pods
+// needs no trick to keep containers from being restarted. What the other daemon has written says less, because it stays when the daemon is
+// gone.
 package other
 
 import (
@@ -18,22 +19,22 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 )
 
-// What OpenKruise's node daemon is known by: its program, and where it mounts the directory of the node that has the sockets of
-// the container runtimes.
+// OpenKruise's node daemon is recognized by its program, and by where it mounts the node's directory with the sockets of the container
+// runtimes.
 const (
 	otherProgram = "kruise-daemon"
 	otherMount   = "/hostvarrun"
 )
 
-// Restarts returns the pod of OpenKruise's daemon that restarts containers of this node for their env, as namespace/name; empty if
-// there is none. pods has the pods of this node, and no others. Two daemons would stop the same containers and overwrite each
-// other's reports, so this one stands back.
+// Restarts returns the pod of OpenKruise's daemon that restarts containers of this node for their env, as namespace/name; empty if there is
+// none. pods must contain only the pods of this node. Two daemons would stop the same containers and overwrite each other's reports, so this
+// one stands back.
 func Restarts(ctx context.Context, pods client.Reader) (string, error) {
 	return find(ctx, pods, restartsForEnv)
 }
 
-// Runs returns likewise the pod of OpenKruise's daemon, whatever its gates: it pulls the images of this node's NodeImage, and carries out
-// ContainerRecreateRequests.
+// Runs returns the pod of OpenKruise's daemon in the same way, regardless of its gates: it pulls the images of this node's NodeImage, and
+// carries out ContainerRecreateRequests.
 func Runs(ctx context.Context, pods client.Reader) (string, error) {
 	return find(ctx, pods, func(*corev1.Container) bool { return true })
 }
@@ -55,10 +56,10 @@ func find(ctx context.Context, pods client.Reader, does func(*corev1.Container) 
 	if len(names) == 0 {
 		return "", nil
 	}
-	return slices.Min(names), nil // An upgrade may have two for a while.
+	return slices.Min(names), nil // During an upgrade there may be two for a while.
 }
 
-// Is reports whether a pod is one of OpenKruise's daemon, running or not.
+// Is reports whether a pod belongs to OpenKruise's daemon, running or not.
 func Is(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return isDaemon(pod, &c) })
 }
@@ -67,7 +68,7 @@ func isDaemon(pod *corev1.Pod, c *corev1.Container) bool {
 	return len(c.Command) > 0 && path.Base(c.Command[0]) == otherProgram && mountsNode(pod, c)
 }
 
-// mountsNode reports whether the container has a directory of the node where the daemon looks for sockets.
+// mountsNode reports whether the container mounts a directory of the node where the daemon looks for sockets.
 func mountsNode(pod *corev1.Pod, c *corev1.Container) bool {
 	return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
 		return path.Clean(m.MountPath) == otherMount && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
@@ -76,8 +77,8 @@ func mountsNode(pod *corev1.Pod, c *corev1.Container) bool {
 	})
 }
 
-// restartsForEnv reports whether OpenKruise's daemon restarts containers for their env: two gates, both on by default, switch
-// that off. Source: OpenKruise 1.8.
+// restartsForEnv reports whether OpenKruise's daemon restarts containers for their env. Two gates, both on by default, can turn that off.
+// Source: OpenKruise 1.8.
 func restartsForEnv(c *corev1.Container) bool {
 	does := map[string]bool{"DaemonWatchingPod": true, "InPlaceUpdateEnvFromMetadata": true}
 	for _, arg := range slices.Concat(c.Command[1:], c.Args) {
