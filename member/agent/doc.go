@@ -7,9 +7,9 @@
 //
 // Four loops share one view of the member:
 //
-//	binding    which hub this cluster is bound to: the first one that came. While unbound, nothing else is written here.
-//	rows       one reconcile per row: observe, plan (pure), apply, status (pure).
-//	kinds      what the member serves: after each change of a CRD, rows whose kind was not served are reconciled.
+//	binding    tracks which hub this cluster is bound to: the first one that came. While unbound, nothing else is written here.
+//	rows       runs one reconcile per row: observe, plan (pure), apply, status (pure).
+//	kinds      tracks what the member serves. After each change of a CRD, it reconciles rows whose kind was not served.
 //	heartbeat  renews the Lease on the hub, each time after this cluster's apiserver has reported ready.
 //
 // A row may contain an object of any kind. The table in kind.go lists the kinds that need more than the defaults: how their health and counts

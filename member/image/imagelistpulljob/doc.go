@@ -2,8 +2,8 @@
 //
 //	observe.go  reads the ImageListPullJob and its ImagePullJobs
 //	plan.go     which ImagePullJobs to create, change and delete
-//	apply.go    does it
-//	status.go   sums
+//	apply.go    carries out the plan
+//	status.go   sums up the ImagePullJobs
 //
 // The name of an ImagePullJob is derived from its image and the rest of its spec, so that a stale cache creates none twice. A job that is not
 // complete is changed when the list changes. A complete job is final, and another one replaces it.

@@ -26,7 +26,7 @@ import (
 
 var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "pull"}
 
-// simulated is ImageListPullJob in the simulator, with the rules that hold in every scenario.
+// simulated returns ImageListPullJob for the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	scheme := runtime.NewScheme()
@@ -93,7 +93,7 @@ func oneEach(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// end is what matters at rest.
+// end returns the state that matters at rest.
 func end(w *sim.World) string {
 	var lines []string
 	for _, job := range sim.All[*appsv1beta1.ImagePullJob](w) {

@@ -1,9 +1,9 @@
 // Package imagepulljob pulls an image on many nodes before pods need it.
 //
 //	observe.go  reads the ImagePullJob, the NodeImages, and the nodes of pods
-//	entry.go    the entry that a job wants in a NodeImage, and how one compares with it
+//	entry.go    the entry that a job wants in a NodeImage, and how an existing one compares with it
 //	plan.go     which nodes begin to pull, which entries change, and which are withdrawn
-//	apply.go    does it, by server-side apply of each NodeImage
+//	apply.go    carries out the plan, by server-side apply of each NodeImage
 //	status.go   counts, completion and events
 //
 // A job writes one entry into the NodeImage of each node, under its own field manager. So jobs that write to one NodeImage at the same time

@@ -178,7 +178,7 @@ func daemonsOf(tb testing.TB) daemons {
 	return d
 }
 
-// simulated is ImagePullJob in the simulator, with the rules that hold in every scenario.
+// simulated returns ImagePullJob for the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	jobs := func(w *sim.World, of func(*appsv1beta1.ImagePullJob) bool) []reconcile.Request {
@@ -442,7 +442,7 @@ func pullsNothingLate(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// end is what matters at rest.
+// end returns the state that matters at rest.
 func end(w *sim.World) string {
 	var lines []string
 	for _, n := range sim.All[*appsv1beta1.NodeImage](w) {

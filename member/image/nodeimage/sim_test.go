@@ -26,7 +26,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// simulated is NodeImage in the simulator, with the rules that hold in every scenario.
+// simulated returns NodeImage for the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	scheme := runtime.NewScheme()
@@ -104,7 +104,7 @@ func keepsNodes(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// end is what matters at rest.
+// end returns the state that matters at rest.
 func end(w *sim.World) string {
 	var lines []string
 	for _, n := range sim.All[*appsv1beta1.NodeImage](w) {
@@ -172,7 +172,7 @@ func (world) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
-// uid is that of the object that is created as the n-th.
+// uid returns the UID of the n-th object that is created.
 func uid(n int) types.UID { return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n)) }
 
 // entry is one of jobs, by the number of their creation.

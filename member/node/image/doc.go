@@ -1,6 +1,6 @@
 // Package image pulls images on one node, as specified by its NodeImage.
 //
-//	controller.go  observe, plan, apply: for the one NodeImage that has the name of the node
+//	controller.go  observe, plan and apply, for the one NodeImage named after the node
 //	plan.go        which pulls begin and end, and what the status says; pure
 //	pulls.go       the pulls under way, each in a goroutine, with its attempts
 //

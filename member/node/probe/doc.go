@@ -1,6 +1,6 @@
 // Package probe runs the probes of one node's NodePodProbe, and reports the results in its status.
 //
-//	controller.go  observe, plan, apply: for the one NodePodProbe that has the name of the node
+//	controller.go  observe, plan and apply, for the one NodePodProbe named after the node
 //	plan.go        which probes begin and end, and what the status says; pure
 //	workers.go     the probes under way, each in a goroutine that counts results up to their thresholds
 //	prober.go      one attempt: a command in the container, a request, a connection, a health check

@@ -96,7 +96,7 @@ func (kubelet) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
-// simulated is the controller in the simulator, with the rules that hold in every scenario.
+// simulated returns the controller for the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	scheme := runtime.NewScheme()
@@ -173,7 +173,7 @@ func onlyStatus(_ *sim.World, c sim.Change) error {
 	return nil
 }
 
-// end is what matters at rest.
+// end returns the state that matters at rest.
 func end(w *sim.World) string {
 	var lines []string
 	for _, n := range sim.All[*appsv1alpha1.NodePodProbe](w) {

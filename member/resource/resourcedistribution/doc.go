@@ -4,7 +4,7 @@
 //	copies.go    watches of the objects of one kind and name
 //	observe.go   reads the ResourceDistribution, namespaces and objects
 //	plan.go      which copies to create, change and delete, and which objects are not ours
-//	apply.go     does it, by server-side apply
+//	apply.go     carries out the plan, by server-side apply
 //	status.go    counts and conditions
 //
 // The content comes from the spec, or from a source, which is an existing object. Copies have the same name as the source, so one watch covers

@@ -52,7 +52,7 @@ func reconciler(c client.Client, live client.Reader, clk clock.PassiveClock, eve
 	}
 }
 
-// simulated is ResourceDistribution in the simulator, with the rules that hold in every scenario.
+// simulated returns ResourceDistribution for the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	of := func(*sim.World, client.Object, client.Object) []reconcile.Request {
@@ -85,7 +85,7 @@ func simulated(tb testing.TB) sim.Kind {
 	}
 }
 
-// end is what matters at rest.
+// end returns the state that matters at rest.
 func end(w *sim.World) string {
 	var lines []string
 	for _, c := range sim.All[*corev1.ConfigMap](w) {

@@ -3,10 +3,10 @@
 // One reconcile is observe, plan, apply, status. To learn how an AdvancedCronJob works, read plan.go.
 //
 //	observe.go   reads the AdvancedCronJob and its jobs from the cache, once the cache shows our last writes
-//	child.go     what the three kinds of jobs have in common, and how one is made from the template
-//	plan.go      which run is due, what was missed, which jobs to create and to delete, and when to look again
+//	child.go     what the three kinds of jobs have in common, and how one is created from the template
+//	plan.go      which run is due, what was missed, which jobs to create and delete, and when to recheck
 //	apply.go     creates and deletes jobs
-//	memory.go    what a manager knows of a pending run before its status has it
+//	memory.go    what a manager knows about a pending run before its status shows it
 //	status.go    times, active jobs, runs, events
 //	webhook.go   defaults and validation
 //

@@ -30,7 +30,7 @@ import (
 
 var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "nightly"}
 
-// simulated is AdvancedCronJob in the simulator, with the rules that hold in every scenario.
+// simulated returns AdvancedCronJob for the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	scheme := runtime.NewScheme()
@@ -241,7 +241,7 @@ func ever(w *sim.World) int {
 	return len(names)
 }
 
-// end is what matters at rest.
+// end returns the state that matters at rest.
 func end(w *sim.World) string {
 	var lines []string
 	here, slow := map[string]bool{}, false

@@ -5,10 +5,10 @@
 //
 //	observe.go   reads job, pods and nodes from the cache, once the cache shows our last writes
 //	plan.go      what to do and why
-//	nodes.go     what became of each node; which jobs an event of a node enqueues
+//	nodes.go     the state of each node; which jobs a node event enqueues
 //	apply.go     writes: the pause, pods, the deletion after the TTL
 //	status.go    counts, conditions, events
-//	memory.go    what is known before the status has it
+//	memory.go    what is known before the status shows it
 //	webhook.go   defaults and validation
 //
 // The name of a pod is derived from the job's UID and the node, so that neither a crash nor a stale cache leads to two pods for one node.

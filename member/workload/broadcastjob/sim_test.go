@@ -38,7 +38,7 @@ func reconciler(c client.Client, live client.Reader, clk clock.PassiveClock, eve
 	}}
 }
 
-// simulated is BroadcastJob in the simulator, with the rules that hold in every scenario.
+// simulated returns BroadcastJob for the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	scheme := runtime.NewScheme()
@@ -72,7 +72,7 @@ func simulated(tb testing.TB) sim.Kind {
 	}
 }
 
-// rules hold at every write of a BroadcastJob, under all faults.
+// rules returns the rules that hold at every write of a BroadcastJob, under all faults.
 func rules() []sim.Rule {
 	return []sim.Rule{
 		sim.DeletesByUID(),

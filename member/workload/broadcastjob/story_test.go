@@ -204,7 +204,7 @@ func deletePod(node string, when func(*sim.World) bool) sim.Edit {
 	}}
 }
 
-// current is the job as it is, nil if there is none.
+// current returns the job as it is; nil if there is none.
 func current(w *sim.World) *appsv1beta1.BroadcastJob {
 	return sim.Find[*appsv1beta1.BroadcastJob](w, key)
 }
@@ -222,7 +222,7 @@ func owned(w *sim.World, p *corev1.Pod) bool {
 	return job != nil && ownership.ControlledBy(p, job, Kind())
 }
 
-// cachedJob is the job in the controller's cache.
+// cachedJob returns the job in the controller's cache.
 func cachedJob(w *sim.World) *appsv1beta1.BroadcastJob {
 	for _, job := range sim.Cached[*appsv1beta1.BroadcastJob](w) {
 		if job.Name == key.Name {
@@ -232,7 +232,7 @@ func cachedJob(w *sim.World) *appsv1beta1.BroadcastJob {
 	return nil
 }
 
-// end is the state that a story has come to: the status, and the pod of each node.
+// end returns the final state of a story: the status, and the pod of each node.
 func end(w *sim.World) string {
 	var lines []string
 	for _, p := range own(w) {
@@ -249,7 +249,7 @@ func end(w *sim.World) string {
 	return strings.Join(lines, "\n")
 }
 
-// counts are the lines of a story about a job.
+// counts returns the lines of a story about a job.
 func counts(job *appsv1beta1.BroadcastJob) []string {
 	st := &job.Status
 	out := []string{fmt.Sprintf("%s: desired %d, active %d, succeeded %d, failed %d, accepted %d",

@@ -11,7 +11,7 @@ import (
 
 const examples = "../../../e2e/examples"
 
-// Examples that the schema refuses are tested in e2e/suite: that takes an apiserver.
+// Examples that the schema rejects are tested in e2e/suite, because that takes an apiserver.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	webhooktest.Examples(t, examples, "cloneset", []string{

@@ -32,8 +32,8 @@ type instance struct {
 // transferDeleted). For PVCs whose pod is lost in another way (its node is gone, it was evicted, a user deleted it), the user chooses with
 // enablePVCReuse:
 //
-//	reuse      they stay, and the next new pod gets their id. Because the pod's name contains the id, the new pod waits until the
-//	           former one is gone; a pod that has ended is deleted for this.
+//	reuse      they stay, and the next new pod gets their ID. Because the pod's name contains the ID, the new pod waits until the
+//	           old one is gone; a pod that has ended is deleted for this.
 //	no reuse   they are deleted with their pod, which becomes their owner. PVCs without a pod are deleted.
 //
 // PVCs of a pod that is released are always transferred to it.

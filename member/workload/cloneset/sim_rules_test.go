@@ -21,7 +21,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// rules hold at every write of a CloneSet, under all faults.
+// rules returns the rules that hold at every write of a CloneSet, under all faults.
 func rules() []sim.Rule {
 	return []sim.Rule{
 		sim.DeletesByUID(),
@@ -65,7 +65,7 @@ func rules() []sim.Rule {
 	}
 }
 
-// cachedSet is the CloneSet in the controller's cache.
+// cachedSet returns the CloneSet in the controller's cache.
 func cachedSet(w *sim.World) *appsv1beta1.CloneSet {
 	for _, s := range sim.Cached[*appsv1beta1.CloneSet](w) {
 		if s.Name == key.Name {

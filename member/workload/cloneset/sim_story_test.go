@@ -13,7 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// counts are the lines of a story about a set.
+// counts returns the lines of a story about a set.
 func counts(o client.Object) []string {
 	s, ok := o.(*appsv1beta1.CloneSet)
 	if !ok {

@@ -28,7 +28,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// simulated is CloneSet in the simulator, with the rules that hold in every scenario.
+// simulated returns CloneSet for the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	scheme := runtime.NewScheme()

@@ -91,7 +91,7 @@ func TestStatusCountsACollisionAndNothingElse(t *testing.T) {
 	require.Empty(t, events)
 }
 
-// failures are the conditions of a status that report failures.
+// failures returns the conditions of a status that report failures.
 func failures(all []appsv1beta1.CloneSetCondition) []appsv1beta1.CloneSetCondition {
 	return report.ButReadiness(all, conditionForm().Form)
 }

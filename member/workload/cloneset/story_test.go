@@ -268,7 +268,7 @@ func stories() []story {
 	}
 }
 
-// end is the state that a story has come to: the status, the pods without their names, and the PVCs. How many pods have ended
+// end returns the final state of a story: the status, the pods without their names, and the PVCs. How many pods have ended
 // depends on chance, and they and their PVCs may stay. So may, with reuse, PVCs without a pod, spare in number.
 func (s scene) end(spare int) string {
 	var lines []string
@@ -294,7 +294,7 @@ func (s scene) end(spare int) string {
 	if s.set != nil {
 		st := s.set.Status
 		conditions := make([]string, 0, len(st.Conditions))
-		for _, c := range st.Conditions { // Their times depend on chance.
+		for _, c := range st.Conditions { // Their times vary.
 			conditions = append(conditions, fmt.Sprintf("%s=%s: %s", c.Type, c.Status, c.Reason))
 		}
 		lines = append(lines, fmt.Sprintf("%d pods, %d ready, %d available; updated: %d, %d ready, %d available, %d expected",

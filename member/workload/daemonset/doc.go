@@ -8,8 +8,8 @@
 //	plan.go      what to do and why
 //	apply.go     writes: adoptions, revision, pods
 //	status.go    counts by node, conditions, events
-//	nodes.go     which DaemonSets an event of a node enqueues
-//	failures.go  the backoff of nodes on which pods fail
+//	nodes.go     which DaemonSets a node event enqueues
+//	failures.go  the back-off of nodes on which pods fail
 //	objects.go   the revision and pods of a DaemonSet
 //	webhook.go   defaults and validation
 //

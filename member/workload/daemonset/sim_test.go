@@ -39,7 +39,7 @@ func reconciler(c client.Client, clk clock.PassiveClock) *Reconciler {
 	}}
 }
 
-// simulated is DaemonSet in the simulator, with the rules that hold in every scenario.
+// simulated returns DaemonSet for the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	scheme := runtime.NewScheme()
@@ -75,7 +75,7 @@ func simulated(tb testing.TB) sim.Kind {
 	}
 }
 
-// rules hold at every write of a DaemonSet, under all faults.
+// rules returns the rules that hold at every write of a DaemonSet, under all faults.
 func rules() []sim.Rule {
 	return []sim.Rule{
 		sim.DeletesByUID(),

@@ -40,7 +40,7 @@ func four() []client.Object {
 	}
 }
 
-// current is the set as it is, nil if there is none.
+// current returns the set as it is; nil if there is none.
 func current(w *sim.World) *appsv1beta1.DaemonSet { return sim.Find[*appsv1beta1.DaemonSet](w, key) }
 
 // live returns the set's active pods.
@@ -270,7 +270,7 @@ func orphan(name, node string) *corev1.Pod {
 	return pod
 }
 
-// end is the state that a story has come to: the status, and the pod of each node. How many pods have ended depends on chance.
+// end returns the final state of a story: the status, and the pod of each node. How many pods have ended depends on chance.
 func end(w *sim.World) string {
 	var lines []string
 	for _, p := range sim.All[*corev1.Pod](w) {
@@ -285,7 +285,7 @@ func end(w *sim.World) string {
 	if set := current(w); set != nil {
 		st := set.Status
 		conditions := make([]string, 0, len(st.Conditions))
-		for _, c := range st.Conditions { // Their times depend on chance.
+		for _, c := range st.Conditions { // Their times vary.
 			conditions = append(conditions, fmt.Sprintf("%s=%s: %s", c.Type, c.Status, c.Reason))
 		}
 		lines = append(lines, counts(set)[0], fmt.Sprintf("observed=%t conditions=%v", st.ObservedGeneration == set.Generation, conditions))
@@ -300,7 +300,7 @@ func ownerName(o client.Object) string {
 	return "none"
 }
 
-// counts are the lines of a story about a set.
+// counts returns the lines of a story about a set.
 func counts(s *appsv1beta1.DaemonSet) []string {
 	st := &s.Status
 	out := []string{fmt.Sprintf("desired %d, current %d, ready %d, up-to-date %d, available %d, misscheduled %d",
@@ -319,7 +319,7 @@ func owned[T client.Object](w *sim.World, o T) bool {
 	return set != nil && ownership.ControlledBy(o, set, Kind())
 }
 
-// cachedSet is the DaemonSet in the controller's cache.
+// cachedSet returns the DaemonSet in the controller's cache.
 func cachedSet(w *sim.World) *appsv1beta1.DaemonSet {
 	for _, s := range sim.Cached[*appsv1beta1.DaemonSet](w) {
 		if s.Name == key.Name {

@@ -23,7 +23,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// rules hold at every write of a StatefulSet, under all faults.
+// rules returns the rules that hold at every write of a StatefulSet, under all faults.
 func rules() []sim.Rule {
 	return []sim.Rule{
 		sim.DeletesByUID(),
@@ -59,7 +59,7 @@ func rules() []sim.Rule {
 
 func live0() metav1.Object { return &metav1.ObjectMeta{Name: key.Name} }
 
-// seen is the set in the controller's cache, nil if there is none.
+// seen returns the set in the controller's cache, nil if there is none.
 func seen(w *sim.World) *appsv1beta1.StatefulSet {
 	all := sim.Cached[*appsv1beta1.StatefulSet](w)
 	if len(all) == 0 {

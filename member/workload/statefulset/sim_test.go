@@ -39,7 +39,7 @@ func scheme(tb testing.TB) *runtime.Scheme {
 	return s
 }
 
-// simulated is StatefulSet in the simulator, with the rules that hold in every scenario.
+// simulated returns StatefulSet for the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	return sim.Kind{
@@ -108,7 +108,7 @@ func pvcLine(c *corev1.PersistentVolumeClaim) string {
 	return fmt.Sprintf("PVC %s requests %s, has %s, owners %v", c.Name, asks.String(), has.String(), owners)
 }
 
-// end is the state that a story has come to: the pods, the PVCs, and the status.
+// end returns the final state of a story: the pods, the PVCs, and the status.
 func end(w *sim.World) string {
 	var lines []string
 	for _, p := range sim.All[*corev1.Pod](w) {
@@ -129,7 +129,7 @@ func end(w *sim.World) string {
 		lines = append(lines, fmt.Sprintf("PVCs %s: %d, %d ready", v.VolumeClaimName, v.CompatibleReplicas, v.CompatibleReadyReplicas))
 	}
 	conditions := make([]string, 0, len(s.Conditions))
-	for _, c := range s.Conditions { // Their times depend on chance.
+	for _, c := range s.Conditions { // Their times vary.
 		conditions = append(conditions, fmt.Sprintf("%s=%s: %s", c.Type, c.Status, c.Reason))
 	}
 	return strings.Join(append(lines, fmt.Sprintf("observed=%t done=%t conditions=%s",

@@ -18,7 +18,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// failures are the conditions of a status that report failures.
+// failures returns the conditions of a status that report failures.
 func failures(s appsv1beta1.StatefulSetStatus) []appsv1beta1.WorkloadCondition {
 	return report.ButReadiness(s.Conditions, podcontrol.WorkloadConditions().Form)
 }

@@ -5,7 +5,7 @@
 // it with the existing one. The pods are left to the workloads' controllers. To learn how a UnitedDeployment works, read plan.go.
 //
 //	observe.go   reads UnitedDeployment, revisions and workloads from the cache, once the cache shows our last writes
-//	plan.go      what to do and why; adaptive_plan.go, reserve_plan.go: which replicas leave a subset with Adaptive, or run twice
+//	plan.go      what to do and why; adaptive_plan.go and reserve_plan.go: which replicas leave a subset with Adaptive, or run twice
 //	apply.go     writes: revision, deletions, updates and creations of workloads
 //	status.go    sums, conditions, events
 //	child.go     the kinds of workload as data: where each has its replicas, template, partition and counts

@@ -39,7 +39,7 @@ const (
 	podsLabel   = "pods"
 )
 
-// simulated is UnitedDeployment in the simulator, with the rules that hold in every scenario.
+// simulated returns UnitedDeployment for the simulator, with the rules that hold in every scenario.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	scheme := runtime.NewScheme()
@@ -229,7 +229,7 @@ func keepsReady(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// end is what matters at rest.
+// end returns the state that matters at rest.
 func end(w *sim.World) string {
 	var lines []string
 	for _, set := range sim.All[*appsv1beta1.CloneSet](w) {
