@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// An apply with the UID of an object that was replaced since it was read is Invalid to the apiserver. It is a conflict, which is planned
-// again, and not a manifest that the member refuses.
+// The apiserver answers Invalid to an apply with the UID of an object that was replaced since it was read. It must count as a conflict, which
+// is planned again, and not as a manifest that the member refuses.
 func TestApplyToAnObjectThatWasReplacedIsAConflict(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

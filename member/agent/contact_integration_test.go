@@ -31,10 +31,10 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// agentUser is the user of the agent in a member, with only the rights of the chart.
+// agentUser is the agent's user in a member. It has only the permissions of the chart.
 const agentUser = "flotilla-agent"
 
-// grantAgentRole gives agentUser the rights of the chart.
+// grantAgentRole gives agentUser the permissions of the chart.
 func (e *controlPlane) grantAgentRole(t *testing.T) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "charts", "member", "files", "agent-role.yaml"))
@@ -107,15 +107,15 @@ func (f *fleet) setHubVersion(t *testing.T, version string) {
 	testkit.ChangeStatus(t, f.hub.Client, mc, func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Hub.Version = version })
 }
 
-// lostContact reports whether the hub was lost or reached again since then, by the Membership.
+// lostContact reports whether, according to the Membership, the hub was lost or reached again since then.
 func (e *controlPlane) lostContact(t *testing.T, since time.Time) bool {
 	t.Helper()
 	c := report.GetCondition(e.membership(t).Status.Conditions, fleetv1alpha1.ConditionConnected)
 	return c != nil && !c.LastTransitionTime.Time.Before(since.Truncate(time.Second))
 }
 
-// agentWrites returns what an agent wrote since then. Where the hub was lost or reached again meanwhile, as on a busy machine, it
-// leaves out how the agent has reported that.
+// agentWrites returns what an agent wrote since then. If the hub was lost or reached again meanwhile, as happens on a busy machine, it leaves
+// out the writes that report that.
 func (e *controlPlane) agentWrites(t *testing.T, since time.Time) []lab.Write {
 	t.Helper()
 	writes := e.writes(t, since)
@@ -138,11 +138,11 @@ func (f *fleet) renewed(t *testing.T) {
 	}))
 }
 
-// TestConnectionIsReportedInTheMember goes from joins that fail to one that succeeds, and then loses the hub. In the member the
-// agent has the rights of the chart.
+// TestConnectionIsReportedInTheMember starts with joins that fail, goes on to one that succeeds, and then loses the hub. In the member, the
+// agent has the permissions of the chart.
 func TestConnectionIsReportedInTheMember(t *testing.T) {
 	t.Parallel()
-	// This hub stops.
+	// This test stops the hub.
 	hub := startControlPlane(t, lab.Config{Name: "hub", ControlPlaneOnly: true}, "../../charts/hub/files/crds/fleet*.yaml")
 	member := startControlPlane(t, lab.Config{Name: "east", ControlPlaneOnly: true, Audit: true}, "../../charts/member/files/crds/*.yaml")
 	hub.namespace(t, fleetv1alpha1.SystemNamespace)
@@ -307,8 +307,8 @@ func TestHubOfAnUnsupportedVersion(t *testing.T) {
 	require.NoError(t, stop())
 }
 
-// TestMemberOfAnotherHub: a cluster that is bound to a hub is unchanged when another one requests it (I21), and is bound to the
-// other after it has left the first.
+// TestMemberOfAnotherHub: a cluster that is bound to a hub stays unchanged when another hub requests it (I21), and is bound to that hub after
+// it has left the first one.
 func TestMemberOfAnotherHub(t *testing.T) {
 	t.Parallel()
 	hub := sharedHub(t)
@@ -366,7 +366,7 @@ func TestMemberOfAnotherHub(t *testing.T) {
 	require.NoError(t, <-endedOther)
 }
 
-// A Membership that says why a cluster can't join does not keep a hub that connects by push from binding it.
+// A Membership that reports why a cluster can't join does not keep a hub that connects by push from binding it.
 func TestPushHubBindsAMembershipWithoutAHub(t *testing.T) {
 	t.Parallel()
 	hub := sharedHub(t)

@@ -28,14 +28,14 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// The first applies follow each other at once, and each further one has to wait for twice as long as the one before (plan.go).
+// The first applies follow each other at once. Each further one waits twice as long as the previous one (plan.go).
 const (
 	freeApplies = 3
 	firstWait   = 2 * time.Second
 )
 
-// TestI41WhatChangesEachApplyIsAppliedLessAndLessOften: a mutating webhook, after which there may be no watch event,
-// and a controller, which makes one each time.
+// TestI41WhatChangesEachApplyIsAppliedLessAndLessOften covers a mutating webhook, after which there may be no watch event, and a controller,
+// which causes one each time.
 func TestI41WhatChangesEachApplyIsAppliedLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	hub := sharedHub(t)
@@ -72,7 +72,7 @@ func TestI41WhatChangesEachApplyIsAppliedLessAndLessOften(t *testing.T) {
 				return len(applies) >= freeApplies+2
 			}), "it does not give up: %v", applies)
 			for i := freeApplies; i < len(applies); i++ {
-				// A second less, because the wait begins before the former apply is sent, which may take its time.
+				// One second less, because the wait begins before the previous apply is sent, which may take a while.
 				wait := firstWait<<(i-freeApplies) - time.Second
 				require.Greater(t, applies[i].Sub(applies[i-1]), wait, "apply %d of %v", i+1, applies)
 			}
@@ -85,8 +85,8 @@ func TestI41WhatChangesEachApplyIsAppliedLessAndLessOften(t *testing.T) {
 	}
 }
 
-// applies returns when the agent has applied the object of that name in namespace shop. What a conflict refused is not among them:
-// the same apply follows with force.
+// applies returns when the agent applied the object of that name in namespace shop. Applies refused due to a conflict are not included: the
+// same apply follows with force.
 func (e *controlPlane) applies(t *testing.T, name string, since time.Time) []time.Time {
 	t.Helper()
 	var out []time.Time
@@ -99,7 +99,7 @@ func (e *controlPlane) applies(t *testing.T, name string, since time.Time) []tim
 	return slices.SortedFunc(slices.Values(out), time.Time.Compare)
 }
 
-// relabelByWebhook has the apiserver change a label of the object in each write.
+// relabelByWebhook makes the apiserver change a label of the object in each write.
 func relabelByWebhook(t *testing.T, member *controlPlane, name string) (end func()) {
 	t.Helper()
 	config := &admissionregv1.MutatingWebhookConfiguration{
@@ -168,7 +168,7 @@ func relabelByController(t *testing.T, member *controlPlane, name string) (end f
 				continue
 			}
 			patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"app":"rival"}}}`))
-			_ = own.Patch(ctx, ud, patch, client.FieldOwner("rival")) // What is lost is repeated at the next apply.
+			_ = own.Patch(ctx, ud, patch, client.FieldOwner("rival")) // If this fails, it is repeated at the next apply.
 		}
 	}()
 	return func() {

@@ -90,12 +90,12 @@ type testHubServer struct {
 	mu       sync.Mutex
 	deny     string
 	down     bool // Answers 503.
-	echo     int  // Answers with that code, and with the credential in the message, as no hub should.
+	echo     int  // Answers with that code, and repeats the credential in the message, as no hub should.
 	noCert   bool // Does not accept certificates.
 	request  *certificatesv1.CertificateSigningRequest
 	requests []certificatesv1.CertificateSigningRequest
 	serial   int64
-	// shown are the serials of client certificates, one for each connection's first request.
+	// shown lists the serials of client certificates, one for the first request of each connection.
 	shown []string
 }
 
@@ -142,7 +142,7 @@ func (h *testHubServer) answer(w http.ResponseWriter, code int, body any) {
 	}
 }
 
-// known reports whether the request shows the token or a certificate of this hub's.
+// known reports whether the request presents the token or a certificate issued by this hub.
 func (h *testHubServer) known(r *http.Request) bool {
 	if len(r.TLS.PeerCertificates) > 0 && !h.noCert {
 		h.shown = append(h.shown, r.TLS.PeerCertificates[0].SerialNumber.String())
@@ -532,7 +532,7 @@ func TestAHubThatDoesNotSignIsReported(t *testing.T) {
 	require.NotErrorIs(t, err, ErrUnreachable)
 }
 
-// closedPort is an address that refuses connections.
+// closedPort returns an address that refuses connections.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -570,7 +570,7 @@ func mustJSON(t *testing.T, v any) string {
 	return string(raw)
 }
 
-// I42: the certificate is renewed at 70 % of its life; connections that were opened with the former are closed.
+// I42: the certificate is renewed at 70 % of its lifetime; connections that were opened with the old one are closed.
 func TestRotationReplacesCertificateAndConnections(t *testing.T) {
 	t.Parallel()
 	hub := newTestHub(t)
@@ -586,8 +586,8 @@ func TestRotationReplacesCertificateAndConnections(t *testing.T) {
 	for serial := 102; serial < 105; serial++ {
 		hub.waitForTimer(t)
 		hub.clock.Step(43 * time.Minute) // More than 70 % of an hour.
-		// A kept connection would still present the former one. Open connections are closed just after the change, and
-		// may still serve a request in between, or break under it.
+		// A kept connection would still present the old certificate. Open connections are closed just after the change, and may still serve a
+		// request in between, or break during one.
 		require.Eventually(t, func() bool {
 			return c.Credential().Serial == fmt.Sprintf("%x", serial) && get(t, c) == nil && hub.lastShown() == strconv.Itoa(serial)
 		}, testtimeout.Scale(10*time.Second), 5*time.Millisecond)
@@ -680,7 +680,7 @@ func TestANewTokenIsReadAtTheNextAttempt(t *testing.T) {
 	c.closeForTest()
 }
 
-// bind creates a Membership, with an annotation for the agent or without.
+// bind creates a Membership, with or without an annotation for the agent.
 func bind(t *testing.T, o Options, annotation string, change func(*fleetv1alpha1.Membership)) {
 	t.Helper()
 	m := testMembership()
@@ -761,7 +761,7 @@ func (h *testHubServer) lastShown() string {
 	return h.shown[len(h.shown)-1]
 }
 
-// waitForTimer waits until the clock has a waiter.
+// waitForTimer waits until something waits for the clock.
 func (h *testHubServer) waitForTimer(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, h.clock.HasWaiters, testtimeout.Scale(10*time.Second), time.Millisecond)

@@ -28,7 +28,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// failing is an agent with a row of a ConfigMap, whose member answers requests of one sort with err while that is not nil.
+// failing is an agent with a row for a ConfigMap. Its member answers requests of one kind with err while err is not nil.
 type failing struct {
 	rows   *rows
 	hub    client.Client

@@ -34,9 +34,9 @@ func (e *controlPlane) behind(f *testenv.Faults) *controlPlane {
 	return &behind
 }
 
-// TestI10ServersThatFailDeleteNothing runs agents whose requests to hub and member fail in all ways that a server's may, at their
-// start and while they run. An administrator has allowed them to delete what has no row, so a list of rows that is taken for
-// whole though it is not would delete something.
+// TestI10ServersThatFailDeleteNothing runs agents whose requests to hub and member fail in every way a server can fail, at start-up and while
+// they run. An administrator has allowed them to delete objects without a row, so mistaking a partial list of rows for a complete one would
+// delete something.
 func TestI10ServersThatFailDeleteNothing(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -45,7 +45,7 @@ func TestI10ServersThatFailDeleteNothing(t *testing.T) {
 	hub := sharedHub(t)
 	member := startControlPlane(t, lab.Config{Name: "east", ControlPlaneOnly: true, Audit: true}, "../../charts/member/files/crds/*.yaml")
 	member.namespace(t, "shop")
-	// An agent whose informers wait to try again sends little but heartbeats: frequent ones have faults come up in each round.
+	// An agent whose informers wait for a retry sends little but heartbeats. Frequent heartbeats make faults occur in each round.
 	f := &fleet{hub: hub.behind(ofHub), member: member.behind(ofMember), name: unique("faults"), program: unique("agent"), lease: 1}
 	f.join(t, "hub-1")
 	stop, ended := f.run(t)
@@ -55,7 +55,7 @@ func TestI10ServersThatFailDeleteNothing(t *testing.T) {
 		f.phase(t, row, fleetv1alpha1.WorkProgressing)
 		rows = append(rows, row)
 	}
-	// Of a kind with a CRD, one that it made and one that it adopted; what is served is found out anew in each round.
+	// For a kind with a CRD: one object that it made and one that it adopted. The served kinds are discovered again in each round.
 	require.NoError(t, member.Create(t.Context(), widgets("v1")))
 	f.phase(t, f.rowOf(t, "widget-made", widget("made"), nil), fleetv1alpha1.WorkApplied)
 	there := &unstructured.Unstructured{}
@@ -67,7 +67,7 @@ func TestI10ServersThatFailDeleteNothing(t *testing.T) {
 
 	replicas, rounds := int32(3), 0
 	missing := func() []testenv.Fault {
-		// In the member, few lists of an agent have pages.
+		// In the member, few of an agent's lists have pages.
 		plain := slices.DeleteFunc(ofMember.Missing(), func(f testenv.Fault) bool { return f == testenv.Expired || f == testenv.PageFailed })
 		return append(plain, ofHub.Missing()...)
 	}
@@ -120,7 +120,7 @@ func TestI10ServersThatFailDeleteNothing(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// identity is what tells an object from another one of its name.
+// identity distinguishes an object from another one with the same name.
 type identity struct {
 	uid     types.UID
 	deleted bool
@@ -132,7 +132,7 @@ func widgetList() *unstructured.UnstructuredList {
 	return list
 }
 
-// identities lists the rows of the cluster, and in the member what the agent has made.
+// identities lists the rows of the cluster, and the objects that the agent made in the member.
 func (f *fleet) identities(t *testing.T) map[string]identity {
 	t.Helper()
 	out := map[string]identity{}

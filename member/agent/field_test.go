@@ -54,12 +54,12 @@ func TestWhatARowMayIgnore(t *testing.T) {
 	require.Empty(t, none)
 }
 
-// object reads an object, with managedFields by manager: those with "apply" in front are of applies.
+// object reads an object, with managedFields by manager. Managers prefixed with "apply" are for applies.
 func object(t *testing.T, text string, managed map[string]string) *unstructured.Unstructured {
 	t.Helper()
 	o := &unstructured.Unstructured{}
 	require.NoError(t, yaml.Unmarshal([]byte(text), &o.Object))
-	raw, err := o.MarshalJSON() // With the number types of JSON.
+	raw, err := o.MarshalJSON() // This converts numbers to the types that JSON uses.
 	require.NoError(t, err)
 	require.NoError(t, o.UnmarshalJSON(raw))
 	var entries []metav1.ManagedFieldsEntry

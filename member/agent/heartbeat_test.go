@@ -51,7 +51,7 @@ func TestReadyzErrorsAreReportedWithoutTheCredential(t *testing.T) {
 	require.NotContains(t, err.Error(), testToken)
 }
 
-// TestAHeartbeatIsNotHeldUpByTheLimitsOfTheCluster has a member whose rows have used up what its MemberCluster allows for an hour.
+// TestAHeartbeatIsNotHeldUpByTheLimitsOfTheCluster uses a member whose rows have used up what its MemberCluster allows for an hour.
 func TestAHeartbeatIsNotHeldUpByTheLimitsOfTheCluster(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
@@ -103,7 +103,7 @@ func TestI20RevisionOfTheHubThatGoesBackEndsTheConnection(t *testing.T) {
 	}
 }
 
-// TestI39AHubOfTheVersionBeforeGetsNoKinds has a hub whose MemberCluster has no field for them.
+// TestI39AHubOfTheVersionBeforeGetsNoKinds uses a hub whose MemberCluster has no field for kinds.
 func TestI39AHubOfTheVersionBeforeGetsNoKinds(t *testing.T) {
 	t.Parallel()
 	var sent []bool // with kinds or without

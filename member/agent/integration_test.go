@@ -91,7 +91,7 @@ func startControlPlane(t *testing.T, cfg lab.Config, crds string) *controlPlane 
 		require.NoError(t, err)
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		require.NoError(t, yaml.Unmarshal(raw, crd))
-		crd.Spec.Conversion = nil // There is no webhook; the tests use the storage version only.
+		crd.Spec.Conversion = nil // There is no webhook; the tests use only the storage version.
 		require.NoError(t, e.Create(t.Context(), crd))
 		require.Eventually(t, func() bool {
 			if e.Get(t.Context(), client.ObjectKeyFromObject(crd), crd) != nil {
@@ -105,8 +105,8 @@ func startControlPlane(t *testing.T, cfg lab.Config, crds string) *controlPlane 
 	return e
 }
 
-// sharedHub returns the cluster that the tests of all packages share: a hub has many members, and each test names its own. The
-// member is a cluster of the test's own, because it is bound to one hub, and leaves.
+// sharedHub returns the cluster shared by the tests of all packages. A hub has many members, and each test uses its own name. The member is
+// the test's own cluster, because it is bound to one hub, and leaves.
 func sharedHub(t *testing.T) *controlPlane {
 	t.Helper()
 	s := testenv.Start(t, testenv.Config{Scheme: fleetv1alpha1.AddToScheme})
@@ -129,7 +129,7 @@ func (e *controlPlane) writes(t *testing.T, since time.Time) []lab.Write {
 	return e.writesOf(t, agentName, since)
 }
 
-// writesOf is writes for the agents of one fleet.
+// writesOf is like writes, for the agents of one fleet.
 func (e *controlPlane) writesOf(t *testing.T, agent string, since time.Time) []lab.Write {
 	t.Helper()
 	all, err := e.lab.Writes(since)
@@ -147,28 +147,28 @@ func (f *fleet) hubWrites(t *testing.T, since time.Time) []lab.Write {
 	})
 }
 
-// fleet is a hub and a member and the agent between them.
+// fleet is a hub, a member, and the agent between them.
 type fleet struct {
 	hub, member *controlPlane
 	name        string
-	// left runs agents as the hub does for a cluster that has left.
+	// left runs agents the way the hub does for a cluster that has left.
 	left bool
-	// program is the user agent of its agents; empty is agentName.
+	// program is the user agent of its agents; empty means agentName.
 	program string
-	// version is that of the agent; empty is v0.1.0.
+	// version is the version of the agent; empty means v0.1.0.
 	version string
-	// dialled runs agents as the hub does for push members.
+	// dialled runs agents the way the hub does for push members.
 	dialled bool
-	// lease is the time of the Lease in seconds, of which a heartbeat may take a third; 0 is 9.
+	// lease is the duration of the Lease in seconds, of which a heartbeat may take a third; 0 means 9.
 	lease int32
-	// as is the agent's user in the member; empty is an administrator.
+	// as is the agent's user in the member; empty means an administrator.
 	as string
-	// uid is that of the MemberCluster with which the cluster joined last.
+	// uid is the UID of the MemberCluster with which the cluster last joined.
 	uid types.UID
 }
 
-// join creates what the hub's controllers would create for a cluster. A heartbeat may take 3 s, so that a busy machine is not taken
-// for an unreachable hub, which the agent would report in the member.
+// join creates what the hub's controllers would create for a cluster. A heartbeat may take 3 s, so that a busy machine is not mistaken for an
+// unreachable hub, which the agent would report in the member.
 func (f *fleet) join(t *testing.T, hubUID string) {
 	t.Helper()
 	mc := &fleetv1alpha1.MemberCluster{
@@ -254,7 +254,7 @@ func (f *fleet) row(t *testing.T, namespace, name string, replicas int32, deleti
 	return row
 }
 
-// manifest is that of a UnitedDeployment.
+// manifest returns the manifest of a UnitedDeployment.
 func manifest(t *testing.T, namespace, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "united.json"))
@@ -645,7 +645,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		restored.phase(t, row, fleetv1alpha1.WorkProgressing)
 		require.NoError(t, stop())
 		require.NoError(t, <-ended)
-		// A hub that was restored has the row as it was some generations before.
+		// A hub that was restored has the row as it was some generations ago.
 		line := &fleetv1alpha1.AppliedWork{ObjectMeta: metav1.ObjectMeta{Name: row.Name}}
 		testkit.Change(t, member.Client, line, func(line *fleetv1alpha1.AppliedWork) { line.Spec.RowGeneration += 10 })
 		testkit.Change(t, hub.Client, row.DeepCopy(), func(w *fleetv1alpha1.MemberWork) { w.Spec.Patch.Raw = grantPatch(2) })
@@ -671,7 +671,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 	})
 }
 
-// The hub runs the agent of a push member that was away while it left: for the tombstone and nothing else (I12).
+// The hub runs the agent of a push member that was away while it left, only to follow the tombstone (I12).
 func TestAgentOfAClusterThatLeft(t *testing.T) {
 	t.Parallel()
 	hub := sharedHub(t)
@@ -748,7 +748,7 @@ func TestAgentOfAClusterThatLeft(t *testing.T) {
 // The certificate that a real signer issues for our request has the identity that the hub's roles name.
 func TestConnectAgainstARealSigner(t *testing.T) {
 	t.Parallel()
-	// The accounts of this test and its signer's certificates have rights on the whole hub.
+	// The accounts of this test and the certificates of its signer have permissions on the whole hub.
 	hub := startControlPlane(t, lab.Config{Name: "hub"}, "../../charts/hub/files/crds/fleet*.yaml")
 	member := startControlPlane(t, lab.Config{Name: "east", ControlPlaneOnly: true}, "../../charts/member/files/crds/fleet*.yaml")
 	member.namespace(t, "flotilla-system")
@@ -805,7 +805,7 @@ func TestConnectAgainstARealSigner(t *testing.T) {
 	}
 }
 
-// bootstrap creates the bootstrap account as the hub would, with its rights, and returns a token of it.
+// bootstrap creates the bootstrap account as the hub would, with its permissions, and returns a token for it.
 func (e *controlPlane) bootstrap(t *testing.T, name string) string {
 	t.Helper()
 	namespace, account := fleetv1alpha1.Namespace(name), fleetv1alpha1.BootstrapAccount(name)

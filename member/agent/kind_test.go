@@ -279,7 +279,7 @@ func TestWhatOnlyLowersAWorkloadWithAPartition(t *testing.T) {
 	}
 }
 
-// TestEachServedVersionIsJudgedAlike: a row has the version that its author wrote, which must be no way around what the agent knows of a kind.
+// TestEachServedVersionIsJudgedAlike: a row uses the version that its author chose. That must not bypass what the agent knows about a kind.
 func TestEachServedVersionIsJudgedAlike(t *testing.T) {
 	t.Parallel()
 	rule := func(f any) uintptr { return reflect.ValueOf(f).Pointer() }
@@ -318,7 +318,7 @@ func TestEachServedVersionIsJudgedAlike(t *testing.T) {
 	}
 }
 
-// servedByMember returns the CRDs of a member, by their names.
+// servedByMember returns the CRDs of a member by name.
 func servedByMember(t *testing.T) map[string]*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "..", "charts", "member", "files", "crds", "*.yaml"))

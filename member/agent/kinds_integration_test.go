@@ -32,7 +32,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// rowOf creates a row with an inline manifest. With apply or suspend it is as the hub writes it.
+// rowOf creates a row with an inline manifest. change makes it a row as the hub writes it, for example with apply or suspend.
 func (f *fleet) rowOf(t *testing.T, name, manifest string, change func(*fleetv1alpha1.MemberWorkSpec)) *fleetv1alpha1.MemberWork {
 	t.Helper()
 	row := &fleetv1alpha1.MemberWork{
@@ -72,7 +72,7 @@ func applying(how fleetv1alpha1.AdoptionPolicy, ignore ...string) func(*fleetv1a
 	}
 }
 
-// widgets is a CRD that serves and stores these versions; the first is the stored one.
+// widgets returns a CRD that serves these versions and stores the first one.
 func widgets(versions ...string) *apiextensionsv1.CustomResourceDefinition {
 	crd := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "widgets.example.com"},
@@ -158,7 +158,7 @@ func TestKindsThatComeAndGo(t *testing.T) {
 		}))
 	}
 
-	// Each step continues where the one before has ended.
+	// Each step continues where the previous one ended.
 	var row *fleetv1alpha1.MemberWork
 	require.True(t, t.Run("a kind that is not served blocks the row, at rest", func(t *testing.T) {
 		served()
@@ -251,8 +251,8 @@ func TestKindsThatComeAndGo(t *testing.T) {
 	}))
 }
 
-// restWritesNothing requires that an agent, which run has started with these results, writes nothing after a restart. One that loses its
-// hub, as on a busy machine, reports that: it is restarted once more then. The last one runs until whole ends.
+// restWritesNothing requires that an agent, which run has started with these results, writes nothing after a restart. An agent that loses its
+// hub, as happens on a busy machine, reports that; then it is restarted once more. The last one runs until whole ends.
 func (f *fleet) restWritesNothing(t, whole *testing.T, stop *func() error, ended *<-chan error) {
 	t.Helper()
 	for range 3 {
@@ -271,7 +271,7 @@ func (f *fleet) restWritesNothing(t, whole *testing.T, stop *func() error, ended
 	require.Fail(t, "the agent has lost its hub after each restart")
 }
 
-// beats waits until an agent that was started then sends heartbeats: it has reconciled what there is.
+// beats waits until an agent that was started then sends heartbeats; by then it has reconciled everything.
 func (f *fleet) beats(t *testing.T, since time.Time) {
 	t.Helper()
 	require.True(t, eventually(t, func() bool {
@@ -427,7 +427,7 @@ func TestI44WhatIsAdopted(t *testing.T) {
 	})
 }
 
-// unmerged places a Deployment with lists that have several items with one key, which an apply refuses.
+// unmerged places a Deployment with lists that have several items with the same key, which an apply refuses.
 func (f *fleet) unmerged(t *testing.T) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/deployment-with-equal-keys.yaml")
@@ -489,7 +489,7 @@ func (f *fleet) unmerged(t *testing.T) {
 	f.withdrawn(t, row)
 	require.Empty(t, read().UID)
 
-	// One that exists and is equal is adopted.
+	// An existing object that is equal is adopted.
 	there := &unstructured.Unstructured{}
 	require.NoError(t, there.UnmarshalJSON(manifest))
 	require.NoError(t, f.member.Create(t.Context(), there, client.FieldOwner("someone")))

@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testenv.MainWithoutLeaks(m,
-		// What waits for a cache of some namespaces that ended before it was synced, because its apiserver failed.
+		// These wait for a cache of some namespaces that ended before it was synced, because its apiserver failed.
 		goleak.IgnoreAnyFunction("sigs.k8s.io/controller-runtime/pkg/cache.newMultiNamespaceInformer.func1"),
 		goleak.IgnoreAnyFunction("sigs.k8s.io/controller-runtime/pkg/cache.newMultiNamespaceInformerHandlerRegistration.func1"))
 }

@@ -76,14 +76,14 @@ func (s *scene) ask(t *testing.T, replicas int) {
 	s.want = want
 }
 
-// change is a change of the live object by another client.
+// change changes the live object like another client would.
 func (s *scene) change(t *testing.T, to any, path ...string) {
 	t.Helper()
 	s.live.SetGeneration(s.live.GetGeneration() + 1)
 	require.NoError(t, unstructured.SetNestedField(s.live.Object, to, path...))
 }
 
-// apply makes the row one that was applied like that.
+// apply makes the row one that was applied with this policy and these ignored fields.
 func (s *scene) apply(t *testing.T, adoption fleetv1alpha1.AdoptionPolicy, ignore ...string) {
 	t.Helper()
 	s.row.Spec.Apply = &fleetv1alpha1.WorkApply{Adoption: adoption, Ignore: ignore}
@@ -95,7 +95,7 @@ func (s *scene) apply(t *testing.T, adoption fleetv1alpha1.AdoptionPolicy, ignor
 	}
 }
 
-// place makes the object another one, which is new.
+// place replaces the object with another, new one.
 func (s *scene) place(t *testing.T, object string) {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(object))
@@ -105,7 +105,7 @@ func (s *scene) place(t *testing.T, object string) {
 	s.live, s.line = nil, nil
 }
 
-// distribute makes the object a ResourceDistribution with these targets, which is new.
+// distribute replaces the object with a new ResourceDistribution with these targets.
 func (s *scene) distribute(t *testing.T, targets string) {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(`{apiVersion: apps.kruise.io/v1beta1, kind: ResourceDistribution, metadata: {name: web}, spec: {targets: ` + targets + `}}`))

@@ -191,7 +191,7 @@ func TestARowIsWithdrawnOnlyWhenNothingIsLeft(t *testing.T) {
 	require.Equal(t, fleetv1alpha1.MemberWorkStatus{ObservedGeneration: 4, Phase: fleetv1alpha1.WorkWithdrawn}, gone)
 }
 
-// I26: a row's status is at most 4 KiB, whatever the object's status holds.
+// I26: a row's status is at most 4 KiB, whatever the object's status contains.
 func TestStatusStaysWithinItsLimit(t *testing.T) {
 	t.Parallel()
 	for _, subsets := range []int{0, 1, 20, 500} {
@@ -245,7 +245,7 @@ func TestWhatTheHubWaitsForIsReportedAtOnce(t *testing.T) {
 	}
 	tests := []struct {
 		name string
-		// move: the hub counts with other numbers than those granted until they are acknowledged.
+		// move means that the hub counts on numbers other than the granted ones until they are acknowledged.
 		move bool
 		last status
 		next func(s *status)
@@ -306,7 +306,7 @@ func TestReportsThatMayWait(t *testing.T) {
 	applied.Phase = fleetv1alpha1.WorkProgressing
 	one := *applied.DeepCopy()
 	one.ObservedGeneration, one.Counts.UpdatedReady = 4, 1
-	// wait is how long a report waits.
+	// wait returns how long a report waits.
 	wait := func(last, next fleetv1alpha1.MemberWorkStatus, at time.Duration) time.Duration {
 		write, after := r.due(row, last, next, start.Add(at))
 		require.Equal(t, after == 0, write)

@@ -77,7 +77,7 @@ func TestAKindIsWatchedWhileARowHasAnObjectOfIt(t *testing.T) {
 	c.of[v1].Add(o)
 	require.Equal(t, []string{"b"}, queued(), "a change of an object enqueues its row")
 
-	follow(v2, "b") // The hub uses another version now.
+	follow(v2, "b") // The hub now uses another version.
 	watched(v1, v2)
 	w.forget(row("a"))
 	watched(v2)

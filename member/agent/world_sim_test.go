@@ -40,12 +40,12 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// In the simulations of this file the hub's controller and the agents of two members run in one world, each as a process that crashes
-// alone, with the hub and the members as clusters of their own.
+// In the simulations of this file, the hub's controller and the agents of two members run in one world. Each is a process that crashes
+// independently. The hub and the members are separate clusters.
 
 const worldHub = "hub-uid"
 
-// connection is a cluster as a process of the world sees it.
+// connection is a cluster as seen by a process in the world.
 type connection struct {
 	cluster.Cluster
 
@@ -81,7 +81,7 @@ type worldClock struct {
 func (c worldClock) Now() time.Time                  { return c.PassiveClock.Now() }
 func (c worldClock) Since(t time.Time) time.Duration { return c.PassiveClock.Since(t) }
 
-// simulatedAgent is the agent of a member, without watches of what it has applied: an event of any object of the member enqueues all of
+// simulatedAgent returns the agent of a member, without watches on what it has applied. An event on any object of the member enqueues all of
 // its rows, and each object is read from the apiserver.
 func simulatedAgent(tb testing.TB, member string, slice client.Object) sim.Kind {
 	tb.Helper()
@@ -124,7 +124,7 @@ func simulatedAgent(tb testing.TB, member string, slice client.Object) sim.Kind 
 	}
 }
 
-// rowsIn enqueues the rows of members.
+// rowsIn returns requests for the rows of members.
 func rowsIn(w *sim.World, members ...string) []reconcile.Request {
 	var out []reconcile.Request
 	for _, r := range sim.All[*fleetv1alpha1.MemberWork](w) {
@@ -135,7 +135,7 @@ func rowsIn(w *sim.World, members ...string) []reconcile.Request {
 	return out
 }
 
-// reached is an agent that sees the rows of its member, and none while the hub does not reach it.
+// reached is an agent that sees the rows of its member, or none while the hub does not reach it.
 type reached struct {
 	member string
 	hub    client.Reader
@@ -156,7 +156,7 @@ func (c reached) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.
 	return c.rows.Reconcile(ctx, r)
 }
 
-// distributor is the member's own controller of ResourceDistributions: it has copied what it finds.
+// distributor is the member's own controller of ResourceDistributions. It reports that it has copied everything it finds.
 type distributor struct{}
 
 func (distributor) Steps(w *sim.World) []sim.Step {
@@ -178,16 +178,16 @@ func (distributor) Steps(w *sim.World) []sim.Step {
 
 // tale is what the simulation of a kind adds.
 type tale struct {
-	// key is the object on the hub. slice is an empty object of what members get; nil: one of the same kind.
+	// key is the object on the hub. slice is an empty object of the kind that members get; nil means the same kind.
 	key    types.NamespacedName
 	slice  client.Object
 	actors []sim.Actor
 	rules  []sim.Rule
-	// line describes an object on the hub or, in that cluster, its slice.
+	// line describes an object on the hub or its slice in that cluster.
 	line func(cluster string, o client.Object) string
 }
 
-// fleet is a hub that places objects of the kind, with the sweep and the end of rows, and the agents of two members.
+// fleet returns a hub that places objects of the kind, including the sweep and the end of rows, and the agents of two members.
 func fleet[O placement.Observed, P placement.Planned, S any](
 	tb testing.TB, kind func(placement.Options, client.Reader) placement.Kind[O, P, S], t tale,
 ) sim.Kind {
@@ -258,7 +258,7 @@ func fleet[O placement.Observed, P placement.Planned, S any](
 			return strings.Join(lines, "\n")
 		},
 	}
-	if t.slice != nil { // It is read on the hub too.
+	if t.slice != nil { // It is also read on the hub.
 		hub.Maps[t.slice] = all
 	}
 	return hub
@@ -266,8 +266,8 @@ func fleet[O placement.Observed, P placement.Planned, S any](
 
 func members() []string { return []string{"east", "west"} }
 
-// withdrawnOnly is the rule that an agent deletes an object only for a row that the hub has withdrawn, and none that is not its own
-// (I10, I11, I13).
+// withdrawnOnly returns the rule that an agent deletes an object only for a row that the hub has withdrawn, and deletes no object that is not
+// its own (I10, I11, I13).
 func withdrawnOnly(kind string) sim.Rule {
 	return sim.Rule{Name: "objects are deleted with their row", Write: func(w *sim.World, c sim.Change) error {
 		if c.Verb != sim.Delete || c.Err != nil || c.Kind.Kind != kind {
@@ -284,7 +284,7 @@ func withdrawnOnly(kind string) sim.Rule {
 	}}
 }
 
-// phase sets the phase of clusters as the hub's liveness does; a cluster without one joins.
+// phase sets the phase of clusters like the hub's liveness check does. A cluster without a phase joins.
 func phase(to fleetv1alpha1.ClusterPhase, clusters ...string) sim.Edit {
 	name := fmt.Sprintf("%s: %s", strings.Join(clusters, " and "), to)
 	return sim.Edit{Name: name, Do: func(ctx context.Context, w *sim.World) error {
@@ -306,7 +306,7 @@ func phase(to fleetv1alpha1.ClusterPhase, clusters ...string) sim.Edit {
 	}}
 }
 
-// begin are the clusters, with other objects.
+// begin returns the clusters, along with other objects.
 func begin(more ...client.Object) []client.Object {
 	for _, name := range members() {
 		more = append(more, &fleetv1alpha1.MemberCluster{
@@ -317,7 +317,7 @@ func begin(more ...client.Object) []client.Object {
 	return more
 }
 
-// at does an edit when the world is as asked.
+// at applies an edit when the world meets a condition.
 func at(when func(*sim.World) bool, e sim.Edit) sim.Edit {
 	e.When = when
 	return e
@@ -384,7 +384,7 @@ func distributions() []sim.Scenario {
 	}
 }
 
-// united are the scenarios of a UnitedDeployment of four replicas, with a subset in each member.
+// united returns the scenarios of a UnitedDeployment with four replicas and a subset in each member.
 func united() []sim.Scenario {
 	ud := func(east, west int) *appsv1beta1.UnitedDeployment {
 		return &appsv1beta1.UnitedDeployment{
@@ -430,7 +430,7 @@ func united() []sim.Scenario {
 
 const (
 	replicas = 4
-	// surge is the default of maxSurge for them.
+	// surge is the default maxSurge in these scenarios.
 	surge = 1
 	// wasFull marks a UnitedDeployment that has had all of its replicas.
 	wasFull = "sim/full"
@@ -455,7 +455,7 @@ func full(w *sim.World) bool {
 	return ud != nil && ud.Status.AvailableReplicas == replicas
 }
 
-// budgets are the rules that while replicas move no more run than the surge allows, and none is missing (I3, I4).
+// budgets returns the rules that, while replicas move, no more pods run than the surge allows, and none is missing (I3, I4).
 func budgets() []sim.Rule {
 	return []sim.Rule{
 		{Name: "I3", State: func(w *sim.World) error {
@@ -477,7 +477,8 @@ func budgets() []sim.Rule {
 	}
 }
 
-// unite is the members' own controller of UnitedDeployments, with its pods: one step for each pod that comes, becomes available or goes.
+// unite is the members' own controller of UnitedDeployments, including its pods. It takes one step for each pod that comes, becomes available
+// or goes.
 type unite struct{}
 
 func (unite) Steps(w *sim.World) []sim.Step {
@@ -534,14 +535,14 @@ func nextPod(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment {
 	return next
 }
 
-// unread is a kind that reads no further objects.
+// unread adapts a kind that reads no further objects.
 func unread[O placement.Observed, P placement.Planned, S any](
 	k placement.Kind[O, P, S],
 ) func(placement.Options, client.Reader) placement.Kind[O, P, S] {
 	return func(placement.Options, client.Reader) placement.Kind[O, P, S] { return k }
 }
 
-// divided are the scenarios of a Deployment of four replicas, which a Propagation divides over the members.
+// divided returns the scenarios of a Deployment with four replicas, which a Propagation divides among the members.
 func divided() []sim.Scenario {
 	web := func(east, west int32) *fleetv1alpha1.Propagation {
 		return &fleetv1alpha1.Propagation{
@@ -600,7 +601,7 @@ func deployedIn(w *sim.World) (all, available int32) {
 	return all, available
 }
 
-// allDeployed reports whether the hub has shown that all replicas are available, where they are to be.
+// allDeployed reports whether the hub has shown that all replicas are available where they should be.
 func allDeployed(w *sim.World) bool {
 	p := sim.Find[*fleetv1alpha1.Propagation](w, webKey())
 	if p == nil || p.Status.ObservedGeneration != p.Generation {
@@ -616,7 +617,7 @@ func allDeployed(w *sim.World) bool {
 	return sum == replicas
 }
 
-// shares are the rules that while replicas move no more run than the surge allows, and none is missing (I3, I4).
+// shares returns the rules that, while replicas move, no more pods run than the surge allows, and none is missing (I3, I4).
 func shares() []sim.Rule {
 	return []sim.Rule{
 		{Name: "I3", State: func(w *sim.World) error {
@@ -638,7 +639,7 @@ func shares() []sim.Rule {
 	}
 }
 
-// deploy is the members' own controller of Deployments, with its pods.
+// deploy is the members' own controller of Deployments, including its pods.
 type deploy struct{}
 
 func (deploy) Steps(w *sim.World) []sim.Step {

@@ -10,8 +10,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// BenchmarkWrites reports as writes/pod how many writes a run costs, with those at its end and when its job is deleted, which a TTL does
-// without the controller.
+// BenchmarkWrites reports as writes/pod how many writes a run costs, including the writes at its end and when its job is deleted; a TTL
+// deletes it without the controller.
 func BenchmarkWrites(b *testing.B) {
 	const runs = 20
 	sim.Benchmark(b, simulated(b), runs,
@@ -22,7 +22,7 @@ func BenchmarkWrites(b *testing.B) {
 	)
 }
 
-// BenchmarkPlan plans for one with ten jobs and a schedule of each minute in a zone, after a week in which nobody looked.
+// BenchmarkPlan plans for an AdvancedCronJob with ten jobs and a per-minute schedule in a time zone, after a week in which nobody looked.
 func BenchmarkPlan(b *testing.B) {
 	cron := nightly(func(c *appsv1beta1.AdvancedCronJob) { c.Spec.TimeZone = new("Europe/Berlin") })
 	o := observed{cron: cron, local: time.UTC}

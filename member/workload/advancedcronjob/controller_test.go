@@ -35,7 +35,8 @@ func (i indexer) IndexField(_ context.Context, o client.Object, name string, of 
 	return nil
 }
 
-// decoding reads as from the apiserver: what the answer lacks stays in the object that it is decoded into. The fake client empties it first.
+// decoding reads like from the apiserver: fields that the answer lacks stay in the object that it is decoded into. The fake client empties the
+// object first.
 type decoding struct{ client.Reader }
 
 func (d decoding) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
@@ -50,16 +51,16 @@ func (d decoding) Get(ctx context.Context, key client.ObjectKey, into client.Obj
 	return json.Unmarshal(raw, into)
 }
 
-// stage is a reconciler of one AdvancedCronJob, whose run of 00:01 is due.
+// stage is a reconciler of one AdvancedCronJob, whose run at 00:01 is due.
 type stage struct {
 	*Reconciler
 
 	t     *testing.T
 	api   client.Client
 	clock *clocktesting.FakePassiveClock
-	// cached is what the cache shows of the AdvancedCronJob; nil if that is what is on the apiserver.
+	// cached is the AdvancedCronJob in the cache; nil if it is the same as on the apiserver.
 	cached *appsv1beta1.AdvancedCronJob
-	// create and patch are the answers to creates and status patches; nil if they succeed.
+	// create and patch are the errors for creates and status patches; nil if they succeed.
 	create, patch error
 }
 
@@ -121,7 +122,7 @@ func (s *stage) jobs() []batchv1.Job {
 	return list.Items
 }
 
-// No write of the status proves that what was observed is what the apiserver has, so it is read.
+// No write of the status proves that what was observed matches the apiserver, so the AdvancedCronJob is read.
 func TestNoRunStartsFromACacheThatIsBehind(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -172,7 +173,7 @@ func TestAJobThatAUserDeletesBeforeTheStatusHasItsRunIsNotCreatedAgain(t *testin
 
 	require.NoError(t, s.api.Delete(t.Context(), &s.jobs()[0]))
 	s.patch = nil
-	s.clock.SetTime(at(0, 1, 5)) // The cache need not have shown the job by then.
+	s.clock.SetTime(at(0, 1, 5)) // The cache may not have shown the job by then.
 	_, err = s.reconcile()
 	require.NoError(t, err)
 	require.Empty(t, s.jobs())
@@ -205,7 +206,7 @@ func TestARunWhoseNameAJobOfSomebodyElseHasIsPending(t *testing.T) {
 		name   string
 		owners []metav1.OwnerReference
 	}{
-		{name: "of nobody"}, // So that the answer has no owner references.
+		{name: "of nobody"}, // Then the answer has no owner references.
 		{name: "of another controller", owners: []metav1.OwnerReference{
 			{APIVersion: "apps.kruise.io/v1beta1", Kind: "AdvancedCronJob", Name: key.Name, UID: "former", Controller: new(true)},
 		}},

@@ -45,7 +45,7 @@ func (g *fixture) make(t *testing.T, changes ...change) {
 	require.NoError(t, g.Create(t.Context(), cron))
 }
 
-// jobs are those of the AdvancedCronJob.
+// jobs returns the jobs of the AdvancedCronJob.
 func (g *fixture) jobs(t *testing.T) []batchv1.Job {
 	t.Helper()
 	list := &batchv1.JobList{}

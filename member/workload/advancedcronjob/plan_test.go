@@ -22,12 +22,12 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// at is a time of the first day of the world, which begins at midnight.
+// at returns a time on the first day of the world, which begins at midnight.
 func at(hour, minute, second int) time.Time {
 	return time.Date(2026, 1, 1, hour, minute, second, 0, time.UTC)
 }
 
-// jobOf is a job of a run, which runs if result is empty.
+// jobOf returns the job of a run; it is still running if result is empty.
 func jobOf(cron *appsv1beta1.AdvancedCronJob, due time.Time, result string) child {
 	o := newChild(cron, due)
 	o.SetUID(types.UID(o.GetName()))
@@ -38,7 +38,7 @@ func jobOf(cron *appsv1beta1.AdvancedCronJob, due time.Time, result string) chil
 	return childOf(o)
 }
 
-// planText returns what a plan does, a word each.
+// planText returns what a plan does, one word each.
 func planText(p planned) string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -123,7 +123,7 @@ func TestPlan(t *testing.T) {
 		children func(*appsv1beta1.AdvancedCronJob) []child
 		known    knowledge
 		created  time.Time
-		recorded bool // the status has the runs
+		recorded bool // the status shows the runs
 		now      time.Time
 		want     string
 	}{
@@ -299,7 +299,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// What OpenKruise has run is not run again, and what its jobs were for is found.
+// Runs started by OpenKruise are not started again, and the runs of its jobs are recognized.
 func TestAnAdvancedCronJobOfOpenKruiseIsTakenOver(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("testdata/openkruise.yaml")
@@ -350,7 +350,7 @@ func TestStatus(t *testing.T) {
 	require.Empty(t, events)
 }
 
-// A run is recorded by its job, or else by the status.
+// A run is recorded by its job, or otherwise by the status.
 func TestARunThatIsStartedIsInTheStatus(t *testing.T) {
 	t.Parallel()
 	cron, now := nightly(last(0, 1)), at(0, 2, 0)
@@ -373,7 +373,7 @@ func TestARunThatIsStartedIsInTheStatus(t *testing.T) {
 	require.Equal(t, "create 00:02, recheck 1m0s", planText(plan(o, now)), "it is tried again")
 }
 
-// The start of a job that runs would be one more write.
+// The start time of a running job would cost one more write.
 func TestAJobThatRunsHasNoStart(t *testing.T) {
 	t.Parallel()
 	job := newChild(nightly(ofKindJob), at(0, 1, 0)).(*batchv1.Job)
@@ -425,8 +425,8 @@ func TestRunsAreKeptByTime(t *testing.T) {
 	require.Len(t, expired(&o), 2*runsKept-defaultSuccessful, "also those that the status has no room for")
 }
 
-// TestAYear lets a year pass, with a manager that comes late, is away for days, and crashes between writes, after which jobs with a TTL may
-// be gone: no due time has two jobs, and each has one, unless the manager was away.
+// TestAYear lets a year pass. The manager comes late, is away for days, and crashes between writes, after which jobs with a TTL may be gone.
+// No due time has two jobs, and each has one unless the manager was away.
 func TestAYear(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ schedule, zone string }{
@@ -456,7 +456,7 @@ func TestAYear(t *testing.T) {
 	}
 }
 
-// year is a world of one AdvancedCronJob.
+// year is a world with one AdvancedCronJob.
 type year struct {
 	t      *testing.T
 	cron   *appsv1beta1.AdvancedCronJob
@@ -481,7 +481,7 @@ func (y *year) pass(away bool) {
 			if y.reconcile() {
 				rest--
 			} else if ttlOf(&y.cron.Spec.Template) != nil && y.random.IntN(2) == 0 {
-				missable++ // Nobody knows whether it has run.
+				missable++ // It is not known whether it ran.
 				y.now, y.jobs = y.now.Add(time.Minute), nil
 			}
 		}
@@ -503,7 +503,8 @@ func (y *year) pass(away bool) {
 	require.Greater(y.t, expected, 10)
 }
 
-// reconcile is one reconcile. It returns false if it crashes before it writes the status; the next one comes before anything else happens.
+// reconcile runs one reconcile. It returns false if it crashes before it writes the status; the next reconcile comes before anything else
+// happens.
 func (y *year) reconcile() bool {
 	o := observed{cron: y.cron, local: time.UTC}
 	for _, job := range y.jobs {

@@ -97,7 +97,7 @@ func TestStoriesGolden(t *testing.T) {
 	}
 }
 
-// runners run jobs: for as long as their label says, and delete them after their TTL.
+// runners run jobs for as long as their label says, and delete them after their TTL.
 type runners struct{}
 
 func (runners) Steps(w *sim.World) []sim.Step {
@@ -122,7 +122,7 @@ func (runners) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
-// ended returns a job as it is after its end.
+// ended returns a job as it is after it has ended.
 func ended(o client.Object, now time.Time, well bool) client.Object {
 	at := timeOf(now)
 	is, _ := o.DeepCopyObject().(client.Object)
@@ -151,7 +151,7 @@ func ended(o client.Object, now time.Time, well bool) client.Object {
 	return is
 }
 
-// jobs are all jobs of the AdvancedCronJob, in the order of their names.
+// jobs returns all jobs of the AdvancedCronJob, sorted by name.
 func jobs(w *sim.World) []client.Object {
 	var out []client.Object
 	for _, o := range sim.All[*batchv1.Job](w) {
@@ -168,14 +168,13 @@ func jobs(w *sim.World) []client.Object {
 	return out
 }
 
-// made returns the job that a write of the controller has created.
+// made returns the job that a write of the controller created.
 func made(c sim.Change) (client.Object, bool) {
 	_, itself := c.After.(*appsv1beta1.AdvancedCronJob)
 	return c.After, c.Verb == sim.Create && c.After != nil && !itself && c.ByController()
 }
 
-// onlyOnce: no job is created again, also if the first one is gone. A creation that arrives when its process was replaced can't be
-// prevented.
+// onlyOnce: no job is created again, even if the first one is gone. A late create request of a replaced process can't be prevented.
 func onlyOnce(w *sim.World, c sim.Change) error {
 	job, ok := made(c)
 	if !ok || c.Late {
@@ -252,11 +251,11 @@ func end(w *sim.World) string {
 	}
 	for _, o := range jobs(w) {
 		c := childOf(o)
-		if o.GetLabels()["ttl"] != "" { // The clock may stand still before the last one is removed.
+		if o.GetLabels()["ttl"] != "" { // The clock may stop before the last one is removed.
 			continue
 		}
 		here[o.GetName()] = true
-		if o.GetLabels()["lasts"] == "90s" { // The clock may stand still before the last one ends.
+		if o.GetLabels()["lasts"] == "90s" { // The clock may stop before the last one ends.
 			slow = true
 			lines = append(lines, "job "+hourOf(c.due))
 			continue
@@ -298,7 +297,7 @@ func hourOf(t time.Time) string { return t.UTC().Format("15:04") }
 
 type change func(*appsv1beta1.AdvancedCronJob)
 
-// nightly runs BroadcastJobs each minute. The world begins at midnight.
+// nightly returns an AdvancedCronJob that runs BroadcastJobs each minute. The world begins at midnight.
 func nightly(changes ...change) *appsv1beta1.AdvancedCronJob {
 	cron := &appsv1beta1.AdvancedCronJob{
 		ObjectMeta: metav1.ObjectMeta{
@@ -358,7 +357,7 @@ func deadline(seconds int64) change {
 	return func(c *appsv1beta1.AdvancedCronJob) { c.Spec.StartingDeadlineSeconds = &seconds }
 }
 
-// afterHalfAnHour sets the clock forward, as if the manager was away for so long.
+// afterHalfAnHour sets the clock forward, as if the manager had been away for that long.
 func afterHalfAnHour() sim.Edit {
 	return sim.Edit{
 		Name: "half an hour passes", When: func(w *sim.World) bool { return ever(w) >= 1 },
@@ -366,7 +365,7 @@ func afterHalfAnHour() sim.Edit {
 	}
 }
 
-// pausedAfter pauses the schedule when so many jobs were created, and so ends the story.
+// pausedAfter pauses the schedule once that many jobs were created, which ends the story.
 func pausedAfter(runs int) sim.Edit {
 	return sim.Edit{
 		Name: "pause", When: func(w *sim.World) bool { return ever(w) >= runs },
@@ -416,7 +415,7 @@ func stories() []sim.Scenario {
 func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 	t.Parallel()
 	first := time.Date(2026, 1, 1, 0, 1, 0, 0, time.UTC)
-	// the job of the first run; nil if there is none.
+	// job returns the job of the first run; nil if there is none.
 	job := func(ctx context.Context, c client.Client) (*appsv1beta1.BroadcastJob, error) {
 		is := &appsv1beta1.BroadcastJob{}
 		err := c.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: nameOf(nightly(), first)}, is)

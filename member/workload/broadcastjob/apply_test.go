@@ -21,12 +21,12 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// immutable is the answer of the apiserver to a patch that would change a field.
+// immutable returns the apiserver's error for a patch that would change a field.
 func immutable(at string) error {
 	return apierrors.NewInvalid(schema.GroupKind{Kind: kind}, "scan", field.ErrorList{field.Invalid(field.NewPath(at), "x", "field is immutable")})
 }
 
-// A delete with the UID of a pod that was replaced since it was read is a conflict to the apiserver.
+// For the apiserver, a delete with the UID of a pod that was replaced since it was read is a conflict.
 func TestADeleteOfAPodThatWasReplacedHasNotFailed(t *testing.T) {
 	t.Parallel()
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "late", errors.New("the UID in the precondition differs"))
@@ -58,7 +58,7 @@ func TestADeleteOfAPodThatWasReplacedHasNotFailed(t *testing.T) {
 	}
 }
 
-// A patch with the UID of a job that was replaced since it was read is Invalid to the apiserver: the new job has no failures to pause for.
+// For the apiserver, a patch with the UID of a job that was replaced since it was read is Invalid. The new job has no failures to pause for.
 func TestAJobThatWasReplacedIsNotPaused(t *testing.T) {
 	t.Parallel()
 	for at, replaced := range map[string]bool{"metadata.uid": true, "spec.paused": false} {

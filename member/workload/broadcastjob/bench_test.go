@@ -20,7 +20,7 @@ func BenchmarkWrites(b *testing.B) {
 	sim.Benchmark(b, simulated(b), nodes, sim.Scenario{Name: "run to completion", Objects: objects})
 }
 
-// BenchmarkPlan plans for a job with a pod that runs on each of 1,000 nodes.
+// BenchmarkPlan plans for a job with a running pod on each of 1,000 nodes.
 func BenchmarkPlan(b *testing.B) {
 	o := observed{job: scan().Obj()}
 	for i := range 1000 {

@@ -47,7 +47,7 @@ func (g *fixture) make(t *testing.T, b *testkit.BroadcastJobBuilder) {
 	require.NoError(t, g.Create(t.Context(), job))
 }
 
-// held is a job whose pods run until a test ends them.
+// held returns a job whose pods run until a test ends them.
 func held() *testkit.BroadcastJobBuilder {
 	return job().Spec(func(s *appsv1beta1.BroadcastJobSpec) { s.Template.Annotations = map[string]string{runFor: "1h"} })
 }
@@ -57,7 +57,7 @@ func job() *testkit.BroadcastJobBuilder { return testkit.BroadcastJob(testenv.Na
 // end ends a pod.
 func (g *fixture) end(t *testing.T, pod *corev1.Pod, phase corev1.PodPhase) {
 	t.Helper()
-	require.Eventually(t, func() bool { // Its node would take it back to Running.
+	require.Eventually(t, func() bool { // Otherwise its node would set it back to Running.
 		require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
 		return pod.Status.Phase == corev1.PodRunning
 	}, testenv.Long, testenv.Poll)
@@ -66,7 +66,7 @@ func (g *fixture) end(t *testing.T, pod *corev1.Pod, phase corev1.PodPhase) {
 	require.NoError(t, g.Status().Patch(t.Context(), pod, client.MergeFrom(was)))
 }
 
-// await waits for a phase and counts, of a job that is for all nodes.
+// await waits for a phase and counts of a job for all nodes.
 func (g *fixture) await(t *testing.T, phase appsv1beta1.BroadcastJobPhase, active, succeeded, failed int32) *appsv1beta1.BroadcastJob {
 	t.Helper()
 	return g.Await(t, func(j *appsv1beta1.BroadcastJob) bool {
@@ -75,7 +75,7 @@ func (g *fixture) await(t *testing.T, phase appsv1beta1.BroadcastJobPhase, activ
 	})
 }
 
-// anyPod is the pod of some node.
+// anyPod returns the pod of any node.
 func (g *fixture) anyPod(t *testing.T) *corev1.Pod {
 	t.Helper()
 	for _, p := range g.Pods(t) {
@@ -179,7 +179,7 @@ func testOnce(t *testing.T, g *fixture) {
 	}, testenv.Long, testenv.Poll)
 }
 
-// testNative compares what both say of a run: an indexed Job with a pod for each node, and a BroadcastJob.
+// testNative compares what an indexed Job with a pod for each node and a BroadcastJob report about a run.
 func testNative(t *testing.T, g *fixture) {
 	t.Helper()
 	spec := job().Obj().Spec

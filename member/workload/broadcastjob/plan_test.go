@@ -19,7 +19,7 @@ import (
 
 var noon = time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 
-// on is a pod of the job scan for a node, bound to it unless it is only pending.
+// on returns a pod of the job scan for a node. It is bound to the node unless it is pending.
 func on(node string, phase corev1.PodPhase, changes ...func(*corev1.Pod)) *corev1.Pod {
 	pod := newPod(scan().Obj(), node)
 	pod.Status.Phase, pod.CreationTimestamp = phase, metav1.NewTime(noon)
@@ -44,21 +44,21 @@ func restarted(init, main int32) func(*corev1.Pod) {
 	}
 }
 
-// tainted is a node with a taint.
+// tainted returns a node with a taint.
 func tainted(name string, effect corev1.TaintEffect) *corev1.Node {
 	n := sim.Node(name)
 	n.Spec.Taints = []corev1.Taint{{Key: "kept", Effect: effect}}
 	return n
 }
 
-// sized is a node with so much memory.
+// sized returns a node with that much memory.
 func sized(name, memory string) *corev1.Node {
 	n := sim.Node(name)
 	n.Status.Allocatable = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}
 	return n
 }
 
-// summary says what a plan does.
+// summary describes what a plan does.
 func summary(p planned) string {
 	var out []string
 	for _, s := range p.Steps {

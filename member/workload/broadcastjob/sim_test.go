@@ -102,7 +102,7 @@ func parallelism(w *sim.World) int {
 			desired++
 		}
 	}
-	n, _ := rollout.Resolve(job.Spec.Parallelism, max(desired, int(job.Status.Desired)), rollout.Up) // 0 if it can't be read.
+	n, _ := rollout.Resolve(job.Spec.Parallelism, max(desired, int(job.Status.Desired)), rollout.Up) // 0 if it is invalid.
 	return n
 }
 
@@ -111,8 +111,8 @@ func created(c sim.Change) (*corev1.Pod, bool) {
 	return pod, ok && c.Verb == sim.Create && c.ByController()
 }
 
-// onlyOnce: no pod is created for a node that has one or that has succeeded, also not by a late write. Of a node that was gone, and of a
-// pod that was deleted, only the job's status counts.
+// onlyOnce: no pod is created for a node that has one or whose pod has succeeded, not even by a late write. If a node was gone, or a pod was
+// deleted, only the job's status counts.
 func onlyOnce(w *sim.World, c sim.Change) error {
 	made, ok := created(c)
 	if !ok {
@@ -130,7 +130,7 @@ func onlyOnce(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// left reports whether a node has left in this story: one of the same name is another node.
+// left reports whether a node has left in this story. A node with the same name is then a different node.
 func left(w *sim.World, name string) bool {
 	return slices.ContainsFunc(w.Changes(), func(c sim.Change) bool {
 		n, ok := c.Before.(*corev1.Node)
@@ -155,8 +155,8 @@ func onlyWanted(w *sim.World, c sim.Change) error {
 	return fmt.Errorf("%s for %s", c.Request, podset.Node(made))
 }
 
-// onlyUnwanted: the controller deletes only pods of a job that has ended, pods for nodes that do not fit, and second ones. What has ended
-// it never deletes.
+// onlyUnwanted: the controller deletes only pods of a job that has ended, pods for nodes that do not fit, and duplicates. It never deletes
+// pods that have ended.
 func onlyUnwanted(w *sim.World, c sim.Change) error {
 	pod, ok := c.Before.(*corev1.Pod)
 	job := cachedJob(w)
@@ -180,7 +180,7 @@ func onlyUnwanted(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// final: a job that has ended does not begin again.
+// final: a job that has ended does not start again.
 func final(_ *sim.World, c sim.Change) error {
 	was, ok := c.Before.(*appsv1beta1.BroadcastJob)
 	is, same := c.After.(*appsv1beta1.BroadcastJob)
@@ -190,7 +190,7 @@ func final(_ *sim.World, c sim.Change) error {
 	return nil
 }
 
-// describe returns what a write has changed of a pod or of a job, and the node of a new pod.
+// describe returns what a write has changed in a pod or a job, and the node of a new pod.
 func describe(c sim.Change) string {
 	what := sim.Describe(func(o client.Object) []string {
 		if job, ok := o.(*appsv1beta1.BroadcastJob); ok {

@@ -23,7 +23,7 @@ import (
 
 var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "scan"}
 
-// Annotations on the job tell the simulated kubelets on which nodes its pods fail, and on which they run on.
+// Annotations on the job tell the simulated kubelets on which nodes its pods fail, and on which they keep running.
 const (
 	failsOn = "test/fails-on"
 	hangsOn = "test/hangs-on"
@@ -40,7 +40,7 @@ func with(b *testkit.BroadcastJobBuilder, annotations ...string) *testkit.Broadc
 	return b
 }
 
-// ends is how pods end, see sim.Kubelet.
+// ends returns how pods end, see sim.Kubelet.
 func ends(w *sim.World, pod *corev1.Pod) corev1.PodPhase {
 	job := current(w)
 	on := func(annotation string) bool {
@@ -63,7 +63,7 @@ func story(name string, b *testkit.BroadcastJobBuilder, edits ...sim.Edit) sim.S
 	}}
 }
 
-// stories are what a BroadcastJob does; the node n4 has a taint that its pods do not tolerate.
+// stories returns what happens with a BroadcastJob. Node n4 has a taint that its pods do not tolerate.
 func stories() []sim.Scenario {
 	spec := func(name string, change func(*appsv1beta1.BroadcastJobSpec)) sim.Edit { return edit(name, nil, change) }
 	resume := func(s *appsv1beta1.BroadcastJobSpec) { s.Paused = false }
@@ -108,7 +108,7 @@ func stories() []sim.Scenario {
 	}
 }
 
-// surplus is a job that has two pods for a node, as OpenKruise may leave them.
+// surplus is about a job that has two pods for one node, as OpenKruise may leave them.
 func surplus() sim.Scenario {
 	one := func(w *sim.World) bool {
 		n := 0
@@ -124,7 +124,7 @@ func surplus() sim.Scenario {
 	return s
 }
 
-// underWay is a job that OpenKruise has begun.
+// underWay is about a job that OpenKruise has started.
 func underWay() sim.Scenario {
 	s := story("a run of OpenKruise is continued", scan().Parallelism("1").Status(appsv1beta1.BroadcastJobStatus{
 		Phase: appsv1beta1.BroadcastJobRunning, Desired: 3, Succeeded: 1, Active: 1, StartTime: &metav1.Time{Time: time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)},
@@ -174,22 +174,22 @@ func recorded(node string) func(*sim.World) bool {
 	}
 }
 
-// forgotten reports that the status does not say so any more.
+// forgotten reports, for sim.Edit.When, whether the status no longer says that a node has succeeded.
 func forgotten(node string) func(*sim.World) bool {
 	return func(w *sim.World) bool { return !recorded(node)(w) }
 }
 
-// runsOn reports likewise whether a pod runs on a node.
+// runsOn reports, for sim.Edit.When, whether a pod runs on a node.
 func runsOn(node string) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		return slices.ContainsFunc(own(w), func(p *corev1.Pod) bool { return p.Spec.NodeName == node && p.Status.Phase == corev1.PodRunning })
 	}
 }
 
-// over reports likewise whether the job has ended.
+// over reports, for sim.Edit.When, whether the job has ended.
 func over(w *sim.World) bool { return current(w) != nil && finished(current(w)) }
 
-// deletePod deletes the pods of a node as a user.
+// deletePod deletes the pods of a node as a user would.
 func deletePod(node string, when func(*sim.World) bool) sim.Edit {
 	return sim.Edit{Name: "delete the pod of " + node, When: when, Do: func(ctx context.Context, w *sim.World) error {
 		for _, p := range own(w) {

@@ -15,7 +15,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// leftBehind is a job that OpenKruise has completed on three nodes, with its pod of one of them. It may be observed while it runs.
+// leftBehind returns a job that OpenKruise has completed on three nodes, with its pod on one of them. With runs it is observed while the job
+// is still running.
 func leftBehind(t *testing.T, runs bool) observed {
 	t.Helper()
 	o := observed{job: &appsv1beta1.BroadcastJob{}}

@@ -51,7 +51,7 @@ func (g *fixture) make(t *testing.T, b *testkit.DaemonSetBuilder, fit int32) {
 	g.rest(t, fit)
 }
 
-// rest waits until a pod of the template is available on each of so many nodes.
+// rest waits until a pod of the template is available on each of that many nodes.
 func (g *fixture) rest(t *testing.T, fit int32) {
 	t.Helper()
 	g.Await(t, func(s *appsv1beta1.DaemonSet) bool {
@@ -66,7 +66,7 @@ func (g *fixture) change(t *testing.T, change func(*appsv1beta1.DaemonSetSpec)) 
 	g.Change(t, func(set *appsv1beta1.DaemonSet) { change(&set.Spec) })
 }
 
-// uids are the pods by node.
+// uids returns the pods' UIDs by node.
 func (g *fixture) uids(t *testing.T) map[string]types.UID {
 	t.Helper()
 	out := map[string]types.UID{}
@@ -200,7 +200,7 @@ func testWebhook(t *testing.T, g *fixture) {
 	require.True(t, apierrors.IsInvalid(err), err)
 }
 
-// testMove deletes a DaemonSet of Kubernetes without its pods, and creates one of ours of that name.
+// testMove deletes a DaemonSet of Kubernetes without its pods, and creates one of ours with the same name.
 func testMove(t *testing.T, g *fixture) {
 	t.Helper()
 	spec := web().Obj().Spec

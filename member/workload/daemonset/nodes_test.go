@@ -30,7 +30,7 @@ type requests struct {
 
 func (q *requests) Add(r ctrl.Request) { q.names = append(q.names, r.Name) }
 
-// fifty returns a cache with 50 DaemonSets: five for each of ten roles of nodes, of which the first updates only pods in zone a.
+// fifty returns a cache with 50 DaemonSets: five for each of ten node roles. The first of each five updates only pods in zone a.
 func fifty(t *testing.T) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()

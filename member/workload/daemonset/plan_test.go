@@ -22,13 +22,13 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// start is when the pods of all tests became ready, now is an hour later.
+// start is when the pods of all tests became ready; now is an hour later.
 var (
 	start = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	now   = start.Add(time.Hour)
 )
 
-// observedOf returns what is observed of a set that had image app:0, with these nodes.
+// observedOf returns what is observed of a set with these nodes that previously had image app:0.
 func observedOf(tb testing.TB, set *testkit.DaemonSetBuilder, nodes ...*corev1.Node) observed {
 	tb.Helper()
 	o := observed{set: set.Obj(), nodes: nodes}
@@ -45,7 +45,7 @@ func observedOf(tb testing.TB, set *testkit.DaemonSetBuilder, nodes ...*corev1.N
 	return o
 }
 
-// on adds pods on nodes: "n1" is a serving one of the update revision, "n1 old" one of the former. Further words change it:
+// on adds pods on nodes. "n1" is a serving pod at the update revision, "n1 old" one at the previous revision. Further words change it:
 // unready, terminating, ended, pending, newer (created later), held (by a hook of the label hold).
 func (o observed) on(lines ...string) observed {
 	for i, line := range lines {

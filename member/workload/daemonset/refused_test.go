@@ -19,7 +19,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// A refused pod is tried again with the same name: another one would change the condition, whose write starts the next attempt.
+// A refused pod is retried with the same name. A different name would change the condition, and that write would trigger the next attempt.
 func TestRefusedPodIsTriedAgainUnderItsName(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()

@@ -13,7 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// describe returns what a write has changed of a pod or of a set, and the node of a new pod.
+// describe returns what a write has changed in a pod or a set, and the node of a new pod.
 func describe(c sim.Change) string {
 	what := sim.Describe(func(o client.Object) []string {
 		if set, ok := o.(*appsv1beta1.DaemonSet); ok {

@@ -112,7 +112,7 @@ func ownPod(w *sim.World, p *corev1.Pod) bool {
 	return owned(w, p) || len(p.OwnerReferences) == 0 && current(w) != nil && adopts(current(w), p)
 }
 
-// cachedNodes are the nodes in the controller's cache, by name.
+// cachedNodes returns the nodes in the controller's cache, by name.
 func cachedNodes(w *sim.World) map[string]*corev1.Node {
 	out := map[string]*corev1.Node{}
 	for _, n := range sim.Cached[*corev1.Node](w) {
@@ -121,7 +121,7 @@ func cachedNodes(w *sim.World) map[string]*corev1.Node {
 	return out
 }
 
-// fits reports whether a pod may run, or stay, on a node by the controller's cache.
+// fits reports whether, according to the controller's cache, a pod may run or stay on a node.
 func fits(w *sim.World, name string) (run, stay bool) {
 	set, node := cachedSet(w), cachedNodes(w)[name]
 	if set == nil || node == nil {
@@ -182,14 +182,14 @@ func serves(w *sim.World, p *corev1.Pod) bool {
 	return run && available(w, p)
 }
 
-// keepsServing reports whether a pod serves, or is ready and will be replaced. minReadySeconds is for those that replace others.
+// keepsServing reports whether a pod serves, or is ready and will be replaced. minReadySeconds applies to pods that replace others.
 func keepsServing(w *sim.World, p *corev1.Pod) bool {
 	f := podset.View(p, podset.Rules{}, w.Now())
 	return serves(w, p) || old(w, p) && f.Ready && f.Lifecycle == pods.LifecycleNormal && f.Update == rollout.UpdateNone
 }
 
-// misplaced reports whether a write is to a pod that the budget does not count: its node does not fit any more, or another pod is
-// available there.
+// misplaced reports whether a write is to a pod that the budget does not count, because its node no longer fits or another pod is available
+// there.
 func misplaced(w *sim.World, c sim.Change) bool {
 	pod, ok := c.Before.(*corev1.Pod)
 	if !ok {
@@ -203,8 +203,8 @@ func misplaced(w *sim.World, c sim.Change) bool {
 	})
 }
 
-// deletable reports whether a pod is deleted whatever the partition: it is to delete, has ended, or is a second one created by a
-// late write.
+// deletable reports whether a pod may be deleted regardless of the partition: it is marked for deletion, has ended, or is a duplicate created
+// by a late write.
 func deletable(w *sim.World, c sim.Change) bool {
 	pod, ok := c.Before.(*corev1.Pod)
 	if !ok || pod.Status.Phase == corev1.PodFailed || pod.Labels[keys.SpecifiedDelete] != "" {
@@ -215,7 +215,7 @@ func deletable(w *sim.World, c sim.Change) bool {
 	})
 }
 
-// lateOnes counts the pods that late writes have created.
+// lateOnes counts the pods created by late writes.
 func lateOnes(w *sim.World) int {
 	n := 0
 	for _, was := range w.Changes() {
@@ -240,8 +240,8 @@ func byNode(w *sim.World) map[string][]*corev1.Pod {
 	return out
 }
 
-// onePerNode: the controller creates no second pod for a node, except within the surge, to replace the first one. No controller
-// can prevent second pods by late writes, or by orphans that its cache has not shown.
+// onePerNode: the controller creates no second pod for a node, except within the surge, to replace the first one. No controller can prevent
+// second pods caused by late writes, or by orphans that its cache has not shown.
 func onePerNode(w *sim.World, c sim.Change) error {
 	made, ok := c.After.(*corev1.Pod)
 	if !ok || c.Verb != sim.Create || c.Late {
@@ -276,8 +276,8 @@ func onlyWhereItFits(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// onlyDeletable: a pod is deleted, or prepared for it, only if it is to delete, has ended, may not stay on its node, is not the
-// only one there, or is old and selected by the update.
+// onlyDeletable: a pod is deleted, or prepared for deletion, only if it is marked for deletion, has ended, may not stay on its node, is not
+// the only one there, or is old and selected by the update.
 func onlyDeletable(w *sim.World, c sim.Change) error {
 	pod, ok := c.Before.(*corev1.Pod)
 	set := cachedSet(w)

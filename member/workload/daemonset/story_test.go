@@ -28,7 +28,7 @@ var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "web"}
 // web begins a DaemonSet.
 func web() *testkit.DaemonSetBuilder { return testkit.DaemonSet("web") }
 
-// four are the nodes of a story: two of tier a, which an update may select, and two of tier b, of which the last has a taint
+// four returns the nodes of a story: two of tier a, which an update may select, and two of tier b, the last of which has a taint
 // PreferNoSchedule.
 func four() []client.Object {
 	last := sim.Node("n4", "tier", "b", "role", "work")
@@ -69,7 +69,7 @@ func partition(n int32) func(*appsv1beta1.DaemonSetSpec) {
 	}
 }
 
-// some reports, for sim.Edit.When, whether n pods are to run app:2.
+// some reports, for sim.Edit.When, whether n pods should run app:2.
 func some(n int) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		have := 0
@@ -99,12 +99,12 @@ func whole(n int, image string) func(*sim.World) bool {
 	}
 }
 
-// labelled is a user who labels the pod of a node for deletion.
+// labelled is a user labelling the pod of a node for deletion.
 func labelled(node string) sim.Edit {
 	return onPod("label a pod for deletion", node, func(p *corev1.Pod) { p.Labels[keys.SpecifiedDelete] = "true" })
 }
 
-// onPod changes the pod of a node as a user.
+// onPod changes the pod of a node as a user would.
 func onPod(name, node string, change func(*corev1.Pod)) sim.Edit {
 	return sim.Edit{Name: name, Do: func(ctx context.Context, w *sim.World) error {
 		for _, p := range live(w) {
@@ -118,14 +118,14 @@ func onPod(name, node string, change func(*corev1.Pod)) sim.Edit {
 	}}
 }
 
-// foreign is a pod that the selector matches, without a controller, that no DaemonSet has created.
+// foreign returns a pod without a controller that the selector matches, but that no DaemonSet has created.
 func foreign() *corev1.Pod {
 	p := testkit.Pod("unowned").Obj()
 	p.Spec.NodeName = "virtual"
 	return p
 }
 
-// held is a set with a hook of the label hold=yes, which its pods are created with.
+// held returns a set with a hook on the label hold=yes, which its pods are created with.
 func held() *testkit.DaemonSetBuilder {
 	return web().Spec(func(s *appsv1beta1.DaemonSetSpec) {
 		s.Lifecycle = &pods.Lifecycle{PreDelete: &pods.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}, MarkPodNotReady: true}}
@@ -152,7 +152,7 @@ func (hookHandler) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
-// blueGreen sets how a release goes on in which no pod becomes available before the promotion.
+// blueGreen configures a release in which no pod becomes available before the promotion.
 func blueGreen(s *appsv1beta1.DaemonSetSpec, minReady int32, unavailable, surge string) {
 	s.MinReadySeconds = minReady
 	s.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.Parse(unavailable))
@@ -174,7 +174,7 @@ func story(name string, set *testkit.DaemonSetBuilder, edits ...sim.Edit) sim.Sc
 	return sim.Scenario{Name: name, Objects: append(four(), set.Obj(), foreign()), Edits: edits}
 }
 
-// stories are played in the simulator, and written to golden files.
+// stories returns stories that are played in the simulator and written to golden files.
 func stories() []sim.Scenario {
 	return []sim.Scenario{
 		story("nodes come and go", web().OnNodes("role", "work"),
@@ -237,7 +237,7 @@ func whole2of4(w *sim.World) bool {
 // revised reports, for sim.Edit.When, whether the controller has created a second revision.
 func revised(w *sim.World) bool { return len(sim.All[*appsv1.ControllerRevision](w)) == 2 }
 
-// deletePod deletes the pod of a node, and a second one there if a late write has created it.
+// deletePod deletes the pod of a node, as well as a second one created by a late write.
 func deletePod(node string, when func(*sim.World) bool) sim.Edit {
 	return sim.Edit{Name: "delete the pod of " + node, When: when, Do: func(ctx context.Context, w *sim.World) error {
 		for _, p := range live(w) {
@@ -252,7 +252,7 @@ func deletePod(node string, when func(*sim.World) bool) sim.Edit {
 	}}
 }
 
-// moved is a set of the name of a former one, which has left its pods.
+// moved is about a set with the name of an earlier one that has left its pods.
 func moved() sim.Scenario {
 	s := story("pods are adopted", web().Budget("0", "1", "0"), edit("a new image", nil, image("app:2")))
 	for _, node := range []string{"n1", "n3"} {
@@ -261,7 +261,7 @@ func moved() sim.Scenario {
 	return s
 }
 
-// orphan is a pod that another DaemonSet of the name web has left.
+// orphan returns a pod that another DaemonSet named web has left.
 func orphan(name, node string) *corev1.Pod {
 	pod := testkit.Pod(name).Obj()
 	pod.GenerateName = "web-"
@@ -270,7 +270,7 @@ func orphan(name, node string) *corev1.Pod {
 	return pod
 }
 
-// end returns the final state of a story: the status, and the pod of each node. How many pods have ended depends on chance.
+// end returns the final state of a story: the status, and the pod of each node. How many pods have ended varies.
 func end(w *sim.World) string {
 	var lines []string
 	for _, p := range sim.All[*corev1.Pod](w) {

@@ -14,7 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// leftBehind is what OpenKruise left in a cluster, as it would be observed; the nodes are those of its pods.
+// leftBehind returns what OpenKruise left in a cluster, as it would be observed. The nodes are those of its pods.
 func leftBehind(t *testing.T) observed {
 	t.Helper()
 	o := observed{set: &appsv1beta1.DaemonSet{}}

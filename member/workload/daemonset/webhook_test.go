@@ -32,7 +32,7 @@ func asking(t *testing.T) (*Webhook, *int) {
 	return &Webhook{Client: c, Off: workloadspec.Off{PreDownload: feature.PreDownloadForDaemonSetUpdate}}, asked
 }
 
-// agent is a DaemonSet as Default leaves it, changed by each of the functions.
+// agent returns a DaemonSet as Default leaves it, changed by each of the functions.
 func agent(t *testing.T, changes ...func(*Spec)) *appsv1beta1.DaemonSet {
 	t.Helper()
 	set := bare()
