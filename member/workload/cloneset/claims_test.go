@@ -13,7 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// mounts has the only container mount volumes.
+// mounts makes the only container mount these volumes.
 func mounts(names ...string) func(*appsv1beta1.CloneSetSpec) {
 	return func(s *appsv1beta1.CloneSetSpec) {
 		for _, name := range names {
@@ -23,7 +23,7 @@ func mounts(names ...string) func(*appsv1beta1.CloneSetSpec) {
 	}
 }
 
-// kruise#1872: a claim template and its mount are removed, and pods are still made at the old revision.
+// kruise#1872: a claim template and its mount are removed, and pods are still created at the old revision.
 func TestPodsAtTheOldRevisionHaveItsClaims(t *testing.T) {
 	t.Parallel()
 	was := web(2).PVCs("data", "logs").Spec(mounts("data", "logs"))
@@ -32,10 +32,10 @@ func TestPodsAtTheOldRevisionHaveItsClaims(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name string
-		// change is made to the old revision.
+		// change changes the old revision's annotations or labels.
 		change func(map[string]string)
 		set    *testkit.CloneSetBuilder
-		// volumes and pvcs are those of a new pod; none if it waits.
+		// volumes and pvcs belong to a new pod; both are empty if it waits.
 		volumes, pvcs []string
 	}{
 		{name: "as they were", set: is(), volumes: []string{"data", "logs"}, pvcs: []string{"data-web-n", "logs-web-n"}},
@@ -91,7 +91,7 @@ func TestPodsAtTheOldRevisionHaveItsClaims(t *testing.T) {
 	}
 }
 
-// The names of revisions are those of OpenKruise, and a change of claim templates alone, or an upgrade of the manager, rolls nothing out.
+// Revisions have the same names as in OpenKruise. Neither a change of claim templates alone nor an upgrade of the manager causes a rollout.
 func TestClaimTemplatesAreKeptBesideTheRevision(t *testing.T) {
 	t.Parallel()
 	o, names := observedOf(t, web(2).PVCs("data", "logs"))
@@ -99,7 +99,7 @@ func TestClaimTemplatesAreKeptBesideTheRevision(t *testing.T) {
 	o.with(names[0], "a", "b")
 	require.Equal(t, revision.Keep, plan(o, now).Revision.Change)
 
-	delete(o.history[0].Annotations, keys.VolumeClaimTemplates) // It was made by OpenKruise.
+	delete(o.history[0].Annotations, keys.VolumeClaimTemplates) // OpenKruise created it.
 	p := plan(o, now)
 	require.Equal(t, revision.Renew, p.Revision.Change)
 	require.Equal(t, o.history[0].Revision, p.Revision.Revision.Revision)

@@ -41,7 +41,7 @@ func (i indexer) IndexField(_ context.Context, o client.Object, name string, of 
 	return nil
 }
 
-// stage is a reconciler with a fake client, which serves both cached and live reads unless a test replaces one.
+// stage is a reconciler with a fake client, which serves both cached and live reads unless a test replaces one of them.
 type stage struct {
 	*Reconciler
 	api   client.Client
@@ -66,7 +66,7 @@ func newStage(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *
 	s := &stage{api: api, clock: clocktesting.NewFakePassiveClock(now)}
 	s.Reconciler = &Reconciler{Controller: &podcontrol.Controller{
 		Client: interceptor.NewClient(api, funcs), Live: api, Clock: s.clock, Events: &s.sent,
-		Expect: expect.New("Test", s.clock, time.Minute), Parallel: 1, // What a test counts in funcs needs no lock.
+		Expect: expect.New("Test", s.clock, time.Minute), Parallel: 1, // What a test counts in funcs then needs no lock.
 	}}
 	return s
 }
@@ -184,7 +184,7 @@ func TestACacheThatIsTooLateIsCountedUnderTheNameOfOpenKruise(t *testing.T) {
 	r := prometheus.NewRegistry()
 	require.NoError(t, Register(r))
 	set := web(1).Obj()
-	set.Name = "leaking" // No other test has this one.
+	set.Name = "leaking" // No other test uses this name.
 	s := newStage(t, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			if _, ok := list.(*corev1.PodList); ok {

@@ -14,8 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// FuzzPlan plans a set in the middle of an update with a pod that has arbitrary labels and annotations. They may affect no other
-// pod.
+// FuzzPlan plans a set in the middle of an update with a pod that has arbitrary labels and annotations. They must not affect any other pod.
 func FuzzPlan(f *testing.F) {
 	f.Add("web-2", "Normal", "{}", "", "1", "2026-11-21T09:00:00Z", uint8(0))
 	f.Add("", "", `{"revision":"web-2","nextContainerImages":{"app":"app:3"}}`, `{"containerImages":{"app":""}}`, "+5", "yesterday", uint8(1))

@@ -23,14 +23,14 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// mustStay is how many ready pods the budget of these stories keeps.
+// mustStay is how many ready pods the budget of these stories preserves.
 const mustStay = 3
 
-// grantFor is how long a grant counts for a pod that is still ready, or is again. It is shorter than podcontrol.RefusedRecheck.
+// grantFor is how long a grant counts for a pod that is still ready, or is ready again. It is shorter than podcontrol.RefusedRecheck.
 const grantFor = 5 * time.Second
 
-// budget is a PodDisruptionBudget, which stands for any kind that guards pods: its status has what is left, and which pods it has
-// granted.
+// budget returns a PodDisruptionBudget, which stands for any kind that guards pods. Its status records how many disruptions are left, and
+// which pods it has granted.
 func budget() *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 }
@@ -65,7 +65,7 @@ func (keeper) Steps(w *sim.World) []sim.Step {
 	return []sim.Step{{Name: "budget: counts", Do: func(ctx context.Context) error { return w.User().Status().Update(ctx, next) }}}
 }
 
-// judge answers for the budget, as a webhook and a forecast do.
+// judge answers for the budget, like a webhook and a forecast do.
 type judge struct{ sim.Process }
 
 // Check implements podguard.Judge.
@@ -109,7 +109,7 @@ func (j judge) take(b *policyv1.PodDisruptionBudget, r podguard.Request) (refusa
 	return nil, true
 }
 
-// guardedClient asks the judge about deletions, as an apiserver with the webhook does.
+// guardedClient asks the judge about deletions, like an apiserver with the webhook does.
 type guardedClient struct {
 	client.Client
 	judge judge
@@ -131,7 +131,7 @@ func (c guardedClient) Delete(ctx context.Context, o client.Object, opts ...clie
 	return c.Client.Delete(ctx, o, opts...)
 }
 
-// guardedKind is the kind with the budget. With forecasts it holds pods beforehand, without it learns from answers alone.
+// guardedKind returns the kind with the budget. With forecasts it holds pods beforehand; without them it learns only from the answers.
 func guardedKind(t *testing.T, change func(*podguard.Guards)) sim.Kind {
 	t.Helper()
 	kind := simulated(t)
@@ -158,8 +158,8 @@ func guardedKind(t *testing.T, change func(*podguard.Guards)) sim.Kind {
 	return kind
 }
 
-// budgetHolds reports a write of the controller that takes a ready pod and leaves too few. It is checked against the pods that there
-// are, not against what the controller knows: the budget knows them.
+// budgetHolds rejects a write of the controller that takes away a ready pod and leaves too few. It is checked against the existing pods, not
+// against what the controller knows, because the budget knows the existing pods.
 func budgetHolds(w *sim.World, c sim.Change) error {
 	was, ok := c.Before.(*corev1.Pod)
 	if done := c.Err == nil; !ok || !done || c.Late || c.Verb == sim.Create || !serves(was, w.Now()) {
@@ -180,7 +180,7 @@ func budgetHolds(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// guardedStories are updates whose maxUnavailable is larger than the budget, and a scale-in that it stops.
+// guardedStories returns updates whose maxUnavailable is larger than the budget, and a scale-in that the budget stops.
 func guardedStories() []sim.Scenario {
 	update := func(name string, policy appsv1beta1.PodUpdatePolicy, edits ...sim.Edit) sim.Scenario {
 		set := web(4).Policy(policy).Rolling("0", "4", "0")
@@ -195,7 +195,7 @@ func guardedStories() []sim.Scenario {
 	}
 }
 
-// A budget that is smaller than maxUnavailable is never exceeded by the controller's own writes, and the update ends all the same.
+// The controller's own writes never exceed a budget that is smaller than maxUnavailable, and the update still completes.
 func TestSimulationWithAGuard(t *testing.T) {
 	t.Parallel()
 	sim.Test(t, guardedKind(t, nil), sim.Plan{Sweeps: 1, Seeds: 20, Stall: 15 * time.Second}, guardedStories()...)
@@ -221,7 +221,7 @@ func TestAForecastSparesRequests(t *testing.T) {
 	require.Less(t, foreseen, tried)
 }
 
-// Without the question before a pod is taken out of service the budget is exceeded.
+// Without asking before a pod is taken out of service, the budget is exceeded.
 func TestTheGuardIsNeeded(t *testing.T) {
 	t.Parallel()
 	kind := guardedKind(t, func(g *podguard.Guards) { *g = nil })

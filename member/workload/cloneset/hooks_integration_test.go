@@ -45,7 +45,7 @@ const (
 	holdFinalizer = "example.com/hold"
 )
 
-// hold returns a hook of a label and a finalizer that marks pods not ready.
+// hold returns a hook with a label and a finalizer that marks pods not ready.
 func hold() *pods.LifecycleHook {
 	return &pods.LifecycleHook{
 		LabelsHandler: map[string]string{holdLabel: "on"}, FinalizersHandler: []string{holdFinalizer}, MarkPodNotReady: true,
@@ -61,7 +61,7 @@ func hooked(n int32, l pods.Lifecycle) *testkit.CloneSetBuilder {
 	})
 }
 
-// in waits until as many pods are in a state, and returns them.
+// in waits until n pods are in a state, and returns them.
 func (g *fixture) in(t *testing.T, state pods.LifecycleState, n int) []*corev1.Pod {
 	t.Helper()
 	var out []*corev1.Pod
@@ -77,7 +77,7 @@ func (g *fixture) in(t *testing.T, state pods.LifecycleState, n int) []*corev1.P
 	return out
 }
 
-// patch changes a pod's metadata as a user's controller does.
+// patch changes a pod's metadata like a user's controller does.
 func (g *fixture) patch(t *testing.T, p *corev1.Pod, data string) {
 	t.Helper()
 	require.NoError(t, g.Patch(t.Context(), p, client.RawPatch(types.MergePatchType, []byte(data))))

@@ -30,7 +30,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// hookTest is a CloneSet with hooks, its pods, a kubelet for them and a hook handler. Plans and patches are the real ones.
+// hookTest is a CloneSet with hooks, its pods, a kubelet for them and a hook handler. Plans and patches are real.
 type hookTest struct {
 	t     *testing.T
 	o     observed
@@ -242,7 +242,7 @@ func (m *hookTest) describe() string {
 	return strings.Join(out, " ")
 }
 
-// available is how many pods count as available.
+// available returns how many pods count as available.
 func (m *hookTest) available() int {
 	n := 0
 	for _, p := range m.pods {
@@ -253,7 +253,7 @@ func (m *hookTest) available() int {
 	return n
 }
 
-// FuzzHooks changes a CloneSet with hooks at random while it is updated, and then lets it complete.
+// FuzzHooks makes random changes to a CloneSet with hooks while it is updated, and then lets it complete.
 func FuzzHooks(f *testing.F) {
 	for i := range uint64(50) {
 		f.Add(i, uint8(i*37))
@@ -315,7 +315,7 @@ func runHooks(t *testing.T, seed uint64, flags uint8) {
 		before := m.available()
 		m.reconcile()
 		floor := replicas(&m.o.set.Spec) - unavailable
-		// Pods above replicas may be deleted whatever is available: then readiness counts.
+		// Pods above replicas may be deleted regardless of availability; readiness counts in that case.
 		if len(m.pods) <= replicas(&m.o.set.Spec) {
 			require.GreaterOrEqual(t, m.available(), min(before, floor), "the budget was exceeded")
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// Without metrics, the HorizontalPodAutoscaler of Kubernetes scales to its minimum, which shows that it reads and writes the scale
-// of a CloneSet.
+// Without metrics, the HorizontalPodAutoscaler of Kubernetes scales to its minimum, which proves that it reads and writes the scale of a
+// CloneSet.
 func TestAnAutoscalerHoldsItsMinimum(t *testing.T) {
 	t.Parallel()
 	s := begin(t)

@@ -197,7 +197,7 @@ func testEnv(t *testing.T, g *fixture) {
 		require.NotContains(t, before, name)
 	}
 
-	// A container that gets a new image reads the new value when it restarts, so that is in place.
+	// A container that gets a new image reads the new value when it restarts, so the update is in place.
 	before = g.Pods(t)
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) {
 		reading("three")(s)
@@ -248,7 +248,7 @@ func TestEnvInCluster(t *testing.T) {
 		require.NoError(t, h.Renew(t.Context()))
 	}
 	asked := map[string]bool{}
-	// updated does what the daemons do when they have restarted containers, until the set is updated.
+	// updated does what the daemons do after they have restarted containers, until the set is updated.
 	updated := func(config string) func(*appsv1beta1.CloneSet) bool {
 		return func(set *appsv1beta1.CloneSet) bool {
 			for name, p := range g.Pods(t) {
@@ -275,7 +275,7 @@ func TestEnvInCluster(t *testing.T) {
 	g.same(t, before)
 	require.Len(t, asked, 3)
 
-	// Somebody has written the next value to a pod: its container has the former one all the same.
+	// Somebody has written the next value to a pod, but its container still has the old one.
 	clear(asked)
 	hand := slices.Min(slices.Collect(maps.Keys(before)))
 	p := g.Pods(t)[hand]
@@ -288,8 +288,8 @@ func TestEnvInCluster(t *testing.T) {
 	require.Len(t, asked, 3, "container app of pod %s too is restarted", hand)
 }
 
-// TestTakeOverInCluster starts the manager on a set that OpenKruise has left in the middle of an update: of four pods with a
-// partition of two, one has its new image, and its gate is still closed.
+// TestTakeOverInCluster starts the manager on a set that OpenKruise has left in the middle of an update. One of four pods has its new image
+// while its gate is still closed; the partition is two.
 func TestTakeOverInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)

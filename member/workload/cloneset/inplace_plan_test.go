@@ -43,7 +43,7 @@ func TestPlanOfInPlaceUpdates(t *testing.T) {
 		gates    Gates
 		edits    inplace.Options
 		daemons  map[string]bool
-		// history changes the revisions, old and new.
+		// history changes the old and the new revision.
 		history func(from, to *appsv1.ControllerRevision)
 		why     string
 		quiet   bool
@@ -132,7 +132,7 @@ func TestPlanOfInPlaceUpdates(t *testing.T) {
 			if tc.policy == "" {
 				tc.policy = appsv1beta1.PodInPlaceIfPossible
 			}
-			// The note makes another revision where only volumeClaimTemplates differ.
+			// The note makes the revisions differ even if only volumeClaimTemplates differ.
 			from := web(1).Spec(tc.from).Spec(func(s *appsv1beta1.CloneSetSpec) { noted(s, "one") })
 			o, revs := observedOf(t, web(1).Policy(tc.policy).Spec(tc.to).Spec(func(s *appsv1beta1.CloneSetSpec) { noted(s, "two") }), from)
 			o.gates, o.inPlace, o.daemons = tc.gates, tc.edits, tc.daemons
@@ -184,7 +184,7 @@ func TestPVCTemplateHash(t *testing.T) {
 	require.Empty(t, none)
 }
 
-// An apiserver before Kubernetes 1.33 can't resize pods: they are re-created, or a condition says why they can't be updated.
+// An apiserver older than Kubernetes 1.33 can't resize pods. They are re-created, or a condition says why they can't be updated.
 func TestNewResourcesWhereThereIsNoResize(t *testing.T) {
 	t.Parallel()
 	type policy = appsv1beta1.PodUpdatePolicy

@@ -15,8 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 )
 
-// TestAResizeThatFailsIsWrittenLater: the image and the resources of a pod change, and the second of the two requests fails at
-// first.
+// TestAResizeThatFailsIsWrittenLater: the image and the resources of a pod change, and the second of the two requests fails at first.
 func TestAResizeThatFailsIsWrittenLater(t *testing.T) {
 	t.Parallel()
 	set := web(1).Policy(appsv1beta1.PodInPlaceOnly).Rolling("0", "1", "0").Spec(sized("1"))

@@ -72,7 +72,7 @@ func (g *fixture) make(t *testing.T, b *testkit.CloneSetBuilder) {
 	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) })
 }
 
-// rested reports whether the status is of this spec and all pods are updated and available.
+// rested reports whether the status reflects this spec and all pods are updated and available.
 func rested(s *appsv1beta1.CloneSet) bool {
 	want := ptr.Deref(s.Spec.Replicas, 0)
 	return s.Status.ObservedGeneration == s.Generation && s.Status.Replicas == want &&
@@ -163,7 +163,7 @@ func testPartition(t *testing.T, g *fixture) {
 	set := g.Await(t, func(s *appsv1beta1.CloneSet) bool { return s.Status.UpdatedAvailableReplicas == 1 })
 	require.NotEqual(t, set.Status.UpdateRevision, set.Status.CurrentRevision)
 	require.Equal(t, int32(1), set.Status.ExpectedUpdatedReplicas)
-	// A scale-out keeps the partition: one more updated pod, as three stay old.
+	// A scale-out keeps the partition: one more pod is updated, three stay old.
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Replicas = ptr.To[int32](5) })
 	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
 		return s.Status.AvailableReplicas == 5 && s.Status.UpdatedAvailableReplicas == 2
@@ -236,7 +236,7 @@ func testWebhook(t *testing.T, g *fixture) {
 	require.Equal(t, corev1.PersistentVolumeFilesystem, *got.Spec.VolumeClaimTemplates[0].Spec.VolumeMode)
 	require.Empty(t, got.Spec.Template.Spec.Volumes)
 
-	// A scale does not change the template, and so not the revision.
+	// A scale does not change the template, and thus not the revision.
 	generation := got.Status.UpdateRevision
 	require.NoError(t, g.Patch(t.Context(), got, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"minReadySeconds":1}}`))))
 	require.Equal(t, generation, g.Await(t, rested).Status.UpdateRevision)
@@ -291,7 +291,7 @@ func (g *fixture) withPVCs(b *testkit.CloneSetBuilder) *testkit.CloneSetBuilder 
 	})
 }
 
-// lose deletes one pod, as an eviction would, and returns it.
+// lose deletes one pod, like an eviction would, and returns it.
 func (g *fixture) lose(t *testing.T) *corev1.Pod {
 	t.Helper()
 	for _, p := range g.Pods(t) {
@@ -356,7 +356,7 @@ func testWrongType(t *testing.T, g *fixture) {
 	}
 }
 
-// kruise#1872: a claim template and its mount are removed, and more pods are wanted, all of the old revision.
+// kruise#1872: a claim template and its mount are removed, and more pods are wanted, all at the old revision.
 func testClaimsOfARevision(t *testing.T, g *fixture) {
 	t.Helper()
 	g.volumes(t, 8)

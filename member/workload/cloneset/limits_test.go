@@ -25,15 +25,15 @@ func keysOf(steps []podset.Step) []string {
 	return out
 }
 
-// Each case is an issue of OpenKruise, by its number there, and what this controller does instead. Where users rely on
-// OpenKruise's behaviour, it is kept, and the case says so.
+// Each case is an OpenKruise issue, with its number there, and what this controller does instead. If users rely on OpenKruise's behaviour, it
+// is kept, and the case says so.
 func TestKnownIssuesOfOpenKruise(t *testing.T) {
 	t.Parallel()
 	type Spec = appsv1beta1.CloneSetSpec
 	tests := []struct {
 		name  string
 		set   *testkit.CloneSetBuilder
-		pods  func(o *observed, rev []string) // rev: the former revision, then the present one
+		pods  func(o *observed, rev []string) // rev: the previous revision, then the current one
 		check func(*testing.T, planned)
 	}{
 		{
@@ -151,12 +151,12 @@ func TestB2AFailureAloneIsWrittenAndRemoved(t *testing.T) {
 	o.with(names[0], "a", "b")
 	o.set.Status, _ = status(o, plan(o, now), applied{}, now)
 
-	// Only the failure differs, and it is no count.
+	// Only the failure differs, and it is not a count.
 	failed, _ := status(o, plan(o, now), applied{Results: stepped(rollout.StepCreate, podcontrol.Result{Err: errors.New("create pod web-c: quota")})}, now)
 	require.NotNil(t, find(failed.Conditions, appsv1beta1.CloneSetFailedScale))
 	require.False(t, countsOnly(o.set, failed))
 
-	// #1351: the condition is removed when it works again.
+	// #1351: the condition is removed once creations work again.
 	o.set.Status = failed
 	healed, _ := status(o, plan(o, now), applied{}, now.Add(time.Minute))
 	require.Empty(t, failures(healed.Conditions))

@@ -24,7 +24,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/plantext"
 )
 
-// start is when the pods of all tests became ready, now is an hour later.
+// start is when the pods of all tests became ready; now is an hour later.
 var (
 	start = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	now   = start.Add(time.Hour)
@@ -32,7 +32,7 @@ var (
 
 const owner = "uid-web"
 
-// revisionOf is the revision of set, as history holds it.
+// revisionOf returns the revision of set, as history contains it.
 func revisionOf(tb testing.TB, set *appsv1beta1.CloneSet, number int64) *appsv1.ControllerRevision {
 	tb.Helper()
 	r, err := wantedRevision(set)
@@ -41,7 +41,7 @@ func revisionOf(tb testing.TB, set *appsv1beta1.CloneSet, number int64) *appsv1.
 	return r
 }
 
-// observedOf builds what is observed of set, after former versions of it; names are the revisions, oldest first.
+// observedOf builds what is observed of set after earlier versions of it. names are the revisions, oldest first.
 func observedOf(tb testing.TB, set *testkit.CloneSetBuilder, former ...*testkit.CloneSetBuilder) (o observed, names []string) {
 	tb.Helper()
 	for i, f := range append(former, set) {
@@ -68,7 +68,7 @@ func pod(name string) *testkit.PodBuilder {
 	return testkit.Pod("web-" + name).OwnedBy(owner).ID(name).Created(start)
 }
 
-// pvc is an existing PVC of an instance id.
+// pvc returns an existing PVC of an instance ID.
 func pvc(set *appsv1beta1.CloneSet, id string) *corev1.PersistentVolumeClaim {
 	c := newPVCs(set, id)[0]
 	c.UID = "uid-" + "pvc-" + c.UID
@@ -77,7 +77,7 @@ func pvc(set *appsv1beta1.CloneSet, id string) *corev1.PersistentVolumeClaim {
 
 func web(replicas int32) *testkit.CloneSetBuilder { return testkit.CloneSet("web").Replicas(replicas) }
 
-// hookAll gives a spec a hook of the label hold=yes at each of the three points.
+// hookAll adds a hook on the label hold=yes to a spec at each of the three points.
 func hookAll(s *appsv1beta1.CloneSetSpec) {
 	hook := func() *pods.LifecycleHook {
 		return &pods.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}}
@@ -87,7 +87,7 @@ func hookAll(s *appsv1beta1.CloneSetSpec) {
 
 func createsOf(p planned) []podset.Step { return p.Of(rollout.StepCreate) }
 
-// text writes a plan in the order in which it is done.
+// text writes a plan in the order in which it is carried out.
 func text(p planned) string {
 	var before, after []string
 	for _, g := range p.transfers {
@@ -373,7 +373,7 @@ func TestPlanOfPVCs(t *testing.T) {
 	tests := []struct {
 		name  string
 		reuse bool
-		// pod is the pod of id "a", which has a PVC; nil for none.
+		// pod is the pod with ID "a", which has a PVC; nil means no pod.
 		pod  *testkit.PodBuilder
 		want string
 	}{
@@ -433,7 +433,7 @@ func TestTheCurrentRevisionIsThatOfPodsWithoutAStatus(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
-		// status is the revision in the status, pods that of the pods, as numbers from 0; -1 for none.
+		// status is the revision in the status, pods the revision of the pods, as numbers from 0; -1 means none.
 		status, pod int
 		want        int
 	}{
@@ -461,11 +461,11 @@ func TestAPodThatLostAPVCIsDeleted(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
-		// pvc is what the pod mounts; there reports whether that is there, going whether it is being deleted.
+		// pvc is what the pod mounts. there reports whether it exists, going whether it is being deleted.
 		pvc         string
 		there       bool
 		going       bool
-		pending     bool // the pod has a node and does not run
+		pending     bool // the pod has a node but is not running
 		unscheduled bool
 		want        bool
 	}{

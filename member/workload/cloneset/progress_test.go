@@ -18,7 +18,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// due is a set with a deadline of ten minutes.
+// due returns a set with a deadline of ten minutes.
 func due(replicas int32) *testkit.CloneSetBuilder {
 	return web(replicas).Spec(func(s *appsv1beta1.CloneSetSpec) { s.ProgressDeadlineSeconds = ptr.To[int32](600) })
 }
@@ -35,7 +35,7 @@ func TestProgress(t *testing.T) {
 	type status = appsv1beta1.CloneSetStatus
 	const yes, no = corev1.ConditionTrue, corev1.ConditionFalse
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	// at is a status with n of 4 pods updated and available, and all 4 there.
+	// at returns a status with n of 4 pods updated and available, and all 4 existing.
 	at := func(n int32) status {
 		return status{
 			ObservedGeneration: 1, Replicas: 4, AvailableReplicas: 4, UpdatedReplicas: n, UpdatedAvailableReplicas: n,
@@ -181,7 +181,7 @@ func TestReconcileIsRequeuedAtTheDeadline(t *testing.T) {
 	require.Zero(t, plan(o, now.Add(time.Minute)).Recheck, "after the deadline nothing is scheduled")
 }
 
-// stalledUpdate returns a set of which one of three pods can't start its new image.
+// stalledUpdate returns a set in which one of three pods can't start its new image.
 func stalledUpdate(t *testing.T, set *testkit.CloneSetBuilder, since time.Time) observed {
 	t.Helper()
 	o, names := observedOf(t, set.Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0"), web(3))
@@ -218,7 +218,7 @@ func TestAStalledUpdateIsReportedOnceWithItsTime(t *testing.T) {
 	}}, failures(o.set.Status.Conditions)))
 	require.Equal(t, []string{"FailedUpdate"}, testkit.Reasons(events))
 
-	// The kubelet alternates between two reasons; that is one failure and no write.
+	// The kubelet alternates between two reasons; that is a single failure and causes no write.
 	o.pods[2].Status.ContainerStatuses[0].State.Waiting.Reason = "ErrImagePull"
 	again, events := status(o, plan(o, later.Add(time.Hour)), applied{}, later.Add(time.Hour))
 	require.Empty(t, cmp.Diff(o.set.Status, again))
@@ -232,8 +232,8 @@ func TestAStalledUpdateIsReportedOnceWithItsTime(t *testing.T) {
 	require.Empty(t, failures(again.Conditions))
 }
 
-// A kubelet that can't reach the registry keeps running the former image until its pull has timed out. Then the pod waits for
-// something else, which is reported.
+// A kubelet that can't reach the registry keeps running the old image until its pull has timed out. Then the pod waits for something else,
+// which is reported.
 func TestAStalledUpdateNamesWhatTheContainerWaitsFor(t *testing.T) {
 	t.Parallel()
 	o := stalledUpdate(t, web(3), now.Add(-time.Hour))
@@ -363,7 +363,7 @@ func TestAStalledBudgetIsReportedWithItsTime(t *testing.T) {
 			name: "a scale-out that waits for pods that never become ready is a FailedScale",
 			set:  web(3).Spec(func(s *appsv1beta1.CloneSetSpec) { s.ScaleStrategy.MaxUnavailable = new(intstr.FromInt32(1)) }),
 			change: func(o *observed, names []string) {
-				o.set.Status.ObservedGeneration = o.set.Generation // Not observed for the first time, which sends an event.
+				o.set.Status.ObservedGeneration = o.set.Generation // The first observation would send an event.
 				o.with(names[0], "a")
 				o.pods = append(o.pods, unready("b", names[0], long))
 			},

@@ -68,7 +68,7 @@ func TestKstatusTellsHowFarASetIs(t *testing.T) {
 	}
 }
 
-// A budget that refuses the next step is named, also after the deadline of the rollout.
+// A budget that refuses the next step is named, even after the deadline of the rollout.
 func TestReadinessNamesTheBudgetThatRefuses(t *testing.T) {
 	t.Parallel()
 	told := func(set *testkit.CloneSetBuilder, progressing *appsv1beta1.CloneSetCondition, was map[string]string) map[string]string {

@@ -41,8 +41,8 @@ func sets(t *testing.T, file string) []*appsv1beta1.CloneSet {
 	}
 }
 
-// A refused pod is tried again with the same name. With another one, each attempt would have another message, whose write to the
-// status would start the next attempt at once, and another event, and would make and remove other PVCs.
+// A refused pod is retried with the same name. With a different name, each attempt would have a different message. Writing it to the status
+// would immediately trigger the next attempt and another event, and would create and remove other PVCs.
 func TestRefusedPodIsTriedAgainUnderItsName(t *testing.T) {
 	t.Parallel()
 	for name, set := range map[string]*testkit.CloneSetBuilder{
@@ -112,8 +112,8 @@ func TestRefusedPodIsTriedAgainUnderItsName(t *testing.T) {
 	}
 }
 
-// A webhook may refuse a pod with another text each time, as with a time in it. If each text were written, the write would start the next
-// attempt at once.
+// A webhook may refuse a pod with a different text each time, for example with a time in it. If each text were written, the write would
+// immediately trigger the next attempt.
 func TestARefusalWithAnotherTextEachTimeIsWrittenOnceInAWhile(t *testing.T) {
 	t.Parallel()
 	attempts, statuses := 0, 0
@@ -155,7 +155,7 @@ func TestARefusalWithAnotherTextEachTimeIsWrittenOnceInAWhile(t *testing.T) {
 	require.Equal(t, 2, statuses)
 }
 
-// The PVCs of a refused pod go when it isn't wanted any more.
+// The PVCs of a refused pod are removed once the pod is no longer wanted.
 func TestPVCsOfARefusedPodGoIfItIsNotWanted(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, interceptor.Funcs{

@@ -16,7 +16,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// everywhere is a node daemon on each node.
+// everywhere means that there is a node daemon on each node.
 type everywhere struct{}
 
 func (everywhere) Live(string) bool { return true }

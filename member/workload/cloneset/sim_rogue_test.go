@@ -21,7 +21,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// rogue is a CloneSet controller with one fault, which acts before each reconcile.
+// rogue is a CloneSet controller with one fault, which it commits before each reconcile.
 type rogue struct {
 	reconcile.Reconciler
 
@@ -49,7 +49,7 @@ func (r rogue) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 	return r.Reconciler.Reconcile(ctx, req)
 }
 
-// storyNamed returns the story of a name.
+// storyNamed returns the story with that name.
 func storyNamed(t *testing.T, name string) sim.Scenario {
 	t.Helper()
 	all := append(scenarios(), fewReady())
@@ -58,7 +58,7 @@ func storyNamed(t *testing.T, name string) sim.Scenario {
 	return all[i]
 }
 
-// fewReady is a story in which one pod of four is ready when two have to be deleted.
+// fewReady is a story in which one of four pods is ready when two must be deleted.
 func fewReady() sim.Scenario {
 	set := web(4).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("1", "3", "0").Spec(func(s *appsv1beta1.CloneSetSpec) { s.MinReadySeconds = 3 })
 	return scenario("few are ready", set,
@@ -92,7 +92,7 @@ func remove(ctx context.Context, c client.Client, o client.Object) error {
 	return client.IgnoreNotFound(c.Delete(ctx, o, client.Preconditions{UID: new(o.GetUID())}))
 }
 
-// one returns the first of the set's own pods if there are at least that many, all available.
+// one returns the first of the set's own pods if there are at least that many and all are available.
 func (s scene) one(atLeast int) *corev1.Pod {
 	own := s.own()
 	if len(own) < atLeast || slices.ContainsFunc(own, func(p *corev1.Pod) bool { return !availableIn(s.set, p, s.now) }) {
@@ -101,7 +101,7 @@ func (s scene) one(atLeast int) *corev1.Pod {
 	return own[0]
 }
 
-// TestEachRuleCatchesARogueController proves that each rule is needed: for each there is a controller that only this rule catches.
+// TestEachRuleCatchesARogueController proves that each rule is needed: for each rule, there is a controller that only this rule catches.
 func TestEachRuleCatchesARogueController(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -109,26 +109,26 @@ func available(w *sim.World, p *corev1.Pod) bool {
 	return set != nil && active(w, p) && podset.View(p, rulesOf(&set.Spec), w.Now()).Available
 }
 
-// ready reports whether a pod serves: one in PreparingDelete does not, ready or not.
+// ready reports whether a pod serves. A pod in PreparingDelete does not, ready or not.
 func ready(w *sim.World, p *corev1.Pod) bool {
 	f := podset.View(p, podset.Rules{}, w.Now())
 	return active(w, p) && f.Ready && f.Lifecycle == pods.LifecycleNormal
 }
 
-// keepsServing reports whether a pod is available, or is ready and will be replaced. minReadySeconds is for those that replace others.
+// keepsServing reports whether a pod is available, or is ready and will be replaced. minReadySeconds applies to pods that replace others.
 func keepsServing(w *sim.World, p *corev1.Pod) bool {
 	return available(w, p) || old(w, p) && ready(w, p)
 }
 
-// scaledIn reports whether a pod is deleted by a scale-in: there are more than a surge allows.
+// scaledIn reports whether a pod is deleted by a scale-in: there are more pods than a surge allows.
 func scaledIn(w *sim.World, c sim.Change) bool {
 	pod, ok := c.Before.(*corev1.Pod)
 	g := simGoal(w)
 	return ok && c.Verb == sim.Delete && known(w, pod) > g.Replicas+g.MaxSurge
 }
 
-// surplus reports whether a pod is deleted by a scale-in alone, without a surge. A long minReadySeconds does not hold that up
-// (#1478), so readiness counts instead of availability.
+// surplus reports whether a pod is deleted only by a scale-in, without a surge. A long minReadySeconds does not delay that (#1478), so
+// readiness counts instead of availability.
 func surplus(w *sim.World, c sim.Change) bool {
 	pod, ok := c.Before.(*corev1.Pod)
 	set, g := cachedSet(w), simGoal(w)
@@ -140,7 +140,7 @@ func old(w *sim.World, p *corev1.Pod) bool {
 	return name != "" && active(w, p) && !podset.AtRevision(p, name)
 }
 
-// wantedName is the update revision by the controller's cache.
+// wantedName returns the update revision according to the controller's cache.
 func wantedName(w *sim.World) string {
 	set := cachedSet(w)
 	if set == nil {
@@ -153,8 +153,9 @@ func wantedName(w *sim.World) string {
 	return wanted.Name
 }
 
-// onlyDeletable: a pod is deleted, or prepared for it, only if it is to delete, does not run and has lost a PVC, is old where pods
-// are re-created, or is above replicas, by the controller's cache and its own writes. A pod in PreparingDelete may always be deleted.
+// onlyDeletable: a pod is deleted, or prepared for deletion, only if it is marked for deletion, does not run and has lost a PVC, is old while
+// pods are re-created, or exceeds replicas, according to the controller's cache and its own writes. A pod in PreparingDelete may always be
+// deleted.
 func onlyDeletable(w *sim.World, c sim.Change) error {
 	pod, ok := c.Before.(*corev1.Pod)
 	set := cachedSet(w)
@@ -184,7 +185,7 @@ func onlyDeletable(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// known counts the pods of the controller's cache that it has not deleted, pod included.
+// known counts the pods in the controller's cache that the controller has not deleted, pod included.
 func known(w *sim.World, pod *corev1.Pod) int {
 	gone := map[types.UID]bool{}
 	for _, was := range w.Changes() {
@@ -204,7 +205,7 @@ func known(w *sim.World, pod *corev1.Pod) int {
 	return n
 }
 
-// lowestCostFirst: no ready pod is deleted while there is one of a lower deletion cost.
+// lowestCostFirst: no ready pod is deleted while there is one with a lower deletion cost.
 func lowestCostFirst(w *sim.World, c sim.Change) error {
 	pod, ok := c.Before.(*corev1.Pod)
 	if !ok || c.Verb != sim.Delete || c.Late || c.After == nil || !available(w, pod) {
@@ -226,7 +227,7 @@ func lowestCostFirst(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// priorityFirst: while a pod of the priority is old and ready, no other one is made unready for its update.
+// priorityFirst: while a pod with the priority is old and ready, no other pod is made unready for its update.
 func priorityFirst(w *sim.World, c sim.Change) error {
 	before, ok := c.Before.(*corev1.Pod)
 	after, _ := c.After.(*corev1.Pod)
@@ -243,8 +244,8 @@ func priorityFirst(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// pvcsLive: the PVCs that an active pod on a node mounts exist and are not terminating, unless a user deleted them. A late deletion
-// may hit a PVC that the next leader lets another pod reuse.
+// pvcsLive: the PVCs that an active pod on a node mounts exist and are not terminating, unless a user deleted them. A late deletion may hit a
+// PVC that the next leader lets another pod reuse.
 func pvcsLive(w *sim.World) error {
 	for _, pod := range sim.All[*corev1.Pod](w) {
 		if !active(w, pod) || pod.Spec.NodeName == "" {
@@ -270,7 +271,7 @@ func deletedByUser(w *sim.World, pvc string) bool {
 	})
 }
 
-// lateWrites counts the late writes of a verb to a PVC; an empty name is any.
+// lateWrites counts the late writes of a verb to a PVC; an empty name matches any PVC.
 func lateWrites(w *sim.World, verb sim.Verb, name string) int {
 	n := 0
 	for _, c := range w.Changes() {
@@ -290,7 +291,7 @@ func onlyItsOwnPVCs(w *sim.World, c sim.Change) error {
 	}
 	for _, pod := range sim.Cached[*corev1.Pod](w) {
 		if active(w, pod) && instanceID(pod) == instanceID(pvc) {
-			return nil // the cache shows the pod still; if it stays, another rule fails
+			return nil // the cache still shows the pod; if it stays, another rule fails
 		}
 	}
 	for _, was := range w.Changes() {

@@ -104,13 +104,13 @@ func withPVCs(name string, set *testkit.CloneSetBuilder) sim.Scenario {
 		edit("scale to 2", whole(3, "app:2"), scale(2)).simulated())
 }
 
-// deletedUnseen is a scenario in which pods are deleted before the cache has shown them.
+// deletedUnseen is a scenario in which pods are deleted before they appear in the cache.
 func deletedUnseen() sim.Scenario {
 	return scenario("pods that are lost before the cache shows them", web(3).Rolling("0", "1", "1"),
 		deleteUnseen(), edit("a new image", nil, image("app:2")).simulated(), deleteUnseen())
 }
 
-// deleteUnseen deletes a pod that the cache has not shown, or the first one if it has shown all.
+// deleteUnseen deletes a pod that is not in the cache yet, or the first pod if all are.
 func deleteUnseen() sim.Edit {
 	unseen := func(w *sim.World) *corev1.Pod {
 		known := map[string]bool{}
@@ -139,7 +139,7 @@ func deleteUnseen() sim.Edit {
 	}
 }
 
-// deletedPVC is a scenario in which a user deletes the PVC of a pod that runs, and that pod later.
+// deletedPVC is a scenario in which a user deletes the PVC of a running pod, and later the pod.
 func deletedPVC() sim.Scenario {
 	return scenario("the PVC of a running pod is deleted", web(2).PVCs("data"),
 		sim.Edit{
@@ -184,8 +184,8 @@ func TestSimulation(t *testing.T) {
 	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: 15 * time.Second}, scenarios()...)
 }
 
-// A revision has no volumeClaimTemplates, so a change of them alone makes no pod old. The next change of the template finds the
-// pods that were made before, whatever happened in between.
+// A revision has no volumeClaimTemplates, so a change of them alone makes no pod old. The next change of the template finds the pods that were
+// created before, whatever happened in between.
 func TestPodsAreMadeAnewAlsoIfTheirPVCTemplatesChangedBeforeTheTemplate(t *testing.T) {
 	t.Parallel()
 	kind := simulated(t)
@@ -195,7 +195,7 @@ func TestPodsAreMadeAnewAlsoIfTheirPVCTemplatesChangedBeforeTheTemplate(t *testi
 		r.(*Reconciler).Gates.RecreateOnPVCChange = true
 		return r, err
 	}
-	kind.Rules = slices.DeleteFunc(kind.Rules, func(r sim.Rule) bool { return r.Name == "only deletable pods are deleted" }) // It knows no gate.
+	kind.Rules = slices.DeleteFunc(kind.Rules, func(r sim.Rule) bool { return r.Name == "only deletable pods are deleted" }) // It doesn't know the gate.
 	kind.Summary = func(w *sim.World) string {
 		deleted := map[types.UID]bool{}
 		for _, c := range w.Changes() {

@@ -20,8 +20,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// A story is what users do to a CloneSet, one act after the other. The same stories are played in the simulator, with faults, and
-// on a real apiserver with simulated nodes, and must come to the same state each time.
+// A story is what users do to a CloneSet, one act after the other. The same stories are played in the simulator, with faults, and on a real
+// apiserver with simulated nodes. They must reach the same state each time.
 type story struct {
 	name string
 	set  *testkit.CloneSetBuilder
@@ -33,14 +33,14 @@ type act struct {
 	name string
 	// when reports whether the time has come; nil means at rest.
 	when func(scene) bool
-	// change returns a changed copy of an object, nil if there is nothing to change.
+	// change returns a changed copy of an object; nil if there is nothing to change.
 	change func(scene) client.Object
 }
 
 // scene is a snapshot of the namespace. Nothing in it may be changed.
 type scene struct {
 	set  *appsv1beta1.CloneSet // nil if there is none
-	pods []*corev1.Pod         // in the order of their names
+	pods []*corev1.Pod         // sorted by name
 	pvcs []*corev1.PersistentVolumeClaim
 	now  time.Time
 }
@@ -82,7 +82,7 @@ func paused(is bool) func(*appsv1beta1.CloneSetSpec) {
 	return func(s *appsv1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.Paused = is }
 }
 
-// some reports, for act.when, whether n pods are to run app:2.
+// some reports, for act.when, whether n pods should run app:2.
 func some(n int) func(scene) bool {
 	return func(s scene) bool {
 		have := 0
@@ -166,14 +166,14 @@ func cost(n int, when func(scene) bool) act {
 	})
 }
 
-// foreign is a pod that the selector matches and that has no controller.
+// foreign returns a pod that the selector matches but that has no controller.
 func foreign() *corev1.Pod {
 	p := testkit.Pod("unowned").Obj()
-	p.Spec.NodeName = "node-of-its-own" // No act on a node deletes it: overlaps are scanned twice a minute only.
+	p.Spec.NodeName = "node-of-its-own" // No act on a node deletes it, because overlaps are scanned only twice a minute.
 	return p
 }
 
-// held is a set with hooks of the label hold=yes, which its pods are created with.
+// held returns a set with hooks on the label hold=yes, which its pods are created with.
 func held(n int32) *testkit.CloneSetBuilder {
 	hook := func() *pods.LifecycleHook {
 		return &pods.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}}
@@ -185,7 +185,7 @@ func held(n int32) *testkit.CloneSetBuilder {
 	})
 }
 
-// blueGreen is what kruise-rollouts does to a CloneSet for a blue-green release of two steps: no pod becomes available before the
+// blueGreen returns what kruise-rollouts does to a CloneSet for a blue-green release in two steps: no pod becomes available before the
 // promotion, and the surge is the size of the step.
 func blueGreen() []act {
 	rolling := func(s *appsv1beta1.CloneSetSpec, minReady int32, unavailable, surge, partition *intstr.IntOrString) {
@@ -213,7 +213,7 @@ func blueGreen() []act {
 // unpullable reports whether an image can't be pulled.
 func unpullable(image string) bool { return strings.HasSuffix(image, ":bad") }
 
-// stories are played in the simulator and in the cluster, and written to golden files.
+// stories returns stories that are played in the simulator and in the cluster, and written to golden files.
 func stories() []story {
 	inPlace := func(n int32) *testkit.CloneSetBuilder { return web(n).Policy(appsv1beta1.PodInPlaceIfPossible) }
 	first := []pods.UpdatePriorityWeightTerm{{
@@ -268,8 +268,8 @@ func stories() []story {
 	}
 }
 
-// end returns the final state of a story: the status, the pods without their names, and the PVCs. How many pods have ended
-// depends on chance, and they and their PVCs may stay. So may, with reuse, PVCs without a pod, spare in number.
+// end returns the final state of a story: the status, the pods without their names, and the PVCs. How many pods have ended varies, and they
+// and their PVCs may stay. With reuse, spare PVCs without a pod may also stay.
 func (s scene) end(spare int) string {
 	var lines []string
 	ids := map[string]bool{}
@@ -306,7 +306,7 @@ func (s scene) end(spare int) string {
 	return strings.Join(lines, "\n")
 }
 
-// ownerName is the owner of an object, a pod by its kind alone as its name is random.
+// ownerName names the owner of an object; a pod only by its kind, because its name is random.
 func ownerName(o client.Object) string {
 	for _, ref := range o.GetOwnerReferences() {
 		return ref.Kind

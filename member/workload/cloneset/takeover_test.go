@@ -14,7 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// leftBehind is what OpenKruise left in a cluster, as it would be observed.
+// leftBehind returns what OpenKruise left in a cluster, as it would be observed.
 func leftBehind(t *testing.T) observed {
 	t.Helper()
 	o := observed{set: &appsv1beta1.CloneSet{}}
@@ -26,8 +26,8 @@ func leftBehind(t *testing.T) observed {
 	return o
 }
 
-// TestPlanOfATakeOver: one pod of four is updated and not ready, two are to stay old. Nothing is restarted or re-created, no
-// revision is written, and the counts are those of the former controller.
+// TestPlanOfATakeOver: one pod of four is updated and not ready, and two should stay old. Nothing is restarted or re-created, no revision is
+// written, and the counts stay those of the previous controller.
 func TestPlanOfATakeOver(t *testing.T) {
 	t.Parallel()
 	o := leftBehind(t)

@@ -272,7 +272,7 @@ func TestValidate(t *testing.T) {
 			check(err)
 			old := testkit.CloneSet(tt.set.Obj().Name).Spec(func(s *Spec) { s.MinReadySeconds = 5 }).Obj()
 			if len(validateSpec(old)) > 0 {
-				return // The name was as long before.
+				return // The name was already that long.
 			}
 			_, err = w.ValidateUpdate(requested(t, old), old, tt.set.Obj())
 			check(err)

@@ -16,7 +16,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// claiming has the only container mount claims of these templates.
+// claiming makes the only container mount claims of these templates.
 func claiming(names ...string) func(*appsv1beta1.StatefulSetSpec) {
 	return func(s *appsv1beta1.StatefulSetSpec) {
 		s.VolumeClaimTemplates = nil

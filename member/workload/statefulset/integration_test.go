@@ -163,7 +163,7 @@ func readyAt(p *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// volumes creates static volumes: there is no provisioner.
+// volumes creates static volumes, because there is no provisioner.
 func (g *fixture) volumes(t *testing.T, n int, set *appsv1beta1.StatefulSet) {
 	t.Helper()
 	set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = new(g.Namespace)
@@ -189,7 +189,7 @@ func testPVCs(t *testing.T, g *fixture) {
 	g.rests(t)
 	require.Eventually(t, func() bool { return len(g.pvcs(t)) == 2 }, testenv.Long, testenv.Poll, "the PVC is deleted with its pod")
 
-	// The pod of a PVC that a user deletes goes on, also when pods are changed, until it is deleted as well; both are re-created.
+	// If a user deletes the PVC of a pod, the pod continues, even while pods are changed, until it is deleted as well. Then both are re-created.
 	lost := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: "data-web-1"}}
 	require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(lost), lost))
 	uid, pod := lost.UID, g.Pods(t)["web-1"]
@@ -243,7 +243,7 @@ func testMove(t *testing.T, g *fixture) {
 	require.Equal(t, []string{"web-0", "web-1", "web-2"}, g.names(t))
 }
 
-// testReturn follows the way back in docs/kinds/statefulset.md.
+// testReturn follows the way back to Kubernetes in docs/kinds/statefulset.md.
 func testReturn(t *testing.T, g *fixture) {
 	t.Helper()
 	const deleted = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
@@ -299,7 +299,7 @@ func testReturn(t *testing.T, g *fixture) {
 	require.Eventually(t, rests, testenv.Long, testenv.Poll, "new pods become available")
 }
 
-// orphans waits until a StatefulSet is gone, of whichever kind, and its pods have no owner.
+// orphans waits until a StatefulSet of any kind is gone and its pods have no owner.
 func (g *fixture) orphans(t *testing.T, set client.Object) {
 	t.Helper()
 	require.Eventually(t, func() bool {

@@ -23,13 +23,13 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/plantext"
 )
 
-// start is when the pods of all tests became ready, now is an hour later.
+// start is when the pods of all tests became ready; now is an hour later.
 var (
 	start = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	now   = start.Add(time.Hour)
 )
 
-// stage is what is observed of a set with former versions; revs are the names of its revisions, oldest first.
+// stage is what is observed of a set with earlier versions. revs are the names of its revisions, oldest first.
 type stage struct {
 	observed
 
@@ -55,7 +55,7 @@ func observedOf(t *testing.T, set *testkit.StatefulSetBuilder, former ...*testki
 	return s
 }
 
-// pod adds an available pod of an ordinal at the n-th revision, changed by the functions, with its PVCs.
+// pod adds an available pod for an ordinal at the revision with index rev, changed by the functions, along with its PVCs.
 func (s *stage) pod(rev int, ordinal string, changes ...func(*corev1.Pod)) *stage {
 	b := testkit.Pod("web-" + ordinal).Rev(s.revs[rev]).Created(start)
 	pod := b.Ready(start).State(pods.LifecycleNormal).Obj()
@@ -94,7 +94,7 @@ func first(p *corev1.Pod)    { p.Labels["tier"] = "first" }
 
 func deleted(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = new(metav1.NewTime(now)) }
 
-// sized sets the size that a PVC requests, and that of its volume.
+// sized sets the size that a PVC requests, and the size of its volume.
 func sized(asks, has string) func(*corev1.PersistentVolumeClaim) {
 	return func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(asks)}
@@ -112,7 +112,7 @@ func growing(since time.Time) func(*corev1.PersistentVolumeClaim) {
 	}
 }
 
-// awaitsResize returns a change of a PVC: the controller requested a resize at that time, and nothing has begun it.
+// awaitsResize changes a PVC: the controller requested a resize at that time, and nothing has started it.
 func awaitsResize(at time.Time) func(*corev1.PersistentVolumeClaim) {
 	return func(c *corev1.PersistentVolumeClaim) {
 		sized("2Gi", "1Gi")(c)
@@ -124,7 +124,7 @@ func of(refs ...metav1.OwnerReference) func(*corev1.PersistentVolumeClaim) {
 	return func(c *corev1.PersistentVolumeClaim) { c.OwnerReferences = refs }
 }
 
-// text writes a plan in the order in which it is done.
+// text writes a plan in the order in which it is carried out.
 func text(w planned) string {
 	var before []string
 	for _, h := range w.transfers {
@@ -164,7 +164,7 @@ func TestPlan(t *testing.T) {
 		t.Helper()
 		return *metav1.NewControllerRef(web(1).Obj(), Kind())
 	}
-	// wantsMore requests larger PVCs than those that exist.
+	// wantsMore requests PVCs that are larger than the existing ones.
 	wantsMore := func(s *stage) *stage {
 		s.set.Spec.VolumeClaimUpdateStrategy.Type = appsv1beta1.StatefulSetClaimOnPodRollingUpdate
 		resizeTemplates(&s.set.Spec, "2Gi")
@@ -498,7 +498,7 @@ func TestReplicasTakeNoMemory(t *testing.T) {
 		s.PodManagementPolicy = appsv1.ParallelPodManagement
 		s.UpdateStrategy.RollingUpdate.Partition = new(int32(1001))
 	})).pod(0, "3").pod(0, "1001").pod(0, "1999999999").pod(0, "2000000000")
-	s.pods = s.pods[1:] // The PVC of web-3 has no pod.
+	s.pods = s.pods[1:] // The PVC of web-3 now has no pod.
 	p := plan(s.observed, now)
 	creates := p.Of(rollout.StepCreate)
 	require.Len(t, creates, rollout.MaxCreates)

@@ -59,7 +59,7 @@ func rules() []sim.Rule {
 
 func live0() metav1.Object { return &metav1.ObjectMeta{Name: key.Name} }
 
-// seen returns the set in the controller's cache, nil if there is none.
+// seen returns the set in the controller's cache; nil if there is none.
 func seen(w *sim.World) *appsv1beta1.StatefulSet {
 	all := sim.Cached[*appsv1beta1.StatefulSet](w)
 	if len(all) == 0 {
@@ -77,7 +77,7 @@ func goal(w *sim.World) rollout.Goal {
 	return g
 }
 
-// slot is the slot of a pod, by the controller's cache.
+// slot returns the slot of a pod, according to the controller's cache.
 func slot(w *sim.World, pod string) (rollout.Slot, bool) {
 	g := goal(w)
 	i := slices.IndexFunc(g.Slots, func(s rollout.Slot) bool {
@@ -129,7 +129,7 @@ func old(w *sim.World, p *corev1.Pod) bool {
 	return name != "" && !podset.AtRevision(p, name)
 }
 
-// keepsServing reports whether a pod in a wanted slot is available, or is ready and will be replaced. minReadySeconds is for those that
+// keepsServing reports whether a pod in a wanted slot is available, or is ready and will be replaced. minReadySeconds applies to pods that
 // replace others.
 func keepsServing(w *sim.World, p *corev1.Pod) bool {
 	_, wanted := slot(w, p.Name)
@@ -137,7 +137,7 @@ func keepsServing(w *sim.World, p *corev1.Pod) bool {
 	return available(w, p) || wanted && active(w, p) && old(w, p) && f.Ready && f.Lifecycle == pods.LifecycleNormal && f.Update == rollout.UpdateNone
 }
 
-// created is the pod that a write of the controller creates, removed the one that it deletes.
+// created returns the pod that a write of the controller creates, removed the pod that it deletes.
 func created(c sim.Change) (*corev1.Pod, bool) {
 	p, ok := c.After.(*corev1.Pod)
 	return p, ok && c.Verb == sim.Create && !c.Late
@@ -169,7 +169,7 @@ func inItsSlot(w *sim.World, c sim.Change) error {
 
 func inOrder(w *sim.World) bool { return goal(w).Ordered }
 
-// createdInOrder: one by one, each when all pods before it are available by the controller's cache.
+// createdInOrder: pods are created one by one, each once all pods before it are available according to the controller's cache.
 func createdInOrder(w *sim.World, c sim.Change) error {
 	p, ok := created(c)
 	if !ok || !inOrder(w) {
@@ -191,8 +191,8 @@ func createdInOrder(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// removedInOrder: of pods above replicas, the highest ordinal is deleted first, and none while another one is terminating. While
-// two others are not available, one that is not available is kept, unless it was prepared for its deletion.
+// removedInOrder: of the pods above replicas, the one with the highest ordinal is deleted first, and none while another one is terminating.
+// While two others are not available, a pod that is not available is kept, unless it was prepared for deletion.
 func removedInOrder(w *sim.World, c sim.Change) error {
 	p, ok := removed(c)
 	if !ok || !inOrder(w) || p.Labels[keys.SpecifiedDelete] != "" {
@@ -223,7 +223,7 @@ func must(n int, err error) int {
 	return n
 }
 
-// partitionHolds: an old pod in a slot within the partition is neither updated nor deleted for an update. Unordered, the
+// partitionHolds: an old pod in a slot within the partition is neither updated nor deleted for an update. With unordered updates, the
 // partition is a number of pods.
 func partitionHolds(w *sim.World, c sim.Change) error {
 	before, _, edit := sim.Edited(c)
@@ -254,8 +254,8 @@ func partitionHolds(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// deletable reports whether a pod may be deleted whatever its revision: it is to delete and updates are not paused or its deletion
-// has begun, it has ended, is not wanted, or does not run and has lost a PVC.
+// deletable reports whether a pod may be deleted regardless of its revision. That is so if it is marked for deletion and updates are not
+// paused or its deletion has begun, if it has ended, if it is not wanted, or if it does not run and has lost a PVC.
 func deletable(w *sim.World, p *corev1.Pod) bool {
 	_, named := p.Labels[keys.SpecifiedDelete]
 	_, wanted := slot(w, p.Name)
@@ -272,7 +272,7 @@ func deletable(w *sim.World, p *corev1.Pod) bool {
 	})
 }
 
-// onlyDeletable: a pod is deleted if it is deletable, or for an update that is not paused.
+// onlyDeletable: a pod is deleted only if it is deletable, or for an update that is not paused.
 func onlyDeletable(w *sim.World, c sim.Change) error {
 	p, ok := removed(c)
 	if !ok || deletable(w, p) || old(w, p) && !goal(w).Paused && goal(w).Mode != rollout.OnDelete {
@@ -281,8 +281,8 @@ func onlyDeletable(w *sim.World, c sim.Change) error {
 	return errors.New(c.String())
 }
 
-// policyHolds: a PVC gets the set as owner if it is to be deleted with the set, and a pod if it is to be deleted with that pod,
-// which is not wanted.
+// policyHolds: a PVC gets the set as an owner if it is to be deleted with the set, and a pod if it is to be deleted with that pod, which is
+// not wanted.
 func policyHolds(w *sim.World, c sim.Change) error {
 	if c.Kind.Kind != "PersistentVolumeClaim" || c.After == nil { // refused
 		return nil
@@ -310,7 +310,7 @@ func policyHolds(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// growsFirst: where PVCs are resized, a pod is updated when its PVCs have been, by the controller's cache.
+// growsFirst: if PVCs are resized, a pod is updated only after its PVCs, according to the controller's cache.
 func growsFirst(w *sim.World, c sim.Change) error {
 	before, _, edit := sim.Edited(c)
 	if p, ok := removed(c); ok && !deletable(w, p) {

@@ -68,15 +68,15 @@ func simulated(tb testing.TB) sim.Kind {
 	}
 }
 
-// unpullable reports whether an image can't be pulled, full whether a PVC's volume can't be resized.
+// unpullable reports whether an image can't be pulled.
 func unpullable(image string) bool { return strings.HasSuffix(image, ":bad") }
 
 func full(pvc *corev1.PersistentVolumeClaim) bool { return strings.HasPrefix(pvc.Name, "full-") }
 
-// static tells whether nothing resizes the volume of a PVC.
+// static reports whether nothing resizes the volume of a PVC.
 func static(pvc *corev1.PersistentVolumeClaim) bool { return strings.HasPrefix(pvc.Name, "static-") }
 
-// live is the set as it is, nil if there is none.
+// live returns the set as it is; nil if there is none.
 func live(w *sim.World) *appsv1beta1.StatefulSet { return sim.Find[*appsv1beta1.StatefulSet](w, key) }
 
 func heldPod(w *sim.World, pod *corev1.Pod) bool {
@@ -84,7 +84,7 @@ func heldPod(w *sim.World, pod *corev1.Pod) bool {
 	return set != nil && set.Spec.Lifecycle != nil && active(w, pod)
 }
 
-// lines are the lines of a story about a set or a PVC.
+// lines returns the lines of a story about a set or a PVC.
 func lines(o client.Object) []string {
 	switch o := o.(type) {
 	case *appsv1beta1.StatefulSet:
@@ -166,7 +166,7 @@ func onPod(name string, when func(*sim.World) bool, pod string, change func(*cor
 	}}
 }
 
-// some reports whether n pods are to run app:2, whole whether n pods of an image are available and there are no others.
+// some reports whether n pods should run app:2. whole reports whether n pods of an image are available and there are no others.
 func some(n int) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		return len(slices.DeleteFunc(sim.All[*corev1.Pod](w), func(p *corev1.Pod) bool {
@@ -184,7 +184,7 @@ func whole(n int, image string) func(*sim.World) bool {
 	}
 }
 
-// bound is whole, with a volume for each PVC.
+// bound is like whole, but each PVC also has a volume.
 func bound(n int, image string) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		return whole(n, image)(w) && !slices.ContainsFunc(sim.All[*corev1.PersistentVolumeClaim](w), func(c *corev1.PersistentVolumeClaim) bool {

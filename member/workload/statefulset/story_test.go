@@ -33,7 +33,7 @@ func resizeTemplates(s *appsv1beta1.StatefulSetSpec, size string) {
 	}
 }
 
-// held is a set with hooks of the label hold=yes, which its pods are created with.
+// held returns a set with hooks on the label hold=yes, which its pods are created with.
 func held(b *testkit.StatefulSetBuilder) *testkit.StatefulSetBuilder {
 	hook := func() *pods.LifecycleHook {
 		return &pods.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}}
@@ -67,7 +67,7 @@ func pvcNamed(name string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: key.Namespace}}
 }
 
-// allPVCs reports whether the line of each PVC has a text.
+// allPVCs reports whether the line of each PVC contains a text.
 func allPVCs(text string) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		return !slices.ContainsFunc(sim.All[*corev1.PersistentVolumeClaim](w), func(c *corev1.PersistentVolumeClaim) bool {
@@ -76,7 +76,7 @@ func allPVCs(text string) func(*sim.World) bool {
 	}
 }
 
-// scenarios are played in the simulator; some are written to golden files.
+// scenarios returns scenarios that are played in the simulator; some are written to golden files.
 func scenarios(t *testing.T) []sim.Scenario {
 	t.Helper()
 	const remains, goes = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
@@ -158,7 +158,7 @@ func scenarios(t *testing.T) []sim.Scenario {
 	}
 }
 
-// patient are stories that stall, which is then reported.
+// patient returns stories that stall, which is then reported.
 func patient() []sim.Scenario {
 	const remains, goes = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 	return []sim.Scenario{
@@ -174,8 +174,7 @@ func patient() []sim.Scenario {
 	}
 }
 
-// keptByChangedPolicy is a set whose policy changes to keep PVCs when the pod that owns them is terminating already. No PVC is
-// deleted.
+// keptByChangedPolicy is about a set whose policy changes to keep PVCs when the pod that owns them is already terminating. No PVC is deleted.
 func keptByChangedPolicy() sim.Scenario {
 	const goes = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 	pod := testkit.Pod("web-2").Obj()
@@ -203,7 +202,7 @@ func keep(s *appsv1beta1.StatefulSetSpec) {
 	s.PersistentVolumeClaimRetentionPolicy = &appsv1beta1.StatefulSetClaimRetentionPolicy{WhenDeleted: remains, WhenScaled: remains}
 }
 
-// finalizer is one of another controller.
+// finalizer belongs to another controller.
 const finalizer = "example.com/snapshot"
 
 func holds(o client.Object, when func(*sim.World) bool) sim.Edit {
@@ -250,7 +249,7 @@ func broken(names ...string) func(*sim.World) bool {
 	}
 }
 
-// moved is a set of the name of one of Kubernetes, which was deleted and has left its pods, PVCs and revisions. No pod is
+// moved is about a set with the name of a StatefulSet of Kubernetes that was deleted and has left its pods, PVCs and revisions. No pod is
 // re-created.
 func moved(t *testing.T) sim.Scenario {
 	t.Helper()
@@ -276,7 +275,7 @@ func moved(t *testing.T) sim.Scenario {
 	return s
 }
 
-// withoutTimes is a revision's data without nulls, as Kubernetes 1.36 writes it.
+// withoutTimes returns a revision's data without nulls, as Kubernetes 1.36 writes it.
 func withoutTimes(t *testing.T, data []byte) []byte {
 	t.Helper()
 	var all map[string]any

@@ -13,8 +13,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// TestPlanOfATakeOver: a set that was updated in place, with a reserved ordinal, is taken over from OpenKruise. Nothing is
-// written to its pods, and the counts are those of the former controller.
+// TestPlanOfATakeOver: a set that was updated in place, with a reserved ordinal, is taken over from OpenKruise. Nothing is written to its
+// pods, and the counts stay those of the previous controller.
 func TestPlanOfATakeOver(t *testing.T) {
 	t.Parallel()
 	set := &appsv1beta1.StatefulSet{}

@@ -35,7 +35,7 @@ type (
 	Rolling = appsv1beta1.StatefulSetRollingUpdateStrategy
 )
 
-// on returns all gates on.
+// on returns gates that are all on.
 func on() Gates { return Gates{StartOrdinal: true, ResizePVCs: true, DeletePVCs: true} }
 
 // asking returns a webhook with a fake apiserver that has these storage classes, and counts dry runs.
@@ -51,7 +51,7 @@ func requested(t *testing.T, old *appsv1beta1.StatefulSet) context.Context {
 	return webhooktest.Requested(t, old)
 }
 
-// db is a StatefulSet of three pods as Default leaves it, changed by each of the functions.
+// db returns a StatefulSet of three pods as Default leaves it, changed by each of the functions.
 func db(changes ...func(*Spec)) *appsv1beta1.StatefulSet {
 	set := &appsv1beta1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "shop"}, Spec: Spec{
 		Replicas:    ptr.To[int32](3),
@@ -91,7 +91,7 @@ func reserving(list ...any) func(*Spec) {
 
 func parallel(s *Spec) { s.PodManagementPolicy = appsv1.ParallelPodManagement }
 
-// pvc returns a volumeClaimTemplate; class is empty for the default one.
+// pvc returns a volumeClaimTemplate; an empty class means the default class.
 func pvc(name, size, class string) corev1.PersistentVolumeClaim {
 	c := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeClaimSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -364,7 +364,7 @@ func TestAFirstOrdinalWithoutItsGateIsRefused(t *testing.T) {
 	_, err = w.ValidateCreate(requested(t, nil), from(0))
 	require.NoError(t, err)
 
-	// One that was stored before is kept, numbered from 0.
+	// A set that was stored before is kept, numbered from 0.
 	scaled := from(math.MaxInt32)
 	scaled.Spec.Replicas = new(int32(7))
 	warnings, err := w.ValidateUpdate(requested(t, from(math.MaxInt32)), from(math.MaxInt32), scaled)

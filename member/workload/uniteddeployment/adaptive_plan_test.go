@@ -28,7 +28,7 @@ func reserve(ud *appsv1beta1.UnitedDeployment) {
 	adapts(ud).Spec.Topology.ScheduleStrategy.Adaptive = &appsv1beta1.AdaptiveScheduleStrategy{ReserveUnschedulablePods: true}
 }
 
-// shut stores that subset a is closed since then.
+// shut stores that subset a has been closed since then.
 func shut(ud *appsv1beta1.UnitedDeployment, since time.Time) {
 	ud.Status.SubsetStatuses = append(ud.Status.SubsetStatuses, appsv1beta1.SubsetStatus{
 		Name: "a", Conditions: []appsv1beta1.SubsetCondition{{
@@ -38,7 +38,7 @@ func shut(ud *appsv1beta1.UnitedDeployment, since time.Time) {
 	})
 }
 
-// rejectedPod is a pod that the scheduler has found no node for since then.
+// rejectedPod returns a pod for which the scheduler has found no node since then.
 func rejectedPod(name string, since time.Time) *corev1.Pod {
 	pod := testkit.Pod(name).Phase(corev1.PodPending).Obj()
 	pod.Spec.NodeName = ""
@@ -50,7 +50,7 @@ func rejectedPod(name string, since time.Time) *corev1.Pod {
 
 func placedPod(name string) *corev1.Pod { return testkit.Pod(name).Node("node-1").Ready(start).Obj() }
 
-// adaptiveOf returns a whole object with Adaptive; so many pods of its first subset are rejected since then.
+// adaptiveOf returns a complete object with Adaptive. waiting pods of its first subset have been rejected since then.
 func adaptiveOf(t *testing.T, ud *appsv1beta1.UnitedDeployment, waiting int, since time.Time) observed {
 	t.Helper()
 	o := observedOf(t, adapts(ud))
@@ -129,7 +129,7 @@ func TestAdapt(t *testing.T) {
 			require.Empty(t, d.Why)
 			require.Equal(t, tt.want, d.Targets)
 
-			for i := range subsets { // As they are after that, with what waits gone.
+			for i := range subsets { // The state after that, without the pods that waited.
 				subsets[i].Current = d.Targets[i]
 				rooms[i].waiting = max(rooms[i].waiting-(tt.current[i]-d.Targets[i]), 0)
 			}

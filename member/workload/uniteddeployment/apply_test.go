@@ -26,8 +26,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/expect"
 )
 
-// reconciler returns a Reconciler with a fake client that has some objects, checks preconditions of deletions and answers
-// creations by fail. The subsets whose workloads it was asked to create are returned.
+// reconciler returns a Reconciler with a fake client that has some objects, checks preconditions of deletions and answers creations with fail.
+// It also returns the subsets whose workloads it was asked to create.
 func reconciler(t *testing.T, fail func(client.Object) error, known ...client.Object) (*Reconciler, *[]string) {
 	t.Helper()
 	scheme := runtime.NewScheme()

@@ -50,8 +50,8 @@ type fixture struct{ *testenv.Fixture[*object] }
 // TestMain lets the package's tests share a cluster.
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// manage starts managers in this process: one for the controller under test, whose writes are known by its name, one for
-// CloneSets and one for StatefulSets.
+// manage starts managers in this process: one for the controller under test, whose writes are recognized by its name, one for CloneSets and
+// one for StatefulSets.
 func manage(t *testing.T, s *testenv.Env) {
 	t.Helper()
 	s.Run(t, agent, uniteddeployment.Kind(), func(mgr ctrl.Manager) {
@@ -75,7 +75,7 @@ func manage(t *testing.T, s *testenv.Env) {
 	})
 }
 
-// web returns an object as a user writes it: that many replicas of a CloneSet that updates in place.
+// web returns an object as a user writes it: replicas of a CloneSet that updates in place.
 func (g *fixture) web(replicas int32, subsets ...part) *object {
 	labels := map[string]string{"app": "web"}
 	ud := &object{
@@ -108,7 +108,7 @@ func (g *fixture) make(t *testing.T, ud *object) {
 	g.Await(t, rested)
 }
 
-// rested reports whether the status is of this spec and all pods are updated and available.
+// rested reports whether the status reflects this spec and all pods are updated and available.
 func rested(ud *object) bool {
 	want, s := *ud.Spec.Replicas, &ud.Status
 	return s.ObservedGeneration == ud.Generation && s.Replicas == want && s.AvailableReplicas == want &&
@@ -120,7 +120,7 @@ func (g *fixture) change(t *testing.T, change func(*appsv1beta1.UnitedDeployment
 	g.Change(t, func(ud *object) { change(&ud.Spec) })
 }
 
-// count returns how many pods each subset has, by its name and what of returns for a pod.
+// count returns how many pods there are for each subset and the text that say returns for a pod.
 func (g *fixture) count(t *testing.T, say func(*corev1.Pod) string) map[string]int {
 	t.Helper()
 	out := map[string]int{}
@@ -146,7 +146,7 @@ func (g *fixture) becomes(t *testing.T, say func(*corev1.Pod) string, want map[s
 	}
 }
 
-// children are the workloads of a kind, by subset.
+// children returns the workloads of a kind, by subset.
 func children[L client.ObjectList](t *testing.T, g *fixture, list L, each func(L, func(client.Object))) map[string]client.Object {
 	t.Helper()
 	require.NoError(t, g.List(t.Context(), list, client.InNamespace(g.Namespace)))
@@ -243,7 +243,7 @@ func testLife(t *testing.T, g *fixture) {
 		require.Equal(t, "app:2", p.Status.ContainerStatuses[0].Image)
 	}
 
-	// As percentages, and by the scale subresource. A rollback reuses the old revision.
+	// The same with percentages, and through the scale subresource. A rollback reuses the old revision.
 	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) {
 		s.Topology.Subsets[0].Replicas = new(intstr.FromString("50%"))
 		s.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:1"
@@ -309,8 +309,8 @@ func asAdvancedSets(s *appsv1beta1.UnitedDeploymentSpec) {
 	}}
 }
 
-// testScale scales out, holds some pods back and scales in. All pods are at one revision all the time, so no write of the
-// status may say otherwise.
+// testScale scales out, holds some pods back and scales in. All pods are at one revision the whole time, so no write of the status may say
+// otherwise.
 func testScale(as func(*appsv1beta1.UnitedDeploymentSpec), partitions map[string]int32) func(*testing.T, *fixture) {
 	return func(t *testing.T, g *fixture) {
 		t.Helper()
@@ -381,7 +381,7 @@ func testStatefulSet(t *testing.T, g *fixture) {
 		return ud.Status.UpdatedReadyReplicas == 1 && ud.Status.AvailableReplicas == 5 && ud.Status.ObservedGeneration == ud.Generation
 	})
 
-	// A native StatefulSet never gets past a pod that does not start, not even with a fixed template; with us it does.
+	// A native StatefulSet never gets past a pod that does not start, not even with a fixed template. Here it does.
 	set("app:bad", nil)
 	g.Await(t, func(ud *object) bool { return ud.Status.AvailableReplicas == 3 })
 	set("app:3", nil)
@@ -412,7 +412,7 @@ func testAdvanced(t *testing.T, g *fixture) {
 	g.becomes(t, index, at)
 	t.Logf("writes of the update in two steps: %v", g.Writes(t, began))
 
-	// The range of b is full: it does not use that of another subset.
+	// The range of b is full, and b does not use the range of another subset.
 	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) { s.Replicas = ptr.To[int32](6) })
 	g.Await(t, func(ud *object) bool {
 		return slices.ContainsFunc(ud.Status.Conditions, func(c appsv1beta1.UnitedDeploymentCondition) bool {
@@ -433,7 +433,7 @@ func testComeAndGo(t *testing.T, g *fixture) {
 	g.becomes(t, anything, map[string]int{"b": 2, "c": 2})
 	require.Len(t, g.cloneSets(t), 2)
 
-	// A second workload of a subset, as a crash between two writes could leave it.
+	// A second workload of a subset, as a crash between two writes could leave behind.
 	duplicate := g.cloneSets(t)["b"].DeepCopyObject().(*appsv1beta1.CloneSet)
 	name := duplicate.Name
 	duplicate.Name, duplicate.ResourceVersion, duplicate.UID = "web-b-duplicate", "", ""
@@ -597,7 +597,7 @@ func testReserved(as func(*appsv1beta1.UnitedDeploymentSpec)) func(*testing.T, *
 			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: label, Operator: corev1.NodeSelectorOpExists}},
 		}}, part{Name: "b"})
 		as(&ud.Spec)
-		if d := ud.Spec.Template.DeploymentTemplate; d != nil { // Reserved pods are unavailable; a rollout would wait for them.
+		if d := ud.Spec.Template.DeploymentTemplate; d != nil { // Reserved pods are unavailable, so a rollout would wait for them.
 			d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxUnavailable: new(intstr.FromString("100%"))}
 		}
 		adapt(ud, 1, 1).ReserveUnschedulablePods = true

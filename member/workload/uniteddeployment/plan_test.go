@@ -31,7 +31,7 @@ import (
 
 var start = time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
 
-// web returns an object of 10 replicas with a CloneSet in each of the subsets, as the webhook leaves it.
+// web returns an object with 10 replicas and a CloneSet in each of the subsets, as the webhook leaves it.
 func web(subsets ...string) *appsv1beta1.UnitedDeployment {
 	labels := map[string]string{"app": "web"}
 	ud := &appsv1beta1.UnitedDeployment{
@@ -89,7 +89,7 @@ func asAdvanced(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment 
 	return ud
 }
 
-// observedOf returns an object with the workloads and the revision of its first reconcile, all pods ready.
+// observedOf returns an object with the workloads and the revision of its first reconcile, with all pods ready.
 func observedOf(t *testing.T, ud *appsv1beta1.UnitedDeployment) observed {
 	t.Helper()
 	o := observed{ud: ud}
@@ -203,7 +203,7 @@ func planText(p planned) string {
 
 func number(s string) *intstr.IntOrString { return new(intstr.Parse(s)) }
 
-// stories are observed states, by what is planned for them.
+// stories returns observed states, named after what is planned for them.
 func stories() []struct {
 	name string
 	make func(*testing.T) observed

@@ -23,14 +23,14 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/spread"
 )
 
-// withReserved stores that so many pods of subset a are reserved.
+// withReserved stores how many pods of subset a are reserved.
 func withReserved(ud *appsv1beta1.UnitedDeployment, replicas, reserved int32) {
 	shut(ud, now.Add(-time.Minute))
 	line := &ud.Status.SubsetStatuses[len(ud.Status.SubsetStatuses)-1]
 	line.Replicas, line.ReservedPods = replicas, reserved
 }
 
-// reservingOf is adaptiveOf with reserveUnschedulablePods: the pods that wait are reserved, and others run in b in their place.
+// reservingOf is adaptiveOf with reserveUnschedulablePods: the waiting pods are reserved, and others run in b in their place.
 func reservingOf(t *testing.T, waiting int) observed {
 	t.Helper()
 	ud := web("a", "b")
@@ -47,7 +47,7 @@ func reservingOf(t *testing.T, waiting int) observed {
 	return o
 }
 
-// allowing gives the workload of subset a that maxUnavailable.
+// allowing sets maxUnavailable of the workload of subset a.
 func allowing(o observed, n int) {
 	o.children[0].workload.(*appsv1beta1.CloneSet).Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt(n))
 }
@@ -192,7 +192,7 @@ func TestReservedPodsAreNotInTheSums(t *testing.T) {
 	o.children[1].replicas = 4
 	*o.children[1].workload.(*appsv1beta1.CloneSet).Spec.Replicas = 4
 	for i, c := range o.pods[o.children[0].GetUID()] {
-		if i == 6 { // One has got a node, and has to prove itself.
+		if i == 6 { // One pod has got a node, and must prove itself.
 			placed := placedPod(c.Name)
 			c.Spec, c.Status = placed.Spec, placed.Status
 			c.Labels[keys.SubsetRevision] = o.wanted.Name
@@ -247,7 +247,7 @@ func TestTakeoverOfReservedPodsChangesNothing(t *testing.T) {
 
 func TestNoPodIsTakenThatRunsInPlaceOfAReservedOne(t *testing.T) {
 	t.Parallel()
-	// The cache does not show yet that the pods are reserved; the apiserver does, or does not either.
+	// The cache does not show yet that the pods are reserved. The apiserver either does or does not.
 	for _, known := range []bool{true, false} {
 		o := reservingOf(t, 4)
 		o.children[1].replicas = 4
@@ -324,7 +324,7 @@ func TestAPodIsReservedInTheVersionThatWaits(t *testing.T) {
 	require.Equal(t, "true", label())
 }
 
-// The pods that serve are updated within the template's own maxUnavailable, however many others wait for a node.
+// The serving pods are updated within the template's own maxUnavailable, however many others wait for a node.
 func TestReservedPodsAreBesideMaxUnavailable(t *testing.T) {
 	t.Parallel()
 	number := func(v string) *intstr.IntOrString {

@@ -33,7 +33,7 @@ import (
 
 var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "web"}
 
-// Labels of the simulated nodes: each subset has one, which runs so many pods.
+// Labels of the simulated nodes: each subset has one node, which runs a limited number of pods.
 const (
 	subsetLabel = "subset"
 	podsLabel   = "pods"
@@ -139,7 +139,7 @@ func newPod(w *sim.World, set *appsv1beta1.CloneSet) *corev1.Pod {
 	}
 }
 
-// scheduler binds pods to the node of their subset while it runs fewer than it may, and tells others that there is no node.
+// scheduler binds pods to the node of their subset while the node has room, and tells other pods that there is no node.
 type scheduler struct{}
 
 func (scheduler) Steps(w *sim.World) []sim.Step {
@@ -185,8 +185,8 @@ func nodeFor(w *sim.World, pod *corev1.Pod, used map[string]int) string {
 	return ""
 }
 
-// keepsPlaced: unless the whole is scaled in, no subset gets fewer replicas than it has pods with a node. A write of a process that
-// was replaced was right when it was sent.
+// keepsPlaced: unless the object itself is scaled in, no subset gets fewer replicas than it has pods with a node. A late write of a replaced
+// process was right when it was sent.
 func keepsPlaced(w *sim.World, c sim.Change) error {
 	was, _ := c.Before.(*appsv1beta1.CloneSet)
 	is, _ := c.After.(*appsv1beta1.CloneSet)
@@ -206,7 +206,7 @@ func keepsPlaced(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// keepsReady: with reserveUnschedulablePods no replica that is taken from a subset leaves fewer ready pods than there are replicas.
+// keepsReady: with reserveUnschedulablePods, taking a replica from a subset never leaves fewer ready pods than there are replicas.
 func keepsReady(w *sim.World, c sim.Change) error {
 	was, _ := c.Before.(*appsv1beta1.CloneSet)
 	is, _ := c.After.(*appsv1beta1.CloneSet)
@@ -271,7 +271,7 @@ func schedulable(s *appsv1beta1.UnitedDeploymentStatus, subset string) string {
 	return "never closed"
 }
 
-// describe is what a write has changed, for golden stories.
+// describe returns what a write has changed, for golden stories.
 func describe(c sim.Change) string {
 	of := func(o client.Object) (out []string) {
 		switch o := o.(type) {
@@ -314,7 +314,7 @@ func TestStoriesGolden(t *testing.T) {
 	}
 }
 
-// world returns the initial objects: an object of 5 replicas, and nodes for 2 pods of subset a and so many of b.
+// world returns the initial objects: an object with 5 replicas, and nodes for 2 pods of subset a and b pods of subset b.
 func world(b string) []client.Object {
 	ud := adapts(web("a", "b"))
 	ud.Spec.Replicas = new(int32(5))
@@ -333,7 +333,7 @@ func scaled(when func(*sim.World) bool, n int32) sim.Edit {
 	}}
 }
 
-// placed is reached when 2 pods of subset a and 3 of b have a node, no other pod is left, and a's condition has that status.
+// placed is reached when 2 pods of subset a and 3 of b have a node, no other pods are left, and a's condition has that status.
 func placed(status corev1.ConditionStatus) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		ud := sim.Find[*appsv1beta1.UnitedDeployment](w, key)
@@ -348,7 +348,7 @@ func placed(status corev1.ConditionStatus) func(*sim.World) bool {
 	}
 }
 
-// waiting is reached when so many pods of subset a wait for a node.
+// waiting is reached when n pods of subset a wait for a node.
 func waiting(n int) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		return len(slices.DeleteFunc(podsIn(w, "a"), func(p *corev1.Pod) bool { _, waits := rejected(p); return !waits })) == n
@@ -395,7 +395,7 @@ func replaced(w *sim.World) bool {
 	return waiting(3)(w) && len(slices.DeleteFunc(podsIn(w, "b"), func(p *corev1.Pod) bool { return !podpatch.Ready(p) })) == 3
 }
 
-// deletes is an edit that deletes pods of subset a, as a rollout or a user may; their workload creates them again.
+// deletes returns an edit that deletes pods of subset a, as a rollout or a user may. Their workload creates them again.
 func deletes(when func(*sim.World) bool, what string, which func(*corev1.Pod) bool) sim.Edit {
 	return sim.Edit{Name: "delete " + what, When: when, Do: func(ctx context.Context, w *sim.World) error {
 		for _, pod := range podsIn(w, "a") {
@@ -409,7 +409,7 @@ func deletes(when func(*sim.World) bool, what string, which func(*corev1.Pod) bo
 	}}
 }
 
-// scalesWorkload changes the replicas of subset a's workload, as a user should not.
+// scalesWorkload changes the replicas of subset a's workload, which users should not do.
 func scalesWorkload(when func(*sim.World) bool, n int32) sim.Edit {
 	return sim.Edit{Name: fmt.Sprintf("scale the workload of a to %d", n), When: when, Do: func(ctx context.Context, w *sim.World) error {
 		for _, set := range sim.All[*appsv1beta1.CloneSet](w) {

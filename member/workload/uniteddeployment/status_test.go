@@ -21,7 +21,7 @@ import (
 
 var now = start.Add(time.Hour)
 
-// reconcileStatus returns the status after a plan was applied without errors, and not yet observed by the workloads' controllers.
+// reconcileStatus returns the status after a plan was applied without errors, but not yet observed by the workloads' controllers.
 func reconcileStatus(o observed) (planned, applied) {
 	p := plan(o, now)
 	d := applied{children: map[string]child{}}
@@ -122,7 +122,7 @@ func TestStatusCountsUpdatedPodsThroughAScale(t *testing.T) {
 	} {
 		for _, tt := range []struct {
 			name string
-			// before changes the workload of a, change the object.
+			// before changes the workload of a, change changes the object.
 			before  func(workload)
 			change  func(*appsv1beta1.UnitedDeployment)
 			updated int32
@@ -373,7 +373,7 @@ func TestWhatMayWait(t *testing.T) {
 		name      string
 		partition int32
 		change    func(s *status)
-		// wait is how long it waits, 0 if it does not.
+		// wait is how long the status waits; 0 means that it does not.
 		wait time.Duration
 	}{
 		{"one more pod is ready", 0, func(s *status) { s.UpdatedReadyReplicas, s.SubsetStatuses[0].ReadyReplicas = 2, 2 }, statusDelay},

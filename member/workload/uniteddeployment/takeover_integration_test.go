@@ -47,7 +47,7 @@ func TestTakeOverInCluster(t *testing.T) {
 	began := clock.RealClock{}.Now()
 	manage(t, s)
 
-	// Both managers have reconciled: the condition of a former conflict is replaced by Ready, and the new counts are there.
+	// Both managers have reconciled: Ready has replaced the condition of an earlier conflict, and the new counts are there.
 	g.until(t, "reconcile the sets", func() bool {
 		for _, set := range g.cloneSets(t) {
 			is := set.(*appsv1beta1.CloneSet).Status.Conditions
@@ -70,7 +70,7 @@ func TestTakeOverInCluster(t *testing.T) {
 	require.Equal(t, "take-ud-67cc46bdf9", ud.Status.UpdatedRevision)
 	require.Equal(t, int32(3), ud.Status.UpdatedReadyReplicas)
 
-	// The next update is one of the existing CloneSets.
+	// The next update is an update of the existing CloneSets.
 	require.NoError(t, g.Patch(t.Context(), ud, client.RawPatch(types.JSONPatchType, []byte(
 		`[{"op":"replace","path":"/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image","value":"nginx:2"}]`))))
 	g.until(t, "update all pods", func() bool {
@@ -135,7 +135,7 @@ func (g *fixture) inZones(t *testing.T, zones ...string) {
 	}
 }
 
-// leave creates the objects that OpenKruise has left in the namespace: owners come first in the file.
+// leave creates the objects that OpenKruise has left in the namespace. Owners come first in the file.
 func (g *fixture) leave(t *testing.T) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/openkruise.yaml")

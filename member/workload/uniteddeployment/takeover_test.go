@@ -87,8 +87,8 @@ func TestTakeoverChangesNothing(t *testing.T) {
 	require.Equal(t, int32(3), s.AvailableReplicas)
 }
 
-// TestTakeoverOfARevisionInV1alpha1ChangesNothing: up to 1.9, OpenKruise's UnitedDeployments and their revisions are in v1alpha1. The
-// object converts when it is read; the revision's data does not, and stays as it is.
+// TestTakeoverOfARevisionInV1alpha1ChangesNothing: up to 1.9, OpenKruise's UnitedDeployments and their revisions are stored in v1alpha1. The
+// object is converted when it is read. The revision's data is not, and stays as it is.
 func TestTakeoverOfARevisionInV1alpha1ChangesNothing(t *testing.T) {
 	t.Parallel()
 	stored := []byte(`{"spec":{"template":{"$patch":"replace","cloneSetTemplate":{"metadata":{"creationTimestamp":null,"labels":{"app":"web"}},
@@ -124,7 +124,7 @@ func TestTakeoverOfARevisionInV1alpha1ChangesNothing(t *testing.T) {
 	require.Equal(t, revision.Create, p.revision.Change)
 	require.JSONEq(t, string(o.wanted.Data.Raw), string(p.revision.Revision.Data.Raw), "a new one is in v1beta1")
 
-	// Back to the former template: its revision is renewed as it is.
+	// Back to the previous template: its revision is renewed as it is.
 	o.history = append(o.history, p.revision.Revision)
 	o.ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "web:1"
 	want()
