@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// together are the kinds whose tests run others too, in one simulated world.
+// together lists the kinds whose tests also run other kinds, in one simulated world.
 var together = map[string][]string{"pod/sidecarset": {"workload/cloneset"}, "pod/nodepodprobe": {"pod/podprobemarker", "pod/probedpod"}}
 
-// homes are the folders of member/ in which each folder holds one kind.
+// homes are the folders of member/ in which each subfolder holds one kind.
 var homes = []string{"workload", "pod", "image", "resource"}
 
-// TestNoKindImportsASibling checks the one layer rule that depguard can't express: two kinds share code in pkg or interact by the
-// API, but never import each other.
+// TestNoKindImportsASibling checks the one layer rule that depguard can't express: two kinds share code in pkg or interact through the API,
+// but never import each other.
 func TestNoKindImportsASibling(t *testing.T) {
 	t.Parallel()
 	const root = "github.com/flotilla-io/flotilla/member/"

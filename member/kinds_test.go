@@ -53,7 +53,7 @@ func documents[T any](t *testing.T, path, kind string) []T {
 	return out
 }
 
-// fakeManager has only what the registration of webhooks needs.
+// fakeManager has only what registering webhooks needs.
 type fakeManager struct {
 	ctrl.Manager
 	scheme   *runtime.Scheme

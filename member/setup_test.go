@@ -33,7 +33,7 @@ func TestSchemeKnowsAllVersions(t *testing.T) {
 	}
 }
 
-// counter counts attempts to connect: the first read of each is that of this cluster's identity.
+// counter counts attempts to connect: each one first reads this cluster's identity.
 type counter struct {
 	client.Reader
 	tries chan struct{}

@@ -12,7 +12,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
-// B 28: with a template that is not converted from v1alpha1, the CloneSets of its subsets would be refused.
+// B 28: without converting the template from v1alpha1, the CloneSets of its subsets would be rejected.
 func TestB28AV1alpha1TemplateMakesACloneSetThatIsAdmitted(t *testing.T) {
 	t.Parallel()
 	const written = `{"metadata":{"name":"web"},"spec":{"replicas":4,"selector":{"matchLabels":{"app":"web"}},

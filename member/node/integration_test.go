@@ -37,14 +37,14 @@ var patience = testtimeout.Scale(time.Minute)
 
 const poll = 50 * time.Millisecond
 
-// kubelet acts as that of node-1: it starts containers in the runtime, and writes the status of pods.
+// kubelet acts as the kubelet of node-1: it starts containers in the runtime, and writes the status of pods.
 type kubelet struct {
 	client.Client
 	t       *testing.T
 	runtime *fake.Runtime
 }
 
-// start starts the containers of a pod that do not run.
+// start starts the containers of a pod that are not running.
 func (k *kubelet) start(ctx context.Context, key client.ObjectKey, restarted string) {
 	var pod corev1.Pod
 	require.NoError(k.t, k.Get(ctx, key, &pod))
@@ -68,7 +68,7 @@ func (k *kubelet) start(ctx context.Context, key client.ObjectKey, restarted str
 	require.NoError(k.t, k.Status().Update(ctx, &pod))
 }
 
-// left is how many reconciles have left a restart to another daemon.
+// left returns how many reconciles have left a restart to another daemon.
 func left(t *testing.T) (n float64) {
 	t.Helper()
 	families, err := metrics.Registry.Gather()
@@ -83,8 +83,8 @@ func left(t *testing.T) (n float64) {
 	return n
 }
 
-// TestIntegrationAnAnnotationBecomesEnv updates an annotation that the container app reads by env, of pods on two nodes of which
-// one has the daemon, and for a while OpenKruise's as well.
+// TestIntegrationAnAnnotationBecomesEnv updates an annotation that the container app reads by env. The pods are on two nodes, one of which has
+// the daemon and, for a while, OpenKruise's daemon as well.
 func TestIntegrationAnAnnotationBecomesEnv(t *testing.T) {
 	t.Parallel()
 	cfg, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()
@@ -170,7 +170,7 @@ func TestIntegrationAnAnnotationBecomesEnv(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return said() == "default/kruise-daemon-x" }, patience, poll, "the Lease says for whom it stands back")
 
-	// The manager writes all pods alike.
+	// The manager writes all pods in the same way.
 	record, err := json.Marshal(map[string]any{
 		"revision": "web-2", "updateTimestamp": metav1.Now(), "updateEnvFromMetadata": true,
 		"containerBatchesRecord": []any{map[string]any{"timestamp": metav1.Now(), "containers": []string{"app"}}},

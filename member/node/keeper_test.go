@@ -32,7 +32,7 @@ func TestTheLeaseIsRenewedWhileARuntimeAnswers(t *testing.T) {
 	require.NoError(t, err)
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	clk := clocktesting.NewFakeClock(start)
-	// A renewal takes as long as the apiserver does; polls are on time all the same.
+	// A renewal takes as long as the apiserver does; polls are still on time.
 	api := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			clk.Step(20 * time.Millisecond)
@@ -91,7 +91,7 @@ func TestTheLeaseIsRenewedWhileARuntimeAnswers(t *testing.T) {
 	require.Len(t, sent.All(), 3)
 }
 
-// kruiseDaemon is a running pod of OpenKruise's daemon on node-1.
+// kruiseDaemon returns a running pod of OpenKruise's daemon on node-1.
 func kruiseDaemon() *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kruise-daemon-x"},
@@ -153,7 +153,7 @@ func TestTheLeaseSaysForWhichDaemonThisOneStandsBack(t *testing.T) {
 	}, sent.Lines())
 }
 
-// A manager relies on what the Lease says when it asks for something.
+// A manager relies on what the Lease says when it requests something.
 func TestTheLeaseSaysWhatTheDaemonDoes(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, (&Options{}).does())
@@ -161,7 +161,7 @@ func TestTheLeaseSaysWhatTheDaemonDoes(t *testing.T) {
 		(&Options{Env: true, Images: true, Recreate: true, Terminator: true, Probes: true}).does())
 }
 
-// Renewals may fail for long, on all nodes.
+// Renewals may fail for a long time, on all nodes.
 func TestFailedRenewalsAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	scheme, err := Scheme()

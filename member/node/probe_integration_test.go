@@ -24,7 +24,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
-// TestIntegrationProbesAreReported probes a pod of node-1, and none of node-2, whose NodePodProbe another daemon has.
+// TestIntegrationProbesAreReported probes a pod on node-1. It does not probe pods on node-2, whose NodePodProbe belongs to another daemon.
 func TestIntegrationProbesAreReported(t *testing.T) {
 	t.Parallel()
 	api := testenv.Start(t, testenv.Config{Scheme: appsv1alpha1.AddToScheme, Own: &lab.Config{ControlPlaneOnly: true}})

@@ -41,7 +41,7 @@ func TestInCluster(t *testing.T) {
 		require.NoError(t, gates.Set("DeletionProtectionForCRDCascadingGate=true"))
 		require.NoError(t, Setup(mgr, gates))
 	})
-	// The Env's webhooks are of another kind, but have the address and the CA of the manager.
+	// The Env's webhooks are for another kind, but have the address and the CA of the manager.
 	env := &admissionv1.ValidatingWebhookConfiguration{}
 	require.NoError(t, s.Get(t.Context(), client.ObjectKey{Name: "validate-podtemplate-" + site}, env))
 	call := func(path string) admissionv1.WebhookClientConfig {
@@ -101,7 +101,7 @@ func TestInCluster(t *testing.T) {
 		return client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+keys.DeleteProtection+`":`+value+`,"`+ofTest+`":"`+site+`"}}}`))
 	}
 	require.NoError(t, s.Patch(t.Context(), ns, label(`"Cascading"`)))
-	t.Cleanup(func() { require.NoError(t, s.Patch(context.WithoutCancel(t.Context()), ns, label("null"))) }) // Before the Env deletes it.
+	t.Cleanup(func() { require.NoError(t, s.Patch(context.WithoutCancel(t.Context()), ns, label("null"))) }) // This must come before the Env deletes it.
 	remove := func(o client.Object) error {
 		return s.Delete(t.Context(), o.DeepCopyObject().(client.Object), client.DryRunAll)
 	}
@@ -133,7 +133,7 @@ func TestInCluster(t *testing.T) {
 		},
 	}
 	require.NoError(t, s.Create(t.Context(), pod))
-	// A selector that the apiserver has just got may take a moment to count.
+	// It may take a moment until a new selector takes effect in the apiserver.
 	require.Eventually(t, func() bool { return remove(ns) != nil }, testenv.Long, testenv.Poll)
 	err := s.Delete(t.Context(), ns.DeepCopy())
 	require.True(t, apierrors.IsForbidden(err), "%v", err)

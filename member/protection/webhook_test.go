@@ -239,7 +239,7 @@ func TestWhatThePolicyRefusesIsReportedOnce(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "reported", Labels: map[string]string{keys.DeleteProtection: "Cascading"}},
 		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(2))},
 	}
-	// since returns how often a refusal was counted in this run of the test: an earlier one in the same process has counted too.
+	// since returns how often a refusal was counted in this run of the test. An earlier run in the same process has counted too.
 	since := func(counter *metric.Bounded, name string) func() float64 {
 		value := func() float64 { return testutil.ToFloat64(counter.WithLabelValues(name, "ann")) }
 		before := value()

@@ -68,7 +68,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// What OpenKruise has made stays, whatever its names and hashes are: nothing is pulled twice.
+// Jobs created by OpenKruise stay, whatever their names and hashes are. Nothing is pulled twice.
 func TestJobsOfOpenKruiseStay(t *testing.T) {
 	t.Parallel()
 	l, job := &appsv1beta1.ImageListPullJob{}, &appsv1beta1.ImagePullJob{}
@@ -94,7 +94,7 @@ status: {active: 1, desired: 3, failed: 0, startTime: '2026-11-22T16:44:05Z', su
 	require.Zero(t, s.Completed)
 }
 
-// TestAnImagePullJobThatIsRefusedIsSeen has a list that is older than a rule of admission, or that a policy of the cluster is against.
+// TestAnImagePullJobThatIsRefusedIsSeen uses a list that is older than an admission rule, or that a policy of the cluster refuses.
 func TestAnImagePullJobThatIsRefusedIsSeen(t *testing.T) {
 	t.Parallel()
 	gr := schema.GroupResource{Group: "apps.kruise.io", Resource: "imagepulljobs"}

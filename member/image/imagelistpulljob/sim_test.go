@@ -51,7 +51,7 @@ func simulated(tb testing.TB) sim.Kind {
 	}
 }
 
-// pullers complete each job on one node; it fails if the image has bad in its name.
+// pullers complete each job on one node. A job fails if its image name contains bad.
 type pullers struct{}
 
 func (pullers) Steps(w *sim.World) []sim.Step {
@@ -79,7 +79,7 @@ func (pullers) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
-// oneEach: the controller creates no second job of an image with the same spec.
+// oneEach: the controller creates no second job for an image with the same spec.
 func oneEach(w *sim.World, c sim.Change) error {
 	made, ok := c.After.(*appsv1beta1.ImagePullJob)
 	if !ok || c.Verb != sim.Create || !c.ByController() {

@@ -18,7 +18,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// of two tenants: theirs was created an hour before ours, in another namespace, and wants the same image.
+// tenants returns jobs of two tenants. theirs was created an hour before ours, in another namespace, and wants the same image.
 func tenants() (ours, theirs *appsv1beta1.ImagePullJob) {
 	ours, theirs = pulling(), pulling()
 	ours.UID, ours.CreationTimestamp = "ours", metav1.NewTime(noon)
@@ -27,12 +27,12 @@ func tenants() (ours, theirs *appsv1beta1.ImagePullJob) {
 	return ours, theirs
 }
 
-// seen is what the reconcile of a job observes of a node that both may want an image of.
+// seen returns what the reconcile of a job observes about a node on which both may want an image.
 func seen(job, other *appsv1beta1.ImagePullJob, n *appsv1beta1.NodeImage) observed {
 	return observed{job: job, nodes: []*appsv1beta1.NodeImage{n}, others: map[types.UID]*appsv1beta1.ImagePullJob{other.UID: other}}
 }
 
-// entryOf is the entry of a job on node a, at version 3, with credentials if it has Secrets.
+// entryOf returns the entry of a job on node a, at version 3, with credentials if the job has Secrets.
 func entryOf(job *appsv1beta1.ImagePullJob) *appsv1beta1.ImageTagSpec {
 	entry := newEntry(job, nginx, "a", 3, metav1.NewTime(noon.Add(-time.Minute)))
 	if len(job.Spec.PullSecrets) > 0 {
@@ -63,7 +63,7 @@ func TestAttack28APullIsNotChangedByAnotherNamespace(t *testing.T) {
 	require.Equal(t, 1, p.succeeded)
 	require.Empty(t, p.steps)
 
-	// Their limits and credentials are no reason for ours to fail: once it has failed, ours is pulled.
+	// Their limits and credentials must not make ours fail: once the pull has failed, ours is pulled.
 	p = plan(seen(ours, theirs, with("a", failed, shared())), noon)
 	require.Len(t, p.steps, 1)
 	turn := p.steps[0].entry
@@ -72,7 +72,7 @@ func TestAttack28APullIsNotChangedByAnotherNamespace(t *testing.T) {
 	require.Equal(t, int32(imagepull.DefaultTimeoutSeconds), *turn.PullPolicy.TimeoutSeconds)
 	require.Equal(t, ours.Namespace, imagepull.Decider(turn))
 
-	// It is their turn no more, whatever becomes of it.
+	// It is no longer their turn, whatever becomes of it.
 	after := shared()
 	after.Version, after.PullPolicy, after.OwnerReferences = turn.Version, turn.PullPolicy, append(after.OwnerReferences[:1:1], turn.OwnerReferences...)
 	p = plan(seen(theirs, ours, with("a", pulls, after)), noon)
@@ -83,8 +83,8 @@ func TestAttack28APullIsNotChangedByAnotherNamespace(t *testing.T) {
 		require.Empty(t, p.steps)
 	}
 
-	// Two that did not see each other have asked for one version. The older one decides, with another pull; if theirs has failed before, so
-	// does ours.
+	// Two jobs that did not see each other have requested the same version. The older one decides, with another pull. If theirs has failed
+	// before, ours decides.
 	both := entryOf(theirs)
 	both.OwnerReferences = append(both.OwnerReferences, entryOf(ours).OwnerReferences...)
 	p = plan(seen(ours, theirs, with("a", pulls, both)), noon)
@@ -94,14 +94,14 @@ func TestAttack28APullIsNotChangedByAnotherNamespace(t *testing.T) {
 	p = plan(seen(ours, theirs, with("a", failed, both)), noon)
 	require.Equal(t, int64(4), p.steps[0].entry.Version)
 
-	// A job that is gone or complete decides no more.
+	// A job that is gone or complete no longer decides.
 	alone := seen(ours, theirs, with("a", pulls, shared()))
 	alone.others = nil
 	p = plan(alone, noon)
 	require.Len(t, p.steps, 1)
 	require.Equal(t, int64(4), p.steps[0].entry.Version)
 
-	// Two jobs of a namespace are as before: the newer decides.
+	// For two jobs in one namespace nothing changes: the newer one decides.
 	theirs.Namespace = ours.Namespace
 	p = plan(seen(ours, theirs, with("a", pulls, entryOf(theirs))), noon)
 	require.Equal(t, int64(3), p.steps[0].entry.Version)
@@ -167,7 +167,7 @@ func TestAttack28ANamespaceLeavesPlacesForOthers(t *testing.T) {
 	require.Equal(t, 64, has(ours))
 	require.Zero(t, has(theirs))
 
-	// What waits is told when a place is free.
+	// Waiting jobs notice when a slot becomes free.
 	less := n.DeepCopy()
 	delete(less.Spec.Images, "image-0")
 	require.True(t, placeFreed(n, less))
@@ -204,7 +204,7 @@ func TestAttack28LoginsOfAnEntryAreBounded(t *testing.T) {
 	require.Equal(t, 2, left)
 }
 
-// rival is a job of another namespace for a private image, without a login and with limits of its own.
+// rival returns a job of another namespace for a private image, without a login and with its own limits.
 func rival(change ...func(*appsv1beta1.ImagePullJob)) *appsv1beta1.ImagePullJob {
 	job := pulling()
 	job.Namespace, job.Name, job.Spec.Parallelism = "rival", "rival", new(intstr.FromInt32(4))
@@ -215,7 +215,7 @@ func rival(change ...func(*appsv1beta1.ImagePullJob)) *appsv1beta1.ImagePullJob 
 	return job
 }
 
-// TestAttack28AnotherNamespaceFirst: a job that came first with the wrong limits and no login keeps nobody from the image.
+// TestAttack28AnotherNamespaceFirst: a job that came first, with the wrong limits and no login, keeps nobody from the image.
 func TestAttack28AnotherNamespaceFirst(t *testing.T) {
 	t.Parallel()
 	private := func(job *appsv1beta1.ImagePullJob) { job.Spec.Image = "private.example/shop:1" }

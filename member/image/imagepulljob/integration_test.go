@@ -27,13 +27,13 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// Folders of the CRDs that the chart installs, and of those that manifests were written for.
+// Folders of the CRDs that the chart installs, and of the CRDs that manifests were written for.
 const (
 	installed = "../../../charts/member/files/crds"
 	former    = "../../../apis/testdata/schemas"
 )
 
-// install applies a CRD of a folder.
+// install applies a CRD from a folder.
 func install(t *testing.T, c client.Client, folder, resource string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(folder, "apps.kruise.io_"+resource+".yaml"))
@@ -45,7 +45,7 @@ func install(t *testing.T, c client.Client, folder, resource string) {
 	require.NoError(t, c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(crd), client.FieldOwner("test"), client.ForceOwnership))
 }
 
-// TestInCluster needs an apiserver of its own, because it installs a CRD of OpenKruise.
+// TestInCluster needs its own apiserver, because it installs a CRD of OpenKruise.
 func TestInCluster(t *testing.T) {
 	t.Parallel()
 	config, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()
@@ -57,7 +57,7 @@ func TestInCluster(t *testing.T) {
 	}
 	install(t, c, former, "nodeimages")
 
-	// As OpenKruise writes it: by an update, where the lists are atomic.
+	// OpenKruise writes it with an update, where the lists are atomic.
 	job := pulling(func(job *appsv1beta1.ImagePullJob) { job.UID = "652591b5-c4ae-45d1-ac57-57f0fb00bd65" })
 	kept := pulling(func(job *appsv1beta1.ImagePullJob) {
 		job.UID, job.Name = "34920df9-0ba4-4bc2-bca9-abc149d3d7ae", "kept"
@@ -82,7 +82,7 @@ func TestInCluster(t *testing.T) {
 		require.NoError(t, c.Get(t.Context(), types.NamespacedName{Name: n.Name}, is))
 		return is
 	}
-	// The new schema is in effect after a while: until then an apply replaces the whole list.
+	// The new schema takes effect after a while; until then an apply replaces the whole list.
 	probes := 0
 	require.Eventually(t, func() bool {
 		probe := nodeImage(fmt.Sprintf("probe-%d", probes))
@@ -166,7 +166,7 @@ func TestInCluster(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, logins)
 
-		// The other way round: what only shares the pull keeps its place, and nothing of the job that goes.
+		// The other way round: a job that only shares the pull keeps its place, but keeps nothing of the job that leaves.
 		again := write(theirs, wanted(theirs, shop, with, 5, now, turn), pullsecret.Login{Registry: "private.example", Username: "ann"})
 		require.Equal(t, "rival", imagepull.Decider(again))
 		write(job, joined(job, shop))
@@ -187,7 +187,7 @@ func TestInCluster(t *testing.T) {
 	t.Run("rules", func(t *testing.T) { rules(t, c) })
 }
 
-// rules checks those that are in the schemas, in both versions.
+// rules checks the rules in the schemas, in both versions.
 func rules(t *testing.T, c client.Client) {
 	t.Helper()
 	const list, one, node = "ImageListPullJob", "ImagePullJob", "NodeImage"

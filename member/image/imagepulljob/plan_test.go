@@ -20,7 +20,7 @@ var noon = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 
 var nginx = imagepull.Reference{Name: "nginx", Tag: "1"}
 
-// with is a NodeImage with an entry of a job, as far as phase says.
+// with returns a NodeImage with an entry of a job, in the given phase.
 func with(name string, phase appsv1beta1.ImagePullPhase, entry *appsv1beta1.ImageTagSpec, image ...string) *appsv1beta1.NodeImage {
 	n := nodeImage(name)
 	of := nginx.Name
@@ -36,7 +36,7 @@ func with(name string, phase appsv1beta1.ImagePullPhase, entry *appsv1beta1.Imag
 	return n
 }
 
-// text is a plan in a golden file.
+// text returns a plan for a golden file.
 func text(p planned) string {
 	var out strings.Builder
 	for _, s := range p.steps {

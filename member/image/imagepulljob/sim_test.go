@@ -42,14 +42,14 @@ func scheme(tb testing.TB) *runtime.Scheme {
 	return s
 }
 
-// appliedBy is an annotation of the simulated apiserver, instead of managed fields: the entries that each manager has applied.
+// appliedBy is an annotation that the simulated apiserver uses instead of managed fields: the entries that each manager has applied.
 const appliedBy = "sim/applied-by"
 
-// lastWriter is likewise the manager of the last write.
+// lastWriter is an annotation with the manager of the last write.
 const lastWriter = "sim/last-writer"
 
-// applying gives the simulated apiserver what it lacks: server-side apply of NodeImages, of which the lists are maps. Each write is one
-// of the simulated apiserver, so that faults strike it.
+// applying gives the simulated apiserver what it lacks: server-side apply of NodeImages, whose lists are maps. Each apply is a write to the
+// simulated apiserver, so it is subject to faults.
 type applying struct {
 	client.Client
 	live client.Reader
@@ -85,7 +85,7 @@ func (a applying) Apply(ctx context.Context, config runtime.ApplyConfiguration, 
 	return err
 }
 
-// apply changes a NodeImage as an apply with force of a manager does.
+// apply changes a NodeImage like a forced apply by a manager does.
 func apply(n *appsv1beta1.NodeImage, want map[string]appsv1beta1.ImageSpec, manager string) error {
 	by := map[string][]string{}
 	if text := n.Annotations[appliedBy]; text != "" {
@@ -112,7 +112,7 @@ func apply(n *appsv1beta1.NodeImage, want map[string]appsv1beta1.ImageSpec, mana
 			owners := slices.DeleteFunc(slices.Clone(is.Tags[i].OwnerReferences), func(o appsv1beta1.ImageTagOwner) bool {
 				return o.UID == tag.OwnerReferences[0].UID
 			})
-			if tag.CreatedAt == nil { // It has the owner alone.
+			if tag.CreatedAt == nil { // It only adds an owner.
 				is.Tags[i].OwnerReferences = append(owners, tag.OwnerReferences...)
 				continue
 			}
@@ -141,7 +141,7 @@ func apply(n *appsv1beta1.NodeImage, want map[string]appsv1beta1.ImageSpec, mana
 			if imagepull.Decider(t) != "" || owns(t, "somebody") {
 				continue
 			}
-			// All else was the manager's. Admission sets defaults.
+			// Everything else belonged to the manager. Admission sets defaults.
 			*t = appsv1beta1.ImageTagSpec{Tag: tag, OwnerReferences: t.OwnerReferences, CreatedAt: t.CreatedAt, PullPolicy: &appsv1beta1.ImageTagPullPolicy{
 				TimeoutSeconds: new(int32(600)), BackoffLimit: new(int32(3)), TTLSecondsAfterFinished: new(int32(60)),
 			}}
@@ -227,14 +227,14 @@ func simulated(tb testing.TB) sim.Kind {
 	}
 }
 
-// daemons are the node daemons: they pull each entry in two steps, and fail for images with bad in the name, and for those of a private
-// registry if the login of the job's Secret does not reach them.
+// daemons are the node daemons. They pull each entry in two steps. They fail for images with bad in the name, and for images of a private
+// registry if the login in the job's Secret does not reach them.
 type daemons struct {
-	// keys are those of a daemon before it is restarted, and after.
+	// keys are a daemon's keys before and after it is restarted.
 	keys [2]*pullsecret.Key
 }
 
-// restarted is an annotation of a NodeImage: its daemon was restarted.
+// restarted is an annotation of a NodeImage that says that its daemon was restarted.
 const restarted = "sim/restarted"
 
 func (d daemons) key(n *appsv1beta1.NodeImage) *pullsecret.Key {
@@ -244,7 +244,7 @@ func (d daemons) key(n *appsv1beta1.NodeImage) *pullsecret.Key {
 	return d.keys[0]
 }
 
-// publish is the step by which a daemon says its key; false if it has.
+// publish returns the step with which a daemon publishes its key; false if it already has.
 func (d daemons) publish(w *sim.World, n *appsv1beta1.NodeImage) (sim.Step, bool) {
 	key := d.key(n).Public()
 	return sim.Step{Name: n.Name + " publishes its key", Do: func(ctx context.Context) error {
@@ -254,7 +254,7 @@ func (d daemons) publish(w *sim.World, n *appsv1beta1.NodeImage) (sim.Step, bool
 	}}, n.Status.CredentialsKey != key
 }
 
-// private reports whether an image is of a private registry, and the daemon has the login of the job's Secret for it.
+// private reports whether an image is in a private registry, and whether the daemon has the login in the job's Secret for it.
 func (d daemons) private(n *appsv1beta1.NodeImage, ref imagepull.Reference, t *appsv1beta1.ImageTagSpec) (is, may bool) {
 	if is = strings.HasPrefix(ref.Name, "private.example/"); !is || t.Credentials == nil {
 		return is, false
@@ -305,13 +305,13 @@ func (d daemons) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
-// writtenFor reports whether the last write of a NodeImage by the controller was for a job: two may want the same image, and a pull that
-// one has begun may be repeated by the other.
+// writtenFor reports whether the controller's last write of a NodeImage was for a job. Two jobs may want the same image, and a pull started by
+// one may be repeated by the other.
 func writtenFor(n *appsv1beta1.NodeImage, job *appsv1beta1.ImagePullJob) bool {
 	return n.Annotations[lastWriter] == string(ownerOf(job))
 }
 
-// collector removes owners that are gone, and entries without any, as the controller of NodeImages does.
+// collector removes owners that are gone, and entries without any owners, as the controller of NodeImages does.
 type collector struct{}
 
 func (collector) Steps(w *sim.World) []sim.Step {
@@ -338,7 +338,7 @@ func (collector) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
-// withinParallelism: a write of the controller makes no more nodes pull for a job than its cache says may.
+// withinParallelism: a write of the controller makes at most as many nodes pull for a job as its cache allows.
 func withinParallelism(w *sim.World, c sim.Change) error {
 	is, ok := c.After.(*appsv1beta1.NodeImage)
 	was, _ := c.Before.(*appsv1beta1.NodeImage)
@@ -372,7 +372,7 @@ func withinParallelism(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// leavesOthers: a write of the controller changes no entry of which no job here is an owner.
+// leavesOthers: a write of the controller changes no entry that is not owned by a job in this world.
 func leavesOthers(_ *sim.World, c sim.Change) error {
 	is, ok := c.After.(*appsv1beta1.NodeImage)
 	was, _ := c.Before.(*appsv1beta1.NodeImage)
@@ -392,7 +392,7 @@ func leavesOthers(_ *sim.World, c sim.Change) error {
 	return nil
 }
 
-// leavesPullsOfOtherNamespaces: a write for a job leaves a pull as it is that a job of another namespace has asked for and still wants, and
+// leavesPullsOfOtherNamespaces: a write for a job does not change a pull that a job of another namespace has requested and still wants, and
 // that has not failed, as far as the cache shows that.
 func leavesPullsOfOtherNamespaces(w *sim.World, c sim.Change) error {
 	is, ok := c.After.(*appsv1beta1.NodeImage)
@@ -427,7 +427,7 @@ func leavesPullsOfOtherNamespaces(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// pullsNothingLate: for a job that is complete no pull begins, nor for one that is being deleted.
+// pullsNothingLate: no pull begins for a job that is complete or being deleted.
 func pullsNothingLate(w *sim.World, c sim.Change) error {
 	is, ok := c.After.(*appsv1beta1.NodeImage)
 	was, _ := c.Before.(*appsv1beta1.NodeImage)
@@ -476,7 +476,7 @@ func nodeImage(name string, labels ...string) *appsv1beta1.NodeImage {
 	return n
 }
 
-// foreign is a NodeImage with an entry of another job.
+// foreign returns a NodeImage with an entry of another job.
 func foreign(name string) *appsv1beta1.NodeImage {
 	n := nodeImage(name)
 	n.Spec.Images = map[string]appsv1beta1.ImageSpec{"slow": {Tags: []appsv1beta1.ImageTagSpec{{
@@ -488,7 +488,7 @@ func foreign(name string) *appsv1beta1.NodeImage {
 	return n
 }
 
-// pulling is a job of nginx:1 for all nodes, on two at once.
+// pulling returns a job that pulls nginx:1 on all nodes, two at a time.
 func pulling(change ...func(*appsv1beta1.ImagePullJob)) *appsv1beta1.ImagePullJob {
 	job := &appsv1beta1.ImagePullJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Generation: 1},
@@ -645,7 +645,7 @@ func TestWritesOfAThousandNodes(t *testing.T) {
 	require.Contains(t, r.Summary, "desired=1000 active=1000 succeeded=0")
 }
 
-// A login reaches the daemon of each node, and what keeps it from that is told.
+// A login reaches the daemon of each node, and whatever prevents that is reported.
 func TestCredentialsReachTheNodes(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ story, want, told string }{

@@ -54,7 +54,7 @@ func TestStoredJobsHaveTheirDefaults(t *testing.T) {
 	}
 }
 
-// Nothing is pulled twice, and no entry is written: it is as the job wants it.
+// Nothing is pulled twice, and no entry is written, because the entries are already as the job wants them.
 func TestEntriesThatOpenKruiseHasWrittenStay(t *testing.T) {
 	t.Parallel()
 	jobs, nodes := openKruise(t)

@@ -134,7 +134,7 @@ func TestTheNodeImageOfANodeThatIsGone(t *testing.T) {
 func TestAttack28PlacesAreFreed(t *testing.T) {
 	t.Parallel()
 	ended := metav1.NewTime(noon.Add(-time.Hour))
-	// ends reports whether the first of some entries ends whose jobs have done what change says, an hour after it was pulled.
+	// ends reports whether the first of some entries ends an hour after it was pulled, when its jobs are as change says.
 	ends := func(ttl int32, entries int, change func(*appsv1beta1.ImagePullJob)) bool {
 		n := &appsv1beta1.NodeImage{Spec: appsv1beta1.NodeImageSpec{Images: map[string]appsv1beta1.ImageSpec{}}}
 		n.Status.ImageStatuses = map[string]appsv1beta1.ImageStatus{"nginx": {}}
@@ -162,7 +162,7 @@ func TestAttack28PlacesAreFreed(t *testing.T) {
 	require.False(t, ends(hours, imagepull.Crowded, never), "a job that never completes would want it again")
 	require.False(t, ends(hours, imagepull.Crowded, func(*appsv1beta1.ImagePullJob) {}), "the result is still to be counted")
 
-	// Whatever TTL is stored, a day is the longest.
+	// Whatever TTL is stored, a day is the maximum.
 	ended = metav1.NewTime(noon.Add(-25 * time.Hour))
 	require.True(t, ends(1<<30, 1, complete))
 	ended = metav1.NewTime(noon.Add(-23 * time.Hour))

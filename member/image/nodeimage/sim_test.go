@@ -75,7 +75,7 @@ func simulated(tb testing.TB) sim.Kind {
 	}
 }
 
-// keepsWanted: no entry is removed of which an owner exists that is not complete.
+// keepsWanted: no entry is removed while it has an owner that exists and is not complete.
 func keepsWanted(w *sim.World, c sim.Change) error {
 	was, ok := c.Before.(*appsv1beta1.NodeImage)
 	is, isOne := c.After.(*appsv1beta1.NodeImage)
@@ -96,7 +96,7 @@ func keepsWanted(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// keepsNodes: the NodeImage of a node that exists is not deleted.
+// keepsNodes: the NodeImage of an existing node is not deleted.
 func keepsNodes(w *sim.World, c sim.Change) error {
 	if c.Verb == sim.Delete && c.Err == nil && !c.Late && sim.Find[*corev1.Node](w, types.NamespacedName{Name: c.Key.Name}) != nil {
 		return fmt.Errorf("%s: there is the node", c.Request)
@@ -124,9 +124,9 @@ func end(w *sim.World) string {
 	return strings.Join(lines, "\n")
 }
 
-// The simulated apiserver gives objects no status that they are created with: who writes it is world, by these annotations.
+// The simulated apiserver drops the status of objects on creation. world writes it, according to these annotations.
 const (
-	// isComplete is of jobs that are complete; phaseOf, of NodeImages, how far their entries are.
+	// isComplete marks jobs that are complete. phaseOf says how far the entries of a NodeImage have come.
 	isComplete = "sim/complete"
 	phaseOf    = "sim/phase"
 	// late is a label of nodes that are not ready.
@@ -175,7 +175,7 @@ func (world) Steps(w *sim.World) []sim.Step {
 // uid returns the UID of the n-th object that is created.
 func uid(n int) types.UID { return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n)) }
 
-// entry is one of jobs, by the number of their creation.
+// entry returns an entry of jobs, which are given by the order of their creation.
 func entry(tag string, jobs ...int) appsv1beta1.ImageTagSpec {
 	t := appsv1beta1.ImageTagSpec{
 		Tag: tag, CreatedAt: &metav1.Time{Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}, Version: 1,

@@ -15,7 +15,7 @@ var noon = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 
 func hook() *Webhook { return &Webhook{Clock: clocktesting.NewFakePassiveClock(noon)} }
 
-// of is a NodeImage with one entry.
+// of returns a NodeImage with one entry.
 func of(name string, t appsv1beta1.ImageTagSpec) *appsv1beta1.NodeImage {
 	return &appsv1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}, Spec: appsv1beta1.NodeImageSpec{
 		Images: map[string]appsv1beta1.ImageSpec{name: {Tags: []appsv1beta1.ImageTagSpec{t}}},

@@ -19,7 +19,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// template has the containers app and side of these images.
+// template returns a template whose containers app and side have these images.
 func template(app, side string) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
@@ -39,7 +39,7 @@ func revisionOf(tb testing.TB, name string, number int64, t corev1.PodTemplateSp
 	}
 }
 
-// cloneSet has ten replicas, and updates them in place from revision web-1 to web-2.
+// cloneSet returns a CloneSet with ten replicas that is updated in place from revision web-1 to web-2.
 func cloneSet(change ...func(*appsv1beta1.CloneSet)) *appsv1beta1.CloneSet {
 	set := &appsv1beta1.CloneSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace, Name: "web", UID: "web", Generation: 2},
@@ -129,7 +129,7 @@ func TestPlan(t *testing.T) {
 			jobs: []*appsv1beta1.ImagePullJob{job("web-2-app")},
 		},
 		{name: "too few are ready", of: of(after(3), ready(2)), why: "not enough pods are updated and ready"},
-		{ // A pod that is unready for a moment must not stop the pulls, nor have them begin again.
+		{ // A pod that is unready for a moment must neither stop the pulls nor restart them.
 			name: "jobs stay when no longer enough are ready", of: of(after(3), ready(2)), history: []*appsv1.ControllerRevision{first, marked},
 			jobs: []*appsv1beta1.ImagePullJob{job("web-2-app")},
 		},
@@ -194,7 +194,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// The form of a job is what OpenKruise makes.
+// OpenKruise creates jobs of the same form.
 func TestJob(t *testing.T) {
 	t.Parallel()
 	w := cloneSets().read(cloneSet(func(set *appsv1beta1.CloneSet) {
@@ -231,7 +231,7 @@ func TestJob(t *testing.T) {
 	require.True(t, strings.HasSuffix(name(strings.Repeat("a", 240)+"-2", "c"), "-2-c"))
 }
 
-// What has no effect, as admission says, leaves the field in effect.
+// An annotation that has no effect, as admission warns, leaves the field in effect.
 func TestAnnotationsThatCannotBeReadLeaveTheFields(t *testing.T) {
 	t.Parallel()
 	type annotations = map[string]string

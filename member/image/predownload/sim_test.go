@@ -29,7 +29,7 @@ import (
 
 var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "web"}
 
-// simulated is the controller of CloneSets in the simulator. The edits do what the controller of the CloneSet does.
+// simulated returns the controller for CloneSets in the simulator. The edits do what the CloneSet controller does.
 func simulated(tb testing.TB) sim.Kind {
 	tb.Helper()
 	scheme := runtime.NewScheme()
@@ -75,7 +75,7 @@ func (pullers) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
-// once: no job is created for a revision that says that its jobs were created.
+// once: no job is created for a revision that records that its jobs were created.
 func once(w *sim.World, c sim.Change) error {
 	made, ok := c.After.(*appsv1beta1.ImagePullJob)
 	if !ok || c.Verb != sim.Create || !c.ByController() || c.Late {
@@ -89,7 +89,7 @@ func once(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// current reports whether a job has the parallelism that its workload asks for.
+// current reports whether a job has the parallelism that its workload requests.
 func current(w *sim.World, job *appsv1beta1.ImagePullJob) bool {
 	set := sim.Find[*appsv1beta1.CloneSet](w, key)
 	if set == nil || metav1.GetControllerOf(job) == nil {
@@ -105,13 +105,13 @@ func current(w *sim.World, job *appsv1beta1.ImagePullJob) bool {
 func end(w *sim.World) string {
 	var lines []string
 	for _, job := range sim.All[*appsv1beta1.ImagePullJob](w) {
-		// One that is complete does not change any more.
+		// A complete job no longer changes.
 		lines = append(lines, fmt.Sprintf("%s %s current=%t ours=%t", job.Name, job.Spec.Image, job.Status.CompletionTime != nil || current(w, job),
 			metav1.GetControllerOf(job) != nil))
 	}
 	set := sim.Find[*appsv1beta1.CloneSet](w, key)
 	for _, r := range sim.All[*appsv1.ControllerRevision](w) {
-		// Of an update that is over, the jobs were created or not, depending on who was faster.
+		// For an update that is over, the jobs may or may not have been created, depending on who was faster.
 		if set != nil && r.Name == set.Status.UpdateRevision && r.Name != set.Status.CurrentRevision {
 			lines = append(lines, fmt.Sprintf("%s created=%s", r.Name, r.Labels[keys.PreDownloadCreated]))
 		}
@@ -122,7 +122,7 @@ func end(w *sim.World) string {
 
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	// report does what the controller of CloneSets does: it makes revisions, and writes the status.
+	// report does what the CloneSet controller does: it creates revisions, and writes the status.
 	report := func(name string, change func(*appsv1beta1.CloneSetStatus), revisions ...*appsv1.ControllerRevision) sim.Edit {
 		return sim.Edit{Name: name, Do: func(ctx context.Context, w *sim.World) error {
 			set := sim.Find[*appsv1beta1.CloneSet](w, key).DeepCopy()

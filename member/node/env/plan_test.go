@@ -22,15 +22,15 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 const always = corev1.ContainerRestartPolicyAlways
 
-// container is one that reads the annotation config.
+// container returns a container that reads the annotation config.
 func container(name string, more ...corev1.EnvVar) corev1.Container {
 	return corev1.Container{Name: name, Image: name + ":1", Env: append([]corev1.EnvVar{{
 		Name: "CONFIG", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['config']"}},
 	}}, more...)}
 }
 
-// observedOf returns a pod whose annotation config has changed to two, with an in-place update of all these containers: they run,
-// are ready and were started with the value that each has in env.
+// observedOf returns a pod whose annotation config has changed to two, with an in-place update of all these containers. They are running and
+// ready, and were started with the value that each has in env.
 func observedOf(t *testing.T, env map[string]string, containers ...corev1.Container) observed {
 	t.Helper()
 	pod := &corev1.Pod{
@@ -271,7 +271,7 @@ func reimaged(t *testing.T, o *observed) {
 	})
 }
 
-// asked has the update restart the container app, which had another ID before the update if one is given.
+// asked makes the update restart the container app, which had another ID before the update if one is given.
 func asked(t *testing.T, o *observed, before ...string) {
 	t.Helper()
 	rerecord(t, o, func(r map[string]any) {
@@ -293,7 +293,7 @@ func rerecord(t *testing.T, o *observed, change func(map[string]any)) {
 	o.pod.Annotations[keys.InPlaceUpdateState] = string(raw)
 }
 
-// plain is the hash that kubelets from 1.31 on have of the container app.
+// plain returns the hash that kubelets from 1.31 on compute for the container app.
 func plain() uint64 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(dump.ForHash([]byte(`{"image":"app:1","name":"app"}`))))
@@ -331,7 +331,7 @@ func TestReport(t *testing.T) {
 	require.Empty(t, plan(o, start).report, "nothing known is nothing to report")
 }
 
-// retag makes the container app read no metadata and get the image app:2. The arguments are image, image ID and container ID in
+// retag makes the container app read no metadata and get the image app:2. The arguments are the image, the image ID and the container ID in
 // its status.
 func retag(image, id string, now ...string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
@@ -374,7 +374,7 @@ func TestConcerns(t *testing.T) {
 	}
 }
 
-// A second batch is requested while the first one still is.
+// A second batch is requested while the first one is still requested.
 func TestTheKubeletGetsItsSecondForEachChange(t *testing.T) {
 	t.Parallel()
 	var m memory

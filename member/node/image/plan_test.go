@@ -19,7 +19,7 @@ var (
 	early = metav1.NewTime(noon.Add(-time.Hour))
 )
 
-// nodeImage has these entries of image app, by tag.
+// nodeImage returns a NodeImage with these entries of image app, by tag.
 func nodeImage(tags ...appsv1beta1.ImageTagSpec) *appsv1beta1.NodeImage {
 	for i := range tags {
 		tags[i].CreatedAt = &early
@@ -67,7 +67,7 @@ func TestPlan(t *testing.T) {
 		// counts are desired, pulling, waiting, succeeded and failed.
 		counts [5]int32
 		still  bool   // the status is as it is
-		key    string // the key that the status has then
+		key    string // the key that the status then has
 	}{
 		{name: "nothing", n: nodeImage(), still: true},
 		{name: "a new entry", n: nodeImage(one), begin: []task{of("1", 1)}, counts: [5]int32{1, 1}},
@@ -125,7 +125,7 @@ func TestPlan(t *testing.T) {
 			require.Equal(t, tc.key, s.CredentialsKey)
 			require.Equal(t, s.Desired > 0 && s.Succeeded+s.Failed == s.Desired, s.FirstSyncStatus != nil)
 
-			// Written, and with what has begun, the plan is the same but for what it has done.
+			// After the status is written and the planned pulls have started, the plan is the same except for what it has done.
 			next, pulls := tc.n.DeepCopy(), maps.Clone(tc.pulls)
 			next.Status = s
 			for _, o := range p.begin {
@@ -165,7 +165,7 @@ func TestOrder(t *testing.T) {
 	}, p.begin)
 }
 
-// A daemon that starts again with a lower limit lets pulls wait that had begun, and their deadlines count from when they began.
+// If a daemon restarts with a lower limit, pulls that had begun may wait. Their deadlines count from when they began.
 func TestAPullThatWaitsAgainKeepsItsStart(t *testing.T) {
 	t.Parallel()
 	n := nodeImage(appsv1beta1.ImageTagSpec{Tag: "1"}, appsv1beta1.ImageTagSpec{Tag: "2"}, appsv1beta1.ImageTagSpec{Tag: "3"})
@@ -209,7 +209,7 @@ func TestAttack28PullsOfANamespaceLeaveRoomForOthers(t *testing.T) {
 	p := plan(n, nil, 8, "key", noon)
 	require.Equal(t, []task{of("greedy-0", 0), of("greedy-1", 0), of("greedy-2", 0), of("greedy-3", 0), of("victim", 0)}, tasks(p.begin))
 
-	// Those that are under way count.
+	// Pulls under way count.
 	pulls := map[task]progress{}
 	for _, o := range p.begin {
 		pulls[o.task] = progress{began: noon}

@@ -57,7 +57,7 @@ func start(t *testing.T, clk clock.Clock, n *appsv1beta1.NodeImage) *daemon {
 	return d
 }
 
-// begin begins a process, which knows nothing of the former one.
+// begin starts a process, which knows nothing about the previous one.
 func (d *daemon) begin(clk clock.Clock) {
 	var life context.Context
 	life, d.stop = context.WithCancel(d.t.Context())
@@ -228,7 +228,7 @@ func TestAnImageThatIsThereIsNotPulled(t *testing.T) {
 	require.Len(t, d.server.Calls(), 1)
 }
 
-// OpenKruise's daemon runs on the node: it pulls, and writes the status.
+// OpenKruise's daemon runs on the node. It pulls, and writes the status.
 func TestImagesAreLeftToAnotherDaemon(t *testing.T) {
 	t.Parallel()
 	d := start(t, clocktesting.NewFakeClock(noon), tagged(nil))
@@ -262,7 +262,7 @@ func TestImagesAreLeftToAnotherDaemon(t *testing.T) {
 	require.Equal(t, appsv1beta1.ImagePhaseSucceeded, d.reconcile().Phase)
 }
 
-// A job's Secret has a login: it is sealed for the daemon when that has published its key, and again when the daemon was restarted.
+// A job's Secret has a login. It is sealed for the daemon once the daemon has published its key, and again after the daemon was restarted.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	n := tagged(&appsv1beta1.ImageTagPullPolicy{BackoffLimit: new(int32(0))})
@@ -305,7 +305,7 @@ func TestCredentials(t *testing.T) {
 	require.Len(t, d.server.Calls(), 4, "one and without, then two")
 }
 
-// Logins of the node's plugins come after those of the job and before none.
+// Logins of the node's plugins come after the job's logins and before no login.
 func TestCredentialProviders(t *testing.T) {
 	t.Parallel()
 	const answer = `echo '{"apiVersion":"credentialprovider.kubelet.k8s.io/v1","kind":"CredentialProviderResponse","cacheKeyType":"Global",` +

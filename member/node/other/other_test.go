@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// kruiseDaemon is a pod of OpenKruise's DaemonSet, as its chart makes it.
+// kruiseDaemon returns a pod of OpenKruise's DaemonSet, as its chart creates it.
 func kruiseDaemon(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kruise-system", Name: name, Labels: map[string]string{"control-plane": "daemon"}},
@@ -98,7 +98,7 @@ func TestRuns(t *testing.T) {
 	require.False(t, Is(&corev1.Pod{}))
 }
 
-// An upgrade may start the new pod before the old one has ended: the name that is reported must not change with each look.
+// An upgrade may start the new pod before the old one has ended. The reported name must not change between checks.
 func TestOfTwoTheFirstIsNamed(t *testing.T) {
 	t.Parallel()
 	both := []client.Object{kruiseDaemon("kruise-daemon-b"), kruiseDaemon("kruise-daemon-a")}

@@ -64,7 +64,7 @@ func start(t *testing.T, objects ...client.Object) *daemon {
 	return d
 }
 
-// begin begins a process, which knows nothing of the former one.
+// begin starts a process, which knows nothing about the previous one.
 func (d *daemon) begin() {
 	var life context.Context
 	life, d.stop = context.WithCancel(d.t.Context())
@@ -95,7 +95,7 @@ func (d *daemon) reconcile() []appsv1alpha1.ContainerProbeState {
 	return n.Status.PodProbeStatuses[0].ProbeStates
 }
 
-// pass lets a second pass, when the workers wait.
+// pass lets a second pass once the workers wait.
 func (d *daemon) pass() {
 	d.t.Helper()
 	require.Eventually(d.t, d.clock.HasWaiters, testtimeout.Scale(time.Minute), time.Millisecond)
@@ -187,7 +187,7 @@ func TestNothingIsProbedAnyMore(t *testing.T) {
 	}
 }
 
-// A result of a probe that was removed goes, with the next write.
+// The result of a removed probe is removed with the next write.
 func TestResultsGoWithTheirProbes(t *testing.T) {
 	t.Parallel()
 	n := stored(nodePodProbe(), success, "ok", after(-60))

@@ -25,12 +25,12 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func after(seconds float64) time.Time { return noon.Add(time.Duration(seconds * float64(time.Second))) }
 
-// command is a probe that runs a command.
+// command returns a probe that runs a command.
 func command(text ...string) corev1.Probe {
 	return corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: text}}}
 }
 
-// nodePodProbe is that of node-1, which probes container app of pod web.
+// nodePodProbe returns the NodePodProbe of node-1, which probes container app of pod web.
 func nodePodProbe(probes ...corev1.Probe) *appsv1alpha1.NodePodProbe {
 	e := appsv1alpha1.PodProbe{Namespace: "shop", Name: "web", UID: "u1", IP: "10.0.0.1"}
 	for i, p := range probes {
@@ -41,7 +41,7 @@ func nodePodProbe(probes ...corev1.Probe) *appsv1alpha1.NodePodProbe {
 	}
 }
 
-// stored puts what the status says of the first probe.
+// stored sets what the status says about the first probe.
 func stored(n *appsv1alpha1.NodePodProbe, state appsv1alpha1.ProbeState, message string, at time.Time) *appsv1alpha1.NodePodProbe {
 	n.Status.PodProbeStatuses = []appsv1alpha1.PodProbeStatus{{
 		Namespace: "shop", Name: "web", UID: "u1", ProbeStates: []appsv1alpha1.ContainerProbeState{{
@@ -51,7 +51,7 @@ func stored(n *appsv1alpha1.NodePodProbe, state appsv1alpha1.ProbeState, message
 	return n
 }
 
-// web is a pod whose container app runs since noon.
+// web returns a pod whose container app has been running since noon.
 func web() *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u1"},
@@ -69,7 +69,7 @@ func web() *corev1.Pod {
 	}
 }
 
-// at is a worker of the first probe.
+// at returns a worker for the first probe.
 func at(n *appsv1alpha1.NodePodProbe, pod *corev1.Pod, r podprobe.Result) map[key]progress {
 	of := key{Pod: "u1", Name: "m#a"}
 	j, _ := jobOf(pod, &n.Spec.PodProbes[0].Probes[0], of)
@@ -99,7 +99,7 @@ func TestPlan(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		status func(*appsv1alpha1.NodePodProbe) // what it says
-		worker *podprobe.Result                 // of the container that runs since noon, nil for none
+		worker *podprobe.Result                 // of the container that has run since noon; nil means none
 		pod    func(*corev1.Pod)                // what has changed since
 		spec   func(*appsv1alpha1.NodePodProbe)
 		gone   bool // the pod is not in the cache
@@ -342,7 +342,7 @@ func TestJobOf(t *testing.T) {
 	}
 }
 
-// FuzzPlan: whatever a NodePodProbe says, each worker has something that can be done.
+// FuzzPlan: whatever a NodePodProbe contains, each worker gets something that can be done.
 func FuzzPlan(f *testing.F) {
 	for _, seed := range []string{
 		`{"spec":{"podProbes":[{"uid":"u1","namespace":"shop","name":"web","IP":"x","probes":[{"name":"m#a","containerName":"app","probe":{"exec":{"command":["x"]}}}]}]}}`,

@@ -25,7 +25,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podprobe"
 )
 
-// runtimes are those of a node with a runtime, which the kubelet uses.
+// runtimes returns the runtimes of a node with a runtime that the kubelet uses.
 func runtimes(tb testing.TB) (*fake.Runtime, *cri.Runtimes) {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -89,7 +89,7 @@ func TestExec(t *testing.T) {
 			require.ErrorContains(t, err, tc.err)
 		})
 	}
-	t.Cleanup(func() { // After the subtests.
+	t.Cleanup(func() { // This runs after the subtests.
 		require.NotEmpty(t, server.Calls())
 		for _, call := range server.Calls() {
 			require.True(t, strings.HasPrefix(call, "ExecSync app-1 "), call)
@@ -97,7 +97,7 @@ func TestExec(t *testing.T) {
 	})
 }
 
-// webServer serves pages over HTTP and over HTTPS. Of what it is asked for, asked has one at a time.
+// webServer serves pages over HTTP and HTTPS. asked receives the requests, one at a time.
 func webServer(t *testing.T) (plain, secure *httptest.Server, asked chan *http.Request) {
 	t.Helper()
 	asked = make(chan *http.Request, 1)
@@ -194,7 +194,7 @@ func TestHeadersOfHTTPGet(t *testing.T) {
 	require.Contains(t, got.message, "connection refused")
 }
 
-// listen returns where somebody listens who accepts connections, and does nothing with them.
+// listen returns the address of a server that accepts connections and does nothing with them.
 func listen(t *testing.T) string {
 	t.Helper()
 	var c net.ListenConfig
@@ -267,7 +267,7 @@ func TestGRPC(t *testing.T) {
 	require.Contains(t, got.message, "connection refused")
 }
 
-// What accepts a connection and never answers is a failure when the time is over.
+// Accepting a connection and never answering is a failure once the time is over.
 func TestAnAttemptEndsWithItsTime(t *testing.T) {
 	t.Parallel()
 	address := listen(t)
@@ -286,7 +286,7 @@ func TestAnAttemptEndsWithItsTime(t *testing.T) {
 	}
 }
 
-// FuzzExec: whatever a command prints, and however it ends, is a result that can be stored.
+// FuzzExec: whatever a command prints, and however it ends, the result can be stored.
 func FuzzExec(f *testing.F) {
 	server, of := runtimes(f)
 	id := server.Run(fake.Container{Name: "app", Pod: "u1"})

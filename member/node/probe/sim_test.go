@@ -24,18 +24,18 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// answers is an annotation of pods in the simulator: what each probe of which container finds there, and since when.
+// answers is an annotation of pods in the simulator: the result of each probe for each container, and since when.
 const answers = "example.com/answers"
 
-// paper are workers without goroutines: they find what the pod says in the cache.
+// paper implements workers without goroutines: they find what the pod in the cache says.
 type paper struct {
 	client client.Client
 	all    map[key]progress
-	// began: a worker has begun since the last reconcile.
+	// began means that a worker has started since the last reconcile.
 	began bool
 }
 
-// finding is the reconciler, which is called again when workers have begun: they find something.
+// finding is the reconciler. It is called again after workers have started, because they find something.
 type finding struct {
 	*Reconciler
 
@@ -123,7 +123,7 @@ func simulated(tb testing.TB) sim.Kind {
 	}
 }
 
-// states are those of a NodePodProbe by pod and probe.
+// states returns the states in a NodePodProbe by pod and probe.
 func states(o client.Object) map[key]appsv1alpha1.ContainerProbeState {
 	out := map[key]appsv1alpha1.ContainerProbeState{}
 	if n, ok := o.(*appsv1alpha1.NodePodProbe); ok {
@@ -136,7 +136,7 @@ func states(o client.Object) map[key]appsv1alpha1.ContainerProbeState {
 	return out
 }
 
-// podOf is a pod in the apiserver by its UID, nil if there is none.
+// podOf returns the pod with that UID from the apiserver; nil if there is none.
 func podOf(w *sim.World, uid types.UID) *corev1.Pod {
 	for _, pod := range sim.All[*corev1.Pod](w) {
 		if pod.UID == uid {
@@ -189,10 +189,10 @@ func end(w *sim.World) string {
 	return strings.Join(lines, "\n")
 }
 
-// uid is that of the i-th object in the simulator.
+// uid returns the UID of the i-th object in the simulator.
 func uid(i int) types.UID { return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i)) }
 
-// start is before the simulated time.
+// started is before the simulated time.
 var started = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func simPod(name string) *corev1.Pod {
@@ -205,7 +205,7 @@ func simPod(name string) *corev1.Pod {
 	return pod
 }
 
-// probing is the NodePodProbe with the probes of each pod, whose UID is that of the object of that index.
+// probing returns the NodePodProbe with the probes of each pod. pods maps each pod to the index of the object whose UID it has.
 func probing(pods map[string]int, probes ...string) *appsv1alpha1.NodePodProbe {
 	n := &appsv1alpha1.NodePodProbe{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
 	n.Spec = specOf(pods, probes...)
@@ -226,7 +226,7 @@ func specOf(pods map[string]int, probes ...string) appsv1alpha1.NodePodProbeSpec
 	return s
 }
 
-// says has all probes of a container find something from now on. The number of the container says how often it was restarted, from 1 on.
+// says makes all probes of a container find something from now on. The number of the container counts its starts, from 1.
 func says(name string, container int, state appsv1alpha1.ProbeState) sim.Edit {
 	return sim.Edit{Name: name + " " + string(state), Do: func(ctx context.Context, w *sim.World) error {
 		w.Pass(2 * time.Second)

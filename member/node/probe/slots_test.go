@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A namespace whose commands never end holds up its own alone.
+// A namespace whose commands never end delays only its own commands.
 func TestAttack24CommandsOfOneNamespaceLeaveRoomForThoseOfOthers(t *testing.T) {
 	t.Parallel()
 	s := newSlots()

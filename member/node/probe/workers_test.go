@@ -15,13 +15,13 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testtimeout"
 )
 
-// answer is what an attempt finds.
+// answer is the result of an attempt.
 type answer struct {
 	attempt
 	err error
 }
 
-// bench is workers whose attempts the test answers.
+// bench has workers whose attempts the test answers.
 type bench struct {
 	*workers
 
@@ -62,14 +62,14 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// work begins a worker for a container that was started at noon.
+// work starts a worker for a container that was started at noon.
 func (b *bench) work(probe corev1.Probe, r podprobe.Result) progress {
 	w := progress{job{Key: key{Pod: "u1", Name: "m#a"}, container: "app", id: "containerd://app-1", started: noon, probe: probe}, r}
 	b.begin(b.life, w)
 	return w
 }
 
-// step lets time pass until the worker makes an attempt, and not a second less. Then it gets the answer.
+// step advances time until the worker makes an attempt, and checks that it makes none a second earlier. Then it gives the answer.
 func (b *bench) step(d time.Duration, a answer) {
 	b.t.Helper()
 	b.wait()
@@ -81,7 +81,7 @@ func (b *bench) step(d time.Duration, a answer) {
 	b.answers <- a
 }
 
-// wait waits until the worker does.
+// wait waits until the worker waits.
 func (b *bench) wait() {
 	b.t.Helper()
 	require.Eventually(b.t, b.clock.HasWaiters, testtimeout.Scale(time.Minute), time.Millisecond)
@@ -141,7 +141,7 @@ func TestNumbersThatAreNotGivenAreOne(t *testing.T) {
 	require.Equal(t, success, b.is().State)
 }
 
-// The daemon is restarted, or a PodProbeMarker selects many pods that run.
+// The daemon is restarted, or a PodProbeMarker selects many running pods.
 func TestProbesOfContainersThatRunAreSpread(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -199,7 +199,7 @@ func TestAnAttemptThatHangsEndsByItsTimeout(t *testing.T) {
 	b.clock.Step(5 * time.Second)
 	<-b.changes
 	require.Equal(t, podprobe.Result{State: failure, Message: "there was no answer within 5s", At: after(6)}, b.is())
-	<-b.asked // It is late already.
+	<-b.asked // It is already late.
 	b.answers <- yes
 	<-b.changes
 	require.Equal(t, success, b.is().State)
@@ -217,7 +217,7 @@ func TestAWorkerEnds(t *testing.T) {
 	require.Empty(t, b.now())
 	require.Empty(t, b.changes, "an attempt that was cut off has no result")
 
-	// One that replaces it has its own job.
+	// A worker that replaces it has its own job.
 	b.work(tcp(corev1.Probe{}), podprobe.Result{State: unknown, At: noon})
 	b.begin(b.life, progress{job{Key: w.Key, id: "containerd://app-2", started: after(10), probe: tcp(corev1.Probe{})}, podprobe.Result{State: unknown}})
 	b.wait()

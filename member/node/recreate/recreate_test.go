@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
 }
 
-// pod has containers a and b, which have run for an hour at noon.
+// pod returns a pod with containers a and b, which have been running for an hour at noon.
 func pod() *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u1"},
@@ -57,14 +57,14 @@ func pod() *corev1.Pod {
 	return p
 }
 
-// idOf is the ID of a container as the fake runtime numbers them.
+// idOf returns the ID of a container the way the fake runtime numbers them.
 func idOf(name string, i int) string { return fmt.Sprintf("cri-o://%s-%d", name, i+1) }
 
 func running(since time.Duration) corev1.ContainerState {
 	return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon.Add(since))}}
 }
 
-// ask is a request for a and b, made a second before noon.
+// ask returns a request for a and b, created a second before noon.
 func ask(name string, change ...func(*request)) *request {
 	r := &request{
 		ObjectMeta: metav1.ObjectMeta{
@@ -88,7 +88,7 @@ func ask(name string, change ...func(*request)) *request {
 	return r
 }
 
-// under makes a request one that has begun at noon, with states.
+// under makes a request one that began at noon, with states.
 func under(states ...state) func(*request) {
 	return func(r *request) {
 		r.Status = begun(r, noon)
@@ -303,7 +303,7 @@ func start(t *testing.T, objects ...client.Object) *cluster {
 	return c
 }
 
-// reconcile does so until nothing is written or stopped any more.
+// reconcile runs reconciles until nothing more is written or stopped.
 func (c *cluster) reconcile(t *testing.T, times int) {
 	t.Helper()
 	for range times {
@@ -319,7 +319,7 @@ func (c *cluster) request(t *testing.T, name string) *request {
 	return r
 }
 
-// renew is what the kubelet does when a container has ended.
+// renew does what the kubelet does when a container has ended.
 func (c *cluster) renew(t *testing.T, name, id string) {
 	t.Helper()
 	c.clock.Step(time.Second)
@@ -342,7 +342,7 @@ func TestContainersAreStoppedOneAfterAnotherAndOnce(t *testing.T) {
 	}
 	c.reconcile(t, 3)
 	require.Equal(t, []string{"StopContainer a-1 7"}, c.server.Calls())
-	// A daemon that was restarted, and a kubelet that has not reported yet, change nothing.
+	// A daemon that was restarted, and a kubelet that has not reported yet, make no difference.
 	c.r.Stopper = stop.New(c.r.Stopper.Runtimes, c.clock, &c.sent)
 	c.reconcile(t, 3)
 	require.Len(t, c.server.Calls(), 1)
@@ -372,7 +372,7 @@ func TestAContainerThatCannotBeStoppedFails(t *testing.T) {
 	require.Equal(t, failed, is.Status.ContainerRecreateStates[0].Phase)
 }
 
-// A request of another node, or for another pod of that name, is nothing to this daemon, and neither is one that is complete meanwhile.
+// This daemon ignores a request on another node, or for another pod of the same name, and one that has completed meanwhile.
 func TestOtherRequestsAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	elsewhere := pod()

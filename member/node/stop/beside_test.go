@@ -31,7 +31,7 @@ func podNamed(name string) ctrl.Request {
 	return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: name}}
 }
 
-// started starts a controller as Complete does, and returns it with its queue.
+// started starts a controller like Complete does, and returns it with its queue.
 func started(t *testing.T, r reconcile.Reconciler) (*beside, workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 	t.Helper()
 	all, options := newBeside(r, clock.RealClock{}), queue()
@@ -60,7 +60,7 @@ func started(t *testing.T, r reconcile.Reconciler) (*beside, workqueue.TypedRate
 	return all, <-queues
 }
 
-// lasts reports whether a reconcile of a pod goes on beside the workers, with an event meanwhile or without.
+// lasts reports whether a reconcile of a pod continues outside the workers, with or without another event meanwhile.
 func (b *beside) lasts(req ctrl.Request, again bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,7 +87,7 @@ func TestAttack32PodsThatTakeLongToStopKeepNoOthersWaiting(t *testing.T) {
 		"a pod of somebody else was not stopped")
 }
 
-// What lasts is reconciled once at a time, and again as its result says.
+// A long reconcile runs only once at a time, and again as its result requests.
 func TestAReconcileThatLastsIsFollowedByItsResult(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -143,7 +143,7 @@ func TestAReconcileThatLastsIsFollowedByItsResult(t *testing.T) {
 	}
 }
 
-// A reconcile that ends soon has the result that the controller sees.
+// A reconcile that ends soon returns its result to the controller.
 func TestAReconcileThatEndsSoonReturnsItsResult(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
@@ -158,7 +158,7 @@ func TestAReconcileThatEndsSoonReturnsItsResult(t *testing.T) {
 	}
 }
 
-// The hook of a container that has ended ends too: a pod may be deleted with force while its hook waits for a server.
+// The hook of a container that has ended ends too, because a pod may be force-deleted while its hook waits for a server.
 func TestAttack32AHookEndsWithItsContainer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -25,7 +25,7 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// podOf has one container, with this preStop hook.
+// podOf returns a pod with one container that has this preStop hook.
 func podOf(hook *corev1.LifecycleHandler, grace time.Duration) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u1"}, Spec: corev1.PodSpec{
 		TerminationGracePeriodSeconds: new(int64(grace / time.Second)),
@@ -33,7 +33,7 @@ func podOf(hook *corev1.LifecycleHandler, grace time.Duration) *corev1.Pod {
 	}}
 }
 
-// The cases run one after the other: they share a server.
+// The cases run one after the other, because they share a server.
 func TestHTTPHook(t *testing.T) {
 	asked := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -108,9 +108,9 @@ func TestStop(t *testing.T) {
 		name   string
 		hook   *corev1.LifecycleHandler
 		grace  time.Duration
-		takes  time.Duration // of the hook
-		ended  bool          // the container has, before
-		pod    types.UID     // of the container
+		takes  time.Duration // duration of the hook
+		ended  bool          // the container has ended before
+		pod    types.UID     // pod UID of the container
 		calls  []string
 		events []string
 	}{
@@ -168,7 +168,7 @@ func TestAGracePeriodOfCenturiesIsNotOver(t *testing.T) {
 	require.Equal(t, seconds.Duration(10_000_000_000), Of(pod, &pod.Spec.Containers[0], "c1", "why").Grace)
 }
 
-// A daemon that shuts down leaves the rest to the next one.
+// A daemon that shuts down leaves the rest to its successor.
 func TestAnInterruptedStopIsNoError(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -11,7 +11,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// overClusters makes a distribution that of a hub.
+// overClusters makes a distribution one that a hub handles.
 func overClusters(s *appsv1beta1.ResourceDistributionSpec) {
 	s.Targets.Clusters = &appsv1beta1.ResourceDistributionClusters{All: true}
 }

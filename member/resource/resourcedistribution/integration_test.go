@@ -37,7 +37,7 @@ import (
 
 const (
 	underTest = "resourcedistribution-under-test"
-	// listedSecret is the only one that may be distributed.
+	// listedSecret is the only Secret that may be distributed.
 	listedSecret = "shared-key"
 	team         = "team"
 )
@@ -50,7 +50,7 @@ func TestInCluster(t *testing.T) {
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	s.Run(t, underTest, gvk(), func(mgr ctrl.Manager) {
 		require.NoError(t, Setup(t.Context(), mgr, Options{Clock: clock.RealClock{}, Secrets: []string{listedSecret}}))
-		// The Env has a mutating webhook for each kind; this kind has none.
+		// The Env has a mutating webhook for each kind, but this kind has none.
 		require.NoError(t, admit.Handle(mgr, admit.MutatePath(gvk()), webhook.HandlerFunc(
 			func(context.Context, webhook.Request) webhook.Response { return webhook.Allowed("") })))
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.ResourceDistribution]{
@@ -75,7 +75,7 @@ func TestInCluster(t *testing.T) {
 	}
 }
 
-// renaming creates objects by a name that the Env's webhooks are called for.
+// renaming creates objects with a name that the Env's webhooks are called for.
 type renaming struct {
 	client.Client
 
@@ -87,7 +87,7 @@ func (r renaming) Create(ctx context.Context, o client.Object, opts ...client.Cr
 	return r.Client.Create(ctx, o, opts...)
 }
 
-// fixture is one test's: two namespaces, and objects of the name of the first one.
+// fixture belongs to one test: two namespaces, and objects named after the first one.
 type fixture struct {
 	*testenv.Env
 
@@ -110,14 +110,14 @@ func (f *fixture) configMap(data string) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{%s}}`, f.one, data)
 }
 
-// create creates a ResourceDistribution, which ends with the test.
+// create creates a ResourceDistribution, which is deleted when the test ends.
 func (f *fixture) create(t *testing.T, rd *appsv1beta1.ResourceDistribution) {
 	t.Helper()
 	require.NoError(t, f.Create(t.Context(), rd))
 	t.Cleanup(func() { require.NoError(t, client.IgnoreNotFound(f.Delete(context.WithoutCancel(t.Context()), rd))) })
 }
 
-// await waits for a status of the present generation.
+// await waits for a status of the current generation.
 func (f *fixture) await(t *testing.T, what func(*appsv1beta1.ResourceDistribution) bool) *appsv1beta1.ResourceDistribution {
 	t.Helper()
 	rd := &appsv1beta1.ResourceDistribution{}
@@ -164,7 +164,7 @@ func follows(t *testing.T, f *fixture) {
 	f.has(t, f.two, map[string]string{"a": "1", "b": "2"})
 	f.await(t, counts(2, 2))
 
-	// Edits by hand are undone, also those that an apply alone does not undo.
+	// Manual edits are undone, including those that an apply alone does not undo.
 	testkit.Change(t, f, c, func(c *corev1.ConfigMap) { c.Data = map[string]string{"a": "by hand", "c": "by hand"} })
 	f.has(t, f.one, map[string]string{"a": "1", "b": "2"})
 
@@ -173,12 +173,12 @@ func follows(t *testing.T, f *fixture) {
 	f.has(t, f.one, map[string]string{"b": "3"})
 	f.has(t, f.two, map[string]string{"b": "3"})
 
-	// A namespace does not match any more.
+	// A namespace no longer matches.
 	testkit.Change(t, f, ns, func(n *corev1.Namespace) { delete(n.Labels, team) })
 	f.has(t, f.two, nil)
 	f.await(t, counts(1, 1))
 
-	// A copy is deleted by hand. That all go with their owner is the garbage collector's part.
+	// A copy is deleted by hand. Deleting all copies with their owner is up to the garbage collector.
 	require.NoError(t, f.Delete(t.Context(), c))
 	require.Eventually(t, func() bool { return f.has(t, f.one, map[string]string{"b": "3"}).UID != c.UID }, testenv.Long, testenv.Poll)
 }
@@ -210,7 +210,7 @@ func secretsByName(t *testing.T, f *fixture) {
 	s := &corev1.Secret{}
 	require.NoError(t, f.Get(t.Context(), types.NamespacedName{Namespace: f.one, Name: listedSecret}, s))
 	require.Equal(t, map[string][]byte{"key": []byte("1")}, s.Data)
-	// It does not differ from what was asked for, so nothing writes it again.
+	// It does not differ from what was requested, so nothing writes it again.
 	testkit.Change(t, f, rd, func(rd *appsv1beta1.ResourceDistribution) { rd.Spec.Targets.ExcludedNamespaces = named("nowhere") })
 	f.await(t, counts(1, 1))
 	is := &corev1.Secret{}
@@ -218,7 +218,7 @@ func secretsByName(t *testing.T, f *fixture) {
 	require.Equal(t, s.ResourceVersion, is.ResourceVersion)
 }
 
-// referring is a distribution of the object of that kind and name in namespace two, which is a target but for that.
+// referring returns a distribution of the object with that kind and name in namespace two, which would otherwise be a target.
 func (f *fixture) referring(kind, name string) *appsv1beta1.ResourceDistribution {
 	rd := f.distribution("")
 	rd.Spec.Resource = runtime.RawExtension{}
@@ -260,7 +260,7 @@ func followsASource(t *testing.T, f *fixture) {
 	require.NoError(t, f.Delete(t.Context(), first))
 	f.await(t, sourceIs(metav1.ConditionTrue, ReasonSourceNotFound))
 	require.Equal(t, c.UID, f.has(t, f.one, map[string]string{"b": "1"}).UID, "a copy stays without its source")
-	for _, value := range []string{"2", "3"} { // The first one is immutable, and replaced.
+	for _, value := range []string{"2", "3"} { // The first one is immutable, and is replaced.
 		require.NoError(t, f.Create(t.Context(), source(value)))
 		f.has(t, f.one, source(value).Data)
 		rd = f.await(t, counts(1, 1))
@@ -271,7 +271,7 @@ func followsASource(t *testing.T, f *fixture) {
 		f.await(t, sourceIs(metav1.ConditionTrue, ReasonSourceNotFound))
 	}
 
-	// A copy is deleted also without a source, where it is not wanted any more.
+	// A copy that is no longer wanted is deleted even without a source.
 	testkit.Change(t, f, rd, func(rd *appsv1beta1.ResourceDistribution) { rd.Spec.Targets.IncludedNamespaces = named(f.two) })
 	f.has(t, f.one, nil)
 }
@@ -333,7 +333,7 @@ func onlyReadersDirect(t *testing.T, f *fixture) {
 	})
 	rd := f.referring(kindConfigMap, f.one)
 	denied := fmt.Sprintf("spec.source: Forbidden: user %q may not get ConfigMap %s in namespace %s", writer, f.one, f.two)
-	require.Eventually(t, func() bool { // The apiserver's authorizer follows the roles.
+	require.Eventually(t, func() bool { // The apiserver's authorizer catches up with the roles.
 		byReader := as(reader).Create(t.Context(), rd.DeepCopy(), client.DryRunAll)
 		byWriter := as(writer).Create(t.Context(), rd.DeepCopy(), client.DryRunAll)
 		return byReader == nil && byWriter != nil && strings.Contains(byWriter.Error(), denied)
@@ -358,7 +358,7 @@ func onlyReadersDirect(t *testing.T, f *fixture) {
 		fmt.Sprintf("user %q may not get ConfigMap %s in namespace %s", reader, f.one, f.one))
 }
 
-// takesOver: a copy of OpenKruise has another field manager, which would keep what is no longer applied.
+// takesOver: a copy made by OpenKruise has another field manager, which would keep what is no longer applied.
 func takesOver(t *testing.T, f *fixture) {
 	t.Helper()
 	theirs := &corev1.ConfigMap{
@@ -378,7 +378,7 @@ func takesOver(t *testing.T, f *fixture) {
 	f.has(t, f.one, map[string]string{"b": "1"})
 }
 
-// createsOnly: the resourceVersion of a creation keeps an apply from changing what is there.
+// createsOnly: the resourceVersion of a creation prevents an apply from changing an existing object.
 func createsOnly(t *testing.T, f *fixture) {
 	t.Helper()
 	rd := f.distribution(f.configMap(`"a":"1"`))
@@ -400,7 +400,7 @@ func createsOnly(t *testing.T, f *fixture) {
 	require.Equal(t, noNamespace, got)
 }
 
-// writesCounted counts the writes of a client by what they are about.
+// writesCounted counts the writes of a client by what they write.
 type writesCounted struct {
 	next http.RoundTripper
 	mu   sync.Mutex
@@ -423,7 +423,7 @@ func (c *writesCounted) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
-// TestAThousandNamespaces reports what a distribution to 1,000 namespaces takes: see docs/operate/sizing.md.
+// TestAThousandNamespaces reports what a distribution to 1,000 namespaces costs: see docs/operate/sizing.md.
 func TestAThousandNamespaces(t *testing.T) {
 	lab.Full(t)
 	const many = 1000

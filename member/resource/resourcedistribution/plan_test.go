@@ -17,7 +17,7 @@ import (
 
 var noon = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 
-// observedOf is what is observed of a ResourceDistribution in namespaces with objects.
+// observedOf returns what is observed of a ResourceDistribution in namespaces with objects.
 func observedOf(t *testing.T, rd *appsv1beta1.ResourceDistribution, objects ...client.Object) observed {
 	t.Helper()
 	o := observed{rd: rd, namespaces: map[string]*corev1.Namespace{}, held: map[string]*held{}}
@@ -39,7 +39,7 @@ func observedOf(t *testing.T, rd *appsv1beta1.ResourceDistribution, objects ...c
 	return o
 }
 
-// made is the copy in a namespace as it should be.
+// made returns the copy in a namespace as it should be.
 func made(t *testing.T, rd *appsv1beta1.ResourceDistribution, ns string, change ...func(*corev1.ConfigMap)) *corev1.ConfigMap {
 	t.Helper()
 	r, err := resourceOf(&rd.Spec)
@@ -143,7 +143,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// text is a plan in words.
+// text returns a plan in words.
 func text(p planned) string {
 	var out []string
 	for _, l := range []struct {
@@ -242,7 +242,7 @@ func TestTheTokenOfAnAccountIsNoSource(t *testing.T) {
 	require.NotContains(t, plan(o).lacking.message, "token=")
 }
 
-// A copy by reference has of its source nothing but the content, and its annotations do not depend on that.
+// A copy by reference takes only the content from its source, and its annotations do not depend on the source.
 func TestCopyOfASource(t *testing.T) {
 	t.Parallel()
 	rd := distribution(byReference)

@@ -20,7 +20,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// A webhook may refuse a copy with another text each time. If each text were written, the write would start the next attempt at once.
+// A webhook may refuse a copy with a different text each time. If each text were written, the write would immediately trigger the next
+// attempt.
 func TestARefusalWithAnotherTextEachTimeIsWrittenOnceInAWhile(t *testing.T) {
 	t.Parallel()
 	attempts, statuses := 0, 0

@@ -35,7 +35,7 @@ func scheme(tb testing.TB) *runtime.Scheme {
 	return s
 }
 
-// cached are the copies in a cache of all ConfigMaps.
+// cached returns the copies from a cache of all ConfigMaps.
 type cached struct{ client.Reader }
 
 func (c cached) all(ctx context.Context, of id) ([]*held, bool, error) {
@@ -117,7 +117,7 @@ func configMap(data string) []byte {
 	return []byte(`{"apiVersion":"v1","data":{"color":"` + data + `"},"kind":"ConfigMap","metadata":{"labels":{"app":"x"},"name":"settings"}}`)
 }
 
-// distribution is one to namespace one and to those with the label team.
+// distribution returns a ResourceDistribution to namespace one and to the namespaces with the label team.
 func distribution(change ...func(*appsv1beta1.ResourceDistributionSpec)) *appsv1beta1.ResourceDistribution {
 	rd := &appsv1beta1.ResourceDistribution{
 		ObjectMeta: metav1.ObjectMeta{Name: key.Name, Generation: 1, UID: "rd"},
@@ -143,7 +143,7 @@ func named(names ...string) appsv1beta1.ResourceDistributionNamespaces {
 	return out
 }
 
-// byReference distributes the ConfigMap of namespace base.
+// byReference distributes the ConfigMap in namespace base.
 func byReference(s *appsv1beta1.ResourceDistributionSpec) {
 	s.Resource = runtime.RawExtension{}
 	s.Source = &appsv1beta1.ResourceDistributionSource{Kind: kindConfigMap, Namespace: "base", Name: key.Name}
@@ -186,7 +186,7 @@ func stories() []sim.Scenario {
 			return w.User().Create(ctx, o.DeepCopyObject().(client.Object))
 		}}
 	}
-	// replace is for one that may have come back: a controller whose cache lags makes a copy by the former spec.
+	// replace handles an object that may have come back, because a controller with a stale cache creates a copy by the old spec.
 	replace := func(o client.Object) sim.Edit {
 		return sim.Edit{Name: "replace " + o.GetNamespace() + "/" + o.GetName(), Do: func(ctx context.Context, w *sim.World) error {
 			if err := remove(o).Do(ctx, w); err != nil {
@@ -195,7 +195,7 @@ func stories() []sim.Scenario {
 			return create(o).Do(ctx, w)
 		}}
 	}
-	// referring is a world with a source in namespace base, which has the label as well.
+	// referring returns a world with a source in namespace base, which has the label as well.
 	referring := func(more ...client.Object) []client.Object {
 		return append([]client.Object{
 			distribution(byReference), namespace("base", "team"), namespace("one"), namespace("two", "team"),

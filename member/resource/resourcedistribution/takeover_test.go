@@ -16,7 +16,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// takenOver reads what OpenKruise stores: the manifest, the object in v1beta1, and as it reads in v1alpha1, and the copies.
+// takenOver reads what OpenKruise stores: the manifest, the object in v1beta1 and as it reads in v1alpha1, and the copies.
 func takenOver(t *testing.T) (
 	manifest, former *appsv1alpha1.ResourceDistribution, stored *appsv1beta1.ResourceDistribution, copies []client.Object,
 ) {
@@ -52,7 +52,7 @@ func TestObjectsOfOpenKruiseConvertAsTheyAre(t *testing.T) {
 	require.Empty(t, warnings)
 }
 
-// Copies and status are as they should be, so nothing but its readiness is written.
+// Copies and status are as they should be, so only the readiness is written.
 func TestPlanOfATakeOver(t *testing.T) {
 	t.Parallel()
 	_, _, stored, copies := takenOver(t)

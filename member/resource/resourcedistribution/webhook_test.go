@@ -19,7 +19,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// reviewer lets the user reader get everything, and knows no answer for the user lost. asked gets what is reviewed, if it is not nil.
+// reviewer lets the user reader get everything, and fails for the user lost. It appends what is reviewed to asked, unless that is nil.
 func reviewer(asked *[]string) client.Client {
 	return interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
@@ -38,7 +38,7 @@ func reviewer(asked *[]string) client.Client {
 	})
 }
 
-// by is the context of a request of a user.
+// by returns the context of a request of a user.
 func by(t *testing.T, user string) context.Context {
 	t.Helper()
 	return admission.NewContextWithRequest(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{

@@ -32,7 +32,7 @@ func TestPodsAtTheOldRevisionHaveItsClaims(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name string
-		// change changes the old revision's annotations or labels.
+		// change changes the annotations of the old revision.
 		change func(map[string]string)
 		set    *testkit.CloneSetBuilder
 		// volumes and pvcs belong to a new pod; both are empty if it waits.

@@ -266,7 +266,7 @@ func testPodsToDelete(t *testing.T, g *fixture) {
 	})
 }
 
-// volumes creates static volumes: there is no provisioner.
+// volumes creates static volumes, because there is no provisioner.
 func (g *fixture) volumes(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {
