@@ -52,7 +52,7 @@ func (w *reporter) Handle(ctx context.Context, req admission.Request) admission.
 	return admission.Allowed("")
 }
 
-// deleted returns the object that a request deletes; nil if it deletes none, but a part of one.
+// deleted returns the object that a request deletes; nil if it deletes no object, or only a subresource.
 func deleted(req admission.Request) (*unstructured.Unstructured, error) {
 	if req.Operation != admissionv1.Delete || req.SubResource != "" {
 		return nil, nil

@@ -67,7 +67,7 @@ func (w *validator) Handle(ctx context.Context, req admission.Request) admission
 	return admission.Denied(protect.Forbidden + why)
 }
 
-// inNamespace returns an object that protects a namespace: a pod that is neither finished nor being deleted, or a bound PVC that is not being
+// inNamespace names an object that protects a namespace: a pod that is neither finished nor being deleted, or a bound PVC that is not being
 // deleted.
 func (w *validator) inNamespace(ctx context.Context, namespace string) (is, instead string, err error) {
 	active := client.MatchingFieldsSelector{Selector: fields.AndSelectors(
