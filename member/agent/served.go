@@ -43,7 +43,7 @@ type servedKinds struct {
 	crds      toolscache.SharedIndexInformer
 	mapper    *mapper
 	watches   *watches
-	// limits limits the resources that the hub may place.
+	// limits restricts which resources the hub may place.
 	limits *link.ResourceLimits
 	// report receives the kinds that the member serves and the agent may write.
 	report func([]fleetv1alpha1.ServedKind)
