@@ -22,6 +22,4 @@
 // ready again when the update is paused, or when the partition excludes the pod; an updated pod that has all handlers of its hook goes from
 // Updating to Normal in one write; conditions are removed when their cause is gone, and each pod that becomes available extends the progress
 // deadline.
-//
-// Not supported yet: pulling images before an update. The webhook warns about the fields for it.
 package cloneset
