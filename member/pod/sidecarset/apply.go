@@ -22,23 +22,23 @@ import (
 // fieldOwner is the name under which the controller writes.
 const fieldOwner = client.FieldOwner("flotilla-sidecarset")
 
-// applied is what a reconcile has written.
+// applied is the result of applying a plan.
 type applied struct {
-	// revised: the present revision exists. collided: another one has its name.
+	// revised means that the current revision exists, collided that another revision has its name.
 	revised, collided bool
 	err               error
-	// notUpgradable are the pods that were told that they can't be updated in place, by name.
+	// notUpgradable holds the names of the pods whose condition now says that they can't be updated in place.
 	notUpgradable []string
-	// recreated are the pods that workloads were asked to re-create, by name.
+	// recreated holds the names of the pods that workloads were asked to recreate.
 	recreated []string
-	// refused are the namespaces of pods whose updates a budget has refused.
+	// refused holds the namespaces of the pods whose updates a budget refused.
 	refused sets.Set[string]
-	// refusals are their messages; of budgets with the namespace. waits is the readiness that they make, once they have lasted.
+	// refusals holds the messages; those of budgets include the namespace. waits is the readiness that they cause once they have lasted.
 	refusals []string
 	waits    report.Failure
 }
 
-// refuse notes refusals of updates of pods. One that is not of a budget, or of which several namespaces may be meant, stays as it is.
+// refuse records refusals of pod updates. A message that isn't from a budget, or that could be about several namespaces, stays unchanged.
 func (a *applied) refuse(messages []string, pods ...write) {
 	namespaces := sets.New[string]()
 	for _, w := range pods {
@@ -62,13 +62,13 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 		a.collided = true
 		return a
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return a // Its event is on its way.
+		return a // The event for it is on its way.
 	case err != nil:
 		a.err = err
 		return a
 	}
 	a.revised = true
-	if p.label != nil && p.revision.Change == revision.Keep { // A renewed one has another version now: its event comes.
+	if p.label != nil && p.revision.Change == revision.Keep { // A renewed revision has a newer resourceVersion: its event is coming.
 		a.err = r.relabel(ctx, o, p)
 	}
 	applier := podcontrol.Applier{Writer: &podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel}, Owner: o.set.UID}
@@ -78,7 +78,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	return a
 }
 
-// update writes to pods.
+// update sends the planned writes to pods.
 func (r *Reconciler) update(ctx context.Context, applier podcontrol.Applier, u updates, a *applied) {
 	send := func(list ...write) podcontrol.Result {
 		patches := make([]podcontrol.Patch, 0, len(list))
@@ -110,7 +110,7 @@ func (r *Reconciler) update(ctx context.Context, applier podcontrol.Applier, u u
 	a.recreated = send(u.recreates...).Done
 }
 
-// allowed returns the writes of images that the guards likely allow, and notes the namespaces of the others.
+// allowed returns the writes that the guards are expected to allow, and records the refusals of the others.
 func (r *Reconciler) allowed(ctx context.Context, list []write, a *applied) []write {
 	requests := make([]podguard.Request, 0, len(list))
 	for _, w := range list {
@@ -127,7 +127,7 @@ func (r *Reconciler) allowed(ctx context.Context, list []write, a *applied) []wr
 	return out
 }
 
-// relabel gives the present revision the customVersion of the SidecarSet.
+// relabel sets the SidecarSet's customVersion on the current revision.
 func (r *Reconciler) relabel(ctx context.Context, o observed, p planned) error {
 	is := p.label.DeepCopy()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{

@@ -21,7 +21,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// selects reports whether a SidecarSet selects a pod by the pod's labels. An empty selector selects none.
+// selects reports whether a SidecarSet's selector matches the pod's labels. An empty selector matches no pod.
 func selects(s *appsv1beta1.SidecarSet, pod metav1.Object) bool {
 	return !emptySelector(s.Spec.Selector) && ownership.Selects(s.Spec.Selector, pod)
 }
@@ -30,7 +30,7 @@ func emptySelector(s *metav1.LabelSelector) bool {
 	return s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0
 }
 
-// covers reports whether a SidecarSet is for a namespace, by the namespace's labels. An invalid selector is for none.
+// covers reports whether a SidecarSet covers a namespace with these labels. An invalid selector covers no namespace.
 func covers(s *appsv1beta1.SidecarSet, namespace string, of map[string]string) bool {
 	if name, ok := fixed(s); ok {
 		return name == namespace
@@ -42,7 +42,7 @@ func covers(s *appsv1beta1.SidecarSet, namespace string, of map[string]string) b
 	return err == nil && by.Matches(labels.Set(of))
 }
 
-// fixed returns the only namespace that a SidecarSet is for, if its selector has nothing but the name of one.
+// fixed returns the only namespace that a SidecarSet covers, if its namespace selector is just the name of one.
 func fixed(s *appsv1beta1.SidecarSet) (string, bool) {
 	by := s.Spec.NamespaceSelector
 	if by == nil || len(by.MatchExpressions) > 0 || len(by.MatchLabels) != 1 {
@@ -52,7 +52,7 @@ func fixed(s *appsv1beta1.SidecarSet) (string, bool) {
 	return name, ok
 }
 
-// baseOf returns the name of the SidecarSet whose place one takes; empty if it is no canary.
+// baseOf returns the name of the SidecarSet that a canary replaces, or "" if s is no canary.
 func baseOf(s *appsv1beta1.SidecarSet) string {
 	if s.Annotations[keys.SidecarSetCanary] != "true" {
 		return ""
@@ -60,7 +60,8 @@ func baseOf(s *appsv1beta1.SidecarSet) string {
 	return s.Annotations[keys.SidecarSetBase]
 }
 
-// match returns the SidecarSets that a new pod gets sidecars of, by name, and why it gets none of others that select it.
+// match returns the SidecarSets whose sidecars a new pod gets, sorted by name, and the reasons why other SidecarSets that select it are
+// skipped.
 func match(all []*appsv1beta1.SidecarSet, pod *corev1.Pod, of map[string]string) (matched []*appsv1beta1.SidecarSet, not []outcome) {
 	skip := func(s *appsv1beta1.SidecarSet, format string, args ...any) {
 		not = append(not, outcome{set: s, skipped: true, why: s.Name + " is skipped: " + fmt.Sprintf(format, args...)})
@@ -98,9 +99,9 @@ func match(all []*appsv1beta1.SidecarSet, pod *corev1.Pod, of map[string]string)
 	return matched, not
 }
 
-// choose returns what a new pod gets of a SidecarSet: its present sidecars, or those of a revision that injectionStrategy names. If there
-// is no such revision, it is the present ones, with a fault that says so: no pod is kept from being created. draw is a number from 0 to
-// below 1, drawn for the pod.
+// choose returns what a new pod gets from a SidecarSet: the current sidecars, or those of the revision that injectionStrategy names. If that
+// revision doesn't exist, the pod gets the current sidecars, with a fault that says so: pod creation is never blocked. draw is a number in
+// [0, 1), drawn for this pod.
 func choose(s *appsv1beta1.SidecarSet, history []*appsv1.ControllerRevision, pod *corev1.Pod, draw float64) (injection, error) {
 	if !wantsFormer(s, pod, draw) {
 		return current(s)
@@ -114,7 +115,7 @@ func choose(s *appsv1beta1.SidecarSet, history []*appsv1.ControllerRevision, pod
 	return former(s, r)
 }
 
-// wantsFormer reports whether a new pod gets the revision of injectionStrategy.
+// wantsFormer reports whether a new pod gets the revision that injectionStrategy names.
 func wantsFormer(s *appsv1beta1.SidecarSet, pod *corev1.Pod, draw float64) bool {
 	r, u := s.Spec.InjectionStrategy.Revision, &s.Spec.UpdateStrategy
 	switch {
@@ -131,7 +132,7 @@ func wantsFormer(s *appsv1beta1.SidecarSet, pod *corev1.Pod, draw float64) bool 
 	return err == nil && draw*100 < float64(percent)
 }
 
-// find returns the revision of that name, or the newest of that customVersion; nil if there is none.
+// find returns the revision with that name, or the newest one with that customVersion, or nil.
 func find(history []*appsv1.ControllerRevision, by *appsv1beta1.SidecarSetInjectRevision) *appsv1.ControllerRevision {
 	if name := ptr.Deref(by.RevisionName, ""); name != "" {
 		i := slices.IndexFunc(history, func(r *appsv1.ControllerRevision) bool { return r.Name == name })
@@ -158,7 +159,7 @@ func revisionName(by *appsv1beta1.SidecarSetInjectRevision) string {
 	return "a revision with customVersion " + ptr.Deref(by.CustomVersion, "")
 }
 
-// sentences joins what was said about several SidecarSets.
+// sentences joins the outcomes of several SidecarSets.
 func sentences(outcomes []outcome) string {
 	out := make([]string, 0, len(outcomes))
 	for _, o := range outcomes {

@@ -13,7 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
-// conflicts returns what a SidecarSet and others can't both give to a pod that both may select.
+// conflicts returns the faults that arise when a pod is selected by this SidecarSet and by one of the others.
 func conflicts(s *appsv1beta1.SidecarSet, others []appsv1beta1.SidecarSet) field.ErrorList {
 	var faults field.ErrorList
 	for i := range others {
@@ -25,7 +25,7 @@ func conflicts(s *appsv1beta1.SidecarSet, others []appsv1beta1.SidecarSet) field
 	return faults
 }
 
-// meet reports whether one pod could get sidecars of both.
+// meet reports whether one pod could get the sidecars of both.
 func meet(a, b *appsv1beta1.SidecarSet) bool {
 	if baseOf(a) == b.Name || baseOf(b) == a.Name || emptySelector(a.Spec.Selector) || emptySelector(b.Spec.Selector) {
 		return false
@@ -62,7 +62,7 @@ func conflictsWith(s, other *appsv1beta1.SidecarSet) field.ErrorList {
 	return append(faults, patchConflicts(s, other)...)
 }
 
-// patchConflicts are annotations that both patch, where one overwrites what the other has written.
+// patchConflicts returns the annotations that both patch and where one overwrites what the other wrote.
 func patchConflicts(s, other *appsv1beta1.SidecarSet) field.ErrorList {
 	var faults field.ErrorList
 	theirs := map[string]appsv1beta1.SidecarSetPatchPolicy{}

@@ -15,17 +15,17 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
-// Defaults of the spec, as OpenKruise sets them.
+// Defaults of the spec. Source: OpenKruise.
 const (
 	defaultHistoryLimit   = 10
 	defaultMaxUnavailable = 1
 )
 
-// app is the name of the container that stands for a pod's own where a SidecarSet is checked without a pod.
+// app is the name of the container that stands in for a pod's own containers when a SidecarSet is validated without a pod.
 const app = "flotilla-app"
 
-// Default sets defaults, and the hashes. What means the same as in the stored object keeps its stored form, so that an object that is
-// applied again has the same hashes.
+// Default sets defaults and the hashes. A value that means the same as in the stored object keeps its stored form, so that applying the same
+// object again gives the same hashes.
 func (w *Webhook) Default(ctx context.Context, s *appsv1beta1.SidecarSet) error {
 	setDefaults(&s.Spec)
 	old, err := admit.Old[appsv1beta1.SidecarSet](ctx)
@@ -59,7 +59,7 @@ func (w *Webhook) Default(ctx context.Context, s *appsv1beta1.SidecarSet) error 
 	return nil
 }
 
-// setDefaults sets all defaults but those of containers and volumes as such.
+// setDefaults sets all defaults except those of the embedded containers and volumes.
 func setDefaults(s *appsv1beta1.SidecarSetSpec) {
 	u := &s.UpdateStrategy
 	if u.Type == "" {
@@ -123,7 +123,7 @@ func templateOf(s *appsv1beta1.SidecarSetSpec) *corev1.PodTemplateSpec {
 	return out
 }
 
-// take sets the containers and volumes of a SidecarSet to those of such a template.
+// take copies the containers and volumes of a pod template from templateOf back into the SidecarSet.
 func take(s *appsv1beta1.SidecarSetSpec, template *corev1.PodTemplateSpec) {
 	s.Volumes = template.Spec.Volumes
 	for i := range s.InitContainers {

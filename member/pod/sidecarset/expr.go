@@ -10,18 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// The language of expressions is OpenKruise's: numbers, quantities, percentages, one variable, + - * / ( ), max and min. No expression
-// library knows quantities such as 100m as literals, so it is parsed here, and computed exactly, with fractions.
+// The expression language is OpenKruise's: numbers, quantities, percentages, one variable, + - * / ( ), max and min. No expression library
+// accepts quantities such as 100m as literals, so expressions are parsed here. They are evaluated exactly, with fractions.
 
-// maxExpression is how long an expression may be, in bytes: it bounds what one can cost.
+// maxExpression is the maximum length of an expression in bytes. It bounds the cost of evaluation.
 const maxExpression = 512
 
-// expression computes a value from that of its variable.
+// expression computes a value from the value of its variable.
 type expression func(variable *big.Rat) (*big.Rat, error)
 
 var errZero = errors.New("it divides by 0")
 
-// parseExpression parses an expression of one variable.
+// parseExpression parses an expression with one variable.
 func parseExpression(text, variable string) (expression, error) {
 	if len(text) > maxExpression {
 		return nil, fmt.Errorf("it has more than %d characters", maxExpression)
@@ -35,7 +35,7 @@ func parseExpression(text, variable string) (expression, error) {
 	return e, err
 }
 
-// evaluate returns the value of an expression as a quantity, rounded up: cpu to thousandths of a core, others to whole bytes.
+// evaluate returns the value of an expression as a quantity, rounded up: CPU to thousandths of a core, other resources to whole bytes.
 func evaluate(e expression, variable resource.Quantity, cpu bool) (resource.Quantity, error) {
 	v, err := e(ratOf(variable))
 	if err != nil {
@@ -61,8 +61,8 @@ func evaluate(e expression, variable resource.Quantity, cpu bool) (resource.Quan
 	return *out, nil
 }
 
-// samples are amounts of a resource in containers, from the smallest to more than a node has, each twice the one before: an expression
-// that gives nothing for any of them has no use.
+// samples returns amounts of a resource, from the smallest to more than a node has, each twice the previous one. An expression that yields
+// nothing for any of them is useless.
 func samples(cpu bool) []resource.Quantity {
 	format, scale, n := resource.BinarySI, resource.Scale(0), 48
 	if cpu {
@@ -77,8 +77,8 @@ func samples(cpu bool) []resource.Quantity {
 	return out
 }
 
-// try evaluates an expression with the samples. never is why it has no value with any of them; atZero is why it has none for containers
-// that don't say how much they request.
+// try evaluates an expression with the samples. never is why it has no value for any of them. atZero is why it has no value for containers
+// without a request.
 func try(e expression, cpu bool) (never, atZero error) {
 	for _, q := range samples(cpu) {
 		_, err := evaluate(e, q, cpu)
@@ -105,11 +105,12 @@ func ratOf(q resource.Quantity) *big.Rat {
 // parser parses by recursive descent.
 type parser struct {
 	rest, variable string
-	// token is the next one, empty at the end.
+	// token is the next token, or "" at the end.
 	token string
 }
 
-// tokens finds the next token: a number with what belongs to it, a name, or a sign. A longer exponent would cost too much.
+// tokens returns the expression that matches the next token: a number with its suffix, a name, or a sign. Exponents have at most two digits,
+// because longer ones would cost too much.
 func tokens() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:[0-9.]+(?:[eE][+-]?[0-9]{1,2})?[a-zA-Z%]*|[a-zA-Z_]+|.)`)
 }
@@ -218,7 +219,7 @@ func (p *parser) value() (expression, error) {
 	return nil, p.unexpected(fmt.Sprintf("a number, a quantity, %s, max, min or %q", p.variable, "("))
 }
 
-// extreme parses the arguments of max or min, of which the one that compares to all others with that sign, or as 0, is the value.
+// extreme parses the arguments of max or min. The result is the argument that compares to all others with the given sign, or as equal.
 func (p *parser) extreme(name string, sign int) (expression, error) {
 	if !p.take("(") {
 		return nil, p.unexpected(`"(" after ` + name)
@@ -241,7 +242,7 @@ func (p *parser) extreme(name string, sign int) (expression, error) {
 	return e, err
 }
 
-// join computes both sides first.
+// join evaluates both sides, then applies op.
 func join(left, right expression, op func(a, b *big.Rat) (*big.Rat, error)) expression {
 	return func(v *big.Rat) (*big.Rat, error) {
 		a, err := left(v)
@@ -256,7 +257,7 @@ func join(left, right expression, op func(a, b *big.Rat) (*big.Rat, error)) expr
 	}
 }
 
-// number reads a number, a percentage or a quantity.
+// number parses a number, a percentage or a quantity.
 func number(token string) (*big.Rat, error) {
 	text, percent := strings.CutSuffix(token, "%")
 	q, err := resource.ParseQuantity(text)

@@ -13,14 +13,14 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// hashes are those of the sidecars of one version of a SidecarSet. A pod with the same ones needs no update.
+// hashes are the hashes of the sidecars in one version of a SidecarSet. A pod with equal hashes needs no update.
 type hashes struct {
-	// full is of all that the sidecars are, withoutImage of all but their images, which is what an update in place can't change.
+	// full covers the complete sidecars. withoutImage covers everything except the images, which is what an in-place update can't change.
 	full, withoutImage string
 }
 
-// hashesOf returns the hashes of a SidecarSet with all defaults. They are those of OpenKruise: the SHA-256 of the JSON of its
-// containers, and of its init containers if one of them is a native sidecar. An error is of encoding/json.
+// hashesOf returns the hashes of a defaulted SidecarSet. They equal OpenKruise's: the SHA-256 of the JSON of its containers, and of its init
+// containers if one of them is a native sidecar. Errors come from encoding/json.
 func hashesOf(s *appsv1beta1.SidecarSetSpec) (hashes, error) {
 	full, err := hashOf(s.Containers, s.InitContainers)
 	if err != nil {
@@ -51,7 +51,7 @@ func imageless(containers []appsv1beta1.SidecarContainer) []appsv1beta1.SidecarC
 	return out
 }
 
-// native reports whether an init container runs as long as the pod's containers.
+// native reports whether an init container runs for the pod's whole life.
 func native(c appsv1beta1.SidecarContainer) bool { return restarts(&c.Container) }
 
 func restarts(c *corev1.Container) bool {

@@ -20,45 +20,45 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// injection is what a pod is to get of one SidecarSet.
+// injection is what a pod should get from one SidecarSet.
 type injection struct {
 	set *appsv1beta1.SidecarSet
-	// spec has the sidecars: those of set, or of one of its revisions. revision is the name of that, empty if there is none yet.
+	// spec has the sidecars, either from set or from one of its revisions. revision is the name of that revision, or "" if none exists yet.
 	spec     *appsv1beta1.SidecarSetSpec
 	hashes   hashes
 	revision string
-	// fault is why these are not the sidecars that injectionStrategy asks for, a clause; empty if they are.
+	// fault is a clause that says why these are not the sidecars that injectionStrategy asks for, or "" if they are.
 	fault string
 }
 
-// injected is what a pod has got of one SidecarSet.
+// injected is what a pod got from one SidecarSet.
 type injected struct {
 	injection
 
-	// sidecars are the names of its sidecars, hot those of them that are two containers. containers are the names of all.
+	// sidecars holds the names of the sidecars, hot those that consist of two containers, and containers the names of all containers.
 	sidecars, hot, containers []string
 }
 
-// outcome is what became of one SidecarSet.
+// outcome is the result of injecting one SidecarSet.
 type outcome struct {
 	set *appsv1beta1.SidecarSet
-	// skipped: the pod got nothing of it. why is the reason, or what it got.
+	// skipped means that the pod got nothing. why is the reason, or what the pod got.
 	skipped bool
 	why     string
-	// faults are parts that the pod did not get, a clause each.
+	// faults are clauses, one for each part that the pod did not get.
 	faults []string
 }
 
 // options of inject.
 type options struct {
-	// byName sorts containers by name, rather than as SidecarSets list them.
+	// byName sorts containers by name instead of keeping the order of the SidecarSets.
 	byName bool
-	// now is the time that the pod's record gets.
+	// now is the timestamp for the pod's record.
 	now metav1.Time
 }
 
-// inject adds sidecars to a pod: all of a SidecarSet, or none if a name of one of its containers is taken. An error says why the pod
-// can't be created with them, and leaves it half changed.
+// inject adds sidecars to a pod: all of a SidecarSet's sidecars, or none if one of their names is taken. An error says why the pod can't be
+// created with its sidecars, and leaves the pod partly changed.
 func inject(pod *corev1.Pod, all []injection, o options) ([]outcome, error) {
 	var added []injected
 	outcomes := make([]outcome, 0, len(all))
@@ -110,7 +110,7 @@ func inject(pod *corev1.Pod, all []injection, o options) ([]outcome, error) {
 	return outcomes, record(pod, added, o.now)
 }
 
-// named returns the names of what a pod is to get.
+// named returns the names of the sidecars and containers that a pod should get.
 func named(in injection) injected {
 	out := injected{injection: in}
 	for _, list := range [][]appsv1beta1.SidecarContainer{in.spec.InitContainers, in.spec.Containers} {
@@ -128,7 +128,7 @@ func named(in injection) injected {
 	return out
 }
 
-// updatable yields the sidecars that run as long as the pod, which can be updated in it: native ones, and then the containers.
+// updatable yields the sidecars that run for the pod's whole life and can be updated in place: native sidecars first, then containers.
 func updatable(s *appsv1beta1.SidecarSetSpec) iter.Seq[*appsv1beta1.SidecarContainer] {
 	return func(yield func(*appsv1beta1.SidecarContainer) bool) {
 		for at, list := range containerLists(s) {
@@ -144,7 +144,7 @@ func updatable(s *appsv1beta1.SidecarSetSpec) iter.Seq[*appsv1beta1.SidecarConta
 	}
 }
 
-// running returns the names of the sidecars that run as long as the pod, sorted.
+// running returns the sorted names of the sidecars that run for the pod's whole life.
 func running(s *appsv1beta1.SidecarSetSpec) []string {
 	out := make([]string, 0, len(s.Containers))
 	for c := range updatable(s) {
@@ -166,8 +166,8 @@ func isHot(c *appsv1beta1.SidecarContainer) bool {
 	return c.UpgradeStrategy.UpgradeType == appsv1beta1.SidecarContainerHotUpgrade
 }
 
-// conflict returns why a pod can't have the sidecars; empty if it can. A container that was injected before, into the pod that this one
-// was copied from, is replaced.
+// conflict returns why a pod can't have the sidecars, or "" if it can. A container injected earlier, into the pod that this one was copied
+// from, is no conflict: it is replaced.
 func conflict(pod *corev1.Pod, in injected, taken map[string]string) string {
 	inits := map[string]bool{}
 	for i := range in.spec.InitContainers {
@@ -188,7 +188,7 @@ func conflict(pod *corev1.Pod, in injected, taken map[string]string) string {
 	return ""
 }
 
-// isInjected reports whether a container is a sidecar of a SidecarSet.
+// isInjected reports whether a container is an injected sidecar.
 func isInjected(c *corev1.Container) bool {
 	return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == keys.EnvIsInjected && e.Value == "true" })
 }
@@ -200,16 +200,16 @@ type sidecar struct {
 	after bool
 }
 
-// maker makes containers of sidecars.
+// maker builds the containers of sidecars.
 type maker struct {
-	// pod is as it came.
+	// pod is the pod as it was submitted.
 	pod *corev1.Pod
-	// volumes are those that sidecars mount. faults are parts that they did not get.
+	// volumes holds the names of the volumes that sidecars mount. faults lists parts that the sidecars did not get.
 	volumes map[string]bool
 	faults  []string
 }
 
-// build makes the containers of a list of sidecars: one, or two with HotUpgrade.
+// build builds the containers for a list of sidecars: one for each, or two with HotUpgrade.
 func (b *maker) build(list []appsv1beta1.SidecarContainer) ([]sidecar, error) {
 	out := make([]sidecar, 0, len(list))
 	for i := range list {
@@ -241,7 +241,7 @@ func (b *maker) build(list []appsv1beta1.SidecarContainer) ([]sidecar, error) {
 	return out, nil
 }
 
-// twin returns one of the two containers of a sidecar. It reads its version, and that of the other one, from the pod's annotations.
+// twin returns one of the two containers of a sidecar. The container reads its own version and the other's from the pod's annotations.
 func twin(of sidecar, name, image string) sidecar {
 	of.Container = *of.DeepCopy()
 	of.Name, of.Image = name, image
@@ -255,7 +255,7 @@ func twin(of sidecar, name, image string) sidecar {
 	return of
 }
 
-// own returns the containers of the pod itself, and then its own init containers.
+// own returns the pod's own containers, followed by its own init containers.
 func (b *maker) own() []*corev1.Container {
 	var out []*corev1.Container
 	for _, list := range [][]corev1.Container{b.pod.Spec.Containers, b.pod.Spec.InitContainers} {
@@ -268,7 +268,7 @@ func (b *maker) own() []*corev1.Container {
 	return out
 }
 
-// targets are the containers that resources are computed from: the pod's own, with native sidecars.
+// targets returns the containers that resources are computed from: the pod's own containers and native sidecars.
 func (b *maker) targets() []*corev1.Container {
 	var out []*corev1.Container
 	for _, c := range b.own() {
@@ -280,7 +280,7 @@ func (b *maker) targets() []*corev1.Container {
 	return out
 }
 
-// transferred returns the env variables that a sidecar takes over.
+// transferred returns the env variables that a sidecar copies from other containers.
 func (b *maker) transferred(s *appsv1beta1.SidecarContainer) []corev1.EnvVar {
 	var out []corev1.EnvVar
 	for i := range s.TransferEnv {
@@ -305,7 +305,7 @@ func (b *maker) transferred(s *appsv1beta1.SidecarContainer) []corev1.EnvVar {
 	return out
 }
 
-// source is the name of the container that env comes from.
+// source returns the name of the container to copy env variables from.
 func (b *maker) source(t *appsv1beta1.TransferEnvVar) string {
 	if t.SourceContainerNameFrom == nil || t.SourceContainerNameFrom.FieldRef == nil {
 		return t.SourceContainerName
@@ -324,7 +324,7 @@ func (b *maker) source(t *appsv1beta1.TransferEnvVar) string {
 	return ""
 }
 
-// subscript splits metadata.labels['key'].
+// subscript splits a path such as metadata.labels['key'] into field and key.
 func subscript(path string) (field, key string) {
 	field, key, ok := strings.Cut(path, "['")
 	if key, ends := strings.CutSuffix(key, "']"); ok && ends {
@@ -333,7 +333,7 @@ func subscript(path string) (field, key string) {
 	return "", ""
 }
 
-// container returns a container of the pod as it came, nil if there is none.
+// container returns a container of the pod as it was submitted, or nil.
 func (b *maker) container(name string) *corev1.Container {
 	for _, list := range [][]corev1.Container{b.pod.Spec.Containers, b.pod.Spec.InitContainers} {
 		if i := slices.IndexFunc(list, func(c corev1.Container) bool { return c.Name == name }); i >= 0 {
@@ -343,8 +343,8 @@ func (b *maker) container(name string) *corev1.Container {
 	return nil
 }
 
-// share gives a sidecar the mounts and devices of the pod's own containers, where it has none at the same path. It returns the env that
-// paths of these mounts refer to.
+// share adds the volume mounts and devices of the pod's own containers to a sidecar, unless the sidecar has one at the same path. It returns
+// the env variables that the mounts' paths refer to.
 func (b *maker) share(s *appsv1beta1.SidecarContainer, is *corev1.Container) []corev1.EnvVar {
 	var env []corev1.EnvVar
 	for _, c := range b.own() {
@@ -369,7 +369,7 @@ func (b *maker) share(s *appsv1beta1.SidecarContainer, is *corev1.Container) []c
 	return env
 }
 
-// referred returns the env of a container that an expression refers to, as in $(NAME). $$(NAME) is no reference.
+// referred returns the env variables of a container that an expression refers to as $(NAME). $$(NAME) is not a reference.
 func referred(c *corev1.Container, expr string) []corev1.EnvVar {
 	var out []corev1.EnvVar
 	for _, m := range regexp.MustCompile(`(\$+)\(([^)]*)\)`).FindAllStringSubmatch(expr, -1) {
@@ -381,7 +381,7 @@ func referred(c *corev1.Container, expr string) []corev1.EnvVar {
 	return out
 }
 
-// mergeEnv adds variables whose names are not there yet.
+// mergeEnv adds the variables whose names are not in env yet.
 func mergeEnv(env, more []corev1.EnvVar) []corev1.EnvVar {
 	for _, e := range more {
 		if !slices.ContainsFunc(env, func(o corev1.EnvVar) bool { return o.Name == e.Name }) {
@@ -391,7 +391,7 @@ func mergeEnv(env, more []corev1.EnvVar) []corev1.EnvVar {
 	return env
 }
 
-// merge puts sidecars before and after a pod's containers. One that is there already is replaced where it is.
+// merge puts sidecars before and after a pod's own containers. A sidecar whose name exists already replaces that container in place.
 func merge(own []corev1.Container, sidecars []sidecar) []corev1.Container {
 	var before, after []corev1.Container
 	for _, s := range sidecars {
@@ -408,7 +408,7 @@ func merge(own []corev1.Container, sidecars []sidecar) []corev1.Container {
 	return slices.Concat(before, own, after)
 }
 
-// addVolumes adds the volumes that are mounted, where the pod has none of the name, and returns which it could not.
+// addVolumes adds the mounted volumes that the pod doesn't have yet, and returns a fault for each one that it can't add.
 func addVolumes(pod *corev1.Pod, volumes []corev1.Volume, mounted map[string]bool) []string {
 	var faults []string
 	for i := range volumes {
@@ -434,7 +434,7 @@ func addSecrets(pod *corev1.Pod, secrets []corev1.LocalObjectReference) {
 	}
 }
 
-// patch changes a pod's annotations, and returns which it could not.
+// patch patches a pod's annotations, and returns a fault for each one that it can't patch.
 func patch(pod *corev1.Pod, patches []appsv1beta1.SidecarSetPatchPodMetadata) []string {
 	var faults []string
 	for _, p := range patches {
@@ -459,7 +459,7 @@ func patch(pod *corev1.Pod, patches []appsv1beta1.SidecarSetPatchPodMetadata) []
 	return faults
 }
 
-// isObject reports whether a text is a JSON object, as merge patches are.
+// isObject reports whether text is a JSON object, as a merge patch must be.
 func isObject(text string) bool {
 	var o map[string]any
 	return json.Unmarshal([]byte(text), &o) == nil && o != nil

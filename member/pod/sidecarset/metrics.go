@@ -27,7 +27,6 @@ func Register(r prometheus.Registerer) error {
 	return errors.Join(expect.Register(r), measure.Register(r))
 }
 
-// countSteps counts the steps of a plan.
 func countSteps(u updates) {
 	measure.Steps.WithLabelValues(stepUpdate, reasonOutdated).Add(float64(len(u.images)))
 	measure.Steps.WithLabelValues(stepReset, reasonReplaced).Add(float64(len(u.resets)))

@@ -21,37 +21,37 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+// observed is what one reconcile has read. All objects are shared with the cache and must not be modified.
 type observed struct {
 	set *appsv1beta1.SidecarSet
-	// wanted is the revision of the SidecarSet as it is, history are those that there are, oldest first.
+	// wanted is the revision that matches the SidecarSet's spec. history holds the existing revisions, oldest first.
 	wanted  *appsv1.ControllerRevision
 	history []*appsv1.ControllerRevision
-	// present is the present revision, once there is a plan: one with the same data may have another name than a new one would get.
+	// present is the current revision, set by plan. It may be an existing revision with the same data but another name.
 	present *appsv1.ControllerRevision
-	// pods are the active ones that the SidecarSet selects, by namespace and name.
+	// pods holds the active pods that the SidecarSet selects, sorted by namespace and name.
 	pods []*corev1.Pod
-	// canaries are SidecarSets that take its place.
+	// canaries holds the SidecarSets that take its place.
 	canaries []*appsv1beta1.SidecarSet
-	// notSent is why pods of a namespace are not sent to the pod webhook, for those that are not.
+	// notSent maps namespaces whose pods are not sent to the pod webhook to the reason.
 	notSent map[string]string
-	// inactive is why pods of the namespaces that it selects are not sent; empty if they are.
+	// inactive is why pods in the selected namespaces are not sent to the webhook, or "" if they are sent.
 	inactive string
-	// read has what annotations of pods say, so that each is read once for a plan.
+	// read caches the parsed annotations of pods, so that a plan parses each only once.
 	read map[*corev1.Pod]said
 }
 
-// said is what a pod and its kubelet say of its sidecars of one SidecarSet.
+// said is what a pod and its kubelet report about the sidecars of one SidecarSet.
 type said struct {
-	// upgrade is from the annotation with hashes; has is whether there is one. withoutImage is the hash without images.
+	// upgrade is the entry in the annotation with hashes, and has tells whether it exists. withoutImage is the hash without images.
 	upgrade      upgrade
 	has          bool
 	withoutImage string
-	// done and serves are what updated returns.
+	// done and serves are the results of updated.
 	done, serves bool
 }
 
-// saidBy returns what a pod says.
+// saidBy returns what a pod reports about its sidecars.
 func (o *observed) saidBy(pod *corev1.Pod) said {
 	if is, ok := o.read[pod]; ok {
 		return is
@@ -67,7 +67,7 @@ func (o *observed) saidBy(pod *corev1.Pod) said {
 	return is
 }
 
-// observe reads what a reconcile needs.
+// observe reads everything that a reconcile needs.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
 	o := observed{set: &appsv1beta1.SidecarSet{}}
 	children := func(from client.Reader, _ bool) error {

@@ -17,32 +17,32 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// planned is what a reconcile is going to do, and what it found.
+// planned is the outcome of planning: what to do, and what was found.
 type planned struct {
-	// revision makes the present revision the newest. label is it with another customVersion, nil if it has that already.
+	// revision makes the current revision the newest. label is that revision if it needs another customVersion, otherwise nil.
 	revision revision.Step
 	label    *appsv1.ControllerRevision
-	// surplus are revisions to delete.
+	// surplus holds the revisions to delete.
 	surplus []*appsv1.ControllerRevision
-	// matched, updated, ready and updatedReady are how many pods have the sidecars.
+	// matched, updated, ready and updatedReady count the pods that have the sidecars.
 	matched, updated, ready, updatedReady int32
-	// not are the pods that are selected and have none, by why.
+	// not groups the selected pods without sidecars by reason.
 	not []absent
-	// updates are what is written to pods that have them.
+	// updates holds the writes to pods that have the sidecars.
 	updates updates
 }
 
-// absent are pods without the sidecars, for one reason.
+// absent groups the pods that lack the sidecars for one reason.
 type absent struct {
 	why   string
 	count int
-	// first is the first of them.
+	// first is the name of the first such pod.
 	first string
 }
 
 // plan plans a reconcile.
 func plan(o observed, now time.Time) planned {
-	p := planned{revision: revision.Next(o.history, o.wanted)} // It makes the present revision the newest.
+	p := planned{revision: revision.Next(o.history, o.wanted)} // It makes the current revision the newest.
 	o.present = p.revision.Revision
 	if v := o.set.Spec.CustomVersion; p.revision.Change != revision.Create && v != "" && p.revision.Revision.Labels[keys.SidecarSetCustomVersion] != v {
 		p.label = p.revision.Revision
@@ -59,7 +59,7 @@ func plan(o observed, now time.Time) planned {
 			reasons[why].count++
 			continue
 		}
-		// Until the kubelet acts, a pod is ready with the former containers.
+		// Until the kubelet acts on an update, the pod is still ready with its previous containers.
 		isReady, isUpdated := ready(o.set, pod) && o.saidBy(pod).done, o.saidBy(pod).upgrade.Hash == hash
 		matched = append(matched, pod)
 		p.matched++
@@ -81,15 +81,15 @@ func count(n *int32, is bool) {
 	}
 }
 
-// hash is that of the present sidecars.
+// hash returns the hash of the current sidecars.
 func (o *observed) hash() string { return o.set.Annotations[keys.SidecarSetHash] }
 
-// historyLimit is how many revisions that nothing uses are kept, beside the present one, which counts.
+// historyLimit returns how many unused revisions to keep besides the current one, which counts towards the limit.
 func historyLimit(s *appsv1beta1.SidecarSet) int {
 	return max(int(ptr.Deref(s.Spec.RevisionHistoryLimit, defaultHistoryLimit))-1, 0)
 }
 
-// live returns which revisions are used: the present one, those that new pods get, and those that pods have.
+// live reports which revisions are in use: the current one, those that new pods get, and those that existing pods have.
 func (o *observed) live(latest *appsv1.ControllerRevision) func(*appsv1.ControllerRevision) bool {
 	names, hashes := map[string]bool{latest.Name: true}, map[string]bool{}
 	if by := o.set.Spec.InjectionStrategy.Revision; by != nil {
@@ -99,7 +99,7 @@ func (o *observed) live(latest *appsv1.ControllerRevision) func(*appsv1.Controll
 	}
 	for _, pod := range o.pods {
 		if is := o.saidBy(pod); is.has {
-			names[is.upgrade.ControllerRevision], hashes[is.upgrade.Hash] = true, true // Pods that came before the first revision name none.
+			names[is.upgrade.ControllerRevision], hashes[is.upgrade.Hash] = true, true // Pods older than the first revision name none.
 		}
 	}
 	return func(r *appsv1.ControllerRevision) bool {
@@ -107,7 +107,7 @@ func (o *observed) live(latest *appsv1.ControllerRevision) func(*appsv1.Controll
 	}
 }
 
-// whyNot returns why a pod that is selected has no sidecars, as a clause about the pod; empty if it has them.
+// whyNot returns why a selected pod has no sidecars, as a clause about the pod. It is empty if the pod has them.
 func (o *observed) whyNot(pod *corev1.Pod) string {
 	if slices.Contains(injectedIn(pod), o.set.Name) {
 		if name := missing(o.set, pod); name != "" {
@@ -138,7 +138,7 @@ func (o *observed) whyNot(pod *corev1.Pod) string {
 	return "it got none when it was created: kubectl kruise explain pod tells what it would get now"
 }
 
-// missing returns the first container of a SidecarSet that a pod lacks; empty if it has all.
+// missing returns the first container of a SidecarSet that a pod lacks, or "" if the pod has all of them.
 func missing(s *appsv1beta1.SidecarSet, pod *corev1.Pod) string {
 	for _, name := range running(&s.Spec) {
 		names := []string{name}
@@ -157,7 +157,7 @@ func missing(s *appsv1beta1.SidecarSet, pod *corev1.Pod) string {
 	return ""
 }
 
-// hot reports whether a sidecar is two containers.
+// hot reports whether a sidecar consists of two containers.
 func hot(s *appsv1beta1.SidecarSet, name string) bool {
 	for _, list := range containerLists(&s.Spec) {
 		if slices.ContainsFunc(list, func(c appsv1beta1.SidecarContainer) bool { return c.Name == name && isHot(&c) }) {
@@ -167,13 +167,13 @@ func hot(s *appsv1beta1.SidecarSet, name string) bool {
 	return false
 }
 
-// containerOf returns a container or init container of a pod, nil if it has none of the name.
+// containerOf returns the container or init container with that name, or nil.
 func containerOf(pod *corev1.Pod, name string) *corev1.Container {
 	b := maker{pod: pod}
 	return b.container(name)
 }
 
-// ready reports whether a pod is ready, and no sidecar is between its two containers.
+// ready reports whether a pod is ready and no sidecar is handing over between its two containers.
 func ready(s *appsv1beta1.SidecarSet, pod *corev1.Pod) bool {
 	if pod.Status.Phase != corev1.PodRunning || !podpatch.Ready(pod) {
 		return false

@@ -2,31 +2,30 @@ package sidecarset
 
 // Reasons of events and of the conditions Active, Injected and Upgradable.
 const (
-	// ReasonSent: the pod webhook gets the pods of the namespaces that the SidecarSet selects. ReasonNotSent: it doesn't.
+	// ReasonSent: the pod webhook gets the pods of the selected namespaces. ReasonNotSent: it doesn't.
 	ReasonSent    = "PodsSent"
 	ReasonNotSent = "PodsNotSent"
-	// ReasonInjected: all pods that the SidecarSet selects have its sidecars.
+	// ReasonInjected: all selected pods have the sidecars.
 	ReasonInjected = "AllInjected"
-	// ReasonNotInjected: some have none.
+	// ReasonNotInjected: some selected pods have no sidecars.
 	ReasonNotInjected = "PodsNotInjected"
-	// ReasonSkipped: a new pod got no sidecars, because a name is taken.
+	// ReasonSkipped: a new pod got no sidecars because a container name is taken.
 	ReasonSkipped = "SidecarsSkipped"
-	// ReasonIncomplete: a new pod got sidecars, but not all that belongs to them, or not those of the revision that it was to get.
+	// ReasonIncomplete: a new pod got sidecars, but not everything that belongs to them, or not those of the requested revision.
 	ReasonIncomplete = "SidecarsIncomplete"
 )
 
-// Reasons of the condition of pods that says whether they can be updated in place, and of events about updates, which are those of
-// OpenKruise.
+// Reasons of the pod condition that says whether pods can be updated in place, and of events about updates. Source: OpenKruise.
 const (
 	// ReasonImmutable: more than images has changed.
 	ReasonImmutable = "UpdateImmutableField"
-	// ReasonAllUpgradable: nothing stands in the way any more.
+	// ReasonAllUpgradable: no SidecarSet prevents an in-place update any longer.
 	ReasonAllUpgradable = "AllSidecarsetUpgradable"
 	// ReasonNotUpgradable: pods can't be updated in place.
 	ReasonNotUpgradable = "NotUpgradablePods"
-	// ReasonRecreating: workloads were asked to re-create pods that can't be updated in place.
+	// ReasonRecreating: workloads were asked to recreate pods that can't be updated in place.
 	ReasonRecreating = "RecreatingPods"
-	// ReasonReset and ReasonResetFailed: the container that was replaced was emptied, or could not be.
+	// ReasonReset and ReasonResetFailed: the replaced container was emptied, or could not be emptied.
 	ReasonReset       = "ResetContainerSucceed"
 	ReasonResetFailed = "ResetContainerFailed"
 )

@@ -12,21 +12,22 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// upgrade is what a pod says about the sidecars of one SidecarSet, in the annotations with hashes.
+// upgrade is what a pod records about the sidecars of one SidecarSet, in the annotations with hashes.
 type upgrade struct {
-	// UpdateTimestamp is when it got them.
+	// UpdateTimestamp is when the pod got the sidecars.
 	UpdateTimestamp metav1.Time `json:"updateTimestamp"`
-	// Hash is the SidecarSet's at that time.
+	// Hash is the SidecarSet's hash at that time.
 	Hash string `json:"hash"`
-	// SidecarSetName is its name.
+	// SidecarSetName is the name of the SidecarSet.
 	SidecarSetName string `json:"sidecarSetName"`
-	// SidecarList are the names of the sidecars, sorted.
+	// SidecarList holds the sorted names of the sidecars.
 	SidecarList []string `json:"sidecarList"`
-	// ControllerRevision is the name of the revision that they are from; empty if there was none yet.
+	// ControllerRevision is the name of the sidecars' revision, or "" if none existed yet.
 	ControllerRevision string `json:"controllerRevision,omitempty"`
 }
 
-// upgradesIn reads an annotation with hashes. Long ago it had nothing but the hash of each SidecarSet; one that can't be read is empty.
+// upgradesIn parses an annotation with hashes. An old format held only the hash for each SidecarSet. An annotation that can't be parsed is
+// treated as empty.
 func upgradesIn(pod metav1.Object, key string) map[string]upgrade {
 	text := pod.GetAnnotations()[key]
 	if text == "" {
@@ -56,7 +57,7 @@ func injectedIn(pod metav1.Object) []string {
 	return strings.Split(text, ",")
 }
 
-// workingIn returns the containers that work, of sidecars that are updated by HotUpgrade, by name of the sidecar.
+// workingIn returns the working containers of sidecars with HotUpgrade, keyed by the sidecar's name.
 func workingIn(pod metav1.Object) map[string]string {
 	text := pod.GetAnnotations()[keys.SidecarSetWorking]
 	if text == "" {
@@ -69,7 +70,7 @@ func workingIn(pod metav1.Object) map[string]string {
 	return out
 }
 
-// record writes into a pod's annotations that it has sidecars of these SidecarSets.
+// record writes the annotations that say that a pod has the sidecars of these SidecarSets.
 func record(pod *corev1.Pod, added []injected, now metav1.Time) error {
 	full, without := upgradesIn(pod, keys.SidecarSetHash), upgradesIn(pod, keys.SidecarSetHashWithoutImage)
 	if full == nil {
@@ -111,7 +112,7 @@ func record(pod *corev1.Pod, added []injected, now metav1.Time) error {
 	return nil
 }
 
-// first and second are the names of the two containers of a sidecar that is updated by HotUpgrade.
+// first and second return the names of the two containers of a sidecar with HotUpgrade.
 func first(sidecar string) string  { return sidecar + "-1" }
 func second(sidecar string) string { return sidecar + "-2" }
 

@@ -10,7 +10,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// computed returns the resources of a sidecar, from those of containers. An error says why there are none.
+// computed returns the resources of a sidecar, computed from those of the given containers. An error says why they can't be computed.
 func computed(of []*corev1.Container, p *appsv1beta1.SidecarResourcesPolicy) (corev1.ResourceRequirements, error) {
 	var out corev1.ResourceRequirements
 	by, err := nameRegexp(p)
@@ -37,7 +37,7 @@ func computed(of []*corev1.Container, p *appsv1beta1.SidecarResourcesPolicy) (co
 	return out, nil
 }
 
-// nameRegexp is which containers are targets, by name.
+// nameRegexp returns the expression that selects target containers by name.
 func nameRegexp(p *appsv1beta1.SidecarResourcesPolicy) (*regexp.Regexp, error) {
 	text := p.TargetContainersNameRegex
 	if text == "" {
@@ -50,7 +50,7 @@ func nameRegexp(p *appsv1beta1.SidecarResourcesPolicy) (*regexp.Regexp, error) {
 	return by, nil
 }
 
-// amounts computes limits or requests. A container without a limit may use any amount, so that the sidecar gets no limit either.
+// amounts computes limits or requests. A container without a limit may use any amount, so the sidecar gets no limit either.
 func amounts(
 	targets []*corev1.Container, of func(*corev1.Container) corev1.ResourceList, p *appsv1beta1.SidecarResourcesPolicy,
 	exprs *appsv1beta1.SidecarResourceExpr, limits bool,

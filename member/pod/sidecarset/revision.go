@@ -16,12 +16,12 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// kind is the kind's name.
+// kind is the kind of the objects that this package reconciles.
 const kind = "SidecarSet"
 
 func gvk() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind(kind) }
 
-// versioned are the fields of a SidecarSet that a revision has, as OpenKruise stores them: none is left out.
+// versioned holds the fields of a SidecarSet that a revision contains, as OpenKruise stores them. No field is omitted, even if empty.
 type versioned struct {
 	Patch            string                                   `json:"$patch"`
 	Containers       []appsv1beta1.SidecarContainer           `json:"containers"`
@@ -31,7 +31,7 @@ type versioned struct {
 	Volumes          []corev1.Volume                          `json:"volumes"`
 }
 
-// newRevision returns the revision of a SidecarSet, in the manager's namespace. An error is of encoding/json.
+// newRevision returns the revision of a SidecarSet, in the manager's namespace. Errors come from encoding/json.
 func newRevision(s *appsv1beta1.SidecarSet, namespace string) (*appsv1.ControllerRevision, error) {
 	raw, err := json.Marshal(map[string]any{"spec": versioned{
 		Patch: "replace", Containers: s.Spec.Containers, ImagePullSecrets: s.Spec.ImagePullSecrets, InitContainers: s.Spec.InitContainers,
@@ -40,7 +40,7 @@ func newRevision(s *appsv1beta1.SidecarSet, namespace string) (*appsv1.Controlle
 	if err != nil {
 		return nil, fmt.Errorf("write the revision of SidecarSet %s: %w", s.Name, err)
 	}
-	// OpenKruise writes it from maps, whose keys are sorted, and the name depends on each byte.
+	// OpenKruise marshals maps, whose keys are sorted, and the revision's name depends on every byte.
 	var fields any
 	if err := json.Unmarshal(raw, &fields); err != nil {
 		return nil, fmt.Errorf("read the revision of SidecarSet %s: %w", s.Name, err)
@@ -54,7 +54,7 @@ func newRevision(s *appsv1beta1.SidecarSet, namespace string) (*appsv1.Controlle
 		labels[keys.SidecarSetCustomVersion] = s.Spec.CustomVersion
 	}
 	annotations := maps.Clone(s.Annotations)
-	delete(annotations, corev1.LastAppliedConfigAnnotation) // They describe the present version of the SidecarSet.
+	delete(annotations, corev1.LastAppliedConfigAnnotation) // Both describe the current version of the SidecarSet.
 	delete(annotations, keys.ConversionData)
 	return &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
@@ -65,13 +65,13 @@ func newRevision(s *appsv1beta1.SidecarSet, namespace string) (*appsv1.Controlle
 	}, nil
 }
 
-// current returns the injection of a SidecarSet as it is.
+// current returns the injection for the SidecarSet's current spec.
 func current(s *appsv1beta1.SidecarSet) (injection, error) {
 	h, err := hashesIn(s.Annotations, &s.Spec)
 	return injection{set: s, spec: &s.Spec, hashes: h, revision: s.Status.LatestRevision}, err
 }
 
-// former returns the injection of a revision of a SidecarSet.
+// former returns the injection for a revision of a SidecarSet.
 func former(s *appsv1beta1.SidecarSet, r *appsv1.ControllerRevision) (injection, error) {
 	var data struct {
 		Spec versioned `json:"spec"`
@@ -86,7 +86,7 @@ func former(s *appsv1beta1.SidecarSet, r *appsv1.ControllerRevision) (injection,
 	return injection{set: s, spec: spec, hashes: h, revision: r.Name}, err
 }
 
-// hashesIn returns the hashes in annotations, or computes those that are missing.
+// hashesIn returns the hashes from the annotations, or computes them if one is missing.
 func hashesIn(annotations map[string]string, s *appsv1beta1.SidecarSetSpec) (hashes, error) {
 	h := hashes{full: annotations[keys.SidecarSetHash], withoutImage: annotations[keys.SidecarSetHashWithoutImage]}
 	if h.full != "" && h.withoutImage != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// shownReasons is how many reasons the condition names.
+// shownReasons is how many reasons the condition's message lists.
 const shownReasons = 3
 
 // status returns the new status, and events about the SidecarSet.
@@ -27,7 +27,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Sideca
 	switch {
 	case a.collided:
 		*s.CollisionCount++
-	case a.revised: // Without its revision the present generation is not acted on.
+	case a.revised: // Without its revision, the current generation is not acted on yet.
 		s.ObservedGeneration = o.set.Generation
 		s.LatestRevision = p.revision.Revision.Name
 	}
@@ -59,7 +59,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Sideca
 	return s, events
 }
 
-// active returns the condition that says whether new pods get sidecars.
+// active returns the Active condition, which says whether new pods get sidecars.
 func active(o observed) metav1.Condition {
 	c := metav1.Condition{
 		Type: appsv1beta1.SidecarSetActive, Status: metav1.ConditionTrue, Reason: ReasonSent,
@@ -71,8 +71,8 @@ func active(o observed) metav1.Condition {
 	return c
 }
 
-// readiness returns whether the pods that have sidecars have those that the spec wants. Pods that the partition leaves at a former revision
-// are as the spec wants, and so are pods without any, of which condition Injected tells: they get them when they are created again.
+// readiness returns whether the pods that have sidecars have the ones that the spec wants. Pods that the partition leaves at an older
+// revision match the spec. So do pods without any sidecars: they get them when they are recreated, and condition Injected reports them.
 func readiness(p *planned, a applied) report.Readiness {
 	u := &p.updates
 	open := func(h rollout.Hold) bool { return h.Reason != rollout.ReasonPaused }
@@ -93,7 +93,7 @@ func readiness(p *planned, a applied) report.Readiness {
 	return report.Ready("the pods that have sidecars have those that the spec wants")
 }
 
-// upgradable sets the condition that says whether pods wait for more than other images.
+// upgradable sets the Upgradable condition, which says whether pods wait for changes other than new images.
 func upgradable(in []metav1.Condition, s *appsv1beta1.SidecarSet, immutable []string, now time.Time) []metav1.Condition {
 	c := metav1.Condition{
 		Type: appsv1beta1.SidecarSetUpgradable, Status: metav1.ConditionTrue, Reason: ReasonAllUpgradable,
@@ -112,7 +112,7 @@ func upgradable(in []metav1.Condition, s *appsv1beta1.SidecarSet, immutable []st
 	return report.SetCondition(in, c, now)
 }
 
-// notInjected says which pods have no sidecars, and why.
+// notInjected returns a message that says which pods have no sidecars, and why.
 func (p *planned) notInjected() string {
 	total := 0
 	parts := make([]string, 0, len(p.not))

@@ -26,15 +26,14 @@ const Feature = kind
 
 // Injector adds sidecars to new pods. It may be used concurrently.
 type Injector struct {
-	// Namespace is the manager's own, which has the revisions.
+	// Namespace is the manager's own namespace, where the revisions are stored.
 	Namespace string
-	// ByName sorts sidecars by name, rather than as SidecarSets list them.
+	// ByName sorts sidecars by name instead of keeping the order in which SidecarSets list them.
 	ByName bool
-	// Clock is the clock.
-	Clock clock.PassiveClock
-	// Draw returns a number from 0 to below 1; nil draws at random.
+	Clock  clock.PassiveClock
+	// Draw returns a number in [0, 1). Nil draws at random.
 	Draw func() float64
-	// Events sends events; it comes with the manager.
+	// Events records events. The manager provides it in Setup.
 	Events notes.Recorder
 }
 
@@ -64,11 +63,11 @@ func (i *Injector) Step() podstep.Step {
 	}
 }
 
-// facts are what one pod gets.
+// facts are the decisions about one pod.
 type facts struct {
 	injector *Injector
 	chosen   []injection
-	// not are the SidecarSets that select the pod, and of which it gets nothing.
+	// not holds the SidecarSets that select the pod but give it nothing.
 	not []outcome
 	now metav1.Time
 }
@@ -120,7 +119,7 @@ func (i *Injector) observe(ctx context.Context, cache client.Reader, pod *corev1
 	return f, nil
 }
 
-// labelsOf returns the labels of a namespace, if they matter.
+// labelsOf returns the labels of a namespace, or nil if no SidecarSet needs them.
 func labelsOf(ctx context.Context, cache client.Reader, name string, sets []*appsv1beta1.SidecarSet) (map[string]string, error) {
 	matter := slices.ContainsFunc(sets, func(s *appsv1beta1.SidecarSet) bool {
 		_, is := fixed(s)
@@ -162,7 +161,7 @@ func (f facts) Change(pod *corev1.Pod) string {
 	return sentences(slices.Concat(outcomes, f.not))
 }
 
-// Reserve implements podstep.Reserver: it refuses a pod whose sidecars can't be made, and says in events what a pod does not get.
+// Reserve implements podstep.Reserver. It rejects a pod whose sidecars can't be built, and reports in events what a pod does not get.
 func (f facts) Reserve(_ context.Context, pod *corev1.Pod) error {
 	_, outcomes, err := f.inject(pod)
 	if err != nil {

@@ -23,31 +23,31 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// idle is the version of the container that does not work, of a sidecar that is updated by HotUpgrade.
+// idle is the version of the container that does not work, for a sidecar with HotUpgrade.
 const idle = "0"
 
-// webhookLag is how long the cache of a webhook is taken to be behind at most.
+// webhookLag is how far a webhook's cache is assumed to be behind, at most.
 const webhookLag = time.Minute
 
-// write is one request for a pod.
+// write is one request to change a pod.
 type write struct {
 	pod         *corev1.Pod
 	subresource string
 	body        podpatch.Body
-	// why is a sentence with the numbers.
+	// why is a sentence that includes the numbers.
 	why string
 }
 
-// updates are what an update in place writes now, and what waits.
+// updates holds what an in-place update writes now, and what has to wait.
 type updates struct {
-	// images give pods new images. resets empty the container that a HotUpgrade has replaced. recreates have workloads re-create pods.
+	// images gives pods new images. resets empties the containers that a HotUpgrade has replaced. recreates asks workloads to recreate pods.
 	images, resets, recreates []write
-	// refused and restored say in a condition that a pod can't be updated in place, or that it can (again).
+	// refused and restored set a condition that says that a pod can't be updated in place, or that it can (again).
 	refused, restored []write
-	// immutable are the names of the pods that can't be updated in place and are not re-created.
+	// immutable holds the names of the pods that can't be updated in place and are not recreated.
 	immutable []string
 	holds     []rollout.Hold
-	// recheck is after how long time alone could change the plan; 0 if never.
+	// recheck is when to plan again because time alone could change the plan. 0 means never.
 	recheck time.Duration
 }
 
@@ -69,8 +69,8 @@ func (o *observed) planUpdates(matched []*corev1.Pod, now time.Time) updates {
 		}
 		reset := o.reset(pod)
 		switch w := o.condition(pod, now); {
-		case w == nil, immutable && !waits: // Its condition goes with the pod.
-		case !immutable && reset != nil: // Two writes to one version would conflict; this one can wait.
+		case w == nil, immutable && !waits: // The condition disappears with the pod.
+		case !immutable && reset != nil: // Two writes at one resourceVersion would conflict, and this one can wait.
 		case immutable:
 			out.refused = append(out.refused, *w)
 		default:
@@ -78,7 +78,6 @@ func (o *observed) planUpdates(matched []*corev1.Pod, now time.Time) updates {
 		}
 		if reset != nil {
 			out.resets = append(out.resets, *reset)
-			// What it frees is known when it is written.
 		}
 		f, changesIn := o.factsOf(pod, now)
 		out.recheck = report.Sooner(out.recheck, changesIn)
@@ -93,7 +92,7 @@ func (o *observed) planUpdates(matched []*corev1.Pod, now time.Time) updates {
 	}
 	g.MaxUnavailable, more = rollout.Resolve(u.MaxUnavailable, len(matched), rollout.Up)
 	order := rollout.Preference{Priority: u.PriorityStrategy, Scatter: expanded(u.ScatterStrategy, matched)}
-	if cmp.Or(err, more, order.Apply(facts, metadata)) != nil { // Admission refuses such a strategy.
+	if cmp.Or(err, more, order.Apply(facts, metadata)) != nil { // Admission rejects such a strategy.
 		return out
 	}
 	d := rollout.Next(g, facts, now)
@@ -111,7 +110,7 @@ func (o *observed) planUpdates(matched []*corev1.Pod, now time.Time) updates {
 	return out
 }
 
-// expanded replaces the value "*" by the values that pods have.
+// expanded replaces the value "*" with the values that the pods have.
 func expanded(terms []pods.UpdateScatterTerm, matched []*corev1.Pod) []pods.UpdateScatterTerm {
 	var out []pods.UpdateScatterTerm
 	for _, t := range terms {
@@ -132,26 +131,26 @@ func expanded(terms []pods.UpdateScatterTerm, matched []*corev1.Pod) []pods.Upda
 	return out
 }
 
-// factsOf returns what the engine knows of a pod, and after how long time alone could change that; 0 if never.
+// factsOf returns what pkg/rollout needs to know about a pod, and when time alone could change that. 0 means never.
 func (o *observed) factsOf(pod *corev1.Pod, now time.Time) (f rollout.Pod, changesIn time.Duration) {
 	f = rollout.Pod{
 		Key: nameOf(pod), Old: o.saidBy(pod).upgrade.Hash != o.hash(), Ready: ready(o.set, pod),
 		Rank: podset.View(pod, podset.Rules{}, now).Rank,
 	}
 	is := o.saidBy(pod)
-	// What a workload has written to the pod counts too: until the kubelet acts on it, the pod is ready with what it ran before. It is out
-	// of service anyway, so it comes before those that serve.
+	// A workload's own update of the pod counts too: until the kubelet acts on it, the pod is still ready with what it ran before. Such a pod is
+	// about to go out of service anyway, so it comes before pods that serve.
 	others := inplace.Progress(pod, now)
 	f.Ready = f.Ready && others.Done && !inplace.Untold(pod)
 	f.Available = f.Ready && is.done
-	if !is.done && (!f.Old || is.serves) { // An older one that is down already may stay so, and restarts nothing.
+	if !is.done && (!f.Old || is.serves) { // An older pod that is already down may stay down: it restarts nothing.
 		f.Update = rollout.UpdateInProgress
 	}
 	_, leaving := pod.Labels[keys.SpecifiedDelete]
 	switch by := o.set.Spec.UpdateStrategy.Selector; {
 	case o.immutable(pod) && !o.mayRecreate(pod):
 		f.NotInPlace = "more than images has changed"
-	case o.immutable(pod) && leaving: // What replaces it is updated.
+	case o.immutable(pod) && leaving: // Its replacement gets the current sidecars.
 		f.Old, f.Ready, f.Available, f.Update = false, false, false, rollout.UpdateInProgress
 	case o.immutable(pod) && o.settledAt(pod).After(now):
 		f.NotInPlace, changesIn = "it has just been created, by a webhook that had not seen the change", o.settledAt(pod).Sub(now)
@@ -166,29 +165,29 @@ func (o *observed) factsOf(pod *corev1.Pod, now time.Time) (f rollout.Pod, chang
 	return f, changesIn
 }
 
-// immutable reports whether a pod would need more than other images.
+// immutable reports whether a pod needs changes other than new images.
 func (o *observed) immutable(pod *corev1.Pod) bool {
 	return o.saidBy(pod).withoutImage != o.set.Annotations[keys.SidecarSetHashWithoutImage]
 }
 
-// mayRecreate reports whether a pod that needs more than other images may be re-created: its workload would do that by its own rules,
-// and what replaces it would get the present sidecars.
+// mayRecreate reports whether a pod that needs more than new images may be recreated. Its workload recreates it by its own rules, and the
+// replacement must get the current sidecars.
 func (o *observed) mayRecreate(pod *corev1.Pod) bool {
 	return o.set.Spec.UpdateStrategy.PodUpdatePolicy == appsv1beta1.SidecarSetInPlaceIfPossible && ownership.OfPodWorkload(pod) &&
 		!o.set.Spec.InjectionStrategy.Paused && !wantsFormer(o.set, pod, 0) && len(o.canaries) == 0 && o.notSent[pod.Namespace] == ""
 }
 
-// settledAt is until when a pod is left that is newer than the present revision and has an older one: what would replace it could get that
-// too, from a webhook whose cache is behind. The zero time for other pods.
+// settledAt is until when to leave alone a pod that is newer than the current revision but has an older one: a webhook whose cache is behind
+// could give the replacement that old revision too. It returns the zero time for other pods.
 func (o *observed) settledAt(pod *corev1.Pod) time.Time {
-	if made := &o.present.CreationTimestamp; made.IsZero() || !made.Before(&pod.CreationTimestamp) { // A new one has no time yet.
+	if made := &o.present.CreationTimestamp; made.IsZero() || !made.Before(&pod.CreationTimestamp) { // A revision that is not created yet has no timestamp.
 		return time.Time{}
 	}
 	return pod.CreationTimestamp.Add(webhookLag)
 }
 
-// updated reports whether the containers of a pod run what the last update in place has written; and if not, whether one of these is
-// ready, and so still the former one.
+// updated reports whether the containers of a pod run what the last in-place update wrote. If they don't, serves reports whether one of the
+// outdated containers is still ready.
 func updated(set string, pod *corev1.Pod) (done, serves bool) {
 	done = true
 	for name, was := range inplace.SidecarStates(pod)[set].LastContainerStatuses {
@@ -209,7 +208,7 @@ func updated(set string, pod *corev1.Pod) (done, serves bool) {
 	return done, serves
 }
 
-// images returns the write that gives a pod the images of the SidecarSet, and its record.
+// images returns the write that gives a pod the SidecarSet's images and records the update.
 func (o *observed) images(pod *corev1.Pod, now time.Time) write {
 	next := pod.DeepCopy()
 	changed := map[string]string{}
@@ -257,7 +256,7 @@ func (o *observed) images(pod *corev1.Pod, now time.Time) write {
 	return changeOf(pod, next, changed)
 }
 
-// hand lets one of the two containers of a sidecar take over, and returns its name; empty if the one that works has the image already.
+// hand lets one of a sidecar's two containers take over and returns its name. It returns "" if the working one already has the image.
 func (o *observed) hand(next *corev1.Pod, c *appsv1beta1.SidecarContainer) string {
 	working := workingIn(next)
 	if is := containerOf(next, working[c.Name]); is != nil && is.Image == c.Image {
@@ -276,7 +275,7 @@ func (o *observed) hand(next *corev1.Pod, c *appsv1beta1.SidecarContainer) strin
 	return taking
 }
 
-// takesOver reports whether container a takes over rather than b: the one that is idle, else the one that is not ready, else the older.
+// takesOver reports whether container a takes over rather than b: the idle one, else the one that is not ready, else the older one.
 func takesOver(pod *corev1.Pod, a, b string) bool {
 	version := func(name string) string { return pod.Annotations[keys.SidecarSetVersionPrefix+name] }
 	serves := func(name string) bool {
@@ -294,7 +293,7 @@ func takesOver(pod *corev1.Pod, a, b string) bool {
 	return errX != nil || errY == nil && x < y
 }
 
-// reset returns the write that empties the containers that were replaced, when those that replace them work; nil if there is none.
+// reset returns the write that empties the replaced containers once their replacements work, or nil if there are none.
 func (o *observed) reset(pod *corev1.Pod) *write {
 	changed := map[string]string{}
 	for c := range updatable(&o.set.Spec) {
@@ -322,7 +321,7 @@ func (o *observed) reset(pod *corev1.Pod) *write {
 	return &w
 }
 
-// peer is the other container of a sidecar.
+// peer returns the other container of a sidecar.
 func peer(sidecar, container string) string {
 	if container == first(sidecar) {
 		return second(sidecar)
@@ -330,7 +329,8 @@ func peer(sidecar, container string) string {
 	return first(sidecar)
 }
 
-// changeOf returns the write of other annotations and images, to this version of the pod only: a workload may update it too.
+// changeOf returns the write of the changed annotations and images. It is conditional on the observed resourceVersion, because a workload may
+// update the pod too.
 func changeOf(pod, next *corev1.Pod, images map[string]string) write {
 	b := podpatch.New(pod)
 	b.Observed(pod)
@@ -343,8 +343,8 @@ func changeOf(pod, next *corev1.Pod, images map[string]string) write {
 	return write{pod: pod, body: b}
 }
 
-// condition returns the write that says whether a pod can be updated in place; nil if it says so already. Of one that always could it is
-// said when it was updated in place, as OpenKruise does.
+// condition returns the write that says whether a pod can be updated in place, or nil if the pod says so already. If a pod was always
+// updatable, the condition is set only after an in-place update, as in OpenKruise.
 func (o *observed) condition(pod *corev1.Pod, now time.Time) *write {
 	is := podpatch.Find(pod, keys.SidecarSetUpgradable)
 	entries := map[string]bool{}
@@ -369,12 +369,12 @@ func (o *observed) condition(pod *corev1.Pod, now time.Time) *write {
 	return &write{pod: pod, subresource: podpatch.Status, body: b}
 }
 
-// updatedInPlace reports whether a pod has got the present images in place, and runs them.
+// updatedInPlace reports whether a pod got the current images in place and runs them.
 func (o *observed) updatedInPlace(pod *corev1.Pod) bool {
 	return inplace.SidecarStates(pod)[o.set.Name].Revision == o.hash() && o.saidBy(pod).done
 }
 
-// inJSON writes a map that always can be written.
+// inJSON marshals a map that can always be marshaled.
 func inJSON(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {

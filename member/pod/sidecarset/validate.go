@@ -21,7 +21,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
-// validate validates a SidecarSet with its defaults on its own, as far as the apiserver's validation of pods does not.
+// validate validates a defaulted SidecarSet on its own, except for what the apiserver's validation of pods covers.
 func validate(s *appsv1beta1.SidecarSet) field.ErrorList {
 	path := field.NewPath("spec")
 	faults := slices.Concat(
@@ -89,7 +89,7 @@ func validateSelector(s *metav1.LabelSelector, path *field.Path) field.ErrorList
 	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, path)
 }
 
-// validateNames validates that a pod can have all containers.
+// validateNames validates that a pod can have all the containers.
 func validateNames(s *appsv1beta1.SidecarSetSpec, path *field.Path) field.ErrorList {
 	if len(s.Containers)+len(s.InitContainers) == 0 {
 		return field.ErrorList{field.Required(path.Child("containers"), "name at least one container or init container")}
@@ -115,7 +115,7 @@ func validateNames(s *appsv1beta1.SidecarSetSpec, path *field.Path) field.ErrorL
 	return faults
 }
 
-// containerLists yields both lists by the names of their fields.
+// containerLists yields both container lists with their field names.
 func containerLists(s *appsv1beta1.SidecarSetSpec) func(func(string, []appsv1beta1.SidecarContainer) bool) {
 	return func(yield func(string, []appsv1beta1.SidecarContainer) bool) {
 		if yield("initContainers", s.InitContainers) {
@@ -142,7 +142,8 @@ func validateContainer(c *appsv1beta1.SidecarContainer, path *field.Path) field.
 	return faults
 }
 
-// dubious are warnings about what is admitted, since manifests that OpenKruise stores have it, and does less than one may expect.
+// dubious returns warnings about settings that have less effect than a user may expect. They are admitted because manifests stored by
+// OpenKruise contain them.
 func dubious(s *appsv1beta1.SidecarSetSpec) admission.Warnings {
 	var out admission.Warnings
 	warn := func(path *field.Path, format string, args ...any) {
@@ -162,7 +163,7 @@ func dubious(s *appsv1beta1.SidecarSetSpec) admission.Warnings {
 			}
 			for _, e := range expressions(c.ResourcesPolicy) {
 				if e.of != "requests" {
-					continue // Where a container has no limit, the sidecar gets none.
+					continue // If a container has no limit, the sidecar gets none.
 				}
 				parsed, err := parseExpression(e.text, e.variable)
 				if err != nil {
@@ -178,10 +179,10 @@ func dubious(s *appsv1beta1.SidecarSetSpec) admission.Warnings {
 	return out
 }
 
-// resourceExpression is one expression of a resourcesPolicy.
+// resourceExpression is one expression in a resourcesPolicy.
 type resourceExpression struct{ of, variable, text string }
 
-// expressions returns those that are set.
+// expressions returns the expressions that are set.
 func expressions(p *appsv1beta1.SidecarResourcesPolicy) []resourceExpression {
 	if p == nil {
 		return nil
@@ -293,7 +294,7 @@ func validateUpdate(s *appsv1beta1.SidecarSetSpec, path *field.Path) field.Error
 	return append(faults, workloadspec.UpdateOrder(u.PriorityStrategy, u.ScatterStrategy, path)...)
 }
 
-// moreThanZero reports whether a partition is set: 0 is the default, which is stored with each object.
+// moreThanZero reports whether a partition is set. 0 doesn't count: it is the default, which is stored with each object.
 func moreThanZero(v *intstr.IntOrString) bool {
 	n, err := rollout.Resolve(v, workloadspec.MaxPercent, rollout.Up)
 	return err == nil && n > 0
@@ -354,7 +355,7 @@ func validateCanary(s *appsv1beta1.SidecarSet) field.ErrorList {
 	return faults
 }
 
-// validateChange validates what may not change, because pods have the containers already.
+// validateChange validates that fields that existing pods depend on don't change.
 func validateChange(old, s *appsv1beta1.SidecarSet) field.ErrorList {
 	var faults field.ErrorList
 	former := map[string]map[string]*appsv1beta1.SidecarContainer{}

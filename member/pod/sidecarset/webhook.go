@@ -19,17 +19,17 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
-// Webhook sets defaults, and validates what the schema can't. Objects of both versions arrive as v1beta1. It may be used concurrently.
+// Webhook sets defaults and validates what the schema can't. Objects of both API versions arrive as v1beta1. It is safe for concurrent use.
 type Webhook struct {
-	// Client reads from the cache and makes dry runs of pod templates.
+	// Client reads from the cache and dry-runs pod templates.
 	Client client.Client
-	// Namespace is the manager's own, which has the white list and the revisions.
+	// Namespace is the manager's own namespace, which holds the whitelist and the revisions.
 	Namespace string
-	// AnyPatch allows SidecarSets that no rule of the white list selects to patch any annotation.
+	// AnyPatch allows SidecarSets that no whitelist rule selects to patch any annotation.
 	AnyPatch bool
-	// Exempt are the namespaces whose pods are not sent to the pod webhook.
+	// Exempt lists the namespaces whose pods are not sent to the pod webhook.
 	Exempt []string
-	// Off: a feature gate keeps SidecarSets from having an effect.
+	// Off means that a feature gate disables SidecarSets.
 	Off bool
 
 	templates workloadspec.PodTemplates
@@ -49,7 +49,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, s *appsv1beta1.SidecarSet)
 	return append(w.warnings(s), dubious(&s.Spec)...), admit.Invalid(gvk(), s.Name, faults)
 }
 
-// ValidateUpdate validates a change. What the object had before is a warning: it may be older than the rule.
+// ValidateUpdate validates a change. A fault that the old object already has is only a warning, since the object may be older than the rule.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, s *appsv1beta1.SidecarSet) (admission.Warnings, error) {
 	if s.DeletionTimestamp != nil || apiequality.Semantic.DeepEqual(old.Spec, s.Spec) && apiequality.Semantic.DeepEqual(old.Annotations, s.Annotations) {
 		return nil, nil
@@ -69,12 +69,12 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, s *appsv1beta1.Sideca
 	return warnings, admit.Invalid(gvk(), s.Name, append(fresh, validateChange(old, s)...))
 }
 
-// ValidateDelete allows it.
+// ValidateDelete allows every deletion.
 func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.SidecarSet) (admission.Warnings, error) {
 	return nil, nil
 }
 
-// warnings are about what has no effect.
+// warnings returns warnings about settings that have no effect.
 func (w *Webhook) warnings(s *appsv1beta1.SidecarSet) admission.Warnings {
 	var out admission.Warnings
 	if w.Off {
@@ -91,7 +91,7 @@ func (w *Webhook) warnings(s *appsv1beta1.SidecarSet) admission.Warnings {
 	return out
 }
 
-// validate validates an object, on its own and with others.
+// validate validates an object on its own and against other objects.
 func (w *Webhook) validate(ctx context.Context, s *appsv1beta1.SidecarSet) (field.ErrorList, error) {
 	faults := validate(s)
 	if len(faults) > 0 {
@@ -120,7 +120,7 @@ func (w *Webhook) validatePatches(ctx context.Context, s *appsv1beta1.SidecarSet
 	return validateAllowed(s, rules), nil
 }
 
-// validateRevision validates that the revision that new pods are to get exists.
+// validateRevision validates that the revision that injectionStrategy names exists.
 func (w *Webhook) validateRevision(ctx context.Context, s *appsv1beta1.SidecarSet) (field.ErrorList, error) {
 	r := s.Spec.InjectionStrategy.Revision
 	if r == nil {
@@ -135,7 +135,7 @@ func (w *Webhook) validateRevision(ctx context.Context, s *appsv1beta1.SidecarSe
 			s.Name, w.Namespace, keys.SidecarSetName, s.Name))}, nil
 }
 
-// validateBase validates that the SidecarSet whose place a canary takes can give it.
+// validateBase validates the SidecarSet that a canary replaces.
 func (w *Webhook) validateBase(ctx context.Context, s *appsv1beta1.SidecarSet) (field.ErrorList, error) {
 	name := baseOf(s)
 	if name == "" {
@@ -162,15 +162,15 @@ func (w *Webhook) validateOthers(ctx context.Context, s *appsv1beta1.SidecarSet)
 	return conflicts(s, others.Items), nil
 }
 
-// validatePod lets the apiserver validate a pod with the sidecars.
+// validatePod lets the apiserver validate a pod that has the sidecars.
 func (w *Webhook) validatePod(ctx context.Context, s *appsv1beta1.SidecarSet) (field.ErrorList, error) {
 	spec := s.Spec.DeepCopy()
 	for _, list := range containerLists(spec) {
 		for i := range list {
 			c := &list[i]
-			c.ResourcesPolicy = nil // They depend on the pod.
+			c.ResourcesPolicy = nil // Its values depend on the pod.
 			if up := &c.UpgradeStrategy; isHot(c) && up.HotUpgradeEmptyImage == "" {
-				up.HotUpgradeEmptyImage = c.Image // It is warned about.
+				up.HotUpgradeEmptyImage = c.Image // A warning covers the missing image.
 			}
 		}
 	}

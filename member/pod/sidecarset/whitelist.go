@@ -19,14 +19,14 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
 
-// rule allows SidecarSets with these labels, all without a selector, to patch annotations.
+// rule allows SidecarSets with matching labels to patch annotations. Without a selector it applies to all SidecarSets.
 type rule struct {
 	Selector *metav1.LabelSelector `json:"selector"`
-	// AllowedAnnotationKeyExprs are regular expressions, one of which must match a part of the key.
+	// AllowedAnnotationKeyExprs are regular expressions. One of them must match a part of the annotation key.
 	AllowedAnnotationKeyExprs []string `json:"allowedAnnotationKeyExprs"`
 }
 
-// whiteList reads the rules. No ConfigMap, or none of its keys, is an empty list.
+// whiteList reads the rules. If the ConfigMap or its key doesn't exist, the list is empty.
 func whiteList(ctx context.Context, r client.Reader, namespace string) ([]rule, error) {
 	var config corev1.ConfigMap
 	key := client.ObjectKey{Namespace: namespace, Name: scaletarget.ConfigMap}
@@ -49,7 +49,7 @@ func whiteList(ctx context.Context, r client.Reader, namespace string) ([]rule, 
 	return list.Rules, nil
 }
 
-// validateAllowed validates that each annotation that a SidecarSet patches is allowed.
+// validateAllowed validates that the rules allow each annotation that a SidecarSet patches.
 func validateAllowed(s *appsv1beta1.SidecarSet, rules []rule) field.ErrorList {
 	var faults field.ErrorList
 	for i, p := range s.Spec.PatchPodMetadata {
@@ -65,7 +65,7 @@ func validateAllowed(s *appsv1beta1.SidecarSet, rules []rule) field.ErrorList {
 	return faults
 }
 
-// selects reports whether the rule is about a SidecarSet.
+// selects reports whether the rule applies to a SidecarSet.
 func (r rule) selects(s *appsv1beta1.SidecarSet) bool {
 	return r.Selector == nil || ownership.Selects(r.Selector, s)
 }
