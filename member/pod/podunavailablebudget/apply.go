@@ -15,7 +15,7 @@ import (
 // fieldOwner is the name under which the controller writes.
 const fieldOwner = client.FieldOwner("flotilla-podunavailablebudget")
 
-// apply writes the name of the budget to pods that lack it, whatever else of them has changed meanwhile.
+// apply adds the budget's name to pods that lack it, even if a pod has changed since it was read.
 func (r *Reconciler) apply(ctx context.Context, o observed, p planned) error {
 	patches := make([]podcontrol.Patch, 0, len(p.unnamed))
 	for _, pod := range p.unnamed {

@@ -2,11 +2,11 @@ package podunavailablebudget
 
 // Reasons of events.
 const (
-	// ReasonNoPods: a budget has no pods.
+	// ReasonNoPods: the budget has no pods.
 	ReasonNoPods = "NoPods"
-	// ReasonNotCounted: how many pods there should be could not be read.
+	// ReasonNotCounted: the expected number of pods could not be determined.
 	ReasonNotCounted = "CalculateExpectedPodCountFailed"
-	// ReasonNotDeleted: pods whose deletion was granted are not being deleted.
+	// ReasonNotDeleted: pods whose deletion was granted are still not being deleted.
 	ReasonNotDeleted = "NotDeleted"
 	// ReasonPrevented: a request was refused.
 	ReasonPrevented = "PubPreventPodDeletion"

@@ -20,7 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
 
-// guard returns what budgets ask of requests.
+// guard returns the podguard.Guard that checks requests against budgets.
 func guard(clk clock.PassiveClock) podguard.Guard {
 	return podguard.Guard{
 		Feature: kind,
@@ -38,7 +38,7 @@ func guard(clk clock.PassiveClock) podguard.Guard {
 	}
 }
 
-// Guard grants and refuses requests by budgets. It is safe for concurrent use, in several replicas at once.
+// Guard grants and refuses requests by checking budgets. It is safe for concurrent use, also in several replicas at once.
 type Guard struct {
 	cache  client.Reader
 	live   client.Reader
@@ -73,7 +73,7 @@ func (g *Guard) Check(ctx context.Context, r podguard.Request) (*podguard.Refusa
 		})
 	}
 	switch {
-	case apierrors.IsNotFound(err): // Nobody protects the pod any more.
+	case apierrors.IsNotFound(err): // No budget protects the pod any longer.
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("take from PodUnavailableBudget %s: %w", b.Name, err)
@@ -84,8 +84,8 @@ func (g *Guard) Check(ctx context.Context, r podguard.Request) (*podguard.Refusa
 	return v.refusal, nil
 }
 
-// leaves reports whether a request deletes a pod with its workload: that is gone or being deleted, so nobody replaces the pod, and the
-// garbage collector would ask for it again and again. A cache that is behind does not prove that.
+// leaves reports whether a request deletes a pod whose workload is gone or being deleted. Nothing replaces such a pod, and the garbage
+// collector would retry the request forever. The cache may be behind, so the apiserver has to confirm it.
 func (g *Guard) leaves(ctx context.Context, r podguard.Request) (bool, error) {
 	ref, ok := scaletarget.Controller(r.Old)
 	if r.Operation != podguard.Delete || !ok || !cached(ref.Kind) {

@@ -19,32 +19,32 @@ import (
 )
 
 const (
-	// deletionTime is how long a granted deletion or eviction may take to begin.
+	// deletionTime is how long a granted deletion or eviction may take to start.
 	deletionTime = 20 * time.Second
-	// updateTime is how long a granted update or resize may take to show in the pod. It is remembered for longer while the kubelet has
-	// yet to act on it: until then the pod is ready with what it ran before.
+	// updateTime is how long a granted update or resize may take to show in the pod. The grant is kept longer while the kubelet has not acted on
+	// the update: until then the pod is ready with what it ran before.
 	updateTime = 10 * time.Second
-	// maxGrants is how many granted requests may be on their way at a time: more would make the object too large.
+	// maxGrants is the maximum number of grants in flight. More would make the object too large.
 	maxGrants = 2000
-	// retryAfter is after how long an eviction is tried again: pods take about that long to become ready.
+	// retryAfter is when to retry an eviction. Pods take about that long to become ready.
 	retryAfter = 5 * time.Second
-	// retrySoon is the same if only the controller has to count.
+	// retrySoon is when to retry if only the controller has to count first.
 	retrySoon = time.Second
 )
 
-// verdict is the answer to a request: nil refusal is yes.
+// verdict is the answer to a request. A nil refusal allows it.
 type verdict struct {
 	refusal *podguard.Refusal
-	// took: the status has been edited, and the answer holds only once it is written.
+	// took means that the status was edited. The answer is valid only once the status is written.
 	took bool
 }
 
-// satisfied reports whether as many pods are available as must be.
+// satisfied reports whether enough pods are available.
 func satisfied(s *policyv1beta1.PodUnavailableBudgetStatus) bool {
 	return s.CurrentAvailable >= s.DesiredAvailable
 }
 
-// judge answers a request by the status of a budget, and takes from that what the request needs.
+// judge answers a request from the status of a budget, and takes the units that the request needs.
 func judge(b *policyv1beta1.PodUnavailableBudget, r podguard.Request, now time.Time) verdict {
 	s := &b.Status
 	serves, _ := available(r.Old, now)
@@ -78,7 +78,7 @@ func judge(b *policyv1beta1.PodUnavailableBudget, r podguard.Request, now time.T
 			len(s.DisruptedPods)+len(s.UnavailablePods)), numbers(b))
 	}
 	s.UnavailableAllowed--
-	s.CurrentAvailable-- // As the controller will count.
+	s.CurrentAvailable-- // The controller will count the same.
 	record(s, r, now)
 	return verdict{took: true}
 }
@@ -87,19 +87,19 @@ func refuse(b *policyv1beta1.PodUnavailableBudget, after time.Duration, why, cau
 	return verdict{refusal: &podguard.Refusal{Message: podguard.BudgetMessage(b.Name, why), Cause: cause, RetryAfter: after}}
 }
 
-// numbers are what is lacking, in the words of a PodDisruptionBudget.
+// numbers describes what is missing, in the words of a PodDisruptionBudget.
 func numbers(b *policyv1beta1.PodUnavailableBudget) string {
 	return fmt.Sprintf("The budget %s needs %d available pods and has %d currently, of which %d may become unavailable",
 		b.Name, b.Status.DesiredAvailable, b.Status.CurrentAvailable, b.Status.UnavailableAllowed)
 }
 
-// concerns reports whether a budget judges a request at all.
+// concerns reports whether a budget judges the request at all.
 func concerns(b *policyv1beta1.PodUnavailableBudget, r podguard.Request) bool {
 	exempt, err := strconv.ParseBool(r.Old.Annotations[keys.NoProtect])
 	return (err != nil || !exempt) && !ignored(b, r.Old) && slices.Contains(protected(b), policyv1beta1.Operation(r.Operation))
 }
 
-// protected are the operations that a budget judges.
+// protected returns the operations that a budget judges.
 func protected(b *policyv1beta1.PodUnavailableBudget) []policyv1beta1.Operation {
 	if len(b.Spec.ProtectOperations) == 0 {
 		return []policyv1beta1.Operation{policyv1beta1.Delete, policyv1beta1.Update, policyv1beta1.Evict}
@@ -107,13 +107,13 @@ func protected(b *policyv1beta1.PodUnavailableBudget) []policyv1beta1.Operation 
 	return b.Spec.ProtectOperations
 }
 
-// ignored reports whether a budget does not protect a pod, which counts all the same.
+// ignored reports whether a budget doesn't protect a pod. Such a pod still counts.
 func ignored(b *policyv1beta1.PodUnavailableBudget, pod *corev1.Pod) bool {
 	return b.Spec.IgnoredPodSelector != nil && ownership.Selects(b.Spec.IgnoredPodSelector, pod)
 }
 
-// available reports whether a pod serves: it is ready, with containers that are not about to be replaced, no update in place keeps it out
-// of service, and nobody has marked it as unavailable. changesAt is when time alone can change that; zero if never.
+// available reports whether a pod serves: it is ready, its containers are not about to be replaced, no in-place update keeps it out of
+// service, and no label marks it as unavailable. changesAt is when time alone can change the result, zero if never.
 func available(pod *corev1.Pod, now time.Time) (is bool, changesAt time.Time) {
 	f := podset.View(pod, podset.Rules{}, time.Time{})
 	if !f.Active || !f.Ready || marked(pod) {
@@ -123,7 +123,7 @@ func available(pod *corev1.Pod, now time.Time) (is bool, changesAt time.Time) {
 	return !outdated, changesAt
 }
 
-// marked reports whether a pod has a label that marks it as unavailable.
+// marked reports whether a label marks the pod as unavailable.
 func marked(pod *corev1.Pod) bool {
 	for label := range pod.Labels {
 		if strings.HasPrefix(label, keys.UnavailablePodPrefix) {
@@ -133,19 +133,19 @@ func marked(pod *corev1.Pod) bool {
 	return false
 }
 
-// protectsNotReady reports whether a budget protects a pod that is not available from a request that ends it. As with a
-// PodDisruptionBudget, a pod that has not begun to run is not protected. An update may repair it, or be the rest of one for which it was
+// protectsNotReady reports whether a budget protects an unavailable pod from a request that removes it. As with a PodDisruptionBudget, a pod
+// that has not started to run is not protected. Updates are allowed: an update may repair the pod, or complete the one for which the pod was
 // taken out of service.
 func protectsNotReady(b *policyv1beta1.PodUnavailableBudget, r podguard.Request) bool {
 	return b.Spec.ProtectNotReady && removes(r.Operation) && r.Old.Status.Phase == corev1.PodRunning
 }
 
-// removes reports whether an operation ends the pod.
+// removes reports whether an operation removes the pod.
 func removes(o podguard.Operation) bool { return o == podguard.Delete || o == podguard.Evict }
 
-// holds reports whether the pod of a request has been granted its unit already. lasts: that grant is remembered until this request has
-// come about as well; else it has to be recorded anew, which takes no other unit. A grant that may be that of a former pod of the same
-// name is none.
+// holds reports whether the pod of a request already has a grant. lasts reports whether that grant is kept until this request has taken
+// effect as well. If not, the grant has to be recorded again, which takes no further unit. Grants that may belong to an earlier pod with the
+// same name don't count.
 func holds(s *policyv1beta1.PodUnavailableBudgetStatus, r podguard.Request, now time.Time) (granted, lasts bool) {
 	check := func(grants map[string]metav1.Time, lifetime time.Duration) (granted, lasts bool) {
 		at, ok := grants[r.Old.Name]

@@ -20,21 +20,20 @@ const (
 
 var (
 	measure = metric.NewPlanning("podunavailablebudget", kind)
-	// refusals has the name and the labels of OpenKruise, for its dashboards, and the latest series.
+	// refusals has OpenKruise's name and labels, for its dashboards. Only the most recent series are kept.
 	refusals = metric.NewBounded(prometheus.CounterOpts{
 		Name: "pod_unavailable_budget", Help: "Refused requests for pods, by PodUnavailableBudget_namespace_name of the budget.",
 	}, metric.MostNamed, "kind_namespace_name", "username")
 )
 
-// Register adds the metrics of the controller and of package expect to r.
+// Register adds the controller's metrics and those of package expect to r.
 func Register(r prometheus.Registerer) error {
 	return errors.Join(expect.Register(r), measure.Register(r))
 }
 
-// RegisterGuard adds the metrics of the guard to r, in all replicas.
+// RegisterGuard adds the guard's metrics to r. All replicas call it.
 func RegisterGuard(r prometheus.Registerer) error { return metric.Register(r, refusals) }
 
-// count counts the steps of a plan.
 func count(p planned) {
 	measure.Steps.WithLabelValues(stepAnnotate, reasonUnnamed).Add(float64(len(p.unnamed)))
 	measure.Steps.WithLabelValues(stepForget, reasonNotDeleted).Add(float64(len(p.notDeleted)))

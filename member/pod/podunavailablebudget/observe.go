@@ -28,26 +28,27 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
 
-// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+// observed is what one reconcile has read. All objects are shared with the cache and must not be modified.
 type observed struct {
 	budget *policyv1beta1.PodUnavailableBudget
-	// counts: no older budget protects the pods.
+	// counts means that no older budget protects the pods.
 	counts bool
-	// pods are those that the budget counts: neither ended nor being deleted. Ignored ones count: they are among the replicas of their
-	// workload.
+	// pods holds the pods that the budget counts: neither terminated nor being deleted. Ignored pods count too, since they are among the
+	// replicas of their workload.
 	pods []*corev1.Pod
-	// granted are the pods of grants, by name, as the cache has them; those whose time is over as the apiserver has them.
+	// granted maps the names in grants to pods. Pods with an expired grant are as read from the apiserver, all others as in the cache.
 	granted map[string]*corev1.Pod
-	// reread are the pods that were counted by the apiserver, as the cache had them, and as the apiserver has them; nil if it does not.
+	// reread maps pods as they were in the cache to the same pods as read from the apiserver, for those counted from the apiserver. The value is
+	// nil if the apiserver doesn't have the pod.
 	reread map[*corev1.Pod]*corev1.Pod
-	// expected is how many pods there should be; fault is why that is not known.
+	// expected is how many pods there should be. fault is why that is unknown.
 	expected int32
 	fault    error
-	// ends: the target is gone, or is being deleted with its pods, so none is protected.
+	// ends means that the target is gone or is being deleted with its pods, so no pod is protected.
 	ends bool
 }
 
-// observe reads what a reconcile needs.
+// observe reads everything that a reconcile needs.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName, now time.Time) (observed, error) {
 	o := observed{budget: &policyv1beta1.PodUnavailableBudget{}}
 	children := func(from client.Reader, live bool) error { return r.children(ctx, from, live, &o, now) }
@@ -66,7 +67,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName, now 
 	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.budget, children, shown); err != nil {
 		return o, fmt.Errorf("read PodUnavailableBudget: %w", err)
 	}
-	// Without the grant the next reconcile would count what the cache shows, which may be behind.
+	// Once the grant is gone, the next reconcile would count what the cache shows, which may be behind.
 	for was, is := range o.reread {
 		if is == nil || is.UID != was.UID || is.DeletionTimestamp != nil {
 			r.Expect.Deleted(o.budget.UID, was)
@@ -77,7 +78,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName, now 
 	return o, nil
 }
 
-// children reads the pods of a budget and how many there should be; live says that the reader is the apiserver, which has no index.
+// children reads the pods of a budget and how many are expected. live means that the reader is the apiserver, which has no index.
 func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool, o *observed, now time.Time) error {
 	o.pods, o.granted, o.reread = nil, map[string]*corev1.Pod{}, map[*corev1.Pod]*corev1.Pod{}
 	o.counts, o.expected, o.fault, o.ends = true, 0, nil, false
@@ -112,7 +113,8 @@ func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool
 	return nil
 }
 
-// protectedPods returns the pods that a budget protects, with its target; nil if it has a selector, or if its target is gone or goes.
+// protectedPods returns the pods that a budget protects, and its target. The target is nil if the budget has a selector, or if the target is
+// gone or being deleted.
 func (r *Reconciler) protectedPods(
 	ctx context.Context, from client.Reader, live bool, b *policyv1beta1.PodUnavailableBudget,
 ) ([]*corev1.Pod, client.Object, error) {
@@ -148,8 +150,8 @@ func (r *Reconciler) protectedPods(
 	return out, target, nil
 }
 
-// target reads the workload of a budget; nil if there is none. A cache that is behind does not prove that: without a workload nothing is
-// protected.
+// target reads the workload of a budget, or returns nil if there is none. Without a workload no pod is protected, so the apiserver has to
+// confirm what a cache that may be behind shows.
 func (r *Reconciler) target(ctx context.Context, ref scaletarget.Ref) (client.Object, error) {
 	known := cached(ref.Kind)
 	if known {
@@ -167,8 +169,8 @@ func (r *Reconciler) target(ctx context.Context, ref scaletarget.Ref) (client.Ob
 	return o, nil
 }
 
-// goes reports whether a workload is gone or being deleted, and its pods with it: the garbage collector deletes them, and nobody makes
-// new ones.
+// goes reports whether a workload is gone, or is being deleted together with its pods. The garbage collector deletes such pods, and nothing
+// replaces them.
 func goes(w client.Object) bool {
 	return w == nil || w.GetDeletionTimestamp() != nil && !slices.Contains(w.GetFinalizers(), metav1.FinalizerOrphanDependents)
 }
@@ -180,7 +182,7 @@ type owner struct {
 	kind schema.GroupVersionKind
 }
 
-// below returns a workload with those of its workloads that may control pods in its place.
+// below returns a workload and the workloads below it that may control its pods.
 func (r *Reconciler) below(ctx context.Context, target client.Object, kind schema.GroupVersionKind) ([]owner, error) {
 	out := []owner{{target, kind}}
 	var kinds []schema.GroupVersionKind
@@ -234,8 +236,8 @@ func listOf(kind schema.GroupVersionKind) client.ObjectList {
 	return l
 }
 
-// readGranted reads the pods of grants. One whose grant may be forgotten is read from the apiserver: in a cache that is behind it could
-// still be available, and would be counted.
+// readGranted reads the pods of grants. A pod whose grant may be dropped is read from the apiserver: a cache that is behind could still show
+// it as available, and it would be counted.
 func (r *Reconciler) readGranted(ctx context.Context, from client.Reader, o *observed, now time.Time) error {
 	live := map[string]bool{}
 	for _, name := range slices.Concat(slices.Collect(maps.Keys(o.budget.Status.DisruptedPods)), slices.Collect(maps.Keys(o.budget.Status.UnavailablePods))) {
@@ -267,7 +269,7 @@ func (r *Reconciler) readGranted(ctx context.Context, from client.Reader, o *obs
 	return nil
 }
 
-// podOf reads a pod; nil if there is none.
+// podOf reads a pod, or returns nil if it doesn't exist.
 func podOf(ctx context.Context, from client.Reader, key types.NamespacedName) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	switch err := from.Get(ctx, key, pod); {
@@ -279,7 +281,7 @@ func podOf(ctx context.Context, from client.Reader, key types.NamespacedName) (*
 	return pod, nil
 }
 
-// ends reports whether the time of a grant is over, and the kubelet has acted on an update of the pod, by what a cache has of it.
+// ends reports whether a grant has expired and, judging by the cached pod, the kubelet has acted on any update.
 func ends(s *policyv1beta1.PodUnavailableBudgetStatus, name string, pod *corev1.Pod, now time.Time) bool {
 	if at, ok := s.DisruptedPods[name]; ok && !now.Before(at.Add(deletionTime)) {
 		return true
@@ -295,8 +297,8 @@ func ends(s *policyv1beta1.PodUnavailableBudgetStatus, name string, pod *corev1.
 	return !lags
 }
 
-// expected returns how many pods a budget should have: the replicas of its target, or those of all workloads that have pods in it. A
-// pod without a workload, or of one that goes or has no replicas, counts itself.
+// expected returns how many pods a budget should have: the replicas of its target, or those of all workloads that own its pods. A pod counts
+// as one if it has no workload, or if its workload is being deleted or has no replicas.
 func (r *Reconciler) expected(
 	ctx context.Context, target client.Object, kind schema.GroupVersionKind, pods []*corev1.Pod,
 ) (int32, error) {
@@ -317,7 +319,7 @@ func (r *Reconciler) expected(
 		if err != nil {
 			return 0, err
 		}
-		if top == nil || top.Kind.GroupKind() == job.GroupKind() { // A Job wants fewer pods the more of them have ended.
+		if top == nil || top.Kind.GroupKind() == job.GroupKind() { // A Job wants fewer pods the more of them have finished.
 			total++
 			continue
 		}
@@ -345,8 +347,8 @@ func (r *Reconciler) expected(
 	return total, nil
 }
 
-// top returns the workload whose replicas are those of a pod: its controller, or the Deployment of its ReplicaSet. A node is none: it has
-// static pods.
+// top returns the workload whose replicas include a pod: the pod's controller, or the Deployment that controls its ReplicaSet. A node, which
+// controls static pods, doesn't count.
 func (r *Reconciler) top(ctx context.Context, pod *corev1.Pod) (*scaletarget.Ref, error) {
 	ref, ok := scaletarget.Controller(pod)
 	if !ok || ref.Kind == corev1.SchemeGroupVersion.WithKind("Node") {
@@ -365,7 +367,7 @@ func (r *Reconciler) top(ctx context.Context, pod *corev1.Pod) (*scaletarget.Ref
 	return &ref, nil
 }
 
-// replicas returns how many pods a workload wants; known is false if it does not say, or if its pods are to be counted.
+// replicas returns how many pods a workload wants. known is false if the workload doesn't say, or if its pods should be counted instead.
 func (r *Reconciler) replicas(ctx context.Context, w client.Object, kind schema.GroupVersionKind) (n int32, known bool, err error) {
 	if !fetches(w) {
 		return 0, false, nil
@@ -387,10 +389,10 @@ func (r *Reconciler) replicas(ctx context.Context, w client.Object, kind schema.
 	return scaletarget.Replicas(ctx, r.Client, w)
 }
 
-// number is how many pods there are.
+// number returns the number of pods.
 func number(pods []*corev1.Pod) int32 { return int32(min(len(pods), math.MaxInt32)) }
 
-// fetches reports whether a workload's replicas count, rather than its pods.
+// fetches reports whether a workload's replicas count, instead of its pods.
 func fetches(w client.Object) bool { return w.GetAnnotations()[keys.DisableFetchReplicas] != "true" }
 
 func pointers[T any](items []T) []*T {

@@ -20,19 +20,19 @@ import (
 // planned is the next state of a budget.
 type planned struct {
 	total, desired, current, allowed int32
-	// disrupted and unavailable are the grants that are still on their way, as in the status.
+	// disrupted and unavailable are the grants that are still in flight, as in the status.
 	disrupted, unavailable map[string]metav1.Time
-	// notDeleted are pods whose deletion was granted and did not begin in time.
+	// notDeleted lists the pods whose deletion was granted but did not start in time.
 	notDeleted []string
-	// unnamed are pods that lack the name of the budget.
+	// unnamed lists the pods that lack the budget's name.
 	unnamed []*corev1.Pod
-	// fault is why the total is not known.
+	// fault is why the total is unknown.
 	fault error
-	// recheck is after how long time alone changes this; 0 is never.
+	// recheck is when time alone changes this plan. 0 means never.
 	recheck time.Duration
 }
 
-// plan counts.
+// plan counts the pods and decides which grants to keep.
 func plan(o observed, now time.Time) planned {
 	s := &o.budget.Status
 	p := planned{total: o.expected, fault: o.fault}
@@ -59,7 +59,7 @@ func plan(o observed, now time.Time) planned {
 	if o.budget.Spec.ProtectTotalReplicas != nil {
 		p.total, p.fault = *o.budget.Spec.ProtectTotalReplicas, nil
 	}
-	if p.fault != nil { // As many as there were, or are: none of them may go.
+	if p.fault != nil { // Keep the previous or the actual number: none of the pods may go.
 		p.total = max(s.TotalReplicas, number(o.pods))
 	}
 	p.desired = desired(&o.budget.Spec, p.total)
@@ -75,7 +75,7 @@ func plan(o observed, now time.Time) planned {
 	return p
 }
 
-// desired is how many pods must be available. Percentages are rounded up; admission has checked them.
+// desired returns how many pods must be available. Percentages are rounded up. Admission has validated them.
 func desired(s *policyv1beta1.PodUnavailableBudgetSpec, total int32) int32 {
 	resolve := func(v *intstr.IntOrString) int32 {
 		n, err := rollout.Resolve(v, int(total), rollout.Up)
@@ -90,16 +90,16 @@ func desired(s *policyv1beta1.PodUnavailableBudgetSpec, total int32) int32 {
 	return max(total-resolve(s.MaxUnavailable), 0)
 }
 
-// grants returns those that are still on their way. One is over when its very pod is being deleted, or by its time: then the apiserver
-// has shown how the pod is. expired is asked about those whose time is over while the pod is there and not being deleted: whether they
-// are kept, and until when.
+// grants returns the grants that are still in flight. A grant is over when the pod with the same UID is being deleted, or when it expires:
+// then the apiserver has shown the state of the pod. expired is called for an expired grant whose pod exists and is not being deleted. It
+// returns whether to keep the grant, and until when.
 func (p *planned) grants(
 	from map[string]metav1.Time, o observed, now time.Time, lifetime time.Duration, expired func(*corev1.Pod, time.Time) (bool, time.Time),
 ) map[string]metav1.Time {
 	var out map[string]metav1.Time
 	for _, name := range slices.Sorted(maps.Keys(from)) {
 		at, pod := from[name], o.granted[name]
-		if at.After(now.Add(lifetime)) { // By a clock that is far ahead; it would hold its unit for as long.
+		if at.After(now.Add(lifetime)) { // Written by a clock that is far ahead: the grant would hold its unit for that long.
 			at = metav1.NewTime(now.UTC().Truncate(time.Second))
 		}
 		ends := at.Add(lifetime)
@@ -124,15 +124,15 @@ func (p *planned) grants(
 	return out
 }
 
-// wait has the budget counted again at that time, if it is to come.
+// wait requests a recheck at the given time if that is in the future.
 func (p *planned) wait(until, now time.Time) {
 	if until.After(now) {
 		p.recheck = report.Sooner(p.recheck, until.Sub(now))
 	}
 }
 
-// over reports whether a grant has come about, or was for a former pod of the name. A grant may as well be for the next pod of the
-// name, which the cache does not have yet: then it is later than the deletion that the cache shows.
+// over reports whether a grant has taken effect, or was for an earlier pod with the same name. If a grant is later than the deletion that the
+// cache shows, it may be for the next pod with that name, which the cache doesn't have yet.
 func over(pod *corev1.Pod, at metav1.Time) bool {
 	if at.Before(&pod.CreationTimestamp) {
 		return true
@@ -147,7 +147,7 @@ func over(pod *corev1.Pod, at metav1.Time) bool {
 	return !at.After(pod.DeletionTimestamp.Add(-grace))
 }
 
-// named returns the budget that a pod's annotations name, empty if they disagree.
+// named returns the budget that a pod's annotations name, or "" if they disagree.
 func named(pod *corev1.Pod) string {
 	if name := pod.Annotations[keys.RelatedPub]; name == pod.Annotations[keys.RelatedPubOld] {
 		return name

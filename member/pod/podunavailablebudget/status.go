@@ -11,7 +11,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// status returns the new status, and the events about the budget.
+// status returns the new status, and events about the budget.
 func status(o observed, p planned, now time.Time) (policyv1beta1.PodUnavailableBudgetStatus, []event.Event) {
 	s := policyv1beta1.PodUnavailableBudgetStatus{
 		ObservedGeneration: o.budget.Generation, DisruptedPods: p.disrupted, UnavailablePods: p.unavailable,
@@ -37,8 +37,8 @@ func status(o observed, p planned, now time.Time) (policyv1beta1.PodUnavailableB
 	return s, events
 }
 
-// judgesAlike reports whether requests are judged by two statuses in the same way: they differ at most in how many pods are
-// available, of which a write may wait.
+// judgesAlike reports whether two statuses lead to the same judgments. They differ at most in the number of available pods, and the write of
+// that may wait.
 func judgesAlike(was, is *policyv1beta1.PodUnavailableBudgetStatus) bool {
 	counted := *was
 	counted.CurrentAvailable = is.CurrentAvailable

@@ -12,7 +12,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
-// StepFeature is the name of the step. It is not that of the guard: without its annotations a pod is as well protected, so it may be
+// StepFeature is the name of the step. It differs from the guard's: a pod without the annotations is protected just as well, so pods may be
 // created while no replica answers.
 const StepFeature = "PodUnavailableBudgetAnnotations"
 
@@ -34,7 +34,7 @@ func step() podstep.Step {
 	}
 }
 
-// facts are the name of the budget that protects a pod.
+// facts is the name of the budget that protects a pod.
 type facts string
 
 // Change implements podstep.Facts.

@@ -31,23 +31,23 @@ var (
 func native(kind string) schema.GroupVersionKind { return appsv1.SchemeGroupVersion.WithKind(kind) }
 func kruise(kind string) schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind(kind) }
 
-// between are the kinds that are controlled by others, as the cache has them.
+// between returns the cached kinds that may have a controller themselves.
 func between() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{replicaSet, deployment, statefulSet, cloneSet, advanced}
 }
 
-// sameKind returns a function that reports whether a kind is this one, in any version.
+// sameKind returns a function that reports whether a kind equals this one, in any version.
 func sameKind(kind schema.GroupVersionKind) func(schema.GroupVersionKind) bool {
 	return func(k schema.GroupVersionKind) bool { return k.GroupKind() == kind.GroupKind() }
 }
 
-// cached reports whether the manager has the objects of a kind in its cache anyway.
+// cached reports whether the manager caches objects of a kind anyway.
 func cached(kind schema.GroupVersionKind) bool { return slices.ContainsFunc(between(), sameKind(kind)) }
 
-// replicaSets is what the cache has of ReplicaSets.
+// replicaSets returns an empty object of the type that the cache uses for ReplicaSets.
 func replicaSets() client.Object { return scaletarget.Empty(replicaSet) }
 
-// refOf returns the target of a budget, false if it has a selector. A version that can't be parsed is no group.
+// refOf returns the target of a budget, or false if the budget has a selector. An apiVersion that can't be parsed gives an empty group.
 func refOf(b *policyv1beta1.PodUnavailableBudget) (scaletarget.Ref, bool) {
 	t := b.Spec.TargetRef
 	if t == nil {
@@ -59,14 +59,14 @@ func refOf(b *policyv1beta1.PodUnavailableBudget) (scaletarget.Ref, bool) {
 	}, true
 }
 
-// chain returns the controllers of an object as far up as the cache knows their kinds: to ask for another one would begin a watch that
-// the manager may not have the right to.
+// chain returns the controllers of an object, as far up as the cache has their kinds. Reading another kind would start a watch that the
+// manager may not be allowed to have.
 func chain(ctx context.Context, cache client.Reader, o metav1.Object) ([]scaletarget.Ref, error) {
 	out, _, err := scaletarget.Chain(ctx, cache, o, cached)
 	return out, err
 }
 
-// protecting returns the budgets of the cache that protect a pod, the oldest first. They are the cache's own.
+// protecting returns the cached budgets that protect a pod, oldest first. They are shared with the cache.
 func protecting(ctx context.Context, cache client.Reader, pod *corev1.Pod) ([]*policyv1beta1.PodUnavailableBudget, error) {
 	var list policyv1beta1.PodUnavailableBudgetList
 	if err := cache.List(ctx, &list, client.InNamespace(pod.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -96,7 +96,7 @@ func protecting(ctx context.Context, cache client.Reader, pod *corev1.Pod) ([]*p
 	return out, nil
 }
 
-// budgetOf returns the budget that counts for a pod; nil if none does.
+// budgetOf returns the budget that counts for a pod, or nil.
 func budgetOf(ctx context.Context, cache client.Reader, pod *corev1.Pod) (*policyv1beta1.PodUnavailableBudget, error) {
 	all, err := protecting(ctx, cache, pod)
 	if err != nil || len(all) == 0 {
@@ -105,7 +105,7 @@ func budgetOf(ctx context.Context, cache client.Reader, pod *corev1.Pod) (*polic
 	return all[0], nil
 }
 
-// indexes adds the field indexes by which pods of a budget are found.
+// indexes adds the field indexes that are needed to find the pods of a budget.
 func indexes(ctx context.Context, i client.FieldIndexer) error {
 	return ownership.IndexByOwner(ctx, i, &corev1.Pod{}, replicaSets(), &appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1beta1.CloneSet{},
 		&appsv1beta1.StatefulSet{})

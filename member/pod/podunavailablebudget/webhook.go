@@ -21,13 +21,13 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// Webhook validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may be used concurrently.
+// Webhook validates what neither the schema nor CEL can. Objects of both API versions arrive as v1beta1. It is safe for concurrent use.
 type Webhook struct {
 	// Client reads from the cache.
 	Client client.Reader
-	// Exempt are the namespaces whose pods are not sent to the pod webhook.
+	// Exempt lists the namespaces whose pods are not sent to the pod webhook.
 	Exempt []string
-	// Webhook, Delete and Update are the gates without which requests are not judged.
+	// Webhook, Delete and Update are the feature gates that enable judging requests.
 	Webhook, Delete, Update bool
 }
 
@@ -51,21 +51,21 @@ func (w *Webhook) ValidateCreate(ctx context.Context, b *policyv1beta1.PodUnavai
 	return w.warnings(ctx, b), admit.Invalid(gvk(), b.Name, faults)
 }
 
-// ValidateUpdate validates a change. What the object had before is a warning: it may be older than the rule. What selects the pods
-// can't be changed.
+// ValidateUpdate validates a change. A fault that the old object already has is only a warning, since the object may be older than the rule.
+// The fields that select the pods are immutable.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, b *policyv1beta1.PodUnavailableBudget) (admission.Warnings, error) {
 	fresh, warnings := admit.Ratchet(validate(b), validate(old))
 	return append(warnings, admit.NewWarnings(w.warnings(ctx, b), w.warnings(ctx, old))...), admit.Invalid(gvk(), b.Name, fresh)
 }
 
-// ValidateDelete allows it.
+// ValidateDelete allows every deletion.
 func (w *Webhook) ValidateDelete(context.Context, *policyv1beta1.PodUnavailableBudget) (admission.Warnings, error) {
 	return nil, nil
 }
 
 func gvk() schema.GroupVersionKind { return policyv1beta1.GroupVersion.WithKind(kind) }
 
-// warnings are about what has no effect.
+// warnings returns warnings about settings that have no effect.
 func (w *Webhook) warnings(ctx context.Context, b *policyv1beta1.PodUnavailableBudget) admission.Warnings {
 	var out admission.Warnings
 	if ns := admit.Namespace(ctx, b); slices.Contains(w.Exempt, ns) {
@@ -84,7 +84,7 @@ func (w *Webhook) warnings(ctx context.Context, b *policyv1beta1.PodUnavailableB
 	return out
 }
 
-// validateOthers validates a new object against the others of its namespace.
+// validateOthers validates a new object against the other budgets in its namespace.
 func (w *Webhook) validateOthers(ctx context.Context, b *policyv1beta1.PodUnavailableBudget) (field.ErrorList, error) {
 	var list policyv1beta1.PodUnavailableBudgetList
 	if err := w.Client.List(ctx, &list, client.InNamespace(admit.Namespace(ctx, b)), client.UnsafeDisableDeepCopy); err != nil {
@@ -139,7 +139,7 @@ func validate(b *policyv1beta1.PodUnavailableBudget) field.ErrorList {
 	return append(faults, validateAnnotations(b)...)
 }
 
-// validateSelector validates a selector: an empty one would select every pod.
+// validateSelector validates a selector. An empty one would select every pod.
 func validateSelector(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
 	if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
 		return field.ErrorList{field.Required(path, "it would select every pod of the namespace: name a label that they have")}
@@ -147,7 +147,7 @@ func validateSelector(s *metav1.LabelSelector, path *field.Path) field.ErrorList
 	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, path)
 }
 
-// validateNumber validates a number or a percentage of at most 100 %.
+// validateNumber validates a number of pods, or a percentage of at most 100%.
 func validateNumber(v *intstr.IntOrString, path *field.Path) field.ErrorList {
 	const want = "want a number of pods from 0 on, or a percentage from 0% to 100%"
 	if n, err := rollout.Resolve(v, 100, rollout.Up); err != nil || v != nil && v.Type == intstr.String && n > 100 {
@@ -156,7 +156,7 @@ func validateNumber(v *intstr.IntOrString, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// validateAnnotations validates the fields that v1alpha1 has as annotations: one that converts is gone by now.
+// validateAnnotations rejects annotations that stand for fields in v1alpha1. The conversion has already removed those that it understands.
 func validateAnnotations(b *policyv1beta1.PodUnavailableBudget) field.ErrorList {
 	var faults field.ErrorList
 	at := field.NewPath("metadata", "annotations")

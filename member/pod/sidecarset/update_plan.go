@@ -180,7 +180,7 @@ func (o *observed) mayRecreate(pod *corev1.Pod) bool {
 // settledAt is until when to leave alone a pod that is newer than the current revision but has an older one: a webhook whose cache is behind
 // could give the replacement that old revision too. It returns the zero time for other pods.
 func (o *observed) settledAt(pod *corev1.Pod) time.Time {
-	if made := &o.present.CreationTimestamp; made.IsZero() || !made.Before(&pod.CreationTimestamp) { // A revision that is not created yet has no timestamp.
+	if made := &o.present.CreationTimestamp; made.IsZero() || !made.Before(&pod.CreationTimestamp) { // Zero: not created yet.
 		return time.Time{}
 	}
 	return pod.CreationTimestamp.Add(webhookLag)

@@ -17,24 +17,24 @@ import (
 // fieldOwner is the name under which the controller writes.
 const fieldOwner = client.FieldOwner("flotilla-workloadspread")
 
-// patchesAtOnce is how many pods one reconcile patches: the places in the status must not become old meanwhile.
+// patchesAtOnce is how many pods one reconcile patches. A longer loop would let the places in the status become outdated.
 const patchesAtOnce = 100
 
 // applied is the result of a plan.
 type applied struct {
 	deleted []string
-	// more: not all pods are patched yet. skipped: a pod had changed since it was judged.
+	// more means that not all pods are patched yet. skipped means that a pod has changed since it was judged.
 	more, skipped bool
-	// failed are the pods that could not be patched, err why, or why one could not be deleted.
+	// failed lists the pods that could not be patched. err is why, or why a pod could not be deleted.
 	failed []string
 	err    error
 }
 
-// apply writes pods. It is idempotent.
+// apply patches and deletes pods. It is idempotent.
 func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	var a applied
 	for _, pod := range p.deletes {
-		// At the version that was judged: the scheduler may have found a node that the cache does not show yet.
+		// Delete only at the judged version: the scheduler may have found a node that the cache doesn't show yet.
 		asRead := client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}
 		switch err := r.Client.Delete(ctx, pod.DeepCopy(), asRead); {
 		case err == nil:

@@ -13,18 +13,18 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// A workload that is scaled in deletes all surplus pods at once, before anybody could write new costs. So the costs are right for each
-// lower number of replicas in advance. A limit that is a number stays the same: the pods of a subset within it have one cost. One that is
-// a percentage gets lower with the replicas: there, each pod has a cost of its own.
+// A workload that scales in deletes all surplus pods at once, before anyone could write new costs. So the costs must be right in advance for
+// every lower number of replicas. A limit that is a number stays the same, so all pods of a subset within it have one cost. A limit that is a
+// percentage shrinks with the replicas, so each pod has a cost of its own.
 
 const (
-	// step100 is the difference of costs between subsets.
+	// step100 is the difference in cost between subsets.
 	step100 = 100
-	// ranked is the base of costs with percentages, more than a workload has pods.
+	// ranked is the base of costs with percentages. It is more than the number of pods that a workload has.
 	ranked = 1_000_000
 )
 
-// costed reports whether the controller of a pod reads keys.PodDeletionCost: a CloneSet, or a ReplicaSet of whatever workload.
+// costed reports whether the controller of a pod reads keys.PodDeletionCost. CloneSets and ReplicaSets do, whatever owns the ReplicaSet.
 func costed(pod metav1.Object) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
@@ -34,8 +34,8 @@ func costed(pod metav1.Object) bool {
 	return of == replicaSet() || of == cloneSet()
 }
 
-// costOf is the keys.PodDeletionCost of a pod: the first subset is shrunk last. A surplus pod goes before all that are not. Of an
-// old version the first subset is shrunk first, so that the places there are free for the new one.
+// costOf returns the keys.PodDeletionCost of a pod. The first subset shrinks last, and surplus pods go before all others. For pods of an old
+// version the first subset shrinks first, to free its places for the new version.
 func costOf(subset, subsets int, latest, surplus bool) string {
 	if !latest {
 		subset = subsets - 1 - subset
@@ -47,11 +47,11 @@ func costOf(subset, subsets int, latest, surplus bool) string {
 	return strconv.Itoa(cost)
 }
 
-// costOfNone is that of a pod in no subset.
+// costOfNone returns the cost of a pod in no subset.
 func costOfNone(subsets int) string { return strconv.Itoa(-step100 * (subsets + 1)) }
 
-// costOfNew is that of a pod that has just got a place in a subset, as the controller will see it by the status. So it seldom has to
-// write another one.
+// costOfNew returns the cost of a pod that has just got a place in a subset. It predicts the controller's result from the status, so that the
+// controller rarely has to write another cost.
 func costOfNew(ws *appsv1beta1.WorkloadSpread, version string, subset int, total int32, id string) string {
 	if !percentages(ws) {
 		return costOf(subset, len(ws.Spec.Subsets), true, false)
@@ -69,7 +69,8 @@ func costOfNew(ws *appsv1beta1.WorkloadSpread, version string, subset int, total
 	return costsOf(ws, taken, total)[subset][taken[subset]-1]
 }
 
-// costsOf returns the costs of the pods of each subset with a percentage, highest first: of that many pods and of those still to come.
+// costsOf returns the costs for the pods of each subset with a percentage, highest first. They cover the existing pods and those still to
+// come.
 func costsOf(ws *appsv1beta1.WorkloadSpread, pods []int, total int32) [][]string {
 	n, left := 0, slices.Clone(pods)
 	for i, wanted := range fill(ws, total) {
@@ -88,8 +89,8 @@ func costsOf(ws *appsv1beta1.WorkloadSpread, pods []int, total int32) [][]string
 	return out
 }
 
-// shrunkNext returns the subset that the next of n pods is deleted from: the last one, unless others have to shrink to be within their limits
-// when there is one pod less. As rounding lets several limits get lower at once, it looks ahead.
+// shrunkNext returns the subset from which the next of n pods is deleted. That is the last subset, unless others have to shrink to stay
+// within their limits with one pod less. It looks ahead, because rounding can lower several limits at once.
 func shrunkNext(ws *appsv1beta1.WorkloadSpread, pods []int, n int) int {
 	for ahead := 1; ahead <= min(len(pods), n); ahead++ {
 		over, last := 0, -1
@@ -109,7 +110,7 @@ func shrunkNext(ws *appsv1beta1.WorkloadSpread, pods []int, n int) int {
 	return last
 }
 
-// fill returns how many pods of a workload with that many replicas go to each subset.
+// fill returns how many pods go to each subset if the workload has that many replicas.
 func fill(ws *appsv1beta1.WorkloadSpread, total int32) []int {
 	out, left := make([]int, len(ws.Spec.Subsets)), max(total, 0)
 	for i := range out {
@@ -158,8 +159,8 @@ func (p *planned) price(o observed) {
 	}
 }
 
-// rank sets the costs of the pods of a version where limits are percentages. Workloads delete pods that are not ready first, whatever they
-// cost: these have the lowest costs of their subset. Otherwise pods keep the costs that they have.
+// rank sets the costs of one version's pods if limits are percentages. Workloads delete pods that aren't ready first, whatever their cost, so
+// these get the lowest costs of their subset. Other pods keep their costs where possible.
 func (p *planned) rank(o observed, of [][]*corev1.Pod, set func(*corev1.Pod, string)) {
 	counts := make([]int, len(o.ws.Spec.Subsets))
 	for i := range counts {
@@ -176,7 +177,7 @@ func (p *planned) rank(o observed, of [][]*corev1.Pod, set func(*corev1.Pod, str
 	}
 }
 
-// share gives each pod one of the costs, of which there are as many: its own, or else the highest that is left.
+// share gives each pod one of the costs, of which there are as many as pods: its current cost if possible, otherwise the highest unused one.
 func share(pods []*corev1.Pod, costs []string, set func(*corev1.Pod, string)) {
 	free := make(map[string]bool, len(costs))
 	for _, cost := range costs {

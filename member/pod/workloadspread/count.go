@@ -12,11 +12,11 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// unlimited is a number of pods without a limit, as in missingReplicas.
+// unlimited is the number of pods for "no limit", as in missingReplicas.
 const unlimited = -1
 
-// limit returns how many pods of one version may be in a subset, of a workload with that many replicas. A percentage is rounded up; one
-// that can't be parsed is no pod.
+// limit returns how many pods of one version a subset may have, if the workload has that many replicas. Percentages are rounded up. One that
+// can't be parsed counts as 0.
 func limit(s *appsv1beta1.WorkloadSpreadSubset, total int32) int32 {
 	if s.MaxReplicas == nil {
 		return unlimited
@@ -28,7 +28,7 @@ func limit(s *appsv1beta1.WorkloadSpreadSubset, total int32) int32 {
 	return number(max(n, 0))
 }
 
-// number is a count in a status.
+// number converts a count for the status.
 func number(n int) int32 { return int32(min(n, math.MaxInt32)) } //nolint:gosec // It fits.
 
 // percent reports whether the limit of a subset depends on the replicas of the workload.
@@ -36,12 +36,12 @@ func percent(s appsv1beta1.WorkloadSpreadSubset) bool {
 	return s.MaxReplicas != nil && s.MaxReplicas.Type == intstr.String
 }
 
-// percentages reports whether that of any subset does.
+// percentages reports whether the limit of any subset does.
 func percentages(ws *appsv1beta1.WorkloadSpread) bool {
 	return slices.ContainsFunc(ws.Spec.Subsets, percent)
 }
 
-// totalUnknown is a number of replicas that the apiserver has to be asked for.
+// totalUnknown means that the apiserver has to be asked for the number of replicas.
 const totalUnknown = -1
 
 // takenIn returns how many places of a subset are taken.
@@ -49,12 +49,12 @@ func takenIn(st *appsv1beta1.WorkloadSpreadSubsetStatus) int32 {
 	return st.Replicas + number(len(st.CreatingPods))
 }
 
-// fixed reports whether there is nothing to count: all pods are in the only subset.
+// fixed reports whether there is nothing to count because all pods go to the only subset.
 func fixed(ws *appsv1beta1.WorkloadSpread) bool {
 	return len(ws.Spec.Subsets) == 1 && ws.Spec.Subsets[0].MaxReplicas == nil
 }
 
-// statusOf returns the status of a subset; nil if there is none.
+// statusOf returns the status of a subset, or nil.
 func statusOf(all []appsv1beta1.WorkloadSpreadSubsetStatus, name string) *appsv1beta1.WorkloadSpreadSubsetStatus {
 	for i := range all {
 		if all[i].Name == name {
@@ -74,9 +74,9 @@ func schedulable(ws *appsv1beta1.WorkloadSpread, name string) bool {
 	return c == nil || c.Status != metav1.ConditionFalse
 }
 
-// room returns how many pods more of a version, of which the status says all, a subset may get. The status counts the pods, the spec and
-// the workload may be newer: a lower number counts at once, and so does a higher percentage of replicas that are known. A higher number, a
-// subset that is new, and one that had no limit count when the controller has counted its pods.
+// room returns how many more pods of a version a subset may get. all is the status of that version. The status reflects counted pods, while
+// the spec and the workload may be newer. A lower limit applies at once, and so does a higher percentage if the replicas are known. A higher
+// number, a new subset, and a limit on a subset that had none apply once the controller has counted the pods.
 func room(s *appsv1beta1.WorkloadSpreadSubset, all []appsv1beta1.WorkloadSpreadSubsetStatus, total int32) int32 {
 	switch {
 	case s.MaxReplicas == nil:
@@ -96,7 +96,7 @@ func room(s *appsv1beta1.WorkloadSpreadSubset, all []appsv1beta1.WorkloadSpreadS
 	return min(st.MissingReplicas, max(limit(s, total)-takenIn(st), 0))
 }
 
-// choose returns the first subset with room for a pod of a version, -1 for none.
+// choose returns the first subset with room for a pod of a version, or -1.
 func choose(ws *appsv1beta1.WorkloadSpread, version string, total int32) int {
 	all := ws.Status.VersionedSubsetStatuses[version]
 	return slices.IndexFunc(ws.Spec.Subsets, func(s appsv1beta1.WorkloadSpreadSubset) bool {
@@ -104,7 +104,7 @@ func choose(ws *appsv1beta1.WorkloadSpread, version string, total int32) int {
 	})
 }
 
-// take chooses a subset, and records in the status that the pod with the id has a place there, if the places of the subset are counted.
+// take chooses a subset. If places in the subset are counted, it records the place of the pod with that id in the status.
 func take(ws *appsv1beta1.WorkloadSpread, version, id string, total int32, now time.Time) (subset int, changed bool) {
 	subset = choose(ws, version, total)
 	if subset < 0 || ws.Spec.Subsets[subset].MaxReplicas == nil {
@@ -131,8 +131,8 @@ func take(ws *appsv1beta1.WorkloadSpread, version, id string, total int32, now t
 	return subset, true
 }
 
-// byRank returns the subset of the pod with that many pods before it, counted from 0: each subset takes as many in turn as it may have. -1
-// is none.
+// byRank returns the subset of a pod that has rank pods before it. Subsets fill up in order, each up to its limit. It returns -1 if no subset
+// has room.
 func byRank(ws *appsv1beta1.WorkloadSpread, rank int64) int {
 	var before int64
 	for i := range ws.Spec.Subsets {

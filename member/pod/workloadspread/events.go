@@ -4,7 +4,7 @@ package workloadspread
 const (
 	// ReasonSpreading: new pods are assigned to subsets.
 	ReasonSpreading = "Spreading"
-	// ReasonNotAllowed: the target is of a kind that may not be one.
+	// ReasonNotAllowed: the target's kind is not allowed.
 	ReasonNotAllowed = "TargetNotAllowed"
 	// ReasonTargetTaken: an older WorkloadSpread has the same target.
 	ReasonTargetTaken = "TargetTaken"
@@ -14,15 +14,15 @@ const (
 	ReasonTargetGone = "TargetGone"
 	// ReasonReplicasUnknown: percentages can't be computed.
 	ReasonReplicasUnknown = "ReplicasUnknown"
-	// ReasonNotSent: pods of the namespace are not sent to the pod webhook.
+	// ReasonNotSent: pods in the namespace are not sent to the pod webhook.
 	ReasonNotSent = "PodsNotSent"
-	// ReasonCreatePodFailed: pods that were admitted were never created.
+	// ReasonCreatePodFailed: admitted pods were never created.
 	ReasonCreatePodFailed = "CreatePodFailed"
 	// ReasonPatchFailed: the deletion cost or the subset of a pod could not be written.
 	ReasonPatchFailed = "PatchPodDeletionCostFailed"
-	// ReasonUnschedulable: pods of the subset could not be scheduled.
+	// ReasonUnschedulable: pods in the subset could not be scheduled.
 	ReasonUnschedulable = "PodUnschedulable"
-	// ReasonSufficient: pods of the subset can be scheduled, as far as is known.
+	// ReasonSufficient: as far as is known, pods in the subset can be scheduled.
 	ReasonSufficient = "Sufficient"
 	// ReasonRecovered: a subset gets new pods again.
 	ReasonRecovered = "RecoverSchedulable"

@@ -14,7 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// inject makes a pod one of a subset. After an error, which is about the patch, the pod is as it was.
+// inject applies a subset's settings to a pod. If it returns an error, which is about the patch, the pod is unchanged.
 func inject(pod *corev1.Pod, s *appsv1beta1.WorkloadSpreadSubset, m matched) error {
 	out := pod.DeepCopy()
 	out.Spec.Tolerations = append(out.Spec.Tolerations, s.Tolerations...)
@@ -33,7 +33,8 @@ func inject(pod *corev1.Pod, s *appsv1beta1.WorkloadSpreadSubset, m matched) err
 	return nil
 }
 
-// restrict adds a term to each that the pod requires, of which a node needs to match one. An empty term matches no node, and is none.
+// restrict adds a term to each required node selector term. A node has to match only one of the required terms. An empty term matches no
+// node, and is skipped.
 func restrict(spec *corev1.PodSpec, term *corev1.NodeSelectorTerm) {
 	if term == nil || len(term.MatchExpressions)+len(term.MatchFields) == 0 {
 		return
@@ -66,7 +67,7 @@ func nodeAffinity(spec *corev1.PodSpec) *corev1.NodeAffinity {
 	return spec.Affinity.NodeAffinity
 }
 
-// merge applies a strategic merge patch to a pod. strict refuses unknown fields.
+// merge applies a strategic merge patch to a pod. With strict, unknown fields are an error.
 func merge(pod *corev1.Pod, patch []byte, strict bool) error {
 	fields, err := podpatch.Merge(pod, patch, corev1.Pod{})
 	if err != nil {
@@ -76,7 +77,7 @@ func merge(pod *corev1.Pod, patch []byte, strict bool) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(fields, &out, strict); err != nil {
 		return fmt.Errorf("read the patched pod: %w", err)
 	}
-	if out.Spec.PriorityClassName != pod.Spec.PriorityClassName { // The admission of priorities, which runs again, refuses what another class says.
+	if out.Spec.PriorityClassName != pod.Spec.PriorityClassName { // The Priority admission plugin runs again, and rejects values of another class.
 		out.Spec.Priority = nil
 		if ptr.Equal(out.Spec.PreemptionPolicy, pod.Spec.PreemptionPolicy) {
 			out.Spec.PreemptionPolicy = nil

@@ -18,17 +18,17 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// patience is how long after a pod has left a subset a new one waits for the place, which the controller has to give back first.
+// patience is how long a new pod waits for the place of a pod that has left a subset. The controller has to give back the place first.
 const patience = time.Second
 
-// left knows which subsets pods have left in the last moments. Controllers create the next pod as soon as they see that, at the same time
-// as ours counts: without a wait it would often go to another subset. It may be used concurrently.
+// left knows which subsets pods have just left. Workload controllers create the replacement as soon as they see that, while our controller is
+// still counting: without a wait it would often go to another subset. It is safe for concurrent use.
 type left struct {
 	clock clock.PassiveClock
 
 	mu sync.Mutex
 	at map[place]time.Time
-	// changed is closed when a WorkloadSpread has changed.
+	// changed is closed when any WorkloadSpread changes.
 	changed chan struct{}
 }
 
@@ -42,7 +42,7 @@ func newLeft(c clock.PassiveClock) *left {
 	return &left{clock: c, at: map[place]time.Time{}, changed: make(chan struct{})}
 }
 
-// follow follows the pods and WorkloadSpreads of a cache.
+// follow watches the pods and WorkloadSpreads in a cache.
 func (l *left) follow(ctx context.Context, c cache.Cache) error {
 	pods, err := c.GetInformer(ctx, &corev1.Pod{})
 	if err != nil {
@@ -75,7 +75,7 @@ func (l *left) follow(ctx context.Context, c cache.Cache) error {
 	return nil
 }
 
-// note notes that a pod has left its subset.
+// note records that a pod has left its subset.
 func (l *left) note(pod *corev1.Pod) {
 	m, ok := matchedOf(pod)
 	ref := metav1.GetControllerOfNoCopy(pod)
@@ -89,7 +89,7 @@ func (l *left) note(pod *corev1.Pod) {
 	l.at[place{ref.UID, m.Name, m.Subset}] = now
 }
 
-// ring says that a WorkloadSpread has changed.
+// ring signals that a WorkloadSpread has changed.
 func (l *left) ring() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +97,7 @@ func (l *left) ring() {
 	l.changed = make(chan struct{})
 }
 
-// recent returns how long a new pod may wait for a place in one of these subsets, 0 if none was left, and what is closed when a
+// recent returns how long a new pod may wait for a place in one of these subsets, or 0 if no pod has left them. The channel is closed when a
 // WorkloadSpread changes.
 func (l *left) recent(pod *corev1.Pod, of string, subsets []string) (time.Duration, <-chan struct{}) {
 	l.mu.Lock()

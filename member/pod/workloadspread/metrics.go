@@ -28,7 +28,6 @@ func Register(r prometheus.Registerer) error {
 	return errors.Join(expect.Register(r), measure.Register(r))
 }
 
-// count counts the steps of a plan.
 func count(p planned) {
 	if p.inactive != nil {
 		measure.Waits.WithLabelValues(p.inactive.reason).Inc()

@@ -29,39 +29,39 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
 
-// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+// observed is what one reconcile has read. All objects are shared with the cache and must not be modified.
 type observed struct {
 	ws *appsv1beta1.WorkloadSpread
-	// versions are the kinds whose pods are counted by version.
+	// versions holds the kinds whose pods are counted by version.
 	versions Versions
 
-	// listed are the kinds of the white list; fault is why that can't be read.
+	// listed holds the whitelisted kinds. fault is why the whitelist can't be read.
 	listed []scaletarget.Listed
 	fault  error
-	// target is the workload, nil if there is none. denied is why it may not be read.
+	// target is the workload, or nil if it doesn't exist. denied is why the manager may not read it.
 	target client.Object
 	denied error
-	// elder is an older WorkloadSpread with the same target; nil if this one counts.
+	// elder is an older WorkloadSpread with the same target, or nil if this one counts.
 	elder *appsv1beta1.WorkloadSpread
-	// sent: the pod webhook gets the pods of the namespace; if not, notSent is why.
+	// sent means that the pod webhook gets the pods of the namespace. Otherwise notSent is why it doesn't.
 	sent    bool
 	notSent string
 
-	// total is how many replicas the workload wants, 0 if no subset has a percentage. unknown is why that is not known.
+	// total is how many replicas the workload wants, or 0 if no subset has a percentage. unknown is why that is unknown.
 	total   int32
 	unknown string
-	// newest is the latest version of the workload; empty if that is not known.
+	// newest is the workload's latest version, or "" if unknown.
 	newest string
-	// pods are those of the workload that the filter includes, nodes those that pods without a subset are on, by name.
+	// pods holds the workload's pods that the filter includes. nodes holds the nodes of pods without a subset, by name.
 	pods  []*corev1.Pod
 	nodes map[string]*corev1.Node
-	// unseen are the places whose pods the cache does not show, by id, and since when this process knows them. lost are those of them
-	// that no pod of the workload will take any more.
+	// unseen holds the places whose pods the cache doesn't show, by id, with the time since when this process knows them. lost holds those of
+	// them that no pod of the workload will use any longer.
 	unseen map[string]time.Time
 	lost   map[string]bool
 }
 
-// metadataOf returns an empty object and list of a kind with metadata only.
+// metadataOf returns an empty metadata-only object and list of a kind.
 func metadataOf(kind schema.GroupVersionKind) (*metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList) {
 	o, list := &metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadataList{}
 	o.SetGroupVersionKind(kind)
@@ -69,10 +69,10 @@ func metadataOf(kind schema.GroupVersionKind) (*metav1.PartialObjectMetadata, *m
 	return o, list
 }
 
-// replicaSets is the kind that is read between Deployments and pods.
+// replicaSets returns the kind that stands between Deployments and pods.
 func replicaSets() schema.GroupVersionKind { return appsv1.SchemeGroupVersion.WithKind("ReplicaSet") }
 
-// observe reads what a reconcile needs. The error is one of expect.Store.Read.
+// observe reads everything that a reconcile needs. The error comes from expect.Store.Read.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
 	o := observed{ws: &appsv1beta1.WorkloadSpread{}, versions: r.Versions}
 	o.listed, o.fault = scaletarget.List(ctx, r.Client, r.Namespace, scaletarget.KeyWorkloadSpread)
@@ -94,9 +94,9 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	return o, nil
 }
 
-// begin makes the first reconcile of a WorkloadSpread in this process wait until the cache shows all of its pods that there were before:
-// a former leader may have seen them as pods and given back their places. So it does when a subset gets a limit or is
-// new: places there were not counted before, or were dropped with it.
+// begin makes the first reconcile of a WorkloadSpread in this process wait until the cache shows all of its existing pods: a previous leader
+// may have seen them and given back their places. It does the same when a subset is new or gets a limit: its places were not counted before,
+// or were dropped with it.
 func (r *Reconciler) begin(ctx context.Context, key types.NamespacedName) error {
 	var ws appsv1beta1.WorkloadSpread
 	if err := r.Client.Get(ctx, key, &ws); err != nil {
@@ -133,8 +133,8 @@ func (r *Reconciler) begin(ctx context.Context, key types.NamespacedName) error 
 	return nil
 }
 
-// counts reports whether a pod is one of the workload's that the filter includes. One may keep its annotation and not be: its controller
-// has released it, or its labels have changed.
+// counts reports whether a pod belongs to the workload and is included by the filter. A pod with the annotation may not: its controller may
+// have released it, or its labels may have changed.
 func (r *Reconciler) counts(ctx context.Context, owners client.Reader, ws *appsv1beta1.WorkloadSpread, pod metav1.Object) (bool, error) {
 	if !selects(ws, pod) {
 		return false, nil
@@ -143,7 +143,7 @@ func (r *Reconciler) counts(ctx context.Context, owners client.Reader, ws *appsv
 	return missing || slices.ContainsFunc(chain, scaletarget.SpreadTarget(ws).Same), err
 }
 
-// limitsNew reports whether a subset has a limit that the status does not know.
+// limitsNew reports whether a subset has a limit that the status doesn't reflect yet.
 func limitsNew(ws *appsv1beta1.WorkloadSpread) bool {
 	for _, all := range ws.Status.VersionedSubsetStatuses {
 		for i := range ws.Spec.Subsets {
@@ -156,7 +156,7 @@ func limitsNew(ws *appsv1beta1.WorkloadSpread) bool {
 	return false
 }
 
-// livePods returns the metadata of all pods of a namespace, from the apiserver.
+// livePods returns the metadata of all pods in a namespace, from the apiserver.
 func (r *Reconciler) livePods(ctx context.Context, namespace string) ([]metav1.PartialObjectMetadata, error) {
 	_, list := metadataOf(corev1.SchemeGroupVersion.WithKind("Pod"))
 	if err := r.Live.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -165,7 +165,7 @@ func (r *Reconciler) livePods(ctx context.Context, namespace string) ([]metav1.P
 	return list.Items, nil
 }
 
-// children reads the workload with its pods and their nodes; live says that the reader is the apiserver, which has no index.
+// children reads the workload, its pods, and their nodes. live means that the reader is the apiserver, which has no index.
 func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool, o *observed) error {
 	ref := scaletarget.SpreadTarget(o.ws)
 	o.target, o.denied, o.elder, o.pods, o.nodes, o.newest, o.total, o.unknown = nil, nil, nil, nil, nil, "", 0, ""
@@ -185,7 +185,7 @@ func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool
 		return nil
 	}
 	o.sent, o.notSent = r.Opening.Sent(o.ws.Namespace)
-	if !builtIn(ref.Kind.GroupKind()) && !r.watches(ref.Kind) { // Its own event comes when it is.
+	if !builtIn(ref.Kind.GroupKind()) && !r.watches(ref.Kind) { // The start of the watch triggers a reconcile.
 		from = r.Live
 	}
 	switch o.target, err = scaletarget.Get(ctx, from, ref); {
@@ -210,12 +210,12 @@ func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool
 	return err
 }
 
-// watches reports whether the cache has a kind of the white list.
+// watches reports whether the cache has a kind from the whitelist.
 func (r *Reconciler) watches(kind schema.GroupVersionKind) bool {
 	return r.Watched == nil || r.Watched(kind)
 }
 
-// readPods reads the pods of the workload, through what is between them, and the nodes of those without a subset.
+// readPods reads the pods of the workload, through the owners in between, and the nodes of pods without a subset.
 func (r *Reconciler) readPods(ctx context.Context, from client.Reader, live bool, o *observed) error {
 	kind := scaletarget.SpreadTarget(o.ws).Kind
 	type owner struct {
@@ -257,7 +257,7 @@ func (r *Reconciler) readPods(ctx context.Context, from client.Reader, live bool
 	return r.readNodes(ctx, o)
 }
 
-// between returns the kinds that objects of a kind may control on the way to the pods of a target.
+// between returns the kinds that an object of a kind may control on the way to the target's pods.
 func between(kind, target schema.GroupVersionKind, listed []scaletarget.Listed) []schema.GroupVersionKind {
 	var out []schema.GroupVersionKind
 	if g := kind.GroupKind(); g == deployment() {
@@ -275,7 +275,7 @@ func between(kind, target schema.GroupVersionKind, listed []scaletarget.Listed) 
 	return append(out, replicaSets())
 }
 
-// childrenOf lists the objects of a kind that owner controls, as metadata. scan says that the reader has no index of them.
+// childrenOf lists the metadata of the objects of a kind that owner controls. scan means that the reader has no index for them.
 func childrenOf(
 	ctx context.Context, r client.Reader, owner metav1.Object, ownerKind, kind schema.GroupVersionKind, scan bool,
 ) ([]*metav1.PartialObjectMetadata, error) {
@@ -304,7 +304,7 @@ func newest(target client.Object, sets []*metav1.PartialObjectMetadata) string {
 	case *appsv1.Deployment:
 		latest, out := int64(-1), ""
 		for _, s := range sets {
-			// Kubernetes raises it for each revision, also when one comes back.
+			// Kubernetes raises it for each rollout, also when an earlier revision returns.
 			n, err := strconv.ParseInt(s.Annotations["deployment.kubernetes.io/revision"], 10, 64)
 			if err == nil && n > latest {
 				latest, out = n, s.Labels[keys.PodTemplateHash]
@@ -334,8 +334,8 @@ func (r *Reconciler) readNodes(ctx context.Context, o *observed) error {
 	return nil
 }
 
-// readLost asks the apiserver for admitted pods that the cache should show by now. The time is that of this process alone: clocks of the
-// webhook's replicas may be wrong.
+// readLost asks the apiserver for admitted pods that the cache should show by now. It measures time only by this process, because the clocks
+// of the webhook's replicas may be wrong.
 func (r *Reconciler) readLost(ctx context.Context, o *observed) error {
 	key, now, seen := client.ObjectKeyFromObject(o.ws), r.Clock.Now(), idsOf(o.pods)
 	before, _ := r.unseen.Load(key)
@@ -375,7 +375,7 @@ func (r *Reconciler) readLost(ctx context.Context, o *observed) error {
 			switch of, err := r.counts(ctx, r.Client, o.ws, &pods[i]); {
 			case err != nil:
 				return err
-			case of: // The cache lags: ask again in a while.
+			case of: // The cache is behind: ask again later.
 				delete(overdue, id)
 				o.unseen[id] = now
 			}
@@ -385,7 +385,7 @@ func (r *Reconciler) readLost(ctx context.Context, o *observed) error {
 	return nil
 }
 
-// idsOf are what pods may be called in creatingPods.
+// idsOf returns the ids that pods may have in creatingPods.
 func idsOf(pods []*corev1.Pod) map[string]bool {
 	out := make(map[string]bool, 2*len(pods))
 	for _, pod := range pods {
@@ -396,7 +396,7 @@ func idsOf(pods []*corev1.Pod) map[string]bool {
 	return out
 }
 
-// idsIn are the UID in a pod's annotation and, by OpenKruise, its name.
+// idsIn returns a pod's ids: its name, which OpenKruise uses, and the UID in its annotation.
 func idsIn(pod metav1.Object) []string {
 	if m, ok := matchedOf(pod); ok && m.UID != "" {
 		return []string{pod.GetName(), m.UID}
@@ -404,7 +404,7 @@ func idsIn(pod metav1.Object) []string {
 	return []string{pod.GetName()}
 }
 
-// total returns how many replicas a workload wants, or why that is not known. It asks the apiserver about kinds without types.
+// total returns how many replicas a workload wants, or why that is unknown. For kinds without Go types it asks the apiserver.
 func total(
 	ctx context.Context, c client.Client, live client.Reader, ws *appsv1beta1.WorkloadSpread, target client.Object, listed []scaletarget.Listed,
 ) (n int32, unknown string, err error) {
@@ -445,7 +445,8 @@ func total(
 	return n, "", nil
 }
 
-// at returns the integer at a dotted path of an object, or why it can't; elements of lists are named by their index. A field that is not there is 0.
+// at returns the integer at a dotted path in an object, or why there is none. List elements are addressed by index. A missing field counts as
+// 0.
 func at(object any, path string) (n int32, why string) {
 	for name := range strings.SplitSeq(path, ".") {
 		switch in := object.(type) {

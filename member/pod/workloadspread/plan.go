@@ -19,34 +19,34 @@ import (
 )
 
 const (
-	// creationTimeout is how long an admitted pod may remain unseen, since the controller knows of it.
+	// creationTimeout is how long an admitted pod may stay unseen, counted from when the controller learns of it.
 	creationTimeout = 30 * time.Second
-	// recovery is how long a subset gets no new pods after one could not be scheduled there.
+	// recovery is how long a subset gets no new pods after a pod could not be scheduled there.
 	recovery = 5 * time.Minute
 )
 
-// planned is what to do next.
+// planned holds the next steps.
 type planned struct {
-	// inactive is why pods are not spread; nil if they are. Then the rest is empty.
+	// inactive is why pods are not spread, or nil if they are. If set, all other fields are empty.
 	inactive *fault
 
-	// subsets are the pods of each version by subset, the last element those in none.
+	// subsets holds the pods of each version by subset. The last element holds the pods in no subset.
 	subsets map[string][][]*corev1.Pod
-	// creating are the places, by version and subset, of pods that are not seen yet. lost are those that are given back.
+	// creating holds the places of unseen pods, by version and subset. lost holds the places that are given back.
 	creating map[string][]map[string]time.Time
 	lost     []string
-	// unschedulable are the subsets that get no new pods, since when. recovered are those that do again.
+	// unschedulable holds the subsets that get no new pods, and since when. recovered holds the subsets that get new pods again.
 	unschedulable map[int]time.Time
 	recovered     []string
 
-	// patches are the metadata to write to pods, deletes the pods that could not be scheduled.
+	// patches holds the metadata to write to pods. deletes holds the pods that could not be scheduled.
 	patches []patch
 	deletes []*corev1.Pod
-	// recheck is when the next of this becomes due; 0 is never.
+	// recheck is when the next step becomes due. 0 means never.
 	recheck time.Duration
 }
 
-// fault is why something is not done.
+// fault is why something can't be done.
 type fault struct{ reason, message string }
 
 // patch is metadata to write to a pod.
@@ -70,7 +70,7 @@ func plan(o observed, now time.Time) planned {
 	return p
 }
 
-// inactive returns why pods are not spread; nil if they are.
+// inactive returns why pods are not spread, or nil if they are.
 func inactive(o observed) *fault {
 	ref := scaletarget.SpreadTarget(o.ws)
 	switch {
@@ -92,13 +92,13 @@ func inactive(o observed) *fault {
 	return nil
 }
 
-// notListed says what to do for a kind that may be no target.
+// notListed says how to allow a kind that can't be a target yet.
 func notListed(ref scaletarget.Ref) string {
 	return fmt.Sprintf("%s is none of CloneSet, Deployment, ReplicaSet, StatefulSet and Job, and not in the ConfigMap %s (key %s): list it there",
 		ref.Kind.GroupKind(), scaletarget.ConfigMap, scaletarget.KeyWorkloadSpread)
 }
 
-// reserve keeps the places of pods that are not seen yet.
+// reserve keeps the places of unseen pods.
 func (p *planned) reserve(o observed, now time.Time) {
 	p.creating = map[string][]map[string]time.Time{}
 	seen := idsOf(o.pods)
@@ -126,7 +126,7 @@ func (p *planned) reserve(o observed, now time.Time) {
 	slices.Sort(p.lost)
 }
 
-// due makes the next reconcile no later than that.
+// due schedules the next reconcile after at most that time.
 func (p *planned) due(in time.Duration) {
 	p.recheck = report.Sooner(p.recheck, max(in, time.Millisecond))
 }
@@ -139,8 +139,8 @@ func (p *planned) of(o observed, version string) [][]*corev1.Pod {
 	return p.subsets[version]
 }
 
-// assign finds the subset of each active pod. One that is older than the WorkloadSpread is adopted by a subset that its node matches. One
-// of a subset that has been removed is in none, and so goes first.
+// assign finds the subset of each active pod. A pod older than the WorkloadSpread is adopted by a subset that its node matches. A pod whose
+// subset was removed is in no subset, so it is deleted first.
 func (p *planned) assign(o observed) {
 	p.subsets = map[string][][]*corev1.Pod{}
 	none := len(o.ws.Spec.Subsets)
@@ -179,8 +179,8 @@ func (p *planned) assign(o observed) {
 	}
 }
 
-// adopter returns the subset for a pod on a node: of those that the node matches the one that prefers it most, and of several the first
-// with room. Without room the pod counts all the same: it runs there, and is one too many. -1 is none.
+// adopter returns the subset for a pod on a node: of the matching subsets the one that prefers the node most, and of several such the first
+// with room. Without room the pod counts anyway: it runs there, and is surplus. -1 means none.
 func (p *planned) adopter(o observed, version string, node *corev1.Node) int {
 	if node == nil {
 		return -1
@@ -213,7 +213,8 @@ func (p *planned) taken(version string, subset int) int {
 	return n
 }
 
-// fits reports whether the node selector of a subset matches a node, and how much it prefers it. Terms that can't be parsed match none.
+// fits reports whether a subset's node selector matches a node, and how strongly the subset prefers it. Terms that can't be parsed match no
+// node.
 func fits(s *appsv1beta1.WorkloadSpreadSubset, node *corev1.Node) (score int64, ok bool) {
 	if t := s.RequiredNodeSelector; t != nil && len(t.MatchExpressions)+len(t.MatchFields) > 0 {
 		required, err := nodeaffinity.NewNodeSelector(&corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{*t}})
@@ -228,7 +229,7 @@ func fits(s *appsv1beta1.WorkloadSpreadSubset, node *corev1.Node) (score int64, 
 	return preferred.Score(node), true
 }
 
-// metadataIn returns the labels and annotations of a subset's patch.
+// metadataIn returns the labels and annotations in a subset's patch.
 func metadataIn(s *appsv1beta1.WorkloadSpreadSubset) (labels, annotations map[string]string) {
 	var in struct {
 		Metadata struct {
@@ -245,15 +246,15 @@ func metadataIn(s *appsv1beta1.WorkloadSpreadSubset) (labels, annotations map[st
 	return in.Metadata.Labels, in.Metadata.Annotations
 }
 
-// reschedule finds pods that can't be scheduled, and closes their subsets for a while. The last subset is for what does not fit
-// elsewhere, and stays open.
+// reschedule finds the pods that can't be scheduled, and closes their subsets for a while. The last subset takes what doesn't fit elsewhere,
+// so it stays open.
 func (p *planned) reschedule(o observed, now time.Time) {
 	p.unschedulable = map[int]time.Time{}
 	if o.ws.Spec.ScheduleStrategy.Type != appsv1beta1.AdaptiveWorkloadSpread {
 		return
 	}
 	if _, slice := o.ws.Annotations[keys.FleetRowUID]; slice {
-		p.late(o, len(o.ws.Spec.Subsets)-1, now) // The hub moves these, so the next reconcile must not miss when they are due.
+		p.late(o, len(o.ws.Spec.Subsets)-1, now) // The hub moves these: reconcile in time to report them.
 	}
 	for i := range len(o.ws.Spec.Subsets) - 1 {
 		name := o.ws.Spec.Subsets[i].Name
@@ -273,7 +274,7 @@ func (p *planned) reschedule(o observed, now time.Time) {
 	slices.SortFunc(p.deletes, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// closedSince returns since when a subset gets no new pods.
+// closedSince returns since when a subset gets no new pods, or false if it is open.
 func closedSince(ws *appsv1beta1.WorkloadSpread, name string) (time.Time, bool) {
 	if schedulable(ws, name) {
 		return time.Time{}, false
@@ -281,7 +282,7 @@ func closedSince(ws *appsv1beta1.WorkloadSpread, name string) (time.Time, bool) 
 	return report.GetCondition(statusOf(ws.Status.SubsetStatuses, name).Conditions, appsv1beta1.WorkloadSpreadSubsetSchedulable).LastTransitionTime.Time, true
 }
 
-// late returns the pods of a subset that could not be scheduled for too long.
+// late returns the pods of a subset that have been unschedulable for too long.
 func (p *planned) late(o observed, subset int, now time.Time) []*corev1.Pod {
 	a := o.ws.Spec.ScheduleStrategy.Adaptive
 	if a == nil || a.RescheduleCriticalSeconds == nil {
@@ -305,7 +306,7 @@ func (p *planned) late(o observed, subset int, now time.Time) []*corev1.Pod {
 	return out
 }
 
-// worth orders first the pods that are deleted last: those with a node, running, ready, and the older ones.
+// worth sorts the pods to delete last to the front: those with a node, running, ready, and older pods.
 func worth(a, b *corev1.Pod) int {
 	rank := func(p *corev1.Pod) int {
 		switch {
@@ -321,7 +322,7 @@ func worth(a, b *corev1.Pod) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// versionsOf returns all versions that the status is about: those with pods or places, and those that new pods have.
+// versionsOf returns all versions that the status covers: those that have pods or places, and those that new pods get.
 func (p *planned) versionsOf(o observed) []string {
 	all := map[string]bool{}
 	for version := range p.subsets {
@@ -343,7 +344,7 @@ func (p *planned) versionsOf(o observed) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// missing returns how many pods more a subset may get, as in missingReplicas.
+// missing returns how many more pods a subset may get, as in missingReplicas.
 func (p *planned) missing(o observed, version string, subset int) int32 {
 	n := limit(&o.ws.Spec.Subsets[subset], o.total)
 	if n == unlimited {

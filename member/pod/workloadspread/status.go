@@ -30,7 +30,7 @@ func status(o observed, p planned, now time.Time) (appsv1beta1.WorkloadSpreadSta
 	s.Conditions = report.SetCondition(s.Conditions, c, now)
 	s.Conditions = report.SetReadiness(s.Conditions, readiness(p), o.ws.Generation, now)
 	s.ObservedGeneration = o.ws.Generation
-	if p.inactive != nil { // What is known stays: pods that are admitted meanwhile are counted by it.
+	if p.inactive != nil { // Keep what is known: pods admitted meanwhile are counted against it.
 		return s, events
 	}
 	s.SubsetStatuses, s.VersionedSubsetStatuses = nil, map[string]appsv1beta1.WorkloadSpreadSubsetStatuses{}
@@ -64,8 +64,8 @@ func status(o observed, p planned, now time.Time) (appsv1beta1.WorkloadSpreadSta
 	return s, events
 }
 
-// readiness returns whether new pods are assigned to subsets; whether they are available is in the workload's status. A target may come
-// after its WorkloadSpread, and the webhook may still be on its way.
+// readiness returns whether new pods are assigned to subsets. Whether the pods are available is reported by the workload's status. A target
+// may be created after its WorkloadSpread, and the webhook may not be set up yet.
 func readiness(p planned) report.Readiness {
 	if p.inactive == nil {
 		return report.Ready("new pods are assigned to subsets")
@@ -77,7 +77,7 @@ func readiness(p planned) report.Readiness {
 	return report.Reconciling(p.inactive.reason, p.inactive.message)
 }
 
-// whole returns the status of a subset with the pods of all versions, which together decide how many are missing.
+// whole returns the status of a subset with the pods of all versions, which together determine how many are missing.
 func (p *planned) whole(o observed, i int, now time.Time) appsv1beta1.WorkloadSpreadSubsetStatus {
 	name := o.ws.Spec.Subsets[i].Name
 	out := appsv1beta1.WorkloadSpreadSubsetStatus{Name: name, Conditions: p.conditions(o, i, now)}
@@ -88,7 +88,7 @@ func (p *planned) whole(o observed, i int, now time.Time) appsv1beta1.WorkloadSp
 	for _, of := range p.creating {
 		maps.Copy(creating, of[i])
 	}
-	if _, slice := o.ws.Annotations[keys.FleetRowUID]; slice && i == len(o.ws.Spec.Subsets)-1 { // The others' go to the next subset first.
+	if _, slice := o.ws.Annotations[keys.FleetRowUID]; slice && i == len(o.ws.Spec.Subsets)-1 { // Pods of other subsets go to the next subset first.
 		out.UnschedulableReplicas = number(len(p.late(o, i, now)))
 	}
 	out.CreatingPods = times(creating)
@@ -98,7 +98,7 @@ func (p *planned) whole(o observed, i int, now time.Time) appsv1beta1.WorkloadSp
 	return out
 }
 
-// conditions returns those of a subset.
+// conditions returns the conditions of a subset.
 func (p *planned) conditions(o observed, i int, now time.Time) []metav1.Condition {
 	if o.ws.Spec.ScheduleStrategy.Type != appsv1beta1.AdaptiveWorkloadSpread {
 		return nil
@@ -116,18 +116,18 @@ func (p *planned) conditions(o observed, i int, now time.Time) []metav1.Conditio
 		was = st.Conditions
 	}
 	if old := report.GetCondition(was, c.Type); old != nil && old.Status == c.Status && p.reopened(i, old.LastTransitionTime.Time) {
-		was = nil // It was closed, and is closed anew.
+		was = nil // The subset was closed before, and is now closed again.
 	}
 	return report.SetCondition(was, c, now)
 }
 
-// reopened reports whether a subset is closed since a later time than that.
+// reopened reports whether a subset was closed again after the given time.
 func (p *planned) reopened(i int, since time.Time) bool {
 	closed, ok := p.unschedulable[i]
 	return ok && closed.After(since)
 }
 
-// times converts the times of places; none is nil.
+// times converts the times of places. It returns nil if there are none.
 func times(ids map[string]time.Time) map[string]metav1.Time {
 	if len(ids) == 0 {
 		return nil
@@ -139,7 +139,7 @@ func times(ids map[string]time.Time) map[string]metav1.Time {
 	return out
 }
 
-// roomOf is a status without what says nothing about the room in subsets: a write of the rest may wait.
+// roomOf returns a copy of the status with only what determines the room in subsets. Writes of the rest may wait.
 func roomOf(s *appsv1beta1.WorkloadSpreadStatus) *appsv1beta1.WorkloadSpreadStatus {
 	out := s.DeepCopy()
 	blank := func(all []appsv1beta1.WorkloadSpreadSubsetStatus) {
@@ -157,7 +157,7 @@ func roomOf(s *appsv1beta1.WorkloadSpreadStatus) *appsv1beta1.WorkloadSpreadStat
 	return out
 }
 
-// done returns the events about what was done to pods.
+// done returns events about what was done to pods.
 func done(a applied) []event.Event {
 	var out []event.Event
 	if len(a.deleted) > 0 {

@@ -26,16 +26,16 @@ import (
 // Feature is the name of the step.
 const Feature = "WorkloadSpread"
 
-// spreader assigns new pods to subsets. It is used concurrently.
+// spreader assigns new pods to subsets. It is safe for concurrent use.
 type spreader struct {
-	// namespace is the manager's own, of the white list.
+	// namespace is the manager's own namespace, which holds the whitelist.
 	namespace string
 	versions  Versions
-	// startOrdinal is the gate of StatefulSets of apps.kruise.io.
+	// startOrdinal is the feature gate for StatefulSets of apps.kruise.io.
 	startOrdinal bool
 	clock        clock.WithTicker
 
-	// These come with the manager. Until then, and in tests of Observe alone, they are nil.
+	// The manager provides these. They are nil before that, and in tests that only call Observe.
 	client  client.Client
 	live    client.Reader
 	watched func(schema.GroupVersionKind) bool
@@ -67,32 +67,33 @@ func (s *spreader) use(c client.Client, live client.Reader) {
 	s.client, s.live, s.ledger = c, live, groupwrite.New[appsv1beta1.WorkloadSpread](c, live)
 }
 
-// facts are what is known about the place of one pod.
+// facts holds what is known about the place of one pod.
 type facts struct {
 	s *spreader
-	// ws is the one that the pod belongs to; nil if a controller of the pod, missing, is not in the cache yet.
+	// ws is the WorkloadSpread that the pod belongs to. It is nil if the pod's controller, named by missing, is not in the cache yet.
 	ws      *appsv1beta1.WorkloadSpread
 	missing scaletarget.Ref
 	kind    schema.GroupKind
 	version string
 
-	// total is the number of the workload's replicas, or totalUnknown. ask: the apiserver has to be asked for it.
+	// total is the workload's number of replicas, or totalUnknown. ask means that the apiserver has to be asked for it.
 	total int32
 	ask   bool
-	// subset is where the pod goes; -1 is nowhere. counted: other requests have to know. id is the pod's in creatingPods.
+	// subset is where the pod goes, -1 for nowhere. counted means that other requests have to know about the place. id is the pod's id in
+	// creatingPods.
 	subset  int
 	counted bool
 	id      string
-	// passed are the subsets before it that are full.
+	// passed holds the full subsets before it.
 	passed []string
 }
 
-// observe implements podstep.Step. It reads what is in the cache of each replica only.
+// observe implements podstep.Step. It reads only from the cache that every replica has.
 func (s *spreader) observe(ctx context.Context, cache client.Reader, pod *corev1.Pod) (podstep.Facts, error) {
 	return s.find(ctx, cache, cache, pod)
 }
 
-// find finds the WorkloadSpread of a pod, by controllers that are read from owners, and its place by the cache.
+// find finds the WorkloadSpread of a pod, reading its controllers from owners, and the pod's place, using the cache.
 func (s *spreader) find(ctx context.Context, cache, owners client.Reader, pod *corev1.Pod) (podstep.Facts, error) {
 	var all appsv1beta1.WorkloadSpreadList
 	if err := cache.List(ctx, &all, client.InNamespace(pod.Namespace), client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
@@ -123,12 +124,12 @@ func (s *spreader) find(ctx context.Context, cache, owners client.Reader, pod *c
 	return podstep.Nothing(fmt.Sprintf("no WorkloadSpread has %s as its target", chain[len(chain)-1])), nil
 }
 
-// readable reports whether a kind can be read from the cache without waiting.
+// readable reports whether the cache can read a kind without waiting.
 func (s *spreader) readable(kind schema.GroupVersionKind) bool {
 	return cached(kind.GroupKind()) || s.watched != nil && s.watched(kind)
 }
 
-// about returns the facts about a pod of a WorkloadSpread.
+// about returns the facts about a pod of a given WorkloadSpread.
 func (s *spreader) about(
 	ctx context.Context, cache, owners client.Reader, ws *appsv1beta1.WorkloadSpread, ref scaletarget.Ref, pod *corev1.Pod,
 ) (podstep.Facts, error) {
@@ -154,7 +155,7 @@ func (s *spreader) about(
 		if err != nil {
 			return nil, err
 		}
-		if set == nil { // Its first pods come at once.
+		if set == nil { // Its first pods are created at once.
 			return &facts{s: s, missing: ref, subset: -1}, nil
 		}
 		f.subset = -1
@@ -166,8 +167,8 @@ func (s *spreader) about(
 	return f, f.count(ctx, cache, ref)
 }
 
-// rank returns how many pods of a StatefulSet come before one, by ordinal, without those that are reserved. -1 is a pod without an
-// ordinal, or of none that is wanted.
+// rank returns how many pods of a StatefulSet come before this one by ordinal, without reserved ordinals. -1 means that the pod has no
+// ordinal, or one that is not wanted.
 func (s *spreader) rank(set client.Object, pod *corev1.Pod) int64 {
 	n, ok := ordinal.Number(set.GetName(), pod.Name)
 	if !ok {
@@ -188,7 +189,7 @@ func (s *spreader) rank(set client.Object, pod *corev1.Pod) int64 {
 	return n - start
 }
 
-// count chooses by the cache. Only a place of which there are few is counted: the last subset often has no limit, and takes its pods
+// count chooses a subset using the cache. Only a place in a limited subset is counted. The last subset often has no limit, and takes its pods
 // without a write.
 func (f *facts) count(ctx context.Context, cache client.Reader, ref scaletarget.Ref) error {
 	f.total = totalUnknown
@@ -207,7 +208,7 @@ func (f *facts) count(ctx context.Context, cache client.Reader, ref scaletarget.
 	return nil
 }
 
-// choose chooses by the status in ws. No pod is left out by percentages of replicas that may be old.
+// choose chooses a subset using the status in ws. It doesn't leave out a pod because of percentages of a replica count that may be outdated.
 func (f *facts) choose() {
 	f.subset, f.passed = choose(f.ws, f.version, f.total), nil
 	f.ask = percentages(f.ws) && (f.subset < 0 || f.total == totalUnknown && len(f.ws.Status.VersionedSubsetStatuses[f.version]) == 0)
@@ -222,10 +223,10 @@ func (f *facts) choose() {
 	}
 }
 
-// cachedReplicas are the kinds whose number of replicas is in the cache.
+// cachedReplicas reports whether the number of replicas of a kind is in the cache.
 func cachedReplicas(kind schema.GroupKind) bool { return kind == deployment() || kind == cloneSet() }
 
-// byPath reports whether the number of replicas is at paths of the workload.
+// byPath reports whether the number of replicas is read from paths in the workload.
 func byPath(ws *appsv1beta1.WorkloadSpread) bool {
 	return ws.Spec.TargetFilter != nil && len(ws.Spec.TargetFilter.ReplicasPathList) > 0
 }
@@ -254,19 +255,19 @@ func (f *facts) Reserve(ctx context.Context, pod *corev1.Pod) error {
 	return f.inject(pod.DeepCopy())
 }
 
-// again finds the facts by the apiserver: a pod often follows its controller at once.
+// again repeats find with the apiserver: a pod is often created right after its controller.
 func (f *facts) again(ctx context.Context, pod *corev1.Pod) error {
 	found, err := f.s.find(ctx, f.s.client, f.s.live, pod)
 	if err != nil {
 		return err
 	}
-	if is, ok := found.(*facts); ok { // One whose controller does not exist is nobody's.
+	if is, ok := found.(*facts); ok { // A pod whose controller doesn't exist belongs to no WorkloadSpread.
 		*f = *is
 	}
 	return nil
 }
 
-// settle waits while a place that a pod has just left is not counted as free yet.
+// settle waits while a place that a pod has just left is not yet counted as free.
 func (f *facts) settle(ctx context.Context, pod *corev1.Pod) error {
 	for {
 		wait, changed := f.s.left.recent(pod, f.ws.Name, f.passed)
@@ -291,7 +292,7 @@ func (f *facts) settle(ctx context.Context, pod *corev1.Pod) error {
 	}
 }
 
-// take takes a place in the status.
+// take takes a place by writing the status.
 func (f *facts) take(ctx context.Context) error {
 	if f.ask {
 		if err := f.askTotal(ctx); err != nil {
@@ -340,7 +341,7 @@ func (f *facts) askTotal(ctx context.Context) error {
 	return err
 }
 
-// full says that there is no room.
+// full returns the message that there is no room.
 func (f *facts) full() string {
 	if f.ws.Spec.OverflowPolicy == appsv1beta1.OverflowRefuse {
 		return fmt.Sprintf("all subsets of %s are full, and its overflowPolicy is Refuse: raise maxReplicas, add a subset, or set overflowPolicy to Create", f.ws.Name)
@@ -348,19 +349,19 @@ func (f *facts) full() string {
 	return fmt.Sprintf("all subsets of %s are full: it is in none", f.ws.Name)
 }
 
-// inject makes a pod one of the subset.
+// inject applies the subset's settings to a pod.
 func (f *facts) inject(pod *corev1.Pod) error {
 	s := &f.ws.Spec.Subsets[f.subset]
 	if err := inject(pod, s, matched{Name: f.ws.Name, Subset: s.Name, UID: f.id}); err != nil {
 		return fmt.Errorf("subset %s of WorkloadSpread %s: %w", s.Name, f.ws.Name, err)
 	}
-	if costed(pod) { // So the controller need not write it.
+	if costed(pod) { // This saves the controller a write.
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, keys.PodDeletionCost, costOfNew(f.ws, f.version, f.subset, f.total, f.id))
 	}
 	return nil
 }
 
-// leaveOut makes a pod one of no subset, whatever its template says.
+// leaveOut removes the pod from any subset, whatever its template says.
 func (f *facts) leaveOut(pod *corev1.Pod) {
 	delete(pod.Annotations, keys.MatchedWorkloadSpread)
 	if costed(pod) {

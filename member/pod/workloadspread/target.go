@@ -16,7 +16,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
 
-// Kinds that may be targets without being in the white list, beside the StatefulSets of scaletarget.
+// Kinds that may be targets without being whitelisted, besides the StatefulSets of scaletarget.
 
 func deployment() schema.GroupKind { return schema.GroupKind{Group: "apps", Kind: "Deployment"} }
 func replicaSet() schema.GroupKind { return schema.GroupKind{Group: "apps", Kind: "ReplicaSet"} }
@@ -24,12 +24,12 @@ func cloneSet() schema.GroupKind   { return schema.GroupKind{Group: "apps.kruise
 
 func job() schema.GroupKind { return schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"} }
 
-// builtIn are the kinds that need not be in the white list.
+// builtIn reports whether a kind may be a target without being whitelisted.
 func builtIn(kind schema.GroupKind) bool {
 	return kind == deployment() || kind == replicaSet() || kind == cloneSet() || kind == job() || numbered(kind)
 }
 
-// numbered are the kinds whose pods have ordinals that decide about their subset.
+// numbered reports whether a kind's pods have ordinals that determine their subset.
 func numbered(kind schema.GroupKind) bool {
 	return kind == scaletarget.StatefulSet() || kind == scaletarget.AdvancedStatefulSet()
 }
@@ -39,7 +39,7 @@ func allowed(kind schema.GroupKind, listed []scaletarget.Listed) bool {
 	return builtIn(kind) || slices.ContainsFunc(listed, func(l scaletarget.Listed) bool { return l.Kind.GroupKind() == kind })
 }
 
-// cached are the kinds whose objects are in the cache of each replica: a read of them does not wait.
+// cached reports whether objects of a kind are in the cache of every replica. Reading them doesn't block.
 func cached(kind schema.GroupKind) bool { return builtIn(kind) && kind != job() }
 
 // selects reports whether the filter of a WorkloadSpread includes a pod.
@@ -48,13 +48,13 @@ func selects(ws *appsv1beta1.WorkloadSpread, pod metav1.Object) bool {
 	return f == nil || f.Selector == nil || ownership.Selects(f.Selector, pod)
 }
 
-// versionIgnored is the version of pods that are not counted by version.
+// versionIgnored is the version of all pods that are not counted by version.
 const versionIgnored = "versionIgnored"
 
-// Versions are the kinds of targets whose pods are counted by version, in lower case. "*" are all kinds.
+// Versions lists the kinds of targets whose pods are counted by version, in lower case. "*" means all kinds.
 type Versions []string
 
-// of returns the version of a pod of a target.
+// of returns the version of a target's pod.
 func (v Versions) of(kind schema.GroupKind, pod *corev1.Pod) string {
 	if !v.has(kind) {
 		return versionIgnored
@@ -72,31 +72,31 @@ func (v Versions) has(kind schema.GroupKind) bool {
 	return slices.ContainsFunc(v, func(name string) bool { return name == "*" || strings.EqualFold(name, kind.Kind) })
 }
 
-// short returns the hash of a revision: what is behind the last dash of its name.
+// short returns the hash of a revision: the part after the last dash of its name.
 func short(revision string) string { return revision[strings.LastIndex(revision, "-")+1:] }
 
 // matched is the value of keys.MatchedWorkloadSpread.
 type matched struct {
 	Name   string `json:"name"`
 	Subset string `json:"subset"`
-	// UID is the pod's in creatingPods.
+	// UID identifies the pod in creatingPods.
 	UID string `json:"uid,omitempty"`
 }
 
-// String returns the value.
+// String returns the value of the annotation.
 func (m matched) String() string {
 	text, _ := json.Marshal(m) //nolint:errchkjson // Three strings can be written.
 	return string(text)
 }
 
-// matchedOf returns the value of a pod; false if it has none that can be read.
+// matchedOf returns the value of a pod's annotation, or false if the annotation is missing or can't be read.
 func matchedOf(pod metav1.Object) (matched, bool) {
 	var m matched
 	text, has := pod.GetAnnotations()[keys.MatchedWorkloadSpread]
 	return m, has && json.Unmarshal([]byte(text), &m) == nil
 }
 
-// subsetOf returns the index of the subset that a pod is in by its annotation, -1 if it is in none.
+// subsetOf returns the index of the subset that a pod's annotation names, or -1.
 func subsetOf(ws *appsv1beta1.WorkloadSpread, pod metav1.Object) int {
 	m, ok := matchedOf(pod)
 	if !ok || m.Name != ws.Name {

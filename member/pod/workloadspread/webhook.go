@@ -27,25 +27,25 @@ import (
 )
 
 const (
-	// maxWeight is the highest weight of a preferred node affinity, as in kube 1.36.
+	// maxWeight is the highest weight of a preferred node affinity, as in Kubernetes 1.36.
 	maxWeight = 100
-	// settle is what is left of recovery, in seconds, when a pod has been sent through all subsets: a subset must not be open again
-	// before.
+	// settle is how many seconds of recovery must be left after a pod has been sent through all subsets, so that no subset has opened again by
+	// then.
 	settle = 5
 )
 
-// Webhook validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may be used concurrently.
+// Webhook validates what neither the schema nor CEL can. Objects of both API versions arrive as v1beta1. It is safe for concurrent use.
 type Webhook struct {
-	// Client reads from the cache and makes dry runs of pod templates, Live reads from the apiserver.
+	// Client reads from the cache and dry-runs pod templates. Live reads from the apiserver.
 	Client client.Client
 	Live   client.Reader
-	// Namespace is the manager's own, which has the ConfigMap of further kinds.
+	// Namespace is the manager's own namespace, which holds the ConfigMap of further kinds.
 	Namespace string
-	// Exempt are the namespaces whose pods are not sent to the pod webhook.
+	// Exempt lists the namespaces whose pods are not sent to the pod webhook.
 	Exempt []string
-	// Off: a feature gate keeps WorkloadSpreads from having an effect.
+	// Off means that a feature gate disables WorkloadSpreads.
 	Off bool
-	// AllowClusters lets subsets name clusters: there is a hub in this cluster, which validates the names.
+	// AllowClusters lets subsets name clusters. It is set if this cluster has a hub, which validates the names.
 	AllowClusters bool
 
 	templates workloadspec.PodTemplates
@@ -73,7 +73,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, ws *appsv1beta1.WorkloadSp
 	return w.warnings(ctx, ws), admit.Invalid(gvk(), ws.Name, faults)
 }
 
-// ValidateUpdate validates a change. What the object had before is a warning: it may be older than the rule.
+// ValidateUpdate validates a change. A fault that the old object already has is only a warning, since the object may be older than the rule.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, ws *appsv1beta1.WorkloadSpread) (admission.Warnings, error) {
 	fresh, warnings := admit.Ratchet(w.validate(&ws.Spec), w.validate(&old.Spec))
 	if len(fresh) == 0 && old.Generation != ws.Generation {
@@ -94,14 +94,14 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, ws *appsv1beta1.Workl
 	return append(warnings, w.warnings(ctx, ws)...), admit.Invalid(gvk(), ws.Name, fresh)
 }
 
-// ValidateDelete allows it.
+// ValidateDelete allows every deletion.
 func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.WorkloadSpread) (admission.Warnings, error) {
 	return nil, nil
 }
 
 func gvk() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind(kind) }
 
-// warnings are about what has no effect, or an unexpected one.
+// warnings returns warnings about settings with no effect, or an unexpected one.
 func (w *Webhook) warnings(ctx context.Context, ws *appsv1beta1.WorkloadSpread) admission.Warnings {
 	var out admission.Warnings
 	last := len(ws.Spec.Subsets) - 1
@@ -119,7 +119,7 @@ func (w *Webhook) warnings(ctx context.Context, ws *appsv1beta1.WorkloadSpread) 
 	return out
 }
 
-// validateTarget validates the target of a new object against the white list and the other objects.
+// validateTarget validates the target of a new object against the whitelist and other WorkloadSpreads.
 func (w *Webhook) validateTarget(ctx context.Context, ws *appsv1beta1.WorkloadSpread) (field.ErrorList, error) {
 	path, ref := field.NewPath("spec", "targetRef"), scaletarget.SpreadTarget(ws)
 	ref.Namespace = admit.Namespace(ctx, ws)
@@ -145,8 +145,8 @@ func (w *Webhook) validateTarget(ctx context.Context, ws *appsv1beta1.WorkloadSp
 	return nil, nil
 }
 
-// validatePods lets the apiserver validate what each subset makes of the workload's pods. Without a workload it validates that of an
-// arbitrary pod, and no patch: that may be about containers of the workload.
+// validatePods lets the apiserver validate the workload's pods as each subset changes them. Without a workload it validates an arbitrary pod
+// and no patch, since a patch may refer to containers of the workload.
 func (w *Webhook) validatePods(ctx context.Context, ws *appsv1beta1.WorkloadSpread) (field.ErrorList, error) {
 	namespace := admit.Namespace(ctx, ws)
 	template, err := w.template(ctx, scaletarget.SpreadTarget(ws), namespace)
@@ -182,7 +182,7 @@ func (w *Webhook) validatePods(ctx context.Context, ws *appsv1beta1.WorkloadSpre
 	return faults, nil
 }
 
-// template returns the pod template of a workload; nil if there is none that can be read.
+// template returns the pod template of a workload, or nil if none can be read.
 func (w *Webhook) template(ctx context.Context, ref scaletarget.Ref, namespace string) (*corev1.PodTemplateSpec, error) {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(ref.Kind)
@@ -203,7 +203,7 @@ func (w *Webhook) template(ctx context.Context, ref scaletarget.Ref, namespace s
 	return &out, nil
 }
 
-// validate validates a spec on its own, and the clusters of its subsets.
+// validate validates a spec on its own, including the clusters of its subsets.
 func (w *Webhook) validate(s *appsv1beta1.WorkloadSpreadSpec) field.ErrorList {
 	faults := validate(s)
 	for i := range s.Subsets {
@@ -212,7 +212,7 @@ func (w *Webhook) validate(s *appsv1beta1.WorkloadSpreadSpec) field.ErrorList {
 	return faults
 }
 
-// validateCluster validates where a subset is.
+// validateCluster validates the cluster of a subset.
 func (w *Webhook) validateCluster(spec *appsv1beta1.WorkloadSpreadSpec, i int, path *field.Path) field.ErrorList {
 	s, only := &spec.Subsets[i], "only a hub places subsets in clusters, and this cluster has none: apply the object on the hub, or remove this field"
 	switch {
@@ -233,7 +233,7 @@ func (w *Webhook) validateCluster(spec *appsv1beta1.WorkloadSpreadSpec, i int, p
 	return nil
 }
 
-// validate validates a spec on its own, but for its clusters.
+// validate validates a spec on its own, except for its clusters.
 func validate(s *appsv1beta1.WorkloadSpreadSpec) field.ErrorList {
 	path := field.NewPath("spec")
 	faults := validateRef(&s.TargetRef, path.Child("targetRef"))
@@ -310,7 +310,7 @@ func validateTerm(t *corev1.NodeSelectorTerm, path *field.Path) field.ErrorList 
 	return nil
 }
 
-// validateLimits validates what maxReplicas of all subsets say together.
+// validateLimits validates the maxReplicas of all subsets together.
 func validateLimits(s *appsv1beta1.WorkloadSpreadSpec, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	numbers, percents, sum := 0, 0, 0
