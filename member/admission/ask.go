@@ -23,7 +23,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
-// defaultPatience is less than any timeout of a webhook that is not set to the least.
+// defaultPatience is shorter than any webhook timeout except the minimum.
 const defaultPatience = 2 * time.Second
 
 func (e *Entries) patience() time.Duration { return cmp.Or(e.Patience, defaultPatience) }
@@ -33,9 +33,9 @@ var (
 	errKept     = errors.New("another writer excludes the namespace from the entry for pods")
 )
 
-// Ask has pods sent for an object that is about to be stored: for what it asks and old, nil for a new object, does not. It returns when the
-// cache shows the entries, so that pods which are created after the object are sent, or with a warning when its Patience ends. Any
-// replica answers; the leader keeps what it has written. It is not for a dry run. An object of a kind that has no step and no guard asks for
+// Ask has pods sent for an object that is about to be stored. It covers what the object asks for and old, nil for a new object, does not. Ask
+// returns once the cache shows the entries, so that pods created after the object are sent, or with a warning when Patience ends. Any replica
+// answers. The leader keeps what Ask has written. Don't call it for a dry run. An object whose kind has neither step nor guard asks for
 // nothing.
 func (e *Entries) Ask(ctx context.Context, old, object client.Object) []string {
 	if object.GetDeletionTimestamp() != nil {
@@ -57,7 +57,7 @@ func (e *Entries) Ask(ctx context.Context, old, object client.Object) []string {
 	return warnings
 }
 
-// asked returns what an object asks for of one webhook, and did not before.
+// asked returns what object asks for from one webhook, and old did not.
 func (e *Entries) asked(s side, old, object client.Object) marks {
 	var out marks
 	for _, from := range s.sources {
@@ -77,7 +77,7 @@ func (e *Entries) asked(s side, old, object client.Object) marks {
 	return out
 }
 
-// namespaces are those that marks are for, for people.
+// namespaces returns the namespaces that the marks are for, in human-readable form.
 func (all marks) namespaces() []string {
 	out := make([]string, 0, len(all))
 	for _, m := range all {
@@ -91,9 +91,9 @@ func (all marks) namespaces() []string {
 	return slices.Compact(out)
 }
 
-// open has pods sent for what is asked, and waits until they are.
+// open has pods sent for what is asked, and waits until they are sent.
 func (e *Entries) open(ctx context.Context, s side, asked marks) error {
-	if err := e.one.enter(ctx); err != nil { // The others would only conflict with each other.
+	if err := e.one.enter(ctx); err != nil { // Concurrent writers would only conflict with each other.
 		return err
 	}
 	missing, err := e.write(ctx, s, asked)
@@ -118,11 +118,11 @@ func (e *Entries) open(ctx context.Context, s side, asked marks) error {
 	}
 }
 
-// write announces in the configuration what is asked, with entries for it. It returns for what the cache must show entries.
+// write writes marks and entries for what is asked to the configuration. It returns the marks for which the cache must still show entries.
 func (e *Entries) write(ctx context.Context, s side, asked marks) (marks, error) {
 	config, err := e.cached(ctx, s)
 	if err != nil || config == nil {
-		return nil, err // Nobody calls us.
+		return nil, err // Without a configuration, the apiserver doesn't call the webhook.
 	}
 	var missing marks
 	for _, m := range asked {
@@ -137,7 +137,7 @@ func (e *Entries) write(ctx context.Context, s side, asked marks) (marks, error)
 	for len(missing) > 0 {
 		err := e.announce(ctx, s, missing)
 		switch {
-		case apierrors.IsConflict(err) && ctx.Err() == nil: // Another replica, or the leader.
+		case apierrors.IsConflict(err) && ctx.Err() == nil: // Another replica or the leader wrote.
 		case apierrors.IsNotFound(err):
 			return nil, nil
 		default:
@@ -147,7 +147,7 @@ func (e *Entries) write(ctx context.Context, s side, asked marks) (marks, error)
 	return nil, nil
 }
 
-// secure reports whether pods are sent already for what is asked, and go on to be: another object asks for the same.
+// secure reports whether pods are already sent for a mark, and will stay so because another object asks for the same.
 func (e *Entries) secure(ctx context.Context, s side, config client.Object, m mark) (bool, error) {
 	webhooks := webhooksOf(config)
 	if policy := s.sent(webhooks)[m.Namespace]; !s.covers(webhooks, m) || policy != e.policy(m.Feature) && policy == admissionv1.Ignore {
@@ -161,7 +161,7 @@ func (e *Entries) secure(ctx context.Context, s side, config client.Object, m ma
 		switch {
 		case from.namespaces != nil:
 		case m.Namespace == podstep.AllNamespaces:
-			continue // None of these asks for all.
+			continue // None of these objects asks for all namespaces.
 		default:
 			only = append(only, client.InNamespace(m.Namespace))
 		}
@@ -179,7 +179,7 @@ func (e *Entries) secure(ctx context.Context, s side, config client.Object, m ma
 	return false, nil
 }
 
-// announce writes marks, and entries for them, in one write. It closes nothing: that is the leader's.
+// announce adds marks, and the entries for them, in one write. It doesn't close namespaces: only the leader does.
 func (e *Entries) announce(ctx context.Context, s side, asked marks) error {
 	config, _ := s.config.DeepCopyObject().(client.Object)
 	if err := e.Live.Get(ctx, client.ObjectKey{Name: e.Configuration}, config); err != nil {
@@ -197,7 +197,7 @@ func (e *Entries) announce(ctx context.Context, s side, asked marks) error {
 	for _, m := range next {
 		needed.add(m.Namespace, e.policy(m.Feature))
 	}
-	if _, all := needed[podstep.AllNamespaces]; all { // The condition names all that is wanted.
+	if _, all := needed[podstep.AllNamespaces]; all { // The match condition lists everything that is wanted.
 		others, wanted, _, err := e.needed(ctx, e.Live, s.sources, nil, next)
 		if err != nil {
 			return err
@@ -217,7 +217,7 @@ func (e *Entries) announce(ctx context.Context, s side, asked marks) error {
 		return err
 	}
 	if equality.Semantic.DeepEqual(config, written) {
-		return nil // Another object has asked for the same just now.
+		return nil // Another object has just asked for the same.
 	}
 	if err := e.Client.Patch(ctx, written, client.MergeFromWithOptions(config, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("write the entries for pods into %T %s: %w", config, e.Configuration, err)
@@ -229,7 +229,7 @@ func (e *Entries) announce(ctx context.Context, s side, asked marks) error {
 	return nil
 }
 
-// watch has the cache of this replica keep what Ask and CatchUp read, and tell of its events.
+// watch makes this replica's cache keep what Ask and CatchUp read, and report events for it.
 func (e *Entries) watch(ctx context.Context, from cache.Cache) error {
 	pass := func(any) { e.turn.pass() }
 	for _, s := range e.sides() {
@@ -251,7 +251,7 @@ func (e *Entries) watch(ctx context.Context, from cache.Cache) error {
 	return nil
 }
 
-// turn lets any number of requests wait for the next event. The zero value is ready.
+// turn lets any number of requests wait for the next event. The zero value is ready to use.
 type turn struct {
 	mu sync.Mutex
 	c  chan struct{}
@@ -267,7 +267,7 @@ func (t *turn) next() <-chan struct{} {
 	return t.c
 }
 
-// pass tells of an event.
+// pass signals an event.
 func (t *turn) pass() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -277,7 +277,7 @@ func (t *turn) pass() {
 	}
 }
 
-// one lets one request in at a time. The zero value is ready.
+// one admits one request at a time. The zero value is ready to use.
 type one struct {
 	once sync.Once
 	c    chan struct{}

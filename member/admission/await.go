@@ -10,8 +10,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
-// maxAwaited is how long pods of a namespace wait for it to be sent. Something is wrong then, which the objects report, and pods without what
-// these objects do are better than none.
+// maxAwaited is how long pods of a namespace wait until the namespace is sent. If it takes longer, something is wrong, which the objects
+// report. Pods without the effect of these objects are better than no pods.
 const maxAwaited = 10 * time.Second
 
 var _ podstep.Awaiting = &Entries{}
@@ -33,8 +33,8 @@ func (e *Entries) Awaited(ctx context.Context, namespace string) (podstep.Wait, 
 	return podstep.Wait{}, nil
 }
 
-// mayOpen reports whether the entries may send more pods of a namespace than they do. all: those that objects for all namespaces want are
-// sent already.
+// mayOpen reports whether more pods of a namespace may have to be sent than are sent now. all means that the pods that objects for all
+// namespaces want are sent already.
 func (e *Entries) mayOpen(namespace string) (all, may bool) {
 	if len(e.Steps) == 0 || slices.Contains(e.Exempt, namespace) {
 		return false, false
@@ -46,7 +46,7 @@ func (e *Entries) mayOpen(namespace string) (all, may bool) {
 	return all, !open && !e.absent && !slices.Contains(e.kept, namespace)
 }
 
-// pending returns which feature an object in the cache asks for, of a namespace that is not sent for objects of its own.
+// pending returns the feature of a cached object that asks for a namespace that is not yet sent on behalf of its own objects.
 func (e *Entries) pending(ctx context.Context, namespace string, all bool) (feature string, err error) {
 	for _, s := range e.sides()[0].sources {
 		var only []client.ListOption
@@ -66,7 +66,7 @@ func (e *Entries) pending(ctx context.Context, namespace string, all bool) (feat
 	return "", nil
 }
 
-// await returns how long pods of a namespace still wait.
+// await returns how long pods of a namespace still have to wait.
 func (e *Entries) await(namespace, feature string) podstep.Wait {
 	e.state.Lock()
 	defer e.state.Unlock()

@@ -11,9 +11,9 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
-// CatchUp waits until the cache of this replica has the objects for which the pods of a namespace are sent: a pod that is created right after
-// its SidecarSet may come before the watch event of the SidecarSet. What it waits for is in the configuration: the namespace, and the marks of
-// objects that were stored only now. It asks the apiserver only about these, and waits half of Patience at most.
+// CatchUp waits until this replica's cache has the objects for which a namespace's pods are sent: a pod created right after its SidecarSet
+// may arrive before the watch event for the SidecarSet. The configuration shows what to wait for: the namespace, and the marks of objects
+// that were stored just now. CatchUp asks the apiserver only about these, and waits at most half of Patience.
 func (e *Entries) CatchUp(ctx context.Context, namespace string) error {
 	ctx, cancel := context.WithTimeout(ctx, e.patience()/2)
 	defer cancel()
@@ -34,8 +34,8 @@ func (e *Entries) CatchUp(ctx context.Context, namespace string) error {
 	}
 }
 
-// behind reports whether the cache lacks what the apiserver has: that it sends pods of a namespace, or an object that was announced for it.
-// stored has what the apiserver has answered before.
+// behind reports whether the cache lacks something that the apiserver has: the entry for a namespace, or an object that a mark announces for
+// it. stored caches earlier answers of the apiserver.
 func (e *Entries) behind(ctx context.Context, s side, namespace string, stored map[types.UID]bool) (bool, error) {
 	config, err := e.cached(ctx, s)
 	if err != nil || config == nil {
@@ -62,7 +62,7 @@ func (e *Entries) behind(ctx context.Context, s side, namespace string, stored m
 			if is, err = e.has(ctx, e.Live, s, m); err != nil {
 				return false, err
 			}
-			stored[m.UID] = is // One that was stored after this pod came is not the pod's.
+			stored[m.UID] = is // An object stored after this pod arrived doesn't concern the pod.
 		}
 		if is {
 			return true, nil

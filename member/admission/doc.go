@@ -1,22 +1,22 @@
-// Package admission is the two webhooks for pods: a mutating one on their creation, the steps of all kinds (podstep.Step) in order,
-// and a validating one on requests that end or change them, which the guards of all kinds may refuse (podguard.Guard).
+// Package admission implements the two webhooks for pods. The mutating one runs the steps of all kinds (podstep.Step) in order when a pod is
+// created. The validating one handles requests that delete or change pods, which the guards of all kinds may refuse (podguard.Guard).
 //
-//	run.go       the way of one pod through the steps
-//	webhook.go   a request, and its answer as a JSON patch
-//	guard.go     a request that may be refused, and its answer
-//	entries.go   which namespaces' pods are sent to them
-//	plan.go      the webhooks' entries in both webhook configurations
-//	ask.go       an object that is admitted, and needs its namespace in the entries before it is stored
-//	mark.go      how such objects are announced to the leader
-//	catchup.go   a pod that comes before the watch event of the object that it is sent for
-//	await.go     why workloads of this manager create no pods yet
+// run.go       runs a pod through the steps
+// webhook.go   handles a request, and answers with a JSON patch
+// guard.go     handles a request that may be refused
+// entries.go   decides which namespaces' pods are sent to the webhooks
+// plan.go      computes the webhooks' entries in both webhook configurations
+// ask.go       handles the admission of an object whose namespace needs an entry before the object is stored
+// mark.go      announces such objects to the leader
+// catchup.go   handles pods that arrive before the watch event of the object that they are sent for
+// await.go     tells why this manager's workload controllers don't create pods yet
 //
-// The chart has no entry for pods. The leader adds one while an object needs it, for the namespaces that have such objects, and removes
-// it afterwards: a cluster without any creates and deletes its pods as if nothing were installed, also while no replica answers. helm and
-// server-side apply leave entries alone that they have not written; helm uninstall deletes the whole configuration. Each webhook has
-// two entries, because a failurePolicy is an entry's: one for features without which a request must not go ahead, and one for
-// those without which it may.
+// The chart contains no entry for pods. The leader adds one while an object needs it, for the namespaces with such objects, and removes it
+// afterwards. So a cluster without such objects creates and deletes its pods as if nothing were installed, even while no replica answers.
+// helm and server-side apply leave alone entries that they have not written. helm uninstall deletes the whole configuration. Each webhook has
+// two entries, because a failurePolicy belongs to an entry: one for features without which a request must not proceed, and one for features
+// without which it may.
 //
-// A policy of the chart (policy_self.yaml) restricts what entries the manager can add: for these requests, outside exempt
-// namespaces, to itself, and never for a pod that is being deleted.
+// A policy in the chart (policy_self.yaml) restricts which entries the manager can add: only for these requests, outside exempt namespaces,
+// calling the manager itself, and never for a pod that is being deleted.
 package admission

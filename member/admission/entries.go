@@ -33,51 +33,50 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/writeback"
 )
 
-// Entries maintains the entries of both webhooks of pods in the manager's MutatingWebhookConfiguration and
-// ValidatingWebhookConfiguration. Its controller runs in the leader, which is also where the controllers run that ask for it: so an object has
-// no effect before the pods of its namespace are sent. Each replica adds to the entries for an object that it admits (Ask); only the leader
-// takes away.
+// Entries maintains the entries of both pod webhooks in the manager's MutatingWebhookConfiguration and ValidatingWebhookConfiguration. Its
+// controller runs in the leader, where the controllers that ask for entries run too: so an object has no effect before the pods of its
+// namespace are sent. Every replica adds to the entries for an object that it admits (Ask). Only the leader removes from them.
 type Entries struct {
 	// Client reads objects from the cache and writes. Live reads from the apiserver.
 	Client client.Client
 	Live   client.Reader
 	// Configuration is the name of both configurations.
 	Configuration string
-	// Steps are those of the mutating webhook, Guards those of the validating one. A webhook without any gets no requests.
+	// Steps are the steps of the mutating webhook, Guards the guards of the validating one. A webhook without any gets no requests.
 	Steps  []podstep.Step
 	Guards podguard.Guards
-	// Exempt are namespaces that are never sent, Ignore the features whose failurePolicy is Ignore.
+	// Exempt lists the namespaces that are never sent. Ignore lists the features whose failurePolicy is Ignore.
 	Exempt, Ignore []string
-	// Namespace is the manager's own, which is one of Exempt.
+	// Namespace is the manager's own namespace. It is also in Exempt.
 	Namespace string
-	// Clock paces what is written back to configurations that others change; nil is the real one.
+	// Clock limits how often entries that others change are written back. Nil means the real clock.
 	Clock clock.PassiveClock
-	// Patience is how long the admission of an object waits until pods are sent for it; 0 is two seconds. It must be less than the timeout of the
-	// webhook.
+	// Patience is how long the admission of an object waits until pods are sent for it. 0 means two seconds. It must be less than the webhook's
+	// timeout.
 	Patience time.Duration
 
-	// mu is held while entries change: who asks meanwhile waits for what comes of it. A namespace that is closed because its last
-	// object is gone is thus closed before or after an object that comes asks, and never between its question and what it does then.
+	// mu is held while entries change, so that callers of Sent wait for the result. A namespace that is closed because its last object is gone
+	// is therefore closed either before or after a new object's controller asks, never between the answer and what the controller does with it.
 	mu sync.Mutex
-	// pace is how often the same entries are written back.
+	// pace limits how often the same entries are written back.
 	pace writeback.Pace
-	// met are the marks whose objects this leader has seen, by the webhook's path.
+	// met holds the marks whose objects this leader has seen, by the webhook's path.
 	met map[string]map[types.UID]bool
 
-	// state guards what follows. It is never held during a request.
+	// state guards the fields below. It is never held during a request.
 	state sync.Mutex
-	// now are the namespaces whose new pods are sent; nil before the first look.
+	// now holds the namespaces whose new pods are sent, or nil before the first reconcile.
 	now needs
-	// kept are those that other writers keep from the entries by name.
+	// kept holds the namespaces that other writers exclude from the entries by name.
 	kept []string
-	// absent: there is no configuration, so no pod is ever sent.
+	// absent means that there is no configuration, so pods are never sent.
 	absent bool
-	// told are the channels of Changes.
+	// told holds the channels that Changes returned.
 	told []chan event.GenericEvent
-	// awaited is since when pods of a namespace wait for it to be sent.
+	// awaited records since when pods of a namespace wait until the namespace is sent.
 	awaited map[string]time.Time
 
-	// turn passes with each event of a configuration or an object in the cache; one admits who writes for an object that is being admitted.
+	// turn signals each event for a cached configuration or object. one admits one writer at a time for objects that are being admitted.
 	turn turn
 	one  one
 }
@@ -87,22 +86,22 @@ type side struct {
 	shape
 	// config is an empty configuration.
 	config client.Object
-	// sources are the objects that ask for it.
+	// sources defines the objects that ask for this webhook.
 	sources []source
 	// open counts the namespaces that are sent.
 	open prometheus.Gauge
-	// show tells who asks of which namespaces pods are sent, and which of them other writers keep from us.
+	// show publishes which namespaces' pods are sent, and which namespaces other writers exclude.
 	show func(now needs, kept []string)
-	// late warns that pods of namespaces, for which it has a verb of fmt, are not sent yet.
+	// late is a format string with a verb for namespaces. It warns that their pods are not sent yet.
 	late string
 }
 
-// source are the objects of a feature.
+// source defines the objects of a feature.
 type source struct {
 	feature string
 	object  client.Object
 	list    client.ObjectList
-	// namespaces are those that an object asks for; nil is its own.
+	// namespaces returns the namespaces that an object asks for. Nil means the object's own.
 	namespaces func(client.Object) []string
 	// wants is podstep.Step.Wants.
 	wants func(client.Object) string
@@ -118,7 +117,7 @@ func (e *Entries) sides() []side {
 			continue
 		}
 		creating.asked.asks = append(creating.asked.asks, s.Asks)
-		if e.policy(s.Feature) == admissionv1.Fail { // One step that must not be left out decides for all.
+		if e.policy(s.Feature) == admissionv1.Fail { // One step that must not be skipped decides for all.
 			creating.asked.policy = admissionv1.Fail
 		}
 	}
@@ -129,13 +128,13 @@ func (e *Entries) sides() []side {
 		{shape: creating, config: &admissionv1.MutatingWebhookConfiguration{}, sources: steps, open: open, show: e.show, late: lateSteps},
 		{
 			shape: guarded(e.Guards, e.Exempt, e.Namespace), config: &admissionv1.ValidatingWebhookConfiguration{}, sources: guards, open: openGuarded,
-			show: func(needs, []string) {}, // Nobody asks: an object that guards pods has nothing to wait for.
+			show: func(needs, []string) {}, // No controller asks: an object that guards pods has nothing to wait for.
 			late: lateGuards,
 		},
 	}
 }
 
-// Warnings of objects that are admitted before pods are sent for them.
+// Warnings for objects that are admitted before pods are sent for them.
 const (
 	lateSteps = "the pod webhook does not get the pods of %s yet: pods that are created within the next moments may miss what this object does for " +
 		"good. Wait until its condition Active is True"
@@ -178,7 +177,7 @@ func (e *Entries) Changes() <-chan event.GenericEvent {
 	return c
 }
 
-// Setup adds the controller to mgr, and to the cache of each replica what Ask reads.
+// Setup adds the controller to mgr, and makes the cache of each replica keep what Ask reads.
 func (e *Entries) Setup(ctx context.Context, mgr ctrl.Manager) error {
 	if err := e.watch(ctx, mgr.GetCache()); err != nil {
 		return err
@@ -186,7 +185,8 @@ func (e *Entries) Setup(ctx context.Context, mgr ctrl.Manager) error {
 	request := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: e.Configuration}}}
 	})
-	// Which namespaces have objects changes only when they come and go, and of which cluster-scoped ones ask when their spec does.
+	// The set of namespaces with objects changes only when objects are created or deleted. What cluster-scoped objects ask for also changes with
+	// their spec.
 	come := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
 	change := builder.WithPredicates(predicate.GenerationChangedPredicate{})
 	own := builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == e.Configuration }))
@@ -211,7 +211,7 @@ func (e *Entries) Setup(ctx context.Context, mgr ctrl.Manager) error {
 	return nil
 }
 
-// Reconcile brings the entries in accordance with the objects.
+// Reconcile updates the entries to match the objects.
 func (e *Entries) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -228,8 +228,8 @@ func (e *Entries) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	return result, nil
 }
 
-// maintain brings the entries of one webhook in accordance with the objects, and with those that are about to be stored. It returns when
-// to look again without an event; 0 for never.
+// maintain updates the entries of one webhook to match the objects, including those that are about to be stored. It returns when to check
+// again without an event. 0 means never.
 func (e *Entries) maintain(ctx context.Context, s side) (time.Duration, error) {
 	var kept []string
 	show := func(now needs) {
@@ -243,7 +243,7 @@ func (e *Entries) maintain(ctx context.Context, s side) (time.Duration, error) {
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		show(needs{}) // Nobody calls us any more.
+		show(needs{}) // The apiserver no longer calls the webhook.
 		return 0, nil
 	case err != nil:
 		return 0, fmt.Errorf("get %T %s: %w", config, e.Configuration, err)
@@ -264,7 +264,7 @@ func (e *Entries) maintain(ctx context.Context, s side) (time.Duration, error) {
 	}
 	planned, err := e.plan(ctx, e.Client, s, webhooks, was, fresh)
 	if _, all := planned.needed[podstep.AllNamespaces]; err == nil && all && planned.webhooks != nil && !equality.Semantic.DeepEqual(planned.webhooks, webhooks) {
-		// What is sent of all namespaces changes: a cache that lacks an object would keep away its pods.
+		// This changes which pods are sent from all namespaces: a cache that lacks an object would exclude its pods.
 		planned, err = e.plan(ctx, e.Live, s, webhooks, was, fresh)
 	}
 	if err != nil {
@@ -272,7 +272,7 @@ func (e *Entries) maintain(ctx context.Context, s side) (time.Duration, error) {
 	}
 	if planned.webhooks == nil {
 		show(both(was, seen))
-		return 0, nil // The CA bundle comes with an event.
+		return 0, nil // The CA bundle's arrival triggers an event.
 	}
 	next, _ := config.DeepCopyObject().(client.Object)
 	setWebhooks(next, planned.webhooks)
@@ -281,7 +281,7 @@ func (e *Entries) maintain(ctx context.Context, s side) (time.Duration, error) {
 		return 0, err
 	}
 	if equality.Semantic.DeepEqual(config, next) {
-		show(both(planned.needed, seen)) // What the cache does not show yet comes with an event.
+		show(both(planned.needed, seen)) // An event will follow for what the cache doesn't show yet.
 		return expires, nil
 	}
 	content, err := json.Marshal(planned.webhooks)
@@ -293,10 +293,10 @@ func (e *Entries) maintain(ctx context.Context, s side) (time.Duration, error) {
 		show(both(both(was, planned.needed), seen))
 		return wait, nil
 	}
-	show(both(both(was, planned.needed), seen)) // What is closed counts as closed from here on.
+	show(both(both(was, planned.needed), seen)) // Namespaces to be closed count as closed from here on.
 	if err := e.Client.Patch(ctx, next, client.MergeFromWithOptions(config, client.MergeFromWithOptimisticLock{})); err != nil {
 		if apierrors.IsConflict(err) {
-			return 0, nil // The other writer's event is on its way.
+			return 0, nil // The other writer's event is coming.
 		}
 		return 0, fmt.Errorf("write the entries for pods into %T %s: %w", config, e.Configuration, err)
 	}
@@ -316,8 +316,8 @@ func (e *Entries) maintain(ctx context.Context, s side) (time.Duration, error) {
 	return report.Sooner(wait, expires), nil
 }
 
-// keep returns the marks that stay, and when to look again: those of objects that have not been seen, and for some seconds those of objects that
-// have, because the caches of other replicas may not show them yet.
+// keep returns the marks to keep, and when to check again. Marks of unseen objects stay. Marks of seen objects stay for some seconds, because
+// the caches of other replicas may not show those objects yet.
 func (e *Entries) keep(s side, all, unseen marks, now time.Time) (kept marks, again time.Duration) {
 	met := map[types.UID]bool{}
 	for _, m := range all {
@@ -337,8 +337,8 @@ func (e *Entries) keep(s side, all, unseen marks, now time.Time) (kept marks, ag
 	return kept, again
 }
 
-// seen returns what the cache's configuration has sent. The apiserver that sends the cache its events acts on them as it does so, and not
-// when it has answered the write.
+// seen returns the namespaces that the cached configuration has sent. The apiserver that feeds the cache applies a configuration when it
+// sends the event, not when it answers the write.
 func (e *Entries) seen(ctx context.Context, s side) (needs, error) {
 	config, err := e.cached(ctx, s)
 	if err != nil || config == nil {
@@ -347,7 +347,7 @@ func (e *Entries) seen(ctx context.Context, s side) (needs, error) {
 	return s.sent(webhooksOf(config)), nil
 }
 
-// cached returns the configuration of the cache, which must not be changed, or nil. It is not copied: each pod that is created asks for it.
+// cached returns the configuration in the cache, or nil. It must not be modified. It is not copied, because every pod creation reads it.
 func (e *Entries) cached(ctx context.Context, s side) (client.Object, error) {
 	config, _ := s.config.DeepCopyObject().(client.Object)
 	switch err := e.Client.Get(ctx, client.ObjectKey{Name: e.Configuration}, config, client.UnsafeDisableDeepCopy); {
@@ -372,7 +372,7 @@ func (e *Entries) clock() clock.PassiveClock {
 	return e.Clock
 }
 
-// webhooksOf returns the webhooks of a configuration. Those of both kinds have the same fields, but for one that the validating ones lack.
+// webhooksOf returns the webhooks of a configuration. Both kinds have the same fields, except for one that validating webhooks lack.
 func webhooksOf(config client.Object) []admissionv1.MutatingWebhook {
 	switch c := config.(type) {
 	case *admissionv1.MutatingWebhookConfiguration:
@@ -408,7 +408,7 @@ func setWebhooks(config client.Object, webhooks []admissionv1.MutatingWebhook) {
 	}
 }
 
-// both returns what is in both.
+// both returns the intersection of a and b.
 func both(a, b needs) needs {
 	out := needs{}
 	for namespace := range a {
@@ -419,7 +419,7 @@ func both(a, b needs) needs {
 	return out
 }
 
-// show changes what Sent answers, and tells it.
+// show changes what Sent answers, and notifies the channels of Changes.
 func (e *Entries) show(now needs, kept []string) {
 	e.state.Lock()
 	defer e.state.Unlock()
@@ -430,22 +430,22 @@ func (e *Entries) show(now needs, kept []string) {
 	for _, c := range e.told {
 		select {
 		case c <- event.GenericEvent{Object: &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: e.Configuration}}}:
-		default: // One that is not read yet stands for this one too.
+		default: // An unread event covers this one too.
 		}
 	}
 }
 
-// plan is what the entries of one webhook should be.
+// plan is the desired state of one webhook's entries.
 type plan struct {
-	// needed are the namespaces that are asked for.
+	// needed holds the namespaces that objects ask for.
 	needed needs
-	// webhooks are those of the configuration for that; nil if they can't be made yet.
+	// webhooks are the configuration's webhooks for those namespaces, or nil if they can't be built yet.
 	webhooks []admissionv1.MutatingWebhook
-	// marks are those of objects that have not been seen yet.
+	// marks holds the marks of objects that have not been seen yet.
 	marks marks
 }
 
-// plan returns what is needed by the objects that a reader has, and by those that marks announce.
+// plan returns what is needed by the objects that a reader has, and by the objects that marks announce.
 func (e *Entries) plan(ctx context.Context, r client.Reader, s side, webhooks []admissionv1.MutatingWebhook, now needs, announced marks) (plan, error) {
 	needed, wanted, left, err := e.needed(ctx, r, s.sources, now, announced)
 	if err != nil {
@@ -455,9 +455,9 @@ func (e *Entries) plan(ctx context.Context, r client.Reader, s side, webhooks []
 	return plan{needed: needed, webhooks: s.plan(webhooks, needed), marks: left}, nil
 }
 
-// needed returns the namespaces that have objects, by a reader, or for which one is announced. One that is open and seems to have none any
-// more stays open unless the apiserver confirms it. wanted are expressions of the pods that objects want of all namespaces, sorted; none if
-// one wants all. left are the marks whose objects the reader does not have.
+// needed returns the namespaces that have objects, according to a reader, or that have an announced object. An open namespace that seems to
+// have no objects left stays open until the apiserver confirms it. wanted holds sorted expressions for the pods that objects want from all
+// namespaces, or nothing if one wants all pods. left holds the marks whose objects the reader doesn't have.
 func (e *Entries) needed(
 	ctx context.Context, r client.Reader, sources []source, now needs, announced marks,
 ) (out needs, wanted []string, left marks, err error) {
@@ -506,7 +506,7 @@ func (e *Entries) needed(
 			var only []client.ListOption
 			if s.namespaces == nil {
 				if namespace == podstep.AllNamespaces {
-					continue // None of these asks for all.
+					continue // None of these objects asks for all namespaces.
 				}
 				only = []client.ListOption{client.InNamespace(namespace), client.Limit(1)}
 			}
@@ -540,7 +540,7 @@ func (s source) asks(o client.Object) []mark {
 		m := mark{Feature: s.feature, Namespace: namespace, UID: o.GetUID()}
 		if namespace == podstep.AllNamespaces && s.wants != nil {
 			if m.Wants = s.wants(o); len(m.Wants) > maxCondition {
-				m.Wants = "" // No condition would have it.
+				m.Wants = "" // It would not fit into any match condition.
 			}
 		}
 		out = append(out, m)
@@ -553,7 +553,7 @@ func (s source) asksFor(o client.Object, namespace string) bool {
 	return slices.ContainsFunc(s.asks(o), func(m mark) bool { return m.Namespace == namespace })
 }
 
-// objects lists those of a source.
+// objects lists the objects of a source.
 func objects(ctx context.Context, r client.Reader, s source, opts ...client.ListOption) ([]client.Object, error) {
 	list, ok := s.list.DeepCopyObject().(client.ObjectList)
 	if !ok {

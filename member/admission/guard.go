@@ -25,21 +25,21 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podguard"
 )
 
-// GuardPath is the path of the webhook that judges requests, which is that of OpenKruise.
+// GuardPath is the path of the webhook that judges requests. Source: OpenKruise.
 const GuardPath = "/validate-pod"
 
 // Guard answers requests to delete, evict, update and resize pods.
 type Guard struct {
-	// Live reads the pod that is evicted from the apiserver: a cache that is behind may still have the former pod of the name, for
-	// which a guard has answered already.
+	// Live reads an evicted pod from the apiserver: a cache that is behind may still have an earlier pod with the same name, for which a guard
+	// has already answered.
 	Live client.Reader
-	// Guards are asked in this order, and the first refusal is the answer.
+	// Guards are called in this order. The first refusal is the answer.
 	Guards podguard.Guards
-	// Ignore are the features without which a request goes ahead rather than fails, if their guard does.
+	// Ignore lists the features whose requests are allowed rather than failed if their guard fails.
 	Ignore []string
-	// Decoder reads pods.
+	// Decoder decodes pods.
 	Decoder admission.Decoder
-	// Clock measures how long an answer takes.
+	// Clock measures how long answers take.
 	Clock clock.PassiveClock
 }
 
@@ -76,7 +76,7 @@ func (g *Guard) Handle(ctx context.Context, req admission.Request) admission.Res
 	return admission.Allowed("")
 }
 
-// request returns what is asked for; nil if no guard needs to be asked.
+// request returns the request, or nil if no guard needs to judge it.
 func (g *Guard) request(ctx context.Context, req admission.Request) (*podguard.Request, error) {
 	if req.Resource.Group != "" || req.Resource.Resource != "pods" {
 		return nil, nil
@@ -101,7 +101,7 @@ func (g *Guard) request(ctx context.Context, req admission.Request) (*podguard.R
 	if err != nil || r.Operation == "" || r.Old == nil || r.Old.DeletionTimestamp != nil {
 		return nil, err
 	}
-	if _, static := r.Old.Annotations[corev1.MirrorPodAnnotationKey]; static { // The pod runs whatever becomes of its object.
+	if _, static := r.Old.Annotations[corev1.MirrorPodAnnotationKey]; static { // The pod runs whatever happens to its object.
 		return nil, nil
 	}
 	return r, nil
@@ -116,9 +116,9 @@ func (g *Guard) decode(namespace string, raw []byte) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// evicted completes the request of an eviction, which has only the pod's name and the options of its deletion, in any version of the kind.
-// It is a dry run as well if only those options say so, as kubectl drain --dry-run=server sends it. What is meant for another pod of that
-// name is refused by the apiserver itself, so r gets no pod, and neither if there is none.
+// evicted completes the request for an eviction, which contains only the pod's name and delete options, in any version of the kind. It is
+// also a dry run if only those options say so, as kubectl drain --dry-run=server sends it. If the eviction is meant for another pod with that
+// name, or the pod doesn't exist, the apiserver itself rejects it, and r gets no pod.
 func (g *Guard) evicted(ctx context.Context, req admission.Request, r *podguard.Request) error {
 	var eviction policyv1.Eviction
 	if err := json.Unmarshal(req.Object.Raw, &eviction); err != nil {
@@ -141,14 +141,14 @@ func (g *Guard) evicted(ctx context.Context, req admission.Request, r *podguard.
 
 var errUnread = errors.New("can't read pod")
 
-// check asks one guard. A panic is an error.
+// check calls one guard. It turns a panic into an error.
 func check(ctx context.Context, of podguard.Active, r podguard.Request) (refusal *podguard.Refusal, err error) {
 	defer contain(ctx, &err)
 	return of.Judge.Check(ctx, r)
 }
 
-// refused is the answer to a request that may not go ahead now. An eviction is answered as a PodDisruptionBudget does, so that
-// kubectl drain and autoscalers try again, and every answer has the same cause, by which our own controllers know it.
+// refused returns the answer to a request that must not proceed now. Evictions are answered as by a PodDisruptionBudget, so that kubectl
+// drain and autoscalers retry. Every answer has the same cause, by which our own controllers recognize it.
 func refused(r *podguard.Request, refusal *podguard.Refusal) admission.Response {
 	status := metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: refusal.Message,
@@ -164,7 +164,7 @@ func refused(r *podguard.Request, refusal *podguard.Refusal) admission.Response 
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
 }
 
-// failed is the answer to a request of which a guard could not tell. Who evicts tries again only after 429, here in a second.
+// failed returns the answer to a request that a guard failed to judge. Eviction clients retry only after a 429, here after one second.
 func failed(o podguard.Operation, err error) admission.Response {
 	if o != podguard.Evict {
 		return admission.Errored(http.StatusInternalServerError, err)
@@ -173,5 +173,5 @@ func failed(o podguard.Operation, err error) admission.Response {
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
 }
 
-// wholeSeconds rounds up to seconds.
+// wholeSeconds rounds up to whole seconds.
 func wholeSeconds(d time.Duration) int32 { return int32(math.Ceil(d.Seconds())) }

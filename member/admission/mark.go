@@ -15,30 +15,32 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// mark is what one object asks for. In the annotation of a configuration it announces an object whose admission was answered: the apiserver
-// may store it next, and no cache shows it before. The entries are kept as if it existed until it does, or the mark expires.
+// mark is what one object asks for. In the annotation of a configuration it announces an object whose admission was just answered: the
+// apiserver may store the object next, but no cache shows it yet. The entries are kept as if the object existed, until it does or the mark
+// expires.
 type mark struct {
-	// Feature is that of a step or guard.
+	// Feature is the feature of a step or guard.
 	Feature string `json:"feature"`
-	// Namespace is the one whose pods are asked for, or podstep.AllNamespaces; Wants is then which of them, as podstep.Step.Wants says.
+	// Namespace is the namespace whose pods are asked for, or podstep.AllNamespaces. In the latter case Wants says which pods, as in
+	// podstep.Step.Wants.
 	Namespace string `json:"namespace"`
 	Wants     string `json:"wants,omitempty"`
-	// UID is the object's.
+	// UID is the object's UID.
 	UID types.UID `json:"uid"`
-	// Until is when the mark expires: the object was not stored.
+	// Until is when the mark expires because the object was not stored.
 	Until metav1.Time `json:"until"`
 }
 
-// Bounds of marks.
+// Limits of marks.
 const (
 	// markLasts is longer than a request may take after its admission.
 	markLasts = time.Minute
-	// markStays is how long a mark stays although its object has been seen.
+	// markStays is how long a mark stays after its object was seen.
 	markStays = 10 * time.Second
-	// markPace is how often a mark that asks for the same is written.
+	// markPace limits how often a mark that asks for the same is written.
 	markPace = time.Second
-	// maxMarks and maxMarkBytes are how many objects may be announced in a configuration, and the size of the annotation. Beyond that an
-	// object is admitted with a warning.
+	// maxMarks and maxMarkBytes limit how many objects may be announced in a configuration, and the size of the annotation. Objects beyond that
+	// are admitted with a warning.
 	maxMarks     = 50
 	maxMarkBytes = 64 << 10
 )
@@ -50,11 +52,11 @@ func (m mark) same(of mark) bool {
 	return m.Feature == of.Feature && m.Namespace == of.Namespace && m.Wants == of.Wants
 }
 
-// marks are those of a configuration.
+// marks are the marks in a configuration.
 type marks []mark
 
-// marksIn returns the marks of a configuration that have not expired. One that can't be read, or lasts longer than any that is written
-// here, is none.
+// marksIn returns the unexpired marks of a configuration. It ignores marks that can't be parsed, or that last longer than any mark written
+// here.
 func marksIn(config client.Object, now time.Time) marks {
 	var all marks
 	if json.Unmarshal([]byte(config.GetAnnotations()[keys.PodsAskedFor]), &all) != nil {
@@ -88,7 +90,7 @@ func setMarks(config client.Object, all marks) error {
 	return nil
 }
 
-// without returns the marks without that of an object that exists and asks for the same.
+// without returns the marks except the one of an existing object that asks for the same.
 func (all marks) without(seen mark) marks {
 	is := func(m mark) bool { return m.UID == seen.UID && m.same(seen) }
 	if !slices.ContainsFunc(all, is) {
@@ -97,14 +99,14 @@ func (all marks) without(seen mark) marks {
 	return slices.DeleteFunc(slices.Clone(all), is)
 }
 
-// with returns the marks with another one, in place of one that asks for the same: several objects that are created at once, or one that
-// is refused again and again, take the place of one.
+// with returns the marks with m added, replacing one that asks for the same. So several objects created at once, or one that is rejected
+// again and again, take up only one mark.
 func (all marks) with(m mark) marks {
 	out := slices.DeleteFunc(slices.Clone(all), m.same)
 	return append(out, m)
 }
 
-// fresh reports whether a mark that asks for the same was written just now, which is enough for another object too.
+// fresh reports whether a mark that asks for the same was written just now. It covers another object too.
 func (all marks) fresh(of mark, now time.Time) bool {
 	return slices.ContainsFunc(all, func(m mark) bool { return m.same(of) && m.Until.After(now.Add(markLasts-markPace)) })
 }

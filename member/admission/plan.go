@@ -14,59 +14,59 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
-// Names of the entries. The first one of each webhook is OpenKruise's.
+// Names of the entries. The first one for each webhook is OpenKruise's.
 const (
 	// EntryFail is for features without which a pod must not be created.
 	EntryFail = "mpod.kb.io"
-	// EntryIgnore is for those without which it may.
+	// EntryIgnore is for features without which it may.
 	EntryIgnore = "mpod-ignore.kb.io"
 	// EntryAsked is for pods that ask for a step themselves.
 	EntryAsked = "mpod-asked.kb.io"
 	// GuardFail is for features without which a pod must not be deleted, evicted, updated or resized.
 	GuardFail = "vpod.kb.io"
-	// GuardIgnore is for those without which it may.
+	// GuardIgnore is for features without which it may.
 	GuardIgnore = "vpod-ignore.kb.io"
 )
 
-// needs are the namespaces whose pods must be sent, podstep.AllNamespaces for all, and whether their requests may go ahead without.
+// needs maps the namespaces whose pods must be sent, or podstep.AllNamespaces, to what happens to their requests if the webhook fails.
 type needs map[string]admissionv1.FailurePolicyType
 
-// add adds a namespace: one feature that must not be left out decides for all.
+// add adds a namespace. One feature that must not be skipped decides for all.
 func (n needs) add(namespace string, policy admissionv1.FailurePolicyType) {
 	if n[namespace] != admissionv1.Fail {
 		n[namespace] = policy
 	}
 }
 
-// shape is what the entries of one of the two webhooks are made of.
+// shape defines the entries of one of the two webhooks.
 type shape struct {
-	// fail and ignore are their names, by their failurePolicy.
+	// fail and ignore are the names of the entries for each failurePolicy.
 	fail, ignore string
-	// path is the webhook's.
+	// path is the path of the webhook.
 	path string
-	// rules and conditions are what is sent of the namespaces that are.
+	// rules and conditions select what is sent from the namespaces that are sent.
 	rules      []admissionv1.RuleWithOperations
 	conditions []admissionv1.MatchCondition
-	// exempt are the namespaces that are never sent: at least the manager's own.
+	// exempt lists the namespaces that are never sent, at least the manager's own.
 	exempt []string
-	// own is the manager's own namespace, which is one of exempt.
+	// own is the manager's own namespace. It is also in exempt.
 	own string
-	// wanted are expressions of the pods that objects ask for in all namespaces, of which one has to be true; empty for all pods.
+	// wanted holds expressions for the pods that objects want from all namespaces. One of them has to be true. Empty means all pods.
 	wanted []string
-	// has are the namespaceSelectors that entries have, by their names.
+	// has maps the names of entries to their current namespaceSelectors.
 	has map[string]*metav1.LabelSelector
-	// asked is the entry of pods that ask for a step themselves, in namespaces that are not sent; nil for none.
+	// asked defines the entry for pods that request a step themselves, in namespaces that are not sent. Nil means no such entry.
 	asked *askers
 }
 
-// askers are pods that ask for a step themselves.
+// askers defines the pods that request a step themselves.
 type askers struct {
-	// asks are the steps' expressions, of which one has to be true.
+	// asks holds the expressions of the steps. One of them has to be true.
 	asks   []string
 	policy admissionv1.FailurePolicyType
 }
 
-// creations are the creations of pods.
+// creations returns the shape for the creation of pods.
 func creations(exempt []string, own string) shape {
 	return shape{
 		fail: EntryFail, ignore: EntryIgnore, path: Path, exempt: exempt, own: own,
@@ -74,7 +74,7 @@ func creations(exempt []string, own string) shape {
 	}
 }
 
-// guarded are the requests that some guard judges.
+// guarded returns the shape for the requests that some guard judges.
 func guarded(guards podguard.Guards, exempt []string, own string) shape {
 	judged := func(o podguard.Operation) bool {
 		return slices.ContainsFunc(guards, func(g podguard.Active) bool { return g.Judges(o) })
@@ -103,10 +103,10 @@ func guarded(guards podguard.Guards, exempt []string, own string) shape {
 	return s
 }
 
-// conditions keep away what no guard is asked about: the last delete of a pod that is being deleted, which the kubelet sends; pods that
-// have ended; static pods, which run whatever becomes of their objects in the API; the end of a namespace, whose objects go in an order
-// that nobody may hold up; what the scheduler preempts, which may be for this manager, and what is collected because its node is gone;
-// and most updates, which are of the status or of metadata. An eviction names a pod and does not contain it.
+// conditions excludes what no guard judges: the final delete of a pod that is already being deleted, which the kubelet sends; pods that have
+// terminated; static pods, which run whatever happens to their API objects; namespace deletion, which must not be held up; preemption by the
+// scheduler, possibly for this manager; garbage collection after a node is gone; and most updates, which only change status or metadata. An
+// eviction names a pod but doesn't contain it.
 func conditions() []admissionv1.MatchCondition {
 	return []admissionv1.MatchCondition{
 		{Name: "not-being-deleted", Expression: "oldObject == null || !has(oldObject.metadata.deletionTimestamp)"},
@@ -127,12 +127,12 @@ func rule(resource string, operations ...admissionv1.OperationType) admissionv1.
 	}}
 }
 
-// owns reports whether an entry is of this shape.
+// owns reports whether an entry belongs to this shape.
 func (s shape) owns(w *admissionv1.MutatingWebhook) bool {
 	return w.Name == s.fail || w.Name == s.ignore || s.asked != nil && w.Name == EntryAsked
 }
 
-// sent returns the namespaces that entries are for.
+// sent returns the namespaces that the entries cover.
 func (s shape) sent(webhooks []admissionv1.MutatingWebhook) needs {
 	out := needs{}
 	for i := range webhooks {
@@ -156,7 +156,7 @@ func (s shape) sent(webhooks []admissionv1.MutatingWebhook) needs {
 	return out
 }
 
-// kept returns the namespaces of the entries that other writers keep from us by name.
+// kept returns the namespaces that other writers exclude from our entries by name.
 func (s shape) kept(webhooks []admissionv1.MutatingWebhook) []string {
 	var out []string
 	for i := range webhooks {
@@ -183,7 +183,7 @@ func (s shape) kept(webhooks []admissionv1.MutatingWebhook) []string {
 	return slices.Compact(out)
 }
 
-// names returns the term of an entry that says which namespaces we want it for; nil if it has none.
+// names returns the term of an entry that lists the namespaces that we want, or nil.
 func (s shape) names(w *admissionv1.MutatingWebhook) *metav1.LabelSelectorRequirement {
 	if w.NamespaceSelector == nil {
 		return nil
@@ -196,8 +196,8 @@ func (s shape) names(w *admissionv1.MutatingWebhook) *metav1.LabelSelectorRequir
 	return nil
 }
 
-// ours reports whether a term of a namespaceSelector is one that this manager or one before it has written: of names, and never for the
-// manager's own namespace.
+// ours reports whether a term of a namespaceSelector was written by this manager or an earlier one: it selects by name, and never includes
+// the manager's own namespace.
 func (s shape) ours(e metav1.LabelSelectorRequirement) bool {
 	if e.Key != metadataName {
 		return false
@@ -206,26 +206,26 @@ func (s shape) ours(e metav1.LabelSelectorRequirement) bool {
 		e.Operator == metav1.LabelSelectorOpNotIn && (s.own == "" || slices.Contains(e.Values, s.own))
 }
 
-// others reports whether a term is an exclusion that another writer has added, as those of providers of clusters do for the namespaces that
-// they run themselves. It stays: it only takes namespaces away, by labels that are not their tenants' to set. What selects some namespaces
-// only does not stay, and neither does any term about pods, whose labels are.
+// others reports whether a term is an exclusion added by another writer, such as a cluster provider for the namespaces that it runs itself.
+// Such a term is kept: it only removes namespaces, by labels that tenants can't set. Terms that select only some namespaces are not kept, and
+// neither are terms about pods, whose labels tenants can set.
 func (s shape) others(e metav1.LabelSelectorRequirement) bool {
 	switch e.Operator {
 	case metav1.LabelSelectorOpNotIn:
 		return !s.ours(e)
 	case metav1.LabelSelectorOpDoesNotExist:
-		return e.Key != metadataName // Each namespace has it.
+		return e.Key != metadataName // Every namespace has it.
 	case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpExists:
 	}
 	return false
 }
 
-// selector returns the namespaceSelector of an entry for which namespaces, with what others have added to the one that it has.
+// selector returns the namespaceSelector of an entry for the namespaces in which, plus what others added to the existing one.
 func (s shape) selector(has *metav1.LabelSelector, which metav1.LabelSelectorRequirement) *metav1.LabelSelector {
 	out := &metav1.LabelSelector{}
 	placed := false
 	if has != nil {
-		for _, e := range has.MatchExpressions { // In their order, so that an entry that is right is the same.
+		for _, e := range has.MatchExpressions { // Keep the order, so that a correct entry compares equal.
 			switch {
 			case s.others(e):
 				out.MatchExpressions = append(out.MatchExpressions, e)
@@ -248,11 +248,11 @@ func policyOf(w *admissionv1.MutatingWebhook) admissionv1.FailurePolicyType {
 	return admissionv1.Fail
 }
 
-// metadataName is the label with the name of a namespace, which each one has.
+// metadataName is the label with the name of a namespace. Every namespace has it.
 const metadataName = "kubernetes.io/metadata.name"
 
-// plan returns the webhooks of the configuration with the entries for what is needed: none where nothing is. It returns nil if there is
-// no other entry with a CA bundle to take the address from; its own certificate is the first thing that a manager writes.
+// plan returns the configuration's webhooks with the entries for what is needed, and with no entries if nothing is. It returns nil if there
+// is no other entry with a CA bundle to copy the address from. A manager writes its own certificate first of all.
 func (s shape) plan(webhooks []admissionv1.MutatingWebhook, needed needs) []admissionv1.MutatingWebhook {
 	var sibling *admissionv1.MutatingWebhook
 	out := make([]admissionv1.MutatingWebhook, 0, len(webhooks)+2)
@@ -296,11 +296,12 @@ func (s shape) plan(webhooks []admissionv1.MutatingWebhook, needed needs) []admi
 	return append(out, s.entryAsked(sibling, needed))
 }
 
-// maxCondition is how long the expression of a match condition may be. Beyond that it does not tell pods by what is wanted of all namespaces.
+// maxCondition is the maximum length of a match condition's expression. If what is wanted from all namespaces is longer, all pods are sent.
 const maxCondition = 8 << 10
 
-// fromAnywhere keeps away the pods of namespaces without objects of the policy that no object for all namespaces wants, because no such pod
-// can be created while no replica answers. Pods that the nodes themselves or their network need never are wanted: a replica may need the node.
+// fromAnywhere returns the condition that excludes a pod unless its namespace has objects of the policy, or an object for all namespaces
+// wants it: pods that are sent can't be created while no replica answers. Pods that the nodes or their network need are never wanted: a
+// replica may need the node.
 func (s shape) fromAnywhere(needed needs, policy admissionv1.FailurePolicyType) admissionv1.MatchCondition {
 	var names []string
 	for namespace, of := range needed {
@@ -315,13 +316,13 @@ func (s shape) fromAnywhere(needed needs, policy admissionv1.FailurePolicyType) 
 	return admissionv1.MatchCondition{Name: wantedCondition, Expression: expression}
 }
 
-// notFromAnywhere keeps away, from the entry of namespaces whose pods may be created without a replica, the pods that fromAnywhere sends from
-// all namespaces.
+// notFromAnywhere returns the condition that excludes the pods that fromAnywhere sends from all namespaces. It is for the entry of namespaces
+// whose pods may be created without a replica.
 func (s shape) notFromAnywhere() admissionv1.MatchCondition {
 	return admissionv1.MatchCondition{Name: "not-" + wantedCondition, Expression: "!(" + s.wantedAnywhere() + ")"}
 }
 
-// wantedAnywhere is an expression of the pods that are sent from any namespace.
+// wantedAnywhere returns the expression for pods that are sent from any namespace.
 func (s shape) wantedAnywhere() string {
 	wanted := podstep.NotOfTheNode
 	if some := strings.Join(s.wanted, " || "); some != "" && len(some) <= maxCondition {
@@ -334,7 +335,7 @@ func (s shape) wantedAnywhere() string {
 	return strings.Join(or, " || ")
 }
 
-// What fromAnywhere writes around the names of namespaces with objects, which named reads.
+// fromAnywhere writes these around the names of namespaces with objects. named reads them.
 const (
 	wantedCondition = "wanted"
 	namesFrom       = "request.namespace in ["
@@ -342,7 +343,7 @@ const (
 	namesTo         = "]"
 )
 
-// named returns the namespaces with objects that an entry for all namespaces names.
+// named returns the namespaces with objects that are named in an entry for all namespaces.
 func named(w *admissionv1.MutatingWebhook) []string {
 	list, some := strings.CutPrefix(wantedBy(w), namesFrom)
 	list, _, ends := strings.Cut(list, namesTo)
@@ -356,7 +357,7 @@ func named(w *admissionv1.MutatingWebhook) []string {
 	return out
 }
 
-// wantedBy returns which pods of all namespaces an entry is for, by its match condition.
+// wantedBy returns which pods from all namespaces an entry wants, taken from its match condition.
 func wantedBy(w *admissionv1.MutatingWebhook) string {
 	for _, c := range w.MatchConditions {
 		if c.Name == wantedCondition {
@@ -366,7 +367,7 @@ func wantedBy(w *admissionv1.MutatingWebhook) string {
 	return ""
 }
 
-// covers reports whether entries send the pods that a mark is for.
+// covers reports whether the entries send the pods that a mark is for.
 func (s shape) covers(webhooks []admissionv1.MutatingWebhook, m mark) bool {
 	if _, open := s.sent(webhooks)[m.Namespace]; !open || m.Namespace != podstep.AllNamespaces {
 		return open
@@ -384,7 +385,7 @@ func (s shape) covers(webhooks []admissionv1.MutatingWebhook, m mark) bool {
 	return false
 }
 
-// entryAsked returns the entry of pods that ask for a step themselves. Where all pods are sent, they are no second time.
+// entryAsked returns the entry for pods that request a step themselves. It excludes namespaces where all pods are sent anyway.
 func (s shape) entryAsked(sibling *admissionv1.MutatingWebhook, needed needs) admissionv1.MutatingWebhook {
 	names := slices.Concat(slices.Collect(maps.Keys(needed)), s.exempt)
 	slices.Sort(names)
@@ -395,8 +396,8 @@ func (s shape) entryAsked(sibling *admissionv1.MutatingWebhook, needed needs) ad
 	})
 }
 
-// which returns the namespaces that an entry of a failurePolicy is for; nil for none. A namespace is in both entries only beside an object
-// for all namespaces whose pods must be sent: then their conditions divide its pods.
+// which returns the namespaces for the entry with a failurePolicy, or nil if there are none. A namespace is in both entries only if there is
+// an object for all namespaces whose pods must be sent. Then the match conditions divide the pods between the entries.
 func (s shape) which(needed needs, policy admissionv1.FailurePolicyType) *metav1.LabelSelectorRequirement {
 	all, isAll := needed[podstep.AllNamespaces]
 	out := &metav1.LabelSelectorRequirement{Key: metadataName, Operator: metav1.LabelSelectorOpIn}
@@ -417,7 +418,7 @@ func (s shape) which(needed needs, policy admissionv1.FailurePolicyType) *metav1
 	return out
 }
 
-// entry returns an entry that calls who sibling calls.
+// entry returns an entry that calls the same service as sibling.
 func (s shape) entry(
 	name string, policy admissionv1.FailurePolicyType, sibling *admissionv1.MutatingWebhook, which metav1.LabelSelectorRequirement,
 ) admissionv1.MutatingWebhook {
@@ -437,7 +438,7 @@ func (s shape) entry(
 	}
 }
 
-// address is the same callee at the path of pods.
+// address returns the same address with the path for pods.
 func (s shape) address(c admissionv1.WebhookClientConfig) admissionv1.WebhookClientConfig {
 	out := admissionv1.WebhookClientConfig{CABundle: c.CABundle}
 	if c.URL != nil {

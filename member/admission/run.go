@@ -15,17 +15,17 @@ import (
 
 // Outcome is what one step did to a pod.
 type Outcome struct {
-	// Feature is the step's.
+	// Feature is the feature of the step.
 	Feature string
-	// Changed: it changed the pod. Why is what it did, or why nothing.
+	// Changed means that the step changed the pod. Why is what it did, or why it did nothing.
 	Changed bool
 	Why     string
-	// Err is why it could not tell; then it has changed nothing.
+	// Err is why the step failed. In that case it has changed nothing.
 	Err error
 }
 
-// Run takes a pod through steps, and returns it as they leave it. The pod is not changed, and needs a namespace. A step that fails or
-// panics changes nothing, and the next ones run. Nothing is reserved for a dry run.
+// Run runs a pod through the steps and returns the result. The pod itself is not modified, and must have a namespace. A step that fails or
+// panics changes nothing, and the next steps still run. A dry run reserves nothing.
 func Run(ctx context.Context, cache client.Reader, steps []podstep.Step, pod *corev1.Pod, dry bool) (*corev1.Pod, []Outcome) {
 	found, out := make([]podstep.Facts, len(steps)), make([]Outcome, len(steps))
 	for i, s := range steps {
@@ -51,19 +51,19 @@ func Run(ctx context.Context, cache client.Reader, steps []podstep.Step, pod *co
 	return pod, out
 }
 
-// observe reads the facts of one step.
+// observe runs Observe of one step.
 func observe(ctx context.Context, cache client.Reader, s podstep.Step, pod *corev1.Pod) (facts podstep.Facts, err error) {
 	defer contain(ctx, &err)
 	return s.Observe(ctx, cache, pod)
 }
 
-// reserve takes what facts need for a pod.
+// reserve reserves what the facts need for a pod.
 func reserve(ctx context.Context, r podstep.Reserver, pod *corev1.Pod) (err error) {
 	defer contain(ctx, &err)
 	return r.Reserve(ctx, pod)
 }
 
-// change lets facts change a pod.
+// change applies facts to a pod.
 func change(ctx context.Context, facts podstep.Facts, pod *corev1.Pod) (why string, err error) {
 	defer contain(ctx, &err)
 	return facts.Change(pod), nil

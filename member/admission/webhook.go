@@ -21,8 +21,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
-// Path is the path of the webhook, which is that of OpenKruise. AskedPath is that of pods which ask for steps themselves, in namespaces
-// without objects: they go through these steps only.
+// Path is the path of the webhook. Source: OpenKruise. AskedPath is the path for pods that request steps themselves, in namespaces without
+// objects. They only go through these steps.
 const (
 	Path      = "/mutate-pod"
 	AskedPath = "/mutate-pod-asked"
@@ -30,17 +30,17 @@ const (
 
 // Webhook answers requests to create pods.
 type Webhook struct {
-	// Cache is what steps read.
+	// Cache is the reader that steps use.
 	Cache client.Reader
 	// Steps run in this order.
 	Steps []podstep.Step
-	// Ignore are the features without which a pod is created rather than not at all, if their step fails.
+	// Ignore lists the features whose failure doesn't prevent a pod from being created.
 	Ignore []string
-	// Decoder reads pods.
+	// Decoder decodes pods.
 	Decoder admission.Decoder
-	// Clock measures how long an answer takes.
+	// Clock measures how long answers take.
 	Clock clock.PassiveClock
-	// CatchUp waits until Cache has what pods of a namespace are sent for; nil for nothing.
+	// CatchUp waits until Cache has the objects for which pods of a namespace are sent. Nil means no waiting.
 	CatchUp func(ctx context.Context, namespace string) error
 }
 
@@ -100,8 +100,8 @@ func explained(outcomes []Outcome) []string {
 	return out
 }
 
-// patched answers with the difference of two pods. Both are written by the same type, so fields that it does not know, and how the
-// apiserver writes those that are empty, are not part of it.
+// patched answers with the difference between two pods. Both are marshaled from the same type, so unknown fields, and the way the apiserver
+// writes empty fields, don't end up in the patch.
 func patched(was, is *corev1.Pod) admission.Response {
 	before, err := json.Marshal(was)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // fieldOwner is the name under which the controller writes.
 const fieldOwner = client.FieldOwner("flotilla-containerrecreaterequest")
 
-// apply does the next write. A conflict is no error: the event of the other write starts a reconcile.
+// apply does the next write. A conflict is not an error: the event for the other write starts a reconcile.
 func (r *Reconciler) apply(ctx context.Context, o observed, p planned, now time.Time) error {
 	var err error
 	switch p.step {
@@ -37,7 +37,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned, now time.
 	return ignorable(err)
 }
 
-// ignorable drops the error of a write to an object that has changed or is gone.
+// ignorable drops the error of a write to an object that has changed or no longer exists.
 func ignorable(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
@@ -45,7 +45,7 @@ func ignorable(err error) error {
 	return err
 }
 
-// mark makes a pod not ready, or lets it be ready again, as far as one request is concerned.
+// mark makes a pod unready on behalf of one request, or lifts that again.
 func (r *Reconciler) mark(ctx context.Context, pod *corev1.Pod, key string, unready bool, cause string, now time.Time) error {
 	b := podpatch.New(pod)
 	e := event.Normal(ReasonReady, actionRecreate, "the pod may be ready again, after %s", cause)
@@ -67,7 +67,7 @@ func (r *Reconciler) mark(ctx context.Context, pod *corev1.Pod, key string, unre
 	return nil
 }
 
-// hold puts the finalizer on a request that makes its pod not ready, or takes it off, and the label with it.
+// hold adds the finalizer to a request that makes its pod unready, or removes it together with the label.
 func (r *Reconciler) hold(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, on bool) error {
 	next := request.DeepCopy()
 	if on {

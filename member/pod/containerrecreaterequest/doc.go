@@ -1,12 +1,14 @@
 // Package containerrecreaterequest watches over ContainerRecreateRequests, which the node daemon carries out (member/node/recreate).
 //
 //	observe.go  reads the request and its pod
-//	plan.go     whether the request is over, whether the pod has to be not ready, and what its containers report
-//	apply.go    does it: one write per reconcile, for the version that was read
-//	webhook.go  fills in what the daemon goes by, from the pod
 //
-// The daemon writes the phase and the states of containers. The controller completes a request that the daemon can't: its pod is gone, its
-// deadline has passed, or no daemon answers. It makes the pod not ready before and ready again after, and deletes the request after its TTL.
+// plan.go     decides whether the request is over, whether the pod must be unready, and what to report about its containers
+// apply.go    carries this out: one write per reconcile, conditional on the version that was read
+// webhook.go  fills in what the daemon needs, from the pod
 //
-// A pod that is not ready for a request that is complete or gone is made ready, whatever happened in between.
+// The daemon writes the phase and the container states. The controller completes requests that the daemon can't complete: the pod is gone,
+// the deadline has passed, or no daemon answers. It makes the pod unready before the restart and ready again afterwards, and deletes the
+// request after its TTL.
+//
+// A pod that is unready because of a request that is complete or gone is made ready, whatever happened in between.
 package containerrecreaterequest

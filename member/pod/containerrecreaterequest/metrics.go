@@ -6,7 +6,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/metric"
 )
 
-// Values of the label step. That of the label reason is the reason of the step.
+// Values of the label step. The label reason holds the reason of the step.
 const (
 	stepHold     = "Hold"
 	stepUnready  = "MakeUnready"

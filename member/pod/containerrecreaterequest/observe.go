@@ -15,11 +15,11 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/recreate"
 )
 
-// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+// observed is what one reconcile has read. All objects are shared with the cache and must not be modified.
 type observed struct {
-	// request is nil if there is none.
+	// request is nil if it doesn't exist.
 	request *appsv1beta1.ContainerRecreateRequest
-	// pod is nil if it is gone, is being deleted, or another one has its name.
+	// pod is nil if it is gone or being deleted, or if another pod now has its name.
 	pod *corev1.Pod
 }
 
@@ -37,7 +37,7 @@ func observe(ctx context.Context, from client.Reader, key types.NamespacedName) 
 	return o, err
 }
 
-// held returns the pods that a request keeps not ready, by the cache.
+// held returns the cached pods that a request keeps unready.
 func (r *Reconciler) held(ctx context.Context, key types.NamespacedName) ([]*corev1.Pod, error) {
 	var list corev1.PodList
 	if err := r.Client.List(ctx, &list, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {

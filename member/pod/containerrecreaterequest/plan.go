@@ -22,13 +22,13 @@ import (
 // silence is how long a node daemon has to answer.
 const silence = time.Minute
 
-// planned is the next write. The zero value is none.
+// planned is the next write. The zero value means no write.
 type planned struct {
-	// step and reason name it; why is a sentence for people.
+	// step and reason identify the write. why is a human-readable sentence.
 	step, reason, why string
-	// status is the new one, of stepReport and stepComplete.
+	// status is the new status, for stepReport and stepComplete.
 	status appsv1beta1.ContainerRecreateRequestStatus
-	// recheck is when time alone changes the plan; 0 for never.
+	// recheck is when time alone changes the plan. 0 means never.
 	recheck time.Duration
 }
 
@@ -63,7 +63,7 @@ func plan(o observed, now time.Time) planned {
 	return p
 }
 
-// progress makes the pod of a request that is under way not ready, if it has to be, and reports its containers.
+// progress makes the pod of a request in progress unready if necessary, and reports its containers.
 func progress(o observed, now time.Time) planned {
 	r := o.request
 	if r.Status.Phase != appsv1beta1.RecreateRecreating {
@@ -90,16 +90,16 @@ func progress(o observed, now time.Time) planned {
 	return planned{step: stepReport, reason: reasonSnapshot, why: "the pod reports its containers", status: s}
 }
 
-// ungated says that a pod stays ready while it is waited for its connections to end.
+// ungated is the message that a pod stays ready while its connections drain.
 const ungated = "the pod has no readiness gate " + string(keys.KruisePodReady) + ", so it stays ready until its containers are stopped; add the " +
 	"gate to the pod template, and it is for pods that are created then"
 
-// unready reports whether the pod of a request has to be not ready.
+// unready reports whether a request wants its pod to be unready.
 func unready(r *appsv1beta1.ContainerRecreateRequest) bool {
 	return r.Spec.Strategy != nil && r.Spec.Strategy.UnreadyGracePeriodSeconds != nil
 }
 
-// snapshot returns the containers of a request that were started after its creation and run.
+// snapshot returns the request's containers that started after the request was created and are running.
 func snapshot(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) []appsv1beta1.ContainerStatusSnapshot {
 	var out []appsv1beta1.ContainerStatusSnapshot
 	for i := range r.Spec.Containers {
@@ -112,8 +112,8 @@ func snapshot(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) []appsv1
 	return out
 }
 
-// lastReport reports the containers that a complete request has restarted: the daemon reads them from the pod, and so may complete the
-// request before they were reported. Those that were started later are not the request's.
+// lastReport reports the containers that a complete request has restarted. The daemon learns of restarts from the pod, so it may complete the
+// request before the controller reports them. Containers that started later don't belong to the request.
 func lastReport(o observed) planned {
 	r := o.request
 	if o.pod == nil || r.Status.CompletionTime == nil {
@@ -137,14 +137,14 @@ func lastReport(o observed) planned {
 	return planned{step: stepReport, reason: reasonSnapshot, why: "the pod reports its containers", status: s}
 }
 
-// complete ends a request that the daemon has not ended.
+// complete ends a request that the daemon has not completed.
 func complete(r *appsv1beta1.ContainerRecreateRequest, reason, why string, now time.Time) planned {
 	s := *r.Status.DeepCopy()
 	s.Phase, s.Message, s.CompletionTime = appsv1beta1.RecreateCompleted, why, new(metav1.NewTime(now).Rfc3339Copy())
 	return planned{step: stepComplete, reason: reason, why: why, status: s}
 }
 
-// finished releases what a complete request holds, and removes it after its TTL.
+// finished releases what a complete request holds, and deletes the request after its TTL.
 func finished(o observed, now time.Time) planned {
 	r := o.request
 	if p := lastReport(o); p.step != "" {
@@ -159,7 +159,7 @@ func finished(o observed, now time.Time) planned {
 	return planned{step: stepRemove, reason: reasonTTL, why: "its TTL has passed"}
 }
 
-// release makes the pod ready, and then takes finalizer and label off the request.
+// release makes the pod ready, and then removes the finalizer and the label from the request.
 func release(o observed, reason, why string) planned {
 	r := o.request
 	if o.pod != nil && lifecycle.Blocks(o.pod, recreate.Agent, recreate.Key(r)) {

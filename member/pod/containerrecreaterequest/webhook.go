@@ -24,16 +24,15 @@ import (
 )
 
 const (
-	// deadlineMin is the least activeDeadlineSeconds.
+	// deadlineMin is the minimum of activeDeadlineSeconds.
 	deadlineMin = 3
-	// nodeType is a label of virtual nodes, which their agents look for on requests too.
+	// nodeType is a label of virtual nodes. Their agents look for it on requests too.
 	nodeType = "type"
 )
 
-// Webhook fills in a new request from its pod, and validates it while it does so. Objects of both versions arrive as v1beta1. It may be
-// used concurrently.
+// Webhook fills in and validates new requests, using the pod. Objects of both API versions arrive as v1beta1. It is safe for concurrent use.
 type Webhook struct {
-	// Live reads from the apiserver: the cache lacks hooks and ports of containers, and may lack the pod.
+	// Live reads from the apiserver: the cache lacks the hooks and ports of containers, and may lack the pod.
 	Live client.Reader
 }
 
@@ -42,7 +41,7 @@ var (
 	_ admission.Validator[*appsv1beta1.ContainerRecreateRequest] = &Webhook{}
 )
 
-// Default fills in a new request. To one that exists it restores what a manifest lacks that was filled in.
+// Default fills in a new request. In an existing request it restores filled-in values that a manifest omits.
 func (w *Webhook) Default(ctx context.Context, r *appsv1beta1.ContainerRecreateRequest) error {
 	old, err := admit.Old[appsv1beta1.ContainerRecreateRequest](ctx)
 	if err != nil {
@@ -83,7 +82,7 @@ func (w *Webhook) Default(ctx context.Context, r *appsv1beta1.ContainerRecreateR
 	return admit.Invalid(gvk(), r.Name, fillContainers(r, pod))
 }
 
-// given validates what a user gives.
+// given validates the fields that users set.
 func given(s *appsv1beta1.ContainerRecreateRequestSpec) field.ErrorList {
 	path := field.NewPath("spec")
 	var faults field.ErrorList
@@ -136,7 +135,7 @@ func given(s *appsv1beta1.ContainerRecreateRequestSpec) field.ErrorList {
 	return faults
 }
 
-// usable returns why containers of a pod can't be restarted, nil if they can.
+// usable returns why a pod's containers can't be restarted, or nil if they can.
 func usable(pod *corev1.Pod, path *field.Path) *field.Error {
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -149,7 +148,7 @@ func usable(pod *corev1.Pod, path *field.Path) *field.Error {
 	return nil
 }
 
-// fill sets labels and defaults.
+// fill sets labels and default values.
 func fill(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod, node *corev1.Node) {
 	r.Labels = with(r.Labels, keys.RecreatePodUID, string(pod.UID))
 	r.Labels[keys.RecreateNode], r.Labels[keys.RecreateActive] = pod.Spec.NodeName, "true"
@@ -168,7 +167,7 @@ func fill(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod, node *corev1
 	}
 }
 
-// fillContainers sets what is known about the containers.
+// fillContainers fills in the containers from the pod.
 func fillContainers(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) field.ErrorList {
 	var faults field.ErrorList
 	for i := range r.Spec.Containers {
@@ -192,7 +191,7 @@ func fillContainers(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) fi
 			continue
 		}
 		h := of.Lifecycle.PreStop
-		if h.Exec != nil || h.HTTPGet != nil || h.TCPSocket != nil { // Not sleep, for which there is no field; the daemon reads the pod.
+		if h.Exec != nil || h.HTTPGet != nil || h.TCPSocket != nil { // There is no field for sleep. The daemon reads it from the pod.
 			c.PreStop = &appsv1beta1.ProbeHandler{Exec: h.Exec, HTTPGet: h.HTTPGet, TCPSocket: h.TCPSocket}
 		}
 		if h.HTTPGet == nil {
@@ -207,7 +206,7 @@ func fillContainers(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) fi
 	return faults
 }
 
-// restore adds to a manifest that is applied again what was filled in.
+// restore adds filled-in values to a manifest that is applied again.
 func restore(r, old *appsv1beta1.ContainerRecreateRequest) {
 	was := map[string]*appsv1beta1.ContainerRecreateRequestContainer{}
 	for i := range old.Spec.Containers {
@@ -244,11 +243,11 @@ func with(m map[string]string, key, value string) map[string]string {
 	return out
 }
 
-// ValidateCreate accepts what Default has filled in, with warnings about containers that would not be started again.
+// ValidateCreate accepts what Default has filled in. It warns about containers that would not be started again.
 func (w *Webhook) ValidateCreate(ctx context.Context, r *appsv1beta1.ContainerRecreateRequest) (admission.Warnings, error) {
 	pod := &corev1.Pod{}
 	if err := w.Live.Get(ctx, types.NamespacedName{Namespace: admit.Namespace(ctx, r), Name: r.Spec.PodName}, pod); err != nil {
-		return nil, client.IgnoreNotFound(err) // It was there a moment ago; the controller completes the request.
+		return nil, client.IgnoreNotFound(err) // It existed a moment ago. The controller completes the request.
 	}
 	var warnings admission.Warnings
 	if unready(r) && !podpatch.Gated(pod, keys.KruisePodReady) {
@@ -267,7 +266,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, r *appsv1beta1.ContainerRe
 	return warnings, nil
 }
 
-// ValidateUpdate refuses a change of the spec, and of what the daemon goes by.
+// ValidateUpdate rejects changes to the spec and to the fields that the daemon relies on.
 func (w *Webhook) ValidateUpdate(_ context.Context, old, r *appsv1beta1.ContainerRecreateRequest) (admission.Warnings, error) {
 	var faults field.ErrorList
 	const another = "it can't be changed: make another ContainerRecreateRequest"
@@ -285,7 +284,7 @@ func (w *Webhook) ValidateUpdate(_ context.Context, old, r *appsv1beta1.Containe
 	return nil, admit.Invalid(gvk(), r.Name, faults)
 }
 
-// ValidateDelete allows it.
+// ValidateDelete allows every deletion.
 func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.ContainerRecreateRequest) (admission.Warnings, error) {
 	return nil, nil
 }

@@ -22,11 +22,12 @@ import (
 const (
 	// fieldOwner is the name under which the controller writes.
 	fieldOwner = client.FieldOwner("flotilla-enhancedliveness")
-	// patience is how long a request may take beyond the time that the container has to stop.
+	// patience is how long a request may take beyond the container's grace period.
 	patience = 5 * time.Minute
 )
 
-// apply makes the requests of a plan that was made by the apiserver. refused are containers that a guard of their pod holds back.
+// apply creates the requests of a plan that was made from the apiserver's state. refused holds the containers that a guard of their pod holds
+// back.
 func (r *Reconciler) apply(ctx context.Context, p planned) (refused []delayed, err error) {
 	for _, old := range p.drop {
 		err := r.Client.Delete(ctx, old, client.Preconditions{UID: &old.UID, ResourceVersion: &old.ResourceVersion})
@@ -53,7 +54,7 @@ func (r *Reconciler) apply(ctx context.Context, p planned) (refused []delayed, e
 	return refused, nil
 }
 
-// restart makes the request for a container.
+// restart creates the request that restarts a container.
 func (r *Reconciler) restart(ctx context.Context, f *failing) error {
 	why := "its liveness probe has failed: " + event.Truncate(f.message, podprobe.MaxMessage/2)
 	grace := ptr.Deref(f.grace, ptr.Deref(f.pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds))
@@ -77,7 +78,7 @@ func (r *Reconciler) restart(ctx context.Context, f *failing) error {
 	switch {
 	case apierrors.IsAlreadyExists(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil
-	case apierrors.IsInvalid(err): // The pod or the container is another one now, of which the event comes.
+	case apierrors.IsInvalid(err): // The pod or the container was replaced. Its event is coming.
 		return nil
 	case err != nil:
 		r.Events.Record(f.pod, event.Warning(ReasonFailed, action, "the restart of container %s could not be requested: %v", f.container, err))
@@ -88,7 +89,7 @@ func (r *Reconciler) restart(ctx context.Context, f *failing) error {
 	return nil
 }
 
-// tell records what pods wait for, once for each container as it runs, and returns when to look again.
+// tell reports what pods wait for, once per run of each container, and returns when to check again.
 func (r *Reconciler) tell(key string, p planned, refused []delayed) time.Duration {
 	recheck := p.recheck
 	said := map[string]bool{}

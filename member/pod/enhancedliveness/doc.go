@@ -1,16 +1,16 @@
-// Package enhancedliveness runs the liveness probes of pods by the node daemon instead of the kubelet, and restarts containers that fail
-// within the budget of their workload, so that a fault of all pods at once does not restart all of them at once.
+// Package enhancedliveness runs the liveness probes of pods in the node daemon instead of the kubelet. It restarts failing containers within
+// the budget of their workload, so that a fault in all pods at once doesn't restart all of them at once.
 //
-//	step.go      moves the probes of a new pod from its spec into an annotation, so that the kubelet does not run them
-//	workload.go  the kinds of workloads, and what they say about their budget
-//	observe.go   reads a workload, its pods, the results of their probes, and the ContainerRecreateRequests for them
-//	plan.go      which containers are restarted now, and which wait
-//	apply.go     makes a ContainerRecreateRequest for each container to restart
+// step.go      moves the probes of a new pod from its spec to an annotation, so that the kubelet doesn't run them
+// workload.go  the kinds of workloads, and how to read their budgets
+// observe.go   reads a workload, its pods, their probe results, and their ContainerRecreateRequests
+// plan.go      decides which containers are restarted now, and which wait
+// apply.go     creates a ContainerRecreateRequest for each container to restart
 //
 // Package nodepodprobe tells node daemons what to probe, and member/node/recreate carries out the requests. A result counts only for the
-// container for which it was found: both the name of the probe and the name of the request are derived from the ID of the container. So a
-// container is restarted once, whatever crashes between two writes and however old a cache is.
+// container run that it was found for: the names of the probe and of the request are both derived from the container ID. So a container is
+// restarted once, whatever crashes between two writes and however outdated a cache is.
 //
-// What is decided by the cache is decided again by the apiserver before something is written. Requests are kept for an hour: they tell how
-// often a container was restarted, and so after how long it may be again. Nothing else is remembered.
+// A decision made from the cache is checked against the apiserver before anything is written. Requests are kept for an hour: they record how
+// often a container was restarted, which gives the back-off. No other state is kept.
 package enhancedliveness

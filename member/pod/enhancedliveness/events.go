@@ -1,17 +1,17 @@
 package enhancedliveness
 
-// Feature is the name in flags, events, logs and metrics.
+// Feature is the name of the feature in flags, events, logs and metrics.
 const Feature = "EnhancedLiveness"
 
-// Reasons of events on pods. Source of the first one: Kubernetes.
+// Reasons of events on pods. ReasonUnhealthy is from Kubernetes.
 const (
-	// ReasonUnhealthy: a liveness probe has failed, and its container is restarted.
+	// ReasonUnhealthy: a liveness probe failed, and the container is restarted.
 	ReasonUnhealthy = "Unhealthy"
-	// ReasonDelayed: a liveness probe has failed, and its container waits for a budget.
+	// ReasonDelayed: a liveness probe failed, and the container waits for a budget.
 	ReasonDelayed = "LivenessRestartDelayed"
-	// ReasonUnreadable: the annotation with the liveness probes is none, so they are not run.
+	// ReasonUnreadable: the annotation with the liveness probes can't be parsed, so the probes don't run.
 	ReasonUnreadable = "UnreadableLivenessProbe"
-	// ReasonFailed: the restart could not be requested; this is retried.
+	// ReasonFailed: the restart could not be requested. It is retried.
 	ReasonFailed = "FailedLivenessRestart"
 )
 

@@ -17,21 +17,21 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podprobe"
 )
 
-// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+// observed is what one reconcile has read. All objects are shared with the cache and must not be modified.
 type observed struct {
-	// Its object is nil if there is no workload, or none whose pods have liveness probes for the node daemon.
+	// The workload's object is nil if it doesn't exist, or if its pods have no liveness probes for the node daemon.
 	workload
-	// pods are those that it controls.
+	// pods holds the pods that the workload controls.
 	pods []*corev1.Pod
-	// requests are the ContainerRecreateRequests of a pod, by its UID, and results what its probes have found.
+	// requests maps pod UIDs to ContainerRecreateRequests, and results maps them to probe results.
 	requests map[types.UID][]*appsv1beta1.ContainerRecreateRequest
 	results  map[types.UID]*appsv1alpha1.PodProbeStatus
-	// alive are the nodes on which a daemon lives that probes and restarts.
+	// alive holds the nodes with a live daemon that probes and restarts.
 	alive map[string]bool
 }
 
-// observe reads what a plan needs, from the cache or, if live, from the apiserver. Requests come first: one that is complete has restarted
-// its container before the pod is read.
+// observe reads what a plan needs, from the cache or, with live, from the apiserver. It reads requests first: a complete request has
+// restarted its container before the pod is read.
 func (r *Reconciler) observe(ctx context.Context, from client.Reader, key types.NamespacedName, live bool) (observed, error) {
 	o := observed{
 		requests: map[types.UID][]*appsv1beta1.ContainerRecreateRequest{}, results: map[types.UID]*appsv1alpha1.PodProbeStatus{}, alive: map[string]bool{},
@@ -58,7 +58,7 @@ func (r *Reconciler) observe(ctx context.Context, from client.Reader, key types.
 		if !asked(pod) {
 			continue
 		}
-		o.workload = of // Otherwise it does not concern us.
+		o.workload = of // Other workloads are not our concern.
 		node := pod.Spec.NodeName
 		if nodes[node] == nil && node != "" {
 			n := &appsv1alpha1.NodePodProbe{}

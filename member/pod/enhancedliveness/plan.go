@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	// A container is restarted again firstBackoff after the last time, then after twice that, up to lastBackoff, as by the kubelet.
+	// The first back-off between restarts of a container is firstBackoff. It doubles up to lastBackoff, as in the kubelet.
 	firstBackoff = 10 * time.Second
 	lastBackoff  = 5 * time.Minute
-	// memory is how long a request is kept: restarts that long ago don't count.
+	// memory is how long requests are kept. Older restarts don't count.
 	memory = time.Hour
-	// retryBudget is how soon a container that waits for a budget is looked at again: also pods without such probes may become ready.
+	// retryBudget is when to recheck a container that waits for a budget. Pods without such probes may become ready meanwhile.
 	retryBudget = 10 * time.Second
 )
 
@@ -35,46 +35,46 @@ const (
 type failing struct {
 	pod       *corev1.Pod
 	container string
-	// id is that of the container.
+	// id is the container ID.
 	id string
-	// grace is how long it has to stop, in seconds; nil is the pod's.
+	// grace is the container's grace period in seconds. Nil means the pod's.
 	grace *int64
-	// since is since when the probe fails, and message what it has said.
+	// since is when the probe began to fail. message is the output of the probe.
 	since   time.Time
 	message string
-	// available: its pod serves.
+	// available means that the pod serves.
 	available bool
 }
 
-// name is the name of the request that restarts the container. There is one for each time that the container runs.
+// name returns the name of the request that restarts the container. It is unique for each run of the container.
 func (f *failing) name() string { return requestName(f.pod, f.container, f.id) }
 
-// requestName derives the name of a request from the UID of the pod and the ID of the container.
+// requestName derives a request's name from the pod UID and the container ID.
 func requestName(pod *corev1.Pod, container, id string) string {
 	const longest = 200
 	sum := sha256.Sum256([]byte(string(pod.UID) + "/" + container + "/" + id))
 	return pod.Name[:min(len(pod.Name), longest)] + "-liveness-" + hex.EncodeToString(sum[:8])
 }
 
-// delayed is a container that waits.
+// delayed is a container that has to wait.
 type delayed struct {
 	failing
 	why string
 }
 
-// planned is what to do next.
+// planned is the next step.
 type planned struct {
-	// restarts are the containers to restart, in this order.
+	// restarts holds the containers to restart, in this order.
 	restarts []failing
-	// drop are requests that are complete without having restarted their container, which still fails.
+	// drop holds the requests that completed without restarting their container, which still fails.
 	drop []*appsv1beta1.ContainerRecreateRequest
-	// delayed are containers that wait for the budget.
+	// delayed holds the containers that wait for the budget.
 	delayed []delayed
-	// unreadable are pods whose annotation is not readable, with why.
+	// unreadable maps pods whose annotation can't be parsed to the reason.
 	unreadable map[*corev1.Pod]string
-	// waits are reasons why containers that fail are not restarted, one for each.
+	// waits holds a reason for each failing container that is not restarted.
 	waits []string
-	// recheck is when time alone changes the plan; 0 for never.
+	// recheck is when time alone changes the plan. 0 means never.
 	recheck time.Duration
 }
 
@@ -103,12 +103,12 @@ func plan(o observed, now time.Time) planned {
 	slices.SortFunc(all, func(a, b failing) int {
 		return cmp.Or(rollout.FalseFirst(a.available, b.available), a.since.Compare(b.since), cmp.Compare(a.pod.Name, b.pod.Name), cmp.Compare(a.container, b.container))
 	})
-	// A pod that does not serve anyway costs nothing, and comes first.
+	// Restarting a pod that doesn't serve costs nothing, so such pods come first.
 	out := max(0, o.replicas-serve)
 	restarted := map[types.UID]bool{}
 	for _, f := range all {
 		switch {
-		case restarted[f.pod.UID]: // One container of a pod after the other.
+		case restarted[f.pod.UID]: // Restart the containers of a pod one by one.
 			continue
 		case f.available && out >= o.budget:
 			p.wait(reasonBudget, retryBudget)
@@ -124,7 +124,7 @@ func plan(o observed, now time.Time) planned {
 	return p
 }
 
-// failing returns the containers of a pod that may be restarted now, but for the budget.
+// failing returns the containers of a pod that may be restarted now if the budget allows it.
 func (p *planned) failing(o observed, pod *corev1.Pod, now time.Time) []failing {
 	probes, err := podprobe.Liveness(pod)
 	if err != nil {
@@ -163,8 +163,8 @@ func (p *planned) failing(o observed, pod *corev1.Pod, now time.Time) []failing 
 	return out
 }
 
-// next returns after how long a container may be restarted, by the requests that restarted it before, and the request for the container
-// as it runs now, which is complete and did not restart it.
+// next returns how long until the container may be restarted, given the requests that restarted it before. undone is the request for the
+// current run of the container if it completed without restarting it.
 func next(requests []*appsv1beta1.ContainerRecreateRequest, f failing, now time.Time) (left time.Duration, undone *appsv1beta1.ContainerRecreateRequest) {
 	var last time.Time
 	n := 0
@@ -186,7 +186,7 @@ func next(requests []*appsv1beta1.ContainerRecreateRequest, f failing, now time.
 	return last.Add(backoff(n)).Sub(now), undone
 }
 
-// backoff is after how long a container is restarted again that was restarted n times.
+// backoff returns the back-off after n restarts.
 func backoff(n int) time.Duration {
 	d := firstBackoff
 	for range n - 1 {
@@ -197,7 +197,7 @@ func backoff(n int) time.Duration {
 	return d
 }
 
-// underWay reports whether a request is about to restart a container of a pod, or has just done so and the pod does not show it yet.
+// underWay reports whether a request is about to restart a container of the pod, or has done so but the pod doesn't show it yet.
 func underWay(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) bool {
 	if !recreate.Done(r) {
 		return r.DeletionTimestamp == nil
@@ -214,7 +214,7 @@ func underWay(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) bool {
 	return false
 }
 
-// wait notes why a container is not restarted, and when it may be.
+// wait records why a container is not restarted, and when to check again.
 func (p *planned) wait(reason string, recheck time.Duration) {
 	p.waits = append(p.waits, reason)
 	p.recheck = report.Sooner(p.recheck, recheck)

@@ -17,10 +17,11 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podstep"
 )
 
-// Asks is true of pods that ask for the step, and of those that say what only the step may say. The policy of the chart names it too.
+// Asks is a CEL expression for pods that request the step, and for pods with the annotation that only the step may write. The chart's policy
+// uses it too.
 const Asks = "object.metadata.?annotations.orValue({}).exists(k, k in ['" + keys.EnhancedLiveness + "', '" + keys.ContainerProbeContext + "'])"
 
-// step returns the step of the pod webhook. It comes after those that add containers.
+// step returns the step of the pod webhook. It runs after the steps that add containers.
 func step() podstep.Step {
 	return podstep.Step{
 		Feature: Feature, Order: podstep.OrderEnhancedLiveness, Gate: feature.EnhancedLiveness, Asks: Asks,
@@ -28,10 +29,10 @@ func step() podstep.Step {
 	}
 }
 
-// facts are none: all is in the pod.
+// facts is empty: everything is in the pod.
 type facts struct{}
 
-// Change implements podstep.Facts. What the annotation says already is not looked at: it is for the step alone to write.
+// Change implements podstep.Facts. It ignores an existing annotation, which only this step may write.
 func (facts) Change(pod *corev1.Pod) string {
 	_, given := pod.Annotations[keys.ContainerProbeContext]
 	delete(pod.Annotations, keys.ContainerProbeContext)
@@ -61,7 +62,7 @@ func (facts) Change(pod *corev1.Pod) string {
 		return "it has no liveness probe that a node daemon can run"
 	}
 	text, err := json.Marshal(moved)
-	if err != nil { // No field can fail.
+	if err != nil { // Marshaling can't fail.
 		return fmt.Sprintf("its liveness probes can't be written: %v", err)
 	}
 	pod.Annotations[keys.ContainerProbeContext] = string(text)
@@ -73,8 +74,8 @@ func (facts) Change(pod *corev1.Pod) string {
 	return "the node daemon runs the liveness probes of " + strings.Join(names, ", ")
 }
 
-// runnable reports whether a node daemon can run the liveness probe of a container. Another one stays with the kubelet: what would never
-// have a result must not be taken from it.
+// runnable reports whether a node daemon can run a container's liveness probe. If not, the kubelet keeps it: a probe must not be moved to
+// where it never gets a result.
 func runnable(c *corev1.Container) bool {
 	h := &c.LivenessProbe.ProbeHandler
 	port := func(p intstr.IntOrString) bool {

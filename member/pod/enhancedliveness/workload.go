@@ -17,25 +17,25 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
-// workload is what a plan needs to know of a workload.
+// workload is what a plan needs to know about a workload.
 type workload struct {
 	object   client.Object
 	selector *metav1.LabelSelector
-	// replicas are the pods that are wanted. budget is how many of them may be unavailable, at least 1: a container that hangs and says
-	// that it is ready must be restarted some time.
+	// replicas is the number of wanted pods. budget is how many of them may be unavailable, at least 1: a container that hangs but reports ready
+	// must be restarted eventually.
 	replicas, budget int
-	// rules say when a pod is available.
+	// rules define when a pod is available.
 	rules podset.Rules
 }
 
-// kind is how the controller reads a kind of workloads.
+// kind defines how the controller reads one kind of workload.
 type kind struct {
 	gvk   schema.GroupVersionKind
 	empty func() client.Object
 	read  func(client.Object) workload
 }
 
-// kinds are those of ownership.PodWorkloads.
+// kinds returns the kinds in ownership.PodWorkloads.
 func kinds() []kind { return []kind{cloneSets(), statefulSets(), daemonSets()} }
 
 func cloneSets() kind {
@@ -81,7 +81,7 @@ func daemonSets() kind {
 	}
 }
 
-// budget is maxUnavailable as it was resolved. A value that can't be resolved, which the controller of the workload reports, is 1.
+// budget returns the resolved maxUnavailable. If it can't be resolved, which the workload's controller reports, the budget is 1.
 func budget(n int, err error) int {
 	if err != nil {
 		return 1
@@ -93,7 +93,7 @@ func minReady(seconds int32) podset.Rules {
 	return podset.Rules{MinReady: time.Duration(seconds) * time.Second}
 }
 
-// available reports whether a pod serves, and when time alone makes it do so, if ever.
+// available reports whether a pod serves, and when it will through time alone, if ever.
 func (w *workload) available(pod *corev1.Pod, now time.Time) (is bool, at time.Time) {
 	f := podset.View(pod, w.rules, now)
 	return f.Active && f.Available, f.ChangesAt

@@ -18,19 +18,19 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 )
 
-// subresource is that of pods which takes ephemeral containers, and nothing else.
+// subresource is the pod subresource that accepts only ephemeral containers.
 const subresource = "ephemeralcontainers"
 
 // applied is the result of a plan.
 type applied struct {
 	podcontrol.Results
-	// added are the names of pods that were given the containers.
+	// added holds the names of the pods that got the containers.
 	added []string
-	// refused: a pod may not have the containers, so that the plan has changed. skipped: a pod had changed since it was observed.
+	// refused means that a pod can't have the containers, so the plan has changed. skipped means that a pod changed since it was observed.
 	refused, skipped bool
 }
 
-// apply applies the plan. It is idempotent: a crash or a conflict in the middle does no harm.
+// apply applies the plan. It is idempotent: a crash or a conflict halfway does no harm.
 func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	var a applied
 	switch {
@@ -44,8 +44,8 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	return a
 }
 
-// addContainers adds the containers to pods. The apiserver refuses a pod that has changed since it was observed, and so one that has
-// got them meanwhile.
+// addContainers adds the containers to pods. The apiserver rejects the write if the pod has changed since it was observed, for example
+// because it already got the containers.
 func (r *Reconciler) addContainers(ctx context.Context, o observed, pods []*corev1.Pod, a *applied) {
 	job := o.job
 	containers := containersOf(job)
@@ -74,7 +74,7 @@ func (r *Reconciler) addContainers(ctx context.Context, o observed, pods []*core
 	}
 }
 
-// containersOf returns the containers of a job as its pods get them.
+// containersOf returns a job's containers in the form that pods get them.
 func containersOf(job *appsv1alpha1.EphemeralJob) []corev1.EphemeralContainer {
 	out := make([]corev1.EphemeralContainer, 0, len(job.Spec.Template.EphemeralContainers))
 	for i := range job.Spec.Template.EphemeralContainers {
@@ -85,8 +85,8 @@ func containersOf(job *appsv1alpha1.EphemeralJob) []corev1.EphemeralContainer {
 	return out
 }
 
-// release takes the finalizer of OpenKruise off a job that is being deleted. A conflict is no error: the event of the other write starts
-// a reconcile.
+// release removes OpenKruise's finalizer from a job that is being deleted. A conflict is not an error: the event for the other write starts a
+// reconcile.
 func (r *Reconciler) release(ctx context.Context, job *appsv1alpha1.EphemeralJob) error {
 	next := job.DeepCopy()
 	next.Finalizers = slices.DeleteFunc(next.Finalizers, func(f string) bool { return f == keys.EphemeralJobCleanup })

@@ -2,21 +2,21 @@ package ephemeraljob
 
 // Reasons of events and conditions.
 const (
-	// ReasonContainersAdded: pods were given the containers. Event only.
+	// ReasonContainersAdded: pods got the containers. Event only.
 	ReasonContainersAdded = "ContainersAdded"
-	// ReasonCreateFailed: pods could not be given the containers.
+	// ReasonCreateFailed: the containers could not be added to pods.
 	ReasonCreateFailed = "CreateFailed"
 	// ReasonInvalidSpec: the spec is invalid.
 	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonJobSucceeded: the containers of all pods have succeeded.
+	// ReasonJobSucceeded: the containers in all pods succeeded.
 	ReasonJobSucceeded = "JobSucceeded"
-	// ReasonContainersFailed: all containers have ended, and some have failed.
+	// ReasonContainersFailed: all containers have finished, and some failed.
 	ReasonContainersFailed = "ContainersFailed"
-	// ReasonDeadlineExceeded: the job had not ended at its deadline.
+	// ReasonDeadlineExceeded: the job had not finished at its deadline.
 	ReasonDeadlineExceeded = "DeadlineExceeded"
 )
 
-// Reasons of conditions alone.
+// Reasons that only conditions use.
 const (
 	initialized = "Initialized"
 	matchEmpty  = "MatchEmpty"

@@ -10,8 +10,8 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 )
 
-// memory is what a manager knows of jobs that no object says. The zero value is ready; it may be used concurrently. It does not survive
-// a restart: then pods that were refused are refused again.
+// memory is what a manager knows about jobs but stores in no object. The zero value is ready to use. It is safe for concurrent use. It is
+// lost on a restart: then pods that were rejected are rejected again.
 type memory struct {
 	mu   sync.Mutex
 	jobs map[types.NamespacedName]*remembered
@@ -19,14 +19,14 @@ type memory struct {
 
 type remembered struct {
 	uid types.UID
-	// read: the pods were read from the apiserver.
+	// read means that the pods were read from the apiserver.
 	read bool
-	// invalid are pods that may not have the containers, and why, by the spec of that generation. It is replaced, not changed.
+	// invalid maps pods that can't have the containers to the reason, for the spec of that generation. The map is replaced, never changed.
 	invalid    map[types.UID]string
 	generation int64
 }
 
-// of returns what is known of a job. The caller has the lock.
+// of returns the entry for a job. The caller must hold the lock.
 func (m *memory) of(job *appsv1alpha1.EphemeralJob) *remembered {
 	key := client.ObjectKeyFromObject(job)
 	known := m.jobs[key]
@@ -43,14 +43,14 @@ func (m *memory) of(job *appsv1alpha1.EphemeralJob) *remembered {
 	return known
 }
 
-// invalid returns the pods that may not have the containers of a job, by its present spec.
+// invalid returns the pods that can't have the containers of the job's current spec.
 func (m *memory) invalid(job *appsv1alpha1.EphemeralJob) map[types.UID]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.of(job).invalid
 }
 
-// refuse remembers that a pod may not have the containers of a job.
+// refuse records that a pod can't have the containers of a job.
 func (m *memory) refuse(job *appsv1alpha1.EphemeralJob, pod types.UID, why string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,7 +63,7 @@ func (m *memory) refuse(job *appsv1alpha1.EphemeralJob, pod types.UID, why strin
 	known.invalid = next
 }
 
-// isRead reports whether this process has read the pods of a job from the apiserver.
+// isRead reports whether this process has read the job's pods from the apiserver.
 func (m *memory) isRead(job *appsv1alpha1.EphemeralJob) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,7 +76,7 @@ func (m *memory) setRead(job *appsv1alpha1.EphemeralJob) {
 	m.of(job).read = true
 }
 
-// forget drops what is known of a job that is gone.
+// forget drops the entry of a job that no longer exists.
 func (m *memory) forget(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

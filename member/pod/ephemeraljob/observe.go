@@ -15,16 +15,16 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/expect"
 )
 
-// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+// observed is what one reconcile has read. All objects are shared with the cache and must not be modified.
 type observed struct {
 	job *appsv1alpha1.EphemeralJob
-	// pods are all pods of the namespace: labels of a pod that has the containers may have changed since.
+	// pods holds all pods of the namespace: the labels of a pod that has the containers may have changed since.
 	pods []*corev1.Pod
-	// invalid are pods that the apiserver has found to be invalid with the containers, and why.
+	// invalid maps pods that the apiserver found invalid with the containers to the reason.
 	invalid map[types.UID]string
 }
 
-// observe reads what a reconcile needs: from the cache, or from the apiserver if the cache has not shown our writes for too long.
+// observe reads everything that a reconcile needs, from the cache, or from the apiserver if the cache has not shown our writes for too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
 	o := observed{job: &appsv1alpha1.EphemeralJob{}}
 	children := func(from client.Reader, _ bool) error {
@@ -39,9 +39,9 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	return o, nil
 }
 
-// planned returns the plan. One that can't be undone is made of the pods that the apiserver has: the end of the job, and the first one by
-// which this process adds containers. It expects the cache to show what it has read of pods that have the containers, and knows of those
-// that it adds itself, so the plans after the first one may go by the cache.
+// planned returns the plan. Plans that can't be undone use the pods from the apiserver: the end of the job, and the first plan by which this
+// process adds containers. That first plan expects the cache to show the pods that it saw with containers. The process knows which containers
+// it added itself, so later plans may use the cache.
 func (r *Reconciler) planned(ctx context.Context, o *observed, now time.Time) (planned, error) {
 	p := plan(*o, now)
 	first := len(p.add) > 0 && !r.memory.isRead(o.job)
@@ -63,7 +63,7 @@ func (r *Reconciler) planned(ctx context.Context, o *observed, now time.Time) (p
 	return plan(*o, now), nil
 }
 
-// podsOf returns the pods of a namespace. Those of a cache are its own.
+// podsOf returns the pods of a namespace. Pods from a cache must not be modified.
 func podsOf(ctx context.Context, from client.Reader, namespace string) ([]*corev1.Pod, error) {
 	var list corev1.PodList
 	if err := from.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -76,7 +76,7 @@ func podsOf(ctx context.Context, from client.Reader, namespace string) ([]*corev
 	return out, nil
 }
 
-// shown yields all objects that expectations are about. The job is one of them: a plan from an old status would write the status again.
+// shown yields all objects that expectations are about. The job is included: a plan from an outdated status would write the status again.
 func (o *observed) shown() iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) { _ = yield(o.job) && expect.Each(o.pods, yield) }
 }

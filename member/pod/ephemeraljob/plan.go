@@ -26,30 +26,30 @@ const (
 
 // planned is what to do now, and how far the job is. It is read-only, because it shares objects with observed.
 type planned struct {
-	// add are the pods that get the containers now, in this order.
+	// add holds the pods that get the containers now, in this order.
 	add []*corev1.Pod
-	// phase is that of the job after this reconcile; "" for one that has ended.
+	// phase is the job's phase after this reconcile, or "" if the job has finished.
 	phase appsv1alpha1.EphemeralJobPhase
-	// ending is how the job ends now; nil if it does not.
+	// ending is how the job finishes now, or nil if it doesn't.
 	ending *ending
-	// remove: the job has ended, and its TTL has passed. release: it is being deleted, and has a finalizer of OpenKruise.
+	// remove means that the job has finished and its TTL has passed. release means that it is being deleted and has OpenKruise's finalizer.
 	remove, release bool
-	// invalidSpec is why the spec can't be carried out; "" if it can. empty is why there is no pod; "" if there is one.
+	// invalidSpec is why the spec can't be carried out. empty is why there are no pods. Both are "" otherwise.
 	invalidSpec, empty string
-	// recheck is when time alone changes the plan; 0 for never.
+	// recheck is when time alone changes the plan. 0 means never.
 	recheck time.Duration
 
 	counts
-	// open is in how many pods containers of the job have not ended.
+	// open is the number of pods in which containers of the job have not finished.
 	open int
-	// refused are names of pods that may not have the containers, refusal is why the first of them may not.
+	// refused holds the names of pods that can't have the containers. refusal is the reason for the first one.
 	refused []string
 	refusal string
-	// failures says of pods which container has failed, and how.
+	// failures describes the failed container in each failed pod.
 	failures []string
 }
 
-// counts are numbers of pods.
+// counts holds numbers of pods.
 type counts struct{ waiting, running, succeeded, failed int }
 
 func (c counts) sum() int { return c.waiting + c.running + c.succeeded + c.failed }
@@ -67,15 +67,15 @@ func (c *counts) add(is state) {
 	}
 }
 
-// ending is how a job ends.
+// ending is how a job finishes.
 type ending struct {
 	phase     appsv1alpha1.EphemeralJobPhase
 	condition appsv1alpha1.EphemeralJobConditionType
-	// reason is that of the condition and of the event, why the message of both.
+	// reason is the reason, and why the message, of both the condition and the event.
 	reason, why string
 }
 
-// finished reports whether a job has ended, which is final.
+// finished reports whether a job has finished, which is final.
 func finished(job *appsv1alpha1.EphemeralJob) bool {
 	p := job.Status.Phase
 	return p == appsv1alpha1.EphemeralJobSucceeded || p == appsv1alpha1.EphemeralJobFailed
@@ -96,7 +96,7 @@ func plan(o observed, now time.Time) planned {
 	}
 	selector, err := metav1.LabelSelectorAsSelector(job.Spec.Selector)
 	switch {
-	case err != nil: // Admission refuses it.
+	case err != nil: // Admission rejects it.
 		p.invalidSpec = fmt.Sprintf("spec.selector: %v", err)
 	case len(job.Spec.Template.EphemeralContainers) == 0: // Likewise.
 		p.invalidSpec = "spec.template.ephemeralContainers: it is empty: name a container to run in the pods"
@@ -123,8 +123,7 @@ func plan(o observed, now time.Time) planned {
 	return p
 }
 
-// readOwn counts the pods that have the containers of the job. They are counted whatever became of their labels, of the selector and of
-// replicas.
+// readOwn counts the pods that have the job's containers, regardless of their current labels, the selector and replicas.
 func (p *planned) readOwn(o observed) {
 	for _, pod := range o.pods {
 		if !has(pod, o.job.UID) {
@@ -146,7 +145,7 @@ func (p *planned) add1(is state, open bool) {
 	}
 }
 
-// readOthers counts the pods that are to get the containers, and returns those that may have them.
+// readOthers counts the pods that should get the containers, and returns those that can have them.
 func (p *planned) readOthers(o observed, by labels.Selector) []*corev1.Pod {
 	var all []*corev1.Pod
 	for _, pod := range o.pods {
@@ -154,7 +153,7 @@ func (p *planned) readOthers(o observed, by labels.Selector) []*corev1.Pod {
 			all = append(all, pod)
 		}
 	}
-	// Those that were refused keep their places, so that not one pod after the other is refused.
+	// Rejected pods keep their places, so that pods don't get rejected one after another.
 	slices.SortFunc(all, func(a, b *corev1.Pod) int {
 		return cmp.Or(
 			rollout.FalseFirst(o.invalid[a.UID] == "", o.invalid[b.UID] == ""), rollout.FalseFirst(a.Spec.NodeName == "", b.Spec.NodeName == ""),
@@ -185,8 +184,7 @@ func (p *planned) readOthers(o observed, by labels.Selector) []*corev1.Pod {
 	return wait
 }
 
-// choose chooses the pods that get the containers now. One without a node waits: it could not run them, and would take the place of
-// another.
+// choose picks the pods that get the containers now. A pod without a node waits: it could not run them, and would take another pod's place.
 func (p *planned) choose(job *appsv1alpha1.EphemeralJob, wait []*corev1.Pod) {
 	room := int(ptr.Deref(job.Spec.Parallelism, defaultParallelism)) - p.open
 	for _, pod := range wait {
@@ -201,7 +199,7 @@ func (p *planned) choose(job *appsv1alpha1.EphemeralJob, wait []*corev1.Pod) {
 	}
 }
 
-// end ends a job all of whose containers have ended.
+// end ends a job whose containers have all finished.
 func (p *planned) end() {
 	if p.failed == 0 {
 		p.finish(appsv1alpha1.EphemeralJobSucceeded, appsv1alpha1.EphemeralJobConditionSucceeded, ReasonJobSucceeded,
@@ -211,7 +209,7 @@ func (p *planned) end() {
 	p.finish(appsv1alpha1.EphemeralJobFailed, appsv1alpha1.EphemeralJobConditionFailed, ReasonContainersFailed, p.result())
 }
 
-// late ends a job whose deadline has passed, and reports whether it has.
+// late ends a job whose deadline has passed, and reports whether it did.
 func (p *planned) late(job *appsv1alpha1.EphemeralJob, now time.Time) bool {
 	due, in := jobend.Due(job.Status.StartTime, job.Spec.ActiveDeadlineSeconds, now)
 	if p.recheck = in; !due {
@@ -229,7 +227,7 @@ func (p *planned) finish(phase appsv1alpha1.EphemeralJobPhase, condition appsv1a
 	p.phase, p.ending = phase, &ending{phase: phase, condition: condition, reason: reason, why: why}
 }
 
-// result says how the containers have ended, and in which pods they have failed.
+// result describes how the containers finished, and in which pods they failed.
 func (p *planned) result() string {
 	out := fmt.Sprintf("of %d pods, the containers have succeeded in %d and failed in %d", p.sum(), p.succeeded, p.failed)
 	const shown = 3
@@ -242,8 +240,8 @@ func (p *planned) result() string {
 	return out
 }
 
-// ttl is how many seconds after its end a job is deleted; nil for never. One that a hub has placed has none by default: the hub would
-// place it again, and it would run again.
+// ttl returns how many seconds after it finishes a job is deleted, or nil for never. A job placed by a hub has no TTL by default: the hub
+// would create it again, and it would run again.
 func ttl(job *appsv1alpha1.EphemeralJob) *int32 {
 	if t := job.Spec.TTLSecondsAfterFinished; t != nil {
 		return t
@@ -254,7 +252,6 @@ func ttl(job *appsv1alpha1.EphemeralJob) *int32 {
 	return new(int32(defaultTTL))
 }
 
-// countSteps counts the steps of a plan in metrics.
 func (p *planned) countSteps() {
 	measure.Steps.WithLabelValues(stepAdd, reasonSelected).Add(float64(len(p.add)))
 	if p.release {

@@ -18,21 +18,21 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// state is how far the containers of a job are in a pod.
+// state is how far a job's containers are in a pod.
 type state int
 
 const (
-	// waiting: none of them runs or has failed, and some have not ended.
+	// waiting: none of them runs or has failed, and some have not finished.
 	waiting state = iota
 	// running: some run, and none has failed.
 	running
-	// succeeded: all have ended with exit code 0.
+	// succeeded: all finished with exit code 0.
 	succeeded
 	// failed: one has failed. Others may still run.
 	failed
 )
 
-// isOf reports whether a container is one of the job with that UID.
+// isOf reports whether a container belongs to the job with that UID.
 func isOf(c *corev1.EphemeralContainer, job types.UID) bool {
 	return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == keys.EphemeralJobID && e.Value == string(job) })
 }
@@ -42,7 +42,7 @@ func has(pod *corev1.Pod, job types.UID) bool {
 	return slices.ContainsFunc(pod.Spec.EphemeralContainers, func(c corev1.EphemeralContainer) bool { return isOf(&c, job) })
 }
 
-// stateOf reads the containers of a job in a pod that has them. open: some of them have not ended. why is why the first one has failed.
+// stateOf reads a job's containers in a pod that has them. open means that some have not finished. why is why the first failed one failed.
 func stateOf(pod *corev1.Pod, job types.UID) (is state, open bool, why string) {
 	runs := false
 	for i := range pod.Spec.EphemeralContainers {
@@ -80,11 +80,11 @@ func stateOf(pod *corev1.Pod, job types.UID) (is state, open bool, why string) {
 	return is, open, why
 }
 
-// cannotRun is the reason of the kubelet for a container that it has created and could not start. It does not try again; for other
-// reasons, such as that of an image that can't be pulled, it does.
+// cannotRun is the kubelet's reason for a container that it created but could not start. The kubelet doesn't retry then. For other reasons,
+// such as an image that can't be pulled, it does.
 const cannotRun = "RunContainerError"
 
-// statusOf returns the state of an ephemeral container; a zero one if the kubelet has not reported it.
+// statusOf returns the state of an ephemeral container. It is zero if the kubelet has not reported it.
 func statusOf(pod *corev1.Pod, container string) corev1.ContainerState {
 	for i := range pod.Status.EphemeralContainerStatuses {
 		if st := &pod.Status.EphemeralContainerStatuses[i]; st.Name == container {
@@ -94,8 +94,8 @@ func statusOf(pod *corev1.Pod, container string) corev1.ContainerState {
 	return corev1.ContainerState{}
 }
 
-// takes reports whether a pod without containers of a job could get them: it is selected, has not ended, is no static pod, and has no
-// ephemeral container of the same name.
+// takes reports whether a pod without containers of a job could get them: it is selected, has not terminated, is not a static pod, and has no
+// ephemeral container with the same name.
 func takes(pod *corev1.Pod, by labels.Selector, template []corev1.EphemeralContainer) bool {
 	if _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static || !podpatch.Active(pod) || !by.Matches(labels.Set(pod.Labels)) {
 		return false
@@ -112,7 +112,7 @@ func ofAny(pod *corev1.Pod) bool {
 	})
 }
 
-// podChanged reports whether an update of a pod may matter to a job. Every update of one that has containers does: a reconcile may wait for
+// podChanged reports whether an update of a pod may matter to a job. Every update of a pod with containers does: a reconcile may wait for
 // that version.
 func podChanged(before, after client.Object) bool {
 	was, wasPod := before.(*corev1.Pod)

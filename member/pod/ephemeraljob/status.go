@@ -15,21 +15,21 @@ import (
 
 type conditionType = appsv1alpha1.EphemeralJobConditionType
 
-// status returns the status after a reconcile, and its events. It counts the pods as they were observed: what the reconcile changed is
-// counted by the next one. The function is pure.
+// status returns the status after a reconcile, and its events. It counts the pods as they were observed. The next reconcile counts what this
+// one changed. The function is pure.
 func status(o observed, p planned, a applied, now time.Time) (appsv1alpha1.EphemeralJobStatus, []event.Event) {
 	was := &o.job.Status
 	s := *was.DeepCopy()
 	at := metav1.NewTime(now).Rfc3339Copy()
 	s.Running, s.Waiting = int32(p.running), int32(p.waiting) //nolint:gosec // No cluster has so many pods.
 	if finished(o.job) {
-		// Pods that were counted may be gone, and what still runs may end.
+		// Counted pods may be gone by now, and containers that still run may finish.
 		s.Succeeded = max(s.Succeeded, int32(p.succeeded)) //nolint:gosec // Likewise.
 		s.Failed = max(s.Failed, int32(p.failed))          //nolint:gosec // Likewise.
 		if s.CompletionTime == nil {
 			s.CompletionTime = &at
 		}
-		if find(s.Conditions, keys.ConditionReady) == nil { // OpenKruise has ended it.
+		if find(s.Conditions, keys.ConditionReady) == nil { // OpenKruise finished it.
 			s.ObservedGeneration = o.job.Generation
 			s.Conditions = report.PutReadiness(s.Conditions, conditionForm(), ended(&s), now)
 		}
@@ -70,8 +70,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1alpha1.Ephem
 	return s, events
 }
 
-// readiness returns whether a job has done what it is to do. Pods that refuse the containers are left out; what is refused for another
-// reason is tried again.
+// readiness returns whether a job has done its work. Pods for which the containers are invalid are left out. Other rejections are retried.
 func readiness(p *planned, a *applied) report.Readiness {
 	switch {
 	case p.invalidSpec != "":
@@ -90,7 +89,7 @@ func readiness(p *planned, a *applied) report.Readiness {
 	return report.Reconciling(report.ReasonProgressing, "containers run, or are still to be added to pods")
 }
 
-// ended returns the readiness of a job that has ended.
+// ended returns the readiness of a finished job.
 func ended(s *appsv1alpha1.EphemeralJobStatus) report.Readiness {
 	if s.Phase != appsv1alpha1.EphemeralJobFailed {
 		return report.Ready("the containers have ended in all pods")
@@ -99,7 +98,7 @@ func ended(s *appsv1alpha1.EphemeralJobStatus) report.Readiness {
 		report.Failure{Reason: ReasonContainersFailed, Message: "containers have failed"})
 }
 
-// conditionForm converts the conditions of an EphemeralJob.
+// conditionForm returns how to read and write the conditions of an EphemeralJob.
 func conditionForm() report.Form[appsv1alpha1.EphemeralJobCondition] {
 	type condition = appsv1alpha1.EphemeralJobCondition
 	return report.Form[condition]{
@@ -116,7 +115,7 @@ func conditionForm() report.Form[appsv1alpha1.EphemeralJobCondition] {
 	}
 }
 
-// faultOf returns reason and message of what is wrong with a job; "" if nothing is.
+// faultOf returns the reason and message of a job's fault, or "" if there is none.
 func faultOf(p planned, a applied) (reason, message string) {
 	switch {
 	case p.invalidSpec != "":
@@ -129,7 +128,7 @@ func faultOf(p planned, a applied) (reason, message string) {
 	return "", ""
 }
 
-// when returns a reason if there is a message.
+// when returns reason if there is a message, otherwise "".
 func when(message, reason string) string {
 	if message == "" {
 		return ""
@@ -137,7 +136,7 @@ func when(message, reason string) string {
 	return reason
 }
 
-// find returns the condition of a type; nil if there is none.
+// find returns the condition of a type, or nil.
 func find(conditions []appsv1alpha1.EphemeralJobCondition, is conditionType) *appsv1alpha1.EphemeralJobCondition {
 	for i := range conditions {
 		if conditions[i].Type == is {
@@ -147,7 +146,7 @@ func find(conditions []appsv1alpha1.EphemeralJobCondition, is conditionType) *ap
 	return nil
 }
 
-// put returns conditions with one of that type that is True; without a reason, with none.
+// put returns the conditions with one of that type set to True. Without a reason, it removes the condition.
 func put(
 	conditions []appsv1alpha1.EphemeralJobCondition, is conditionType, reason, message string, at metav1.Time,
 ) []appsv1alpha1.EphemeralJobCondition {
@@ -169,7 +168,7 @@ func put(
 	return report.PutCondition(conditions, of, &next)
 }
 
-// countsOnly reports whether s differs from was in nothing but counts. Such a status may be written later.
+// countsOnly reports whether s differs from was only in counts. Such a status may be written later.
 func countsOnly(was, s appsv1alpha1.EphemeralJobStatus) bool {
 	s.Matches, s.Succeeded, s.Failed, s.Running, s.Waiting = was.Matches, was.Succeeded, was.Failed, was.Running, was.Waiting
 	return apiequality.Semantic.DeepEqual(was, s)

@@ -20,9 +20,9 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
 
-// Webhook validates what the schema can't. It sets no defaults: the apiserver does in the pods. It may be used concurrently.
+// Webhook validates what the schema can't. It sets no defaults: the apiserver sets them in the pods. It is safe for concurrent use.
 type Webhook struct {
-	// Client creates pod templates as dry runs.
+	// Client dry-runs the creation of pod templates.
 	Client client.Client
 
 	templates workloadspec.PodTemplates
@@ -42,11 +42,11 @@ func (w *Webhook) ValidateCreate(ctx context.Context, job *appsv1alpha1.Ephemera
 	return warnings(job), refuse(job, faults)
 }
 
-// ValidateUpdate implements admission.Validator. Faults that the old spec has too are warnings.
+// ValidateUpdate implements admission.Validator. Faults that the old spec has too are only warnings.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, job *appsv1alpha1.EphemeralJob) (admission.Warnings, error) {
 	news := admit.NewWarnings(warnings(job), warnings(old))
 	if apiequality.Semantic.DeepEqual(old.Spec, job.Spec) {
-		return news, nil // Metadata may have changed.
+		return news, nil // Only metadata may have changed.
 	}
 	faults, said := admit.Ratchet(validate(&job.Spec), validate(&old.Spec))
 	if len(faults) == 0 && !apiequality.Semantic.DeepEqual(old.Spec.Template, job.Spec.Template) {
@@ -63,19 +63,19 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, job *appsv1alpha1.Eph
 	return append(said, news...), refuse(job, faults)
 }
 
-// ValidateDelete implements admission.Validator; nothing is refused.
+// ValidateDelete implements admission.Validator. It allows every deletion.
 func (w *Webhook) ValidateDelete(context.Context, *appsv1alpha1.EphemeralJob) (admission.Warnings, error) {
 	return nil, nil
 }
 
-// check lets the apiserver validate the containers, by a dry run of a pod template that has them as ordinary ones: a template may have no
-// ephemeral containers, and there is no pod yet. Volumes are those of the pods, so the template gets one for each mount.
+// check lets the apiserver validate the containers with a dry run. The pod template has them as ordinary containers, because a template can't
+// have ephemeral containers and no pod exists yet. Volumes belong to the pods, so the template gets one for each mount.
 func (w *Webhook) check(ctx context.Context, job *appsv1alpha1.EphemeralJob) (field.ErrorList, error) {
 	template := &corev1.PodTemplateSpec{}
 	mounted := map[string]bool{}
 	for i := range job.Spec.Template.EphemeralContainers {
 		c := corev1.Container(job.Spec.Template.EphemeralContainers[i].DeepCopy().EphemeralContainerCommon)
-		c.VolumeDevices = nil // They need a claim.
+		c.VolumeDevices = nil // They need a PVC.
 		for _, m := range c.VolumeMounts {
 			if !mounted[m.Name] {
 				template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{
@@ -95,7 +95,7 @@ func (w *Webhook) check(ctx context.Context, job *appsv1alpha1.EphemeralJob) (fi
 
 func containersPath() *field.Path { return field.NewPath("spec", "template", "ephemeralContainers") }
 
-// validate validates a spec alone.
+// validate validates a spec on its own.
 func validate(s *appsv1alpha1.EphemeralJobSpec) field.ErrorList {
 	path := field.NewPath("spec")
 	var faults field.ErrorList
@@ -125,7 +125,7 @@ func validate(s *appsv1alpha1.EphemeralJobSpec) field.ErrorList {
 	return faults
 }
 
-// validateContainer refuses what no ephemeral container may have, and the variable by which the controller knows its own.
+// validateContainer rejects what no ephemeral container may have, and the env variable by which the controller recognizes its own containers.
 func validateContainer(c *corev1.EphemeralContainer, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	for _, f := range []struct {

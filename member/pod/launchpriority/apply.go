@@ -17,16 +17,16 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// retryTaken is how soon a ConfigMap that is not the pod's is looked at again. No watch reports that it is gone.
+// retryTaken is when to check again for a ConfigMap that doesn't belong to the pod. No watch reports that it is gone.
 const retryTaken = 15 * time.Second
 
-// takenError means that a ConfigMap is not the pod's.
+// takenError means that a ConfigMap doesn't belong to the pod.
 type takenError struct{ message string }
 
 func (e takenError) Error() string { return e.message }
 
-// apply lets the next containers start: the ConfigMap first, because the annotation says that it is written. A crash between the two
-// repeats the first.
+// apply lets the next containers start. It writes the ConfigMap first, because the annotation says that the ConfigMap is written. After a
+// crash in between, the first write is repeated.
 func (r *Reconciler) apply(ctx context.Context, pod *corev1.Pod, p planned) error {
 	if len(p.keys) == 0 {
 		return nil
@@ -35,7 +35,7 @@ func (r *Reconciler) apply(ctx context.Context, pod *corev1.Pod, p planned) erro
 		return err
 	}
 	body := podpatch.New(pod)
-	body.Observed(pod) // A write that is late must not take back what a later one says.
+	body.Observed(pod) // A late write must not revert a later one.
 	body.Metadata.Annotations[keys.ContainerLaunchPriorityReached] = &p.reached
 	if p.done {
 		body.Metadata.Annotations[keys.ContainerLaunchPriorityCompleted] = new("true")
@@ -47,7 +47,7 @@ func (r *Reconciler) apply(ctx context.Context, pod *corev1.Pod, p planned) erro
 	next := pod.DeepCopy()
 	switch err := r.Client.Patch(ctx, next, client.RawPatch(patch.Type, patch.Data)); {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return nil // The pod is gone or has changed, of which the event comes.
+		return nil // The pod is gone or has changed. Its event is coming.
 	case err != nil:
 		return fmt.Errorf("annotate pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
@@ -84,8 +84,8 @@ func (r *Reconciler) release(ctx context.Context, pod *corev1.Pod, p planned) er
 	}
 }
 
-// add adds the keys to a ConfigMap that exists. It is read by a dry run, so that the manager needs no right to read ConfigMaps: a policy
-// of the chart limits those that it may write.
+// add adds the keys to an existing ConfigMap. It reads the ConfigMap through a dry run, so that the manager needs no permission to read
+// ConfigMaps: a policy in the chart limits which ones it may write.
 func (r *Reconciler) add(ctx context.Context, pod *corev1.Pod, want *corev1.ConfigMap) error {
 	live := want.DeepCopy()
 	if err := r.Client.Patch(ctx, live, client.RawPatch(types.MergePatchType, []byte("{}")), client.DryRunAll); err != nil {

@@ -14,29 +14,29 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// patience is how long containers may keep others waiting before an event says so.
+// patience is how long containers may keep others waiting before an event reports it.
 const patience = 5 * time.Minute
 
-// observed is what a reconcile has read of one pod, which is the cache's and must not be changed.
+// observed is what a reconcile has read about one pod. The pod is shared with the cache and must not be modified.
 type observed struct {
 	pod *corev1.Pod
-	// since is since when the containers of the pod wait for the same ones as now; told: an event has said so.
+	// since is when the pod's containers began to wait for the containers that they wait for now. told means that an event has reported it.
 	since time.Time
 	told  bool
 }
 
 // planned is the next step for one pod.
 type planned struct {
-	// keys are all keys that the ConfigMap is to have, if one has to be written; the last one is new.
+	// keys holds all keys that the ConfigMap should have, if it has to be written. The last one is new.
 	keys []string
-	// configMap is its name.
+	// configMap is the ConfigMap's name.
 	configMap string
-	// reached is the lowest priority of which containers may start then. done: all containers may.
+	// reached is the lowest priority whose containers may then start. done means that all containers may.
 	reached string
 	done    bool
-	// waits names what is waited for; empty if nothing is. Two plans with the same wait for the same.
+	// waits names the containers that others wait for, or "" if none. Two plans with the same value wait for the same containers.
 	waits string
-	// stalled is what an event is to say, recheck after how long it is due; both are empty if nothing is waited for, or if it was said.
+	// stalled is the message of the event, and recheck is when it is due. Both are empty if nothing waits, or if it was reported.
 	stalled string
 	recheck time.Duration
 }
@@ -73,7 +73,7 @@ func plan(o *observed, now time.Time) planned {
 	return p
 }
 
-// wait notes that containers wait for others.
+// wait records that containers wait for others.
 func (p *planned) wait(o *observed, unready, held []string, now time.Time) {
 	p.waits = strings.Join(unready, ",")
 	switch left := patience - now.Sub(o.since); {
@@ -86,7 +86,7 @@ func (p *planned) wait(o *observed, unready, held []string, now time.Time) {
 	}
 }
 
-// count returns the first text for one name and the second for more, with the names if the text has room for them.
+// count returns the text one for a single name, and more for several, with the names if the text has a place for them.
 func count(names []string, one, more string) string {
 	text := more
 	if len(names) == 1 {
@@ -95,18 +95,18 @@ func count(names []string, one, more string) string {
 	return strings.ReplaceAll(text, "%s", strings.Join(names, " and "))
 }
 
-// group are the containers of one priority. Those of priority first wait for nothing.
+// group is the containers of one priority. Containers of priority first wait for nothing.
 type group struct {
 	priority   int
 	configMap  string
 	containers []string
 }
 
-// first is the priority of containers without a barrier: none can be higher.
+// first is the priority of containers without a barrier. No priority can be higher.
 const first = int(^uint(0) >> 1)
 
-// groupsOf returns the groups of a pod in the order of their start. A key that is not ours holds its container whatever this controller
-// does, so nobody waits for that container.
+// groupsOf returns a pod's groups in start order. A key that isn't ours holds its container back whatever this controller does, so no group
+// waits for that container.
 func groupsOf(pod *corev1.Pod) []group {
 	by := map[int]*group{}
 	for i := range pod.Spec.Containers {
@@ -132,8 +132,8 @@ func groupsOf(pod *corev1.Pod) []group {
 	return out
 }
 
-// unready returns the containers of the group that others wait for: they are neither ready nor, in a pod that does not restart them,
-// done.
+// unready returns the containers of the group that others wait for. They are not ready, and they are not completed in a pod that doesn't
+// restart them.
 func (g group) unready(pod *corev1.Pod) []string {
 	passed, ends := map[string]bool{}, pod.Spec.RestartPolicy == corev1.RestartPolicyNever || pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure
 	for i := range pod.Status.ContainerStatuses {
@@ -143,7 +143,7 @@ func (g group) unready(pod *corev1.Pod) []string {
 	return slices.DeleteFunc(slices.Clone(g.containers), func(name string) bool { return passed[name] })
 }
 
-// heldAfter returns the containers of groups.
+// heldAfter returns the containers of the groups.
 func heldAfter(groups []group) []string {
 	var out []string
 	for _, g := range groups {
@@ -152,7 +152,7 @@ func heldAfter(groups []group) []string {
 	return out
 }
 
-// reachedOf returns the lowest priority of which containers may start, and whether there is one.
+// reachedOf returns the lowest priority whose containers may start, or false if there is none yet.
 func reachedOf(pod *corev1.Pod) (int, bool) {
 	n, err := strconv.Atoi(pod.Annotations[keys.ContainerLaunchPriorityReached])
 	return n, err == nil

@@ -19,18 +19,18 @@ import (
 // Feature is the name of the step.
 const Feature = "ContainerLaunchPriority"
 
-// Asks is true of pods that ask for the step. The policy of the chart names it too.
+// Asks is a CEL expression for pods that request the step. The chart's policy uses it too.
 const Asks = "'" + keys.ContainerLaunchPriority + "' in object.metadata.?annotations.orValue({}) || " +
 	"object.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == '" + keys.EnvContainerPriority + "'))"
 
 const (
-	// ordered is the value of the annotation that asks for the order of the list.
+	// ordered is the annotation value that requests the order of the container list.
 	ordered = "Ordered"
-	// keyPrefix begins a key of the ConfigMap, before the priority.
+	// keyPrefix precedes the priority in a key of the ConfigMap.
 	keyPrefix = "p_"
 	// barrierSuffix ends the name of a ConfigMap, as in OpenKruise.
 	barrierSuffix = "-barrier"
-	// longestPrefix is what is used of a pod's name in that of its ConfigMap, so that this is one.
+	// longestPrefix is how much of a pod's name is used in the name of its ConfigMap, so that the result is a valid name.
 	longestPrefix = 200
 )
 
@@ -44,10 +44,10 @@ func step() podstep.Step {
 	}
 }
 
-// valid refuses a pod with a launch priority that is none.
+// valid rejects a pod with an invalid launch priority.
 func valid(pod *corev1.Pod) error {
 	if pod.Annotations[keys.ContainerLaunchPriority] == ordered {
-		return nil // The env is not looked at.
+		return nil // The env variables are ignored.
 	}
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
@@ -62,8 +62,8 @@ func valid(pod *corev1.Pod) error {
 	return nil
 }
 
-// facts name the ConfigMap: it has a random part, so that one of a former pod of the same name, which has all keys, is never taken for
-// that of a new one.
+// facts holds the suffix of the ConfigMap's name. It is random: the ConfigMap of an earlier pod with the same name has all keys, and must
+// never be mistaken for the new pod's.
 type facts struct{ suffix string }
 
 // Change implements podstep.Facts.
@@ -96,7 +96,7 @@ func (f facts) Change(pod *corev1.Pod) string {
 	return "its containers start in the order " + describe(pod, priorities)
 }
 
-// prioritiesOf returns the launch priorities of the containers, in their order. One that is none counts as 0.
+// prioritiesOf returns the launch priorities of the containers, in the order of the list. An invalid one counts as 0.
 func prioritiesOf(pod *corev1.Pod) []int {
 	out := make([]int, len(pod.Spec.Containers))
 	for i := range pod.Spec.Containers {
@@ -110,7 +110,7 @@ func prioritiesOf(pod *corev1.Pod) []int {
 	return out
 }
 
-// describe names the containers in the order of their start: "proxy; app and log".
+// describe names the containers in start order: "proxy; app and log".
 func describe(pod *corev1.Pod, priorities []int) string {
 	by := map[int][]string{}
 	for i, p := range priorities {
@@ -123,7 +123,7 @@ func describe(pod *corev1.Pod, priorities []int) string {
 	return strings.Join(groups, "; ")
 }
 
-// descending returns the different numbers, the largest first.
+// descending returns the distinct numbers, largest first.
 func descending(of []int) []int {
 	out := slices.Sorted(slices.Values(of))
 	slices.Reverse(out)
@@ -139,7 +139,7 @@ func priorityEnv(c *corev1.Container) (string, bool) {
 	return "", false
 }
 
-// barrierOf returns the key that a container waits for, and whether it does.
+// barrierOf returns the key that a container waits for, and whether it waits for one.
 func barrierOf(c *corev1.Container) (ref corev1.ConfigMapKeySelector, held bool) {
 	for _, e := range c.Env {
 		if e.Name == keys.EnvContainerBarrier && e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil {

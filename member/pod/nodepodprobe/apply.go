@@ -19,7 +19,7 @@ import (
 // fieldOwner is the name under which the controller writes.
 const fieldOwner = client.FieldOwner("flotilla-nodepodprobe")
 
-// behind reports whether the apiserver has what the cache lacks and a plan goes by.
+// behind reports whether the apiserver has an object that the plan assumes to be gone because the cache lacks it.
 func (r *Reconciler) behind(ctx context.Context, node string, p planned) (bool, error) {
 	if p.step == stepRemove {
 		return ownership.Get(ctx, r.Live, types.NamespacedName{Name: node}, &corev1.Node{})
@@ -41,7 +41,7 @@ func (r *Reconciler) behind(ctx context.Context, node string, p planned) (bool, 
 	return false, nil
 }
 
-// apply does the write. What has changed or is gone meanwhile is no error: an event is on the way.
+// apply does the write. It ignores errors for objects that have changed or are gone: an event is coming.
 func (r *Reconciler) apply(ctx context.Context, name string, o observed, p planned) error {
 	var err error
 	switch p.step {

@@ -1,14 +1,15 @@
-// Package nodepodprobe tells node daemons what to probe: it writes the spec of the NodePodProbe of each node.
+// Package nodepodprobe tells node daemons what to probe. It writes the spec of each node's NodePodProbe.
 //
 //	observe.go  reads the node, its pods, their PodProbeMarkers, and the NodePodProbe
 //	            (liveness probes are in an annotation of the pod)
-//	plan.go     what the NodePodProbe is to say
+//
+// plan.go     computes the NodePodProbe's spec
+//
 //	apply.go    writes it as a whole
 //
-// It is the only writer, so that no write of it is refused because of another, however many pods a PodProbeMarker selects: a node whose
-// pods have changed takes one write. A NodePodProbe is created with the first probe of a node, and deleted with the node; one without
-// probes stays.
+// It is the only writer of the spec, so other writers can't cause conflicts, however many pods a PodProbeMarker selects. A change of the pods
+// on a node takes one write. A NodePodProbe is created with the first probe of a node, and deleted with the node. One without probes stays.
 //
-// A probe that is dropped has its result dropped too, and begins anew if it comes again. So what the cache does not have any more is looked
-// up before its probes are dropped.
+// When a probe is dropped, its result is dropped too, and the probe starts over if it comes back. So before probes are dropped because the
+// cache lacks an object, the apiserver is asked for that object.
 package nodepodprobe

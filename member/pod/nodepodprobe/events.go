@@ -1,7 +1,7 @@
 package nodepodprobe
 
-// ReasonLeftOut is the reason of an event on a PodProbeMarker, or on a pod with liveness probes: some of its probes are not run on a node,
-// because they would take too much room.
+// ReasonLeftOut is the reason of an event on a PodProbeMarker, or on a pod with liveness probes: some of its probes don't run on a node,
+// because they would take too much space.
 const ReasonLeftOut = "ProbesLeftOut"
 
 // actionProbe is the action of events.

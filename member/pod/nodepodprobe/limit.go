@@ -16,36 +16,36 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podprobe"
 )
 
-// All pods of a node share its NodePodProbe, and a write of it that is refused for its size would stop the changes of all.
+// All pods of a node share its NodePodProbe. If it gets too large, the write is rejected, and no pod's changes get through.
 const (
-	// maxNode is how many bytes all probes of a node and their results may take: etcd takes an object of 1.5 MiB.
+	// maxNode is how many bytes all probes of a node and their results may take. etcd accepts objects of up to 1.5 MiB.
 	maxNode = 1200 << 10
-	// maxPod is the same for one pod.
+	// maxPod is the same limit for one pod.
 	maxPod = 64 << 10
-	// podBytes and stateBytes are what a pod and the result of a probe take at most, beside the names of probes.
+	// podBytes and stateBytes are the maximum sizes of a pod's entry and of a probe result, not counting the names of probes.
 	podBytes   = 1024
 	stateBytes = podprobe.MaxMessage + 256
 )
 
-// candidate is a probe that a pod is to have.
+// candidate is a probe that a pod should have.
 type candidate struct {
 	pod *corev1.Pod
-	// marker is the PodProbeMarker, nil for a liveness probe; age is its place by age in the namespace. Liveness probes come first.
+	// marker is the PodProbeMarker, or nil for a liveness probe. age is its rank by age in the namespace. Liveness probes come first.
 	marker *appsv1alpha1.PodProbeMarker
 	age    int
 	probe  appsv1alpha1.ContainerProbe
 }
 
-// size is how many bytes a probe and its result take at most.
+// size returns the maximum size in bytes of a probe and its result.
 func (c *candidate) size() int {
 	text, err := json.Marshal(&c.probe)
-	if err != nil { // No field can fail.
+	if err != nil { // Marshaling can't fail.
 		return maxNode
 	}
 	return len(text) + len(c.probe.Name) + stateBytes
 }
 
-// of is the object that asks for it.
+// of returns the object that requests the probe.
 func (c *candidate) of() client.Object {
 	if c.marker != nil {
 		return c.marker
@@ -53,14 +53,14 @@ func (c *candidate) of() client.Object {
 	return c.pod
 }
 
-// excess is an object of whose probes some are left out, and how many.
+// excess is an object some of whose probes are left out, and how many.
 type excess struct {
 	of     client.Object
 	probes int
 }
 
-// within leaves out what is beyond the limits of each pod, and of each namespace on the node: of its youngest PodProbeMarkers. Namespaces
-// share the limit of the node so that one only gets less than it asks for if none gets more.
+// within drops the probes that exceed the limit of their pod, or of their namespace on the node. The youngest PodProbeMarkers lose first. The
+// node's limit is shared fairly: a namespace gets less than it asks for only if no namespace gets more.
 func within(all []candidate) ([]appsv1alpha1.PodProbe, []excess) {
 	slices.SortStableFunc(all, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.age, b.age), strings.Compare(a.pod.Namespace, b.pod.Namespace), strings.Compare(a.pod.Name, b.pod.Name),
@@ -115,7 +115,7 @@ func within(all []candidate) ([]appsv1alpha1.PodProbe, []excess) {
 	return probes, left
 }
 
-// share returns how much each may have at most, of what all ask for, so that they don't get more than maxNode together.
+// share returns the maximum for each, given what all ask for, so that together they get at most maxNode.
 func share(wanted []int) int {
 	slices.Sort(wanted)
 	left := maxNode
@@ -128,7 +128,7 @@ func share(wanted []int) int {
 	return maxNode
 }
 
-// note says why probes are left out, and what to do.
+// note says why probes are left out, and what to do about it.
 func (e excess) note(node string) string {
 	return fmt.Sprintf("%d of its probes are not run on node %s, because they take too much room: a probe may take %d KiB, those of a pod with their "+
 		"results %d KiB, and those of a namespace its share of %d KiB of the node. Put commands into a script of the image, or give fewer probes",

@@ -19,9 +19,9 @@ const (
 	reasonNode      = "NodeGone"
 	reasonContainer = "NoContainer"
 	reasonPort      = "NoPort"
-	// reasonUnreadable: the annotation with the liveness probes of a pod is none.
+	// reasonUnreadable: the annotation with a pod's liveness probes can't be parsed.
 	reasonUnreadable = "UnreadableLiveness"
-	// reasonRoom: the probes of the pod or the namespace would take too much room.
+	// reasonRoom: the probes of the pod or the namespace would take too much space.
 	reasonRoom = "NoRoom"
 )
 

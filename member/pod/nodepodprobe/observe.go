@@ -13,20 +13,20 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podprobe"
 )
 
-// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+// observed is what one reconcile has read. All objects are shared with the cache and must not be modified.
 type observed struct {
-	// node and probe are nil if there is none.
+	// node and probe are nil if they don't exist.
 	node  *corev1.Node
 	probe *appsv1alpha1.NodePodProbe
-	// pods are those of the node, in whatever state.
+	// pods holds all pods on the node, in any state.
 	pods []*corev1.Pod
-	// markers are those of the namespaces that have such pods, or that the NodePodProbe has probes of.
+	// markers holds the PodProbeMarkers of the namespaces with such pods, and of those that have probes in the NodePodProbe.
 	markers map[string]podprobe.Markers
-	// liveness: the liveness probes of pods are run too.
+	// liveness means that liveness probes of pods are run too.
 	liveness bool
 }
 
-// observe reads what a reconcile needs from the cache.
+// observe reads everything that a reconcile needs from the cache.
 func (r *Reconciler) observe(ctx context.Context, name string) (observed, error) {
 	from := r.Client
 	o := observed{node: &corev1.Node{}, probe: &appsv1alpha1.NodePodProbe{}, markers: map[string]podprobe.Markers{}, liveness: r.Liveness}
@@ -66,7 +66,7 @@ func (r *Reconciler) observe(ctx context.Context, name string) (observed, error)
 	return o, nil
 }
 
-// markers reads the PodProbeMarkers of a namespace, if they are carried out.
+// markers reads the PodProbeMarkers of a namespace, if the feature is enabled.
 func (r *Reconciler) markers(ctx context.Context, namespace string) (podprobe.Markers, error) {
 	if !r.Markers {
 		return nil, nil

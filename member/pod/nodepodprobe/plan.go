@@ -16,16 +16,16 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/recreate"
 )
 
-// planned is the next write. The zero value is none.
+// planned is the next write. The zero value means no write.
 type planned struct {
-	// step and reason name it.
+	// step and reason identify the write.
 	step, reason string
-	// podProbes is the new spec, of stepCreate and stepWrite.
+	// podProbes is the new spec, for stepCreate and stepWrite.
 	podProbes []appsv1alpha1.PodProbe
-	// pods and markers are what the cache lacks of which the write drops probes.
+	// pods and markers are the objects that the cache lacks and whose probes the write drops.
 	pods    []appsv1alpha1.PodProbe
 	markers []types.NamespacedName
-	// left are reasons why probes are left out, one for each. excess are those that would take too much room.
+	// left holds a reason for each probe that is left out. excess holds those that would take too much space.
 	left   []string
 	excess []excess
 }
@@ -35,7 +35,7 @@ func plan(o observed) planned {
 	var p planned
 	switch {
 	case o.probe != nil && o.probe.DeletionTimestamp != nil:
-		return p // It is made again when it is gone.
+		return p // It is created again once it is gone.
 	case o.node == nil:
 		if o.probe != nil {
 			p.step, p.reason = stepRemove, reasonNode
@@ -69,7 +69,7 @@ func plan(o observed) planned {
 	return p
 }
 
-// probesOf returns the probes of a pod by PodProbeMarkers. One is left out for which the pod has no container or no port.
+// probesOf returns the probes that PodProbeMarkers define for a pod. It leaves out probes for which the pod has no container or port.
 func (p *planned) probesOf(pod *corev1.Pod, markers podprobe.Markers) []candidate {
 	var out []candidate
 	for age, m := range markers.Of(pod) {
@@ -90,8 +90,8 @@ func (p *planned) probesOf(pod *corev1.Pod, markers podprobe.Markers) []candidat
 	return out
 }
 
-// livenessOf returns the liveness probes of the containers that have started up. When another container runs in place of one, its probe
-// has another name, and so begins anew.
+// livenessOf returns the liveness probes of the containers that have started up. When a container is replaced, its probe gets another name,
+// and so starts over.
 func (p *planned) livenessOf(pod *corev1.Pod) []candidate {
 	all, err := podprobe.Liveness(pod)
 	if err != nil {
@@ -115,7 +115,7 @@ func (p *planned) livenessOf(pod *corev1.Pod) []candidate {
 	return out
 }
 
-// resolved returns a copy of a probe with the numbers of ports in place of their names; nil if there is no such port.
+// resolved returns a copy of a probe with port names replaced by numbers, or nil if a port doesn't exist.
 func (p *planned) resolved(of *corev1.Probe, c *corev1.Container) *corev1.Probe {
 	probe := of.DeepCopy()
 	if probe.HTTPGet != nil && !resolve(&probe.HTTPGet.Port, c) || probe.TCPSocket != nil && !resolve(&probe.TCPSocket.Port, c) {
@@ -125,7 +125,7 @@ func (p *planned) resolved(of *corev1.Probe, c *corev1.Container) *corev1.Probe 
 	return probe
 }
 
-// resolve makes the name of a port its number.
+// resolve replaces the name of a port with its number.
 func resolve(port *intstr.IntOrString, c *corev1.Container) bool {
 	if port.Type == intstr.Int {
 		return true
@@ -139,7 +139,7 @@ func resolve(port *intstr.IntOrString, c *corev1.Container) bool {
 	return false
 }
 
-// doubt notes what the cache lacks of which probes are dropped.
+// doubt records the objects that the cache lacks and whose probes are dropped.
 func (p *planned) doubt(o observed) {
 	here := map[types.UID]bool{}
 	for _, pod := range o.pods {
@@ -160,14 +160,14 @@ func (p *planned) doubt(o observed) {
 		for j := range pod.Probes {
 			key := types.NamespacedName{Namespace: pod.Namespace, Name: podprobe.Marker(pod.Probes[j].Name)}
 			if key.Name != "" && !there[key] {
-				there[key] = true // Once is enough.
+				there[key] = true // Record each only once.
 				p.markers = append(p.markers, key)
 			}
 		}
 	}
 }
 
-// same reports whether two lists say the same. The first is in order; the other may have been written by OpenKruise.
+// same reports whether two lists are equivalent. ours is sorted. theirs may have been written by OpenKruise.
 func same(ours, theirs []appsv1alpha1.PodProbe) bool {
 	if len(ours) != len(theirs) {
 		return false

@@ -18,8 +18,8 @@ type applied struct {
 	err error
 }
 
-// apply writes the generated PersistentPodState. It is idempotent: what exists already, is gone or has changed meanwhile has an event
-// of its own.
+// apply writes the generated PersistentPodState. It is idempotent: if the object already exists, is gone or has changed meanwhile, an event
+// is coming.
 func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	var a applied
 	var err error

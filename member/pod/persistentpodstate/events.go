@@ -2,11 +2,11 @@ package persistentpodstate
 
 // Reasons of events and of the condition Active.
 const (
-	// ReasonRecording: pods are recorded, and new ones get what was recorded.
+	// ReasonRecording: pods are recorded, and new pods get what was recorded.
 	ReasonRecording = "Recording"
-	// ReasonForgotten: pods are not remembered any more.
+	// ReasonForgotten: pods are no longer remembered.
 	ReasonForgotten = "PodStatesForgotten"
-	// ReasonNotAllowed: the target is of a kind that may not be one.
+	// ReasonNotAllowed: the target's kind is not allowed.
 	ReasonNotAllowed = "TargetNotAllowed"
 	// ReasonTargetTaken: an older PersistentPodState has the same target.
 	ReasonTargetTaken = "TargetTaken"
@@ -14,11 +14,11 @@ const (
 	ReasonTargetDenied = "TargetDenied"
 	// ReasonTargetGone: the workload does not exist, or is being deleted.
 	ReasonTargetGone = "TargetGone"
-	// ReasonNotSent: pods of the namespace are not sent to the pod webhook.
+	// ReasonNotSent: pods in the namespace are not sent to the pod webhook.
 	ReasonNotSent = "PodsNotSent"
 	// ReasonGenerated: a PersistentPodState was created for a workload.
 	ReasonGenerated = "GeneratedPersistentPodState"
-	// ReasonNotGenerated: it can't be.
+	// ReasonNotGenerated: the PersistentPodState could not be generated.
 	ReasonNotGenerated = "FailedGeneratePersistentPodState"
 )
 

@@ -29,7 +29,6 @@ func Register(r prometheus.Registerer) error {
 	return errors.Join(expect.Register(r), measure.Register(r))
 }
 
-// count counts the steps of a plan.
 func count(p planned) {
 	measure.Steps.WithLabelValues(stepRecord, reasonReady).Add(float64(len(p.recorded)))
 	reason := reasonScaled

@@ -22,33 +22,34 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
 
-// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+// observed is what one reconcile has read. All objects are shared with the cache and must not be modified.
 type observed struct {
 	key types.NamespacedName
-	// pps is nil if there is none, or if it is being deleted: then leaving.
+	// pps is nil if it doesn't exist or is being deleted. leaving is true in the latter case.
 	pps     *appsv1beta1.PersistentPodState
 	leaving bool
-	// generators are the workloads of this name for which a PersistentPodState is to be generated.
+	// generators holds the workloads with this name that want a generated PersistentPodState.
 	generators []generator
-	// unwanted: the controller of pps exists, by the apiserver, and does not want it any more.
+	// unwanted means that the controller of pps exists on the apiserver, but no longer wants pps.
 	unwanted bool
 
-	// listed are the kinds of the white list; fault is why that can't be read.
+	// listed holds the whitelisted kinds. fault is why the whitelist can't be read.
 	listed []schema.GroupVersionKind
 	fault  error
-	// target is the workload, nil if there is none. gone: it is not on the apiserver either, or is being deleted.
+	// target is the workload, or nil if the cache doesn't have it. gone means that the apiserver doesn't have it either, or that it is being
+	// deleted.
 	target client.Object
 	gone   bool
-	// denied is why the workload may not be read.
+	// denied is why the manager may not read the workload.
 	denied error
-	// wanted are the ordinals that it wants; nil if that is not known.
+	// wanted holds the ordinals that the workload wants, or nil if unknown.
 	wanted *wanted
-	// pods are those that it controls, by name, nodes those that pods are on, by name.
+	// pods maps names to the pods that the workload controls. nodes maps names to the nodes that pods are on.
 	pods  map[string]*corev1.Pod
 	nodes map[string]*corev1.Node
-	// elder is an older PersistentPodState with the same target; nil if this one counts.
+	// elder is an older PersistentPodState with the same target, or nil if this one counts.
 	elder *appsv1beta1.PersistentPodState
-	// sent: the pod webhook gets the pods of the namespace; if not, notSent is why.
+	// sent means that the pod webhook gets the pods of the namespace. Otherwise notSent is why it doesn't.
 	sent    bool
 	notSent string
 }
@@ -60,20 +61,20 @@ type generator struct {
 	kind schema.GroupVersionKind
 }
 
-// wanted are the ordinals of a workload.
+// wanted describes the ordinals of a workload.
 type wanted struct {
 	start    int64
 	replicas int32
 	reserved ordinal.Set
 }
 
-// has reports whether the workload wants a pod of this name. One without an ordinal in its name is none of its own.
+// has reports whether the workload wants a pod with this name. A pod without an ordinal in its name doesn't belong to the workload.
 func (w *wanted) has(workload, pod string) bool {
 	n, ok := ordinal.Number(workload, pod)
 	return ok && w.reserved.Wants(n, w.start, w.replicas)
 }
 
-// observe reads what a reconcile needs.
+// observe reads everything that a reconcile needs.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
 	o := observed{key: key, pps: &appsv1beta1.PersistentPodState{}}
 	children := func(from client.Reader, live bool) error { return r.children(ctx, from, live, &o) }
@@ -91,7 +92,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	return o, r.generators(ctx, &o)
 }
 
-// children reads the workload with its pods and their nodes; live says that the reader is the apiserver, which has no index.
+// children reads the workload, its pods, and their nodes. live means that the reader is the apiserver, which has no index.
 func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool, o *observed) error {
 	ref := refOf(o.pps)
 	o.target, o.gone, o.denied, o.wanted, o.elder, o.pods, o.nodes = nil, false, nil, nil, nil, nil, nil
@@ -113,7 +114,7 @@ func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool
 		}
 	}
 	if o.target == nil && !live {
-		// A cache that is behind, or does not watch the kind yet, does not prove that all that is known is worthless.
+		// A cache that is behind, or doesn't watch the kind yet, is no proof that what is remembered can be dropped.
 		switch o.target, err = scaletarget.Get(ctx, r.Live, ref); {
 		case apierrors.IsForbidden(err):
 			o.denied = err
@@ -131,7 +132,7 @@ func (r *Reconciler) children(ctx context.Context, from client.Reader, live bool
 	return r.readWanted(ctx, o)
 }
 
-// readPods reads the pods of the workload, and the nodes of those.
+// readPods reads the workload's pods and their nodes.
 func (r *Reconciler) readPods(ctx context.Context, from client.Reader, live bool, kind schema.GroupVersionKind, o *observed) error {
 	pods, err := ownership.Pods(ctx, from, o.target, kind, live)
 	if err != nil {
@@ -155,8 +156,7 @@ func (r *Reconciler) readPods(ctx context.Context, from client.Reader, live bool
 	return nil
 }
 
-// readWanted reads the ordinals that the workload wants, if it matters: of a kind without types here they take a request to the
-// apiserver.
+// readWanted reads the ordinals that the workload wants, if they matter: for kinds without Go types this takes a request to the apiserver.
 func (r *Reconciler) readWanted(ctx context.Context, o *observed) error {
 	if !forgets(&o.pps.Spec) || !o.anyGone() {
 		return nil
@@ -180,7 +180,7 @@ func (r *Reconciler) readWanted(ctx context.Context, o *observed) error {
 	return nil
 }
 
-// anyGone reports whether a pod that is remembered is gone.
+// anyGone reports whether a remembered pod is gone.
 func (o *observed) anyGone() bool {
 	for name := range o.pps.Status.PodStates {
 		if o.pods[name] == nil {
@@ -190,15 +190,15 @@ func (o *observed) anyGone() bool {
 	return false
 }
 
-// generators reads the workloads of this name that want a generated PersistentPodState, and whether that of the present one still
-// does.
+// generators reads the workloads with this name that want a generated PersistentPodState, and whether the controller of the existing one
+// still wants it.
 func (r *Reconciler) generators(ctx context.Context, o *observed) error {
 	kinds := append([]schema.GroupVersionKind{
 		appsv1.SchemeGroupVersion.WithKind("StatefulSet"), appsv1beta1.GroupVersion.WithKind("StatefulSet"),
 	}, o.listed...)
 	for _, kind := range kinds {
 		if !builtIn(kind.GroupKind()) && !r.watches(kind) {
-			continue // Its own event comes when it is.
+			continue // The start of the watch triggers a reconcile.
 		}
 		w, err := scaletarget.Get(ctx, r.Client, scaletarget.Ref{Kind: kind, NamespacedName: o.key})
 		if err != nil {
@@ -215,23 +215,23 @@ func (r *Reconciler) generators(ctx context.Context, o *observed) error {
 	if !ok || o.generatedBy() != nil || !allowed(owner.Kind.GroupKind(), o.listed) {
 		return nil
 	}
-	// Whoever deletes it deletes what is remembered. A cache that shows an older workload is not asked.
+	// Deleting it deletes what is remembered, so don't rely on a cache that may show an old version of the workload.
 	w, err := scaletarget.Get(ctx, r.Live, owner)
 	o.unwanted = w != nil && w.GetDeletionTimestamp() == nil && !wants(w)
 	return err
 }
 
-// watches reports whether the cache has a kind of the white list.
+// watches reports whether the cache has a kind from the whitelist.
 func (r *Reconciler) watches(kind schema.GroupVersionKind) bool {
 	return r.Watched == nil || r.Watched(kind)
 }
 
-// wants reports whether a PersistentPodState is to be generated for a workload.
+// wants reports whether a workload wants a generated PersistentPodState.
 func wants(w client.Object) bool {
 	return w.GetDeletionTimestamp() == nil && w.GetAnnotations()[keys.AutoGeneratePersistentPodState] == "true"
 }
 
-// generatedBy returns the workload that controls the PersistentPodState and wants it; nil if there is none.
+// generatedBy returns the workload that controls the PersistentPodState and wants it, or nil.
 func (o *observed) generatedBy() *generator {
 	for i := range o.generators {
 		if g := &o.generators[i]; o.pps != nil && ownership.ControlledBy(o.pps, g, g.kind) {

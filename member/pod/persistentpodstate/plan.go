@@ -17,35 +17,34 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
 
-// generatedWeight is the weight of the preferred term of a generated PersistentPodState.
+// generatedWeight is the weight of the preferred term in a generated PersistentPodState.
 const generatedWeight = 100
 
 // planned is what to do next.
 type planned struct {
 	generation generation
 
-	// states are what is to be remembered; recorded and forgotten are names of pods that differ from what is, with the reason of the
-	// latter.
+	// states is what to remember. recorded and forgotten name the pods that this adds or removes. why is the reason for forgetting.
 	states              map[string]appsv1beta1.PodState
 	recorded, forgotten []string
 	why                 string
-	// inactive is why pods are not recorded; nil if they are.
+	// inactive is why pods are not recorded, or nil if they are.
 	inactive *fault
 }
 
-// fault is why something is not done.
+// fault is why something can't be done.
 type fault struct{ reason, message string }
 
-// generation is what to do with a generated PersistentPodState; at most one of create, update and remove.
+// generation is what to do with a generated PersistentPodState. At most one of create, update and remove is set.
 type generation struct {
 	create, update *appsv1beta1.PersistentPodState
 	remove         bool
-	// fault is why nothing is generated for a workload, about.
+	// fault is why nothing is generated for the workload in about.
 	fault *fault
 	about *generator
 }
 
-// plan returns the next steps. It has no time in it: nothing here waits.
+// plan returns the next steps. It doesn't depend on time: nothing here waits.
 func plan(o observed) planned {
 	p := planned{generation: generate(o)}
 	if o.pps == nil || p.generation.remove {
@@ -64,7 +63,7 @@ func plan(o observed) planned {
 	return p
 }
 
-// inactive returns why pods are not recorded; nil if they are.
+// inactive returns why pods are not recorded, or nil if they are.
 func inactive(o observed) *fault {
 	ref := refOf(o.pps)
 	switch {
@@ -84,13 +83,13 @@ func inactive(o observed) *fault {
 	return nil
 }
 
-// notListed says what to do for a kind that may be no target.
+// notListed says how to allow a kind that can't be a target yet.
 func notListed(ref scaletarget.Ref) string {
 	return fmt.Sprintf("%s is neither StatefulSet of apps or apps.kruise.io nor in the ConfigMap %s (key %s): list it there",
 		ref.Kind.GroupKind(), scaletarget.ConfigMap, scaletarget.KeyPersistentPodState)
 }
 
-// record remembers the pods that are ready.
+// record records the ready pods.
 func (p *planned) record(o observed) {
 	for _, name := range slices.Sorted(maps.Keys(o.pods)) {
 		pod := o.pods[name]
@@ -110,7 +109,7 @@ func (p *planned) record(o observed) {
 	}
 }
 
-// forget removes the pods that are gone and not wanted any more.
+// forget removes the pods that are gone and no longer wanted.
 func (p *planned) forget(o observed) {
 	if !forgets(&o.pps.Spec) || o.wanted == nil {
 		return
@@ -129,7 +128,7 @@ func forgets(s *appsv1beta1.PersistentPodStateSpec) bool {
 	return s.PersistentPodStateRetentionPolicy != appsv1beta1.WhenDeleted
 }
 
-// stateOf is what is to be remembered of a pod. Labels and annotations that there are not are not recorded.
+// stateOf returns what to remember about a pod. Labels and annotations that don't exist are not recorded.
 func stateOf(s *appsv1beta1.PersistentPodStateSpec, pod *corev1.Pod, node *corev1.Node) appsv1beta1.PodState {
 	return appsv1beta1.PodState{
 		NodeName: node.Name, NodeTopologyLabels: pick(node.Labels, labelKeys(s)), Annotations: pick(pod.Annotations, annotationKeys(s)),
@@ -177,7 +176,7 @@ func generate(o observed) generation {
 	g := &o.generators[0]
 	if o.pps != nil {
 		if refOf(o.pps).Same(refTo(g)) {
-			return generation{} // A user's own one for it.
+			return generation{} // The user has created one for this workload.
 		}
 		return generation{about: g, fault: &fault{ReasonNotGenerated, fmt.Sprintf(
 			"there is a PersistentPodState %s for %s already: rename or delete that one", o.pps.Name, refOf(o.pps))}}
@@ -203,8 +202,8 @@ func refTo(g *generator) scaletarget.Ref {
 	return ref
 }
 
-// merged is a PersistentPodState with what annotations of its workload say. What they can't say is left: how the target's version is
-// written, how long pods are remembered, and which annotations are applied again.
+// merged updates a PersistentPodState with the settings in its workload's annotations. It keeps what annotations can't express: the target's
+// API version, how long pods are remembered, and which annotations are restored.
 func merged(pps *appsv1beta1.PersistentPodState, spec *appsv1beta1.PersistentPodStateSpec) *appsv1beta1.PersistentPodState {
 	next := pps.DeepCopy()
 	next.Spec.RequiredPersistentTopology = spec.RequiredPersistentTopology
@@ -219,7 +218,7 @@ func merged(pps *appsv1beta1.PersistentPodState, spec *appsv1beta1.PersistentPod
 	return next
 }
 
-// specOf returns what the annotations of a workload ask for, or why that can't be.
+// specOf returns the spec that a workload's annotations ask for, or why they are invalid.
 func specOf(g *generator) (*appsv1beta1.PersistentPodStateSpec, *fault) {
 	spec := &appsv1beta1.PersistentPodStateSpec{TargetRef: appsv1beta1.PersistentPodStateTarget{
 		APIVersion: g.kind.GroupVersion().String(), Kind: g.kind.Kind, Name: g.GetName(),
@@ -245,7 +244,7 @@ func specOf(g *generator) (*appsv1beta1.PersistentPodStateSpec, *fault) {
 	return spec, nil
 }
 
-// split returns the words of a list by commas.
+// split splits a comma-separated list.
 func split(text string) []string {
 	var out []string
 	for word := range strings.SplitSeq(text, ",") {

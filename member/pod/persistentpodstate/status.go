@@ -10,7 +10,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// status returns the new status, and the events about the PersistentPodState. It is not called without one.
+// status returns the new status, and events about the PersistentPodState, which must exist.
 func status(o observed, p planned, now time.Time) (appsv1beta1.PersistentPodStateStatus, []event.Event) {
 	s := *o.pps.Status.DeepCopy()
 	s.ObservedGeneration = o.pps.Generation
@@ -36,8 +36,8 @@ func status(o observed, p planned, now time.Time) (appsv1beta1.PersistentPodStat
 	return s, events
 }
 
-// readiness returns whether pods are recorded and brought back. A target may come after its PersistentPodState, and the webhook may still
-// be on its way.
+// readiness returns whether pods are recorded and brought back. A target may be created after its PersistentPodState, and the webhook may not
+// be set up yet.
 func readiness(p planned) report.Readiness {
 	if p.inactive == nil {
 		return report.Ready("ready pods are recorded, and new ones brought back")
@@ -49,7 +49,7 @@ func readiness(p planned) report.Readiness {
 	return report.Reconciling(p.inactive.reason, p.inactive.message)
 }
 
-// generated returns the events about a workload for which a PersistentPodState is generated.
+// generated returns events about a workload for which a PersistentPodState is generated.
 func generated(p planned, a applied) []event.Event {
 	switch {
 	case p.generation.fault != nil:

@@ -19,7 +19,7 @@ import (
 // Feature is the name of the step.
 const Feature = "PersistentPodState"
 
-// step returns the step of the pod webhook. namespace is the manager's own, of the white list.
+// step returns the step of the pod webhook. namespace is the manager's own namespace, which holds the whitelist.
 func step(namespace string) podstep.Step {
 	return podstep.Step{
 		Feature: Feature, Order: podstep.OrderPersistentPodState,
@@ -30,14 +30,14 @@ func step(namespace string) podstep.Step {
 	}
 }
 
-// facts are what is remembered of a pod.
+// facts holds what is remembered about a pod.
 type facts struct {
 	name  string
 	spec  *appsv1beta1.PersistentPodStateSpec
 	state appsv1beta1.PodState
 }
 
-// factsOf reads what is remembered of a pod.
+// factsOf reads what is remembered about a pod.
 func factsOf(ctx context.Context, cache client.Reader, namespace string, pod *corev1.Pod) (podstep.Facts, error) {
 	owner, ok := scaletarget.Controller(pod)
 	if !ok || pod.Name == "" {
@@ -77,7 +77,7 @@ func (f facts) Change(pod *corev1.Pod) string {
 		did = append(did, "only on nodes with "+list(labels))
 	}
 	for _, p := range f.spec.PreferredPersistentTopology {
-		if labels := f.recorded(&p.Preference); len(labels) > 0 && p.Weight > 0 { // An apiserver refuses a weight of 0.
+		if labels := f.recorded(&p.Preference); len(labels) > 0 && p.Weight > 0 { // The apiserver rejects a weight of 0.
 			prefer(pod, p.Weight, labels)
 			did = append(did, "rather on nodes with "+list(labels))
 		}
@@ -99,7 +99,7 @@ func (f facts) Change(pod *corev1.Pod) string {
 	return fmt.Sprintf("%s brings it back: %s", f.name, strings.Join(did, "; "))
 }
 
-// recorded returns the recorded labels of a term; a term of nil has none.
+// recorded returns the recorded labels for a term. A nil term has none.
 func (f facts) recorded(t *appsv1beta1.NodeTopologyTerm) map[string]string {
 	if t == nil {
 		return nil
@@ -107,7 +107,7 @@ func (f facts) recorded(t *appsv1beta1.NodeTopologyTerm) map[string]string {
 	return pick(f.state.NodeTopologyLabels, t.Keys)
 }
 
-// annotations are those to apply again: an annotation of the pod's own template counts more, or it could never be changed.
+// annotations returns the annotations to restore. An annotation in the pod's own template takes precedence, or it could never be changed.
 func (f facts) annotations(pod *corev1.Pod) map[string]string {
 	out := map[string]string{}
 	for _, a := range f.spec.PersistentPodAnnotations {
@@ -137,7 +137,7 @@ func prefer(pod *corev1.Pod, weight int32, labels map[string]string) {
 	n.PreferredDuringSchedulingIgnoredDuringExecution = append(n.PreferredDuringSchedulingIgnoredDuringExecution, term)
 }
 
-// pick returns the entries of the keys that there are.
+// pick returns the entries of from whose keys are in of.
 func pick(from map[string]string, of []string) map[string]string {
 	out := map[string]string{}
 	for _, key := range of {

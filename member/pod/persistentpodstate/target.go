@@ -14,10 +14,9 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
 
-// targetIndex is the index of PersistentPodStates by group, kind and name of their target.
+// targetIndex indexes PersistentPodStates by the group, kind and name of their target.
 const targetIndex = "flotilla.target"
 
-// indexByTarget adds the index.
 func indexByTarget(ctx context.Context, i client.FieldIndexer) error {
 	return ownership.AddIndex(ctx, i, "PersistentPodStates by target", &appsv1beta1.PersistentPodState{}, targetIndex, targetOf)
 }
@@ -29,7 +28,7 @@ func targetOf(o client.Object) []string {
 	return nil
 }
 
-// refOf returns the target of a PersistentPodState. A version that can't be parsed is no group.
+// refOf returns the target of a PersistentPodState. An apiVersion that can't be parsed gives an empty group.
 func refOf(s *appsv1beta1.PersistentPodState) scaletarget.Ref {
 	t := s.Spec.TargetRef
 	return scaletarget.Ref{
@@ -38,7 +37,7 @@ func refOf(s *appsv1beta1.PersistentPodState) scaletarget.Ref {
 	}
 }
 
-// having returns the PersistentPodStates with a target, from the cache, the oldest first. They are the cache's own.
+// having returns the cached PersistentPodStates with a target, oldest first. They are shared with the cache.
 func having(ctx context.Context, r client.Reader, ref scaletarget.Ref) ([]*appsv1beta1.PersistentPodState, error) {
 	var list appsv1beta1.PersistentPodStateList
 	err := r.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingFields{targetIndex: ref.IndexKey()},
@@ -54,7 +53,7 @@ func having(ctx context.Context, r client.Reader, ref scaletarget.Ref) ([]*appsv
 	return out, nil
 }
 
-// age orders the oldest first. Only that one counts: admission refuses a second one, but two may be made at once.
+// age sorts the oldest first. Only the oldest counts: admission rejects a second one, but two may be created at the same time.
 func age(a, b *appsv1beta1.PersistentPodState) int {
 	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
@@ -65,7 +64,7 @@ func age(a, b *appsv1beta1.PersistentPodState) int {
 	return 1
 }
 
-// builtIn are the kinds that need not be in the white list.
+// builtIn reports whether a kind may be a target without being whitelisted.
 func builtIn(kind schema.GroupKind) bool {
 	return kind == scaletarget.StatefulSet() || kind == scaletarget.AdvancedStatefulSet()
 }

@@ -16,16 +16,16 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/scaletarget"
 )
 
-// maxWeight is the highest weight of a preferred node affinity, as in kube 1.36.
+// maxWeight is the highest weight of a preferred node affinity, as in Kubernetes 1.36.
 const maxWeight = 100
 
-// Webhook validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may be used concurrently.
+// Webhook validates what neither the schema nor CEL can. Objects of both API versions arrive as v1beta1. It is safe for concurrent use.
 type Webhook struct {
 	// Client reads from the cache.
 	Client client.Reader
-	// Namespace is the manager's own, which has the ConfigMap of further kinds.
+	// Namespace is the manager's own namespace, which holds the ConfigMap of further kinds.
 	Namespace string
-	// Exempt are the namespaces whose pods are not sent to the pod webhook.
+	// Exempt lists the namespaces whose pods are not sent to the pod webhook.
 	Exempt []string
 }
 
@@ -44,21 +44,21 @@ func (w *Webhook) ValidateCreate(ctx context.Context, pps *appsv1beta1.Persisten
 	return w.warnings(ctx, pps), admit.Invalid(gvk(), pps.Name, faults)
 }
 
-// ValidateUpdate validates a change. What the object had before is a warning: it may be older than the rule. The target can't be
-// changed.
+// ValidateUpdate validates a change. A fault that the old object already has is only a warning, since the object may be older than the rule.
+// The target is immutable.
 func (w *Webhook) ValidateUpdate(_ context.Context, old, pps *appsv1beta1.PersistentPodState) (admission.Warnings, error) {
 	fresh, warnings := admit.Ratchet(validate(&pps.Spec), validate(&old.Spec))
 	return warnings, admit.Invalid(gvk(), pps.Name, fresh)
 }
 
-// ValidateDelete allows it.
+// ValidateDelete allows every deletion.
 func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.PersistentPodState) (admission.Warnings, error) {
 	return nil, nil
 }
 
 func gvk() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind(kind) }
 
-// warnings are about what has no effect.
+// warnings returns warnings about settings that have no effect.
 func (w *Webhook) warnings(ctx context.Context, pps *appsv1beta1.PersistentPodState) admission.Warnings {
 	if ns := admit.Namespace(ctx, pps); slices.Contains(w.Exempt, ns) {
 		return admission.Warnings{fmt.Sprintf("metadata.namespace: pods of %s are exempt from the pod webhook (podWebhook.exemptNamespaces "+
@@ -67,7 +67,7 @@ func (w *Webhook) warnings(ctx context.Context, pps *appsv1beta1.PersistentPodSt
 	return nil
 }
 
-// validateTarget validates the target of a new object against the white list and the other objects.
+// validateTarget validates the target of a new object against the whitelist and other PersistentPodStates.
 func (w *Webhook) validateTarget(ctx context.Context, pps *appsv1beta1.PersistentPodState) (field.ErrorList, error) {
 	path, ref := field.NewPath("spec", "targetRef"), refOf(pps)
 	ref.Namespace = admit.Namespace(ctx, pps)
@@ -135,7 +135,7 @@ func validateKeys(s *appsv1beta1.PersistentPodStateSpec, path *field.Path) field
 	return append(faults, names(annotationKeys(s), func(i int) *field.Path { return at.Index(i).Child("key") })...)
 }
 
-// names validates keys, each of which may be there once.
+// names validates keys. Each may occur only once.
 func names(of []string, at func(int) *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	for i, key := range of {

@@ -13,10 +13,10 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 )
 
-// observed is what one reconcile has read. The pods are the cache's own: they may not be changed.
+// observed is what one reconcile has read. The pods are shared with the cache and must not be modified.
 type observed struct {
 	marker *appsv1alpha1.PodProbeMarker
-	// pods are those that it selects, in whatever state.
+	// pods holds the selected pods, in any state.
 	pods []*corev1.Pod
 }
 

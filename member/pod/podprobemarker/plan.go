@@ -12,9 +12,9 @@ import (
 
 // planned is the next write.
 type planned struct {
-	// release: the finalizer of OpenKruise is removed.
+	// release means that OpenKruise's finalizer is removed.
 	release bool
-	// status is the new one.
+	// status is the new status.
 	status appsv1alpha1.PodProbeMarkerStatus
 }
 
@@ -25,7 +25,7 @@ func plan(o observed, now time.Time) planned {
 	}
 	p := planned{status: appsv1alpha1.PodProbeMarkerStatus{
 		ObservedGeneration: o.marker.Generation,
-		// What a probe finds, and whether its node has room for it, is of each pod.
+		// Probe results, and whether a node has space for a probe, are specific to each pod.
 		Conditions: report.SetReadiness(o.marker.Status.Conditions, report.Ready("the probes are given to the nodes of the pods"), o.marker.Generation, now),
 	}}
 	for _, pod := range o.pods {

@@ -32,10 +32,10 @@ func step() podstep.Step {
 	}
 }
 
-// facts are the PodProbeMarkers of the pod's namespace. Its labels may be those of an earlier step.
+// facts holds the PodProbeMarkers of the pod's namespace. The pod's labels may come from an earlier step.
 type facts podprobe.Markers
 
-// serverlessProbe is an element of the annotation. Markers are left out: the agent writes conditions alone.
+// serverlessProbe is an element of the annotation. Marker policies are left out: the agent only writes conditions.
 type serverlessProbe struct {
 	Name             string       `json:"name"`
 	ContainerName    string       `json:"containerName"`
@@ -68,7 +68,7 @@ func (f facts) Change(pod *corev1.Pod) string {
 		return "no PodProbeMarker has a probe with a condition for it"
 	}
 	text, err := json.Marshal(probes)
-	if err != nil { // No field can fail.
+	if err != nil { // Marshaling can't fail.
 		return fmt.Sprintf("its probes can't be written: %v", err)
 	}
 	if pod.Annotations == nil {

@@ -26,14 +26,14 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podprobe"
 )
 
-// off is why a PodProbeMarker is refused while its gate is off.
+// off is why PodProbeMarkers are rejected while their feature gate is off.
 const off = "no controller runs for it, so nothing would be probed: set PodProbeMarkerGate=true in featureGates of the chart"
 
-// Webhook validates what neither schema nor CEL can. It may be used concurrently.
+// Webhook validates what neither the schema nor CEL can. It is safe for concurrent use.
 type Webhook struct {
 	// Client reads from the cache.
 	Client client.Reader
-	// Off: PodProbeMarkerGate is off.
+	// Off means that PodProbeMarkerGate is off.
 	Off bool
 }
 
@@ -47,7 +47,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, m *appsv1alpha1.PodProbeMa
 	return slices.Concat(warnings(&m.Spec), w.shared(ctx, m)), admit.Invalid(gvk(), m.Name, validate(&m.Spec))
 }
 
-// ValidateUpdate validates a change. What the object had before is a warning: it may be older than the rule.
+// ValidateUpdate validates a change. A fault that the old object already has is only a warning, since the object may be older than the rule.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, m *appsv1alpha1.PodProbeMarker) (admission.Warnings, error) {
 	if m.DeletionTimestamp != nil || apiequality.Semantic.DeepEqual(old.Spec, m.Spec) {
 		return nil, nil
@@ -59,18 +59,18 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, m *appsv1alpha1.PodPr
 	return slices.Concat(known, admit.NewWarnings(warnings(&m.Spec), warnings(&old.Spec)), w.shared(ctx, m)), admit.Invalid(gvk(), m.Name, fresh)
 }
 
-// ValidateDelete allows it.
+// ValidateDelete allows every deletion.
 func (w *Webhook) ValidateDelete(context.Context, *appsv1alpha1.PodProbeMarker) (admission.Warnings, error) {
 	return nil, nil
 }
 
 func gvk() schema.GroupVersionKind { return appsv1alpha1.GroupVersion.WithKind(kind) }
 
-// shared warns of conditions that another PodProbeMarker writes to the same pods.
+// shared warns about conditions that another PodProbeMarker writes to the same pods.
 func (w *Webhook) shared(ctx context.Context, m *appsv1alpha1.PodProbeMarker) admission.Warnings {
 	var list appsv1alpha1.PodProbeMarkerList
 	if w.Client.List(ctx, &list, client.InNamespace(admit.Namespace(ctx, m)), client.UnsafeDisableDeepCopy) != nil {
-		return nil // It is advice alone.
+		return nil // This is only advice.
 	}
 	var out admission.Warnings
 	for i := range m.Spec.Probes {
@@ -88,7 +88,7 @@ func (w *Webhook) shared(ctx context.Context, m *appsv1alpha1.PodProbeMarker) ad
 	return out
 }
 
-// warnings are about what has no effect.
+// warnings returns warnings about settings that have no effect.
 func warnings(s *appsv1alpha1.PodProbeMarkerSpec) admission.Warnings {
 	var out admission.Warnings
 	for i := range s.Probes {
@@ -140,7 +140,7 @@ func validate(s *appsv1alpha1.PodProbeMarkerSpec) field.ErrorList {
 	return faults
 }
 
-// validateResult validates what is done with the result of a probe.
+// validateResult validates what is done with a probe's result.
 func validateResult(p *appsv1alpha1.PodContainerProbe, conditions map[string]bool, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	at := path.Child("podConditionType")
@@ -185,8 +185,8 @@ func validateResult(p *appsv1alpha1.PodContainerProbe, conditions map[string]boo
 	return faults
 }
 
-// notOwn refuses keys that controllers act on: the manager writes what a policy says, so whoever may make a PodProbeMarker could have pods
-// deleted or taken from their budgets without the right to change them.
+// notOwn rejects keys that controllers act on. The manager writes what a policy says, so a user who may create PodProbeMarkers could
+// otherwise have pods deleted or removed from their budgets without permission to change them.
 func notOwn(of map[string]string, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(of)) {
@@ -198,7 +198,7 @@ func notOwn(of map[string]string, path *field.Path) field.ErrorList {
 	return faults
 }
 
-// taken reports whether somebody else writes a pod condition.
+// taken reports whether another component writes a pod condition.
 func taken(t string) bool {
 	return slices.Contains([]string{
 		string(corev1.PodScheduled), string(corev1.PodInitialized), string(corev1.PodReady), string(corev1.ContainersReady),
@@ -276,7 +276,7 @@ func validateHTTP(h *corev1.HTTPGetAction, path *field.Path) field.ErrorList {
 	return faults
 }
 
-// noHost refuses a host: with one, whoever may make a PodProbeMarker could have nodes send requests to anywhere.
+// noHost rejects a host. With one, a user who may create PodProbeMarkers could make nodes send requests anywhere.
 func noHost(host string, path *field.Path) field.ErrorList {
 	if host == "" {
 		return nil

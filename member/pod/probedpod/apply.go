@@ -17,8 +17,8 @@ import (
 // fieldOwner is the name under which the controller writes.
 const fieldOwner = client.FieldOwner("flotilla-probedpod")
 
-// apply writes conditions and metadata, each for itself: an apiserver may ignore metadata in a write of the status, and one write may be
-// refused without the other. A pod that is gone or was replaced is no error.
+// apply writes conditions and metadata separately: an apiserver may ignore metadata in a status write, and one write may be rejected without
+// the other. It ignores a pod that is gone or was replaced.
 func (r *Reconciler) apply(ctx context.Context, pod *corev1.Pod, p planned) error {
 	var all error
 	if len(p.conditions) > 0 {

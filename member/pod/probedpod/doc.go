@@ -1,12 +1,14 @@
-// Package probedpod writes the results of probes to pods: as a condition, and as labels and annotations by markerPolicy.
+// Package probedpod writes the results of probes to pods: as conditions, and as labels and annotations according to markerPolicy.
 //
 //	observe.go  reads the pod, the PodProbeMarkers that select it, and the results of its node
-//	plan.go     what the pod is to have
-//	apply.go    writes conditions, then metadata, each for itself
 //
-// A pod has what the last results say, whatever it had before; what no PodProbeMarker asks for any more stays. Two PodProbeMarkers that want
-// the same condition, label or annotation don't alternate: the older one gets it.
+// plan.go     computes what the pod should have
+// apply.go    writes conditions, then metadata, separately
 //
-// Pods on virtual nodes have no NodePodProbe. Their node's agent writes the conditions (gate EnablePodProbeMarkerOnServerless), and the
+// A pod gets what the latest results say, whatever it had before. What no PodProbeMarker asks for any longer stays. If two PodProbeMarkers
+// want the same condition, label or annotation, they don't alternate: the older one wins.
+//
+// Pods on virtual nodes have no NodePodProbe. The node's agent writes their conditions (gate EnablePodProbeMarkerOnServerless), and labels
+// and annotations follow from those.
 // labels and annotations follow those.
 package probedpod

@@ -20,25 +20,25 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podprobe"
 )
 
-// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
+// observed is what one reconcile has read. All objects are shared with the cache and must not be modified.
 type observed struct {
 	// pod is nil if there is nothing to write to.
 	pod *corev1.Pod
-	// markers are the PodProbeMarkers that select it, the oldest first.
+	// markers holds the PodProbeMarkers that select the pod, oldest first.
 	markers []*appsv1alpha1.PodProbeMarker
-	// results are what its node has found; nil for nothing.
+	// results holds the results from the pod's node, or nil.
 	results *appsv1alpha1.PodProbeStatus
-	// serverless: the agent of a virtual node probes it, and writes the conditions.
+	// serverless means that the agent of a virtual node probes the pod and writes the conditions.
 	serverless bool
 }
 
-// observe reads what a reconcile needs from the cache.
+// observe reads everything that a reconcile needs from the cache.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
 	var o observed
 	pod := &corev1.Pod{}
 	markers := func(from client.Reader, _ bool) error {
 		if pod.Spec.NodeName == "" || !podpatch.Active(pod) {
-			return expect.ErrGone // Nothing is to be remembered of it.
+			return expect.ErrGone // No state is kept about it.
 		}
 		all, err := podprobe.ListMarkers(ctx, from, key.Namespace)
 		if err != nil {

@@ -11,21 +11,21 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podprobe"
 )
 
-// planned is what a pod lacks.
+// planned is what has to be written to a pod.
 type planned struct {
-	// conditions are those to write.
+	// conditions holds the conditions to write.
 	conditions []podpatch.Condition
-	// labels and annotations are those to set; a value of nil removes one.
+	// labels and annotations are to be set. A nil value removes the key.
 	labels, annotations map[string]*string
 }
 
-// result is what one probe has found.
+// result is the result of one probe.
 type result struct {
 	of *appsv1alpha1.PodContainerProbe
 	appsv1alpha1.ContainerProbeState
 }
 
-// plan is a pure function of what was observed. now is the time of a result that has none.
+// plan is a pure function of what was observed. now is used for results without a time.
 func plan(o observed, now time.Time) planned {
 	all := resultsOf(o)
 	p := planned{labels: map[string]*string{}, annotations: map[string]*string{}}
@@ -36,7 +36,7 @@ func plan(o observed, now time.Time) planned {
 			p.condition(o.pod, corev1.PodConditionType(t), &all[i].ContainerProbeState, now)
 		}
 	}
-	// What one result sets no other one changes or removes.
+	// What one result sets, no other result changes or removes.
 	for _, holds := range []bool{true, false} {
 		for i := range all {
 			for j := range all[i].of.MarkerPolicy {
@@ -53,7 +53,7 @@ func plan(o observed, now time.Time) planned {
 	return p
 }
 
-// resultsOf returns what the probes have found that have found something, those of the oldest PodProbeMarker first.
+// resultsOf returns the available probe results, those of the oldest PodProbeMarker first.
 func resultsOf(o observed) []result {
 	var out []result
 	for _, m := range o.markers {
@@ -73,7 +73,7 @@ func resultsOf(o observed) []result {
 	return out
 }
 
-// stateOf is what the condition says that an agent has written.
+// stateOf converts the status of a condition written by an agent.
 func stateOf(s corev1.ConditionStatus) appsv1alpha1.ProbeState {
 	switch s {
 	case corev1.ConditionTrue:
@@ -85,7 +85,7 @@ func stateOf(s corev1.ConditionStatus) appsv1alpha1.ProbeState {
 	return appsv1alpha1.ProbeUnknown
 }
 
-// condition adds the condition of a result, unless the pod has it. Another time of the probe alone is no reason to write.
+// condition adds the condition for a result, unless the pod already has it. A different probe time alone doesn't cause a write.
 func (p *planned) condition(pod *corev1.Pod, t corev1.PodConditionType, s *appsv1alpha1.ContainerProbeState, now time.Time) {
 	status := corev1.ConditionFalse
 	if s.State == appsv1alpha1.ProbeSucceeded {
@@ -113,7 +113,7 @@ func (p *planned) condition(pod *corev1.Pod, t corev1.PodConditionType, s *appsv
 	p.conditions = append(p.conditions, c)
 }
 
-// mark adds what a policy sets, or removes, to changes, except for keys that are there already.
+// mark adds what a policy sets or removes to changes, except for keys that are already there.
 func mark(changes map[string]*string, of map[string]string, set bool) {
 	for key, value := range of {
 		switch _, taken := changes[key]; {
@@ -126,7 +126,7 @@ func mark(changes map[string]*string, of map[string]string, set bool) {
 	}
 }
 
-// drop removes from changes what is so already.
+// drop removes changes that have no effect.
 func drop(changes map[string]*string, have map[string]string) {
 	for key, value := range changes {
 		if is, has := have[key]; value == nil && !has || value != nil && has && is == *value {

@@ -14,7 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// apply writes for the version of the pod that was read. A conflict means that the pod has changed, of which the event comes.
+// apply writes to the pod, conditional on the version that was read. A conflict means that the pod has changed: its event is coming.
 func (r *Reconciler) apply(ctx context.Context, pod *corev1.Pod, p planned) error {
 	b, subresource, step := podpatch.New(pod), "", stepImage
 	b.Observed(pod)
@@ -46,7 +46,7 @@ func (r *Reconciler) apply(ctx context.Context, pod *corev1.Pod, p planned) erro
 	return nil
 }
 
-// containers are the patches of containers by name.
+// containers returns the patches of containers, sorted by name.
 func containers(images map[string]string) []map[string]string {
 	out := make([]map[string]string, 0, len(images))
 	for _, name := range slices.Sorted(maps.Keys(images)) {

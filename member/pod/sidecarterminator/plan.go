@@ -9,17 +9,17 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/jobsidecar"
 )
 
-// planned is the next write to a pod; the zero value is none.
+// planned is the next write to a pod. The zero value means no write.
 type planned struct {
-	// phase is what the pod is said to have ended with.
+	// phase is the phase to report for the finished pod.
 	phase corev1.PodPhase
-	// images are those that containers get, by name.
+	// images maps container names to their new images.
 	images map[string]string
-	// why is a sentence for people.
+	// why is a human-readable sentence.
 	why string
 }
 
-// plan is a pure function of a pod whose other containers are done, and of whether its node is virtual.
+// plan is a pure function of a pod whose main containers are done, and of whether its node is virtual.
 func plan(p jobsidecar.Pod, virtual bool) planned {
 	if virtual {
 		return replaced(p)
@@ -41,7 +41,7 @@ func plan(p jobsidecar.Pod, virtual bool) planned {
 		p.Phase, strings.Join(left, ", "))}
 }
 
-// replaced gives the sidecars on a virtual node their last image.
+// replaced replaces the images of the sidecars on a virtual node.
 func replaced(p jobsidecar.Pod) planned {
 	out, names := planned{images: map[string]string{}}, []string(nil)
 	for _, s := range p.Sidecars {
